@@ -193,8 +193,12 @@ static const struct opt pair_rows[] = {
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
 		"weights that stay in memory, as a share or a size (100%); "
 		"other layers are read from flash in every pass. A share is of "
-		"the layers; a size includes the staging slots. Needs a flash "
-		"image (tandem convert)" },
+		"the layers, or of the experts if a model has some; a size "
+		"includes the staging slots. Needs a flash image (tandem "
+		"convert)" },
+	{ OPT_UINT, 0, "experts-ahead", IN(session.experts_ahead), "N",
+		"experts of the next layer that are read before they are "
+		"known, for each row ({}; 0: none)", 0, WIRE_MAX_EXPERTS },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
 		"alternate layers in memory and streamed layers in N runs "
 		"({}: as many as --weight-buffers; 1: the first layers stay)",

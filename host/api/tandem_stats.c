@@ -21,7 +21,7 @@ static void count_session(const struct decoder *d, struct tandem_stats *out)
 	out->mapped_bytes = s.bytes_mapped;
 	out->remaps = s.remaps;
 	out->remap_bytes = s.remap_bytes;
-	out->flash_bytes = s.staging.stream.bytes;
+	out->flash_bytes = s.staging.stream.bytes + s.experts.stream.bytes;
 	out->restarts = s.restarts;
 	if (!soc)
 		return;

@@ -194,6 +194,31 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 			m->revised, m->refreshed, m->skipped);
 }
 
+static void experts_text(const struct run_report *r, FILE *f)
+{
+	const struct session_stats *s = &r->of.work;
+	const struct experts_stats *x = &s->experts;
+	const struct stream_stats *io = &x->stream;
+
+	fprintf(f,
+		"experts      %u of %u in memory; of %" PRIu64
+		" used %.1f %% were found there, %.1f %% of them read ahead\n",
+		s->expert_slots, r->of.model->n_layer * r->of.model->n_expert,
+		x->used, 100 * per(x->found, x->used),
+		100 * per(x->found_ahead, x->used));
+	if (!r->of.flash)
+		return;
+	fprintf(f,
+		"             %" PRIu64 " read, %" PRIu64
+		" of them ahead and %" PRIu64
+		" never used; %.1f MiB a pass, %.2f GB/s, %.3f s waited\n"
+		"             %s\n",
+		x->read, x->read_ahead, x->unused,
+		per(io->bytes, s->passes) / (1 << 20),
+		per(io->seen_bytes, io->seen_ns), (double)x->wait_ns * 1e-9,
+		r->of.flash);
+}
+
 static void flash_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->of.work;
@@ -388,7 +413,9 @@ void report_text(const struct run_report *r, FILE *f)
 			kept.records, kept.prompt_tokens + kept.answer_tokens,
 			mib(kept.file_bytes), of->kept ? "kept" : "not kept");
 	}
-	if (of->flash)
+	if (s->expert_slots)
+		experts_text(r, f);
+	else if (of->flash)
 		flash_text(r, f);
 	switch_text(&s->graphs, o, f);
 	device_text(r, f);
@@ -472,13 +499,42 @@ static void put_draft(json_t *o, const struct run_report *r)
 		share(m->draft_ns, t.total_s - t.load_s));
 }
 
+static void put_experts(json_t *out, const struct run_report *r)
+{
+	const struct session_stats *s = &r->of.work;
+	const struct experts_stats *x = &s->experts;
+	json_t *o;
+
+	if (!s->expert_slots)
+		return;
+	o = json_object();
+	put_u64(o, "experts", r->of.model->n_layer * r->of.model->n_expert);
+	put_u64(o, "slots", s->expert_slots);
+	put_u64(o, "used", x->used);
+	put_u64(o, "found", x->found);
+	put_u64(o, "found_ahead", x->found_ahead);
+	put_u64(o, "read", x->read);
+	put_u64(o, "read_ahead", x->read_ahead);
+	put_u64(o, "unused", x->unused);
+	put_u64(o, "unused_bytes", x->unused_bytes);
+	put_real(o, "wait_s", (double)x->wait_ns * 1e-9);
+	put_u64(o, "wait_ps", x->wait_ps);
+	if (r->of.flash)
+		put_str(o, "how", r->of.flash);
+	put_u64(o, "bytes_read", x->stream.bytes);
+	put_u64(o, "reads", x->stream.reads);
+	put_real(o, "busy_s", (double)x->stream.busy_ns * 1e-9);
+	put_real(o, "pass_s", (double)s->pass_ns * 1e-9);
+	json_object_set_new(out, "experts", o);
+}
+
 static void put_flash(json_t *out, const struct run_report *r)
 {
 	const struct session_stats *s = &r->of.work;
 	const struct stream_stats *io = &s->staging.stream;
 	json_t *o;
 
-	if (!r->of.flash)
+	if (!r->of.flash || s->expert_slots)
 		return;
 	o = json_object();
 	put_str(o, "how", r->of.flash);
@@ -621,6 +677,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 		put_u64(part, "stall_ps", s->stall_ps);
 	json_object_set_new(o, "placement", part);
 	put_flash(o, r);
+	put_experts(o, r);
 	put_switch(o, &s->graphs, r->of.pair);
 	put_phone(o, r);
 	samples_json(

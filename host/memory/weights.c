@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "flash/image.h"
+#include "host/memory/experts.h"
 #include "host/memory/layer_parts.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
@@ -21,14 +22,14 @@ _Static_assert(ALIGN == WEIGHTS_ALIGN, "blocks lie as their tensors do");
 #define PAGE IMAGE_PAGE
 
 /* Shape and type that the tensor has in its block; rows is 0 if the model has
- * no such tensor. */
+ * no such tensor, or if it belongs to the experts of the layer. */
 static struct wire_tensor laid_out(const struct model *m,
 	const struct weights_plan *plan, uint32_t layer, unsigned i)
 {
 	const struct gguf_tensor *t = m->layer[layer][i];
 	struct wire_tensor w = { 0 };
 
-	if (!t)
+	if (!t || (m->n_expert && i >= WIRE_T_GATE))
 		return w;
 	if (layer < m->layers_packed)
 		return m->packed->layer[layer][i];
@@ -187,7 +188,7 @@ static int lay_out_resident(const struct model *m,
 	int ret;
 
 	b->first_layer = layer;
-	b->n_layers = end_of(m, plan, want, layer) - layer;
+	b->n_layers = m->n_expert ? 1 : end_of(m, plan, want, layer) - layer;
 	ret = start_layout(
 		m, b, at + layers_bytes(m, plan, layer, b->n_layers), e);
 	if (ret)
@@ -203,6 +204,36 @@ static int lay_out_resident(const struct model *m,
 			b->tensor[l][i] = w;
 		}
 	}
+	return 0;
+}
+
+/* Lay out the two blocks of a layer with experts. */
+static int lay_out_experts(const struct model *m,
+	const struct weights_plan *plan, uint32_t layer, struct block *b,
+	struct err *e)
+{
+	struct wire_tensor *down;
+	int ret = lay_out_resident(m, plan, 0, layer, &b[0], e);
+
+	if (ret)
+		return ret;
+	b[0].part.end = WIRE_T_GATE;
+	b[1] = (struct block){ .first_layer = layer,
+		.n_layers = 1,
+		.part = { .first = WIRE_T_GATE, .end = WIRE_T_COUNT },
+		.experts = true,
+		.tensor = calloc(1, sizeof(*b->tensor)) };
+	if (!b[1].tensor)
+		return err_set(e, ENOMEM, "no memory for a block's layout");
+	experts_tensors(
+		m, plan->layout, plan->strip_max, layer, b[1].tensor[0]);
+	/* The first part prepares the rows for the types of these. */
+	for (unsigned i = WIRE_T_GATE; i < WIRE_T_COUNT; i++) {
+		b[0].tensor[0][i] = b[1].tensor[0][i];
+		b[0].tensor[0][i].rows = b[0].tensor[0][i].offset = 0;
+	}
+	down = &b[1].tensor[0][WIRE_T_DOWN];
+	b[1].bytes = (uint32_t)(down->offset + tensor_bytes(down));
 	return 0;
 }
 
@@ -245,17 +276,22 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 		return -EFBIG;
 	/* All runs of resident layers get the same number of blocks. */
 	want = (want + runs - 1) / runs * runs;
-	while (want < resident && largest_block(m, plan, want) > plan->limit)
+	while (!m->n_expert && want < resident &&
+		largest_block(m, plan, want) > plan->limit)
 		want += runs;
-	b = calloc(resident + (size_t)(m->n_layer - resident) * plan->parts,
+	b = calloc(resident * (m->n_expert ? 2ul : 1ul) +
+			(size_t)(m->n_layer - resident) * plan->parts,
 		sizeof(*b));
 	if (!b)
 		return err_set(
 			e, ENOMEM, "no memory for %u layers", m->n_layer);
 	for (uint32_t l = 0; l < m->n_layer && !ret;)
-		if (residency_streams(&plan->residency, l))
+		if (m->n_expert) {
+			ret = lay_out_experts(m, plan, l++, &b[n], e);
+			n += 2;
+		} else if (residency_streams(&plan->residency, l)) {
 			l++;
-		else {
+		} else {
 			ret = lay_out_resident(m, plan, want, l, &b[n], e);
 			l += b[n++].n_layers;
 		}
@@ -341,7 +377,7 @@ int weights_load(const struct model *m, struct workers *workers,
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		if (!blocks[i].streamed)
+		if (!blocks[i].streamed && !blocks[i].experts)
 			ret = load_block(m, workers, &blocks[i], i, e);
 		progress_report(progress, "loading weights", i + 1, n);
 	}

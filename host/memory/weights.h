@@ -6,7 +6,9 @@
  * request, a mapping and an eviction all concern one block. A streamed layer
  * (host/memory/staging.h) is a block of one layer, or several blocks that are
  * parts of it (host/memory/layer_parts.h). Its weights have no buffer of their
- * own: each pass reads them into a staging slot.
+ * own: each pass reads them into a staging slot. A layer with experts is two
+ * blocks: everything up to the router, and the experts, whose weights are in a
+ * cache (host/memory/experts.h).
  *
  * The buffer contains the rope frequencies, and then the tensors layer by
  * layer, in the order of enum wire_layer_tensor, each aligned to 64 bytes.
@@ -44,6 +46,9 @@ struct block {
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
 	/* its weights are in staging slots; it has no buffer */
 	bool streamed;
+	/* the experts of the layer; `tensor` and `bytes` are those of one
+	 * expert in its slot of the cache */
+	bool experts;
 	struct buffer *buffer; /* NULL until weights_load or weights_share */
 	/* Offset in `buffer`, if `shares`: weights_share placed the block in a
 	 * buffer together with other blocks. */

@@ -46,6 +46,14 @@ unsigned session_sync_refs(
  * number. */
 unsigned pass_bind(const struct session *, const struct inflight *,
 	const struct part *, struct wire_ref *refs);
+/* Device address of the rows' states after `layers` layers. The states after
+ * opts.tap_layers layers have a separate place, which the rest of the pass does
+ * not overwrite. */
+uint32_t pass_states_at(
+	const struct session *, uint32_t layers, uint32_t first_row);
+/* Run the experts of a block's layer: choose those of each row from what the
+ * router has computed, and send runs as their weights become available. */
+int pass_run_experts(struct pass *, uint32_t block, struct err *);
 /* Wait until the device can read the block's weights, and set `weights` of the
  * request to their device address. */
 int session_find_weights(

@@ -53,6 +53,9 @@ static struct price_layer priced_layer(
 	}
 	for (unsigned i = 0; i < PRICE_MATRICES; i++)
 		l.type[i] = (enum dtype)tensor[pricing_tensor[i]].type;
+	l.n_expert = m->n_expert;
+	l.n_used = m->n_used;
+	l.router = (enum dtype)tensor[WIRE_T_ROUTER].type;
 	l.bias[PRICE_Q] = p->as ? p->as->qkv_bias : tensor[WIRE_T_Q_BIAS].rows;
 	l.bias[PRICE_K] = p->as ? p->as->qkv_bias : tensor[WIRE_T_K_BIAS].rows;
 	l.bias[PRICE_V] = p->as ? p->as->qkv_bias : tensor[WIRE_T_V_BIAS].rows;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/process_maps.h"
+#include "host/memory/experts.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
@@ -287,7 +288,7 @@ uint32_t session_graph_rows(const struct session *s, uint32_t rows)
 uint64_t session_expect_pass(
 	const struct session *s, uint32_t rows, uint32_t longest)
 {
-	uint64_t sum = 0;
+	uint64_t sum = session_expect_experts(s, rows);
 
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
 		const struct priced_run run = { b, rows,
@@ -302,10 +303,13 @@ uint64_t session_expect_pass(
 
 uint64_t session_device_ns(const struct session *s)
 {
+	struct experts_stats experts = { 0 };
 	struct npu_stats npu;
 
 	npu_stats(s->npu, &npu);
-	return npu.busy_ns;
+	if (s->mix.experts)
+		experts_stats(s->mix.experts, &experts);
+	return npu.busy_ns + experts.wait_ns;
 }
 
 uint64_t session_read_time(struct session *s)
@@ -369,7 +373,9 @@ int session_read_ahead(struct session *s, struct err *e)
 
 const char *session_flash_how(const struct session *s)
 {
-	return s->staging ? staging_how(s->staging) : NULL;
+	const char *how = s->mix.experts ? experts_how(s->mix.experts) : "";
+
+	return s->staging ? staging_how(s->staging) : *how ? how : NULL;
 }
 
 static uint64_t weights_not_finite(const struct session *s)
@@ -378,6 +384,8 @@ static uint64_t weights_not_finite(const struct session *s)
 
 	for (uint32_t b = 0; b < s->n_blocks; b++)
 		n += s->block[b].not_finite;
+	if (s->mix.experts)
+		n += experts_not_finite(s->mix.experts);
 	return n;
 }
 
@@ -417,6 +425,10 @@ void session_stats(const struct session *s, struct session_stats *out)
 		out->output_streamed = s->plan.output_streamed;
 		staging_stats(s->staging, &out->staging);
 	}
+	if (s->mix.experts) {
+		out->expert_slots = s->plan.expert_slots;
+		experts_stats(s->mix.experts, &out->experts);
+	}
 	out->logits_rows = logits_rows_used(s->logits);
 	out->logits_computed = logits_rows(s->logits);
 	out->logits_hash = logits_hash(s->logits);
@@ -428,6 +440,9 @@ void session_stats(const struct session *s, struct session_stats *out)
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
 	out->maps += s->output.buffer && !s->output.extended;
+	out->maps += s->mix.experts && !s->mix.dense.extended;
+	for (unsigned i = 0; i < s->mix.n_buffers; i++)
+		out->maps += !s->mix.buffer[i].extended;
 	out->extended_room = w->va_extended;
 #define TAKE(type, name) out->name = npu.name;
 	NPU_STATS(TAKE)
@@ -482,11 +497,15 @@ void session_stats_since(
 #define SINCE(since, report, name) SINCE_##since(name)
 #define SINCE_GRAPHS(type, name)   SINCE_LESS(graphs.name)
 #define SINCE_STAGING(type, name)  SINCE_LESS(staging.name)
-#define SINCE_STREAM(type, name)   SINCE_LESS(staging.stream.name)
+#define SINCE_STREAM(type, name)        \
+	SINCE_LESS(staging.stream.name) \
+	SINCE_LESS(experts.stream.name)
+#define SINCE_EXPERTS(type, name) SINCE_LESS(experts.name)
 	SESSION_STATS(SINCE)
 	SWITCH_STATS(SINCE_GRAPHS)
 	STAGING_STATS(SINCE_STAGING)
 	STREAM_STATS(SINCE_STREAM)
+	EXPERTS_STATS(SINCE_EXPERTS)
 	for (size_t i = 0; i < sizeof(now->price) / sizeof(*price); i++)
 		price[i] -= then[i];
 }

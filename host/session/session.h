@@ -294,7 +294,8 @@ uint64_t session_expect_pass(
 /* Number of rows of the graph that runs a pass of `rows` rows. */
 uint32_t session_graph_rows(const struct session *, uint32_t rows);
 
-/* Total computing time of the device, in nanoseconds. */
+/* Total computing time of the device, in nanoseconds, and the time in which it
+ * waited for experts to be read. */
 uint64_t session_device_ns(const struct session *);
 
 /*

@@ -69,9 +69,7 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 	return ret ? ret : pin_mapped(s, p, id, e);
 }
 
-/* Map a buffer of weights into the window or, if the window has no room for it,
- * into the extended region, which only DMA can read. */
-static int pin_weights(struct session *s, struct pinned *p, struct err *e)
+int session_pin_weights(struct session *s, struct pinned *p, struct err *e)
 {
 	struct err why;
 	uint32_t id;
@@ -108,9 +106,9 @@ int session_attach_buffers(struct session *s, struct err *e)
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
 	if (!ret && s->output.buffer)
-		ret = pin_weights(s, &s->output, e);
+		ret = session_pin_weights(s, &s->output, e);
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots && !ret; i++)
-		ret = pin_weights(s, &s->stage[i], e);
+		ret = session_pin_weights(s, &s->stage[i], e);
 	return ret;
 }
 
@@ -187,6 +185,11 @@ static int place_blocks(struct session *s, struct err *e)
 
 	if (s->opts.placement == PLACEMENT_SWAP)
 		return session_attach_swap(s, e);
+	if (s->mix.experts) {
+		ret = session_attach_experts(s, e);
+		if (ret)
+			return ret;
+	}
 	for (uint32_t i = 0; i < s->n_units && !ret; i++)
 		ret = npu_share(
 			s->npu, unit_buffer(s, &s->unit[i]), &s->unit[i].id, e);
@@ -222,6 +225,8 @@ struct wire_model session_wire_model(const struct session *s)
 		.attn_scale = (float)(1 / sqrt(m->head_dim)),
 		.kv_slots = s->plan.slots,
 		.kv_stride = s->plan.kv_stride,
+		.n_expert = m->n_expert,
+		.n_used = m->n_used,
 	};
 }
 

@@ -158,10 +158,7 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	return session_recover(s, ret, e);
 }
 
-/* Device address of the rows' states after `layers` layers. The states after
- * opts.tap_layers layers have a separate place, which the rest of the pass does
- * not overwrite. */
-static uint32_t states_at(
+uint32_t pass_states_at(
 	const struct session *s, uint32_t layers, uint32_t first_row)
 {
 	bool tapped = s->opts.tap_layers && layers == s->opts.tap_layers;
@@ -177,6 +174,7 @@ unsigned pass_bind(const struct session *s, const struct inflight *f,
 	const struct block *b = &s->block[f->run.block];
 	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
 	uint32_t rows = part->run.rows;
+	bool routes = b->part.end == WIRE_T_GATE && s->model->n_expert;
 	const struct wire_ref bound[BIND_REFS] = {
 		{ .role = WIRE_REF_WEIGHTS,
 			.flags = f->run.extended ? WIRE_REF_EXTENDED : 0,
@@ -186,12 +184,17 @@ unsigned pass_bind(const struct session *s, const struct inflight *f,
 			.addr = s->kv.addr,
 			.len = (uint32_t)s->stats.kv_bytes },
 		{ .role = WIRE_REF_HIDDEN_IN,
-			.addr = states_at(s, b->first_layer, part->first),
+			.addr = pass_states_at(s, b->first_layer, part->first),
 			.len = rows * width },
 		{ .role = WIRE_REF_HIDDEN_OUT,
-			.addr = states_at(
-				s, b->first_layer + b->n_layers, part->first),
-			.len = rows * width },
+			.addr = routes
+				? s->io.addr + (uint32_t)s->plan.scores_off
+				: pass_states_at(s,
+					  b->first_layer + b->n_layers,
+					  part->first),
+			.len = routes ? rows * s->model->n_expert *
+					(uint32_t)sizeof(float)
+				      : rows * width },
 		{ .role = WIRE_REF_ROWS,
 			.addr = s->io.addr + (uint32_t)part->off,
 			.len = (uint32_t)part->places },
@@ -267,6 +270,11 @@ int session_find_weights(
 
 	if (s->block[b].streamed)
 		return find_staged(s, b, f, e);
+	if (s->mix.experts) {
+		f->weights = pinned_at(&s->mix.dense, s->block[b].at);
+		f->run.extended = s->mix.dense.extended;
+		return 0;
+	}
 	if (!s->placement)
 		return session_find_swapped(s, b, f, e);
 	/* The last unit has the weights that run. The others of the block may

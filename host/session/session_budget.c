@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory_left.h"
 #include "flash/image.h"
+#include "host/memory/experts.h"
 #include "host/memory/layer_parts.h"
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
@@ -117,6 +118,40 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
+/* Bytes of the slot of an expert. */
+static uint64_t slot_bytes(const struct session_plan *p, const struct model *m)
+{
+	return experts_slot_bytes(m, p->layout, SIZE_MAX);
+}
+
+/* Choose how many experts stay in memory; all else does. */
+static int choose_experts(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
+{
+	uint64_t one = slot_bytes(p, m);
+	uint64_t all = layers_bytes(p, m, m->n_layer) + output_bytes(m);
+	uint32_t n = p->expert_slots;
+	uint64_t least = all + EXPERTS_SLOTS_MIN * one;
+
+	if (o->dram_bytes && o->dram_bytes < least)
+		return err_set(e, EINVAL,
+			"--dram-budget of %.1f MiB, but all weights except "
+			"experts, and %u experts, need %.1f MiB; try "
+			"--dram-budget %lluM, or a share like 20%%, which is a "
+			"share of the experts",
+			(double)o->dram_bytes / (double)MIB, EXPERTS_SLOTS_MIN,
+			(double)least / (double)MIB,
+			(unsigned long long)((least + MIB - 1) / MIB));
+	if (o->dram_bytes)
+		n = (o->dram_bytes - all) / one < n
+			? (uint32_t)((o->dram_bytes - all) / one)
+			: n;
+	else
+		n = (uint32_t)(o->dram_share * n + 1e-6);
+	p->expert_slots = n > EXPERTS_SLOTS_MIN ? n : EXPERTS_SLOTS_MIN;
+	return 0;
+}
+
 int session_budget_choose(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -126,6 +161,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 	p->stage_slots = o->stage_slots;
 	p->stage_parts = o->stage_parts ? o->stage_parts : 1;
 	p->output_streamed = false;
+	p->expert_slots = m->n_layer * m->n_expert;
 	if (!o->dram_bytes && o->dram_share >= 1)
 		return 0;
 	if (m->layers_packed < m->n_layer)
@@ -133,6 +169,8 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 			"--dram-budget, but this model is no flash image, and "
 			"only those can be streamed; make one with tandem "
 			"convert");
+	if (m->n_expert)
+		return choose_experts(p, m, o, e);
 	if (p->stage_parts > 1 && !staging_parts_may(m->packed->image))
 		return err_set(e, EINVAL,
 			"--stage-parts %u, but layers of this image are "
@@ -178,12 +216,41 @@ static int share_left(const struct session_plan *p, const struct model *m,
 	return (int)(n * 100 / m->n_layer);
 }
 
+static uint64_t experts_bytes(
+	const struct session_plan *p, const struct model *m)
+{
+	return p->expert_slots ? p->expert_slots * slot_bytes(p, m) : 0;
+}
+
 static uint64_t needs(const struct session_plan *p, const struct model *m)
 {
 	uint64_t output = p->output_streamed ? 0 : output_bytes(m);
 
 	return layers_bytes(p, m, p->resident) + slots_bytes(p) + output +
-		other_bytes(p);
+		other_bytes(p) + experts_bytes(p, m);
+}
+
+static int refuse_experts(const struct session_plan *p, const struct model *m,
+	const struct memory_left *left, struct err *e)
+{
+	uint64_t one = slot_bytes(p, m);
+	uint64_t rest = needs(p, m) - experts_bytes(p, m);
+	uint64_t fit = left->bytes > rest ? (left->bytes - rest) / one : 0;
+	char try[64] = "not even two of them fit: try a smaller model";
+
+	if (fit >= EXPERTS_SLOTS_MIN)
+		snprintf(try, sizeof(try), "try --dram-budget %u%%",
+			(unsigned)(fit * 100 /
+				((uint64_t)m->n_layer * m->n_expert)));
+	return err_set(e, ENOMEM,
+		"%llu MiB of memory are needed, for %u of %u experts %llu and "
+		"for all else %llu; %s has %llu left of %llu; %s",
+		(unsigned long long)(needs(p, m) / MIB), p->expert_slots,
+		m->n_layer * m->n_expert,
+		(unsigned long long)(experts_bytes(p, m) / MIB),
+		(unsigned long long)(rest / MIB), left->where,
+		(unsigned long long)(left->bytes / MIB),
+		(unsigned long long)(left->limit / MIB), try);
 }
 
 static int refuse(const struct session_plan *p, const struct model *m,
@@ -232,6 +299,8 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 
 	if (m->layers_packed < m->n_layer || needs(p, m) <= left->bytes)
 		return 0;
+	if (m->n_expert)
+		return refuse_experts(p, m, left, e);
 	if (p->stage_bytes && p->stage_parts == 1 && may_part(m, o)) {
 		p->stage_parts = PARTS;
 		residency = session_plan_residency(p, m->n_layer);

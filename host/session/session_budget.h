@@ -12,6 +12,9 @@
  * for each further computation of logits in a pass. If a size cannot hold the
  * requested number of slots for whole layers, each slot holds only a quarter of
  * a layer.
+ *
+ * Of a model with experts everything except experts stays in memory. A share is
+ * a share of the experts, and a size includes the other weights.
  */
 #ifndef HOST_SESSION_SESSION_BUDGET_H
 #define HOST_SESSION_SESSION_BUDGET_H

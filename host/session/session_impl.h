@@ -25,10 +25,14 @@
 struct batch;
 struct block;
 struct buffer;
+struct expert_place;
+struct experts;
+struct kern;
 struct logits;
 struct model;
 struct npu;
 struct placement;
+struct route;
 struct sequences;
 struct swap;
 struct switching;
@@ -46,6 +50,13 @@ struct pinned {
 	 * window that only DMA can read) */
 	bool extended;
 };
+
+/* Device address of byte `off` of the buffer, in units in the extended
+ * region. */
+static inline uint32_t pinned_at(const struct pinned *p, uint32_t off)
+{
+	return p->addr + (p->extended ? off / WIRE_EXTENDED_UNIT : off);
+}
 
 /* A request to run a block that was sent to the device and is not retired
  * yet. */
@@ -80,6 +91,27 @@ struct swapping {
 	uint32_t planned;
 	/* [units] mappings of the units in the extended region */
 	struct pinned *beside;
+};
+
+/* The weights of a model with experts. All zero for other models. */
+struct mixture {
+	/* the weights of all layers except their experts, in one buffer */
+	struct pinned dense;
+	struct experts *experts;
+	struct pinned *buffer; /* [n_buffers] of the cache of experts */
+	unsigned n_buffers;
+	/* [max_rows][n_used] the experts of each row in the current layer, and
+	 * their weights */
+	struct route *route;
+	uint32_t *wanted; /* [n_expert] scratch memory: numbers of experts */
+	/* [n_expert] experts that runs in flight read */
+	struct expert_place *taken;
+	uint32_t n_taken;
+	/* To predict experts: states of some rows, [n_embd] each, the same
+	 * normalized, and [n_expert] products of the router. */
+	float *ahead;
+	const struct kern *kern;
+	void *scratch; /* of kern */
 };
 
 struct session {
@@ -119,6 +151,7 @@ struct session {
 	struct logits *logits;
 	struct placement *placement; /* NULL if `swapping` is used instead */
 	struct swapping swapping;
+	struct mixture mix;
 	struct staging *staging;     /* NULL if all layers are resident */
 	struct switching *switching; /* NULL if the device holds all graphs */
 	struct flash_fault *fault;
@@ -213,6 +246,9 @@ void session_refuse_window(struct session *, struct err *e);
 
 /* Share a buffer with the device and map it permanently into the window. */
 int session_pin(struct session *, struct pinned *, struct err *);
+/* The same for a buffer of weights; if the window has no room for it, it is
+ * mapped into the extended region. */
+int session_pin_weights(struct session *, struct pinned *, struct err *);
 /* Share a buffer of weights and map it permanently into the device's extended
  * region. */
 int session_pin_beside(struct session *, struct pinned *, struct err *);
@@ -238,6 +274,24 @@ int session_find_swapped(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 
 void session_swap_stats(const struct session *, struct session_stats *out);
+
+/* Set s->fault to the faults of flash that the options plan, if any. */
+int session_flash_fault(struct session *, struct err *);
+
+/* ---- layers with experts: session_experts.c ------------------------------ */
+
+/* Put the blocks that are no experts into one buffer. Call this before the
+ * weights are loaded. */
+int session_share_dense(struct session *, struct err *);
+/* Open the cache of experts. */
+int session_open_experts(struct session *, struct err *);
+/* Map all weights of a model with experts on a device, which can also be a
+ * replacement device. */
+int session_attach_experts(struct session *, struct err *);
+void session_close_experts(struct session *);
+/* Picoseconds for which a pass of `rows` rows is likely to wait for absent
+ * experts on the simulated phone. */
+uint64_t session_expect_experts(const struct session *, uint32_t rows);
 
 /*
  * Set up the current device for the session, in two steps. The first step maps

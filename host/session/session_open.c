@@ -139,6 +139,19 @@ static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
 	return pricing_read(&s->pricing, layer, i);
 }
 
+int session_flash_fault(struct session *s, struct err *e)
+{
+	const char *plan = s->opts.flash_fault;
+	char text[FAULT_TEXT_MAX];
+	int ret = 0;
+
+	if (!plan) {
+		ret = share_of_plan(s->opts.fault, true, text, e);
+		plan = ret || !*text ? NULL : text;
+	}
+	return plan ? flash_fault_parse(&s->fault, plan, e) : ret;
+}
+
 /* Create the staging slots, which receive streamed layers. They are mapped
  * permanently, as is the cache. */
 static int open_staging(struct session *s, struct err *e)
@@ -160,18 +173,11 @@ static int open_staging(struct session *s, struct err *e)
 		.arg = s,
 		.trace = s->trace,
 	};
-	const char *plan = s->opts.flash_fault;
-	char text[FAULT_TEXT_MAX];
-	int ret = 0;
+	int ret;
 
 	if (s->plan.resident == m->n_layer)
 		return 0;
-	if (!plan) {
-		ret = share_of_plan(s->opts.fault, true, text, e);
-		plan = ret || !*text ? NULL : text;
-	}
-	if (plan)
-		ret = flash_fault_parse(&s->fault, plan, e);
+	ret = session_flash_fault(s, e);
 	if (ret)
 		return ret;
 	o.stream.fault = s->fault;
@@ -381,12 +387,17 @@ static int open_weights(struct session *s, struct err *e)
 		ret = session_plan_swap(s, e);
 	if (!ret)
 		ret = open_unit_buffers(s, swaps ? s->swapping.planned : 0, e);
+	if (!ret && s->model->n_expert)
+		ret = session_share_dense(s, e);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < s->n_blocks; i++)
-		s->stats.weight_bytes += s->block[i].bytes;
+		s->stats.weight_bytes += (uint64_t)s->block[i].bytes *
+			(s->block[i].experts ? s->model->n_expert : 1);
 	ret = weights_load(s->model, s->workers, s->block, s->n_blocks,
 		&s->opts.progress, e);
+	if (!ret && s->model->n_expert)
+		ret = session_open_experts(s, e);
 	return !ret && swaps ? session_open_swap(s, e) : ret;
 }
 
@@ -427,6 +438,7 @@ static int session_free(struct session *s, struct err *e)
 	switching_close(s->switching);
 	placement_close(s->placement);
 	session_close_swap(s);
+	session_close_experts(s);
 	staging_close(s->staging);
 	flash_fault_free(s->fault);
 	release_units(s);
@@ -517,7 +529,9 @@ static void advise_window(const struct session *s, struct err *e)
 		"MiB, activations %.1f, %s%s%s%s %.1f, and guard pages",
 		why.text, first ? "Try" : "The smallest sufficient window is",
 		window, slots, opts.context, mib(r.kv), mib(r.io), output,
-		staging, others, which[s->opts.placement], mib(r.weights));
+		staging, others,
+		s->mix.experts ? "weights" : which[s->opts.placement],
+		mib(r.weights));
 }
 
 void session_refuse_window(struct session *s, struct err *e)

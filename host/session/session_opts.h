@@ -142,6 +142,9 @@ struct session_opts {
 	/* A layer is streamed in up to this many parts; a slot holds one part.
 	 * 0 means whole layers, or quarters of a layer if memory is short. */
 	unsigned stage_parts;
+	/* For a model with experts: after each layer, this many experts of each
+	 * row are read that the next layer will probably need; 0: none. */
+	uint32_t experts_ahead;
 	struct stream_opts stream;
 	/* Fault plans (base/fault_plan.h): `fault` applies to the device that
 	 * the session starts and to flash, `flash_fault` to flash only. NULL
@@ -198,7 +201,7 @@ struct session_opts {
 		.coherence = COHERENCE_OFF, .doorbell = DOORBELL_POLL,       \
 		.va_window = 3584ull << 20, .va_slots = 16, .evict_seed = 1, \
 		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
-		.stage_slots = 3,                                            \
+		.stage_slots = 3, .experts_ahead = 2,                        \
 	}
 #define SESSION_STALL        30000
 #define SESSION_RESTARTS_MAX 1000

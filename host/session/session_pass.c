@@ -125,8 +125,11 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 	for (uint32_t i = from; i < to && !ret; i++) {
 		uint32_t b = s->order[i];
 
-		ret = s->switching ? send_switched(p, b, &whole, e)
-				   : send_run(p, b, p->kind, &whole, e);
+		if (s->block[b].experts)
+			ret = pass_run_experts(p, b, e);
+		else
+			ret = s->switching ? send_switched(p, b, &whole, e)
+					   : send_run(p, b, p->kind, &whole, e);
 		if (!ret && block_ends(&s->block[b]) && p->hooks &&
 			p->hooks->meanwhile)
 			ret = p->hooks->meanwhile(p->hooks->arg, e);

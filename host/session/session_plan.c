@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "flash/image.h"
+#include "host/memory/experts.h"
 #include "host/memory/kv_pool.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -147,6 +148,15 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	p->io_bytes += align_up((size_t)p->max_rows * o->predict_top_k *
 			sizeof(struct wire_likely),
 		COHERENCE_LINE);
+	p->scores_off = p->io_bytes;
+	p->io_bytes +=
+		align_up((size_t)p->max_rows * m->n_expert * sizeof(float),
+			COHERENCE_LINE);
+	p->picks_off = p->io_bytes;
+	p->pick_bytes = align_up(
+		(size_t)p->max_rows * m->n_used * sizeof(struct wire_pick),
+		COHERENCE_LINE);
+	p->io_bytes += PICK_AREAS * p->pick_bytes;
 	p->io_room = p->io_bytes;
 	if (o->as && o->as->n_embd > m->n_embd)
 		p->io_room += (o->tap_layers ? 2ull : 1ull) * p->max_rows *
@@ -285,6 +295,31 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 		few, o->prefill_chunk);
 }
 
+/* What a session cannot do with a model that has experts. */
+static int check_experts(
+	const struct model *m, const struct session_opts *o, struct err *e)
+{
+	if (o->as && (m->n_expert || o->as->n_expert))
+		return err_set(e, ENOTSUP,
+			"--as %s, but a model with experts can neither be "
+			"priced as another model nor stand for one; leave --as "
+			"out, or make such a model with tandem synth --like",
+			o->as->name);
+	if (!m->n_expert)
+		return 0;
+	if (o->graph_switch)
+		return err_set(e, EINVAL,
+			"--graph-switch, but a graph is loaded with its "
+			"weights, and those of experts change in every pass; "
+			"leave --graph-switch out");
+	if (o->placement == PLACEMENT_SWAP)
+		return err_set(e, EINVAL,
+			"--placement swap, but the experts of this model are "
+			"moved by their use; leave --placement out, and give "
+			"--dram-budget to keep fewer of them in memory");
+	return 0;
+}
+
 int session_plan(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -313,6 +348,9 @@ int session_plan(struct session_plan *p, const struct model *m,
 			"layers%s",
 			o->tap_layers, m->n_layer,
 			o->exit_layers ? " beside an exit" : "");
+	ret = check_experts(m, o, e);
+	if (ret)
+		return ret;
 	p->runs = o->resident_runs ? o->resident_runs : o->weight_buffers;
 	if (m->packed)
 		is = m->packed->layout;
@@ -465,6 +503,9 @@ static uint32_t cut_units(const struct session_plan *p,
 {
 	uint32_t at = 0;
 
+	/* The weights of a model with experts stay mapped. */
+	if (pricing->model->n_expert)
+		return 0;
 	for (uint32_t b = 0; b < n_blocks && !pricing->block[b].streamed; b++) {
 		const struct block *block = &pricing->block[b];
 		struct share s = pricing_share(pricing, b);
@@ -546,6 +587,20 @@ static int room_in(const struct model *m, const struct session_opts *o,
 		r->output = take(r, 1, p.output_room);
 	if (p.stage_bytes)
 		r->staging = take(r, p.stage_slots, p.stage_bytes);
+	if (m->n_expert) {
+		uint64_t bytes = p.expert_slots *
+			experts_slot_bytes(m, p.layout, strip_max);
+
+		for (uint64_t part; bytes; bytes -= part) {
+			part = bytes < BUFFER_MAX ? bytes : BUFFER_MAX;
+			r->weights += take(r, 1, part);
+		}
+		for (uint32_t b = 0; b < n; b++)
+			if (!block[b].experts)
+				bytes +=
+					align_up(block[b].bytes, WEIGHTS_ALIGN);
+		r->weights += take(r, 1, bytes);
+	}
 	for (uint32_t i = 0; i < units; i++) {
 		largest = unit[i].room > largest ? unit[i].room : largest;
 		if (o->placement == PLACEMENT_FIXED)

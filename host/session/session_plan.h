@@ -72,7 +72,15 @@ struct session_plan {
 	/* Bytes of a staging slot, including its header; 0 if no layer is
 	 * streamed. */
 	size_t stage_bytes;
+	/* With experts: how many of them have a slot in memory. */
+	uint32_t expert_slots;
+	/* With experts: offsets in the activation buffer of the router's
+	 * products, float [max_rows][n_expert], and of PICK_AREAS arrays struct
+	 * wire_pick [max_rows][n_used], each pick_bytes long. */
+	size_t scores_off, picks_off, pick_bytes;
 };
+/* Runs of the experts of a layer that may be in flight at the same time. */
+#define PICK_AREAS 2
 
 /* The resident layers of a model with n_layer layers. */
 static inline struct residency session_plan_residency(

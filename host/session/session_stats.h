@@ -3,6 +3,7 @@
 #define HOST_SESSION_SESSION_STATS_H
 
 #include "base/counters.h"
+#include "host/memory/experts_stats.h"
 #include "host/memory/staging_stats.h"
 #include "host/session/row_counts.h"
 #include "tensor/layout.h"
@@ -151,7 +152,11 @@ struct session_stats {
 	 * streamed. */
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
-	bool output_streamed;         /* the output matrix is, too */
+	bool output_streamed; /* the output matrix is, too */
+	/* With experts: how many have a slot in memory, and the counters of
+	 * their cache. */
+	uint32_t expert_slots;
+	struct experts_stats experts;
 	struct staging_stats staging; /* all zero if no layer is streamed */
 	enum layout layout;           /* never LAYOUT_UNSAID */
 	uint32_t threads;

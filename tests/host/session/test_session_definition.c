@@ -93,6 +93,38 @@ static void test_qwen3_is_the_definition(void **state)
 	check_reference(f, WIRE_F32, 2e-5);
 }
 
+static void with_experts(struct fixture *f, const char *arch)
+{
+	f->file.arch = arch;
+	f->file.n_expert = 8;
+	f->file.n_used = 3;
+	f->file.n_ff = 32;
+	check_reference(f, WIRE_F32, 2e-5);
+}
+
+static void test_mixtral_is_the_definition(void **state)
+{
+	with_experts(*state, "llama");
+}
+
+static void test_qwen3moe_is_the_definition(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.qk_norm = true;
+	f->file.head_dim = 16;
+	f->file.type = DTYPE_Q8_0;
+	with_experts(f, "qwen3moe");
+}
+
+static void test_olmoe_is_the_definition(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.qk_norm = true;
+	with_experts(f, "olmoe");
+}
+
 static void put_mask(struct gguf_writer *w)
 {
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 1);
@@ -187,6 +219,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_llama3_is_the_definition),
 	TEST(test_qwen2_is_the_definition),
 	TEST(test_qwen3_is_the_definition),
+	TEST(test_mixtral_is_the_definition),
+	TEST(test_qwen3moe_is_the_definition),
+	TEST(test_olmoe_is_the_definition),
 	TEST(test_llada_is_the_definition),
 	TEST(test_dream_is_the_definition),
 	TEST(test_llada_has_no_trees),

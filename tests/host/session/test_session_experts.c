@@ -1,0 +1,318 @@
+/*
+ * Sessions on a flash image of a model with experts (TANDEM_NPU; skipped
+ * without it). For every number of experts in memory and every way to read the
+ * others, hidden states and logits equal those of the model file in memory, bit
+ * for bit. Data that cannot be read is an error and is never used.
+ */
+#include "base/err.h"
+#include "host/session/route.h"
+#include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "tests/harness.h"
+#include "tests/host/session/pair.h"
+#include "tests/host/session/stream_script.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define EXPERTS 12
+#define USED    3
+#define ALL     (LAYERS * EXPERTS)
+
+static void open_mixture(struct fixture *f)
+{
+	f->file.n_expert = EXPERTS;
+	f->file.n_used = USED;
+	f->file.n_ff = 96;
+	open_models(f, 0);
+}
+
+/* Run the script on the image; returns the statistics. */
+static struct session_stats check(struct fixture *f, const struct trace *want)
+{
+	struct session_stats st;
+
+	pair_open(&f->s, f->image.model, &f->opts);
+	check_script(f, want);
+	session_stats(f->s, &st);
+	pair_close(&f->s);
+	assert_int_equal(st.passes, PASSES);
+	assert_int_equal(st.violations, 0);
+	return st;
+}
+
+/* Each expert that a pass needs is either found or read. */
+static void check_counts(const struct session_stats *st, uint32_t slots)
+{
+	const struct experts_stats *x = &st->experts;
+
+	assert_int_equal(st->expert_slots, slots);
+	assert_in_range(x->used, PASSES * LAYERS * USED, PASSES * ALL);
+	assert_in_range(x->found, 0, x->used);
+	assert_in_range(x->read - x->read_ahead, 0, x->used - x->found);
+	assert_in_range(x->found_ahead, 0, x->read_ahead);
+	assert_in_range(x->unused, 0, x->read_ahead);
+	if (slots < ALL)
+		return;
+	assert_int_equal(x->found, x->used);
+	assert_int_equal(x->read, 0);
+}
+
+static void test_shares(void **state)
+{
+	static const struct {
+		double share;
+		uint32_t slots;
+	} budget[] = { { 0, 2 }, { 0.1, 6 }, { 0.2, 12 }, { 0.5, 30 },
+		{ 0.99, 59 }, { 1, ALL } };
+	static const uint32_t ahead[] = { 0, 1, 8 };
+	struct fixture *f = *state;
+	const struct trace *want;
+	struct session_stats st;
+	struct err e = { 0 };
+
+	open_mixture(f);
+	want = reference(f);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
+	for (unsigned i = 0; i < 18; i++) {
+		f->opts.dram_share = budget[i / 3].share;
+		f->opts.experts_ahead = ahead[i % 3];
+		f->opts.soc = i % 2 ? &f->soc : NULL;
+		f->opts.threads = 1 + i % 2;
+		st = check(f, want);
+		check_counts(&st, budget[i / 3].slots);
+		if (!f->opts.experts_ahead)
+			assert_int_equal(st.experts.read_ahead, 0);
+	}
+}
+
+static void test_ways_to_read(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_mixture(f);
+	want = reference(f);
+	f->opts.dram_share = 0.2;
+	for (unsigned i = 0; i < 8; i++) {
+		f->opts.stream = (struct stream_opts){
+			.buffered = i & 1,
+			.threaded = i & 2,
+			.block = i & 4 ? 4096 : 0,
+			.depth = i & 4 ? 2 : 0,
+		};
+		f->opts.doorbell = i % 3 ? DOORBELL_POLL : DOORBELL_EVENTFD;
+		check(f, want);
+	}
+}
+
+static void test_coherent(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_mixture(f);
+	want = reference(f);
+	for (unsigned i = 0; i < 6; i++) {
+		f->opts.coherence = i & 1 ? COHERENCE_CHECK : COHERENCE_STRICT;
+		f->opts.evict_seed = 7 + i;
+		f->opts.dram_share = i / 2 * .2;
+		check(f, want);
+	}
+}
+
+/* What a pass is expected to cost on a phone is what it costs, but for cache
+ * maintenance and the choice of experts by the CPU. */
+static void test_expected(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	open_mixture(f);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	f->opts.decode_rows = 1;
+	pair_open(&f->s, f->model, &f->opts);
+	for (unsigned i = 0; i < 4; i++) {
+		int32_t token = token_at(9, i);
+		double took = (double)session_phone_ps(f->s), expected;
+
+		expected = (double)session_expect_pass(f->s, 1, i + 1);
+		assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e),
+			&e);
+		took = (double)session_phone_ps(f->s) - took;
+		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);
+		print_message("expected %.0f ns, took %.0f\n", expected / 1e3,
+			took / 1e3);
+		assert_close(took, expected, 0.01 * expected, "time");
+		assert_true(took >= expected);
+	}
+	pair_close(&f->s);
+}
+
+/* The part of the window that is left for weights does not hold the experts:
+ * they lie in the extended region. */
+static void test_extended(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+	struct session_stats st;
+
+	open_mixture(f);
+	want = reference(f);
+	f->opts.va_window = 1 << 20;
+	f->opts.va_extended = 64 << 20;
+	f->opts.coherence = COHERENCE_CHECK;
+	for (unsigned i = 0; i < 2; i++) {
+		f->opts.dram_share = i ? 0.9 : 1;
+		st = check(f, want);
+		assert_true(st.extended_read > 0);
+	}
+}
+
+/* A lost device is replaced, and the pass is computed again. */
+static void test_lost_device(void **state)
+{
+	static const char *const plan[] = { "die@run#7", "die-inside@run#42",
+		"die-answered@run#60", "die@run#131" };
+	struct fixture *f = *state;
+	const struct trace *want;
+	struct session_stats st;
+
+	open_mixture(f);
+	want = reference(f);
+	f->opts.restarts = 4;
+	f->opts.quiet = true;
+	for (unsigned i = 0; i < 8; i++) {
+		f->opts.dram_share = i % 2 ? 0.2 : 1;
+		f->opts.fault = plan[i / 2];
+		st = check(f, want);
+		assert_int_equal(st.restarts, 1);
+	}
+}
+
+static void test_passing_faults(void **state)
+{
+	static const char *const plan[] = { "eio@3", "short@5", "flip@2",
+		"eio@1,eio@2,short@4,eio@9", "flip@1,short@7,eio@20" };
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_mixture(f);
+	want = reference(f);
+	f->opts.dram_share = 0.2;
+	f->opts.stream.stall_ms = 20000;
+	for (unsigned i = 0; i < 10; i++) {
+		f->opts.stream.threaded = i % 2;
+		f->opts.flash_fault = plan[i / 2];
+		check(f, want);
+	}
+}
+
+/* An expert that cannot be read is an error that names it and the file. Results
+ * before it are right, and so are those after it if the fault is gone. */
+static void test_lasting_faults(void **state)
+{
+	static const struct {
+		const char *plan;
+		int code;
+	} fault[] = { { "eio@3+", -EIO }, { "flip@2+", -EBADMSG },
+		{ "eio@40+", -EIO }, { "flip@33+", -EBADMSG },
+		{ "stall@4", -ETIMEDOUT } };
+	static struct trace got;
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_mixture(f);
+	want = reference(f);
+	f->opts.dram_share = 0.2;
+	f->opts.experts_ahead = 0;
+	for (unsigned i = 0; i < 5; i++) {
+		struct err e = { 0 };
+
+		f->opts.flash_fault = fault[i].plan;
+		f->opts.stream.stall_ms = i == 4 ? 200 : 20000;
+		pair_open(&f->s, f->image.model, &f->opts);
+		assert_int_equal(run_script(f, &got, &e), fault[i].code);
+		check_rows(&got, want);
+		assert_non_null(strstr(e.text, "expert "));
+		assert_non_null(strstr(e.text, f->image.path));
+		pair_close(&f->s);
+	}
+}
+
+static void refuse(
+	struct fixture *f, const struct model *m, int code, const char *text)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(session_open(&f->s, m, &f->opts, &e), code);
+	if (!strstr(e.text, text))
+		fail_msg("'%s' lacks '%s'", e.text, text);
+	f->s = NULL;
+}
+
+static void test_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct session_opts opts;
+
+	open_mixture(f);
+	opts = f->opts;
+	f->opts.dram_share = 0.5;
+	refuse(f, f->model, -EINVAL, "no flash image");
+	f->opts.dram_bytes = 4096;
+	refuse(f, f->image.model, -EINVAL, "all weights except experts");
+	f->opts = opts;
+	f->opts.placement = PLACEMENT_SWAP;
+	refuse(f, f->model, -EINVAL, "--placement swap");
+	f->opts = opts;
+	f->opts.graph_switch = SWITCH_SYNC;
+	refuse(f, f->model, -EINVAL, "--graph-switch");
+}
+
+/* ---- the router ---------------------------------------------------------- */
+
+static void test_route(void **state)
+{
+	static const float score[] = { 1, 3, 3, -2, 2.5f, 3 };
+	struct route r[6];
+	uint32_t list[6];
+
+	assert_true(route_row(score, 6, 4, true, r));
+	assert_int_equal(r[0].expert, 1);
+	assert_int_equal(r[1].expert, 2);
+	assert_int_equal(r[2].expert, 5);
+	assert_int_equal(r[3].expert, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_close(r[i].weight,
+			exp((double)score[r[i].expert]) /
+				(3 * exp(3) + exp(2.5)),
+			1e-6, "weight");
+	assert_true(route_row(score, 6, 2, false, r));
+	assert_close(r[1].weight,
+		exp(3) / (exp(1) + 3 * exp(3) + exp(-2) + exp(2.5)), 1e-6,
+		"weight");
+	assert_int_equal(route_experts(r, 2, 6, list), 2);
+	assert_int_equal(list[0], 1);
+	assert_int_equal(list[1], 2);
+	assert_false(route_row((const float[]){ 1, NAN, 2 }, 3, 2, true, r));
+	assert_int_equal(route_experts(r, 2, 3, list), 2);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_shares),
+	TEST(test_ways_to_read),
+	TEST(test_coherent),
+	TEST(test_expected),
+	TEST(test_extended),
+	TEST(test_lost_device),
+	TEST(test_passing_faults),
+	TEST(test_lasting_faults),
+	TEST(test_refused),
+	cmocka_unit_test(test_route),
+};
+
+TEST_FILE(tests)
