@@ -493,6 +493,7 @@ void inspect_image_print(
 	const struct image *im = p->image;
 	uint64_t size = image_file_bytes(im), stored = 0, bytes = 0;
 	char name[32], shown[48];
+	uint32_t experts = 0;
 
 	fprintf(f, "file          %s\n", path);
 	fprintf(f, "format        flash image version %u\n", image_version(im));
@@ -509,6 +510,13 @@ void inspect_image_print(
 	for (size_t i = 0; i < image_n_extents(im); i++) {
 		const struct image_extent *x = image_extent_at(im, i);
 
+		stored += x->stored;
+		bytes += x->bytes;
+		/* a line for the first of thousands is enough */
+		if (x->kind == IMAGE_EXPERT && x->index) {
+			experts++;
+			continue;
+		}
 		fprintf(f,
 			"  %-14s %14" PRIu64 " %13" PRIu64 " %13" PRIu64
 			" %6.3f  %-5s %016" PRIx64 "\n",
@@ -517,9 +525,9 @@ void inspect_image_print(
 			x->offset, x->stored, x->bytes,
 			(double)x->stored / (double)x->bytes,
 			image_codec_name(x->codec), x->checksum);
-		stored += x->stored;
-		bytes += x->bytes;
 	}
+	if (experts)
+		fprintf(f, "  and %u more experts\n", experts);
 	fprintf(f, "  %-14s %14s %13" PRIu64 " %13" PRIu64 " %6.3f\n", "total",
 		"", stored, bytes, (double)stored / (double)bytes);
 
