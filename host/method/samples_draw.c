@@ -206,13 +206,15 @@ static void draw_lane(struct lane *x, const float *logits)
 	struct samples *p = s->pool;
 	size_t bytes = p->lanes->n_vocab * sizeof(*logits);
 
-	if (!x->closing) {
-		draw(p, s, logits);
-		return;
-	}
 	if (sample_is_whole(s)) {
 		sample_end(p, s, LANE_ENDED);
 		notify(p, s);
+		return;
+	}
+	/* Its step may have ended just before samples stopped waiting. */
+	if (!x->closing || !p->by_step) {
+		x->closing = false;
+		draw(p, s, logits);
 		return;
 	}
 	x->closing = false;
