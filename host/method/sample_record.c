@@ -71,15 +71,20 @@ bool sample_is_begun(const struct sample *s)
 	return false;
 }
 
+/* Index of the first token of the current step. */
+static size_t step_begin(const struct sample *s)
+{
+	return s->n_steps ? (size_t)s->step_end[s->n_steps - 1] + 1
+			  : gen_prompt_length(s->gen);
+}
+
 int sample_end_step(struct sample *s)
 {
-	size_t n, least = gen_prompt_length(s->gen);
+	size_t n, least = step_begin(s);
 	int ret = grow_steps(s);
 
 	if (ret)
 		return ret;
-	if (s->n_steps)
-		least = (size_t)s->step_end[s->n_steps - 1] + 1;
 	gen_tokens(s->gen, &n);
 	n -= s->no_slot;
 	if (n <= least)
@@ -90,13 +95,17 @@ int sample_end_step(struct sample *s)
 	return 0;
 }
 
-bool sample_step_ends(struct sample *s, const char *end)
+bool sample_step_ends(struct sample *s, const struct samples_options *o)
 {
-	size_t len = strlen(end), from = s->searched;
+	const char *end = o->step_end;
+	size_t len = strlen(end), from = s->searched, n;
 
 	from = from < len ? 0 : from - (len - 1);
 	from = from < s->step_at ? s->step_at : from;
 	s->searched = s->text.len;
+	gen_tokens(s->gen, &n);
+	if (o->step_tokens && n - step_begin(s) >= o->step_tokens)
+		return sample_is_begun(s);
 	return len && from < s->text.len && sample_is_begun(s) &&
 		memmem(s->text.data + from, s->text.len - from, end, len);
 }

@@ -35,6 +35,9 @@ static const struct opt samples_rows_of[] = {
 	{ OPT_STRING, 0, "step-end", IN(step_end), "TEXT",
 		"text that ends a step of a solution (a line feed)",
 		.noun = "samples" },
+	{ OPT_UINT, 0, "step-tokens", IN(step_tokens), "K",
+		"tokens after which a step ends without that text too (0: "
+		"never)", 0, 1 << 20, .noun = "samples" },
 };
 #undef IN
 /* clang-format on */

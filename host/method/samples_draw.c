@@ -106,7 +106,7 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 		sample_begin(p, s);
 	id = next_token(p, s, logits);
 	ret = record(p, s, logits, id);
-	step = !ret && sample_step_ends(s, p->opts.step_end);
+	step = !ret && sample_step_ends(s, &p->opts);
 	s->stop = gen_stop_reason(s->gen);
 	if (step)
 		ret = sample_end_step(s);

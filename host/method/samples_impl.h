@@ -45,9 +45,10 @@ bool sample_is_begun(const struct sample *);
 /* Record that the last token ends a step. A token without a cache slot is not
  * part of the step. Returns 0 or -ENOMEM. */
 int sample_end_step(struct sample *);
-/* Whether the text of the last token completed `end`, the string that ends a
- * step. White space alone is not a step; it belongs to the next one. */
-bool sample_step_ends(struct sample *, const char *end);
+/* Whether the last token ends a step: its text completed the string that ends a
+ * step, or the step has its largest number of tokens. White space alone is not
+ * a step; it belongs to the next one. */
+bool sample_step_ends(struct sample *, const struct samples_options *);
 /* Copy text, statistics and steps of a sample. Returns 0 or -ENOMEM. */
 int sample_copy(
 	const struct samples *, struct sample *to, const struct sample *from);

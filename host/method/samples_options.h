@@ -10,13 +10,15 @@
 #define SAMPLES_MOST     1024 /* largest -N */
 #define SAMPLES_PARALLEL 64   /* largest --parallel; not above ROWS_SEQUENCES */
 
-/* Options -N, --parallel, --slots and --step-end, for all methods with many
- * samples. */
+/* Options -N, --parallel, --slots, --step-end and --step-tokens, for all
+ * methods with many samples. */
 struct samples_options {
 	uint32_t n, parallel;
 	/* cache slots for all samples together; 0 means as many as they need */
 	uint32_t slots;
 	const char *step_end; /* text that ends a step */
+	/* number of tokens after which a step ends in any case; 0: none */
+	uint32_t step_tokens;
 };
 extern const struct opt_table samples_table;
 

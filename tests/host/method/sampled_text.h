@@ -21,7 +21,7 @@ struct sampled {
 	uint32_t eos;
 	/* Options of the samples that are generated next. */
 	uint32_t n, parallel;
-	const char *option[5][2]; /* further options: names and values */
+	const char *option[6][2]; /* further options: names and values */
 	uint32_t spare; /* sequences and rows beside one for each sample */
 	struct samples_sink sink;
 	const char *draft; /* NULL means no drafter */

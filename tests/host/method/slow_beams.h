@@ -19,6 +19,7 @@ struct slow_plan {
 	bool trees; /* true for diverse verifier tree search (dvts) */
 	uint32_t n, width, rounds;
 	const char *aggregate;
+	uint32_t step_tokens; /* tokens of a step at most; 0: any number */
 };
 
 struct slow_beam {
@@ -106,15 +107,36 @@ static inline void slow_value(struct slow_search *s, struct slow_beam *b)
 
 /* ---- writing ------------------------------------------------------------- */
 
+/* Whether the token at index `at` ends the step that begins at index `step`.
+ * Only some tokens are words, and a step has at least one. */
+static inline bool slow_ends_step(const struct slow_search *s,
+	const int32_t *token, size_t step, size_t at)
+{
+	bool word = false;
+
+	if (WORD_ENDS_STEP(token[at]))
+		return true;
+	for (size_t i = step; i <= at; i++)
+		word = word || (token[i] >= 3 && token[i] != s->eos);
+	return s->plan.step_tokens && word &&
+		at + 1 - step >= s->plan.step_tokens;
+}
+
 struct slow_sink {
+	const struct slow_search *s;
 	bool to_the_end;
+	int32_t token[MOST];
+	size_t n; /* tokens of the step so far */
 };
 
 static inline int slow_sink(void *arg, int32_t id, const char *text, size_t len)
 {
-	const struct slow_sink *to = arg;
+	struct slow_sink *to = arg;
 
-	return !to->to_the_end && WORD_ENDS_STEP(id);
+	if (to->to_the_end)
+		return 0;
+	to->token[to->n++] = id;
+	return slow_ends_step(to->s, to->token, 0, to->n - 1);
 }
 
 /* Generate the beam's next step or, if `to_the_end` is set, the rest of its
@@ -123,7 +145,7 @@ static inline void slow_write(
 	struct slow_search *s, struct slow_beam *b, bool to_the_end)
 {
 	struct writer *w = s->w;
-	struct slow_sink to = { to_the_end };
+	struct slow_sink to = { .s = s, .to_the_end = to_the_end };
 	struct sampler_opts by = w->sampling;
 	struct generation_opts o = {
 		.tokenizer = w->tok,
@@ -152,7 +174,7 @@ static inline void slow_write(
 	b->over = gen_stop_reason(g) != GEN_STOP_ERROR ||
 		b->n == N_PROMPT + w->n_predict;
 	for (; from < b->n; from++)
-		if (WORD_ENDS_STEP(b->token[from])) {
+		if (slow_ends_step(s, b->token, step, from)) {
 			b->step_end[b->n_steps++] = (uint32_t)from;
 			step = from + 1;
 		}

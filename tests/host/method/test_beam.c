@@ -89,7 +89,7 @@ static int teardown(void **state)
 
 /* ---- against the reference search ---------------------------------------- */
 
-static char number[3][16];
+static char number[4][16];
 
 static void set_number(
 	struct sampled *f, unsigned at, const char *name, uint32_t n)
@@ -106,6 +106,7 @@ static void set_plan(struct sampled *f, const struct slow_plan *plan)
 	set_number(f, 2, "beam-rounds", plan->rounds);
 	f->option[3][0] = "aggregate";
 	f->option[3][1] = plan->aggregate;
+	set_number(f, 4, "step-tokens", plan->step_tokens);
 }
 
 static void search_slowly(struct sampled *f, const struct slow_plan *plan)
@@ -203,6 +204,9 @@ static const struct slow_plan plans[] = {
 	{ true, 6, 2, 40, "min" },
 	{ true, 6, 3, 2, "last" },
 	{ true, 12, 4, 40, "last" },
+	{ false, 6, 3, 40, "min", 1 },
+	{ false, 8, 4, 6, "last", 3 },
+	{ true, 6, 2, 40, "prod", 4 },
 };
 
 static void test_matches_reference_search(void **state)
@@ -276,8 +280,8 @@ static void test_beams_go_ahead(void **state)
 
 			f->parallel = parallel[k / 2];
 			f->spare = f->parallel;
-			f->option[4][0] = "beam-ahead";
-			f->option[4][1] = goes ? "true" : "false";
+			f->option[5][0] = "beam-ahead";
+			f->option[5][1] = goes ? "true" : "false";
 			open_many(f, 4096);
 			assert_ok(search(f, &plans[i]), &f->e);
 			same_beams_ahead(f);
