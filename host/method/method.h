@@ -88,10 +88,10 @@ struct many_steps {
 	 * so that it can be called again.
 	 */
 	int (*next)(struct samples *, struct err *);
-	/* Called between passes if samples wait for each other at the ends of
-	 * steps, with the number of rows that the next pass has to spare. May
-	 * begin continuations early. May be NULL. */
-	int (*ahead)(struct samples *, uint32_t rows, struct err *);
+	/* Called between passes while samples run, with the number of rows that
+	 * the next pass has to spare. May begin continuations early, and cut
+	 * samples. May be NULL. */
+	int (*between)(struct samples *, uint32_t rows, struct err *);
 	/* Called when the run was canceled. Chooses one of the existing
 	 * samples. May be NULL. */
 	void (*stop)(struct samples *);

@@ -389,7 +389,8 @@ static uint32_t free_rows(const struct lanes *l)
 	return used < l->width ? l->width - used : 0;
 }
 
-int samples_next(struct samples *p, struct err *e)
+/* Let the method decide what to do next, until a sample is active. */
+static int next(struct samples *p, struct err *e)
 {
 	int ret = 0;
 
@@ -398,8 +399,18 @@ int samples_next(struct samples *p, struct err *e)
 		if (!ret)
 			resume(p);
 	}
-	if (!ret && !p->no_memory && p->by_step && p->many->ahead)
-		ret = p->many->ahead(p, free_rows(p->lanes), e);
+	return ret;
+}
+
+int samples_next(struct samples *p, struct err *e)
+{
+	int ret = next(p, e);
+
+	if (!ret && !p->no_memory && p->many->between) {
+		ret = p->many->between(p, free_rows(p->lanes), e);
+		if (!ret)
+			ret = next(p, e);
+	}
 	if (ret >= 0 && p->no_memory)
 		ret = err_set(e, ENOMEM, "no memory for samples");
 	return ret;

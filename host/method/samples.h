@@ -182,8 +182,8 @@ bool samples_are_read(const struct samples *);
 int samples_begin(
 	struct samples *, struct lanes *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);
-/* Call the method's `next` between two passes, if no sample is active. Returns
- * 0, or what many_steps.next returns. */
+/* Call the method's `next` between two passes, if no sample is active, or else
+ * its `between`. Returns 0, or what many_steps.next returns. */
 int samples_next(struct samples *, struct err *);
 /* End the run: remove all sequences and lanes. What is recorded about the
  * samples remains. Unfinished samples cannot continue. */
