@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/head/reward.h"
+#include "host/method/decided.h"
 #include "host/method/prefixes.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
@@ -308,7 +309,7 @@ static int open_history_and_reward(struct decoder *d, struct err *e)
 	if (!ret && d->wants_reward)
 		ret = reward_open(&d->reward,
 			d->reward_name ? d->reward_name : r->name, &site, e);
-	return ret;
+	return ret ? ret : decided_check(&d->env, d->reward, e);
 }
 
 bool decoder_emits_at_once(const struct decoder *d)

@@ -5,6 +5,7 @@
 #include "host/head/reward.h"
 #include "host/method/beams.h"
 #include "host/method/choosing.h"
+#include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/samples.h"
 #include "host/text/tokenizer.h"
@@ -28,8 +29,8 @@ static void report_method(const struct decoder *d, struct tandem_report *r)
 	r->needs_reward = m->needs_reward;
 	r->runs = method_runs(m);
 	r->logits_emitted = m->lossless && !m->logits_ahead;
-	r->chooses_last =
-		m->chooser && !(early->on && method_uses(m, &early_stop_table));
+	r->chooses_last = m->chooser && !decided_is_on(&d->env) &&
+		!(early->on && method_uses(m, &early_stop_table));
 	r->group = method_uses(m, &beam_table) ? beams->width : 1;
 }
 

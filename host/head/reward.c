@@ -191,6 +191,11 @@ uint32_t reward_tap_layers(const struct reward *r)
 	return r->kind->tap_layers ? r->kind->tap_layers(r) : 0;
 }
 
+bool reward_scores_fall(const struct reward *r)
+{
+	return r->kind->scores_fall;
+}
+
 int reward_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {

@@ -26,6 +26,7 @@
 #include "base/opt.h"
 #include "host/head/reward_text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,6 +65,10 @@ int reward_open(struct reward **out, const char *name,
  * tokens.
  */
 uint32_t reward_tap_layers(const struct reward *);
+/*
+ * Whether the score of a step is never larger than that of the step before it.
+ */
+bool reward_scores_fall(const struct reward *);
 /*
  * Call this before the first reward_score. The reward runs beside `session`,
  * which was opened with these options and must be closed after the reward. Up

@@ -277,6 +277,7 @@ static int head_score(
 
 const struct reward_kind reward_kind_head = {
 	.name = "head",
+	.scores_fall = true, /* products of ever more probabilities */
 	.tap_layers = head_tap_layers,
 	.read = head_read,
 	.start = head_start,

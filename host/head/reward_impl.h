@@ -13,6 +13,7 @@ struct scorer;
 
 struct reward_kind {
 	const char *name;
+	bool scores_fall; /* reward_scores_fall */
 	/* NULL means 0 layers. */
 	uint32_t (*tap_layers)(const struct reward *);
 	/* Read the file at reward->path into reward->own. close() releases it,

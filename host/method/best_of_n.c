@@ -5,12 +5,13 @@
  * model parameters", 2024; npu-tts, section 7.1).
  */
 #include "host/method/choosing.h"
+#include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"
 
 static const struct opt_table *const tables[] = { &samples_table,
-	&aggregate_table, &early_stop_table, NULL };
+	&aggregate_table, &early_stop_table, &decided_table, NULL };
 
 static const struct chooser how = { 0 };
 

@@ -45,6 +45,31 @@ uint32_t choice_heaviest(const struct tally *row, uint32_t n)
 	return best;
 }
 
+/* Another answer comes closest if all candidates that are left vote for it. It
+ * may be a new one (k = n), and its first candidate may be one of them. */
+uint32_t choice_decided(
+	const struct tally *row, uint32_t n, uint32_t left, uint32_t first_left)
+{
+	uint32_t most = CHOICE_NONE;
+
+	for (uint32_t k = 0; k < n; k++)
+		if (most == CHOICE_NONE || row[k].votes > row[most].votes)
+			most = k;
+	for (uint32_t k = 0; k <= n && most != CHOICE_NONE; k++) {
+		uint32_t votes = left + (k < n ? row[k].votes : 0);
+		uint32_t first = k < n ? row[k].first : CHOICE_NONE;
+
+		if (left && first_left < first)
+			first = first_left;
+		if (k != most &&
+			(votes > row[most].votes ||
+				(votes == row[most].votes &&
+					first < row[most].first)))
+			most = CHOICE_NONE;
+	}
+	return most;
+}
+
 uint32_t choice_largest(const struct candidate *c, uint32_t n)
 {
 	uint32_t best = CHOICE_NONE;

@@ -32,6 +32,14 @@ uint32_t choice_tally(const struct candidate *, uint32_t n, struct tally *row);
  * Returns CHOICE_NONE if n is 0. */
 uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
+/*
+ * Index of the answer with the most votes, the first of equal ones, if it keeps
+ * this place whatever the answers of `left` more candidates are, of which the
+ * first has the index first_left. Otherwise CHOICE_NONE. All votes weigh 1.
+ */
+uint32_t choice_decided(
+	const struct tally *, uint32_t n, uint32_t left, uint32_t first_left);
+
 /* Index of the candidate with the largest value, the first of equal ones.
  * Returns CHOICE_NONE if no value is known. */
 uint32_t choice_largest(const struct candidate *, uint32_t n);

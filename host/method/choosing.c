@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/head/reward.h"
+#include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"
@@ -55,6 +56,7 @@ struct choosing {
 	const struct chooser *how;
 	struct answer_form *form; /* NULL if the method needs no answers */
 	struct early_stop early;
+	bool stops_decided; /* --stop-decided */
 	/* The warm-up has ended, and the other samples were added unless the
 	 * votes of the warm-up agreed. */
 	bool all_added;
@@ -123,14 +125,33 @@ static bool agrees(const struct choosing *c, const struct samples *p)
 	return early_stop_agrees(&c->early, votes ? (double)most / votes : 0);
 }
 
+/* Cut the samples that can no longer change the choice by votes. Does nothing
+ * if there is no memory to count the votes. */
+static void cut_by_votes(const struct choosing *c, struct samples *p)
+{
+	uint32_t n = samples_count(p);
+	struct tally *row = calloc(n, sizeof(*row));
+
+	/* A sample that ended without drawing a token has an answer as well. */
+	for (uint32_t i = 0; i < n; i++)
+		read_answer(c, samples_at(p, i));
+	if (row)
+		decided_cut_by_votes(p, row, choosing_tally(p, row, NULL));
+	free(row);
+}
+
 static void drew(struct samples *p, struct sample *s)
 {
 	const struct choosing *c = samples_own(p);
 
 	early_stop_check(&c->early, p, s);
 	read_answer(c, s);
-	if (s->lane.state == LANE_ENDED && agrees(c, p))
+	if (s->lane.state != LANE_ENDED)
+		return;
+	if (agrees(c, p))
 		early_stop_cut_all(p);
+	if (c->stops_decided && c->how->votes)
+		cut_by_votes(c, p);
 }
 
 static void tally_votes(const struct samples *p, struct strbuf *out)
@@ -162,7 +183,7 @@ static void value_by_score(const struct method_env *env, struct sample *s)
 		method_options(env, &aggregate_table);
 
 	s->value = (float)choice_aggregate(
-		s->score, s->n_steps, (enum aggregate)o->how);
+		s->score, sample_steps_read(s), (enum aggregate)o->how);
 }
 
 int choosing_score(const struct method_env *env, struct sample *const *s,
@@ -177,7 +198,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 		text[i] = (struct reward_text){ .n_prompt = gen_prompt_length(
 							s[i]->gen),
 			.step_end = s[i]->step_end,
-			.n_steps = s[i]->n_steps,
+			.n_steps = sample_steps_read(s[i]),
 			.score = s[i]->score,
 			.prompt_state = samples_prompt_state(s[i]->pool),
 			.state = s[i]->tapped.state };
@@ -187,6 +208,73 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	for (uint32_t i = 0; i < n && !ret; i++)
 		value_by_score(env, s[i]);
 	free(text);
+	return ret;
+}
+
+/* Whether steps of the sample were computed but not scored. */
+static bool is_unscored(const struct sample *s)
+{
+	uint32_t n = sample_steps_read(s);
+
+	return n && isnan(s->score[n - 1]);
+}
+
+/* Score what is not scored yet of the samples that have ended or still run. */
+static int score_rest(
+	const struct choosing *c, struct samples *p, struct err *e)
+{
+	uint32_t n = samples_count(p), rest = 0;
+	struct sample **s = calloc(n, sizeof(*s));
+	int ret;
+
+	if (!s)
+		return err_set(e, ENOMEM, "no memory to score %u samples", n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct lane *x = &samples_at(p, i)->lane;
+
+		if ((x->state == LANE_ENDED || !lane_is_over(x)) &&
+			is_unscored(samples_at(p, i)))
+			s[rest++] = samples_at(p, i);
+	}
+	ret = choosing_score(c->env, s, rest, e);
+	free(s);
+	return ret;
+}
+
+/*
+ * Whether to score samples while some still run. Before the first one has ended
+ * none can be cut. After that the best value may have changed when another one
+ * has ended, and the values of the others when all have ended a step.
+ */
+static bool is_time_to_score(const struct samples *p)
+{
+	bool ended = false, better = false, run = false, all = true;
+
+	for (uint32_t i = 0; i < samples_count(p); i++) {
+		const struct sample *s = samples_at(p, i);
+
+		if (s->lane.state == LANE_ENDED) {
+			ended = true;
+			better |= is_unscored(s);
+		} else if (!lane_is_over(&s->lane) && s->n) {
+			run = true;
+			all &= is_unscored(s);
+		}
+	}
+	return ended && run && (better || all);
+}
+
+static int between(struct samples *p, uint32_t rows, struct err *e)
+{
+	const struct choosing *c = samples_own(p);
+	int ret;
+
+	if (!c->stops_decided || !c->env->method->needs_reward ||
+		!is_time_to_score(p))
+		return 0;
+	ret = score_rest(c, p, e);
+	if (!ret)
+		decided_cut_by_values(p);
 	return ret;
 }
 
@@ -297,6 +385,7 @@ static int open_choosing(
 
 	c->env = env;
 	c->how = env->method->chooser;
+	c->stops_decided = decided_is_on(env);
 	if (!method_uses(env->method, &answer_table))
 		return 0;
 	o = method_options(env, &answer_table);
@@ -330,8 +419,7 @@ static int begin(struct samples *p, struct err *e)
 static int next(struct samples *p, struct err *e)
 {
 	struct choosing *c = samples_own(p);
-	uint32_t n = samples_count(p), ended = 0;
-	struct sample **s;
+	uint32_t n = samples_count(p);
 	int ret = 0;
 
 	if (!c->all_added) {
@@ -344,17 +432,8 @@ static int next(struct samples *p, struct err *e)
 			ret = early_stop_arm(&c->early, p, e);
 		return ret || agrees(c, p) ? ret : samples_add(p, others, e);
 	}
-	if (c->env->method->needs_reward) {
-		s = calloc(n, sizeof(*s));
-		if (!s)
-			return err_set(
-				e, ENOMEM, "no memory to score %u samples", n);
-		for (uint32_t i = 0; i < n; i++)
-			if (samples_at(p, i)->lane.state == LANE_ENDED)
-				s[ended++] = samples_at(p, i);
-		ret = choosing_score(c->env, s, ended, e);
-		free(s);
-	}
+	if (c->env->method->needs_reward)
+		ret = score_rest(c, p, e);
 	c->scored = !ret;
 	if (!ret)
 		ret = choose(c, p, e);
@@ -380,6 +459,7 @@ const struct many_steps choosing_steps = {
 	.bytes = sizeof(struct choosing),
 	.begin = begin,
 	.next = next,
+	.between = between,
 	.stop = stop,
 	.drew = drew,
 	.close = close_form,

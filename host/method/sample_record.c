@@ -110,6 +110,16 @@ bool sample_step_ends(struct sample *s, const struct samples_options *o)
 		memmem(s->text.data + from, s->text.len - from, end, len);
 }
 
+uint32_t sample_steps_read(const struct sample *s)
+{
+	size_t n;
+
+	gen_tokens(s->gen, &n);
+	return s->n_steps -
+		(!lane_is_over(&s->lane) && !s->lane.held &&
+			step_begin(s) == n && s->n_steps);
+}
+
 /* ---- forking a sample ---------------------------------------------------- */
 
 int sample_copy(

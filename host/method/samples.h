@@ -194,6 +194,10 @@ void samples_count_drafts(
 
 /* ---- called by the steps of a method ---- */
 
+/* Number of steps whose tokens have all been computed, so that they can be
+ * scored. The row of a running sample's last token is computed later. */
+uint32_t sample_steps_read(const struct sample *);
+
 const struct method_env *samples_env(const struct samples *);
 /* The method's state for the request, many_steps.bytes long. */
 void *samples_own(const struct samples *);

@@ -4,12 +4,13 @@
  * have; of equally frequent answers, the one that came first.
  */
 #include "host/method/choosing.h"
+#include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"
 
 static const struct opt_table *const tables[] = { &samples_table, &answer_table,
-	&early_stop_table, NULL };
+	&early_stop_table, &decided_table, NULL };
 
 static const struct chooser how = { .votes = true };
 

@@ -35,6 +35,20 @@ done
 choose --method vote -N 12 --early-stop --confidence-keep 0 --consensus 2
 check_has 'the samples of early stop' "$out" '"state":"cut"'
 printf '%s\n' "$out" >"$tmp/early"
+# The same text, although some samples are cut.
+for method in 'vote --parallel 3' 'best-of-n --temp 1.5' \
+  'best-of-n --temp 1.5 --aggregate prod --step-tokens 4'; do
+  # shellcheck disable=SC2086 # a method and its options
+  choose --method $method -N 12 --seed 7
+  all=$(jq -r .text <"$tmp/out")
+  # shellcheck disable=SC2086
+  choose --method $method -N 12 --seed 7 --stop-decided
+  check_has "samples of $method" "$out" '"state":"cut"'
+  check_eq "the text of $method" "$(jq -r .text <"$tmp/out")" "$all"
+  check_eq "cut samples of $method" \
+    "$(jq '.sampling.cut == ([.samples[] | select(.state == "cut")] | length)' \
+      <"$tmp/out")" true
+done
 
 # What another program makes of them.
 checks=$((checks + 1))
@@ -102,6 +116,13 @@ PY
 misuse "$TANDEM" run -p x --method vote --aggregate min
 check_has 'the reason' "$err" 'weighted-vote'
 misuse "$TANDEM" run -p x --method chain -N 4
+misuse "$TANDEM" run -p x --method weighted-vote --stop-decided
+check_has 'the reason' "$err" 'try --method with one of: best-of-n, vote'
+run "$TANDEM" run -m small -p x --method vote --stop-decided --early-stop
+check_has 'the reason' "$err" 'leave out one of them'
+run "$TANDEM" eval math -m small --items 1 --method best-of-n --reward exact \
+  --stop-decided
+check_has 'the reason' "$err" 'try --aggregate min or prod'
 run "$TANDEM" run -m small -p x --method vote --answer first
 check_has 'the reason' "$err" 'last-number, boxed'
 run "$TANDEM" run -m small -p x --method vote --answer 'regex:a('

@@ -294,6 +294,9 @@ static void test_samples(void **state)
 			  "answer=regex:[a-z]" },
 			{ "texts=1" } },
 		{ { "method=mean-logprob", "samples=1" }, { "texts=5" } },
+		{ { "method=vote", "samples=5", "answer=regex:[a-c]",
+			  "stop-decided=true" },
+			{ "texts=6", "keep=2" } },
 	};
 	uint64_t pauses = 0, cached = 0;
 
@@ -315,6 +318,9 @@ static void test_scored_samples(void **state)
 			{ "texts=4", "keep=4" } },
 		{ { "method=best-of-n", "samples=4" },
 			{ "texts=8", "text-slots=384" } },
+		{ { "method=best-of-n", "samples=4", "stop-decided=true",
+			  "step-tokens=4" },
+			{ "texts=6", "keep=2" } },
 		{ { "method=weighted-vote", "samples=3", "answer=regex:[a-z]" },
 			{ "texts=1", "keep=1" } },
 		{ { "method=beam", "samples=4", "beam-width=2", "step-end=e" },

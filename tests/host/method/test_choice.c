@@ -128,6 +128,74 @@ static void test_tally_counts_votes(void **state)
 	}
 }
 
+/* The next completion of the candidates in left[n], each of which takes every
+ * word in turn. Returns false after the last one. */
+static bool complete(
+	struct candidate *c, const uint32_t *left, unsigned *word, uint32_t n)
+{
+	static const char *const any[] = { NULL, "4", "5", "four", "new" };
+	uint32_t i = 0;
+
+	while (i < n && ++word[i] == ARRAY_LEN(any))
+		word[i++] = 0;
+	for (uint32_t k = 0; k < n; k++)
+		c[left[k]].answer = any[word[k]];
+	return i < n;
+}
+
+/* An answer counts as decided exactly when it wins with all answers that the
+ * candidates which are left can have. Then the candidates after its first one
+ * do not change which candidate is chosen. */
+static void test_decided_answer_wins_whatever_follows(void **state)
+{
+	struct draws d = { harness_seed(), 0 };
+	struct candidate c[MOST], cut[MOST];
+	struct tally row[MOST];
+	unsigned decided = 0, tied = 0;
+
+	for (unsigned round = 0; round < 4000; round++) {
+		uint32_t n = make(&d, c), left[4], n_left = 0, rows, got;
+		unsigned word[4] = { 0 };
+		bool same_answer = true, more = true;
+		const char *winner;
+
+		for (uint32_t i = 0; i < n; i++) {
+			c[i].value = NAN;
+			c[i].weight = 1;
+			if (n_left < ARRAY_LEN(left) && !draw(&d, 3)) {
+				c[i].answer = NULL;
+				left[n_left++] = i;
+			}
+		}
+		rows = choice_tally(c, n, row);
+		if (!rows)
+			continue;
+		got = choice_decided(
+			row, rows, n_left, n_left ? left[0] : CHOICE_NONE);
+		winner = c[heaviest(c, n)].answer;
+		while (more) {
+			uint32_t at = heaviest(c, n), first;
+
+			same_answer &= !strcmp(c[at].answer, winner);
+			memcpy(cut, c, n * sizeof(*c));
+			first = got == CHOICE_NONE ? n : row[got].first;
+			for (uint32_t k = 0; k < n_left; k++)
+				if (left[k] > first)
+					cut[left[k]].answer = NULL;
+			assert_int_equal(heaviest(cut, n), at);
+			more = complete(c, left, word, n_left);
+		}
+		assert_int_equal(got != CHOICE_NONE, same_answer);
+		if (got == CHOICE_NONE)
+			continue;
+		assert_string_equal(row[got].answer, winner);
+		decided += n_left > 0;
+		tied += n_left && row[got].votes == n_left;
+	}
+	print_message("%u decided, %u of them by a tie\n", decided, tied);
+	assert_true(decided > 100 && tied > 10);
+}
+
 static void test_largest_value_wins(void **state)
 {
 	struct draws d = { harness_seed(), 0 };
@@ -227,6 +295,7 @@ static void test_lowest_window_mean(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_tally_counts_votes),
+	cmocka_unit_test(test_decided_answer_wins_whatever_follows),
 	cmocka_unit_test(test_largest_value_wins),
 	cmocka_unit_test(test_borda_weights_by_rank),
 	cmocka_unit_test(test_scores_are_aggregated),

@@ -1,9 +1,12 @@
 /* Methods that choose among samples, on a fake device. The samples must equal
  * those of plain decoding. The chosen sample must equal the result of a recount
  * from the samples' texts and statistics. Samples that were cut early have no
- * vote. */
+ * vote. Samples that cannot change the choice any more are cut without changing
+ * it. */
 #include "base/err.h"
+#include "host/head/reward.h"
 #include "host/method/choosing.h"
+#include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/session/session.h"
 #include "tests/harness.h"
@@ -310,6 +313,151 @@ static void test_consensus_ends_the_run(void **state)
 	close_many(f);
 }
 
+/* ---- samples that can no longer change the choice ------------------------ */
+
+/* Strings that end texts, so that their lengths differ much. */
+static const char *const ends[] = { "k", "e", "a", "z", "r" };
+
+/* A pseudorandom score of the tokens up to the end of a step. */
+static int score_steps(
+	void *arg, struct reward_text *t, unsigned n, struct err *e)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (uint32_t k = 0; k < t[i].n_steps; k++) {
+			uint32_t sum = 0;
+
+			for (uint32_t at = 0; at <= t[i].step_end[k]; at++)
+				sum = 31 * sum + (uint32_t)t[i].token[at];
+			t[i].score[k] = (float)(sum % 50) / 50;
+		}
+	return 0;
+}
+
+static void vary(struct sampled *f, unsigned i)
+{
+	f->w.n_predict = 160;
+	f->w.stop = ends[i % ARRAY_LEN(ends)];
+	f->w.sampling.seed = harness_seed() + i;
+	f->parallel = i % 4 ? MANY : 3;
+	f->draft = i % 7 ? NULL : "pld+recycle";
+}
+
+/* With and without the flag the same sample is chosen, and those that end are
+ * the same. Returns how many were cut. */
+static unsigned cut_when_decided(
+	struct sampled *f, const struct method *m, unsigned option)
+{
+	struct text want[MANY] = { 0 };
+	uint32_t chosen;
+	unsigned cut = 0;
+
+	f->option[option][0] = NULL;
+	assert_ok(run_many(f, m), &f->e);
+	chosen = samples_chosen(f->samples)->index;
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->samples, i);
+		const int32_t *token = gen_tokens(s->gen, &want[i].n);
+
+		assert_int_equal(s->lane.state, LANE_ENDED);
+		memcpy(want[i].token, token, want[i].n * sizeof(*token));
+	}
+	close_many(f);
+	f->option[option][0] = "stop-decided";
+	assert_ok(run_many(f, m), &f->e);
+	check_chosen(f, chosen);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->samples, i);
+		size_t n;
+		const int32_t *token = gen_tokens(s->gen, &n);
+
+		assert_true(n == want[i].n || s->lane.state == LANE_CUT);
+		assert_memory_equal(token, want[i].token, n * sizeof(*token));
+		cut += s->lane.state == LANE_CUT;
+	}
+	close_many(f);
+	return cut;
+}
+
+static void test_decided_vote_keeps_the_text(void **state)
+{
+	static const char *const answer[] = { "regex:[aeiou]", "regex:e",
+		"regex:[ab]", "regex:a" };
+	struct sampled *f = *state;
+	unsigned cut = 0;
+
+	f->option[0][0] = "answer";
+	for (unsigned i = 0; i < 80; i++) {
+		f->option[0][1] = answer[i % ARRAY_LEN(answer)];
+		vary(f, i);
+		cut += cut_when_decided(f, &method_vote, 1);
+	}
+	print_message("%u of %u cut\n", cut, 80 * MANY);
+	assert_true(cut > 40);
+	/* Some samples now end because there is no room for another token. */
+	pair_close(&f->w.s);
+	open_many(f, 96);
+	for (unsigned i = 0; i < 20; i++) {
+		vary(f, i);
+		cut_when_decided(f, &method_vote, 1);
+	}
+}
+
+static void test_decided_best_keeps_the_text(void **state)
+{
+	static const char *const how[] = { "min", "prod" };
+	static const char *const tokens[] = { "0", "1", "4" };
+	const struct reward_site none = { 0 };
+	struct sampled *f = *state;
+	unsigned cut = 0;
+
+	assert_ok(reward_open(&f->reward, "exact", &none, &f->e), &f->e);
+	reward_report(f->reward, score_steps, NULL);
+	f->option[0][0] = "step-end";
+	f->option[0][1] = "a";
+	f->option[1][0] = "aggregate";
+	f->option[2][0] = "step-tokens";
+	for (unsigned i = 0; i < 40; i++) {
+		f->option[1][1] = how[i % ARRAY_LEN(how)];
+		f->option[2][1] = tokens[i % ARRAY_LEN(tokens)];
+		vary(f, i);
+		cut += cut_when_decided(f, &method_best_of_n, 3);
+	}
+	reward_close(f->reward);
+	print_message("%u of %u cut\n", cut, 40 * MANY);
+	assert_true(cut > 40);
+}
+
+/* The flag is refused if the text could be another one. */
+static void test_decided_is_refused_where_values_can_rise(void **state)
+{
+	static const struct {
+		const char *option[2], *word;
+	} is[] = {
+		{ { "aggregate", "min" }, NULL },
+		{ { "aggregate", "prod" }, NULL },
+		{ { "aggregate", "last" }, "--aggregate min" },
+		{ { "early-stop", NULL }, "leave out one" },
+	};
+	const struct reward_site none = { 0 };
+	struct reward *r;
+	struct err e = { 0 };
+
+	assert_ok(reward_open(&r, "exact", &none, &e), &e);
+	for (unsigned i = 0; i < ARRAY_LEN(is); i++) {
+		struct opt_values v = { 0 };
+		const struct method_env env = { .method = &method_best_of_n,
+			.options = &v };
+
+		set_option(&v, "stop-decided", NULL);
+		set_option(&v, is[i].option[0], is[i].option[1]);
+		assert_int_equal(
+			decided_check(&env, r, &e), is[i].word ? -EINVAL : 0);
+		if (is[i].word)
+			assert_non_null(strstr(e.text, is[i].word));
+	}
+	reward_close(r);
+}
+
 /* ---- failures ------------------------------------------------------------ */
 
 static volatile sig_atomic_t cancel;
@@ -365,6 +513,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_one_sample_is_plain_decoding),
 	TEST(test_unconfident_samples_are_cut),
 	TEST(test_consensus_ends_the_run),
+	TEST(test_decided_vote_keeps_the_text),
+	TEST(test_decided_best_keeps_the_text),
+	cmocka_unit_test(test_decided_is_refused_where_values_can_rise),
 	TEST(test_canceled_run_still_chooses),
 	TEST(test_all_failed_samples_fail_the_run),
 };

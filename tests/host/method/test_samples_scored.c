@@ -52,6 +52,8 @@ struct fixture {
 	const struct method *method;
 	const char *draft, *stop;
 	uint32_t n_predict, slots;
+	double temperature;
+	uint32_t step_tokens; /* with --stop-decided; 0: without both */
 };
 
 static int setup(void **state)
@@ -64,6 +66,7 @@ static int setup(void **state)
 	f->opts.context_need = 256;
 	f->method = method_find("best-of-n");
 	f->n_predict = 48;
+	f->temperature = 1;
 	setenv("TANDEM_MODELS", "flash/models", 1);
 	*state = f;
 	return 0;
@@ -167,7 +170,7 @@ static struct generation *begin(struct fixture *f, struct sampler **sampler)
 	struct generation *g;
 	struct err e = { 0 };
 
-	sampling.temperature = 1;
+	sampling.temperature = f->temperature;
 	assert_ok(sampler_open(sampler, &sampling, o.n_vocab, &e), &e);
 	o.sampler = *sampler;
 	assert_int_equal(
@@ -192,6 +195,10 @@ static void write_samples(struct fixture *f)
 	struct err e = { 0 };
 
 	set_option_number(&options, "samples", N);
+	if (f->step_tokens) {
+		set_option(&options, "stop-decided", NULL);
+		set_option_number(&options, "step-tokens", f->step_tokens);
+	}
 	o.sequences = 1 + N;
 	o.decode_rows = f->draft ? 24 : N;
 	o.smaller_graphs = true;
@@ -343,6 +350,22 @@ static void test_equal_for_beams(void **state)
 	check(f, "beams with few slots", N);
 }
 
+/* Samples are scored while they run, before the row of their last token is
+ * computed. */
+static void test_equal_for_running_samples(void **state)
+{
+	struct fixture *f = *state;
+
+	open_model(f);
+	f->n_predict = 80;
+	f->temperature = 1.8; /* so that texts differ */
+	f->step_tokens = 1;
+	check(f, "running samples", 2);
+	f->step_tokens = 4;
+	f->draft = "recycle+pld";
+	check(f, "running samples with drafts", 2);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_equal_in_every_precision),
@@ -350,6 +373,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_equal_with_full_cache),
 	TEST(test_equal_with_drafts),
 	TEST(test_equal_for_beams),
+	TEST(test_equal_for_running_samples),
 };
 
 TEST_FILE(tests)

@@ -1,0 +1,48 @@
+/*
+ * Samples that can no longer change the choice are cut (--stop-decided). The
+ * chosen text is the same as without.
+ *
+ *   votes   The answer with the most votes wins, the first of equal ones. It is
+ *           decided when no other answer could win with the votes of all
+ *           unfinished samples. Of the winner's samples the first one is
+ *           chosen, so only samples after its first one are cut.
+ *   values  The sample with the largest value is chosen, the first of equal
+ *           ones. If values can only fall while a text grows, a sample is cut
+ *           when its value so far is not enough to be chosen before the best
+ *           sample that has ended.
+ *
+ * All calls come from one thread.
+ */
+#ifndef HOST_METHOD_DECIDED_H
+#define HOST_METHOD_DECIDED_H
+
+#include "base/opt.h"
+#include "host/method/method_stats.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct method_env;
+struct reward;
+struct samples;
+
+struct decided_options {
+	bool on;
+};
+extern const struct opt_table decided_table;
+
+/* Whether env's options say so. They do not if the method does not use them. */
+bool decided_is_on(const struct method_env *);
+/* Returns -EINVAL if samples are to be cut although values by this reward could
+ * rise, or although early stopping makes the choice depend on which samples
+ * end; otherwise 0. The reward is NULL if the method has none. */
+int decided_check(
+	const struct method_env *, const struct reward *, struct err *);
+
+/* Cut samples, given the n answers of those that have ended. */
+void decided_cut_by_votes(struct samples *, const struct tally *, uint32_t n);
+/* Cut samples by their values so far; NAN means that there is none yet. */
+void decided_cut_by_values(struct samples *);
+
+#endif
