@@ -345,6 +345,10 @@ static int run(struct run *r, struct err *e)
 		r->n, &values, e);
 	int closed;
 
+	/* The tokens of all samples are kept, and their costs computed. */
+	if (!ret && r->purpose != BY_ITSELF)
+		ret = opt_set(
+			decoder_tables, &values, "stop-decided", "false", e);
 	if (!ret && r->phone)
 		ret = ask_phone(r->phone, &values, e);
 	if (!ret)
@@ -510,7 +514,8 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	struct drawing *d = calloc(1, sizeof(*d));
-	bool any = false, reward = false;
+	/* The table of phones has the costs of drawn samples. */
+	bool any = a->table[TTS_PHONES], reward = false;
 	int ret = 0;
 
 	if (d) {

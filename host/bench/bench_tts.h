@@ -12,7 +12,7 @@
  * same passes without running the passes (session_opts.idle). To find
  * wall-clock times, the first items are generated again with each number of
  * samples, and must give the same tokens. Methods that choose during generation
- * (beam search), or that need more than a choice at the end (early stopping,
+ * (beam search), or that need more than a choice at the end (stopping samples,
  * drafting), have runs of their own.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H

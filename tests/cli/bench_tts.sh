@@ -125,6 +125,18 @@ if [ -e "$TANDEM_MODELS/reward.gguf" ]; then
     "$tmp/out" >"$tmp/jq" || fail "phones: $(<"$tmp/jq") $(<"$tmp/out")"
   checks=$((checks + 1))
 fi
+# Decided early: the same answers with fewer tokens. Methods that score all
+# samples are not affected.
+early() { # OPTION...
+  tts --items 3 --at 8 --temp 1.5 --methods vote,best-of-n,weighted-vote \
+    --tables accuracy --timed 0 --json "$@"
+  jq -c '[.tables.accuracy[1:][] | [.right, .tokens, .phone_s]]' "$tmp/out"
+}
+all=$(early) cut=$(early --stop-decided)
+check_eq 'decided early' "$(jq -n --argjson all "$all" --argjson cut "$cut" '
+  [$all[][0]] == [$cut[][0]] and $all[2] == $cut[2]
+  and $cut[0][1] < $all[0][1] and $cut[1][1] < $all[1][1]
+  and $cut[1][2] < $all[1][2]')" true
 # An option of one of the methods is taken.
 tts --items 1 -n 8 --at 2 --methods vote,best-of-n --answer text --json
 misuse "$TANDEM" bench tts --methods best-of-n --answer text
