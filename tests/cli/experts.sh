@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Mixtures of experts whose experts are partly on flash: the same ids for every
+# budget, method and way of running, counted reads, and one sentence for each
+# combination that is refused.
+. "$(dirname "$0")/lib.sh"
+
+run_ok "$TANDEM" synth --grow target --experts 8 -o "$tmp/m.gguf"
+run_ok "$TANDEM" convert "$tmp/m.gguf" "$tmp/m.tdm"
+
+# generate MODEL OPTION...: $out, and the ids in $it
+generate() {
+  run_ok "$TANDEM" run -m "$1" --json -n 24 "${@:2}" 'One day a dog'
+  member ids
+}
+
+# ---- the same text -------------------------------------------------------------
+generate "$tmp/m.gguf"
+want=$it
+for options in '--dram-budget 50%' '--dram-budget 20% --method lever' \
+  '--dram-budget 0% --experts-ahead 0 --threads 1' \
+  '--dram-budget 20% --method chain --coherence check' \
+  '--dram-budget 30% --method sdnpu --doorbell eventfd' \
+  '--dram-budget 30% --flash-io thread --coherence strict' \
+  '--dram-budget 20% --fault die@run#99 --restarts 1' \
+  '--dram-budget 90% --va-window 24M --va-extended 64M' \
+  '--dram-budget 20% --clock soc:sd8gen3'; do
+  # shellcheck disable=SC2086
+  generate "$tmp/m.tdm" $options
+  check_eq "ids with $options" "$it" "$want"
+done
+(($(json wait_ps) > 0)) || fail 'the phone does not wait for experts'
+(($(json read_ahead) > 0)) || fail 'nothing is read ahead'
+run_ok "$TANDEM" run -m "$tmp/m.tdm" --dram-budget 20% --stats -n 8 'One day'
+check_has 'statistics' "$err" 'experts      19 of 96 in memory'
+
+# ---- refusals ------------------------------------------------------------------
+refused() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  run "$TANDEM" run -n 4 "$@" 'One day'
+  [ "$status" != 0 ] || fail "not refused: $*"
+  check_has "refusal of ${*:2}" "$err" "$message"
+}
+refused 'is no flash image' -m "$tmp/m.gguf" --dram-budget 50%
+refused 'all weights except experts' -m "$tmp/m.tdm" --dram-budget 1M
+refused 'graph-switch' -m "$tmp/m.tdm" --graph-switch sync
+refused 'moved by their use' -m "$tmp/m.tdm" --placement swap
+refused 'neither be priced' -m "$tmp/m.tdm" --clock soc:sd8gen3 --as qwen2.5-3b
+refused 'do not fit into the window' -m "$tmp/m.tdm" --va-window 24M
+finish
