@@ -465,20 +465,6 @@ int packed_read_layer(
 		p->image, image_find(p->image, IMAGE_LAYER, layer), dst, e);
 }
 
-size_t packed_expert_bytes(const struct packed *p, uint32_t layer)
-{
-	return image_find(p->image, IMAGE_EXPERT, layer * p->n_expert)->bytes;
-}
-
-int packed_read_expert(const struct packed *p, uint32_t layer, uint32_t expert,
-	void *dst, struct err *e)
-{
-	return image_read(p->image,
-		image_find(
-			p->image, IMAGE_EXPERT, layer * p->n_expert + expert),
-		dst, e);
-}
-
 int packed_read_output(const struct packed *p, void *dst, struct err *e)
 {
 	return image_read(

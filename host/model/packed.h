@@ -100,11 +100,6 @@ size_t packed_layer_bytes(const struct packed *, uint32_t layer);
  * tensors are then at the offsets in `layer`. */
 int packed_read_layer(
 	const struct packed *, uint32_t layer, void *dst, struct err *);
-/* The same for an expert of a layer. All experts of a layer have the same
- * size. */
-size_t packed_expert_bytes(const struct packed *, uint32_t layer);
-int packed_read_expert(const struct packed *, uint32_t layer, uint32_t expert,
-	void *dst, struct err *);
 /* Read the output matrix to dst, whose size is layout_bytes() of `output`,
  * rounded up to a multiple of 64. output.rows must not be 0. */
 int packed_read_output(const struct packed *, void *dst, struct err *);

@@ -40,6 +40,12 @@ static const uint8_t *matrix_of(const struct gguf_tensor *t, uint32_t i)
 	return (const uint8_t *)t->data + i * t->bytes / t->dim[2];
 }
 
+static const struct image_extent *expert_extent(
+	const struct model *m, uint32_t expert)
+{
+	return image_find(m->packed->image, IMAGE_EXPERT, expert);
+}
+
 /* Check that `is`, of `bytes` bytes, consists of the tensors [first, end) of a
  * layer, of matrix number `matrix` of each. */
 static void check_extent(const struct model *a, const struct model *b,
@@ -105,10 +111,12 @@ static void check_image(enum dtype type, enum layout layout, int zstd)
 		assert_ok(packed_read_layer(b->packed, l, is, &e), &e);
 		check_extent(a, b, l, 0, 0, WIRE_T_GATE, is, bytes, w);
 		free(is);
-		bytes = packed_expert_bytes(b->packed, l);
+		bytes = expert_extent(b, l * EXPERTS)->bytes;
 		is = malloc(bytes);
 		for (uint32_t i = 0; i < EXPERTS; i++) {
-			assert_ok(packed_read_expert(b->packed, l, i, is, &e),
+			assert_ok(image_read(b->packed->image,
+					  expert_extent(b, l * EXPERTS + i), is,
+					  &e),
 				&e);
 			check_extent(a, b, l, i, WIRE_T_GATE, WIRE_T_COUNT, is,
 				bytes, w);
@@ -146,7 +154,7 @@ static void test_types(void **state)
 	assert_int_equal(t[WIRE_T_GATE].type, DTYPE_SUPER_Q4_0);
 	assert_int_equal(t[WIRE_T_UP].type, DTYPE_SUPER_Q4_0);
 	assert_int_equal(t[WIRE_T_DOWN].type, DTYPE_SUPER_Q8_0);
-	assert_int_equal(packed_expert_bytes(b->packed, 2),
+	assert_int_equal(expert_extent(b, 2 * EXPERTS)->bytes,
 		align_up(t[WIRE_T_DOWN].offset +
 				layout_bytes(DTYPE_SUPER_Q8_0, 64, 96),
 			PACKED_ALIGN));

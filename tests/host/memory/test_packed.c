@@ -254,8 +254,10 @@ static void test_random_experts(void **state)
 		if (!model_open(&m, path, &e)) {
 			expert = malloc(some->bytes);
 			for (uint32_t k = 0; k < 12; k++)
-				assert_ok(packed_read_expert(m->packed, k / 4,
-						  k % 4, expert, &e),
+				assert_ok(image_read(m->packed->image,
+						  image_find(m->packed->image,
+							  IMAGE_EXPERT, k),
+						  expert, &e),
 					&e);
 			free(expert);
 			model_close(m);
