@@ -42,6 +42,10 @@ static const struct model_arch archs[] = {
 		.whole_norm = true,
 		.experts = EXPERTS_MUST },
 	{ .name = "llada" },
+	{ .name = "llada-moe",
+		.rope_neox = true,
+		.head_norm = true,
+		.experts = EXPERTS_MUST },
 	{ .name = "dream",
 		.rope_neox = true,
 		.qkv_bias = true,
@@ -53,7 +57,6 @@ static const struct model_arch archs[] = {
 static const struct other {
 	const char *name, *why;
 } others[] = {
-	{ "llada-moe", "its layers choose among experts" },
 	{ "rnd1", "its layers choose among experts" },
 	{ "diffusion-gemma", "its texts begin as random tokens, not as masks" },
 };
@@ -95,16 +98,17 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 		if (gguf_str_is(name, others[i].name))
 			return err_set(e, ENOTSUP,
 				"architecture '%s' is not supported: %s; "
-				"supported diffusion models are llada and "
-				"dream",
+				"supported diffusion models are llada, "
+				"llada-moe and dream",
 				others[i].name, others[i].why);
 	if (has_diffusion_keys(g))
 		return err_set(e, ENOTSUP,
 			"architecture '%.*s' is not supported; supported "
-			"diffusion models are llada and dream",
+			"diffusion models are llada, llada-moe and dream",
 			shown, name.data);
 	return err_set(e, ENOTSUP,
 		"architecture '%.*s' is not supported; supported are llama, "
-		"qwen2, qwen3, qwen3moe, olmoe, llada and dream",
+		"qwen2, qwen3, qwen3moe, olmoe, llada, llada-moe and "
+		"dream",
 		shown, name.data);
 }

@@ -68,7 +68,10 @@
 		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_OLMO, 64, 8)     \
 	X("tiny-moe", "qwen3moe", "tiny mixture of experts", 608, 592,        \
 		4, 128, 8, 4, 16, 96, 512,                                    \
-		1e4f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN, 16, 4)
+		1e4f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN, 16, 4)      \
+	X("tiny-llada-moe", "llada-moe", "tiny LLaDA-MoE", 608, 592,          \
+		4, 128, 8, 4, 16, 96, 512,                                    \
+		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_LLAMA3, 16, 4)
 /* clang-format on */
 
 #define ROWS(X)         DENSE(X) MIXTURES(X)

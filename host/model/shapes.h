@@ -39,7 +39,7 @@ struct shape {
 	uint32_t n_expert, n_used;
 };
 
-#define SHAPES 20
+#define SHAPES 21
 extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */

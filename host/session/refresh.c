@@ -114,6 +114,10 @@ int refresh_open(struct refresh **out, struct session *s,
 			"a larger --dram-budget",
 			s->model->n_layer - s->plan.resident,
 			s->model->n_layer);
+	if (s->model->n_expert)
+		return err_set(e, ENOTSUP,
+			"a refresh of the cache on the host is not possible "
+			"for a model with experts; try --refresh none");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for a refresh");

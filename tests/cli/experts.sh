@@ -33,6 +33,17 @@ done
 run_ok "$TANDEM" run -m "$tmp/m.tdm" --dram-budget 20% --stats -n 8 'One day'
 check_has 'statistics' "$err" 'experts      19 of 96 in memory'
 
+# ---- diffusion -----------------------------------------------------------------
+run_ok "$TANDEM" synth --like tiny-llada-moe -o "$tmp/d.gguf"
+run_ok "$TANDEM" convert "$tmp/d.gguf" "$tmp/d.tdm"
+generate "$tmp/d.gguf" --method fast-dllm
+want=$it
+generate "$tmp/d.tdm" --method fast-dllm --dram-budget 20%
+check_eq 'ids of a diffusion model' "$it" "$want"
+generate "$tmp/d.tdm" --method llada-npu --refresh none --dram-budget 50%
+run "$TANDEM" run -m "$tmp/d.tdm" --method llada-npu --refresh host -n 8 'One day'
+check_has 'refresh with experts' "$err" 'try --refresh none'
+
 # ---- refusals ------------------------------------------------------------------
 refused() { # MESSAGE OPTION...
   local message=$1

@@ -225,7 +225,8 @@ static inline void ref_before_attention(struct reference *r, uint32_t l)
  * for experts that the row does not pass through. */
 static inline void ref_choose(const struct model_file *f, double *w)
 {
-	const bool norm = strcmp(f->arch, "olmoe") != 0;
+	const bool norm =
+		strcmp(f->arch, "olmoe") && strcmp(f->arch, "llada-moe");
 	double p[REF_MAX_WIDTH], all = 0, used = 0;
 
 	for (unsigned e = 0; e < f->n_expert; e++) {
@@ -342,7 +343,8 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	static uint8_t sees[REF_MAX_TOKENS * REF_MAX_TOKENS];
 	static unsigned position[REF_MAX_TOKENS];
 
-	const int both = !strcmp(f->arch, "llada") || !strcmp(f->arch, "dream");
+	const int both =
+		!strncmp(f->arch, "llada", 5) || !strcmp(f->arch, "dream");
 
 	for (unsigned i = 0; i < n; i++) {
 		unsigned seen = both ? n : i + 1;

@@ -271,7 +271,6 @@ static void test_other_diffusion_models(void **state)
 		void (*keys)(struct gguf_writer *);
 		const char *why;
 	} others[] = {
-		{ "llada-moe", put_mask, "choose among experts" },
 		{ "rnd1", put_mask, "choose among experts" },
 		{ "diffusion-gemma", put_canvas, "random tokens" },
 		{ "llada9", put_canvas, "not supported" },
@@ -284,7 +283,8 @@ static void test_other_diffusion_models(void **state)
 		snprintf(name, sizeof(name), "'%s'", others[i].arch);
 		refused(&f, name, others[i].why);
 		refused(&f, name,
-			"supported diffusion models are llada and dream");
+			"supported diffusion models are llada, llada-moe and "
+			"dream");
 	}
 }
 
