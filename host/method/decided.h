@@ -32,7 +32,7 @@ struct decided_options {
 };
 extern const struct opt_table decided_table;
 
-/* Whether env's options say so. They do not if the method does not use them. */
+/* Whether --stop-decided was given; false for a method without this option. */
 bool decided_is_on(const struct method_env *);
 /* Returns -EINVAL if samples are to be cut although values by this reward could
  * rise, or although early stopping makes the choice depend on which samples

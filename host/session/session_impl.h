@@ -365,12 +365,12 @@ void session_read_on(void *arg);
 void session_watch(struct session *);
 /* Append a request that was sent. */
 void inflight_add(struct session *, const struct inflight *);
-/* The oldest request that has no answer yet; NULL if there is none. */
 /* Bytes of the rings that the device maintains for a request of n_refs
  * references and `len` bytes of message: 0 without --coherence-ctrl or without
  * a phone. */
 uint64_t session_ring_bytes(
 	const struct session *, unsigned n_refs, size_t len);
+/* The oldest request that has no answer yet; NULL if there is none. */
 const struct inflight *inflight_oldest(struct session *);
 /* Release the swap slot that the request reads, at simulated phone time `ps`.
  * Does nothing if the request reads none. */
