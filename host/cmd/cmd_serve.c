@@ -162,7 +162,7 @@ static int serve(struct tandem *t, struct err *e)
 		(int)(dot && dot > path ? dot - path : (long)strlen(path)),
 		path);
 
-	o.offer = (struct api_offer){
+	o.offer = (struct engine_offer){
 		.model = name ? name : model,
 		.method = r.method,
 		.draft = r.drafter ? d->draft : NULL,

@@ -48,10 +48,8 @@ struct member {
 	/* Checks the value and stores it in the request. NULL if the member
 	 * does not affect the answer and is ignored. */
 	int (*take)(struct api_request *, const struct member *,
-		const json_t *value, const struct api_offer *, struct fault *);
-	/* Offset in struct api_request where the value is stored or, for
-	 * take_offered, in struct api_offer of the value to compare with. */
-	size_t at;
+		const json_t *value, struct fault *);
+	size_t at; /* offset in struct api_request where the value is stored */
 	double min, max; /* bounds of a number */
 	/* For take_neutral: JSON list of the accepted values. */
 	const char *only;
@@ -71,7 +69,7 @@ static int out_of_range(const struct member *m, double v, struct fault *f)
 }
 
 static int take_count(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	json_int_t n = json_integer_value(v);
 
@@ -84,7 +82,7 @@ static int take_count(struct api_request *a, const struct member *m,
 }
 
 static int take_real(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	double x = json_number_value(v);
 
@@ -97,7 +95,7 @@ static int take_real(struct api_request *a, const struct member *m,
 }
 
 static int take_flag(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	if (!json_is_boolean(v))
 		return wrong(m, "true or false", f);
@@ -107,7 +105,7 @@ static int take_flag(struct api_request *a, const struct member *m,
 
 /* Accept only the values in m->only, which do not change the answer. */
 static int take_neutral(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	json_t *list = json_loads(m->only, 0, NULL), *one;
 	bool fits = false;
@@ -126,31 +124,13 @@ static int take_neutral(struct api_request *a, const struct member *m,
 			      m->name, m->only);
 }
 
-/* Accept only the value that the server was started with. */
-static int take_offered(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
-{
-	const char *is = *(const char *const *)((const char *)offer + m->at);
-
-	if (!json_is_string(v))
-		return wrong(m, "a string", f);
-	if (is && !strcmp(is, json_string_value(v)))
-		return 0;
-	return fault_set(f, 400, "not_offered", m->name,
-		"this server was started with %s '%s', not '%s'", m->name,
-		is ? is : "none", json_string_value(v));
-}
-
-static int take_model(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+static int take_name(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
 {
 	if (!json_is_string(v))
 		return wrong(m, "a string", f);
-	if (!strcmp(offer->model, json_string_value(v)))
-		return 0;
-	return fault_set(f, 404, "model_not_found", m->name,
-		"there is no model '%s'; this server has '%s'",
-		json_string_value(v), offer->model);
+	*(const char **)((char *)a + m->at) = json_string_value(v);
+	return 0;
 }
 
 /* ---- prompts ------------------------------------------------------------- */
@@ -190,7 +170,7 @@ static int take_one_prompt(struct api_prompt *p, const json_t *v,
 }
 
 static int take_prompt(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	bool many = json_is_array(v) && json_array_size(v) &&
 		!json_is_integer(json_array_get(v, 0));
@@ -299,7 +279,7 @@ static int take_turn(
 }
 
 static int take_messages(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	size_t n = json_array_size(v);
 	int ret = 0;
@@ -322,7 +302,7 @@ static int take_messages(struct api_request *a, const struct member *m,
 /* ---- options ------------------------------------------------------------- */
 
 static int take_stop(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
@@ -351,14 +331,14 @@ static int take_stop(struct api_request *a, const struct member *m,
 /* The member "logprobs" of a completion is the number of alternatives. (A chat
  * has a flag "logprobs" and the number in "top_logprobs".) */
 static int take_logprobs(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	a->wants_logprobs = true;
-	return take_count(a, m, v, offer, f);
+	return take_count(a, m, v, f);
 }
 
 static int take_stream_options(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	const char *key;
 	json_t *value;
@@ -385,7 +365,7 @@ static int take_stream_options(struct api_request *a, const struct member *m,
 
 /* {"type": "json_schema", "json_schema": {"schema": {...}}} */
 static int take_format(struct api_request *a, const struct member *m,
-	const json_t *v, const struct api_offer *offer, struct fault *f)
+	const json_t *v, struct fault *f)
 {
 	const char *type = json_string_value(json_object_get(v, "type"));
 	const json_t *schema =
@@ -416,12 +396,11 @@ static int take_format(struct api_request *a, const struct member *m,
 
 /* ---- the table of members ------------------------------------------------ */
 
-#define IN(field)      offsetof(struct api_request, field)
-#define OFFERED(field) offsetof(struct api_offer, field)
+#define IN(field) offsetof(struct api_request, field)
 
 /* clang-format off */
 static const struct member members[] = {
-	{ "model", ~0u, take_model },
+	{ "model", ~0u, take_name, IN(model) },
 	{ "prompt", OF_COMPLETION | OF_TOKENIZE, take_prompt, 0, 1, API_TEXTS },
 	{ "tokens", OF_DETOKENIZE, take_prompt, 0, 1, 1 },
 	{ "messages", OF_CHAT, take_messages },
@@ -448,10 +427,10 @@ static const struct member members[] = {
 	{ "stream_options", OF_TEXTS, take_stream_options },
 	{ "response_format", OF_TEXTS, take_format },
 
-	{ "method", OF_TEXTS, take_offered, OFFERED(method) },
-	{ "draft", OF_TEXTS, take_offered, OFFERED(draft) },
-	{ "clock", OF_TEXTS, take_offered, OFFERED(clock) },
-	{ "precision", OF_TEXTS, take_offered, OFFERED(precision) },
+	{ "method", OF_TEXTS, take_name, IN(method) },
+	{ "draft", OF_TEXTS, take_name, IN(draft) },
+	{ "clock", OF_TEXTS, take_name, IN(clock) },
+	{ "precision", OF_TEXTS, take_name, IN(precision) },
 
 	{ "frequency_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
 	{ "presence_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
@@ -478,8 +457,7 @@ static const struct member members[] = {
 
 /* Store all members of the body in the request; a member that is null counts as
  * absent. */
-static int take_members(
-	struct api_request *a, const struct api_offer *offer, struct fault *f)
+static int take_members(struct api_request *a, struct fault *f)
 {
 	const char *key;
 	json_t *value;
@@ -498,7 +476,7 @@ static int take_members(
 		if (!m)
 			return fault_set(f, 400, "unsupported_parameter", key,
 				"'%.40s' is not supported here", key);
-		ret = m->take ? m->take(a, m, value, offer, f) : 0;
+		ret = m->take ? m->take(a, m, value, f) : 0;
 		if (ret)
 			return ret;
 	}
@@ -506,8 +484,7 @@ static int take_members(
 }
 
 int api_request_read(struct api_request *a, enum api_kind kind,
-	const struct api_offer *offer, const char *body, size_t len,
-	struct fault *f)
+	const char *body, size_t len, struct fault *f)
 {
 	json_error_t e;
 	int ret;
@@ -539,7 +516,7 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 	if (!json_is_object(a->body))
 		return fault_set(f, 400, "invalid_json", NULL,
 			"the body is JSON, but not an object");
-	ret = take_members(a, offer, f);
+	ret = take_members(a, f);
 	if (ret)
 		return ret;
 
@@ -577,6 +554,7 @@ void api_request_trim(struct api_request *a)
 		if (strcmp(key, "stop") != 0)
 			json_object_del(a->body, key);
 	}
+	a->model = a->method = a->draft = a->clock = a->precision = NULL;
 	for (size_t i = 0; i < a->n_prompts; i++)
 		a->prompt[i].text = NULL;
 	for (size_t i = 0; i < a->n_turns; i++)

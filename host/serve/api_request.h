@@ -41,13 +41,6 @@ enum api_limits {
 	API_LIKELIEST = 20, /* alternative tokens reported with each token */
 };
 
-/* Settings that the server was started with. A request may name them, but not
- * change them. */
-struct api_offer {
-	const char *model; /* name of the model */
-	const char *method, *draft, *clock, *precision;
-};
-
 struct api_prompt {
 	/* The text, if the client sent no token ids. Part of the body. */
 	const char *text;
@@ -65,6 +58,9 @@ struct api_turn {
 
 struct api_request {
 	enum api_kind kind;
+	/* Names that choose an engine; NULL if the body does not have them.
+	 * Part of the body, until api_request_trim. */
+	const char *model, *method, *draft, *clock, *precision;
 	json_t *body; /* owns the texts of prompts and the stop strings */
 	struct api_prompt *prompt;
 	size_t n_prompts;      /* 1 for a chat */
@@ -91,12 +87,13 @@ struct api_request {
  * Parse a body of `len` bytes. Returns 0, or a negative errno with *fault set.
  * The caller releases *out also after a failure.
  */
-int api_request_read(struct api_request *out, enum api_kind,
-	const struct api_offer *, const char *body, size_t len, struct fault *);
+int api_request_read(struct api_request *out, enum api_kind, const char *body,
+	size_t len, struct fault *);
 void api_request_release(struct api_request *);
 
 /* Free what is not needed after tokenizing: the turns, the texts of prompts,
- * and all members of the body except "stop", whose strings are still in use. */
+ * and all members of the body except "stop", whose strings are still in use.
+ * The names of the engine are then NULL. */
 void api_request_trim(struct api_request *);
 
 #endif

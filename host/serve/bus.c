@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "host/serve/engines.h"
 #include "host/serve/prepare.h"
 #include "host/serve/bus_impl.h"
 #include "host/serve/server_impl.h"
@@ -25,15 +26,18 @@ static int begin(struct bus *b, struct api_request *request,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
 	struct server *s = b->server;
+	struct engine *engine;
 	int ret = s->ending ? -ESHUTDOWN : 0;
 
 	if (!ret) {
-		ret = prepare_request(s, request, f);
+		ret = engines_find(s, request, &engine, f);
+		if (!ret)
+			ret = prepare_request(engine, request, f);
 		if (ret)
 			return ret;
 		t->prompt_tokens = request->prompt[0].n_tokens;
 		t->seed = (uint64_t)request->seed;
-		ret = engine_submit(s->engine, request, reader, &t->answer);
+		ret = engine_submit(engine, request, reader, &t->answer);
 	}
 	return ret ? prepare_refused(s, ret, f) : 0;
 }
@@ -44,14 +48,14 @@ static void look(struct bus *b)
 	const struct engine_state *a;
 	struct server *s = b->server;
 
-	engine_lock(s->engine);
-	a = engine_get_state(s->engine);
+	pthread_mutex_lock(&s->lock);
+	a = &s->engine->state;
 	b->now = (struct bus_load){ a->lost ? "lost"
 			: s->ending         ? "ending"
 			: a->texts          ? "busy"
 					    : "ready",
 		a->texts };
-	engine_unlock(s->engine);
+	pthread_mutex_unlock(&s->lock);
 	if (b->reported.state && !strcmp(b->reported.state, b->now.state) &&
 		b->reported.texts == b->now.texts)
 		return;
@@ -223,8 +227,8 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 		return err_set(e, ENOMEM, "no memory for the bus");
 	b->begin = begin;
 	b->server = s;
-	b->offer = &s->options.offer;
-	b->context = s->context;
+	b->offer = &s->engine->offer;
+	b->context = s->engine->context;
 	b->findings = s->options.findings;
 	b->n_findings = s->options.n_findings;
 	b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

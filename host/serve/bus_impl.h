@@ -77,7 +77,7 @@ struct bus {
 		const struct answer_reader *, struct bus_text *,
 		struct fault *);
 	struct server *server;
-	const struct api_offer *offer;
+	const struct engine_offer *offer;
 	uint64_t context; /* tokens */
 	const struct server_finding *findings;
 	size_t n_findings;

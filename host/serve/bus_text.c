@@ -79,7 +79,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 
 	if (!ret)
 		ret = api_request_read(
-			&request, kind, b->offer, json, strlen(json), &fault);
+			&request, kind, json, strlen(json), &fault);
 	free(json);
 	if (!ret && request.n_prompts * (size_t)request.n != 1)
 		ret = fault_set(&fault, 400, "invalid_value", "n",
@@ -191,12 +191,11 @@ static bool take(struct bus_text *t, const char **state)
 		[TANDEM_STOP_CONTEXT] = "context",
 	};
 	const struct answer *r = t->answer;
-	struct engine *a = r->owner;
 	struct choice *c = &r->choice[0];
 	unsigned stop;
 	bool whole;
 
-	engine_lock(a);
+	pthread_mutex_lock(r->lock);
 	whole = r->state == ANSWER_ENDED;
 	*state = r->state == ANSWER_WAITING ? "waiting" : "writing";
 	strbuf_add(&t->unsent, c->text.data, c->text.len);
@@ -210,7 +209,7 @@ static bool take(struct bus_text *t, const char **state)
 		snprintf(t->stop, sizeof(t->stop), "%s", stops[stop]);
 	else if (whole)
 		fail(t, "canceled", "the text was canceled");
-	engine_unlock(a);
+	pthread_mutex_unlock(r->lock);
 	return whole;
 }
 
@@ -278,7 +277,7 @@ static void text_remove(struct bus_text **at)
 		reply_to_waiters(t);
 		t->bus->busy--;
 	}
-	engine_leave(t->answer->owner, t->answer);
+	engine_leave(t->answer);
 	bus_report_removed(t);
 	text_free(t);
 }

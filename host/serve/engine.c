@@ -1,6 +1,7 @@
 #include "host/serve/engine.h"
 
 #include "base/err.h"
+#include "host/api/report.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/reply.h"
 
@@ -10,30 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct engine {
-	struct tandem *tandem;
-	unsigned most; /* maximum of texts that run or wait at a time */
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t work;
-	bool stopping;
-	struct answer *first; /* answers that have not ended, oldest first */
-	struct engine_state state;
-};
+/* The longest token is taken to stand for at least this number of bytes. This
+ * is a margin: a prompt that fits must not be refused for its bytes because a
+ * file describes the vocabulary wrongly. */
+#define TOKEN_BYTES_MIN 64
 
-void engine_lock(struct engine *engine)
+static void lock(struct engine *engine)
 {
-	pthread_mutex_lock(&engine->lock);
+	pthread_mutex_lock(engine->lock);
 }
 
-void engine_unlock(struct engine *engine)
+static void unlock(struct engine *engine)
 {
-	pthread_mutex_unlock(&engine->lock);
-}
-
-const struct engine_state *engine_get_state(struct engine *engine)
-{
-	return &engine->state;
+	pthread_mutex_unlock(engine->lock);
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -77,7 +67,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		ret = -ENOMEM;
 	for (; !ret && r->n_choices < n; r->n_choices++)
 		r->choice[r->n_choices].answer = r;
-	engine_lock(engine);
+	lock(engine);
 	if (engine->stopping || s->lost)
 		ret = -ESHUTDOWN;
 	else if (!ret && s->texts && s->texts + n > engine->most)
@@ -86,6 +76,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		r->request = *request;
 		r->reader = *reader;
 		r->owner = engine;
+		r->lock = engine->lock;
 		r->holders = 2;
 		for (end = &engine->first; *end; end = &(*end)->next)
 			;
@@ -95,18 +86,20 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		*request = (struct api_request){ 0 };
 		pthread_cond_signal(&engine->work);
 	}
-	engine_unlock(engine);
+	unlock(engine);
 	if (ret && r)
 		answer_free(r);
 	return ret;
 }
 
-void engine_leave(struct engine *engine, struct answer *r)
+void engine_leave(struct answer *r)
 {
-	engine_lock(engine);
+	pthread_mutex_t *lock = r->lock;
+
+	pthread_mutex_lock(lock);
 	r->reader = (struct answer_reader){ 0 };
 	answer_unref(r);
-	engine_unlock(engine);
+	pthread_mutex_unlock(lock);
 }
 
 /* ---- callbacks of the library -------------------------------------------- */
@@ -125,7 +118,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	struct engine *engine = c->answer->owner;
 	bool end;
 
-	engine_lock(engine);
+	lock(engine);
 	strbuf_add(&c->text, text, len);
 	c->bytes += len;
 	c->tokens += id >= 0;
@@ -135,7 +128,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 		json_array_append_new(c->logprobs, logprob);
 	end = c->text.failed || json_memory_refused() || is_unread(c->answer);
 	wake(c->answer);
-	engine_unlock(engine);
+	unlock(engine);
 	return end;
 }
 
@@ -157,7 +150,7 @@ static int on_step(void *arg, const struct tandem_step *step)
 	struct engine *engine = c->answer->owner;
 	bool end;
 
-	engine_lock(engine);
+	lock(engine);
 	strbuf_reset(&c->provisional);
 	strbuf_add(&c->provisional, step->text, step->at[0]);
 	for (size_t i = 0; i < step->n; i++) {
@@ -173,7 +166,7 @@ static int on_step(void *arg, const struct tandem_step *step)
 	c->has_provisional = true;
 	end = c->provisional.failed || is_unread(c->answer);
 	wake(c->answer);
-	engine_unlock(engine);
+	unlock(engine);
 	return end;
 }
 
@@ -245,7 +238,7 @@ static void submit(struct engine *engine, struct answer *r)
 	struct tandem_request q;
 	int status = 0;
 
-	engine_unlock(engine);
+	unlock(engine);
 	for (size_t i = 0; i < r->n_choices && !status; i++) {
 		const struct api_prompt *p =
 			&request->prompt[i / (size_t)request->n];
@@ -280,7 +273,7 @@ static void submit(struct engine *engine, struct answer *r)
 	}
 	if (status)
 		close_texts(r);
-	engine_lock(engine);
+	lock(engine);
 	r->state = ANSWER_RUNNING;
 	if (status)
 		take_failure(r, status, tandem_error(engine->tandem));
@@ -338,9 +331,9 @@ static void take_results(struct engine *engine)
 			at = &r->next;
 			continue;
 		}
-		engine_unlock(engine);
+		unlock(engine);
 		close_texts(r);
-		engine_lock(engine);
+		lock(engine);
 		*at = r->next;
 		r->state = ANSWER_ENDED;
 		engine->state.texts -= (unsigned)r->n_choices;
@@ -356,10 +349,10 @@ static void *work(void *arg)
 	struct engine *engine = arg;
 	int status = 0;
 
-	engine_lock(engine);
+	lock(engine);
 	while (!engine->stopping) {
 		if (!engine->first) {
-			pthread_cond_wait(&engine->work, &engine->lock);
+			pthread_cond_wait(&engine->work, engine->lock);
 			continue;
 		}
 		for (struct answer *r = engine->first; r; r = r->next)
@@ -375,14 +368,14 @@ static void *work(void *arg)
 					tandem_request_cancel(
 						r->choice[i].handle);
 		}
-		engine_unlock(engine);
+		unlock(engine);
 		status = tandem_advance(engine->tandem, NULL);
-		engine_lock(engine);
+		lock(engine);
 		if (!engine->stopping)
 			take_results(engine);
 		engine->state.lost |= status == TANDEM_LOST;
 	}
-	engine_unlock(engine);
+	unlock(engine);
 	/* The lock is not needed: engine_submit refuses requests, and only this
 	 * thread removes answers. */
 	for (struct answer *r = engine->first; r; r = r->next)
@@ -392,20 +385,28 @@ static void *work(void *arg)
 
 /* ---- the thread ---------------------------------------------------------- */
 
-int engine_open(struct engine **out, struct tandem *tandem, unsigned most,
+int engine_open(struct engine **out, struct tandem *tandem,
+	const struct engine_offer *offer, unsigned most, pthread_mutex_t *lock,
 	struct err *e)
 {
 	struct engine *engine = calloc(1, sizeof(*engine));
+	struct tandem_report report;
 	int ret;
 
 	*out = NULL;
 	if (!engine)
 		return err_set(e, ENOMEM, "no memory for the server");
+	tandem_report(tandem, &report);
 	engine->tandem = tandem;
+	engine->offer = *offer;
+	engine->context = report.context;
+	engine->token_bytes = report.token_bytes < TOKEN_BYTES_MIN
+		? TOKEN_BYTES_MIN
+		: report.token_bytes;
 	engine->most = most;
+	engine->lock = lock;
 	engine->state.stats.size = sizeof(engine->state.stats);
 	tandem_stats(tandem, &engine->state.stats);
-	pthread_mutex_init(&engine->lock, NULL);
 	pthread_cond_init(&engine->work, NULL);
 	ret = pthread_create(&engine->thread, NULL, work, engine);
 	if (ret) {
@@ -424,13 +425,13 @@ void engine_stop(struct engine *engine)
 
 	if (!engine)
 		return;
-	engine_lock(engine);
+	lock(engine);
 	engine->stopping = true;
 	tandem_cancel(engine->tandem);
 	pthread_cond_signal(&engine->work);
-	engine_unlock(engine);
+	unlock(engine);
 	pthread_join(engine->thread, NULL);
-	engine_lock(engine);
+	lock(engine);
 	for (struct answer *r = engine->first; r; r = next) {
 		next = r->next;
 		if (!r->fault.status)
@@ -441,7 +442,7 @@ void engine_stop(struct engine *engine)
 		answer_unref(r);
 	}
 	engine->first = NULL;
-	engine_unlock(engine);
+	unlock(engine);
 }
 
 void engine_close(struct engine *engine)
@@ -449,6 +450,5 @@ void engine_close(struct engine *engine)
 	if (!engine)
 		return;
 	pthread_cond_destroy(&engine->work);
-	pthread_mutex_destroy(&engine->lock);
 	free(engine);
 }

@@ -3,9 +3,9 @@
  * request is a struct api_request whose prompts are tokens; it waits in a
  * bounded queue, and its result is an answer with one or several texts. The
  * reader of an answer is the code that sends the answer to a client (HTTP or
- * D-Bus); the engine calls its two callbacks. One lock, the engine's, guards
- * all answers. Readers take text out of an answer and then own the text. All
- * functions are for other threads than the engine's own.
+ * D-Bus); the engine calls its two callbacks. One lock, which several engines
+ * may share, guards all answers. Readers take text out of an answer and then
+ * own the text. All functions are for other threads than the engine's own.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -15,12 +15,19 @@
 #include "host/serve/api_request.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct engine;
 struct err;
+
+/* What an engine runs. */
+struct engine_offer {
+	const char *model; /* name of the model */
+	const char *method, *draft, *clock, *precision;
+};
 
 /* One generated text of an answer. */
 struct choice {
@@ -71,8 +78,9 @@ struct answer {
 	struct fault fault; /* status 0 if there is no fault */
 	struct choice *choice;
 	size_t n_choices;
-	struct engine *owner;
-	unsigned holders; /* references: the engine and the reader */
+	struct engine *owner;  /* until the answer has ended */
+	pthread_mutex_t *lock; /* the engine's */
+	unsigned holders;      /* references: the engine and the reader */
 	struct answer *next;
 };
 
@@ -86,19 +94,38 @@ struct engine_state {
 	struct tandem_stats stats;
 };
 
+struct engine {
+	/* Constant while the engine is open. Any number of threads may pass the
+	 * handle to functions that only read it (report.h). */
+	struct tandem *tandem;
+	struct engine_offer offer;
+	uint64_t context;   /* context of a request in tokens */
+	size_t token_bytes; /* maximum bytes of text of a token */
+	unsigned most;      /* maximum of texts that run or wait at a time */
+	pthread_mutex_t *lock;
+	pthread_t thread;
+	pthread_cond_t work; /* `stopping` or the list has changed */
+	/* Guarded by the lock. */
+	bool stopping;
+	struct answer *first; /* answers that have not ended, oldest first */
+	struct engine_state state;
+};
+
 /*
- * Start the thread, which owns the handle until engine_stop. At most `most`
- * texts run or wait at a time; but an idle engine accepts a request of any
- * number of texts. Returns 0, or a negative errno with a message.
+ * Start the thread, which owns the started handle until engine_stop. The
+ * strings of the offer are borrowed until engine_close. At most `most` texts
+ * run or wait at a time; but an idle engine accepts a request of any number of
+ * texts. Returns 0, or a negative errno with a message.
  */
-int engine_open(
-	struct engine **out, struct tandem *, unsigned most, struct err *);
+int engine_open(struct engine **out, struct tandem *,
+	const struct engine_offer *, unsigned most, pthread_mutex_t *lock,
+	struct err *);
 
 /* Stop the thread: all running and waiting answers end, their readers are
  * woken, and further requests are refused. Does nothing for NULL. */
 void engine_stop(struct engine *);
 
-/* Free a stopped engine, after engine_leave for every answer. Does nothing for
+/* Free a stopped engine. Its answers stay until engine_leave. Does nothing for
  * NULL. */
 void engine_close(struct engine *);
 
@@ -114,13 +141,6 @@ int engine_submit(struct engine *, struct api_request *,
 
 /* Release the reader's reference to the answer. Texts that have not ended are
  * canceled, and the callbacks are not called again. */
-void engine_leave(struct engine *, struct answer *);
-
-/* The lock that guards all answers of the engine. */
-void engine_lock(struct engine *);
-void engine_unlock(struct engine *);
-
-/* To be called with the lock held; the result is valid while it is held. */
-const struct engine_state *engine_get_state(struct engine *);
+void engine_leave(struct answer *);
 
 #endif

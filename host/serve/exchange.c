@@ -67,13 +67,13 @@ static void suspend(struct exchange *x)
 
 void exchange_set_preparing(struct exchange *x, bool preparing)
 {
-	engine_lock(x->server->engine);
+	pthread_mutex_lock(&x->server->lock);
 	x->preparing = preparing;
 	if (preparing)
 		suspend(x);
 	else
 		resume(x);
-	engine_unlock(x->server->engine);
+	pthread_mutex_unlock(&x->server->lock);
 }
 
 void exchanges_break_silence(struct server *s, uint64_t now)
@@ -147,7 +147,7 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 
 		strbuf_reset(&x->out);
 		x->out_at = 0;
-		engine_lock(x->server->engine);
+		pthread_mutex_lock(&x->server->lock);
 		/* A comment line keeps a waiting client connected; parsers of
 		 * event streams ignore comments. */
 		for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
@@ -161,7 +161,7 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 			x->said_ns = clock_ns();
 		else if (!x->out.failed)
 			suspend(x);
-		engine_unlock(x->server->engine);
+		pthread_mutex_unlock(&x->server->lock);
 	}
 	if (x->out.failed)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
@@ -183,7 +183,7 @@ static enum MHD_Result go_on(struct exchange *x)
 	struct MHD_Response *stream;
 	bool ready, whole = false;
 
-	engine_lock(x->server->engine);
+	pthread_mutex_lock(&x->server->lock);
 	ready = has_news(x);
 	if (!ready)
 		suspend(x);
@@ -193,7 +193,7 @@ static enum MHD_Result go_on(struct exchange *x)
 		reply_whole(&x->reply, &x->out);
 	else
 		x->streaming = true;
-	engine_unlock(x->server->engine);
+	pthread_mutex_unlock(&x->server->lock);
 	if (!ready)
 		return MHD_YES;
 	x->type = "application/json";
@@ -299,7 +299,7 @@ void client_notify(void *server, struct MHD_Connection *connection,
 		free(g);
 		return;
 	}
-	engine_lock(s->engine);
+	pthread_mutex_lock(&s->lock);
 	if (comes) {
 		*g = (struct client){ .fd = fd->connect_fd,
 			.since_ns = clock_ns(),
@@ -312,7 +312,7 @@ void client_notify(void *server, struct MHD_Connection *connection,
 			g->next->prev = g->prev;
 		*(g->prev ? &g->prev->next : &s->clients) = g->next;
 	}
-	engine_unlock(s->engine);
+	pthread_mutex_unlock(&s->lock);
 	if (!comes)
 		free(g);
 }
@@ -329,10 +329,10 @@ static void client_answered(
 
 	if (!g)
 		return;
-	engine_lock(s->engine);
+	pthread_mutex_lock(&s->lock);
 	g->answered = answered;
 	g->since_ns = clock_ns();
-	engine_unlock(s->engine);
+	pthread_mutex_unlock(&s->lock);
 }
 
 /* After shutdown() the HTTP thread reads an end of file from the connection and
@@ -381,12 +381,12 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	x->fd = fd->connect_fd;
 	x->type = "application/json";
 	*exchange = x;
-	engine_lock(s->engine);
+	pthread_mutex_lock(&s->lock);
 	x->next = s->first;
 	if (x->next)
 		x->next->prev = x;
 	s->first = x;
-	engine_unlock(s->engine);
+	pthread_mutex_unlock(&s->lock);
 
 	/* With two such headers a proxy may see another end of the body, and
 	 * therefore another next request, than this server (RFC 9112, section
@@ -471,14 +471,14 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 		return;
 	*exchange = NULL;
 	client_answered(s, c, false);
-	engine_lock(s->engine);
+	pthread_mutex_lock(&s->lock);
 	if (x->next)
 		x->next->prev = x->prev;
 	*(x->prev ? &x->prev->next : &s->first) = x->next;
-	engine_unlock(s->engine);
+	pthread_mutex_unlock(&s->lock);
 	metrics_count(s, x->route, x->status);
 	if (x->answer)
-		engine_leave(s->engine, x->answer);
+		engine_leave(x->answer);
 	reply_release(&x->reply);
 	strbuf_release(&x->body);
 	strbuf_release(&x->out);

@@ -23,19 +23,19 @@ int prepare_misuse(
 		: fault_set(f, 400, "invalid_value", param, "%s", e->text);
 }
 
-static int read_prompt(const struct server *s, const struct tandem_request *q,
-	struct api_prompt *p, struct fault *f)
+static int read_prompt(const struct engine *engine,
+	const struct tandem_request *q, struct api_prompt *p, struct fault *f)
 {
 	struct err e = { 0 };
 	int ret = tandem_prompt_tokens(
-		s->tandem, q, &p->tokens, &p->n_tokens, &e);
+		engine->tandem, q, &p->tokens, &p->n_tokens, &e);
 
 	return ret ? prepare_misuse(ret, NULL, &e, f) : 0;
 }
 
 /* Format the turns with the model's chat template and tokenize the result. */
-static int tokenize_chat(
-	const struct server *s, struct api_request *request, struct fault *f)
+static int tokenize_chat(const struct engine *engine,
+	struct api_request *request, struct fault *f)
 {
 	struct tandem_turn *turns = calloc(request->n_turns, sizeof(*turns));
 	struct tandem_request q;
@@ -54,19 +54,19 @@ static int tokenize_chat(
 	q.flags = TANDEM_CHAT;
 	q.turns = turns;
 	q.n_turns = request->n_turns;
-	ret = read_prompt(s, &q, request->prompt, f);
+	ret = read_prompt(engine, &q, request->prompt, f);
 	free(turns);
 	return ret;
 }
 
-static int read_prompts(
-	const struct server *s, struct api_request *request, struct fault *f)
+static int read_prompts(const struct engine *engine,
+	struct api_request *request, struct fault *f)
 {
 	struct tandem_request q;
 	int ret = 0;
 
 	if (request->kind == API_CHAT)
-		return tokenize_chat(s, request, f);
+		return tokenize_chat(engine, request, f);
 	for (size_t i = 0; i < request->n_prompts && !ret; i++) {
 		struct api_prompt *p = &request->prompt[i];
 		struct strbuf text = STRBUF_INIT;
@@ -76,12 +76,12 @@ static int read_prompts(
 			tandem_request_init(&q, sizeof(q));
 			q.prompt = p->text;
 			q.prompt_bytes = p->bytes;
-			ret = read_prompt(s, &q, p, f);
+			ret = read_prompt(engine, &q, p, f);
 			continue;
 		}
 		/* Check that all token ids are in the vocabulary: only then can
 		 * they be converted to text. */
-		ret = tandem_tokens_text(s->tandem, p->tokens, p->n_tokens,
+		ret = tandem_tokens_text(engine->tandem, p->tokens, p->n_tokens,
 			TANDEM_SPECIAL, &text, &e);
 		if (ret)
 			prepare_misuse(ret, "prompt", &e, f);
@@ -91,15 +91,15 @@ static int read_prompts(
 }
 
 /* The smallest number of tokens that n bytes of text can have. */
-static uint64_t tokens_of_bytes(const struct server *s, size_t n)
+static uint64_t tokens_of_bytes(const struct engine *engine, size_t n)
 {
-	return n / s->token_bytes + (n % s->token_bytes != 0);
+	return n / engine->token_bytes + (n % engine->token_bytes != 0);
 }
 
 /* The number of tokens of the longest prompt; before prompts are tokenized, the
  * smallest number that the prompt can have. */
 static uint64_t longest_prompt(
-	const struct server *s, const struct api_request *request)
+	const struct engine *engine, const struct api_request *request)
 {
 	uint64_t most = 0, n;
 	size_t bytes = 0;
@@ -116,11 +116,11 @@ static uint64_t longest_prompt(
 			len--;
 		bytes += len;
 	}
-	most = tokens_of_bytes(s, bytes);
+	most = tokens_of_bytes(engine, bytes);
 	for (size_t i = 0; request->prompt && i < request->n_prompts; i++) {
 		const struct api_prompt *p = &request->prompt[i];
 
-		n = p->tokens ? p->n_tokens : tokens_of_bytes(s, p->bytes);
+		n = p->tokens ? p->n_tokens : tokens_of_bytes(engine, p->bytes);
 		if (n > most)
 			most = n;
 	}
@@ -129,43 +129,44 @@ static uint64_t longest_prompt(
 
 /* Check that a prompt of so many tokens and the requested tokens fit into the
  * context. `least` is "at least " if the prompt may have more tokens, or "". */
-static int check_room(const struct server *s, const struct api_request *request,
-	uint64_t tokens, const char *least, struct fault *f)
+static int check_room(const struct engine *engine,
+	const struct api_request *request, uint64_t tokens, const char *least,
+	struct fault *f)
 {
 	uint64_t follow =
 		request->max_tokens < 0 ? 1 : (uint64_t)request->max_tokens;
 
-	if (tokens + follow <= s->context)
+	if (tokens + follow <= engine->context)
 		return 0;
 	return fault_set(f, 400, "context_length_exceeded",
 		request->kind == API_CHAT ? "messages" : "prompt",
 		"the context has room for %" PRIu64 " tokens; the prompt has "
 		"%s%" PRIu64 " and up to %" PRIu64 " are to follow, together "
 		"%s%" PRIu64,
-		s->context, least, tokens, follow, least, tokens + follow);
+		engine->context, least, tokens, follow, least, tokens + follow);
 }
 
-int prepare_request(
-	struct server *s, struct api_request *request, struct fault *f)
+int prepare_request(const struct engine *engine, struct api_request *request,
+	struct fault *f)
 {
 	uint64_t drawn = 0, tokens;
 	int ret;
 
 	/* Do not spend time on tokenizing a prompt that cannot fit. */
-	ret = check_room(
-		s, request, longest_prompt(s, request), "at least ", f);
+	ret = check_room(engine, request, longest_prompt(engine, request),
+		"at least ", f);
 	if (!ret)
-		ret = read_prompts(s, request, f);
-	tokens = longest_prompt(s, request);
+		ret = read_prompts(engine, request, f);
+	tokens = longest_prompt(engine, request);
 	if (!ret)
-		ret = check_room(s, request, tokens, "", f);
+		ret = check_room(engine, request, tokens, "", f);
 	if (ret)
 		return ret;
 	api_request_trim(request);
 	if (request->max_tokens < 0)
 		request->max_tokens =
-			(int64_t)(s->context - tokens < TOKENS_DEFAULT
-					? s->context - tokens
+			(int64_t)(engine->context - tokens < TOKENS_DEFAULT
+					? engine->context - tokens
 					: TOKENS_DEFAULT);
 	if (request->seed >= 0)
 		return 0;

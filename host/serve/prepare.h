@@ -8,11 +8,13 @@
 
 #include "host/serve/api_request.h"
 
+struct engine;
 struct server;
 
 /* Tokenize the prompts, and set the token limit and the seed where the client
  * has not. Returns 0, or a negative errno with *fault set. */
-int prepare_request(struct server *, struct api_request *, struct fault *);
+int prepare_request(
+	const struct engine *, struct api_request *, struct fault *);
 
 /* Set *fault from a failure of the tokenizer: `ret` is its negative errno,
  * `param` the member of the request, or NULL. Returns a negative errno. */

@@ -223,7 +223,7 @@ static json_t *head_of(const struct reply *p, const char *of_chat)
 static void add_end(const struct reply *p, json_t *object)
 {
 	const struct api_request *request = &p->answer->request;
-	const struct api_offer *o = p->offer;
+	const struct engine_offer *o = p->offer;
 	struct tandem_result s = sum_of(p->answer);
 	double decode = s.seconds - s.seconds_prompt;
 	double read = (double)(s.prompt_tokens - s.cached_tokens);
@@ -396,7 +396,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 
 /* ---- setup --------------------------------------------------------------- */
 
-int reply_init(struct reply *p, const struct api_offer *offer,
+int reply_init(struct reply *p, const struct engine_offer *offer,
 	struct answer *answer, uint64_t number)
 {
 	*p = (struct reply){

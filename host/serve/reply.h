@@ -2,7 +2,7 @@
  * Formats answers and errors for HTTP clients: OpenAI's JSON, as one object or
  * as the events of a stream, with Tandem's additions (settings and timings).
  * The functions take the new output out of an answer; they do not use sockets.
- * The caller of a function with a struct reply holds the engine's lock.
+ * The caller of a function with a struct reply holds the answer's lock.
  */
 #ifndef HOST_SERVE_REPLY_H
 #define HOST_SERVE_REPLY_H
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct answer;
+struct engine_offer;
 struct strbuf;
 
 /* What was already sent of a choice. */
@@ -23,7 +24,7 @@ struct choice_sent {
 };
 
 struct reply {
-	const struct api_offer *offer;
+	const struct engine_offer *offer;
 	struct answer *answer; /* borrowed */
 	char id[40];
 	int64_t created;          /* seconds since 1970 */
@@ -32,7 +33,7 @@ struct reply {
 
 /* `number` makes the answer's id unique. Returns 0, and the caller releases the
  * reply at the end; or -ENOMEM. */
-int reply_init(struct reply *, const struct api_offer *, struct answer *,
+int reply_init(struct reply *, const struct engine_offer *, struct answer *,
 	uint64_t number);
 void reply_release(struct reply *);
 

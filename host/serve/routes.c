@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/api/report.h"
+#include "host/serve/engines.h"
 #include "host/serve/prepare.h"
 #include "host/serve/page.h"
 #include "host/serve/server_impl.h"
@@ -13,6 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Parse the body, and find the engine that it names. Returns 0, or a negative
+ * errno with x->fault set; in both cases the caller releases *request. */
+static int read_request(
+	struct exchange *x, enum api_kind kind, struct api_request *request)
+{
+	int ret = api_request_read(request, kind,
+		x->body.data ? x->body.data : "", x->body.len, &x->fault);
+
+	return ret ? ret
+		   : engines_find(x->server, request, &x->engine, &x->fault);
+}
+
 /* ---- texts --------------------------------------------------------------- */
 
 static void answer_texts(struct exchange *x)
@@ -22,14 +35,13 @@ static void answer_texts(struct exchange *x)
 	struct api_request request;
 	int ret;
 
-	if (!api_request_read(&request, x->route->kind, &s->options.offer,
-		    x->body.data ? x->body.data : "", x->body.len, &x->fault) &&
-		!prepare_request(s, &request, &x->fault)) {
+	if (!read_request(x, x->route->kind, &request) &&
+		!prepare_request(x->engine, &request, &x->fault)) {
 		ret = s->ending ? -ESHUTDOWN
-				: engine_submit(s->engine, &request, &reader,
+				: engine_submit(x->engine, &request, &reader,
 					  &x->answer);
 		if (!ret)
-			ret = reply_init(&x->reply, &s->options.offer,
+			ret = reply_init(&x->reply, &x->engine->offer,
 				x->answer, ++s->number);
 		if (ret)
 			prepare_refused(s, ret, &x->fault);
@@ -42,7 +54,6 @@ static void answer_texts(struct exchange *x)
 
 static void answer_tokenize(struct exchange *x)
 {
-	struct server *s = x->server;
 	int32_t *ids = NULL;
 	json_t *list;
 	struct api_request request;
@@ -51,15 +62,14 @@ static void answer_tokenize(struct exchange *x)
 	size_t n = 0;
 	int ret;
 
-	if (api_request_read(&request, API_TOKENIZE, &s->options.offer,
-		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
+	if (read_request(x, API_TOKENIZE, &request))
 		goto out;
 	tandem_request_init(&q, sizeof(q));
 	q.prompt = request.prompt->text;
 	q.prompt_bytes = request.prompt->bytes;
 	q.flags = (request.special ? TANDEM_SPECIAL : 0) |
 		(request.bos ? 0 : TANDEM_NO_BOS);
-	ret = tandem_prompt_tokens(s->tandem, &q, &ids, &n, &e);
+	ret = tandem_prompt_tokens(x->engine->tandem, &q, &ids, &n, &e);
 	if (ret) {
 		prepare_misuse(ret, "prompt", &e, &x->fault);
 		goto out;
@@ -77,18 +87,16 @@ out:
 
 static void answer_detokenize(struct exchange *x)
 {
-	struct server *s = x->server;
 	const struct api_prompt *p;
 	struct api_request request;
 	struct strbuf text = STRBUF_INIT;
 	struct err e = { 0 };
 	int ret;
 
-	if (api_request_read(&request, API_DETOKENIZE, &s->options.offer,
-		    x->body.data ? x->body.data : "", x->body.len, &x->fault))
+	if (read_request(x, API_DETOKENIZE, &request))
 		goto out;
 	p = request.prompt;
-	ret = tandem_tokens_text(s->tandem, p->tokens, p->n_tokens,
+	ret = tandem_tokens_text(x->engine->tandem, p->tokens, p->n_tokens,
 		request.special ? TANDEM_SPECIAL : 0, &text, &e);
 	if (ret)
 		prepare_misuse(ret, "tokens", &e, &x->fault);
@@ -107,16 +115,16 @@ out:
 static void answer_models(struct exchange *x)
 {
 	const struct server *s = x->server;
-	const struct api_offer *o = &s->options.offer;
+	const struct engine_offer *o = &s->engine->offer;
 
-	reply_json(
-		json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I, s:s, s:s?, "
-			  "s:s, s:s}]}",
-			"object", "list", "data", "id", o->model, "object",
-			"model", "created", (json_int_t)s->created, "owned_by",
-			"tandem", "context_length", (json_int_t)s->context,
-			"method", o->method, "draft", o->draft, "clock",
-			o->clock, "precision", o->precision),
+	reply_json(json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I, s:s, s:s?, "
+			     "s:s, s:s}]}",
+			   "object", "list", "data", "id", o->model, "object",
+			   "model", "created", (json_int_t)s->created,
+			   "owned_by", "tandem", "context_length",
+			   (json_int_t)s->engine->context, "method", o->method,
+			   "draft", o->draft, "clock", o->clock, "precision",
+			   o->precision),
 		&x->out);
 }
 
@@ -125,9 +133,9 @@ static void answer_health(struct exchange *x)
 	struct server *s = x->server;
 	bool lost;
 
-	engine_lock(s->engine);
-	lost = engine_get_state(s->engine)->lost;
-	engine_unlock(s->engine);
+	pthread_mutex_lock(&s->lock);
+	lost = s->engine->state.lost;
+	pthread_mutex_unlock(&s->lock);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,
 			"the device process is lost for good");

@@ -101,9 +101,9 @@ static struct shown look(struct server *s)
 {
 	struct shown v;
 
-	engine_lock(s->engine);
-	v.now = *engine_get_state(s->engine);
-	engine_unlock(s->engine);
+	pthread_mutex_lock(&s->lock);
+	v.now = s->engine->state;
+	pthread_mutex_unlock(&s->lock);
 	v.running =
 		v.now.texts < s->options.texts ? v.now.texts : s->options.texts;
 	v.waiting = v.now.texts - v.running;

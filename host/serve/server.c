@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/api/report.h"
 #include "host/serve/bus.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/server_impl.h"
@@ -23,10 +22,6 @@
 #define PARTING_S        1.0
 #define HURRIED_S        0.05
 #define PARTING_PULSE_NS 2000000
-/* The longest token is taken to stand for at least this number of bytes. This
- * is a margin: a prompt that fits must not be refused for its bytes because a
- * file describes the vocabulary wrongly. */
-#define TOKEN_BYTES_MIN 64
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -83,7 +78,6 @@ static int open_http(struct server *s, struct err *e)
 int server_open(struct server **out, const struct server_options *o,
 	struct tandem *tandem, struct err *e)
 {
-	struct tandem_report report;
 	struct server *s = calloc(1, sizeof(*s));
 	int ret = 0;
 
@@ -91,16 +85,11 @@ int server_open(struct server **out, const struct server_options *o,
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for the server");
 	json_memory_watch();
-	tandem_report(tandem, &report);
 	s->options = *o;
-	s->tandem = tandem;
-	s->context = report.context;
-	s->token_bytes = report.token_bytes < TOKEN_BYTES_MIN
-		? TOKEN_BYTES_MIN
-		: report.token_bytes;
 	s->created = time(NULL);
 	s->began_ns = clock_ns();
 	s->listening.fd = -1;
+	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->background.lock, NULL);
 	pthread_cond_init(&s->background.work, NULL);
 	if (o->listen && o->key_file)
@@ -109,7 +98,8 @@ int server_open(struct server **out, const struct server_options *o,
 		ret = listening_open(
 			&s->listening, o->listen, o->key_file || o->no_key, e);
 	if (!ret)
-		ret = engine_open(&s->engine, tandem, o->texts + o->queue, e);
+		ret = engine_open(&s->engine, tandem, &o->offer,
+			o->texts + o->queue, &s->lock, e);
 	if (!ret && o->listen)
 		ret = background_open(s, e);
 	if (!ret && o->listen)
@@ -153,12 +143,12 @@ static bool look_after(struct server *s, bool *lost)
 	uint64_t now = clock_ns();
 	bool busy;
 
-	engine_lock(s->engine);
+	pthread_mutex_lock(&s->lock);
 	exchanges_break_silence(s, now);
 	client_show_out(s, now, 2000000000ull * s->options.idle_s);
-	*lost = engine_get_state(s->engine)->lost;
+	*lost = s->engine->state.lost;
 	busy = s->first || bus_is_busy(s->bus);
-	engine_unlock(s->engine);
+	pthread_mutex_unlock(&s->lock);
 	return busy;
 }
 
@@ -224,5 +214,6 @@ void server_close(struct server *s)
 	api_keys_release(&s->keys);
 	pthread_cond_destroy(&s->background.work);
 	pthread_mutex_destroy(&s->background.lock);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

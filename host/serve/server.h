@@ -11,7 +11,7 @@
 #ifndef HOST_SERVE_SERVER_H
 #define HOST_SERVE_SERVER_H
 
-#include "host/serve/api_request.h"
+#include "host/serve/engine.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ struct server_options {
 	size_t n_findings;
 	const char *key_file; /* file of API keys, or NULL */
 	bool no_key; /* permit access from other machines without a key */
-	struct api_offer offer;
+	struct engine_offer offer;
 	unsigned texts;       /* maximum of texts that run at a time */
 	unsigned queue;       /* maximum of texts that wait in addition */
 	unsigned connections; /* maximum of connections at a time */

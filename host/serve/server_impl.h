@@ -2,7 +2,7 @@
  * Shared by the files of the server: the server itself, and the exchange, which
  * is one HTTP request and its answer. Only the thread of libmicrohttpd, called
  * the connection thread or HTTP thread, uses an exchange, with two exceptions:
- * the members that the engine's lock guards, and the time while `preparing` is
+ * the members that the server's lock guards, and the time while `preparing` is
  * set, when a background thread uses it.
  */
 #ifndef HOST_SERVE_SERVER_IMPL_H
@@ -79,13 +79,13 @@ struct server {
 	struct server_options options;
 	struct api_keys keys;
 	struct listening listening;
-	struct tandem *tandem;
+	/* Guards all answers of engines, and the lists of exchanges and
+	 * connections. */
+	pthread_mutex_t lock;
 	struct engine *engine;
 	struct background background;
 	struct MHD_Daemon *http; /* NULL without HTTP */
 	struct bus *bus;         /* NULL without D-Bus */
-	uint64_t context;        /* context of a request in tokens */
-	size_t token_bytes;      /* maximum bytes of text of a token */
 	uint64_t began_ns;
 	int64_t created;         /* start in seconds since 1970 */
 	_Atomic uint64_t number; /* answers that were ever begun */
@@ -95,14 +95,15 @@ struct server {
 	uint64_t answered[ROUTES_MAX][STATUSES];
 	atomic_bool ending; /* no new requests are accepted */
 	bool hurried;       /* a second signal has arrived */
-	/* Guarded by the engine's lock: lists of all exchanges and all
-	 * connections. */
+	/* Guarded by the lock: lists of all exchanges and all connections. */
 	struct exchange *first;
 	struct client *clients;
 };
 
 struct exchange {
 	struct server *server;
+	/* The engine that the request names; NULL before it is found. */
+	struct engine *engine;
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route fits */
 	struct strbuf body;
@@ -118,7 +119,7 @@ struct exchange {
 	bool handled;  /* the route's function was called or is queued */
 	int fd;
 	struct exchange *queue_next; /* in the queue of struct background */
-	/* The following members are guarded by the engine's lock. */
+	/* The following members are guarded by the server's lock. */
 	struct answer *answer; /* NULL if the engine has no request from here */
 	/* libmicrohttpd ignores the connection; the response is a stream; the
 	 * stream must send a comment line. */
@@ -142,11 +143,11 @@ void client_notify(void *server, struct MHD_Connection *, void **client,
 	enum MHD_ConnectionNotificationCode);
 
 /* Shut down the connections that have had no complete request for `after_ns`.
- * The caller holds the engine's lock. */
+ * The caller holds the server's lock. */
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
 /* Resume the streams that have had no output for a second, so that each sends a
- * comment line. The caller holds the engine's lock. */
+ * comment line. The caller holds the server's lock. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
 
 /* Returns the engine's callbacks for this exchange: they resume the connection

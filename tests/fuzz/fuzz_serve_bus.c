@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct api_offer offer = { .model = "m",
+static const struct engine_offer offer = { .model = "m",
 	.method = "chain",
 	.draft = "pld",
 	.clock = "wall",

@@ -29,29 +29,30 @@ static void check(bool holds)
 
 static void begin(void)
 {
-	static const struct api_offer offer = { .model = "target",
+	static const struct engine_offer offer = { .model = "target",
 		.method = "autoregressive",
 		.clock = "wall",
 		.precision = "int8" };
 	struct tandem_options o;
+	struct tandem *tandem;
 
 	tandem_options_init(&o, sizeof(o));
 	o.model = "flash/models/target.gguf";
-	if (tandem_open(&server.tandem, &o)) {
+	if (tandem_open(&tandem, &o)) {
 		fprintf(stderr, "%s\n", tandem_error(NULL));
 		exit(1);
 	}
-	server.options =
-		(struct server_options){ .offer = offer, .body_max = 8 << 10 };
+	server.options = (struct server_options){ .body_max = 8 << 10 };
 	server.listening.loopback = true;
-	server.context = 1024;
-	server.token_bytes = 64;
 	server.began_ns = clock_ns();
 	server.ending = true; /* so that no generation begins */
 	snprintf(server.listening.url, sizeof(server.listening.url),
 		"http://127.0.0.1:8080");
 	check(!httpd_load(NULL));
-	check(!engine_open(&server.engine, server.tandem, 1, NULL));
+	check(!pthread_mutex_init(&server.lock, NULL));
+	check(!engine_open(
+		&server.engine, tandem, &offer, 1, &server.lock, NULL));
+	server.engine->context = 1024;
 	server.http = httpd.start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
 		NULL, exchange_handle, &server, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, &server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,

@@ -13,12 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct api_offer offer = { .model = "m",
-	.method = "chain",
-	.draft = "pld",
-	.clock = "wall",
-	.precision = "int8" };
-
 static void check(bool holds)
 {
 	if (!holds)
@@ -74,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (!len)
 		return 0;
 	ret = api_request_read(
-		&a, data[0] & 3, &offer, (const char *)data + 1, len - 1, &f);
+		&a, data[0] & 3, (const char *)data + 1, len - 1, &f);
 	check(ret == 0 || ret == -EINVAL);
 	check(!ret == !f.status);
 	if (ret) {

@@ -7,18 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-static const struct api_offer offer = { .model = "m",
-	.method = "chain",
-	.draft = "pld",
-	.clock = "wall",
-	.precision = "int8" };
-
 /* Parse a body; the caller releases *a also after a failure. */
 static int read_request(struct api_request *a, enum api_kind kind,
 	const char *body, struct fault *f)
 {
 	memset(f, 0, sizeof(*f));
-	return api_request_read(a, kind, &offer, body, strlen(body), f);
+	return api_request_read(a, kind, body, strlen(body), f);
 }
 
 static void taken(struct api_request *a, enum api_kind kind, const char *body)
@@ -164,18 +158,25 @@ static void members_without_effect_are_accepted(void **state)
 		"unsupported_parameter", "prmpt");
 }
 
-static void settings_of_the_server_may_be_repeated(void **state)
+static void names_of_an_engine_are_kept_until_the_prompt_is_tokenized(
+	void **state)
 {
 	struct api_request a;
 
 	taken(&a, API_COMPLETION,
 		"{\"prompt\":\"\",\"model\":\"m\",\"method\":\"chain\","
 		"\"draft\":\"pld\",\"clock\":\"wall\",\"precision\":\"int8\"}");
+	assert_string_equal(a.model, "m");
+	assert_string_equal(a.method, "chain");
+	assert_string_equal(a.draft, "pld");
+	assert_string_equal(a.clock, "wall");
+	assert_string_equal(a.precision, "int8");
+	api_request_trim(&a);
+	assert_null(a.model);
+	assert_null(a.precision);
 	api_request_release(&a);
-	refused(API_COMPLETION, "{\"prompt\":\"\",\"method\":\"lever\"}", 400,
-		"not_offered", "method");
-	refused(API_COMPLETION, "{\"prompt\":\"\",\"model\":\"n\"}", 404,
-		"model_not_found", "model");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"method\":1}", 400,
+		"invalid_type", "method");
 }
 
 static void stops_are_strings(void **state)
@@ -286,7 +287,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(turns_have_roles_and_parts),
 	cmocka_unit_test(numbers_have_bounds),
 	cmocka_unit_test(members_without_effect_are_accepted),
-	cmocka_unit_test(settings_of_the_server_may_be_repeated),
+	cmocka_unit_test(
+		names_of_an_engine_are_kept_until_the_prompt_is_tokenized),
 	cmocka_unit_test(stops_are_strings),
 	cmocka_unit_test(log_probabilities_can_be_requested),
 	cmocka_unit_test(json_can_be_requested_with_and_without_a_schema),

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct api_offer offer = { .model = "m",
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct engine_offer offer = { .model = "m",
 	.method = "autoregressive",
 	.clock = "wall",
 	.precision = "int8" };
@@ -51,8 +52,8 @@ static int request_until(
 	int ret;
 
 	json_decref(body);
-	assert_int_equal(api_request_read(&request, API_COMPLETION, &offer,
-				 text, strlen(text), &f),
+	assert_int_equal(api_request_read(&request, API_COMPLETION, text,
+				 strlen(text), &f),
 		0);
 	ret = engine_submit(a, &request, &reader, &r->answer);
 	api_request_release(&request);
@@ -65,15 +66,15 @@ static int ask_for(struct engine *a, struct reader *r, unsigned tokens)
 	return request_until(a, r, tokens, NULL);
 }
 
-static void await_end(struct engine *a, const struct reader *r)
+static void await_end(const struct reader *r)
 {
 	enum answer_state state = ANSWER_WAITING;
 
 	while (state != ANSWER_ENDED) {
 		usleep(1000);
-		engine_lock(a);
+		pthread_mutex_lock(&lock);
 		state = r->answer->state;
-		engine_unlock(a);
+		pthread_mutex_unlock(&lock);
 	}
 }
 
@@ -91,13 +92,13 @@ static void an_ended_text_is_complete(void **state)
 	struct reader r = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, 8, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &r, 6), 0);
-	await_end(a, &r);
+	await_end(&r);
 	assert_int_equal(r.answer->fault.status, 0);
 	assert_in_range(r.answer->choice[0].result.tokens, 1, 6);
 	assert_true(r.answer->choice[0].text.len > 0);
-	engine_leave(a, r.answer);
+	engine_leave(r.answer);
 	close_all(a, t);
 }
 
@@ -110,21 +111,21 @@ static void nothing_is_computed_after_the_reader_left(void **state)
 	const struct choice *c;
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, 8, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &stays, 40), 0);
 	assert_int_equal(ask_for(a, &leaves, 400), 0);
-	await_end(a, &leaves);
+	await_end(&leaves);
 	c = &leaves.answer->choice[0];
 	assert_in_range(c->result.tokens, 3, 3 + 2);
-	await_end(a, &stays);
+	await_end(&stays);
 	assert_int_equal(stays.answer->choice[0].status, 0);
 	assert_true(stays.answer->choice[0].result.tokens > 3 + 2);
-	engine_lock(a);
-	assert_int_equal(engine_get_state(a)->canceled, 1);
-	assert_int_equal(engine_get_state(a)->texts, 0);
-	engine_unlock(a);
-	engine_leave(a, leaves.answer);
-	engine_leave(a, stays.answer);
+	pthread_mutex_lock(&lock);
+	assert_int_equal(a->state.canceled, 1);
+	assert_int_equal(a->state.texts, 0);
+	pthread_mutex_unlock(&lock);
+	engine_leave(leaves.answer);
+	engine_leave(stays.answer);
 	close_all(a, t);
 }
 
@@ -135,7 +136,7 @@ static void a_full_queue_refuses_requests(void **state)
 	struct reader first = { 0 }, second = { 0 }, third = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, 2, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 2, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &first, 300), 0);
 	assert_int_equal(ask_for(a, &second, 300), 0);
 	assert_int_equal(ask_for(a, &third, 1), -EAGAIN);
@@ -146,8 +147,8 @@ static void a_full_queue_refuses_requests(void **state)
 	assert_int_equal(second.answer->fault.status, 503);
 	assert_string_equal(second.answer->fault.code, "stopping");
 	assert_int_equal(ask_for(a, &third, 1), -ESHUTDOWN);
-	engine_leave(a, first.answer);
-	engine_leave(a, second.answer);
+	engine_leave(first.answer);
+	engine_leave(second.answer);
 	engine_close(a);
 	assert_int_equal(tandem_close(t), 0);
 }
@@ -164,26 +165,26 @@ static void held_back_text_is_passed_on_when_the_engine_stops(void **state)
 	uint64_t tokens = 0;
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, 8, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &whole, 300), 0);
-	await_end(a, &whole);
+	await_end(&whole);
 	c = &whole.answer->choice[0];
 	strbuf_addf(&stop, "%.*s!", (int)c->text.len, c->text.data);
 	assert_int_equal(request_until(a, &cut, 300, stop.data), 0);
 	c = &cut.answer->choice[0];
 	while (tokens < 3) {
 		usleep(100);
-		engine_lock(a);
+		pthread_mutex_lock(&lock);
 		tokens = c->tokens;
 		assert_int_equal(c->text.len, 0);
-		engine_unlock(a);
+		pthread_mutex_unlock(&lock);
 	}
 	engine_stop(a);
 	assert_true(c->text.len > 0);
 	assert_memory_equal(c->text.data, stop.data, c->text.len);
 	strbuf_release(&stop);
-	engine_leave(a, whole.answer);
-	engine_leave(a, cut.answer);
+	engine_leave(whole.answer);
+	engine_leave(cut.answer);
 	engine_close(a);
 	assert_int_equal(tandem_close(t), 0);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct api_offer offer = {
+static const struct engine_offer offer = {
 	.model = "m", .method = "chain", .clock = "wall", .precision = "int8"
 };
 
@@ -26,8 +26,7 @@ static void begin(struct fixture *x, enum api_kind kind, const char *body)
 	struct fault f;
 
 	*x = (struct fixture){ .answer.choice = x->choice };
-	if (api_request_read(
-		    &x->answer.request, kind, &offer, body, strlen(body), &f))
+	if (api_request_read(&x->answer.request, kind, body, strlen(body), &f))
 		fail_msg("%s", f.text);
 	x->answer.n_choices = (size_t)x->answer.request.n;
 	assert_int_equal(reply_init(&x->reply, &offer, &x->answer, 1), 0);
