@@ -41,6 +41,7 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 {
 	const struct tandem_request *q = &x->request;
 	const struct decoder *d = &x->tandem->decoder;
+	struct token_bias bias[TANDEM_BIASES];
 	const struct sampler_opts o = {
 		.temperature = decoder_temperature(d, q->temperature),
 		.top_k = q->top_k,
@@ -50,8 +51,14 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 		.repeat_last = q->repeat_last,
 		.seed = q->seed,
 		.stream = q->stream,
+		.presence_penalty = q->presence_penalty,
+		.frequency_penalty = q->frequency_penalty,
+		.bias = bias,
+		.n_bias = (uint32_t)q->n_bias,
 	};
 
+	for (size_t i = 0; i < q->n_bias; i++)
+		bias[i] = (struct token_bias){ q->bias[i].id, q->bias[i].bias };
 	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
 }
 

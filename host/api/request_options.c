@@ -45,6 +45,8 @@ static int check_sampling(const struct tandem_request *r, struct err *e)
 		{ "top_p", r->top_p, 0, 1 },
 		{ "min_p", r->min_p, 0, 1 },
 		{ "repeat_penalty", r->repeat_penalty, 0.01, 100 },
+		{ "presence_penalty", r->presence_penalty, -2, 2 },
+		{ "frequency_penalty", r->frequency_penalty, -2, 2 },
 	};
 
 	for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++)
@@ -52,6 +54,9 @@ static int check_sampling(const struct tandem_request *r, struct err *e)
 			return err_set(e, EINVAL, "%s is %g, must be %g to %g",
 				in[i].name, in[i].value, in[i].least,
 				in[i].most);
+	if (r->n_bias > TANDEM_BIASES)
+		return err_set(e, EINVAL, "n_bias is %zu, must be 0 to %d",
+			r->n_bias, TANDEM_BIASES);
 	return r->top_p > 0
 		? 0
 		: err_set(e, EINVAL, "top_p is 0, must be more than 0");

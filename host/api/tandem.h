@@ -270,6 +270,14 @@ struct tandem_turn {
 	size_t n_tokens;
 };
 
+/* A value that is added to the logit of a token. */
+struct tandem_bias {
+	int32_t id;
+	float bias; /* -100 to 100; -100 practically excludes the token */
+};
+
+#define TANDEM_BIASES 1024
+
 struct tandem_request {
 	size_t size;
 	/* The prompt: `tokens` if this is not NULL, otherwise the text
@@ -349,6 +357,18 @@ struct tandem_request {
 	 * reject a schema. NULL: no constraint.
 	 */
 	const char *json_schema;
+	/*
+	 * [n_bias] values that are added to logits before each token is drawn,
+	 * at most TANDEM_BIASES; several values for one token are added up.
+	 * Then the penalties (-2 to 2) are subtracted from the logits of the
+	 * tokens that the request has generated so far: the presence penalty
+	 * once, the frequency penalty for each occurrence. With a
+	 * `repeat_penalty`, too, that one is applied between the two. Methods
+	 * that fill masks reject all of these. (NULL, 0, 0, 0)
+	 */
+	const struct tandem_bias *bias;
+	size_t n_bias;
+	double presence_penalty, frequency_penalty;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

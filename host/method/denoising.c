@@ -192,11 +192,13 @@ int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 		return err_set(e, ENOMEM, "no memory for %u positions", limit);
 	if (!d->env->method->diffusion ||
 		(!o->top_k && o->top_p == 1 && o->min_p == 0 &&
-			o->repeat_penalty == 1))
+			o->repeat_penalty == 1 && !o->n_bias &&
+			o->presence_penalty == 0 && o->frequency_penalty == 0))
 		return 0;
 	return err_set(e, EINVAL,
-		"the method %s draws from all tokens: --top-k, --top-p, "
-		"--min-p and --repeat-penalty cannot be used with it",
+		"the method %s draws from all tokens as the model predicts "
+		"them: --top-k, --top-p, --min-p, --repeat-penalty, logit "
+		"biases and penalties cannot be used with it",
 		d->env->method->name);
 }
 

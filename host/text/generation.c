@@ -339,7 +339,7 @@ int32_t gen_next(struct generation *g, const float *logits)
 		return 0;
 	}
 	id = sampler_draw_from(g->opts.sampler, g->stream, row, g->tokens.id,
-		g->tokens.n, g->tokens.n);
+		g->n_prompt, g->tokens.n, g->tokens.n);
 	g->drawn_from = logits;
 	gen_append(g, id);
 	g->drawn_from = NULL;

@@ -21,6 +21,8 @@ const struct sampler_opts sampler_defaults = {
 	.stream = 0,
 };
 
+#define BIAS_MOST 100.0f /* as in OpenAI's API */
+
 struct candidate {
 	float logit;
 	int32_t id;
@@ -30,16 +32,40 @@ struct candidate {
 struct sampler {
 	struct sampler_opts opts;
 	uint32_t n_vocab;
-	float *logit;   /* [n_vocab] after the penalty */
+	struct token_bias *bias; /* [opts.n_bias] */
+	float *logit;            /* [n_vocab] after biases and penalties */
 	uint64_t *seen; /* [n_vocab] bits: the token was already penalised */
 	struct candidate *cand; /* [n_vocab] */
 	uint32_t n;             /* number of candidates left */
 };
 
+static int check_bias(
+	const struct sampler_opts *opts, uint32_t n_vocab, struct err *e)
+{
+	for (uint32_t i = 0; i < opts->n_bias; i++) {
+		const struct token_bias *b = &opts->bias[i];
+
+		if (b->id < 0 || (uint32_t)b->id >= n_vocab)
+			return err_set(e, EINVAL,
+				"the logit bias is for token %d, which is not "
+				"in the vocabulary of %u tokens",
+				b->id, n_vocab);
+		if (!(b->bias >= -BIAS_MOST && b->bias <= BIAS_MOST))
+			return err_set(e, EINVAL,
+				"the logit bias of token %d is %g, must be -%g "
+				"to %g",
+				b->id, (double)b->bias, (double)BIAS_MOST,
+				(double)BIAS_MOST);
+	}
+	return 0;
+}
+
 int sampler_open(struct sampler **out, const struct sampler_opts *opts,
 	uint32_t n_vocab, struct err *e)
 {
+	size_t bias_bytes = opts->n_bias * sizeof(*opts->bias);
 	struct sampler *s;
+	int ret;
 
 	if (!(opts->temperature >= 0) || !isfinite(opts->temperature))
 		return err_set(e, EINVAL,
@@ -56,20 +82,27 @@ int sampler_open(struct sampler **out, const struct sampler_opts *opts,
 		return err_set(e, EINVAL,
 			"repetition penalty is %g, must be more than 0",
 			opts->repeat_penalty);
+	ret = check_bias(opts, n_vocab, e);
+	if (ret)
+		return ret;
 
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a sampler");
 	s->opts = *opts;
+	s->opts.bias = NULL;
 	s->n_vocab = n_vocab;
+	s->bias = malloc(bias_bytes + 1); /* not 0 bytes */
 	s->logit = malloc(n_vocab * sizeof(*s->logit));
 	s->seen = malloc((n_vocab + 63) / 64 * sizeof(*s->seen));
 	s->cand = malloc(n_vocab * sizeof(*s->cand));
-	if (!s->logit || !s->seen || !s->cand) {
+	if (!s->bias || !s->logit || !s->seen || !s->cand) {
 		sampler_close(s);
 		return err_set(e, ENOMEM, "no memory to sample from %u tokens",
 			n_vocab);
 	}
+	if (bias_bytes)
+		memcpy(s->bias, opts->bias, bias_bytes);
 	*out = s;
 	return 0;
 }
@@ -78,6 +111,7 @@ void sampler_close(struct sampler *s)
 {
 	if (!s)
 		return;
+	free(s->bias);
 	free(s->logit);
 	free(s->seen);
 	free(s->cand);
@@ -170,38 +204,73 @@ static int32_t draw(const struct sampler *s, double sum, double u)
 	return last;
 }
 
-int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
-	const float *logits, const int32_t *history, size_t n_history,
-	uint64_t position)
+static void forget_seen(struct sampler *s)
+{
+	memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
+}
+
+/* Mark a token as seen. Returns whether it was not seen before. */
+static bool see(struct sampler *s, uint32_t id)
+{
+	uint64_t bit = (uint64_t)1 << id % 64, *word = &s->seen[id / 64];
+	bool first = !(*word & bit);
+
+	*word |= bit;
+	return first;
+}
+
+/* Apply biases and penalties to s->logit. */
+static void adjust(struct sampler *s, const int32_t *history, size_t n_prompt,
+	size_t n_history)
 {
 	const struct sampler_opts *o = &s->opts;
-	float penalty = (float)o->repeat_penalty;
+	float repeat = (float)o->repeat_penalty;
+	float presence = (float)o->presence_penalty;
+	float frequency = (float)o->frequency_penalty;
 	size_t last = n_history < o->repeat_last ? n_history : o->repeat_last;
-	uint32_t k = o->top_k, n = 0;
-	double max, sum, p = o->top_p, reached = 0;
-	int32_t best;
 
-	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
+	for (uint32_t i = 0; i < o->n_bias; i++)
+		s->logit[s->bias[i].id] += s->bias[i].bias;
 	/*
 	 * Make each recent token less likely, only once even if it occurred
 	 * several times (Keskar et al., "CTRL", 2019, section 4.1). A negative
 	 * logit is multiplied, so that the penalty never makes a token
 	 * likelier.
 	 */
-	if (o->repeat_penalty != 1 && last) {
-		memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
-		for (size_t i = n_history - last; i < n_history; i++) {
-			uint32_t id = (uint32_t)history[i];
+	if (repeat != 1 && last)
+		forget_seen(s);
+	for (size_t i = n_history - last; repeat != 1 && i < n_history; i++) {
+		uint32_t id = (uint32_t)history[i];
 
-			if (id >= s->n_vocab || s->seen[id / 64] >> id % 64 & 1)
-				continue;
-			s->seen[id / 64] |= (uint64_t)1 << id % 64;
-			if (s->logit[id] > 0)
-				s->logit[id] /= penalty;
-			else
-				s->logit[id] *= penalty;
-		}
+		if (id >= s->n_vocab || !see(s, id))
+			continue;
+		if (s->logit[id] > 0)
+			s->logit[id] /= repeat;
+		else
+			s->logit[id] *= repeat;
 	}
+	if (presence == 0 && frequency == 0)
+		return;
+	forget_seen(s);
+	for (size_t i = n_prompt; i < n_history; i++) {
+		uint32_t id = (uint32_t)history[i];
+
+		if (id < s->n_vocab)
+			s->logit[id] -= frequency + (see(s, id) ? presence : 0);
+	}
+}
+
+int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
+	const float *logits, const int32_t *history, size_t n_prompt,
+	size_t n_history, uint64_t position)
+{
+	const struct sampler_opts *o = &s->opts;
+	uint32_t k = o->top_k, n = 0;
+	double max, sum, p = o->top_p, reached = 0;
+	int32_t best;
+
+	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
+	adjust(s, history, n_prompt, n_history);
 	best = argmax(s->logit, s->n_vocab);
 	max = s->logit[best];
 	if (o->temperature == 0 || !isfinite(max))

@@ -3,10 +3,10 @@
  * (seed, stream, position), so the token at a position does not depend on how
  * or in what order positions were computed (see base/rng.h).
  *
- * The order of operations is: repetition penalty, top-k, top-p, min-p,
- * temperature, sampling. Temperature 0 is greedy: after the penalty, the token
- * with the largest logit is chosen, the lowest id among equal ones, without a
- * random number.
+ * The order of operations is: biases, repetition penalty, presence and
+ * frequency penalties, top-k, top-p, min-p, temperature, sampling. Temperature
+ * 0 is greedy: after the penalties, the token with the largest logit is chosen,
+ * the lowest id among equal ones, without a random number.
  */
 #ifndef HOST_TEXT_SAMPLER_H
 #define HOST_TEXT_SAMPLER_H
@@ -17,6 +17,12 @@
 struct err;
 struct sampler;
 
+/* A value that is added to the logit of a token. */
+struct token_bias {
+	int32_t id;
+	float bias;
+};
+
 struct sampler_opts {
 	double temperature;    /* 0 means greedy */
 	uint32_t top_k;        /* 0 means no limit */
@@ -26,24 +32,35 @@ struct sampler_opts {
 	/* number of last tokens that the penalty applies to */
 	uint32_t repeat_last;
 	uint64_t seed, stream;
+	/* Subtracted from the logit of a token that was generated before: once
+	 * (presence), and once for each occurrence (frequency). 0 means no
+	 * penalty. */
+	double presence_penalty, frequency_penalty;
+	/* [n_bias]; the biases of a token that occurs several times are added.
+	 * Only read by sampler_open. */
+	const struct token_bias *bias;
+	uint32_t n_bias;
 };
 
 extern const struct sampler_opts sampler_defaults;
 
+/* Returns 0, -EINVAL for an option out of its range, or -ENOMEM. */
 int sampler_open(struct sampler **out, const struct sampler_opts *,
 	uint32_t n_vocab, struct err *);
 void sampler_close(struct sampler *);
 
-/* The options given at opening, for methods that sample themselves. */
+/* The options given at opening, without the biases, for methods that sample
+ * themselves. */
 const struct sampler_opts *sampler_options(const struct sampler *);
 
 /*
  * Returns the token for the position `position` of the sequence, with the
  * random numbers of `stream`. history[n_history] is all tokens before it, for
- * the penalty. `logits` [n_vocab] is not changed.
+ * the penalties; the first n_prompt of them were not generated. `logits`
+ * [n_vocab] is not changed.
  */
 int32_t sampler_draw_from(struct sampler *, uint64_t stream,
-	const float *logits, const int32_t *history, size_t n_history,
-	uint64_t position);
+	const float *logits, const int32_t *history, size_t n_prompt,
+	size_t n_history, uint64_t position);
 
 #endif

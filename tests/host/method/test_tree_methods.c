@@ -67,6 +67,34 @@ static void test_repeat_penalty(void **state)
 	end_texts(f);
 }
 
+/* Biases and penalties change which tokens a text has, so the text differs from
+ * that without them, and is still that of plain decoding. */
+static void test_biases(void **state)
+{
+	struct token_bias bias[] = { { 0, 1.5f }, { 0, -100 }, { 0, -2 } };
+	struct fixture *f = *state;
+	struct text unbiased;
+
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	unbiased = f->plain;
+	bias[1].id = unbiased.token[N_PROMPT];
+	bias[2].id = unbiased.token[N_PROMPT + 1];
+	f->w.sampling.bias = bias;
+	f->w.sampling.n_bias = ARRAY_LEN(bias);
+	f->w.sampling.presence_penalty = 0.25;
+	f->w.sampling.frequency_penalty = 0.125;
+	check_places(f);
+	assert_int_not_equal(
+		f->plain.token[N_PROMPT], unbiased.token[N_PROMPT]);
+	for (size_t i = N_PROMPT; i < f->plain.n; i++)
+		assert_int_not_equal(f->plain.token[i], bias[1].id);
+	f->w.sampling.temperature = 0.3;
+	check_places(f);
+	end_texts(f);
+}
+
 /* With layers streamed from flash, whose reads continue between passes. */
 static void test_streamed(void **state)
 {
@@ -180,6 +208,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_greedy_in_int8),
 	TEST(test_sampled),
 	TEST(test_repeat_penalty),
+	TEST(test_biases),
 	TEST(test_streamed),
 	TEST(test_sizes_of_trees),
 	TEST(test_largest_trees),

@@ -55,7 +55,7 @@ static void measure(const struct token_trie *t, struct json_form *f)
 		from = clock_ns();
 		row = json_form_mask(f, &place, logits, t->n_vocab);
 		n = clock_ns() - from;
-		id = sampler_draw_from(s, 0, row, NULL, 0, i);
+		id = sampler_draw_from(s, 0, row, NULL, 0, 0, i);
 		if (!json_form_take(f, &place, id) ||
 			json_form_is_over(f, &place))
 			json_form_begin(f, &place);

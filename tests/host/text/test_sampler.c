@@ -41,7 +41,7 @@ static void count_draws(const struct sampler_opts *o, unsigned count[V])
 
 	memset(count, 0, V * sizeof(*count));
 	for (uint64_t p = 0; p < DRAWS; p++) {
-		int32_t id = sampler_draw_from(s, 0, logits, NULL, 0, p);
+		int32_t id = sampler_draw_from(s, 0, logits, NULL, 0, 0, p);
 
 		assert_in_range(id, 0, V - 1);
 		count[id]++;
@@ -201,9 +201,9 @@ static void test_greedy(void **state)
 	struct sampler *s = open_sampler(&sampler_defaults, V);
 
 	make_logits();
-	assert_int_equal(sampler_draw_from(s, 0, logits, NULL, 0, 9), 3);
-	assert_int_equal(sampler_draw_from(s, 0, tie, NULL, 0, 9), 1);
-	assert_int_equal(sampler_draw_from(s, 0, nan_first, NULL, 0, 9), 2);
+	assert_int_equal(sampler_draw_from(s, 0, logits, NULL, 0, 0, 9), 3);
+	assert_int_equal(sampler_draw_from(s, 0, tie, NULL, 0, 0, 9), 1);
+	assert_int_equal(sampler_draw_from(s, 0, nan_first, NULL, 0, 0, 9), 2);
 	sampler_close(s);
 }
 
@@ -220,18 +220,18 @@ static void test_by_position(void **state)
 	b = open_sampler(&o, V);
 	/* The token at a position does not depend on earlier draws. */
 	for (uint64_t p = 0; p < 200; p++) {
-		int32_t id = sampler_draw_from(a, 0, logits, NULL, 0, p);
+		int32_t id = sampler_draw_from(a, 0, logits, NULL, 0, 0, p);
 
-		sampler_draw_from(b, 0, logits, NULL, 0, p * 31);
+		sampler_draw_from(b, 0, logits, NULL, 0, 0, p * 31);
 		assert_int_equal(
-			sampler_draw_from(b, 0, logits, NULL, 0, p), id);
+			sampler_draw_from(b, 0, logits, NULL, 0, 0, p), id);
 	}
 	sampler_close(b);
 	o.seed = 6;
 	b = open_sampler(&o, V);
 	for (uint64_t p = 0; p < 200; p++)
-		differ += sampler_draw_from(a, 0, logits, NULL, 0, p) !=
-			sampler_draw_from(b, 0, logits, NULL, 0, p);
+		differ += sampler_draw_from(a, 0, logits, NULL, 0, 0, p) !=
+			sampler_draw_from(b, 0, logits, NULL, 0, 0, p);
 	/* the expected share is 1 - sum p^2 = .76 */
 	assert_in_range(differ, 50, 200);
 	sampler_close(a);
@@ -250,27 +250,84 @@ static void test_repetition_penalty(void **state)
 	 * no further effect. */
 	o.repeat_penalty = 1.5;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 1);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5, 5), 1);
 	sampler_close(s);
 	/* As 4 / 1.3 > 3, token 0 is still the best. Applied three times, the
 	 * penalty would change that. */
 	o.repeat_penalty = 1.3;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 0);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5, 5), 0);
 	sampler_close(s);
 	/* A negative logit is multiplied, and -1 * 3 < -2. */
 	o.repeat_penalty = 3;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 3);
+	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5, 5), 3);
 	sampler_close(s);
 	/* Only the last token is within the range of the penalty, so the
 	 * earlier ones have no effect. */
 	o.repeat_last = 1;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 2);
+	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5, 5), 2);
 	/* An id outside the vocabulary has no effect. */
-	assert_int_equal(sampler_draw_from(
-				 s, 0, low, (const int32_t[]){ 1 << 30 }, 1, 5),
+	assert_int_equal(sampler_draw_from(s, 0, low,
+				 (const int32_t[]){ 1 << 30 }, 1, 1, 5),
+		2);
+	sampler_close(s);
+}
+
+static void biases_are_added_before_the_choice(void **state)
+{
+	static const float l[V] = { 4, 3, -1, -2, 0, 0, 0, 0 };
+	static const struct token_bias bias[] = { { 0, -100 }, { 5, 1.5f },
+		{ 5, 1.75f } };
+	struct sampler_opts o = sampler_defaults;
+	struct sampler *s;
+
+	/* The two biases of token 5 are added: 3.25 is more than 3. */
+	o.bias = bias;
+	o.n_bias = 3;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw_from(s, 0, l, NULL, 0, 0, 0), 5);
+	sampler_close(s);
+	o.n_bias = 2;
+	o.temperature = 2;
+	s = open_sampler(&o, V);
+	for (uint64_t p = 0; p < 500; p++)
+		assert_int_not_equal(
+			sampler_draw_from(s, 0, l, NULL, 0, 0, p), 0);
+	sampler_close(s);
+}
+
+static void generated_tokens_are_penalized_as_often_as_they_occur(void **state)
+{
+	static const float l[V] = { 4, 3, 2, 1, 0, 0, 0, 0 };
+	static const int32_t history[] = { 1, 2, 0, 0, 1 << 30 };
+	struct sampler_opts o = sampler_defaults;
+	struct sampler *s;
+
+	/* Token 0 was generated twice, 1 and 2 are tokens of the prompt. */
+	o.presence_penalty = 0.75;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 2, 5, 5), 0);
+	sampler_close(s);
+	o.presence_penalty = 1.5;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 2, 5, 5), 1);
+	sampler_close(s);
+	o.presence_penalty = 0;
+	o.frequency_penalty = 0.75;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 2, 3, 3), 0);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 2, 5, 5), 1);
+	/* If all tokens were generated, 1 and 2 have the penalty once. */
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 0, 5, 5), 0);
+	sampler_close(s);
+	/* A negative penalty makes repetition likelier. */
+	o.frequency_penalty = -1.5;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 1, 2, 2), 0);
+	assert_int_equal(
+		sampler_draw_from(s, 0, l, (const int32_t[]){ 2, 2 }, 0, 2, 2),
 		2);
 	sampler_close(s);
 }
@@ -307,7 +364,8 @@ static void test_large_vocabulary(void **state)
 	o.top_p = .5;
 	s = open_sampler(&o, N);
 	for (uint64_t p = 0; p < 300; p++)
-		assert_true(l[sampler_draw_from(s, 0, l, NULL, 0, p)] >= least);
+		assert_true(
+			l[sampler_draw_from(s, 0, l, NULL, 0, 0, p)] >= least);
 	sampler_close(s);
 	o.top_p = 1;
 	o.top_k = 37;
@@ -315,7 +373,7 @@ static void test_large_vocabulary(void **state)
 	s = open_sampler(&o, N);
 	least = 1e9f;
 	for (uint64_t p = 0; p < 2000; p++) {
-		float got = l[sampler_draw_from(s, 0, l, NULL, 0, p)];
+		float got = l[sampler_draw_from(s, 0, l, NULL, 0, 0, p)];
 
 		least = got < least ? got : least;
 	}
@@ -340,6 +398,16 @@ static void test_bad_options(void **state)
 	o.min_p = NAN;
 	assert_true(sampler_open(&s, &o, V, &e) < 0);
 	assert_non_null(strstr(e.text, "min-p"));
+	o = sampler_defaults;
+	o.n_bias = 1;
+	o.bias = &(const struct token_bias){ V, 1 };
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(strstr(e.text, "token 8, which is not in"));
+	o.bias = &(const struct token_bias){ -1, 1 };
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	o.bias = &(const struct token_bias){ 0, 101 };
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(strstr(e.text, "is 101, must be -100 to 100"));
 }
 
 static const struct CMUnitTest tests[] = {
@@ -352,6 +420,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_greedy),
 	cmocka_unit_test(test_by_position),
 	cmocka_unit_test(test_repetition_penalty),
+	cmocka_unit_test(biases_are_added_before_the_choice),
+	cmocka_unit_test(generated_tokens_are_penalized_as_often_as_they_occur),
 	cmocka_unit_test(test_large_vocabulary),
 	cmocka_unit_test(test_bad_options),
 };
