@@ -40,6 +40,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
+	case OP_FACTOR: /* a sum of products, then a product for each value */
 		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
 		break;
 	case OP_MATMUL:
@@ -95,6 +96,7 @@ static uint64_t vector_bytes(const struct op *op)
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
+	case OP_FACTOR:
 		return op->w.cols * sizeof(float);
 	case OP_MATMUL:
 		return op->bias.rows ? op->n * sizeof(float) : 0;

@@ -138,6 +138,20 @@ static void add_row(void *arg, unsigned row, unsigned thread)
 	r->x->kern->add(out_row(r, row), in_row(r, row), r->op->n);
 }
 
+static void factor_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	const struct op *op = r->op;
+	float *y = out_row(r, row), product, small;
+
+	r->x->kern->matmul(&product, 1, in_row(r, row), op->k, 1, DTYPE_F32,
+		r->vector, 1, op->k, false,
+		(float *)(void *)scratch_of(r, thread));
+	small = softmax_exp(-fabsf(product)); /* no overflow */
+	for (uint32_t i = 0; i < op->n; i++)
+		y[i] *= (product < 0 ? small : 1) / (1 + small);
+}
+
 static void quantize_row(void *arg, unsigned row, unsigned thread)
 {
 	struct run *r = arg;
@@ -521,6 +535,7 @@ void run_op(struct run *r)
 		[OP_SWIGLU] = swiglu_row,
 		[OP_QUANTIZE] = quantize_row,
 		[OP_ADD] = add_row,
+		[OP_FACTOR] = factor_row,
 		[OP_GATHER] = gather_row,
 		[OP_SUM_PICKS] = sum_picks_row,
 	};
@@ -528,7 +543,8 @@ void run_op(struct run *r)
 	uint64_t values = (uint64_t)r->set.rows * op->n *
 		(op->kind == OP_SUM_PICKS ? r->g->model.n_used : 1);
 
-	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM)
+	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM ||
+		op->kind == OP_FACTOR)
 		r->vector = run_vector(r, op->w);
 	switch (op->kind) {
 	case OP_MATMUL:

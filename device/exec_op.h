@@ -29,7 +29,7 @@ struct run {
 	uint32_t expert_slot;
 	uint64_t weights; /* for dma_read alone */
 	uint32_t kv;
-	const float *vector; /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
+	const float *vector; /* OP_RMSNORM, OP_HEAD_NORM, OP_FACTOR: in TCM */
 	/* OP_MATMUL: a unit is a row of weights, or a strip of tiles, with
 	 * `unit` outputs and `unit_bytes` bytes; a part has `piece` units */
 	uint32_t unit, piece;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* with every optional part; an output graph has fewer */
-#define OPS_A_LAYER 22
+#define OPS_A_LAYER 24
 
 /* outputs of a block of OP_LIKELY, at most */
 #define BLOCK 256
@@ -86,11 +86,12 @@ static void place_results(
 	size_t width = rows * sizeof(float);
 	size_t q = (size_t)m->n_head * m->head_dim * width;
 	size_t kv = (size_t)m->n_kv_head * m->head_dim * width;
-	size_t ff = m->n_ff * width;
+	uint32_t n_ff = (uint32_t)max(m->n_ff, m->n_shared);
+	size_t ff = n_ff * width;
 	size_t picked = m->n_expert ? m->n_embd * width : 0;
-	size_t picked_q8 = m->n_expert && m->precision == WIRE_INT8 ? rows *
-			kern_q8_bytes(m->n_embd > m->n_ff ? m->n_embd : m->n_ff)
-								    : 0;
+	size_t picked_q8 = m->n_expert && m->precision == WIRE_INT8
+		? rows * kern_q8_bytes((uint32_t)max(m->n_embd, n_ff))
+		: 0;
 	struct live_range r[] = {
 		{ PRICE_PROJECT, PRICE_ATTEND, q, 0 },
 		{ PRICE_ATTEND, PRICE_OUTPUT, q, 0 },
@@ -148,7 +149,8 @@ void graph_layout(const struct wire_graph_load *g,
 	const struct wire_model *m = &g->model;
 	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
 	size_t f = sizeof(float);
-	uint32_t widest = (uint32_t)max(max(m->n_embd, m->n_ff), q);
+	uint32_t widest =
+		(uint32_t)max(max(m->n_embd, q), max(m->n_ff, m->n_shared));
 	size_t attend =
 		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
 
@@ -363,18 +365,46 @@ static void plan_ffn(struct build *b)
 		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
+/* The shared expert of a layer. It leaves the rows as they are for the other
+ * experts. */
+static void plan_shared(struct build *b)
+{
+	static const enum wire_layer_tensor down[] = { WIRE_T_SHARED_DOWN };
+	const struct graph_layout *at = &b->g->at;
+	const struct wire_model *m = &b->g->model;
+	struct op *op;
+
+	add_matmul(b, WIRE_T_SHARED_GATE, -1, at->h, at->gate);
+	add_matmul(b, WIRE_T_SHARED_UP, -1, at->h, at->up);
+	b->launch = PRICE_ACTIVATE;
+	b->q8 = at->picked_q8;
+	add_operand(b,
+		add_elementwise(b, OP_SWIGLU, "shared swiglu", at->up, at->gate,
+			m->n_shared),
+		down, ARRAY_LEN(down));
+	b->launch = PRICE_NARROW;
+	add_matmul(b, WIRE_T_SHARED_DOWN, -1, at->gate, at->y);
+	op = add_elementwise(
+		b, OP_FACTOR, "shared factor", at->h, at->y, m->n_embd);
+	op->w = tensor(b, WIRE_T_SHARED_FACTOR);
+	add_elementwise(b, OP_ADD, "shared add", at->y, at->x, m->n_embd);
+}
+
 /* After the attention of a layer with experts. The rows are also made ready for
  * the experts, whose graph has the types of gate and up given here. */
 static void plan_router(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;
+	const bool shared = b->g->model.n_shared;
 	static const enum wire_layer_tensor all[] = { WIRE_T_ROUTER,
-		WIRE_T_GATE, WIRE_T_UP };
+		WIRE_T_GATE, WIRE_T_UP, WIRE_T_SHARED_GATE, WIRE_T_SHARED_UP };
 
 	b->launch = PRICE_WIDEN;
-	add_operand(
-		b, add_norm(b, WIRE_T_FFN_NORM, at->h), all, ARRAY_LEN(all));
+	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), all,
+		ARRAY_LEN(all) - (shared ? 0 : 2));
 	add_matmul(b, WIRE_T_ROUTER, -1, at->h, at->router);
+	if (shared)
+		plan_shared(b);
 }
 
 static void add_gather(struct build *b, size_t in, size_t out, size_t bytes)

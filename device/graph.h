@@ -37,6 +37,7 @@ enum op_kind {
 	OP_SWIGLU,    /* out = silu(out) * in */
 	OP_QUANTIZE,  /* int8 rows of `in`, replacing earlier ones */
 	OP_ADD,       /* out += in */
+	OP_FACTOR,    /* out *= sigmoid(in * w') */
 	OP_LIKELY,    /* out = the n likeliest outputs of in * w' */
 	OP_GATHER,    /* out = the expert's rows of in */
 	OP_SUM_PICKS, /* out += the weighted outputs of the row's experts */
@@ -73,12 +74,14 @@ struct graph_layout {
 	/* Live for a part of the layer only, so they share bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
-	size_t gate, up; /* [rows][n_ff] */
+	size_t gate, up; /* [rows] of n_ff or n_shared */
 	size_t q8;       /* [rows] of kern_q8_bytes of the widest row */
 	/* With experts: what the router computes, [rows][n_expert]; the rows of
-	 * one expert, copied from `h` and `q8`. */
+	 * one expert, copied from `h` and `q8`. The shared expert uses
+	 * picked_q8 as well, because `q8` is needed by the other experts. */
 	size_t router, picked, picked_q8;
-	/* See struct picks; the outputs of experts, [rows * n_used][n_embd]. */
+	/* See struct picks; the outputs of experts, [rows * n_used][n_embd],
+	 * before these that of the shared expert, [rows][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
 	/* of an output graph: [rows][top_k] struct wire_likely, and the same
 	 * for [threads]; [blocks][rows] struct graph_sum */

@@ -29,6 +29,10 @@ static const char *const tensor_name[WIRE_T_COUNT] = {
 	[WIRE_T_K_NORM] = "k_norm",
 	[WIRE_T_FFN_NORM] = "ffn_norm",
 	[WIRE_T_ROUTER] = "router",
+	[WIRE_T_SHARED_FACTOR] = "shared factor",
+	[WIRE_T_SHARED_GATE] = "shared gate",
+	[WIRE_T_SHARED_UP] = "shared up",
+	[WIRE_T_SHARED_DOWN] = "shared down",
 	[WIRE_T_GATE] = "gate",
 	[WIRE_T_UP] = "up",
 	[WIRE_T_DOWN] = "down",
@@ -92,7 +96,10 @@ static int check_model(const struct wire_model *m, struct err *e)
 	if (in_range("n_expert", m->n_expert, 0, WIRE_MAX_EXPERTS, e))
 		return -EINVAL;
 	most = m->n_expert < WIRE_MAX_USED ? m->n_expert : WIRE_MAX_USED;
-	return in_range("n_used", m->n_used, m->n_expert ? 1 : 0, most, e);
+	if (in_range("n_used", m->n_used, m->n_expert ? 1 : 0, most, e))
+		return -EINVAL;
+	most = m->n_expert ? GRAPH_MAX_DIM : 0;
+	return in_range("n_shared", m->n_shared, 0, most, e);
 }
 
 static int check_kv(const struct wire_graph_load *g, struct err *e)
@@ -130,6 +137,7 @@ struct shape {
 static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 {
 	uint32_t q = m->n_head * m->head_dim, kv = m->n_kv_head * m->head_dim;
+	const bool shared = m->n_shared;
 
 	switch (tensor) {
 	case WIRE_T_Q:
@@ -142,6 +150,14 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 	case WIRE_T_ROUTER:
 		return (struct shape){ m->n_expert, m->n_embd, false,
 			!m->n_expert };
+	case WIRE_T_SHARED_FACTOR:
+		return (struct shape){ shared, m->n_embd, true, !shared };
+	case WIRE_T_SHARED_GATE:
+	case WIRE_T_SHARED_UP:
+		return (struct shape){ m->n_shared, m->n_embd, false, !shared };
+	case WIRE_T_SHARED_DOWN:
+		return (struct shape){ shared ? m->n_embd : 0, m->n_shared,
+			false, !shared };
 	case WIRE_T_GATE:
 	case WIRE_T_UP:
 		return (struct shape){ m->n_ff, m->n_embd, false, false };

@@ -350,10 +350,14 @@ struct wire_model {
 	 * of them. Both are 0 for a model without experts.
 	 */
 	uint32_t n_expert, n_used;
+	/* The width of one more FFN, the shared expert, through which every row
+	 * passes, or 0 if there is none. */
+	uint32_t n_shared;
+	uint32_t pad; /* 0 */
 };
 #define WIRE_MAX_EXPERTS 1024
 #define WIRE_MAX_USED    64
-_Static_assert(sizeof(struct wire_model) == 56, "wire");
+_Static_assert(sizeof(struct wire_model) == 64, "wire");
 
 /* The tensors of a layer, [rows][cols]; a vector has one row. Flash images keep
  * this order. */
@@ -373,6 +377,12 @@ enum wire_layer_tensor {
 	WIRE_T_K_NORM,
 	WIRE_T_FFN_NORM, /* f32 [n_embd] */
 	WIRE_T_ROUTER,   /* [n_expert][n_embd]; only with experts */
+	/* Only with a shared expert. Its output is multiplied by the sigmoid of
+	 * the product of `factor` with the row. */
+	WIRE_T_SHARED_FACTOR, /* f32 [n_embd] */
+	WIRE_T_SHARED_GATE,
+	WIRE_T_SHARED_UP,   /* [n_shared][n_embd] */
+	WIRE_T_SHARED_DOWN, /* [n_embd][n_shared] */
 	WIRE_T_GATE,
 	WIRE_T_UP,   /* [n_ff][n_embd]; of an expert, if there are experts */
 	WIRE_T_DOWN, /* [n_embd][n_ff] */
@@ -411,7 +421,7 @@ struct wire_graph_load {
 	 * by struct wire_output. */
 };
 #define WIRE_MAX_GRAPHS 4096
-_Static_assert(sizeof(struct wire_graph_load) == 96, "wire");
+_Static_assert(sizeof(struct wire_graph_load) == 104, "wire");
 
 /*
  * A part of a layer, for staging slots that are smaller than a layer. It
@@ -432,9 +442,10 @@ struct wire_part {
 };
 /*
  * A layer with experts always consists of two parts, and only of these. The
- * first one, from 0, 0 to WIRE_T_GATE, 0, ends with the router: it writes
- * float32 [rows][n_expert], the products of the router with the rows, to
- * WIRE_REF_HIDDEN_OUT. From these the host chooses experts for each row. The
+ * first one, from 0, 0 to WIRE_T_GATE, 0, ends with the router and the shared
+ * expert: it writes float32 [rows][n_expert], the products of the router with
+ * the rows, to WIRE_REF_HIDDEN_OUT, and adds the output of the shared expert to
+ * the states. From the products the host chooses experts for each row. The
  * second part, from WIRE_T_GATE, 0 to WIRE_T_COUNT, 0, is the graph of one
  * expert, which a run executes for each of the experts bound to it. The first
  * part rounds or quantizes the rows for the types of gate and up in its

@@ -151,7 +151,7 @@ def main():
     # The tensors in the order of enum wire_layer_tensor; None is absent.
     tables, value, at = [], [], 0
     for shape in [(1, n), (n, n), (n, n), (n, n), (n, n)] + 6 * [None] + [
-            (1, n), None, (ff, n), (ff, n), (n, ff), (1, n // 2)]:
+            (1, n)] + 5 * [None] + [(ff, n), (ff, n), (n, ff), (1, n // 2)]:
         if not shape:
             tables.append(struct.pack("<4I", 0, 0, 0, 0))
             continue
@@ -163,8 +163,8 @@ def main():
             struct.pack_into(f"<{cols}f", weights, at, *row)
             at += 4 * cols
         at += -at % 64
-    model = struct.pack("<8I2f4I", n, 1, 1, n, n, ff, 0, 0, 1e-5,
-                        1 / math.sqrt(n), slots, stride, 0, 0)
+    model = struct.pack("<8I2f6I", n, 1, 1, n, n, ff, 0, 0, 1e-5,
+                        1 / math.sqrt(n), slots, stride, 0, 0, 0, 0)
     npu.ask("load", struct.pack("<6I", GRAPH_LOAD, 7, 1, 0, 1, at) + model +
             tables.pop() + b"".join(tables))
 

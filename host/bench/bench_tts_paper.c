@@ -67,7 +67,7 @@ static double matrices_s(const struct tts *t, unsigned rows, enum layout layout,
 	double sum = 0;
 	uint64_t n, k;
 
-	for (unsigned i = 0; i < PRICE_MATRICES; i++) {
+	for (unsigned i = 0; i <= PRICE_DOWN; i++) {
 		struct price p;
 
 		price_layer_matrix(&l, i, &n, &k);

@@ -16,7 +16,7 @@
 #define MAX_VOCAB (1u << 24)
 
 /* size of a tensor's dimension, by its meaning */
-enum extent { ONE, EMBD, QUERY, KV, HEAD, FF, EXPERTS };
+enum extent { ONE, EMBD, QUERY, KV, HEAD, FF, EXPERTS, SHARED_FF };
 
 enum presence {
 	REQUIRED,
@@ -24,6 +24,7 @@ enum presence {
 	QKV_BIAS,  /* required if model_arch.qkv_bias is set */
 	HEAD_NORM, /* required if model_arch.head_norm is set */
 	ROUTER,    /* required if the model has experts */
+	SHARED,    /* required if the model has a shared expert */
 };
 
 /* In the order of enum wire_layer_tensor. */
@@ -46,6 +47,13 @@ static const struct layer_tensor {
 	[WIRE_T_K_NORM] = { "attn_k_norm.weight", ONE, HEAD, HEAD_NORM },
 	[WIRE_T_FFN_NORM] = { "ffn_norm.weight", ONE, EMBD, REQUIRED },
 	[WIRE_T_ROUTER] = { "ffn_gate_inp.weight", EXPERTS, EMBD, ROUTER },
+	[WIRE_T_SHARED_FACTOR] = { "ffn_gate_inp_shexp.weight", ONE, EMBD,
+		SHARED },
+	[WIRE_T_SHARED_GATE] = { "ffn_gate_shexp.weight", SHARED_FF, EMBD,
+		SHARED },
+	[WIRE_T_SHARED_UP] = { "ffn_up_shexp.weight", SHARED_FF, EMBD, SHARED },
+	[WIRE_T_SHARED_DOWN] = { "ffn_down_shexp.weight", EMBD, SHARED_FF,
+		SHARED },
 	[WIRE_T_GATE] = { "ffn_gate.weight", FF, EMBD, REQUIRED,
 		"ffn_gate_exps.weight" },
 	[WIRE_T_UP] = { "ffn_up.weight", FF, EMBD, REQUIRED,
@@ -78,6 +86,8 @@ static uint32_t extent(const struct model *m, enum extent x)
 		return m->n_ff;
 	case EXPERTS:
 		return m->n_expert;
+	case SHARED_FF:
+		return m->n_shared;
 	}
 	return 0;
 }
@@ -172,7 +182,8 @@ static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 
 		if (!gguf_str_is(rest, name_of(m, i)) ||
 			(l->presence == HEAD_NORM && !m->kind->head_norm) ||
-			(l->presence == ROUTER && !m->n_expert))
+			(l->presence == ROUTER && !m->n_expert) ||
+			(l->presence == SHARED && !m->n_shared))
 			continue;
 		m->layer[layer][i] = t;
 		return check_shapes(t,
@@ -325,7 +336,8 @@ static int check_layers(const struct model *m, struct err *e)
 					m->kind->qkv_bias) ||
 				(lt->presence == HEAD_NORM &&
 					m->kind->head_norm) ||
-				(lt->presence == ROUTER && m->n_expert);
+				(lt->presence == ROUTER && m->n_expert) ||
+				(lt->presence == SHARED && m->n_shared);
 
 			if (m->layer[l][i] || !required)
 				continue;

@@ -35,6 +35,9 @@ struct model {
 	 * models.
 	 */
 	uint32_t n_expert, n_used;
+	/* Width of the shared expert, through which every row passes; 0 if
+	 * there is none. */
+	uint32_t n_shared;
 	/* The weights of a row's experts are divided by their sum. */
 	bool norm_picks;
 	uint32_t n_vocab;

@@ -27,6 +27,9 @@ const enum wire_layer_tensor pricing_tensor[PRICE_MATRICES] = {
 	[PRICE_GATE] = WIRE_T_GATE,
 	[PRICE_UP] = WIRE_T_UP,
 	[PRICE_DOWN] = WIRE_T_DOWN,
+	[PRICE_SHARED_GATE] = WIRE_T_SHARED_GATE,
+	[PRICE_SHARED_UP] = WIRE_T_SHARED_UP,
+	[PRICE_SHARED_DOWN] = WIRE_T_SHARED_DOWN,
 };
 
 static struct price_layer priced_layer(
@@ -55,6 +58,7 @@ static struct price_layer priced_layer(
 		l.type[i] = (enum dtype)tensor[pricing_tensor[i]].type;
 	l.n_expert = m->n_expert;
 	l.n_used = m->n_used;
+	l.n_shared = m->n_shared;
 	l.router = (enum dtype)tensor[WIRE_T_ROUTER].type;
 	l.bias[PRICE_Q] = p->as ? p->as->qkv_bias : tensor[WIRE_T_Q_BIAS].rows;
 	l.bias[PRICE_K] = p->as ? p->as->qkv_bias : tensor[WIRE_T_K_BIAS].rows;

@@ -227,6 +227,7 @@ struct wire_model session_wire_model(const struct session *s)
 		.kv_stride = s->plan.kv_stride,
 		.n_expert = m->n_expert,
 		.n_used = m->n_used,
+		.n_shared = m->n_shared,
 	};
 }
 

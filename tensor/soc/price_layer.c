@@ -48,6 +48,9 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 		[PRICE_GATE] = { l->n_ff, l->n_embd },
 		[PRICE_UP] = { l->n_ff, l->n_embd },
 		[PRICE_DOWN] = { l->n_embd, l->n_ff },
+		[PRICE_SHARED_GATE] = { l->n_shared, l->n_embd },
+		[PRICE_SHARED_UP] = { l->n_shared, l->n_embd },
+		[PRICE_SHARED_DOWN] = { l->n_embd, l->n_shared },
 	};
 
 	*n = shape[m][0];
@@ -119,13 +122,14 @@ static void add_matrices(struct pricing_of *x, enum price_launch launch,
 	}
 }
 
-/* Add the matrices of the feed-forward; with `quantize`, its input is quantized
- * first if necessary. */
-static void add_ffn(struct pricing_of *x, bool quantize)
+/* Add the matrices of a feed-forward of width n_ff, the first of which is
+ * `gate`; with `quantize`, its input is quantized first if necessary. */
+static void add_ffn(struct pricing_of *x, enum price_matrix gate, uint64_t n_ff,
+	bool quantize)
 {
-	add_matrices(x, PRICE_WIDEN, PRICE_GATE, PRICE_UP, quantize);
-	add_rows(x, PRICE_ACTIVATE, PRICE_SWIGLU, x->layer->n_ff);
-	add_matrices(x, PRICE_NARROW, PRICE_DOWN, PRICE_DOWN, true);
+	add_matrices(x, PRICE_WIDEN, gate, gate + 1, quantize);
+	add_rows(x, PRICE_ACTIVATE, PRICE_SWIGLU, n_ff);
+	add_matrices(x, PRICE_NARROW, gate + 2, gate + 2, true);
 }
 
 double price_experts(const struct price_layer *l, uint64_t rows)
@@ -134,8 +138,8 @@ double price_experts(const struct price_layer *l, uint64_t rows)
 		(1 - pow(1 - (double)l->n_used / l->n_expert, (double)rows));
 }
 
-/* Add the router, the experts, each for its share of the rows in whole tiles,
- * and the sum of their outputs. */
+/* Add the router, the shared expert, the other experts, each for its share of
+ * the rows in whole tiles, and the sum of their outputs. */
 static void add_experts(struct pricing_of *x)
 {
 	const struct price_layer *l = x->layer;
@@ -147,14 +151,22 @@ static void add_experts(struct pricing_of *x)
 	struct price sum;
 
 	if (is_int8(l, l->router) || is_int8(l, l->type[PRICE_GATE]) ||
-		is_int8(l, l->type[PRICE_UP]))
+		is_int8(l, l->type[PRICE_UP]) ||
+		(l->n_shared &&
+			(is_int8(l, l->type[PRICE_SHARED_GATE]) ||
+				is_int8(l, l->type[PRICE_SHARED_UP]))))
 		add_rows(x, x->launch, PRICE_QUANTIZE, l->n_embd);
 	add_matrix(x, PRICE_WIDEN, l->n_expert, l->n_embd, l->router);
+	if (l->n_shared) {
+		add_ffn(x, PRICE_SHARED_GATE, l->n_shared, false);
+		add_rows(x, PRICE_NARROW, PRICE_NORM, l->n_embd); /* factor */
+		add_rows(x, PRICE_NARROW, PRICE_ADD, l->n_embd);
+	}
 	batch.rows = (all.rows * l->n_used + n - 1) / n;
 	batch.graph_rows = align_up(batch.rows, TILE);
 	if (batch.graph_rows > all.graph_rows)
 		batch.graph_rows = all.graph_rows;
-	add_ffn(&each, false);
+	add_ffn(&each, PRICE_GATE, l->n_ff, false);
 	for (uint64_t i = 0; i < n; i++)
 		price_add(x->sum, &one);
 	if (price_rows(x->soc, PRICE_ADD, all.graph_rows * l->n_used, l->n_embd,
@@ -200,7 +212,7 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	if (l->n_expert) {
 		add_experts(&x);
 	} else {
-		add_ffn(&x, true);
+		add_ffn(&x, PRICE_GATE, l->n_ff, true);
 		add_rows(&x, PRICE_NARROW, PRICE_ADD, l->n_embd);
 	}
 	if (!batch->extended)
@@ -210,6 +222,8 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 		if (l->head_norm)
 			add_vector(&x, l->head_dim);
 	}
+	if (l->n_shared)
+		add_vector(&x, l->n_embd);
 	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
 		price_layer_matrix(l, m, &n, &k);
 		if (l->bias[m])

@@ -44,6 +44,10 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
+	/* of the shared expert; without one they have no rows and columns */
+	PRICE_SHARED_GATE,
+	PRICE_SHARED_UP,
+	PRICE_SHARED_DOWN,
 	PRICE_MATRICES
 };
 
@@ -57,9 +61,10 @@ struct price_layer {
 	/*
 	 * With n_expert > 0, gate, up and down are those of one of n_expert
 	 * experts, a row passes through n_used of them, and a router of this
-	 * type chooses them.
+	 * type chooses them. All rows pass through the shared expert of width
+	 * n_shared, if that is not 0.
 	 */
-	uint32_t n_expert, n_used;
+	uint32_t n_expert, n_used, n_shared;
 	enum dtype router;
 };
 

@@ -112,17 +112,17 @@ static inline void plain_attention(const struct rig *r, unsigned l, double *x,
 		x[i] += h[i];
 }
 
-/* x += the FFN of h, times `weight`. w: the tensors of a layer. */
-static inline void plain_ffn(
-	float *const *w, double *x, const double *h, double weight)
+/* x += the FFN of h, times `weight`. w: gate, up and down, of width n. */
+static inline void plain_ffn(float *const w[3], unsigned n, double *x,
+	const double *h, double weight)
 {
-	double g[96], u[96], y[DIM];
+	double g[256], u[256], y[DIM];
 
-	plain_matmul(g, h, w[WIRE_T_GATE], NULL, 96, DIM);
-	plain_matmul(u, h, w[WIRE_T_UP], NULL, 96, DIM);
-	for (unsigned i = 0; i < 96; i++)
+	plain_matmul(g, h, w[0], NULL, n, DIM);
+	plain_matmul(u, h, w[1], NULL, n, DIM);
+	for (unsigned i = 0; i < n; i++)
 		g[i] = g[i] / (1 + exp(-g[i])) * u[i];
-	plain_matmul(y, g, w[WIRE_T_DOWN], NULL, DIM, 96);
+	plain_matmul(y, g, w[2], NULL, DIM, n);
 	for (unsigned i = 0; i < DIM; i++)
 		x[i] += weight * y[i];
 }
@@ -134,7 +134,7 @@ static inline void plain_layer(const struct rig *r, unsigned l, double *x,
 
 	plain_attention(r, l, x, kv, pos);
 	plain_norm(h, x, r->value[l][WIRE_T_FFN_NORM], DIM);
-	plain_ffn(r->value[l], x, h, 1);
+	plain_ffn(&r->value[l][WIRE_T_GATE], 96, x, h, 1);
 }
 
 /* A whole sequence of n positions: in and out [n][DIM]. */

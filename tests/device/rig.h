@@ -37,6 +37,7 @@ struct rig_opts {
 	bool wide_norms; /* q_norm and k_norm are as wide as q and k */
 	enum dtype type; /* of the matrices */
 	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
+	uint32_t shared; /* width of the shared expert of rig_experts */
 	bool extended;   /* the weights lie in the extended region */
 	bool cached_rings;
 	enum coherence_contract contract;
@@ -206,6 +207,11 @@ static inline void rig_shape(const struct rig_opts *o,
 			o->wide_norms ? kv : m->head_dim },
 		[WIRE_T_FFN_NORM] = { 1, m->n_embd },
 		[WIRE_T_ROUTER] = { m->n_expert, m->n_embd },
+		[WIRE_T_SHARED_FACTOR] = { m->n_shared > 0, m->n_embd },
+		[WIRE_T_SHARED_GATE] = { m->n_shared, m->n_embd },
+		[WIRE_T_SHARED_UP] = { m->n_shared, m->n_embd },
+		[WIRE_T_SHARED_DOWN] = { m->n_shared ? m->n_embd : 0,
+			m->n_shared },
 		[WIRE_T_GATE] = { m->n_ff, m->n_embd },
 		[WIRE_T_UP] = { m->n_ff, m->n_embd },
 		[WIRE_T_DOWN] = { m->n_embd, m->n_ff },
@@ -323,8 +329,8 @@ struct rig_part {
 
 /*
  * The two graphs of a layer with experts, made of the rig's first layer. The
- * router lies after the rig's weights, the matrices of an expert in weights of
- * their own. The caller sets the ids.
+ * router and the shared expert lie after the rig's weights, the matrices of an
+ * expert in weights of their own. The caller sets the ids.
  */
 static inline void rig_experts(const struct rig *r, struct rig_part *first,
 	struct rig_part *expert, uint32_t n_expert, uint32_t n_used,
@@ -332,18 +338,27 @@ static inline void rig_experts(const struct rig *r, struct rig_part *first,
 {
 	const struct wire_tensor *all =
 		(const void *)(r->load + sizeof(struct wire_graph_load));
-	struct wire_tensor *t = &first->t[WIRE_T_ROUTER];
+	struct wire_model *m = &first->g.model;
 	uint32_t at = 0;
 
 	memcpy(&first->g, r->load, sizeof(first->g));
 	first->g.n_layers = 1;
-	first->g.model.n_expert = n_expert;
-	first->g.model.n_used = n_used;
+	m->n_expert = n_expert;
+	m->n_used = n_used;
+	m->n_shared = r->opts.shared;
 	memcpy(first->t, all, sizeof(first->t));
-	*t = (struct wire_tensor){ router, n_expert, r->model.n_embd,
-		first->g.weights_bytes };
 	*expert = *first;
-	first->g.weights_bytes += (uint32_t)rig_bytes(t);
+	for (unsigned i = WIRE_T_ROUTER; i < WIRE_T_GATE; i++) {
+		struct wire_tensor *t = &first->t[i];
+
+		rig_shape(&r->opts, m, i, t);
+		if (i == WIRE_T_ROUTER)
+			t->type = router;
+		t->offset = first->g.weights_bytes;
+		first->g.weights_bytes += (uint32_t)align_up(rig_bytes(t), 64);
+	}
+	if (first->g.weights_bytes > buffer_bytes(r->weights))
+		rig_die("experts", "no room");
 	first->part = (struct wire_part){ 0, 0, WIRE_T_GATE, 0 };
 	expert->part = (struct wire_part){ WIRE_T_GATE, 0, WIRE_T_COUNT, 0 };
 	expert->g.rope_freq.rows = 0;

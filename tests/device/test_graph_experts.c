@@ -25,7 +25,7 @@
 struct mixture {
 	struct rig r;
 	struct rig_part first, expert;
-	float *router;
+	float *own[WIRE_T_COUNT]; /* of the router and the shared expert */
 	float *value[EXPERTS][WIRE_T_COUNT]; /* of each expert */
 	struct buffer *buffer;               /* weights of the experts */
 	uint32_t at;                         /* device address */
@@ -36,7 +36,7 @@ struct mixture {
 
 /* ---- a device with both graphs ------------------------------------------- */
 
-/* Random weights of the router and of the experts. */
+/* Random weights of the router and of all experts. */
 static void fill(struct mixture *x)
 {
 	const struct wire_tensor *t = x->first.t;
@@ -45,8 +45,9 @@ static void fill(struct mixture *x)
 	struct err e = { 0 };
 	uint8_t *at = buffer_begin(x->r.weights, 0, bytes, BUFFER_WRITE);
 
-	x->router = rig_fill(
-		at + t[WIRE_T_ROUTER].offset, &t[WIRE_T_ROUTER], 21, 0);
+	for (unsigned i = WIRE_T_ROUTER; i < WIRE_T_GATE; i++)
+		x->own[i] = rig_fill(
+			at + t[i].offset, &t[i], 21, i - WIRE_T_ROUTER);
 	buffer_end(x->r.weights, 0, bytes, BUFFER_WRITE);
 	t = x->expert.t;
 	assert_ok(buffer_create(&x->buffer, "experts", EXPERTS * slot,
@@ -103,7 +104,8 @@ static void close_mixture(struct mixture *x)
 		fail_msg("%s", x->r.report[0]);
 	rig_close(&x->r);
 	buffer_close(x->buffer);
-	free(x->router);
+	for (unsigned k = 0; k < WIRE_T_COUNT; k++)
+		free(x->own[k]);
 	for (unsigned i = 0; i < EXPERTS; i++)
 		for (unsigned k = 0; k < WIRE_T_COUNT; k++)
 			free(x->value[i][k]);
@@ -230,19 +232,24 @@ static void check_agrees(const struct rig_opts *o, enum dtype router, double by,
 	must(&x, run_some(&x, all, EXPERTS, 0));
 	written(&x, out[0], x.batch.n * DIM);
 	for (unsigned i = 0; i < x.batch.n; i++) {
-		double h[DIM], y[DIM], want[EXPERTS];
+		double h[DIM], y[DIM], want[EXPERTS], factor;
 
 		for (unsigned k = 0; k < DIM; k++)
 			y[k] = x.in[i][k];
 		plain_attention(&x.r, 0, y, kv, i);
 		plain_norm(h, y, x.r.value[0][WIRE_T_FFN_NORM], DIM);
-		plain_matmul(want, h, x.router, NULL, EXPERTS, DIM);
+		plain_matmul(want, h, x.own[WIRE_T_ROUTER], NULL, EXPERTS, DIM);
+		plain_matmul(&factor, h, x.own[WIRE_T_SHARED_FACTOR], NULL,
+			o->shared > 0, DIM);
 		for (unsigned k = 0; k < EXPERTS; k++)
 			assert_close(
 				(double)score[i][k], want[k], by, "router");
 		for (unsigned k = 0; k < USED; k++)
-			plain_ffn(x.value[x.pick[i][k].expert], y, h,
-				(double)x.pick[i][k].weight);
+			plain_ffn(&x.value[x.pick[i][k].expert][WIRE_T_GATE],
+				96, y, h, (double)x.pick[i][k].weight);
+		if (o->shared)
+			plain_ffn(&x.own[WIRE_T_SHARED_GATE], o->shared, y, h,
+				1 / (1 + exp(-factor)));
 		for (unsigned k = 0; k < DIM; k++) {
 			assert_close((double)out[i][k], y[k], by, "state");
 			worst = fmax(worst, fabs((double)out[i][k] - y[k]));
@@ -266,13 +273,14 @@ static void agree_with_the_definition(void **state)
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_Q8_0,
 		DTYPE_TILE_F16, DTYPE_TILE_Q4_0, DTYPE_TILE_Q8_0 };
 
-	for (unsigned t = 0; t < ARRAY_LEN(types); t++)
+	for (unsigned t = 0; t < 2 * ARRAY_LEN(types); t++)
 		for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++) {
 			struct rig_opts o = { .seed = 7 + t,
-				.type = types[t],
+				.type = types[t / 2],
+				.shared = t % 2 ? 32 + 128 * (p % 2) : 0,
 				.precision = (enum wire_precision)p,
 				.norms = true,
-				.wide_norms = t % 2,
+				.wide_norms = t / 2 % 2,
 				.threads = 1 + p % 3 };
 
 			check_agrees(&o, p % 2 ? DTYPE_F32 : DTYPE_Q8_0, by[p],
@@ -328,8 +336,14 @@ static void run_grouped(struct mixture *x, const unsigned order[EXPERTS],
 
 static const struct rig_opts kinds[] = {
 	{ .seed = 1, .type = DTYPE_F32, .precision = WIRE_F32 },
-	{ .seed = 2, .type = DTYPE_TILE_F16, .precision = WIRE_NPU },
-	{ .seed = 3, .type = DTYPE_TILE_Q4_0, .precision = WIRE_INT8 },
+	{ .seed = 2,
+		.type = DTYPE_TILE_F16,
+		.precision = WIRE_NPU,
+		.shared = 160 },
+	{ .seed = 3,
+		.type = DTYPE_TILE_Q4_0,
+		.precision = WIRE_INT8,
+		.shared = 64 },
 	{ .seed = 4, .type = DTYPE_Q8_0, .precision = WIRE_F16_KV16 },
 };
 
@@ -507,6 +521,41 @@ static void refuses_invalid_messages(void **state)
 		graph_check(&m, sizeof(m), &limits, &need, &e), -ENOMEM);
 	assert_ok(graph_check(&first, sizeof(m), &limits, &need, &e), &e);
 	assert_ok(graph_check(&expert, sizeof(m), &limits, &need, &e), &e);
+	rig_close(&r);
+}
+
+static void refuses_invalid_shared_experts(void **state)
+{
+	struct rig_opts o = { .seed = 1, .shared = 160 };
+	struct rig_part first, expert, m;
+	struct graph_need need;
+	struct err e = { 0 };
+	struct rig r;
+
+	rig_open(&r, &o);
+	rig_experts(&r, &first, &expert, EXPERTS, USED, DTYPE_F32);
+	assert_ok(graph_check(&first, sizeof(m), &limits, &need, &e), &e);
+	assert_ok(graph_check(&expert, sizeof(m), &limits, &need, &e), &e);
+	REFUSES(first, g.model.n_shared, GRAPH_MAX_DIM + 1,
+		"n_shared is 1048577, must be 0 to 1048576");
+	REFUSES(first, g.model.n_shared, 0, "shared factor: rows 1 and cols");
+	REFUSES(first, g.model.n_shared, 96, "shared gate: rows 160 and cols");
+	m = first;
+	m.g.model.n_expert = m.g.model.n_used = 0;
+	refused(&m, sizeof(m), "n_shared is 160, must be 0 to 0");
+	REFUSES(first, t[WIRE_T_SHARED_FACTOR].type, DTYPE_F16, "must be f32");
+	REFUSES(first, t[WIRE_T_SHARED_DOWN].cols, 96, "must be 64 and 160");
+	for (unsigned i = WIRE_T_SHARED_FACTOR; i < WIRE_T_GATE; i++) {
+		const char *name = graph_tensor_name(i);
+
+		REFUSES(first, t[i].rows, 0, name);
+		REFUSES(first, t[i].rows, 161, name);
+		REFUSES(first, t[i].cols, 1, name);
+		REFUSES(first, t[i].type, 999, name);
+		REFUSES(first, t[i].offset, 0xffffffc0, name);
+		REFUSES(first, t[i].offset, 4, name);
+		REFUSES(expert, t[i].rows, 1, name);
+	}
 	rig_close(&r);
 }
 
@@ -729,6 +778,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(other_rows_change_no_bit),
 	cmocka_unit_test(idle_runs_change_no_state),
 	cmocka_unit_test(refuses_invalid_messages),
+	cmocka_unit_test(refuses_invalid_shared_experts),
 	cmocka_unit_test(refuses_invalid_picks),
 	cmocka_unit_test(refuses_runs_out_of_order),
 	cmocka_unit_test(refuses_invalid_refs),

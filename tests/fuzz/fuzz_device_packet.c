@@ -29,6 +29,7 @@ static struct rig *rig_at(unsigned level)
 		.precision = (enum wire_precision)level,
 		.bias = true,
 		.norms = true,
+		.shared = level ? 32 : 0,
 	};
 	struct rig *r = &rig[level];
 	struct err e = { 0 };
