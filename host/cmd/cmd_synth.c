@@ -77,9 +77,9 @@ static const struct opt_command usage = {
 		"a pass takes as long as in this shape. All experts are the "
 		"small model's feed-forward.\n\n"
 		"'tiny' is a small llama (4 layers, width 128) for trying "
-		"things out, 'tiny-moe' a mixture of experts, 'tiny-llada' a "
-		"masked and 'tiny-block' a block diffusion model, 'tiny-dream' "
-		"a diffusion model whose rows predict the next position.",
+		"things out; 'tiny-moe' and 'tiny-shared' are mixtures, "
+		"'tiny-llada' is a masked and 'tiny-block' a block diffusion "
+		"model; rows of 'tiny-dream' predict the next position.",
 	.examples = "  tandem synth --like qwen2.5-1.5b --seed 2 -o 15b.gguf\n"
 		    "  tandem synth --grow target --experts 16 -o moe.gguf\n"
 		    "  tandem synth --like tiny --head value -o prm.gguf",

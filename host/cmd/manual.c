@@ -94,7 +94,7 @@ static void all_shapes(FILE *f)
 
 		fprintf(f,
 			"  %-*s  %2u layers, width %4u, %2u heads (%u of keys)",
-			WIDTH, s->name, s->n_layer, s->n_embd, s->n_head,
+			WIDTH + 1, s->name, s->n_layer, s->n_embd, s->n_head,
 			s->n_kv_head);
 		if (s->n_expert)
 			fprintf(f, ", %u experts", s->n_expert);

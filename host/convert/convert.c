@@ -77,7 +77,8 @@ static void add(struct convert *c, const struct gguf_tensor *t, enum dtype type,
 static enum dtype layer_type(
 	const struct convert *c, const struct gguf_tensor *t, unsigned i)
 {
-	int want = i == WIRE_T_DOWN ? c->opts->down : c->opts->type;
+	bool down = i == WIRE_T_DOWN || i == WIRE_T_SHARED_DOWN;
+	int want = down ? c->opts->down : c->opts->type;
 	enum dtype type = t->type;
 
 	if (is_copied(t, i))

@@ -80,11 +80,14 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "block_count", m->n_layer);
 	put_u32(s, "context_length", m->n_ctx);
 	put_u32(s, "embedding_length", m->n_embd);
-	put_u32(s, "feed_forward_length", m->n_ff);
+	put_u32(s, "feed_forward_length", m->n_shared ? m->n_shared : m->n_ff);
 	if (m->n_expert) {
 		put_u32(s, "expert_feed_forward_length", m->n_ff);
 		put_u32(s, "expert_count", m->n_expert);
 		put_u32(s, "expert_used_count", m->n_used);
+		if (m->n_shared)
+			put_u32(s, "expert_shared_feed_forward_length",
+				m->n_shared);
 	}
 	put_u32(s, "attention.head_count", m->n_head);
 	put_u32(s, "attention.head_count_kv", m->n_kv_head);

@@ -349,6 +349,7 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	if (shape->n_expert) {
 		g->shape.arch = "llama";
 		g->shape.qk_norm = false;
+		g->shape.n_shared = 0;
 	}
 	snprintf(key, sizeof(key), "%s.rope.freq_base", m->arch);
 	ret = gguf_f64(m->gguf, key, &base, e);

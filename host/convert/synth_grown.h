@@ -25,8 +25,8 @@
  *     feed-forward. Routers are random, so the experts of a row vary, and their
  *     weights are divided by their sum, so they have no effect on the output
  *     except by rounding. The architecture is llama as in Mixtral, whatever
- *     that of the shape, because norms of queries and keys would have an
- *     effect.
+ *     that of the shape, because norms of queries and keys and a shared expert
+ *     would have an effect.
  *
  * All numbers equal those of the model, except that queries are rounded if
  * their factor is not a power of two, and likewise norms. Read-only after

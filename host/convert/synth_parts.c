@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define A_LAYER 15
+#define A_LAYER 19
 #define OUTER   7
 
 struct list {
@@ -56,8 +56,9 @@ static void add_outer(struct list *l, enum synth_outer what, const char *name,
 static void add_layer(struct list *l, const struct shape *m, enum dtype q,
 	enum dtype down, int layer)
 {
-	const uint32_t embd = m->n_embd, ff = m->n_ff, head = m->head_dim;
-	const uint32_t qs = m->n_head * head, kv = m->n_kv_head * head;
+	const uint32_t embd = m->n_embd, ff = m->n_ff, shared = m->n_shared;
+	const uint32_t head = m->head_dim, qs = m->n_head * head;
+	const uint32_t kv = m->n_kv_head * head;
 	const enum dtype f = DTYPE_F32;
 
 	l->layer = layer;
@@ -89,6 +90,19 @@ static void add_layer(struct list *l, const struct shape *m, enum dtype q,
 	if (m->n_expert) {
 		add_inner(l, WIRE_T_ROUTER, "ffn_gate_inp.weight",
 			SYNTH_WEIGHTS, f, embd, m->n_expert);
+		if (shared) {
+			add_inner(l, WIRE_T_SHARED_FACTOR,
+				"ffn_gate_inp_shexp.weight", SYNTH_WEIGHTS, f,
+				embd, 0);
+			add_inner(l, WIRE_T_SHARED_GATE,
+				"ffn_gate_shexp.weight", SYNTH_WEIGHTS, q, embd,
+				shared);
+			add_inner(l, WIRE_T_SHARED_UP, "ffn_up_shexp.weight",
+				SYNTH_WEIGHTS, q, embd, shared);
+			add_inner(l, WIRE_T_SHARED_DOWN,
+				"ffn_down_shexp.weight", SYNTH_WEIGHTS, down,
+				shared, embd);
+		}
 		add_experts(l, WIRE_T_GATE, "ffn_gate_exps.weight", q, embd, ff,
 			m->n_expert);
 		add_experts(l, WIRE_T_UP, "ffn_up_exps.weight", q, embd, ff,

@@ -1,12 +1,12 @@
 /*
  * A model file opened for use: its checked shape, and its tensors. The file is
  * GGUF, or a flash image made from a GGUF file. The supported architectures are
- * llama, qwen2, qwen3, qwen3moe, olmoe, llada, llada-moe and dream. llada is
- * llama, llada-moe is qwen3moe, and dream is qwen2, all with bidirectional
- * attention; attention may be limited to blocks. Opening fails for another
- * architecture, and for a key that changes the arithmetic in an unsupported
- * way; the message names it. A model is read-only after opening, so any thread
- * may read it.
+ * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
+ * llada is llama, llada-moe is qwen3moe, and dream is qwen2, all with
+ * bidirectional attention; attention may be limited to blocks. Opening fails
+ * for another architecture, and for a key that changes the arithmetic in an
+ * unsupported way; the message names it. A model is read-only after opening, so
+ * any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H

@@ -25,6 +25,12 @@ static const struct model_arch archs[] = {
 		.causal = true,
 		.rope_neox = true,
 		.qkv_bias = true },
+	{ .name = "qwen2moe",
+		.causal = true,
+		.rope_neox = true,
+		.qkv_bias = true,
+		.experts = EXPERTS_MUST,
+		.shared = true },
 	{ .name = "qwen3",
 		.causal = true,
 		.rope_neox = true,
@@ -108,7 +114,7 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 			shown, name.data);
 	return err_set(e, ENOTSUP,
 		"architecture '%.*s' is not supported; supported are llama, "
-		"qwen2, qwen3, qwen3moe, olmoe, llada, llada-moe and "
-		"dream",
+		"qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe "
+		"and dream",
 		shown, name.data);
 }

@@ -32,6 +32,8 @@ struct model_arch {
 	 * unless the key expert_weights_norm is in the file. */
 	enum { EXPERTS_NEVER, EXPERTS_MAY, EXPERTS_MUST } experts;
 	bool norm_picks;
+	/* With experts, each layer has a shared one (model.h). */
+	bool shared;
 	/* An EAGLE head: one layer that drafts for a target model, and no
 	 * model of its own (model_open_draft). */
 	bool eagle;

@@ -109,6 +109,33 @@ static int read_arch(struct model *m, struct err *e)
 	return 0;
 }
 
+/* Read the width of the shared expert, which is by default that of a dense
+ * layer. The default width of the other experts is then such that those of a
+ * row are together as wide. */
+static int read_shared(struct model *m, struct err *e)
+{
+	uint32_t dense = 0;
+	int ret = find_u32(m, "expert_shared_feed_forward_length", MAX_FF,
+		&m->n_shared, e);
+
+	if (ret < 0 || (m->n_shared && m->n_ff))
+		return ret < 0 ? ret : 0;
+	ret = need_u32(m, "feed_forward_length", MAX_FF, &dense, e);
+	if (ret)
+		return ret;
+	if (!m->n_shared)
+		m->n_shared = dense;
+	if (!m->n_ff && dense % m->n_used)
+		return err_set(e, EINVAL,
+			"key '%s' is missing, and feed_forward_length = %u is "
+			"no multiple of expert_used_count = %u",
+			key_of(m, "expert_feed_forward_length").name, dense,
+			m->n_used);
+	if (!m->n_ff)
+		m->n_ff = dense / m->n_used;
+	return 0;
+}
+
 /* Read the number of experts and of those that a row passes through, and their
  * width if it has a key of its own. */
 static int read_experts(struct model *m, struct err *e)
@@ -148,7 +175,9 @@ static int read_experts(struct model *m, struct err *e)
 	if (ret < 0)
 		return ret;
 	ret = find_u32(m, "expert_feed_forward_length", MAX_FF, &m->n_ff, e);
-	return ret < 0 ? ret : 0;
+	if (ret >= 0)
+		ret = m->kind->shared ? read_shared(m, e) : 0;
+	return ret;
 }
 
 static int read_shape(struct model *m, struct err *e)
@@ -325,7 +354,10 @@ static const struct neutral {
 	const char *why;
 } neutrals[] = {
 	{ "expert_shared_count", 0, 0,
-		"experts that all rows pass through are not supported" },
+		"a shared expert is supported only in qwen2moe, which has no "
+		"such key" },
+	{ "expert_shared_feed_forward_length", 0, 0,
+		"a shared expert is supported only in qwen2moe" },
 	{ "leading_dense_block_count", 0, 0,
 		"either all layers have experts or none" },
 	{ "expert_weights_scale", 0, 1 },
@@ -403,6 +435,9 @@ static int check_key(const struct model *m, const struct gguf_kv *kv,
 {
 	static const struct neutral none = { "", 0, 0, NULL };
 
+	if (m->n_shared &&
+		gguf_str_is(suffix, "expert_shared_feed_forward_length"))
+		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(of_experts); i++) {
 		if (!gguf_str_is(suffix, of_experts[i]))
 			continue;

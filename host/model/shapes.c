@@ -63,12 +63,20 @@
 	X("qwen3-30b-a3b", "qwen3moe", "Qwen3 30B A3B", 151936, 151643,       \
 		48, 2048, 32, 4, 128, 768, 40960,                             \
 		1e6f, 1e-6f, 0, false, false, true, 0, SHAPE_QWEN, 128, 8)    \
+	X("qwen1.5-moe-a2.7b", "qwen2moe", "Qwen1.5 MoE A2.7B", 151936,        \
+		151643, 24, 2048, 16, 16, 128, 1408, 8192,                    \
+		1e6f, 1e-6f, 0, false, true, false, 0, SHAPE_QWEN,            \
+		60, 4, 5632)                                                  \
 	X("olmoe-1b-7b", "olmoe", "OLMoE 1B 7B", 50304, 50279,                \
 		16, 2048, 16, 16, 128, 1024, 4096,                            \
 		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_OLMO, 64, 8)     \
 	X("tiny-moe", "qwen3moe", "tiny mixture of experts", 608, 592,        \
 		4, 128, 8, 4, 16, 96, 512,                                    \
 		1e4f, 1e-6f, 0, true, false, true, 0, SHAPE_QWEN, 16, 4)      \
+	X("tiny-shared", "qwen2moe", "tiny mixture with a shared expert",     \
+		608, 592, 4, 128, 8, 4, 16, 96, 512,                          \
+		1e4f, 1e-6f, 0, false, true, false, 0, SHAPE_QWEN,            \
+		16, 4, 192)                                                   \
 	X("tiny-llada-moe", "llada-moe", "tiny LLaDA-MoE", 608, 592,          \
 		4, 128, 8, 4, 16, 96, 512,                                    \
 		1e4f, 1e-5f, 0, false, false, true, 0, SHAPE_LLAMA3, 16, 4)

@@ -37,9 +37,11 @@ struct shape {
 	/* number of experts of a layer, each of width n_ff, and of those that a
 	 * row passes through; 0 for other models */
 	uint32_t n_expert, n_used;
+	/* width of the shared expert; 0 if there is none */
+	uint32_t n_shared;
 };
 
-#define SHAPES 21
+#define SHAPES 23
 extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */

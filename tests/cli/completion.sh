@@ -61,7 +61,7 @@ check_offered 'tandem bench ' ipc decode kernels lever methods
 check_offered 'tandem history ' list stats prune import
 check_offered 'tandem history prune --' --keep --max --older-than
 check_offered 'tandem history import -' --text --model
-check_offers 'tandem synth --like tiny-' 'tiny-llada tiny-block tiny-dream tiny-moe tiny-llada-moe'
+check_offers 'tandem synth --like tiny-' 'tiny-llada tiny-block tiny-dream tiny-moe tiny-shared tiny-llada-moe'
 check_offers 'tandem convert --type q8' q8_0
 check_offers 'tandem run --threads ' ''
 check_offers 'tandem run --seed ' ''

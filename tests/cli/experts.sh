@@ -33,6 +33,23 @@ done
 run_ok "$TANDEM" run -m "$tmp/m.tdm" --dram-budget 20% --stats -n 8 'One day'
 check_has 'statistics' "$err" 'experts      19 of 96 in memory'
 
+# ---- a shared expert -----------------------------------------------------------
+run_ok "$TANDEM" synth --like tiny-shared -o "$tmp/s.gguf"
+run_ok "$TANDEM" convert "$tmp/s.gguf" "$tmp/s.tdm"
+generate "$tmp/s.gguf"
+want=$it
+draft="--draft $tmp/s.gguf --draft-on device"
+for options in '--dram-budget 100%' '--dram-budget 50% --coherence strict' \
+  '--dram-budget 20% --coherence check --experts-ahead 0' \
+  "--dram-budget 20% --method chain $draft" \
+  "--dram-budget 50% --method lever $draft" \
+  '--dram-budget 20% --fault die@run#99 --restarts 1' \
+  '--dram-budget 20% --clock soc:sd8gen3'; do
+  # shellcheck disable=SC2086
+  generate "$tmp/s.tdm" $options
+  check_eq "ids of a shared expert with $options" "$it" "$want"
+done
+
 # ---- diffusion -----------------------------------------------------------------
 run_ok "$TANDEM" synth --like tiny-llada-moe -o "$tmp/d.gguf"
 run_ok "$TANDEM" convert "$tmp/d.gguf" "$tmp/d.tdm"

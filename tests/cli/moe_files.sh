@@ -34,6 +34,13 @@ check_has 'experts in a llama' "$shown" 'experts 8 in each layer, 4 for each'
 run_ok "$TANDEM" inspect "$tmp/mixtral.gguf"
 check_has 'its architecture' "$out" 'architecture  llama'
 
+run_ok "$TANDEM" synth --like qwen1.5-moe-a2.7b --layers 1 --experts 4 -o "$tmp/q.gguf"
+run_ok "$TANDEM" inspect "$tmp/q.gguf"
+check_has 'a shared expert' "$out" \
+  'expert_shared_feed_forward_length u32             5632'
+check_has 'its type' "$out" 'blk.0.ffn_down_shexp.weight      q8_0   5632 x 2048'
+check_has 'its factor' "$out" 'blk.0.ffn_gate_inp_shexp.weight  f32    2048 '
+
 # ---- what does not fit together ----------------------------------------------
 misuse "$TANDEM" synth --like tiny-moe --experts 3 -o "$tmp/x.gguf"
 check_has 'too few experts' "$err" 'cannot use 4 of 3 experts'

@@ -26,8 +26,9 @@ static struct model_file moe(enum dtype type)
 {
 	struct model_file f = mixed;
 
-	f.arch = "qwen3moe";
-	f.qk_norm = true;
+	f.arch = "qwen2moe";
+	f.bias = true;
+	f.n_shared = 160;
 	f.n_expert = EXPERTS;
 	f.n_used = 2;
 	f.n_ff = 96;
@@ -101,7 +102,7 @@ static void check_image(enum dtype type, enum layout layout, int zstd)
 	conversion_release(&done);
 	assert_int_equal(b->n_expert, EXPERTS);
 	assert_int_equal(b->n_used, 2);
-	assert_true(b->norm_picks);
+	assert_int_equal(b->n_shared, 160);
 	assert_int_equal(b->layers_packed, 3);
 	assert_ok(workers_open(&w, 2, &e), &e);
 	for (uint32_t l = 0; l < 3; l++) {
@@ -151,6 +152,9 @@ static void test_types(void **state)
 
 	assert_int_equal(t[WIRE_T_Q].type, DTYPE_SUPER_Q4_0);
 	assert_int_equal(t[WIRE_T_ROUTER].type, DTYPE_F32);
+	assert_int_equal(t[WIRE_T_SHARED_FACTOR].type, DTYPE_F32);
+	assert_int_equal(t[WIRE_T_SHARED_UP].type, DTYPE_SUPER_Q4_0);
+	assert_int_equal(t[WIRE_T_SHARED_DOWN].type, DTYPE_SUPER_Q8_0);
 	assert_int_equal(t[WIRE_T_GATE].type, DTYPE_SUPER_Q4_0);
 	assert_int_equal(t[WIRE_T_UP].type, DTYPE_SUPER_Q4_0);
 	assert_int_equal(t[WIRE_T_DOWN].type, DTYPE_SUPER_Q8_0);

@@ -23,8 +23,9 @@ struct model_file {
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab;
 	/* with experts, n_ff is the width of one */
 	uint32_t n_expert, n_used;
-	enum dtype type; /* type of the matrices */
-	float norm_eps;  /* 0 means 1e-5 */
+	uint32_t n_shared; /* width of the shared expert; 0: none */
+	enum dtype type;   /* type of the matrices */
+	float norm_eps;    /* 0 means 1e-5 */
 	bool tied, bias, qk_norm, rope_freqs;
 	const char *skip; /* a key or tensor to omit */
 	/* Writes further keys. `tensor` names one further tensor, f32 [4]. */
@@ -107,6 +108,12 @@ static inline void mf_layer(
 		{ "ffn_up.weight", f->n_embd, f->n_ff, !f->n_expert },
 		{ "ffn_down.weight", f->n_ff, f->n_embd, !f->n_expert },
 		{ "ffn_gate_inp.weight", f->n_embd, f->n_expert, f->n_expert },
+		{ "ffn_gate_inp_shexp.weight", f->n_embd, 1, f->n_shared },
+		{ "ffn_gate_shexp.weight", f->n_embd, f->n_shared,
+			f->n_shared },
+		{ "ffn_up_shexp.weight", f->n_embd, f->n_shared, f->n_shared },
+		{ "ffn_down_shexp.weight", f->n_shared, f->n_embd,
+			f->n_shared },
 		{ "ffn_gate_exps.weight", f->n_embd, f->n_ff, f->n_expert },
 		{ "ffn_up_exps.weight", f->n_embd, f->n_ff, f->n_expert },
 		{ "ffn_down_exps.weight", f->n_ff, f->n_embd, f->n_expert },
@@ -139,11 +146,15 @@ static inline void mf_keys(struct gguf_writer *w, const struct model_file *f)
 	mf_u32(w, f, "block_count", f->n_layer);
 	mf_u32(w, f, "context_length", 256);
 	mf_u32(w, f, "embedding_length", f->n_embd);
-	mf_u32(w, f, "feed_forward_length", f->n_ff);
+	/* With a shared expert, the width of the others follows from this. */
+	mf_u32(w, f, "feed_forward_length",
+		f->n_ff * (f->n_shared ? f->n_used : 1));
 	if (f->n_expert) {
 		mf_u32(w, f, "expert_count", f->n_expert);
 		mf_u32(w, f, "expert_used_count", f->n_used);
 	}
+	if (f->n_shared)
+		mf_u32(w, f, "expert_shared_feed_forward_length", f->n_shared);
 	mf_u32(w, f, "attention.head_count", f->n_head);
 	mf_u32(w, f, "attention.head_count_kv", f->n_kv_head);
 	if (f->head_dim * f->n_head != f->n_embd) {

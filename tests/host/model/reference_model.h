@@ -225,8 +225,8 @@ static inline void ref_before_attention(struct reference *r, uint32_t l)
  * for experts that the row does not pass through. */
 static inline void ref_choose(const struct model_file *f, double *w)
 {
-	const bool norm =
-		strcmp(f->arch, "olmoe") && strcmp(f->arch, "llada-moe");
+	const bool norm = strcmp(f->arch, "olmoe") &&
+		strcmp(f->arch, "llada-moe") && strcmp(f->arch, "qwen2moe");
 	double p[REF_MAX_WIDTH], all = 0, used = 0;
 
 	for (unsigned e = 0; e < f->n_expert; e++) {
@@ -248,9 +248,9 @@ static inline void ref_choose(const struct model_file *f, double *w)
 		w[e] /= norm ? used : all;
 }
 
-/* The feed-forward of matrix number `e`, from h to y. */
+/* The feed-forward of matrix number `e`, of width n_ff, from h to y. */
 static inline void ref_feed_forward(struct reference *r, uint32_t l,
-	const char *suffix, unsigned e, struct ref_rows *y)
+	const char *suffix, unsigned e, unsigned n_ff, struct ref_rows *y)
 {
 	char n[64];
 
@@ -261,7 +261,7 @@ static inline void ref_feed_forward(struct reference *r, uint32_t l,
 	for (unsigned row = 0; row < r->n; row++) {
 		double *a = r->a.v[row];
 
-		for (unsigned i = 0; i < r->f->n_ff; i++)
+		for (unsigned i = 0; i < n_ff; i++)
 			a[i] = a[i] / (1 + exp(-a[i])) * r->up.v[row][i];
 	}
 	snprintf(n, sizeof(n), "blk.%u.ffn_down%s.weight", l, suffix);
@@ -278,7 +278,7 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 	ref_add(r, &r->h);
 	ref_norms(r, NAME("ffn_norm.weight"));
 	if (!r->f->n_expert) {
-		ref_feed_forward(r, l, "", 0, &r->key);
+		ref_feed_forward(r, l, "", 0, r->f->n_ff, &r->key);
 		ref_add(r, &r->key);
 		return;
 	}
@@ -286,12 +286,20 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 	for (unsigned row = 0; row < r->n; row++)
 		ref_choose(r->f, r->query.v[row]);
 	for (unsigned e = 0; e < r->f->n_expert; e++) {
-		ref_feed_forward(r, l, "_exps", e, &r->key);
+		ref_feed_forward(r, l, "_exps", e, r->f->n_ff, &r->key);
 		for (unsigned row = 0; row < r->n; row++)
 			for (unsigned i = 0; i < r->f->n_embd; i++)
 				r->x.v[row][i] +=
 					r->query.v[row][e] * r->key.v[row][i];
 	}
+	if (!r->f->n_shared)
+		return;
+	LINEAR("ffn_gate_inp_shexp", r->h, r->value);
+	ref_feed_forward(r, l, "_shexp", 0, r->f->n_shared, &r->key);
+	for (unsigned row = 0; row < r->n; row++)
+		for (unsigned i = 0; i < r->f->n_embd; i++)
+			r->x.v[row][i] += r->key.v[row][i] /
+				(1 + exp(-r->value.v[row][0]));
 }
 #undef LINEAR
 #undef NAME

@@ -12,7 +12,9 @@ static struct model_file moe(const char *arch)
 	struct model_file f = model_file_tiny;
 
 	f.arch = arch;
-	f.qk_norm = strcmp(arch, "llama") != 0;
+	f.bias = !strcmp(arch, "qwen2moe");
+	f.n_shared = f.bias ? 96 : 0;
+	f.qk_norm = strcmp(arch, "llama") && !f.bias;
 	f.n_expert = 6;
 	f.n_used = 2;
 	return f;
@@ -28,6 +30,7 @@ static void test_architectures(void **state)
 		{ "llama", false, true, 0, 0 },
 		{ "qwen3moe", true, true, 8, 8 },
 		{ "olmoe", true, false, 32, 16 },
+		{ "qwen2moe", true, false, 0, 0 },
 	};
 
 	for (unsigned i = 0; i < sizeof(want) / sizeof(*want); i++) {
@@ -69,6 +72,7 @@ PUT(put_no_width, u32, "_feed_forward_length", 0)
 PUT(put_not_normed, bool, "_weights_norm", false)
 PUT(put_norm_number, u32, "_weights_norm", 1)
 PUT(put_shared, u32, "_shared_count", 1)
+PUT(put_shared_width, u32, "_shared_feed_forward_length", 64)
 PUT(put_scale, f32, "_weights_scale", 2.5f)
 PUT(put_sigmoid, u32, "_gating_func", 2)
 PUT(put_groups, u32, "_group_count", 4)
@@ -104,7 +108,11 @@ static void test_keys(void **state)
 		const char *named, *also;
 		bool replaces; /* the key that the file has already */
 	} bad[] = {
-		{ put_shared, "qwen3moe.expert_shared_count", "all rows" },
+		{ put_shared, "qwen3moe.expert_shared_count",
+			"only in qwen2moe" },
+		{ put_shared_width,
+			"qwen3moe.expert_shared_feed_forward_length",
+			"only in qwen2moe" },
 		{ put_dense_layer, "qwen3moe.leading_dense_block_count",
 			"all layers have experts or none" },
 		{ put_scale, "qwen3moe.expert_weights_scale", "not supported" },
@@ -151,6 +159,98 @@ static void test_keys(void **state)
 	m = open_file(&f);
 	assert_false(m->norm_picks);
 	model_close(m);
+}
+
+/* ---- shared experts ------------------------------------------------------ */
+
+static void put_shared_0(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "qwen2moe.expert_shared_feed_forward_length", 0);
+}
+
+static void put_shared_64(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "qwen2moe.expert_shared_feed_forward_length", 64);
+}
+
+static void put_shared_text(struct gguf_writer *w)
+{
+	gguf_put_str(w, "qwen2moe.expert_shared_feed_forward_length", "wide");
+}
+
+static void put_shared_count(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "qwen2moe.expert_shared_count", 2);
+}
+
+static void put_shared_experts_32(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "qwen2moe.expert_feed_forward_length", 32);
+}
+
+static void put_dense_95(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "qwen2moe.feed_forward_length", 95);
+}
+
+static void test_shared(void **state)
+{
+	static const char width[] =
+		"qwen2moe.expert_shared_feed_forward_length";
+	static const char *const names[] = { "blk.1.ffn_gate_inp_shexp.weight",
+		"blk.0.ffn_gate_shexp.weight", "blk.1.ffn_up_shexp.weight",
+		"blk.1.ffn_down_shexp.weight" };
+	struct model_file f = moe("qwen2moe");
+	struct model *m = open_file(&f);
+
+	assert_int_equal(m->n_shared, 96);
+	assert_int_equal(m->n_ff, 64);
+	assert_int_equal(m->layer[1][WIRE_T_SHARED_FACTOR]->dim[0], 32);
+	assert_int_equal(m->layer[1][WIRE_T_SHARED_UP]->dim[1], 96);
+	assert_int_equal(m->layer[1][WIRE_T_SHARED_DOWN]->dim[0], 96);
+	model_close(m);
+	for (unsigned i = 0; i < 4; i++) {
+		f.skip = names[i];
+		refused(&f, names[i], "missing");
+		f.skip = NULL;
+		f.wrong_shape = names[i];
+		refused(&f, names[i], "keys it must have");
+		f.wrong_shape = NULL;
+	}
+	f.tensor = "blk.0.ffn_up_shexp.bias";
+	refused(&f, f.tensor, "not supported");
+	f.tensor = NULL;
+	f.keys = put_shared_count;
+	refused(&f, "qwen2moe.expert_shared_count", "has no such key");
+	f.skip = width;
+	f.keys = put_shared_0;
+	refused(&f, width, "is 0");
+	f.keys = put_shared_text;
+	refused(&f, width, "");
+	f.keys = put_shared_64;
+	refused(&f, "ffn_gate_shexp.weight", "must have 32 x 64");
+}
+
+/* Without keys of their own, the widths follow from that of a dense layer, 128:
+ * two experts of 64 and a shared one of 128. */
+static void test_shared_defaults(void **state)
+{
+	struct model_file f = moe("qwen2moe");
+	struct model *m;
+
+	f.skip = "qwen2moe.expert_shared_feed_forward_length";
+	f.n_shared = 128;
+	m = open_file(&f);
+	assert_int_equal(m->n_shared, 128);
+	assert_int_equal(m->n_ff, 64);
+	model_close(m);
+	f.skip = "qwen2moe.feed_forward_length";
+	refused(&f, f.skip, "missing");
+	f.keys = put_dense_95;
+	refused(&f, "expert_feed_forward_length' is missing",
+		"95 is no multiple of expert_used_count = 2");
+	f.keys = put_shared_experts_32;
+	refused(&f, "ffn_gate_exps.weight", "must have 32 x 32 x 6");
 }
 
 static void test_too_many_used(void **state)
@@ -246,6 +346,8 @@ static void test_dense_architectures(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_architectures),
 	cmocka_unit_test(test_keys),
+	cmocka_unit_test(test_shared),
+	cmocka_unit_test(test_shared_defaults),
 	cmocka_unit_test(test_too_many_used),
 	cmocka_unit_test(test_tensors),
 	cmocka_unit_test(test_types),

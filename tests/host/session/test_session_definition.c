@@ -180,6 +180,15 @@ static void check_masked(struct fixture *f, unsigned levels)
 	}
 }
 
+static void test_qwen2moe_is_the_definition(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.bias = true;
+	f->file.n_shared = 96;
+	with_experts(f, "qwen2moe");
+}
+
 static void test_llada_is_the_definition(void **state)
 {
 	struct fixture *f = *state;
@@ -235,6 +244,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_mixtral_is_the_definition),
 	TEST(test_qwen3moe_is_the_definition),
 	TEST(test_olmoe_is_the_definition),
+	TEST(test_qwen2moe_is_the_definition),
 	TEST(test_llada_is_the_definition),
 	TEST(test_llada_moe_is_the_definition),
 	TEST(test_dream_is_the_definition),

@@ -28,6 +28,14 @@ static void open_mixture(struct fixture *f)
 	open_models(f, 0);
 }
 
+static void open_shared(struct fixture *f)
+{
+	f->file.arch = "qwen2moe";
+	f->file.bias = true;
+	f->file.n_shared = 160;
+	open_mixture(f);
+}
+
 /* Run the script on the image; returns the statistics. */
 static struct session_stats check(struct fixture *f, const struct trace *want)
 {
@@ -122,14 +130,30 @@ static void test_coherent(void **state)
 	}
 }
 
-/* What a pass is expected to cost on a phone is what it costs, but for cache
- * maintenance and the choice of experts by the CPU. */
-static void test_expected(void **state)
+/* Also with an expert through which all rows pass. */
+static void test_shared(void **state)
 {
 	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_shared(f);
+	want = reference(f);
+	f->opts.quiet = true;
+	for (unsigned i = 0; i < 9; i++) {
+		f->opts.dram_share = i % 3 * .5;
+		f->opts.coherence = (enum coherence)(i / 3);
+		f->opts.restarts = i % 2;
+		f->opts.fault = i % 2 ? "die@run#42" : NULL;
+		assert_int_equal(check(f, want).restarts, i % 2);
+	}
+}
+
+/* What a pass is expected to cost on a phone is what it costs, but for cache
+ * maintenance and the choice of experts by the CPU. */
+static void check_costs(struct fixture *f)
+{
 	struct err e = { 0 };
 
-	open_mixture(f);
 	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	f->opts.decode_rows = 1;
@@ -149,6 +173,18 @@ static void test_expected(void **state)
 		assert_true(took >= expected);
 	}
 	pair_close(&f->s);
+}
+
+static void test_expected(void **state)
+{
+	open_mixture(*state);
+	check_costs(*state);
+}
+
+static void test_expected_shared(void **state)
+{
+	open_shared(*state);
+	check_costs(*state);
 }
 
 /* The part of the window that is left for weights does not hold the experts:
@@ -306,7 +342,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_shares),
 	TEST(test_ways_to_read),
 	TEST(test_coherent),
+	TEST(test_shared),
 	TEST(test_expected),
+	TEST(test_expected_shared),
 	TEST(test_extended),
 	TEST(test_lost_device),
 	TEST(test_passing_faults),
