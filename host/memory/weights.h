@@ -7,8 +7,8 @@
  * (host/memory/staging.h) is a block of one layer, or several blocks that are
  * parts of it (host/memory/layer_parts.h). Its weights have no buffer of their
  * own: each pass reads them into a staging slot. A layer with experts is two
- * blocks: everything up to the router, and the experts, whose weights are in a
- * cache (host/memory/experts.h).
+ * blocks: everything up to the router, with the shared expert, and the other
+ * experts, whose weights are in a cache (host/memory/experts.h).
  *
  * The buffer contains the rope frequencies, and then the tensors layer by
  * layer, in the order of enum wire_layer_tensor, each aligned to 64 bytes.
