@@ -9,6 +9,7 @@
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
+#include "host/session/session_budget.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
@@ -427,13 +428,12 @@ static void plan_sequences(struct decoder *d)
 	o->tail = d->tail ? d->tail : most;
 }
 
-int decoder_open_session(
-	struct decoder *d, const struct session_opts *o, struct err *e)
+/* Set d->session_opts: these options with what the method needs added. */
+static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
 	uint64_t need = o->context_need;
 	uint32_t texts = texts_at_a_time(d);
-	int ret;
 
 	d->session_opts = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
@@ -465,6 +465,43 @@ int decoder_open_session(
 		d->session_opts.decode_rows + more <= o->prefill_chunk;)
 		d->session_opts.decode_rows += more;
 	plan_sequences(d);
+}
+
+/* Bytes of a draft model: its file, and a cache of the context in float32 for
+ * each request that is decoded at a time. */
+static uint64_t draft_bytes(const struct decoder *d, const struct model *m)
+{
+	uint64_t token =
+		2 * sizeof(float) * m->n_layer * m->n_kv_head * m->head_dim;
+	const struct session_opts *o = &d->session_opts;
+	uint64_t context = o->context ? o->context : o->context_need;
+
+	if (!context || context > m->n_ctx)
+		context = m->n_ctx;
+	return session_model_bytes(m) + texts_at_a_time(d) * context * token;
+}
+
+int decoder_need(struct decoder *d, const struct session_opts *o,
+	uint64_t *bytes, struct err *e)
+{
+	const struct session_opts was = d->session_opts;
+	int ret;
+
+	prepare_session(d, o);
+	ret = session_need(d->model, &d->session_opts, bytes, e);
+	for (unsigned i = 0; i < d->drafting.n && !ret; i++)
+		if (d->drafting.part[i].file)
+			*bytes += draft_bytes(d, d->drafting.part[i].file);
+	d->session_opts = was;
+	return ret;
+}
+
+int decoder_open_session(
+	struct decoder *d, const struct session_opts *o, struct err *e)
+{
+	int ret;
+
+	prepare_session(d, o);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))
 		ret = prefixes_open(&d->prefixes, d->session, texts_kept(d), e);

@@ -99,6 +99,16 @@ int decoder_find_model(struct decoder *, const char *path, struct err *);
 int decoder_open_model(struct decoder *, const char *path, struct err *);
 
 /*
+ * Estimate the memory that decoder_open_session with these options takes, in
+ * bytes: the weights that stay in memory, the key-value cache, activations and
+ * staging slots (session_need), and draft models with their caches. Not
+ * included: models of rewards and exit predictors, histories, and the pages of
+ * model files that the kernel may drop.
+ */
+int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
+	struct err *);
+
+/*
  * Open the session, which starts the device process. The options are
  * d->session_opts, which the caller may have changed, with what the method
  * needs added: rows of its decode graph and, if context_need is not 0,

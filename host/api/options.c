@@ -420,7 +420,8 @@ bool method_facts(size_t i, struct method_facts *out)
 		.drafts = m->needs_draft,
 		.diffusion = m->diffusion,
 		.many = method_uses(m, &samples_table),
-		.scores = method_uses(m, &aggregate_table) };
+		.scores = method_uses(m, &aggregate_table),
+		.runs = method_runs(m) };
 	return true;
 }
 

@@ -90,6 +90,8 @@ struct method_facts {
 	bool diffusion; /* the method fills masks */
 	bool many;      /* the method generates several samples per request */
 	bool scores;    /* the method scores samples with a reward */
+	/* models that it can run: bits of enum report_models (report.h) */
+	unsigned runs;
 };
 /* Get the properties of the i-th method, in the order of the help text. Returns
  * false if there are i or fewer methods. */
@@ -128,6 +130,12 @@ int tandem_read_model(struct tandem *, const char *path);
  * try. `predict` has the meaning that it has in tandem_start_for. */
 int tandem_check_room(
 	const struct tandem *, uint64_t prompt, int64_t predict, struct err *);
+
+/* Estimate the memory that tandem_start(t, tokens) will take, of both processes
+ * together (decoder_need says what it holds). Returns 0, or the error with
+ * which starting would fail. */
+int tandem_need(
+	struct tandem *, uint64_t tokens, uint64_t *bytes, struct err *);
 
 /* The session options. The caller may change them until the session is
  * started. */

@@ -1,6 +1,7 @@
 #include "host/api/report.h"
 
 #include "host/api/tandem_impl.h"
+#include "host/model/model.h"
 #include "host/api/request_impl.h"
 #include "host/head/reward.h"
 #include "host/method/beams.h"
@@ -69,8 +70,12 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		r->drafter = d->drafting.name;
 		r->drafter_path = d->drafting.path;
 	}
-	if (d->model)
+	if (d->model) {
 		decoder_priced_as(d, r->priced_as);
+		r->kind = d->model->causal       ? REPORT_CAUSAL
+			: d->model->block_length ? REPORT_BLOCK
+						 : REPORT_WINDOW;
+	}
 	if (d->session) {
 		r->context = session_context(d->session);
 		r->flash = session_flash_how(d->session);

@@ -67,6 +67,7 @@ struct tandem_report {
 	/* ---- valid after the model is opened ---- */
 	const char *model_path;
 	const struct model *model; /* NULL if the model is not opened yet */
+	unsigned kind; /* its attention mask: a bit of enum report_models */
 	const struct tokenizer *tokenizer;
 	/* length in bytes of the longest token (tokenizer_token_bytes) */
 	size_t token_bytes;

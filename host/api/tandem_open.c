@@ -198,6 +198,15 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 	return t->dead;
 }
 
+int tandem_need(
+	struct tandem *t, uint64_t tokens, uint64_t *bytes, struct err *e)
+{
+	struct session_opts o = t->decoder.session_opts;
+
+	o.context_need = tokens < UINT32_MAX ? (uint32_t)tokens : 0;
+	return decoder_need(&t->decoder, &o, bytes, e);
+}
+
 int tandem_check_room(
 	const struct tandem *t, uint64_t prompt, int64_t predict, struct err *e)
 {

@@ -310,3 +310,30 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 		p->output_streamed = packed_may_stay(m->packed, IMAGE_OUTPUT);
 	return needs(p, m) <= left->bytes ? 0 : refuse(p, m, o, left, e);
 }
+
+/* ---- estimating ---- */
+
+uint64_t session_model_bytes(const struct model *m)
+{
+	uint64_t bytes = m->output ? m->output->bytes : 0;
+
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			if (m->layer[l][i])
+				bytes += m->layer[l][i]->bytes;
+	return bytes;
+}
+
+int session_need(const struct model *m, const struct session_opts *o,
+	uint64_t *bytes, struct err *e)
+{
+	struct session_plan p;
+	int ret = session_plan(&p, m, o, e);
+
+	if (ret)
+		return ret;
+	*bytes = m->layers_packed < m->n_layer
+		? session_model_bytes(m) + other_bytes(&p)
+		: needs(&p, m);
+	return 0;
+}

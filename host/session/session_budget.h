@@ -54,4 +54,16 @@ int session_budget_choose(struct session_plan *, const struct model *,
 int session_budget_fit(struct session_plan *, const struct model *,
 	const struct session_opts *, const struct memory_left *, struct err *);
 
+/* Bytes of all weights of a model's layers and of its output matrix. */
+uint64_t session_model_bytes(const struct model *);
+
+/*
+ * Estimate the memory of a session with these options, of both processes
+ * together: the weights that stay in memory, slots, the cache and activations.
+ * Of a GGUF file the weights are taken to be as large as in the file. Returns
+ * 0, or the error of session_plan.
+ */
+int session_need(const struct model *, const struct session_opts *,
+	uint64_t *bytes, struct err *);
+
 #endif
