@@ -214,17 +214,22 @@ static const struct notice_sink cmd_notice = { say_notice, NULL };
 static struct progress progress_line;
 const struct progress_sink cmd_progress = { progress_draw, &progress_line };
 
+void cmd_handle_options(struct tandem_options *o)
+{
+	tandem_options_init(o, sizeof(*o));
+	o->device_talks = true;
+	o->progress = cmd_progress.tell;
+	o->progress_arg = cmd_progress.arg;
+	o->notice = cmd_notice.tell;
+	o->notice_arg = cmd_notice.arg;
+}
+
 int cmd_create(
 	struct tandem **out, const struct opt_values *values, struct err *e)
 {
 	struct tandem_options o;
 
-	tandem_options_init(&o, sizeof(o));
-	o.device_talks = true;
-	o.progress = cmd_progress.tell;
-	o.progress_arg = cmd_progress.arg;
-	o.notice = cmd_notice.tell;
-	o.notice_arg = cmd_notice.arg;
+	cmd_handle_options(&o);
 	return tandem_create(out, &o, values, e);
 }
 

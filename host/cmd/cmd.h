@@ -122,11 +122,16 @@ void cmd_catch_endings(void);
 
 struct opt_values;
 struct tandem;
+struct tandem_options;
 struct tandem_request;
 struct token_list;
 
-/* Create a handle from parsed options (tandem_create). Progress and notices of
- * the handle are printed to the terminal. */
+/* Set options of a handle so that its progress and notices are printed to the
+ * terminal. */
+void cmd_handle_options(struct tandem_options *);
+
+/* Create a handle from parsed options (tandem_create), with
+ * cmd_handle_options. */
 int cmd_create(
 	struct tandem **out, const struct opt_values *values, struct err *);
 

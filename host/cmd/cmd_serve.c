@@ -1,4 +1,4 @@
-/* tandem serve: a server that offers a model over HTTP and D-Bus. */
+/* tandem serve: a server that offers models over HTTP and D-Bus. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -15,21 +15,36 @@
 #include <string.h>
 
 static struct opt_values values; /* option values of the decoder */
-static const char *model_path, *name, *key_file;
+static const char *model_path, *name, *key_file, *models_folder, *allowed;
 static const char *where; /* address to listen on, from --listen or --port */
 static uint32_t port = UINT32_MAX;
 static bool no_key, quiet, on_session_bus, on_system_bus;
 static struct texts_options several = { .texts = 16, .keep = 16 };
-static uint32_t queue = 64, connections = 256, idle = 60;
-static uint64_t body_max = 4 << 20, header_max = 64 << 10;
+static uint32_t queue = 64, connections = 256, idle = 60, idle_unload;
+static uint64_t body_max = 4 << 20, header_max = 64 << 10, memory;
 static double grace = 30;
 
 /* clang-format off */
 static const struct opt opts[] = {
 	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "name", &name, "NAME",
-		"model name that clients use (the file's name without its "
-		"ending)" },
+		"name of the model of -m that clients use (the file's name "
+		"without its ending)" },
+
+	{ .type = OPT_GROUP, .name = "engines" },
+	{ OPT_STRING, 0, "models", &models_folder, "DIR",
+		"also offer the .gguf and .tdm files in DIR, by their names; "
+		"each is loaded when a request names it" },
+	{ OPT_STRING, 0, "allow-methods", &allowed, "LIST",
+		"methods that requests may choose, with their drafter and "
+		"options: names with commas, or all (none)" },
+	{ OPT_SIZE, 0, "memory", &memory, "SIZE",
+		"memory for all loaded models together (0: no limit); models "
+		"that are not in use make room for others",
+		0, (double)((uint64_t)1 << 44) },
+	{ OPT_UINT, 0, "idle-unload", &idle_unload, "SECONDS",
+		"unload a model without requests for this time (0: never)", 0,
+		1 << 30 },
 
 	{ .type = OPT_GROUP, .name = "access" },
 	{ OPT_STRING, 0, "listen", &where, "ADDRESS",
@@ -108,8 +123,8 @@ static const struct opt_command usage = {
 		"  tandem serve\n"
 		"  tandem serve -m model.gguf --listen 0.0.0.0:8080 --api-key-file keys\n"
 		"  curl 127.0.0.1:8080/v1/completions -d '{\"prompt\":\"Once upon a time\"}'",
-	.common = "model name listen port api-key-file texts queue dbus method "
-		  "draft ctx threads dram-budget quiet",
+	.common = "model models allow-methods memory listen port api-key-file "
+		  "texts queue dbus method draft ctx threads dram-budget",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };
@@ -120,16 +135,89 @@ static const struct opt_command usage = {
  * There is a limit because a server may run for a long time. */
 #define TRACE_DEFAULT ((uint64_t)256 << 20)
 
+/* ---- what is offered ----------------------------------------------------- */
+
+/* Names of the methods that requests may choose, the server's own first. */
+#define METHODS_MAX 64
+static const char *methods[METHODS_MAX + 1];
+
+/* Add a method of --allow-methods; "all" stands for all. */
+static int allow(const char *word, size_t len, struct err *e)
+{
+	struct opt_nearest near = { 0 };
+	struct method_facts m;
+	bool all = len == 3 && !strncmp(word, "all", 3), known = all;
+	char said[64];
+
+	snprintf(said, sizeof(said), "%.*s", (int)len, word);
+	near.word = said;
+	for (size_t i = 0, k; method_facts(i, &m); i++) {
+		opt_nearest_offer(&near, m.name);
+		if (!all && strcmp(m.name, said) != 0)
+			continue;
+		known = true;
+		for (k = 0; methods[k] && strcmp(methods[k], m.name); k++)
+			;
+		methods[k] = m.name;
+	}
+	return known ? 0
+		     : err_set(e, EINVAL,
+			       "--allow-methods: unknown method '%s' ('tandem "
+			       "help methods' lists all)%s",
+			       said, opt_nearest_clause(&near));
+}
+
+static int allow_methods(const char *own, struct err *e)
+{
+	const char *word = allowed;
+	int ret = 0;
+
+	methods[0] = own;
+	while (word && !ret) {
+		size_t len = strcspn(word, ",");
+
+		ret = allow(word, len, e);
+		word = word[len] ? word + len + 1 : NULL;
+	}
+	return ret;
+}
+
+/* Options that only one engine can have. */
+static const char *check_single(void)
+{
+	const struct pair_options *p = opt_values_of(&values, &pair_table);
+
+	if (!models_folder && !allowed)
+		return NULL;
+	return p->session.trace ? "trace" : p->session.device ? "device" : NULL;
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
-static int serve(struct tandem *t, struct err *e)
+/* Collect the findings of `tandem doctor` for D-Bus clients. Returns NULL
+ * without memory. */
+static struct server_finding *find_all(void)
 {
-	const struct pair_options *pair = opt_values_of(&values, &pair_table);
-	const struct drafting_options *d =
-		opt_values_of(&values, &drafting_table);
+	struct server_finding *all = calloc(n_probes, sizeof(*all));
+	struct finding f;
+
+	for (size_t i = 0; all && i < n_probes; i++) {
+		probe_look(&probes[i], &f);
+		all[i].name = probes[i].name;
+		all[i].state = probe_state_name(f.state);
+		memcpy(all[i].found, f.found, sizeof(all[i].found));
+		memcpy(all[i].means, f.means, sizeof(all[i].means));
+		finding_release(&f);
+	}
+	return all;
+}
+
+/* Serve with the handle, which is started, or NULL; closes it. */
+static int serve(struct tandem *t, uint64_t need,
+	const struct engine_offer *offer, struct err *e)
+{
+	struct model_list models = { 0 };
 	struct server_finding *findings = NULL;
-	struct tandem_report r;
-	char model[128];
 	struct server_options o = {
 		.listen = strcmp(where, "none") ? where : NULL,
 		.bus = on_system_bus     ? SERVER_BUS_SYSTEM
@@ -137,6 +225,14 @@ static int serve(struct tandem *t, struct err *e)
 					 : SERVER_BUS_NONE,
 		.key_file = key_file,
 		.no_key = no_key,
+		.models = models_folder ? &models : NULL,
+		.methods = allowed ? methods : NULL,
+		.values = &values,
+		.offer = *offer,
+		.context = CONTEXT_DEFAULT,
+		.memory = memory,
+		.idle_unload_s = idle_unload,
+		.texts = several.texts,
 		.queue = queue,
 		.connections = connections,
 		.idle_s = idle,
@@ -144,61 +240,60 @@ static int serve(struct tandem *t, struct err *e)
 		.header_max = header_max,
 		.grace_s = grace,
 	};
+	struct err closing = { 0 };
+	struct tandem_report r;
 	struct server *s;
-	int ret;
-	const char *path;
-	const char *slash;
-	const char *dot;
+	int ret = 0;
 
-	tandem_report(t, &r);
-
-	/* Name the model after its file, without the folder and the
-	 * extension. */
-	path = r.model_path;
-	slash = strrchr(path, '/');
-	path = slash ? slash + 1 : path;
-	dot = strrchr(path, '.');
-	snprintf(model, sizeof(model), "%.*s",
-		(int)(dot && dot > path ? dot - path : (long)strlen(path)),
-		path);
-
-	o.offer = (struct engine_offer){
-		.model = name ? name : model,
-		.method = r.method,
-		.draft = r.drafter ? d->draft : NULL,
-		.clock = pair->clock ? pair->clock : "wall",
-		.precision = precision_names[pair->session.precision],
-	};
-	o.texts = r.shares ? several.texts : 1;
-	if (o.bus) {
-		/* Collect the findings of `tandem doctor` for D-Bus clients.
-		 * `findings` is freed below; it is NULL if memory ran out. */
-		struct server_finding *all = calloc(n_probes, sizeof(*all));
-		struct finding f;
-
-		for (size_t i = 0; all && i < n_probes; i++) {
-			probe_look(&probes[i], &f);
-			all[i].name = probes[i].name;
-			all[i].state = probe_state_name(f.state);
-			memcpy(all[i].found, f.found, sizeof(all[i].found));
-			memcpy(all[i].means, f.means, sizeof(all[i].means));
-			finding_release(&f);
-		}
-		o.findings = findings = all;
+	cmd_handle_options(&o.handle);
+	if (t) {
+		tandem_report(t, &r);
+		ret = model_list_add(&models, name, r.model_path, e);
+		o.offer.model = ret ? NULL : models.model[0].name;
 	}
+	if (!ret && models_folder)
+		ret = model_list_add_folder(&models, models_folder, e);
+	if (!ret && o.bus)
+		o.findings = findings = find_all();
 	o.n_findings = findings ? n_probes : 0;
-	ret = server_open(&s, &o, t, e);
-	if (ret) {
-		free(findings);
-		return ret;
-	}
-	if (!quiet)
-		fprintf(stderr, "tandem: %s answers at %s%s%s\n", o.offer.model,
-			server_url(s), *server_url(s) && o.bus ? " and " : "",
+	if (ret && t)
+		tandem_end(t, NULL);
+	if (!ret)
+		ret = server_open(&s, &o, t, need, e);
+	if (ret)
+		goto out;
+	if (!quiet) {
+		fprintf(stderr, "tandem: %s",
+			o.offer.model ? o.offer.model : models_folder);
+		if (o.offer.model && models_folder)
+			fprintf(stderr, " and %s", models_folder);
+		fprintf(stderr, " answers at %s%s%s\n", server_url(s),
+			*server_url(s) && o.bus ? " and " : "",
 			o.bus ? "dev.tandem.Engine1" : "");
+	}
 	ret = server_run(s, e);
-	server_close(s);
+	ret = cmd_closed(ret, server_close(s, &closing), &closing, e);
+out:
 	free(findings);
+	model_list_release(&models);
+	return ret;
+}
+
+/* Open the model of -m before the server, so that wrong options end the
+ * command. */
+static int start_first(struct tandem *t, uint64_t *need, struct err *e)
+{
+	int ret = tandem_read_model(t, model_path) ? tandem_failure(t, e) : 0;
+
+	if (!ret)
+		ret = tandem_need(t, CONTEXT_DEFAULT, need, e);
+	if (!ret && memory && *need > memory)
+		return err_set(e, ENOMEM,
+			"--memory of %.1f MiB, but the model needs %.1f MiB; "
+			"try a smaller --ctx or fewer --texts",
+			(double)memory / (1 << 20), (double)*need / (1 << 20));
+	if (!ret && tandem_start(t, CONTEXT_DEFAULT))
+		ret = tandem_failure(t, e);
 	return ret;
 }
 
@@ -207,7 +302,12 @@ static int serve_main(int argc, char **argv)
 	struct texts_options *texts = opt_values_at(&values, &texts_table);
 	struct pair_options *p = opt_values_at(&values, &pair_table);
 	struct tandem *t = NULL;
+	const struct drafting_options *d;
+	struct engine_offer offer;
+	struct tandem_report r;
 	struct err e = { 0 }, closing = { 0 };
+	const char *single;
+	uint64_t need = 0;
 	unsigned operands;
 	sigset_t set;
 	int status, ret;
@@ -240,15 +340,38 @@ static int serve_main(int argc, char **argv)
 	if (!p->session.trace_limit)
 		p->session.trace_limit = TRACE_DEFAULT;
 	*texts = several;
+	single = check_single();
+	if (single)
+		return cmd_misuse(&cmd_serve,
+			"--%s belongs to one engine, but with --%s there may "
+			"be several",
+			single, models_folder ? "models" : "allow-methods");
+	if (models_folder && !model_path && (on_session_bus || on_system_bus))
+		return cmd_misuse(&cmd_serve,
+			"on the bus is the model of -m alone; add -m MODEL");
 	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_serve, &e);
-	ret = tandem_read_model(t, model_path) ||
-			tandem_start(t, CONTEXT_DEFAULT)
-		? tandem_failure(t, &e)
-		: 0;
-	if (!ret)
-		ret = serve(t, &e);
-	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
+	tandem_report(t, &r);
+	d = opt_values_of(&values, &drafting_table);
+	offer = (struct engine_offer){
+		.method = r.method,
+		.draft = r.drafter ? d->draft : NULL,
+		.clock = p->clock ? p->clock : "wall",
+		.precision = precision_names[p->session.precision],
+	};
+	if (allow_methods(r.method, &e)) {
+		tandem_end(t, NULL);
+		return cmd_refuse(&cmd_serve, &e);
+	}
+	if (models_folder && !model_path) {
+		tandem_end(t, NULL);
+		t = NULL;
+	}
+	ret = t ? start_first(t, &need, &e) : 0;
+	if (ret)
+		ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
+	else
+		ret = serve(t, need, &offer, &e);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 

@@ -133,6 +133,15 @@ static int take_name(struct api_request *a, const struct member *m,
 	return 0;
 }
 
+static int take_options(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
+{
+	if (!json_is_object(v))
+		return wrong(m, "an object", f);
+	a->options = v;
+	return 0;
+}
+
 /* ---- prompts ------------------------------------------------------------- */
 
 static int take_one_prompt(struct api_prompt *p, const json_t *v,
@@ -431,6 +440,7 @@ static const struct member members[] = {
 	{ "draft", OF_TEXTS, take_name, IN(draft) },
 	{ "clock", OF_TEXTS, take_name, IN(clock) },
 	{ "precision", OF_TEXTS, take_name, IN(precision) },
+	{ "options", OF_TEXTS, take_options },
 
 	{ "frequency_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
 	{ "presence_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
@@ -555,6 +565,7 @@ void api_request_trim(struct api_request *a)
 			json_object_del(a->body, key);
 	}
 	a->model = a->method = a->draft = a->clock = a->precision = NULL;
+	a->options = NULL;
 	for (size_t i = 0; i < a->n_prompts; i++)
 		a->prompt[i].text = NULL;
 	for (size_t i = 0; i < a->n_turns; i++)

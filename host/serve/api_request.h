@@ -61,6 +61,7 @@ struct api_request {
 	/* Names that choose an engine; NULL if the body does not have them.
 	 * Part of the body, until api_request_trim. */
 	const char *model, *method, *draft, *clock, *precision;
+	const json_t *options; /* object of the method's options, or NULL */
 	json_t *body; /* owns the texts of prompts and the stop strings */
 	struct api_prompt *prompt;
 	size_t n_prompts;      /* 1 for a chat */

@@ -25,11 +25,14 @@ static void *work(void *arg)
 		}
 		b->first = x->queue_next;
 		pthread_mutex_unlock(&b->lock);
-		if (closing)
+		if (!closing) {
+			if (exchange_call_route(x))
+				exchange_set_preparing(x, false);
+		} else {
 			prepare_refused(s, -ESHUTDOWN, &x->fault);
-		else
-			x->route->answer(x);
-		exchange_set_preparing(x, false);
+			engines_release(x);
+			exchange_set_preparing(x, false);
+		}
 		pthread_mutex_lock(&b->lock);
 	}
 	pthread_mutex_unlock(&b->lock);
@@ -51,10 +54,21 @@ int background_open(struct server *s, struct err *e)
 	return 0;
 }
 
+/* Append to the queue; the caller holds the lock. */
+static void append(struct background *b, struct exchange *x)
+{
+	struct exchange **end = &b->first;
+
+	while (*end)
+		end = &(*end)->queue_next;
+	x->queue_next = NULL;
+	*end = x;
+	pthread_cond_signal(&b->work);
+}
+
 bool background_add(struct exchange *x)
 {
 	struct background *b = &x->server->background;
-	struct exchange **end;
 	bool closing;
 
 	pthread_mutex_lock(&b->lock);
@@ -63,14 +77,20 @@ bool background_add(struct exchange *x)
 		/* Suspend first: once the exchange is in the queue, a thread
 		 * may resume the connection at any time. */
 		exchange_set_preparing(x, true);
-		for (end = &b->first; *end; end = &(*end)->queue_next)
-			;
-		x->queue_next = NULL;
-		*end = x;
-		pthread_cond_signal(&b->work);
+		append(b, x);
 	}
 	pthread_mutex_unlock(&b->lock);
 	return !closing;
+}
+
+/* The keeper ends before background_close, so some thread will take it. */
+void background_again(struct exchange *x)
+{
+	struct background *b = &x->server->background;
+
+	pthread_mutex_lock(&b->lock);
+	append(b, x);
+	pthread_mutex_unlock(&b->lock);
 }
 
 void background_close(struct server *s)

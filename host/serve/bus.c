@@ -30,7 +30,8 @@ static int begin(struct bus *b, struct api_request *request,
 	int ret = s->ending ? -ESHUTDOWN : 0;
 
 	if (!ret) {
-		ret = engines_find(s, request, &engine, f);
+		engine = engines_first(s);
+		ret = engines_check_first(s, request, f);
 		if (!ret)
 			ret = prepare_request(engine, request, f);
 		if (ret)
@@ -49,7 +50,7 @@ static void look(struct bus *b)
 	struct server *s = b->server;
 
 	pthread_mutex_lock(&s->lock);
-	a = &s->engine->state;
+	a = &engines_first(s)->state;
 	b->now = (struct bus_load){ a->lost ? "lost"
 			: s->ending         ? "ending"
 			: a->texts          ? "busy"
@@ -227,8 +228,8 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 		return err_set(e, ENOMEM, "no memory for the bus");
 	b->begin = begin;
 	b->server = s;
-	b->offer = &s->engine->offer;
-	b->context = s->engine->context;
+	b->offer = engines_first(s)->offer;
+	b->context = engines_first(s)->context;
 	b->findings = s->options.findings;
 	b->n_findings = s->options.n_findings;
 	b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

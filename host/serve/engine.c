@@ -1,5 +1,6 @@
 #include "host/serve/engine.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "host/api/report.h"
 #include "host/serve/json_memory.h"
@@ -341,6 +342,11 @@ static void take_results(struct engine *engine)
 		answer_unref(r);
 	}
 	tandem_stats(engine->tandem, &engine->state.stats);
+	if (engine->first)
+		return;
+	engine->idle_ns = clock_ns();
+	if (engine->idle)
+		pthread_cond_signal(engine->idle);
 }
 
 /* The function of the engine's thread. */
@@ -371,9 +377,9 @@ static void *work(void *arg)
 		unlock(engine);
 		status = tandem_advance(engine->tandem, NULL);
 		lock(engine);
+		engine->state.lost |= status == TANDEM_LOST;
 		if (!engine->stopping)
 			take_results(engine);
-		engine->state.lost |= status == TANDEM_LOST;
 	}
 	unlock(engine);
 	/* The lock is not needed: engine_submit refuses requests, and only this
@@ -398,7 +404,7 @@ int engine_open(struct engine **out, struct tandem *tandem,
 		return err_set(e, ENOMEM, "no memory for the server");
 	tandem_report(tandem, &report);
 	engine->tandem = tandem;
-	engine->offer = *offer;
+	engine->offer = offer;
 	engine->context = report.context;
 	engine->token_bytes = report.token_bytes < TOKEN_BYTES_MIN
 		? TOKEN_BYTES_MIN

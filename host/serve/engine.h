@@ -98,7 +98,7 @@ struct engine {
 	/* Constant while the engine is open. Any number of threads may pass the
 	 * handle to functions that only read it (report.h). */
 	struct tandem *tandem;
-	struct engine_offer offer;
+	const struct engine_offer *offer;
 	uint64_t context;   /* context of a request in tokens */
 	size_t token_bytes; /* maximum bytes of text of a token */
 	unsigned most;      /* maximum of texts that run or wait at a time */
@@ -106,14 +106,16 @@ struct engine {
 	pthread_t thread;
 	pthread_cond_t work; /* `stopping` or the list has changed */
 	/* Guarded by the lock. */
+	pthread_cond_t *idle; /* signaled when the list is empty; or NULL */
+	uint64_t idle_ns;     /* when it was last empty after an answer */
 	bool stopping;
 	struct answer *first; /* answers that have not ended, oldest first */
 	struct engine_state state;
 };
 
 /*
- * Start the thread, which owns the started handle until engine_stop. The
- * strings of the offer are borrowed until engine_close. At most `most` texts
+ * Start the thread, which owns the started handle until engine_stop. The offer
+ * is borrowed until engine_close. At most `most` texts
  * run or wait at a time; but an idle engine accepts a request of any number of
  * texts. Returns 0, or a negative errno with a message.
  */

@@ -76,6 +76,32 @@ void exchange_set_preparing(struct exchange *x, bool preparing)
 	pthread_mutex_unlock(&x->server->lock);
 }
 
+void exchange_begin_waiting(struct exchange *x)
+{
+	x->waited = x->preparing = true;
+	if (!x->suspended)
+		suspend(x);
+}
+
+void exchange_refuse_waiting(struct exchange *x, const struct fault *f)
+{
+	x->fault = *f;
+	x->preparing = false;
+	resume(x);
+}
+
+bool exchange_call_route(struct exchange *x)
+{
+	do {
+		x->must_wait = false;
+		x->route->answer(x);
+		if (x->must_wait && engines_wait(x))
+			return false;
+	} while (x->must_wait);
+	engines_release(x);
+	return true;
+}
+
 void exchanges_break_silence(struct server *s, uint64_t now)
 {
 	for (struct exchange *x = s->first; x; x = x->next)
@@ -220,9 +246,10 @@ static enum MHD_Result answer(struct exchange *x)
 	if (!x->fault.status && !x->handled) {
 		x->handled = true;
 		if (x->body.len <= BODY_QUICK ||
-			strcmp(x->route->method, "POST") != 0)
-			x->route->answer(x);
-		else if (background_add(x))
+			strcmp(x->route->method, "POST") != 0) {
+			if (!exchange_call_route(x))
+				return MHD_YES;
+		} else if (background_add(x))
 			return MHD_YES;
 		else
 			prepare_refused(x->server, -ESHUTDOWN, &x->fault);
@@ -479,6 +506,7 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 	metrics_count(s, x->route, x->status);
 	if (x->answer)
 		engine_leave(x->answer);
+	engines_leave(x);
 	reply_release(&x->reply);
 	strbuf_release(&x->body);
 	strbuf_release(&x->out);

@@ -95,8 +95,9 @@ static const char *finish_of(const struct choice *c)
 	}
 }
 
-/* The result of all texts of an answer: counters are summed, but passes and
- * times are the largest of any text, because the texts run at the same time. */
+/* The result of all texts of an answer: counters and energies are summed, but
+ * passes and times are the largest of any text, because the texts run at the
+ * same time. */
 static struct tandem_result sum_of(const struct answer *r)
 {
 	struct tandem_result s = { 0 };
@@ -118,6 +119,7 @@ static struct tandem_result sum_of(const struct answer *r)
 		s.seconds_waiting = fmax(s.seconds_waiting, c->seconds_waiting);
 		s.seconds_prompt = fmax(s.seconds_prompt, c->seconds_prompt);
 		s.phone_seconds = fmax(s.phone_seconds, c->phone_seconds);
+		s.phone_joules += c->phone_joules;
 	}
 	return s;
 }
@@ -247,7 +249,7 @@ static void add_end(const struct reply *p, json_t *object)
 			"response_format", request->format));
 	json_object_set_new(object, "timings",
 		json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
-			  "s:I, s:f}",
+			  "s:I, s:f, s:f}",
 			"prompt_n", (json_int_t)s.prompt_tokens, "cache_n",
 			(json_int_t)s.cached_tokens, "waiting_ms",
 			s.seconds_waiting * 1e3, "prompt_ms",
@@ -257,7 +259,8 @@ static void add_end(const struct reply *p, json_t *object)
 			"predicted_per_second", rate((double)s.tokens, decode),
 			"passes", (json_int_t)s.passes, "draft_n",
 			(json_int_t)s.drafted, "draft_n_accepted",
-			(json_int_t)s.accepted, "phone_s", s.phone_seconds));
+			(json_int_t)s.accepted, "phone_s", s.phone_seconds,
+			"phone_j", s.phone_joules));
 }
 
 void reply_whole(struct reply *p, struct strbuf *out)

@@ -1,6 +1,7 @@
 /* The routes of the server: paths, methods, and the functions that answer. */
 #include "base/checked.h"
 #include "base/clock.h"
+#include "host/api/options.h"
 #include "host/api/report.h"
 #include "host/serve/engines.h"
 #include "host/serve/prepare.h"
@@ -15,15 +16,15 @@
 #include <string.h>
 
 /* Parse the body, and find the engine that it names. Returns 0, or a negative
- * errno with x->fault set; in both cases the caller releases *request. */
+ * errno with x->fault set or, if the request must wait, x->must_wait; in all
+ * cases the caller releases *request. */
 static int read_request(
 	struct exchange *x, enum api_kind kind, struct api_request *request)
 {
 	int ret = api_request_read(request, kind,
 		x->body.data ? x->body.data : "", x->body.len, &x->fault);
 
-	return ret ? ret
-		   : engines_find(x->server, request, &x->engine, &x->fault);
+	return ret ? ret : engines_find(x, request, &x->fault);
 }
 
 /* ---- texts --------------------------------------------------------------- */
@@ -37,17 +38,20 @@ static void answer_texts(struct exchange *x)
 
 	if (!read_request(x, x->route->kind, &request) &&
 		!prepare_request(x->engine, &request, &x->fault)) {
-		ret = s->ending ? -ESHUTDOWN
-				: engine_submit(x->engine, &request, &reader,
-					  &x->answer);
+		/* A request that has waited is not new. */
+		ret = s->ending && !x->waited
+			? -ESHUTDOWN
+			: engine_submit(
+				  x->engine, &request, &reader, &x->answer);
 		if (!ret)
-			ret = reply_init(&x->reply, &x->engine->offer,
-				x->answer, ++s->number);
+			ret = reply_init(&x->reply, &x->entry->offer, x->answer,
+				++s->number);
 		if (ret)
 			prepare_refused(s, ret, &x->fault);
 	}
 	api_request_release(&request);
-	strbuf_release(&x->body);
+	if (!x->must_wait)
+		strbuf_release(&x->body);
 }
 
 /* ---- tokens -------------------------------------------------------------- */
@@ -112,19 +116,56 @@ out:
 
 /* ---- status and model ---------------------------------------------------- */
 
+/* Names of the methods that requests may choose and that can run the model;
+ * `kind` is 0 if the model was not opened yet. */
+static json_t *methods_of(const struct server *s, unsigned kind)
+{
+	const struct engine_menu *m = &s->engines.menu;
+	const char *const own[] = { m->own.method, NULL };
+	const char *const *name = m->methods ? m->methods : own;
+	json_t *list = json_array();
+	struct method_facts facts;
+
+	for (; *name; name++)
+		for (size_t i = 0; method_facts(i, &facts); i++)
+			if (!strcmp(facts.name, *name) &&
+				(!kind || (facts.runs & kind)))
+				json_array_append_new(list, json_string(*name));
+	return list;
+}
+
 static void answer_models(struct exchange *x)
 {
-	const struct server *s = x->server;
-	const struct engine_offer *o = &s->engine->offer;
+	struct server *s = x->server;
+	const struct engine_offer *o = &s->engines.menu.own;
+	json_t *list = json_array();
 
-	reply_json(json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:I, s:s, s:s?, "
-			     "s:s, s:s}]}",
-			   "object", "list", "data", "id", o->model, "object",
-			   "model", "created", (json_int_t)s->created,
-			   "owned_by", "tandem", "context_length",
-			   (json_int_t)s->engine->context, "method", o->method,
-			   "draft", o->draft, "clock", o->clock, "precision",
-			   o->precision),
+	for (size_t i = 0; i < s->engines.models.n; i++) {
+		const struct listed_model *m = &s->engines.models.model[i];
+		struct engine_facts facts;
+		enum engine_phase phase;
+
+		pthread_mutex_lock(&s->lock);
+		facts = s->engines.facts[i];
+		phase = engines_phase(s, i);
+		pthread_mutex_unlock(&s->lock);
+		json_array_append_new(list,
+			json_pack("{s:s, s:s, s:I, s:s, s:o, s:s, s:I, s:o, "
+				  "s:s, s:s?, s:s, s:s}",
+				"id", m->name, "object", "model", "created",
+				(json_int_t)s->created, "owned_by", "tandem",
+				"context_length",
+				facts.context
+					? json_integer(
+						  (json_int_t)facts.context)
+					: json_null(),
+				"state", engine_phases[phase], "size",
+				(json_int_t)m->bytes, "methods",
+				methods_of(s, facts.kind), "method", o->method,
+				"draft", o->draft, "clock", o->clock,
+				"precision", o->precision));
+	}
+	reply_json(json_pack("{s:s, s:o}", "object", "list", "data", list),
 		&x->out);
 }
 
@@ -134,7 +175,7 @@ static void answer_health(struct exchange *x)
 	bool lost;
 
 	pthread_mutex_lock(&s->lock);
-	lost = s->engine->state.lost;
+	lost = engines_lost(s);
 	pthread_mutex_unlock(&s->lock);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,

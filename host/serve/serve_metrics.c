@@ -6,15 +6,23 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL };
 
-/* A copy of the engine's state and values derived from it, so that the engine's
- * lock is not held while the metrics are formatted. */
+/* A copy of the state of an engine, or of the sum of several, and values
+ * derived from it, so that the lock is not held while the metrics are
+ * formatted. */
 struct shown {
 	struct engine_state now;
-	uint64_t waiting, running, lost;
-	double prompt_rate, decode_rate, uptime;
+	uint64_t waiting, running, lost, memory;
+	double prompt_rate, decode_rate;
+	char model[128];
+	const char *method;
+	json_t *options; /* owned */
+	enum engine_phase phase;
 };
 
 struct metric {
@@ -79,7 +87,8 @@ static const struct metric metrics[] = {
 		AT(now.stats.phone_joules) },
 	{ "context_tokens", "context of a text, in tokens", GAUGE,
 		AT(now.stats.context) },
-	{ "uptime_seconds", "since the server started", GAUGE_REAL, AT(uptime) },
+	{ "memory_bytes", "estimated memory of the open engine", GAUGE,
+		AT(memory) },
 };
 
 /* Counters with a value for each position of a drafted token: its distance from
@@ -97,22 +106,9 @@ static double rate(uint64_t n, double seconds)
 	return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static struct shown look(struct server *s)
+static double uptime(const struct server *s)
 {
-	struct shown v;
-
-	pthread_mutex_lock(&s->lock);
-	v.now = s->engine->state;
-	pthread_mutex_unlock(&s->lock);
-	v.running =
-		v.now.texts < s->options.texts ? v.now.texts : s->options.texts;
-	v.waiting = v.now.texts - v.running;
-	v.lost = v.now.lost;
-	v.prompt_rate = rate(v.now.prompt_tokens - v.now.cached_tokens,
-		v.now.prompt_seconds);
-	v.decode_rate = rate(v.now.tokens, v.now.decode_seconds);
-	v.uptime = (double)(clock_ns() - s->began_ns) * 1e-9;
-	return v;
+	return (double)(clock_ns() - s->began_ns) * 1e-9;
 }
 
 static bool is_real(const struct metric *m)
@@ -120,19 +116,141 @@ static bool is_real(const struct metric *m)
 	return m->type == COUNTER_REAL || m->type == GAUGE_REAL;
 }
 
-static const void *value(const struct metric *m, const struct shown *v)
+static bool counts(const struct metric *m)
+{
+	return m->type == COUNTER || m->type == COUNTER_REAL;
+}
+
+static const void *value(const struct metric *m, const void *v)
 {
 	return (const char *)v + m->at;
+}
+
+static void add_value(const struct metric *m, void *sum, const void *v)
+{
+	if (is_real(m))
+		*(double *)((char *)sum + m->at) +=
+			*(const double *)value(m, v);
+	else
+		*(uint64_t *)((char *)sum + m->at) +=
+			*(const uint64_t *)value(m, v);
+}
+
+_Static_assert(!offsetof(struct shown, now), "offsets of both are the same");
+
+void metrics_add(struct engine_state *sum, const struct engine_state *v)
+{
+	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
+		if (counts(&metrics[i]))
+			add_value(&metrics[i], sum, v);
+	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
+		const uint64_t *n = value(&by_position[i], v);
+		uint64_t *to = (uint64_t *)((char *)sum + by_position[i].at);
+
+		for (size_t k = 0; k < TANDEM_POSITIONS; k++)
+			to[k] += n[k];
+	}
+}
+
+static void add_rates(struct shown *v)
+{
+	v->prompt_rate = rate(v->now.prompt_tokens - v->now.cached_tokens,
+		v->now.prompt_seconds);
+	v->decode_rate = rate(v->now.tokens, v->now.decode_seconds);
+}
+
+/* Add the counters and gauges of one more engine to a sum. */
+static void add_shown(struct shown *sum, const struct shown *v)
+{
+	uint64_t context = v->now.stats.context;
+
+	if (context < sum->now.stats.context)
+		context = sum->now.stats.context;
+	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
+		if (!counts(&metrics[i]))
+			add_value(&metrics[i], sum, v);
+	metrics_add(&sum->now, &v->now);
+	sum->now.stats.context = context;
+	add_rates(sum);
+}
+
+/* Copy the states of all engines to *out, which the caller frees. Returns their
+ * number, 0 also without memory. */
+static size_t look(struct server *s, struct shown **out)
+{
+	size_t n = 0, i = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct engine_entry *e = s->engines.first; e; e = e->next)
+		n++;
+	*out = calloc(n ? n : 1, sizeof(**out));
+	for (const struct engine_entry *e = s->engines.first; e && *out;
+		e = e->next, i++) {
+		struct shown *v = &(*out)[i];
+
+		snprintf(v->model, sizeof(v->model), "%s", e->offer.model);
+		v->method = e->offer.method;
+		v->options = engine_choice_json(e->choice, s->engines.own);
+		v->phase = e->phase;
+		if (e->engine) {
+			v->now = e->engine->state;
+			v->running = v->now.texts < e->lanes ? v->now.texts
+							     : e->lanes;
+			v->waiting = v->now.texts - v->running;
+			v->lost = v->now.lost;
+			v->memory = e->need;
+		}
+		metrics_add(&v->now, &e->past);
+		add_rates(v);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return i;
+}
+
+static void forget(struct shown *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		json_decref(v[i].options);
+	free(v);
+}
+
+/* Add engines of the same model and method up, which have the same labels.
+ * Returns the number of the sums, which replace the first elements. */
+static size_t join(struct shown *v, size_t n)
+{
+	size_t sums = 0;
+
+	for (size_t i = 0, k; i < n; i++) {
+		for (k = 0; k < sums; k++)
+			if (!strcmp(v[k].model, v[i].model) &&
+				!strcmp(v[k].method, v[i].method))
+				break;
+		json_decref(v[i].options);
+		v[i].options = NULL;
+		if (k < sums)
+			add_shown(&v[k], &v[i]);
+		else
+			v[sums++] = v[i];
+	}
+	return sums;
 }
 
 /* ---- Prometheus ---------------------------------------------------------- */
 
 static void print_head(const struct metric *m, struct strbuf *out)
 {
-	bool counts = m->type == COUNTER || m->type == COUNTER_REAL;
-
 	strbuf_addf(out, "# HELP tandem_%s %s\n# TYPE tandem_%s %s\n", m->name,
-		m->help, m->name, counts ? "counter" : "gauge");
+		m->help, m->name, counts(m) ? "counter" : "gauge");
+}
+
+/* Begin a sample with the labels of an engine, up to the last one. */
+static void print_labels(
+	const struct metric *m, const struct shown *v, struct strbuf *out)
+{
+	strbuf_addf(out, "tandem_%s{model=\"", m->name);
+	for (const char *s = v->model; *s; s++)
+		strbuf_addf(out, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+	strbuf_addf(out, "\",method=\"%s\"", v->method);
 }
 
 /* Number of positions to show: up to the last position with a drafted token,
@@ -149,8 +267,9 @@ static size_t positions(const struct shown *v)
 void metrics_answer(struct exchange *x)
 {
 	const struct server *s = x->server;
-	struct shown v = look(x->server);
 	struct strbuf *out = &x->out;
+	struct shown *v;
+	size_t all = look(x->server, &v), n = join(v, all);
 
 	x->type = "text/plain; version=0.0.4; charset=utf-8";
 	strbuf_addf(out,
@@ -167,54 +286,97 @@ void metrics_answer(struct exchange *x)
 					r ? r->path : "", s->status[k],
 					s->answered[i][k]);
 	}
+	strbuf_addf(out,
+		"# HELP tandem_uptime_seconds since the server started\n"
+		"# TYPE tandem_uptime_seconds gauge\n"
+		"tandem_uptime_seconds %.9g\n",
+		uptime(s));
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
 		const struct metric *m = &metrics[i];
 
 		print_head(m, out);
-		if (is_real(m))
-			strbuf_addf(out, "tandem_%s %.9g\n", m->name,
-				*(const double *)value(m, &v));
-		else
-			strbuf_addf(out, "tandem_%s %" PRIu64 "\n", m->name,
-				*(const uint64_t *)value(m, &v));
+		for (size_t k = 0; k < n; k++) {
+			print_labels(m, &v[k], out);
+			if (is_real(m))
+				strbuf_addf(out, "} %.9g\n",
+					*(const double *)value(m, &v[k]));
+			else
+				strbuf_addf(out, "} %" PRIu64 "\n",
+					*(const uint64_t *)value(m, &v[k]));
+		}
 	}
 	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
 		const struct metric *m = &by_position[i];
-		const uint64_t *n = value(m, &v);
 
 		print_head(m, out);
-		for (size_t k = 0; k < positions(&v); k++)
-			strbuf_addf(out,
-				"tandem_%s{position=\"%zu%s\"} %" PRIu64 "\n",
-				m->name, k + 1,
-				k + 1 < TANDEM_POSITIONS ? "" : "+", n[k]);
+		for (size_t k = 0; k < n; k++) {
+			const uint64_t *at = value(m, &v[k]);
+
+			for (size_t p = 0; p < positions(&v[k]); p++) {
+				print_labels(m, &v[k], out);
+				strbuf_addf(out,
+					",position=\"%zu%s\"} %" PRIu64 "\n",
+					p + 1,
+					p + 1 < TANDEM_POSITIONS ? "" : "+",
+					at[p]);
+			}
+		}
 	}
+	free(v);
 }
 
 /* ---- the page ------------------------------------------------------------ */
 
-void state_answer(struct exchange *x)
+/* Returns an object of all metrics. */
+static json_t *object_of(const struct shown *v)
 {
-	struct shown v = look(x->server);
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
 		const struct metric *m = &metrics[i];
 
 		json_object_set_new(object, m->name,
-			is_real(m) ? json_real(*(const double *)value(m, &v))
+			is_real(m) ? json_real(*(const double *)value(m, v))
 				   : json_integer((json_int_t) *
-					     (const uint64_t *)value(m, &v)));
+					     (const uint64_t *)value(m, v)));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
-		const uint64_t *n = value(&by_position[i], &v);
+		const uint64_t *n = value(&by_position[i], v);
 		json_t *list = json_array();
 
-		for (size_t k = 0; k < positions(&v); k++)
+		for (size_t k = 0; k < positions(v); k++)
 			json_array_append_new(
 				list, json_integer((json_int_t)n[k]));
 		json_object_set_new(object, by_position[i].name, list);
 	}
+	return object;
+}
+
+/* The sums over all engines, and each engine by itself. */
+void state_answer(struct exchange *x)
+{
+	struct server *s = x->server;
+	struct shown sum = { .method = "" }, *v;
+	size_t n = look(s, &v);
+	json_t *object, *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *one = object_of(&v[i]);
+
+		json_object_set_new(one, "model", json_string(v[i].model));
+		json_object_set_new(one, "method", json_string(v[i].method));
+		json_object_set(one, "options", v[i].options);
+		json_object_set_new(
+			one, "state", json_string(engine_phases[v[i].phase]));
+		json_array_append_new(list, one);
+		add_shown(&sum, &v[i]);
+	}
+	object = object_of(&sum);
+	json_object_set_new(object, "uptime_seconds", json_real(uptime(s)));
+	json_object_set_new(object, "memory_limit_bytes",
+		json_integer((json_int_t)s->options.memory));
+	json_object_set_new(object, "engines", list);
+	forget(v, n);
 	reply_json(object, &x->out);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/api/options.h"
 #include "host/serve/bus.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/server_impl.h"
@@ -76,14 +77,18 @@ static int open_http(struct server *s, struct err *e)
 }
 
 int server_open(struct server **out, const struct server_options *o,
-	struct tandem *tandem, struct err *e)
+	struct tandem *tandem, uint64_t need, struct err *e)
 {
 	struct server *s = calloc(1, sizeof(*s));
-	int ret = 0;
+	struct err closing;
+	int ret;
 
 	*out = NULL;
-	if (!s)
+	if (!s) {
+		if (tandem)
+			tandem_end(tandem, NULL);
 		return err_set(e, ENOMEM, "no memory for the server");
+	}
 	json_memory_watch();
 	s->options = *o;
 	s->created = time(NULL);
@@ -92,14 +97,12 @@ int server_open(struct server **out, const struct server_options *o,
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->background.lock, NULL);
 	pthread_cond_init(&s->background.work, NULL);
-	if (o->listen && o->key_file)
+	ret = engines_open(s, tandem, need, e);
+	if (!ret && o->listen && o->key_file)
 		ret = api_keys_read(&s->keys, o->key_file, e);
 	if (!ret && o->listen)
 		ret = listening_open(
 			&s->listening, o->listen, o->key_file || o->no_key, e);
-	if (!ret)
-		ret = engine_open(&s->engine, tandem, &o->offer,
-			o->texts + o->queue, &s->lock, e);
 	if (!ret && o->listen)
 		ret = background_open(s, e);
 	if (!ret && o->listen)
@@ -107,7 +110,7 @@ int server_open(struct server **out, const struct server_options *o,
 	if (!ret && o->bus != SERVER_BUS_NONE)
 		ret = bus_open(&s->bus, s, o->bus, e);
 	if (ret)
-		server_close(s);
+		server_close(s, &closing);
 	else
 		*out = s;
 	return ret;
@@ -146,7 +149,8 @@ static bool look_after(struct server *s, bool *lost)
 	pthread_mutex_lock(&s->lock);
 	exchanges_break_silence(s, now);
 	client_show_out(s, now, 2000000000ull * s->options.idle_s);
-	*lost = s->engine->state.lost;
+	engines_drop_gone(s);
+	*lost = engines_lost(s);
 	busy = s->first || bus_is_busy(s->bus);
 	pthread_mutex_unlock(&s->lock);
 	return busy;
@@ -195,13 +199,13 @@ int server_run(struct server *s, struct err *e)
 
 /* ---- closing ------------------------------------------------------------- */
 
-void server_close(struct server *s)
+int server_close(struct server *s, struct err *e)
 {
-	if (!s)
-		return;
+	int ret;
+
 	stop_accepting(s);
-	engine_stop(s->engine);
-	/* stop_daemon aborts if a connection is suspended. After engine_stop
+	engines_stop(s);
+	/* stop_daemon aborts if a connection is suspended. After engines_stop
 	 * and background_close all connections are resumed. */
 	background_close(s);
 	if (s->http) {
@@ -210,10 +214,11 @@ void server_close(struct server *s)
 		httpd.stop_daemon(s->http);
 	}
 	bus_close(s->bus);
-	engine_close(s->engine);
+	ret = engines_close(s, e);
 	api_keys_release(&s->keys);
 	pthread_cond_destroy(&s->background.work);
 	pthread_mutex_destroy(&s->background.lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
+	return ret;
 }

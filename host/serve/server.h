@@ -1,6 +1,7 @@
 /*
- * The server: HTTP and D-Bus access to a model. The caller passes a started
- * handle of the library; the server answers requests until a signal arrives.
+ * The server: HTTP and D-Bus access to models. The caller passes a started
+ * handle of the library, or a list of models that the server opens itself
+ * (engines.h); the server answers requests until a signal arrives.
  * The server does not print (the caller reports the URL) and does not parse
  * command lines. Threads: the thread that calls server_run waits for signals
  * and sends comments on streams without output; a thread of the HTTP library
@@ -12,11 +13,13 @@
 #define HOST_SERVE_SERVER_H
 
 #include "host/serve/engine.h"
+#include "host/serve/model_list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct err;
+struct opt_values;
 struct server;
 struct tandem;
 
@@ -38,7 +41,21 @@ struct server_options {
 	size_t n_findings;
 	const char *key_file; /* file of API keys, or NULL */
 	bool no_key; /* permit access from other machines without a key */
+	/* The models that requests may name; NULL for that of the handle alone.
+	 * Borrowed until server_close, as the next two members. */
+	const struct model_list *models;
+	/* What a request may choose: see struct engine_menu. */
+	const char *const *methods;
+	const struct opt_values *values;
+	/* What the server runs by its own options. `model` names that of the
+	 * handle, or is NULL with `models`. */
 	struct engine_offer offer;
+	/* How further handles are opened; `model` and `set` are not used. */
+	struct tandem_options handle;
+	uint64_t context; /* of such a handle, as for tandem_start */
+	uint64_t memory;  /* bound for all handles in bytes; 0: none */
+	/* An engine that was idle for this time is closed; 0: never. */
+	unsigned idle_unload_s;
 	unsigned texts;       /* maximum of texts that run at a time */
 	unsigned queue;       /* maximum of texts that wait in addition */
 	unsigned connections; /* maximum of connections at a time */
@@ -50,12 +67,13 @@ struct server_options {
 };
 
 /*
- * Open a server and listen from then on. The handle is started, and only the
- * server may use it until server_close. Returns 0; or a negative errno with a
- * message, and *out is NULL.
+ * Open a server and listen from then on. The handle is that of the first model:
+ * it is started, its estimated memory is `need` (tandem_need), and the server
+ * owns it, also after a failure. It may be NULL with `models` and without a
+ * bus. Returns 0; or a negative errno with a message, and *out is NULL.
  */
 int server_open(struct server **out, const struct server_options *,
-	struct tandem *, struct err *);
+	struct tandem *, uint64_t need, struct err *);
 
 /* Returns the address, such as "http://127.0.0.1:8080", or "" without HTTP. The
  * string is valid until server_close. */
@@ -70,8 +88,8 @@ const char *server_url(const struct server *);
  */
 int server_run(struct server *, struct err *);
 
-/* End all requests, stop the threads, and free the server. Does nothing for
- * NULL. */
-void server_close(struct server *);
+/* End all requests, stop the threads, close all handles and free the server.
+ * Returns 0, or the first error of closing a handle. */
+int server_close(struct server *, struct err *);
 
 #endif

@@ -9,7 +9,7 @@
 #define HOST_SERVE_SERVER_IMPL_H
 
 #include "base/strbuf.h"
-#include "host/serve/engine.h"
+#include "host/serve/engines.h"
 #include "host/serve/api_key.h"
 #include "host/serve/api_request.h"
 #include "host/serve/httpd.h"
@@ -82,7 +82,7 @@ struct server {
 	/* Guards all answers of engines, and the lists of exchanges and
 	 * connections. */
 	pthread_mutex_t lock;
-	struct engine *engine;
+	struct engines engines;
 	struct background background;
 	struct MHD_Daemon *http; /* NULL without HTTP */
 	struct bus *bus;         /* NULL without D-Bus */
@@ -102,8 +102,14 @@ struct server {
 
 struct exchange {
 	struct server *server;
-	/* The engine that the request names; NULL before it is found. */
+	/* The engine that the request names, while the request holds it, and
+	 * its entry until the answer is sent (engines.h); NULL before. */
 	struct engine *engine;
+	struct engine_entry *entry;
+	bool held;
+	/* The engine must be opened before the request can go on. */
+	bool must_wait;
+	bool waited; /* the request has waited for its engine */
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route fits */
 	struct strbuf body;
@@ -118,7 +124,8 @@ struct exchange {
 	bool closes;   /* close the connection after the answer */
 	bool handled;  /* the route's function was called or is queued */
 	int fd;
-	struct exchange *queue_next; /* in the queue of struct background */
+	/* in the queue of struct background, or of an engine_entry */
+	struct exchange *queue_next;
 	/* The following members are guarded by the server's lock. */
 	struct answer *answer; /* NULL if the engine has no request from here */
 	/* libmicrohttpd ignores the connection; the response is a stream; the
@@ -159,6 +166,16 @@ struct answer_reader exchange_reader(struct exchange *);
  * False: resume the connection. */
 void exchange_set_preparing(struct exchange *, bool);
 
+/* Suspend the connection of a request that waits for its engine; or refuse such
+ * a request, and resume the connection. The caller holds the server's lock. */
+void exchange_begin_waiting(struct exchange *);
+void exchange_refuse_waiting(struct exchange *, const struct fault *);
+
+/* Call the function of the request's route, until it has done its work. Returns
+ * false if the exchange waits for its engine: the caller must not touch it any
+ * more. */
+bool exchange_call_route(struct exchange *);
+
 /* ---- background.c -------------------------------------------------------- */
 
 /* Start the threads. Returns 0, or a negative errno with a message; the caller
@@ -168,6 +185,10 @@ int background_open(struct server *, struct err *);
 /* Suspend the connection, and call the route's function on a background thread.
  * Returns false after background_close; the exchange is then unchanged. */
 bool background_add(struct exchange *);
+
+/* Call the route's function again for a request that has waited for its engine,
+ * whose connection is suspended. */
+void background_again(struct exchange *);
 
 /* Refuse all queued requests with status 503, and wait until the requests that
  * threads are handling are done. A second call does nothing. */
@@ -188,6 +209,9 @@ const struct route *route_at(size_t i);
 /* The functions of the routes /metrics and /state. */
 void metrics_answer(struct exchange *);
 void state_answer(struct exchange *);
+
+/* Add the counters of a state to those of another one. */
+void metrics_add(struct engine_state *sum, const struct engine_state *);
 
 /* Count an answer that was sent. The route is NULL if no route fitted. */
 void metrics_count(struct server *, const struct route *, int status);

@@ -70,7 +70,7 @@ check_format() {
 
 # at POSITION WHAT: tokens of drafts.
 at() {
-  sed -n "s/^tandem_$2_tokens_total{position=\"$1\"} //p" "$tmp/body"
+  sed -n "s/^tandem_$2_tokens_total{.*,position=\"$1\"} //p" "$tmp/body"
 }
 
 # ---- drafts -------------------------------------------------------------------

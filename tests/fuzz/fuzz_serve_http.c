@@ -42,7 +42,8 @@ static void begin(void)
 		fprintf(stderr, "%s\n", tandem_error(NULL));
 		exit(1);
 	}
-	server.options = (struct server_options){ .body_max = 8 << 10 };
+	server.options =
+		(struct server_options){ .offer = offer, .body_max = 8 << 10 };
 	server.listening.loopback = true;
 	server.began_ns = clock_ns();
 	server.ending = true; /* so that no generation begins */
@@ -50,9 +51,8 @@ static void begin(void)
 		"http://127.0.0.1:8080");
 	check(!httpd_load(NULL));
 	check(!pthread_mutex_init(&server.lock, NULL));
-	check(!engine_open(
-		&server.engine, tandem, &offer, 1, &server.lock, NULL));
-	server.engine->context = 1024;
+	check(!engines_open(&server, tandem, 0, NULL));
+	engines_first(&server)->context = 1024;
 	server.http = httpd.start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
 		NULL, exchange_handle, &server, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, &server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,

@@ -26,7 +26,6 @@
 #define LARGE ((size_t)4 << 20)
 
 struct serving {
-	struct tandem *tandem;
 	struct server *server;
 };
 
@@ -49,14 +48,14 @@ static void serve(struct serving *v)
 	struct err e = { 0 };
 
 	snprintf(where, sizeof(where), "unix:%s/socket", harness_tmp());
-	v->tandem = started("texts=2");
-	assert_ok(server_open(&v->server, &o, v->tandem, &e), &e);
+	assert_ok(server_open(&v->server, &o, started("texts=2"), 0, &e), &e);
 }
 
 static void end(struct serving *v)
 {
-	server_close(v->server);
-	assert_int_equal(tandem_close(v->tandem), 0);
+	struct err e = { 0 };
+
+	assert_ok(server_close(v->server, &e), &e);
 }
 
 /* ---- a client ------------------------------------------------------------ */

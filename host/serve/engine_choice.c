@@ -1,0 +1,374 @@
+#include "host/serve/engine_choice.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
+#include "host/serve/api_request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- settings ------------------------------------------------------------ */
+
+/* Append the option of a row as "name=value", if its value is not the
+ * default. */
+static void add_setting(char **list, size_t *n, const struct opt_values *v,
+	const struct opt_table *t, const struct opt *row, bool *failed)
+{
+	const char *at = opt_values_of(v, t);
+	struct strbuf s = STRBUF_INIT;
+
+	if (row->type == OPT_GROUP || !opt_is_said(v, t, row))
+		return;
+	at += (size_t)(uintptr_t)row->value;
+	strbuf_addf(&s, "%s", row->name);
+	switch (row->type) {
+	case OPT_STRING:
+		strbuf_addf(&s, "=%s", *(const char *const *)at);
+		break;
+	case OPT_INT:
+		strbuf_addf(&s, "=%" PRId64, *(const int64_t *)at);
+		break;
+	case OPT_UINT:
+		strbuf_addf(&s, "=%" PRIu32, *(const uint32_t *)at);
+		break;
+	case OPT_FLOAT:
+		strbuf_addf(&s, "=%.17g", *(const double *)at);
+		break;
+	case OPT_SIZE:
+		strbuf_addf(&s, "=%" PRIu64, *(const uint64_t *)at);
+		break;
+	case OPT_CHOICE:
+		strbuf_addf(&s, "=%s", row->choices[*(const int *)at]);
+		break;
+	default: /* a flag; no table of the decoder has lists */
+		break;
+	}
+	*failed |= s.failed;
+	list[(*n)++] = s.data;
+}
+
+/* Returns the settings of all options, in the order of the tables; NULL without
+ * memory. */
+static char **settings_of(const struct opt_values *v)
+{
+	const struct opt_table *t;
+	size_t n = 0, rows = 1;
+	bool failed = false;
+	char **list;
+
+	for (size_t i = 0; (t = library_tables(i)); i++)
+		rows += t->n;
+	list = calloc(rows, sizeof(*list));
+	for (size_t i = 0; list && (t = library_tables(i)); i++)
+		for (size_t k = 0; k < t->n; k++)
+			add_setting(list, &n, v, t, &t->rows[k], &failed);
+	if (!list || !failed)
+		return list;
+	for (size_t i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+	return NULL;
+}
+
+/* Whether the list has this setting. */
+static bool has(char *const *list, const char *setting)
+{
+	for (; *list; list++)
+		if (!strcmp(*list, setting))
+			return true;
+	return false;
+}
+
+bool engine_choice_same(char *const *a, char *const *b)
+{
+	while (*a && *b && !strcmp(*a, *b)) {
+		a++;
+		b++;
+	}
+	return !*a && !*b;
+}
+
+json_t *engine_choice_json(char *const *choice, char *const *own)
+{
+	json_t *object = json_object();
+
+	for (; *choice; choice++) {
+		const char *s = *choice, *value = strchr(s, '=');
+		size_t len = value ? (size_t)(value - s) : strlen(s);
+		char name[64];
+
+		if (has(own, s))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)len, s);
+		json_object_set_new(object, name,
+			value ? json_string(value + 1) : json_true());
+	}
+	return object;
+}
+
+/* ---- what a request may choose ------------------------------------------- */
+
+/* Whether a request says nothing, or what the server runs anyway. */
+static bool is_same(const char *said, const char *is)
+{
+	return !said || (is && !strcmp(said, is));
+}
+
+/* Check a name that a request may repeat but not change. */
+static int check_fixed(
+	const char *param, const char *is, const char *said, struct fault *f)
+{
+	if (is_same(said, is))
+		return 0;
+	return fault_set(f, 400, "not_offered", param,
+		"this server was started with %s '%s', not '%s'", param,
+		is ? is : "none", said);
+}
+
+static int check_method(
+	const struct engine_menu *m, const char *said, struct fault *f)
+{
+	struct opt_nearest near = { .word = said };
+	struct strbuf all = STRBUF_INIT;
+
+	for (size_t i = 0; m->methods[i]; i++) {
+		if (!strcmp(m->methods[i], said))
+			return 0;
+		opt_nearest_offer(&near, m->methods[i]);
+		strbuf_addf(&all, "%s%s", i ? ", " : "", m->methods[i]);
+	}
+	fault_set(f, 400, "not_offered", "method",
+		"this server does not offer method '%.40s', but %s%s", said,
+		all.data ? all.data : "none", opt_nearest_clause(&near));
+	strbuf_release(&all);
+	return -EINVAL;
+}
+
+/* Whether `draft` names drafters or bundled draft models only. A drafter with
+ * an argument takes a file or simulates drafts for measurements, and other
+ * words are paths: all these are the operator's. */
+static int check_draft(const char *draft, struct fault *f)
+{
+	static const char *const bundled[] = { "model", "eagle" };
+	const struct opt *row = drafting_table.rows;
+	struct opt_word w;
+	bool known = true;
+
+	while (strcmp(row->name, "draft") != 0)
+		row++;
+	for (const char *part = draft; known; part++) {
+		size_t len = strcspn(part, "+");
+
+		known = false;
+		for (size_t i = 0; i < ARRAY_LEN(bundled); i++)
+			known |= strlen(bundled[i]) == len &&
+				!strncmp(bundled[i], part, len);
+		for (size_t i = 0; row->words(i, &w); i++)
+			known |= w.word && w.word[strlen(w.word) - 1] != ':' &&
+				strlen(w.word) == len &&
+				!strncmp(w.word, part, len);
+		part += len;
+		if (!*part)
+			break;
+	}
+	return known
+		? 0
+		: fault_set(f, 400, "not_offered", "draft",
+			  "'draft' is '%.40s'; a request may name drafters "
+			  "such as pld or sam, and model or eagle, joined "
+			  "by +, but no file",
+			  draft);
+}
+
+/* Returns the row of an option of methods, drafters or samples, and its table
+ * in *of; NULL if there is none. */
+static const struct opt *method_option(
+	const char *name, const struct opt_table **of)
+{
+	const struct opt_table *t;
+
+	/* The first table has the method and the files of a history. */
+	for (size_t i = 1; (t = decoding_tables(i)); i++)
+		for (size_t k = 0; k < t->n; k++)
+			if (t->rows[k].type != OPT_GROUP &&
+				!strcmp(t->rows[k].name, name)) {
+				*of = t;
+				return &t->rows[k];
+			}
+	return NULL;
+}
+
+/* Write the value of an option as on a command line. Returns NULL for a value
+ * that is no string, number or boolean. */
+static const char *text_of(const json_t *v, char *room, size_t size)
+{
+	if (json_is_string(v))
+		return json_string_value(v);
+	if (json_is_boolean(v))
+		return json_is_true(v) ? "true" : "false";
+	if (json_is_integer(v))
+		snprintf(room, size, "%" JSON_INTEGER_FORMAT,
+			json_integer_value(v));
+	else if (json_is_real(v))
+		snprintf(room, size, "%.17g", json_real_value(v));
+	else
+		return NULL;
+	return room;
+}
+
+static const struct opt_table *method_tables(size_t i)
+{
+	return decoding_tables(i + 1);
+}
+
+/* Set an option of the method. */
+static int set_option(struct opt_values *v, const char *method,
+	const char *name, const json_t *value, char *room, size_t size,
+	struct fault *f)
+{
+	const struct opt_table *of;
+	const struct opt *row = method_option(name, &of);
+	const char *text = text_of(value, room, size);
+	struct err e = { 0 };
+	char param[48];
+
+	snprintf(param, sizeof(param), "options.%.38s", name);
+	if (row && !strcmp(row->name, "draft"))
+		return fault_set(f, 400, "unsupported_parameter", param,
+			"'draft' is a member of the request, not of 'options'");
+	/* A regular expression of a client may take any time and memory. */
+	if (row &&
+		(strstr(row->arg ? row->arg : "", "FILE") ||
+			(text && !strncmp(text, "regex:", 6))))
+		return fault_set(f, 400, "not_offered", param,
+			"'%s' may name a file or a pattern, so only the server "
+			"can set it",
+			name);
+	if (row && !method_takes(method, of))
+		return fault_set(f, 400, "invalid_value", param,
+			"method '%s' has no option '%s'", method, name);
+	if (!text)
+		return fault_set(f, 400, "invalid_type", param,
+			"'%s' must be a string, a number, true or false",
+			param);
+	if (opt_set(method_tables, v, name, text, &e))
+		return fault_set(f, 400,
+			row ? "invalid_value" : "unsupported_parameter", param,
+			"'options': %s", e.text);
+	return 0;
+}
+
+/* Set the options that the request chooses. `room` has OPTION_ROOM bytes for
+ * each option of the request, for its value. */
+#define OPTION_ROOM 32
+static int set_chosen(struct opt_values *v, const struct engine_menu *m,
+	const struct api_request *q, char *room, struct fault *f)
+{
+	const char *method = q->method ? q->method : m->own.method;
+	struct err e = { 0 };
+	const char *name;
+	json_t *value;
+	int ret = 0;
+
+	if (q->method)
+		ret = check_method(m, q->method, f);
+	if (!ret && !is_same(q->method, m->own.method)) {
+		opt_set(decoding_tables, v, "method", q->method, &e);
+		/* The server's own options that this method has no use for */
+		tandem_drop_needless(v);
+	}
+	if (!ret && !is_same(q->draft, m->own.draft)) {
+		ret = check_draft(q->draft, f);
+		if (!ret)
+			opt_set(decoding_tables, v, "draft", q->draft, &e);
+	}
+	json_object_foreach((json_t *)(uintptr_t)q->options, name, value)
+	{
+		if (!ret)
+			ret = set_option(
+				v, method, name, value, room, OPTION_ROOM, f);
+		room += OPTION_ROOM;
+	}
+	return ret;
+}
+
+int engine_choose(char ***out, const struct engine_menu *m,
+	const struct api_request *q, struct fault *f)
+{
+	static const struct opt_values defaults;
+	struct opt_values v = m->values ? *m->values : defaults;
+	char *room;
+	int ret = 0;
+
+	*out = NULL;
+	if (!q) {
+		*out = settings_of(&v);
+		return *out ? 0 : fault_no_memory(f);
+	}
+	ret = check_fixed("clock", m->own.clock, q->clock, f);
+	if (!ret)
+		ret = check_fixed(
+			"precision", m->own.precision, q->precision, f);
+	if (!ret && !m->methods)
+		ret = check_fixed("method", m->own.method, q->method, f);
+	if (!ret && !m->methods)
+		ret = check_fixed("draft", m->own.draft, q->draft, f);
+	if (!ret && !m->methods && q->options)
+		ret = fault_set(f, 400, "not_offered", "options",
+			"this server was started without --allow-methods, so "
+			"requests cannot set options");
+	if (ret ||
+		(is_same(q->method, m->own.method) &&
+			is_same(q->draft, m->own.draft) &&
+			!json_object_size(q->options)))
+		return ret;
+	room = calloc(json_object_size(q->options) + 1, OPTION_ROOM);
+	ret = room ? set_chosen(&v, m, q, room, f) : fault_no_memory(f);
+	if (!ret) {
+		*out = settings_of(&v);
+		ret = *out ? 0 : fault_no_memory(f);
+	}
+	free(room);
+	return ret;
+}
+
+void engine_choice_free(char **choice)
+{
+	for (size_t i = 0; choice && choice[i]; i++)
+		free(choice[i]);
+	free(choice);
+}
+
+int engine_choice_check(char *const *choice, const struct engine_menu *m,
+	struct engine_offer *offer, struct fault *f)
+{
+	struct tandem_options o;
+	struct tandem_report r;
+	struct err e = { 0 };
+	struct tandem *t;
+	int ret;
+
+	tandem_options_init(&o, sizeof(o));
+	o.set = (const char *const *)choice;
+	ret = tandem_create(&t, &o, NULL, &e);
+	if (ret)
+		return ret == -ENOMEM ? fault_no_memory(f)
+				      : fault_set(f, 400, "invalid_value",
+						"options", "%s", e.text);
+	tandem_report(t, &r);
+	*offer = m->own;
+	offer->model = offer->draft = NULL;
+	offer->method = r.method;
+	for (; r.drafter && *choice; choice++)
+		if (!strncmp(*choice, "draft=", 6))
+			offer->draft = *choice + 6;
+	tandem_end(t, NULL);
+	return 0;
+}

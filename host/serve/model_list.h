@@ -1,0 +1,38 @@
+/*
+ * The models that a server offers: those of a folder, by the names of their
+ * files, and the one of -m. The list is made before the server opens and does
+ * not change.
+ */
+#ifndef HOST_SERVE_MODEL_LIST_H
+#define HOST_SERVE_MODEL_LIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+struct listed_model {
+	char *name, *path;
+	uint64_t bytes; /* size of the file */
+};
+
+struct model_list {
+	struct listed_model *model; /* [n] */
+	size_t n;
+};
+
+/* Append a model. With `name` NULL its name is the file's, without the folder
+ * and the ending. Returns 0, or a negative errno with a message: -EEXIST if
+ * another model has the name. A file that is in the list already is not added
+ * again. */
+int model_list_add(
+	struct model_list *, const char *name, const char *path, struct err *);
+
+/* Append all .gguf and .tdm files of the folder, in the order of their names.
+ * Returns -ENOENT if there are none. */
+int model_list_add_folder(
+	struct model_list *, const char *folder, struct err *);
+
+void model_list_release(struct model_list *);
+
+#endif
