@@ -403,6 +403,43 @@ static int take_format(struct api_request *a, const struct member *m,
 	return a->json_schema ? 0 : fault_no_memory(f);
 }
 
+/* {"50256": -100}: from token ids to values that are added to their logits. */
+static int take_bias(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
+{
+	size_t n = json_object_size(v);
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(v))
+		return wrong(m, "an object of token ids and numbers", f);
+	if (n > TANDEM_BIASES)
+		return fault_set(f, 400, "invalid_value", m->name,
+			"'%s' has %zu tokens, more than %d", m->name, n,
+			TANDEM_BIASES);
+	a->bias = calloc(n + 1, sizeof(*a->bias)); /* not 0 bytes */
+	if (!a->bias)
+		return fault_no_memory(f);
+	json_object_foreach((json_t *)(uintptr_t)v, key, value)
+	{
+		char *end;
+		long id = strtol(key, &end, 10);
+
+		if (*key < '0' || *key > '9' || *end || id > INT32_MAX)
+			return fault_set(f, 400, "invalid_value", m->name,
+				"'%s' has '%.40s', which is not a token id",
+				m->name, key);
+		if (!json_is_number(value))
+			return wrong(
+				m, "an object of token ids and numbers", f);
+		if (!(fabs(json_number_value(value)) <= m->max))
+			return out_of_range(m, json_number_value(value), f);
+		a->bias[a->n_bias++] = (struct tandem_bias){ (int32_t)id,
+			(float)json_number_value(value) };
+	}
+	return 0;
+}
+
 /* ---- the table of members ------------------------------------------------ */
 
 #define IN(field) offsetof(struct api_request, field)
@@ -426,6 +463,10 @@ static const struct member members[] = {
 	{ "top_k", OF_TEXTS, take_count, IN(top_k), 0, INT32_MAX },
 	{ "repeat_penalty", OF_TEXTS, take_real, IN(repeat_penalty), 0.01, 100 },
 	{ "repeat_last", OF_TEXTS, take_count, IN(repeat_last), 0, INT32_MAX },
+	{ "presence_penalty", OF_TEXTS, take_real, IN(presence_penalty), -2, 2 },
+	{ "frequency_penalty", OF_TEXTS, take_real, IN(frequency_penalty), -2,
+		2 },
+	{ "logit_bias", OF_TEXTS, take_bias, 0, -100, 100 },
 	{ "stop", OF_TEXTS, take_stop },
 	{ "logprobs", OF_COMPLETION, take_logprobs, IN(top_logprobs), 0,
 		API_LIKELIEST },
@@ -442,9 +483,6 @@ static const struct member members[] = {
 	{ "precision", OF_TEXTS, take_name, IN(precision) },
 	{ "options", OF_TEXTS, take_options },
 
-	{ "frequency_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
-	{ "presence_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
-	{ "logit_bias", OF_TEXTS, take_neutral, .only = "[{}]" },
 	{ "best_of", OF_COMPLETION, take_neutral, .only = "[1]" },
 	{ "echo", OF_COMPLETION, take_neutral, .only = "[false]" },
 	{ "suffix", OF_COMPLETION, take_neutral, .only = "[\"\"]" },
@@ -561,7 +599,7 @@ void api_request_trim(struct api_request *a)
 
 	json_object_foreach_safe(a->body, next, key, value)
 	{
-		if (strcmp(key, "stop") != 0)
+		if (strcmp(key, "stop") != 0 && strcmp(key, "logit_bias") != 0)
 			json_object_del(a->body, key);
 	}
 	a->model = a->method = a->draft = a->clock = a->precision = NULL;
@@ -583,6 +621,7 @@ void api_request_release(struct api_request *a)
 		free(a->turn[i].text);
 	free(a->prompt);
 	free(a->turn);
+	free(a->bias);
 	free(a->json_schema);
 	json_decref(a->body);
 	*a = (struct api_request){ 0 };

@@ -10,6 +10,7 @@
 #define HOST_SERVE_API_REQUEST_H
 
 #include "base/err.h"
+#include "host/api/tandem.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -72,7 +73,10 @@ struct api_request {
 	int64_t seed;       /* -1 if the body does not set it */
 	double temperature; /* NAN if the body does not set it */
 	double top_p, min_p, repeat_penalty;
+	double presence_penalty, frequency_penalty;
 	int64_t top_k, repeat_last;
+	struct tandem_bias *bias; /* [n_bias] logit_bias */
+	size_t n_bias;
 	const char *stop[API_STOPS + 1]; /* ends with a NULL */
 	bool wants_logprobs;
 	int64_t top_logprobs;
@@ -93,8 +97,8 @@ int api_request_read(struct api_request *out, enum api_kind, const char *body,
 void api_request_release(struct api_request *);
 
 /* Free what is not needed after tokenizing: the turns, the texts of prompts,
- * and all members of the body except "stop", whose strings are still in use.
- * The names of the engine are then NULL. */
+ * and all members of the body except "stop" and "logit_bias", which answers
+ * repeat. The names of the engine are then NULL. */
 void api_request_trim(struct api_request *);
 
 #endif

@@ -256,6 +256,10 @@ static void submit(struct engine *engine, struct answer *r)
 		q.min_p = request->min_p;
 		q.repeat_penalty = request->repeat_penalty;
 		q.repeat_last = (uint32_t)request->repeat_last;
+		q.presence_penalty = request->presence_penalty;
+		q.frequency_penalty = request->frequency_penalty;
+		q.bias = request->bias;
+		q.n_bias = request->n_bias;
 		q.seed = (uint64_t)request->seed;
 		q.stream = i % (size_t)request->n;
 		q.json_schema = request->json_schema;

@@ -59,6 +59,20 @@ static int tokenize_chat(const struct engine *engine,
 	return ret;
 }
 
+/* Check that token ids are in the vocabulary: only then can they be converted
+ * to text. */
+static int check_tokens(const struct engine *engine, const int32_t *tokens,
+	size_t n, const char *param, struct fault *f)
+{
+	struct strbuf text = STRBUF_INIT;
+	struct err e = { 0 };
+	int ret = tandem_tokens_text(
+		engine->tandem, tokens, n, TANDEM_SPECIAL, &text, &e);
+
+	strbuf_release(&text);
+	return ret ? prepare_misuse(ret, param, &e, f) : 0;
+}
+
 static int read_prompts(const struct engine *engine,
 	struct api_request *request, struct fault *f)
 {
@@ -69,23 +83,13 @@ static int read_prompts(const struct engine *engine,
 		return tokenize_chat(engine, request, f);
 	for (size_t i = 0; i < request->n_prompts && !ret; i++) {
 		struct api_prompt *p = &request->prompt[i];
-		struct strbuf text = STRBUF_INIT;
-		struct err e = { 0 };
 
-		if (!p->tokens) {
-			tandem_request_init(&q, sizeof(q));
-			q.prompt = p->text;
-			q.prompt_bytes = p->bytes;
-			ret = read_prompt(engine, &q, p, f);
-			continue;
-		}
-		/* Check that all token ids are in the vocabulary: only then can
-		 * they be converted to text. */
-		ret = tandem_tokens_text(engine->tandem, p->tokens, p->n_tokens,
-			TANDEM_SPECIAL, &text, &e);
-		if (ret)
-			prepare_misuse(ret, "prompt", &e, f);
-		strbuf_release(&text);
+		tandem_request_init(&q, sizeof(q));
+		q.prompt = p->text;
+		q.prompt_bytes = p->bytes;
+		ret = p->tokens ? check_tokens(engine, p->tokens, p->n_tokens,
+					  "prompt", f)
+				: read_prompt(engine, &q, p, f);
 	}
 	return ret;
 }
@@ -157,6 +161,9 @@ int prepare_request(const struct engine *engine, struct api_request *request,
 		"at least ", f);
 	if (!ret)
 		ret = read_prompts(engine, request, f);
+	for (size_t i = 0; i < request->n_bias && !ret; i++)
+		ret = check_tokens(
+			engine, &request->bias[i].id, 1, "logit_bias", f);
 	tokens = longest_prompt(engine, request);
 	if (!ret)
 		ret = check_room(engine, request, tokens, "", f);

@@ -229,21 +229,26 @@ static void add_end(const struct reply *p, json_t *object)
 	struct tandem_result s = sum_of(p->answer);
 	double decode = s.seconds - s.seconds_prompt;
 	double read = (double)(s.prompt_tokens - s.cached_tokens);
+	json_t *bias = json_object_get(request->body, "logit_bias");
 	json_t *stops = json_array();
 
 	for (size_t i = 0; request->stop[i]; i++)
 		json_array_append_new(stops, json_string(request->stop[i]));
 	json_object_set_new(object, "settings",
 		json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
-			  "s:I, s:I, s:I, s:o, s:s}",
+			  "s:f, s:f, s:o, s:I, s:I, s:I, s:o, s:s}",
 			"method", o->method, "draft", o->draft, "clock",
 			o->clock, "precision", o->precision, "temperature",
 			isnan(request->temperature) ? 0 : request->temperature,
 			"top_p", request->top_p, "top_k",
 			(json_int_t)request->top_k, "min_p", request->min_p,
 			"repeat_penalty", request->repeat_penalty,
-			"repeat_last", (json_int_t)request->repeat_last, "seed",
-			(json_int_t)request->seed, "max_tokens",
+			"repeat_last", (json_int_t)request->repeat_last,
+			"presence_penalty", request->presence_penalty,
+			"frequency_penalty", request->frequency_penalty,
+			"logit_bias",
+			request->n_bias ? json_incref(bias) : json_object(),
+			"seed", (json_int_t)request->seed, "max_tokens",
 			(json_int_t)request->max_tokens, "n",
 			(json_int_t)request->n, "stop", stops,
 			"response_format", request->format));

@@ -69,6 +69,18 @@ check_eq 'the second of them' \
 post /v1/completions '{"prompt":"Read:","max_tokens":30,"stop":["e"]}'
 check_lacks 'a text that ends before an e' "$(member text)" e
 
+# The first token of a text, excluded by its id, is not its first token.
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":1}"
+first=$(member text)
+post /tokenize "{\"prompt\":\"$first\",\"bos\":false}"
+id=$(sed -E 's/.*\[([0-9]+).*/\1/' <<<"$out")
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":1,
+  \"logit_bias\":{\"$id\":-100}}"
+check_eq 'status with a bias' "$code" 200
+checks=$((checks + 1))
+[ "$(member text)" != "$first" ] || fail "the excluded token $id: $out"
+check_has 'the settings' "$out" "\"logit_bias\":{\"$id\":-100}"
+
 # What is cached of a prompt is not computed again.
 post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
 check_eq 'a text again' "$(member text)" "$greedy"
@@ -102,9 +114,11 @@ check_has 'the message' "$out" "'pattern'"
 # ---- errors -----------------------------------------------------------------
 post /v1/completions '{"prompt":"x","foo":1}'
 refused 400 unsupported_parameter foo
-post /v1/completions '{"prompt":"x","frequency_penalty":0.5}'
-refused 400 unsupported_parameter frequency_penalty
-post /v1/completions '{"prompt":"x","max_tokens":8,"frequency_penalty":0,"user":"u"}'
+post /v1/completions '{"prompt":"x","suffix":"y"}'
+refused 400 unsupported_parameter suffix
+post /v1/completions '{"prompt":"x","logit_bias":{"999999":1}}'
+refused 400 invalid_value logit_bias
+post /v1/completions '{"prompt":"x","max_tokens":8,"suffix":"","user":"u"}'
 check_eq 'status with what changes nothing' "$code" 200
 post /v1/completions '{"prompt":"x","method":"chain"}'
 refused 400 not_offered method

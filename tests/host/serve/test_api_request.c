@@ -2,6 +2,7 @@
  * refused. */
 #include "host/serve/api_request.h"
 
+#include "base/strbuf.h"
 #include "tests/harness.h"
 
 #include <math.h>
@@ -144,12 +145,9 @@ static void members_without_effect_are_accepted(void **state)
 
 	taken(&a, API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
-		"\"user\":7,\"metadata\":{},\"frequency_penalty\":0.0,"
-		"\"presence_penalty\":0,\"logit_bias\":{},\"tools\":[],"
+		"\"user\":7,\"metadata\":{},\"logit_bias\":{},\"tools\":[],"
 		"\"tool_choice\":\"auto\",\"echo\":null}");
 	api_request_release(&a);
-	refused(API_COMPLETION, "{\"prompt\":\"\",\"frequency_penalty\":0.1}",
-		400, "unsupported_parameter", "frequency_penalty");
 	refused(API_COMPLETION, "{\"prompt\":\"\",\"echo\":true}", 400,
 		"unsupported_parameter", "echo");
 	refused(API_COMPLETION, "{\"prompt\":\"\",\"messages\":[]}", 400,
@@ -224,6 +222,43 @@ static void log_probabilities_can_be_requested(void **state)
 		400, "invalid_value", "top_logprobs");
 }
 
+static void biases_and_penalties_have_bounds(void **state)
+{
+	struct api_request a;
+	struct strbuf many = STRBUF_INIT;
+
+	taken(&a, API_COMPLETION,
+		"{\"prompt\":\"\",\"logit_bias\":{\"5\":-100,\"17\":0.5},"
+		"\"presence_penalty\":-2,\"frequency_penalty\":1.5}");
+	assert_int_equal(a.n_bias, 2);
+	assert_int_equal(a.bias[0].id, 5);
+	assert_true(a.bias[0].bias == -100 && a.bias[1].bias == 0.5f);
+	assert_true(a.presence_penalty == -2 && a.frequency_penalty == 1.5);
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"presence_penalty\":2.1}",
+		400, "invalid_value", "presence_penalty");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"logit_bias\":[5]}", 400,
+		"invalid_type", "logit_bias");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"logit_bias\":{\"a\":1}}",
+		400, "invalid_value", "logit_bias");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"logit_bias\":{\"-1\":1}}",
+		400, "invalid_value", "logit_bias");
+	refused(API_COMPLETION,
+		"{\"prompt\":\"\",\"logit_bias\":{\"4294967297\":1}}", 400,
+		"invalid_value", "logit_bias");
+	refused(API_COMPLETION,
+		"{\"prompt\":\"\",\"logit_bias\":{\"1\":\"x\"}}", 400,
+		"invalid_type", "logit_bias");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"logit_bias\":{\"1\":-101}}",
+		400, "invalid_value", "logit_bias");
+	strbuf_addf(&many, "{\"prompt\":\"\",\"logit_bias\":{\"0\":1");
+	for (int i = 1; i <= TANDEM_BIASES; i++)
+		strbuf_addf(&many, ",\"%d\":1", i);
+	strbuf_addf(&many, "}}");
+	refused(API_COMPLETION, many.data, 400, "invalid_value", "logit_bias");
+	strbuf_release(&many);
+}
+
 static void json_can_be_requested_with_and_without_a_schema(void **state)
 {
 	struct api_request a;
@@ -291,6 +326,7 @@ static const struct CMUnitTest tests[] = {
 		names_of_an_engine_are_kept_until_the_prompt_is_tokenized),
 	cmocka_unit_test(stops_are_strings),
 	cmocka_unit_test(log_probabilities_can_be_requested),
+	cmocka_unit_test(biases_and_penalties_have_bounds),
 	cmocka_unit_test(json_can_be_requested_with_and_without_a_schema),
 	cmocka_unit_test(invalid_json_is_refused_with_its_position),
 	cmocka_unit_test(tokenize_takes_text_and_detokenize_takes_tokens),
