@@ -170,7 +170,12 @@ int prompt_read(const struct decoder *d, const struct prompt *p,
 			  : tokenize(d->tokenizer, p->text, p->len,
 				    p->special ? TOKENIZE_SPECIAL : 0, out, e);
 
-	return ret || p->no_bos ? ret : decoder_add_bos(d, out, e);
+	if (!ret && !p->no_bos)
+		ret = decoder_add_bos(d, out, e);
+	if (!ret && p->eos && tokenizer_adds_eos(d->tokenizer) &&
+		token_list_add(out, tokenizer_eos(d->tokenizer)))
+		ret = err_set(e, ENOMEM, "no memory for the prompt");
+	return ret;
 }
 
 int prompt_check_room(const struct decoder *d, size_t n, uint64_t n_predict,

@@ -27,6 +27,8 @@ struct prompt {
 	size_t n_turns;
 	bool special; /* recognize special tokens in the text */
 	bool no_bos;  /* do not add a beginning-of-text token */
+	/* add an end-of-text token if the model wants one */
+	bool eos;
 };
 
 /* Append the prompt's tokens to *out. Returns 0, -ENOTSUP if the model's chat

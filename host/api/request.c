@@ -1,6 +1,7 @@
 /* Opening a request, running it alone to its end, and its result. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/api/embedding.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
@@ -84,7 +85,8 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 	struct generation_opts o = {
 		.tokenizer = d->tokenizer,
 		.n_vocab = d->model->n_vocab,
-		.n_predict = (uint64_t)q->max_tokens < UINT32_MAX
+		.n_predict = q->flags & TANDEM_EMBED ? 0
+			: (uint64_t)q->max_tokens < UINT32_MAX
 			? (uint32_t)q->max_tokens
 			: UINT32_MAX,
 		.context = session_context(d->session),
@@ -108,7 +110,10 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 			"the prompt has no token, so there is nothing to "
 			"continue");
 	ret = prompt_check_room(d, x->prompt.n, o.n_predict, o.context, e);
-	if (!ret)
+	if (!ret && q->flags & TANDEM_EMBED)
+		ret = embedding_open(
+			&x->embedding, d, q->pooling, x->prompt.n, e);
+	else if (!ret)
 		ret = open_sampler(x, e);
 	o.sampler = x->sampler;
 	return ret ? ret
@@ -163,6 +168,7 @@ void request_close(struct tandem_submitted *x)
 	if (!x)
 		return;
 	samples_close(x->samples);
+	embedding_close(x->embedding);
 	generation_close(x->generation);
 	json_form_close(x->form);
 	sampler_close(x->sampler);
@@ -237,6 +243,15 @@ void request_decode(struct tandem_submitted *x)
 	request_begin(x);
 	d->kept = false;
 	ret = d->history ? history_refresh(d->history, e) : 0;
+	if (!ret && x->embedding) {
+		request_trace_alone(x, TRACE_BEGIN);
+		ret = embedding_read(x->embedding, d->session, x->prompt.id, e);
+		if (!ret)
+			ret = request_report_embedding(x, e);
+		request_trace_alone(x, TRACE_END);
+		request_end(x, ret);
+		return;
+	}
 	if (!ret && d->method->many)
 		ret = request_open_samples(x, e);
 	if (!ret) {
@@ -259,7 +274,8 @@ void request_decode(struct tandem_submitted *x)
 int request_run(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
-	int ret = decoder_rehearse(d, x->generation, &x->err);
+	int ret =
+		x->embedding ? 0 : decoder_rehearse(d, x->generation, &x->err);
 
 	if (ret)
 		request_end(x, ret);

@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct embedding;
 struct json_form;
 struct sampler;
 struct samples;
@@ -53,6 +54,7 @@ struct tandem_submitted {
 	struct generation *generation;
 	/* NULL if the request has no samples, or they are not opened yet */
 	struct samples *samples;
+	struct embedding *embedding; /* NULL without TANDEM_EMBED */
 	int state;     /* REQUEST_UNFINISHED or enum tandem_status */
 	bool canceled; /* tandem_request_cancel was called */
 	struct err err;
@@ -114,6 +116,8 @@ int request_prompt(const struct tandem *, const struct tandem_request *,
 int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
 int request_report_step(void *request, const struct gen_step *);
 int request_report_token(void *request, const struct gen_token *);
+/* Call the request's embedding callback. Returns 0 or -EDOM. */
+int request_report_embedding(struct tandem_submitted *, struct err *);
 
 /* ---- request_trace.c ---- */
 

@@ -122,6 +122,7 @@ int request_prompt(const struct tandem *t, const struct tandem_request *q,
 		.chat = q->flags & TANDEM_CHAT,
 		.special = q->flags & TANDEM_SPECIAL,
 		.no_bos = q->flags & TANDEM_NO_BOS,
+		.eos = q->flags & TANDEM_EMBED,
 		.turns = q->turns,
 		.n_turns = q->n_turns,
 	};

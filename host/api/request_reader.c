@@ -1,5 +1,6 @@
 /* Converts the data of a generation's callbacks and calls the callbacks of its
  * request. */
+#include "host/api/embedding.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
 #include "host/model/model.h"
@@ -133,4 +134,18 @@ int request_report_token(void *arg, const struct gen_token *t)
 			return -ENOMEM;
 	}
 	return ends(x, q->token(q->token_arg, &token));
+}
+
+/* ---- embeddings ---------------------------------------------------------- */
+
+int request_report_embedding(struct tandem_submitted *x, struct err *e)
+{
+	const struct tandem_request *q = &x->request;
+	const float *values;
+	size_t n;
+	int ret = embedding_values(x->embedding, &values, &n, e);
+
+	if (!ret && q->embedding)
+		q->embedding(q->embedding_arg, values, n);
+	return ret;
 }

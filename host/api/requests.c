@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/api/embedding.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
@@ -108,9 +109,9 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
  * the last token. If another lane is reading at least half of the uncached rest
  * at present, this lane is held (it takes no part in passes) until that part is
  * cached, so that the same tokens are not computed twice. The other lane has
- * rows in the next pass, so the delay is only a few passes. A reward head needs
- * the hidden states of the whole prompt, which are not in the cache; with a
- * reward head nothing is reused.
+ * rows in the next pass, so the delay is only a few passes. A reward head or an
+ * embedding needs the hidden states of the whole prompt, which are not in the
+ * cache; with these nothing is reused.
  */
 static int find_cached(struct tandem_submitted *x, struct err *e)
 {
@@ -119,7 +120,8 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 	size_t n;
 	const int32_t *token = gen_tokens(x->generation, &n);
 	uint32_t last = (uint32_t)n - 1, coming;
-	bool states = x->samples && session_tap_layers(d->session);
+	bool states =
+		x->embedding || (x->samples && session_tap_layers(d->session));
 	int ret;
 
 	if (has_session_text(x)) {
@@ -190,7 +192,7 @@ static void draw(struct lane *lane, const float *logits)
 }
 
 /* With the option keep=N, keep the keys and values of a request that
- * succeeded. */
+ * succeeded, unless it was for an embedding: its text is not continued. */
 static void keep_cached(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
@@ -202,12 +204,13 @@ static void keep_cached(struct tandem_submitted *x)
 		 * slots */
 		if (text == LANE_NO_SEQUENCE)
 			session_add(d->session, &text, NULL);
-		else if (!x->state)
+		else if (!x->state && !x->embedding)
 			decoder_keep_text(d, x->generation);
 		assert(text == SESSION_TEXT);
 		session_truncate(d->session, SESSION_TEXT, 0);
 		x->lane.sequence = LANE_NO_SEQUENCE;
-	} else if (d->prefixes && !x->state && text != LANE_NO_SEQUENCE) {
+	} else if (d->prefixes && !x->state && !x->embedding &&
+		text != LANE_NO_SEQUENCE) {
 		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n), text);
 		x->lane.sequence = LANE_NO_SEQUENCE;
 	}
@@ -237,6 +240,9 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 	struct session *session = lane->lanes->session;
 	uint64_t now = clock_ns();
 
+	if (x->embedding)
+		embedding_add(x->embedding, session,
+			session_length(session, lane->sequence), first, rows);
 	if (x->samples && !samples_are_read(x->samples))
 		samples_read(x->samples, session,
 			session_length(session, lane->sequence), first, rows);
@@ -260,11 +266,15 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 static void passed(struct lane *lane)
 {
 	struct tandem_submitted *x = request_of(lane);
+	bool over = x->embedding ? embedding_is_read(x->embedding)
+				 : !x->samples && gen_done(x->generation);
 
 	if (lane->denoising)
 		note_read(x);
-	if ((!x->samples && gen_done(x->generation)) || x->canceled)
+	if (x->canceled || (over && !x->embedding))
 		end_lane(x, 0);
+	else if (over)
+		end_lane(x, request_report_embedding(x, &x->err));
 }
 
 static void no_room(struct lane *lane)
@@ -322,7 +332,8 @@ void requests_close(struct tandem *t)
 
 /* Add a lane for a request. A request with samples gets its lane when it is
  * admitted (begin_pass), because its samples then also need lanes. A request
- * with max_tokens 0 ends at once. */
+ * with max_tokens 0 ends at once. A request for an embedding only reads its
+ * prompt: its lane is closing from the start. */
 static int add_lane(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -332,15 +343,16 @@ static int add_lane(struct tandem_submitted *x, struct err *e)
 		return 0;
 	if (!t->lanes)
 		ret = open_lanes(t, e);
-	x->lane = (struct lane){
-		.ops = &ops, .gen = x->generation, .sequence = LANE_NO_SEQUENCE
-	};
+	x->lane = (struct lane){ .ops = &ops,
+		.gen = x->generation,
+		.sequence = LANE_NO_SEQUENCE,
+		.closing = x->embedding };
 	if (ret)
 		return ret;
-	if (decoder_has_samples(&t->decoder))
+	if (decoder_has_samples(&t->decoder) && !x->embedding)
 		return request_open_samples(x, e);
 	ret = lanes_add(t->lanes, &x->lane, e);
-	if (!ret && gen_done(x->generation))
+	if (!ret && gen_done(x->generation) && !x->embedding)
 		end_lane(x, 0);
 	return ret;
 }

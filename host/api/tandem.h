@@ -132,7 +132,17 @@ enum tandem_flags {
 	 * tokens that are generated */
 	TANDEM_SPECIAL = 2,
 	TANDEM_IGNORE_EOS = 4, /* continue after an end-of-text token */
-	TANDEM_NO_BOS = 8      /* do not add a beginning-of-text token */
+	TANDEM_NO_BOS = 8,     /* do not add a beginning-of-text token */
+	/* compute the embedding of the prompt, and generate no text */
+	TANDEM_EMBED = 16
+};
+
+/* How the states of a prompt's tokens become its embedding. */
+enum tandem_pooling {
+	/* as the model's file says; if it says nothing, the mean */
+	TANDEM_POOLING_MODEL,
+	TANDEM_POOLING_MEAN, /* the mean of all states */
+	TANDEM_POOLING_LAST  /* the state of the last token */
 };
 
 enum tandem_stop {
@@ -369,6 +379,17 @@ struct tandem_request {
 	const struct tandem_bias *bias;
 	size_t n_bias;
 	double presence_penalty, frequency_penalty;
+	/*
+	 * With TANDEM_EMBED: called once with the embedding of the prompt,
+	 * float32 values[n] whose squares add up to 1, in memory of the library
+	 * that is valid until the callback returns. The request then generates
+	 * no text, and ignores all members that concern generated text. A
+	 * prompt that is given as text gets an end-of-text token, too, if the
+	 * model was trained for that. Diffusion models have no embeddings.
+	 */
+	void (*embedding)(void *arg, const float *values, size_t n);
+	void *embedding_arg;
+	unsigned pooling; /* enum tandem_pooling */
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

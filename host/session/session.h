@@ -150,7 +150,7 @@ const float *session_hidden(struct session *, uint32_t row);
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
 /* Charge to simulated phone time that the CPU copied the states of n rows that
- * session_tapped returns. */
+ * session_tapped or session_hidden returns. */
 void session_add_states(struct session *, uint32_t n);
 
 /*
@@ -222,6 +222,9 @@ struct session_reader {
 	/* With opts.tap_layers: called for every token with its state after
 	 * that number of layers. NULL: the states are not needed. */
 	void (*tapped)(void *arg, size_t at, const float *state);
+	/* Called for every token with its state after the last layer, as
+	 * session_hidden returns it. NULL: the states are not needed. */
+	void (*hidden)(void *arg, size_t at, const float *state);
 	void *arg;
 };
 

@@ -41,6 +41,8 @@ static int read_chunk(struct session *s, uint32_t sequence,
 
 	for (uint32_t i = 0; !ret && reader && reader->tapped && i < rows; i++)
 		reader->tapped(reader->arg, first + i, session_tapped(s, i));
+	for (uint32_t i = 0; !ret && reader && reader->hidden && i < rows; i++)
+		reader->hidden(reader->arg, first + i, session_hidden(s, i));
 	if (!ret && reader && reader->wants)
 		ret = predict(s, reader, first, rows, e);
 	return ret ? ret : session_accept(s, sequence, NULL, rows, e);

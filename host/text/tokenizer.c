@@ -426,6 +426,11 @@ int32_t tokenizer_eos(const struct tokenizer *t)
 	return t->eos;
 }
 
+bool tokenizer_adds_eos(const struct tokenizer *t)
+{
+	return t->add_eos;
+}
+
 bool tokenizer_adds_bos(const struct tokenizer *t)
 {
 	return t->add_bos;

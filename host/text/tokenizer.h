@@ -67,6 +67,7 @@ uint32_t tokenizer_n_vocab(const struct tokenizer *);
 int32_t tokenizer_bos(const struct tokenizer *); /* -1 if there is none */
 int32_t tokenizer_eos(const struct tokenizer *); /* -1 if there is none */
 bool tokenizer_adds_bos(const struct tokenizer *);
+bool tokenizer_adds_eos(const struct tokenizer *);
 
 /* Upper bound of the number of bytes of text that one token stands for;
  * SIZE_MAX if some token also removes the white space after it. */

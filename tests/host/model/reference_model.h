@@ -304,12 +304,12 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 #undef LINEAR
 #undef NAME
 
-/* Compute the logits [n][n_vocab] of rows at any positions. `sees` defines the
- * rows that each row attends to. */
-static inline void ref_logits_seen(const struct gguf *g,
+/* Compute the rows of a text at any positions, up to the final norm, which
+ * r->h receives. `sees` defines the rows that each row attends to. The caller
+ * frees the result with free(). */
+static inline struct reference *ref_run(const struct gguf *g,
 	const struct model_file *f, const int32_t *token,
-	const unsigned *position, const uint8_t *sees, unsigned n,
-	double *logits)
+	const unsigned *position, const uint8_t *sees, unsigned n)
 {
 	struct reference *r = calloc(1, sizeof(*r));
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
@@ -338,19 +338,27 @@ static inline void ref_logits_seen(const struct gguf *g,
 		ref_from_attention(r, l);
 	}
 	ref_norms(r, "output_norm.weight");
+	return r;
+}
+
+/* Compute the logits [n][n_vocab] of rows at any positions, as ref_run. */
+static inline void ref_logits_seen(const struct gguf *g,
+	const struct model_file *f, const int32_t *token,
+	const unsigned *position, const uint8_t *sees, unsigned n,
+	double *logits)
+{
+	struct reference *r = ref_run(g, f, token, position, sees, n);
+
 	if (!ref_linear(r, "output.weight", &r->h, logits, f->n_vocab))
 		ref_linear(r, "token_embd.weight", &r->h, logits, f->n_vocab);
 	free(r);
 }
 
-/* Compute the logits of a text. Each row attends to itself and the rows before
- * it; rows of llada and dream attend to all rows. */
-static inline void ref_logits(const struct gguf *g, const struct model_file *f,
-	const int32_t *token, unsigned n, double *logits)
+/* Positions 0, 1 ... Each row attends to itself and the rows before it; rows of
+ * llada and dream attend to all rows. */
+static inline void ref_see(const struct model_file *f, unsigned n,
+	unsigned *position, uint8_t *sees)
 {
-	static uint8_t sees[REF_MAX_TOKENS * REF_MAX_TOKENS];
-	static unsigned position[REF_MAX_TOKENS];
-
 	const int both =
 		!strncmp(f->arch, "llada", 5) || !strcmp(f->arch, "dream");
 
@@ -361,7 +369,41 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 		for (unsigned j = 0; j < n; j++)
 			sees[i * n + j] = j < seen;
 	}
+}
+
+/* Compute the logits of a text. */
+static inline void ref_logits(const struct gguf *g, const struct model_file *f,
+	const int32_t *token, unsigned n, double *logits)
+{
+	static uint8_t sees[REF_MAX_TOKENS * REF_MAX_TOKENS];
+	static unsigned position[REF_MAX_TOKENS];
+
+	ref_see(f, n, position, sees);
 	ref_logits_seen(g, f, token, position, sees, n, logits);
+}
+
+/* Compute the embedding [n_embd] of a text: the mean of its states after the
+ * final norm, or the last of them, divided by its length. */
+static inline void ref_embedding(const struct gguf *g,
+	const struct model_file *f, const int32_t *token, unsigned n, bool last,
+	double *values)
+{
+	static uint8_t sees[REF_MAX_TOKENS * REF_MAX_TOKENS];
+	static unsigned position[REF_MAX_TOKENS];
+	struct reference *r;
+	double squares = 0;
+
+	ref_see(f, n, position, sees);
+	r = ref_run(g, f, token, position, sees, n);
+	for (unsigned i = 0; i < f->n_embd; i++) {
+		values[i] = 0;
+		for (unsigned row = last ? n - 1 : 0; row < n; row++)
+			values[i] += r->h.v[row][i];
+		squares += values[i] * values[i];
+	}
+	for (unsigned i = 0; i < f->n_embd; i++)
+		values[i] /= sqrt(squares);
+	free(r);
 }
 
 #endif

@@ -135,7 +135,9 @@ static void count(
 static void read_prompt(struct fixture *f, const int32_t *t, size_t n)
 {
 	unsigned found = 0;
-	const struct session_reader reader = { wants, count, NULL, &found };
+	const struct session_reader reader = {
+		.wants = wants, .likely = count, .arg = &found
+	};
 	struct err e = { 0 };
 	uint32_t last;
 

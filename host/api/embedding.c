@@ -1,0 +1,154 @@
+#include "host/api/embedding.h"
+
+#include "base/err.h"
+#include "host/api/decoder.h"
+#include "host/api/tandem.h"
+#include "host/head/scorer.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct embedding {
+	const struct model *model;
+	size_t n_tokens, added; /* tokens of the prompt; those added */
+	bool last;     /* the vector is the last token's state, not the mean */
+	double *sum;   /* [n_embd] sum of the states */
+	float *normed; /* [n_embd] state after the norm; then the vector */
+};
+
+/* Read the pooling from the model's file: TANDEM_POOLING_MEAN or _LAST. */
+static int read_pooling(const struct model *m, unsigned *pooling, struct err *e)
+{
+	enum { NONE, MEAN, CLS, LAST, RANK };
+	uint64_t type = NONE;
+	char key[64];
+	int ret;
+
+	snprintf(key, sizeof(key), "%s.pooling_type", m->arch);
+	ret = gguf_u64(m->gguf, key, &type, e);
+	if (ret < 0)
+		return ret;
+	if (type > LAST || type == CLS)
+		return err_set(e, EINVAL,
+			"key '%s' is %llu%s; embeddings are the mean of all "
+			"tokens (1) or the last token (3)",
+			key, (unsigned long long)type,
+			type == CLS            ? " (the first token)"
+				: type == RANK ? " (a score)"
+					       : "");
+	*pooling = type == LAST ? TANDEM_POOLING_LAST : TANDEM_POOLING_MEAN;
+	return 0;
+}
+
+int embedding_open(struct embedding **out, const struct decoder *d,
+	unsigned pooling, size_t n, struct err *e)
+{
+	const struct model *m = d->model;
+	struct embedding *x;
+	int ret = 0;
+
+	if (!m->causal)
+		return err_set(e, EINVAL,
+			"'%s' is a diffusion model; embeddings need a model "
+			"that generates from left to right",
+			d->model_path);
+	if (pooling == TANDEM_POOLING_MODEL)
+		ret = read_pooling(m, &pooling, e);
+	else if (pooling > TANDEM_POOLING_LAST)
+		ret = err_set(e, EINVAL,
+			"pooling is %u, must be a value of enum tandem_pooling",
+			pooling);
+	if (ret)
+		return ret;
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return err_set(e, ENOMEM, "no memory for an embedding");
+	*x = (struct embedding){ .model = m,
+		.n_tokens = n,
+		.last = pooling == TANDEM_POOLING_LAST,
+		.sum = calloc(m->n_embd, sizeof(*x->sum)),
+		.normed = malloc(m->n_embd * sizeof(*x->normed)) };
+	if (!x->sum || !x->normed) {
+		embedding_close(x);
+		return err_set(e, ENOMEM, "no memory for an embedding");
+	}
+	*out = x;
+	return 0;
+}
+
+void embedding_close(struct embedding *x)
+{
+	if (!x)
+		return;
+	free(x->sum);
+	free(x->normed);
+	free(x);
+}
+
+static void add_state(void *arg, size_t at, const float *state)
+{
+	struct embedding *x = arg;
+
+	if (at < x->added)
+		return;
+	x->added++;
+	if (x->last && x->added < x->n_tokens)
+		return;
+	scorer_norm(x->model, state, x->normed);
+	for (uint32_t i = 0; i < x->model->n_embd; i++)
+		x->sum[i] += (double)x->normed[i];
+}
+
+void embedding_add(struct embedding *x, struct session *s, size_t at,
+	uint32_t first, uint32_t rows)
+{
+	for (uint32_t i = 0; i < rows; i++)
+		add_state(x, at + i, session_hidden(s, first + i));
+	session_add_states(s, x->last ? 1 : rows);
+}
+
+int embedding_read(struct embedding *x, struct session *s, const int32_t *token,
+	struct err *e)
+{
+	const struct session_reader reader = { .hidden = add_state, .arg = x };
+	uint32_t row;
+	int ret;
+
+	session_truncate(s, SESSION_TEXT, 0);
+	ret = session_prefill(
+		s, SESSION_TEXT, token, x->n_tokens, &reader, &row, e);
+	session_add_states(s, x->last ? 1 : (uint32_t)x->added);
+	session_truncate(s, SESSION_TEXT, 0);
+	return ret;
+}
+
+bool embedding_is_read(const struct embedding *x)
+{
+	return x->added == x->n_tokens;
+}
+
+/* The sum has the direction of the mean, so its number of states does not
+ * matter. */
+int embedding_values(
+	struct embedding *x, const float **values, size_t *n, struct err *e)
+{
+	double squares = 0, length;
+
+	for (uint32_t i = 0; i < x->model->n_embd; i++)
+		squares += x->sum[i] * x->sum[i];
+	length = sqrt(squares);
+	if (!(length > 0) || !isfinite(length))
+		return err_set(e, EDOM,
+			"the prompt has no embedding: the length of its vector "
+			"is %g",
+			length);
+	for (uint32_t i = 0; i < x->model->n_embd; i++)
+		x->normed[i] = (float)(x->sum[i] / length);
+	*values = x->normed;
+	*n = x->model->n_embd;
+	return 0;
+}
