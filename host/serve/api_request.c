@@ -38,6 +38,7 @@ enum {
 	OF_CHAT = 1 << API_CHAT,
 	OF_TOKENIZE = 1 << API_TOKENIZE,
 	OF_DETOKENIZE = 1 << API_DETOKENIZE,
+	OF_EMBEDDING = 1 << API_EMBEDDING,
 	OF_TEXTS = OF_COMPLETION | OF_CHAT /* requests that generate text */
 };
 
@@ -188,10 +189,12 @@ static int take_prompt(struct api_request *a, const struct member *m,
 
 	if (json_is_array(v) && !json_array_size(v))
 		return wrong(m, "more than an empty list", f);
-	if (n > API_TEXTS)
-		return out_of_range(m, (double)n, f);
 	if (many && (a->kind == API_TOKENIZE || a->kind == API_DETOKENIZE))
 		return wrong(m, "one text, not a list of them", f);
+	if (n > (size_t)m->max)
+		return fault_set(f, 400, "invalid_value", m->name,
+			"'%s' has %zu texts, more than %.0f", m->name, n,
+			m->max);
 	a->prompt = calloc(n, sizeof(*a->prompt));
 	if (!a->prompt)
 		return fault_no_memory(f);
@@ -440,6 +443,18 @@ static int take_bias(struct api_request *a, const struct member *m,
 	return 0;
 }
 
+/* The format of the values of embeddings. */
+static int take_encoding(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
+{
+	const char *format = json_string_value(v);
+
+	a->base64 = format && !strcmp(format, "base64");
+	return a->base64 || (format && !strcmp(format, "float"))
+		? 0
+		: wrong(m, "\"float\" or \"base64\"", f);
+}
+
 /* ---- the table of members ------------------------------------------------ */
 
 #define IN(field) offsetof(struct api_request, field)
@@ -449,6 +464,9 @@ static const struct member members[] = {
 	{ "model", ~0u, take_name, IN(model) },
 	{ "prompt", OF_COMPLETION | OF_TOKENIZE, take_prompt, 0, 1, API_TEXTS },
 	{ "tokens", OF_DETOKENIZE, take_prompt, 0, 1, 1 },
+	{ "input", OF_EMBEDDING, take_prompt, 0, 1, API_INPUTS },
+	{ "encoding_format", OF_EMBEDDING, take_encoding },
+	{ "dimensions", OF_EMBEDDING, take_count, IN(dimensions), 1, INT32_MAX },
 	{ "messages", OF_CHAT, take_messages },
 	{ "special", OF_TOKENIZE | OF_DETOKENIZE, take_flag, IN(special) },
 	{ "bos", OF_TOKENIZE, take_flag, IN(bos) },
@@ -493,7 +511,7 @@ static const struct member members[] = {
 		.only = "[\"none\",\"auto\"]" },
 	{ "modalities", OF_CHAT, take_neutral, .only = "[[\"text\"]]" },
 
-	{ "user", OF_TEXTS },
+	{ "user", OF_TEXTS | OF_EMBEDDING },
 	{ "metadata", OF_TEXTS },
 	{ "store", OF_TEXTS },
 	{ "service_tier", OF_TEXTS },
@@ -529,6 +547,17 @@ static int take_members(struct api_request *a, struct fault *f)
 			return ret;
 	}
 	return 0;
+}
+
+const char *api_prompt_name(enum api_kind kind)
+{
+	static const char *const name[] = { [API_COMPLETION] = "prompt",
+		[API_CHAT] = "messages",
+		[API_TOKENIZE] = "prompt",
+		[API_DETOKENIZE] = "tokens",
+		[API_EMBEDDING] = "input" };
+
+	return name[kind];
 }
 
 int api_request_read(struct api_request *a, enum api_kind kind,
@@ -569,9 +598,7 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 		return ret;
 
 	/* Check combinations of members. */
-	need = a->kind == API_CHAT          ? "messages"
-		: a->kind == API_DETOKENIZE ? "tokens"
-					    : "prompt";
+	need = api_prompt_name(a->kind);
 	if (!a->n_prompts)
 		return fault_set(f, 400, "missing_required_parameter", need,
 			"'%s' is missing", need);
@@ -581,7 +608,8 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 	if (a->kind == API_DETOKENIZE && !a->prompt->tokens)
 		return fault_set(f, 400, "invalid_type", need,
 			"'%s' must be a list of ids", need);
-	if ((int64_t)a->n_prompts * a->n > API_TEXTS)
+	if (a->kind != API_EMBEDDING &&
+		(int64_t)a->n_prompts * a->n > API_TEXTS)
 		return fault_set(f, 400, "invalid_value", "n",
 			"%zu prompts times n = %lld is more than %d texts",
 			a->n_prompts, (long long)a->n, API_TEXTS);

@@ -31,7 +31,16 @@ int fault_set(struct fault *, int status, const char *code, const char *param,
 /* Fill the fault with status 503 for lack of memory, and return -ENOMEM. */
 int fault_no_memory(struct fault *);
 
-enum api_kind { API_COMPLETION, API_CHAT, API_TOKENIZE, API_DETOKENIZE };
+enum api_kind {
+	API_COMPLETION,
+	API_CHAT,
+	API_TOKENIZE,
+	API_DETOKENIZE,
+	API_EMBEDDING,
+};
+
+/* Name of the member that has a request's prompts, such as "messages". */
+const char *api_prompt_name(enum api_kind);
 
 /* Upper limits. */
 enum api_limits {
@@ -39,6 +48,7 @@ enum api_limits {
 	/* Bytes of a stop string; answers repeat it, so it must be short. */
 	API_STOP_BYTES = 4096,
 	API_TEXTS = 128,    /* texts of one request: prompts times n */
+	API_INPUTS = 2048,  /* texts of one request for embeddings */
 	API_LIKELIEST = 20, /* alternative tokens reported with each token */
 };
 
@@ -86,6 +96,10 @@ struct api_request {
 	/* Of /tokenize and /detokenize: recognize or write special tokens; add
 	 * the beginning-of-text token. */
 	bool special, bos;
+	/* Of embeddings: number of values, 0 for all that the model has;
+	 * whether they are sent as base64 of float32. */
+	int64_t dimensions;
+	bool base64;
 };
 
 /*

@@ -198,6 +198,34 @@ static int on_token(void *arg, const struct tandem_token *t)
 	return add_text(arg, t->id, t->text, t->bytes, one);
 }
 
+/* Keep the first request.dimensions values of an embedding, again of length 1.
+ */
+static void on_embedding(void *arg, const float *values, size_t n)
+{
+	struct choice *c = arg;
+	struct answer *r = c->answer;
+	size_t kept = r->request.dimensions ? (size_t)r->request.dimensions : n;
+	double squares = 0;
+
+	lock(r->owner);
+	if (kept > n && !r->fault.status)
+		fault_set(&r->fault, 400, "invalid_value", "dimensions",
+			"'dimensions' is %zu, but the model's embeddings have "
+			"%zu values",
+			kept, n);
+	kept = kept < n ? kept : n;
+	for (size_t i = 0; i < kept; i++)
+		squares += (double)values[i] * (double)values[i];
+	for (size_t i = 0; i < kept; i++) {
+		float value = kept == n
+			? values[i]
+			: (float)((double)values[i] / sqrt(squares));
+
+		strbuf_add(&c->text, (const char *)&value, sizeof(value));
+	}
+	unlock(r->owner);
+}
+
 /* ---- submitting ---------------------------------------------------------- */
 
 /* Close all requests of the answer in the library. The caller must not hold the
@@ -263,6 +291,11 @@ static void submit(struct engine *engine, struct answer *r)
 		q.seed = (uint64_t)request->seed;
 		q.stream = i % (size_t)request->n;
 		q.json_schema = request->json_schema;
+		if (request->kind == API_EMBEDDING) {
+			q.flags = TANDEM_EMBED;
+			q.embedding = on_embedding;
+			q.embedding_arg = c;
+		}
 		q.sink = on_text;
 		q.sink_arg = c;
 		if (request->include_provisional) {
@@ -304,7 +337,9 @@ static bool take_result(struct choice *c)
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
 			c->answer, c->status, tandem_request_error(c->handle));
-	if (r->tokens) { /* otherwise the prompt was not read completely */
+	/* Otherwise the prompt was not read completely. */
+	if (r->tokens ||
+		(c->answer->request.kind == API_EMBEDDING && !c->status)) {
 		s->prompt_tokens += r->prompt_tokens;
 		s->cached_tokens += r->cached_tokens;
 	}

@@ -33,7 +33,7 @@ struct engine_offer {
 struct choice {
 	struct answer *answer;
 	/* Output that the reader has not taken yet. If the reader is slow, this
-	 * may grow to the whole text. */
+	 * may grow to the whole text. For an embedding: its values, float32. */
 	struct strbuf text;
 	/* Log-probabilities of the tokens that the reader has not taken yet, in
 	 * the format of a chat's answer; NULL if there are none. */

@@ -87,8 +87,9 @@ static int read_prompts(const struct engine *engine,
 		tandem_request_init(&q, sizeof(q));
 		q.prompt = p->text;
 		q.prompt_bytes = p->bytes;
+		q.flags = request->kind == API_EMBEDDING ? TANDEM_EMBED : 0;
 		ret = p->tokens ? check_tokens(engine, p->tokens, p->n_tokens,
-					  "prompt", f)
+					  api_prompt_name(request->kind), f)
 				: read_prompt(engine, &q, p, f);
 	}
 	return ret;
@@ -137,13 +138,19 @@ static int check_room(const struct engine *engine,
 	const struct api_request *request, uint64_t tokens, const char *least,
 	struct fault *f)
 {
-	uint64_t follow =
-		request->max_tokens < 0 ? 1 : (uint64_t)request->max_tokens;
+	const char *param = api_prompt_name(request->kind);
+	uint64_t follow = request->kind == API_EMBEDDING ? 0
+		: request->max_tokens < 0                ? 1
+					  : (uint64_t)request->max_tokens;
 
 	if (tokens + follow <= engine->context)
 		return 0;
-	return fault_set(f, 400, "context_length_exceeded",
-		request->kind == API_CHAT ? "messages" : "prompt",
+	if (!follow)
+		return fault_set(f, 400, "context_length_exceeded", param,
+			"the context has room for %" PRIu64 " tokens; the "
+			"longest text has %s%" PRIu64,
+			engine->context, least, tokens);
+	return fault_set(f, 400, "context_length_exceeded", param,
 		"the context has room for %" PRIu64 " tokens; the prompt has "
 		"%s%" PRIu64 " and up to %" PRIu64 " are to follow, together "
 		"%s%" PRIu64,

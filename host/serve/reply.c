@@ -271,9 +271,14 @@ static void add_end(const struct reply *p, json_t *object)
 void reply_whole(struct reply *p, struct strbuf *out)
 {
 	const struct api_request *request = &p->answer->request;
-	json_t *object = head_of(p, "chat.completion");
-	json_t *choices = json_array();
+	json_t *object, *choices;
 
+	if (request->kind == API_EMBEDDING) {
+		reply_embeddings(p, out);
+		return;
+	}
+	object = head_of(p, "chat.completion");
+	choices = json_array();
 	for (size_t i = 0; i < p->answer->n_choices; i++) {
 		struct choice *c = &p->answer->choice[i];
 		json_t *text = reply_text(c->text.data, c->text.len);

@@ -37,8 +37,10 @@ int reply_init(struct reply *, const struct engine_offer *, struct answer *,
 	uint64_t number);
 void reply_release(struct reply *);
 
-/* Append an answer that has ended, as one JSON object. */
+/* Append an answer that has ended, as one JSON object. reply_embeddings does
+ * this for a request for embeddings. */
 void reply_whole(struct reply *, struct strbuf *out);
+void reply_embeddings(struct reply *, struct strbuf *out);
 
 /* Append the events of all output since the last call. Returns true if the last
  * event of the stream is among them. */

@@ -202,6 +202,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/models", false, answer_models },
 	{ "POST", "/v1/completions", false, answer_texts, API_COMPLETION },
 	{ "POST", "/v1/chat/completions", false, answer_texts, API_CHAT },
+	{ "POST", "/v1/embeddings", false, answer_texts, API_EMBEDDING },
 	{ "POST", "/tokenize", false, answer_tokenize },
 	{ "POST", "/detokenize", false, answer_detokenize },
 };

@@ -111,6 +111,38 @@ post /v1/completions "{$json,\"stream\":true,\"response_format\":$format}"
 refused 400 invalid_value response_format
 check_has 'the message' "$out" "'pattern'"
 
+# ---- embeddings -------------------------------------------------------------
+# The values do not depend on other texts, and the texts share passes.
+vector() { # INDEX: the values of that embedding in $out
+  sed -E "s/.*\"index\":$1,\"embedding\":(\[[^]]*\]|\"[^\"]*\").*/\1/" \
+    <<<"$out"
+}
+passes=$(metric passes_total)
+post /v1/embeddings '{"input":["a cat","a dog","a bird","x","y","z"],"user":"u"}'
+check_eq 'status of embeddings' "$code" 200
+checks=$((checks + 1))
+passes=$(($(metric passes_total) - passes))
+[ "$passes" -lt 6 ] || fail "6 embeddings take $passes passes"
+second=$(vector 1)
+check_eq 'values of an embedding' "$(tr -cd , <<<"$second" | wc -c)" 383
+post /v1/embeddings '{"input":"a dog","encoding_format":"float","model":"target"}'
+check_eq 'an embedding alone' "$(vector 0)" "$second"
+check_has 'an embedding' "$out" '"usage":{"prompt_tokens":3,"total_tokens":3}'
+post /v1/embeddings '{"input":"a dog","encoding_format":"base64"}'
+check_eq 'values in base64' "$(vector 0 | tr -d '"' | base64 -d | od -An -tf4 -N4 |
+  tr -d ' ' | cut -c -8)" "$(cut -c 2-9 <<<"$second")"
+post /v1/embeddings '{"input":[1,999999]}'
+refused 400 invalid_value input
+post /v1/embeddings "{\"input\":[\"a\",\"$(printf 'a %.0s' {1..1100})\"]}"
+refused 400 context_length_exceeded input
+check_has 'the message' "$out" 'room for 1024 tokens; the longest text has 11'
+post /v1/embeddings '{"input":"a","dimensions":500}'
+refused 400 invalid_value dimensions
+post /v1/embeddings '{"prompt":"a"}'
+refused 400 unsupported_parameter prompt
+post /v1/embeddings '{}'
+refused 400 missing_required_parameter input
+
 # ---- errors -----------------------------------------------------------------
 post /v1/completions '{"prompt":"x","foo":1}'
 refused 400 unsupported_parameter foo

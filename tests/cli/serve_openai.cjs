@@ -110,6 +110,27 @@ const tests = {
     assert.ok(['cats', 'dogs'].includes(value.of));
   },
 
+  // The client asks for base64 and decodes it, unless a format is given.
+  async 'embeddings are the same in both formats, together and alone'() {
+    const input = ['The cat sleeps.', 'A dog', 'Once upon a time'];
+    const of = async (input, more) => (await text.embeddings.create({
+      model: 'target', input, ...more })).data.map(d => d.embedding);
+    const all = await of(input), numbers = await of(input,
+      { encoding_format: 'float' });
+    assert.strictEqual(all.length, 3);
+    for (let i = 0; i < 3; i++) {
+      const v = all[i], [alone] = await of(input[i]);
+      assert.strictEqual(v.length, 384);
+      assert.ok(Math.abs(v.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
+      assert.deepStrictEqual(alone, v);
+      assert.deepStrictEqual(numbers[i].map(Math.fround), v);
+    }
+    const [short] = await of('A dog', { dimensions: 96 });
+    assert.strictEqual(short.length, 96);
+    assert.ok(Math.abs(short.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
+    assert.ok(Math.abs(short[7] / short[3] - all[1][7] / all[1][3]) < 1e-3);
+  },
+
   async 'errors are the client\'s own'() {
     const refused = async (ask, status, code, param) =>
       assert.rejects(ask, e => {
@@ -125,6 +146,10 @@ const tests = {
     await refused(text.chat.completions.create({ ...drawn, model: 'target',
       tools: [{ type: 'function', function: { name: 'f' } }] }),
     400, 'unsupported_parameter', 'tools');
+    await refused(text.embeddings.create({ model: 'target',
+      input: 'a '.repeat(3000) }), 400, 'context_length_exceeded', 'input');
+    await refused(text.embeddings.create({ model: 'target', input: 'a',
+      dimensions: 385 }), 400, 'invalid_value', 'dimensions');
     await refused(text.completions.create({ model: 'target', prompt: 'x',
       temperature: 'hot', stream: true }), 400, 'invalid_type', 'temperature');
   },

@@ -28,7 +28,7 @@ serve chats -m "$tmp/chats.gguf"
 run_ok node tests/cli/serve_openai.cjs "$modules" "$(cat "$tmp/texts.url")" \
   "$(cat "$tmp/chats.url")"
 echo "$out"
-check_eq 'tests that went well' "$(grep -c '^ok ' "$tmp/out")" 10
+check_eq 'tests that went well' "$(grep -c '^ok ' "$tmp/out")" 11
 kill "${servers[@]}"
 for server in "${servers[@]}"; do
   wait "$server"

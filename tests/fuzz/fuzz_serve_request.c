@@ -28,7 +28,15 @@ static void check_fault(const struct fault *f)
 
 static void check_numbers(const struct api_request *a)
 {
-	check(a->n >= 1 && a->n * (int64_t)a->n_prompts <= API_TEXTS);
+	check(a->n >= 1);
+	check(a->n * (int64_t)a->n_prompts <=
+		(a->kind == API_EMBEDDING ? API_INPUTS : API_TEXTS));
+	check(a->dimensions >= 0 && a->dimensions <= INT32_MAX);
+	check(fabs(a->presence_penalty) <= 2);
+	check(fabs(a->frequency_penalty) <= 2);
+	check(a->n_bias <= TANDEM_BIASES);
+	for (size_t i = 0; i < a->n_bias; i++)
+		check(a->bias[i].id >= 0 && fabsf(a->bias[i].bias) <= 100);
 	check(a->max_tokens >= -1 && a->max_tokens <= INT32_MAX);
 	check(a->seed >= -1 && a->seed <= 1ll << 53);
 	check(isnan(a->temperature) ||
@@ -67,8 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (!len)
 		return 0;
-	ret = api_request_read(
-		&a, data[0] & 3, (const char *)data + 1, len - 1, &f);
+	ret = api_request_read(&a, (uint8_t)(data[0] - '0') % 5,
+		(const char *)data + 1, len - 1, &f);
 	check(ret == 0 || ret == -EINVAL);
 	check(!ret == !f.status);
 	if (ret) {
@@ -83,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
-	/* The two lowest bits of the first digit are the kind of request. */
+	/* The first digit is the kind of request. */
 	static const char *const seeds[] = {
 		"0{\"prompt\":\"Once\",\"max_tokens\":8,\"n\":2,\"seed\":7,"
 		"\"temperature\":0.7,\"top_p\":0.9,\"stop\":[\"\\n\",\"x\"]}",
@@ -100,6 +108,10 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		"\"object\"}}},\"tools\":[],\"tool_choice\":\"none\"}",
 		"2{\"prompt\":\"\\u00e9 \\ud83d\\ude00\",\"bos\":true}",
 		"3{\"tokens\":[1,2,2147483647],\"special\":false}",
+		"4{\"input\":[\"a\",\"b\"],\"dimensions\":8,"
+		"\"encoding_format\":\"base64\",\"user\":\"u\"}",
+		"0{\"prompt\":\"a\",\"logit_bias\":{\"7\":-100,\"8\":0.5},"
+		"\"presence_penalty\":-1,\"frequency_penalty\":2}",
 	};
 	size_t n = i < ARRAY_LEN(seeds) ? strlen(seeds[i]) : 0;
 

@@ -259,6 +259,52 @@ static void biases_and_penalties_have_bounds(void **state)
 	strbuf_release(&many);
 }
 
+static void embeddings_have_inputs_and_a_format(void **state)
+{
+	struct api_request a;
+	struct strbuf many = STRBUF_INIT;
+
+	taken(&a, API_EMBEDDING, "{\"input\":\"a\",\"user\":\"u\"}");
+	assert_int_equal(a.n_prompts, 1);
+	assert_false(a.base64);
+	assert_int_equal(a.dimensions, 0);
+	api_request_release(&a);
+	taken(&a, API_EMBEDDING,
+		"{\"model\":\"m\",\"input\":[[1,2],[3]],\"encoding_format\":"
+		"\"base64\",\"dimensions\":8}");
+	assert_int_equal(a.n_prompts, 2);
+	assert_int_equal(a.prompt[1].tokens[0], 3);
+	assert_true(a.base64);
+	assert_int_equal(a.dimensions, 8);
+	api_request_release(&a);
+	refused(API_EMBEDDING, "{}", 400, "missing_required_parameter",
+		"input");
+	refused(API_EMBEDDING, "{\"input\":[]}", 400, "invalid_type", "input");
+	refused(API_EMBEDDING, "{\"input\":7}", 400, "invalid_type", "input");
+	refused(API_EMBEDDING, "{\"input\":\"a\",\"encoding_format\":\"hex\"}",
+		400, "invalid_type", "encoding_format");
+	refused(API_EMBEDDING, "{\"input\":\"a\",\"encoding_format\":1}", 400,
+		"invalid_type", "encoding_format");
+	refused(API_EMBEDDING, "{\"input\":\"a\",\"dimensions\":0}", 400,
+		"invalid_value", "dimensions");
+	refused(API_EMBEDDING, "{\"input\":\"a\",\"temperature\":1}", 400,
+		"unsupported_parameter", "temperature");
+	refused(API_COMPLETION, "{\"prompt\":\"a\",\"dimensions\":8}", 400,
+		"unsupported_parameter", "dimensions");
+	/* Up to 2048 texts. */
+	strbuf_addf(&many, "{\"input\":[\"a\"");
+	for (int i = 1; i < API_INPUTS; i++)
+		strbuf_addf(&many, ",\"a\"");
+	strbuf_addf(&many, "]}");
+	taken(&a, API_EMBEDDING, many.data);
+	assert_int_equal(a.n_prompts, API_INPUTS);
+	api_request_release(&a);
+	many.len -= 2;
+	strbuf_addf(&many, ",\"a\"]}");
+	refused(API_EMBEDDING, many.data, 400, "invalid_value", "input");
+	strbuf_release(&many);
+}
+
 static void json_can_be_requested_with_and_without_a_schema(void **state)
 {
 	struct api_request a;
@@ -327,6 +373,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(stops_are_strings),
 	cmocka_unit_test(log_probabilities_can_be_requested),
 	cmocka_unit_test(biases_and_penalties_have_bounds),
+	cmocka_unit_test(embeddings_have_inputs_and_a_format),
 	cmocka_unit_test(json_can_be_requested_with_and_without_a_schema),
 	cmocka_unit_test(invalid_json_is_refused_with_its_position),
 	cmocka_unit_test(tokenize_takes_text_and_detokenize_takes_tokens),

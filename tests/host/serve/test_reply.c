@@ -149,6 +149,64 @@ static void a_fault_ends_a_stream(void **state)
 	end(&x);
 }
 
+static void embeddings_are_numbers_or_base64(void **state)
+{
+	static const float values[2][3] = { { 1, -0.5f, 0.25f },
+		{ 0.1f, 3e-8f, -2 } };
+	static const char *const want[] = {
+		"{\"object\":\"list\",\"data\":[{\"object\":\"embedding\","
+		"\"index\":0,\"embedding\":[1.0,-0.5,0.25]},{\"object\":"
+		"\"embedding\",\"index\":1,\"embedding\":[0.100000001,"
+		"2.99999989e-8,-2.0]}],\"model\":\"m\",\"usage\":"
+		"{\"prompt_tokens\":6,\"total_tokens\":6}}",
+		"{\"object\":\"list\",\"data\":[{\"object\":\"embedding\","
+		"\"index\":0,\"embedding\":\"AACAPwAAAL8AAIA+\"},{\"object\":"
+		"\"embedding\",\"index\":1,\"embedding\":"
+		"\"zczMPVnZADMAAADA\"}],\"model\":\"m\",\"usage\":"
+		"{\"prompt_tokens\":6,\"total_tokens\":6}}",
+	};
+
+	for (int base64 = 0; base64 < 2; base64++) {
+		struct fixture x;
+
+		begin(&x, API_EMBEDDING,
+			base64 ? "{\"input\":[\"a\",\"b\"],"
+				 "\"encoding_format\":\"base64\"}"
+			       : "{\"input\":[\"a\",\"b\"]}");
+		x.answer.n_choices = 2;
+		for (size_t i = 0; i < 2; i++) {
+			strbuf_add(&x.choice[i].text, (const char *)values[i],
+				sizeof(values[i]));
+			finish(&x, i, TANDEM_STOP_LENGTH);
+		}
+		reply_whole(&x.reply, &x.out);
+		strbuf_add(&x.out, "", 1);
+		assert_string_equal(x.out.data, want[base64]);
+		end(&x);
+	}
+}
+
+/* The rest of a text's bytes that do not fill three is padded. */
+static void base64_is_padded(void **state)
+{
+	static const char *const text[] = { "f", "fo", "foo", "foob" };
+	static const char *const want[] = { "\"Zg==\"", "\"Zm8=\"", "\"Zm9v\"",
+		"\"Zm9vYg==\"" };
+
+	for (size_t i = 0; i < 4; i++) {
+		struct fixture x;
+
+		begin(&x, API_EMBEDDING,
+			"{\"input\":\"a\",\"encoding_format\":\"base64\"}");
+		write_text(&x.choice[0], text[i]);
+		finish(&x, 0, TANDEM_STOP_LENGTH);
+		reply_whole(&x.reply, &x.out);
+		strbuf_add(&x.out, "", 1);
+		assert_non_null(strstr(x.out.data, want[i]));
+		end(&x);
+	}
+}
+
 static void what_is_no_utf8_is_replaced(void **state)
 {
 	json_t *t = reply_text("a\xff\xc3\xa9\xe2\x82", 6);
@@ -166,6 +224,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(events_bring_each_piece_once),
 	cmocka_unit_test(usage_is_a_chunk_of_its_own),
 	cmocka_unit_test(a_fault_ends_a_stream),
+	cmocka_unit_test(embeddings_are_numbers_or_base64),
+	cmocka_unit_test(base64_is_padded),
 	cmocka_unit_test(what_is_no_utf8_is_replaced),
 };
 TEST_FILE(tests)
