@@ -471,6 +471,7 @@ static const struct member members[] = {
 	{ "special", OF_TOKENIZE | OF_DETOKENIZE, take_flag, IN(special) },
 	{ "bos", OF_TOKENIZE, take_flag, IN(bos) },
 	{ "n", OF_TEXTS, take_count, IN(n), 1, API_TEXTS },
+	{ "best_of", OF_COMPLETION, take_count, IN(best_of), 1, API_TEXTS },
 	{ "max_tokens", OF_TEXTS, take_count, IN(max_tokens), 0, INT32_MAX },
 	{ "max_completion_tokens", OF_CHAT, take_count, IN(max_tokens), 0,
 		INT32_MAX },
@@ -501,7 +502,6 @@ static const struct member members[] = {
 	{ "precision", OF_TEXTS, take_name, IN(precision) },
 	{ "options", OF_TEXTS, take_options },
 
-	{ "best_of", OF_COMPLETION, take_neutral, .only = "[1]" },
 	{ "echo", OF_COMPLETION, take_neutral, .only = "[false]" },
 	{ "suffix", OF_COMPLETION, take_neutral, .only = "[\"\"]" },
 	{ "tools", OF_CHAT, take_neutral, .only = "[[]]" },
@@ -608,11 +608,21 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 	if (a->kind == API_DETOKENIZE && !a->prompt->tokens)
 		return fault_set(f, 400, "invalid_type", need,
 			"'%s' must be a list of ids", need);
+	if (a->best_of && a->best_of < a->n)
+		return fault_set(f, 400, "invalid_value", "best_of",
+			"'best_of' is %lld, less than 'n', which is %lld",
+			(long long)a->best_of, (long long)a->n);
+	if (a->best_of > a->n && a->stream)
+		return fault_set(f, 400, "invalid_value", "best_of",
+			"'best_of' cannot be used with 'stream': the best "
+			"texts are known only at the end");
+	a->best_of = a->best_of ? a->best_of : a->n;
 	if (a->kind != API_EMBEDDING &&
-		(int64_t)a->n_prompts * a->n > API_TEXTS)
-		return fault_set(f, 400, "invalid_value", "n",
-			"%zu prompts times n = %lld is more than %d texts",
-			a->n_prompts, (long long)a->n, API_TEXTS);
+		(int64_t)a->n_prompts * a->best_of > API_TEXTS)
+		return fault_set(f, 400, "invalid_value",
+			a->best_of > a->n ? "best_of" : "n",
+			"%zu prompts times %lld is more than %d texts",
+			a->n_prompts, (long long)a->best_of, API_TEXTS);
 	if (a->kind == API_CHAT && a->top_logprobs && !a->wants_logprobs)
 		return fault_set(f, 400, "invalid_value", "top_logprobs",
 			"'top_logprobs' needs 'logprobs' true");

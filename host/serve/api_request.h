@@ -47,7 +47,7 @@ enum api_limits {
 	API_STOPS = 16, /* stop strings of a request */
 	/* Bytes of a stop string; answers repeat it, so it must be short. */
 	API_STOP_BYTES = 4096,
-	API_TEXTS = 128,    /* texts of one request: prompts times n */
+	API_TEXTS = 128,    /* texts of one request: prompts times best_of */
 	API_INPUTS = 2048,  /* texts of one request for embeddings */
 	API_LIKELIEST = 20, /* alternative tokens reported with each token */
 };
@@ -78,7 +78,9 @@ struct api_request {
 	size_t n_prompts;      /* 1 for a chat */
 	struct api_turn *turn; /* of a chat; otherwise NULL */
 	size_t n_turns;
-	int64_t n;          /* texts for each prompt */
+	/* Texts for each prompt: those in the answer, and those that are
+	 * generated, of which the n best are chosen. */
+	int64_t n, best_of;
 	int64_t max_tokens; /* -1 if the body does not set it */
 	int64_t seed;       /* -1 if the body does not set it */
 	double temperature; /* NAN if the body does not set it */

@@ -81,9 +81,10 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 		ret = api_request_read(
 			&request, kind, json, strlen(json), &fault);
 	free(json);
-	if (!ret && request.n_prompts * (size_t)request.n != 1)
+	if (!ret && request.n_prompts * (size_t)request.best_of != 1)
 		ret = fault_set(&fault, 400, "invalid_value", "n",
-			"a call generates one text: one prompt, and n 1");
+			"a call generates one text: one prompt, and n and "
+			"best_of 1");
 	if (!ret && request.wants_logprobs)
 		ret = fault_set(&fault, 400, "unsupported_parameter",
 			"logprobs", "a pipe carries only text, no logprobs");

@@ -59,7 +59,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 {
 	struct answer *r = calloc(1, sizeof(*r)), **end;
 	const struct engine_state *s = &engine->state;
-	size_t n = request->n_prompts * (size_t)request->n;
+	size_t n = request->n_prompts * (size_t)request->best_of;
 	int ret = 0;
 
 	if (r)
@@ -133,12 +133,17 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	return end;
 }
 
+static bool has_token_callback(const struct api_request *request)
+{
+	return request->wants_logprobs || request->best_of > request->n;
+}
+
 static int on_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct choice *c = arg;
 
 	/* on_token() appends the token with its log-probability instead. */
-	if (id >= 0 && c->answer->request.wants_logprobs)
+	if (id >= 0 && has_token_callback(&c->answer->request))
 		return 0;
 	return add_text(c, id, text, len, NULL);
 }
@@ -185,17 +190,41 @@ static json_t *likely(const char *text, size_t len, float logprob)
 		"bytes", bytes);
 }
 
+/* Set a fault if there is no log-probability, by which the best texts would be
+ * chosen. Returns whether this is so. */
+static bool refuse_best_of(struct choice *c, float logprob)
+{
+	struct answer *r = c->answer;
+
+	if (!isnan(logprob))
+		return false;
+	lock(r->owner);
+	fault_set(&r->fault, 400, "invalid_value", "best_of",
+		"'best_of' chooses by log-probabilities, which the method of "
+		"this server does not give");
+	unlock(r->owner);
+	return true;
+}
+
 static int on_token(void *arg, const struct tandem_token *t)
 {
-	json_t *one = likely(t->text, t->bytes, t->logprob);
-	json_t *top = json_array();
+	struct choice *c = arg;
+	const struct api_request *request = &c->answer->request;
+	json_t *one, *top;
 
+	if (request->best_of > request->n && refuse_best_of(c, t->logprob))
+		return 1;
+	c->logprob += (double)t->logprob;
+	if (!request->wants_logprobs)
+		return add_text(c, t->id, t->text, t->bytes, NULL);
+	one = likely(t->text, t->bytes, t->logprob);
+	top = json_array();
 	for (unsigned i = 0; i < t->n_top; i++)
 		json_array_append_new(top,
 			likely(t->top[i].text, t->top[i].bytes,
 				t->top[i].logprob));
 	json_object_set_new(one, "top_logprobs", top);
-	return add_text(arg, t->id, t->text, t->bytes, one);
+	return add_text(c, t->id, t->text, t->bytes, one);
 }
 
 /* Keep the first request.dimensions values of an embedding, again of length 1.
@@ -270,7 +299,7 @@ static void submit(struct engine *engine, struct answer *r)
 	unlock(engine);
 	for (size_t i = 0; i < r->n_choices && !status; i++) {
 		const struct api_prompt *p =
-			&request->prompt[i / (size_t)request->n];
+			&request->prompt[i / (size_t)request->best_of];
 		struct choice *c = &r->choice[i];
 
 		tandem_request_init(&q, sizeof(q));
@@ -289,7 +318,7 @@ static void submit(struct engine *engine, struct answer *r)
 		q.bias = request->bias;
 		q.n_bias = request->n_bias;
 		q.seed = (uint64_t)request->seed;
-		q.stream = i % (size_t)request->n;
+		q.stream = i % (size_t)request->best_of;
 		q.json_schema = request->json_schema;
 		if (request->kind == API_EMBEDDING) {
 			q.flags = TANDEM_EMBED;
@@ -302,7 +331,7 @@ static void submit(struct engine *engine, struct answer *r)
 			q.step = on_step;
 			q.step_arg = c;
 		}
-		if (request->wants_logprobs) {
+		if (has_token_callback(request)) {
 			q.logprobs = (unsigned)request->top_logprobs;
 			q.token = on_token;
 			q.token_arg = c;

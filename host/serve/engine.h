@@ -39,6 +39,9 @@ struct choice {
 	 * the format of a chat's answer; NULL if there are none. */
 	json_t *logprobs;
 	uint64_t tokens; /* number of tokens generated */
+	/* Sum of the tokens' log-probabilities, if the best of several texts
+	 * are chosen. */
+	double logprob;
 	/*
 	 * For a stream that wants provisional text: the positions that follow
 	 * the first `provisional_after` bytes of the output, as they were after

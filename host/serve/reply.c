@@ -107,7 +107,7 @@ static struct tandem_result sum_of(const struct answer *r)
 
 		/* Count the tokens of a prompt once, not for each of its
 		 * texts. */
-		if (i % (size_t)r->request.n == 0) {
+		if (i % (size_t)r->request.best_of == 0) {
 			s.prompt_tokens += c->prompt_tokens;
 			s.cached_tokens += c->cached_tokens;
 		}
@@ -236,7 +236,7 @@ static void add_end(const struct reply *p, json_t *object)
 		json_array_append_new(stops, json_string(request->stop[i]));
 	json_object_set_new(object, "settings",
 		json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
-			  "s:f, s:f, s:o, s:I, s:I, s:I, s:o, s:s}",
+			  "s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:o, s:s}",
 			"method", o->method, "draft", o->draft, "clock",
 			o->clock, "precision", o->precision, "temperature",
 			isnan(request->temperature) ? 0 : request->temperature,
@@ -250,7 +250,8 @@ static void add_end(const struct reply *p, json_t *object)
 			request->n_bias ? json_incref(bias) : json_object(),
 			"seed", (json_int_t)request->seed, "max_tokens",
 			(json_int_t)request->max_tokens, "n",
-			(json_int_t)request->n, "stop", stops,
+			(json_int_t)request->n, "best_of",
+			(json_int_t)request->best_of, "stop", stops,
 			"response_format", request->format));
 	json_object_set_new(object, "timings",
 		json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
@@ -268,6 +269,30 @@ static void add_end(const struct reply *p, json_t *object)
 			"phone_j", s.phone_joules));
 }
 
+/* The index of the prompt's best text that was not taken yet: the one with the
+ * highest mean log-probability of its tokens, the first among equals. If all
+ * texts are sent, they keep their order. */
+static size_t take_best(struct reply *p, size_t prompt)
+{
+	const struct api_request *request = &p->answer->request;
+	size_t of = (size_t)request->best_of, best = SIZE_MAX;
+	double most = 0;
+
+	for (size_t i = prompt * of; i < (prompt + 1) * of; i++) {
+		const struct choice *c = &p->answer->choice[i];
+		double mean = request->best_of > request->n && c->tokens
+			? c->logprob / (double)c->tokens
+			: 0;
+
+		if (!p->sent[i].ended && (best == SIZE_MAX || mean > most)) {
+			best = i;
+			most = mean;
+		}
+	}
+	p->sent[best].ended = true;
+	return best;
+}
+
 void reply_whole(struct reply *p, struct strbuf *out)
 {
 	const struct api_request *request = &p->answer->request;
@@ -279,10 +304,11 @@ void reply_whole(struct reply *p, struct strbuf *out)
 	}
 	object = head_of(p, "chat.completion");
 	choices = json_array();
-	for (size_t i = 0; i < p->answer->n_choices; i++) {
-		struct choice *c = &p->answer->choice[i];
+	for (size_t i = 0; i < request->n_prompts * (size_t)request->n; i++) {
+		size_t best = take_best(p, i / (size_t)request->n);
+		struct choice *c = &p->answer->choice[best];
 		json_t *text = reply_text(c->text.data, c->text.len);
-		json_t *logprobs = take_logprobs(request, c, &p->sent[i]);
+		json_t *logprobs = take_logprobs(request, c, &p->sent[best]);
 
 		json_array_append_new(choices,
 			request->kind == API_CHAT

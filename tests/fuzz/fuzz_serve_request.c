@@ -29,7 +29,8 @@ static void check_fault(const struct fault *f)
 static void check_numbers(const struct api_request *a)
 {
 	check(a->n >= 1);
-	check(a->n * (int64_t)a->n_prompts <=
+	check(a->best_of >= a->n && (a->best_of == a->n || !a->stream));
+	check(a->best_of * (int64_t)a->n_prompts <=
 		(a->kind == API_EMBEDDING ? API_INPUTS : API_TEXTS));
 	check(a->dimensions >= 0 && a->dimensions <= INT32_MAX);
 	check(fabs(a->presence_penalty) <= 2);

@@ -139,6 +139,33 @@ static void numbers_have_bounds(void **state)
 		"invalid_value", "logprobs");
 }
 
+static void best_of_is_not_less_than_n(void **state)
+{
+	struct api_request a;
+
+	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"n\":2}");
+	assert_int_equal(a.best_of, 2);
+	api_request_release(&a);
+	taken(&a, API_COMPLETION, "{\"prompt\":\"\",\"n\":2,\"best_of\":3}");
+	assert_int_equal(a.n, 2);
+	assert_int_equal(a.best_of, 3);
+	api_request_release(&a);
+	taken(&a, API_COMPLETION,
+		"{\"prompt\":\"\",\"n\":2,\"best_of\":2,\"stream\":true}");
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"n\":2,\"best_of\":1}", 400,
+		"invalid_value", "best_of");
+	refused(API_COMPLETION,
+		"{\"prompt\":\"\",\"best_of\":2,\"stream\":true}", 400,
+		"invalid_value", "best_of");
+	refused(API_COMPLETION, "{\"prompt\":[\"\",\"\"],\"best_of\":65}", 400,
+		"invalid_value", "best_of");
+	refused(API_CHAT,
+		"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
+		"\"best_of\":1}",
+		400, "unsupported_parameter", "best_of");
+}
+
 static void members_without_effect_are_accepted(void **state)
 {
 	struct api_request a;
@@ -367,6 +394,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(prompts_are_texts_or_tokens),
 	cmocka_unit_test(turns_have_roles_and_parts),
 	cmocka_unit_test(numbers_have_bounds),
+	cmocka_unit_test(best_of_is_not_less_than_n),
 	cmocka_unit_test(members_without_effect_are_accepted),
 	cmocka_unit_test(
 		names_of_an_engine_are_kept_until_the_prompt_is_tokenized),

@@ -13,14 +13,14 @@ static const struct engine_offer offer = {
 };
 
 struct fixture {
-	struct choice choice[2];
+	struct choice choice[3];
 	struct answer answer;
 	struct reply reply;
 	struct strbuf out;
 };
 
-/* Set up an answer to a request with this body. The answer has prompts times n
- * texts, which have not begun. */
+/* Set up an answer to a request with this body. The answer has best_of texts,
+ * which have not begun. */
 static void begin(struct fixture *x, enum api_kind kind, const char *body)
 {
 	struct fault f;
@@ -28,7 +28,7 @@ static void begin(struct fixture *x, enum api_kind kind, const char *body)
 	*x = (struct fixture){ .answer.choice = x->choice };
 	if (api_request_read(&x->answer.request, kind, body, strlen(body), &f))
 		fail_msg("%s", f.text);
-	x->answer.n_choices = (size_t)x->answer.request.n;
+	x->answer.n_choices = (size_t)x->answer.request.best_of;
 	assert_int_equal(reply_init(&x->reply, &offer, &x->answer, 1), 0);
 }
 
@@ -84,6 +84,34 @@ static void a_whole_answer_is_one_object(void **state)
 	assert_non_null(strstr(x.out.data, "\"prompt_tokens\":3"));
 	assert_non_null(strstr(x.out.data, "\"completion_tokens\":2"));
 	assert_non_null(strstr(x.out.data, "\"method\":\"chain\""));
+	json_decref(whole);
+	end(&x);
+}
+
+static void the_best_texts_are_chosen_by_their_mean(void **state)
+{
+	static const double mean[] = { -2, -0.5, -1 };
+	struct fixture x;
+	json_t *whole;
+
+	begin(&x, API_COMPLETION, "{\"prompt\":\"p\",\"n\":2,\"best_of\":3}");
+	for (size_t i = 0; i < 3; i++) {
+		/* the best text is the longest, so its sum is not the best */
+		for (size_t k = 0; k < (i == 1 ? 5 : 1); k++) {
+			write_text(&x.choice[i], i == 1 ? "b" : i ? "c" : "a");
+			x.choice[i].logprob += mean[i];
+		}
+		finish(&x, i, TANDEM_STOP_LENGTH);
+	}
+	reply_whole(&x.reply, &x.out);
+	whole = json_loadb(x.out.data, x.out.len, 0, NULL);
+	assert_non_null(whole);
+	assert_int_equal(json_array_size(json_object_get(whole, "choices")), 2);
+	assert_string_equal(text_at(whole, 0), "bbbbb");
+	assert_string_equal(text_at(whole, 1), "c");
+	/* all texts count, also the one that is not returned */
+	assert_non_null(strstr(x.out.data, "\"completion_tokens\":7"));
+	assert_non_null(strstr(x.out.data, "\"prompt_tokens\":3"));
 	json_decref(whole);
 	end(&x);
 }
@@ -221,6 +249,7 @@ static void what_is_no_utf8_is_replaced(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_whole_answer_is_one_object),
+	cmocka_unit_test(the_best_texts_are_chosen_by_their_mean),
 	cmocka_unit_test(events_bring_each_piece_once),
 	cmocka_unit_test(usage_is_a_chunk_of_its_own),
 	cmocka_unit_test(a_fault_ends_a_stream),
