@@ -189,10 +189,72 @@ static void held_back_text_is_passed_on_when_the_engine_stops(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* ---- embeddings ---------------------------------------------------------- */
+
+static bool gone(void *arg)
+{
+	return true;
+}
+
+static bool stays(void *arg)
+{
+	return false;
+}
+
+#define INPUTS 3
+
+/* Embed three texts of five tokens for a client that has disconnected or not,
+ * and wait for the end. The caller leaves the answer. */
+static void embed(struct engine *a, struct reader *r, bool (*has_gone)(void *))
+{
+	static const char body[] =
+		"{\"input\":[[1,2,3,4,5],[1,2,3,4,6],[7,8,9,10,11]]}";
+	const struct answer_reader reader = { hear, has_gone, r };
+	struct api_request request;
+	struct fault f;
+
+	assert_int_equal(api_request_read(&request, API_EMBEDDING, body,
+				 strlen(body), &f),
+		0);
+	assert_int_equal(engine_submit(a, &request, &reader, &r->answer), 0);
+	api_request_release(&request);
+	await_end(r);
+	assert_int_equal(r->answer->n_choices, INPUTS);
+	assert_int_equal(r->answer->fault.status, 0);
+}
+
+static void embeddings_end_when_the_client_disconnects(void **state)
+{
+	struct tandem *t = started("texts=2");
+	struct engine *a;
+	struct reader r = { 0 };
+	struct err e = { 0 };
+
+	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
+	embed(a, &r, gone);
+	for (size_t i = 0; i < INPUTS; i++) {
+		assert_int_equal(r.answer->choice[i].status, TANDEM_CANCELED);
+		assert_int_equal(r.answer->choice[i].text.len, 0);
+	}
+	engine_leave(r.answer);
+	embed(a, &r, stays);
+	for (size_t i = 0; i < INPUTS; i++) {
+		assert_int_equal(r.answer->choice[i].status, 0);
+		assert_true(r.answer->choice[i].text.len > 0);
+	}
+	engine_leave(r.answer);
+	pthread_mutex_lock(&lock);
+	assert_int_equal(a->state.canceled, INPUTS);
+	assert_int_equal(a->state.prompt_tokens, 5 * INPUTS);
+	pthread_mutex_unlock(&lock);
+	close_all(a, t);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_ended_text_is_complete),
 	cmocka_unit_test(nothing_is_computed_after_the_reader_left),
 	cmocka_unit_test(a_full_queue_refuses_requests),
 	cmocka_unit_test(held_back_text_is_passed_on_when_the_engine_stops),
+	cmocka_unit_test(embeddings_end_when_the_client_disconnects),
 };
 TEST_FILE(tests)
