@@ -299,7 +299,6 @@ static int make_room(struct server *s, const struct engine_entry *e,
 static void load(struct server *s, struct engine_entry *e)
 {
 	struct engines *g = &s->engines;
-	struct exchange *go = NULL, *next;
 	struct fault f = { 0 };
 	struct err why = { 0 };
 	struct tandem *t = NULL;
@@ -341,19 +340,22 @@ static void load(struct server *s, struct engine_entry *e)
 	}
 	/* The requests hold the engine at once, so that it is not closed before
 	 * they use it. */
-	go = e->waiting;
-	e->waiting = NULL;
-	for (struct exchange *x = go; x; x = x->queue_next) {
+	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
 		x->engine = e->engine;
 		x->held = true;
 		e->holds++;
 	}
-	unlock(s);
-	for (; go; go = next) {
-		next = go->queue_next;
-		background_again(go);
+	while (e->waiting) {
+		struct exchange *x = e->waiting;
+		bool again;
+
+		e->waiting = x->queue_next;
+		again = exchange_end_waiting(x);
+		unlock(s);
+		if (again)
+			background_again(x);
+		lock(s);
 	}
-	lock(s);
 }
 
 /* Do one thing that is to be done. Returns false if there is none; then *ns is
@@ -577,9 +579,20 @@ void engines_release(struct exchange *x)
 
 void engines_leave(struct exchange *x)
 {
-	lock(x->server);
+	struct server *s = x->server;
+
+	engines_release(x);
+	lock(s);
+	for (struct exchange **at = x->waiting ? &x->entry->waiting : NULL; at;)
+		if (*at == x) {
+			*at = x->queue_next;
+			pthread_cond_signal(&s->engines.work);
+			at = NULL;
+		} else {
+			at = &(*at)->queue_next;
+		}
 	drop_entry(x);
-	unlock(x->server);
+	unlock(s);
 }
 
 /* ---- the state ----------------------------------------------------------- */

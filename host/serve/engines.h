@@ -136,8 +136,8 @@ int engines_find(struct exchange *, const struct api_request *, struct fault *);
 bool engines_wait(struct exchange *);
 
 /* End the use of an engine: engines_release when the request was submitted or
- * refused, engines_leave when its answer was sent. Both may be called without
- * use. */
+ * refused, engines_leave when its answer was sent or its connection has broken.
+ * Both may be called without use. */
 void engines_release(struct exchange *);
 void engines_leave(struct exchange *);
 

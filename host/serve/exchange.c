@@ -78,7 +78,8 @@ void exchange_set_preparing(struct exchange *x, bool preparing)
 
 void exchange_begin_waiting(struct exchange *x)
 {
-	x->waited = x->preparing = true;
+	x->waited = x->waiting = x->preparing = true;
+	x->said_ns = clock_ns();
 	if (!x->suspended)
 		suspend(x);
 }
@@ -86,8 +87,17 @@ void exchange_begin_waiting(struct exchange *x)
 void exchange_refuse_waiting(struct exchange *x, const struct fault *f)
 {
 	x->fault = *f;
-	x->preparing = false;
+	x->waiting = x->preparing = false;
 	resume(x);
+}
+
+bool exchange_end_waiting(struct exchange *x)
+{
+	x->waiting = false;
+	if (!x->streaming)
+		x->said_ns = 0;
+	x->goes_on = !x->suspended;
+	return x->suspended;
 }
 
 bool exchange_call_route(struct exchange *x)
@@ -105,7 +115,9 @@ bool exchange_call_route(struct exchange *x)
 void exchanges_break_silence(struct server *s, uint64_t now)
 {
 	for (struct exchange *x = s->first; x; x = x->next)
-		if (x->suspended && x->streaming &&
+		if (x->suspended &&
+			(x->waiting ? x->wants_stream
+				    : x->streaming && !x->preparing) &&
 			now - x->said_ns >= SILENCE_NS) {
 			x->silent_long = true;
 			resume(x);
@@ -158,6 +170,30 @@ static enum MHD_Result send_fault(struct exchange *x)
 
 /* ---- streams ------------------------------------------------------------- */
 
+/* Append a comment line for a stream that waits for its engine, or the error
+ * that has ended the wait; otherwise suspend the connection. */
+static void read_waiting(struct exchange *x)
+{
+	bool goes_on = false;
+
+	pthread_mutex_lock(&x->server->lock);
+	if (x->fault.status) {
+		reply_error_event(&x->fault, &x->out);
+		x->said_all = true;
+	} else if (x->silent_long) {
+		strbuf_addf(&x->out, ": loading the model\n\n");
+		x->said_ns = clock_ns();
+	} else {
+		goes_on = x->goes_on;
+		x->goes_on = false;
+		suspend(x);
+	}
+	x->silent_long = false;
+	pthread_mutex_unlock(&x->server->lock);
+	if (goes_on)
+		background_again(x);
+}
+
 static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 {
 	struct exchange *x = arg;
@@ -165,7 +201,11 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 
 	if (x->out_at == x->out.len && x->said_all)
 		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (x->out_at == x->out.len) {
+	if (x->out_at == x->out.len && !x->answer) {
+		strbuf_reset(&x->out);
+		x->out_at = 0;
+		read_waiting(x);
+	} else if (x->out_at == x->out.len) {
 		/* All was sent: take new output, or suspend the connection
 		 * until there is new output. */
 		const struct answer *r = x->answer;
@@ -199,6 +239,20 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
+static enum MHD_Result begin_stream(struct exchange *x)
+{
+	struct MHD_Response *stream = httpd.create_response_from_callback(
+		MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, NULL);
+
+	x->type = "text/event-stream";
+	if (stream) {
+		httpd.add_response_header(stream, "Cache-Control", "no-cache");
+		/* Without this header a proxy may buffer the tokens. */
+		httpd.add_response_header(stream, "X-Accel-Buffering", "no");
+	}
+	return queue(x, MHD_HTTP_OK, stream);
+}
+
 /* ---- answers of the model ------------------------------------------------ */
 
 /* Send the answer of the engine if it is ready; otherwise suspend the
@@ -206,7 +260,6 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 static enum MHD_Result go_on(struct exchange *x)
 {
 	struct answer *r = x->answer;
-	struct MHD_Response *stream;
 	bool ready, whole = false;
 
 	pthread_mutex_lock(&x->server->lock);
@@ -225,17 +278,20 @@ static enum MHD_Result go_on(struct exchange *x)
 	x->type = "application/json";
 	if (x->fault.status)
 		return send_fault(x);
-	if (whole)
-		return send_out(x, MHD_HTTP_OK);
-	stream = httpd.create_response_from_callback(
-		MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, NULL);
-	x->type = "text/event-stream";
-	if (stream) {
-		httpd.add_response_header(stream, "Cache-Control", "no-cache");
-		/* Without this header a proxy may buffer the tokens. */
-		httpd.add_response_header(stream, "X-Accel-Buffering", "no");
-	}
-	return queue(x, MHD_HTTP_OK, stream);
+	return whole ? send_out(x, MHD_HTTP_OK) : begin_stream(x);
+}
+
+/* Whether the connection was resumed to send a comment line while the request
+ * waits for its engine. */
+static bool begins_comments(struct exchange *x)
+{
+	bool is;
+
+	pthread_mutex_lock(&x->server->lock);
+	is = x->waiting || x->goes_on;
+	x->streaming |= is;
+	pthread_mutex_unlock(&x->server->lock);
+	return is;
 }
 
 /* Handle a complete request, or continue when its connection was resumed. */
@@ -243,6 +299,8 @@ static enum MHD_Result answer(struct exchange *x)
 {
 	if (x->answer)
 		return go_on(x);
+	if (x->waited && begins_comments(x))
+		return begin_stream(x);
 	if (!x->fault.status && !x->handled) {
 		x->handled = true;
 		if (x->body.len <= BODY_QUICK ||

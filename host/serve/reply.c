@@ -410,6 +410,19 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	add_event(object, out);
 }
 
+static void add_done(struct strbuf *out)
+{
+	strbuf_add(out, "data: [DONE]\n\n", 14);
+}
+
+void reply_error_event(const struct fault *f, struct strbuf *out)
+{
+	strbuf_add(out, "data: ", 6);
+	reply_error(f, out);
+	strbuf_add(out, "\n\n", 2);
+	add_done(out);
+}
+
 bool reply_events(struct reply *p, struct strbuf *out)
 {
 	struct answer *r = p->answer;
@@ -420,16 +433,16 @@ bool reply_events(struct reply *p, struct strbuf *out)
 	if (r->state != ANSWER_ENDED)
 		return false;
 	if (r->fault.status) {
-		strbuf_add(out, "data: ", 6);
-		reply_error(&r->fault, out);
-		strbuf_add(out, "\n\n", 2);
-	} else if (r->request.include_usage) {
+		reply_error_event(&r->fault, out);
+		return true;
+	}
+	if (r->request.include_usage) {
 		object = chunk(p, NULL);
 		json_object_set_new(object, "usage", usage_of(r));
 		add_end(p, object);
 		add_event(object, out);
 	}
-	strbuf_add(out, "data: [DONE]\n\n", 14);
+	add_done(out);
 	return true;
 }
 

@@ -46,6 +46,9 @@ void reply_embeddings(struct reply *, struct strbuf *out);
  * event of the stream is among them. */
 bool reply_events(struct reply *, struct strbuf *out);
 
+/* Append an error as the last events of a stream. */
+void reply_error_event(const struct fault *, struct strbuf *out);
+
 /* Append the JSON object of an error. */
 void reply_error(const struct fault *, struct strbuf *out);
 

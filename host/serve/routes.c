@@ -34,6 +34,7 @@ static void answer_texts(struct exchange *x)
 	struct server *s = x->server;
 	struct answer_reader reader = exchange_reader(x);
 	struct api_request request;
+	bool stream;
 	int ret;
 
 	if (!read_request(x, x->route->kind, &request) &&
@@ -49,9 +50,12 @@ static void answer_texts(struct exchange *x)
 		if (ret)
 			prepare_refused(s, ret, &x->fault);
 	}
+	stream = request.stream;
 	api_request_release(&request);
 	if (!x->must_wait)
 		strbuf_release(&x->body);
+	else
+		x->wants_stream = stream;
 }
 
 /* ---- tokens -------------------------------------------------------------- */

@@ -109,7 +109,8 @@ struct exchange {
 	bool held;
 	/* The engine must be opened before the request can go on. */
 	bool must_wait;
-	bool waited; /* the request has waited for its engine */
+	bool waited;       /* the request has waited for its engine */
+	bool wants_stream; /* a request that waits asks for a stream */
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route fits */
 	struct strbuf body;
@@ -131,6 +132,10 @@ struct exchange {
 	/* libmicrohttpd ignores the connection; the response is a stream; the
 	 * stream must send a comment line. */
 	bool suspended, streaming, silent_long;
+	/* The exchange is in the queue of an engine_entry; and it has left the
+	 * queue while a comment line was sent, so that the connection thread
+	 * must pass it to a background thread. */
+	bool waiting, goes_on;
 	/* A background thread has not finished with the exchange: the
 	 * connection stays suspended, even if the engine has output already. */
 	bool preparing;
@@ -166,10 +171,16 @@ struct answer_reader exchange_reader(struct exchange *);
  * False: resume the connection. */
 void exchange_set_preparing(struct exchange *, bool);
 
-/* Suspend the connection of a request that waits for its engine; or refuse such
- * a request, and resume the connection. The caller holds the server's lock. */
+/*
+ * Suspend the connection of a request that waits for its engine; or refuse such
+ * a request, and resume the connection; or end the wait. While it waits, a
+ * stream gets comment lines. exchange_end_waiting returns true if the caller
+ * must call background_again for the exchange. The caller holds the server's
+ * lock.
+ */
 void exchange_begin_waiting(struct exchange *);
 void exchange_refuse_waiting(struct exchange *, const struct fault *);
+bool exchange_end_waiting(struct exchange *);
 
 /* Call the function of the request's route, until it has done its work. Returns
  * false if the exchange waits for its engine: the caller must not touch it any

@@ -109,6 +109,9 @@ done
 
 # A stream that uses its model for long yields to another model in the end.
 ends TERM 0
+serve -m "$tmp/models/m1.gguf" "${slow[@]}"
+one=$(state .memory_bytes) # of a small window, so of a small cache
+ends TERM 0
 serve --models "$tmp/models" --memory $((one * 3 / 2)) "${slow[@]}"
 post /v1/completions '{"prompt":"Hi","model":"m1","max_tokens":1}'
 : >"$tmp/long"
@@ -120,6 +123,22 @@ check_eq 'text of a model that waits for memory' "$text" "${want[2]}"
 wait $!
 check_eq 'the end of the stream before it' \
   "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
+# A stream that waits gets comments. The model before is free when its client
+# has gone.
+: >"$tmp/long"
+curl -sN "$url/v1/completions" -d '{"prompt":"Hi","max_tokens":400,"model":"m1",
+  "temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
+long=$!
+until [[ $(<"$tmp/long") == *'data: {'* ]]; do pause; done
+: >"$tmp/waits"
+curl -sN "$url/v1/completions" -d '{"prompt":"Hi","max_tokens":12,"model":"m3",
+  "temperature":0,"stream":true}' >"$tmp/waits" &
+until [[ $(<"$tmp/waits") == *': loading the model'* ]]; do pause; done
+kill $long
+wait $!
+check_eq 'text of a stream that has waited' \
+  "$(sed -n 's/^data: {/{/p' "$tmp/waits" | jq -j '.choices[0].text')" \
+  "${want[3]}"
 ends TERM 0
 serve --models "$tmp/models" --memory $((one / 2))
 ask m1
