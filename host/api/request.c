@@ -98,6 +98,8 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 		.arg = x,
 		.step = q->step ? request_report_step : NULL,
 		.step_arg = x,
+		.draft = q->draft ? request_report_draft : NULL,
+		.draft_arg = x,
 		.token = q->token ? request_report_token : NULL,
 		.token_arg = x,
 	};

@@ -65,9 +65,9 @@ struct tandem_submitted {
 	/* number of positions for which there is memory */
 	uint32_t room;
 	int32_t *tokens; /* [room] tokens of a step's positions */
-	/* [room + 1] offsets of the positions' texts */
+	/* [room + 1] offsets of the texts of positions or nodes */
 	size_t *at;
-	struct strbuf scratch; /* text of positions or tokens */
+	struct strbuf scratch; /* text of positions, nodes or tokens */
 	/* [request.logprobs] candidates of a token */
 	struct tandem_likely *top;
 
@@ -115,6 +115,7 @@ int request_prompt(const struct tandem *, const struct tandem_request *,
  * tandem_submitted. */
 int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
 int request_report_step(void *request, const struct gen_step *);
+int request_report_draft(void *request, const struct gen_draft *);
 int request_report_token(void *request, const struct gen_token *);
 /* Call the request's embedding callback. Returns 0 or -EDOM. */
 int request_report_embedding(struct tandem_submitted *, struct err *);

@@ -8,6 +8,7 @@
 #include "host/text/likely.h"
 #include "host/text/tokenizer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ int request_report_step(void *arg, const struct gen_step *s)
 	return ends(x, x->request.step(x->request.step_arg, &step));
 }
 
-/* ---- tokens -------------------------------------------------------------- */
+/* ---- tokens and drafts --------------------------------------------------- */
 
 /* Append the text of a single token. */
 static int add_piece(
@@ -88,6 +89,36 @@ static int add_piece(
 
 	detokenize_end(&d, out);
 	return out->failed ? -ENOMEM : ret;
+}
+
+int request_report_draft(void *arg, const struct gen_draft *d)
+{
+	struct tandem_submitted *x = arg;
+	unsigned char accepted[WIRE_MAX_ROWS] = { 0 };
+	struct tandem_draft draft = { .size = sizeof(draft),
+		.pass = d->pass,
+		.n = d->n,
+		.tokens = d->token,
+		.parents = d->parent,
+		.accepted = accepted,
+		.next = d->next };
+	int ret = make_room(x, d->n + 1);
+
+	assert(d->n <= WIRE_MAX_ROWS);
+	for (uint32_t i = 0; i < d->n_path; i++)
+		accepted[d->path[i]] = 1;
+	strbuf_reset(&x->scratch);
+	for (uint32_t i = 0; i <= d->n && !ret; i++) {
+		x->at[i] = x->scratch.len;
+		ret = add_piece(
+			x, i < d->n ? d->token[i] : d->next, &x->scratch);
+	}
+	if (ret)
+		return ret;
+	x->at[d->n + 1] = x->scratch.len;
+	draft.at = x->at;
+	draft.text = x->scratch.data ? x->scratch.data : "";
+	return ends(x, x->request.draft(x->request.draft_arg, &draft));
 }
 
 /* Fill x->top. The texts are appended to x->scratch, whose address changes

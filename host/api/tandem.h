@@ -187,6 +187,27 @@ struct tandem_step {
 	const size_t *at; /* [n + 1] offsets into `text` */
 };
 
+/*
+ * For methods that draft: the tree of drafted tokens that a pass has verified.
+ * Parents come before their children. Node 0 is the root, the last token before
+ * the draft; it counts as accepted. The accepted nodes form a path from the
+ * root. The library owns the memory, which is valid until the callback returns.
+ */
+struct tandem_draft {
+	size_t size;
+	uint64_t pass; /* number of the pass in this request, starting with 1 */
+	size_t n;      /* number of nodes, including the root */
+	const int32_t *tokens;
+	const int32_t *parents;        /* [n] -1 for the root */
+	const unsigned char *accepted; /* [n] 1 if the node was accepted */
+	/* The text of node i is text[at[i]] to text[at[i + 1]]. Entry n is the
+	 * token `next`, which the model drew after the last accepted node. A
+	 * part of a character is U+FFFD. */
+	const char *text;
+	const size_t *at; /* [n + 2] offsets into `text` */
+	int32_t next;
+};
+
 enum tandem_sample_state {
 	TANDEM_SAMPLE_INCOMPLETE, /* the request ended before the sample did */
 	/* the sample is complete; `stop` has the reason */
@@ -390,6 +411,11 @@ struct tandem_request {
 	void (*embedding)(void *arg, const float *values, size_t n);
 	void *embedding_arg;
 	unsigned pooling; /* enum tandem_pooling */
+	/* Called after each pass of a method that drafts, after the sink has
+	 * received the tokens of the pass. The tree is only its root if the
+	 * pass had no draft. Never called for several samples. */
+	int (*draft)(void *arg, const struct tandem_draft *draft);
+	void *draft_arg;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

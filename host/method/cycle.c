@@ -506,6 +506,13 @@ void cycle_learn(struct cycle *c)
 		k += accepted;
 		count_source(stats, c->tree->source[u], accepted);
 	}
+	gen_draft(c->gen,
+		&(struct gen_draft){ .n = c->tree->n,
+			.token = c->tree->token,
+			.parent = c->tree->parent,
+			.path = c->path,
+			.n_path = c->n_path,
+			.next = c->next });
 	if (c->source->saw)
 		c->source->saw(c->source->arg, text, n);
 	if (m->after_pass)

@@ -25,7 +25,7 @@ struct generation {
 	struct json_front place; /* place in opts.form */
 	enum gen_stop stop;
 	uint64_t first_ns;
-	uint64_t steps;  /* number of steps reported */
+	uint64_t steps;  /* number of steps or drafts reported */
 	uint64_t stream; /* stream of random numbers */
 };
 
@@ -98,6 +98,7 @@ int generation_open_like(
 
 	o.sink = drop;
 	o.step = NULL;
+	o.draft = NULL;
 	o.token = NULL;
 	return generation_open(out, &o, like->tokens.id, like->n_prompt, e);
 }
@@ -119,6 +120,7 @@ int generation_fork(struct generation **out, const struct generation *from,
 	g->opts.sink = sink;
 	g->opts.arg = arg;
 	g->opts.step = NULL;
+	g->opts.draft = NULL;
 	g->opts.token = NULL;
 	g->stream = stream;
 	if (from->held.len)
@@ -376,6 +378,17 @@ void gen_step(struct generation *g, const struct gen_step *step)
 	assert(step->first == g->tokens.n);
 	numbered.pass = ++g->steps;
 	if (g->opts.step(g->opts.step_arg, &numbered))
+		g->stop = GEN_STOP_ERROR;
+}
+
+void gen_draft(struct generation *g, const struct gen_draft *draft)
+{
+	struct gen_draft numbered = *draft;
+
+	if (!g->opts.draft || g->stop == GEN_STOP_ERROR)
+		return;
+	numbered.pass = ++g->steps;
+	if (g->opts.draft(g->opts.draft_arg, &numbered) && !gen_done(g))
 		g->stop = GEN_STOP_ERROR;
 }
 

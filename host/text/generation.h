@@ -50,6 +50,18 @@ struct gen_step {
 	const uint8_t *mark;  /* [n] enum gen_mark */
 };
 
+/* A tree of drafted tokens after the pass that verified it. Parents come before
+ * their children; node 0 is the root, the last token before the draft. */
+struct gen_draft {
+	uint64_t pass;                 /* 1, 2 ...; set by gen_draft */
+	uint32_t n;                    /* nodes, including the root */
+	const int32_t *token, *parent; /* [n]; the root's parent is -1 */
+	/* [n_path] the root and the accepted nodes, as ascending indices */
+	const uint32_t *path;
+	uint32_t n_path;
+	int32_t next; /* token drawn after the last accepted node */
+};
+
 /* A delivered token. */
 struct gen_token {
 	int32_t id;
@@ -84,6 +96,9 @@ struct generation_opts {
 	 * the generation. NULL means that methods need not report steps. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
+	/* Receives each drafted tree after its pass; otherwise like `step`. */
+	int (*draft)(void *arg, const struct gen_draft *);
+	void *draft_arg;
 	/* Receives every token that the sink receives, together with its
 	 * logits. It is called after the sink; a non-zero result ends the
 	 * generation. NULL if not needed. */
@@ -139,6 +154,10 @@ bool gen_done(const struct generation *);
  */
 void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);
+
+/* Report a drafted tree. The tokens of its pass are already appended, which may
+ * have ended the generation. */
+void gen_draft(struct generation *, const struct gen_draft *);
 
 /*
  * Append the text of a step to *text: first the text that was not delivered yet

@@ -1,7 +1,7 @@
 /*
  * The library as seen by a program that includes tandem.h: options, requests,
- * ends of texts, steps and samples. cli/library tests what needs an installed
- * library.
+ * ends of texts, steps, drafts and samples. cli/library tests what needs an
+ * installed library.
  */
 #include "base/version.h"
 #include "host/api/tandem_impl.h"
@@ -391,6 +391,95 @@ static void test_no_steps(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* ---- drafts -------------------------------------------------------------- */
+
+struct drafts {
+	uint64_t seen, last; /* last: pass that ends the text; 0 means none */
+	size_t nodes, accepted;
+	int32_t ids[64]; /* tokens that the sink received since the last pass */
+	size_t n_ids;
+};
+
+static int collect_id(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct drafts *s = arg;
+
+	assert_in_range(s->n_ids, 0, 63);
+	if (id >= 0)
+		s->ids[s->n_ids++] = id;
+	return 0;
+}
+
+/* The tokens of a pass are those of the accepted path and the one drawn after
+ * it. */
+static int take_draft(void *arg, const struct tandem_draft *d)
+{
+	struct drafts *s = arg;
+	int32_t end = 0; /* of the path so far */
+	size_t n = 0;
+
+	assert_int_equal(d->size, sizeof(*d));
+	assert_int_equal(d->pass, ++s->seen);
+	assert_int_equal(d->parents[0], -1);
+	assert_int_equal(d->accepted[0], 1);
+	assert_int_equal(d->at[0], 0);
+	/* the prompt's last pass has drawn the root */
+	if (s->seen == 1)
+		assert_int_equal(d->tokens[0], s->ids[n++]);
+	for (size_t i = 1; i < d->n; i++) {
+		assert_in_range(d->parents[i], 0, i - 1);
+		assert_true(d->at[i] <= d->at[i + 1]);
+		if (!d->accepted[i])
+			continue;
+		assert_int_equal(d->parents[i], end);
+		assert_int_equal(d->tokens[i], s->ids[n++]);
+		s->accepted++;
+		end = (int32_t)i;
+	}
+	assert_int_equal(d->next, s->ids[n++]);
+	assert_true(d->at[d->n] < d->at[d->n + 1]);
+	assert_int_equal(n, s->n_ids);
+	s->nodes += d->n - 1;
+	s->n_ids = 0;
+	return s->seen == s->last;
+}
+
+static void check_drafts(struct tandem *t, uint64_t last, struct drafts *s)
+{
+	struct tandem_request r = asking("Hello", 40);
+	struct tandem_result got = { .size = sizeof(got) };
+
+	*s = (struct drafts){ .last = last };
+	r.sink = collect_id;
+	r.draft = take_draft;
+	r.sink_arg = r.draft_arg = s;
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(
+		got.stop, last ? TANDEM_STOP_SINK : TANDEM_STOP_LENGTH);
+	assert_int_equal(got.drafted, s->nodes);
+	assert_int_equal(got.accepted, s->accepted);
+	assert_true(!last || s->seen == last);
+}
+
+static void test_drafts(void **state)
+{
+	struct tandem *t = opened("method=chain", "draft=oracle:1");
+	struct drafts s;
+
+	check_drafts(t, 0, &s);
+	assert_true(s.accepted);
+	check_drafts(t, 2, &s);
+	assert_int_equal(tandem_close(t), 0);
+	t = opened("method=specinfer", "draft=recycle");
+	check_drafts(t, 0, &s);
+	assert_true(s.nodes > s.accepted);
+	assert_int_equal(tandem_close(t), 0);
+	t = opened(NULL, NULL);
+	check_drafts(t, 0, &s);
+	assert_int_equal(s.seen, 0);
+	assert_int_equal(tandem_close(t), 0);
+}
+
 /* A struct may end after any multiple of 8 bytes, as those of a binding that
  * declares only the first members. */
 static void test_first_members(void **state)
@@ -559,6 +648,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_start, setup),
 	cmocka_unit_test_setup(test_steps, setup),
 	cmocka_unit_test_setup(test_no_steps, setup),
+	cmocka_unit_test_setup(test_drafts, setup),
 	cmocka_unit_test_setup(test_first_members, setup),
 	cmocka_unit_test_setup(test_short_request, setup),
 	cmocka_unit_test_setup(test_samples, setup),
