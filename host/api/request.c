@@ -353,7 +353,13 @@ static void put_result(
 void request_result(const struct tandem_submitted *x, struct tandem_result *out)
 {
 	struct tandem_result r = { .size = out->size };
+	struct tandem_submitted running;
 
+	if (x && x->began_ns && !x->ended_ns) {
+		running = *x;
+		count_work(&running);
+		x = &running;
+	}
 	if (x)
 		put_result(x, &r);
 	memset(out, 0, r.size);
