@@ -364,12 +364,15 @@ static int take_stream_options(struct api_request *a, const struct member *m,
 		else if (!strcmp(key, "include_provisional") &&
 			json_is_boolean(value))
 			a->include_provisional = json_is_true(value);
+		else if (!strcmp(key, "include_draft") &&
+			json_is_boolean(value))
+			a->include_draft = json_is_true(value);
 		else if (strcmp(key, "include_obfuscation"))
 			return fault_set(f, 400, "unsupported_parameter",
 				m->name,
 				"'stream_options' has '%.40s'; only "
-				"include_usage and include_provisional, true "
-				"or false, are supported",
+				"include_usage, include_provisional and "
+				"include_draft, true or false, are supported",
 				key);
 	}
 	return 0;
@@ -494,6 +497,7 @@ static const struct member members[] = {
 		API_LIKELIEST },
 	{ "stream", OF_TEXTS, take_flag, IN(stream) },
 	{ "stream_options", OF_TEXTS, take_stream_options },
+	{ "timings_per_token", OF_TEXTS, take_flag, IN(timings_per_token) },
 	{ "response_format", OF_TEXTS, take_format },
 
 	{ "method", OF_TEXTS, take_name, IN(method) },

@@ -92,9 +92,10 @@ struct api_request {
 	const char *stop[API_STOPS + 1]; /* ends with a NULL */
 	bool wants_logprobs;
 	int64_t top_logprobs;
-	bool stream, include_usage, include_provisional;
-	char *json_schema;  /* NULL if the text need not be JSON */
-	const char *format; /* "text", "json_object", "json_schema" */
+	bool stream, include_usage, include_provisional, include_draft;
+	bool timings_per_token; /* each chunk of a stream has timings */
+	char *json_schema;      /* NULL if the text need not be JSON */
+	const char *format;     /* "text", "json_object", "json_schema" */
 	/* Of /tokenize and /detokenize: recognize or write special tokens; add
 	 * the beginning-of-text token. */
 	bool special, bos;

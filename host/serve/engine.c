@@ -35,6 +35,7 @@ static void answer_free(struct answer *r)
 		strbuf_release(&r->choice[i].text);
 		strbuf_release(&r->choice[i].provisional);
 		json_decref(r->choice[i].logprobs);
+		json_decref(r->choice[i].draft);
 	}
 	free(r->choice);
 	api_request_release(&r->request);
@@ -110,6 +111,15 @@ static bool is_unread(const struct answer *r)
 	return !r->reader.wake || r->reader.gone(r->reader.arg);
 }
 
+/* Wake the reader after a callback, for which the lock is held. */
+static void report(struct choice *c)
+{
+	c->result.size = sizeof(c->result);
+	if (c->handle && c->answer->request.timings_per_token)
+		tandem_request_state(c->handle, &c->result);
+	wake(c->answer);
+}
+
 /* Append output and, unless it is NULL, the log-probability of its token. An id
  * below 0 means output without a token. A return value other than 0 ends the
  * text. */
@@ -128,7 +138,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	if (logprob)
 		json_array_append_new(c->logprobs, logprob);
 	end = c->text.failed || json_memory_refused() || is_unread(c->answer);
-	wake(c->answer);
+	report(c);
 	unlock(engine);
 	return end;
 }
@@ -171,7 +181,37 @@ static int on_step(void *arg, const struct tandem_step *step)
 	c->provisional_after = c->bytes;
 	c->has_provisional = true;
 	end = c->provisional.failed || is_unread(c->answer);
-	wake(c->answer);
+	report(c);
+	unlock(engine);
+	return end;
+}
+
+static json_t *node_text(const struct tandem_draft *d, size_t i)
+{
+	return reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
+}
+
+/* A pass of a method that drafts: keep its tree, in place of an earlier one
+ * that the reader has not taken. */
+static int on_draft(void *arg, const struct tandem_draft *d)
+{
+	struct choice *c = arg;
+	struct engine *engine = c->answer->owner;
+	json_t *nodes = json_array(), *draft;
+	bool end;
+
+	for (size_t i = 0; i < d->n; i++)
+		json_array_append_new(nodes,
+			json_pack("{s:i, s:o, s:b}", "parent", d->parents[i],
+				"text", node_text(d, i), "accepted",
+				d->accepted[i]));
+	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
+		"nodes", nodes, "next", node_text(d, d->n));
+	lock(engine);
+	json_decref(c->draft);
+	c->draft = draft;
+	end = json_memory_refused() || is_unread(c->answer);
+	report(c);
 	unlock(engine);
 	return end;
 }
@@ -330,6 +370,10 @@ static void submit(struct engine *engine, struct answer *r)
 		if (request->include_provisional) {
 			q.step = on_step;
 			q.step_arg = c;
+		}
+		if (request->include_draft) {
+			q.draft = on_draft;
+			q.draft_arg = c;
 		}
 		if (has_token_callback(request)) {
 			q.logprobs = (unsigned)request->top_logprobs;

@@ -51,6 +51,9 @@ struct choice {
 	struct strbuf provisional;
 	uint64_t provisional_after, bytes;
 	bool has_provisional;
+	/* For a stream that wants drafts: the tree of the last pass, as the
+	 * JSON of a chunk; NULL if the reader has taken it. */
+	json_t *draft;
 	bool ended;
 	int status; /* after the end: enum tandem_status */
 	struct tandem_result result;

@@ -141,6 +141,26 @@ static json_t *rate(double n, double seconds)
 	return seconds > 0 ? json_real(n / seconds) : json_null();
 }
 
+static json_t *timings_of(const struct answer *r)
+{
+	struct tandem_result s = sum_of(r);
+	double decode = s.seconds - s.seconds_prompt;
+	double read = (double)(s.prompt_tokens - s.cached_tokens);
+
+	return json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
+			 "s:I, s:f, s:f}",
+		"prompt_n", (json_int_t)s.prompt_tokens, "cache_n",
+		(json_int_t)s.cached_tokens, "waiting_ms",
+		s.seconds_waiting * 1e3, "prompt_ms", s.seconds_prompt * 1e3,
+		"prompt_per_second", rate(read, s.seconds_prompt),
+		"predicted_n", (json_int_t)s.tokens, "predicted_ms",
+		decode * 1e3, "predicted_per_second",
+		rate((double)s.tokens, decode), "passes", (json_int_t)s.passes,
+		"draft_n", (json_int_t)s.drafted, "draft_n_accepted",
+		(json_int_t)s.accepted, "phone_s", s.phone_seconds,
+		"phone_j", s.phone_joules);
+}
+
 /* ---- choices ------------------------------------------------------------- */
 
 static uint64_t characters_in(const char *text, size_t len)
@@ -226,9 +246,6 @@ static void add_end(const struct reply *p, json_t *object)
 {
 	const struct api_request *request = &p->answer->request;
 	const struct engine_offer *o = p->offer;
-	struct tandem_result s = sum_of(p->answer);
-	double decode = s.seconds - s.seconds_prompt;
-	double read = (double)(s.prompt_tokens - s.cached_tokens);
 	json_t *bias = json_object_get(request->body, "logit_bias");
 	json_t *stops = json_array();
 
@@ -253,20 +270,7 @@ static void add_end(const struct reply *p, json_t *object)
 			(json_int_t)request->n, "best_of",
 			(json_int_t)request->best_of, "stop", stops,
 			"response_format", request->format));
-	json_object_set_new(object, "timings",
-		json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, "
-			  "s:I, s:f, s:f}",
-			"prompt_n", (json_int_t)s.prompt_tokens, "cache_n",
-			(json_int_t)s.cached_tokens, "waiting_ms",
-			s.seconds_waiting * 1e3, "prompt_ms",
-			s.seconds_prompt * 1e3, "prompt_per_second",
-			rate(read, s.seconds_prompt), "predicted_n",
-			(json_int_t)s.tokens, "predicted_ms", decode * 1e3,
-			"predicted_per_second", rate((double)s.tokens, decode),
-			"passes", (json_int_t)s.passes, "draft_n",
-			(json_int_t)s.drafted, "draft_n_accepted",
-			(json_int_t)s.accepted, "phone_s", s.phone_seconds,
-			"phone_j", s.phone_joules));
+	json_object_set_new(object, "timings", timings_of(p->answer));
 }
 
 /* The index of the prompt's best text that was not taken yet: the one with the
@@ -387,7 +391,7 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	bool last = true;
 
 	if (sent->ended ||
-		(!c->ended && !c->text.len && !c->logprobs &&
+		(!c->ended && !c->text.len && !c->logprobs && !c->draft &&
 			!c->has_provisional))
 		return;
 	text = reply_text(c->text.data, c->text.len);
@@ -396,7 +400,12 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	if (c->has_provisional && !c->ended)
 		json_object_set_new(choice, "provisional", provisional(c));
 	c->has_provisional = false;
+	if (c->draft)
+		json_object_set_new(choice, "draft", c->draft);
+	c->draft = NULL;
 	object = chunk(p, choice);
+	if (r->request.timings_per_token)
+		json_object_set_new(object, "timings", timings_of(r));
 	sent->begun = true;
 	sent->characters += characters_in(c->text.data, c->text.len);
 	sent->ended = c->ended;

@@ -97,7 +97,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 		"0{\"prompt\":\"Once\",\"max_tokens\":8,\"n\":2,\"seed\":7,"
 		"\"temperature\":0.7,\"top_p\":0.9,\"stop\":[\"\\n\",\"x\"]}",
 		"0{\"prompt\":[[1,2],[3]],\"stream\":true,\"logprobs\":3,"
-		"\"stream_options\":{\"include_usage\":true}}",
+		"\"stream_options\":{\"include_usage\":true},"
+		"\"timings_per_token\":true}",
 		"0{\"prompt\":[\"a\",\"b\"],\"method\":\"chain\",\"draft\":"
 		"\"pld\",\"model\":\"m\",\"echo\":false,\"best_of\":1}",
 		"1{\"messages\":[{\"role\":\"system\",\"content\":\"Be.\"},"

@@ -57,6 +57,23 @@ static void a_prompt_alone_has_the_defaults_of_run(void **state)
 	api_request_release(&a);
 }
 
+static void streams_may_report_passes(void **state)
+{
+	struct api_request a;
+
+	taken(&a, API_COMPLETION,
+		"{\"prompt\":\"a\",\"timings_per_token\":true,"
+		"\"stream_options\":{\"include_draft\":true}}");
+	assert_true(a.timings_per_token && a.include_draft);
+	assert_false(a.include_provisional || a.include_usage);
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"a\",\"timings_per_token\":1}",
+		400, "invalid_type", "timings_per_token");
+	refused(API_COMPLETION,
+		"{\"prompt\":\"a\",\"stream_options\":{\"include_draft\":1}}",
+		400, "unsupported_parameter", "stream_options");
+}
+
 static void prompts_are_texts_or_tokens(void **state)
 {
 	struct api_request a;
@@ -391,6 +408,7 @@ static void tokenize_takes_text_and_detokenize_takes_tokens(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_prompt_alone_has_the_defaults_of_run),
+	cmocka_unit_test(streams_may_report_passes),
 	cmocka_unit_test(prompts_are_texts_or_tokens),
 	cmocka_unit_test(turns_have_roles_and_parts),
 	cmocka_unit_test(numbers_have_bounds),

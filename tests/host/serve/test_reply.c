@@ -161,6 +161,30 @@ static void usage_is_a_chunk_of_its_own(void **state)
 	end(&x);
 }
 
+static void chunks_have_drafts_and_timings_on_request(void **state)
+{
+	struct fixture x;
+
+	begin(&x, API_COMPLETION,
+		"{\"prompt\":\"p\",\"stream\":true,\"timings_per_token\":true}");
+	x.choice[0].draft = json_pack("{s:i}", "pass", 1);
+	x.choice[0].result.passes = 7;
+	assert_false(reply_events(&x.reply, &x.out));
+	assert_null(x.choice[0].draft);
+	assert_non_null(strstr(x.out.data, "\"draft\":{\"pass\":1}"));
+	assert_non_null(strstr(x.out.data, "\"timings\":{"));
+	assert_non_null(strstr(x.out.data, "\"passes\":7"));
+	strbuf_reset(&x.out);
+	assert_false(reply_events(&x.reply, &x.out));
+	assert_int_equal(x.out.len, 0);
+	end(&x);
+	begin(&x, API_COMPLETION, "{\"prompt\":\"p\",\"stream\":true}");
+	write_text(&x.choice[0], "a");
+	assert_false(reply_events(&x.reply, &x.out));
+	assert_null(strstr(x.out.data, "timings"));
+	end(&x);
+}
+
 static void a_fault_ends_a_stream(void **state)
 {
 	struct fixture x;
@@ -252,6 +276,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_best_texts_are_chosen_by_their_mean),
 	cmocka_unit_test(events_bring_each_piece_once),
 	cmocka_unit_test(usage_is_a_chunk_of_its_own),
+	cmocka_unit_test(chunks_have_drafts_and_timings_on_request),
 	cmocka_unit_test(a_fault_ends_a_stream),
 	cmocka_unit_test(embeddings_are_numbers_or_base64),
 	cmocka_unit_test(base64_is_padded),
