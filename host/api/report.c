@@ -9,6 +9,8 @@
 #include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/samples.h"
+#include "host/model/model.h"
+#include "host/text/chat.h"
 #include "host/text/tokenizer.h"
 
 #include <math.h>
@@ -58,6 +60,7 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		.model_path = d->model_path,
 		.model = d->model,
 		.tokenizer = d->tokenizer,
+		.chats = d->model && chat_of(d->model->gguf) > CHAT_UNKNOWN,
 		.token_bytes =
 			d->tokenizer ? tokenizer_token_bytes(d->tokenizer) : 0,
 		.history = d->history,

@@ -69,6 +69,7 @@ struct tandem_report {
 	const struct model *model; /* NULL if the model is not opened yet */
 	unsigned kind; /* its attention mask: a bit of enum report_models */
 	const struct tokenizer *tokenizer;
+	bool chats; /* the model has a chat template that is recognized */
 	/* length in bytes of the longest token (tokenizer_token_bytes) */
 	size_t token_bytes;
 	const struct history *history; /* NULL if there is none */

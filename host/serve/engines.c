@@ -183,7 +183,7 @@ static int take_handle(struct server *s, struct engine_entry *e,
 	e->opened = ++g->tickets;
 	e->used_ns = clock_ns();
 	g->facts[e->model] =
-		(struct engine_facts){ e->engine->context, r.kind };
+		(struct engine_facts){ e->engine->context, r.kind, r.chats };
 	return 0;
 }
 

@@ -78,6 +78,7 @@ struct engine_entry {
 struct engine_facts {
 	uint64_t context;
 	unsigned kind; /* a bit of enum report_models; 0: not known yet */
+	bool chats;    /* the model has a chat template */
 };
 
 struct engines {

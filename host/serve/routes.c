@@ -155,7 +155,7 @@ static void answer_models(struct exchange *x)
 		pthread_mutex_unlock(&s->lock);
 		json_array_append_new(list,
 			json_pack("{s:s, s:s, s:I, s:s, s:o, s:s, s:I, s:o, "
-				  "s:s, s:s?, s:s, s:s}",
+				  "s:s, s:s?, s:s, s:s, s:o}",
 				"id", m->name, "object", "model", "created",
 				(json_int_t)s->created, "owned_by", "tandem",
 				"context_length",
@@ -167,7 +167,9 @@ static void answer_models(struct exchange *x)
 				(json_int_t)m->bytes, "methods",
 				methods_of(s, facts.kind), "method", o->method,
 				"draft", o->draft, "clock", o->clock,
-				"precision", o->precision));
+				"precision", o->precision, "chat",
+				facts.kind ? json_boolean(facts.chats)
+					   : json_null()));
 	}
 	reply_json(json_pack("{s:s, s:o}", "object", "list", "data", list),
 		&x->out);

@@ -16,6 +16,7 @@ check_eq 'health' "$code $out" '200 {"status":"ok"}'
 get /v1/models
 check_eq 'name of the model' "$(member id)" target
 check_eq 'context of the model' "$(member context_length)" 1024
+check_eq 'whether the model chats' "$(member chat)" true
 get /
 check_eq 'status of the page' "$code" 200
 get /nothing
