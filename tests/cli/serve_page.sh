@@ -1,42 +1,55 @@
 #!/usr/bin/env bash
-# The server's page in a browser: it writes a text and draws how that went.
+# The server's page in a browser: it answers the default question at once, and
+# by keyboard alone at three widths; it asks for a key; it draws drafted trees
+# and the text of a model that fills masks.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
+# shellcheck disable=SC2154 # url, out, status and tmp are theirs
 
 browser=$(command -v chromium || command -v chromium-browser ||
   command -v google-chrome) || skip 'no chromium'
 
-"$TANDEM" serve --listen 127.0.0.1:0 -t 1 2>"$tmp/said" &
-server=$!
-url=
-for _ in $(seq 1000); do
-  url=$(sed -n 's/.* answers at //p' "$tmp/said")
-  [ -z "$url" ] || break
-  sleep 0.02
-done
-check_has 'where the server is' "$url" http://127.0.0.1:
-
 # Time passes as fast as the page waits for nothing but time, so this is a
 # matter of seconds; the text is whole long before.
+serve
 run timeout 100 "$browser" --headless --no-sandbox --disable-gpu \
   --user-data-dir="$tmp/browser" --virtual-time-budget=400000 \
   --window-size=1000,1200 --screenshot="$tmp/page.png" \
   --dump-dom "$url/#write"
 check_eq 'status of the browser' "$status" 0
 page=$out
-
-prompt=$(sed -n '/<textarea/,/<\/textarea>/s/.*rows="4">//p; /^Solution/p' \
-  host/serve/page.html | sed 's/<.*//')
-run_ok "$TANDEM" run -n 128 -t 1 -p "$prompt"
-check_has 'the page' "$page" "aria-live=\"polite\" class=\"\">$out"
-check_has 'the page' "$page" 'tokens read in'
-check_has 'the page' "$page" 'autoregressive, int8, wall clock, 1024 tokens'
-check_has 'the page' "$page" '<th>texts under way</th><td>0</td>'
-passes=$(sed -n 's|.*<th>passes</th><td>\([0-9]*\)</td>.*|\1|p' <<<"$page")
-checks=$((checks + 1))
-[ "${passes:-0}" -gt 0 ] || fail "the page has no passes: '$passes'"
+check_has 'the question' "$page" '<li class="user">What is 12 + 30?</li>'
+check_has 'the answer' "$page" 'aria-busy="false">12 + 30 = 42.<'
+check_has 'the server' "$page" 'method autoregressive · int8 · wall clock · 1024 tokens'
+check_has 'requests under way' "$page" \
+  '<th scope="row">requests under way</th><td>0</td>'
 check_eq 'the picture is one' "$(head -c 4 "$tmp/page.png" | tr -d '\211')" PNG
+ends INT 0
 
-kill $server
-wait $server
-check_eq 'status of the server' $? 0
+command -v node >/dev/null || skip 'no node'
+
+# drive NAME WIDTH [KEY]: use the page by keyboard; the driver's checks pass.
+drive() {
+  mkdir -p "$tmp/$1"
+  run timeout 280 node tests/cli/serve_page.cjs "$browser" "$url" "$tmp/$1" "${@:2}"
+  check_eq "status of the driver, $1" "$status" 0
+  check_lacks "checks of the driver, $1" "$out" 'not ok'
+  check_has "checks of the driver, $1" "$out" 'ok the console has no error'
+}
+methods=()
+! "$TANDEM" serve --help all | grep -q allow-methods ||
+  methods=(--allow-methods autoregressive,specinfer)
+serve "${methods[@]}"
+drive wide 1280
+drive tablet 768
+[ ${#methods[@]} -eq 0 ] || check_has 'the race' "$out" 'ok their texts are the same'
+ends INT 0
+echo secret-key >"$tmp/keys"
+chmod 600 "$tmp/keys"
+serve --api-key-file "$tmp/keys" --method specinfer --draft sam+recycle
+drive phone 360 secret-key
+ends INT 0
+serve -m flash/models/diffusion.gguf --method llada
+drive fill 768
+ends INT 0
 finish

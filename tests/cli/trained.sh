@@ -26,11 +26,12 @@ for name in target draft diffusion; do
   run_ok cmp "$tmp/back" "$tmp/bytes"
 done
 
-# The page of the server begins with the example of README, which cli/documents
-# runs; its answer is right.
+# The page of the server begins with a question of README, where cli/documents
+# runs it; its answer is right.
 check_has 'the answer in README' "$(<README.md)" "The answer is $((7 * 8 + 5))."
-check_has 'the prompt of the page' "$(<host/serve/page.html)" \
-  ">Problem: Calculate 7 * 8 + 5."
+check_has 'the chat in README' "$(<README.md)" "12 + 30 = $((12 + 30))."
+grep -q "'What is 12 + 30?'" host/serve/page.html
+check_eq 'the page has the question' $? 0
 
 # Floors that a broken model or runtime does not reach, far below the card.
 some=6
