@@ -94,6 +94,29 @@ static int read_marked(struct eval_item *item, struct err *e)
 	return ret;
 }
 
+/* A prompt is a text, or the first of the turns of a chat. */
+static int read_prompt(struct eval_item *item, struct err *e)
+{
+	const json_t *turns = json_object_get(item->line, "turns"), *turn;
+	size_t i;
+
+	if (!turns || json_object_get(item->line, "prompt"))
+		return read_text(item->line, "prompt", &item->prompt, e);
+	if (!json_array_size(turns))
+		return err_set(e, EINVAL, "member 'turns' is %s",
+			json_is_array(turns) ? "empty" : "not a list");
+	json_array_foreach(turns, i, turn)
+	{
+		if (!json_string_length(turn))
+			return err_set(e, EINVAL,
+				"member 'turns': element %zu is not a string, "
+				"or is empty",
+				i + 1);
+	}
+	item->prompt = json_string_value(json_array_get(turns, 0));
+	return 0;
+}
+
 /* ---- lines ----------------------------------------------------------------
  */
 
@@ -195,7 +218,7 @@ int eval_items_read(struct eval_items *items, const char *path,
 				line, "id", json_sprintf("line-%zu", r.line)))
 			ret = err_set(e, ENOMEM, "no memory for the items");
 		else if (!(ret = read_text(line, "id", &item->id, e)))
-			ret = read_text(line, "prompt", &item->prompt, e);
+			ret = read_prompt(item, e);
 	}
 	if (ret)
 		err_in(e, "'%s', line %zu", path, r.line);

@@ -9,8 +9,9 @@
  * as those of a chat template are recognized in a prompt, not in an answer.
  *
  * Items can also be prompts without answers, whose outputs cannot be scored.
- * These are JSON lines with a "prompt" (and an optional "id", by default the
- * line number), or lines of plain text with one prompt each.
+ * These are JSON lines with a "prompt", or with "turns", the user's turns of a
+ * chat, of which the first is the prompt (and an optional "id", by default the
+ * line number); or lines of plain text with one prompt each.
  */
 #ifndef HOST_EVAL_EVAL_ITEMS_H
 #define HOST_EVAL_EVAL_ITEMS_H

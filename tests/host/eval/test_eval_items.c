@@ -210,6 +210,25 @@ static void test_prompts_of_json(void **state)
 	}
 }
 
+/* The prompt of a chat is its first turn, unless there is also a prompt. */
+static void test_turns(void **state)
+{
+	static const char text[] =
+		"{\"turns\":[\"one\",\"two\"]}\n"
+		"{\"turns\":7,\"prompt\":\"p\",\"id\":\"x\"}\n";
+
+	for (size_t i = 0; i < ARRAY_LEN(either); i++) {
+		struct eval_items items;
+		struct err e = { 0 };
+
+		assert_ok(read_as(&items, text, either[i], &e), &e);
+		assert_int_equal(items.n, 2);
+		check_item(&items, 0, "line-1", "one");
+		check_item(&items, 1, "x", "p");
+		eval_items_release(&items);
+	}
+}
+
 /* If at least one line has an answer, the file is a file of items, in which a
  * line without an answer is an error. If only prompts are needed, it is no
  * error. */
@@ -251,6 +270,10 @@ static void test_bad_prompts(void **state)
 		{ "{\"prompt\":\"p\",\"id\":7}", 21,
 			"member 'id' is no string" },
 		{ "{\"prompt\":\"p\"}\nplain", 20, "line 2: not JSON" },
+		{ "{\"turns\":[]}", 12, "member 'turns' is empty" },
+		{ "{\"turns\":\"p\"}", 13, "member 'turns' is not a list" },
+		{ "{\"turns\":[\"p\",\"\"]}", 18,
+			"member 'turns': element 2 is not a string" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -274,6 +297,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nul),
 	cmocka_unit_test(test_plain_lines),
 	cmocka_unit_test(test_prompts_of_json),
+	cmocka_unit_test(test_turns),
 	cmocka_unit_test(test_answers_among_prompts),
 	cmocka_unit_test(test_bad_prompts),
 };
