@@ -65,12 +65,12 @@ libs_text   := libpcre2-8 libxxhash jansson
 libs_session := libxxhash
 libs_eval   := jansson
 libs_doctor := dbus-1 jansson liburing libzstd
-libs_bench  := dbus-1 jansson
+libs_bench  := dbus-1 jansson # and libcurl: host/bench/serve_client.h
 libs_serve  := jansson dbus-1 # and libmicrohttpd: host/serve/httpd.h
 libs_cmd    := jansson libedit
 libs_stress := jansson
 libs_test   := cmocka
-all_libs    := $(sort libmicrohttpd $(foreach r,flash device text session eval \
+all_libs    := $(sort libcurl libmicrohttpd $(foreach r,flash device text session eval \
 	doctor bench serve cmd stress test,$(libs_$(r))))
 
 # What needs no compiler needs no library either.

@@ -37,9 +37,9 @@ extern const struct command cmd_run, cmd_chat, cmd_serve, cmd_eval, cmd_score,
 	cmd_perplexity, cmd_logits, cmd_tokenize, cmd_detokenize, cmd_inspect,
 	cmd_synth, cmd_convert, cmd_verify, cmd_merge, cmd_bench,
 	cmd_bench_lever, cmd_bench_methods, cmd_bench_sdnpu,
-	cmd_bench_diffusion, cmd_bench_tts, cmd_bench_price, cmd_doctor,
-	cmd_history, cmd_history_list, cmd_history_stats, cmd_history_prune,
-	cmd_history_import, cmd_trace;
+	cmd_bench_diffusion, cmd_bench_tts, cmd_bench_price, cmd_bench_serve,
+	cmd_doctor, cmd_history, cmd_history_list, cmd_history_stats,
+	cmd_history_prune, cmd_history_import, cmd_trace;
 
 /* NULL-terminated list of the commands of `tandem`; defined in host/tandem.c */
 extern const struct command *const commands[];

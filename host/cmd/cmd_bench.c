@@ -75,9 +75,10 @@ static const struct opt_command usage = {
 		"  tts        accuracy against cost by the number of samples "
 		"*\n"
 		"  price      what a pass of a streamed model costs on a phone "
-		"*\n\n"
+		"*\n"
+		"  serve      servers under load, also of other programs *\n\n"
 		"* has its own options: 'tandem bench lever --help'. Compare "
-		"figures of one run only.",
+		"within one run.",
 	.examples =
 		"  tandem bench decode -m model.gguf\n"
 		"  tandem bench texts --method chain --task math --texts 1,8\n"
@@ -86,9 +87,10 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,
 	.max_operands = 1,
-	.operand = &(
-		const struct opt){ .arg = "ipc|decode|texts|kernels|lever|"
-					  "methods|sdnpu|diffusion|tts|price" },
+	.operand =
+		&(const struct opt){
+			.arg = "ipc|decode|texts|kernels|lever|"
+			       "methods|sdnpu|diffusion|tts|price|serve" },
 };
 
 /* ---- the command --------------------------------------------------- */
@@ -106,7 +108,7 @@ static const struct {
 /* Benchmarks that have options of their own. */
 static const struct command *const own[] = { &cmd_bench_lever,
 	&cmd_bench_methods, &cmd_bench_sdnpu, &cmd_bench_diffusion,
-	&cmd_bench_tts, &cmd_bench_price, NULL };
+	&cmd_bench_tts, &cmd_bench_price, &cmd_bench_serve, NULL };
 
 static int bench_main(int argc, char **argv)
 {

@@ -1,0 +1,517 @@
+#include "host/bench/bench_serve.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/bench/bench.h"
+#include "host/bench/bench_table.h"
+#include "host/bench/print_json.h"
+#include "host/bench/serve_client.h"
+#include "host/bench/serve_process.h"
+#include "host/eval/eval_tasks.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The default of `tandem serve`, and the limit of its option --texts. */
+#define TEXTS_DEFAULT 16
+#define TEXTS_MAX     64
+
+/* A server with a number of clients. */
+struct cell {
+	struct serve_result result;
+	/* passes of the model, and seconds on a phone's clock; NAN if the
+	 * server does not report them */
+	double passes, phone_s;
+};
+
+struct row {
+	char model[128]; /* name of the model, as the server reports it */
+	struct cell cell[SERVE_AT_MAX];
+};
+
+struct bench_serve {
+	const struct bench_serve_args *args;
+	struct eval_items items[FIGURES_TASKS]; /* own the texts of prompts */
+	const char *category[FIGURES_TASKS];
+	unsigned n_categories;
+	struct serve_prompt *prompt;
+	size_t n_prompts;
+	struct row row[SERVE_ROWS_MAX];
+};
+
+/* ---- prompts ------------------------------------------------------------- */
+
+/* Returns the number of the category, or FIGURES_TASKS if there are too
+ * many. */
+static unsigned category_of(struct bench_serve *b, const char *name)
+{
+	unsigned i = 0;
+
+	while (i < b->n_categories && strcmp(b->category[i], name))
+		i++;
+	if (i == b->n_categories && i < FIGURES_TASKS)
+		b->category[b->n_categories++] = name;
+	return i;
+}
+
+static int add_prompt(struct bench_serve *b, const struct eval_item *item,
+	const char *otherwise, struct err *e)
+{
+	const char *said =
+		json_string_value(json_object_get(item->line, "category"));
+	/* If there is a prompt, the turns are not checked and not used. */
+	const json_t *turns = json_object_get(item->line, "prompt")
+		? NULL
+		: json_object_get(item->line, "turns");
+	const json_t *turn;
+	struct serve_prompt *p =
+		reallocarray(b->prompt, b->n_prompts + 1, sizeof(*p));
+	size_t n = json_array_size(turns), i;
+
+	if (p)
+		b->prompt = p;
+	n = n ? n : 1;
+	p = p ? &p[b->n_prompts++] : NULL;
+	if (p)
+		*p = (struct serve_prompt){ .n_turns = (unsigned)n,
+			.turn = calloc(n, sizeof(*p->turn)) };
+	if (!p || !p->turn)
+		return err_set(e, ENOMEM, "no memory for prompts");
+	p->turn[0] = item->prompt;
+	json_array_foreach(turns, i, turn) p->turn[i] = json_string_value(turn);
+	p->category = category_of(b, said ? said : otherwise);
+	if (p->category == FIGURES_TASKS)
+		return err_set(e, EINVAL,
+			"the prompts have more than %d categories",
+			FIGURES_TASKS);
+	return 0;
+}
+
+static int add_items(struct bench_serve *b, const struct eval_items *items,
+	const char *category, struct err *e)
+{
+	size_t n = items->n;
+	int ret = 0;
+
+	if (b->args->items && b->args->items < n)
+		n = b->args->items;
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = add_prompt(b, &items->item[i], category, e);
+	return ret;
+}
+
+static int read_prompts(struct bench_serve *b, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+	int ret = 0;
+
+	if (a->prompts) {
+		ret = eval_items_read(
+			&b->items[0], a->prompts, EVAL_NEED_PROMPTS, e);
+		return ret ? ret : add_items(b, &b->items[0], "prompts", e);
+	}
+	for (unsigned i = 0; i < a->n_tasks && !ret; i++) {
+		struct eval_tasks t = { 0 };
+
+		ret = eval_tasks_read(&t, a->task[i], EVAL_NEED_PROMPTS, e);
+		if (!ret) {
+			b->items[i] = t.task[0].items;
+			t.task[0].items = (struct eval_items){ 0 };
+			ret = add_items(b, &b->items[i], a->task[i], e);
+		}
+		eval_tasks_release(&t);
+	}
+	return ret;
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* The counters of a server of Tandem; NAN for other servers. */
+static int read_counters(const struct serve_target *t, double *passes,
+	double *phone_s, struct err *e)
+{
+	json_t *state;
+	int ret = serve_client_get(t, "/state", &state, e);
+	const json_t *n = json_object_get(state, "passes_total");
+	const json_t *s = json_object_get(state, "phone_seconds_total");
+
+	*passes = n ? json_number_value(n) : (double)NAN;
+	*phone_s = s ? json_number_value(s) : (double)NAN;
+	json_decref(state);
+	return ret;
+}
+
+static int read_model(
+	const struct serve_target *t, struct row *row, struct err *e)
+{
+	json_t *models;
+	int ret = serve_client_get(t, "/v1/models", &models, e);
+	const char *name = json_string_value(json_object_get(
+		json_array_get(json_object_get(models, "data"), 0), "id"));
+
+	snprintf(row->model, sizeof(row->model), "%s", name ? name : "");
+	json_decref(models);
+	return ret;
+}
+
+static int measure(struct bench_serve *b, const struct serve_target *t,
+	struct row *row, unsigned at, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+	struct cell *c = &row->cell[at];
+	const struct serve_load load = { .prompt = b->prompt,
+		.n_prompts = b->n_prompts,
+		.clients = a->at[at],
+		.n_predict = a->n_predict,
+		.chat = a->chat,
+		.model = *row->model ? row->model : NULL,
+		.cancel = a->cancel };
+	double passes, phone_s, passes_after, phone_s_after;
+	int ret = read_counters(t, &passes, &phone_s, e);
+
+	if (!ret)
+		ret = serve_client_run(t, &load, &c->result, e);
+	if (!ret)
+		ret = read_counters(t, &passes_after, &phone_s_after, e);
+	if (ret)
+		return ret;
+	c->passes += passes_after - passes;
+	c->phone_s += phone_s_after - phone_s;
+	return 0;
+}
+
+/* The first request starts threads and fills caches of the CPU: it is not
+ * counted. */
+static int warm_up(struct bench_serve *b, const struct serve_target *t,
+	struct row *row, struct err *e)
+{
+	struct serve_category ignored[FIGURES_TASKS] = { 0 };
+	struct serve_result r = { .category = ignored };
+	const struct serve_load load = { .prompt = b->prompt,
+		.n_prompts = 1,
+		.clients = 1,
+		.n_predict = b->args->n_predict,
+		.chat = b->args->chat,
+		.model = *row->model ? row->model : NULL,
+		.cancel = b->args->cancel };
+	int ret = serve_client_run(t, &load, &r, e);
+
+	if (!ret && r.failed)
+		ret = err_set(
+			e, EIO, "the first request failed: %s", r.failure);
+	serve_times_release(&r.times);
+	for (unsigned i = 0; i < FIGURES_TASKS; i++)
+		serve_category_release(&ignored[i]);
+	return ret;
+}
+
+static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+	struct serve_process p = { 0 };
+	struct serve_target t = { .url = a->row[i] };
+	struct row *row = &b->row[i];
+	const char **option = NULL;
+	uint32_t texts = TEXTS_DEFAULT;
+	char number[16];
+	size_t n = 0;
+	int ret = 0, closed;
+	struct err closing = { 0 };
+
+	if (i < a->n_methods) {
+		/* Rounds repeat the prompts, which the server must read anew;
+		 * and as many requests as there are clients must be able to
+		 * run. The user's options come last, and may change both. */
+		for (unsigned k = 0; k < a->n_at; k++)
+			texts = a->at[k] > texts ? a->at[k] : texts;
+		snprintf(number, sizeof(number), "%u",
+			texts < TEXTS_MAX ? texts : TEXTS_MAX);
+		option = calloc(a->n_options + 8, sizeof(*option));
+		if (!option)
+			return err_set(e, ENOMEM, "no memory for options");
+		option[n++] = "--method";
+		option[n++] = a->row[i];
+		option[n++] = "--keep";
+		option[n++] = "0";
+		option[n++] = "--texts";
+		option[n++] = number;
+		if (a->model) {
+			option[n++] = "--model";
+			option[n++] = a->model;
+		}
+		for (size_t k = 0; k < a->n_options; k++)
+			option[n++] = a->option[k];
+		ret = serve_process_open(
+			&p, a->row[i], option, n, a->cancel, e);
+		t.url = "http://localhost";
+		t.socket = p.socket;
+	}
+	if (!ret)
+		ret = read_model(&t, row, e);
+	if (!ret)
+		ret = warm_up(b, &t, row, e);
+	for (unsigned k = 0; k < a->n_at && !ret; k++)
+		ret = measure(b, &t, row, k, e);
+	closed = serve_process_close(&p, a->row[i], &closing);
+	if (closed && ret != -ECANCELED) {
+		/* The end of the server is why requests failed. */
+		*e = closing;
+		ret = closed;
+	}
+	free(option);
+	if (ret && ret != -ECANCELED && i >= a->n_methods)
+		err_in(e, "%s", a->row[i]);
+	return ret;
+}
+
+/* ---- report -------------------------------------------------------------- */
+
+static double per(double a, double b)
+{
+	return b > 0 ? a / b : (double)NAN;
+}
+
+static json_t *real(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+/* The sums over all categories. */
+static struct serve_category overall(
+	const struct bench_serve *b, const struct serve_result *r)
+{
+	struct serve_category all = { .name = "overall" };
+
+	for (unsigned i = 0; i < b->n_categories; i++)
+		serve_category_join(&all, &r->category[i]);
+	return all;
+}
+
+/* The object of a row has the members of a result of `vllm bench serve`, with
+ * "summary" of a SPEED-Bench report, and a few more. */
+static int print_cell(
+	struct bench_serve *b, unsigned row, unsigned at, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+	struct cell *c = &b->row[row].cell[at];
+	struct serve_result *r = &c->result;
+	struct serve_category all = overall(b, r);
+	unsigned completed = r->requests - r->failed;
+	json_t *summary = json_array(), *o;
+
+	for (unsigned i = 0; i < b->n_categories; i++)
+		json_array_append_new(
+			summary, serve_category_json(&r->category[i]));
+	json_array_append_new(summary, serve_category_json(&all));
+	o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:i, s:f, s:I, "
+		      "s:I, s:I, s:I, s:I}",
+		"version", BENCH_JSON_VERSION, "bench", "serve", "backend",
+		a->chat ? "openai-chat" : "openai", "label", a->row[row],
+		"model_id", b->row[row].model, "num_prompts",
+		(json_int_t)(b->n_prompts * a->rounds), "max_concurrency",
+		(json_int_t)a->at[at], "request_rate", "inf", "rounds",
+		(int)a->rounds, "duration", r->seconds, "completed",
+		(json_int_t)completed, "failed", (json_int_t)r->failed,
+		"total_input_tokens", (json_int_t)r->prompt_tokens,
+		"total_cached_tokens", (json_int_t)r->cached_tokens,
+		"total_output_tokens", (json_int_t)r->tokens);
+	json_object_set_new(
+		o, "request_throughput", real(per(completed, r->seconds)));
+	json_object_set_new(o, "output_throughput",
+		real(per((double)r->tokens, r->seconds)));
+	json_object_set_new(o, "total_token_throughput",
+		real(per((double)(r->tokens + r->prompt_tokens), r->seconds)));
+	serve_times_json(&r->times, o);
+	if (all.drafted) {
+		json_object_set_new(o, "spec_decode_acceptance_rate",
+			real(100 *
+				per((double)all.accepted,
+					(double)all.drafted)));
+		json_object_set_new(o, "spec_decode_draft_tokens",
+			json_integer((json_int_t)all.drafted));
+		json_object_set_new(o, "spec_decode_accepted_tokens",
+			json_integer((json_int_t)all.accepted));
+	}
+	json_object_set_new(
+		o, "tokens_per_pass", real(per((double)r->tokens, c->passes)));
+	json_object_set_new(o, "phone_s_per_token",
+		real(c->phone_s > 0 ? per(c->phone_s, (double)r->tokens)
+				    : (double)NAN));
+	json_object_set_new(o, "summary", summary);
+	serve_category_release(&all);
+	return print_json(o, 9, e);
+}
+
+static void add_columns(struct bench_table *t)
+{
+	table_add_column(t, "output_throughput", "tok/s", 1, 1);
+	table_add_column(t, "times", "times", 2, 1);
+	table_add_column(t, "request_throughput", "req/s", 2, 1);
+	table_add_column(t, "p50_ttft_ms", "first p50", 1, 1);
+	table_add_column(t, "p90_ttft_ms", "p90", 1, 1);
+	table_add_column(t, "p99_ttft_ms", "p99", 1, 1);
+	table_add_column(t, "median_tpot_ms", "ms/tok", 2, 1);
+	table_add_column(t, "accept_rate", "accept%", 1, 100);
+	table_add_column(t, "tokens_per_pass", "tok/pass", 2, 1);
+	table_add_column(t, "phone_s_per_token", "phone ms", 3, 1e3);
+}
+
+static void fill_row(
+	struct bench_serve *b, unsigned row, unsigned at, double *v)
+{
+	struct cell *c = &b->row[row].cell[at];
+	const struct serve_result *first = &b->row[0].cell[at].result;
+	struct serve_result *r = &c->result;
+	struct serve_category all = overall(b, r);
+
+	*v++ = per((double)r->tokens, r->seconds);
+	*v++ = per(per((double)r->tokens, r->seconds),
+		per((double)first->tokens, first->seconds));
+	*v++ = per(r->requests - r->failed, r->seconds);
+	*v++ = series_percentile(&r->times.first, 50);
+	*v++ = series_percentile(&r->times.first, 90);
+	*v++ = series_percentile(&r->times.first, 99);
+	*v++ = series_percentile(&r->times.per_token, 50);
+	*v++ = all.drafted ? per((double)all.accepted, (double)all.drafted)
+			   : (double)NAN;
+	*v++ = per((double)r->tokens, c->passes);
+	*v++ = c->phone_s > 0 ? per(c->phone_s, (double)r->tokens)
+			      : (double)NAN;
+	serve_category_release(&all);
+}
+
+static int print_table(struct bench_serve *b, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+	struct bench_table *t = malloc(sizeof(*t));
+
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a table");
+	*t = (struct bench_table){ .name = "serve",
+		.title = "Servers under load",
+		.note = "times: tok/s over those of the first row with as many "
+			"clients; first: ms until the\nfirst text; ms/tok: of "
+			"each later token, median; accept%: of drafted tokens; "
+			"phone ms:\nof a token, with --clock.",
+		.name_key = { "server", "clients" },
+		.n_names = 2 };
+	add_columns(t);
+	for (unsigned i = 0; i < a->n_rows; i++)
+		for (unsigned k = 0; k < a->n_at; k++) {
+			char clients[16];
+
+			snprintf(clients, sizeof(clients), "%u", a->at[k]);
+			fill_row(b, i, k,
+				table_add_row(t, a->row[i], clients)->value);
+		}
+	printf("%zu prompts of %u categor%s, at most %u tokens each, %u "
+	       "round%s\n",
+		b->n_prompts, b->n_categories,
+		b->n_categories == 1 ? "y" : "ies", a->n_predict, a->rounds,
+		a->rounds == 1 ? "" : "s");
+	table_print(t, stdout);
+	free(t);
+	return 0;
+}
+
+static int report(struct bench_serve *b, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+	int ret = a->json ? 0 : print_table(b, e);
+
+	for (unsigned i = 0; i < a->n_rows && a->json && !ret; i++)
+		for (unsigned k = 0; k < a->n_at && !ret; k++)
+			ret = print_cell(b, i, k, e);
+	for (unsigned i = 0; i < a->n_rows && !ret; i++)
+		for (unsigned k = 0; k < a->n_at && !ret; k++) {
+			const struct serve_result *r =
+				&b->row[i].cell[k].result;
+
+			if (r->failed)
+				ret = err_set(e, EIO,
+					"%s with %u clients: %u of %u requests "
+					"failed; the first: %s",
+					a->row[i], a->at[k], r->failed,
+					r->requests, r->failure);
+		}
+	return ret;
+}
+
+/* ---- the benchmark ------------------------------------------------------- */
+
+static int prepare_cells(struct bench_serve *b, struct err *e)
+{
+	const struct bench_serve_args *a = b->args;
+
+	for (unsigned i = 0; i < a->n_rows; i++)
+		for (unsigned k = 0; k < a->n_at; k++) {
+			struct serve_result *r = &b->row[i].cell[k].result;
+
+			r->category =
+				calloc(b->n_categories, sizeof(*r->category));
+			if (!r->category)
+				return err_set(
+					e, ENOMEM, "no memory for figures");
+			for (unsigned c = 0; c < b->n_categories; c++)
+				r->category[c].name = b->category[c];
+		}
+	for (unsigned k = 0; k < a->n_at; k++)
+		if (a->at[k] > b->n_prompts)
+			return err_set(e, EINVAL,
+				"%u clients need as many prompts, but there "
+				"are %zu; try more of them (--items), or fewer "
+				"clients (--at)",
+				a->at[k], b->n_prompts);
+	return 0;
+}
+
+static void release(struct bench_serve *b)
+{
+	for (unsigned i = 0; i < SERVE_ROWS_MAX; i++)
+		for (unsigned k = 0; k < SERVE_AT_MAX; k++) {
+			struct serve_result *r = &b->row[i].cell[k].result;
+
+			for (unsigned c = 0; r->category && c < b->n_categories;
+				c++)
+				serve_category_release(&r->category[c]);
+			free(r->category);
+			serve_times_release(&r->times);
+		}
+	for (size_t i = 0; i < b->n_prompts; i++)
+		free(b->prompt[i].turn);
+	free(b->prompt);
+	for (unsigned i = 0; i < FIGURES_TASKS; i++)
+		eval_items_release(&b->items[i]);
+	free(b);
+}
+
+int bench_serve(const struct bench_serve_args *args, struct err *e)
+{
+	struct bench_serve *b = calloc(1, sizeof(*b));
+	uint64_t done = 0, all = (uint64_t)args->rounds * args->n_rows;
+	int ret;
+
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	b->args = args;
+	ret = serve_client_load(e);
+	if (!ret)
+		ret = read_prompts(b, e);
+	if (!ret)
+		ret = prepare_cells(b, e);
+	for (unsigned r = 0; r < args->rounds && !ret; r++)
+		for (unsigned i = 0; i < args->n_rows && !ret; i++) {
+			progress_report(
+				&args->progress, "measuring", done++, all);
+			ret = measure_row(b, i, e);
+		}
+	progress_report(&args->progress, NULL, 0, 0);
+	if (!ret)
+		ret = report(b, e);
+	release(b);
+	return ret;
+}

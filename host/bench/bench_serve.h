@@ -1,0 +1,51 @@
+/*
+ * tandem bench serve: the throughput and the latency of a server by the number
+ * of clients. It starts `tandem serve` once for each method, or measures
+ * servers that run already, of any program with OpenAI's API. Single-threaded.
+ */
+#ifndef HOST_BENCH_BENCH_SERVE_H
+#define HOST_BENCH_BENCH_SERVE_H
+
+#include "base/progress.h"
+#include "host/bench/figures.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define SERVE_ROWS_MAX    16 /* methods and URLs together */
+#define SERVE_AT_MAX      5  /* numbers of clients */
+#define SERVE_CLIENTS_MAX 256
+
+struct bench_serve_args {
+	/* methods, each with a server of its own; then URLs */
+	const char *row[SERVE_ROWS_MAX];
+	unsigned n_methods, n_rows;
+	const char *model; /* of own servers; NULL: as `tandem serve` */
+	/* further options of own servers */
+	const char *const *option;
+	size_t n_options;
+	uint32_t at[SERVE_AT_MAX]; /* numbers of clients */
+	unsigned n_at;
+	/* file of prompts, "-" for standard input; NULL: those of tasks */
+	const char *prompts;
+	const char *task[FIGURES_TASKS];
+	unsigned n_tasks;
+	uint32_t items; /* of each task or of the file; 0: all */
+	uint32_t n_predict;
+	unsigned rounds;
+	bool chat, json;
+	const volatile sig_atomic_t *cancel;
+	struct progress_sink progress;
+};
+
+/*
+ * Measure and print the report. Returns 0, -ECANCELED if interrupted, or
+ * another negative errno; -EIO if requests failed, after the report.
+ */
+int bench_serve(const struct bench_serve_args *, struct err *);
+
+#endif

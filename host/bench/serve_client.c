@@ -1,0 +1,378 @@
+#include "host/bench/serve_client.h"
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "host/bench/serve_stream.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The name of libcurl since 2006. */
+#define LIBRARY "libcurl.so.4"
+/* A server that sends nothing for this time is given up: a server of many
+ * clients may read a long prompt for minutes. */
+#define SILENCE_S 600L
+#define POLL_MS   200
+
+#define FUNCTIONS(X)           \
+	X(global_init)         \
+	X(easy_init)           \
+	X(easy_setopt)         \
+	X(easy_getinfo)        \
+	X(easy_perform)        \
+	X(easy_strerror)       \
+	X(easy_cleanup)        \
+	X(multi_init)          \
+	X(multi_add_handle)    \
+	X(multi_perform)       \
+	X(multi_poll)          \
+	X(multi_info_read)     \
+	X(multi_strerror)      \
+	X(multi_cleanup)       \
+	X(multi_remove_handle) \
+	X(slist_append)        \
+	X(slist_free_all)
+
+/* One member for each function: curl.easy_init is curl_easy_init. */
+static struct {
+#define X(name) __typeof__(curl_##name) *name;
+	FUNCTIONS(X)
+#undef X
+} curl;
+
+int serve_client_load(struct err *e)
+{
+	void *library = dlopen(LIBRARY, RTLD_NOW);
+
+	if (!library)
+		return err_set(e, ENOENT,
+			"cannot load libcurl (is it installed?): %s",
+			dlerror());
+#define X(name)                                               \
+	*(void **)&curl.name = dlsym(library, "curl_" #name); \
+	if (!curl.name)                                       \
+		return err_set(e, ENOENT, "%s lacks curl_" #name, LIBRARY);
+	FUNCTIONS(X)
+#undef X
+	if (curl.global_init(CURL_GLOBAL_DEFAULT))
+		return err_set(e, ENOMEM, "cannot initialize libcurl");
+	return 0;
+}
+
+/* A handle for requests to a path of the server. Returns NULL if out of
+ * memory. */
+static CURL *handle_open(const struct serve_target *t, const char *path)
+{
+	struct strbuf url = STRBUF_INIT;
+	CURL *h = curl.easy_init();
+
+	strbuf_addf(&url, "%s%s", t->url, path);
+	if (h && !url.failed) {
+		curl.easy_setopt(h, CURLOPT_URL, url.data);
+		curl.easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+		curl.easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
+		curl.easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L);
+		curl.easy_setopt(h, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
+		if (t->socket)
+			curl.easy_setopt(
+				h, CURLOPT_UNIX_SOCKET_PATH, t->socket);
+	}
+	if (h && url.failed) {
+		curl.easy_cleanup(h);
+		h = NULL;
+	}
+	strbuf_release(&url);
+	return h;
+}
+
+/* ---- one answer ---------------------------------------------------------- */
+
+static size_t keep(char *data, size_t one, size_t n, void *body)
+{
+	strbuf_add(body, data, n);
+	return n;
+}
+
+int serve_client_get(const struct serve_target *t, const char *path,
+	json_t **out, struct err *e)
+{
+	struct strbuf body = STRBUF_INIT;
+	CURL *h = handle_open(t, path);
+	CURLcode code;
+	long status = 0;
+
+	*out = NULL;
+	if (!h)
+		return err_set(e, ENOMEM, "no memory for a request");
+	curl.easy_setopt(h, CURLOPT_WRITEFUNCTION, keep);
+	curl.easy_setopt(h, CURLOPT_WRITEDATA, &body);
+	code = curl.easy_perform(h);
+	curl.easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
+	curl.easy_cleanup(h);
+	if (!code && status == 200 && body.len)
+		*out = json_loadb(body.data, body.len, 0, NULL);
+	strbuf_release(&body);
+	return code ? err_set(e, EIO, "%s%s: %s", t->url, path,
+			      curl.easy_strerror(code))
+		    : 0;
+}
+
+/* ---- clients ------------------------------------------------------------- */
+
+struct client {
+	CURL *handle;
+	struct serve_stream stream;
+	const struct serve_prompt *prompt; /* NULL: all prompts are sent */
+	unsigned turn;           /* turn of the prompt that is being answered */
+	json_t *messages;        /* the chat so far */
+	char *body;              /* the request that is being sent */
+	struct serve_answer sum; /* of the turns that were answered */
+	double latency_s;
+};
+
+struct clients {
+	const struct serve_load *load;
+	struct serve_result *result;
+	struct client *client;
+	CURLM *multi;
+	struct curl_slist *headers;
+	size_t next; /* the prompt to be sent next */
+	unsigned running;
+};
+
+static size_t receive(char *data, size_t one, size_t n, void *client)
+{
+	serve_stream_feed(
+		&((struct client *)client)->stream, data, n, clock_ns());
+	return n;
+}
+
+static int send_turn(struct clients *c, struct client *k, struct err *e)
+{
+	const struct serve_load *l = c->load;
+	const char *text = k->prompt->turn[k->turn];
+	json_t *body = json_pack("{s:s*, s:I, s:i, s:b, s:{s:b}}", "model",
+		l->model, "max_tokens", (json_int_t)l->n_predict, "temperature",
+		0, "stream", 1, "stream_options", "include_usage", 1);
+	CURLMcode code;
+
+	if (l->chat) {
+		json_array_append_new(k->messages,
+			json_pack(
+				"{s:s, s:s}", "role", "user", "content", text));
+		json_object_set(body, "messages", k->messages);
+	} else {
+		json_object_set_new(body, "prompt", json_string(text));
+	}
+	free(k->body);
+	k->body = json_dumps(body, JSON_COMPACT);
+	json_decref(body);
+	if (!k->body)
+		return err_set(e, ENOMEM, "no memory for a request");
+	serve_stream_release(&k->stream);
+	k->stream.gap = &c->result->times.gap;
+	curl.easy_setopt(k->handle, CURLOPT_POSTFIELDS, k->body);
+	k->stream.answer.sent_ns = clock_ns();
+	code = curl.multi_add_handle(c->multi, k->handle);
+	if (code)
+		return err_set(e, EIO, "cannot send a request: %s",
+			curl.multi_strerror(code));
+	c->running++;
+	return 0;
+}
+
+/* Begin with the next prompt, if there is one left. */
+static int next_prompt(struct clients *c, struct client *k, struct err *e)
+{
+	k->prompt = NULL;
+	if (c->next == c->load->n_prompts)
+		return 0;
+	k->prompt = &c->load->prompt[c->next++];
+	k->turn = 0;
+	k->sum = (struct serve_answer){ 0 };
+	k->latency_s = 0;
+	json_decref(k->messages);
+	k->messages = json_array();
+	return send_turn(c, k, e);
+}
+
+/* The number of turns of the prompt that are sent. */
+static unsigned turns_of(const struct clients *c, const struct client *k)
+{
+	return c->load->chat ? k->prompt->n_turns : 1;
+}
+
+static void count_failure(
+	struct clients *c, struct client *k, CURLcode code, long status)
+{
+	struct serve_result *r = c->result;
+	const char *says = k->stream.error;
+
+	r->category[k->prompt->category].failed++;
+	if (r->failed++)
+		return;
+	if (code)
+		snprintf(r->failure, sizeof(r->failure), "%s",
+			curl.easy_strerror(code));
+	else if (status != 200)
+		snprintf(r->failure, sizeof(r->failure), "status %ld%s%.400s",
+			status, *says ? ": " : "", says);
+	else
+		snprintf(r->failure, sizeof(r->failure), "%.500s",
+			*says ? says : "the stream ended without [DONE]");
+}
+
+static void add_rate(
+	struct series *s, double rate, double tokens, double ms, bool one)
+{
+	if (!one)
+		rate = ms > 0 ? tokens / ms * 1e3 : 0;
+	if (rate > 0)
+		series_add(s, rate);
+}
+
+/* All turns of the client's prompt are answered. As in SPEED-Bench, the rates
+ * of a single turn are the server's, and those of several turns are all their
+ * tokens by all their time. */
+static void count_prompt(struct clients *c, struct client *k)
+{
+	struct serve_category *g = &c->result->category[k->prompt->category];
+	const struct serve_answer *s = &k->sum;
+	bool one = turns_of(c, k) == 1;
+
+	g->prompts++;
+	g->turns += turns_of(c, k);
+	g->drafted += s->drafted;
+	g->accepted += s->accepted;
+	series_add(&g->latency_s, k->latency_s);
+	add_rate(&g->prompt_per_s, s->prompt_per_s, (double)s->prompt_tokens,
+		s->prompt_ms, one);
+	add_rate(&g->predicted_per_s, s->predicted_per_s, (double)s->tokens,
+		s->predicted_ms, one);
+}
+
+/* The client's request has ended. Count it, and send the next one. */
+static int take_answer(
+	struct clients *c, struct client *k, CURLcode code, struct err *e)
+{
+	struct serve_result *r = c->result;
+	const struct serve_answer *a = &k->stream.answer;
+	uint64_t now = clock_ns();
+	long status = 0;
+
+	c->running--;
+	curl.multi_remove_handle(c->multi, k->handle);
+	curl.easy_getinfo(k->handle, CURLINFO_RESPONSE_CODE, &status);
+	serve_stream_finish(&k->stream, now);
+	r->requests++;
+	if (code || status != 200 || *k->stream.error || !k->stream.ended) {
+		count_failure(c, k, code, status);
+		return next_prompt(c, k, e);
+	}
+	serve_times_add(&r->times, a);
+	r->cached_tokens += a->cached_tokens;
+	r->prompt_tokens += a->prompt_tokens;
+	r->tokens += a->tokens;
+	k->latency_s += (double)(now - a->sent_ns) * 1e-9;
+	k->sum.prompt_tokens += a->prompt_tokens;
+	k->sum.tokens += a->tokens;
+	k->sum.drafted += a->drafted;
+	k->sum.accepted += a->accepted;
+	k->sum.prompt_ms += a->prompt_ms;
+	k->sum.predicted_ms += a->predicted_ms;
+	k->sum.prompt_per_s = a->prompt_per_s;
+	k->sum.predicted_per_s = a->predicted_per_s;
+	if (++k->turn == turns_of(c, k)) {
+		count_prompt(c, k);
+		return next_prompt(c, k, e);
+	}
+	json_array_append_new(k->messages,
+		json_pack("{s:s, s:s%}", "role", "assistant", "content",
+			k->stream.text.len ? k->stream.text.data : "",
+			k->stream.text.len));
+	return send_turn(c, k, e);
+}
+
+static int advance(struct clients *c, struct err *e)
+{
+	int running, left, ret = 0;
+	CURLMcode code = curl.multi_perform(c->multi, &running);
+	CURLMsg *m;
+
+	while (!code && !ret && (m = curl.multi_info_read(c->multi, &left))) {
+		struct client *k = NULL;
+
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		for (unsigned i = 0; i < c->load->clients; i++)
+			if (c->client[i].handle == m->easy_handle)
+				k = &c->client[i];
+		ret = take_answer(c, k, m->data.result, e);
+	}
+	/* A request that take_answer has sent is begun without a wait. */
+	if (!code && !ret)
+		code = curl.multi_perform(c->multi, &running);
+	if (!code && !ret)
+		code = curl.multi_poll(c->multi, NULL, 0, POLL_MS, NULL);
+	return code ? err_set(e, EIO, "libcurl: %s", curl.multi_strerror(code))
+		    : ret;
+}
+
+static int open_client(struct clients *c, struct client *k,
+	const struct serve_target *t, struct err *e)
+{
+	k->handle = handle_open(
+		t, c->load->chat ? "/v1/chat/completions" : "/v1/completions");
+	if (!k->handle)
+		return err_set(e, ENOMEM, "no memory for a client");
+	curl.easy_setopt(k->handle, CURLOPT_HTTPHEADER, c->headers);
+	curl.easy_setopt(k->handle, CURLOPT_WRITEFUNCTION, receive);
+	curl.easy_setopt(k->handle, CURLOPT_WRITEDATA, k);
+	return 0;
+}
+
+int serve_client_run(const struct serve_target *t, const struct serve_load *l,
+	struct serve_result *result, struct err *e)
+{
+	struct clients c = {
+		.load = l,
+		.result = result,
+		.client = calloc(l->clients, sizeof(*c.client)),
+		.multi = curl.multi_init(),
+		.headers = curl.slist_append(
+			NULL, "Content-Type: application/json"),
+	};
+	uint64_t began = clock_ns();
+	int ret = 0;
+
+	if (!c.client || !c.multi || !c.headers)
+		ret = err_set(e, ENOMEM, "no memory for clients");
+	for (unsigned i = 0; i < l->clients && !ret; i++)
+		ret = open_client(&c, &c.client[i], t, e);
+	for (unsigned i = 0; i < l->clients && !ret; i++)
+		ret = next_prompt(&c, &c.client[i], e);
+	while (c.running && !ret)
+		ret = *l->cancel ? err_set(e, ECANCELED, "interrupted")
+				 : advance(&c, e);
+	result->seconds += (double)(clock_ns() - began) * 1e-9;
+	for (unsigned i = 0; c.client && i < l->clients; i++) {
+		struct client *k = &c.client[i];
+
+		if (k->handle) {
+			curl.multi_remove_handle(c.multi, k->handle);
+			curl.easy_cleanup(k->handle);
+		}
+		serve_stream_release(&k->stream);
+		json_decref(k->messages);
+		free(k->body);
+	}
+	curl.slist_free_all(c.headers);
+	if (c.multi)
+		curl.multi_cleanup(c.multi);
+	free(c.client);
+	return ret;
+}

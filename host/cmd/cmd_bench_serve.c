@@ -1,0 +1,159 @@
+/* tandem bench serve: measures servers under load. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/api/options.h"
+#include "host/bench/bench_serve.h"
+#include "host/cmd/bench_line.h"
+#include "host/eval/eval_tasks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TASK_ITEMS 10 /* default number of items of each task */
+
+static const char *model, *method_list, *prompts, *tasks, *at = "1,4,16";
+static struct opt_list urls;
+static int64_t items, predict = 128, rounds = 1;
+static bool chat, as_json;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &model, "FILE",
+		"model of the servers that are started (the bundled one)" },
+	{ OPT_STRING, 0, "methods", &method_list, "LIST",
+		"methods; a server is started for each (autoregressive, or "
+		"none with --url)", .words = method_name_word },
+	{ OPT_LIST, 0, "url", &urls, "http://HOST:PORT",
+		"also measure this running server; may be repeated" },
+	{ OPT_STRING, 0, "at", &at, "LIST",
+		"numbers of clients (1,4,16)" },
+	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
+		"prompts: one a line, or JSON lines with a member prompt, or "
+		"turns of a chat, and category" },
+	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
+		"tasks whose prompts are sent (short): some of "
+		EVAL_TASK_NAMES "; or " EVAL_TASK_GROUPS,
+		.choices = eval_task_names },
+	{ OPT_INT, 0, "items", &items, "N",
+		"prompts of each task (10), or of the file (all)", 1, 1000000 },
+	{ OPT_INT, 'n', "predict", &predict, "N",
+		"tokens of an answer, at most (128)", 1, 1 << 20 },
+	{ OPT_FLAG, 0, "chat", &chat, NULL,
+		"send prompts as chats, with all turns that a prompt has" },
+	{ OPT_INT, 0, "rounds", &rounds, "N",
+		"rounds, in alternation, whose requests are reported together "
+		"(1)", 1, 1000 },
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"print a JSON object for each row instead of the table" },
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem bench serve",
+	.synopsis = "[-m MODEL] [--methods LIST] [--url URL] [--at LIST] "
+		    "[OPTIONS] [-- SERVE-OPTIONS]",
+	.summary = "measure servers under load",
+	.details =
+		"Each client sends a prompt, reads the answer as a stream, and "
+		"sends the next prompt. Answers are greedy. Options after -- "
+		"are those of 'tandem serve'. The servers that are started "
+		"keep no caches of finished requests (--keep 0), because the "
+		"same prompts are sent for each number of clients.\n\n"
+		"A server of another program (llama-server, vLLM) is measured "
+		"by its URL; docs/performance.md has an example. The objects "
+		"of --json have the members of the results of 'vllm bench "
+		"serve', and of the summary of SPEED-Bench's client for "
+		"llama-server; also tokens_per_pass and phone_s_per_token, if "
+		"the server is one of Tandem.",
+	.examples = "  tandem bench serve --methods autoregressive,chain\n"
+		    "  tandem bench serve --at 8 -- --clock soc:sd8gen3 -t 1\n"
+		    "  tandem bench serve --url http://127.0.0.1:8080 --chat",
+	.common = "model methods url at prompts tasks items predict chat "
+		  "rounds json",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 64,
+	.operand = &(const struct opt){ .arg = "SERVE-OPTIONS" },
+};
+
+static int take_rows(const struct command *c, struct bench_serve_args *a)
+{
+	static struct method_facts method[SERVE_ROWS_MAX];
+	int status;
+
+	if (!method_list && !urls.n)
+		method_list = "autoregressive";
+	if (method_list &&
+		(status = list_methods(c, method_list, true, method,
+			 &a->n_methods, SERVE_ROWS_MAX)))
+		return status;
+	if (a->n_methods + urls.n > SERVE_ROWS_MAX)
+		return cmd_misuse(c,
+			"more than %d methods and URLs cannot be measured at "
+			"a time",
+			SERVE_ROWS_MAX);
+	for (unsigned i = 0; i < a->n_methods; i++)
+		a->row[a->n_rows++] = method[i].name;
+	for (unsigned i = 0; i < urls.n; i++) {
+		const char *u = urls.item[i], *host = strstr(u, "://");
+
+		if ((strncmp(u, "http://", 7) && strncmp(u, "https://", 8)) ||
+			!host[3] || strpbrk(host + 3, "/ "))
+			return cmd_misuse(c,
+				"--url: '%s' is not http://HOST:PORT, without "
+				"a path",
+				u);
+		a->row[a->n_rows++] = u;
+	}
+	if (!a->n_methods && (model || a->n_options))
+		return cmd_misuse(c,
+			"%s sets options of servers that are started, but "
+			"only running ones are measured; give --methods too",
+			model ? "--model" : "'--'");
+	return EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	const struct command *c = &cmd_bench_serve;
+	struct bench_serve_args a = { .progress = cmd_progress };
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(c, argc, argv, &operands, &status))
+		return status;
+	if (operands && argv[1][0] != '-')
+		return cmd_misuse(c,
+			"unknown '%s'; options of tandem serve come after --",
+			argv[1]);
+	if (prompts && tasks)
+		return cmd_misuse(
+			c, "--prompts and --tasks exclude each other");
+	a.option = (const char *const *)(argv + 1);
+	a.n_options = operands;
+	if ((status = take_rows(c, &a)) ||
+		(status = list_numbers(c, "at", at, 1, SERVE_CLIENTS_MAX, a.at,
+			 &a.n_at, SERVE_AT_MAX)) ||
+		(!prompts &&
+			(status = list_tasks(c, tasks ? tasks : "short", a.task,
+				 &a.n_tasks))))
+		return status;
+	if (!prompts && !a.n_tasks)
+		return cmd_misuse(c, "--tasks none leaves no prompts");
+	a.model = model;
+	a.prompts = prompts;
+	a.items = items || prompts ? (uint32_t)items : TASK_ITEMS;
+	a.n_predict = (uint32_t)predict;
+	a.rounds = (unsigned)rounds;
+	a.chat = chat;
+	a.json = as_json;
+	a.cancel = &cmd_interrupted;
+	cmd_catch_signals();
+	ret = bench_serve(&a, &e);
+	return bench_line_end(ret, &e);
+}
+
+const struct command cmd_bench_serve = { &usage, run };
