@@ -105,15 +105,16 @@ int shipped_find(const struct shipped *of, const char *file, const char *what,
 		ret = err_set(e, ENOMEM, "no memory to look for '%s'", s.file);
 	else if (!s.found && env && *env)
 		ret = err_set(e, ENOENT,
-			"no %s: %s'%s' is not in '%s', the folder that %s "
-			"names for %s",
-			what, hint, s.file, env, s.of->env, s.of->plural);
+			"no %s: '%s' is not in '%s', the folder that %s names "
+			"for %s; %sunset or change %s",
+			what, s.file, env, s.of->env, s.of->plural, hint,
+			s.of->env);
 	else if (!s.found)
 		ret = err_set(e, ENOENT,
-			"no %s: %s'%s' was not found in %s; %s=FOLDER names "
-			"the folder of the bundled ones",
-			what, hint, s.file,
-			s.places.len ? s.places.data : "no place", s.of->env);
+			"no %s: '%s' was not found in %s; %sset %s to the "
+			"folder of %s that come with Tandem",
+			what, s.file, s.places.len ? s.places.data : "no place",
+			hint, s.of->env, s.of->plural);
 	strbuf_release(&s.places);
 	return ret;
 }

@@ -24,8 +24,8 @@ struct shipped {
 
 /*
  * Store the path of `file` in `path`. Returns 0, or -ENOENT with a message "no
- * WHAT" that lists the places searched and contains `hint`, which names an
- * alternative ("-m FILE names one, ") or is "".
+ * WHAT" that lists the places searched and says what to do: `hint`, which is ""
+ * or ends in ", or ", and the environment variable.
  */
 int shipped_find(const struct shipped *, const char *file, const char *what,
 	const char *hint, char path[PATH_MAX], struct err *);

@@ -14,15 +14,19 @@
 static const struct shipped models = { "TANDEM_MODELS", "models",
 	"flash/models", "the models" };
 
+/* Each names the option as the library does, and as the command line does. */
+#define GIVE_MODEL "give a file by the option model (-m FILE), or "
+#define GIVE_DRAFT "give a file by the option draft (--draft FILE), or "
+
 static const struct {
 	const char *name, *hint;
 } roles[] = {
-	[MODEL_TARGET] = { "target", "-m FILE names one, " },
-	[MODEL_SMALL] = { "small", "-m FILE names one, " },
-	[MODEL_DRAFT] = { "draft", "--draft FILE names one, " },
-	[MODEL_EAGLE] = { "eagle", "--draft FILE names one, " },
-	[MODEL_DIFFUSION] = { "diffusion", "-m FILE names one, " },
-	[MODEL_BLOCK] = { "block", "-m FILE names one, " },
+	[MODEL_TARGET] = { "target", GIVE_MODEL },
+	[MODEL_SMALL] = { "small", GIVE_MODEL },
+	[MODEL_DRAFT] = { "draft", GIVE_DRAFT },
+	[MODEL_EAGLE] = { "eagle", GIVE_DRAFT },
+	[MODEL_DIFFUSION] = { "diffusion", GIVE_MODEL },
+	[MODEL_BLOCK] = { "block", GIVE_MODEL },
 	[MODEL_EXIT] = { "exit", "" },
 	[MODEL_EXIT_THIRD] = { "exit-third", "" },
 	[MODEL_REWARD] = { "reward", "" },

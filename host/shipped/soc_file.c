@@ -32,7 +32,7 @@ int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 		snprintf(file, sizeof(file), "%s.soc", name);
 		snprintf(what, sizeof(what), "profile '%s'", name);
 		return shipped_find(&profiles, file, what,
-			"a path with a '/' names a file, ", path, e);
+			"give a path with a '/' to a file, or ", path, e);
 	}
 	if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG, "the name is too long");

@@ -4,7 +4,7 @@
 
 run env TANDEM_MODELS="$tmp" "$TANDEM" tokenize -p x
 check_eq 'status without any model' "$status" 1
-check_has 'stderr' "$err" '-m FILE names one'
+check_has 'stderr' "$err" 'give a file by the option model (-m FILE)'
 misuse "$TANDEM" tokenize -m x -p text -f file
 misuse "$TANDEM" detokenize -m x --ids 1 -f file
 run "$TANDEM" tokenize -m "$tmp/none.gguf" -p x

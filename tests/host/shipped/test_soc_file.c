@@ -206,7 +206,7 @@ static void test_places(void **state)
 	assert_int_equal(soc_file_find("yours", path, &e), -ENOENT);
 	assert_non_null(strstr(e.text, exe));
 	assert_non_null(strstr(e.text, "share/tandem/soc'"));
-	assert_non_null(strstr(e.text, "TANDEM_SOC=FOLDER"));
+	assert_non_null(strstr(e.text, "set TANDEM_SOC to the folder"));
 }
 
 static void test_too_large(void **state)
