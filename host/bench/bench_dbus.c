@@ -214,7 +214,7 @@ int bench_dbus_open(struct bench_peer **out, const struct bench_subject *s,
 	int ret;
 
 	if (!d)
-		return err_set(e, ENOMEM, "no memory to measure with");
+		return err_set(e, ENOMEM, "no memory for the measurements");
 	*d = (struct dbus_peer){
 		.base = { &dbus_ops }, .address = { -1, -1 }, .command = -1
 	};

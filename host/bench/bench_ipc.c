@@ -162,7 +162,7 @@ static int subject_open(struct run *r, unsigned i, struct err *e)
 	}
 	s->ns = malloc(r->out->rounds * b->trips * sizeof(*s->ns));
 	if (!s->ns)
-		return err_set(e, ENOMEM, "no memory for the samples");
+		return err_set(e, ENOMEM, "no memory for the measured times");
 	ret = b->open(&s->peer, b, &r->out->cpus, &why);
 	if (!ret)
 		return 0;

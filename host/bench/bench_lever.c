@@ -101,7 +101,10 @@ static int teach(void *arg, struct tandem *t, struct err *e)
 
 	free(b->lessons);
 	b->lessons = tandem_lessons(t);
-	return b->lessons ? 0 : err_set(e, ENOMEM, "no memory for lessons");
+	return b->lessons ? 0
+			  : err_set(e, ENOMEM,
+				    "no memory for the costs that lever has "
+				    "learned");
 }
 
 static int freeze(void *arg, struct tandem *t, struct err *e)

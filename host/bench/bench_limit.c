@@ -203,7 +203,7 @@ int bench_limit_open(struct bench_peer **out, const struct bench_subject *s,
 	int ret;
 
 	if (!l)
-		return err_set(e, ENOMEM, "no memory to measure with");
+		return err_set(e, ENOMEM, "no memory for the measurements");
 	*l = (struct limit){
 		.base = { &limit_ops },
 		.kind = (enum bench_limit)s->kind,

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/strbuf.h"
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
@@ -34,6 +35,9 @@ struct bench_methods {
 	bool any_causal; /* at least one row runs a causal model */
 	/* the rows run different models, so each row names its model */
 	bool models_differ;
+	/* names of methods that choose among samples and get only one,
+	 * separated by ", " */
+	struct strbuf unchosen;
 };
 
 /* ---- tables -------------------------------------------------------------- */
@@ -108,7 +112,9 @@ static int means_something(const struct options_set *set,
 
 	*does = true;
 	if (setting_value(&set->changes, "method"))
-		return err_set(e, EINVAL, "methods are set by --methods");
+		return err_set(e, EINVAL,
+			"a set of options cannot change the method; --methods "
+			"lists the methods");
 	for (unsigned i = 0; i < set->changes.n && *does && !ret; i++) {
 		const char *text = set->changes.change[i];
 		char name[TABLE_NAME];
@@ -175,6 +181,9 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 		b->oracle |= r.drafter && r.knows_text;
 		b->runs &= r.runs;
 		b->any_causal |= r.runs & REPORT_CAUSAL;
+		if (r.many && !r.keeps_all && r.wanted < 2)
+			strbuf_addf(&b->unchosen, "%s%s",
+				b->unchosen.len ? ", " : "", m->name);
 		if (!r.pair->soc != !b->run.clock)
 			ret = err_set(e, EINVAL,
 				"this machine's times and a phone's cannot be "
@@ -229,15 +238,15 @@ static int plan(struct bench_methods *b, struct err *e)
 	}
 	if (!ret && o->model && !b->runs)
 		ret = err_set(e, EINVAL,
-			"no model fits %s; without -m each method has its "
-			"bundled model",
-			b->any_causal ? "diffusion and other methods"
+			"no model can run both %s methods; leave out -m: then "
+			"each method runs its bundled model",
+			b->any_causal ? "diffusion and other"
 				      : "block diffusion and other diffusion");
 	for (unsigned i = 0; i < a->sets->n && !ret; i++)
 		if (!used[i])
 			ret = err_set(e, EINVAL,
-				"set '%s' changes none of the methods that are "
-				"measured",
+				"set '%s' has options that apply to none of "
+				"the measured methods",
 				a->sets->set[i].name);
 	return ret;
 }
@@ -257,6 +266,9 @@ static void print_text(
 	if (r->pair.draft[0])
 		printf("draft %s\n", r->pair.draft);
 	report_print_size(&r->x, r->n_predict);
+	if (b->unchosen.len && !b->unchosen.failed)
+		printf("one sample each, so nothing to choose from (-N): %s\n",
+			b->unchosen.data);
 	if (b->oracle)
 		printf("\n%s\n", bench_simulated);
 	for (unsigned i = 0; i < n; i++)
@@ -384,6 +396,7 @@ int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 		}
 	}
 out:
+	strbuf_release(&b->unchosen);
 	bench_run_release(&b->run);
 	free(b);
 	return ret;

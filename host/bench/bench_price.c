@@ -332,7 +332,7 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	int ret = 0;
 
 	if (!r)
-		return err_set(e, ENOMEM, "no memory for the recording");
+		return err_set(e, ENOMEM, "no memory for the recorded passes");
 	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and its parts, in ms",
 		.note = "read, NPU, draft, logits: time of each part; hidden: "

@@ -246,7 +246,7 @@ static int open_place(
 	p->huge = hugemem_alloc(p->room);
 	p->small = small_pages(p->room);
 	if (!p->huge || !p->small)
-		return err_set(e, ENOMEM, "no memory to read to");
+		return err_set(e, ENOMEM, "no memory for the layers to read");
 	return stream_file(m, false, &p->fd, direct, why, e);
 }
 

@@ -77,7 +77,7 @@ int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
 	int back;
 
 	if (!r)
-		return err_set(e, ENOMEM, "no memory to measure with");
+		return err_set(e, ENOMEM, "no memory for the measurements");
 	r->base.ops = &ring_ops;
 
 	/* Pin this process to the device's CPU before the device process

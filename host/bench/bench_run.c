@@ -101,11 +101,15 @@ static void print_text(
 	report_print_priced(r->pair.priced);
 	printf("%s, clock %s\nmodel %s\n", named->name->title,
 		bench_run_clock(r), r->pair.model);
-	report_print_size(&r->x, r->n_predict);
+	/* A table that generates no text needs no items. */
+	if (r->x.n_runs)
+		report_print_size(&r->x, r->n_predict);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
-	printf("\nchecked: the same text %s, %llu times\n",
-		named->name->checked, (unsigned long long)r->x.same_texts);
+	if (r->x.n_runs)
+		printf("\nchecked: the same text %s, %llu times\n",
+			named->name->checked,
+			(unsigned long long)r->x.same_texts);
 }
 
 static void print_csv(

@@ -562,7 +562,8 @@ static int plan(
 	if (b->run.clock &&
 		asprintf(&b->row_weight, "clock=%s,row_weight_s",
 			b->run.clock) < 0)
-		return err_set(e, ENOMEM, "no memory for a setting");
+		return err_set(
+			e, ENOMEM, "no memory for the options of a table row");
 	b->row_weights = row_weights;
 	b->row_weights.option = b->row_weight;
 

@@ -30,7 +30,8 @@ int experiment_add(struct experiment *x, struct setting *s, unsigned same_text,
 		r = all ? calloc(1, sizeof(*r)) : NULL;
 		if (!r) {
 			setting_release(s);
-			return err_set(e, ENOMEM, "no memory for runs");
+			return err_set(e, ENOMEM,
+				"no memory for the runs of the benchmark");
 		}
 		x->run[x->n_runs++] = r;
 		r->set = *s;
@@ -70,7 +71,8 @@ static int keep_text(struct known_text *known, const struct run *r,
 	int32_t *copy = malloc(t->n * sizeof(*copy));
 
 	if (!copy)
-		return err_set(e, ENOMEM, "no memory for a text");
+		return err_set(e, ENOMEM,
+			"no memory for the generated text of an item");
 	memcpy(copy, t->text, t->n * sizeof(*copy));
 	free(known->id);
 	*known = (struct known_text){ copy, t->n, t->n_predict, r };
@@ -254,7 +256,8 @@ int experiment_room(struct experiment *x, struct err *e)
 
 		r->item = calloc(x->n_items + 1, sizeof(*r->item));
 		if (!r->item)
-			return err_set(e, ENOMEM, "no memory for items");
+			return err_set(e, ENOMEM,
+				"no memory for the times of the items");
 	}
 	return 0;
 }
@@ -270,7 +273,7 @@ int experiment_run(struct experiment *x, struct err *e)
 	assert(x->n_tasks <= FIGURES_TASKS);
 	x->known = calloc(x->n_same_text * x->n_items + 1, sizeof(*x->known));
 	if (!x->known)
-		return err_set(e, ENOMEM, "no memory for texts");
+		return err_set(e, ENOMEM, "no memory for the generated texts");
 	for (unsigned round = 0; round < x->rounds && !ret; round++)
 		for (unsigned i = 0; i < x->n_runs && !ret; i++) {
 			void *one;

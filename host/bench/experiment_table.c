@@ -17,7 +17,8 @@ static const struct table_variant as_asked = { .name = "" };
 static struct plan_row *add_row(struct table_plan *p, struct err *e)
 {
 	if (p->n == TABLE_ROWS) {
-		err_set(e, EINVAL, "a table has at most %d rows", TABLE_ROWS);
+		err_set(e, EINVAL, "a result table can have at most %d rows",
+			TABLE_ROWS);
 		return NULL;
 	}
 	return &p->row[p->n++];
@@ -87,7 +88,8 @@ static int add_run(struct experiment *x, const struct table_request *request,
 
 		if (asprintf(&text, "%s=%u%s", l->option, l->value[i],
 			    l->unit) < 0) {
-			ret = err_set(e, ENOMEM, "no memory for a setting");
+			ret = err_set(e, ENOMEM,
+				"no memory for the options of a table row");
 		} else {
 			ret = setting_change(&s, text, e);
 			free(text);

@@ -210,7 +210,8 @@ static int open_run(
 	int ret;
 
 	if (!o)
-		return err_set(e, ENOMEM, "no memory for a run");
+		return err_set(
+			e, ENOMEM, "no memory for a run of the benchmark");
 	o->by = by;
 	o->hook = s->hook;
 	o->in_a_row = s->in_a_row;
@@ -427,7 +428,7 @@ static int decode_item(struct opened *o, size_t item,
 		ret = e->code;
 	}
 	if (!ret && o->output.failed)
-		ret = err_set(e, ENOMEM, "no memory for the text");
+		ret = err_set(e, ENOMEM, "no memory for the generated text");
 	if (!ret)
 		ret = take(&end, o, e);
 	if (ret)

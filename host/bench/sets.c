@@ -83,7 +83,9 @@ static int parse_set(struct sets *s, char *text, struct err *e)
 int sets_parse(struct sets *s, const char *text, struct err *e)
 {
 	char *copy = strdup(text), *at = copy, *set;
-	int ret = copy ? 0 : err_set(e, ENOMEM, "no memory for sets");
+	int ret = copy
+		? 0
+		: err_set(e, ENOMEM, "no memory for the sets of options");
 
 	while (!ret && (set = strsep(&at, ";"))) {
 		/* Ignore the empty set after a trailing `;`. */

@@ -32,7 +32,7 @@ int setting_change(struct setting *s, const char *text, struct err *e)
 			SETTING_CHANGES);
 	copy = strdup(text);
 	if (!copy)
-		return err_set(e, ENOMEM, "no memory for a setting");
+		return err_set(e, ENOMEM, "no memory for the options of a run");
 	if (!old)
 		old = &s->change[s->n++];
 	free(*old);
@@ -47,7 +47,7 @@ int setting_set(
 	int ret;
 
 	if (asprintf(&text, "%s=%s", name, value) < 0)
-		return err_set(e, ENOMEM, "no memory for a setting");
+		return err_set(e, ENOMEM, "no memory for the options of a run");
 	ret = setting_change(s, text, e);
 	free(text);
 	return ret;

@@ -41,7 +41,10 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 	if (l->json && l->csv)
 		*status = cmd_misuse(c, "--json and --csv exclude each other");
 	else if (strcmp(decoding->method, unsaid->method))
-		*status = cmd_misuse(c, "--method is set by %s here", said_by);
+		*status = cmd_misuse(c,
+			"--method cannot be used with this benchmark, whose "
+			"methods are set by %s",
+			said_by);
 	else if (shard_parse(&s, l->shard, &e))
 		*status = cmd_refuse(c, &e);
 	else if (l->shard && (l->csv || l->plot))
@@ -157,7 +160,7 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 				most);
 		out[(*n)++] = m;
 	}
-	return *n ? EXIT_OK : cmd_misuse(c, "--methods names none");
+	return *n ? EXIT_OK : cmd_misuse(c, "--methods lists no method");
 }
 
 int list_tables(const struct command *c, const char *list,
@@ -214,7 +217,7 @@ int list_tasks(const struct command *c, const char *list,
 			out[(*n)++] = eval_task_names[i];
 		}
 	}
-	return *n ? EXIT_OK : cmd_misuse(c, "--tasks names none");
+	return *n ? EXIT_OK : cmd_misuse(c, "--tasks lists no task");
 }
 
 int list_numbers(const struct command *c, const char *option, const char *list,
@@ -233,5 +236,5 @@ int list_numbers(const struct command *c, const char *option, const char *list,
 				option, part, max, least, most);
 		out[(*n)++] = (uint32_t)v;
 	}
-	return *n ? EXIT_OK : cmd_misuse(c, "--%s names none", option);
+	return *n ? EXIT_OK : cmd_misuse(c, "--%s lists no number", option);
 }

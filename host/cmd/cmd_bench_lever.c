@@ -91,7 +91,9 @@ static int run(int argc, char **argv)
 		return status;
 	pair = opt_values_of(&line.values, &pair_table);
 	if (pair->dram_budget)
-		return cmd_misuse(c, "--dram-budget is set by --budgets here");
+		return cmd_misuse(c,
+			"--dram-budget cannot be used with this benchmark; "
+			"--budgets lists the shares of layers in memory");
 	if ((status = bench_line_check_decoder(c, &line, "lever")) ||
 		(status = list_tables(c, tables, bench_lever_table_names,
 			 BENCH_LEVER_TABLES, a.table)) ||

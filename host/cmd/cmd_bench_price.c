@@ -22,7 +22,8 @@ static bool as_json;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"phone (soc:sd8gen3-lever); 'tandem help clocks' lists them", .choices = clock_names + 1 },
+		"phone whose times are computed (soc:sd8gen3-lever); 'tandem "
+		"help clocks' lists phones", .choices = clock_names + 1 },
 	{ OPT_CHOICE, 0, "as", &target, "SHAPE",
 		"shape of the streamed model (llama3.1-8b)",
 		.choices = dense_shape_names },
@@ -34,15 +35,17 @@ static const struct opt opts[] = {
 		"are q8_0, with q4_0-all they are q4_0 too",
 		.choices = shape_type_names },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
-		"rows of the passes (1,9,17,33,65)" },
+		"numbers of rows of the passes to compute (1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
-		"rows in the upper half of the layers (all)", 1,
+		"rows that are left in the upper half of the layers, after "
+		"pruning (all)", 1,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "drafted", &drafted, "N",
-		"nodes that the draft model expands (rows - 1)", 0,
+		"nodes of the drafted tree that the draft model expands (rows "
+		"- 1)", 0,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "length", &length, "N",
-		"accepted tokens, and rows of logits, of a pass (1)", 0.01,
+		"accepted tokens of a pass, each with a row of logits (1)", 0.01,
 		PRICE_ROWS_MAX },
 	{ OPT_STRING, 0, "from", &from, "FILE",
 		"take the mean pass of each method from FILE, the output of "
@@ -53,10 +56,11 @@ static const struct opt opts[] = {
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
 		"percent of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
-		"layers that can be read ahead (3)", 2, 16 },
+		"number of layers that can be read ahead (3)", 2, 16 },
 	{ OPT_INT, 0, "resident-runs", &runs, "N",
-		"runs that the layers in memory are divided into (6; 1: the "
-		"first layers)", 1, SESSION_RESIDENT_RUNS },
+		"number of runs into which the layers in memory are divided, "
+		"with streamed layers between them (6; 1: the first layers "
+		"stay)", 1, SESSION_RESIDENT_RUNS },
 	{ OPT_INT, 0, "seen", &seen, "N",
 		"positions that a row attends to (200)", 1, 1 << 20 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,

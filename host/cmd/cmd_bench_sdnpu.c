@@ -36,14 +36,14 @@ static const struct opt opts[] = {
 		"instead of tasks, prompts to continue; one a line, or JSON "
 		"lines with a member prompt; - is standard input" },
 	{ OPT_CHOICE, 0, "paper", &paper, NULL,
-		"set the drafters' parameters as in version a or b of sd.npu's "
-		"paper (none: as without the option). Both set --sam-children "
-		"1 --anchor-key single --calibrated-depth 2 --reuse-checked "
-		"--reuse-room 32; a also --anchors context --reuse-age 64 (the "
-		"paper limits no age); b also --anchors request. Not from the "
-		"text of the papers are --successors 3 (from a figure), "
-		"--successor-share 0.9, --request-tokens 64 and, for b, "
-		"--reuse-age 3",
+		"set the drafters' parameters as in version a or b of "
+		"sd.npu's paper (none: as without the option). Both set the "
+		"options sam-children 1, anchor-key single, calibrated-depth "
+		"2, reuse-checked and reuse-room 32; a also anchors context "
+		"and reuse-age 64 (the paper limits no age); b also anchors "
+		"request. The texts of the papers do not have successors 3 "
+		"(from a figure), successor-share 0.9, request-tokens 64 and, "
+		"for b, reuse-age 3",
 		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",
@@ -95,7 +95,9 @@ static int run(int argc, char **argv)
 	if (!bench_line_parse(c, &line, argc, argv, "the tables", &status))
 		return status;
 	if (run_options_draft(&line.values))
-		return cmd_misuse(c, "--draft is set by the tables here");
+		return cmd_misuse(c,
+			"--draft cannot be used with this benchmark: each row "
+			"of its tables sets its own drafters");
 	if ((status = bench_line_check_decoder(c, &line, "sdnpu")) ||
 		(status = list_tables(
 			 c, tables, sdnpu_table_names, SDNPU_TABLES, a.table)))
@@ -108,7 +110,7 @@ static int run(int argc, char **argv)
 		strcmp(tables, "all") && !run_options_clock(&line.values))
 		return cmd_misuse(c,
 			"the table '%s' needs a phone's clock; add --clock "
-			"soc:NAME",
+			"soc:NAME, like soc:sd8gen2",
 			sdnpu_table_names[a.table[SDNPU_T_ROW_COST]
 					? SDNPU_T_ROW_COST
 					: SDNPU_T_PHONES]);

@@ -31,9 +31,9 @@ static int64_t seed = 1, timed = 2;
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (all); some of accuracy, pass, speed, phones "
-		"(the first model beside the second, as pairs of models on "
-		"phones), and, computed from shapes, kernels, softmax, "
-		"attention, batches, prompts, memory",
+		"(the first model compared with the second, computed for "
+		"pairs of models on phones), and, computed from shapes, "
+		"kernels, softmax, attention, batches, prompts, memory",
 		.choices = tts_table_names },
 	{ OPT_STRING, 0, "models", &models, "LIST",
 		"one or two models (small,target); with two, the report also "
@@ -48,7 +48,7 @@ static const struct opt opts[] = {
 		"best-of-n:prod)",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
-		"numbers of samples, at most six (1,2,4,8,16,32)" },
+		"numbers of samples to compare, at most six (1,2,4,8,16,32)" },
 	{ OPT_STRING, 0, "task", &task, "TASK",
 		"task, or a file of items (math); one of " EVAL_TASK_NAMES,
 		.choices = eval_task_names },
@@ -241,7 +241,7 @@ static int take(struct tts_args *a, struct strbuf *text)
 		a->model[a->n_models++] = p;
 	}
 	if (!a->n_models)
-		return cmd_misuse(c, "--models names none");
+		return cmd_misuse(c, "--models lists no model");
 	status = list_tables(c, tables, tts_table_names, TTS_TABLES, a->table);
 	/* "all" leaves out the phones if there is nothing to compare. */
 	if (a->n_models < 2 && !strcmp(tables, "all"))
@@ -256,14 +256,15 @@ static int take(struct tts_args *a, struct strbuf *text)
 	while (!status && list_part(&list, part))
 		status = take_method(a, part);
 	if (!status && !a->n_methods)
-		status = cmd_misuse(c, "--methods names none");
+		status = cmd_misuse(c, "--methods lists no method");
 	if (!status)
 		status = list_numbers(c, "--at", numbers, 1, SAMPLES_MOST,
 			a->samples, &a->n_samples, TTS_NUMBERS);
 	for (unsigned i = 1; i < a->n_samples && !status; i++)
 		if (a->samples[i] <= a->samples[i - 1])
-			status = cmd_misuse(
-				c, "--at '%s' does not ascend", numbers);
+			status = cmd_misuse(c,
+				"--at '%s': the numbers of samples must ascend",
+				numbers);
 	return status ? status : check_decoder(a);
 }
 

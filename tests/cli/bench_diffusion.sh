@@ -30,7 +30,7 @@ refused "'poetry'" --tasks qa,poetry
 refused "did you mean 'curve'" --tables curv
 refused "did you mean 'summary'" --tasks sumary
 refused 'exclude' --json --csv
-refused '--method is set by the tables' --method llada
+refused '--method cannot be used with this benchmark' --method llada
 refused '--windows' --windows 8
 refused '--slots' --slots 2
 refused nothere --clock soc:nothere

@@ -27,7 +27,7 @@ refused() { # MESSAGE OPTION...
   check_eq "lines of stderr of $*" "$(wc -l <"$tmp/err")" 2
 }
 refused "'warp'" --methods lever,warp
-refused 'names none' --methods ,
+refused 'lists no method' --methods ,
 refused "'poetry'" --tasks qa,poetry
 refused 'exclude' --prompts x --tasks qa
 refused 'exclude' --json --csv
@@ -41,10 +41,10 @@ refused "'--tree-rows' takes" --sets 'tree-rows=1' --methods lever
 refused "'--no-shadow' takes true or false" --sets no-shadow=maybe
 refused 'oracle:0.8' --sets draft=oracle:2 --methods chain
 refused 'oracle:0.8' --draft oracle:2 --methods chain
-refused 'changes none of the methods' --sets draft=oracle:0.8 --methods autoregressive
+refused 'apply to none of the measured methods' --sets draft=oracle:0.8 --methods autoregressive
 refused "set 'method=lever'" --sets method=lever
 refused "cannot be compared" --sets clock=soc:sd8gen2
-refused 'no model fits' -m x.gguf --methods autoregressive,llada
+refused 'no model can run both' -m x.gguf --methods autoregressive,llada
 refused 'nothere' --clock soc:nothere
 refused 'at most 80 rows' --methods "chain, specinfer, opt-tree, lever" \
   --sets "$(for i in $(seq 2 25); do printf 'tree-rows=%d;' "$i"; done)"
@@ -76,6 +76,13 @@ cmp -s "$tmp/first" "$tmp/out" || fail 'lines and JSON lines differ'
 check_eq 'status of standard input' "$("$TANDEM" bench methods "${phone[@]}" -t 1 \
   --prompts - --items 1 --methods chain --csv <"$tmp/mine.txt" |
   grep -c '^methods,chain,,tokens,')" 1
+
+# Methods that choose among samples have nothing to choose from without -N.
+bench "${phone[@]}" --prompts "$tmp/mine.txt" --methods vote,best-of-n,sample
+check_has 'the text without -N' "$out" \
+  'one sample each, so nothing to choose from (-N): vote, best-of-n'
+bench "${phone[@]}" --prompts "$tmp/mine.txt" --methods vote -N 2
+check_lacks 'the text with -N' "$out" 'one sample each'
 
 bench "${phone[@]}" -t 1 --tasks qa,math --items 1 --json --methods \
   autoregressive,lever --sets "few: tree-rows=5; draft=oracle:0.9; clock=soc:sd8gen2"

@@ -28,8 +28,8 @@ refused "'poetry'" --tasks qa,poetry
 refused 'nothing to draft from' --tasks none
 refused 'exclude' --json --csv
 refused '--prompts and --tasks exclude each other' --prompts mine --tasks qa
-refused '--method is set by the tables' --method lever
-refused '--draft is set by the tables' --draft sam
+refused '--method cannot be used with this benchmark' --method lever
+refused '--draft cannot be used with this benchmark' --draft sam
 refused "'--verify-rows'" --verify-rows 1
 refused "'--paper'" --paper c
 refused "'row_cost' needs a phone's clock" --tables cycles,row_cost
@@ -233,6 +233,10 @@ run_ok "$TANDEM" history import "$tmp/answers" "$models/tasks/qa.jsonl"
 bench "${phone[@]}" -n 24 --tasks qa --tables sources --csv \
   --history "$tmp/answers" --history-frozen
 check_eq 'sources with a history' "$(drafted_by tree)" 'text history'
+
+bench "${phone[@]}" --tables graphs
+check_lacks 'a table without texts' "$out" 'items in all'
+check_lacks 'a table without texts' "$out" 'the same text'
 
 # ---- prompts of a trained model ----------------------------------------------
 if full; then

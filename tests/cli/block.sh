@@ -87,5 +87,5 @@ refused 'method block draws' run -m "$model" -p a --method block --top-k 5
 refused 'the end of the prompt' logits -m "$model" --ids '1 2' -o "$tmp/logits"
 run "$TANDEM" bench methods -m "$model" --methods block,llada --items 1
 check_eq 'status of two kinds of diffusion' "$status" 2
-check_has 'stderr of two kinds of diffusion' "$err" 'no model fits'
+check_has 'stderr of two kinds of diffusion' "$err" 'no model can run both'
 finish
