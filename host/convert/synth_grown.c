@@ -250,8 +250,8 @@ static int check_sides(const struct grown *g, struct err *e)
 	for (size_t i = 0; i < sizeof(side) / sizeof(*side); i++) {
 		if (side[i].has > side[i].room)
 			return err_set(e, EINVAL,
-				"it has %u %s, and the shape %s room for %u; "
-				"try a larger shape",
+				"the model has %u %s, and the shape %s has "
+				"room for %u; try a larger shape",
 				side[i].has, side[i].what, s->name,
 				side[i].room);
 	}
@@ -356,7 +356,9 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	ret = ret < 0 ? ret : 0;
 	differs = ret ? NULL : what_differs(m, &g->shape, base);
 	if (differs)
-		err_set(e, EINVAL, "it cannot be grown into the shape %s: %s",
+		err_set(e, EINVAL,
+			"the model cannot be grown into the shape "
+			"%s: %s",
 			g->shape.name, differs);
 	if (differs || (!ret && check_sides(g, e)))
 		ret = err_in(e, "'%s'", path);

@@ -18,8 +18,10 @@ int kv_pool_open(struct kv_pool **out, uint32_t slots, struct err *e)
 
 	assert(slots);
 	if (!p)
-		return err_set(
-			e, ENOMEM, "no memory for %u runs of the cache", runs);
+		return err_set(e, ENOMEM,
+			"no memory for a list of the %u runs of slots in the "
+			"KV cache",
+			runs);
 	p->runs = p->free = runs;
 	*out = p;
 	return 0;

@@ -36,8 +36,9 @@ int placement_open(struct placement **out, uint32_t n_blocks,
 		calloc(1, sizeof(*p) + n_blocks * sizeof(p->place[0]));
 
 	if (!p)
-		return err_set(
-			e, ENOMEM, "no memory to place %u blocks", n_blocks);
+		return err_set(e, ENOMEM,
+			"no memory for the placement of %u blocks of weights",
+			n_blocks);
 	p->policy = policy;
 	p->window = *window;
 	p->n = n_blocks;

@@ -145,7 +145,10 @@ static int add_output(
 	const struct image_extent *x = image_find(s->image, IMAGE_OUTPUT, 0);
 	uint64_t *end = calloc(parts, sizeof(*end));
 	struct image_extent *cut = calloc(parts, sizeof(*cut));
-	int ret = end && cut ? 0 : err_set(e, ENOMEM, "no memory for staging");
+	int ret = end && cut ? 0
+			     : err_set(e, ENOMEM,
+				       "no memory for the list of staging "
+				       "slots");
 
 	for (uint32_t i = 0; i < parts && !ret; i++)
 		end[i] = i + 1 < parts ? (uint64_t)(i + 1) * part : x->stored;
@@ -173,8 +176,8 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 			o->output_strip;
 		if (slot_bytes < IMAGE_PAGE || !part)
 			return err_set(e, EFBIG,
-				"a strip of the output matrix has %zu bytes, a "
-				"staging slot %zu",
+				"a part of the output matrix has %zu bytes, "
+				"but a staging slot has room for only %zu",
 				o->output_strip, slot_bytes);
 		outputs = (uint32_t)((image_find(s->image, IMAGE_OUTPUT, 0)
 						     ->stored +
@@ -184,7 +187,8 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 	s->piece = calloc((size_t)o->residency.n_layer * o->parts + outputs,
 		sizeof(*s->piece));
 	if (!s->piece)
-		return err_set(e, ENOMEM, "no memory for staging");
+		return err_set(
+			e, ENOMEM, "no memory for the list of staging slots");
 	for (uint32_t l = 0; l < o->residency.n_layer && !ret; l++) {
 		const struct image_extent *x;
 
@@ -240,7 +244,8 @@ int staging_open(struct staging **out, const struct image *image,
 	int ret;
 
 	if (!s)
-		return err_set(e, ENOMEM, "no memory for staging");
+		return err_set(
+			e, ENOMEM, "no memory for the list of staging slots");
 	s->image = image;
 	s->opts = *opts;
 	if (opts->trace) {

@@ -112,7 +112,8 @@ int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 	int ret = 0;
 
 	if (!s)
-		return err_set(e, ENOMEM, "no memory for swapping");
+		return err_set(e, ENOMEM,
+			"no memory for the state of --placement swap");
 	s->opts = *opts;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -122,7 +123,9 @@ int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 	pthread_condattr_destroy(&monotonic);
 	s->block = calloc(opts->n, sizeof(*s->block));
 	if (!s->block)
-		ret = err_set(e, ENOMEM, "no memory for %u blocks", opts->n);
+		ret = err_set(e, ENOMEM,
+			"no memory for the list of %u blocks of weights",
+			opts->n);
 	else
 		memcpy(s->block, opts->block, opts->n * sizeof(*s->block));
 	for (unsigned i = 0; i < SWAP_SLOTS && !ret; i++)

@@ -387,7 +387,9 @@ static int choose(struct search *s, struct swap_plan *p, struct err *e)
 {
 	s->now = calloc(s->n, 2 * sizeof(*s->now));
 	if (!s->now)
-		return err_set(e, ENOMEM, "no memory to place %u blocks", s->n);
+		return err_set(e, ENOMEM,
+			"no memory for the placement of %u blocks of weights",
+			s->n);
 	s->best = s->now + s->n;
 	if (s->n > SWAP_EXACT)
 		try_pool(s);

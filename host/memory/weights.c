@@ -142,7 +142,9 @@ static int start_layout(
 	};
 	b->tensor = calloc(b->n_layers, sizeof(*b->tensor));
 	return b->tensor ? 0
-			 : err_set(e, ENOMEM, "no memory for a block's layout");
+			 : err_set(e, ENOMEM,
+				   "no memory for the list of tensors of a "
+				   "block of layers");
 }
 
 /* Lay out the blocks of a streamed layer, starting at blocks[*n]. */
@@ -224,7 +226,9 @@ static int lay_out_experts(const struct model *m,
 		.experts = true,
 		.tensor = calloc(1, sizeof(*b->tensor)) };
 	if (!b[1].tensor)
-		return err_set(e, ENOMEM, "no memory for a block's layout");
+		return err_set(e, ENOMEM,
+			"no memory for the list of tensors of a block of "
+			"layers");
 	experts_tensors(
 		m, plan->layout, plan->strip_max, layer, b[1].tensor[0]);
 	/* The first part prepares the rows for the types of these. */
@@ -283,8 +287,8 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 			(size_t)(m->n_layer - resident) * plan->parts,
 		sizeof(*b));
 	if (!b)
-		return err_set(
-			e, ENOMEM, "no memory for %u layers", m->n_layer);
+		return err_set(e, ENOMEM, "no memory for the list of %u layers",
+			m->n_layer);
 	for (uint32_t l = 0; l < m->n_layer && !ret;)
 		if (m->n_expert) {
 			ret = lay_out_experts(m, plan, l++, &b[n], e);

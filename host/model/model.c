@@ -354,7 +354,8 @@ static int alloc_layers(struct model *m, struct err *e)
 	m->layer = calloc(m->n_layer, sizeof(*m->layer));
 	return m->layer
 		? 0
-		: err_set(e, ENOMEM, "no memory for %u layers", m->n_layer);
+		: err_set(e, ENOMEM, "no memory for the list of %u layers",
+			  m->n_layer);
 }
 
 static bool is_one_of(struct gguf_str name, const char *const *names)
@@ -443,7 +444,7 @@ static int alloc_like(struct model *m, const struct model *of, struct err *e)
 	if (m->rope_freq)
 		memcpy(m->rope_freq, of->rope_freq, rope);
 	else if (!ret)
-		ret = err_set(e, ENOMEM, "no memory for rope frequencies");
+		ret = err_set(e, ENOMEM, "no memory for the RoPE frequencies");
 	return ret;
 }
 
@@ -458,7 +459,8 @@ int model_graft(struct model **out, const struct model *base,
 	if (base->n_expert) {
 		free(m);
 		return err_set(e, ENOTSUP,
-			"layers of its own need a model without experts");
+			"a reward with layers of its own can be used only "
+			"with a model without experts");
 	}
 	*m = *base;
 	m->gguf = NULL;

@@ -607,7 +607,7 @@ int keys_read_rope(struct model *m, struct err *e)
 		return ret;
 	m->rope_freq = malloc(n * sizeof(*m->rope_freq));
 	if (!m->rope_freq)
-		return err_set(e, ENOMEM, "no memory for rope frequencies");
+		return err_set(e, ENOMEM, "no memory for the RoPE frequencies");
 	for (uint32_t i = 0; i < n; i++)
 		m->rope_freq[i] =
 			(float)(pow(base, -2.0 * i / m->n_rot) / factor);

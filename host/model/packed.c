@@ -87,8 +87,8 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 		return err_set(e, EINVAL, "tensor %u of %zu", t->tensor,
 			gguf_n_tensors(g));
 	if (!x || x->kind == IMAGE_METADATA)
-		return err_set(
-			e, EINVAL, "extent %u holds no tensors", t->extent);
+		return err_set(e, EINVAL,
+			"the image has no extent %u with tensors", t->extent);
 	if (t->cols != is->dim[0] || t->rows != is->dim[1] ||
 		is->n_dims > (x->kind == IMAGE_EXPERT ? 3 : 2))
 		return err_set(e, EINVAL,
@@ -97,8 +97,9 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 			t->rows, t->cols, (int)is->name.len, is->name.data);
 	if (!bytes || (x->kind == IMAGE_HOST && t->type != is->type))
 		return err_set(e, EINVAL,
-			"type %u of tensor '%.*s' is not possible", t->type,
-			(int)is->name.len, is->name.data);
+			"type %u of tensor '%.*s' is unknown or not allowed "
+			"for it",
+			t->type, (int)is->name.len, is->name.data);
 	if (t->reserved)
 		return err_set(e, EINVAL, "reserved bytes are not 0");
 	if (t->offset % PACKED_ALIGN ||
@@ -136,8 +137,8 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 
 	if (bytes < sizeof(*h))
 		return err_set(e, EINVAL,
-			"it has only %llu bytes, fewer than "
-			"its header",
+			"the metadata has only %llu bytes, fewer than its "
+			"header",
 			(unsigned long long)bytes);
 	if (h->version != PACKED_VERSION)
 		return err_set(e, ENOTSUP,
@@ -174,7 +175,8 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 	/* One more element, because calloc may return NULL for 0 elements. */
 	p->of_layer = calloc(gguf_n_tensors(*g) + 1, sizeof(*p->of_layer));
 	if (!p->of_layer)
-		return err_set(e, ENOMEM, "no memory for a table of tensors");
+		return err_set(e, ENOMEM,
+			"no memory for the image's table of tensors");
 	for (size_t i = 0; i < p->n_entries; i++)
 		if (take_entry(p, *g, i, e))
 			return err_in(e, "table of tensors, entry %zu", i);
@@ -326,8 +328,8 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 
 	p->layer = calloc(m->n_layer, sizeof(*p->layer));
 	if (!p->layer)
-		return err_set(
-			e, ENOMEM, "no memory for %u layers", m->n_layer);
+		return err_set(e, ENOMEM, "no memory for the list of %u layers",
+			m->n_layer);
 	p->n_expert = m->n_expert;
 	for (uint32_t l = 0; l < m->n_layer && !ret; l++) {
 		ret = bind_extent(p, m, l, IMAGE_LAYER, l, 0,
@@ -363,7 +365,9 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 			(t == m->output && p->output.rows &&
 				t != m->token_embd))
 			continue;
-		return err_set(e, EINVAL, "tensor '%.*s' is in no extent",
+		return err_set(e, EINVAL,
+			"tensor '%.*s' is in none of the image's extents; "
+			"convert the model again",
 			(int)t->name.len, t->name.data);
 	}
 	return 0;
@@ -444,7 +448,8 @@ int packed_embed(const struct packed *p, const struct model *m, uint32_t token,
 	int ret;
 
 	if (!part)
-		return err_set(e, ENOMEM, "no memory to embed a token");
+		return err_set(
+			e, ENOMEM, "no memory for the embedding of a token");
 	ret = image_parts_copy(
 		p->embd, p->embd_at + token * bytes, bytes, row, part, e);
 	if (!ret)

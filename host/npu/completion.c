@@ -57,8 +57,7 @@ static int check_counters(
 	if (c->busy_ns <= age)
 		return 0;
 	return err_set(e, EPROTO,
-		"its busy_ns is %llu, but the device was started only %llu ns "
-		"ago",
+		"busy_ns is %llu, but the device was started only %llu ns ago",
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
@@ -73,14 +72,15 @@ static int check_graphs(const struct wire_done *done, struct err *e)
 	if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
 		arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
 		return err_set(e, EPROTO,
-			"it holds %u graphs and held %u at most, of %u that "
-			"there can be",
+			"the device reports %u graphs, and at most %u before, "
+			"but there can be only %u",
 			arg[WIRE_GRAPHS_HELD], arg[WIRE_GRAPHS_MOST],
 			WIRE_MAX_GRAPHS);
 	if (arg[WIRE_GRAPHS_KIB] <= arg[WIRE_GRAPHS_MOST_KIB])
 		return 0;
 	return err_set(e, EPROTO,
-		"its graphs have %u KiB of weights, and had %u KiB at most",
+		"the device reports %u KiB of weights of graphs, but at most "
+		"%u KiB before",
 		arg[WIRE_GRAPHS_KIB], arg[WIRE_GRAPHS_MOST_KIB]);
 }
 
@@ -95,16 +95,16 @@ static int check_run(const struct wire_done *done, struct err *e)
 		return 0;
 	if (completion_u64(done, WIRE_RUN_EXTENDED) > done->counters.dma_bytes)
 		return err_set(e, EPROTO,
-			"it read %llu bytes of the extended region, of %llu "
-			"by DMA in all",
+			"the device reports %llu bytes read from the extended "
+			"region, but only %llu by DMA in all",
 			(unsigned long long)completion_u64(
 				done, WIRE_RUN_EXTENDED),
 			(unsigned long long)done->counters.dma_bytes);
 	if (read <= apart && apart <= COMPLETION_MOST)
 		return 0;
 	return err_set(e, EPROTO,
-		"it read %llu bytes of keys and values, of %llu that its rows "
-		"see",
+		"the device reports %llu bytes read of keys and values, but "
+		"its rows attend to %llu",
 		(unsigned long long)read, (unsigned long long)apart);
 }
 
@@ -127,15 +127,14 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 			sizeof(*done));
 	memcpy(done, p->msg, sizeof(*done));
 	if (done->op != r->op)
-		ret = err_set(e, EPROTO, "it answers operation %u (%s)",
+		ret = err_set(e, EPROTO, "the answer is to operation %u (%s)",
 			done->op, completion_op(done->op));
 	else if (done->status > 0 || done->status < LOWEST_STATUS)
-		ret = err_set(e, EPROTO, "its status %d is not an error code",
+		ret = err_set(e, EPROTO, "the status %d is not an error code",
 			done->status);
 	else if (!memchr(done->text, '\0', sizeof(done->text)))
 		ret = err_set(e, EPROTO,
-			"its text does not end with a zero "
-			"byte");
+			"the text of the answer does not end with a zero byte");
 	else
 		err_plain(done->text);
 	if (!ret)
@@ -143,10 +142,10 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 	for (unsigned i = 0; i < WIRE_PRICE_WORDS && !ret; i++)
 		if (done->price[i] > most)
 			ret = err_set(e, EPROTO,
-				"word %u of its price is %llu%s", i,
+				"word %u of the price is %llu%s", i,
 				(unsigned long long)done->price[i],
 				priced ? ", more than any request can take"
-				       : ", but it has no cost model");
+				       : ", but the device has no cost model");
 	if (!ret)
 		ret = check_graphs(done, e);
 	if (!ret)

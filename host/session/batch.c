@@ -35,7 +35,7 @@ static int find_part(struct batch *b, const struct sequences *s, uint32_t row,
 			sequence);
 	if (b->n_parts == ROWS_SEQUENCES)
 		return err_set(e, EINVAL,
-			"rows of more than %d sequences in a pass",
+			"the rows of a pass belong to more than %d sequences",
 			ROWS_SEQUENCES);
 	*part = b->n_parts++;
 	b->part[*part] =
@@ -70,8 +70,9 @@ static int take_tree_row(
 	if (above->sequence != row->sequence ||
 		above->position + 1 != row->position)
 		return err_set(e, EINVAL,
-			"row %u at position %u of sequence %u has parent %d at "
-			"position %u of sequence %u",
+			"row %u at position %u of sequence %u has parent %d "
+			"at position %u of sequence %u; a parent must be one "
+			"position before its child, in the same sequence",
 			i, row->position, row->sequence, row->parent,
 			above->position, above->sequence);
 	return 0;
@@ -170,16 +171,16 @@ int batch_init(struct batch *b, const struct rows *rows,
 	if (visibility == VISIBILITY_TREE && !limits->causal &&
 		!limits->block_length)
 		return err_set(e, EINVAL,
-			"a tree, but the rows of this model see one another "
-			"both ways");
+			"this model cannot compute a token tree: its rows "
+			"attend to later positions too");
 	if (visibility != VISIBILITY_TREE && limits->causal)
 		return err_set(e, EINVAL,
-			"rows cannot see later positions: this model is "
+			"rows cannot attend to later positions: this model is "
 			"causal");
 	if (visibility == VISIBILITY_WINDOW && limits->block_length)
 		return err_set(e, EINVAL,
-			"rows cannot see the whole sequence: in this model "
-			"they see nothing after their block");
+			"rows cannot attend to the whole sequence: in this "
+			"model they attend to nothing after their block");
 	ret = take_rows(b, limits, s, e);
 	for (uint32_t i = 0; i < b->n_parts && !ret; i++) {
 		uint32_t length = b->part[i].length;

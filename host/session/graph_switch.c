@@ -358,8 +358,9 @@ static int plan_exact(
 	d.left = calloc((size_t)(p->blocks + 1) * d.sets, sizeof(*d.left));
 	d.choice = calloc((size_t)d.n * d.sets, sizeof(*d.choice));
 	if (!d.left || !d.choice) {
-		ret = err_set(
-			e, ENOMEM, "no memory to plan %u loads", p->blocks);
+		ret = err_set(e, ENOMEM,
+			"no memory to plan when %u graphs are loaded",
+			p->blocks);
 		goto out;
 	}
 	solve(&d);

@@ -86,7 +86,8 @@ int host_layers_open(struct host_layers **out, const struct wire_model *m,
 	int ret;
 
 	if (!l)
-		return err_set(e, ENOMEM, "no memory for layers on the host");
+		return err_set(e, ENOMEM,
+			"no memory for layers that the host computes");
 	l->m = *m;
 	l->block = block;
 	l->n_blocks = n_blocks;
@@ -101,7 +102,8 @@ int host_layers_open(struct host_layers **out, const struct wire_model *m,
 			kern_exp2_table(l->exp2);
 		else
 			ret = err_set(e, ENOMEM,
-				"no memory for a table of exponentials");
+				"no memory for the softmax's table of "
+				"exponentials");
 	}
 	if (ret) {
 		host_layers_close(l);

@@ -120,7 +120,8 @@ int refresh_open(struct refresh **out, struct session *s,
 			"for a model with experts; try --refresh none");
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return err_set(e, ENOMEM, "no memory for a refresh");
+		return err_set(e, ENOMEM,
+			"no memory for the host's refresh of the KV cache");
 	r->s = s;
 	r->best_effort = opts->best_effort;
 	kv_mirror_init(
@@ -198,17 +199,18 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 
 	if (!rows->n || rows->visibility == VISIBILITY_TREE)
 		return err_set(e, EINVAL,
-			"a refresh of %s: it is of rows at positions that are "
-			"cached",
+			"%s cannot be refreshed: only rows at cached "
+			"positions can be",
 			rows->n ? "a tree" : "no rows");
 	ret = batch_init(&r->batch, rows, &limits, s->sequences, e);
 	if (!ret && r->batch.n_parts > 1)
 		ret = err_set(e, EINVAL,
-			"a refresh of rows of %u sequences; it is of one",
+			"a refresh computes rows of one sequence, not of %u",
 			r->batch.n_parts);
 	if (!ret && r->batch.claim[0].to > r->batch.part[0].length)
 		ret = err_set(e, EINVAL,
-			"a refresh of position %u, but %u tokens are cached",
+			"position %u cannot be refreshed: only %u tokens are "
+			"cached",
 			r->batch.claim[0].to - 1, r->batch.part[0].length);
 	return ret;
 }
@@ -285,7 +287,9 @@ static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 			r->room = n;
 		else
 			ret = err_set(e, ENOMEM,
-				"no memory to refresh %u positions", n);
+				"no memory for the host to refresh %u "
+				"positions of the KV cache",
+				n);
 	}
 	free(r->attention);
 	r->attention = NULL;
@@ -295,8 +299,8 @@ static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 			r->attention = malloc(bytes);
 		if (!r->attention)
 			ret = err_set(e, ENOMEM,
-				"no memory for what %u rows attend to in %u "
-				"layers",
+				"no memory for the list of positions to which "
+				"%u rows attend in %u layers",
 				n, m->n_layer);
 	}
 	if (!ret)
@@ -314,7 +318,8 @@ int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 
 	if (!ret && r->state == UNDER_WAY)
 		ret = err_set(e, EBUSY,
-			"a refresh was started while another is under way");
+			"a refresh of the KV cache was started while another "
+			"is running");
 	if (ret)
 		return ret;
 	r->state = NOTHING;
@@ -388,8 +393,8 @@ int refresh_logits(struct refresh *r, const uint32_t *row, uint32_t n,
 			if (logits_check(hidden[k], r->s->model->n_embd,
 				    row[i + k], NULL))
 				ret = err_set(e, EPROTO,
-					"the refreshed state of position %u is "
-					"no number",
+					"the host's refresh of position %u "
+					"gave a value that is not a number",
 					r->position[row[i + k]]);
 		}
 		if (!ret)
@@ -418,13 +423,17 @@ static int check_merge(const struct refresh *r, const uint32_t *row, uint32_t n,
 
 	if (!ret && r->state != FINISHED)
 		ret = err_set(e, EINVAL,
-			"a merge of a refresh that has not been finished");
+			"a refresh of the KV cache cannot be merged before it "
+			"has finished");
 	if (!ret && first_layer > r->s->model->n_layer)
-		ret = err_set(e, EINVAL, "a merge from layer %u on, of %u",
+		ret = err_set(e, EINVAL,
+			"a refresh cannot be merged from layer %u on: the "
+			"model has %u layers",
 			first_layer, r->s->model->n_layer);
 	if (!ret && !sequence_is_open(r->s->sequences, r->sequence))
 		ret = err_set(e, EINVAL,
-			"a merge into sequence %u, which is not open",
+			"a refresh cannot be merged into sequence %u, which "
+			"is not open",
 			r->sequence);
 	for (uint32_t i = 0; i < n && !ret; i++)
 		if (row[i] >= r->rows.n || (i && row[i] <= row[i - 1]))

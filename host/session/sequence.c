@@ -64,7 +64,9 @@ int sequences_open(struct sequences **out, const struct kv_memory *kv,
 	s->left = calloc(kv_pool_runs(s->pool), sizeof(*s->left));
 	if (!s->fresh || !s->left) {
 		sequences_close(s);
-		return err_set(e, ENOMEM, "no memory for %u runs of the cache",
+		return err_set(e, ENOMEM,
+			"no memory for a list of the %u runs of slots in the "
+			"KV cache",
 			runs_for(kv->slots));
 	}
 	*out = s;
@@ -98,8 +100,8 @@ int sequences_keep_states(struct sequences *s, uint32_t width, struct err *e)
 	s->state = calloc(s->kv.slots, width * sizeof(*s->state));
 	return s->state ? 0
 			: err_set(e, ENOMEM,
-				  "no memory for the states of %u tokens; try "
-				  "a smaller --ctx",
+				  "no memory for the hidden states of %u "
+				  "tokens; try a smaller --ctx",
 				  s->kv.slots);
 }
 
@@ -156,8 +158,9 @@ static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 	if (written)
 		q->written = written;
 	if (!run || !written)
-		return err_set(
-			e, ENOMEM, "no memory for a sequence of %u runs", runs);
+		return err_set(e, ENOMEM,
+			"no memory for the %u runs of slots of a sequence",
+			runs);
 	q->room = room;
 	return 0;
 }
@@ -535,8 +538,9 @@ static int check_range(const struct sequences *s, uint32_t id, uint32_t layer,
 
 	if (layer >= s->kv.layers || !range_within(at, n, length))
 		return err_set(e, EINVAL,
-			"keys and values of layer %u at %u to %u of sequence "
-			"%u, which has %u layers and %u tokens",
+			"keys and values were requested of layer %u, "
+			"positions %u to %u, of sequence %u, which has %u "
+			"layers and %u tokens",
 			layer, at, at + n, id, s->kv.layers, length);
 	return 0;
 }

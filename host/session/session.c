@@ -145,8 +145,9 @@ int session_logits_ahead(struct session *s, const uint32_t *row, uint32_t n,
 			hidden[k] = session_hidden(s, at);
 			if (!hidden[k])
 				return err_set(e, EINVAL,
-					"logits of row %u, which was dropped "
-					"in the middle of the pass",
+					"logits were requested for row %u, "
+					"which was dropped in the middle of "
+					"the pass",
 					at);
 			ret = logits_check(hidden[k], s->model->n_embd, at, e);
 			if (ret)

@@ -243,7 +243,8 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	int ret;
 
 	if (!msg)
-		return err_set(e, ENOMEM, "no memory for a graph");
+		return err_set(
+			e, ENOMEM, "no memory for the description of a graph");
 	*msg = (struct wire_graph_load){ .op = WIRE_GRAPH_LOAD,
 		.graph = graph_id(s, block, kind),
 		.rows = s->plan.graph_rows[kind],

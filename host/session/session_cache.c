@@ -27,7 +27,7 @@ int session_fork(
 {
 	if (!sequence_is_open(s->sequences, parent))
 		return err_set(e, EINVAL,
-			"fork of sequence %u, which is not open", parent);
+			"sequence %u cannot be forked: it is not open", parent);
 	return sequence_fork(s->sequences, parent, sequence, e);
 }
 

@@ -238,7 +238,8 @@ static int open_output(struct session *s, struct err *e)
 	s->likely = calloc((size_t)s->plan.max_rows * s->opts.predict_top_k,
 		sizeof(*s->likely));
 	if (!s->likely)
-		return err_set(e, ENOMEM, "no memory for predictions");
+		return err_set(
+			e, ENOMEM, "no memory for the device's predictions");
 	ret = buffer_create(&p->buffer, "output", bytes, BUFFER_DMA, e);
 	if (ret) {
 		p->buffer = NULL;
@@ -415,12 +416,15 @@ static int open_rows(struct session *s, struct err *e)
 	s->some = calloc(n, sizeof(*s->some));
 	if (!s->batch || !s->row || !s->above || !s->at || !s->upper ||
 		!s->place || !s->keep || !s->some)
-		return err_set(e, ENOMEM, "no memory for %u rows", n);
+		return err_set(
+			e, ENOMEM, "no memory for the %u rows of a pass", n);
 	if (!s->opts.as && !s->opts.soc)
 		return 0;
 	s->cut = malloc(batch_cut_bytes(n, s->plan.span_room));
 	if (!s->cut)
-		return err_set(e, ENOMEM, "no memory for what rows see");
+		return err_set(e, ENOMEM,
+			"no memory for the list of positions to which rows "
+			"attend");
 	return 0;
 }
 

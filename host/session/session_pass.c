@@ -233,7 +233,9 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 		return ret;
 	ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
 	if (!ret && !n)
-		ret = err_set(e, EINVAL, "no row is kept");
+		ret = err_set(e, EINVAL,
+			"all rows would be dropped in the middle of the pass; "
+			"at least one must be kept");
 	if (!ret)
 		ret = keep_rows(s, all, n, e);
 	if (ret || n == all->n)
@@ -263,8 +265,8 @@ static int check_forward(struct session *s, const struct rows *rows,
 			"the device was lost and no other has taken over");
 	if (!rows->state != !s->model->layers_before)
 		return err_set(e, EINVAL,
-			"rows %s states for a model whose layers follow %u "
-			"others",
+			"rows %s hidden states were given to a model whose "
+			"layers follow %u others",
 			rows->state ? "with" : "without",
 			s->model->layers_before);
 	if (hooks && hooks->choose && rows->visibility != VISIBILITY_TREE)

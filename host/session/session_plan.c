@@ -330,8 +330,9 @@ int session_plan(struct session_plan *p, const struct model *m,
 	*p = (struct session_plan){ 0 };
 	if (!few || few > WIRE_MAX_ROWS || !many || many > WIRE_MAX_ROWS)
 		return err_set(e, EINVAL,
-			"graphs of %u and %u rows; 1 to %d are possible", few,
-			many, WIRE_MAX_ROWS);
+			"the decode graph has %u rows and the prefill graph "
+			"%u; 1 to %d are possible",
+			few, many, WIRE_MAX_ROWS);
 	if (!o->sequences || o->sequences > SESSION_SEQUENCES)
 		return err_set(e, EINVAL,
 			"%u sequences at a time; 1 to %d are possible",
@@ -534,8 +535,8 @@ int session_plan_units(const struct session_plan *p,
 	*n = cut_units(p, o, pricing, n_blocks, NULL);
 	*units = calloc(*n + 1, sizeof(**units));
 	if (!*units)
-		return err_set(
-			e, ENOMEM, "no memory for %u units of weights", *n);
+		return err_set(e, ENOMEM,
+			"no memory for the list of %u units of weights", *n);
 	cut_units(p, o, pricing, n_blocks, *units);
 	return 0;
 }

@@ -104,7 +104,8 @@ int session_predict(struct session *s, struct err *e)
 		if (s->place[i] != DROPPED && s->place[i] >= rows)
 			rows = s->place[i] + 1;
 	if (!rows || !s->output.buffer)
-		return err_set(e, EINVAL, "predictions without %s",
+		return err_set(e, EINVAL,
+			"the device's predictions need %s first",
 			rows ? "an output graph" : "a pass");
 	trace_begin(s->trace, TRACE_LOGITS, rows, 0);
 	do {

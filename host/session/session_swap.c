@@ -98,7 +98,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	}
 	if (!op || !s->swapping.plan.place) {
 		free(op);
-		return err_set(e, ENOMEM, "no memory to place %u units", n);
+		return err_set(e, ENOMEM,
+			"no memory for the placement of %u units of weights",
+			n);
 	}
 	npu_room(s->npu, &left);
 	room.bytes = left.largest;
@@ -175,7 +177,8 @@ static int open_residents(struct session *s, struct err *e)
 
 	w->resident = calloc(w->plan.mappings + 1, sizeof(*w->resident));
 	if (!w->resident)
-		return err_set(e, ENOMEM, "no memory for %u mappings",
+		return err_set(e, ENOMEM,
+			"no memory for the list of %u mapped buffers",
 			w->plan.mappings);
 	for (uint32_t i = 0; i < w->plan.mappings; i++) {
 		char name[BUFFER_NAME_MAX];
@@ -256,7 +259,8 @@ int session_open_swap(struct session *s, struct err *e)
 	block = calloc(n, sizeof(*block));
 	if (!w->turn || !block) {
 		free(block);
-		return err_set(e, ENOMEM, "no memory for %u units", n);
+		return err_set(e, ENOMEM,
+			"no memory for the list of %u units of weights", n);
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct unit *u = &s->unit[i];
@@ -288,8 +292,9 @@ int session_attach_swap(struct session *s, struct err *e)
 	free(w->beside);
 	w->beside = calloc(s->n_units + 1, sizeof(*w->beside));
 	if (!w->beside)
-		return err_set(
-			e, ENOMEM, "no memory to place %u units", s->n_units);
+		return err_set(e, ENOMEM,
+			"no memory for the placement of %u units of weights",
+			s->n_units);
 	for (uint32_t i = w->planned; i < s->n_units && !ret; i++) {
 		w->beside[i].buffer = unit_buffer(s, &s->unit[i]);
 		ret = session_pin_beside(s, &w->beside[i], e);

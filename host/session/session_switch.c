@@ -20,8 +20,9 @@ int switching_open(struct session *s, struct err *e)
 
 	if (s->n_blocks > SWITCH_BLOCKS)
 		return err_set(e, EINVAL,
-			"--graph-switch can plan for at most %d blocks, but "
-			"this window needs %u; try a larger --va-window",
+			"--graph-switch can plan for at most %d blocks of "
+			"layers, but with this window there are %u; try a "
+			"larger --va-window",
 			SWITCH_BLOCKS, s->n_blocks);
 	s->switching = sw = calloc(1, sizeof(*sw));
 	if (!sw)
@@ -31,7 +32,9 @@ int switching_open(struct session *s, struct err *e)
 	sw->part = calloc(sw->most_parts, sizeof(*sw->part));
 	sw->row = calloc(rows[GRAPH_DECODE], sizeof(*sw->row));
 	if (!sw->part || !sw->row)
-		return err_set(e, ENOMEM, "no memory for %u rows in parts",
+		return err_set(e, ENOMEM,
+			"no memory to compute %u rows in parts, with graph "
+			"switching",
 			rows[GRAPH_PREFILL]);
 	for (uint32_t b = 0; b < s->n_blocks; b++)
 		sw->kind[b] = GRAPH_PREFILL;
@@ -260,8 +263,10 @@ static int expect_times(const struct session *s, struct prospect *p,
 
 	p->time = calloc(2 * runs, sizeof(*p->time));
 	if (!p->time)
-		return err_set(
-			e, ENOMEM, "no memory to plan %u chunks", chunks);
+		return err_set(e, ENOMEM,
+			"no memory to plan graph switching for %u chunks of a "
+			"prompt",
+			chunks);
 	for (size_t i = 0; i < runs; i++) {
 		uint32_t first = (uint32_t)(i / blocks) * chunk;
 		uint32_t b = (uint32_t)(i % blocks);
@@ -365,8 +370,9 @@ static int begin(struct session *s, struct prospect *here,
 		sw->log_room = 0;
 		sw->log = calloc(room, sizeof(*sw->log));
 		if (!sw->log)
-			return err_set(
-				e, ENOMEM, "no memory to note %zu runs", room);
+			return err_set(e, ENOMEM,
+				"no memory for a record of %zu runs of graphs",
+				room);
 		sw->log_room = room;
 	}
 	sw->at = sw->next = 0;
@@ -384,7 +390,8 @@ int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
 {
 	struct prospect *p = calloc(2, sizeof(*p));
 	int ret = p ? expect_times(s, p, cached, n, e)
-		    : err_set(e, ENOMEM, "no memory to plan a prompt");
+		    : err_set(e, ENOMEM,
+			      "no memory to plan graph switching for a prompt");
 
 	if (!ret)
 		ret = begin(s, &p[0], &p[1], e);
@@ -463,8 +470,8 @@ int switching_cut(struct session *s, bool some, struct err *e)
 		return 0;
 	if (some || !batch_is_chain(s->batch))
 		return err_set(e, EINVAL,
-			"%u rows that are no chain, but blocks have graphs of "
-			"%u rows now and no others",
+			"a tree of %u rows cannot be computed while graph "
+			"switching keeps only graphs of %u rows loaded",
 			n, rows);
 	sw->n_parts = (n + rows - 1) / rows;
 	bytes = sw->n_parts * s->plan.part_bytes;

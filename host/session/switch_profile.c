@@ -93,7 +93,8 @@ static int measure(struct session *s, struct err *e)
 	int ret;
 
 	if (!token)
-		return err_set(e, ENOMEM, "no memory for rows to measure");
+		return err_set(e, ENOMEM,
+			"no memory to measure passes for graph switching");
 	(void)((ret = sample_prefill(s, token, e)) ||
 		(ret = load_all(s, GRAPH_DECODE, e)) ||
 		(ret = sample_decode(s, token, e)) ||

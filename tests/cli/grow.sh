@@ -43,7 +43,7 @@ done
 
 run "$TANDEM" synth --like tiny --grow target -o "$tmp/none.gguf"
 check_eq 'status of a shape that is too small' "$status" 1
-check_has stderr "$err" "target.gguf': it cannot be grown into the shape tiny"
+check_has stderr "$err" "target.gguf': the model cannot be grown into the shape tiny"
 run "$TANDEM" synth --like qwen2.5-0.5b --grow "$tmp/no-such" -o "$tmp/none.gguf"
 check_eq 'status without the model' "$status" 1
 check_has stderr "$err" "$tmp/no-such"

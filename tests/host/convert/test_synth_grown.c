@@ -215,7 +215,7 @@ static void test_too_large(void **state)
 	struct shape s = wider;
 
 	s.n_layer = 1;
-	check_refused(&f, s, "2 layers, and the shape wider room for 1");
+	check_refused(&f, s, "2 layers, and the shape wider has room for 1");
 	s = wider;
 	s.n_embd = 32;
 	check_refused(&f, s, "states (and one more)");

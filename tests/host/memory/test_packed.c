@@ -126,10 +126,11 @@ static void test_metadata(void **state)
 		{ "reserved", -1, 63, 1, 1, "reserved" },
 		{ "tensor", 0, 0, 4, 1000, "entry 0: tensor 1000" },
 		{ "tensor twice", 7, 0, 4, 3, "occurs twice" },
-		{ "extent", 1, 4, 4, 99, "extent 99 holds no tensors" },
-		{ "extent of metadata", 1, 4, 4, 0, "extent 0 holds no" },
-		{ "a layer's extent", 1, 4, 4, 3, "is in no extent" },
-		{ "a layer's extent", 2, 4, 4, 3, "is in no extent" },
+		{ "extent", 1, 4, 4, 99, "no extent 99 with tensors" },
+		{ "extent of metadata", 1, 4, 4, 0,
+			"no extent 0 with tensors" },
+		{ "a layer's extent", 1, 4, 4, 3, "is in none of the image" },
+		{ "a layer's extent", 2, 4, 4, 3, "is in none of the image" },
 		{ "type", 7, 8, 4, 5, "type 5 of tensor" },
 		{ "type of a tile", 7, 8, 4, 0x110, "type 272 of tensor" },
 		{ "type of the host", 0, 8, 4, DTYPE_F16, "type 1 of tensor" },
@@ -161,7 +162,7 @@ static void test_metadata(void **state)
 	x.bytes[0] = bytes - 1;
 	refused(&x, 6, "a table cut short", "a table of");
 	x.bytes[0] = bytes;
-	refused(&x, 5, "a layer left out", "extent 5 holds no tensors");
+	refused(&x, 5, "a layer left out", "no extent 5 with tensors");
 	release_extents(&x);
 	model_close(a);
 }
@@ -179,8 +180,8 @@ static void test_experts(void **state)
 		{ "another layer", 26, 4, 4, 10, "of expert 4, not at" },
 		{ "too few experts", 31, 4, 4, 15,
 			"only 3 experts from 'expert 9' on, not of 4" },
-		{ "no expert", 31, 4, 4, 18, "extent 18 holds no tensors" },
-		{ "extent 2^32", 31, 4, 4, UINT32_MAX, "holds no tensors" },
+		{ "no expert", 31, 4, 4, 18, "no extent 18 with tensors" },
+		{ "extent 2^32", 31, 4, 4, UINT32_MAX, "with tensors" },
 		{ "offset", 26, 24, 8, 64, "is at offset 64 of expert 0" },
 		{ "offset beyond", 26, 24, 8, 1 << 20, "do not lie in" },
 		{ "type that is longer", 27, 8, 4, DTYPE_F32, "do not lie in" },
@@ -205,7 +206,7 @@ static void test_experts(void **state)
 	assert_int_equal(image_n_extents(x.im), 18);
 	refused_changes(&x, bad, ARRAY_LEN(bad));
 	refused(&x, 17, "an expert left out", "only 3 experts from 'expert 8'");
-	refused(&x, 6, "all experts left out", "extent 6 holds no tensors");
+	refused(&x, 6, "all experts left out", "no extent 6 with tensors");
 	x.bytes[12] -= 64;
 	refused(&x, 18, "a shorter expert", "'expert 6' has");
 	for (size_t i = 6; i < 18; i++)

@@ -200,7 +200,7 @@ static bool ends_early(struct fixture *f, const struct method *m, bool lost)
 		assert_string_equal(e.text, "the fake device is lost");
 	} else if (ret) {
 		assert_int_equal(ret, -ERR_DEVICE_LOST);
-		assert_non_null(strstr(e.text, "answers operation 1 (nop)"));
+		assert_non_null(strstr(e.text, "to operation 1 (nop)"));
 	}
 	close_drafting(&d);
 	session_close(f->w.s, NULL);

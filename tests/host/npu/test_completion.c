@@ -102,9 +102,10 @@ static void test_of_any_request(void **state)
 		FORGED(done.status, INT_MIN,
 			"status -2147483648 is not an error"),
 		FORGED(done.status, -4096, "status -4096 is not an error code"),
-		FORGED(done.op, WIRE_MAP, "it answers operation 2 (map)"),
-		FORGED(done.op, 0, "it answers operation 0 (?)"),
-		FORGED(done.op, UINT_MAX, "it answers operation 4294967295"),
+		FORGED(done.op, WIRE_MAP, "the answer is to operation 2 (map)"),
+		FORGED(done.op, 0, "the answer is to operation 0 (?)"),
+		FORGED(done.op, UINT_MAX,
+			"the answer is to operation 4294967295"),
 		FORGED(seq, 77, "answered request 77, which is not in flight"),
 		FORGED(seq, UINT_MAX, "which is not in flight"),
 		FORGED(len, 0, "has 0 bytes and 0 references"),
@@ -123,8 +124,9 @@ static void test_of_any_request(void **state)
 		FORGED(done.counters.busy_ns, 1000000000000ull,
 			"busy_ns is 1000000000000, but the device was "),
 		FORGED(done.price[0], 1,
-			"word 0 of its price is 1, but it has no cost model"),
-		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1, "word 18 of its"),
+			"word 0 of the price is 1, but the device has no cost"),
+		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1,
+			"word 18 of the price"),
 	};
 	struct fixture *f = *state;
 
@@ -172,8 +174,11 @@ static void test_of_graphs(void **state)
 {
 	static const uint32_t refused[][4] = { { 2, 1, 0, 0 },
 		{ 1, WIRE_MAX_GRAPHS + 1, 0, 0 }, { 1, 1, 8, 7 } };
-	static const char *const text[] = { "holds 2 graphs and held 1 at most",
-		"held 4097 at most, of 4096", "8 KiB of weights, and had 7" };
+	static const char *const text[] = {
+		"reports 2 graphs, and at most 1 before",
+		"at most 4097 before, but there can be only 4096",
+		"8 KiB of weights of graphs, but at most 7"
+	};
 	struct fixture *f = *state;
 
 	for (unsigned i = 0; i < ARRAY_LEN(refused); i++) {
@@ -212,9 +217,9 @@ static void test_of_a_run(void **state)
 {
 	static const uint32_t refused[][6] = { { 7, 1, 6, 1 }, { 0, 1, 7, 0 },
 		{ 0, 0, 1, 1u << 21 }, { 0, 0, 0, 0, 9, 1 } };
-	static const char *const text[] = { "4294967303 bytes of keys and",
-		"of 7 that its rows see", "of 9007199254740993 that",
-		"4294967305 bytes of the extended region, of 4294967304" };
+	static const char *const text[] = { "4294967303 bytes read of keys and",
+		"rows attend to 7", "rows attend to 9007199254740993",
+		"4294967305 bytes read from the extended region, but only" };
 	static const uint32_t fine[] = { 5, 2, 6, 2, 8, 1 };
 	struct fixture *f = *state;
 	struct npu_stats st;
@@ -288,7 +293,7 @@ static void test_requests(void **state)
 	f->fake.forge = no_end;
 	assert_int_equal(nop(f, &e), -EPROTO);
 	assert_non_null(
-		strstr(e.text, "its text does not end with a zero byte"));
+		strstr(e.text, "the answer does not end with a zero byte"));
 }
 
 static void violates_and_fails(
@@ -334,7 +339,7 @@ static void test_prices(void **state)
 	assert_ok(nop(f, &e), &e);
 	forgery = &more;
 	assert_int_equal(nop(f, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "word 17 of its price"));
+	assert_non_null(strstr(e.text, "word 17 of the price"));
 	assert_non_null(strstr(e.text, "more than any request can take"));
 }
 

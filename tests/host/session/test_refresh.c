@@ -221,7 +221,7 @@ static void test_refused(void **state)
 	rows.n = 2;
 	assert_ok(session_fork(f->s, SESSION_TEXT, &other, &e), &e);
 	row[1].sequence = other;
-	refused(r, &rows, -EINVAL, "2 sequences");
+	refused(r, &rows, -EINVAL, "one sequence, not of 2");
 	row[0].sequence = other;
 
 	assert_ok(refresh_start(r, &rows, false, &e), &e);

@@ -104,7 +104,8 @@ static void test_graphs(void **state)
 	f->opts.context = 0;
 	check_graphs(f, (uint32_t[]){ 200 }, 1);
 	f->opts.decode_rows = 0;
-	refused(f, -EINVAL, "graphs of 0 and 128 rows");
+	refused(f, -EINVAL,
+		"decode graph has 0 rows and the prefill graph 128");
 	f->opts.decode_rows = 1;
 	f->opts.prefill_chunk = WIRE_MAX_ROWS + 1;
 	refused(f, -EINVAL, "1 to 1024 are possible");
