@@ -305,5 +305,7 @@ int scoring_sum(
 	}
 	free(mark);
 	free(of);
-	return of && mark ? 0 : err_set(e, ENOMEM, "no memory for a sum");
+	return of && mark
+		? 0
+		: err_set(e, ENOMEM, "no memory to compare scores with marks");
 }

@@ -34,7 +34,8 @@ static int add_passage(
 		reallocarray(p->passage, p->n + 1, sizeof(*more));
 
 	if (!more)
-		return err_set(e, ENOMEM, "no memory for the passages");
+		return err_set(
+			e, ENOMEM, "no memory for the windows of the text");
 	p->passage = more;
 	p->passage[p->n++] = *one;
 	return 0;

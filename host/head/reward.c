@@ -145,8 +145,9 @@ static int open_kind(struct reward *r, const char *name, struct err *e)
 		r->kind = &kind_function;
 		memcpy(r->path, exact, sizeof(exact));
 		r->own = calloc(1, sizeof(struct function));
-		return r->own ? 0
-			      : err_set(e, ENOMEM, "no memory for a reward");
+		return r->own
+			? 0
+			: err_set(e, ENOMEM, "no memory for the reward model");
 	}
 	ret = name ? models_choose(name, MODEL_REWARD, r->path, e)
 		   : find_own(r, e);
@@ -175,7 +176,7 @@ int reward_open(struct reward **out, const char *name,
 	int ret;
 
 	if (!r)
-		return err_set(e, ENOMEM, "no memory for a reward");
+		return err_set(e, ENOMEM, "no memory for the reward model");
 	r->site = *site;
 	ret = open_kind(r, name, e);
 	if (ret) {

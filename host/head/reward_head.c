@@ -72,9 +72,9 @@ static int check_target(struct head *h, struct err *e)
 	if (width != m->n_embd || !blocks || layer > m->n_layer ||
 		blocks != m->n_layer - layer)
 		return err_set(e, EINVAL,
-			"it replaces blocks %llu to %llu of a model of width "
-			"%llu, but this model has %u blocks and width %u: the "
-			"reward was made for another model",
+			"the reward replaces blocks %llu to %llu of a model "
+			"of width %llu, but this model has %u blocks and "
+			"width %u: the reward was made for another model",
 			(unsigned long long)layer,
 			(unsigned long long)(layer + blocks),
 			(unsigned long long)width, m->n_layer, m->n_embd);
@@ -112,7 +112,7 @@ static int head_read(struct reward *r, struct err *e)
 	int ret;
 
 	if (!h)
-		return err_set(e, ENOMEM, "no memory for a reward");
+		return err_set(e, ENOMEM, "no memory for the reward model");
 	r->own = h;
 	h->target = r->site.target;
 	h->tokenizer = r->site.tokenizer;
@@ -204,7 +204,7 @@ static int head_start(struct reward *r, struct session *beside,
 	h->state = malloc(h->target->n_embd * sizeof(*h->state));
 	h->embedding = malloc(h->target->n_embd * sizeof(*h->embedding));
 	if (!h->state || !h->embedding)
-		return err_set(e, ENOMEM, "no memory for a reward");
+		return err_set(e, ENOMEM, "no memory for the reward model");
 	ret = model_keep_embedding(h->target, e);
 	if (!ret && opts->tap_layers && opts->tap_layers == h->layer)
 		ret = model_tail(&h->own, h->verifier, h->layer, e);
@@ -259,7 +259,8 @@ static int head_score(
 	int ret;
 
 	if (!text)
-		return err_set(e, ENOMEM, "no memory for %u texts", n);
+		return err_set(
+			e, ENOMEM, "no memory to score %u texts at a time", n);
 	for (unsigned i = 0; i < n; i++) {
 		const uint32_t *end = t[i].step_end, k = t[i].n_steps;
 		size_t at = k > 1 ? end[k - 2] : t[i].n_prompt - 1;

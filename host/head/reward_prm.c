@@ -91,7 +91,7 @@ static int take_values(
 {
 	*out = malloc(n * sizeof(**out));
 	if (!*out)
-		return err_set(e, ENOMEM, "no memory for a reward");
+		return err_set(e, ENOMEM, "no memory for the reward model");
 	dtype_info(t->type)->to_f32(*out, t->data, n);
 	for (uint64_t i = 0; i < n; i++)
 		if (!isfinite((*out)[i]))
@@ -141,9 +141,8 @@ static int take_head(struct prm *p, struct err *e)
 
 	if (!out)
 		return err_set(e, ENOTSUP,
-			"a model that generates text: it has no head that "
-			"scores "
-			"(cls.output.weight, score.2.weight or "
+			"this model generates text: a reward model has a head "
+			"that scores (cls.output.weight, score.2.weight or "
 			"v_head.summary.weight)");
 	p->classes = dense;
 	if (dense) {
@@ -155,9 +154,10 @@ static int take_head(struct prm *p, struct err *e)
 	if (ret || p->out.rows == (p->classes ? 2 : 1))
 		return ret;
 	return err_set(e, ENOTSUP,
-		"its head has %s and %u outputs; supported are heads with a "
-		"hidden layer and two outputs (as Qwen2.5-Math-PRM) and with "
-		"no hidden layer and one output (as Skywork-o1-Open-PRM)",
+		"the reward's head has %s and %u outputs; supported are heads "
+		"with a hidden layer and two outputs (as Qwen2.5-Math-PRM) "
+		"and with no hidden layer and one output (as "
+		"Skywork-o1-Open-PRM)",
 		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
 }
 
@@ -201,11 +201,11 @@ static int find_mark(struct prm *p, struct err *e)
 
 	if (!ret && list.n != 1 && p->classes)
 		ret = err_set(e, ENOTSUP,
-			"its vocabulary has no token '" STEP_TOKEN
+			"the reward's vocabulary has no token '" STEP_TOKEN
 			"', at which it would give scores");
 	if (!ret && !list.n)
-		ret = err_set(
-			e, ENOTSUP, "its vocabulary cannot write a line feed");
+		ret = err_set(e, ENOTSUP,
+			"the reward's tokenizer has no token for a line feed");
 	if (!ret)
 		p->mark = list.id[list.n - 1];
 	free(list.id);
@@ -222,7 +222,7 @@ static int prm_read(struct reward *r, struct err *e)
 	int ret;
 
 	if (!p)
-		return err_set(e, ENOMEM, "no memory for a reward");
+		return err_set(e, ENOMEM, "no memory for the reward model");
 	r->own = p;
 	p->of_target = r->site.tokenizer;
 	ret = model_open_but(&p->model, r->path, extra, e);
@@ -247,7 +247,7 @@ static int prm_read(struct reward *r, struct err *e)
 	p->between = malloc((p->dense.rows + 1) * sizeof(*p->between));
 	return p->state && p->between
 		? 0
-		: err_set(e, ENOMEM, "no memory for a reward");
+		: err_set(e, ENOMEM, "no memory for the reward model");
 }
 
 static void prm_close(struct reward *r)
@@ -349,7 +349,7 @@ static int detokenize_trimmed(const struct prm *p, const int32_t *token,
 		detokenize_end(&d, out);
 	if (ret || out->failed)
 		return err_set(e, ret && !out->failed ? -ret : ENOMEM,
-			"a solution cannot be written out");
+			"cannot convert the tokens of a solution to text");
 	*at = 0;
 	*len = out->len;
 	while (*len && isspace((unsigned char)out->data[*len - 1]))
@@ -390,11 +390,13 @@ static int add_problem(struct prm *p, const char *problem, size_t len,
 	int ret = 0;
 
 	if (bos >= 0 && token_list_add(list, bos))
-		return err_set(e, ENOMEM, "no memory for a problem");
+		return err_set(e, ENOMEM,
+			"no memory for the problem before a solution");
 	strbuf_add(&line, problem, len);
 	strbuf_add(&line, "\n", 1);
 	if (line.failed)
-		ret = err_set(e, ENOMEM, "no memory for a problem");
+		ret = err_set(e, ENOMEM,
+			"no memory for the problem before a solution");
 	else
 		ret = tokenize(p->tokenizer, line.data, line.len, 0, list, e);
 	strbuf_release(&line);
@@ -476,7 +478,8 @@ static int prm_score(
 	uint32_t steps = 0;
 	int ret = s.words && s.input
 		? read_words(p, &s, n, &steps, e)
-		: err_set(e, ENOMEM, "no memory for %u texts", n);
+		: err_set(e, ENOMEM, "no memory to score %u texts at a time",
+			  n);
 
 	if (!ret)
 		ret = scorer_read(r->scorer, s.input, n, score_text, &s, e);

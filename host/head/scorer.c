@@ -559,7 +559,10 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 {
 	uint32_t *of = calloc(n ? n : 1, sizeof(*of));
 	unsigned first = 0, end;
-	int ret = of ? 0 : err_set(e, ENOMEM, "no memory for %u texts", n);
+	int ret = of
+		? 0
+		: err_set(e, ENOMEM,
+			  "no memory for the state of %u texts to score", n);
 
 	for (unsigned i = 0; i < n && !ret; i++)
 		ret = check_text(s, &t[i], e);
@@ -575,7 +578,9 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 			ret = deliver(s, t, first, &end, of, each, arg, e);
 		end_group(s);
 		if (!ret && end == first)
-			ret = err_set(e, ENOSPC, "no room to score a text");
+			ret = err_set(e, ENOSPC,
+				"the scoring model's cache has no room for a "
+				"text");
 	}
 	free(of);
 	return ret;

@@ -365,7 +365,7 @@ int answer_form_open(struct answer_form **out, const char *form, struct err *e)
 	*out = NULL;
 	if (!f)
 		return err_set(
-			e, ENOMEM, "no memory for the form of an answer");
+			e, ENOMEM, "no memory for the pattern of --answer");
 	ret = read_form(f, form, e);
 	if (ret)
 		answer_form_close(f);

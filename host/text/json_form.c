@@ -242,13 +242,13 @@ int json_form_open(struct json_form **out, const char *schema,
 
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return err_set(e, ENOMEM, "no memory for a form");
+		return err_set(e, ENOMEM, "no memory to apply the JSON Schema");
 	f->trie = trie;
 	f->after_cell = JSON_FLOOR;
 	f->front = calloc(TOKEN_BYTES + 1, sizeof(*f->front));
 	ret = json_nodes_open(&f->nodes, schema, e);
 	if (!ret && (!f->front || json_machine_init(&f->machine, f->nodes)))
-		ret = err_set(e, ENOMEM, "no memory for a form");
+		ret = err_set(e, ENOMEM, "no memory to apply the JSON Schema");
 	if (ret)
 		json_form_close(f);
 	else

@@ -170,7 +170,7 @@ static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 				name ? name : "no string");
 		*type |= types[k].type;
 	}
-	return *type ? 0 : schema_refuse(r, "type names none");
+	return *type ? 0 : schema_refuse(r, "the list in type is empty");
 }
 
 static int add_literal(struct schema_reader *r, json_t *value, uint32_t *out)

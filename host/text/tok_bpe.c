@@ -125,7 +125,7 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 		cap *= 2;
 	t->merge = malloc(cap * sizeof(*t->merge));
 	if (!t->merge)
-		return err_sys(e, ENOMEM, "cannot keep %s", key);
+		return err_sys(e, ENOMEM, "cannot store the array %s", key);
 	/* sets every piece to -1 */
 	memset(t->merge, 0xff, cap * sizeof(*t->merge));
 	t->merge_mask = cap - 1;
@@ -138,7 +138,7 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 				key, rank, s.len > 40 ? 40 : (int)s.len,
 				s.data);
 		else if (ret)
-			err_sys(e, -ret, "cannot keep %s", key);
+			err_sys(e, -ret, "cannot store the array %s", key);
 		if (ret)
 			break;
 		rank++;
@@ -179,7 +179,7 @@ int tok_bpe_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 
 		t->byte_piece[b] = pieces_intern(&t->pieces, c, n);
 		if (t->byte_piece[b] < 0)
-			ret = err_sys(e, ENOMEM, "cannot keep the vocabulary");
+			ret = err_sys(e, ENOMEM, "cannot store the vocabulary");
 	}
 	return ret;
 }

@@ -56,7 +56,7 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 			key, (unsigned long long)kv->count, t->n_vocab);
 	t->order = malloc(t->n_vocab * sizeof(*t->order));
 	if (!t->order)
-		return err_sys(e, ENOMEM, "cannot keep %s", key);
+		return err_sys(e, ENOMEM, "cannot store the array %s", key);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
 		/* the addition turns -0 into 0 */
 		float score = (float)gguf_elem_f64(kv, i) + 0.0f;
@@ -64,7 +64,8 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 
 		if (isnan(score))
 			return err_set(e, EINVAL,
-				"%s: that of token %u is not a number", key, i);
+				"%s: the score of token %u is not a number",
+				key, i);
 		/* An integer whose ascending order is the descending order of
 		 * scores. */
 		memcpy(&bits, &score, sizeof(bits));

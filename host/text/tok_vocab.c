@@ -184,7 +184,7 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 	t->flags = calloc(t->n_vocab, 1);
 	ret = pieces_reserve(&t->pieces, t->n_vocab);
 	if (ret || !t->type || !t->flags)
-		return err_sys(e, ret ? -ret : ENOMEM, "cannot keep %u tokens",
+		return err_sys(e, ret ? -ret : ENOMEM, "cannot store %u tokens",
 			t->n_vocab);
 
 	while (!ret && gguf_next_str(kv, &c, &s)) {
@@ -207,7 +207,8 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 				s.len > 40 ? 40 : (int)s.len, s.data);
 	}
 	if (ret)
-		return err_sys(e, -ret, "cannot keep %s", TOK_KEY("tokens"));
+		return err_sys(e, -ret, "cannot store the array %s",
+			TOK_KEY("tokens"));
 
 	if (!gguf_find(g, key)) {
 		for (uint32_t i = 0; i < t->n_vocab; i++)

@@ -225,7 +225,7 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	/* This must be last, because it points into the texts, which move while
 	 * they grow. */
 	if (!ret && specials_init(t))
-		ret = err_sys(e, ENOMEM, "cannot keep the special tokens");
+		ret = err_sys(e, ENOMEM, "cannot store the special tokens");
 	return ret;
 }
 

@@ -131,9 +131,13 @@ static int take_event(struct reading *r, const struct event *v)
 	size_t last;
 
 	if (!x)
-		return err_set(r->e, EBADMSG, "an event on an unknown track");
+		return err_set(r->e, EBADMSG,
+			"an event is on a track that "
+			"was not declared");
 	if (v->at < x->last)
-		return err_set(r->e, EBADMSG, "time goes back on a track");
+		return err_set(r->e, EBADMSG,
+			"an event is earlier than the "
+			"one before it on its track");
 	x->last = v->at;
 
 	if (!timeline_is_phone(x->role)) {
@@ -145,7 +149,8 @@ static int take_event(struct reading *r, const struct event *v)
 
 	if ((v->type == PF_COUNTER) != (x->role == TIMELINE_COUNTER))
 		return err_set(r->e, EBADMSG,
-			"a counter and a track of slices mixed up");
+			"an event and its track differ in kind (counter or "
+			"slices)");
 	switch (v->type) {
 	case PF_SLICE_BEGIN:
 	case PF_INSTANT:
@@ -164,8 +169,9 @@ static int take_event(struct reading *r, const struct event *v)
 	case PF_SLICE_END:
 
 		if (!x->top)
-			return err_set(
-				r->e, EBADMSG, "a slice ends that never began");
+			return err_set(r->e, EBADMSG,
+				"a slice ends that has not "
+				"begun");
 		s = &r->t->slice[x->top - 1];
 		s->end = v->at;
 		s->unfinished = false;

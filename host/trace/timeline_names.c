@@ -19,7 +19,10 @@ int timeline_next(struct reading *r, struct proto_in *in, struct proto_field *f)
 {
 	int ret = proto_next(in, f);
 
-	return ret < 0 ? err_set(r->e, EBADMSG, "an invalid field") : ret;
+	return ret < 0 ? err_set(r->e, EBADMSG,
+				 "a field has an invalid "
+				 "encoding")
+		       : ret;
 }
 
 /* ---- interned names ------------------------------------------------------ */
@@ -41,7 +44,9 @@ static int intern(struct reading *r, struct interned *table, struct proto_in in)
 	if (ret)
 		return ret;
 	if (!iid || iid >= IID_MAX || !name.at)
-		return err_set(r->e, EBADMSG, "a name without a number");
+		return err_set(r->e, EBADMSG,
+			"a name has no number by which "
+			"events refer to it");
 	if (iid >= table->n) {
 		uint32_t *more =
 			reallocarray(table->text, iid + 1, sizeof(*more));
@@ -86,7 +91,9 @@ int timeline_named(struct reading *r, const struct interned *table,
 	uint64_t iid, uint32_t *out)
 {
 	if (iid >= table->n || !table->text[iid])
-		return err_set(r->e, EBADMSG, "a number without a name");
+		return err_set(r->e, EBADMSG,
+			"an event refers to a name that "
+			"was not declared");
 	*out = table->text[iid] - 1;
 	return 0;
 }
@@ -191,7 +198,9 @@ int timeline_read_track(struct reading *r, struct proto_in in)
 	if (ret)
 		return ret;
 	if (!x.uuid || timeline_find_track(r->t, x.uuid))
-		return err_set(r->e, EBADMSG, "a track without a number");
+		return err_set(r->e, EBADMSG,
+			"a track has no number by which "
+			"events refer to it");
 	if (TIMELINE_GROW(r, track, n_track))
 		return -ENOMEM;
 	x.name = strndup(name.at ? (const char *)name.at : "", name.left);

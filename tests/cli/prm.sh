@@ -58,7 +58,7 @@ check_has 'an evaluation' "$out" 'math'
 run_ok "$TANDEM" synth --like tiny -o "$tmp/writes.gguf"
 run "$TANDEM" run -m small --method best-of-n -N 2 --reward "$tmp/writes.gguf" hi
 check_eq 'a model that generates text' "$status" 1
-check_has 'a model that generates text' "$err" 'it has no head that scores'
+check_has 'a model that generates text' "$err" 'has a head that scores'
 run "$TANDEM" run -m "$tmp/classes.gguf" hi
 check_eq 'a model that scores' "$status" 1
 check_has 'a model that scores' "$err" "tensor 'cls.weight' is not supported"

@@ -494,7 +494,7 @@ static void test_refused(void **state)
 			unmarked = qwen;
 
 	none.outputs = 0;
-	check_refused(*state, &none, -ENOTSUP, "a model that generates text");
+	check_refused(*state, &none, -ENOTSUP, "this model generates text");
 	three.outputs = three.labels = 3;
 	check_refused(*state, &three, -ENOTSUP, "a hidden layer and 3 outputs");
 	two.outputs = 2;

@@ -211,7 +211,7 @@ static const struct {
 	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},"
 	  "\"required\":[\"a\"]}",
 		"no value with at most 32 levels" },
-	{ "{\"items\":{\"type\":[]}}", "type names none" },
+	{ "{\"items\":{\"type\":[]}}", "the list in type is empty" },
 	{ "false", "no value fits" },
 	{ "3", "no schema" },
 };

@@ -47,7 +47,7 @@ static const struct {
 	{ BYTE_TEXT, "token 260 is of byte type, but its text 'a'" },
 	{ NO_SCORES, "tokenizer.ggml.scores is missing" },
 	{ SCORE_COUNT, "tokenizer.ggml.scores has 273 entries" },
-	{ SCORE_NAN, "that of token 9 is not a number" },
+	{ SCORE_NAN, "the score of token 9 is not a number" },
 	{ BOS_RANGE, "tokenizer.ggml.bos_token_id is 274, but there are only" },
 	{ BOS_TYPE, "tokenizer.ggml.bos_token_id" },
 	{ EOT_RANGE, "tokenizer.ggml.eot_token_id is 4294967295" },
