@@ -249,7 +249,8 @@ static int reserve(
 	}
 	if (ret == -EPROTO)
 		return err_set(e, EPROTO,
-			"the peer's index of the ring we send on is absurd");
+			"the other process wrote an impossible index into the "
+			"ring on which this one sends");
 	if (ret)
 		return err_sys(e, -ret, "cannot reserve %zu bytes", bytes);
 	*out = at;
@@ -332,8 +333,8 @@ static int take(struct channel *c, struct packet *out, struct err *e)
 
 	if (ret < 0)
 		return err_set(e, EPROTO,
-			"the ring we receive on is malformed: its index or a "
-			"packet's length is absurd");
+			"the ring on which this process receives is damaged: "
+			"its index or a packet's length is impossible");
 	if (!ret) {
 		c->heard = false;
 		return 0;

@@ -81,7 +81,7 @@ static int memfd_make(int *fd, const char *name, size_t bytes, int flags,
 	if (ftruncate(*fd, (off_t)bytes) ||
 		fcntl(*fd, F_ADD_SEALS,
 			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return err_sys(e, errno, "cannot size the %s", what);
+		return err_sys(e, errno, "cannot set the size of the %s", what);
 	return memfd_map(*fd, bytes, flags, what, out, e);
 }
 

@@ -95,7 +95,8 @@ static int buffer_back(
 		return err_sys(e, errno, "cannot create buffer '%s'%s", b->name,
 			errno == EMFILE ? " (see ulimit -n)" : "");
 	if (ftruncate(b->fd, (off_t)bytes))
-		return err_sys(e, errno, "cannot size buffer '%s' to %zu bytes",
+		return err_sys(e, errno,
+			"cannot set the size of buffer '%s' to %zu bytes",
 			b->name, bytes);
 	if (fcntl(b->fd, F_ADD_SEALS, SEALS))
 		return err_sys(e, errno, "cannot seal buffer '%s'", b->name);

@@ -51,7 +51,7 @@ int ring_attach(struct ring *r, struct ring_shared *shared, size_t room,
 	head = atomic_load_explicit(&shared->head, memory_order_acquire);
 	if (tail % UNIT || head % UNIT || tail - head > bytes)
 		return err_set(e, EPROTO,
-			"ring indices are absurd: tail %" PRIu32
+			"ring indices are impossible: tail %" PRIu32
 			", head %" PRIu32 ", capacity %" PRIu32,
 			tail, head, bytes);
 	*r = (struct ring){

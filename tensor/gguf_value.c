@@ -162,7 +162,7 @@ static int wrong_type(const struct gguf_kv *kv, const char *want, struct err *e)
 {
 	char shown[96];
 
-	return err_set(e, EINVAL, "key '%s': type is %s, not %s",
+	return err_set(e, EINVAL, "key '%s' has type %s; type %s was expected",
 		gguf_show(kv->key, shown, sizeof(shown)),
 		gguf_type_name(kv->type), want);
 }

@@ -83,8 +83,9 @@ static void put_name(
 {
 	if (w->began && !failed(w))
 		err_set(&w->err, EINVAL,
-			"key '%.*s' put after data was written", (int)key.len,
-			key.data);
+			"key '%.*s' was added after data of tensors had been "
+			"written",
+			(int)key.len, key.data);
 	add_str(&w->keys, key.data, key.len);
 	add_u32(&w->keys, type);
 	w->n_keys++;
@@ -171,7 +172,9 @@ static int check_declaration(struct gguf_writer *w, const char *name,
 
 	if (w->began)
 		return err_set(&w->err, EINVAL,
-			"tensor '%s' declared after data was written", name);
+			"tensor '%s' was declared after data of tensors had "
+			"been written",
+			name);
 	if (!len || len > NAME_MAX_LEN)
 		return err_set(&w->err, EINVAL,
 			"tensor name '%s' is not of 1 to %d bytes", name,
@@ -279,7 +282,8 @@ int gguf_write_data(
 
 		if (w->current == w->n_tensors) {
 			err_set(&w->err, EINVAL,
-				"%zu bytes more than the tensors declared",
+				"the data is %zu bytes longer than the "
+				"declared tensors",
 				len);
 			break;
 		}

@@ -160,12 +160,13 @@ int kern_select(const struct kern **out, struct err *e)
 	}
 	if (is_built_in)
 		return err_set(e, ENOTSUP,
-			"TANDEM_CPU=%s: this CPU does not have it; unset it to "
-			"use '%s'",
+			"TANDEM_CPU=%s: this CPU lacks the instructions of "
+			"these kernels; unset it to use '%s'",
 			name, best()->name);
 	return err_set(e, EINVAL,
-		"TANDEM_CPU=%s: unknown kernels; try %s, or unset it", name,
-		all);
+		"TANDEM_CPU=%s names no known set of kernels; try %s, or "
+		"unset it",
+		name, all);
 }
 
 void kern_angles(float *cosine, float *sine, uint32_t position,

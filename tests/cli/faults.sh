@@ -59,7 +59,7 @@ refused() { # STATUS SAYS PLAN [OPTIONS]
 refused 3 'died (killed by signal 9' die@run#2 --restarts 0
 refused 3 'no progress for 0.5 s' hang@run#2 --restarts 0 --device-timeout 0.5
 refused 3 'which is not in flight' seq@run#2 --restarts 0
-refused 3 'malformed' tear@run#2 --restarts 0
+refused 3 'damaged' tear@run#2 --restarts 0
 refused 1 'memory' enomem@map#1 --restarts 0
 refused 3 'died (killed' die@start#1
 refused 3 'died (killed' die@run#2,die@start#2+ --restarts 2

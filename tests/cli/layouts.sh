@@ -53,7 +53,7 @@ for kern in base avx2 avx512 vnni amx; do
     '--layout super --precision npu'; do
     # shellcheck disable=SC2086 # several options
     TANDEM_CPU=$kern run "${ask[@]}" $how
-    case $err in *'CPU does not have it'*) continue 2 ;; esac
+    case $err in *'CPU lacks the instructions'*) continue 2 ;; esac
     take_numbers
     check_eq "numbers, $how, kernels $kern" "$got" "${want[$how]}"
   done

@@ -62,7 +62,7 @@ static void check_lookups(const struct gguf *g)
 	assert_int_equal(gguf_u64(g, "i8", &u, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "'i8': -56 is negative"));
 	assert_int_equal(gguf_u64(g, "f32", &u, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "'f32': type is f32"));
+	assert_non_null(strstr(e.text, "'f32' has type f32"));
 	assert_int_equal(gguf_u64(g, "bool", &u, &e), -EINVAL);
 	assert_int_equal(gguf_u64(g, "strings", &u, &e), -EINVAL);
 	assert_int_equal(gguf_f64(g, "f64", &f, &e), 1);

@@ -162,9 +162,9 @@ static void misuse_name(struct gguf_writer *w)
 static void test_write_misuse(void **state)
 {
 	writer_refused(misuse_short, "tensor 0 of 1 lacks 29 bytes");
-	writer_refused(misuse_long, "1 bytes more");
-	writer_refused(misuse_late, "'late' declared after");
-	writer_refused(misuse_late_key, "'late' put after");
+	writer_refused(misuse_long, "1 bytes longer");
+	writer_refused(misuse_late, "'late' was declared after");
+	writer_refused(misuse_late_key, "'late' was added after");
 	writer_refused(misuse_shape, "tensor 't': type");
 	writer_refused(misuse_name, "not of 1 to 63 bytes");
 }
