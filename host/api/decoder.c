@@ -135,9 +135,9 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		return 0;
 	if (drafting_reads_prompt(&d->drafting))
 		return err_set(e, EINVAL,
-			"--draft %s reads predictions for the prompt, which "
-			"--method %s does not compute; try another --draft, or "
-			"--method sdnpu",
+			"--draft %s needs the target's predictions for each "
+			"token of the prompt, which --method %s does not "
+			"compute; try another --draft, or --method sdnpu",
 			d->drafting.opts.draft, d->method->name);
 	if ((d->method->sequences(&d->env) == 1 &&
 		    decoder_texts(d)->texts == 1) ||
@@ -203,7 +203,7 @@ int decoder_ask(
 		return refuse_option(d->method, t, row, e);
 	if (!o->history &&
 		(o->history_frozen || o->history_max != HISTORY_MAX_DEFAULT))
-		return err_set(e, EINVAL, "--history-%s without --history FILE",
+		return err_set(e, EINVAL, "--history-%s needs --history FILE",
 			o->history_frozen ? "frozen" : "max");
 	if (d->method->compose) {
 		draft = opt_values_at(&d->options, &drafting_table);

@@ -67,8 +67,8 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 't', "threads", IN(session.threads), "N",
 		"threads of host and device, each (0: one for each CPU)", 0, WORKERS_MAX },
 	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
-		"positions of the key-value cache (0: as needed); never more "
-		"than the model's context", 0, 1 << 26 },
+		"token positions of the key-value cache (0: as needed); never "
+		"more than the model's context", 0, 1 << 26 },
 	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
 		"precision of the device's arithmetic (int8); f16-kv16: fp16 "
 		"activations, keys and values; int8: the same, but int8 "
@@ -96,24 +96,24 @@ static const struct opt pair_rows[] = {
 		"work hides the loading completely; partial: when it hides the "
 		"loading at least in part; best: by the plan that ends first", .choices = graph_switch_names },
 	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
-		"smallest number of blocks that the layers are divided into "
+		"smallest number of blocks into which the layers are divided "
 		"with --graph-switch ({})",
 		1, SWITCH_BLOCKS },
 	{ OPT_UINT, 0, "graph-rows", IN(session.graph_rows), "ROWS",
 		"rows of the decode graph with --graph-switch ({}); more "
 		"where the method needs more", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "weight-buffers", IN(session.weight_buffers), "N",
-		"smallest number of buffers that the layers are divided into "
-		"({}); a pass sends one request for each", 1, 256 },
+		"smallest number of buffers into which the layers' weights "
+		"are divided ({}); a pass sends one request for each", 1, 256 },
 	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
 		"let each row of a pass read shared keys and values by "
 		"itself; slower, with the same result, for comparison" },
 	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
-		"how a sleeping process is woken (poll: spin, then futex)",
+		"how host and device wake each other (poll: spin, then futex)",
 		.choices = doorbell_names },
 	{ OPT_INT, 0, "spin", IN(session.spin_us), "USEC",
-		"time to spin before sleeping, with --doorbell poll ({}: "
-		"chosen by the number of CPUs)", -1, 10000000 },
+		"time that a waiting process spins before it sleeps, with "
+		"--doorbell poll ({}: chosen by the number of CPUs)", -1, 10000000 },
 	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
 		"connect to a device at this socket instead of starting one; "
 		"see tandem-npu --listen" },
@@ -147,8 +147,8 @@ static const struct opt pair_rows[] = {
 		"object a line (docs/coherence.md)" },
 	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
 		"FILE",
-		"leave out reports that match a pattern in FILE; with "
-		"--coherence check" },
+		"leave out reports of cache violations that match a pattern "
+		"in FILE; needs the level check" },
 	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
 		"seed of the device cache's random early write-backs, with "
 		"--coherence strict or check ({}; 0: none)", 0, INT32_MAX },
@@ -176,7 +176,7 @@ static const struct opt pair_rows[] = {
 		0, WIRE_MAP_US_MAX },
 	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
 		"also limit the device process's address space with "
-		"RLIMIT_AS; set after it has started" },
+		"RLIMIT_AS, after it has started" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
 		"which weights stay in the window if not all fit (belady); to "
 		"make room for a block of layers, belady evicts the block "
@@ -197,15 +197,17 @@ static const struct opt pair_rows[] = {
 		"includes the staging slots. Needs a flash image (tandem "
 		"convert)" },
 	{ OPT_UINT, 0, "experts-ahead", IN(session.experts_ahead), "N",
-		"experts of the next layer that are read before they are "
-		"known, for each row ({}; 0: none)", 0, WIRE_MAX_EXPERTS },
+		"mixture of experts, streamed: for each row, experts of the "
+		"next layer that are predicted and read ahead ({}; 0: none)", 0, WIRE_MAX_EXPERTS },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
-		"alternate layers in memory and streamed layers in N runs "
-		"({}: as many as --weight-buffers; 1: the first layers stay)",
+		"divide the layers that stay in memory into N runs, with "
+		"streamed layers between them ({}: as many as "
+		"--weight-buffers; 1: the first layers stay)",
 		0, SESSION_RESIDENT_RUNS },
 	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
-		"staging slots that layers are streamed through ({}); fewer "
-		"where --dram-budget is a size with no room for them",
+		"number of staging slots, buffers into which streamed layers "
+		"are read ({}); fewer where --dram-budget is a size with no "
+		"room for them",
 		2, STREAM_SLOTS },
 	{ OPT_UINT, 0, "stage-parts", IN(session.stage_parts), "N",
 		"divide each layer into N parts for streaming (1: whole "
@@ -223,9 +225,9 @@ static const struct opt pair_rows[] = {
 
 	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
-		"compute the time on this phone (wall: do not); benchmarks "
-		"then report this time alone; 'tandem help clocks' lists "
-		"phones and shows how to change one",
+		"also compute the time that this phone would take (wall: do "
+		"not); benchmarks then report this time alone; 'tandem help "
+		"clocks' lists phones and shows how to change one",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
 		"compute phone times for a model of this shape; the model "

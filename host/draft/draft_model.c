@@ -196,7 +196,7 @@ static int check_tokens(const struct draft_model *d, const int32_t *token,
 	if (n > d->context - held)
 		return err_set(e, ENOSPC,
 			"the draft model's context of %u tokens is full: %u "
-			"are in it, %zu more were to come",
+			"tokens are in it, and %zu more do not fit",
 			d->context, held, n);
 	for (size_t i = 0; i < n; i++)
 		if (token[i] < 0 || (uint32_t)token[i] >= n_vocab)

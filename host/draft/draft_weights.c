@@ -172,8 +172,9 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 
 	if (m->n_expert)
 		return err_set(e, ENOTSUP,
-			"it has experts, and a draft model on the CPU must "
-			"have none; try --draft-on device or another");
+			"the model has experts, and a draft model on the CPU "
+			"must have none; try --draft-on device or another "
+			"draft model");
 	if (m->packed)
 		return read_image(w, m, e);
 

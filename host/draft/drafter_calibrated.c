@@ -253,7 +253,7 @@ int calibrated_open(struct source *out, const struct calibrated_options *opts,
 	struct calibrated *c = calloc(1, sizeof(*c));
 
 	if (!c)
-		return err_set(e, ENOMEM, "no memory to calibrate drafts");
+		return err_set(e, ENOMEM, "no memory for --draft calibrated");
 	c->opts = *opts;
 	*out = (struct source){ .arg = c,
 		.work = &c->work,
@@ -278,22 +278,23 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
 		"calibrated: tokens of the prompt at which a draft may begin "
-		"({}); context: all; request: the last --request-tokens; a "
-		"draft may continue at any token",
+		"({}); context: all; request: only the last ones (see "
+		"--request-tokens); a draft may continue at any token",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
-		"calibrated: number of last prompt tokens with --anchors "
-		"request ({})",
+		"calibrated: with anchors of the request, the number of last "
+		"prompt tokens at which a draft may begin ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
-		"calibrated: key by which kept predictions are looked up ({}); "
-		"the last token, the last two, or the longest known sequence "
-		"of up to four", .choices = key_names },
+		"calibrated: key by which kept predictions are looked up "
+		"({}); the last token of the text, the last two, or the "
+		"longest known sequence of up to four", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
-		"calibrated: predictions kept for each token, at most ({})", 1, CALIBRATED_SUCCESSORS },
+		"calibrated: predictions kept after each token of the prompt, "
+		"at most ({})", 1, CALIBRATED_SUCCESSORS },
 	{ OPT_FLOAT, 0, "successor-share", IN(share), "P",
-		"calibrated: keep predictions until their probabilities add "
-		"up to this ({})", 0.01, 1 },
+		"calibrated: after each token of the prompt, keep predictions "
+		"until their probabilities add up to this ({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
 		"calibrated: number of tokens of a drafted path ({})", 1, 64 },
 };

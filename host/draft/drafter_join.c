@@ -69,7 +69,7 @@ struct join {
 
 static int no_memory(struct err *e)
 {
-	return err_set(e, ENOMEM, "no memory for more than one drafter");
+	return err_set(e, ENOMEM, "no memory to join several drafters");
 }
 
 static void close_tree(struct part *p)

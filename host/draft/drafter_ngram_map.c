@@ -37,16 +37,19 @@ struct ngram_map_options {
 #define IN(field) OPT_IN(ngram_map_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-map-key", IN(key), "N",
-		"ngram-map: tokens of a key ({}; 3 is better for short "
-		"copies)", 1, 1024 },
+		"ngram-map: length of the key: the last tokens of the text, "
+		"which are looked up in earlier text ({}; 3 is better for "
+		"short copies)", 1, 1024 },
 	{ OPT_UINT, 0, "ngram-map-length", IN(length), "N",
 		"ngram-map: tokens drafted, at most ({}; 16 is better for "
 		"short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-map-hits", IN(hits), "N",
-		"ngram-map: earlier occurrences that a key needs ({})",
+		"ngram-map: draft only if the key occurred at least this "
+		"often before ({})",
 		1, UINT32_MAX },
 	{ OPT_UINT, 0, "ngram-map-values", IN(values), "N",
-		"ngram-map: continuations counted for each key ({}; 4 is k4v)", 1, VALUES },
+		"ngram-map: different continuations counted for each key ({}; "
+		"4: as llama.cpp's ngram-map-k4v)", 1, VALUES },
 };
 /* clang-format on */
 
@@ -94,7 +97,7 @@ static int update(struct ngram_map *m, const int32_t *text, size_t n,
 		more = realloc(m->older, 2 * (end + 1) * sizeof(*more));
 		if (!more)
 			return err_set(
-				e, ENOMEM, "no memory for a map of keys");
+				e, ENOMEM, "no memory for --draft ngram-map");
 		m->older = more;
 		m->room = 2 * (end + 1);
 	}
@@ -221,7 +224,7 @@ static int open_kind(
 		m->newest = calloc(BUCKETS, sizeof(*m->newest));
 	if (!m || !m->newest) {
 		free(m);
-		return err_set(e, ENOMEM, "no memory for a map of keys");
+		return err_set(e, ENOMEM, "no memory for --draft ngram-map");
 	}
 	m->o = *(const struct ngram_map_options *)opt_values_of(
 		site->values, &table);

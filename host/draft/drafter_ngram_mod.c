@@ -37,8 +37,8 @@ struct ngram_mod_options {
 #define IN(field) OPT_IN(ngram_mod_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-mod-match", IN(match), "N",
-		"ngram-mod: tokens whose hash is looked up ({}; 4 is better "
-		"for short copies)", 1, MATCH_MOST },
+		"ngram-mod: number of last tokens whose hash is looked up "
+		"({}; 4 is better for short copies)", 1, MATCH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-min", IN(least), "N",
 		"ngram-mod: do not draft fewer tokens than this ({}; 2 is "
 		"better for short copies)", 1, LENGTH_MOST },

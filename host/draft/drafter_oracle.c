@@ -221,16 +221,19 @@ static int check(const int32_t *text, size_t n,
 {
 	if (!curve->n || curve->n > ORACLE_POSITIONS)
 		return err_set(e, EINVAL,
-			"agreement at %u positions: 1 to %d were expected",
+			"the oracle has probabilities for %u positions; 1 to "
+			"%d were expected",
 			curve->n, ORACLE_POSITIONS);
 	for (uint32_t i = 0; i < curve->n; i++)
 		if (!(curve->p[i] >= 0 && curve->p[i] <= 1))
 			return err_set(e, EINVAL,
-				"agreement %g: 0 to 1 was expected",
+				"the oracle's probability is %g; 0 to 1 was "
+				"expected",
 				curve->p[i]);
 	if (n_vocab <= TREE_CANDIDATES)
 		return err_set(e, EINVAL,
-			"a vocabulary of %u tokens has no %d candidates",
+			"a vocabulary of %u tokens is too small for --draft "
+			"oracle, which needs %d candidates",
 			n_vocab, TREE_CANDIDATES);
 	for (size_t i = 0; i < n; i++)
 		if (text[i] < 0 || (uint32_t)text[i] >= n_vocab)

@@ -26,11 +26,11 @@ struct pld_options {
 #define IN(field) OPT_IN(pld_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "pld-ngram", IN(ngram), "N",
-		"pld: length of the n-gram to look up ({}); shorter ones "
-		"where it is not found",
+		"pld: number of last tokens to look up in earlier text ({}); "
+		"fewer where these are not found",
 		1, 64 },
 	{ OPT_UINT, 0, "pld-length", IN(length), "N",
-		"pld: tokens drafted ({})", 1, LENGTH_MOST },
+		"pld: tokens drafted for a pass ({})", 1, LENGTH_MOST },
 };
 /* clang-format on */
 
@@ -98,7 +98,7 @@ static int open_kind(
 	const struct lookup lookup = { p, p ? &p->work : NULL, find, free };
 
 	if (!p)
-		return err_set(e, ENOMEM, "no memory for prompt lookup");
+		return err_set(e, ENOMEM, "no memory for --draft pld");
 	p->o = *(const struct pld_options *)opt_values_of(site->values, &table);
 	return lookup_drafter_open(out, &lookup, p->o.length, e);
 }

@@ -232,7 +232,7 @@ static int open_kind(
 		.close = close_recycle };
 
 	if (!r)
-		return err_set(e, ENOMEM, "no memory to recycle tokens");
+		return err_set(e, ENOMEM, "no memory for --draft recycle");
 	r->n_vocab = site->target->n_vocab;
 	r->room = site->rows;
 	r->next = malloc(r->n_vocab * sizeof(*r->next));

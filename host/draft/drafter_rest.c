@@ -303,7 +303,7 @@ static int open_rest(struct drafter *out, const struct draft_site *site,
 	int ret = 0;
 
 	if (!r)
-		return err_set(e, ENOMEM, "no memory to draft by retrieval");
+		return err_set(e, ENOMEM, "no memory for --draft rest");
 	r->history = site->history;
 	if (of_file)
 		ret = add_file(r, site, e);
@@ -342,7 +342,10 @@ static int check_file(const char *said, const char *word, struct err *e)
 {
 	if (*word)
 		return 0;
-	return err_set(e, EINVAL, "--draft '%s': rest:FILE names a file", said);
+	return err_set(e, EINVAL,
+		"--draft '%s': the name of a text file is "
+		"missing after rest:",
+		said);
 }
 
 const struct draft_kind draft_kind_rest = {

@@ -339,7 +339,7 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 		r->node = calloc(rows, sizeof(*r->node));
 	if (!r || !r->node) {
 		free(r);
-		return err_set(e, ENOMEM, "no memory to use drafts again");
+		return err_set(e, ENOMEM, "no memory for --draft reuse");
 	}
 	r->opts = *opts;
 	r->rows = rows;
@@ -365,7 +365,8 @@ static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "reuse-age", IN(age), "N",
 		"reuse: draft rejected tokens again for this many passes ({})", 1, 64 },
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
-		"reuse: rejected tokens that are kept, at most ({})", 1, 512 },
+		"reuse: rejected tokens that are kept to be drafted again, at "
+		"most ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
 		"reuse: after the first wrong token, keep only drafted tokens "
 		"that the target also predicted, as in the paper; this makes "

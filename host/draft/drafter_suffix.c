@@ -32,11 +32,13 @@ struct suffix_options {
 #define IN(field) OPT_IN(suffix_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "suffix-factor", IN(factor), "F",
-		"suffix: drafted tokens per matched token ({})", 0,
-		SUFFIX_DEPTH },
+		"suffix: tokens drafted for each token of the matched suffix "
+		"({})",
+		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: drafted tokens in addition to --suffix-factor ({})", 0,
-		SUFFIX_DEPTH },
+		"suffix: tokens drafted in addition to those of "
+		"--suffix-factor ({})",
+		0, SUFFIX_DEPTH },
 };
 
 static const struct opt_table table = {
@@ -260,7 +262,7 @@ static int open_kind(
 	int ret;
 
 	if (!s)
-		return err_set(e, ENOMEM, "no memory to draft from suffixes");
+		return err_set(e, ENOMEM, "no memory for --draft suffix");
 	s->opts = *(const struct suffix_options *)opt_values_of(
 		site->values, &table);
 	s->history = site->history;

@@ -78,7 +78,8 @@ int lookup_drafter_open(struct drafter *out, const struct lookup *lookup,
 	if (!l || !l->chain.token) {
 		free(l);
 		lookup->close(lookup->arg);
-		return err_set(e, ENOMEM, "no memory to look a draft up");
+		return err_set(e, ENOMEM,
+			"no memory to search earlier text for a draft");
 	}
 	l->lookup = *lookup;
 	return source_drafter_open(out, &source, e);

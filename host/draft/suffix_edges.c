@@ -36,7 +36,7 @@ static uint32_t word_of(uint32_t class, uint32_t index)
 
 static int no_memory(struct err *e)
 {
-	return err_set(e, ENOMEM, "no memory to look up where a text stood");
+	return err_set(e, ENOMEM, "no memory for an index of earlier text");
 }
 
 /* Grow by 1/32. Doubling would take up to as much memory again, and growing

@@ -93,7 +93,7 @@ static void put_slot(struct suffix_tree *t, uint32_t node)
 
 static int no_memory(struct err *e)
 {
-	return err_set(e, ENOMEM, "no memory for a tree of suffixes");
+	return err_set(e, ENOMEM, "no memory for a suffix tree");
 }
 
 static int grow_slots(struct suffix_tree *t, struct err *e)
@@ -314,8 +314,8 @@ int suffix_tree_append(
 	int ret = 0;
 
 	if (n > MAX_TOKENS - t->n)
-		return err_set(e, EFBIG,
-			"a tree of suffixes holds 2^30 tokens at most");
+		return err_set(
+			e, EFBIG, "a suffix tree holds at most 2^30 tokens");
 	if (t->n + n > t->room) {
 		size_t room = t->n + n + t->n / 4;
 		int32_t *more = realloc(t->token, room * sizeof(*more));

@@ -26,8 +26,8 @@ static const struct opt option_rows[] = {
 		"beam, dvts: steps after which beams are chosen, at most ({}); "
 		"after the last one, beams continue to their ends", 1, 1 << 16, .noun = "beams" },
 	{ OPT_FLAG, 0, "beam-ahead", IN(ahead), NULL,
-		"beam, dvts: let rows that would wait for other beams begin "
-		"the next step of likely beams; the text is the same",
+		"beam, dvts: while some beams still finish a step, already "
+		"continue those that will likely be kept; the text is the same",
 		.noun = "beams" },
 };
 #undef IN
@@ -75,8 +75,8 @@ int beams_open(
 	if (n % width == 0)
 		return 0;
 	return err_set(e, EINVAL,
-		"%u beams (-N) cannot be kept in groups of %u (--beam-width): "
-		"-N has to be a multiple of it",
+		"-N %u is not a multiple of --beam-width %u, the number of "
+		"continuations of each kept beam",
 		n, width);
 }
 

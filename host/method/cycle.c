@@ -608,8 +608,8 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 	c->merit = calloc(nodes, sizeof(*c->merit));
 	c->known = calloc(rows, sizeof(*c->known));
 	if (!c->own || !c->path || !c->score || !c->merit || !c->known)
-		return err_set(
-			e, ENOMEM, "no memory for trees of %u rows", rows);
+		return err_set(e, ENOMEM,
+			"no memory for drafted trees of %u rows", rows);
 	ret = tree_open(&c->tree, nodes, k, e);
 	if (ret)
 		c->tree = NULL;

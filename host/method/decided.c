@@ -16,8 +16,8 @@
 #define IN(field) OPT_IN(decided_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-decided", IN(on), NULL,
-		"stop samples that can no longer change the choice; the text "
-		"is the same",
+		"stop samples that can no longer change which one is chosen; "
+		"the text is the same",
 		.noun = "a choice that can be decided early" },
 };
 #undef IN
@@ -50,12 +50,14 @@ int decided_check(
 		return 0;
 	if (early->on)
 		return err_set(e, EINVAL,
-			"--stop-decided keeps the text that all samples give, "
-			"and --early-stop does not; leave out one of them");
+			"--stop-decided and --early-stop exclude each other: "
+			"--stop-decided never changes the chosen text, "
+			"--early-stop may");
 	if (r && a->how == AGGREGATE_LAST && !reward_scores_fall(r))
 		return err_set(e, EINVAL,
-			"--stop-decided: the last score of a text can rise "
-			"with the reward '%s'; try --aggregate min or prod",
+			"--stop-decided cannot be used with --aggregate last "
+			"and the reward '%s', whose score of a later step can "
+			"be higher; try --aggregate min or prod",
 			reward_name(r));
 	return 0;
 }

@@ -22,32 +22,34 @@
 /* clang-format off */
 static const struct opt block_rows[] = {
 	{ OPT_UINT, 0, "block", OPT_IN(block_options, length), "N",
-		"positions of a block, which are decoded together ({})",
+		"token positions of a diffusion block, which are decoded "
+		"together ({})",
 		1, WIRE_MAX_ROWS },
 };
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"masks after the prompt that every pass computes; of block, "
-		"with --no-cache (0: those of the block)",
+		"block with --no-cache: mask positions after the prompt that "
+		"every pass computes (0: those of the current block)",
 		0, WIRE_MAX_ROWS },
 };
 
 static const struct opt steps_rows[] = {
 	{ OPT_UINT, 0, "block-steps", OPT_IN(steps_options, steps), "N",
-		"passes for a block, at most (0: as many as it has positions)",
+		"passes for a diffusion block, at most (0: as many as it has "
+		"positions)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
-		"which guesses are fixed first ({}); the most probable ones, "
-		"those with the largest margin to the second candidate, those "
-		"of least entropy, or random ones",
+		"which guesses for masks are fixed first ({}); the most "
+		"probable ones, those with the largest margin to the second "
+		"candidate, those of least entropy, or random ones",
 		.choices = guess_orders },
 };
 
 static const struct opt threshold_rows[] = {
 	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
-		"fix every guess of at least this probability (0.9; block: "
-		"off, see --block-steps)",
+		"fix every guess for a mask of at least this probability "
+		"(0.9; block: off, see --block-steps)",
 		0, 1 },
 };
 /* clang-format on */
@@ -141,7 +143,8 @@ int denoising_open(struct denoising **out, struct session *s,
 
 	*out = NULL;
 	if (!d)
-		return err_set(e, ENOMEM, "no memory for a request");
+		return err_set(e, ENOMEM,
+			"no memory for the state of a diffusion request");
 	*d = (struct denoising){
 		.session = s,
 		.env = env,
@@ -154,8 +157,10 @@ int denoising_open(struct denoising **out, struct session *s,
 		.shift = m->shift_logits,
 		.mask = m->mask_token,
 	};
-	ret = d->own ? env->method->denoise->start(d, e)
-		     : err_set(e, ENOMEM, "no memory for a request");
+	ret = d->own
+		? env->method->denoise->start(d, e)
+		: err_set(e, ENOMEM,
+			  "no memory for the state of a diffusion request");
 	if (ret)
 		denoising_close(d);
 	else
@@ -189,7 +194,9 @@ int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 	d->guess = malloc(limit * sizeof(*d->guess));
 	d->carried = malloc(d->guessing.n_vocab * sizeof(*d->carried));
 	if (!d->x || !d->at || !d->row || !d->guess || !d->carried)
-		return err_set(e, ENOMEM, "no memory for %u positions", limit);
+		return err_set(e, ENOMEM,
+			"no memory for the %u positions of a diffusion text",
+			limit);
 	if (!d->env->method->diffusion ||
 		(!o->top_k && o->top_p == 1 && o->min_p == 0 &&
 			o->repeat_penalty == 1 && !o->n_bias &&

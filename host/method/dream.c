@@ -29,7 +29,8 @@ struct dream_options {
 #define IN(field) OPT_IN(dream_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "eps", IN(least), "T",
-		"dream: time at which the last mask is filled ({})",
+		"dream: time of the last pass, in a schedule from 1 (all "
+		"positions are masks) to 0 ({})",
 		1e-9, 0.5 },
 	{ OPT_FLOAT, 0, "order-temperature", IN(order_temperature), "T",
 		"dream: choose at random which guesses to keep, at this "

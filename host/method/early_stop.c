@@ -15,21 +15,22 @@
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "early-stop", IN(on), NULL,
 		"stop samples whose confidence falls below a threshold, and "
-		"all when the votes agree; the threshold comes from "
-		"--warm-up samples", .noun = "early stop" },
+		"all when the votes agree; the first samples (--warm-up) give "
+		"the threshold", .noun = "early stop" },
 	{ OPT_UINT, 0, "warm-up", IN(warm_up), "N",
 		"early-stop: samples that are always decoded to the end ({})",
 		1, SAMPLES_MOST, .noun = "early stop" },
 	{ OPT_UINT, 0, "confidence-window", IN(window), "N",
-		"early-stop: tokens that a confidence is averaged over ({})",
+		"early-stop: number of tokens over which a sample's "
+		"confidence is averaged ({})",
 		1, 65536, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "confidence-keep", IN(keep), "SHARE",
-		"early-stop: share of the warm-up samples above the "
-		"threshold ({})",
+		"early-stop: choose the threshold so that this share of the "
+		"warm-up samples stays above it ({})",
 		0, 1, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "consensus", IN(consensus), "SHARE",
-		"early-stop: share of the votes for one answer that ends all "
-		"others ({}; above 1: never)", 0, 2, .noun = "early stop" },
+		"early-stop: stop all other samples when one answer has this "
+		"share of the votes ({}; above 1: never)", 0, 2, .noun = "early stop" },
 };
 #undef IN
 /* clang-format on */

@@ -42,8 +42,9 @@ static const struct opt option_rows[] = {
 		"after it",
 		.choices = cachings },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
-		"fast-dllm: fix the k most probable guesses while the k-th "
-		"has at least 1 - F/(k+1), instead of --threshold (0: off)", 0, 100 },
+		"fast-dllm: instead of by --threshold, fix the k most "
+		"probable guesses, with the largest k whose k-th probability "
+		"is at least 1 - F/(k+1) (0: off)", 0, 100 },
 };
 /* clang-format on */
 

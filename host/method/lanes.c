@@ -38,7 +38,7 @@ int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 	l->logits = malloc(
 		(size_t)l->logits_rows * l->n_vocab * sizeof(*l->logits));
 	if (!l->logits)
-		return err_set(e, ENOMEM, "no memory for logits");
+		return err_set(e, ENOMEM, "no memory for the logits of a pass");
 	return l->env->drafter ? speculation_open(l, e) : 0;
 }
 

@@ -46,7 +46,8 @@ int speculation_open(struct lanes *l, struct err *e)
 		l->tree_rows = session_max_rows(l->session);
 	return s && !lanes_share_open(&l->share, l)
 		? 0
-		: err_set(e, ENOMEM, "no memory for drafts");
+		: err_set(e, ENOMEM,
+			  "no memory for the drafted trees of a pass");
 }
 
 static void close_place(struct place *at)

@@ -70,8 +70,9 @@ struct lever_options {
 #define IN(field) OPT_IN(lever_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-rule", IN(stop_rule), NULL,
-		"lever: stop growing a tree by the paper's rule, not at the "
-		"best prefix" },
+		"lever: stop growing a tree before its expected tokens per "
+		"second first fall, as in the paper, instead of choosing the "
+		"best of all sizes" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
 		"lever: the model's exit predictor, a file or a bundled one: "
 		"exit, after half the layers (the default, if it was trained "
@@ -79,14 +80,15 @@ static const struct opt option_rows[] = {
 		"predict",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
-		"lever: keep rows that verification reaches with at least this "
-		"probability (those worth their time)", 0, 1 },
+		"lever: after the exit predictor, keep only rows whose chance "
+		"of being accepted is at least P (default: those worth their "
+		"time)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
 		"lever: run the exit predictor even if pruning saves too "
 		"little time" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
-		"lever: let the exit predictor choose only among a node's "
-		"drafted children" },
+		"lever: let the exit predictor compare only the drafted "
+		"children of a node, without other likely tokens" },
 };
 /* clang-format on */
 

@@ -59,27 +59,30 @@ struct npu_options {
 #define IN(field) OPT_IN(npu_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
-		"llada-npu: least probability of a guess that other "
-		"positions see (the model's, or 0.7)", 0, 1 },
+		"llada-npu: let other positions attend to guesses of at least "
+		"this probability (the model's, or 0.7)", 0, 1 },
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
-		"llada-npu: least probability of a guess that is fixed (the "
-		"model's, or 0.9)", 0, 1 },
+		"llada-npu: never change guesses of at least this probability "
+		"again (the model's, or 0.9)", 0, 1 },
 	{ OPT_INT, 0, "settle", IN(settle), "N",
-		"llada-npu: passes over a block without masks, at most, until "
-		"none changes a token (block diffusion: 2; else 0)",
+		"llada-npu: when a block has no mask left, predict its tokens "
+		"again until a pass changes none, at most N times (block "
+		"diffusion: 2; else 0)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
-		"llada-npu: fix a guess as soon as it is visible" },
+		"llada-npu: never change a guess once it has the probability "
+		"--visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
-		"llada-npu: mask a visible token again, once, where its "
-		"probability has fallen below --visible" },
+		"llada-npu: replace a token by its mask again, once, where "
+		"its probability has fallen below --visible" },
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
-		"llada-npu: mask the least probable visible token while it is "
-		"predicted again" },
+		"llada-npu: while the least probable visible token is "
+		"predicted again, let its row see the mask instead of the "
+		"token" },
 	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
-		"llada-npu: read the prompt in chunks, each of which sees the "
-		"chunks before it (without: the whole prompt in one pass with "
-		"the first block)" },
+		"llada-npu: read the prompt in chunks, each of which attends "
+		"to the chunks before it (without: the whole prompt in one "
+		"pass with the first block)" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
 		"llada-npu: rows of a pass (the window), which may reach into "
 		"later blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
@@ -93,11 +96,11 @@ static const struct opt option_rows[] = {
 		"({}); all: all of them; blocks: none after their own block",
 		.choices = window_visibility },
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
-		"llada-npu: reach into later blocks when this many masks are "
-		"left ({}; 0: never)", 0, WIRE_MAX_ROWS },
+		"llada-npu: also decode positions of later blocks when this "
+		"block has only N masks left ({}; 0: never)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
-		"llada-npu: whether other positions see guesses for later "
-		"blocks, or masks ({})",
+		"llada-npu: tokens of later blocks to which other positions "
+		"attend: masks, or visible guesses ({})",
 		.choices = draft_inputs },
 };
 /* clang-format on */
@@ -519,7 +522,9 @@ static int npu_start(struct denoising *d, struct err *e)
 	t->shown = calloc(limit, sizeof(*t->shown));
 	t->mark = calloc(limit, sizeof(*t->mark));
 	if (!t->place || !t->shown || !t->mark)
-		return err_set(e, ENOMEM, "no memory for %u positions", limit);
+		return err_set(e, ENOMEM,
+			"no memory for the %u positions of a diffusion text",
+			limit);
 	ret = revision_open(
 		&t->revision, method_options(d->env, &revision_table), d, e);
 	if (!ret)

@@ -44,11 +44,11 @@ struct multi_options {
 #define IN(field) OPT_IN(multi_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "add-block-at", IN(add), "P",
-		"multi-block: share of the last block that is filled when "
-		"the next one is added ({})", 0, 1 },
+		"multi-block: add the next block when this share of the last "
+		"one is filled ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
-		"multi-block: share of a block that is filled when the next "
-		"block must fix a guess in every pass ({})", 0, 1 },
+		"multi-block: when this share of a block is filled, every "
+		"pass must fix a guess in the next block too ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "entropy", IN(entropy), "H",
 		"multi-block: fix guesses of less entropy than this, in "
 		"nats, instead of by --threshold (0: off)", 0, 100 },
@@ -56,8 +56,8 @@ static const struct opt option_rows[] = {
 		"multi-block: passes over a filled block before its keys and "
 		"values are kept ({})", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "refresh-every", IN(refresh), "N",
-		"multi-block: recompute everything after this many passes "
-		"(0: never)",
+		"multi-block: recompute the keys and values of all positions "
+		"after every N passes (0: never)",
 		0, UINT32_MAX },
 };
 /* clang-format on */
@@ -217,7 +217,9 @@ static int multi_start(struct denoising *d, struct err *e)
 		return ret;
 	t->finished = calloc(limit / t->length + 2, sizeof(*t->finished));
 	if (!t->finished)
-		return err_set(e, ENOMEM, "no memory for %u positions", limit);
+		return err_set(e, ENOMEM,
+			"no memory for the %u positions of a diffusion text",
+			limit);
 	return denoising_check_room(d, e);
 }
 

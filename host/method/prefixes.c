@@ -26,8 +26,8 @@ int prefixes_open(struct prefixes **out, struct session *session, uint32_t most,
 	struct prefixes *p = calloc(1, sizeof(*p) + most * sizeof(*p->kept));
 
 	if (!p)
-		return err_set(
-			e, ENOMEM, "no memory to cache %u sequences", most);
+		return err_set(e, ENOMEM,
+			"no memory for the list of %u cached sequences", most);
 	p->session = session;
 	p->most = most;
 	*out = p;

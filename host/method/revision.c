@@ -29,8 +29,8 @@ static const struct opt option_rows[] = {
 		"probable ones ({}; 0: all)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "refresh-drift", IN(drift), "C",
-		"llada-npu: attention has drifted when its cosine falls "
-		"below this ({})", 0, 1 },
+		"llada-npu: attention has changed when the cosine between its "
+		"old and new weights falls below this ({})", 0, 1 },
 	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
 		"llada-npu: the device does not wait for the host's results "
 		"and uses them when they come; the text then depends on "
@@ -87,7 +87,8 @@ int revision_open(struct revision **out, const struct revision_options *o,
 		return 0;
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return err_set(e, ENOMEM, "no memory for revision");
+		return err_set(e, ENOMEM,
+			"no memory for the revision of tokens by llada-npu");
 	r->o = o;
 	r->session = s;
 	r->by_block = m->block_length > 0;
@@ -97,7 +98,8 @@ int revision_open(struct revision **out, const struct revision_options *o,
 		sizeof(*r->attention));
 	ret = r->logits && r->attention
 		? refresh_open(&r->refresh, s, &opts, e)
-		: err_set(e, ENOMEM, "no memory for revision");
+		: err_set(e, ENOMEM,
+			  "no memory for the revision of tokens by llada-npu");
 	if (ret)
 		revision_close(r);
 	else

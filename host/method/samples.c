@@ -24,8 +24,8 @@ static const struct opt samples_rows_of[] = {
 		"numbers; without a method that chooses one, all are printed",
 		1, SAMPLES_MOST, .noun = "samples" },
 	{ OPT_UINT, 0, "parallel", IN(parallel), "K",
-		"samples that are decoded at a time ({}); others start as "
-		"these end",
+		"samples that are decoded at a time ({}); further ones start "
+		"as these end",
 		1, SAMPLES_PARALLEL, .noun = "samples" },
 	{ OPT_UINT, 0, "slots", IN(slots), "N",
 		"token positions of the key-value cache for all samples "
@@ -36,8 +36,8 @@ static const struct opt samples_rows_of[] = {
 		"text that ends a step of a solution (a line feed)",
 		.noun = "samples" },
 	{ OPT_UINT, 0, "step-tokens", IN(step_tokens), "K",
-		"tokens after which a step ends without that text too (0: "
-		"never)", 0, 1 << 20, .noun = "samples" },
+		"end a step after K tokens even without the text of "
+		"--step-end (0: never)", 0, 1 << 20, .noun = "samples" },
 };
 #undef IN
 /* clang-format on */

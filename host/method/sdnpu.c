@@ -31,12 +31,14 @@ static const struct opt option_rows[] = {
 		"sdnpu: rows of the decode graph, filled by drafts ({})",
 		2, COST_ROWS },
 	{ OPT_FLAG, 0, "fill-rows", IN(fill), NULL,
-		"sdnpu: fill all rows with drafts, whatever they cost" },
+		"sdnpu: draft until all rows of a pass (--verify-rows) are "
+		"filled, even where drafting costs more time than it saves" },
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
 		"sdnpu: also draft from the target's predictions for the "
 		"prompt; the device computes them while it reads the prompt" },
 	{ OPT_FLAG, 0, "reuse", IN(reuse), NULL,
-		"sdnpu: also draft rejected tokens again" },
+		"sdnpu: also draft tokens again that verification rejected "
+		"earlier" },
 };
 /* clang-format on */
 

@@ -68,8 +68,8 @@ int tapped_prefill(struct tapped *t, struct session *s,
 	if (!session_tap_layers(s))
 		return method_prefill(s, g, last_row, e);
 	if (reserve(t, s, n))
-		return err_set(
-			e, ENOMEM, "no memory for the states of %zu tokens", n);
+		return err_set(e, ENOMEM,
+			"no memory for the hidden states of %zu tokens", n);
 	session_truncate(s, SESSION_TEXT, 0);
 	return session_prefill(s, SESSION_TEXT, token, n, &reader, last_row, e);
 }

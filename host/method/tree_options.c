@@ -12,10 +12,11 @@ static const struct opt option_rows[] = {
 		"clock with all layers in memory, else 64; lever: 64, with "
 		"streamed layers 256); with -N, rows of all trees together", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
-		"depth of a drafted tree, at most (12; lever: 32)",
+		"levels of a drafted tree, at most (12; lever: 32)",
 		1, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "candidates", IN(candidates), "N",
-		"children considered for each node of a tree ({})",
+		"likely next tokens considered as children of each node of a "
+		"drafted tree ({})",
 		1, TREE_CANDIDATES },
 };
 /* clang-format on */

@@ -123,6 +123,6 @@ check_has 'the temperature of eval' "$out" '"temperature":0.8'
 # ---- conflicting options ----------------------------------------------------
 run "$TANDEM" run -m small -p x --method beam -N 6
 check_eq 'status of 6 beams by 4' "$status" 1
-check_has 'the reason' "$err" '6 beams (-N) cannot be kept in groups of 4'
+check_has 'the reason' "$err" '-N 6 is not a multiple of --beam-width 4'
 misuse "$TANDEM" run -p x --method vote --beam-width 2
 finish

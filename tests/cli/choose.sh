@@ -119,7 +119,7 @@ misuse "$TANDEM" run -p x --method chain -N 4
 misuse "$TANDEM" run -p x --method weighted-vote --stop-decided
 check_has 'the reason' "$err" 'try --method with one of: best-of-n, vote'
 run "$TANDEM" run -m small -p x --method vote --stop-decided --early-stop
-check_has 'the reason' "$err" 'leave out one of them'
+check_has 'the reason' "$err" 'exclude each other'
 run "$TANDEM" eval math -m small --items 1 --method best-of-n --reward exact \
   --stop-decided
 check_has 'the reason' "$err" 'try --aggregate min or prod'

@@ -144,7 +144,7 @@ run "$TANDEM" run -p x --method chain --draft rest
 check_eq 'status of a draft from nothing' "$status" 1
 check_has 'the reason' "$err" 'or a file of text with rest:FILE'
 misuse "$TANDEM" run -p x --method chain --draft rest:
-check_has 'the reason' "$err" 'names a file'
+check_has 'the reason' "$err" 'is missing after rest:'
 run "$TANDEM" run -p x --method chain --draft rest:/nowhere
 check_eq 'status of a file that is not there' "$status" 1
 misuse "$TANDEM" run -p x --method chain --draft sam --sam-max 1

@@ -226,9 +226,9 @@ static void test_history(void **state)
 
 	snprintf(file, sizeof(file), "%s", path_of("answers"));
 	assert_int_equal(open_with(alone, NULL, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "--history-max without --history"));
+	assert_non_null(strstr(e.text, "--history-max needs --history"));
 	assert_int_equal(open_with(neither, NULL, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "--history-frozen without --history"));
+	assert_non_null(strstr(e.text, "--history-frozen needs --history"));
 	assert_int_equal(open_with(frozen, NULL, &e), -ENOENT);
 	assert_int_equal(access(file, F_OK), -1);
 	/* Opening creates the history file, so that a file that cannot be

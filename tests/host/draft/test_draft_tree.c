@@ -386,7 +386,7 @@ static void test_context(void **state)
 	append(f->d, f->text, 11);
 	branch(f, 0, 4);
 	assert_int_equal(try_branch(f, f->token, f->parent, 6, &e), -ENOSPC);
-	assert_non_null(strstr(e.text, "15 are in it, 6 more"));
+	assert_non_null(strstr(e.text, "15 tokens are in it, and 6 more"));
 	assert_int_equal(draft_branch_rows(f->d), 4);
 	branch(f, 4, 9); /* the rows fill the cache up to the last slot */
 	rows_are_paths(f, 11, 9);

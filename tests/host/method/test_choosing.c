@@ -436,7 +436,7 @@ static void test_decided_is_refused_where_values_can_rise(void **state)
 		{ { "aggregate", "min" }, NULL },
 		{ { "aggregate", "prod" }, NULL },
 		{ { "aggregate", "last" }, "--aggregate min" },
-		{ { "early-stop", NULL }, "leave out one" },
+		{ { "early-stop", NULL }, "exclude each other" },
 	};
 	const struct reward_site none = { 0 };
 	struct reward *r;
