@@ -24,7 +24,7 @@ static bool as_json, no_history;
 static const struct opt opts[] = {
 	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
-		"system turn, as set by /system" },
+		"system turn of the conversation, as set by /system" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",
 		"continue a conversation that /save wrote" },
 	{ OPT_TABLES, .value = &values, .tables = drawing_tables },
@@ -77,7 +77,8 @@ static int take_line(struct conversation *c, struct strbuf *line)
 	int ret;
 
 	if (line->failed) {
-		ret = err_set(&e, ENOMEM, "no memory for a turn");
+		ret = err_set(&e, ENOMEM,
+			"no memory for one turn of the conversation");
 		cmd_fail(&e);
 		return ret;
 	}

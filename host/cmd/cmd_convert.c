@@ -47,12 +47,13 @@ static const struct opt opts[] = {
 		"a --type of 4 bits)",
 		.choices = types },
 	{ OPT_FLAG, 0, "per-channel", &per_channel, NULL,
-		"round them to 4 bits with one scale for each output, stored "
-		"as f16; only in a model file" },
+		"round the layers' matrices to 4 bits with one scale for each "
+		"output, and store f16; only in a model file" },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
-		"compress what becomes 3 % smaller; LEVEL is 1 to 19", 1, 19 },
+		"zstd level, 1 to 19, for parts that become 3 % smaller", 1,
+		19 },
 	{ OPT_FLAG, 0, "report", &report, NULL,
-		"print the relative error of each matrix" },
+		"print the rounding error of each converted matrix" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print the report as one JSON object" },
 };

@@ -324,7 +324,8 @@ static int eval_main(int argc, char **argv)
 		as_json = true;
 		v->shard_json = shard_json(&v->shard, words);
 		if (!v->shard_json)
-			ret = err_set(&e, ENOMEM, "no memory for a shard");
+			ret = err_set(&e, ENOMEM,
+				"no memory for the shard's results");
 	}
 	if (!ret)
 		ret = cmd_create(&v->tandem, &values, &e);

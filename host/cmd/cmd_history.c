@@ -242,7 +242,8 @@ static int run_stats(int argc, char **argv)
 				"vocabulary", hash),
 			0, stdout);
 		if (ret == -ENOMEM)
-			err_set(&e, ENOMEM, "no memory for the figures");
+			err_set(&e, ENOMEM,
+				"no memory for the history's figures as JSON");
 		else if (ret)
 			err_sys(&e, errno, "cannot write JSON");
 		return ret ? cmd_fail(&e) : EXIT_OK;
@@ -365,8 +366,10 @@ static int run(int argc, char **argv)
 		return part->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_history, argc, argv, &operands, &status))
 		return status;
-	return cmd_misuse(
-		&cmd_history, "unknown action '%s' on a history", argv[1]);
+	return cmd_misuse(&cmd_history,
+		"unknown action '%s'; the actions are list, "
+		"stats, prune and import",
+		argv[1]);
 }
 
 const struct command cmd_history = { &usage, run, parts };

@@ -97,7 +97,7 @@ static int append_batch(struct import *m, struct err *e)
 static int add_id(struct import *m, int32_t id, struct err *e)
 {
 	return token_list_add(&m->ids, id)
-		? err_set(e, ENOMEM, "no memory for the ids")
+		? err_set(e, ENOMEM, "no memory for the token ids of a record")
 		: 0;
 }
 
@@ -175,7 +175,9 @@ static int add_object(struct import *m, const json_t *line, struct err *e)
 	if (!ret)
 		ret = text_of(line, "answer", &answer, &n_answer, e);
 	if (!ret && (!answer || !n_answer))
-		ret = err_set(e, EINVAL, "there is no member 'answer'");
+		ret = err_set(e, EINVAL,
+			"the JSON object has no member "
+			"'answer'");
 	if (!ret && at && !json_is_integer(at))
 		ret = err_set(e, EINVAL, "member 'time' is not an integer");
 	if (ret)

@@ -70,7 +70,7 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 	/* An id takes at least two bytes: a digit and a separator. */
 	ids->id = malloc((len / 2 + 1) * sizeof(*ids->id));
 	if (!ids->id)
-		ret = err_set(e, ENOMEM, "no memory for the ids");
+		ret = err_set(e, ENOMEM, "no memory for the list of token ids");
 	else
 		while ((ret = ids_next(&in, &ids->id[ids->n], e)) == 1)
 			ids->n++;

@@ -21,7 +21,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object instead of the tables" },
 	{ OPT_FLAG, 0, "csv", &as_csv, NULL,
-		"print benchmarks as one line for each figure" },
+		"print a benchmark as CSV, one line for each figure" },
 	{ OPT_STRING, 0, "plot", &plot, "DIR",
 		"draw each table of a benchmark to DIR/TABLE.svg; needs "
 		"gnuplot" },

@@ -36,7 +36,8 @@ static const struct opt opts[] = {
 		"use only the first N items of a task, or windows of a text "
 		"(0: all)", 0, INT32_MAX },
 	{ OPT_INT, 0, "window", &window, "N",
-		"tokens of a window of a text (0: the context, at most 2048)",
+		"tokens of each window that a text is divided into (0: the "
+		"context, at most 2048)",
 		0, 1 << 26 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },

@@ -63,7 +63,7 @@ static const struct opt opts[] = {
 		"put the prompt into the model's chat template; as a user's "
 		"turn" },
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
-		"system turn, with --chat" },
+		"text of the system turn, with --chat" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
 		"recognize special tokens in the prompt, and print generated "
 		"ones" },
@@ -85,7 +85,7 @@ static const struct opt opts[] = {
 		"make recent tokens less likely by this factor (1: off)",
 		0.01, 100 },
 	{ OPT_INT, 0, "repeat-last", &repeat_last, "N",
-		"tokens that count as recent (64)", 0, INT32_MAX },
+		"number of last tokens to which --repeat-penalty applies (64)", 0, INT32_MAX },
 	{ OPT_INT, 0, "seed", &seed, "S",
 		"seed of the random numbers (1); the same seed gives the "
 		"same text", 0, (double)(1ll << 53) },
@@ -499,13 +499,14 @@ static int generate(struct run *r, struct err *e)
 		cmd_warn("%s", odd.text);
 	if (gen_stop_reason(rep.of.generation) == GEN_STOP_CONTEXT) {
 		if (rep.of.context < rep.of.model->n_ctx)
-			cmd_warn("the context of %u tokens is full; a larger "
-				 "--ctx leaves room for more (the model was "
+			cmd_warn("the text was cut: the context of %u tokens "
+				 "is full; try a larger --ctx (the model was "
 				 "trained for %u)",
 				rep.of.context, rep.of.model->n_ctx);
 		else
-			cmd_warn("the context of %u tokens is full, and the "
-				 "model was trained for %u",
+			cmd_warn("the text was cut: the context of %u tokens "
+				 "is full, and the model was trained for no "
+				 "more than %u",
 				rep.of.context, rep.of.model->n_ctx);
 	}
 	return ret;

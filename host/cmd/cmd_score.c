@@ -32,12 +32,12 @@ static const struct opt opts[] = {
 		"model that generated the solutions; a GGUF file or the name "
 		"of a bundled model (target)" },
 	{ OPT_STRING, 0, "reward", &reward_said, "NAME|FILE",
-		"reward model that scores them; a bundled one, or a process "
-		"reward model in a GGUF file (that of the model):", .words = reward_word },
+		"reward model that scores the solutions; a bundled one, or a "
+		"process reward model in a GGUF file (that of the model):", .words = reward_word },
 	{ OPT_STRING, 0, "step-end", &step_end, "TEXT",
 		"text that ends a step (a line feed)" },
 	{ OPT_FLAG, 0, "sum", &sum_alone, NULL,
-		"print only the totals" },
+		"print only the totals, not each solution" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object a line" },
 	PAIR_OPTIONS(values),

@@ -53,8 +53,8 @@ static const struct opt opts[] = {
 		"experts for each token (that of the shape, or 4)", 1,
 		WIRE_MAX_USED },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
-		"take the weights of this smaller model" },
-	{ OPT_INT, 0, "seed", &seed, "N", "seed of the weights (1)", 0,
+		"take the weights, and so the text, of a smaller model" },
+	{ OPT_INT, 0, "seed", &seed, "N", "seed of the random weights (1)", 0,
 		0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
 };
@@ -109,9 +109,12 @@ static int run(int argc, char **argv)
 	if (!cmd_parse(&cmd_synth, argc, argv, &operands, &status))
 		return status;
 	if (like < 0 && !from)
-		return cmd_misuse(&cmd_synth, "no shape: --like SHAPE");
+		return cmd_misuse(&cmd_synth,
+			"no shape for the model: give one with --like SHAPE "
+			"('tandem help shapes' lists them)");
 	if (!output)
-		return cmd_misuse(&cmd_synth, "no file to write: -o FILE");
+		return cmd_misuse(
+			&cmd_synth, "no file to write: give one with -o FILE");
 	if (!strcmp(output, "-"))
 		return cmd_misuse(&cmd_synth,
 			"-o needs a file: the model is written under another "

@@ -34,7 +34,7 @@ static int read_input(
 		return fd_read_file(file ? file : "-", INPUT_MAX, data, len, e);
 	*data = strdup(given);
 	if (!*data)
-		return err_sys(e, ENOMEM, "cannot keep the input");
+		return err_sys(e, ENOMEM, "cannot store the input");
 	*len = strlen(given);
 	return 0;
 }
@@ -42,7 +42,7 @@ static int read_input(
 static int write_output(const struct strbuf *b, struct err *e)
 {
 	if (b->failed)
-		return err_sys(e, ENOMEM, "cannot keep the output");
+		return err_sys(e, ENOMEM, "cannot store the output");
 	fwrite(b->data ? b->data : "", 1, b->len, stdout);
 	return cmd_flush(e);
 }
@@ -188,7 +188,7 @@ static int run_detokenize(int argc, char **argv)
 		while ((ret = ids_next(&in, &id, &e)) == 1)
 			if (detokenize(&d, id, &out)) {
 				ret = err_sys(
-					&e, ENOMEM, "cannot keep the text");
+					&e, ENOMEM, "cannot store the text");
 				break;
 			}
 	}

@@ -47,7 +47,7 @@ static const struct opt drawing_rows[] = {
 		"make recent tokens less likely by this factor (1: off)",
 		0.01, 100 },
 	{ OPT_INT, 0, "repeat-last", IN(repeat_last), "N",
-		"tokens that count as recent (64)", 0, INT32_MAX },
+		"number of last tokens to which --repeat-penalty applies (64)", 0, INT32_MAX },
 	{ OPT_INT, 0, "seed", IN(seed), "S",
 		"seed of the random numbers (1); the same seed gives the "
 		"same text", 0, (double)(1ll << 53) },
@@ -174,7 +174,8 @@ static int read_prompt(
 	}
 	turns = talk_turns(&c->talk);
 	if (!turns)
-		return err_set(e, ENOMEM, "no memory for the turns");
+		return err_set(e, ENOMEM,
+			"no memory for all turns of the conversation");
 	fill_request(c, &q);
 	q.flags = TANDEM_CHAT;
 	q.turns = turns;

@@ -54,7 +54,8 @@ int talk_add(struct talk *t, const char *role, const char *text, size_t bytes,
 	}
 	if (!turn || !new.text || (new.n_tokens && !new.tokens)) {
 		turn_release(&new);
-		return err_set(e, ENOMEM, "no memory for a turn");
+		return err_set(e, ENOMEM,
+			"no memory for one turn of the conversation");
 	}
 	if (bytes)
 		memcpy(new.text, text, bytes);

@@ -124,7 +124,8 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 			"(pgrep tandem-npu lists all devices)",
 			(int)pid);
 	if (ret == -ENOENT)
-		return err_set(e, ENOENT, "no visible device is running");
+		return err_set(e, ENOENT,
+			"no running device process (tandem-npu) was found");
 	return ret ? err_sys(e, -ret, "cannot look at process %d", (int)pid)
 		   : 0;
 }
@@ -167,32 +168,33 @@ int window_look(
 	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(*shown)) {
 		fd_close(&fd);
 		return err_set(e, EPROTO,
-			"the view that it publishes is too "
-			"short");
+			"the window that the device publishes is too short");
 	}
 	shown = mmap(NULL, sizeof(*shown), PROT_READ, MAP_SHARED, fd, 0);
 	ret = shown == MAP_FAILED ? -errno : 0;
 	fd_close(&fd);
 	if (ret)
-		return err_sys(e, -ret, "cannot map its view");
+		return err_sys(
+			e, -ret, "cannot map the window that it publishes");
 	ret = copy(shown, out);
 	munmap(shown, sizeof(*shown));
 	if (ret)
 		return err_set(e, EAGAIN,
-			"its window changed during every read; try again");
+			"the device's window changed during every read; try "
+			"again");
 
 	/* Check all numbers before use, because they come from another
 	 * process. */
 	end = out->page;
 	if (out->magic != WINDOW_VIEW_MAGIC || out->version != 2)
 		return err_set(e, EPROTO,
-			"the view that it publishes has the format of another "
-			"version of Tandem");
+			"the window that the device publishes has the format "
+			"of another version of Tandem");
 	if (out->used > out->slots || out->slots > WINDOW_VIEW_SLOTS ||
 		!out->page)
 		return err_set(e, EPROTO,
-			"its view is impossible: %u of %u slots, pages of %llu "
-			"bytes",
+			"the window that it publishes is invalid: %u of %u "
+			"slots used, pages of %llu bytes",
 			out->used, out->slots, (unsigned long long)out->page);
 	for (uint32_t i = 0; i < out->used; i++) {
 		const struct window_view_mapping *m = &out->map[i];
@@ -201,7 +203,9 @@ int window_look(
 			m->addr > out->bytes - m->span || m->bytes > m->span ||
 			!memchr(m->name, '\0', sizeof(m->name)))
 			return err_set(e, EPROTO,
-				"its view is impossible: mapping %u", i);
+				"the window that it publishes is invalid at "
+				"mapping %u",
+				i);
 		end = m->addr + m->span + out->page;
 	}
 
@@ -213,8 +217,8 @@ int window_look(
 			x->at > out->extended - x->bytes ||
 			!memchr(x->name, '\0', sizeof(x->name)))
 			return err_set(e, EPROTO,
-				"its view is impossible: buffer %u of the "
-				"extended region",
+				"the window that it publishes is invalid at "
+				"buffer %u of the extended region",
 				i);
 		end = x->at + x->bytes;
 	}

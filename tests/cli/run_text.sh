@@ -134,10 +134,10 @@ check_has 'stderr with --ctx 16' "$err" 'larger --ctx'
 run_ok "$TANDEM" run -m "$model" -p a --ctx 600 -n 1
 check_has 'stderr with --ctx 600' "$err" 'warning: --ctx 600 is more than'
 run_ok "$TANDEM" run -m "$model" -p a --ctx 16 --ignore-eos
-check_has 'stderr of a full context' "$err" 'warning: the context of 16 tokens'
+check_has 'stderr of a full context' "$err" 'the context of 16 tokens'
 check_has 'stderr of a full context' "$err" 'larger --ctx'
 run_ok "$TANDEM" run -m "$model" -p a --ctx 512 --ignore-eos -n -1
-check_has 'stderr of all of it' "$err" 'trained for 512'
+check_has 'stderr of all of it' "$err" 'trained for no more than 512'
 check_lacks 'stderr of all of it' "$err" 'larger --ctx'
 
 # A value may follow its option letter directly.
