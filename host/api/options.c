@@ -148,7 +148,7 @@ static const struct opt pair_rows[] = {
 	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
 		"FILE",
 		"leave out reports of cache violations that match a pattern "
-		"in FILE; needs the level check" },
+		"in FILE; with the level check" },
 	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
 		"seed of the device cache's random early write-backs, with "
 		"--coherence strict or check ({}; 0: none)", 0, INT32_MAX },

@@ -20,7 +20,8 @@ static int add_option(struct options_set *set, const char *word, struct err *e)
 		return err_set(e, EINVAL, "'%s' is not NAME=VALUE", word);
 	snprintf(name, sizeof(name), "%.*s", (int)len, word);
 	if (setting_value(&set->changes, name))
-		return err_set(e, EINVAL, "a set has '%s' twice", name);
+		return err_set(
+			e, EINVAL, "a set of options has '%s' twice", name);
 	return word[len] ? setting_change(&set->changes, word, e)
 			 : setting_set(&set->changes, word, "true", e);
 }
@@ -66,7 +67,7 @@ static int parse_set(struct sets *s, char *text, struct err *e)
 	if (named)
 		word = strtok_r(NULL, space, &rest);
 	if (!word)
-		return err_set(e, EINVAL, "a set has no options");
+		return err_set(e, EINVAL, "a set of options is empty");
 	for (; word && !ret; word = strtok_r(NULL, space, &rest)) {
 		if (!named)
 			ret = add_name(set, word, e);

@@ -236,8 +236,9 @@ static int take(struct tts_args *a, struct strbuf *text)
 	for (p = text->data ? strtok_r(text->data, ", ", &save) : NULL; p;
 		p = strtok_r(NULL, ", ", &save)) {
 		if (a->n_models == TTS_MODELS)
-			return cmd_misuse(
-				c, "--models '%s' names more than two", models);
+			return cmd_misuse(c,
+				"--models '%s' names more than two models",
+				models);
 		a->model[a->n_models++] = p;
 	}
 	if (!a->n_models)

@@ -104,7 +104,10 @@ static int merge(const struct shards *all, struct err *e)
 		int ret;
 
 		if (as_csv || plot)
-			return cmd_misuse(&cmd_merge, "an evaluation has no %s",
+			return cmd_misuse(&cmd_merge,
+				"%s is only for "
+				"benchmarks, and these are shards of an "
+				"evaluation",
 				as_csv ? "--csv" : "--plot");
 		ret = eval_report_merge(&rep, all, e);
 		if (!ret && !as_json) {

@@ -125,8 +125,8 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 	ret = fd_read_file(operand, TEXT_MAX, &j->text, &j->text_len, e);
 	if (ret == -ENOENT && !slash)
 		return err_set(e, ENOENT,
-			"no file '%s', and no task of that name; there is " EVAL_TASK_NAMES
-			"; " EVAL_TASK_GROUPS,
+			"no file '%s', and no task of that name; the tasks "
+			"are " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 			operand);
 	if (!ret)
 		j->row[j->n++] =

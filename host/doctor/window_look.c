@@ -174,8 +174,9 @@ int window_look(
 	ret = shown == MAP_FAILED ? -errno : 0;
 	fd_close(&fd);
 	if (ret)
-		return err_sys(
-			e, -ret, "cannot map the window that it publishes");
+		return err_sys(e, -ret,
+			"cannot map the window that the device "
+			"publishes");
 	ret = copy(shown, out);
 	munmap(shown, sizeof(*shown));
 	if (ret)
@@ -193,8 +194,8 @@ int window_look(
 	if (out->used > out->slots || out->slots > WINDOW_VIEW_SLOTS ||
 		!out->page)
 		return err_set(e, EPROTO,
-			"the window that it publishes is invalid: %u of %u "
-			"slots used, pages of %llu bytes",
+			"the window that the device publishes is invalid: %u "
+			"of %u slots used, pages of %llu bytes",
 			out->used, out->slots, (unsigned long long)out->page);
 	for (uint32_t i = 0; i < out->used; i++) {
 		const struct window_view_mapping *m = &out->map[i];
@@ -203,8 +204,8 @@ int window_look(
 			m->addr > out->bytes - m->span || m->bytes > m->span ||
 			!memchr(m->name, '\0', sizeof(m->name)))
 			return err_set(e, EPROTO,
-				"the window that it publishes is invalid at "
-				"mapping %u",
+				"the window that the device publishes is "
+				"invalid at mapping %u",
 				i);
 		end = m->addr + m->span + out->page;
 	}
@@ -217,8 +218,8 @@ int window_look(
 			x->at > out->extended - x->bytes ||
 			!memchr(x->name, '\0', sizeof(x->name)))
 			return err_set(e, EPROTO,
-				"the window that it publishes is invalid at "
-				"buffer %u of the extended region",
+				"the window that the device publishes is "
+				"invalid at buffer %u of the extended region",
 				i);
 		end = x->at + x->bytes;
 	}

@@ -36,9 +36,8 @@ static const struct opt option_rows[] = {
 		"({})",
 		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: tokens drafted in addition to those of "
-		"--suffix-factor ({})",
-		0, SUFFIX_DEPTH },
+		"suffix: further tokens drafted after any match ({})", 0,
+		SUFFIX_DEPTH },
 };
 
 static const struct opt_table table = {

@@ -105,8 +105,8 @@ int drafting_check_needless(const struct drafting *d, struct err *e)
 			if (t->rows[k].noun && !drafts(d, kind) &&
 				opt_is_said(d->values, t, &t->rows[k]))
 				return err_set(e, EINVAL,
-					"--%s is an option of --draft %s, the "
-					"only one that uses %s",
+					"--%s needs --draft %s, the only "
+					"drafter that uses %s",
 					t->rows[k].name, kind->name,
 					t->rows[k].noun);
 	}

@@ -48,7 +48,7 @@ static int check_counters(
 	for (unsigned i = 0; i < ARRAY_LEN(bounded); i++)
 		if (bounded[i].value > COMPLETION_MOST)
 			return err_set(e, EPROTO,
-				"%s %llu is more than any request can count",
+				"%s %llu is more than one request can count",
 				bounded[i].name,
 				(unsigned long long)bounded[i].value);
 	if (c->busy_ns <= SURELY_NS)
@@ -142,7 +142,7 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 	for (unsigned i = 0; i < WIRE_PRICE_WORDS && !ret; i++)
 		if (done->price[i] > most)
 			ret = err_set(e, EPROTO,
-				"word %u of the price is %llu%s", i,
+				"word %u of the phone's time is %llu%s", i,
 				(unsigned long long)done->price[i],
 				priced ? ", more than any request can take"
 				       : ", but the device has no cost model");

@@ -158,8 +158,8 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 	}
 	if (n->in_vain >= limit) {
 		err_set(e, ERR_DEVICE_LOST,
-			"%s; so were the %u devices before it that --restarts "
-			"allows for the same pass",
+			"%s; the %u devices before it were lost in the same "
+			"pass too, and --restarts allows no more",
 			was.text, limit);
 		return false;
 	}

@@ -166,7 +166,8 @@ int batch_init(struct batch *b, const struct rows *rows,
 	b->n_parts = 0;
 	if (!rows->n || rows->n > limits->rows)
 		return err_set(e, EINVAL,
-			"a batch of %u rows, but the largest graph has %u",
+			"a pass of %u rows is too large: the largest graph "
+			"has %u",
 			rows->n, limits->rows);
 	if (visibility == VISIBILITY_TREE && !limits->causal &&
 		!limits->block_length)

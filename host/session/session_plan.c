@@ -262,9 +262,9 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 {
 	if (!m->causal && !m->block_length)
 		return err_set(e, EINVAL,
-			"--graph-switch, but the rows of this model see one "
-			"another both ways, so no smaller graph can compute a "
-			"chunk in parts; leave --graph-switch out");
+			"--graph-switch, but the rows of this model also "
+			"attend to later rows, so no smaller graph can "
+			"compute a chunk in parts; leave --graph-switch out");
 	if (p->resident < m->n_layer)
 		return err_set(e, EINVAL,
 			"--graph-switch, but %u layers are streamed: a graph "
@@ -345,8 +345,8 @@ int session_plan(struct session_plan *p, const struct model *m,
 			o->exit_layers, m->n_layer);
 	if (o->tap_layers >= m->n_layer || (o->tap_layers && o->exit_layers))
 		return err_set(e, EINVAL,
-			"states cannot be kept after layer %u of a model of %u "
-			"layers%s",
+			"hidden states cannot be kept after layer %u of a "
+			"model of %u layers%s",
 			o->tap_layers, m->n_layer,
 			o->exit_layers ? " beside an exit" : "");
 	ret = check_experts(m, o, e);

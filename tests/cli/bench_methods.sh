@@ -32,7 +32,7 @@ refused "'poetry'" --tasks qa,poetry
 refused 'exclude' --prompts x --tasks qa
 refused 'exclude' --json --csv
 refused '--methods' --method lever
-refused 'no options' --sets 'tree-rows=8;;draft=oracle:0.8'
+refused 'is empty' --sets 'tree-rows=8;;draft=oracle:0.8'
 refused "'tree-rows' twice" --sets 'tree-rows=8 tree-rows=9'
 refused "two sets are called 'tree-rows=8'" --sets 'tree-rows=8;tree-rows=8'
 refused "did you mean '--tree-rows'" --sets tree-row=8

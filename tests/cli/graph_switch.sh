@@ -124,7 +124,7 @@ refuse() { # SAYS OPTION...
 }
 refuse 'no smaller than a prefill graph of 32' --prefill-chunk 32
 refuse 'with --one-graph there is only one' --one-graph
-refuse 'see one another both ways' --method llada -m flash/models/diffusion.gguf
+refuse 'also attend to later rows' --method llada -m flash/models/diffusion.gguf
 run_ok "$TANDEM" convert draft "$tmp/draft.tdm"
 refuse 'layers are streamed' -m "$tmp/draft.tdm" --dram-budget 50%
 misuse "$TANDEM" run -p x --graph-switch never

@@ -73,7 +73,7 @@ checks=$((checks + 1))
 # ---- options as words -------------------------------------------------------
 misuse "$TANDEM" run -m small -p x --method sdnpu --verify-rows 1
 misuse "$TANDEM" run -m small -p x --method sdnpu --anchors request
-check_has 'anchors of nothing' "$err" '--anchors is an option of --draft calibrated'
+check_has 'anchors of nothing' "$err" '--anchors needs --draft calibrated'
 misuse "$TANDEM" run -m small -p x --anchors request
 misuse "$TANDEM" run -m small -p x --method sample --draft sam+calibrated
 check_has 'logits that nobody computes' "$err" 'does not compute'

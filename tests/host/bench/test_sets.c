@@ -55,11 +55,11 @@ static void test_refused(void **state)
 	struct sets s = { 0 };
 	struct err e = { 0 };
 
-	check_refused("", "no options");
-	check_refused(" \t ", "no options");
-	check_refused("a=1;;b=2", "no options");
-	check_refused(";a=1", "no options");
-	check_refused("a=1;name:", "no options");
+	check_refused("", "is empty");
+	check_refused(" \t ", "is empty");
+	check_refused("a=1;;b=2", "is empty");
+	check_refused(";a=1", "is empty");
+	check_refused("a=1;name:", "is empty");
 	check_refused("=3", "not NAME=VALUE");
 	check_refused("a=1 b=2 a=3", "'a' twice");
 	check_refused("a=1;x: b=2;a=1", "two sets are called 'a=1'");

@@ -124,9 +124,9 @@ static void test_of_any_request(void **state)
 		FORGED(done.counters.busy_ns, 1000000000000ull,
 			"busy_ns is 1000000000000, but the device was "),
 		FORGED(done.price[0], 1,
-			"word 0 of the price is 1, but the device has no cost"),
+			"word 0 of the phone's time is 1, but the device has no cost"),
 		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1,
-			"word 18 of the price"),
+			"word 18 of the phone"),
 	};
 	struct fixture *f = *state;
 
@@ -339,7 +339,7 @@ static void test_prices(void **state)
 	assert_ok(nop(f, &e), &e);
 	forgery = &more;
 	assert_int_equal(nop(f, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "word 17 of the price"));
+	assert_non_null(strstr(e.text, "word 17 of the phone"));
 	assert_non_null(strstr(e.text, "more than any request can take"));
 }
 

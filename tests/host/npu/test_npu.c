@@ -401,8 +401,8 @@ static void test_restarts_are_counted(void **state)
 	err_set(&e, ERR_DEVICE_LOST, "it is gone");
 	assert_false(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 	assert_string_equal(e.text,
-		"it is gone; so were the 2 devices before it that --restarts "
-		"allows for the same pass");
+		"it is gone; the 2 devices before it were lost in the same "
+		"pass too, and --restarts allows no more");
 	npu_went_on(f->n);
 	assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 }
