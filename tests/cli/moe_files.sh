@@ -55,7 +55,7 @@ check_has 'layers of no shape' "$err" '--layers needs --like'
 misuse "$TANDEM" run --as tiny-moe --clock soc:sd8gen3 -p x
 run "$TANDEM" synth --like tiny-moe --grow "$model" -o "$tmp/x.gguf"
 check_eq 'status of growing a mixture' "$status" 1
-check_has stderr "$err" 'the model has experts'
+check_has stderr "$err" 'it has experts'
 run "$TANDEM" run -p x --method chain --draft "$model"
 check_eq 'status with a mixture as draft' "$status" 1
 
