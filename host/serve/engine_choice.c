@@ -139,8 +139,10 @@ static int check_method(
 	struct strbuf all = STRBUF_INIT;
 
 	for (size_t i = 0; m->methods[i]; i++) {
-		if (!strcmp(m->methods[i], said))
+		if (!strcmp(m->methods[i], said)) {
+			strbuf_release(&all);
 			return 0;
+		}
 		opt_nearest_offer(&near, m->methods[i]);
 		strbuf_addf(&all, "%s%s", i ? ", " : "", m->methods[i]);
 	}

@@ -329,12 +329,14 @@ static void load(struct server *s, struct engine_entry *e)
 				"model_failed", "model",
 				"cannot open model '%s': %s", e->offer.model,
 				why.text);
-		e->phase = ENGINE_UNLOADED;
+		/* The phase stays until the handle is closed, so that the entry
+		 * is not freed by the last of its requests. */
 		refuse_waiting(e, &f);
 		unlock(s);
 		if (t)
 			tandem_end(t, NULL);
 		lock(s);
+		e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
 		forget_unused(g, e);
 		return;
 	}
