@@ -68,14 +68,22 @@ static void entry_free(struct engine_entry *e)
 	free(e);
 }
 
-/* Free an entry that nobody needs any more. Those of the server's own options
- * stay, at most one for each model, for the sake of their counters. */
+/* Free an entry that nobody needs any more. Its counters go to another entry of
+ * the same model and method, so that no sum becomes less; the last such entry
+ * stays. */
 static void forget_unused(struct engines *g, struct engine_entry *e)
 {
-	struct engine_entry **at = &g->first;
+	struct engine_entry **at = &g->first, *heir = g->first;
 
 	if (!e->chosen || e->refs || e->phase != ENGINE_UNLOADED)
 		return;
+	while (heir &&
+		(heir == e || heir->model != e->model ||
+			strcmp(heir->offer.method, e->offer.method)))
+		heir = heir->next;
+	if (!heir)
+		return;
+	metrics_add(&heir->past, &e->past);
 	while (*at != e)
 		at = &(*at)->next;
 	*at = e->next;

@@ -192,6 +192,8 @@ for n in $(seq 2 12); do
     \"method\":\"chain\",\"draft\":\"pld\",\"options\":{\"draft-len\":$n}}"
   check_eq "status of choice $n" "$code" 200
 done
+check_eq 'answers of all engines, also of closed ones' \
+  "$(metric answers_total) $(state .answers_total)" '16 16'
 checks=$((checks + 1))
 [ "$(pairs)" -le 8 ] || fail "$(pairs) pairs of processes"
 ends TERM 0
