@@ -157,8 +157,8 @@ static json_t *timings_of(const struct answer *r)
 		decode * 1e3, "predicted_per_second",
 		rate((double)s.tokens, decode), "passes", (json_int_t)s.passes,
 		"draft_n", (json_int_t)s.drafted, "draft_n_accepted",
-		(json_int_t)s.accepted, "phone_s", s.phone_seconds,
-		"phone_j", s.phone_joules);
+		(json_int_t)s.accepted, "phone_s", s.phone_seconds, "phone_j",
+		s.phone_joules);
 }
 
 /* ---- choices ------------------------------------------------------------- */

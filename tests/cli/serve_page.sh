@@ -36,13 +36,10 @@ drive() {
   check_lacks "checks of the driver, $1" "$out" 'not ok'
   check_has "checks of the driver, $1" "$out" 'ok the console has no error'
 }
-methods=()
-! "$TANDEM" serve --help all | grep -q allow-methods ||
-  methods=(--allow-methods autoregressive,specinfer)
-serve "${methods[@]}"
+serve --allow-methods autoregressive,specinfer
 drive wide 1280
 drive tablet 768
-[ ${#methods[@]} -eq 0 ] || check_has 'the race' "$out" 'ok their texts are the same'
+check_has 'the race' "$out" 'ok their texts are the same'
 ends INT 0
 echo secret-key >"$tmp/keys"
 chmod 600 "$tmp/keys"
