@@ -77,7 +77,8 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "limits" },
 	{ OPT_UINT, 0, "queue", &queue, "N",
-		"requests that may wait (64); further ones get status 503",
+		"texts of all clients that may wait (64); further ones get "
+		"status 429",
 		0, 65536 },
 	{ OPT_UINT, 0, "connections", &connections, "N",
 		"connections at a time (256)", 1, 65536 },

@@ -31,6 +31,12 @@ int fault_no_memory(struct fault *f)
 	return -ENOMEM;
 }
 
+int fault_stopping(struct fault *f)
+{
+	fault_set(f, 503, "stopping", NULL, "the server is shutting down");
+	return -ESHUTDOWN;
+}
+
 /* ---- values -------------------------------------------------------------- */
 
 enum {
@@ -499,6 +505,9 @@ static const struct member members[] = {
 	{ "stream_options", OF_TEXTS, take_stream_options },
 	{ "timings_per_token", OF_TEXTS, take_flag, IN(timings_per_token) },
 	{ "response_format", OF_TEXTS, take_format },
+	{ "priority", OF_TEXTS, take_count, IN(priority), -API_PRIORITY,
+		API_PRIORITY },
+	{ "timeout", OF_TEXTS, take_real, IN(timeout), 0.001, 86400 },
 
 	{ "method", OF_TEXTS, take_name, IN(method) },
 	{ "draft", OF_TEXTS, take_name, IN(draft) },

@@ -23,6 +23,7 @@ struct fault {
 	const char *code; /* such as "unsupported_parameter", or NULL */
 	char param[48];   /* such as "messages[2].role", or "" */
 	char text[ERR_TEXT_MAX];
+	unsigned retry_s; /* for Retry-After; 0 if it is not known */
 };
 
 /* Fill the fault and return -EINVAL. `param` may be NULL. */
@@ -30,6 +31,9 @@ int fault_set(struct fault *, int status, const char *code, const char *param,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* Fill the fault with status 503 for lack of memory, and return -ENOMEM. */
 int fault_no_memory(struct fault *);
+/* Fill the fault with status 503 because the server is shutting down, and
+ * return -ESHUTDOWN. */
+int fault_stopping(struct fault *);
 
 enum api_kind {
 	API_COMPLETION,
@@ -50,6 +54,7 @@ enum api_limits {
 	API_TEXTS = 128,    /* texts of one request: prompts times best_of */
 	API_INPUTS = 2048,  /* texts of one request for embeddings */
 	API_LIKELIEST = 20, /* alternative tokens reported with each token */
+	API_PRIORITY = 100, /* of either sign */
 };
 
 struct api_prompt {
@@ -94,6 +99,8 @@ struct api_request {
 	int64_t top_logprobs;
 	bool stream, include_usage, include_provisional, include_draft;
 	bool timings_per_token; /* each chunk of a stream has timings */
+	int64_t priority;       /* lower numbers come first */
+	double timeout;         /* in seconds; 0 if the body does not set it */
 	char *json_schema;      /* NULL if the text need not be JSON */
 	const char *format;     /* "text", "json_object", "json_schema" */
 	/* Of /tokenize and /detokenize: recognize or write special tokens; add

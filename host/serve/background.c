@@ -1,6 +1,5 @@
 /* The threads that parse and tokenize large bodies. */
 #include "base/err.h"
-#include "host/serve/prepare.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -29,7 +28,7 @@ static void *work(void *arg)
 			if (exchange_call_route(x))
 				exchange_set_preparing(x, false);
 		} else {
-			prepare_refused(s, -ESHUTDOWN, &x->fault);
+			fault_stopping(&x->fault);
 			engines_release(x);
 			exchange_set_preparing(x, false);
 		}

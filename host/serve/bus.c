@@ -26,21 +26,17 @@ static int begin(struct bus *b, struct api_request *request,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
 	struct server *s = b->server;
-	struct engine *engine;
-	int ret = s->ending ? -ESHUTDOWN : 0;
+	struct engine *engine = engines_first(s);
+	int ret = s->ending ? fault_stopping(f)
+			    : engines_check_first(s, request, f);
 
-	if (!ret) {
-		engine = engines_first(s);
-		ret = engines_check_first(s, request, f);
-		if (!ret)
-			ret = prepare_request(engine, request, f);
-		if (ret)
-			return ret;
-		t->prompt_tokens = request->prompt[0].n_tokens;
-		t->seed = (uint64_t)request->seed;
-		ret = engine_submit(engine, request, reader, &t->answer);
-	}
-	return ret ? prepare_refused(s, ret, f) : 0;
+	if (!ret)
+		ret = prepare_request(engine, request, f);
+	if (ret)
+		return ret;
+	t->prompt_tokens = request->prompt[0].n_tokens;
+	t->seed = (uint64_t)request->seed;
+	return engine_submit(engine, request, reader, &t->answer, f);
 }
 
 /* Update b->now, and emit a signal if the state has changed. */

@@ -3,6 +3,7 @@
 #include "host/serve/bus_impl.h"
 
 #include "base/fd.h"
+#include "host/serve/client_id.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,6 +93,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 		ret = fault_set(&fault, 503, "out_of_memory", NULL,
 			"no memory, or no descriptor, for a text");
 	reader.arg = t;
+	reader.client = t ? client_of_name(t->owner) : 0;
 	if (!ret)
 		ret = b->begin(b, &request, &reader, t, &fault);
 	api_request_release(&request);

@@ -55,36 +55,87 @@ static void wake(struct answer *r)
 		r->reader.wake(r->reader.arg);
 }
 
+/* Update the numbers of texts in the state; to be called after each change of
+ * the queue. */
+static void count_texts(struct engine *engine)
+{
+	struct engine_state *s = &engine->state;
+	const struct fair_queue *q = &engine->queue;
+
+	s->texts = q->waiting + q->running;
+	s->waiting = q->waiting;
+	s->clients_waiting = q->clients_waiting;
+}
+
+/* Set *f if the queue has no room for n more texts of the client. */
+static int check_room(
+	struct engine *engine, uint64_t client, unsigned n, struct fault *f)
+{
+	struct fair_queue *q = &engine->queue;
+	unsigned ahead;
+
+	switch (fair_queue_room(
+		q, client, n, engine->lanes, engine->bound, &ahead)) {
+	case FAIR_ROOM:
+		return 0;
+	case FAIR_FULL:
+		engine->state.refused_full++;
+		fault_set(f, 429, "queue_full", NULL,
+			"the queue is full: %u texts wait, and at most %u may "
+			"(--queue); try again later",
+			q->waiting, engine->bound);
+		break;
+	case FAIR_SHARE:
+		engine->state.refused_share++;
+		fault_set(f, 429, "queue_full", NULL,
+			"this client has its share of the queue (--queue %u), "
+			"because %u clients wait; try again later",
+			engine->bound, q->clients_waiting);
+		break;
+	}
+	f->retry_s = fair_queue_retry_s(q, ahead);
+	return -EAGAIN;
+}
+
 int engine_submit(struct engine *engine, struct api_request *request,
-	const struct answer_reader *reader, struct answer **out)
+	const struct answer_reader *reader, struct answer **out,
+	struct fault *f)
 {
 	struct answer *r = calloc(1, sizeof(*r)), **end;
-	const struct engine_state *s = &engine->state;
 	size_t n = request->n_prompts * (size_t)request->best_of;
+	uint64_t now = clock_ns();
 	int ret = 0;
 
 	if (r)
 		r->choice = calloc(n, sizeof(*r->choice));
 	if (!r || !r->choice)
-		ret = -ENOMEM;
+		ret = fault_no_memory(f);
 	for (; !ret && r->n_choices < n; r->n_choices++)
 		r->choice[r->n_choices].answer = r;
 	lock(engine);
-	if (engine->stopping || s->lost)
-		ret = -ESHUTDOWN;
-	else if (!ret && s->texts && s->texts + n > engine->most)
-		ret = -EAGAIN;
+	if (engine->stopping || engine->state.lost)
+		ret = fault_stopping(f);
+	if (!ret)
+		ret = check_room(engine, reader->client, (unsigned)n, f);
+	if (!ret &&
+		fair_queue_add(&engine->queue, &r->ticket, reader->client,
+			(int)request->priority, (unsigned)n, now))
+		ret = fault_no_memory(f);
 	if (!ret) {
 		r->request = *request;
 		r->reader = *reader;
 		r->owner = engine;
 		r->lock = engine->lock;
 		r->holders = 2;
+		r->arrived_ns = now;
+		r->deadline_ns = request->timeout > 0
+			? now + (uint64_t)(request->timeout * 1e9)
+			: UINT64_MAX;
 		for (end = &engine->first; *end; end = &(*end)->next)
 			;
 		*end = *out = r;
 		engine->state.answers++;
-		engine->state.texts += (unsigned)r->n_choices;
+		count_texts(engine);
 		*request = (struct api_request){ 0 };
 		pthread_cond_signal(&engine->work);
 	}
@@ -115,9 +166,21 @@ static bool is_unread(const struct answer *r)
 static void report(struct choice *c)
 {
 	c->result.size = sizeof(c->result);
-	if (c->handle && c->answer->request.timings_per_token)
+	if (c->handle && c->answer->request.timings_per_token) {
 		tandem_request_state(c->handle, &c->result);
+		c->result.seconds_waiting += c->queued_s;
+	}
 	wake(c->answer);
+}
+
+/* Note whether the deadline has passed. Returns whether it has. */
+static bool is_late(struct answer *r, uint64_t now)
+{
+	if (!r->late && now >= r->deadline_ns) {
+		r->late = true;
+		r->owner->state.late++;
+	}
+	return r->late;
 }
 
 /* Append output and, unless it is NULL, the log-probability of its token. An id
@@ -127,17 +190,21 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	json_t *logprob)
 {
 	struct engine *engine = c->answer->owner;
+	uint64_t now = clock_ns();
 	bool end;
 
 	lock(engine);
 	strbuf_add(&c->text, text, len);
 	c->bytes += len;
-	c->tokens += id >= 0;
+	if (id >= 0 && !c->tokens++)
+		histogram_add(&engine->state.first_token_seconds,
+			(double)(now - c->answer->arrived_ns) * 1e-9);
 	if (logprob && !c->logprobs)
 		c->logprobs = json_array();
 	if (logprob)
 		json_array_append_new(c->logprobs, logprob);
-	end = c->text.failed || json_memory_refused() || is_unread(c->answer);
+	end = c->text.failed || json_memory_refused() || is_unread(c->answer) ||
+		is_late(c->answer, now);
 	report(c);
 	unlock(engine);
 	return end;
@@ -180,7 +247,8 @@ static int on_step(void *arg, const struct tandem_step *step)
 	}
 	c->provisional_after = c->bytes;
 	c->has_provisional = true;
-	end = c->provisional.failed || is_unread(c->answer);
+	end = c->provisional.failed || is_unread(c->answer) ||
+		is_late(c->answer, clock_ns());
 	report(c);
 	unlock(engine);
 	return end;
@@ -210,7 +278,8 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	lock(engine);
 	json_decref(c->draft);
 	c->draft = draft;
-	end = json_memory_refused() || is_unread(c->answer);
+	end = json_memory_refused() || is_unread(c->answer) ||
+		is_late(c->answer, clock_ns());
 	report(c);
 	unlock(engine);
 	return end;
@@ -295,6 +364,76 @@ static void on_embedding(void *arg, const float *values, size_t n)
 	unlock(r->owner);
 }
 
+/* ---- ends ---------------------------------------------------------------- */
+
+/* The text has ended: add its time in the queue to the totals. */
+static void end_text(struct choice *c)
+{
+	struct engine_state *s = &c->answer->owner->state;
+
+	c->ended = true;
+	s->waiting_seconds += c->result.seconds_waiting;
+	histogram_add(&s->queue_seconds, c->result.seconds_waiting);
+}
+
+/* End the texts of the answer that still wait, with a status as in struct
+ * choice and a reason. Returns their number. */
+static unsigned end_waiting(struct answer *r, int status, enum tandem_stop stop)
+{
+	struct engine *engine = r->owner;
+	double waited = (double)(clock_ns() - r->arrived_ns) * 1e-9;
+	unsigned n = r->ticket.waiting;
+
+	for (; r->n_submitted < r->n_choices; r->n_submitted++) {
+		struct choice *c = &r->choice[r->n_submitted];
+
+		c->status = status;
+		c->result = (struct tandem_result){ .stop = stop,
+			.seconds_waiting = waited };
+		end_text(c);
+	}
+	fair_queue_remove(&engine->queue, &r->ticket);
+	count_texts(engine);
+	return n;
+}
+
+void engine_refuse_late(struct engine *engine, uint64_t now)
+{
+	for (struct answer *r = engine->first; r; r = r->next) {
+		if (r->state != ANSWER_WAITING || !is_late(r, now))
+			continue;
+		engine->state.refused_late++;
+		end_waiting(r, TANDEM_OK, TANDEM_STOP_NONE);
+		fault_set(&r->fault, 504, "deadline_exceeded", "timeout",
+			"the request waited for its 'timeout' of %g s; try "
+			"again later, or with a longer one",
+			r->request.timeout);
+		r->state = ANSWER_ENDED;
+		wake(r);
+	}
+}
+
+/* Cancel the texts of clients that have disconnected and of requests whose
+ * deadline has passed, so that these texts take no part in the next pass. */
+static void cancel_texts(struct engine *engine)
+{
+	uint64_t now = clock_ns();
+
+	engine_refuse_late(engine, now);
+	for (struct answer *r = engine->first; r; r = r->next) {
+		if (is_unread(r))
+			engine->state.canceled += end_waiting(
+				r, TANDEM_CANCELED, TANDEM_STOP_NONE);
+		else if (is_late(r, now))
+			end_waiting(r, TANDEM_OK, TANDEM_STOP_LENGTH);
+		else
+			continue;
+		for (size_t i = 0; i < r->n_choices; i++)
+			if (r->choice[i].handle)
+				tandem_request_cancel(r->choice[i].handle);
+	}
+}
+
 /* ---- submitting ---------------------------------------------------------- */
 
 /* Close all requests of the answer in the library. The caller must not hold the
@@ -327,68 +466,81 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 	r->owner->state.failed++;
 }
 
-/* Submit all texts of an answer to the library, or none if one fails. The
+/* Submit the answer's next text, whose turn has come, to the library. The
  * caller holds the lock, which is released in between. The answer stays in the
  * list meanwhile, because only this thread removes answers. */
 static void submit(struct engine *engine, struct answer *r)
 {
 	const struct api_request *request = &r->request;
+	size_t i = r->n_submitted++;
+	const struct api_prompt *p =
+		&request->prompt[i / (size_t)request->best_of];
+	struct choice *c = &r->choice[i];
 	struct tandem_request q;
-	int status = 0;
+	int status;
 
-	unlock(engine);
-	for (size_t i = 0; i < r->n_choices && !status; i++) {
-		const struct api_prompt *p =
-			&request->prompt[i / (size_t)request->best_of];
-		struct choice *c = &r->choice[i];
-
-		tandem_request_init(&q, sizeof(q));
-		q.tokens = p->tokens;
-		q.n_tokens = p->n_tokens;
-		q.max_tokens = request->max_tokens;
-		q.stop = request->stop;
-		q.temperature = request->temperature;
-		q.top_k = (uint32_t)request->top_k;
-		q.top_p = request->top_p;
-		q.min_p = request->min_p;
-		q.repeat_penalty = request->repeat_penalty;
-		q.repeat_last = (uint32_t)request->repeat_last;
-		q.presence_penalty = request->presence_penalty;
-		q.frequency_penalty = request->frequency_penalty;
-		q.bias = request->bias;
-		q.n_bias = request->n_bias;
-		q.seed = (uint64_t)request->seed;
-		q.stream = i % (size_t)request->best_of;
-		q.json_schema = request->json_schema;
-		if (request->kind == API_EMBEDDING) {
-			q.flags = TANDEM_EMBED;
-			q.embedding = on_embedding;
-			q.embedding_arg = c;
-		}
-		q.sink = on_text;
-		q.sink_arg = c;
-		if (request->include_provisional) {
-			q.step = on_step;
-			q.step_arg = c;
-		}
-		if (request->include_draft) {
-			q.draft = on_draft;
-			q.draft_arg = c;
-		}
-		if (has_token_callback(request)) {
-			q.logprobs = (unsigned)request->top_logprobs;
-			q.token = on_token;
-			q.token_arg = c;
-		}
-		status = tandem_submit(engine->tandem, &q, &c->handle);
-	}
-	if (status)
-		close_texts(r);
-	lock(engine);
 	r->state = ANSWER_RUNNING;
-	if (status)
+	c->queued_s = (double)(clock_ns() - r->arrived_ns) * 1e-9;
+	unlock(engine);
+	tandem_request_init(&q, sizeof(q));
+	q.tokens = p->tokens;
+	q.n_tokens = p->n_tokens;
+	q.max_tokens = request->max_tokens;
+	q.stop = request->stop;
+	q.temperature = request->temperature;
+	q.top_k = (uint32_t)request->top_k;
+	q.top_p = request->top_p;
+	q.min_p = request->min_p;
+	q.repeat_penalty = request->repeat_penalty;
+	q.repeat_last = (uint32_t)request->repeat_last;
+	q.presence_penalty = request->presence_penalty;
+	q.frequency_penalty = request->frequency_penalty;
+	q.bias = request->bias;
+	q.n_bias = request->n_bias;
+	q.seed = (uint64_t)request->seed;
+	q.stream = i % (size_t)request->best_of;
+	q.json_schema = request->json_schema;
+	if (request->kind == API_EMBEDDING) {
+		q.flags = TANDEM_EMBED;
+		q.embedding = on_embedding;
+		q.embedding_arg = c;
+	}
+	q.sink = on_text;
+	q.sink_arg = c;
+	if (request->include_provisional) {
+		q.step = on_step;
+		q.step_arg = c;
+	}
+	if (request->include_draft) {
+		q.draft = on_draft;
+		q.draft_arg = c;
+	}
+	if (has_token_callback(request)) {
+		q.logprobs = (unsigned)request->top_logprobs;
+		q.token = on_token;
+		q.token_arg = c;
+	}
+	status = tandem_submit(engine->tandem, &q, &c->handle);
+	lock(engine);
+	if (status) {
 		take_failure(r, status, tandem_error(engine->tandem));
+		end_waiting(r, TANDEM_CANCELED, TANDEM_STOP_NONE);
+	}
 	wake(r);
+}
+
+/* Submit waiting texts while lanes are free. */
+static void submit_waiting(struct engine *engine)
+{
+	struct fair_ticket *t;
+
+	while (engine->queue.running < engine->lanes &&
+		(t = fair_queue_take(&engine->queue))) {
+		count_texts(engine);
+		submit(engine,
+			(struct answer *)((char *)t -
+				offsetof(struct answer, ticket)));
+	}
 }
 
 /* ---- results of a pass --------------------------------------------------- */
@@ -397,31 +549,41 @@ static void submit(struct engine *engine, struct answer *r)
  * has ended; then the result is added to the totals once. */
 static bool take_result(struct choice *c)
 {
-	struct engine_state *s = &c->answer->owner->state;
-	const struct tandem_result *r = &c->result;
+	struct answer *answer = c->answer;
+	struct engine *engine = answer->owner;
+	struct engine_state *s = &engine->state;
+	struct tandem_result *r = &c->result;
 
-	if (c->ended)
-		return true;
-	c->result.size = sizeof(c->result);
-	c->status = tandem_request_state(c->handle, &c->result);
+	if (c->ended || !c->handle)
+		return c->ended;
+	r->size = sizeof(*r);
+	c->status = tandem_request_state(c->handle, r);
 	if (c->status == 1)
 		return false;
-	c->ended = true;
+	r->seconds_waiting += c->queued_s;
+	/* A text that was cut at its deadline ends like one that was cut at its
+	 * maximum of tokens. */
+	if (answer->late && !is_unread(answer) &&
+		(c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK)) {
+		c->status = TANDEM_OK;
+		r->stop = TANDEM_STOP_LENGTH;
+	}
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
-			c->answer, c->status, tandem_request_error(c->handle));
+			answer, c->status, tandem_request_error(c->handle));
 	/* Otherwise the prompt was not read completely. */
 	if (r->tokens ||
-		(c->answer->request.kind == API_EMBEDDING && !c->status)) {
+		(answer->request.kind == API_EMBEDDING && !c->status)) {
 		s->prompt_tokens += r->prompt_tokens;
 		s->cached_tokens += r->cached_tokens;
 	}
 	s->tokens += r->tokens;
-	s->waiting_seconds += r->seconds_waiting;
 	s->prompt_seconds += r->seconds_prompt;
 	s->decode_seconds += r->seconds - r->seconds_prompt;
 	s->canceled +=
 		c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK;
+	end_text(c);
+	fair_queue_end(&engine->queue, &answer->ticket, clock_ns());
 	return true;
 }
 
@@ -434,25 +596,29 @@ static void take_results(struct engine *engine)
 	struct answer **at = &engine->first, *r;
 
 	while ((r = *at)) {
-		bool ended = r->state != ANSWER_WAITING;
+		bool ended = true;
 
-		for (size_t i = 0; r->state != ANSWER_WAITING &&
-			i < r->n_choices && !r->fault.status;
-			i++)
+		for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
 			ended &= take_result(&r->choice[i]);
 		if (!ended && !r->fault.status) {
 			at = &r->next;
 			continue;
 		}
+		end_waiting(r, TANDEM_CANCELED, TANDEM_STOP_NONE);
 		unlock(engine);
 		close_texts(r);
 		lock(engine);
+		/* after a fault: the texts that were closed above */
+		for (size_t i = 0; i < r->n_choices; i++)
+			if (!r->choice[i].ended)
+				fair_queue_end(
+					&engine->queue, &r->ticket, clock_ns());
 		*at = r->next;
 		r->state = ANSWER_ENDED;
-		engine->state.texts -= (unsigned)r->n_choices;
 		wake(r);
 		answer_unref(r);
 	}
+	count_texts(engine);
 	tandem_stats(engine->tandem, &engine->state.stats);
 	if (engine->first)
 		return;
@@ -473,19 +639,8 @@ static void *work(void *arg)
 			pthread_cond_wait(&engine->work, engine->lock);
 			continue;
 		}
-		for (struct answer *r = engine->first; r; r = r->next)
-			if (r->state == ANSWER_WAITING)
-				submit(engine, r);
-		/* Cancel the texts of clients that have disconnected, so that
-		 * these texts take no part in the next pass. */
-		for (struct answer *r = engine->first; r; r = r->next) {
-			bool unread = is_unread(r);
-
-			for (size_t i = 0; unread && i < r->n_choices; i++)
-				if (r->choice[i].handle)
-					tandem_request_cancel(
-						r->choice[i].handle);
-		}
+		cancel_texts(engine);
+		submit_waiting(engine);
 		unlock(engine);
 		status = tandem_advance(engine->tandem, NULL);
 		lock(engine);
@@ -504,8 +659,8 @@ static void *work(void *arg)
 /* ---- the thread ---------------------------------------------------------- */
 
 int engine_open(struct engine **out, struct tandem *tandem,
-	const struct engine_offer *offer, unsigned most, pthread_mutex_t *lock,
-	struct err *e)
+	const struct engine_offer *offer, unsigned lanes, unsigned queue,
+	pthread_mutex_t *lock, struct err *e)
 {
 	struct engine *engine = calloc(1, sizeof(*engine));
 	struct tandem_report report;
@@ -521,7 +676,8 @@ int engine_open(struct engine **out, struct tandem *tandem,
 	engine->token_bytes = report.token_bytes < TOKEN_BYTES_MIN
 		? TOKEN_BYTES_MIN
 		: report.token_bytes;
-	engine->most = most;
+	engine->lanes = lanes;
+	engine->bound = queue;
 	engine->lock = lock;
 	engine->state.stats.size = sizeof(engine->state.stats);
 	tandem_stats(tandem, &engine->state.stats);
@@ -560,6 +716,8 @@ void engine_stop(struct engine *engine)
 		answer_unref(r);
 	}
 	engine->first = NULL;
+	fair_queue_release(&engine->queue);
+	count_texts(engine);
 	unlock(engine);
 }
 

@@ -1,11 +1,13 @@
 /*
  * The engine: a thread that owns the model's handle and generates text. A
- * request is a struct api_request whose prompts are tokens; it waits in a
- * bounded queue, and its result is an answer with one or several texts. The
- * reader of an answer is the code that sends the answer to a client (HTTP or
- * D-Bus); the engine calls its two callbacks. One lock, which several engines
- * may share, guards all answers. Readers take text out of an answer and then
- * own the text. All functions are for other threads than the engine's own.
+ * request is a struct api_request whose prompts are tokens; its result is an
+ * answer with one or several texts. Texts wait in the engine's queue, which is
+ * bounded and fair (fair_queue.h), and are submitted to the library one by one
+ * when lanes get free. The reader of an answer is the code that sends the
+ * answer to a client (HTTP or D-Bus); the engine calls its two callbacks. One
+ * lock, which several engines may share, guards all answers. Readers take text
+ * out of an answer and then own the text. All functions are for other threads
+ * than the engine's own.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -13,6 +15,8 @@
 #include "base/strbuf.h"
 #include "host/api/tandem.h"
 #include "host/serve/api_request.h"
+#include "host/serve/fair_queue.h"
+#include "host/serve/histogram.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -57,13 +61,14 @@ struct choice {
 	bool ended;
 	int status; /* after the end: enum tandem_status */
 	struct tandem_result result;
+	double queued_s; /* time in the engine's queue */
 	/* The request in the library, or NULL. For the engine's thread only. */
 	struct tandem_submitted *handle;
 };
 
 enum answer_state {
-	ANSWER_WAITING, /* not submitted to the library yet */
-	ANSWER_RUNNING, /* submitted; its texts are generated */
+	ANSWER_WAITING, /* none of its texts runs yet */
+	ANSWER_RUNNING, /* its texts are generated; some of them may wait */
 	ANSWER_ENDED,   /* all texts have ended, or `fault` is set */
 };
 
@@ -75,6 +80,8 @@ struct answer_reader {
 	 * held. */
 	bool (*gone)(void *arg);
 	void *arg;
+	/* The client, for the queue: a number of client_id.h. */
+	uint64_t client;
 };
 
 struct answer {
@@ -84,9 +91,14 @@ struct answer {
 	struct fault fault; /* status 0 if there is no fault */
 	struct choice *choice;
 	size_t n_choices;
-	struct engine *owner;  /* until the answer has ended */
-	pthread_mutex_t *lock; /* the engine's */
-	unsigned holders;      /* references: the engine and the reader */
+	struct fair_ticket ticket; /* its texts in the queue */
+	size_t n_submitted;        /* choices whose turn has come */
+	uint64_t arrived_ns;       /* when the request was queued */
+	uint64_t deadline_ns;      /* UINT64_MAX if there is none */
+	bool late;                 /* the deadline has passed */
+	struct engine *owner;      /* until the answer has ended */
+	pthread_mutex_t *lock;     /* the engine's */
+	unsigned holders;          /* references: the engine and the reader */
 	struct answer *next;
 };
 
@@ -95,8 +107,16 @@ struct engine_state {
 	uint64_t answers, canceled, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	double prompt_seconds, decode_seconds, waiting_seconds;
-	unsigned texts; /* texts that run or wait */
-	bool lost;      /* the device is lost; further requests are refused */
+	/* Requests that were refused because the queue was full, or because
+	 * their client had its share of the queue; and requests whose deadline
+	 * has passed, and those of them that were still waiting. */
+	uint64_t refused_full, refused_share, late, refused_late;
+	/* time of texts in the queue; time from a request's arrival to the
+	 * first token of each of its texts */
+	struct histogram queue_seconds, first_token_seconds;
+	/* texts that run or wait; those that wait; their clients */
+	unsigned texts, waiting, clients_waiting;
+	bool lost; /* the device is lost; further requests are refused */
 	struct tandem_stats stats;
 };
 
@@ -105,9 +125,9 @@ struct engine {
 	 * handle to functions that only read it (report.h). */
 	struct tandem *tandem;
 	const struct engine_offer *offer;
-	uint64_t context;   /* context of a request in tokens */
-	size_t token_bytes; /* maximum bytes of text of a token */
-	unsigned most;      /* maximum of texts that run or wait at a time */
+	uint64_t context;      /* context of a request in tokens */
+	size_t token_bytes;    /* maximum bytes of text of a token */
+	unsigned lanes, bound; /* texts that may run and wait at a time */
 	pthread_mutex_t *lock;
 	pthread_t thread;
 	pthread_cond_t work; /* `stopping` or the list has changed */
@@ -116,18 +136,19 @@ struct engine {
 	uint64_t idle_ns;     /* when it was last empty after an answer */
 	bool stopping;
 	struct answer *first; /* answers that have not ended, oldest first */
+	struct fair_queue queue;
 	struct engine_state state;
 };
 
 /*
  * Start the thread, which owns the started handle until engine_stop. The offer
- * is borrowed until engine_close. At most `most` texts
- * run or wait at a time; but an idle engine accepts a request of any number of
- * texts. Returns 0, or a negative errno with a message.
+ * is borrowed until engine_close. Up to `lanes` texts run and up to `queue`
+ * texts wait at a time; fair_queue_room has the details. Returns 0, or a
+ * negative errno with a message.
  */
 int engine_open(struct engine **out, struct tandem *,
-	const struct engine_offer *, unsigned most, pthread_mutex_t *lock,
-	struct err *);
+	const struct engine_offer *, unsigned lanes, unsigned queue,
+	pthread_mutex_t *lock, struct err *);
 
 /* Stop the thread: all running and waiting answers end, their readers are
  * woken, and further requests are refused. Does nothing for NULL. */
@@ -140,15 +161,20 @@ void engine_close(struct engine *);
 /*
  * Submit a request. Returns 0 on success: *out is the answer, which owns the
  * contents of *request; *request is zeroed, and the caller must call
- * engine_leave at the end. Returns -EAGAIN if the queue is full, -ESHUTDOWN if
- * the engine is stopping or the device is lost, or -ENOMEM; the caller then
- * keeps *request.
+ * engine_leave at the end. Returns -EAGAIN if the queue has no room for the
+ * client, -ESHUTDOWN if the engine is stopping or the device is lost, or
+ * -ENOMEM, each with *fault set; the caller then keeps *request.
  */
 int engine_submit(struct engine *, struct api_request *,
-	const struct answer_reader *, struct answer **out);
+	const struct answer_reader *, struct answer **out, struct fault *);
 
 /* Release the reader's reference to the answer. Texts that have not ended are
  * canceled, and the callbacks are not called again. */
 void engine_leave(struct answer *);
+
+/* Refuse the waiting requests whose deadline has passed, although the engine's
+ * thread may be in a long pass. To be called now and then with the lock
+ * held. */
+void engine_refuse_late(struct engine *, uint64_t now_ns);
 
 #endif

@@ -180,7 +180,7 @@ static int take_handle(struct server *s, struct engine_entry *e,
 
 	tandem_report(t, &r);
 	e->lanes = r.shares ? s->options.texts : 1;
-	ret = engine_open(&e->engine, t, &e->offer, e->lanes + s->options.queue,
+	ret = engine_open(&e->engine, t, &e->offer, e->lanes, s->options.queue,
 		&s->lock, why);
 	if (ret)
 		return ret;
@@ -331,7 +331,7 @@ static void load(struct server *s, struct engine_entry *e)
 		ret = -ESHUTDOWN;
 	if (ret) {
 		if (g->closing)
-			prepare_refused(s, -ESHUTDOWN, &f);
+			fault_stopping(&f);
 		else
 			fault_set(&f, ret == -EINVAL && e->chosen ? 400 : 500,
 				"model_failed", "model",
@@ -416,7 +416,7 @@ static void *run(void *arg)
 	while (!g->closing)
 		if (!keep(s, &ns) && !g->closing)
 			wait_for(s, ns);
-	prepare_refused(s, -ESHUTDOWN, &f);
+	fault_stopping(&f);
 	for (struct engine_entry *e = g->first; e; e = e->next)
 		refuse_waiting(e, &f);
 	unlock(s);
@@ -534,8 +534,7 @@ int engines_find(
 		/* Without its device the server ends (engines_lost). */
 		x->must_wait =
 			g->several || !e->engine || !e->engine->state.lost;
-		ret = x->must_wait ? -EINPROGRESS
-				   : prepare_refused(s, -ESHUTDOWN, f);
+		ret = x->must_wait ? -EINPROGRESS : fault_stopping(f);
 	}
 	unlock(s);
 	return ret;
@@ -566,7 +565,7 @@ bool engines_wait(struct exchange *x)
 		pthread_cond_signal(&g->work);
 	}
 	if (waits && g->closing) {
-		prepare_refused(s, -ESHUTDOWN, &f);
+		fault_stopping(&f);
 		refuse_waiting(e, &f);
 	}
 	unlock(s);

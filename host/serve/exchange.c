@@ -1,6 +1,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
-#include "host/serve/prepare.h"
+#include "host/serve/client_id.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static bool reader_gone(void *arg)
 
 struct answer_reader exchange_reader(struct exchange *x)
 {
-	return (struct answer_reader){ wake_reader, reader_gone, x };
+	return (struct answer_reader){ wake_reader, reader_gone, x, x->client };
 }
 
 static void suspend(struct exchange *x)
@@ -114,14 +114,20 @@ bool exchange_call_route(struct exchange *x)
 
 void exchanges_break_silence(struct server *s, uint64_t now)
 {
-	for (struct exchange *x = s->first; x; x = x->next)
+	for (struct exchange *x = s->first; x; x = x->next) {
+		bool queued =
+			!x->streaming && x->answer && x->answer->request.stream;
+		uint64_t since = queued ? x->answer->arrived_ns : x->said_ns;
+
 		if (x->suspended &&
 			(x->waiting ? x->wants_stream
-				    : x->streaming && !x->preparing) &&
-			now - x->said_ns >= SILENCE_NS) {
+				    : (queued || x->streaming) &&
+						!x->preparing) &&
+			now > since + SILENCE_NS) {
 			x->silent_long = true;
 			resume(x);
 		}
+	}
 }
 
 /* ---- complete answers ---------------------------------------------------- */
@@ -130,14 +136,18 @@ static enum MHD_Result queue(
 	struct exchange *x, int status, struct MHD_Response *r)
 {
 	enum MHD_Result ret;
+	char seconds[16];
 
 	if (!r)
 		return MHD_NO;
 	httpd.add_response_header(r, "Content-Type", x->type);
 	if (x->server->ending || x->closes)
 		httpd.add_response_header(r, "Connection", "close");
-	if (status == 503)
-		httpd.add_response_header(r, "Retry-After", "1");
+	if (status == 429 || status == 503) {
+		snprintf(seconds, sizeof(seconds), "%u",
+			x->fault.retry_s ? x->fault.retry_s : 1);
+		httpd.add_response_header(r, "Retry-After", seconds);
+	}
 	if (status == 401)
 		httpd.add_response_header(r, "WWW-Authenticate", "Bearer");
 	x->status = status;
@@ -220,7 +230,10 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 			written |= r->choice[i].tokens > 0;
 		if (x->silent_long || !x->said_ns)
 			strbuf_addf(&x->out, ": %s\n\n",
-				written ? "writing" : "reading the prompt");
+				written ? "writing"
+					: r->state == ANSWER_WAITING
+					? "waiting"
+					: "reading the prompt");
 		x->said_all = reply_events(&x->reply, &x->out);
 		x->silent_long = false;
 		if (x->out.len)
@@ -310,7 +323,7 @@ static enum MHD_Result answer(struct exchange *x)
 		} else if (background_add(x))
 			return MHD_YES;
 		else
-			prepare_refused(x->server, -ESHUTDOWN, &x->fault);
+			fault_stopping(&x->fault);
 	}
 	if (x->fault.status)
 		return send_fault(x);
@@ -510,6 +523,11 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
 			"this server requires 'Authorization: Bearer KEY' with "
 			"a key of its --api-key-file");
+	else
+		x->client = s->options.key_file && !x->route->open
+			? client_of_name(header(x, "Authorization") +
+				  strlen("Bearer "))
+			: client_of_socket(x->fd);
 	return MHD_YES;
 }
 

@@ -192,17 +192,3 @@ int prepare_request(const struct engine *engine, struct api_request *request,
 		request->seed = (int64_t)(drawn >> 11);
 	return 0;
 }
-
-int prepare_refused(const struct server *s, int ret, struct fault *f)
-{
-	if (ret == -EAGAIN)
-		fault_set(f, 503, "queue_full", NULL,
-			"the queue is full with %u texts (--queue); try again",
-			s->options.queue);
-	else if (ret == -ESHUTDOWN)
-		fault_set(f, 503, "stopping", NULL,
-			"the server is shutting down");
-	else
-		fault_no_memory(f);
-	return ret;
-}

@@ -21,8 +21,4 @@ int prepare_request(
 int prepare_misuse(
 	int ret, const char *param, const struct err *, struct fault *);
 
-/* Set *fault from a failure of engine_submit: `ret` is its negative errno.
- * Returns `ret`. */
-int prepare_refused(const struct server *, int ret, struct fault *);
-
 #endif

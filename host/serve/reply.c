@@ -71,6 +71,7 @@ void reply_error(const struct fault *f, struct strbuf *out)
 			f->text, "type",
 			f->status == 401           ? "authentication_error"
 				: f->status == 403 ? "permission_error"
+				: f->status == 429 ? "rate_limit_error"
 				: f->status < 500  ? "invalid_request_error"
 						   : "server_error",
 			"param", *f->param ? f->param : NULL, "code", f->code),

@@ -41,14 +41,13 @@ static void answer_texts(struct exchange *x)
 		!prepare_request(x->engine, &request, &x->fault)) {
 		/* A request that has waited is not new. */
 		ret = s->ending && !x->waited
-			? -ESHUTDOWN
-			: engine_submit(
-				  x->engine, &request, &reader, &x->answer);
-		if (!ret)
-			ret = reply_init(&x->reply, &x->entry->offer, x->answer,
-				++s->number);
-		if (ret)
-			prepare_refused(s, ret, &x->fault);
+			? fault_stopping(&x->fault)
+			: engine_submit(x->engine, &request, &reader,
+				  &x->answer, &x->fault);
+		if (!ret &&
+			reply_init(&x->reply, &x->entry->offer, x->answer,
+				++s->number))
+			fault_no_memory(&x->fault);
 	}
 	stream = request.stream;
 	api_request_release(&request);
@@ -178,16 +177,22 @@ static void answer_models(struct exchange *x)
 static void answer_health(struct exchange *x)
 {
 	struct server *s = x->server;
+	unsigned texts = 0;
 	bool lost;
 
 	pthread_mutex_lock(&s->lock);
 	lost = engines_lost(s);
+	for (const struct engine_entry *e = s->engines.first; e; e = e->next)
+		texts += e->engine ? e->engine->state.texts : 0;
 	pthread_mutex_unlock(&s->lock);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,
 			"the device process is lost for good");
 	else if (s->ending)
-		prepare_refused(s, -ESHUTDOWN, &x->fault);
+		fault_set(&x->fault, 503, "draining", NULL,
+			"the server is shutting down: it finishes %u texts "
+			"and accepts no new ones",
+			texts);
 	else
 		reply_json(json_pack("{s:s}", "status", "ok"), &x->out);
 }

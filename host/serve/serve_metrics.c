@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL };
+enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL, HISTOGRAM };
 
 /* A copy of the state of an engine, or of the sum of several, and values
  * derived from it, so that the lock is not held while the metrics are
  * formatted. */
 struct shown {
 	struct engine_state now;
-	uint64_t waiting, running, lost, memory;
+	uint64_t waiting, clients_waiting, running, lost, memory;
 	double prompt_rate, decode_rate;
 	char model[128];
 	const char *method;
@@ -41,7 +41,11 @@ static const struct metric metrics[] = {
 		COUNTER, AT(now.canceled) },
 	{ "answers_failed_total", "requests for texts that failed",
 		COUNTER, AT(now.failed) },
+	{ "deadlines_missed_total", "requests that were not complete within "
+		"their timeout", COUNTER, AT(now.late) },
 	{ "texts_waiting", "texts in the queue", GAUGE, AT(waiting) },
+	{ "clients_waiting", "clients with texts in the queue", GAUGE,
+		AT(clients_waiting) },
 	{ "texts_under_way", "texts that run", GAUGE, AT(running) },
 	{ "prompt_tokens_total", "tokens of prompts",
 		COUNTER, AT(now.prompt_tokens) },
@@ -99,6 +103,24 @@ static const struct metric by_position[] = {
 	{ "accepted_tokens_total", "of them accepted", COUNTER,
 		AT(now.stats.accepted_at) },
 };
+
+/* Requests that were not computed, by the reason. */
+static const struct metric refused[] = {
+	{ "queue_full", NULL, COUNTER, AT(now.refused_full) },
+	{ "client_share", NULL, COUNTER, AT(now.refused_share) },
+	{ "deadline_exceeded", NULL, COUNTER, AT(now.refused_late) },
+};
+
+static const struct metric refused_total = { "refused_total",
+	"requests that were not computed", COUNTER };
+
+static const struct metric histograms[] = {
+	{ "queue_seconds", "time of a text in the queue", HISTOGRAM,
+		AT(now.queue_seconds) },
+	{ "first_token_seconds", "time from a request's arrival to the first "
+		"token of each of its texts", HISTOGRAM,
+		AT(now.first_token_seconds) },
+};
 /* clang-format on */
 
 static double rate(uint64_t n, double seconds)
@@ -150,6 +172,17 @@ void metrics_add(struct engine_state *sum, const struct engine_state *v)
 		for (size_t k = 0; k < TANDEM_POSITIONS; k++)
 			to[k] += n[k];
 	}
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		add_value(&refused[i], sum, v);
+	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
+		const struct histogram *h = value(&histograms[i], v);
+		struct histogram *to =
+			(struct histogram *)((char *)sum + histograms[i].at);
+
+		for (size_t k = 0; k <= HISTOGRAM_BOUNDS; k++)
+			to->n[k] += h->n[k];
+		to->sum += h->sum;
+	}
 }
 
 static void add_rates(struct shown *v)
@@ -194,9 +227,9 @@ static size_t look(struct server *s, struct shown **out)
 		v->phase = e->phase;
 		if (e->engine) {
 			v->now = e->engine->state;
-			v->running = v->now.texts < e->lanes ? v->now.texts
-							     : e->lanes;
-			v->waiting = v->now.texts - v->running;
+			v->waiting = v->now.waiting;
+			v->clients_waiting = v->now.clients_waiting;
+			v->running = v->now.texts - v->now.waiting;
 			v->lost = v->now.lost;
 			v->memory = e->need;
 		}
@@ -239,18 +272,44 @@ static size_t join(struct shown *v, size_t n)
 
 static void print_head(const struct metric *m, struct strbuf *out)
 {
+	const char *type = m->type == HISTOGRAM ? "histogram"
+		: counts(m)                     ? "counter"
+						: "gauge";
+
 	strbuf_addf(out, "# HELP tandem_%s %s\n# TYPE tandem_%s %s\n", m->name,
-		m->help, m->name, counts(m) ? "counter" : "gauge");
+		m->help, m->name, type);
 }
 
-/* Begin a sample with the labels of an engine, up to the last one. */
-static void print_labels(
-	const struct metric *m, const struct shown *v, struct strbuf *out)
+/* Begin a sample with the labels of an engine, up to the last one. `part` is
+ * the end of the name, or "". */
+static void print_labels(const struct metric *m, const char *part,
+	const struct shown *v, struct strbuf *out)
 {
-	strbuf_addf(out, "tandem_%s{model=\"", m->name);
+	strbuf_addf(out, "tandem_%s%s{model=\"", m->name, part);
 	for (const char *s = v->model; *s; s++)
 		strbuf_addf(out, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
 	strbuf_addf(out, "\",method=\"%s\"", v->method);
+}
+
+static void print_histogram(
+	const struct metric *m, const struct shown *v, struct strbuf *out)
+{
+	const struct histogram *h = value(m, v);
+	uint64_t n = 0;
+
+	for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
+		n += h->n[i];
+		print_labels(m, "_bucket", v, out);
+		if (i < HISTOGRAM_BOUNDS)
+			strbuf_addf(out, ",le=\"%g\"} %" PRIu64 "\n",
+				histogram_bounds[i], n);
+		else
+			strbuf_addf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
+	}
+	print_labels(m, "_sum", v, out);
+	strbuf_addf(out, "} %.9g\n", h->sum);
+	print_labels(m, "_count", v, out);
+	strbuf_addf(out, "} %" PRIu64 "\n", n);
 }
 
 /* Number of positions to show: up to the last position with a drafted token,
@@ -296,7 +355,7 @@ void metrics_answer(struct exchange *x)
 
 		print_head(m, out);
 		for (size_t k = 0; k < n; k++) {
-			print_labels(m, &v[k], out);
+			print_labels(m, "", &v[k], out);
 			if (is_real(m))
 				strbuf_addf(out, "} %.9g\n",
 					*(const double *)value(m, &v[k]));
@@ -313,7 +372,7 @@ void metrics_answer(struct exchange *x)
 			const uint64_t *at = value(m, &v[k]);
 
 			for (size_t p = 0; p < positions(&v[k]); p++) {
-				print_labels(m, &v[k], out);
+				print_labels(m, "", &v[k], out);
 				strbuf_addf(out,
 					",position=\"%zu%s\"} %" PRIu64 "\n",
 					p + 1,
@@ -321,6 +380,19 @@ void metrics_answer(struct exchange *x)
 					at[p]);
 			}
 		}
+	}
+	print_head(&refused_total, out);
+	for (size_t k = 0; k < n; k++)
+		for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+			print_labels(&refused_total, "", &v[k], out);
+			strbuf_addf(out, ",reason=\"%s\"} %" PRIu64 "\n",
+				refused[i].name,
+				*(const uint64_t *)value(&refused[i], &v[k]));
+		}
+	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
+		print_head(&histograms[i], out);
+		for (size_t k = 0; k < n; k++)
+			print_histogram(&histograms[i], &v[k], out);
 	}
 	free(v);
 }
@@ -330,7 +402,7 @@ void metrics_answer(struct exchange *x)
 /* Returns an object of all metrics. */
 static json_t *object_of(const struct shown *v)
 {
-	json_t *object = json_object();
+	json_t *object = json_object(), *reasons = json_object();
 
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
 		const struct metric *m = &metrics[i];
@@ -348,6 +420,26 @@ static json_t *object_of(const struct shown *v)
 			json_array_append_new(
 				list, json_integer((json_int_t)n[k]));
 		json_object_set_new(object, by_position[i].name, list);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		json_object_set_new(reasons, refused[i].name,
+			json_integer((json_int_t) *
+				(const uint64_t *)value(&refused[i], v)));
+	json_object_set_new(object, "refused_total", reasons);
+	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
+		const struct histogram *h = value(&histograms[i], v);
+		json_t *le = json_array(), *n = json_array();
+
+		for (size_t k = 0; k <= HISTOGRAM_BOUNDS; k++) {
+			if (k < HISTOGRAM_BOUNDS)
+				json_array_append_new(
+					le, json_real(histogram_bounds[k]));
+			json_array_append_new(
+				n, json_integer((json_int_t)h->n[k]));
+		}
+		json_object_set_new(object, histograms[i].name,
+			json_pack("{s:o, s:o, s:f}", "le", le, "n", n, "sum",
+				h->sum));
 	}
 	return object;
 }

@@ -147,6 +147,9 @@ static bool look_after(struct server *s, bool *lost)
 	bool busy;
 
 	pthread_mutex_lock(&s->lock);
+	for (const struct engine_entry *e = s->engines.first; e; e = e->next)
+		if (e->engine)
+			engine_refuse_late(e->engine, now);
 	exchanges_break_silence(s, now);
 	client_show_out(s, now, 2000000000ull * s->options.idle_s);
 	engines_drop_gone(s);

@@ -125,6 +125,7 @@ struct exchange {
 	bool closes;   /* close the connection after the answer */
 	bool handled;  /* the route's function was called or is queued */
 	int fd;
+	uint64_t client; /* number of the client, for the engine's queue */
 	/* in the queue of struct background, or of an engine_entry */
 	struct exchange *queue_next;
 	/* The following members are guarded by the server's lock. */
@@ -159,7 +160,8 @@ void client_notify(void *server, struct MHD_Connection *, void **client,
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
 /* Resume the streams that have had no output for a second, so that each sends a
- * comment line. The caller holds the server's lock. */
+ * comment line; the first one after the header, if the request still waits. The
+ * caller holds the server's lock. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
 
 /* Returns the engine's callbacks for this exchange: they resume the connection

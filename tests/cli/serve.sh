@@ -262,7 +262,7 @@ ends INT 0
 serve --grace 0.05 --texts 1 --queue 0 "${slow[@]}"
 long_stream "$tmp/long"
 post /v1/completions '{"prompt":"x"}' -D "$tmp/head"
-refused 503 queue_full null
+refused 429 queue_full null
 check_has 'its header' "$(cat "$tmp/head")" 'Retry-After: 1'
 # cut_off: the text of the stream had no time to come to its end.
 cut_off() {

@@ -83,12 +83,12 @@ metric_is() {
   fail "$1 is $n, not $2, and the server has ended"
 }
 
-# long_stream FILE: a text of hundreds of tokens that is read to there; it is
-# being written.
+# long_stream FILE [CURL OPTION...]: a text of hundreds of tokens that is read
+# to there; it is being written.
 long_stream() {
   : >"$1"
   curl -sN "$url/v1/completions" -d '{"prompt":"Once","max_tokens":300,
-    "temperature":2,"seed":1,"stream":true}' >"$1" &
+    "temperature":2,"seed":1,"stream":true}' "${@:2}" >"$1" &
   until [[ $(<"$1") == *'data: {'* ]]; do
     kill -0 $! || break
     pause

@@ -21,7 +21,7 @@ exposition() {
     $1 == "#" && $2 == "TYPE" {
       if ($3 in type) bad("a second TYPE")
       if (!($3 in helped)) bad("TYPE without HELP")
-      if ($4 != "counter" && $4 != "gauge") bad("no type")
+      if ($4 !~ /^(counter|gauge|histogram)$/) bad("no type")
       if (($4 == "counter") != ($3 ~ /_total$/)) bad("name and type")
       type[$3] = $4
       now = $3
@@ -33,6 +33,16 @@ exposition() {
         bad("no sample")
       name = $1
       sub(/\{.*/, "", name)
+      if (type[now] == "histogram") {
+        if (name == now "_bucket") {
+          if ($2 < below) bad("fewer than in a smaller bucket")
+          below = $2
+        } else if (name == now "_count" && $2 != below)
+          bad("not the number in the last bucket")
+        else if (name == now "_count")
+          below = 0
+        sub(/_(bucket|sum|count)$/, "", name)
+      }
       if (name != now) bad("not behind its TYPE")
       if ($1 in seen) bad("a second sample")
       if (type[name] == "counter" && $2 < 0) bad("a counter below 0")
@@ -53,7 +63,13 @@ x 2' '# HELP x x
 # TYPE x gauge
 x{a=b} 1' '# HELP x x
 # TYPE x gauge
-x one' ''; do
+x one' '# HELP x x
+# TYPE x histogram
+x_bucket{le="1"} 2
+x_bucket{le="+Inf"} 1' '# HELP x x
+# TYPE x histogram
+x_bucket{le="+Inf"} 1
+x_count 2' ''; do
   checks=$((checks + 1))
   [ -n "$(exposition <<<"$wrong")" ] || fail "nothing is wrong with '$wrong'"
 done
@@ -106,7 +122,9 @@ check_eq 'passes' "$(metric passes_total)" "$(member passes)"
 check_format
 for name in answers_total texts_waiting prompt_tokens_per_second \
   tokens_per_second rows_used_total rows_padded_total remaps_total \
-  flash_bytes_total device_restarts_total 'http_requests_total{path="/v1/comp'; do
+  flash_bytes_total device_restarts_total clients_waiting \
+  deadlines_missed_total 'refused_total{model=' \
+  'queue_seconds_count{model=' 'first_token_seconds_count{model=' 'http_requests_total{path="/v1/comp'; do
   check_has 'the metrics' "$out" "
 tandem_$name"
 done

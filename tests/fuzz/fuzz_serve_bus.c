@@ -37,7 +37,7 @@ static int refuse(struct bus *b, struct api_request *api,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
 	check(api->n == 1 && api->n_prompts == 1 && !api->wants_logprobs);
-	return fault_set(f, 503, "queue_full", NULL, "nothing is computed");
+	return fault_set(f, 429, "queue_full", NULL, "nothing is computed");
 }
 
 /* Check that a reply can be sent. */

@@ -131,6 +131,31 @@ static void turns_have_roles_and_parts(void **state)
 	refused(API_CHAT, "{}", 400, "missing_required_parameter", "messages");
 }
 
+static void requests_may_have_a_priority_and_a_deadline(void **state)
+{
+	struct api_request a;
+
+	taken(&a, API_COMPLETION, "{\"prompt\":\"\"}");
+	assert_int_equal(a.priority, 0);
+	assert_true(a.timeout == 0);
+	api_request_release(&a);
+	taken(&a, API_COMPLETION,
+		"{\"prompt\":\"\",\"priority\":-3,\"timeout\":0.5}");
+	assert_int_equal(a.priority, -3);
+	assert_true(a.timeout == 0.5);
+	api_request_release(&a);
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"priority\":101}", 400,
+		"invalid_value", "priority");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"priority\":\"high\"}", 400,
+		"invalid_type", "priority");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"timeout\":0}", 400,
+		"invalid_value", "timeout");
+	refused(API_COMPLETION, "{\"prompt\":\"\",\"timeout\":\"1s\"}", 400,
+		"invalid_type", "timeout");
+	refused(API_TOKENIZE, "{\"prompt\":\"\",\"timeout\":1}", 400,
+		"unsupported_parameter", "timeout");
+}
+
 static void numbers_have_bounds(void **state)
 {
 	struct api_request a;
@@ -411,6 +436,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(streams_may_report_passes),
 	cmocka_unit_test(prompts_are_texts_or_tokens),
 	cmocka_unit_test(turns_have_roles_and_parts),
+	cmocka_unit_test(requests_may_have_a_priority_and_a_deadline),
 	cmocka_unit_test(numbers_have_bounds),
 	cmocka_unit_test(best_of_is_not_less_than_n),
 	cmocka_unit_test(members_without_effect_are_accepted),

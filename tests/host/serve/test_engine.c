@@ -23,18 +23,35 @@ struct reader {
 	/* The reader disconnects when its text has this number of tokens; 0
 	 * means never. */
 	uint64_t patience;
+	uint64_t client;
+	const char *more; /* further members of the body, or NULL */
+	bool leaves;      /* it disconnects */
+	/* Another reader, and how many of its texts had ended at the end of
+	 * this one's. */
+	const struct reader *other;
+	unsigned before;
 };
+
+static struct fault fault; /* of the last request */
 
 static void hear(void *arg)
 {
+	struct reader *r = arg;
+
+	if (!r->other || !r->answer || r->answer->state != ANSWER_ENDED)
+		return;
+	r->before = 0;
+	for (size_t i = 0; i < r->other->answer->n_choices; i++)
+		r->before += r->other->answer->choice[i].ended;
 }
 
 static bool left(void *arg)
 {
 	const struct reader *r = arg;
 
-	return r->patience && r->answer &&
-		r->answer->choice[0].tokens >= r->patience;
+	return r->leaves ||
+		(r->patience && r->answer &&
+			r->answer->choice[0].tokens >= r->patience);
 }
 
 /* Submit a request for a sampled text of up to `tokens` tokens that ends at the
@@ -42,20 +59,23 @@ static bool left(void *arg)
 static int request_until(
 	struct engine *a, struct reader *r, unsigned tokens, const char *stop)
 {
-	const struct answer_reader reader = { hear, left, r };
-	struct fault f;
+	const struct answer_reader reader = { hear, left, r, r->client };
 	struct api_request request;
 	json_t *body = json_pack("{s:[i,i,i,i], s:i, s:i, s:i, s:s*}", "prompt",
 		1, 5, 6, 7, "max_tokens", (int)tokens, "temperature", 3, "seed",
 		1, "stop", stop);
-	char *text = json_dumps(body, 0);
+	json_t *more = r->more ? json_loads(r->more, 0, NULL) : NULL;
+	char *text;
 	int ret;
 
+	json_object_update(body, more);
+	text = json_dumps(body, 0);
+	json_decref(more);
 	json_decref(body);
 	assert_int_equal(api_request_read(&request, API_COMPLETION, text,
-				 strlen(text), &f),
+				 strlen(text), &fault),
 		0);
-	ret = engine_submit(a, &request, &reader, &r->answer);
+	ret = engine_submit(a, &request, &reader, &r->answer, &fault);
 	api_request_release(&request);
 	free(text);
 	return ret;
@@ -92,7 +112,7 @@ static void an_ended_text_is_complete(void **state)
 	struct reader r = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 2, 6, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &r, 6), 0);
 	await_end(&r);
 	assert_int_equal(r.answer->fault.status, 0);
@@ -111,7 +131,7 @@ static void nothing_is_computed_after_the_reader_left(void **state)
 	const struct choice *c;
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 2, 6, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &stays, 40), 0);
 	assert_int_equal(ask_for(a, &leaves, 400), 0);
 	await_end(&leaves);
@@ -136,10 +156,13 @@ static void a_full_queue_refuses_requests(void **state)
 	struct reader first = { 0 }, second = { 0 }, third = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, &offer, 2, &lock, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 1, 1, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &first, 300), 0);
 	assert_int_equal(ask_for(a, &second, 300), 0);
 	assert_int_equal(ask_for(a, &third, 1), -EAGAIN);
+	assert_int_equal(fault.status, 429);
+	assert_string_equal(fault.code, "queue_full");
+	assert_in_range(fault.retry_s, 1, 3600);
 	/* When the engine stops, texts that have not ended end with an error.
 	 */
 	engine_stop(a);
@@ -151,6 +174,87 @@ static void a_full_queue_refuses_requests(void **state)
 	engine_leave(second.answer);
 	engine_close(a);
 	assert_int_equal(tandem_close(t), 0);
+}
+
+/* While the first client's texts run, the others wait; then the queue decides
+ * their order. */
+static void a_text_overtakes_those_of_a_greedy_client(void **state)
+{
+	struct tandem *t = started("texts=1");
+	struct engine *a;
+	struct reader first = { .more = "{\"n\": 64, \"priority\": -1}" };
+	struct reader many = { .client = 1, .more = "{\"n\": 16}" };
+	struct reader one = { .client = 2, .other = &many };
+	struct err e = { 0 };
+
+	assert_ok(engine_open(&a, t, &offer, 1, 1000, &lock, &e), &e);
+	assert_int_equal(ask_for(a, &first, 500), 0);
+	assert_int_equal(ask_for(a, &many, 4), 0);
+	assert_int_equal(ask_for(a, &one, 4), 0);
+	pthread_mutex_lock(&lock);
+	assert_int_not_equal(first.answer->state, ANSWER_ENDED);
+	assert_int_equal(many.answer->state, ANSWER_WAITING);
+	first.leaves = true;
+	pthread_mutex_unlock(&lock);
+	await_end(&one);
+	assert_int_equal(one.before, 1);
+	await_end(&many);
+	await_end(&first);
+	engine_leave(first.answer);
+	engine_leave(many.answer);
+	engine_leave(one.answer);
+	close_all(a, t);
+}
+
+/* A request that has begun ends with its text so far at its deadline; one that
+ * waits is refused. */
+static void at_its_deadline_a_request_ends(void **state)
+{
+	struct tandem *t = started("texts=1");
+	struct engine *a;
+	struct reader runs = { .more = "{\"timeout\": 3600, \"n\": 64}" };
+	struct reader waits = runs;
+	const struct choice *c;
+	struct err e = { 0 };
+	uint64_t tokens = 0;
+
+	assert_ok(engine_open(&a, t, &offer, 1, 128, &lock, &e), &e);
+	assert_int_equal(ask_for(a, &runs, 500), 0);
+	assert_int_equal(ask_for(a, &waits, 500), 0);
+	c = runs.answer->choice;
+	while (!tokens) {
+		usleep(100);
+		pthread_mutex_lock(&lock);
+		tokens = c->tokens;
+		pthread_mutex_unlock(&lock);
+	}
+	pthread_mutex_lock(&lock);
+	assert_int_equal(runs.answer->deadline_ns,
+		runs.answer->arrived_ns + 3600000000000);
+	assert_int_equal(waits.answer->state, ANSWER_WAITING);
+	runs.answer->deadline_ns = waits.answer->deadline_ns = 1;
+	pthread_mutex_unlock(&lock);
+	await_end(&runs);
+	await_end(&waits);
+	assert_int_equal(waits.answer->fault.status, 504);
+	assert_string_equal(waits.answer->fault.code, "deadline_exceeded");
+	assert_string_equal(waits.answer->fault.param, "timeout");
+	assert_int_equal(runs.answer->fault.status, 0);
+	for (size_t i = 0; i < runs.answer->n_choices; i++) {
+		assert_int_equal(c[i].status, 0);
+		assert_true(c[i].result.stop == TANDEM_STOP_LENGTH ||
+			c[i].result.stop == TANDEM_STOP_EOS);
+	}
+	assert_int_equal(c[63].result.tokens, 0);
+	pthread_mutex_lock(&lock);
+	assert_int_equal(a->state.canceled, 0);
+	assert_int_equal(a->state.late, 2);
+	assert_int_equal(a->state.refused_late, 1);
+	assert_int_equal(a->state.texts, 0);
+	pthread_mutex_unlock(&lock);
+	engine_leave(runs.answer);
+	engine_leave(waits.answer);
+	close_all(a, t);
 }
 
 /* Text that may be the beginning of the stop string is held back. When the
@@ -165,7 +269,7 @@ static void held_back_text_is_passed_on_when_the_engine_stops(void **state)
 	uint64_t tokens = 0;
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 2, 6, &lock, &e), &e);
 	assert_int_equal(ask_for(a, &whole, 300), 0);
 	await_end(&whole);
 	c = &whole.answer->choice[0];
@@ -211,12 +315,12 @@ static void embed(struct engine *a, struct reader *r, bool (*has_gone)(void *))
 		"{\"input\":[[1,2,3,4,5],[1,2,3,4,6],[7,8,9,10,11]]}";
 	const struct answer_reader reader = { hear, has_gone, r };
 	struct api_request request;
-	struct fault f;
 
 	assert_int_equal(api_request_read(&request, API_EMBEDDING, body,
-				 strlen(body), &f),
+				 strlen(body), &fault),
 		0);
-	assert_int_equal(engine_submit(a, &request, &reader, &r->answer), 0);
+	assert_int_equal(
+		engine_submit(a, &request, &reader, &r->answer, &fault), 0);
 	api_request_release(&request);
 	await_end(r);
 	assert_int_equal(r->answer->n_choices, INPUTS);
@@ -230,7 +334,7 @@ static void embeddings_end_when_the_client_disconnects(void **state)
 	struct reader r = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(engine_open(&a, t, &offer, 8, &lock, &e), &e);
+	assert_ok(engine_open(&a, t, &offer, 2, 6, &lock, &e), &e);
 	embed(a, &r, gone);
 	for (size_t i = 0; i < INPUTS; i++) {
 		assert_int_equal(r.answer->choice[i].status, TANDEM_CANCELED);
@@ -254,6 +358,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_ended_text_is_complete),
 	cmocka_unit_test(nothing_is_computed_after_the_reader_left),
 	cmocka_unit_test(a_full_queue_refuses_requests),
+	cmocka_unit_test(a_text_overtakes_those_of_a_greedy_client),
+	cmocka_unit_test(at_its_deadline_a_request_ends),
 	cmocka_unit_test(held_back_text_is_passed_on_when_the_engine_stops),
 	cmocka_unit_test(embeddings_end_when_the_client_disconnects),
 };

@@ -1,0 +1,51 @@
+#include "host/serve/client_id.h"
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* FNV-1a. */
+static uint64_t hash(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	uint64_t h = 0xcbf29ce484222325;
+
+	while (n--)
+		h = (h ^ *p++) * 0x100000001b3;
+	return h;
+}
+
+uint64_t client_of_name(const char *name)
+{
+	return hash(name, strlen(name));
+}
+
+uint64_t client_of_socket(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_storage room;
+	} a = { 0 };
+	socklen_t size = sizeof(a);
+	const unsigned char *v6 = a.v6.sin6_addr.s6_addr;
+	struct ucred peer = { 0 };
+
+	if (getpeername(fd, &a.any, &size))
+		return 0;
+	switch (a.any.sa_family) {
+	case AF_INET:
+		return hash(&a.v4.sin_addr, sizeof(a.v4.sin_addr));
+	case AF_INET6:
+		/* A network gives each of its machines 64 bits of addresses, of
+		 * which a machine may use many at a time. */
+		return IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr) ? hash(v6 + 12, 4)
+							     : hash(v6, 8);
+	default:
+		size = sizeof(peer);
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+		return hash(&peer.pid, sizeof(peer.pid));
+	}
+}
