@@ -60,7 +60,8 @@ static const struct opt opts[] = {
 		"also answer on the system bus; a policy file must permit "
 		"the name" },
 	{ OPT_STRING, 0, "api-key-file", &key_file, "FILE",
-		"require one of the keys in FILE; one key a line" },
+		"require one of the keys in FILE, one key a line; SIGHUP reads "
+		"the file again" },
 	{ OPT_FLAG, 0, "no-key", &no_key, NULL,
 		"allow requests without a key on an address that other "
 		"machines reach" },
@@ -195,6 +196,11 @@ static const char *check_single(void)
 
 /* ---- opening ------------------------------------------------------------- */
 
+static void report_keys(const char *message)
+{
+	fprintf(stderr, "tandem: the keys stay as they were: %s\n", message);
+}
+
 /* Collect the findings of `tandem doctor` for D-Bus clients. Returns NULL
  * without memory. */
 static struct server_finding *find_all(void)
@@ -225,6 +231,7 @@ static int serve(struct tandem *t, uint64_t need,
 			: on_session_bus ? SERVER_BUS_SESSION
 					 : SERVER_BUS_NONE,
 		.key_file = key_file,
+		.keys_failed = report_keys,
 		.no_key = no_key,
 		.models = models_folder ? &models : NULL,
 		.methods = allowed ? methods : NULL,
@@ -336,6 +343,8 @@ static int serve_main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	if (key_file)
+		sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	if (!p->session.trace_limit)

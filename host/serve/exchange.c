@@ -378,6 +378,17 @@ static int check_origin(struct exchange *x)
 	return 0;
 }
 
+/* Whether a client with this value of the Authorization header is admitted. */
+static bool is_admitted(struct server *s, const char *authorization)
+{
+	bool admitted;
+
+	pthread_mutex_lock(&s->keys_lock);
+	admitted = api_keys_admit(&s->keys, authorization);
+	pthread_mutex_unlock(&s->keys_lock);
+	return admitted;
+}
+
 /* ---- connections --------------------------------------------------------- */
 
 void client_notify(void *server, struct MHD_Connection *connection,
@@ -437,9 +448,12 @@ static void client_answered(
  * closes it. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
-	for (const struct client *g = s->clients; g; g = g->next)
-		if (!g->answered && now > g->since_ns + after)
+	for (struct client *g = s->clients; g; g = g->next)
+		if (!g->answered && !g->shut && now > g->since_ns + after) {
 			shutdown(g->fd, SHUT_RDWR);
+			g->shut = true;
+			s->dropped_incomplete++;
+		}
 }
 
 /* ---- life of an exchange ------------------------------------------------- */
@@ -518,8 +532,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	else if (!x->route)
 		fault_set(&x->fault, 404, "not_found", NULL,
 			"there is no '%.100s'", url);
-	else if (!x->route->open &&
-		!api_keys_admit(&s->keys, header(x, "Authorization")))
+	else if (!x->route->open && !is_admitted(s, header(x, "Authorization")))
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
 			"this server requires 'Authorization: Bearer KEY' with "
 			"a key of its --api-key-file");
@@ -575,6 +588,8 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 	*exchange = NULL;
 	client_answered(s, c, false);
 	pthread_mutex_lock(&s->lock);
+	if (how == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
+		*(x->status ? &s->dropped_unread : &s->dropped_incomplete) += 1;
 	if (x->next)
 		x->next->prev = x->prev;
 	*(x->prev ? &x->prev->next : &s->first) = x->next;

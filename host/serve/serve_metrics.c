@@ -325,11 +325,16 @@ static size_t positions(const struct shown *v)
 
 void metrics_answer(struct exchange *x)
 {
-	const struct server *s = x->server;
+	struct server *s = x->server;
 	struct strbuf *out = &x->out;
 	struct shown *v;
 	size_t all = look(x->server, &v), n = join(v, all);
+	uint64_t dropped[2];
 
+	pthread_mutex_lock(&s->lock);
+	dropped[0] = s->dropped_unread;
+	dropped[1] = s->dropped_incomplete;
+	pthread_mutex_unlock(&s->lock);
 	x->type = "text/plain; version=0.0.4; charset=utf-8";
 	strbuf_addf(out,
 		"# HELP tandem_http_requests_total answers sent\n# TYPE "
@@ -389,6 +394,15 @@ void metrics_answer(struct exchange *x)
 				refused[i].name,
 				*(const uint64_t *)value(&refused[i], &v[k]));
 		}
+	strbuf_addf(out,
+		"# HELP tandem_clients_dropped_total connections that the "
+		"server closed because the client read nothing, or did not "
+		"complete its request, for too long\n"
+		"# TYPE tandem_clients_dropped_total counter\n"
+		"tandem_clients_dropped_total{reason=\"unread\"} %" PRIu64 "\n"
+		"tandem_clients_dropped_total{reason=\"incomplete\"} %" PRIu64
+		"\n",
+		dropped[0], dropped[1]);
 	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
 		print_head(&histograms[i], out);
 		for (size_t k = 0; k < n; k++)

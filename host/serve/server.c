@@ -95,6 +95,7 @@ int server_open(struct server **out, const struct server_options *o,
 	s->began_ns = clock_ns();
 	s->listening.fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->keys_lock, NULL);
 	pthread_mutex_init(&s->background.lock, NULL);
 	pthread_cond_init(&s->background.work, NULL);
 	ret = engines_open(s, tandem, need, e);
@@ -123,9 +124,26 @@ const char *server_url(const struct server *s)
 
 /* ---- running ------------------------------------------------------------- */
 
+/* Replace the keys by those in the file, or keep them if it cannot be read. */
+static void read_keys_again(struct server *s)
+{
+	struct api_keys now, before;
+	struct err e = { 0 };
+
+	if (api_keys_read(&now, s->options.key_file, &e)) {
+		s->options.keys_failed(e.text);
+		return;
+	}
+	pthread_mutex_lock(&s->keys_lock);
+	before = s->keys;
+	s->keys = now;
+	pthread_mutex_unlock(&s->keys_lock);
+	api_keys_release(&before);
+}
+
 /* Wait for SIGINT or SIGTERM for `ns` nanoseconds, less than a second. Returns
  * the signal's number, or 0 if none arrived. */
-static int wait_signal(long ns)
+static int wait_signal(struct server *s, long ns)
 {
 	const struct timespec pulse = { .tv_nsec = ns };
 	sigset_t set;
@@ -134,7 +152,13 @@ static int wait_signal(long ns)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	if (s->options.key_file)
+		sigaddset(&set, SIGHUP);
 	sig = sigtimedwait(&set, NULL, &pulse);
+	if (sig == SIGHUP) {
+		read_keys_again(s);
+		return 0;
+	}
 	return sig > 0 ? sig : 0;
 }
 
@@ -178,7 +202,7 @@ static int wait_for_running(struct server *s, double seconds, long pulse_ns)
 	bool lost;
 
 	while (!sig && look_after(s, &lost) && clock_ns() < until)
-		sig = wait_signal(pulse_ns);
+		sig = wait_signal(s, pulse_ns);
 	return sig;
 }
 
@@ -189,7 +213,7 @@ int server_run(struct server *s, struct err *e)
 	/* Without HTTP no request can arrive after the connection to the bus is
 	 * closed. */
 	while (!lost && (s->http || !bus_is_gone(s->bus)) &&
-		!wait_signal(PULSE_NS))
+		!wait_signal(s, PULSE_NS))
 		look_after(s, &lost);
 	stop_accepting(s);
 	if (!lost)
@@ -219,6 +243,7 @@ int server_close(struct server *s, struct err *e)
 	bus_close(s->bus);
 	ret = engines_close(s, e);
 	api_keys_release(&s->keys);
+	pthread_mutex_destroy(&s->keys_lock);
 	pthread_cond_destroy(&s->background.work);
 	pthread_mutex_destroy(&s->background.lock);
 	pthread_mutex_destroy(&s->lock);

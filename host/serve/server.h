@@ -40,6 +40,8 @@ struct server_options {
 	const struct server_finding *findings;
 	size_t n_findings;
 	const char *key_file; /* file of API keys, or NULL */
+	/* Called with a message if the keys cannot be read again. */
+	void (*keys_failed)(const char *message);
 	bool no_key; /* permit access from other machines without a key */
 	/* The models that requests may name; NULL for that of the handle alone.
 	 * Borrowed until server_close, as the next two members. */
@@ -81,7 +83,9 @@ const char *server_url(const struct server *);
 
 /*
  * Serve until SIGINT or SIGTERM, which the caller has blocked in all threads;
- * or, without HTTP, until the connection to the bus is closed. Then accept no
+ * or, without HTTP, until the connection to the bus is closed. With a file of
+ * keys the caller has blocked SIGHUP, too, which makes the server read the file
+ * again; if that fails, the keys stay as they were. At the end accept no
  * more requests, and wait up to grace_s until the running requests have ended;
  * a second signal ends this wait. Returns 0, or -ERR_DEVICE_LOST as soon as the
  * device is lost and cannot be restarted.

@@ -44,6 +44,7 @@ struct route {
 struct client {
 	int fd;
 	bool answered;     /* a request is complete and is being answered */
+	bool shut;         /* it was shut down */
 	uint64_t since_ns; /* when `answered` was set to its present value */
 	struct client *prev, *next;
 };
@@ -77,6 +78,7 @@ struct background {
 
 struct server {
 	struct server_options options;
+	pthread_mutex_t keys_lock; /* guards `keys` */
 	struct api_keys keys;
 	struct listening listening;
 	/* Guards all answers of engines, and the lists of exchanges and
@@ -98,6 +100,9 @@ struct server {
 	/* Guarded by the lock: lists of all exchanges and all connections. */
 	struct exchange *first;
 	struct client *clients;
+	/* Clients that were dropped because they read nothing of their answer
+	 * for --idle, and because their request was not complete in time. */
+	uint64_t dropped_unread, dropped_incomplete;
 };
 
 struct exchange {

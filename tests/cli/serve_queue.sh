@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The server's queue: clients take turns, a full queue refuses, deadlines.
+# shellcheck disable=SC2154 # code, out, server, url and tmp are the libraries'
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
-# shellcheck disable=SC2154 # code, out, server, url and tmp are theirs
 
 as() { # CLIENT: options of curl
   printf -- '-H\nAuthorization: Bearer %s' "$1"
