@@ -6,6 +6,7 @@
 #include "host/api/tandem.h"
 #include "host/model/model.h"
 #include "host/text/chat.h"
+#include "host/text/chat_tools.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
@@ -16,29 +17,41 @@
 struct chat {
 	const struct tandem_turn *given; /* [n] the caller's turns */
 	size_t n;
-	/* [n] the turns in the form that the template needs */
+	/* [n] the turns by role */
 	struct chat_turn *turn;
-	/* [n] positions of the turns in the formatted text */
+	const struct chat_tools *tools; /* NULL if there are none */
+	/* the turns in the form that the template needs */
+	struct chat_plan plan;
+	/* [plan.n] positions of the turns in the formatted text */
 	struct text_span *part;
-	struct text_span *quote; /* [n] the positions in `part`, sorted */
-	/* [n] the positions in `quote` that are within the part of the text
-	 * that is being tokenized */
+	struct text_span *quote; /* [plan.n] the positions in `part`, sorted */
+	/* [plan.n] the positions in `quote` that are within the part of the
+	 * text that is being tokenized */
 	struct text_span *here;
 	/* special tokens in turns are treated as ordinary text */
 	bool quotes;
 	struct strbuf text;
 };
 
+static int role_of(const char *name)
+{
+	if (!strcmp(name, "call"))
+		return CHAT_CALL;
+	if (!strcmp(name, "tool"))
+		return CHAT_RESULT;
+	return chat_role_of(name);
+}
+
 static int take_turn(const struct chat *c, size_t i, struct err *e)
 {
 	const struct tandem_turn *said = &c->given[i];
 	struct chat_turn *t = &c->turn[i];
-	int role = said->role ? chat_role_of(said->role) : -1;
+	int role = said->role ? role_of(said->role) : -1;
 
 	if (role < 0)
 		return err_set(e, EINVAL,
 			"turn %zu has the role '%s'; the roles are system, "
-			"user and assistant",
+			"user, assistant, call and tool",
 			i + 1, said->role ? said->role : "");
 	t->role = (enum chat_role)role;
 	t->text = said->text;
@@ -63,23 +76,31 @@ static int by_place(const void *a, const void *b)
 
 static int format_chat(const struct decoder *d, struct chat *c, struct err *e)
 {
+	const struct gguf *file = d->model->gguf;
+	size_t n;
 	int ret = 0;
 
 	c->turn = calloc(c->n + 1, sizeof(*c->turn));
-	c->part = calloc(c->n + 1, sizeof(*c->part));
-	c->quote = calloc(c->n + 1, sizeof(*c->quote));
-	c->here = calloc(c->n + 1, sizeof(*c->here));
-	if (!c->turn || !c->part || !c->quote || !c->here)
+	if (!c->turn)
 		return err_set(e, ENOMEM, "no memory for %zu turns", c->n);
 	for (size_t i = 0; i < c->n && !ret; i++)
 		ret = take_turn(c, i, e);
 	if (!ret)
-		ret = chat_format(chat_of(d->model->gguf), c->turn, c->n,
-			&c->text, c->part, e);
+		ret = chat_plan(&c->plan, call_style_of(file), c->tools,
+			c->turn, c->n, e);
 	if (ret)
 		return ret;
-	memcpy(c->quote, c->part, c->n * sizeof(*c->part));
-	qsort(c->quote, c->n, sizeof(*c->quote), by_place);
+	n = c->plan.n;
+	c->part = calloc(n + 1, sizeof(*c->part));
+	c->quote = calloc(n + 1, sizeof(*c->quote));
+	c->here = calloc(n + 1, sizeof(*c->here));
+	if (!c->part || !c->quote || !c->here)
+		return err_set(e, ENOMEM, "no memory for %zu turns", n);
+	ret = chat_format(chat_of(file), c->plan.turn, n, &c->text, c->part, e);
+	if (ret)
+		return ret;
+	memcpy(c->quote, c->part, n * sizeof(*c->part));
+	qsort(c->quote, n, sizeof(*c->quote), by_place);
 	return 0;
 }
 
@@ -106,7 +127,7 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 	unsigned flags = TOKENIZE_SPECIAL | (from ? TOKENIZE_GOES_ON : 0);
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->n && c->quotes; i++)
+	for (size_t i = 0; i < c->plan.n && c->quotes; i++)
 		if (c->quote[i].at >= from && c->quote[i].at < to)
 			c->here[n++] =
 				(struct text_span){ c->quote[i].at - from,
@@ -124,12 +145,13 @@ static int add_chat(const struct decoder *d, const struct chat *c,
 	size_t from = 0;
 	int ret = 0;
 
-	for (size_t i = 0; i < c->n && !ret; i++) {
-		if (!c->turn[i].written)
+	for (size_t i = 0; i < c->plan.n && !ret; i++) {
+		if (!c->plan.turn[i].written)
 			continue;
 		ret = add_stretch(d, c, from, c->part[i].at, out, e);
 		if (!ret)
-			ret = add_answer(d, &c->given[i], out, e);
+			ret = add_answer(
+				d, &c->given[c->plan.given[i]], out, e);
 		from = c->part[i].at;
 	}
 	return ret ? ret : add_stretch(d, c, from, c->text.len, out, e);
@@ -152,10 +174,12 @@ static int read_chat(const struct decoder *d, const struct prompt *p,
 		c.n = p->system ? 2 : 1;
 	}
 	c.quotes = !p->special;
+	c.tools = p->tools;
 	ret = format_chat(d, &c, e);
 	if (!ret)
 		ret = add_chat(d, &c, out, e);
 	free(c.turn);
+	chat_plan_release(&c.plan);
 	free(c.part);
 	free(c.quote);
 	free(c.here);

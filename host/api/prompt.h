@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct chat_tools;
 struct decoder;
 struct err;
 struct tandem_turn;
@@ -25,6 +26,8 @@ struct prompt {
 	 * `system`; NULL if there are none */
 	const struct tandem_turn *turns;
 	size_t n_turns;
+	/* the tools that the prompt lists; NULL if there are none */
+	const struct chat_tools *tools;
 	bool special; /* recognize special tokens in the text */
 	bool no_bos;  /* do not add a beginning-of-text token */
 	/* add an end-of-text token if the model wants one */

@@ -66,16 +66,28 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 /* The trie of the vocabulary is stored in the handle, for later requests. */
 static int open_form(struct tandem_submitted *x, struct err *e)
 {
+	const struct tokenizer *tok = x->tandem->decoder.tokenizer;
+	struct call_reader *reader = &x->reader;
 	struct tandem *t = x->tandem;
+	struct json_nodes *nodes;
 	int ret = 0;
 
-	if (!x->request.json_schema)
+	if (!x->request.json_schema && !x->tools)
 		return 0;
 	if (!t->trie)
-		ret = token_trie_open(&t->trie, t->decoder.tokenizer, e);
-	return ret
-		? ret
-		: json_form_open(&x->form, x->request.json_schema, t->trie, e);
+		ret = token_trie_open(&t->trie, tok, e);
+	if (ret)
+		return ret;
+	if (!x->tools)
+		return json_form_open(
+			&x->form, x->request.json_schema, t->trie, e);
+	nodes = x->tools->nodes;
+	x->tools->nodes = NULL;
+	reader->style = x->tools->style;
+	reader->marker = call_style_marker(reader->style, tok);
+	reader->must = x->request.tool || x->request.flags & TANDEM_MUST_CALL;
+	return json_form_open_nodes(
+		&x->form, nodes, reader->marker, t->trie, e);
 }
 
 static int open_generation(struct tandem_submitted *x, struct err *e)
@@ -139,7 +151,9 @@ int request_open(struct tandem_submitted **out, struct tandem *t,
 	x->submitted_ns = clock_ns();
 	ret = request_take(&x->request, theirs, &t->err);
 	if (!ret)
-		ret = request_prompt(t, q, &x->prompt, &t->err);
+		ret = request_tools(t, q, &x->tools, &t->err);
+	if (!ret)
+		ret = request_prompt(t, q, x->tools, &x->prompt, &t->err);
 	if (!ret && copy)
 		ret = copy_stops(x, &t->err);
 	if (!ret)
@@ -173,6 +187,8 @@ void request_close(struct tandem_submitted *x)
 	embedding_close(x->embedding);
 	generation_close(x->generation);
 	json_form_close(x->form);
+	chat_tools_close(x->tools);
+	strbuf_release(&x->prose);
 	sampler_close(x->sampler);
 	for (size_t i = 0; x->stop && x->stop[i]; i++)
 		free(x->stop[i]);
@@ -224,6 +240,7 @@ static void count_work(struct tandem_submitted *x)
 void request_end(struct tandem_submitted *x, int ret)
 {
 	gen_flush(x->generation);
+	request_deliver_rest(x);
 	x->ended_ns = clock_ns();
 	request_trace_ended(x);
 	if (x->began_ns)

@@ -20,6 +20,7 @@
 #include "host/method/lanes.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
+#include "host/text/chat_tools.h"
 #include "host/text/generation.h"
 #include "host/text/likely.h"
 #include "host/text/tokenizer.h"
@@ -48,8 +49,15 @@ struct tandem_submitted {
 	/* copies of the stop strings; NULL if the caller's strings are used */
 	char **stop;
 	struct token_list prompt;
-	/* the compiled JSON Schema; NULL if there is none */
+	/* the form of a JSON Schema or of the calls of tools; NULL if there is
+	 * none */
 	struct json_form *form;
+	/* The tools that may be called; NULL if there are none. Then the reader
+	 * takes calls out of the text, and `prose` is the text of a token
+	 * outside of calls. */
+	struct chat_tools *tools;
+	struct call_reader reader;
+	struct strbuf prose;
 	struct sampler *sampler;
 	struct generation *generation;
 	/* NULL if the request has no samples, or they are not opened yet */
@@ -105,15 +113,20 @@ struct tandem_submitted {
  * is not copied. */
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *);
+/* Open the request's tools; *out is NULL if the request has none. */
+int request_tools(const struct tandem *, const struct tandem_request *,
+	struct chat_tools **out, struct err *);
 /* Append the tokens of the request's prompt to *out. */
 int request_prompt(const struct tandem *, const struct tandem_request *,
-	struct token_list *out, struct err *);
+	const struct chat_tools *, struct token_list *out, struct err *);
 
 /* ---- request_reader.c ---- */
 
 /* Callbacks of a generation (struct generation_opts); `request` is the struct
  * tandem_submitted. */
 int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
+/* Deliver the text that was held back because it might have begun a call. */
+void request_deliver_rest(struct tandem_submitted *);
 int request_report_step(void *request, const struct gen_step *);
 int request_report_draft(void *request, const struct gen_draft *);
 int request_report_token(void *request, const struct gen_token *);

@@ -5,6 +5,8 @@
 #include "host/api/report.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
+#include "host/model/model.h"
+#include "host/text/chat_tools.h"
 #include "host/text/tokenizer.h"
 #include "host/text/utf8.h"
 
@@ -104,6 +106,9 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 		return err_set(e, EINVAL,
 			"json_schema cannot be used with TANDEM_IGNORE_EOS: "
 			"generation stops when the JSON text is complete");
+	if (q->tools && (q->json_schema || q->flags & TANDEM_IGNORE_EOS))
+		return err_set(e, EINVAL, "tools cannot be used with %s",
+			q->json_schema ? "json_schema" : "TANDEM_IGNORE_EOS");
 	for (size_t i = 0; q->stop && q->stop[i]; i++)
 		if (!utf8_is_valid(q->stop[i], strlen(q->stop[i])))
 			return err_set(e, EINVAL,
@@ -112,8 +117,22 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	return check_sampling(q, e);
 }
 
+int request_tools(const struct tandem *t, const struct tandem_request *q,
+	struct chat_tools **out, struct err *e)
+{
+	const struct chat_tools_opts o = { .json = q->tools,
+		.only = q->tool,
+		.must = q->flags & TANDEM_MUST_CALL,
+		.one = q->flags & TANDEM_ONE_CALL };
+
+	*out = NULL;
+	return q->tools ? chat_tools_open(out,
+				  call_style_of(t->decoder.model->gguf), &o, e)
+			: 0;
+}
+
 int request_prompt(const struct tandem *t, const struct tandem_request *q,
-	struct token_list *out, struct err *e)
+	const struct chat_tools *tools, struct token_list *out, struct err *e)
 {
 	struct prompt p = {
 		.text = q->prompt,
@@ -125,6 +144,7 @@ int request_prompt(const struct tandem *t, const struct tandem_request *q,
 		.eos = q->flags & TANDEM_EMBED,
 		.turns = q->turns,
 		.n_turns = q->n_turns,
+		.tools = tools,
 	};
 
 	if (!p.len && p.text)
@@ -143,11 +163,15 @@ int tandem_prompt_tokens(const struct tandem *t,
 	struct err *e)
 {
 	struct token_list list = { 0 };
+	struct chat_tools *tools = NULL;
 	struct tandem_request q;
 	int ret = request_take(&q, theirs, e);
 
 	if (!ret)
-		ret = request_prompt(t, &q, &list, e);
+		ret = request_tools(t, &q, &tools, e);
+	if (!ret)
+		ret = request_prompt(t, &q, tools, &list, e);
+	chat_tools_close(tools);
 	if (ret) {
 		free(list.id);
 		list = (struct token_list){ 0 };

@@ -20,12 +20,55 @@ static int ends(struct tandem_submitted *x, bool stopped)
 	return x->stopped || x->canceled;
 }
 
-int request_deliver(void *arg, int32_t id, const char *bytes, size_t len)
+static int to_sink(
+	struct tandem_submitted *x, int32_t id, const char *bytes, size_t len)
 {
-	struct tandem_submitted *x = arg;
 	const struct tandem_request *q = &x->request;
 
 	return ends(x, q->sink && q->sink(q->sink_arg, id, bytes, len));
+}
+
+/* The callback of a call_reader. */
+static int to_call(void *arg, unsigned index, const char *name,
+	const char *piece, size_t len, bool ended)
+{
+	struct tandem_submitted *x = arg;
+	const struct tandem_request *q = &x->request;
+	const struct tandem_call call = { .size = sizeof(call),
+		.index = index,
+		.name = name,
+		.arguments = piece,
+		.bytes = len,
+		.ended = ended };
+
+	return ends(x, q->call && q->call(q->call_arg, &call));
+}
+
+int request_deliver(void *arg, int32_t id, const char *bytes, size_t len)
+{
+	struct tandem_submitted *x = arg;
+	int ret;
+
+	if (!x->tools)
+		return to_sink(x, id, bytes, len);
+	x->reader.call = to_call;
+	x->reader.arg = x;
+	strbuf_reset(&x->prose);
+	ret = call_reader_add(&x->reader, id, bytes, len, &x->prose);
+	if (!ret && x->prose.failed)
+		ret = -ENOMEM;
+	return ret ? ret
+		   : to_sink(x, id, x->prose.len ? x->prose.data : "",
+			     x->prose.len);
+}
+
+void request_deliver_rest(struct tandem_submitted *x)
+{
+	strbuf_reset(&x->prose);
+	if (x->tools)
+		call_reader_end(&x->reader, &x->prose);
+	if (x->prose.len)
+		to_sink(x, -1, x->prose.data, x->prose.len);
 }
 
 /* ---- steps --------------------------------------------------------------- */

@@ -134,7 +134,10 @@ enum tandem_flags {
 	TANDEM_IGNORE_EOS = 4, /* continue after an end-of-text token */
 	TANDEM_NO_BOS = 8,     /* do not add a beginning-of-text token */
 	/* compute the embedding of the prompt, and generate no text */
-	TANDEM_EMBED = 16
+	TANDEM_EMBED = 16,
+	/* with tools: the answer is a call; the answer has at most one call */
+	TANDEM_MUST_CALL = 32,
+	TANDEM_ONE_CALL = 64
 };
 
 /* How the states of a prompt's tokens become its embedding. */
@@ -285,9 +288,15 @@ struct tandem_token {
 	const struct tandem_likely *top;
 };
 
-/* A turn of a conversation. */
+/*
+ * A turn of a conversation. A call that an answer made is a turn of its own,
+ * after the turn of the answer's text, if any, whose text is the tool's name, a
+ * space and the arguments. The results of the calls follow as turns of the role
+ * "tool", in the order of the calls.
+ */
 struct tandem_turn {
-	const char *role; /* "system", "user", "assistant" */
+	/* "system", "user", "assistant", "call", "tool" */
+	const char *role;
 	const char *text;
 	size_t bytes; /* length of `text`; 0 if `text` ends with a NUL */
 	/*
@@ -308,6 +317,19 @@ struct tandem_bias {
 };
 
 #define TANDEM_BIASES 1024
+
+/* A piece of a tool call. The library owns the memory, which is valid until the
+ * callback returns. */
+struct tandem_call {
+	size_t size;
+	unsigned index;   /* number of the call in the answer, from 0 */
+	const char *name; /* name of the tool */
+	/* The next piece of the arguments, which together are a JSON object;
+	 * `bytes` may be 0. */
+	const char *arguments;
+	size_t bytes;
+	int ended; /* the arguments are complete */
+};
 
 struct tandem_request {
 	size_t size;
@@ -416,6 +438,27 @@ struct tandem_request {
 	 * pass had no draft. Never called for several samples. */
 	int (*draft)(void *arg, const struct tandem_draft *draft);
 	void *draft_arg;
+	/*
+	 * With TANDEM_CHAT: tools that the answer may call, or with
+	 * TANDEM_MUST_CALL must call. A JSON list, as in OpenAI's API, of
+	 * {"type": "function", "function": {"name", "description",
+	 * "parameters"}}; the schema `parameters` is of the subset of
+	 * docs/structured.md. The prompt lists the tools, if it is not given as
+	 * `tokens`, and the arguments of calls fit their schemas. A message
+	 * about a wrong tool names its place, such as tools[0].function.name.
+	 * NULL: no tools.
+	 */
+	const char *tools;
+	/* name of the tool that must be called; NULL: any of them */
+	const char *tool;
+	/*
+	 * Called for each call when its name is known, and then for each piece
+	 * of its arguments. The sink receives only the text outside of calls.
+	 * If max_tokens or the context ends a call, its last piece does not
+	 * have `ended` set.
+	 */
+	int (*call)(void *arg, const struct tandem_call *call);
+	void *call_arg;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

@@ -186,28 +186,36 @@ int chat_role_of(const char *name)
 	return -1;
 }
 
-/* Check the position of one turn. With ORDER_ALTERNATE, user turns must be at
- * every other place after the system turn; the original templates raise an
- * exception otherwise. */
-static int check_turn(const struct family *f, const struct chat_turn *turn,
-	size_t i, struct err *e)
+/* Check the positions of the turns. With ORDER_ALTERNATE, user and assistant
+ * alternate after the system turn; the original templates raise an exception
+ * otherwise. */
+static int check_order(const struct family *f, const struct chat_turn *turn,
+	size_t n, struct err *e)
 {
-	size_t first = turn[0].role == CHAT_SYSTEM;
-	enum chat_role due = (i - first) % 2 ? CHAT_ASSISTANT : CHAT_USER;
+	enum chat_role due = CHAT_USER;
+	size_t number = 0;
 
-	if (f->order == ORDER_ANY || i < first)
-		return 0;
-	if (turn[i].role == CHAT_SYSTEM)
-		return err_set(e, EINVAL,
-			"turn %zu is a system turn, but the model's chat "
-			"template (%s) allows one only as the first turn",
-			i + 1, f->name);
-	if (f->order == ORDER_ALTERNATE && turn[i].role != due)
-		return err_set(e, EINVAL,
-			"turn %zu must be the %s's: in the model's chat "
-			"template (%s) user and assistant alternate",
-			i + 1, due == CHAT_USER ? "user" : "assistant",
-			f->name);
+	for (size_t i = 0; i < n && f->order != ORDER_ANY; i++) {
+		number += !turn[i].joins;
+		if (turn[i].joins || turn[i].role == CHAT_BARE ||
+			(!i && turn[i].role == CHAT_SYSTEM))
+			continue;
+		if (turn[i].role == CHAT_SYSTEM)
+			return err_set(e, EINVAL,
+				"turn %zu is a system turn, but the model's "
+				"chat template (%s) allows one only as the "
+				"first turn",
+				number, f->name);
+		if (f->order == ORDER_ALTERNATE && turn[i].role != due)
+			return err_set(e, EINVAL,
+				"turn %zu must be the %s's: in the model's "
+				"chat template (%s) user and assistant "
+				"alternate",
+				number, due == CHAT_USER ? "user" : "assistant",
+				f->name);
+		due = turn[i].role == CHAT_ASSISTANT ? CHAT_USER
+						     : CHAT_ASSISTANT;
+	}
 	return 0;
 }
 
@@ -215,15 +223,18 @@ static int check_turn(const struct family *f, const struct chat_turn *turn,
 
 static void put(struct strbuf *out, const char *s)
 {
-	strbuf_add(out, s, strlen(s));
+	if (s)
+		strbuf_add(out, s, strlen(s));
 }
 
 static struct text_span put_part(
 	struct strbuf *out, const struct chat_turn *t, unsigned trim)
 {
 	const char *s = t->text;
-	size_t at = out->len, len = t->written ? 0 : t->len;
+	size_t at, len = t->written ? 0 : t->len;
 
+	put(out, t->before);
+	at = out->len;
 	while (trim & TRIM_TAIL && len && isspace((unsigned char)s[len - 1]))
 		len--;
 	while (trim & TRIM_HEAD && len && isspace((unsigned char)s[0])) {
@@ -232,18 +243,29 @@ static struct text_span put_part(
 	}
 	if (len)
 		strbuf_add(out, s, len);
+	put(out, t->after);
 	return (struct text_span){ at, len };
 }
 
-static struct text_span put_system(
-	const struct family *f, const struct chat_turn *t, struct strbuf *out)
+/* Write the system turns turn[0] ... turn[n - 1], of which all but the first
+ * join it. */
+static void put_system(const struct family *f, const struct chat_turn *turn,
+	size_t n, struct strbuf *out, struct text_span *part)
 {
-	struct text_span part;
-
 	put(out, f->system_open);
-	part = put_part(out, t, f->trim_system);
+	for (size_t i = 0; i < n; i++)
+		part[i] = put_part(out, &turn[i], f->trim_system);
 	put(out, f->system_close);
-	return part;
+}
+
+/* Number of turns that belong together with the first one. */
+static size_t joined(const struct chat_turn *turn, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && turn[i].joins)
+		i++;
+	return i;
 }
 
 int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
@@ -251,8 +273,8 @@ int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 {
 	const struct family *f;
 	const char *user_open;
-	size_t host;
-	int ret = 0;
+	size_t host = n, systems, some;
+	int ret;
 
 	if (family == CHAT_NONE)
 		return err_set(e, ENOTSUP,
@@ -274,35 +296,43 @@ int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 			"the conversation has no user turn, but the model's "
 			"chat template (%s) begins with one",
 			f->name);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = check_turn(f, turn, i, e);
+	ret = check_order(f, turn, n, e);
 	if (ret)
 		return ret;
 
 	/* Index of the user turn that contains the system turn; n if there is
 	 * none. */
-	host = n;
-	if (f->place != SYSTEM_TURN && turn[0].role == CHAT_SYSTEM)
-		host = f->place == SYSTEM_IN_FIRST ? 1 : n - 1;
+	systems = turn[0].role == CHAT_SYSTEM ? joined(turn, n) : 0;
+	for (size_t i = 0; f->place != SYSTEM_TURN && systems && i < n; i++)
+		if (turn[i].role == CHAT_USER && !turn[i].joins &&
+			(host == n || f->place == SYSTEM_IN_LAST))
+			host = i;
 	user_open = f->user_open;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i += some) {
+		some = joined(turn + i, n - i);
 		if (turn[i].role == CHAT_SYSTEM && host == n) {
-			part[i] = put_system(f, &turn[i], out);
+			put_system(f, turn + i, some, out, part + i);
 		} else if (turn[i].role == CHAT_USER) {
 			put(out, user_open);
 			if (i == host)
-				part[0] = put_system(f, &turn[0], out);
-			part[i] = put_part(out, &turn[i],
-				i == host ? f->trim_after_system
-					  : f->trim_user);
+				put_system(f, turn, systems, out, part);
+			for (size_t k = i; k < i + some; k++)
+				part[k] = put_part(out, &turn[k],
+					i == host ? f->trim_after_system
+						  : f->trim_user);
 			put(out, f->user_close);
 			user_open = f->user_again ? f->user_again : user_open;
 		} else if (turn[i].role == CHAT_ASSISTANT) {
 			put(out, f->answer_open);
 			if (!turn[i].written)
 				put(out, f->answer_lead);
-			part[i] = put_part(out, &turn[i], f->trim_answer);
+			for (size_t k = i; k < i + some; k++)
+				part[k] =
+					put_part(out, &turn[k], f->trim_answer);
 			put(out, f->answer_close);
+		} else if (turn[i].role == CHAT_BARE) {
+			for (size_t k = i; k < i + some; k++)
+				part[k] = put_part(out, &turn[k], 0);
 		}
 	}
 	put(out, f->answer_open);

@@ -1,8 +1,8 @@
 /*
  * Chat templates. The program does not run Jinja: it recognises the family from
  * the template's text, and writes the conversation by its own code for this
- * family. Other features of templates (tools, dates, a built-in system prompt)
- * are not supported.
+ * family. How families write tools and calls is in chat_tools.h. Other features
+ * of templates (dates, a built-in system prompt) are not supported.
  */
 #ifndef HOST_TEXT_CHAT_H
 #define HOST_TEXT_CHAT_H
@@ -39,7 +39,17 @@ enum chat_family chat_recognise(const char *template_text, size_t len);
 enum chat_family chat_of(const struct gguf *);
 const char *chat_name(enum chat_family); /* such as "chatml" */
 
-enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_ROLES };
+enum chat_role {
+	CHAT_SYSTEM,
+	CHAT_USER,
+	CHAT_ASSISTANT,
+	CHAT_ROLES,
+	/* for chat_format: a turn without the template's text around it */
+	CHAT_BARE = CHAT_ROLES,
+	/* for chat_plan (chat_tools.h), which turns them into other roles */
+	CHAT_CALL,
+	CHAT_RESULT
+};
 
 /* Role by name: "system", "user" or "assistant"; -1 for any other name. */
 int chat_role_of(const char *name);
@@ -55,6 +65,12 @@ struct chat_turn {
 	 * answer_lead, which the model generated itself.
 	 */
 	bool written;
+	/* The turn continues the previous one, which has the same role: the
+	 * template's text around turns is written once for both. */
+	bool joins;
+	/* Text directly before and after the turn's text, in which control
+	 * tokens are recognised; NULL for none. */
+	const char *before, *after;
 };
 
 /*

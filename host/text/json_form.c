@@ -43,6 +43,7 @@ struct json_form {
 	struct json_front *front;
 	float *row;
 	uint32_t n_row;
+	int32_t marker; /* the control token that is the marker, or -1 */
 	bool failed;
 };
 
@@ -88,6 +89,7 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 {
 	uint32_t alone = json_alone(&f->machine, cell);
 	struct list ids = { 0 }, ends = { 0 };
+	bool free_text = json_is_free(&f->machine, cell);
 	struct within *w;
 
 	if (alone >= f->n_within) {
@@ -110,7 +112,7 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
 	/* Within a string nearly every token is allowed. A bit set makes it
 	 * possible to copy the logits of 64 tokens at once. */
-	if (ids.n < f->trie->n_vocab / 32)
+	if (!free_text && ids.n < f->trie->n_vocab / 32)
 		return w;
 	w->set = calloc(f->trie->n_vocab / 64 + 1, sizeof(*w->set));
 	if (!w->set) {
@@ -119,6 +121,9 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	}
 	for (uint32_t i = 0; i < ids.n; i++)
 		w->set[ids.at[i] / 64] |= 1ull << ids.at[i] % 64;
+	for (uint32_t i = 0; free_text && i < f->trie->n_vocab; i++)
+		if (f->trie->at[i] == f->trie->at[i + 1])
+			w->set[i / 64] |= 1ull << i % 64;
 	free(ids.at);
 	w->ids = (struct list){ 0 };
 	return w;
@@ -194,6 +199,12 @@ const float *json_form_mask(struct json_form *f, const struct json_front *place,
 			allow(f->row, logits, &f->after);
 		}
 	}
+	if (f->marker >= 0 && (uint32_t)f->marker < n) {
+		struct json_front after = *place;
+
+		if (json_step_marker(&f->machine, &after))
+			f->row[f->marker] = logits[f->marker];
+	}
 	if (json_is_whole(&f->machine, place))
 		for (uint32_t i = 0; i < f->trie->n_end; i++)
 			f->row[f->trie->end[i]] = logits[f->trie->end[i]];
@@ -204,7 +215,13 @@ bool json_form_take(struct json_form *f, struct json_front *place, int32_t id)
 {
 	const struct token_trie *t = f->trie;
 	struct json_front next;
+	bool free_text = place->n && json_is_free(&f->machine, place->cell[0]);
 
+	if (id == f->marker && id >= 0)
+		return json_step_marker(&f->machine, place);
+	if (free_text && id >= 0 && (uint32_t)id < t->n_vocab &&
+		t->at[id] == t->at[id + 1])
+		return true;
 	if (id < 0 || (uint32_t)id >= t->n_vocab || t->at[id] == t->at[id + 1])
 		place->n = 0;
 	for (uint32_t i = t->at[id]; place->n && i < t->at[id + 1]; i++) {
@@ -229,25 +246,36 @@ void json_form_begin(struct json_form *f, struct json_front *place)
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *trie, struct err *e)
 {
-	struct json_form *f;
-	int ret;
+	struct json_nodes *nodes;
+	int ret = json_nodes_open(&nodes, schema, e);
 
+	return ret ? ret : json_form_open_nodes(out, nodes, -1, trie, e);
+}
+
+int json_form_open_nodes(struct json_form **out, struct json_nodes *nodes,
+	int32_t marker, const struct token_trie *trie, struct err *e)
+{
+	struct json_form *f = calloc(1, sizeof(*f));
+	int ret = 0;
+
+	if (!f) {
+		json_nodes_close(nodes);
+		return err_set(e, ENOMEM, "no memory to apply the JSON Schema");
+	}
+	f->nodes = nodes;
+	f->marker = marker;
+	f->trie = trie;
+	f->after_cell = JSON_FLOOR;
+	nodes->marker_is_token = marker >= 0;
 	/* If each of these bytes is a token, every text can be continued. */
-	for (unsigned i = ' '; i < 0xc0; i++)
+	for (unsigned i = ' '; i < 0xc0 && !ret; i++)
 		if (i != 0x7f && !trie->alone[i])
-			return err_set(e, EINVAL,
+			ret = err_set(e, EINVAL,
 				"the vocabulary has no token for byte 0x%02x "
 				"alone, so not every JSON text can be written",
 				i);
-
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return err_set(e, ENOMEM, "no memory to apply the JSON Schema");
-	f->trie = trie;
-	f->after_cell = JSON_FLOOR;
 	f->front = calloc(TOKEN_BYTES + 1, sizeof(*f->front));
-	ret = json_nodes_open(&f->nodes, schema, e);
-	if (!ret && (!f->front || json_machine_init(&f->machine, f->nodes)))
+	if (!ret && (!f->front || json_machine_init(&f->machine, nodes)))
 		ret = err_set(e, ENOMEM, "no memory to apply the JSON Schema");
 	if (ret)
 		json_form_close(f);

@@ -25,6 +25,13 @@ struct token_trie;
  */
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *, struct err *);
+/*
+ * Open the form of the nodes, which the form owns from then on, also if this
+ * fails. If the nodes' marker is a control token, `marker` is its id; otherwise
+ * -1.
+ */
+int json_form_open_nodes(struct json_form **out, struct json_nodes *,
+	int32_t marker, const struct token_trie *, struct err *);
 void json_form_close(struct json_form *);
 
 /* Set *place to the start of an output. */
@@ -37,7 +44,8 @@ void json_form_begin(struct json_form *, struct json_front *place);
 const float *json_form_mask(struct json_form *, const struct json_front *place,
 	const float *logits, uint32_t n);
 
-/* Advance by a token that is not an end-of-text token. Returns false if the
+/* Advance by a token that is not an end-of-text token. Where the text is free
+ * (json_nodes.h), tokens without bytes may follow too. Returns false if the
  * token may not follow, or if memory ran out; the place is then invalid. */
 bool json_form_take(struct json_form *, struct json_front *place, int32_t id);
 

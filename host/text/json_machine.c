@@ -96,6 +96,11 @@ void machine_end_value(
 			f.bits |= 1ull << f.count;
 		f.count = 0;
 		f.state = VALUE_AFTER;
+	} else if (n->kind == FORM_SEQUENCE) {
+		if (++f.count == n->n) {
+			machine_end_value(m, m->cell[up].up, out);
+			return;
+		}
 	} else {
 		uint32_t min = n->min > n->n ? n->min : n->n;
 
@@ -116,6 +121,9 @@ static void begin_leaf(struct json_machine *m, uint32_t leaf, uint8_t level,
 	switch (n->kind) {
 	case FORM_TEXT:
 		f.hi = (uint16_t)n->n;
+		/* The level is for the value that follows. */
+		if (n->n && m->nodes->name[n->first].node != JSON_NONE)
+			f.level = level;
 		machine_step_text(m, f, up, byte, out);
 		break;
 	case FORM_STRING:
@@ -167,15 +175,28 @@ void machine_put_space(struct json_machine *m, struct json_frame f, uint32_t up,
 
 /* ---- all of it ----------------------------------------------------------- */
 
-static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
-	struct json_front *out)
+uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte)
 {
-	struct json_frame f = m->cell[cell].frame;
-	uint32_t up = m->cell[cell].up;
+	while (n && (unsigned char)literal[n] != byte) {
+		uint32_t shorter = n - 1;
 
-	if (f.node == JSON_NONE) {
-		if (f.state == TEXT_AFTER)
-			return;
+		while (memcmp(literal, literal + n - shorter, shorter))
+			shorter--;
+		n = shorter;
+	}
+	return n + ((unsigned char)literal[n] == byte);
+}
+
+/* A byte outside of all values. */
+static void step_outside(struct json_machine *m, struct json_frame f,
+	uint32_t up, unsigned char byte, struct json_front *out)
+{
+	const char *literal = f.state == TEXT_AGAIN || f.state == TEXT_AFTER
+		? m->nodes->again
+		: m->nodes->marker;
+	uint32_t was = f.at;
+
+	if (f.state == TEXT_BEFORE) {
 		if (machine_is_space(byte)) {
 			machine_put_space(m, f, up, out);
 			return;
@@ -184,7 +205,44 @@ static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
 		machine_begin_value(m, &f, up, m->nodes->root, byte, out);
 		return;
 	}
+	if (f.state == TEXT_AFTER) {
+		if (!literal)
+			return;
+		f.state = TEXT_AGAIN;
+	} else if (m->nodes->marker_is_token) {
+		if (f.state == TEXT_FREE)
+			machine_put(m, &f, up, out);
+		return;
+	}
+	if (f.state != TEXT_PLAIN) {
+		f.at = json_match_on(literal, was, byte);
+		if (f.at != was + 1 && f.state == TEXT_EITHER)
+			f = (struct json_frame){ .node = JSON_NONE,
+				.state = TEXT_PLAIN };
+		else if (f.at != was + 1 && f.state != TEXT_FREE)
+			return;
+		else if (!literal[f.at])
+			f = (struct json_frame){ .node = JSON_NONE };
+	}
+	machine_put(m, &f, up, out);
+}
+
+static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
+	struct json_front *out)
+{
+	struct json_frame f = m->cell[cell].frame;
+	uint32_t up = m->cell[cell].up;
+
+	if (f.node == JSON_NONE) {
+		step_outside(m, f, up, byte, out);
+		return;
+	}
 	switch (machine_node_of(m, &f)->kind) {
+	case FORM_SEQUENCE:
+		machine_begin_value(m, &f, up,
+			m->nodes->kid[machine_node_of(m, &f)->first + f.count],
+			byte, out);
+		break;
 	case FORM_TEXT:
 		machine_step_text(m, f, up, byte, out);
 		break;
@@ -213,7 +271,14 @@ void json_step(struct json_machine *m, const struct json_front *from,
 
 void json_begin(struct json_machine *m, struct json_front *out)
 {
-	const struct json_frame f = { .node = JSON_NONE };
+	static const uint8_t state[] = {
+		[JSON_START_VALUE] = TEXT_BEFORE,
+		[JSON_START_MARKED] = TEXT_MARKED,
+		[JSON_START_FREE] = TEXT_FREE,
+		[JSON_START_EITHER] = TEXT_EITHER,
+	};
+	const struct json_frame f = { .node = JSON_NONE,
+		.state = state[m->nodes->start] };
 
 	out->n = 0;
 	out->left = false;
@@ -257,12 +322,35 @@ static bool is_after(const struct json_machine *m, uint32_t cell)
 	return f->node == JSON_NONE && f->state == TEXT_AFTER;
 }
 
+bool json_is_free(const struct json_machine *m, uint32_t cell)
+{
+	const struct json_frame *f = &m->cell[cell].frame;
+
+	return f->node == JSON_NONE &&
+		(f->state == TEXT_FREE || f->state == TEXT_EITHER ||
+			f->state == TEXT_PLAIN);
+}
+
 bool json_is_whole(const struct json_machine *m, const struct json_front *f)
 {
 	for (unsigned i = 0; i < f->n; i++)
-		if (is_after(m, f->cell[i]))
+		if (is_after(m, f->cell[i]) || json_is_free(m, f->cell[i]))
 			return true;
 	return false;
+}
+
+bool json_step_marker(struct json_machine *m, struct json_front *front)
+{
+	const struct json_frame value_due = { .node = JSON_NONE };
+	const struct json_frame *f =
+		front->n ? &m->cell[front->cell[0]].frame : NULL;
+
+	if (!f || f->node != JSON_NONE ||
+		(f->state != TEXT_FREE && f->state != TEXT_MARKED))
+		return false;
+	front->n = 0;
+	machine_put(m, &value_due, JSON_FLOOR, front);
+	return true;
 }
 
 bool json_is_over(const struct json_machine *m, const struct json_front *f)
@@ -270,7 +358,7 @@ bool json_is_over(const struct json_machine *m, const struct json_front *f)
 	for (unsigned i = 0; i < f->n; i++)
 		if (!is_after(m, f->cell[i]))
 			return false;
-	return f->n;
+	return f->n && !m->nodes->again;
 }
 
 int json_machine_init(struct json_machine *m, const struct json_nodes *nodes)

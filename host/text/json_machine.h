@@ -87,5 +87,15 @@ void json_after(struct json_machine *, uint32_t cell, struct json_front *out);
  * more can follow. */
 bool json_is_whole(const struct json_machine *, const struct json_front *);
 bool json_is_over(const struct json_machine *, const struct json_front *);
+/* Whether the text at the cell is free, so that any token may follow, also one
+ * without bytes. */
+bool json_is_free(const struct json_machine *, uint32_t cell);
+/* Returns the length of the longest beginning of `literal` that ends the text
+ * made of the literal's first n bytes and `byte`. The literal has more than n
+ * bytes. */
+uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte);
+/* Advance by a marker that is a control token. Returns false if it may not
+ * follow. */
+bool json_step_marker(struct json_machine *, struct json_front *);
 
 #endif

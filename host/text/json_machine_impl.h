@@ -12,7 +12,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum text_state { TEXT_BEFORE, TEXT_AFTER };
+enum text_state {
+	TEXT_BEFORE, /* a value is due */
+	TEXT_AFTER,
+	/* States before a value, with `at` bytes of a literal read: the marker
+	 * is due; it may come; it may come at once or not at all; the text
+	 * between two values is due. */
+	TEXT_MARKED,
+	TEXT_FREE,
+	TEXT_EITHER,
+	TEXT_AGAIN,
+	TEXT_PLAIN, /* only free text */
+};
 enum object_state {
 	OPENED,
 	IN_KEY,

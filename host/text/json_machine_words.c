@@ -36,13 +36,22 @@ bool machine_is_named(const struct json_machine *m, const struct json_frame *f)
 void machine_step_text(struct json_machine *m, struct json_frame f, uint32_t up,
 	unsigned char byte, struct json_front *out)
 {
+	uint32_t first = machine_node_of(m, &f)->first, next;
+
 	machine_narrow(m, &f, byte);
 	if (f.lo == f.hi)
 		return;
-	if (machine_is_named(m, &f))
-		machine_end_value(m, up, out);
-	else
+	if (!machine_is_named(m, &f)) {
 		machine_put(m, &f, up, out);
+		return;
+	}
+	next = m->nodes->name[first + f.lo].node;
+	if (next == JSON_NONE) {
+		machine_end_value(m, up, out);
+		return;
+	}
+	f = (struct json_frame){ .node = next, .level = f.level };
+	machine_put(m, &f, up, out);
 }
 
 /* ---- strings ------------------------------------------------------------- */

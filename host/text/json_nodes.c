@@ -59,26 +59,28 @@ int schema_add_kid(struct schema_reader *r, uint32_t node)
 	return 0;
 }
 
-/* Add a value as jansson writes it, without its first `skip` bytes. */
+int schema_add_literal(struct schema_reader *r, const char *text, uint32_t node)
+{
+	struct json_nodes *j = r->j;
+	size_t len = strlen(text);
+
+	if (schema_grow(&j->name, j->n_names, &j->cap_names, sizeof(*j->name)))
+		return schema_no_memory(r);
+	j->name[j->n_names++] = (struct json_name){ (uint32_t)j->text.len,
+		(uint32_t)len, node };
+	strbuf_add(&j->text, text, len);
+	return j->text.failed ? schema_no_memory(r) : 0;
+}
+
 int schema_add_name(
 	struct schema_reader *r, json_t *value, size_t skip, uint32_t node)
 {
-	struct json_nodes *j = r->j;
 	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-	size_t len;
+	int ret = text ? schema_add_literal(r, text + skip, node)
+		       : schema_no_memory(r);
 
-	if (!text ||
-		schema_grow(&j->name, j->n_names, &j->cap_names,
-			sizeof(*j->name))) {
-		free(text);
-		return schema_no_memory(r);
-	}
-	len = strlen(text + skip);
-	j->name[j->n_names++] = (struct json_name){ (uint32_t)j->text.len,
-		(uint32_t)len, node };
-	strbuf_add(&j->text, text + skip, len);
 	free(text);
-	return j->text.failed ? schema_no_memory(r) : 0;
+	return ret;
 }
 
 /* ---- derived data -------------------------------------------------------- */
@@ -129,6 +131,20 @@ static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 			least = h < least ? h : least;
 		}
 		return least;
+	case FORM_SEQUENCE:
+		for (uint32_t i = 0; i < n->n; i++)
+			h = higher(j, h, j->kid[n->first + i]);
+		return h;
+	case FORM_TEXT:
+		for (uint32_t i = 0; i < n->n; i++) {
+			uint32_t next = j->name[n->first + i].node;
+
+			if (next == JSON_NONE)
+				return 0;
+			next = j->node[next].height;
+			least = next < least ? next : least;
+		}
+		return least;
 	case FORM_OBJECT:
 		for (uint32_t i = 0; i < n->n; i++)
 			if (n->required >> i & 1)
@@ -143,7 +159,7 @@ static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 	}
 }
 
-static int finish(struct schema_reader *r)
+int schema_finish(struct schema_reader *r)
 {
 	struct json_nodes *j = r->j;
 	unsigned char *seen = malloc(j->n);
@@ -203,7 +219,7 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 	if (!ret)
 		ret = schema_read(&r, r.root, &j->root);
 	if (!ret)
-		ret = finish(&r);
+		ret = schema_finish(&r);
 	json_decref(r.root);
 	strbuf_release(&r.path);
 	free(r.done);

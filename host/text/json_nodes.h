@@ -9,6 +9,8 @@
 
 #include "base/strbuf.h"
 
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,12 +30,14 @@ enum form_kind {
 	FORM_NUMBER,
 	FORM_OBJECT,
 	FORM_ARRAY,
+	/* several nodes, one directly after another; follows a literal */
+	FORM_SEQUENCE,
 };
 
 struct json_node {
 	enum form_kind kind;
 	/* Range in json_nodes.name (TEXT, OBJECT) or in json_nodes.kid (child
-	 * nodes of ONE_OF, or of the first items of an ARRAY). */
+	 * nodes of ONE_OF and SEQUENCE, or of the first items of an ARRAY). */
 	uint32_t first, n;
 	uint32_t min, max; /* characters of a STRING, or items of an ARRAY */
 	/* node of further properties or items; JSON_NONE if none are allowed */
@@ -51,7 +55,18 @@ struct json_node {
  * but not the opening one. */
 struct json_name {
 	uint32_t at, len; /* range in json_nodes.text */
-	uint32_t node;    /* node of the property's value */
+	/* node of the property's value; for other literals the SEQUENCE that
+	 * follows, or JSON_NONE */
+	uint32_t node;
+};
+
+/* What comes before the first value. */
+enum json_start {
+	JSON_START_VALUE,  /* nothing */
+	JSON_START_MARKED, /* the marker */
+	JSON_START_FREE,   /* any text, which ends with the marker or the end */
+	/* the marker, or any text that does not begin with it */
+	JSON_START_EITHER,
 };
 
 struct json_nodes {
@@ -65,7 +80,36 @@ struct json_nodes {
 	uint32_t n_leaves, cap_leaves;
 	struct strbuf text;
 	uint32_t root;
+	/* For tool calls (json_calls.h): the start of the output, its marker,
+	 * and the text between two values, NULL if there is only one value. The
+	 * strings are static. */
+	enum json_start start;
+	const char *marker, *again;
+	/* the marker is a control token, which has no bytes */
+	bool marker_is_token;
 };
+
+/*
+ * The calls of tools in an output. A call is `open`, the tool's name, `middle`,
+ * arguments that fit the tool's schema, and `close`. `marker` comes before the
+ * first call and `again` between two calls (NULL: one call at most), or with
+ * `array` the calls are the elements of a JSON array after the marker.
+ */
+struct json_calls {
+	enum json_start start;
+	const char *marker, *open, *middle, *close, *again;
+	bool array;
+	bool one;                 /* at most one call */
+	const char *const *name;  /* [n] */
+	json_t *const *schema;    /* [n] each of an object */
+	const char *const *where; /* [n] place of a schema, for errors */
+	size_t n;
+};
+
+/* Make the nodes of tool calls. The strings that are not in arrays must outlive
+ * the nodes. Returns as json_nodes_open does. */
+int json_nodes_open_calls(
+	struct json_nodes **out, const struct json_calls *, struct err *);
 
 /* Read a JSON Schema. Returns 0, -ENOMEM, or -EINVAL with a description of the
  * error and its place in the schema. */

@@ -48,8 +48,14 @@ int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size);
 int schema_no_memory(struct schema_reader *);
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
+/* Add a literal text; or a value as jansson writes it, without its first `skip`
+ * bytes. */
+int schema_add_literal(struct schema_reader *, const char *text, uint32_t node);
 int schema_add_name(
 	struct schema_reader *, json_t *value, size_t skip, uint32_t node);
+
+/* Compute the derived data of the nodes, after all are read. */
+int schema_finish(struct schema_reader *);
 
 /* ---- places, and a schema: json_schema.c --------------------------------- */
 

@@ -1,0 +1,137 @@
+/* Dividing an output into text and calls (chat_tools.h). The form of the output
+ * is enforced already, so the parts of a call are found by few of its bytes. */
+#include "host/text/chat_tools.h"
+
+#include "base/strbuf.h"
+#include "host/text/call_style.h"
+#include "host/text/json_machine.h"
+
+#include <string.h>
+
+enum {
+	START,
+	FREE,   /* text that a marker may end */
+	PLAIN,  /* text until the end */
+	SEEK,   /* before the brace that opens a call */
+	HEAD,   /* before the name: its opening quote is the third quote */
+	NAME,   /* in the name */
+	MIDDLE, /* before the brace that opens the arguments */
+	ARGUMENTS,
+};
+
+static void free_byte(struct call_reader *r, char c, struct strbuf *out)
+{
+	const char *marker = r->style->marker;
+	uint32_t was = r->matched, n;
+
+	/* The bytes that match the marker are held back. */
+	r->matched = json_match_on(marker, was, (unsigned char)c);
+	n = was + 1 - r->matched;
+	strbuf_add(out, marker, n < was ? n : was);
+	if (n > was)
+		strbuf_add(out, &c, 1);
+	if (n && r->style->at_start)
+		r->state = PLAIN;
+	if (marker[r->matched])
+		return;
+	r->state = SEEK;
+	r->matched = 0;
+	if (marker[0] == '{') { /* with "name" and the brace before it */
+		r->state = HEAD;
+		r->matched = 2;
+	}
+}
+
+/* Advance by a byte of the arguments. Returns whether it is their last one. */
+static bool argument_byte(struct call_reader *r, char c)
+{
+	if (r->in_string) {
+		r->in_string = r->escaped || c != '"';
+		r->escaped = !r->escaped && c == '\\';
+		return false;
+	}
+	r->in_string = c == '"';
+	r->depth += c == '{' || c == '[';
+	r->depth -= c == '}' || c == ']';
+	return !r->depth;
+}
+
+static int arguments(
+	struct call_reader *r, const char *text, size_t len, size_t *used)
+{
+	bool ended = false;
+	size_t n = 0;
+
+	while (n < len && !ended)
+		ended = argument_byte(r, text[n++]);
+	*used = n;
+	if (ended)
+		r->state = SEEK;
+	return r->call(r->arg, r->n - 1, r->name, text, n, ended);
+}
+
+/* Advance by a byte of a call that is not one of the arguments. */
+static int head_byte(struct call_reader *r, char c)
+{
+	switch (r->state) {
+	case SEEK:
+		if (c != '{')
+			return 0;
+		r->state = HEAD;
+		r->matched = 0;
+		return 0;
+	case HEAD:
+		r->matched += c == '"';
+		if (r->matched < 3)
+			return 0;
+		r->state = NAME;
+		r->name_len = 0;
+		return 0;
+	default: /* NAME */
+		if (c != '"') {
+			if (r->name_len + 1 < sizeof(r->name))
+				r->name[r->name_len++] = c;
+			return 0;
+		}
+		r->name[r->name_len] = '\0';
+		r->state = MIDDLE;
+		r->depth = 0;
+		r->in_string = r->escaped = false;
+		return r->call(r->arg, r->n++, r->name, "", 0, false);
+	}
+}
+
+int call_reader_add(struct call_reader *r, int32_t id, const char *text,
+	size_t len, struct strbuf *out)
+{
+	int ret = 0;
+
+	if (r->state == START)
+		r->state = r->must ? SEEK : FREE;
+	for (size_t i = 0, used = 1; i < len && !ret; i += used) {
+		used = 1;
+		if (r->state == PLAIN || (r->state == FREE && r->marker >= 0)) {
+			strbuf_add(out, text + i, used = len - i);
+		} else if (r->state == FREE) {
+			free_byte(r, text[i], out);
+		} else if (r->state == ARGUMENTS ||
+			(r->state == MIDDLE && text[i] == '{')) {
+			r->state = ARGUMENTS;
+			ret = arguments(r, text + i, len - i, &used);
+		} else if (r->state != MIDDLE) {
+			ret = head_byte(r, text[i]);
+		}
+	}
+	/* A text that a stop string delayed comes with the marker's token, and
+	 * precedes it. */
+	if (r->state == FREE && r->marker >= 0 && id == r->marker)
+		r->state = SEEK;
+	return ret;
+}
+
+void call_reader_end(struct call_reader *r, struct strbuf *out)
+{
+	if (r->state == FREE && r->matched)
+		strbuf_add(out, r->style->marker, r->matched);
+	r->matched = 0;
+}

@@ -1,0 +1,111 @@
+/* Nodes for the calls of tools (json_nodes.h). */
+#include "base/err.h"
+#include "host/text/json_schema_reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Make a node of one of the literals that were added from `first` on. */
+static int add_text(struct schema_reader *r, uint32_t first, uint32_t *out)
+{
+	struct json_nodes *j = r->j;
+	int ret = schema_add_node(r, FORM_TEXT, out);
+
+	if (ret)
+		return ret;
+	qsort_r(j->name + first, j->n_names - first, sizeof(*j->name),
+		schema_in_order, j);
+	j->node[*out].first = first;
+	j->node[*out].n = j->n_names - first;
+	return 0;
+}
+
+/* What follows a tool's name: arguments of its schema, and the end of the
+ * call. */
+static int add_rest(struct schema_reader *r, const struct json_calls *c,
+	size_t i, uint32_t end, uint32_t *out)
+{
+	uint32_t arguments, first;
+	int ret;
+
+	r->root = c->schema[i];
+	strbuf_reset(&r->path);
+	strbuf_addf(&r->path, "%s#", c->where[i]);
+	ret = schema_read(r, r->root, &arguments);
+	first = r->j->n_kids;
+	if (!ret)
+		ret = schema_add_kid(r, arguments);
+	if (!ret)
+		ret = schema_add_kid(r, end);
+	if (!ret)
+		ret = schema_add_node(r, FORM_SEQUENCE, out);
+	if (ret)
+		return ret;
+	r->j->node[*out].first = first;
+	r->j->node[*out].n = 2;
+	return 0;
+}
+
+static int add_calls(struct schema_reader *r, const struct json_calls *c,
+	uint32_t *rest, uint32_t *out)
+{
+	uint32_t first = r->j->n_names, end, call;
+	struct strbuf text = STRBUF_INIT;
+	int ret = schema_add_literal(r, c->close, JSON_NONE);
+
+	if (!ret)
+		ret = add_text(r, first, &end);
+	for (size_t i = 0; i < c->n && !ret; i++)
+		ret = add_rest(r, c, i, end, &rest[i]);
+	first = r->j->n_names;
+	for (size_t i = 0; i < c->n && !ret; i++) {
+		strbuf_reset(&text);
+		strbuf_addf(&text, "%s%s%s", c->open, c->name[i], c->middle);
+		ret = text.failed ? schema_no_memory(r)
+				  : schema_add_literal(r, text.data, rest[i]);
+	}
+	strbuf_release(&text);
+	if (!ret)
+		ret = add_text(r, first, &call);
+	if (ret || !c->array)
+		return ret ? ret : schema_add_choice(r, &call, 1, out);
+	ret = schema_add_node(r, FORM_ARRAY, out);
+	if (ret)
+		return ret;
+	r->j->node[*out].min = 1;
+	if (c->one)
+		r->j->node[*out].max = 1;
+	r->j->node[*out].rest = call;
+	return 0;
+}
+
+int json_nodes_open_calls(
+	struct json_nodes **out, const struct json_calls *c, struct err *e)
+{
+	struct json_nodes *j = calloc(1, sizeof(*j));
+	struct schema_reader r = { .j = j, .path = STRBUF_INIT, .e = e };
+	uint32_t *rest = calloc(c->n + 1, sizeof(*rest));
+	int ret = j && rest ? add_calls(&r, c, rest, &j->root)
+			    : schema_no_memory(&r);
+
+	if (!ret)
+		ret = schema_finish(&r);
+	for (size_t i = 0; i < c->n && !ret; i++)
+		if (j->node[rest[i]].height > JSON_LEVELS - 1)
+			ret = err_set(e, EINVAL,
+				"%s: no arguments with at most %d levels of "
+				"objects and arrays fit the schema",
+				c->where[i], JSON_LEVELS - 1);
+	strbuf_release(&r.path);
+	free(r.done);
+	free(rest);
+	if (ret) {
+		json_nodes_close(j);
+		return ret;
+	}
+	j->start = c->start;
+	j->marker = c->marker;
+	j->again = c->one ? NULL : c->again;
+	*out = j;
+	return 0;
+}
