@@ -84,10 +84,9 @@ static int open_form(struct tandem_submitted *x, struct err *e)
 	nodes = x->tools->nodes;
 	x->tools->nodes = NULL;
 	reader->style = x->tools->style;
-	reader->marker = call_style_marker(reader->style, tok);
+	call_style_tags(reader->style, tok, &reader->tags);
 	reader->must = x->request.tool || x->request.flags & TANDEM_MUST_CALL;
-	return json_form_open_nodes(
-		&x->form, nodes, reader->marker, t->trie, e);
+	return json_form_open_nodes(&x->form, nodes, &reader->tags, t->trie, e);
 }
 
 static int open_generation(struct tandem_submitted *x, struct err *e)

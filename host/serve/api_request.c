@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/strbuf.h"
+#include "host/serve/api_tools.h"
 #include "host/serve/json_memory.h"
 
 #include <errno.h>
@@ -261,7 +262,8 @@ static const char *role_of(const json_t *v)
 	static const struct {
 		const char *said, *meant;
 	} roles[] = { { "system", "system" }, { "developer", "system" },
-		{ "user", "user" }, { "assistant", "assistant" } };
+		{ "user", "user" }, { "assistant", "assistant" },
+		{ "tool", "tool" } };
 	const char *role = json_string_value(v);
 
 	for (size_t i = 0; role && i < ARRAY_LEN(roles); i++)
@@ -273,44 +275,77 @@ static const char *role_of(const json_t *v)
 static int take_turn(
 	struct api_turn *t, const json_t *v, size_t i, struct fault *f)
 {
+	const json_t *content = json_object_get(v, "content");
 	char where[48];
 	const char *key;
 	json_t *value;
+	int ret = 0;
 
+	snprintf(where, sizeof(where), "messages[%zu].role", i);
+	t->message = i;
+	t->role = role_of(json_object_get(v, "role"));
+	if (json_is_object(v) && !t->role)
+		return fault_set(f, 400, "invalid_value", where,
+			"'%s' must be system, developer, user, assistant or "
+			"tool",
+			where);
 	snprintf(where, sizeof(where), "messages[%zu]", i);
 	if (!json_is_object(v))
 		return fault_set(f, 400, "invalid_type", where,
 			"'%s' must be an object", where);
-	json_object_foreach((json_t *)(uintptr_t)v, key,
-		value) if (strcmp(key, "role") && strcmp(key, "content") &&
-		strcmp(key, "name") && !json_is_null(value)) return fault_set(f,
-		400, "unsupported_parameter", where,
-		"'%s' has '%.40s', which is not supported", where, key);
-	snprintf(where, sizeof(where), "messages[%zu].role", i);
-	t->role = role_of(json_object_get(v, "role"));
-	if (!t->role)
-		return fault_set(f, 400, "invalid_value", where,
-			"'%s' must be system, developer, user or assistant",
-			where);
+	json_object_foreach((json_t *)(uintptr_t)v, key, value)
+	{
+		bool known = !strcmp(key, "role") || !strcmp(key, "content") ||
+			!strcmp(key, "name") ||
+			(!strcmp(key, "tool_calls") &&
+				!strcmp(t->role, "assistant")) ||
+			(!strcmp(key, "tool_call_id") &&
+				!strcmp(t->role, "tool"));
+
+		if (!known && !json_is_null(value) &&
+			!(json_is_array(value) && !json_array_size(value)))
+			return fault_set(f, 400, "unsupported_parameter", where,
+				"'%s' has '%.40s', which is not supported",
+				where, key);
+	}
+	if (!strcmp(t->role, "tool"))
+		ret = api_tools_take_result(t, v, i, f);
+	/* The content of an answer with calls may be null. */
 	snprintf(where, sizeof(where), "messages[%zu].content", i);
-	return take_content(t, json_object_get(v, "content"), where, f);
+	if (!ret && api_tools_turns(v) > 1 &&
+		(!content || json_is_null(content)))
+		t->text = strdup("");
+	else if (!ret)
+		return take_content(t, content, where, f);
+	return ret || t->text ? ret : fault_no_memory(f);
 }
 
 static int take_messages(struct api_request *a, const struct member *m,
 	const json_t *v, struct fault *f)
 {
-	size_t n = json_array_size(v);
+	size_t n = 0, i;
+	const json_t *message;
 	int ret = 0;
 
-	if (!n)
+	if (!json_array_size(v))
 		return wrong(m, "a list of turns, one at least", f);
+	json_array_foreach(v, i, message) n += api_tools_turns(message);
 	a->turn = calloc(n, sizeof(*a->turn));
 	if (!a->turn)
 		return fault_no_memory(f);
-	a->n_turns = n;
 	a->n_prompts = 1;
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = take_turn(&a->turn[i], json_array_get(v, i), i, f);
+	json_array_foreach(v, i, message)
+	{
+		struct api_turn *t = &a->turn[a->n_turns];
+
+		a->n_turns += api_tools_turns(message);
+		ret = take_turn(t, message, i, f);
+		if (!ret && !strcmp(t->role, "assistant"))
+			ret = api_tools_take_calls(t + 1, message, i, f);
+		if (ret)
+			return ret;
+	}
+	ret = api_tools_pair(a->turn, n, f);
 	if (ret || strcmp(a->turn[n - 1].role, "assistant"))
 		return ret;
 	return fault_set(f, 400, "invalid_value", m->name,
@@ -464,6 +499,24 @@ static int take_encoding(struct api_request *a, const struct member *m,
 		: wrong(m, "\"float\" or \"base64\"", f);
 }
 
+static int take_tools(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
+{
+	return api_tools_take(a, v, f);
+}
+
+static int take_tool_choice(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
+{
+	return api_tools_take_choice(a, v, f);
+}
+
+static int take_parallel(struct api_request *a, const struct member *m,
+	const json_t *v, struct fault *f)
+{
+	return api_tools_take_parallel(a, v, f);
+}
+
 /* ---- the table of members ------------------------------------------------ */
 
 #define IN(field) offsetof(struct api_request, field)
@@ -508,6 +561,9 @@ static const struct member members[] = {
 	{ "priority", OF_TEXTS, take_count, IN(priority), -API_PRIORITY,
 		API_PRIORITY },
 	{ "timeout", OF_TEXTS, take_real, IN(timeout), 0.001, 86400 },
+	{ "tools", OF_CHAT, take_tools },
+	{ "tool_choice", OF_CHAT, take_tool_choice },
+	{ "parallel_tool_calls", OF_CHAT, take_parallel },
 
 	{ "method", OF_TEXTS, take_name, IN(method) },
 	{ "draft", OF_TEXTS, take_name, IN(draft) },
@@ -517,9 +573,7 @@ static const struct member members[] = {
 
 	{ "echo", OF_COMPLETION, take_neutral, .only = "[false]" },
 	{ "suffix", OF_COMPLETION, take_neutral, .only = "[\"\"]" },
-	{ "tools", OF_CHAT, take_neutral, .only = "[[]]" },
 	{ "functions", OF_CHAT, take_neutral, .only = "[[]]" },
-	{ "tool_choice", OF_CHAT, take_neutral, .only = "[\"none\",\"auto\"]" },
 	{ "function_call", OF_CHAT, take_neutral,
 		.only = "[\"none\",\"auto\"]" },
 	{ "modalities", OF_CHAT, take_neutral, .only = "[[\"text\"]]" },
@@ -530,7 +584,6 @@ static const struct member members[] = {
 	{ "service_tier", OF_TEXTS },
 	{ "safety_identifier", OF_TEXTS },
 	{ "prompt_cache_key", OF_TEXTS },
-	{ "parallel_tool_calls", OF_CHAT },
 };
 /* clang-format on */
 
@@ -573,16 +626,47 @@ const char *api_prompt_name(enum api_kind kind)
 	return name[kind];
 }
 
-int api_request_read(struct api_request *a, enum api_kind kind,
-	const char *body, size_t len, struct fault *f)
+int api_body_read(json_t **out, const char *body, size_t len, struct fault *f)
 {
 	json_error_t e;
-	int ret;
-	const char *need;
 
 	/* Reset the flag: it may be set by an earlier request of this
 	 * thread. */
 	json_memory_refused();
+	*out = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
+	if (json_memory_refused())
+		return fault_no_memory(f);
+	if (!*out) {
+		err_plain(e.text);
+		return fault_set(f, 400, "invalid_json", NULL,
+			"the body is not JSON: %s (line %d, column %d)", e.text,
+			e.line, e.column);
+	}
+	return json_is_object(*out)
+		? 0
+		: fault_set(f, 400, "invalid_json", NULL,
+			  "the body is JSON, but not an object");
+}
+
+int api_request_read(struct api_request *a, enum api_kind kind,
+	const char *body, size_t len, struct fault *f)
+{
+	json_t *object;
+	int ret = api_body_read(&object, body, len, f);
+
+	if (!ret)
+		return api_request_take(a, kind, object, f);
+	json_decref(object);
+	*a = (struct api_request){ 0 };
+	return ret;
+}
+
+int api_request_take(struct api_request *a, enum api_kind kind, json_t *body,
+	struct fault *f)
+{
+	const char *need;
+	int ret;
+
 	*a = (struct api_request){
 		.kind = kind,
 		.n = 1,
@@ -593,19 +677,8 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 		.repeat_penalty = 1,
 		.repeat_last = 64,
 		.format = "text",
+		.body = body,
 	};
-	a->body = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
-	if (json_memory_refused())
-		return fault_no_memory(f);
-	if (!a->body) {
-		err_plain(e.text);
-		return fault_set(f, 400, "invalid_json", NULL,
-			"the body is not JSON: %s (line %d, column %d)", e.text,
-			e.line, e.column);
-	}
-	if (!json_is_object(a->body))
-		return fault_set(f, 400, "invalid_json", NULL,
-			"the body is JSON, but not an object");
 	ret = take_members(a, f);
 	if (ret)
 		return ret;
@@ -639,7 +712,7 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 	if (a->kind == API_CHAT && a->top_logprobs && !a->wants_logprobs)
 		return fault_set(f, 400, "invalid_value", "top_logprobs",
 			"'top_logprobs' needs 'logprobs' true");
-	return 0;
+	return a->kind == API_CHAT ? api_tools_check(a, f) : 0;
 }
 
 void api_request_trim(struct api_request *a)
@@ -650,7 +723,8 @@ void api_request_trim(struct api_request *a)
 
 	json_object_foreach_safe(a->body, next, key, value)
 	{
-		if (strcmp(key, "stop") != 0 && strcmp(key, "logit_bias") != 0)
+		if (strcmp(key, "stop") && strcmp(key, "logit_bias") &&
+			strcmp(key, "tool_choice"))
 			json_object_del(a->body, key);
 	}
 	a->model = a->method = a->draft = a->clock = a->precision = NULL;
@@ -674,6 +748,7 @@ void api_request_release(struct api_request *a)
 	free(a->turn);
 	free(a->bias);
 	free(a->json_schema);
+	free(a->tools);
 	json_decref(a->body);
 	*a = (struct api_request){ 0 };
 }

@@ -68,8 +68,11 @@ struct api_prompt {
 };
 
 struct api_turn {
-	const char *role; /* "system", "user", "assistant" */
+	/* "system", "user", "assistant"; "call" and "tool" as in tandem.h */
+	const char *role;
 	char *text;
+	const char *id; /* of a call, or of the call of a result */
+	size_t message; /* index of the message in the body */
 };
 
 struct api_request {
@@ -103,6 +106,11 @@ struct api_request {
 	double timeout;         /* in seconds; 0 if the body does not set it */
 	char *json_schema;      /* NULL if the text need not be JSON */
 	const char *format;     /* "text", "json_object", "json_schema" */
+	char *tools;        /* JSON of the tools; NULL if there are none */
+	/* "none", "auto", "required", "function", or NULL if not given */
+	const char *tool_choice;
+	const char *tool; /* the function of tool_choice */
+	bool must_call, one_call;
 	/* Of /tokenize and /detokenize: recognize or write special tokens; add
 	 * the beginning-of-text token. */
 	bool special, bos;
@@ -118,11 +126,17 @@ struct api_request {
  */
 int api_request_read(struct api_request *out, enum api_kind, const char *body,
 	size_t len, struct fault *);
+/* The steps of api_request_read: parse a JSON object, which the caller releases
+ * also after a failure, and take the request from it. The request then owns the
+ * object, also after a failure. */
+int api_body_read(json_t **out, const char *body, size_t len, struct fault *);
+int api_request_take(
+	struct api_request *out, enum api_kind, json_t *body, struct fault *);
 void api_request_release(struct api_request *);
 
 /* Free what is not needed after tokenizing: the turns, the texts of prompts,
  * and all members of the body except "stop" and "logit_bias", which answers
- * repeat. The names of the engine are then NULL. */
+ * repeat, and "tool_choice". The names of the engine are then NULL. */
 void api_request_trim(struct api_request *);
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,9 @@ static void answer_free(struct answer *r)
 	for (size_t i = 0; r->choice && i < r->n_choices; i++) {
 		strbuf_release(&r->choice[i].text);
 		strbuf_release(&r->choice[i].provisional);
+		for (size_t k = 0; k < r->choice[i].n_calls; k++)
+			strbuf_release(&r->choice[i].calls[k].arguments);
+		free(r->choice[i].calls);
 		json_decref(r->choice[i].logprobs);
 		json_decref(r->choice[i].draft);
 	}
@@ -219,10 +223,42 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct choice *c = arg;
 
-	/* on_token() appends the token with its log-probability instead. */
+	/* on_token() appends the token with its log-probability instead. With
+	 * tools its text may be that of a call. */
 	if (id >= 0 && has_token_callback(&c->answer->request))
-		return 0;
+		return c->answer->request.tools
+			? add_text(c, -1, text, len, NULL)
+			: 0;
 	return add_text(c, id, text, len, NULL);
+}
+
+static int on_call(void *arg, const struct tandem_call *call)
+{
+	struct choice *c = arg;
+	struct engine *engine = c->answer->owner;
+	struct choice_call *list = c->calls, *at;
+	bool end;
+
+	lock(engine);
+	if (call->index == c->n_calls) {
+		list = reallocarray(list, c->n_calls + 1, sizeof(*list));
+		if (list) {
+			c->calls = list;
+			at = &list[c->n_calls++];
+			*at = (struct choice_call){ 0 };
+			snprintf(at->name, sizeof(at->name), "%s", call->name);
+		}
+	}
+	end = !list;
+	if (list) {
+		at = &list[call->index];
+		strbuf_add(&at->arguments, call->arguments, call->bytes);
+		at->ended = call->ended;
+		end = at->arguments.failed;
+	}
+	wake(c->answer);
+	unlock(engine);
+	return end;
 }
 
 /* A pass of a method that fills masks: keep what may still change. */
@@ -333,7 +369,8 @@ static int on_token(void *arg, const struct tandem_token *t)
 			likely(t->top[i].text, t->top[i].bytes,
 				t->top[i].logprob));
 	json_object_set_new(one, "top_logprobs", top);
-	return add_text(c, t->id, t->text, t->bytes, one);
+	return add_text(c, t->id, t->text,
+		c->answer->request.tools ? 0 : t->bytes, one);
 }
 
 /* Keep the first request.dimensions values of an embedding, again of length 1.
@@ -505,6 +542,12 @@ static void submit(struct engine *engine, struct answer *r)
 		q.embedding = on_embedding;
 		q.embedding_arg = c;
 	}
+	q.tools = request->tools;
+	q.tool = request->tool;
+	q.flags |= (request->must_call ? TANDEM_MUST_CALL : 0) |
+		(request->one_call ? TANDEM_ONE_CALL : 0);
+	q.call = on_call;
+	q.call_arg = c;
 	q.sink = on_text;
 	q.sink_arg = c;
 	if (request->include_provisional) {

@@ -33,6 +33,15 @@ struct engine_offer {
 	const char *method, *draft, *clock, *precision;
 };
 
+/* A call of a tool in a text. */
+struct choice_call {
+	char name[65];
+	/* The part of the arguments that the reader has not taken yet. */
+	struct strbuf arguments;
+	bool begun; /* the reader has taken the name */
+	bool ended; /* the arguments are complete */
+};
+
 /* One generated text of an answer. */
 struct choice {
 	struct answer *answer;
@@ -42,6 +51,8 @@ struct choice {
 	/* Log-probabilities of the tokens that the reader has not taken yet, in
 	 * the format of a chat's answer; NULL if there are none. */
 	json_t *logprobs;
+	struct choice_call *calls; /* [n_calls]; may move when one begins */
+	size_t n_calls;
 	uint64_t tokens; /* number of tokens generated */
 	/* Sum of the tokens' log-probabilities, if the best of several texts
 	 * are chosen. */

@@ -3,6 +3,7 @@
 #include "host/serve/prepare.h"
 
 #include "host/api/report.h"
+#include "host/serve/api_tools.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -18,9 +19,11 @@
 int prepare_misuse(
 	int ret, const char *param, const struct err *e, struct fault *f)
 {
-	return ret == -ENOMEM
-		? fault_no_memory(f)
-		: fault_set(f, 400, "invalid_value", param, "%s", e->text);
+	if (ret == -ENOMEM)
+		return fault_no_memory(f);
+	fault_set(f, 400, "invalid_value", param, "%s", e->text);
+	api_tools_blame(f);
+	return -EINVAL;
 }
 
 static int read_prompt(const struct engine *engine,
@@ -54,6 +57,9 @@ static int tokenize_chat(const struct engine *engine,
 	q.flags = TANDEM_CHAT;
 	q.turns = turns;
 	q.n_turns = request->n_turns;
+	q.tools = request->tools;
+	q.tool = request->tool;
+	q.flags |= request->must_call ? TANDEM_MUST_CALL : 0;
 	ret = read_prompt(engine, &q, request->prompt, f);
 	free(turns);
 	return ret;

@@ -3,6 +3,7 @@
 #include "base/strbuf.h"
 #include "host/serve/engine.h"
 #include "host/serve/json_memory.h"
+#include "host/serve/reply_calls.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -86,6 +87,7 @@ static const char *finish_of(const struct choice *c)
 		return NULL;
 	switch (c->result.stop) {
 	case TANDEM_STOP_EOS:
+		return reply_calls_made(c) ? "tool_calls" : "stop";
 	case TANDEM_STOP_STRING:
 		return "stop";
 	case TANDEM_STOP_LENGTH:
@@ -315,14 +317,22 @@ void reply_whole(struct reply *p, struct strbuf *out)
 		json_t *text = reply_text(c->text.data, c->text.len);
 		json_t *logprobs = take_logprobs(request, c, &p->sent[best]);
 
+		json_t *calls = c->n_calls ? reply_calls(p, i) : NULL;
+
+		/* An answer that only calls tools has no content. */
+		if (calls && !c->text.len) {
+			json_decref(text);
+			text = json_null();
+		}
 		json_array_append_new(choices,
 			request->kind == API_CHAT
-				? json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, "
-					    "s:s?}",
+				? json_pack("{s:I, s:{s:s, s:o, s:n, s:o*}, "
+					    "s:o, s:s?}",
 					  "index", (json_int_t)i, "message",
 					  "role", "assistant", "content", text,
-					  "refusal", "logprobs", logprobs,
-					  "finish_reason", finish_of(c))
+					  "refusal", "tool_calls", calls,
+					  "logprobs", logprobs, "finish_reason",
+					  finish_of(c))
 				: json_pack("{s:I, s:o, s:o, s:s?}", "index",
 					  (json_int_t)i, "text", text,
 					  "logprobs", logprobs, "finish_reason",
@@ -361,14 +371,23 @@ static json_t *chunk(const struct reply *p, json_t *choice)
 static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 	const char *finish)
 {
+	struct choice *c = &p->answer->choice[i];
+	json_t *calls = reply_calls_new(c) ? reply_calls_delta(p, i) : NULL;
+
+	/* Of an answer that may call tools, a delta has only what is new. */
+	if (p->answer->request.tools && !c->text.len) {
+		json_decref(text);
+		text = p->sent[i].begun ? NULL : json_null();
+	}
 	if (p->answer->request.kind != API_CHAT)
 		return json_pack("{s:I, s:o, s:o, s:s?}", "index",
 			(json_int_t)i, "text", text, "logprobs", logprobs,
 			"finish_reason", finish);
-	return json_pack("{s:I, s:{s:s*, s:o}, s:o, s:s?}", "index",
+	return json_pack("{s:I, s:{s:s*, s:o*, s:o*}, s:o, s:s?}", "index",
 		(json_int_t)i, "delta", "role",
 		p->sent[i].begun ? NULL : "assistant", "content", text,
-		"logprobs", logprobs, "finish_reason", finish);
+		"tool_calls", calls, "logprobs", logprobs, "finish_reason",
+		finish);
 }
 
 /* What follows the output that the chunk's text ends with, as it was after the
@@ -393,7 +412,7 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 
 	if (sent->ended ||
 		(!c->ended && !c->text.len && !c->logprobs && !c->draft &&
-			!c->has_provisional))
+			!c->has_provisional && !reply_calls_new(c)))
 		return;
 	text = reply_text(c->text.data, c->text.len);
 	choice = delta(

@@ -101,16 +101,14 @@ static int head_byte(struct call_reader *r, char c)
 	}
 }
 
-int call_reader_add(struct call_reader *r, int32_t id, const char *text,
-	size_t len, struct strbuf *out)
+static int add_text(
+	struct call_reader *r, const char *text, size_t len, struct strbuf *out)
 {
 	int ret = 0;
 
-	if (r->state == START)
-		r->state = r->must ? SEEK : FREE;
 	for (size_t i = 0, used = 1; i < len && !ret; i += used) {
 		used = 1;
-		if (r->state == PLAIN || (r->state == FREE && r->marker >= 0)) {
+		if (r->state == PLAIN) {
 			strbuf_add(out, text + i, used = len - i);
 		} else if (r->state == FREE) {
 			free_byte(r, text[i], out);
@@ -122,10 +120,26 @@ int call_reader_add(struct call_reader *r, int32_t id, const char *text,
 			ret = head_byte(r, text[i]);
 		}
 	}
-	/* A text that a stop string delayed comes with the marker's token, and
-	 * precedes it. */
-	if (r->state == FREE && r->marker >= 0 && id == r->marker)
-		r->state = SEEK;
+	return ret;
+}
+
+int call_reader_add(struct call_reader *r, int32_t id, const char *text,
+	size_t len, struct strbuf *out)
+{
+	int ret;
+
+	if (r->state == START)
+		r->state = r->must ? SEEK : FREE;
+	ret = add_text(r, text, len, out);
+	/* A control token comes without its text; text that comes with it was
+	 * delayed, because it might have become a stop string. In free text, a
+	 * tag that is not the marker is not text. */
+	for (unsigned i = 0; id >= 0 && i < r->tags.n && !ret; i++)
+		if (r->tags.id[i] == id &&
+			(r->state != FREE ||
+				!strcmp(r->tags.text[i], r->style->marker)))
+			ret = add_text(r, r->tags.text[i],
+				strlen(r->tags.text[i]), out);
 	return ret;
 }
 

@@ -19,6 +19,8 @@ struct call_style {
 	/* Output: struct json_calls describes these members. `marker` is "" if
 	 * calls cannot be told from text. */
 	const char *marker, *open, *middle, *close, *again;
+	/* parts of these texts that are control tokens in some vocabularies */
+	const char *tags[2];
 	bool at_start; /* a call is the beginning of an answer, or none is */
 	bool array;
 

@@ -38,6 +38,7 @@ static const struct call_style plain = {
 /* Qwen2.5, Hermes. */
 static const struct call_style chatml = {
 	.marker = "<tool_call>",
+	.tags = { "<tool_call>", "</tool_call>" },
 	.open = "{\"name\": \"",
 	.middle = "\", \"arguments\": ",
 	.close = "}\n</tool_call>",
@@ -89,14 +90,15 @@ static const struct call_style llama3 = {
 
 /* Mistral's templates. In some a space follows the markers, and in some
  * [TOOL_CONTENT] separates the id of a call from its result. */
-#define MISTRAL(space)                                                      \
-	.marker = "[TOOL_CALLS]", .array = true, .open = "{\"name\": \"",   \
-	.middle = "\", \"arguments\": ", .close = "}",                      \
-	.place = TOOLS_BEFORE_LAST_USER,                                    \
-	.tools_open = "[AVAILABLE_TOOLS]" space "[", .tools_between = ", ", \
-	.tools_close = "][/AVAILABLE_TOOLS]", .bare_calls = true,           \
-	.bare_results = true, .answer_lead = space, .answer_end = "</s>",   \
-	.first = "[TOOL_CALLS]" space "[", .next = ", ", .last = "]</s>",   \
+#define MISTRAL(space)                                                       \
+	.marker = "[TOOL_CALLS]", .tags = { "[TOOL_CALLS]" }, .array = true, \
+	.open = "{\"name\": \"",                                             \
+	.middle = "\", \"arguments\": ", .close = "}",                       \
+	.place = TOOLS_BEFORE_LAST_USER,                                     \
+	.tools_open = "[AVAILABLE_TOOLS]" space "[", .tools_between = ", ",  \
+	.tools_close = "][/AVAILABLE_TOOLS]", .bare_calls = true,            \
+	.bare_results = true, .answer_lead = space, .answer_end = "</s>",    \
+	.first = "[TOOL_CALLS]" space "[", .next = ", ", .last = "]</s>",    \
 	.ids = true, .result_close = "[/TOOL_RESULTS]"
 
 static const struct call_style mistral[2][2] = {
@@ -154,23 +156,29 @@ const struct call_style *call_style_of(const struct gguf *g)
 	return call_style_recognise(s.data, s.len);
 }
 
-int32_t call_style_marker(
-	const struct call_style *style, const struct tokenizer *tok)
+void call_style_tags(const struct call_style *style,
+	const struct tokenizer *tok, struct json_tags *out)
 {
-	struct detokenizer d = { .tok = tok, .raw = true, .started = true };
-	struct strbuf text = STRBUF_INIT;
-	struct token_list list = { 0 };
-	int32_t id = -1;
+	out->n = 0;
+	for (unsigned i = 0; i < JSON_TAGS && style->tags[i]; i++) {
+		const char *tag = style->tags[i];
+		struct detokenizer d = {
+			.tok = tok, .raw = true, .started = true
+		};
+		struct strbuf text = STRBUF_INIT;
+		struct token_list list = { 0 };
 
-	/* A token that is recognised as part of ordinary text has bytes, and is
-	 * found by them. */
-	if (!tokenize(tok, style->marker, strlen(style->marker),
-		    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, &list, NULL) &&
-		list.n == 1 && !detokenize(&d, list.id[0], &text) && !text.len)
-		id = list.id[0];
-	strbuf_release(&text);
-	free(list.id);
-	return id;
+		/* A token that has bytes is found by them. */
+		if (!tokenize(tok, tag, strlen(tag),
+			    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, &list, NULL) &&
+			list.n == 1 && !detokenize(&d, list.id[0], &text) &&
+			!text.len) {
+			out->id[out->n] = list.id[0];
+			out->text[out->n++] = tag;
+		}
+		strbuf_release(&text);
+		free(list.id);
+	}
 }
 
 /* ---- tools --------------------------------------------------------------- */

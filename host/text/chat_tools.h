@@ -12,7 +12,7 @@
 #define HOST_TEXT_CHAT_TOOLS_H
 
 #include "host/text/chat.h"
-#include "host/text/json_nodes.h"
+#include "host/text/json_form.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,9 +56,9 @@ int chat_tools_open(struct chat_tools **out, const struct call_style *,
 	const struct chat_tools_opts *, struct err *);
 void chat_tools_close(struct chat_tools *);
 
-/* The id of the control token that begins calls in this vocabulary, or -1 if
- * calls begin with ordinary text. */
-int32_t call_style_marker(const struct call_style *, const struct tokenizer *);
+/* The texts of the style that are control tokens in this vocabulary. */
+void call_style_tags(const struct call_style *, const struct tokenizer *,
+	struct json_tags *out);
 
 /* Whether a tool may have this name: letters, digits, _ and -. Such a name
  * needs no escapes in JSON and is no control token, and a space ends it. */
@@ -97,8 +97,8 @@ void chat_plan_release(struct chat_plan *);
  */
 struct call_reader {
 	const struct call_style *style;
-	int32_t marker; /* of call_style_marker */
-	bool must;      /* the output begins with a call */
+	struct json_tags tags; /* of call_style_tags */
+	bool must;             /* the output begins with a call */
 	/* Receives a piece of the arguments of call number `index`, which may
 	 * be empty; `name` is a C string, `ended` that the call has ended. */
 	int (*call)(void *arg, unsigned index, const char *name,

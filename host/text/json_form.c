@@ -43,7 +43,7 @@ struct json_form {
 	struct json_front *front;
 	float *row;
 	uint32_t n_row;
-	int32_t marker; /* the control token that is the marker, or -1 */
+	struct json_tags tags;
 	bool failed;
 };
 
@@ -174,6 +174,18 @@ static void allow_set(
 	}
 }
 
+static bool step_bytes(struct json_form *f, struct json_front *place,
+	const char *bytes, size_t len)
+{
+	struct json_front next;
+
+	for (size_t i = 0; place->n && i < len; i++) {
+		json_step(&f->machine, place, (unsigned char)bytes[i], &next);
+		*place = next;
+	}
+	return place->n && !f->machine.failed;
+}
+
 const float *json_form_mask(struct json_form *f, const struct json_front *place,
 	const float *logits, uint32_t n)
 {
@@ -199,11 +211,12 @@ const float *json_form_mask(struct json_form *f, const struct json_front *place,
 			allow(f->row, logits, &f->after);
 		}
 	}
-	if (f->marker >= 0 && (uint32_t)f->marker < n) {
+	for (unsigned i = 0; i < f->tags.n; i++) {
 		struct json_front after = *place;
+		const char *text = f->tags.text[i];
 
-		if (json_step_marker(&f->machine, &after))
-			f->row[f->marker] = logits[f->marker];
+		if (step_bytes(f, &after, text, strlen(text)))
+			f->row[f->tags.id[i]] = logits[f->tags.id[i]];
 	}
 	if (json_is_whole(&f->machine, place))
 		for (uint32_t i = 0; i < f->trie->n_end; i++)
@@ -214,22 +227,18 @@ const float *json_form_mask(struct json_form *f, const struct json_front *place,
 bool json_form_take(struct json_form *f, struct json_front *place, int32_t id)
 {
 	const struct token_trie *t = f->trie;
-	struct json_front next;
 	bool free_text = place->n && json_is_free(&f->machine, place->cell[0]);
 
-	if (id == f->marker && id >= 0)
-		return json_step_marker(&f->machine, place);
-	if (free_text && id >= 0 && (uint32_t)id < t->n_vocab &&
-		t->at[id] == t->at[id + 1])
-		return true;
-	if (id < 0 || (uint32_t)id >= t->n_vocab || t->at[id] == t->at[id + 1])
+	for (unsigned i = 0; i < f->tags.n; i++)
+		if (f->tags.id[i] == id)
+			return step_bytes(f, place, f->tags.text[i],
+				strlen(f->tags.text[i]));
+	if (id >= 0 && (uint32_t)id < t->n_vocab && t->at[id] < t->at[id + 1])
+		return step_bytes(f, place, t->bytes + t->at[id],
+			t->at[id + 1] - t->at[id]);
+	if (!free_text || id < 0)
 		place->n = 0;
-	for (uint32_t i = t->at[id]; place->n && i < t->at[id + 1]; i++) {
-		json_step(
-			&f->machine, place, (unsigned char)t->bytes[i], &next);
-		*place = next;
-	}
-	return place->n && !f->machine.failed;
+	return place->n;
 }
 
 bool json_form_is_over(
@@ -249,11 +258,12 @@ int json_form_open(struct json_form **out, const char *schema,
 	struct json_nodes *nodes;
 	int ret = json_nodes_open(&nodes, schema, e);
 
-	return ret ? ret : json_form_open_nodes(out, nodes, -1, trie, e);
+	return ret ? ret : json_form_open_nodes(out, nodes, NULL, trie, e);
 }
 
 int json_form_open_nodes(struct json_form **out, struct json_nodes *nodes,
-	int32_t marker, const struct token_trie *trie, struct err *e)
+	const struct json_tags *tags, const struct token_trie *trie,
+	struct err *e)
 {
 	struct json_form *f = calloc(1, sizeof(*f));
 	int ret = 0;
@@ -263,10 +273,10 @@ int json_form_open_nodes(struct json_form **out, struct json_nodes *nodes,
 		return err_set(e, ENOMEM, "no memory to apply the JSON Schema");
 	}
 	f->nodes = nodes;
-	f->marker = marker;
+	if (tags)
+		f->tags = *tags;
 	f->trie = trie;
 	f->after_cell = JSON_FLOOR;
-	nodes->marker_is_token = marker >= 0;
 	/* If each of these bytes is a token, every text can be continued. */
 	for (unsigned i = ' '; i < 0xc0 && !ret; i++)
 		if (i != 0x7f && !trie->alone[i])

@@ -25,13 +25,20 @@ struct token_trie;
  */
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *, struct err *);
-/*
- * Open the form of the nodes, which the form owns from then on, also if this
- * fails. If the nodes' marker is a control token, `marker` is its id; otherwise
- * -1.
- */
+#define JSON_TAGS 2
+
+/* Control tokens that stand for their text in the output of a form, although
+ * they have no bytes. The texts are static. */
+struct json_tags {
+	int32_t id[JSON_TAGS];
+	const char *text[JSON_TAGS];
+	unsigned n;
+};
+
+/* Open the form of the nodes, which the form owns from then on, also if this
+ * fails. */
 int json_form_open_nodes(struct json_form **out, struct json_nodes *,
-	int32_t marker, const struct token_trie *, struct err *);
+	const struct json_tags *, const struct token_trie *, struct err *);
 void json_form_close(struct json_form *);
 
 /* Set *place to the start of an output. */

@@ -209,10 +209,6 @@ static void step_outside(struct json_machine *m, struct json_frame f,
 		if (!literal)
 			return;
 		f.state = TEXT_AGAIN;
-	} else if (m->nodes->marker_is_token) {
-		if (f.state == TEXT_FREE)
-			machine_put(m, &f, up, out);
-		return;
 	}
 	if (f.state != TEXT_PLAIN) {
 		f.at = json_match_on(literal, was, byte);
@@ -337,20 +333,6 @@ bool json_is_whole(const struct json_machine *m, const struct json_front *f)
 		if (is_after(m, f->cell[i]) || json_is_free(m, f->cell[i]))
 			return true;
 	return false;
-}
-
-bool json_step_marker(struct json_machine *m, struct json_front *front)
-{
-	const struct json_frame value_due = { .node = JSON_NONE };
-	const struct json_frame *f =
-		front->n ? &m->cell[front->cell[0]].frame : NULL;
-
-	if (!f || f->node != JSON_NONE ||
-		(f->state != TEXT_FREE && f->state != TEXT_MARKED))
-		return false;
-	front->n = 0;
-	machine_put(m, &value_due, JSON_FLOOR, front);
-	return true;
 }
 
 bool json_is_over(const struct json_machine *m, const struct json_front *f)

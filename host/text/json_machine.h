@@ -94,8 +94,5 @@ bool json_is_free(const struct json_machine *, uint32_t cell);
  * made of the literal's first n bytes and `byte`. The literal has more than n
  * bytes. */
 uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte);
-/* Advance by a marker that is a control token. Returns false if it may not
- * follow. */
-bool json_step_marker(struct json_machine *, struct json_front *);
 
 #endif

@@ -85,8 +85,6 @@ struct json_nodes {
 	 * strings are static. */
 	enum json_start start;
 	const char *marker, *again;
-	/* the marker is a control token, which has no bytes */
-	bool marker_is_token;
 };
 
 /*

@@ -144,8 +144,10 @@ const tests = {
     await refused(text.completions.create({ model: 'target', prompt: 'x',
       max_tokens: 5000 }), 400, 'context_length_exceeded', 'prompt');
     await refused(text.chat.completions.create({ ...drawn, model: 'target',
-      tools: [{ type: 'function', function: { name: 'f' } }] }),
-    400, 'unsupported_parameter', 'tools');
+      tools: [{ type: 'function', function: { name: 'f', parameters: {
+        type: 'object', properties: { x: { format: 'uri' } } } } }],
+      tool_choice: 'required' }),
+    400, 'invalid_value', 'tools[0].function.parameters');
     await refused(text.embeddings.create({ model: 'target',
       input: 'a '.repeat(3000) }), 400, 'context_length_exceeded', 'input');
     await refused(text.embeddings.create({ model: 'target', input: 'a',

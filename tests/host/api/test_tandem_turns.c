@@ -170,9 +170,9 @@ static void test_bad_turns(void **state)
 	turn[0] = (struct tandem_turn){ .role = "user" };
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
 	assert_says(t, "turn 1 has no text");
-	turn[0].role = "tool";
+	turn[0].role = "boss";
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
-	assert_says(t, "'tool'");
+	assert_says(t, "'boss'");
 	assert_int_equal(tandem_close(t), 0);
 }
 

@@ -114,7 +114,7 @@ static void turns_have_roles_and_parts(void **state)
 	assert_string_equal(a.turn[1].text, "ab");
 	api_request_release(&a);
 	refused(API_CHAT,
-		"{\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400,
+		"{\"messages\":[{\"role\":\"boss\",\"content\":\"\"}]}", 400,
 		"invalid_value", "messages[0].role");
 	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
@@ -122,7 +122,7 @@ static void turns_have_roles_and_parts(void **state)
 		400, "unsupported_content", "messages[0].content[0]");
 	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"\","
-		"\"tool_calls\":[]}]}",
+		"\"tool_calls\":[{}]}]}",
 		400, "unsupported_parameter", "messages[0]");
 	refused(API_CHAT,
 		"{\"messages\":[{\"role\":\"assistant\",\"content\":\"\"}]}",

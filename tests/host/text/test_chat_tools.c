@@ -293,10 +293,10 @@ static struct token_trie *trie;
 
 static int setup(void **state)
 {
-	static const char *const words[] = { "<tool_call>", "</tool_call>",
-		"<tool", "_call>\n{", "{\"", "\":", "\", \"", "\"}", "}}",
-		"name", "{\"name\": \"", "arguments", "\"parameters\": {",
-		"}\n</", "call>\n<tool", "[{\"", "true", "}]", "f0", "f1\"" };
+	static const char *const words[] = { "<tool_call>", "<tool",
+		"_call>\n{", "{\"", "\":", "\", \"", "\"}", "}}", "name",
+		"{\"name\": \"", "arguments", "\"parameters\": {", "}\n</",
+		"call>\n<tool", "[{\"", "true", "}]", "f0", "f1\"" };
 	struct err e = { 0 };
 	struct vocab v;
 
@@ -304,6 +304,7 @@ static int setup(void **state)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		vocab_add(&v, words[i], 1, -1.0f);
 	vocab_add(&v, "[TOOL_CALLS]", CONTROL, 0);
+	vocab_add(&v, "</tool_call>", CONTROL, 0);
 	vocab_add(&v, "<pad>", CONTROL, 0);
 	tokenizer = open_vocab(&v);
 	assert_ok(token_trie_open(&trie, tokenizer, &e), &e);
@@ -355,12 +356,9 @@ static void release(struct found *f)
 static bool draw_output(struct draw *d, struct chat_tools *t, bool must,
 	unsigned most, struct found *found)
 {
-	int32_t marker = call_style_marker(t->style, tokenizer);
-	struct call_reader reader = { .style = t->style,
-		.marker = marker,
-		.must = must,
-		.call = take_call,
-		.arg = found };
+	struct call_reader reader = {
+		.style = t->style, .must = must, .call = take_call, .arg = found
+	};
 	struct detokenizer detok = { .tok = tokenizer, .started = true };
 	struct strbuf piece = STRBUF_INIT;
 	float logits[VOCAB_MAX];
@@ -369,7 +367,9 @@ static bool draw_output(struct draw *d, struct chat_tools *t, bool must,
 	struct err e = { 0 };
 	bool over = false;
 
-	assert_ok(json_form_open_nodes(&form, t->nodes, marker, trie, &e), &e);
+	call_style_tags(t->style, tokenizer, &reader.tags);
+	assert_ok(json_form_open_nodes(&form, t->nodes, &reader.tags, trie, &e),
+		&e);
 	t->nodes = NULL;
 	json_form_begin(form, &place);
 	for (unsigned i = 0; i < most && !over; i++) {
@@ -384,8 +384,8 @@ static bool draw_output(struct draw *d, struct chat_tools *t, bool must,
 				strchr("}]\"", *bytes))
 				logits[k] += 500;
 		}
-		if (marker >= 0)
-			logits[marker] += 300;
+		for (unsigned k = 0; k < reader.tags.n; k++)
+			logits[reader.tags.id[k]] += 300;
 		row = json_form_mask(form, &place, logits, trie->n_vocab);
 		assert_non_null(row);
 		for (uint32_t k = 0; k < trie->n_vocab; k++)
@@ -516,7 +516,6 @@ static void read_bytes(
 	const char *template, bool must, const char *text, struct found *f)
 {
 	struct call_reader reader = { .style = style_of(template),
-		.marker = -1,
 		.must = must,
 		.call = take_call,
 		.arg = f };

@@ -1,0 +1,41 @@
+/*
+ * The tools of a chat request: the members "tools", "tool_choice" and
+ * "parallel_tool_calls", and messages with calls and results. The library
+ * checks the tools themselves (tandem.h). Any thread may call.
+ */
+#ifndef HOST_SERVE_API_TOOLS_H
+#define HOST_SERVE_API_TOOLS_H
+
+#include "host/serve/api_request.h"
+
+/* Take a member. `v` must stay valid as long as the request. */
+int api_tools_take(struct api_request *, const json_t *v, struct fault *);
+int api_tools_take_choice(
+	struct api_request *, const json_t *v, struct fault *);
+int api_tools_take_parallel(
+	struct api_request *, const json_t *v, struct fault *);
+
+/* Check the members together, after all were taken. */
+int api_tools_check(struct api_request *, struct fault *);
+
+/* Number of turns of which the message "tool_calls" and the message itself
+ * consist. */
+size_t api_tools_turns(const json_t *message);
+
+/* Set turn[0], turn[1] ... to the calls of messages[i]. */
+int api_tools_take_calls(
+	struct api_turn *turn, const json_t *message, size_t i, struct fault *);
+
+/* Take the id of a result, messages[i]. */
+int api_tools_take_result(
+	struct api_turn *, const json_t *message, size_t i, struct fault *);
+
+/* Bring results into the order of their calls, and check that each call has
+ * one. */
+int api_tools_pair(struct api_turn *turn, size_t n, struct fault *);
+
+/* Set the fault's param to the place of a tool that its text names, if it names
+ * one. */
+void api_tools_blame(struct fault *);
+
+#endif
