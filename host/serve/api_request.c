@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "host/serve/api_tools.h"
 #include "host/serve/json_memory.h"
+#include "host/serve/responses.h"
 
 #include <errno.h>
 #include <math.h>
@@ -749,6 +750,7 @@ void api_request_release(struct api_request *a)
 	free(a->bias);
 	free(a->json_schema);
 	free(a->tools);
+	response_release(a->response);
 	json_decref(a->body);
 	*a = (struct api_request){ 0 };
 }

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct response;
+
 /* The reason why a request is refused, as the client receives it. */
 struct fault {
 	int status;       /* HTTP status, such as 400; 0 if there is no fault */
@@ -106,11 +108,13 @@ struct api_request {
 	double timeout;         /* in seconds; 0 if the body does not set it */
 	char *json_schema;      /* NULL if the text need not be JSON */
 	const char *format;     /* "text", "json_object", "json_schema" */
-	char *tools;        /* JSON of the tools; NULL if there are none */
+	char *tools;            /* JSON of the tools; NULL if there are none */
 	/* "none", "auto", "required", "function", or NULL if not given */
 	const char *tool_choice;
 	const char *tool; /* the function of tool_choice */
 	bool must_call, one_call;
+	/* of a request for a response (responses.h); otherwise NULL */
+	struct response *response;
 	/* Of /tokenize and /detokenize: recognize or write special tokens; add
 	 * the beginning-of-text token. */
 	bool special, bos;

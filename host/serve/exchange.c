@@ -289,6 +289,8 @@ static enum MHD_Result go_on(struct exchange *x)
 	if (!ready)
 		return MHD_YES;
 	x->type = "application/json";
+	if (x->fault.status && r->request.response)
+		response_rename(&x->fault);
 	if (x->fault.status)
 		return send_fault(x);
 	return whole ? send_out(x, MHD_HTTP_OK) : begin_stream(x);
@@ -526,6 +528,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	if (check_origin(x))
 		return MHD_YES;
 	x->route = route_find(method, url, &allowed);
+	if (x->route)
+		snprintf(x->name, sizeof(x->name), "%s",
+			url + strlen(x->route->path));
 	if (!x->route && allowed)
 		fault_set(&x->fault, 405, "method_not_allowed", NULL,
 			"'%.100s' needs the method %s", url, allowed);

@@ -4,6 +4,7 @@
 #include "host/serve/engine.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/reply_calls.h"
+#include "host/serve/reply_responses.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -98,10 +99,7 @@ static const char *finish_of(const struct choice *c)
 	}
 }
 
-/* The result of all texts of an answer: counters and energies are summed, but
- * passes and times are the largest of any text, because the texts run at the
- * same time. */
-static struct tandem_result sum_of(const struct answer *r)
+struct tandem_result reply_result(const struct answer *r)
 {
 	struct tandem_result s = { 0 };
 
@@ -129,7 +127,7 @@ static struct tandem_result sum_of(const struct answer *r)
 
 static json_t *usage_of(const struct answer *r)
 {
-	struct tandem_result s = sum_of(r);
+	struct tandem_result s = reply_result(r);
 
 	return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens",
 		(json_int_t)s.prompt_tokens, "completion_tokens",
@@ -146,7 +144,7 @@ static json_t *rate(double n, double seconds)
 
 static json_t *timings_of(const struct answer *r)
 {
-	struct tandem_result s = sum_of(r);
+	struct tandem_result s = reply_result(r);
 	double decode = s.seconds - s.seconds_prompt;
 	double read = (double)(s.prompt_tokens - s.cached_tokens);
 
@@ -244,8 +242,7 @@ static json_t *head_of(const struct reply *p, const char *of_chat)
 		"created", (json_int_t)p->created, "model", p->offer->model);
 }
 
-/* Add "settings" and "timings", the last members of every answer. */
-static void add_end(const struct reply *p, json_t *object)
+void reply_add_end(const struct reply *p, json_t *object)
 {
 	const struct api_request *request = &p->answer->request;
 	const struct engine_offer *o = p->offer;
@@ -305,6 +302,10 @@ void reply_whole(struct reply *p, struct strbuf *out)
 	const struct api_request *request = &p->answer->request;
 	json_t *object, *choices;
 
+	if (request->response) {
+		response_whole(p, out);
+		return;
+	}
 	if (request->kind == API_EMBEDDING) {
 		reply_embeddings(p, out);
 		return;
@@ -340,7 +341,7 @@ void reply_whole(struct reply *p, struct strbuf *out)
 	}
 	json_object_set_new(object, "choices", choices);
 	json_object_set_new(object, "usage", usage_of(p->answer));
-	add_end(p, object);
+	reply_add_end(p, object);
 	reply_json(object, out);
 }
 
@@ -435,7 +436,7 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	/* With include_usage the last chunk is one without a choice, which
 	 * follows. */
 	if (last && !r->request.include_usage)
-		add_end(p, object);
+		reply_add_end(p, object);
 	add_event(object, out);
 }
 
@@ -457,6 +458,8 @@ bool reply_events(struct reply *p, struct strbuf *out)
 	struct answer *r = p->answer;
 	json_t *object;
 
+	if (r->request.response)
+		return response_events(p, out);
 	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
 		put_choice(p, i, out);
 	if (r->state != ANSWER_ENDED)
@@ -468,7 +471,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 	if (r->request.include_usage) {
 		object = chunk(p, NULL);
 		json_object_set_new(object, "usage", usage_of(r));
-		add_end(p, object);
+		reply_add_end(p, object);
 		add_event(object, out);
 	}
 	add_done(out);
@@ -489,11 +492,14 @@ int reply_init(struct reply *p, const struct engine_offer *offer,
 	snprintf(p->id, sizeof(p->id), "%s-%" PRIx64 "-%" PRIx64,
 		answer->request.kind == API_CHAT ? "chatcmpl" : "cmpl",
 		(uint64_t)p->created, number);
+	if (answer->request.response && response_writer_open(&p->writer))
+		return -ENOMEM;
 	return p->sent ? 0 : -ENOMEM;
 }
 
 void reply_release(struct reply *p)
 {
 	free(p->sent);
+	response_writer_close(p->writer);
 	*p = (struct reply){ 0 };
 }

@@ -7,6 +7,7 @@
 #ifndef HOST_SERVE_REPLY_H
 #define HOST_SERVE_REPLY_H
 
+#include "host/api/tandem.h"
 #include "host/serve/api_request.h"
 
 #include <jansson.h>
@@ -27,8 +28,9 @@ struct reply {
 	const struct engine_offer *offer;
 	struct answer *answer; /* borrowed */
 	char id[40];
-	int64_t created;          /* seconds since 1970 */
-	struct choice_sent *sent; /* [answer->n_choices] */
+	int64_t created;                /* seconds since 1970 */
+	struct choice_sent *sent;       /* [answer->n_choices] */
+	struct response_writer *writer; /* of a response; otherwise NULL */
 };
 
 /* `number` makes the answer's id unique. Returns 0, and the caller releases the
@@ -48,6 +50,13 @@ bool reply_events(struct reply *, struct strbuf *out);
 
 /* Append an error as the last events of a stream. */
 void reply_error_event(const struct fault *, struct strbuf *out);
+
+/* The result of all texts of an answer: counters are summed, but passes and
+ * times are the largest of any text, because the texts run at the same time. */
+struct tandem_result reply_result(const struct answer *);
+
+/* Add "settings" and "timings", the last members of every answer. */
+void reply_add_end(const struct reply *, json_t *object);
 
 /* Append the JSON object of an error. */
 void reply_error(const struct fault *, struct strbuf *out);

@@ -29,32 +29,82 @@ static int read_request(
 
 /* ---- texts --------------------------------------------------------------- */
 
-static void answer_texts(struct exchange *x)
+/* Submit a parsed request, unless `ret` is an error already. */
+static void submit(struct exchange *x, struct api_request *request, int ret)
 {
 	struct server *s = x->server;
 	struct answer_reader reader = exchange_reader(x);
-	struct api_request request;
 	bool stream;
-	int ret;
 
-	if (!read_request(x, x->route->kind, &request) &&
-		!prepare_request(x->engine, &request, &x->fault)) {
+	if (!ret && !prepare_request(x->engine, request, &x->fault)) {
 		/* A request that has waited is not new. */
 		ret = s->ending && !x->waited
 			? fault_stopping(&x->fault)
-			: engine_submit(x->engine, &request, &reader,
-				  &x->answer, &x->fault);
+			: engine_submit(x->engine, request, &reader, &x->answer,
+				  &x->fault);
 		if (!ret &&
 			reply_init(&x->reply, &x->entry->offer, x->answer,
 				++s->number))
 			fault_no_memory(&x->fault);
 	}
-	stream = request.stream;
-	api_request_release(&request);
+	stream = request->stream;
+	api_request_release(request);
 	if (!x->must_wait)
 		strbuf_release(&x->body);
 	else
 		x->wants_stream = stream;
+}
+
+static void answer_texts(struct exchange *x)
+{
+	struct api_request request;
+	int ret = read_request(x, x->route->kind, &request);
+
+	submit(x, &request, ret);
+}
+
+static void answer_response(struct exchange *x)
+{
+	struct api_request request;
+	int ret = response_read(&request, x->server->responses,
+		x->body.data ? x->body.data : "", x->body.len, &x->fault);
+
+	if (!ret)
+		ret = engines_find(x, &request, &x->fault);
+	submit(x, &request, ret);
+	if (x->fault.status)
+		response_rename(&x->fault);
+}
+
+/* ---- kept responses ------------------------------------------------------ */
+
+static void no_response(struct exchange *x)
+{
+	fault_set(&x->fault, 404, "not_found", NULL,
+		"there is no response '%.60s': it was not stored, was deleted, "
+		"or was dropped because newer ones needed the room",
+		x->name);
+}
+
+static void answer_kept(struct exchange *x)
+{
+	char *text = response_store_get(x->server->responses, x->name, false);
+
+	if (text)
+		strbuf_add(&x->out, text, strlen(text));
+	else
+		no_response(x);
+	free(text);
+}
+
+static void answer_delete(struct exchange *x)
+{
+	if (response_store_drop(x->server->responses, x->name))
+		reply_json(json_pack("{s:s, s:s, s:b}", "id", x->name, "object",
+				   "response", "deleted", 1),
+			&x->out);
+	else
+		no_response(x);
 }
 
 /* ---- tokens -------------------------------------------------------------- */
@@ -214,6 +264,9 @@ static const struct route routes[] = {
 	{ "POST", "/v1/completions", false, answer_texts, API_COMPLETION },
 	{ "POST", "/v1/chat/completions", false, answer_texts, API_CHAT },
 	{ "POST", "/v1/embeddings", false, answer_texts, API_EMBEDDING },
+	{ "POST", "/v1/responses", false, answer_response },
+	{ "GET", "/v1/responses/", false, answer_kept },
+	{ "DELETE", "/v1/responses/", false, answer_delete },
 	{ "POST", "/tokenize", false, answer_tokenize },
 	{ "POST", "/detokenize", false, answer_detokenize },
 };
@@ -231,7 +284,12 @@ const struct route *route_find(
 	if (!strcmp(method, "HEAD"))
 		method = "GET";
 	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-		if (strcmp(path, routes[i].path))
+		size_t n = strlen(routes[i].path);
+		bool more = n > 1 && routes[i].path[n - 1] == '/';
+
+		if (more ? strncmp(path, routes[i].path, n) || !path[n] ||
+					strchr(path + n, '/')
+			 : strcmp(path, routes[i].path) != 0)
 			continue;
 		if (!strcmp(method, routes[i].method))
 			return &routes[i];

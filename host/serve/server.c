@@ -104,6 +104,8 @@ int server_open(struct server **out, const struct server_options *o,
 	if (!ret && o->listen)
 		ret = listening_open(
 			&s->listening, o->listen, o->key_file || o->no_key, e);
+	if (!ret && response_store_open(&s->responses))
+		ret = err_set(e, ENOMEM, "no memory for the server");
 	if (!ret && o->listen)
 		ret = background_open(s, e);
 	if (!ret && o->listen)
@@ -242,6 +244,7 @@ int server_close(struct server *s, struct err *e)
 	}
 	bus_close(s->bus);
 	ret = engines_close(s, e);
+	response_store_close(s->responses);
 	api_keys_release(&s->keys);
 	pthread_mutex_destroy(&s->keys_lock);
 	pthread_cond_destroy(&s->background.work);

@@ -15,6 +15,7 @@
 #include "host/serve/httpd.h"
 #include "host/serve/listening.h"
 #include "host/serve/reply.h"
+#include "host/serve/responses.h"
 #include "host/serve/server.h"
 
 #include <pthread.h>
@@ -27,6 +28,8 @@ struct bus;
 struct exchange;
 
 struct route {
+	/* A path that ends with a slash, other than "/", stands for all paths
+	 * that continue it with a name. */
 	const char *method, *path;
 	bool open; /* an API key is not needed */
 	/* Handles a complete request: fills `out` and `type` of the exchange,
@@ -85,6 +88,7 @@ struct server {
 	 * connections. */
 	pthread_mutex_t lock;
 	struct engines engines;
+	struct response_store *responses;
 	struct background background;
 	struct MHD_Daemon *http; /* NULL without HTTP */
 	struct bus *bus;         /* NULL without D-Bus */
@@ -118,6 +122,7 @@ struct exchange {
 	bool wants_stream; /* a request that waits asks for a stream */
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route fits */
+	char name[64]; /* what follows the route's path in the request's */
 	struct strbuf body;
 	size_t received;    /* bytes of the body that have arrived */
 	struct fault fault; /* status 0 if the request is not refused */

@@ -364,6 +364,11 @@ static int read_tools(struct chat_tools *t, struct reading *r,
 
 	for (size_t i = 0; i < r->n && !ret; i++)
 		ret = read_tool(r, i);
+	if (!ret && !*s->marker && !o->must && !o->only)
+		ret = err_set(r->e, EINVAL,
+			"tool_choice is 'auto', but the model's chat template "
+			"has no way of writing calls that can be told from "
+			"text; use 'required', a function, or 'none'");
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < r->n; i++) {
@@ -406,11 +411,6 @@ int chat_tools_open(struct chat_tools **out, const struct call_style *style,
 	else if (!r.n)
 		ret = err_set(e, EINVAL,
 			"tools must be a JSON list of at least one tool");
-	else if (!*style->marker && !o->must && !o->only)
-		ret = err_set(e, EINVAL,
-			"tool_choice is 'auto', but the model's chat template "
-			"has no way of writing calls that can be told from "
-			"text; use 'required', a function, or 'none'");
 	if (!ret) {
 		t->style = style;
 		ret = read_tools(t, &r, o);

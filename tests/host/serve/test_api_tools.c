@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct api_offer offer = {
+static const struct engine_offer offer = {
 	.model = "m", .method = "chain", .clock = "wall", .precision = "int8"
 };
 
@@ -28,7 +28,7 @@ static const struct api_offer offer = {
 static int read_chat(struct api_request *a, const char *body, struct fault *f)
 {
 	memset(f, 0, sizeof(*f));
-	return api_request_read(a, API_CHAT, &offer, body, strlen(body), f);
+	return api_request_read(a, API_CHAT, body, strlen(body), f);
 }
 
 static void taken(struct api_request *a, const char *body)

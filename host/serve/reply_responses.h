@@ -1,0 +1,23 @@
+/*
+ * Writes the answers of /v1/responses: one object, or named events of a stream.
+ * The caller holds the engine's lock.
+ */
+#ifndef HOST_SERVE_REPLY_RESPONSES_H
+#define HOST_SERVE_REPLY_RESPONSES_H
+
+#include <stdbool.h>
+
+struct reply;
+struct response_writer;
+struct strbuf;
+
+/* Returns 0 or -ENOMEM. */
+int response_writer_open(struct response_writer **out);
+void response_writer_close(struct response_writer *);
+
+/* Like reply_whole and reply_events; both keep the finished response if the
+ * client wants that. */
+void response_whole(struct reply *, struct strbuf *out);
+bool response_events(struct reply *, struct strbuf *out);
+
+#endif

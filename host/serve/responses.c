@@ -1,0 +1,616 @@
+/* Translating a request for a response to a request of a chat. */
+#include "host/serve/responses.h"
+
+#include "base/checked.h"
+#include "host/serve/json_memory.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+void response_release(struct response *r)
+{
+	if (!r)
+		return;
+	json_decref(r->echo);
+	json_decref(r->messages);
+	free(r);
+}
+
+static int refuse(struct fault *f, const char *param, const char *what)
+{
+	return fault_set(
+		f, 400, "invalid_value", param, "'%s' %s", param, what);
+}
+
+/* ---- input --------------------------------------------------------------- */
+
+/* Returns the text of a content: a string, or a list of parts. NULL with the
+ * fault set if it is neither. */
+static json_t *content_of(const json_t *v, const char *where, struct fault *f)
+{
+	static const char *const types[] = { "input_text", "output_text",
+		"text" };
+	json_t *parts = json_array();
+	const json_t *part;
+	size_t i;
+
+	if (json_is_string(v)) {
+		json_decref(parts);
+		return json_deep_copy(v);
+	}
+	if (!json_is_array(v))
+		refuse(f, where, "must be a string or a list of parts");
+	json_array_foreach(v, i, part)
+	{
+		const char *type =
+			json_string_value(json_object_get(part, "type"));
+		json_t *text = json_object_get(part, "text");
+		size_t k = 0;
+
+		while (k < ARRAY_LEN(types) &&
+			(!type || strcmp(type, types[k])))
+			k++;
+		if (k == ARRAY_LEN(types))
+			fault_set(f, 400, "unsupported_content", where,
+				"'%s' has a part of type '%s'; only text is "
+				"supported",
+				where, type ? type : "none");
+		else if (!json_is_string(text))
+			refuse(f, where, "has a part without text");
+		json_array_append_new(parts,
+			json_pack("{s:s, s:O*}", "type", "text", "text", text));
+	}
+	if (!f->status)
+		return parts;
+	json_decref(parts);
+	return NULL;
+}
+
+/* Check the members of an item: `known` and a NULL. */
+static int check_item(const json_t *item, const char *where,
+	const char *const *known, struct fault *f)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)item, key, value)
+	{
+		size_t k = 0;
+
+		while (known[k] && strcmp(known[k], key))
+			k++;
+		if (!known[k] && !json_is_null(value))
+			return fault_set(f, 400, "unsupported_parameter", where,
+				"'%s' has '%.40s', which is not supported",
+				where, key);
+	}
+	return 0;
+}
+
+static int add_message(json_t *messages, const json_t *item, const char *where,
+	struct fault *f)
+{
+	static const char *const known[] = { "type", "role", "content", "id",
+		"status", "phase", NULL };
+	static const char *const roles[] = { "system", "developer", "user",
+		"assistant" };
+	const char *role = json_string_value(json_object_get(item, "role"));
+	char place[48];
+	json_t *content;
+	size_t k = 0;
+
+	snprintf(place, sizeof(place), "%s.content", where);
+	while (k < ARRAY_LEN(roles) && (!role || strcmp(role, roles[k])))
+		k++;
+	if (check_item(item, where, known, f))
+		return -EINVAL;
+	if (k == ARRAY_LEN(roles))
+		return refuse(f, where,
+			"must have a role: system, developer, user or "
+			"assistant");
+	content = content_of(json_object_get(item, "content"), place, f);
+	if (content)
+		json_array_append_new(messages,
+			json_pack("{s:s, s:o}", "role", role, "content",
+				content));
+	return f->status ? -EINVAL : 0;
+}
+
+/* A call belongs to the assistant's message before it, or to one without
+ * content. */
+static int add_call(json_t *messages, const json_t *item, const char *where,
+	struct fault *f)
+{
+	static const char *const known[] = { "type", "id", "call_id", "name",
+		"arguments", "status", NULL };
+	const char *id = json_string_value(json_object_get(item, "call_id"));
+	const char *name = json_string_value(json_object_get(item, "name"));
+	const char *arguments =
+		json_string_value(json_object_get(item, "arguments"));
+	json_t *last, *calls;
+	const char *role;
+
+	if (check_item(item, where, known, f))
+		return -EINVAL;
+	if (!id || !name || !arguments)
+		return refuse(
+			f, where, "must have call_id, name and arguments");
+	last = json_array_get(messages, json_array_size(messages) - 1);
+	role = json_string_value(json_object_get(last, "role"));
+	if (!role || strcmp(role, "assistant")) {
+		last = json_pack("{s:s, s:n}", "role", "assistant", "content");
+		json_array_append_new(messages, last);
+	}
+	calls = json_object_get(last, "tool_calls");
+	if (!calls) {
+		calls = json_array();
+		json_object_set_new(last, "tool_calls", calls);
+	}
+	json_array_append_new(calls,
+		json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type",
+			"function", "function", "name", name, "arguments",
+			arguments));
+	return 0;
+}
+
+/* Whether a message of the conversation has the call. */
+static bool has_call(const json_t *messages, const char *id)
+{
+	const json_t *message, *call;
+	size_t i, k;
+
+	json_array_foreach(messages, i, message)
+	{
+		json_array_foreach(
+			json_object_get(message, "tool_calls"), k, call)
+		{
+			if (!strcmp(id,
+				    json_string_value(
+					    json_object_get(call, "id"))))
+				return true;
+		}
+	}
+	return false;
+}
+
+static int add_output(json_t *messages, const json_t *item, const char *where,
+	struct fault *f)
+{
+	static const char *const known[] = { "type", "id", "call_id", "output",
+		"status", NULL };
+	const char *id = json_string_value(json_object_get(item, "call_id"));
+	char place[48];
+	json_t *content;
+
+	if (check_item(item, where, known, f))
+		return -EINVAL;
+	snprintf(place, sizeof(place), "%s.call_id", where);
+	if (!id)
+		return refuse(f, place, "must be the id of a call");
+	if (!has_call(messages, id))
+		return fault_set(f, 400, "invalid_value", place,
+			"the conversation has no call '%.60s'", id);
+	snprintf(place, sizeof(place), "%s.output", where);
+	content = content_of(json_object_get(item, "output"), place, f);
+	if (!content)
+		return -EINVAL;
+	json_array_append_new(messages,
+		json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", id,
+			"content", content));
+	return 0;
+}
+
+/* Check that each call of the conversation has an output. */
+static int check_outputs(const json_t *messages, struct fault *f)
+{
+	const json_t *message, *call, *other;
+	size_t i, k, m;
+
+	json_array_foreach(messages, i, message)
+	{
+		json_array_foreach(
+			json_object_get(message, "tool_calls"), k, call)
+		{
+			const json_t *id = json_object_get(call, "id");
+			bool has = false;
+
+			json_array_foreach(messages, m, other) has |=
+				json_equal(
+					json_object_get(other, "tool_call_id"),
+					id);
+			if (!has)
+				return fault_set(f, 400, "invalid_value",
+					"input",
+					"the call '%.60s' has no output: "
+					"'input' must have one item of type "
+					"function_call_output for each call",
+					json_string_value(id));
+		}
+	}
+	return 0;
+}
+
+static int add_input(json_t *messages, const json_t *v, struct fault *f)
+{
+	const json_t *item;
+	size_t i;
+
+	if (json_is_string(v)) {
+		json_array_append_new(messages,
+			json_pack("{s:s, s:O}", "role", "user", "content", v));
+		return 0;
+	}
+	if (!v)
+		return fault_set(f, 400, "missing_required_parameter", "input",
+			"'input' is missing");
+	if (!json_array_size(v))
+		return refuse(f, "input",
+			"must be a text or a list of items, one at least");
+	json_array_foreach(v, i, item)
+	{
+		json_t *given = json_object_get(item, "type");
+		const char *type = given ? json_string_value(given) : "message";
+		char where[32];
+		int ret;
+
+		snprintf(where, sizeof(where), "input[%zu]", i);
+		if (!json_is_object(item) || !type)
+			ret = refuse(f, where, "must be an object with a type");
+		else if (!strcmp(type, "message"))
+			ret = add_message(messages, item, where, f);
+		else if (!strcmp(type, "function_call"))
+			ret = add_call(messages, item, where, f);
+		else if (!strcmp(type, "function_call_output"))
+			ret = add_output(messages, item, where, f);
+		else
+			ret = fault_set(f, 400, "unsupported_content", where,
+				"'%s' is of type '%.40s'; message, "
+				"function_call and function_call_output are "
+				"supported",
+				where, type);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* ---- tools and format ---------------------------------------------------- */
+
+/* Turn {"type", "name" ...} into {"type", "function": {"name" ...}}. */
+static json_t *nested(const json_t *flat)
+{
+	json_t *function = json_copy((json_t *)(uintptr_t)flat);
+	const json_t *type = json_object_get(flat, "type");
+
+	if (!json_is_object(flat))
+		return function;
+	json_object_del(function, "type");
+	return json_pack("{s:O*, s:o}", "type", type, "function", function);
+}
+
+static void add_tools(json_t *chat, const json_t *tools, const json_t *choice)
+{
+	json_t *list = json_array();
+	const json_t *tool;
+	size_t i;
+
+	json_array_foreach(tools, i, tool)
+		json_array_append_new(list, nested(tool));
+	if (json_is_array(tools))
+		json_object_set(chat, "tools", list);
+	else if (tools)
+		json_object_set(chat, "tools", (json_t *)(uintptr_t)tools);
+	json_decref(list);
+	if (choice)
+		json_object_set_new(chat, "tool_choice", nested(choice));
+}
+
+/* "text": {"format": {"type": "json_schema", "schema" ...}} becomes
+ * "response_format": {"type": "json_schema", "json_schema": {...}}. */
+static int add_text(json_t *chat, const json_t *text, struct fault *f)
+{
+	const json_t *format = json_object_get(text, "format");
+	const char *type = json_string_value(json_object_get(format, "type"));
+	const char *verbosity =
+		json_string_value(json_object_get(text, "verbosity"));
+	static const char *const known[] = { "format", "verbosity", NULL };
+
+	if (!json_is_object(text))
+		return refuse(f, "text", "must be an object");
+	if (check_item(text, "text", known, f))
+		return -EINVAL;
+	if (verbosity && strcmp(verbosity, "medium"))
+		return fault_set(f, 400, "unsupported_parameter",
+			"text.verbosity",
+			"'text.verbosity' is supported only as 'medium'");
+	if (!format)
+		return 0;
+	if (!type || strcmp(type, "json_schema"))
+		json_object_set(
+			chat, "response_format", (json_t *)(uintptr_t)format);
+	else
+		json_object_set_new(chat, "response_format",
+			json_pack("{s:s, s:{s:O*}}", "type", "json_schema",
+				"json_schema", "schema",
+				json_object_get(format, "schema")));
+	return 0;
+}
+
+/* ---- members ------------------------------------------------------------- */
+
+enum what { PASS, IGNORE, OWN, NEUTRAL };
+
+/* The members of a request. PASS: the chat has the same one. OWN: response_read
+ * takes it. NEUTRAL: only the listed values are accepted; they have no effect.
+ */
+static const struct {
+	const char *name;
+	enum what what;
+	const char *only;
+} members[] = {
+	{ "model", PASS },
+	{ "temperature", PASS },
+	{ "top_p", PASS },
+	{ "top_k", PASS },
+	{ "min_p", PASS },
+	{ "repeat_penalty", PASS },
+	{ "repeat_last", PASS },
+	{ "seed", PASS },
+	{ "stream", PASS },
+	{ "parallel_tool_calls", PASS },
+	{ "method", PASS },
+	{ "draft", PASS },
+	{ "clock", PASS },
+	{ "precision", PASS },
+	{ "options", PASS },
+	{ "logit_bias", PASS },
+	{ "presence_penalty", PASS },
+	{ "frequency_penalty", PASS },
+	{ "input", OWN },
+	{ "instructions", OWN },
+	{ "tools", OWN },
+	{ "tool_choice", OWN },
+	{ "max_output_tokens", OWN },
+	{ "text", OWN },
+	{ "store", OWN },
+	{ "metadata", OWN },
+	{ "previous_response_id", OWN },
+	{ "truncation", NEUTRAL, "[\"disabled\"]" },
+	{ "background", NEUTRAL, "[false]" },
+	{ "top_logprobs", NEUTRAL, "[0]" },
+	{ "include", NEUTRAL, "[[],[\"reasoning.encrypted_content\"]]" },
+	{ "reasoning", NEUTRAL,
+		"[{},{\"effort\":null},{\"effort\":\"none\"},"
+		"{\"effort\":null,\"summary\":null}]" },
+	{ "stream_options", NEUTRAL,
+		"[{},{\"include_obfuscation\":false},"
+		"{\"include_obfuscation\":true}]" },
+	{ "user", IGNORE },
+	{ "safety_identifier", IGNORE },
+	{ "prompt_cache_key", IGNORE },
+	{ "prompt_cache_retention", IGNORE },
+	{ "service_tier", IGNORE },
+};
+
+static int check_neutral(
+	const char *key, const json_t *value, const char *only, struct fault *f)
+{
+	json_t *list = json_loads(only, 0, NULL), *one;
+	bool fits = false;
+	size_t i;
+
+	json_array_foreach(list, i, one) fits |= json_equal(one, value);
+	json_decref(list);
+	return fits ? 0
+		    : fault_set(f, 400, "unsupported_parameter", key,
+			      "'%s' is supported only with a value that has no "
+			      "effect: one of %s",
+			      key, only);
+}
+
+static int take_members(json_t *body, json_t *chat, struct fault *f)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(body, key, value)
+	{
+		size_t k = 0;
+		int ret = 0;
+
+		if (json_is_null(value))
+			continue;
+		while (k < ARRAY_LEN(members) && strcmp(members[k].name, key))
+			k++;
+		if (k == ARRAY_LEN(members))
+			return fault_set(f, 400, "unsupported_parameter", key,
+				"'%.40s' is not supported here", key);
+		if (members[k].what == NEUTRAL)
+			ret = check_neutral(key, value, members[k].only, f);
+		else if (members[k].what == PASS)
+			json_object_set(chat, key, value);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Returns a member that is not null. */
+static json_t *given(const json_t *body, const char *key)
+{
+	json_t *v = json_object_get(body, key);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+/* Set r->messages to the conversation so far. */
+static int take_previous(struct response *r, struct response_store *store,
+	const json_t *body, struct fault *f)
+{
+	const json_t *v = given(body, "previous_response_id");
+	const char *id = json_string_value(v);
+	char *text;
+
+	r->messages = v ? NULL : json_array();
+	if (!v)
+		return 0;
+	if (!id)
+		return refuse(f, "previous_response_id", "must be a string");
+	text = response_store_get(store, id, true);
+	if (!text)
+		return fault_set(f, 404, "not_found", "previous_response_id",
+			"there is no response '%.60s': it was not stored, or "
+			"was dropped because newer ones needed the room; send "
+			"the whole conversation as 'input'",
+			id);
+	r->messages = json_loads(text, 0, NULL);
+	free(text);
+	return r->messages ? 0 : fault_no_memory(f);
+}
+
+/* Set the members that the response repeats. */
+static void take_echo(struct response *r, const json_t *body, bool kept)
+{
+	static const struct {
+		const char *name, *otherwise;
+	} echoed[] = {
+		{ "instructions", "null" },
+		{ "max_output_tokens", "null" },
+		{ "metadata", "{}" },
+		{ "parallel_tool_calls", "true" },
+		{ "previous_response_id", "null" },
+		{ "text", "{\"format\":{\"type\":\"text\"}}" },
+		{ "tool_choice", "\"auto\"" },
+		{ "tools", "[]" },
+		{ "truncation", "\"disabled\"" },
+	};
+
+	r->echo = json_object();
+	for (size_t i = 0; i < ARRAY_LEN(echoed); i++) {
+		json_t *v = given(body, echoed[i].name);
+
+		if (v)
+			json_object_set(r->echo, echoed[i].name, v);
+		else
+			json_object_set_new(r->echo, echoed[i].name,
+				json_loads(echoed[i].otherwise, JSON_DECODE_ANY,
+					NULL));
+	}
+	json_object_set_new(r->echo, "store", json_boolean(kept));
+	json_object_set_new(r->echo, "background", json_false());
+	json_object_set_new(r->echo, "reasoning",
+		json_pack("{s:n, s:n}", "effort", "summary"));
+}
+
+static int translate(struct response *r, struct response_store *store,
+	json_t *body, json_t *chat, struct fault *f)
+{
+	json_t *instructions = given(body, "instructions");
+	json_t *most = given(body, "max_output_tokens"), *messages;
+	json_t *keep = given(body, "store");
+	uint64_t number[2] = { 0 };
+	int ret = take_members(body, chat, f);
+
+	if (!ret)
+		ret = take_previous(r, store, body, f);
+	if (!ret)
+		ret = add_input(r->messages, given(body, "input"), f);
+	if (!ret)
+		ret = check_outputs(r->messages, f);
+	if (!ret && instructions && !json_is_string(instructions))
+		ret = refuse(f, "instructions", "must be a text");
+	if (!ret && keep && !json_is_boolean(keep))
+		ret = refuse(f, "store", "must be true or false");
+	if (!ret && given(body, "metadata") &&
+		!json_is_object(given(body, "metadata")))
+		ret = refuse(f, "metadata", "must be an object");
+	if (!ret && given(body, "text"))
+		ret = add_text(chat, given(body, "text"), f);
+	if (ret)
+		return ret;
+	if (most)
+		json_object_set(chat, "max_completion_tokens", most);
+	add_tools(chat, given(body, "tools"), given(body, "tool_choice"));
+	messages = json_array();
+	if (instructions)
+		json_array_append_new(messages,
+			json_pack("{s:s, s:O}", "role", "system", "content",
+				instructions));
+	json_array_extend(messages, r->messages);
+	json_object_set_new(chat, "messages", messages);
+	/* The id cannot be guessed, so only who knows it has access. */
+	if (getrandom(number, sizeof(number), 0) != sizeof(number))
+		return fault_set(f, 500, "failed", NULL, "no random numbers");
+	snprintf(r->id, sizeof(r->id), "resp_%016llx%016llx",
+		(unsigned long long)number[0], (unsigned long long)number[1]);
+	if (!json_is_false(keep))
+		r->store = store;
+	take_echo(r, body, r->store);
+	return 0;
+}
+
+int response_read(struct api_request *out, struct response_store *store,
+	const char *body, size_t len, struct fault *f)
+{
+	struct response *r = calloc(1, sizeof(*r));
+	json_t *object, *chat = json_object();
+	int ret = api_body_read(&object, body, len, f);
+
+	*out = (struct api_request){ 0 };
+	if (!ret && (!r || !chat))
+		ret = fault_no_memory(f);
+	if (!ret)
+		ret = translate(r, store, object, chat, f);
+	if (!ret && json_memory_refused())
+		ret = fault_no_memory(f);
+	json_decref(object);
+	if (ret) {
+		json_decref(chat);
+		response_release(r);
+		return ret;
+	}
+	ret = api_request_take(out, API_CHAT, chat, f);
+	out->response = r;
+	return ret;
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+static void replace(char *text, size_t size, const char *old, const char *new)
+{
+	char *at = strstr(text, old);
+	char rest[ERR_TEXT_MAX];
+
+	for (; at; at = strstr(at, old)) {
+		snprintf(rest, sizeof(rest), "%s", at + strlen(old));
+		snprintf(at, size - (size_t)(at - text), "%s%s", new, rest);
+		at += strlen(new);
+	}
+}
+
+void response_rename(struct fault *f)
+{
+	static const struct {
+		const char *chat, *response;
+	} names[] = {
+		{ "max_completion_tokens", "max_output_tokens" },
+		{ "response_format.json_schema.schema", "text.format.schema" },
+		{ "response_format", "text.format" },
+		{ "].function.", "]." },
+		{ "\"function\": {\"name\": NAME}", "\"name\": NAME" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		replace(f->param, sizeof(f->param), names[i].chat,
+			names[i].response);
+		replace(f->text, sizeof(f->text), names[i].chat,
+			names[i].response);
+	}
+	if (!strncmp(f->param, "messages", strlen("messages")) && f->code &&
+		strcmp(f->code, "unsupported_parameter"))
+		snprintf(f->param, sizeof(f->param), "input");
+}
