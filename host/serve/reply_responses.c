@@ -116,10 +116,11 @@ static json_t *usage_of(const struct answer *r)
 {
 	struct tandem_result s = reply_result(r);
 
-	return json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens",
-		(json_int_t)s.prompt_tokens, "input_tokens_details",
-		"cached_tokens", (json_int_t)s.cached_tokens, "output_tokens",
-		(json_int_t)s.tokens, "output_tokens_details",
+	return json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:i}, s:I}",
+		"input_tokens", (json_int_t)s.prompt_tokens,
+		"input_tokens_details", "cached_tokens",
+		(json_int_t)s.cached_tokens, "cache_write_tokens", 0,
+		"output_tokens", (json_int_t)s.tokens, "output_tokens_details",
 		"reasoning_tokens", 0, "total_tokens",
 		(json_int_t)(s.prompt_tokens + s.tokens));
 }
@@ -141,7 +142,7 @@ static json_t *object_of(const struct reply *p, const char *status)
 	else if (over && cut_by(c))
 		cut = json_pack("{s:s}", "reason", cut_by(c));
 	object = json_pack(
-		"{s:s, s:s, s:I, s:s, s:o?, s:o?, s:s, s:o, s:f, s:f, s:o?}",
+		"{s:s, s:s, s:I, s:s, s:o?, s:o?, s:s, s:o, s:f, s:f, s:o*}",
 		"id", q->response->id, "object", "response", "created_at",
 		(json_int_t)p->created, "status", status, "error", error,
 		"incomplete_details", cut, "model", p->offer->model, "output",
@@ -262,10 +263,7 @@ static void close_item(struct reply *p, size_t i, struct strbuf *out)
 	text = reply_text(item->text.data, item->text.len);
 	if (is_call(item)) {
 		put_event(p, "response.function_call_arguments.done",
-			with(with(about(p, i, false), "name",
-				     json_string(item->name)),
-				"arguments", text),
-			out);
+			with(about(p, i, false), "arguments", text), out);
 	} else {
 		put_event(p, "response.output_text.done",
 			with(with(about(p, i, true), "text", text), "logprobs",

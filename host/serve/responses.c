@@ -473,7 +473,7 @@ static int take_previous(struct response *r, struct response_store *store,
 }
 
 /* Set the members that the response repeats. */
-static void take_echo(struct response *r, const json_t *body, bool kept)
+static void take_echo(struct response *r, const json_t *body)
 {
 	static const struct {
 		const char *name, *otherwise;
@@ -500,8 +500,8 @@ static void take_echo(struct response *r, const json_t *body, bool kept)
 				json_loads(echoed[i].otherwise, JSON_DECODE_ANY,
 					NULL));
 	}
-	json_object_set_new(r->echo, "store", json_boolean(kept));
 	json_object_set_new(r->echo, "background", json_false());
+	json_object_set_new(r->echo, "access_programs", json_null());
 	json_object_set_new(r->echo, "reasoning",
 		json_pack("{s:n, s:n}", "effort", "summary"));
 }
@@ -549,7 +549,7 @@ static int translate(struct response *r, struct response_store *store,
 		(unsigned long long)number[0], (unsigned long long)number[1]);
 	if (!json_is_false(keep))
 		r->store = store;
-	take_echo(r, body, r->store);
+	take_echo(r, body);
 	return 0;
 }
 

@@ -34,6 +34,16 @@ if command -v node >/dev/null && [ -d "$modules/openai" ]; then
 else
   echo "no openai in $modules"
 fi
+if [ -x "$modules/.bin/tsc" ]; then
+  run_ok python3 tests/cli/serve_types.py "$(cat "$tmp/chats.url")" \
+    "$tmp/answers.ts"
+  echo "$out"
+  ln -s "$modules" "$tmp/node_modules"
+  run_ok "$modules/.bin/tsc" --noEmit --strict --skipLibCheck --target es2022 \
+    --module nodenext --moduleResolution nodenext "$tmp/answers.ts"
+else
+  echo "no typescript in $modules"
+fi
 if python3 -c 'import jsonschema' 2>/dev/null; then
   run_ok python3 tests/cli/serve_tools.py "$(cat "$tmp/qwen.url")" 190 \
     "$(cat "$tmp/chats.url")" 10
