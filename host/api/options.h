@@ -132,8 +132,8 @@ int tandem_check_room(
 	const struct tandem *, uint64_t prompt, int64_t predict, struct err *);
 
 /* Estimate the memory that tandem_start(t, tokens) will take, of both processes
- * together (decoder_need says what it holds). Returns 0, or the error with
- * which starting would fail. */
+ * together (see decoder_need for what is included). Returns 0, or the error
+ * with which starting would fail. */
 int tandem_need(
 	struct tandem *, uint64_t tokens, uint64_t *bytes, struct err *);
 
