@@ -582,8 +582,7 @@ static void test_forged_at_any_request(void **state)
 		{ refuses_run, { "run.graph is 999", "run.graph is 999" } },
 		{ answers_nothing, { "the fake device", "the fake device" } },
 		{ answers_another,
-			{ "to operation 1 (nop)",
-				"which is not in flight" } },
+			{ "to operation 1 (nop)", "which is not in flight" } },
 	};
 	struct fixture *f = *state;
 
