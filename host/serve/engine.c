@@ -18,6 +18,9 @@
  * file describes the vocabulary wrongly. */
 #define TOKEN_BYTES_MIN 64
 
+/* Trees of passes that are kept for a reader. */
+#define DRAFTS_MAX 64
+
 static void lock(struct engine *engine)
 {
 	pthread_mutex_lock(engine->lock);
@@ -39,7 +42,7 @@ static void answer_free(struct answer *r)
 			strbuf_release(&r->choice[i].calls[k].arguments);
 		free(r->choice[i].calls);
 		json_decref(r->choice[i].logprobs);
-		json_decref(r->choice[i].draft);
+		json_decref(r->choice[i].drafts);
 	}
 	free(r->choice);
 	api_request_release(&r->request);
@@ -295,8 +298,8 @@ static json_t *node_text(const struct tandem_draft *d, size_t i)
 	return reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
 }
 
-/* A pass of a method that drafts: keep its tree, in place of an earlier one
- * that the reader has not taken. */
+/* A pass of a method that drafts: keep its tree until the reader takes it, but
+ * of a reader that lags only those of the last passes. */
 static int on_draft(void *arg, const struct tandem_draft *d)
 {
 	struct choice *c = arg;
@@ -312,8 +315,11 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
 		"nodes", nodes, "next", node_text(d, d->n));
 	lock(engine);
-	json_decref(c->draft);
-	c->draft = draft;
+	if (!c->drafts)
+		c->drafts = json_array();
+	if (json_array_size(c->drafts) == DRAFTS_MAX)
+		json_array_remove(c->drafts, 0);
+	json_array_append_new(c->drafts, draft);
 	end = json_memory_refused() || is_unread(c->answer) ||
 		is_late(c->answer, clock_ns());
 	report(c);

@@ -66,9 +66,9 @@ struct choice {
 	struct strbuf provisional;
 	uint64_t provisional_after, bytes;
 	bool has_provisional;
-	/* For a stream that wants drafts: the tree of the last pass, as the
-	 * JSON of a chunk; NULL if the reader has taken it. */
-	json_t *draft;
+	/* For a stream that wants drafts: the trees of the passes since the
+	 * reader's last chunk, as the JSON of the next one, or NULL. */
+	json_t *drafts;
 	bool ended;
 	int status; /* after the end: enum tandem_status */
 	struct tandem_result result;

@@ -412,7 +412,7 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	bool last = true;
 
 	if (sent->ended ||
-		(!c->ended && !c->text.len && !c->logprobs && !c->draft &&
+		(!c->ended && !c->text.len && !c->logprobs && !c->drafts &&
 			!c->has_provisional && !reply_calls_new(c)))
 		return;
 	text = reply_text(c->text.data, c->text.len);
@@ -421,9 +421,9 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	if (c->has_provisional && !c->ended)
 		json_object_set_new(choice, "provisional", provisional(c));
 	c->has_provisional = false;
-	if (c->draft)
-		json_object_set_new(choice, "draft", c->draft);
-	c->draft = NULL;
+	if (c->drafts)
+		json_object_set_new(choice, "drafts", c->drafts);
+	c->drafts = NULL;
 	object = chunk(p, choice);
 	if (r->request.timings_per_token)
 		json_object_set_new(object, "timings", timings_of(r));

@@ -167,11 +167,11 @@ static void chunks_have_drafts_and_timings_on_request(void **state)
 
 	begin(&x, API_COMPLETION,
 		"{\"prompt\":\"p\",\"stream\":true,\"timings_per_token\":true}");
-	x.choice[0].draft = json_pack("{s:i}", "pass", 1);
+	x.choice[0].drafts = json_pack("[{s:i}]", "pass", 1);
 	x.choice[0].result.passes = 7;
 	assert_false(reply_events(&x.reply, &x.out));
-	assert_null(x.choice[0].draft);
-	assert_non_null(strstr(x.out.data, "\"draft\":{\"pass\":1}"));
+	assert_null(x.choice[0].drafts);
+	assert_non_null(strstr(x.out.data, "\"drafts\":[{\"pass\":1}]"));
 	assert_non_null(strstr(x.out.data, "\"timings\":{"));
 	assert_non_null(strstr(x.out.data, "\"passes\":7"));
 	strbuf_reset(&x.out);
