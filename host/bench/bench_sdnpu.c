@@ -24,8 +24,7 @@ struct sdnpu_spec {
 /* ---- tables of the paper ------------------------------------------------- */
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
-	"drafters", "sources", "cycles", "overhead", "row_cost", "phones",
-	"graphs" };
+	"sources", "cycles", "overhead", "row_cost", "phones", "graphs" };
 
 /* A chain of 31 tokens fills the decode graph, as the compared trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
@@ -175,38 +174,6 @@ static const struct column_spec length_columns[] = {
 		.each = COLUMN_MEAN_TASK },
 	{ "over_first", "times", 2, 1, figure_length, .against = COLUMN_SHARE,
 		.each = COLUMN_MEAN_TASK },
-	{ 0 },
-};
-
-/* ---- drafters ------------------------------------------------------------ */
-
-static const struct table_variant drafters[] = {
-	{ "pld", { CHAIN, "draft=pld" } },
-	{ "ngram-map", { CHAIN, "draft=ngram-map" } },
-	{ "ngram-mod", { CHAIN, "draft=ngram-mod" } },
-	{ "sam", { CHAIN, "draft=sam" } },
-	{ "suffix", { CHAIN, "draft=suffix" } },
-	{ "recycle", { CHAIN, "draft=recycle" } },
-	{ "sam+recycle", { CHAIN, "draft=sam+recycle" } },
-	{ "sam+model", { CHAIN, "draft=sam+model" }, AS_SMALL },
-	{ "sam, tree", { OURS, "draft=sam" } },
-	{ "suffix, tree", { OURS, "draft=suffix" } },
-	{ "recycle, tree", { OURS, "draft=recycle" } },
-	{ "sam, ours", { OURS, REUSED, "draft=sam" } },
-	{ "suffix, ours", { OURS, REUSED, "draft=suffix" } },
-	{ "sam+recycle, ours", { OURS, REUSED, "draft=sam+recycle" } },
-	{ "sam+model, ours", { OURS, REUSED, "draft=sam+model" }, AS_SMALL },
-};
-
-static const struct column_spec drafters_columns[] = {
-	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
-	{ "accepted_length", "length", 2, 1, figure_length, .panel = 2,
-		.each = COLUMN_MEAN_TASK },
-	{ "rows_per_pass", "rows", 1, 1, figure_rows },
-	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
-	{ "draft_share", "draft%", 1, 100, figure_draft_share },
-	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
-		.of_phone = true },
 	{ 0 },
 };
 
@@ -470,11 +437,6 @@ static const struct sdnpu_spec specs[] = {
 		.title = "Tokens that a pass emits: the suffix automaton "
 			 "alone, and with Tandem's drafters",
 		.plot = { .y = { "tokens a pass" } }),
-	SPEC(SDNPU_T_DRAFTERS, drafters, drafters_columns, .name = "drafters",
-		.title = "Drafters",
-		.note = "Chains have at most 31 tokens; trees, and the drafts "
-			"of Tandem, at most 32 rows.",
-		.plot = { .y = { "tokens/s", "tokens a pass" } }),
 	SPEC(SDNPU_T_SOURCES, sources, accepted_columns, .name = "accepted",
 		.title = "Accepted tokens of a pass by the source of the draft",
 		.note = "A token that several sources proposed counts for the "

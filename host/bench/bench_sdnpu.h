@@ -21,7 +21,6 @@ enum sdnpu_table_kind {
 	SDNPU_T_ABLATION,
 	/* tokens that a pass emits (figure 13 of the paper) */
 	SDNPU_T_LENGTH,
-	SDNPU_T_DRAFTERS, /* comparison of the drafters, each on its own */
 	/* drafted and accepted tokens by source, and the time of look-ups */
 	SDNPU_T_SOURCES,
 	SDNPU_T_CYCLES, /* use of the NPU's rows */

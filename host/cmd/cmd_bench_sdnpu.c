@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
 		"target: a GGUF file or a flash image (the bundled one)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
-		"tables to make (all); some of ablation, length, drafters, "
+		"tables to make (all); some of ablation, length, "
 		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks (long: those whose answers copy most); some of "
@@ -75,7 +75,7 @@ static const struct opt_command usage = {
 		"phone and always the same; otherwise they are measured on "
 		"this machine.",
 	.examples = "  tandem bench sdnpu --clock soc:sd8gen2 --items 4\n"
-		    "  tandem bench sdnpu --tables drafters,length\n"
+		    "  tandem bench sdnpu --tables length,sources\n"
 		    "  tandem bench sdnpu --prompts mine.txt\n"
 		    "  tandem bench sdnpu --tables graphs --clock soc:sd8gen3",
 	.common = "model tables tasks prompts paper items predict rounds "

@@ -48,7 +48,7 @@ of_small() { TANDEM_MODELS=$small bench "${phone[@]}" "$@"; }
 
 plot=()
 ! command -v gnuplot >/dev/null || plot=(--plot "$tmp/plots")
-all=ablation,length,drafters,sources,cycles,overhead,row_cost,graphs
+all=ablation,length,sources,cycles,overhead,row_cost,graphs
 ! full || all=all # and phones, which takes as long as the others together
 of_small --tasks summary,qa --json --tables $all "${plot[@]}"
 check_eq 'status with --json' "$status" 0
@@ -64,7 +64,7 @@ graphs = {r["plan"]: r for r in o["tables"].pop("graphs")}
 phones = o["tables"].pop("phones", None)
 tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
 assert set(tables) == {"ablation", "decoding", "energy", "gains", "length_pld",
-                       "length_sam", "drafters", "accepted", "drafted",
+                       "length_sam", "accepted", "drafted",
                        "cycles", "overhead", "row_cost"}, set(tables)
 plans = ["sync", "async", "greedy", "partial", "best"]
 assert list(graphs) == ["off"] + plans, graphs
