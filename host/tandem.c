@@ -13,7 +13,6 @@
 #include "base/fd.h"
 #include "base/version.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "ipc/channel_impl.h"
 
-#include <errno.h>
 #include <string.h>
 
 int channel_cache_rings(

@@ -11,7 +11,6 @@
 #include "host/model/model.h"
 #include "host/model/packed.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>

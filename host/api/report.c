@@ -9,7 +9,6 @@
 #include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/samples.h"
-#include "host/model/model.h"
 #include "host/text/chat.h"
 #include "host/text/tokenizer.h"
 

@@ -11,7 +11,6 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 struct bench_peer;
 struct err;

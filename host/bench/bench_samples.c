@@ -8,7 +8,6 @@
 #include "host/bench/bench.h"
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/median.h"
 #include "base/rng.h"
@@ -24,7 +23,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

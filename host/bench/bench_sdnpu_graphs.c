@@ -1,6 +1,5 @@
 #include "host/bench/bench_sdnpu_graphs.h"
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"

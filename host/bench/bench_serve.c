@@ -1,6 +1,5 @@
 #include "host/bench/bench_serve.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/bench/bench.h"
 #include "host/bench/bench_table.h"

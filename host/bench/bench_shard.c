@@ -1,8 +1,6 @@
 #include "host/bench/bench_shard.h"
 
-#include "base/checked.h"
 #include "base/err.h"
-#include "host/bench/bench_report.h"
 #include "host/bench/bench_run.h"
 #include "host/bench/print_json.h"
 #include "host/eval/shard.h"

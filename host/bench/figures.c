@@ -1,7 +1,6 @@
 #include "host/bench/figures.h"
 
 #include "base/median.h"
-#include "host/bench/bench_machine.h"
 #include "host/bench/experiment.h"
 
 #include <math.h>

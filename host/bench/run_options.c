@@ -5,7 +5,6 @@
 #include "host/api/options.h"
 #include "host/bench/setting.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "host/api/options.h"
 #include "host/bench/bench.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "host/cmd/bench_line.h"
 #include "host/eval/eval_tasks.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define TASK_ITEMS 10 /* default number of items of each task */

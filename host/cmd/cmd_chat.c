@@ -10,7 +10,6 @@
 #include "host/cmd/conversation.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* tandem verify: checks that a flash image is not damaged. */
 #include "host/cmd/cmd.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/progress.h"
 #include "flash/image.h"

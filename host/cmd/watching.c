@@ -1,6 +1,5 @@
 #include "host/cmd/watching.h"
 
-#include "base/checked.h"
 #include "base/fd.h"
 #include "host/api/tandem.h"
 #include "host/cmd/json_text.h"

@@ -1,6 +1,5 @@
 #include "host/convert/requant.h"
 
-#include "base/checked.h"
 #include "base/workers.h"
 #include "tensor/layout.h"
 #include "tensor/tile.h"

@@ -1,7 +1,5 @@
 #include "host/convert/synth_vocab.h"
 
-#include "base/checked.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "tensor/soc/price_host.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

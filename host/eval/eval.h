@@ -14,7 +14,6 @@
 #include "host/text/sampler.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

@@ -27,7 +27,6 @@
 #include "host/head/reward_text.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

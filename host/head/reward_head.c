@@ -16,7 +16,6 @@
  */
 #include "host/head/reward_impl.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/head/scorer.h"
 #include "host/model/model.h"

@@ -1,6 +1,5 @@
 #include "host/head/scorer.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/model/model.h"
 #include "host/session/session.h"

@@ -23,7 +23,6 @@
 
 #include "tensor/layout.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

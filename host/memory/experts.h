@@ -33,7 +33,6 @@
 #include "ipc/wire.h"
 #include "tensor/layout.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

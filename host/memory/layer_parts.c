@@ -4,7 +4,6 @@
 #include "tensor/tile.h"
 
 #include <assert.h>
-#include <stdbool.h>
 
 /* A boundary between two rows of a tensor, where one part ends and the next
  * begins. */

@@ -5,7 +5,6 @@
 #include "tensor/softmax.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 const char *const guess_orders[] = { "confidence", "margin", "entropy",

@@ -40,7 +40,6 @@
 #include "ipc/wire.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct cycle;

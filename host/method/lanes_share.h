@@ -9,7 +9,6 @@
 
 #include "host/tree/pass_cost.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct lanes;

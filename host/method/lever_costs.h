@@ -9,8 +9,6 @@
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H
 
-#include <stdint.h>
-
 struct cycle;
 struct err;
 struct method_env;

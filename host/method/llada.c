@@ -12,7 +12,6 @@
  */
 #include "host/method/denoising.h"
 #include "host/method/method.h"
-#include "host/session/session.h"
 
 static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, NULL };

@@ -24,7 +24,6 @@
 #include "base/err.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
-#include "host/model/model.h"
 #include "host/session/rows.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

@@ -1,6 +1,5 @@
 #include "host/model/model.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
 #include "host/model/model_arch.h"

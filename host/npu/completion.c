@@ -7,7 +7,6 @@
 #include "ipc/channel.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #define LOWEST_STATUS (-4095) /* lowest negated errno */

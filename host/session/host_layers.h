@@ -16,7 +16,6 @@
 
 #include "ipc/wire.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct block;

@@ -14,7 +14,6 @@
 
 #include "host/session/sequence.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct kv_mirror {

@@ -1,6 +1,5 @@
 #include "host/session/session_impl.h"
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/process_maps.h"

@@ -14,7 +14,6 @@
 #include "host/memory/placement.h"
 #include "host/memory/swap.h"
 #include "host/memory/weights.h"
-#include "host/model/model.h"
 #include "host/npu/npu.h"
 #include "shm/buffer.h"
 

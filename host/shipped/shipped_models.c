@@ -6,7 +6,6 @@
 #include "host/shipped/shipped.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 #include "host/text/history_impl.h"
 
 #include "base/err.h"
-#include "base/fd.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
  * one for each byte. Here a word's symbols are its bytes, and only the interned
  * pieces use the alphabet.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/text/tokenizer_impl.h"
 #include "host/text/utf8.h"

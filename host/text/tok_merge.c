@@ -1,4 +1,3 @@
-#include "base/checked.h"
 #include "host/text/tokenizer_impl.h"
 
 #include <errno.h>

@@ -8,7 +8,6 @@
 #ifndef HOST_TEXT_TOKEN_TRIE_H
 #define HOST_TEXT_TOKEN_TRIE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

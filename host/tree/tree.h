@@ -17,7 +17,6 @@
 #include "host/tree/draft_source.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

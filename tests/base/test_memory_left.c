@@ -5,7 +5,6 @@
 #include "base/memory_left.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

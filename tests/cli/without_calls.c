@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
  * the device unchanged. */
 #include "tests/harness.h"
 
-#include "base/checked.h"
 #include "tensor/soc/price.h"
 #include "tensor/soc/soc.h"
 #include "tests/device/rig.h"

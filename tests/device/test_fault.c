@@ -12,7 +12,6 @@
 #include "device/fault.h"
 #include "ipc/wire.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

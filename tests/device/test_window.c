@@ -1,13 +1,10 @@
 #include "tests/harness.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "device/window.h"
-#include "shm/buffer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 #include "tests/litmus/litmus.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 
 #include <errno.h>

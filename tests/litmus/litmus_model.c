@@ -1,7 +1,5 @@
 #include "tests/litmus/litmus.h"
 
-#include "base/checked.h"
-
 #include <string.h>
 
 #define BIT(n) ((uint8_t)(1u << (n)))

@@ -1,6 +1,5 @@
 #include "tests/stress/coherence_model.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 
 #include <errno.h>

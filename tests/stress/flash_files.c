@@ -1,6 +1,5 @@
 #include "tests/stress/flash_files.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "flash/image_write.h"

@@ -10,7 +10,6 @@
 #include "tests/harness.h"
 #include "tests/host/model/reference_model.h"
 
-#include <math.h>
 #include <string.h>
 
 #define WIDTH   32 /* n_embd of model_file_tiny */

@@ -1,5 +1,4 @@
 /* Areas below curves, compared with values by hand. */
-#include "base/checked.h"
 #include "host/bench/curve.h"
 #include "tests/harness.h"
 

@@ -1,6 +1,5 @@
 /* Lists of option sets as a user writes them, and the settings made from
  * them. */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/bench/sets.h"
 #include "tests/harness.h"

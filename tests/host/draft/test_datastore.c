@@ -4,7 +4,6 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/rng.h"
 #include "host/draft/datastore.h"
 #include "tests/harness.h"
 #include "tests/host/draft/drawn_text.h"

@@ -2,7 +2,6 @@
  * The drafter ngram-map compared with its rule, which a search over every place
  * computes.
  */
-#include "base/checked.h"
 #include "tests/host/draft/opened_kind.h"
 
 struct map_rule {

@@ -2,7 +2,6 @@
  * The drafter pld compared with the rule of prompt lookup, which a search over
  * every place computes.
  */
-#include "base/checked.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tensor/soc/price_host.h"

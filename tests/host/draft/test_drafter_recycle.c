@@ -2,7 +2,6 @@
  * The drafter recycle with a scripted target: which tokens it stores from the
  * target's logits, and when it uses them.
  */
-#include "base/checked.h"
 #include "base/opt.h"
 #include "host/draft/drafting.h"
 #include "host/model/model.h"

@@ -2,9 +2,7 @@
  * The drafter rest compared with counts of the tokens that follow the longest
  * matching span.
  */
-#include "base/checked.h"
 #include "base/opt.h"
-#include "base/rng.h"
 #include "host/draft/drafting.h"
 #include "host/draft/reliance.h"
 #include "tests/host/draft/drawn_text.h"

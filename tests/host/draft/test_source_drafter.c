@@ -2,7 +2,6 @@
  * The drafter on top of a scripted source: which guesses become candidates, and
  * how accepted and rejected tokens change their weights.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/draft/reliance.h"
 #include "host/draft/source.h"

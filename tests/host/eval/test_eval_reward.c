@@ -2,7 +2,6 @@
  * The exact reward of an item: every step of a text gets 1 if the whole text
  * has the right answer, else 0.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/eval/eval_items.h"
 #include "host/eval/eval_reward.h"

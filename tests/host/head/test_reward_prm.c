@@ -7,7 +7,6 @@
  * through an output matrix that is the identity. A score must be the same, bit
  * for bit, next to any other texts. Other tests check which heads are refused.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/head/reward.h"

@@ -3,7 +3,6 @@
  * (TANDEM_NPU; skipped without). Texts equal plain decoding, and the head reads
  * the states that the target computed for the text, also for a fork.
  */
-#include "base/checked.h"
 #include "host/draft/draft_kind.h"
 #include "host/draft/drafter_join.h"
 #include "host/draft/drafting_options.h"

@@ -16,7 +16,6 @@
 #include "tests/host/model/reference_model.h"
 #include "tests/host/npu/fake_device.h"
 
-#include <errno.h>
 #include <math.h>
 
 static struct fake fake;

@@ -5,7 +5,6 @@
  * without drafts. In another test, 64 samples of a long prompt run in a cache
  * that has no room for 64 copies of the prompt.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/session/session.h"
 #include "tests/harness.h"

@@ -4,7 +4,6 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/method/method.h"
-#include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"

@@ -12,7 +12,6 @@
  * TANDEM_HOSTILE_ANSWERS sets the number of answers (2000); TANDEM_SEED repeats
  * a run.
  */
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"

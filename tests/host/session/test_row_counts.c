@@ -4,7 +4,6 @@
  */
 #include "host/session/row_counts.h"
 
-#include "base/err.h"
 #include "base/rng.h"
 #include "host/session/session.h"
 #include "tests/harness.h"

@@ -4,7 +4,6 @@
  * for the tokens that it wants, whatever the blocks, the window, the rows of a
  * chunk, and losses of the device.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/session/session.h"
 #include "tests/harness.h"

@@ -6,9 +6,7 @@
  * cache changes nothing. Rows can be dropped after the exit layer for several
  * sequences as for one.
  */
-#include "base/checked.h"
 #include "base/err.h"
-#include "base/rng.h"
 #include "host/memory/kv_pool.h"
 #include "host/session/session_impl.h"
 #include "tests/harness.h"

@@ -5,7 +5,6 @@
  * Other tests check how the measured times of whole and pruned passes change
  * the estimates.
  */
-#include "base/rng.h"
 #include "host/tree/pass_cost.h"
 #include "tests/harness.h"
 #include "tests/host/tree/tree_draw.h"

@@ -3,7 +3,6 @@
  * random costs, all subtrees are tried, with merits and times that the test
  * computes anew.
  */
-#include "base/err.h"
 #include "host/tree/build.h"
 #include "host/tree/pass_cost.h"
 #include "host/tree/prune.h"

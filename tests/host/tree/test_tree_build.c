@@ -5,7 +5,6 @@
  * hash.
  */
 #include "base/err.h"
-#include "base/rng.h"
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
@@ -14,7 +13,6 @@
 #include "tests/host/tree/hash_drafter.h"
 #include "tests/host/tree/tree_draw.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
