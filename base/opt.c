@@ -71,7 +71,7 @@ static size_t size_of(enum opt_type type)
 
 /* Strings are compared by address: the address of a string that the user gave
  * differs from that of the default string. */
-bool opt_is_said(const struct opt_values *v, const struct opt_table *t,
+bool opt_is_set(const struct opt_values *v, const struct opt_table *t,
 	const struct opt *row)
 {
 	size_t at = (size_t)(uintptr_t)row->value;
@@ -80,7 +80,7 @@ bool opt_is_said(const struct opt_values *v, const struct opt_table *t,
 	return memcmp(is + at, was + at, size_of(row->type));
 }
 
-void opt_unsay(
+void opt_reset(
 	struct opt_values *v, const struct opt_table *t, const struct opt *row)
 {
 	size_t at = (size_t)(uintptr_t)row->value;

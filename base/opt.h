@@ -125,11 +125,11 @@ void *opt_values_at(struct opt_values *, const struct opt_table *);
 const void *opt_values_of(const struct opt_values *, const struct opt_table *);
 
 /* Whether the value of the row's option differs from its default. */
-bool opt_is_said(const struct opt_values *, const struct opt_table *,
+bool opt_is_set(const struct opt_values *, const struct opt_table *,
 	const struct opt *row);
 
 /* Reset the value of the row's option to its default. */
-void opt_unsay(
+void opt_reset(
 	struct opt_values *, const struct opt_table *, const struct opt *row);
 
 /*

@@ -53,7 +53,7 @@ static const struct opt *needless(const struct opt_values *v,
 
 	for (size_t i = 0; (t = method_table(i)); i++)
 		for (size_t k = 0; k < t->n && !method_uses(m, t); k++)
-			if (t->rows[k].noun && opt_is_said(v, t, &t->rows[k])) {
+			if (t->rows[k].noun && opt_is_set(v, t, &t->rows[k])) {
 				*in = t;
 				return &t->rows[k];
 			}
@@ -66,7 +66,7 @@ void decoder_drop_needless(struct opt_values *v, const struct method *m)
 	const struct opt *row;
 
 	while ((row = needless(v, m, &t)))
-		opt_unsay(v, t, row);
+		opt_reset(v, t, row);
 }
 
 static int check_draft_shape(const struct decoder *d, struct err *e)
@@ -165,7 +165,7 @@ static const char *method_name(const struct opt_values *v)
 
 	for (size_t i = 0; i < samples_table.n; i++)
 		if (o->method == unsaid->method &&
-			opt_is_said(v, &samples_table, &samples_table.rows[i]))
+			opt_is_set(v, &samples_table, &samples_table.rows[i]))
 			return method_sample.name;
 	if (o->method == unsaid->method && texts->texts > 1 && draft->draft)
 		return method_sample.name;

@@ -272,7 +272,7 @@ static bool is_said(const struct opt_values *v, const char *name)
 	for (size_t i = 0; (t = decoder_tables(i)); i++)
 		for (size_t k = 0; k < t->n; k++)
 			if (!strcmp(t->rows[k].name, name))
-				return opt_is_said(v, t, &t->rows[k]);
+				return opt_is_set(v, t, &t->rows[k]);
 	return false;
 }
 

@@ -81,7 +81,7 @@ bool run_option_is_set(const struct opt_values *v, const char *name)
 	const struct opt_table *t;
 	const struct opt *row = find(name, &t);
 
-	return row && opt_is_said(v, t, row);
+	return row && opt_is_set(v, t, row);
 }
 
 const char *run_options_clock(const struct opt_values *v)

@@ -204,7 +204,7 @@ static int check_decoder(const struct tts_args *a)
 
 	for (size_t i = 0; (t = decoder_tables(i)); i++)
 		for (size_t k = 0; k < t->n; k++)
-			if (opt_is_said(&line.values, t, &t->rows[k]) &&
+			if (opt_is_set(&line.values, t, &t->rows[k]) &&
 				!any_uses(a, &t->rows[k]))
 				return bench_line_check_decoder(
 					&cmd_bench_tts, &line, "sample");

@@ -409,7 +409,7 @@ static int take_settings(
 				"conversation file has, or its value is not a "
 				"number",
 				name);
-		if (stands && opt_is_said(c->values, &drawing_table, row))
+		if (stands && opt_is_set(c->values, &drawing_table, row))
 			continue;
 		if (json_is_integer(value))
 			snprintf(text, sizeof(text), "%lld",

@@ -103,7 +103,7 @@ int drafting_check_needless(const struct drafting *d, struct err *e)
 
 		for (size_t k = 0; t && k < t->n; k++)
 			if (t->rows[k].noun && !drafts(d, kind) &&
-				opt_is_said(d->values, t, &t->rows[k]))
+				opt_is_set(d->values, t, &t->rows[k]))
 				return err_set(e, EINVAL,
 					"--%s needs --draft %s, the only "
 					"drafter that uses %s",

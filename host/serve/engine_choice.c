@@ -24,7 +24,7 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 	const char *at = opt_values_of(v, t);
 	struct strbuf s = STRBUF_INIT;
 
-	if (row->type == OPT_GROUP || !opt_is_said(v, t, row))
+	if (row->type == OPT_GROUP || !opt_is_set(v, t, row))
 		return;
 	at += (size_t)(uintptr_t)row->value;
 	strbuf_addf(&s, "%s", row->name);

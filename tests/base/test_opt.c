@@ -723,15 +723,15 @@ static void set_options_differ_from_defaults(void **state)
 	struct opt_values a = { 0 };
 
 	for (size_t i = 0; i < engine.n; i++)
-		assert_false(opt_is_said(&a, &engine, &engine_rows[i]));
+		assert_false(opt_is_set(&a, &engine, &engine_rows[i]));
 	assert_ok(set(&a, "threads", "4"), &err);
-	assert_false(opt_is_said(&a, &engine, &engine_rows[0]));
+	assert_false(opt_is_set(&a, &engine, &engine_rows[0]));
 	assert_ok(set(&a, "threads", "5"), &err);
 	assert_ok(set(&a, "bell", "poll"), &err);
 	for (size_t i = 0; i < engine.n; i++)
-		assert_int_equal(opt_is_said(&a, &engine, &engine_rows[i]),
+		assert_int_equal(opt_is_set(&a, &engine, &engine_rows[i]),
 			i == 0 || i == 3);
-	opt_unsay(&a, &engine, &engine_rows[0]);
+	opt_reset(&a, &engine, &engine_rows[0]);
 	assert_int_equal(engine_of(&a)->threads, 4);
 	assert_int_equal(engine_of(&a)->bell, 0);
 }
