@@ -29,7 +29,7 @@ struct workers;
 
 enum layout {
 	/* value of an option that was not given: the model's kind decides */
-	LAYOUT_UNSAID = -1,
+	LAYOUT_DEFAULT = -1,
 	LAYOUT_ROWS,
 	LAYOUT_TILES,
 	LAYOUT_GROUPS,

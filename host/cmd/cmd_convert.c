@@ -28,7 +28,7 @@
 static const char *const types[] = { "q4_0", "iq4_nl", "nf4", "fp4", "mxfp4",
 	"q8_0", "f16", "keep", NULL };
 
-static int layout = LAYOUT_UNSAID, type = -1, down = -1;
+static int layout = LAYOUT_DEFAULT, type = -1, down = -1;
 static int64_t zstd;
 static bool report, as_json, per_channel;
 
@@ -190,8 +190,8 @@ static int convert_file(const char *source, const char *path, struct err *e)
 {
 	struct convert_opts o = {
 		.gguf = is_gguf(path),
-		.layout = layout == LAYOUT_UNSAID ? LAYOUT_TILES
-						  : (enum layout)layout,
+		.layout = layout == LAYOUT_DEFAULT ? LAYOUT_TILES
+						   : (enum layout)layout,
 		.type = per_channel ? DTYPE_F16 : type_of(type),
 		.down = per_channel ? DTYPE_F16 : down_type(),
 		.by_channel = per_channel,
@@ -291,7 +291,7 @@ static int run(int argc, char **argv)
 			"the output cannot go to standard output: it is "
 			"written to a file under another name and renamed when "
 			"complete");
-	if (is_gguf(argv[2]) && (layout != LAYOUT_UNSAID || zstd))
+	if (is_gguf(argv[2]) && (layout != LAYOUT_DEFAULT || zstd))
 		return cmd_misuse(&cmd_convert,
 			"%s is only for flash images, but '%s' ends in .gguf; "
 			"leave the option out, or choose a name with another "

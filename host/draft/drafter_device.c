@@ -357,7 +357,7 @@ static int open_kind(
 	own.dram_bytes = 0;
 	own.exit_layers = own.tap_layers = 0;
 	own.as = drafting_as(o);
-	own.layout = LAYOUT_UNSAID;
+	own.layout = LAYOUT_DEFAULT;
 	/* only the target's session switches graphs */
 	own.graph_switch = SWITCH_OFF;
 	own.one_graph = false;

@@ -314,7 +314,7 @@ static int prm_start(struct reward *r, struct session *beside,
 	 * vocabulary. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
-		.layout = LAYOUT_UNSAID,
+		.layout = LAYOUT_DEFAULT,
 		.context = context < p->model->n_ctx ? (uint32_t)context
 						     : p->model->n_ctx };
 

@@ -82,7 +82,7 @@ struct session_opts {
 	 */
 	bool idle;
 	enum wire_precision precision;
-	/* LAYOUT_UNSAID means the layout of the flash image, which cannot be
+	/* LAYOUT_DEFAULT means the layout of the flash image, which cannot be
 	 * changed, or LAYOUT_TILES for other models. */
 	enum layout layout;
 	enum coherence coherence;
@@ -197,7 +197,7 @@ struct session_opts {
 	{                                                                    \
 		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,      \
 		.graph_blocks = 6, .graph_rows = 32, .weight_buffers = 6,    \
-		.precision = WIRE_INT8, .layout = LAYOUT_UNSAID,             \
+		.precision = WIRE_INT8, .layout = LAYOUT_DEFAULT,            \
 		.coherence = COHERENCE_OFF, .doorbell = DOORBELL_POLL,       \
 		.va_window = 3584ull << 20, .va_slots = 16, .evict_seed = 1, \
 		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \

@@ -355,7 +355,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 	p->runs = o->resident_runs ? o->resident_runs : o->weight_buffers;
 	if (m->packed)
 		is = m->packed->layout;
-	p->layout = o->layout == LAYOUT_UNSAID ? is : o->layout;
+	p->layout = o->layout == LAYOUT_DEFAULT ? is : o->layout;
 	if (m->packed && p->layout != is)
 		return err_set(e, EINVAL,
 			"--layout %s, but the flash image is in layout %s and "

@@ -26,7 +26,7 @@ struct session_opts;
 #define MAX_GRAPHS 8 /* maximum number of graph sizes per block */
 
 struct session_plan {
-	enum layout layout; /* never LAYOUT_UNSAID */
+	enum layout layout; /* never LAYOUT_DEFAULT */
 	uint32_t threads;
 	uint32_t resident; /* number of layers that stay in memory */
 	/* number of consecutive groups into which these layers are divided */

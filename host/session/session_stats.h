@@ -158,7 +158,7 @@ struct session_stats {
 	uint32_t expert_slots;
 	struct experts_stats experts;
 	struct staging_stats staging; /* all zero if no layer is streamed */
-	enum layout layout;           /* never LAYOUT_UNSAID */
+	enum layout layout;           /* never LAYOUT_DEFAULT */
 	uint32_t threads;
 	char kern[16]; /* name of the device's kernels */
 };

@@ -80,7 +80,7 @@ static void test_streamed_layers_change_nothing(void **state)
 	open_all(f);
 	pair_close(&f->w.s);
 	image_file_open(&f->image, f->w.model[SAME], 0);
-	f->w.opts.layout = LAYOUT_UNSAID;
+	f->w.opts.layout = LAYOUT_DEFAULT;
 	for (unsigned i = 0; i < 4; i++) {
 		f->w.opts.dram_share = i * .25;
 		open_session(f, f->image.model);

@@ -283,11 +283,11 @@ static void test_equal_in_every_precision(void **state)
 		uint32_t threads;
 		enum coherence coherence;
 	} how[] = {
-		{ WIRE_INT8, LAYOUT_UNSAID, 1, COHERENCE_OFF },
-		{ WIRE_INT8, LAYOUT_UNSAID, 2, COHERENCE_CHECK },
+		{ WIRE_INT8, LAYOUT_DEFAULT, 1, COHERENCE_OFF },
+		{ WIRE_INT8, LAYOUT_DEFAULT, 2, COHERENCE_CHECK },
 		{ WIRE_INT8, LAYOUT_ROWS, 1, COHERENCE_OFF },
-		{ WIRE_F32, LAYOUT_UNSAID, 2, COHERENCE_OFF },
-		{ WIRE_NPU, LAYOUT_UNSAID, 1, COHERENCE_OFF },
+		{ WIRE_F32, LAYOUT_DEFAULT, 2, COHERENCE_OFF },
+		{ WIRE_NPU, LAYOUT_DEFAULT, 1, COHERENCE_OFF },
 	};
 	struct fixture *f = *state;
 

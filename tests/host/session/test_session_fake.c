@@ -170,7 +170,7 @@ static void test_few_slots(void **state)
 static void open_image(struct fixture *f)
 {
 	image_file_open(&f->image, f->model, 0);
-	f->opts.layout = LAYOUT_UNSAID;
+	f->opts.layout = LAYOUT_DEFAULT;
 }
 
 /* Some layers are streamed from flash, for several shares of memory and numbers

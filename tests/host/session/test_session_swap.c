@@ -264,7 +264,7 @@ static void test_beside_flash(void **state)
 	f->model = model_file_open(&f->file);
 	record(f, f->model);
 	image_file_open(&f->image, f->model, 0);
-	f->opts.layout = LAYOUT_UNSAID;
+	f->opts.layout = LAYOUT_DEFAULT;
 	f->opts.placement = PLACEMENT_SWAP;
 	f->opts.swap_poison = true;
 	f->opts.stage_slots = 2;
