@@ -17,7 +17,7 @@
  * operation succeeded. The function pointer may be NULL.
  */
 struct progress_sink {
-	void (*tell)(
+	void (*report)(
 		void *arg, const char *what, uint64_t done, uint64_t total);
 	void *arg;
 };
@@ -25,14 +25,14 @@ struct progress_sink {
 static inline void progress_report(const struct progress_sink *s,
 	const char *what, uint64_t done, uint64_t total)
 {
-	if (s->tell)
-		s->tell(s->arg, what, done, total);
+	if (s->report)
+		s->report(s->arg, what, done, total);
 }
 
 /* A callback for notices. A notice is a sentence about a fault from which the
  * program has recovered. The function pointer may be NULL. */
 struct notice_sink {
-	void (*tell)(void *arg, const char *sentence);
+	void (*report)(void *arg, const char *sentence);
 	void *arg;
 };
 

@@ -102,7 +102,7 @@ static int open_handle(struct bench_texts *b, struct err *e)
 	tandem_options_init(&o, sizeof(o));
 	o.model = b->args->model;
 	o.set = set;
-	o.progress = b->args->progress.tell;
+	o.progress = b->args->progress.report;
 	o.progress_arg = b->args->progress.arg;
 	if (tandem_open(&b->handle, &o) ||
 		tandem_start(b->handle, b->args->prompt + TOKENS))

@@ -218,9 +218,9 @@ void cmd_handle_options(struct tandem_options *o)
 {
 	tandem_options_init(o, sizeof(*o));
 	o->device_talks = true;
-	o->progress = cmd_progress.tell;
+	o->progress = cmd_progress.report;
 	o->progress_arg = cmd_progress.arg;
-	o->notice = cmd_notice.tell;
+	o->notice = cmd_notice.report;
 	o->notice_arg = cmd_notice.arg;
 }
 

@@ -381,8 +381,8 @@ static int recover(struct session *s, int lost,
 	snprintf(text, sizeof(text),
 		"%s; another (pid %d) took its place within %.1f ms", how.text,
 		(int)npu_pid(s->npu), (double)took / 1e6);
-	if (s->opts.notice.tell)
-		s->opts.notice.tell(s->opts.notice.arg, text);
+	if (s->opts.notice.report)
+		s->opts.notice.report(s->opts.notice.arg, text);
 	return 0;
 }
 

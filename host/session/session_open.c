@@ -637,8 +637,8 @@ int session_close(struct session *s, struct err *e)
 			"the fault '%s' was never triggered: there were no "
 			"such reads of flash",
 			plan);
-		if (s->opts.notice.tell)
-			s->opts.notice.tell(s->opts.notice.arg, text);
+		if (s->opts.notice.report)
+			s->opts.notice.report(s->opts.notice.arg, text);
 	}
 	closed = session_free(s, ret ? NULL : e);
 	return ret ? ret : closed;

@@ -128,8 +128,8 @@ static void found(const struct stress_opts *o, const struct stress_batch *batch,
 		r->schedule = *o->replay;
 	else
 		batch->area->draw(&d, &r->schedule);
-	if (o->tell)
-		o->tell(o->arg, batch->area, r);
+	if (o->report)
+		o->report(o->arg, batch->area, r);
 	make_small(batch, out->hung, r);
 }
 
@@ -165,8 +165,8 @@ static int run_all(const struct stress_area *a, void *world,
 		take_outcome(r, &out);
 		now = clock_ns();
 		r->seconds = (double)(now - began) / NS;
-		if (o->tell)
-			o->tell(o->arg, a, r);
+		if (o->report)
+			o->report(o->arg, a, r);
 		if (out.ret == STRESS_BROKEN)
 			found(o, &batch, &out, r);
 		r->stopped = out.ret < 0;

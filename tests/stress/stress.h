@@ -93,7 +93,7 @@ struct stress_opts {
 	const struct stress_schedule *replay;
 	const volatile sig_atomic_t *cancel;
 	/* Called a few times a second. */
-	void (*tell)(void *arg, const struct stress_area *,
+	void (*report)(void *arg, const struct stress_area *,
 		const struct stress_result *);
 	void *arg;
 };

@@ -447,7 +447,7 @@ static int run(const char *operand)
 {
 	static struct stress_schedule given;
 	const struct stress_area *area = NULL; /* NULL means all areas */
-	struct stress_opts o = { .cancel = &interrupted, .tell = draw };
+	struct stress_opts o = { .cancel = &interrupted, .report = draw };
 	struct err e = { 0 };
 
 	if (!operand && !replay)
