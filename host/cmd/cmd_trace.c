@@ -141,11 +141,11 @@ static void report_text(const char *path, const struct timeline *t,
 		fputs("texts        none; all that follows covers the whole "
 		      "trace\n",
 			f);
-	if (s->put_aside)
+	if (s->rotated)
 		fprintf(f,
-			"put aside    %" PRIu64 " packets before this file, "
+			"rotated      %" PRIu64 " packets before this file, "
 			"which has a limit (--trace-limit)\n",
-			s->put_aside);
+			s->rotated);
 	if (s->queued)
 		fprintf(f,
 			"queued       %" PRIu64 " texts, %.3f ms each on "

@@ -405,11 +405,11 @@ static void begin_file(struct trace *t)
 static void turn(struct trace *t)
 {
 	const struct trace_event left = { .type = TRACE_INSTANT,
-		.name = TRACE_PUT_ASIDE,
+		.name = TRACE_ROTATED,
 		.track = TRACE_ON_FILE,
 		.at = clock_ns(),
 		.n = 1,
-		.arg = { t->file.aside + t->file.packets } };
+		.arg = { t->file.rotated + t->file.packets } };
 
 	trace_file_turn(&t->file);
 	if (t->file.failed)

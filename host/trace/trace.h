@@ -63,7 +63,7 @@ enum trace_name {
 	TRACE_LOST,
 	TRACE_EVENTS_LOST,
 	TRACE_CPU_WRITE,
-	TRACE_PUT_ASIDE,
+	TRACE_ROTATED,
 	/* Events of concurrent requests. */
 	TRACE_QUEUED,
 	TRACE_DECODE,

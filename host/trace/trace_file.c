@@ -152,6 +152,6 @@ void trace_file_turn(struct trace_file *f)
 	if (ret)
 		fail(f, -ret);
 	f->written = 0;
-	f->aside += f->packets;
+	f->rotated += f->packets;
 	f->packets = 0;
 }

@@ -147,8 +147,8 @@ static int sum_slice(struct summing *m, size_t i)
 		m->s->queued++;
 		m->s->queued_ns += length(s);
 	}
-	if (s->instant && !strcmp(name_of(m, s), "put aside before"))
-		m->s->put_aside = timeline_arg(m->t, s, "packets");
+	if (s->instant && !strcmp(name_of(m, s), "rotated"))
+		m->s->rotated = timeline_arg(m->t, s, "packets");
 	if (!in_texts(m, i))
 		return 0;
 	if (timeline_is_phone(role_of(m, s))) {

@@ -80,7 +80,7 @@ struct trace_phone {
 	/* events that were lost because the device's event ring was full */  \
 	X(uint64_t, events_lost)                                              \
 	/* packets in earlier files, see --trace-limit */                     \
-	X(uint64_t, put_aside)                                                \
+	X(uint64_t, rotated)                                                  \
 	/* number of submitted requests that were queued, and their time in the
 	 * queue */                                                           \
 	X(uint64_t, queued) X(uint64_t, queued_ns)                            \

@@ -55,8 +55,7 @@ const struct trace_what trace_what[TRACE_NAMES] = {
 	[TRACE_CPU_WRITE] = { "CPU write", TRACE_KIND_OTHER,
 		{ "offset", "bytes", "bracket" } },
 
-	[TRACE_PUT_ASIDE] = { "put aside before", TRACE_KIND_OTHER,
-		{ "packets" } },
+	[TRACE_ROTATED] = { "rotated", TRACE_KIND_OTHER, { "packets" } },
 
 	[TRACE_QUEUED] = { "queued", TRACE_KIND_WAIT, { "number" } },
 	[TRACE_DECODE] = { "decode", TRACE_KIND_OTHER, { NULL } },

@@ -36,7 +36,7 @@ check_eq 'tokens of prompts' "$(sum .prompt_tokens)" \
 check_eq 'texts, and waits for their turn' "$(sum '[.texts, .queued]|join(" ")')" \
   '"5 5"'
 check_eq 'what has no end but the window and the start' \
-  "$(sum '.unanswered, .lost, .events_lost, .put_aside' | paste -sd' ')" '0 0 0 0'
+  "$(sum '.unanswered, .lost, .events_lost, .rotated' | paste -sd' ')" '0 0 0 0'
 check_eq 'a text has rows of each pass that writes a token of it' \
   "$(sum '[.work[]|select(.track == "texts" and .kind == "pass")]|.[0].times >=
     '"$(jq .tokens_total <<<"$state")")" true
@@ -63,14 +63,14 @@ for file in s.pft s.pft.1; do
   run_ok "$TANDEM" trace --json "$tmp/$file"
   cp "$tmp/out" "$tmp/$file.json"
 done
-check_eq 'packets in earlier files' "$(jq '.put_aside > 0' "$tmp/s.pft.json")" true
+check_eq 'packets in earlier files' "$(jq '.rotated > 0' "$tmp/s.pft.json")" true
 # All texts began before either file. The last one ends in one of the two: the
 # newest file may begin just after it.
 check_eq 'the text that is under way when a file begins' \
   "$(jq -s '(map(.texts) | add) > 0 and .[0].unfinished == 0' \
     "$tmp/s.pft.json" "$tmp/s.pft.1.json")" true
 run_ok "$TANDEM" trace "$tmp/s.pft"
-check_has 'the summary' "$out" 'put aside    '
+check_has 'the summary' "$out" 'rotated      '
 run "$TANDEM" run -t 1 -n 1 -p x --trace /dev/null --trace-limit 1M
 check_eq 'status of a limit for something other than a file' "$status" 1
 check_has 'the message' "$err" 'not a regular file'

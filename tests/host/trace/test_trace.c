@@ -253,7 +253,7 @@ static void test_limit(void **state)
 		assert_int_equal(line.slice[0].unfinished, i);
 		assert_int_equal(line.unfinished >= i, 1);
 		assert_ok(trace_sum(&s, &line, &e), &e);
-		assert_true(s.put_aside > 0 && s.texts > 0);
+		assert_true(s.rotated > 0 && s.texts > 0);
 		timeline_release(&line);
 	}
 }
