@@ -102,9 +102,6 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "graph-rows", IN(session.graph_rows), "ROWS",
 		"rows of the decode graph with --graph-switch ({}); more "
 		"where the method needs more", 1, WIRE_MAX_ROWS },
-	{ OPT_UINT, 0, "weight-buffers", IN(session.weight_buffers), "N",
-		"smallest number of buffers into which the layers' weights "
-		"are divided ({}); a pass sends one request for each", 1, 256 },
 	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
 		"let each row of a pass read shared keys and values by "
 		"itself; slower, with the same result, for comparison" },
@@ -201,8 +198,8 @@ static const struct opt pair_rows[] = {
 		"next layer that are predicted and read ahead ({}; 0: none)", 0, WIRE_MAX_EXPERTS },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
 		"divide the layers that stay in memory into N runs, with "
-		"streamed layers between them ({}: as many as "
-		"--weight-buffers; 1: the first layers stay)",
+		"streamed layers between them (0: 6; 1: the first layers "
+		"stay)",
 		0, SESSION_RESIDENT_RUNS },
 	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
 		"number of staging slots, buffers into which streamed layers "

@@ -1,6 +1,6 @@
 /*
  * Masked diffusion as Dream decodes (Ye et al., "Dream 7B: Diffusion Large
- * Language Models", 2025). Time runs from 1 to eps in even steps. The step from
+ * Language Models", 2025). Time runs from 1 to EPS in even steps. The step from
  * t to s commits the share 1 - s/t of the remaining masks, rounded down; the
  * last step commits all of them. The masks to commit are the best by --order,
  * or are drawn at the temperature --order-temperature. The order `random` is
@@ -20,18 +20,15 @@
 
 #include <math.h>
 
+#define EPS 1e-3 /* time at the end of the last step */
+
 struct dream_options {
-	double least; /* eps, the time of the last step */
 	double order_temperature;
 };
 
 /* clang-format off */
 #define IN(field) OPT_IN(dream_options, field)
 static const struct opt option_rows[] = {
-	{ OPT_FLOAT, 0, "eps", IN(least), "T",
-		"dream: time of the last pass, in a schedule from 1 (all "
-		"positions are masks) to 0 ({})",
-		1e-9, 0.5 },
 	{ OPT_FLOAT, 0, "order-temperature", IN(order_temperature), "T",
 		"dream: choose at random which guesses to keep, at this "
 		"temperature ({}: take the best in --order)", 0, 1000 },
@@ -42,7 +39,7 @@ static const struct opt_table dream_table = {
 	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct dream_options){ .least = 1e-3 },
+	.defaults = &(const struct dream_options){ 0 },
 	.size = sizeof(struct dream_options),
 };
 
@@ -54,9 +51,9 @@ struct text {
 };
 
 /* The share of the masks that step i of n commits, 1 - s/t. */
-static double share(const struct dream_options *o, uint32_t i, uint32_t n)
+static double share(uint32_t i, uint32_t n)
 {
-	double step = (1 - o->least) / n;
+	double step = (1 - EPS) / n;
 
 	return i + 1 == n ? 1 : 1 - (1 - step * (i + 1)) / (1 - step * i);
 }
@@ -75,7 +72,6 @@ static int dream_start(struct denoising *d, struct err *e)
  */
 static int dream_plan(struct denoising *d, struct err *e)
 {
-	const struct dream_options *o = method_options(d->env, &dream_table);
 	const struct steps_options *s = method_options(d->env, &steps_table);
 	bool origin = d->guessing.order == ORDER_RANDOM;
 	struct text *t = d->own;
@@ -86,7 +82,7 @@ static int dream_plan(struct denoising *d, struct err *e)
 	t->steps = s->steps ? s->steps : d->end - d->begin;
 	denoising_whole_pass(d);
 	denoising_predict_masks(d, d->begin, d->end);
-	while (!origin && !(uint32_t)(d->n_at * share(o, d->pass, t->steps)))
+	while (!origin && !(uint32_t)(d->n_at * share(d->pass, t->steps)))
 		d->pass++;
 	return 0;
 }
@@ -96,7 +92,7 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 	const struct dream_options *o = method_options(d->env, &dream_table);
 	const struct sampler_opts *s = d->guessing.sampling;
 	const struct text *t = d->own;
-	double p = share(o, d->pass, t->steps);
+	double p = share(d->pass, t->steps);
 	uint32_t keep = (uint32_t)(d->n_at * p);
 	bool origin = d->guessing.order == ORDER_RANDOM;
 
