@@ -2,11 +2,11 @@
  * A session: one model on one device, and its sequences of cached tokens. All
  * decoding methods use a session in the same way:
  *
- *   session_forward  computes rows of one or more sequences; each row is a
- * token with an attention mask (host/session/rows.h) session_logits   computes
- * the logits of a row, on demand session_accept   keeps a path of the computed
- * rows: the KV cache is compacted and the sequence grows session_fork     opens
- * a sequence that shares the cached tokens of another
+ *   session_forward  computes rows: tokens with attention masks (rows.h)
+ *   session_logits   computes the logits of a row, on demand
+ *   session_accept   keeps a path of the computed rows: the KV cache is
+ *                    compacted and the sequence grows
+ *   session_fork     opens a sequence that shares another's cached tokens
  *
  * The session owns the device process (or the connection to it), the shared
  * buffers, the placement of weights in the device's address window, and the
