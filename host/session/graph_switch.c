@@ -105,7 +105,6 @@ void switch_simulate(const struct switch_problem *p,
 			run[at] = t;
 	}
 	out->prefill_end = now;
-	out->loads_end = loader;
 	out->makespan = later(now, loader);
 }
 

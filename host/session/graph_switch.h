@@ -89,8 +89,8 @@ struct switch_times {
 };
 
 struct switch_outcome {
-	uint64_t prefill_end, loads_end;
-	uint64_t makespan; /* the later of prefill_end and loads_end */
+	uint64_t prefill_end;
+	uint64_t makespan; /* ends when the last load has ended, too */
 	uint64_t waited;   /* time that executions spent waiting for loads */
 };
 

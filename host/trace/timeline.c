@@ -15,7 +15,7 @@ struct event {
 	uint64_t type, track, at, name, category;
 	int64_t value;
 	uint64_t flow;
-	bool flow_ends, has_name;
+	bool flow_ends;
 	size_t arg; /* index of the first argument + 1; 0 if there is none */
 };
 
@@ -58,7 +58,6 @@ static int read_event(struct reading *r, struct proto_in in, struct event *v)
 			break;
 		case PF_NAME_IID:
 			v->name = f.value;
-			v->has_name = true;
 			break;
 		case PF_CATEGORY_IID:
 			v->category = f.value;
