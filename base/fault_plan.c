@@ -128,11 +128,10 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* Parse a verb, which ends before one of `ends`. */
-static bool take_verb(
-	const char **text, const char *ends, struct fault_event *ev)
+/* Parse a verb and move *text after it. */
+static bool take_verb(const char **text, struct fault_event *ev)
 {
-	size_t n = strcspn(*text, ends);
+	size_t n = strcspn(*text, "=@:#");
 
 	for (unsigned v = 0; v < FAULT_VERBS; v++)
 		if (strlen(verbs[v].name) == n &&
@@ -215,7 +214,7 @@ static bool parse_event(const char *text, struct fault_event *ev)
 	ev->verb = FAULT_DIE;
 	if (take_word(&text, "die-after:"))
 		return take_number(&text, &ev->at) && !*text;
-	if (!take_verb(&text, "=@:#", ev))
+	if (!take_verb(&text, ev))
 		return false;
 	return verbs[ev->verb].place == AT_MAINTENANCE
 		? parse_maintenance(text, ev)

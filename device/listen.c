@@ -53,17 +53,18 @@ static void forget(struct listener *l, unsigned i)
 		(l->n_pending - i) * sizeof(l->pending[0]));
 }
 
-static void hang_up(struct listener *l, unsigned i)
+/* Close the oldest pending connection. */
+static void hang_up(struct listener *l)
 {
-	fd_close(&l->pending[i].fd);
-	forget(l, i);
+	fd_close(&l->pending[0].fd);
+	forget(l, 0);
 }
 
 /* Close all connections and the socket; the path stays. */
 static void listener_close(struct listener *l)
 {
 	while (l->n_pending)
-		hang_up(l, 0);
+		hang_up(l);
 	fd_close(&l->fd);
 }
 
@@ -103,13 +104,13 @@ static int handle_ready(
 		poll(NULL, 0, RETRY_MS);
 	} else if (p[POLL_LISTEN].revents) {
 		if (l->n_pending == PENDING_MAX)
-			hang_up(l, 0);
+			hang_up(l);
 		l->pending[l->n_pending++] =
 			(struct pending){ fd, clock_ns() + HELLO_TIMEOUT_NS };
 	}
 	now = clock_ns();
 	while (l->n_pending && l->pending[0].until_ns <= now)
-		hang_up(l, 0);
+		hang_up(l);
 	return -EAGAIN;
 }
 

@@ -49,12 +49,12 @@ int watch_take_signal(int fd)
 	return (int)info.ssi_signo;
 }
 
-/* Whether watch_stop was called within `ms`. */
-static int stopped_within(const struct watch *w, int ms)
+/* Whether watch_stop was called within the time of grace. */
+static int stopped_in_time(const struct watch *w)
 {
 	struct pollfd p = { w->stop_fd, POLLIN, 0 };
 
-	return poll(&p, 1, ms) > 0;
+	return poll(&p, 1, GRACE_MS) > 0;
 }
 
 /* End the process while the main thread is inside a long request. */
@@ -99,14 +99,14 @@ static void *watch_main(void *arg)
 			int signo = watch_take_signal(w->signal_fd);
 
 			atomic_store(&w->signal, signo);
-			if (signo && !stopped_within(w, GRACE_MS)) {
+			if (signo && !stopped_in_time(w)) {
 				fprintf(stderr,
 					"tandem-npu: ended by signal %d\n",
 					signo);
 				end(128 + signo);
 			}
 		} else if (p[2].revents) {
-			if (!stopped_within(w, GRACE_MS))
+			if (!stopped_in_time(w))
 				end_for_host(w);
 		} else {
 			/* The signal ends the ring's write with EINTR. If the

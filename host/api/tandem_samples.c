@@ -99,7 +99,7 @@ void tandem_sample_report(
 
 uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 {
-	uint32_t n = choosing_tally(t->last->samples, row, NULL);
+	uint32_t n = choosing_tally(t->last->samples, row);
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t most = i + choice_heaviest(row + i, n - i);

@@ -584,9 +584,8 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 			table_fill(&tables[n++], &b->run.x, &b->plan[i],
 				&b->request);
 	if (!ret && args->table[SDNPU_T_ABLATION])
-		table_fill_pairs(&tables[n++], "gains",
-			"What each technique gains by itself", &b->run.x,
-			&b->plan[0], gains, ARRAY_LEN(gains));
+		table_fill_gains(&tables[n++], &b->run.x, &b->plan[0], gains,
+			ARRAY_LEN(gains));
 	if (!ret && b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
 	if (!ret)

@@ -42,10 +42,11 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : NAN;
 }
 
-static const struct tts_point *greedy_of(const struct tts *t, unsigned model)
+/* The point of the second model without samples, or NULL. */
+static const struct tts_point *greedy_second(const struct tts *t)
 {
 	for (unsigned i = 0; i < t->n; i++)
-		if (t->point[i].model == model && is_greedy(&t->point[i]))
+		if (t->point[i].model == 1 && is_greedy(&t->point[i]))
 			return &t->point[i];
 	return NULL;
 }
@@ -62,13 +63,12 @@ static double p_value(const struct tts *t, const struct tts_point *p,
 	return eval_mcnemar(only[0], only[1]);
 }
 
-/* The first model's point of a method and a number of samples, or NULL. */
-static const struct tts_point *point_of(
-	const struct tts *t, const char *method, uint32_t n)
+/* The first model's point of best-of-n with n samples, or NULL. */
+static const struct tts_point *best_of(const struct tts *t, uint32_t n)
 {
 	for (unsigned i = 0; i < t->n; i++)
 		if (t->point[i].model == 0 && t->point[i].n == n &&
-			!strcmp(t->point[i].method, method))
+			!strcmp(t->point[i].method, "best-of-n"))
 			return &t->point[i];
 	return NULL;
 }
@@ -124,7 +124,7 @@ static void add_point(
 	if (t->priced)
 		v[6] = ratio(c->joules, items);
 	if (is_tested(t, p->model))
-		v[t->priced ? 7 : 6] = p_value(t, p, greedy_of(t, 1));
+		v[t->priced ? 7 : 6] = p_value(t, p, greedy_second(t));
 }
 
 static void make_accuracy(
@@ -269,8 +269,7 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 			unsigned phone = i / TTS_PAIRS, pair = i % TTS_PAIRS;
 			const struct tts_cost *c = &t->best[phone][pair][k];
 			const struct tts_cost *other = &t->greedy[phone][pair];
-			const struct tts_point *p =
-				point_of(t, "best-of-n", a->samples[k]);
+			const struct tts_point *p = best_of(t, a->samples[k]);
 			const double items = (double)t->items.n;
 			char name[TABLE_NAME], number[16];
 			double *v;
@@ -289,7 +288,7 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 			if (!p)
 				continue;
 			v[6] = 100 * eval_accuracy(&p->tally);
-			v[7] = p_value(t, p, greedy_of(t, 1));
+			v[7] = p_value(t, p, greedy_second(t));
 		}
 }
 
@@ -441,7 +440,7 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
  * model's greedy decoding. */
 static void print_overtaking(const struct tts *t)
 {
-	const struct tts_point *other = greedy_of(t, 1), *best = NULL;
+	const struct tts_point *other = greedy_second(t), *best = NULL;
 	bool any = false;
 
 	for (unsigned m = 0; m < t->args->n_methods; m++) {
@@ -511,7 +510,7 @@ static json_t *overtaking_json(const struct tts *t)
 {
 	const struct tts_args *a = t->args;
 	const struct tts_point *other =
-		a->n_models > 1 ? greedy_of(t, 1) : NULL;
+		a->n_models > 1 ? greedy_second(t) : NULL;
 	json_t *list = json_array();
 
 	for (unsigned m = 0; other && m < a->n_methods; m++) {

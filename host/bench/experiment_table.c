@@ -439,12 +439,11 @@ static void compare_items(const struct experiment *x, const struct run *with,
 	v[2] = exp(mean + error);
 }
 
-void table_fill_pairs(struct bench_table *out, const char *name,
-	const char *title, const struct experiment *x,
+void table_fill_gains(struct bench_table *out, const struct experiment *x,
 	const struct table_plan *p, const struct table_pair *pair, unsigned n)
 {
-	*out = (struct bench_table){ .name = name,
-		.title = title,
+	*out = (struct bench_table){ .name = "gains",
+		.title = "What each technique gains by itself",
 		.note = "Time without the technique divided by time with it, "
 			"item by item: geometric\nmean and 95 % interval. "
 			"Requests follow one another at once, so that each "

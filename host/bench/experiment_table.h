@@ -203,19 +203,18 @@ int table_plan_row(struct table_plan *, struct run *, const char *first,
 void table_fill(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_request *);
 
+/*
+ * Make the table "gains": the gain of each pair, item by item: the geometric
+ * mean of the time without over the time with, and its 95 % interval by the
+ * normal approximation, of decoding and of whole requests. All items must have
+ * been measured in all runs.
+ */
+void table_fill_gains(struct bench_table *, const struct experiment *,
+	const struct table_plan *, const struct table_pair *, unsigned n);
+
 /* Make a table that compares figures of the filled table `ours` with the
  * published ones: a row for each published figure whose shape, row, column and
  * task `ours` has. */
-/*
- * The gain of each pair, item by item: the geometric mean of the time without
- * over the time with, and its 95 % interval by the normal approximation, of
- * decoding and of whole requests. All items must have been measured in all
- * runs. `name` and `title` are those of the table.
- */
-void table_fill_pairs(struct bench_table *, const char *name, const char *title,
-	const struct experiment *, const struct table_plan *,
-	const struct table_pair *, unsigned n);
-
 void table_fill_published(struct bench_table *, const struct bench_table *ours,
 	const struct experiment *, const struct table_plan *,
 	const struct table_request *);

@@ -61,10 +61,12 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* Print the words of `text`, wrapped at COLUMNS columns. Continuation lines are
- * indented. `column` is the current column. */
-static void print_folded(const char *text, unsigned column, FILE *f)
+/* Print the words of `text` from column INDENT on, wrapped at COLUMNS columns.
+ * Continuation lines are indented. */
+static void print_folded(const char *text, FILE *f)
 {
+	unsigned column = INDENT;
+
 	while (*text) {
 		size_t n = strcspn(text, " ");
 
@@ -111,9 +113,9 @@ static void look_at_all(json_t *list, FILE *out, struct tally *t)
 		} else {
 			fprintf(out, "%-8s %-15s", probe_state_name(f.state),
 				p->name);
-			print_folded(f.found, INDENT, out);
+			print_folded(f.found, out);
 			fprintf(out, "%*s", INDENT, "");
-			print_folded(f.means, INDENT, out);
+			print_folded(f.means, out);
 			/* Print the fix without wrapping, so that it can be
 			 * copied. */
 			if (*f.fix)

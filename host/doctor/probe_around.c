@@ -151,14 +151,14 @@ static int seen_library(struct dl_phdr_info *info, size_t size, void *arg)
 	return realpath(info->dlpi_name, s->path) ? 1 : 0;
 }
 
-/* Return the version of a library from its file name, such as "2.3" for
+/* Return the version of liburing from its file name, such as "2.3" for
  * /usr/lib/liburing.so.2.3, because liburing 2.3 has no function that returns
  * its version. */
-static const char *library_version(struct seek *s, const char *name)
+static const char *uring_version(struct seek *s)
 {
 	const char *at;
 
-	s->name = name;
+	s->name = "liburing.so";
 	if (!dl_iterate_phdr(seen_library, s))
 		return "built in";
 	at = strstr(s->path, ".so.");
@@ -174,8 +174,8 @@ void probe_libraries(struct finding *f)
 	finding_is(f, PROBE_OK,
 		"liburing %s, zstd %s, dbus %d.%d.%d, "
 		"jansson %s",
-		library_version(&s, "liburing.so"), ZSTD_versionString(), major,
-		minor, micro, JANSSON_VERSION);
+		uring_version(&s), ZSTD_versionString(), major, minor, micro,
+		JANSSON_VERSION);
 	finding_number(f, "zstd", ZSTD_versionNumber());
 	finding_means(f, "Name these versions in a bug report.");
 }

@@ -185,15 +185,15 @@ static bool may_go_on(const struct calibrated *c, uint32_t depth, size_t at)
 			c->n - at <= c->opts.request);
 }
 
-static uint32_t longest(struct calibrated *c, const struct source_place *p,
-	uint32_t depth, uint32_t key)
+static uint32_t longest(
+	struct calibrated *c, const struct source_place *p, uint32_t depth)
 {
 	uint32_t best = 0;
 
 	for (uint32_t at = c->latest[p->at[0] % CHAINS]; at;
 		at = c->before[at - 1]) {
 		uint32_t n = may_go_on(c, depth, at - 1)
-			? match(c, at - 1, p, key)
+			? match(c, at - 1, p, CALIBRATED_KEY)
 			: 0;
 
 		c->work.steps += 2;
@@ -211,10 +211,9 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 
 	if (!c->n || depth >= c->opts.depth)
 		return 0;
-	key = c->opts.key == CALIBRATED_SINGLE ? 1
-		: c->opts.key == CALIBRATED_BIGRAM
-		? 2
-		: longest(c, p, depth, CALIBRATED_KEY);
+	key = c->opts.key == CALIBRATED_SINGLE     ? 1
+		: c->opts.key == CALIBRATED_BIGRAM ? 2
+						   : longest(c, p, depth);
 	for (uint32_t at = c->latest[p->at[0] % CHAINS];
 		key && at && found < ANCHORS; at = c->before[at - 1]) {
 		const struct anchor *a = &c->anchor[at - 1];

@@ -95,11 +95,10 @@ static struct candidate *candidates(
 	return c;
 }
 
-uint32_t choosing_tally(
-	const struct samples *p, struct tally *row, struct err *e)
+uint32_t choosing_tally(const struct samples *p, struct tally *row)
 {
 	uint32_t n = samples_count(p);
-	struct candidate *c = candidates(p, n, e);
+	struct candidate *c = candidates(p, n, NULL);
 	uint32_t rows = c ? choice_tally(c, n, row) : 0;
 
 	free(c);
@@ -116,7 +115,7 @@ static bool agrees(const struct choosing *c, const struct samples *p)
 	if (!c->how->votes || !c->early.armed)
 		return false;
 	row = calloc(n, sizeof(*row));
-	rows = row ? choosing_tally(p, row, NULL) : 0;
+	rows = row ? choosing_tally(p, row) : 0;
 	for (uint32_t i = 0; i < rows; i++) {
 		votes += row[i].votes;
 		most = row[i].votes > most ? row[i].votes : most;
@@ -136,7 +135,7 @@ static void cut_by_votes(const struct choosing *c, struct samples *p)
 	for (uint32_t i = 0; i < n; i++)
 		read_answer(c, samples_at(p, i));
 	if (row)
-		decided_cut_by_votes(p, row, choosing_tally(p, row, NULL));
+		decided_cut_by_votes(p, row, choosing_tally(p, row));
 	free(row);
 }
 
@@ -163,7 +162,7 @@ static void tally_votes(const struct samples *p, struct strbuf *out)
 
 	if (!row)
 		return;
-	rows = choosing_tally(p, row, NULL);
+	rows = choosing_tally(p, row);
 	for (uint32_t i = 0; i < rows; i++)
 		votes += row[i].votes;
 	most = choice_heaviest(row, rows);

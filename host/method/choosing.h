@@ -90,7 +90,6 @@ int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
  * samples_count() answers; indices in it are those of the samples. Returns the
  * number of different answers.
  */
-uint32_t choosing_tally(
-	const struct samples *, struct tally *row, struct err *);
+uint32_t choosing_tally(const struct samples *, struct tally *row);
 
 #endif

@@ -90,14 +90,13 @@ static bool ends(const void *gen, int32_t token)
 	return gen_ends(gen, token);
 }
 
-int cycle_expand(
-	struct cycle *c, const uint32_t *node, uint32_t n, struct err *e)
+int cycle_expand(struct cycle *c, uint32_t node, struct err *e)
 {
 	const struct drafter *d = c->source;
-	int ret = d->expand(d->arg, c->tree, node, n, e);
+	int ret = d->expand(d->arg, c->tree, &node, 1, e);
 
-	for (uint32_t i = 0; i < n && !ret; i++)
-		tree_end(c->tree, node[i], ends, c->gen);
+	if (!ret)
+		tree_end(c->tree, node, ends, c->gen);
 	return ret;
 }
 

@@ -138,10 +138,9 @@ int cycle_read_prompt(struct cycle *, struct err *);
  * `depth` levels. Returns &c->limits. */
 const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
-/* Call the drafter to expand n nodes. Unlike expansions in cycle_plan, the call
+/* Call the drafter to expand a node. Unlike expansions in cycle_plan, the call
  * is not counted in the statistics or in the time of drafting. */
-int cycle_expand(
-	struct cycle *, const uint32_t *node, uint32_t n, struct err *);
+int cycle_expand(struct cycle *, uint32_t node, struct err *);
 
 /* The time that the last pass would have taken if no layer had been read before
  * it began, and the time that drafting added to that. */

@@ -57,7 +57,7 @@ static int edgellm_meanwhile(struct cycle *c, struct err *e)
 	if (m->tip < 0 || c->tree->n == c->tree->capacity)
 		return 0;
 	if (!tree_expects(c->tree, node)) {
-		ret = cycle_expand(c, &node, 1, e);
+		ret = cycle_expand(c, node, e);
 		c->env->stats.expanded++;
 	}
 	m->tip = ret || !c->tree->n_candidates[node]

@@ -118,14 +118,12 @@ bool lane_is_active(const struct lane *x)
 	return !lane_is_over(x) && !x->held;
 }
 
-/* Number of lanes whose state is `state`. */
-static uint32_t lanes_in(const struct lanes *l, enum lane_state state)
+static bool any_is_paused(const struct lanes *l)
 {
-	uint32_t n = 0;
-
 	for (uint32_t i = 0; i < l->n; i++)
-		n += l->lane[i]->state == state;
-	return n;
+		if (l->lane[i]->state == LANE_PAUSED)
+			return true;
+	return false;
 }
 
 /* Whether at least one lane can still take part in a pass. */
@@ -319,7 +317,7 @@ static struct lane *next(const struct lanes *l)
 		if (x->state == LANE_WAITING && !waiting)
 			waiting = x;
 	}
-	return l->n_in && lanes_in(l, LANE_PAUSED) ? NULL : waiting;
+	return l->n_in && any_is_paused(l) ? NULL : waiting;
 }
 
 /*

@@ -140,7 +140,7 @@ int method_prefill(struct session *s, const struct generation *g,
 int32_t method_next(
 	struct session *s, struct generation *g, const float *logits)
 {
-	session_add_draws(s, 1, gen_sampling(g)->temperature == 0);
+	session_add_draw(s, gen_sampling(g)->temperature == 0);
 	return gen_next(g, logits);
 }
 

@@ -44,8 +44,8 @@ static int32_t next_token(
 
 	if (!script)
 		return method_next(p->lanes->session, s->gen, logits);
-	session_add_draws(
-		p->lanes->session, 1, gen_sampling(s->gen)->temperature == 0);
+	session_add_draw(
+		p->lanes->session, gen_sampling(s->gen)->temperature == 0);
 	assert(s->index < script->n && s->n < script->sample[s->index].n);
 	id = script->sample[s->index].token[s->n];
 	gen_append(s->gen, id);
@@ -66,7 +66,7 @@ static int record(
 	if (ret)
 		return ret;
 	session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
-	session_add_sweep(p->lanes->session, PRICE_SWEEP_ADD, 1);
+	session_add_sum(p->lanes->session);
 	if (!p->env->script)
 		certainty_of(
 			&c, logits, p->lanes->n_vocab, id, SAMPLES_CONFIDENCE);

@@ -200,12 +200,12 @@ static uint64_t priced_vocab(const struct session *s)
 	return s->opts.as ? s->opts.as->n_vocab : s->model->n_vocab;
 }
 
-void session_add_draws(struct session *s, uint32_t rows, bool greedy)
+void session_add_draw(struct session *s, bool greedy)
 {
 	struct price p = { 0 };
 
 	if (s->opts.soc)
-		price_draw(s->opts.soc, rows, priced_vocab(s), greedy, &p);
+		price_draw(s->opts.soc, 1, priced_vocab(s), greedy, &p);
 	session_add_work_of(s, TRACE_PHONE_DRAW, &p);
 }
 
@@ -218,12 +218,13 @@ void session_add_tops(struct session *s, uint32_t rows, uint32_t k)
 	session_add_work_of(s, TRACE_PHONE_DRAW, &p);
 }
 
-void session_add_sweep(struct session *s, enum price_sweep sweep, uint32_t rows)
+void session_add_sum(struct session *s)
 {
 	struct price p = { 0 };
 
 	if (s->opts.soc)
-		price_sweep(s->opts.soc, sweep, rows, priced_vocab(s), &p);
+		price_sweep(
+			s->opts.soc, PRICE_SWEEP_ADD, 1, priced_vocab(s), &p);
 	session_add_work_of(s, TRACE_PHONE_DRAW, &p);
 }
 

@@ -260,14 +260,14 @@ void session_add_work_of(
 
 /*
  * Charge work of the host whose cost is computed from a count
- * (tensor/soc/price_host.h). The counts are: rows of logits from which tokens
- * are sampled (draws), in which the best k candidates are found (tops), or
- * through which a loop runs (sweep), where each row is as long as the
- * vocabulary of the cost model; and steps through trees and lists.
+ * (tensor/soc/price_host.h): of one row of logits, from which a token is
+ * sampled (draw), or which is summed (sum); of rows in which the best k
+ * candidates are found (tops); each row is as long as the vocabulary of the
+ * cost model; and of steps through trees and lists.
  */
-void session_add_draws(struct session *, uint32_t rows, bool greedy);
+void session_add_draw(struct session *, bool greedy);
+void session_add_sum(struct session *);
 void session_add_tops(struct session *, uint32_t rows, uint32_t k);
-void session_add_sweep(struct session *, enum price_sweep, uint32_t rows);
 void session_add_steps(struct session *, uint64_t steps);
 
 /* The same for a drafter's look-ups. */

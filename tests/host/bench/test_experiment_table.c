@@ -547,7 +547,7 @@ static void test_pairs(void **state)
 	assert_non_null(t);
 	assert_ok(table_plan_row(plan, &fast, "fast", NULL, &e), &e);
 	assert_ok(table_plan_row(plan, &slow, "slow", NULL, &e), &e);
-	table_fill_pairs(t, "gains", "Gains", &x, plan, pairs, 3);
+	table_fill_gains(t, &x, plan, pairs, 3);
 	assert_int_equal(t->n_rows, 2);
 	assert_true(fabs(t->row[0].value[0] - 4) < 1e-9);
 	assert_true(fabs(t->row[0].value[1] - 4 * exp(-error)) < 1e-9);

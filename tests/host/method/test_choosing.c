@@ -114,7 +114,7 @@ static void test_most_frequent_answer_wins(void **state)
 	best = recount(f, &most);
 	assert_in_range(most, 2, MANY - 1);
 	check_chosen(f, best);
-	rows = choosing_tally(f->samples, row, NULL);
+	rows = choosing_tally(f->samples, row);
 	for (uint32_t i = 0; i < rows; i++)
 		votes = row[i].votes > votes ? row[i].votes : votes;
 	assert_int_equal(votes, most);
