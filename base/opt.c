@@ -450,8 +450,12 @@ bool opt_by_letter(const struct opt_command *c, char letter, struct opt *out)
 int opt_refuse_name(
 	const struct opt_command *c, const char *given, struct err *e)
 {
+	const char *advice = opt_foreign_advice(given);
 	const char *meant = opt_closest(c, given + 2);
 
+	if (advice)
+		return err_set(
+			e, EINVAL, "unknown option '%s': %s", given, advice);
 	if (meant)
 		return err_set(e, EINVAL,
 			"unknown option '%s'; did you mean '--%s'?", given,

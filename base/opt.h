@@ -3,7 +3,8 @@
  * all read the same table of options, so that they agree. Long options take
  * "--name VALUE" or "--name=VALUE", single letters "-n VALUE" or "-nVALUE".
  * Single letters of flags may not be combined in one argument. "--" ends the
- * options, and "-" alone is an operand.
+ * options, and "-" alone is an operand. Names of llama.cpp's options are
+ * refused with the name of ours, also "-fa", which would otherwise be "-f a".
  *
  * The rows of a command (struct opt) point at the command's variables, which
  * hold the defaults before parsing. The options of a component that several

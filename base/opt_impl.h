@@ -61,10 +61,24 @@ bool opt_by_name(const struct opt_command *, const char *name, size_t len,
 	struct opt *out);
 bool opt_by_letter(const struct opt_command *, char letter, struct opt *out);
 
-/* Set the message that `given` ("--name") is not an option, with the closest
- * name as a suggestion. Returns -EINVAL. */
+/* Set the message that `given` ("--name") is not an option, with the advice of
+ * its row in opt_foreign_rows or the closest name as a suggestion. Returns
+ * -EINVAL. */
 int opt_refuse_name(
 	const struct opt_command *, const char *given, struct err *);
+
+/* Options of llama.cpp, and what its users should do instead. The last row is
+ * empty. */
+struct opt_foreign {
+	const char *names; /* as they are typed, separated by spaces */
+	/* end of a message; options and commands are quoted */
+	const char *advice;
+};
+extern const struct opt_foreign opt_foreign_rows[];
+
+/* The advice for an argument ("-ngl" or "--lora=FILE"), or NULL if its name is
+ * in no row. */
+const char *opt_foreign_advice(const char *arg);
 
 /* Set the option's value from text; `given` is the name of the option for
  * messages. Not for flags. Returns 0 or -EINVAL. */

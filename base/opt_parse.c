@@ -80,11 +80,16 @@ static int parse_letter(struct parser *p, const char *arg)
 		opt_by_letter(p->cmd, arg[1], &found) ? &found : NULL;
 	const char *rest = arg + 2, *meant;
 	char given[] = { '-', arg[1], '\0' };
+	/* -ngl is not -n gl, and -fa is not -f a */
+	const char *advice = *rest || !o ? opt_foreign_advice(arg) : NULL;
 
 	if (!*rest && o)
 		return take_value(p, o, arg, NULL);
 	if (!*rest && arg[1] == 'h')
 		return 1;
+	if (advice)
+		return err_set(
+			p->err, EINVAL, "unknown option '%s': %s", arg, advice);
 	/* -n5 means -n 5, but -model is a misspelled --model, not -m odel. */
 	if (o && o->type != OPT_FLAG && *rest != '=' &&
 		!opt_by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
