@@ -121,7 +121,8 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 			__builtin_bswap32(g->version));
 	if (g->version != 2 && g->version != 3)
 		return gguf_bad(in, ENOTSUP,
-			"unknown version %u (2 and 3 are supported)",
+			"version %u is not supported (2 and 3 are); convert the "
+			"model again, with a current converter",
 			g->version);
 	if ((ret = read_count(
 		     in, &g->n_tensors, GGUF_TENSOR_MIN, "tensor count")) ||

@@ -203,6 +203,12 @@ static const char *const foreign_types[] = {
 	[33] = "q4_0_8_8",
 	[34] = "tq1_0",
 	[35] = "tq2_0",
+	[36] = "iq4_nl_4_4",
+	[37] = "iq4_nl_4_8",
+	[38] = "iq4_nl_8_8",
+	[40] = "nvfp4",
+	[41] = "q1_0",
+	[42] = "q2_0",
 };
 
 int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
@@ -242,7 +248,10 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 	if (type < ARRAY_LEN(foreign_types))
 		foreign = foreign_types[type];
 	if (!info)
-		return gguf_bad(in, ENOTSUP, "type %u (%s) is not supported",
+		return gguf_bad(in, ENOTSUP,
+			"type %u (%s) is not supported; use a file of the "
+			"model in another type, such as q4_k, q4_0, q8_0 or "
+			"f16",
 			type, foreign ? foreign : "unknown");
 	if (t->dim[0] % info->block)
 		return gguf_bad(in, EINVAL,

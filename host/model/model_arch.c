@@ -59,10 +59,27 @@ static const struct model_arch archs[] = {
 	{ .name = "tandem-eagle", .causal = true, .eagle = true },
 };
 
-/* Diffusion models that are not supported, and why. */
-static const struct other {
+struct other {
 	const char *name, *why;
-} others[] = {
+};
+
+/* Values of general.type of files that are not models. The architecture of an
+ * adapter is that of its model; heads of Tandem are adapters with one of their
+ * own. */
+static const struct other kinds[] = {
+	{ "mmproj",
+		"a projector of images or sound, which are not supported; use "
+		"the file of the language model" },
+	{ "adapter",
+		"a LoRA adapter; merge it into its model, and use the merged "
+		"file" },
+	{ "imatrix",
+		"an importance matrix for quantizing; use the file of the "
+		"model" },
+};
+
+/* Diffusion models that are not supported, and why. */
+static const struct other others[] = {
 	{ "rnd1", "its layers choose among experts" },
 	{ "diffusion-gemma", "its texts begin as random tokens, not as masks" },
 };
@@ -96,6 +113,24 @@ static bool has_diffusion_keys(const struct gguf *g)
 	return false;
 }
 
+int model_arch_check_type(const struct gguf *g, struct err *e)
+{
+	static const char own[] = "tandem-";
+	struct gguf_str type, arch;
+	int ret = gguf_str(g, "general.architecture", &arch, e);
+
+	if (ret > 0 && arch.len > strlen(own) &&
+		!memcmp(arch.data, own, strlen(own)))
+		return 0;
+	if (ret >= 0)
+		ret = gguf_str(g, "general.type", &type, e);
+	for (size_t i = 0; ret > 0 && i < ARRAY_LEN(kinds); i++)
+		if (gguf_str_is(type, kinds[i].name))
+			return err_set(e, ENOTSUP, "this is no model but %s",
+				kinds[i].why);
+	return ret < 0 ? ret : 0;
+}
+
 int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 {
 	const int shown = name.len < 64 ? (int)name.len : 64;
@@ -107,6 +142,10 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 				"supported diffusion models are llada, "
 				"llada-moe and dream",
 				others[i].name, others[i].why);
+	/* a projector of an old format, without general.type */
+	if (gguf_str_is(name, "clip"))
+		return err_set(
+			e, ENOTSUP, "this is no model but %s", kinds[0].why);
 	if (has_diffusion_keys(g))
 		return err_set(e, ENOTSUP,
 			"architecture '%.*s' is not supported; supported "

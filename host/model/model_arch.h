@@ -46,6 +46,10 @@ const struct model_arch *model_arch_named(const char *name);
 /* Whether the name of a key begins with "diffusion.". */
 bool model_arch_is_diffusion_key(struct gguf_str key);
 
+/* Check the key general.type: a GGUF file can also be an adapter or a
+ * projector. Returns 0, -ENOTSUP, or -EINVAL if the key is not a string. */
+int model_arch_check_type(const struct gguf *, struct err *);
+
 /* Set an error with the reason why the architecture is not supported. Returns
  * -ENOTSUP. */
 int model_arch_refuse(struct gguf_str name, const struct gguf *, struct err *);

@@ -84,8 +84,11 @@ static int read_arch(struct model *m, struct err *e)
 	struct key causal;
 	struct gguf_str s;
 	bool causal_key;
-	int ret = gguf_str(m->gguf, "general.architecture", &s, e);
+	int ret = model_arch_check_type(m->gguf, e);
 
+	if (ret)
+		return ret;
+	ret = gguf_str(m->gguf, "general.architecture", &s, e);
 	if (ret < 0)
 		return ret;
 	if (!ret)

@@ -2,7 +2,11 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "tensor/dtype.h"
 #include "tests/tensor/gguf_build.h"
+
+#include <errno.h>
+#include <stdio.h>
 
 static void refused(const char *what, struct strbuf *b, const char *says)
 {
@@ -275,8 +279,8 @@ static void test_bad(void **state)
 	} bad[] = {
 		BAD(bad_magic, "bad magic 47 47 4d 4c"),
 		BAD(bad_big_endian, "big-endian GGUF file (version 3)"),
-		BAD(bad_version_1, "unknown version 1 "),
-		BAD(bad_version_4, "unknown version 4 "),
+		BAD(bad_version_1, "version 1 is not supported (2 and 3 are)"),
+		BAD(bad_version_4, "version 4 is not supported (2 and 3 are)"),
 		BAD(bad_keys_2_60, "key count of 1152921504606846976"),
 		BAD(bad_tensors_2_60, "tensor count of 1152921504606846976"),
 		BAD(bad_no_keys, "key count of 1"),
@@ -329,6 +333,30 @@ static void test_bad(void **state)
 	}
 }
 
+/* Every type that other programs write and this one does not read is named,
+ * with types to use instead. */
+static void test_foreign_types(void **state)
+{
+	for (uint32_t type = 0; type < 43; type++) {
+		struct strbuf b = STRBUF_INIT;
+		char says[64];
+		struct err e = { 0 };
+		struct gguf *g = NULL;
+		void *copy;
+
+		if (dtype_info(type))
+			continue;
+		dims(&b, 1, (const uint64_t[1]){ 256 }, type);
+		assert_int_equal(parse(&b, &g, &copy, &e), -ENOTSUP);
+		snprintf(says, sizeof(says), "tensor 't': type %u (", type);
+		if (!strstr(e.text, says) || strstr(e.text, "(unknown)") ||
+			!strstr(e.text, "such as q4_k, q4_0, q8_0 or f16"))
+			fail_msg("type %u: %s", type, e.text);
+		free(copy);
+		strbuf_release(&b);
+	}
+}
+
 /* A file cut short anywhere is refused, and a change of any byte never crashes
  * the reader. */
 static void test_cut_anywhere(void **state)
@@ -358,6 +386,7 @@ static void test_cut_anywhere(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bad),
+	cmocka_unit_test(test_foreign_types),
 	cmocka_unit_test(test_cut_anywhere),
 };
 

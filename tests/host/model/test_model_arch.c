@@ -4,6 +4,7 @@
  */
 #include "host/model/model_arch.h"
 
+#include "base/checked.h"
 #include "host/model/model.h"
 #include "tests/harness.h"
 #include "tests/host/model/opened_file.h"
@@ -288,6 +289,58 @@ static void test_other_diffusion_models(void **state)
 	}
 }
 
+/* Architectures of other runtimes are named, with those that are supported. */
+static void test_other_models(void **state)
+{
+	static const char *const archs[] = { "gemma3", "phi3", "mistral3",
+		"llama4", "gpt-oss", "deepseek2", "mamba", "bert", "t5",
+		"qwen35", "stablelm" };
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
+		struct model_file f = file_of(archs[i], NULL);
+
+		snprintf(name, sizeof(name),
+			"architecture '%s' is not supported", archs[i]);
+		refused(&f, name, "supported are llama, qwen2, qwen2moe");
+	}
+}
+
+static void put_adapter(struct gguf_writer *w)
+{
+	gguf_put_str(w, "general.type", "adapter");
+}
+
+static void put_projector(struct gguf_writer *w)
+{
+	gguf_put_str(w, "general.type", "mmproj");
+}
+
+static void put_matrix(struct gguf_writer *w)
+{
+	gguf_put_str(w, "general.type", "imatrix");
+}
+
+static void put_type_number(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "general.type", 1);
+}
+
+static void test_not_models(void **state)
+{
+	struct model_file f = file_of("llama", put_adapter);
+
+	refused(&f, "LoRA adapter", "merge it into its model");
+	f.keys = put_matrix;
+	refused(&f, "importance matrix", "use the file of the model");
+	f.keys = put_type_number;
+	refused(&f, "general.type", "u32");
+	f = file_of("clip", put_projector);
+	refused(&f, "projector", "use the file of the language model");
+	f.keys = NULL;
+	refused(&f, "projector", "use the file of the language model");
+}
+
 static void test_found(void **state)
 {
 	assert_null(model_arch_named("llad"));
@@ -304,6 +357,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_tensors),
 	cmocka_unit_test(test_causal_with_diffusion_keys),
 	cmocka_unit_test(test_other_diffusion_models),
+	cmocka_unit_test(test_other_models),
+	cmocka_unit_test(test_not_models),
 	cmocka_unit_test(test_found),
 };
 
