@@ -304,7 +304,7 @@ static int read_image(struct image *im, struct err *e)
 	if (h.version < FORMAT_OLDEST || h.version > FORMAT_VERSION)
 		return bad(&in, ENOTSUP,
 			"version %u is not supported (%d to %d are); convert "
-			"the model again",
+			"the model again with this 'tandem convert'",
 			h.version, FORMAT_OLDEST, FORMAT_VERSION);
 	if (XXH64(&h, offsetof(struct format_header, checksum), 0) !=
 		h.checksum)

@@ -164,7 +164,13 @@ static int from_json(
 	int ret;
 
 	*settings = json_object_get(all, "settings");
-	if (json_integer_value(version) != VERSION || !json_is_array(turns) ||
+	if (json_is_integer(version) && json_integer_value(version) != VERSION)
+		return err_set(e, ENOTSUP,
+			"the conversation has version %" JSON_INTEGER_FORMAT
+			"; this program supports version %d; load it with the "
+			"tandem that saved it",
+			json_integer_value(version), VERSION);
+	if (!json_is_integer(version) || !json_is_array(turns) ||
 		(*settings && !json_is_object(*settings)))
 		return err_set(e, EINVAL,
 			"this is not a conversation, which is an object with "

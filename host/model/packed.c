@@ -143,7 +143,7 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 	if (h->version != PACKED_VERSION)
 		return err_set(e, ENOTSUP,
 			"version %u is not supported (%d is); convert the "
-			"model again",
+			"model again with this 'tandem convert'",
 			h->version, PACKED_VERSION);
 	if (h->layout > LAYOUT_SUPER)
 		return err_set(e, ENOTSUP, "layout %u is not known", h->layout);

@@ -216,7 +216,8 @@ static int scan_head(struct history *h, struct err *e)
 	if (k->version != HISTORY_VERSION)
 		return err_set(e, EINVAL,
 			"'%s' is a history of format %u; this program supports "
-			"format %d",
+			"format %d; list it as JSON with the tandem that wrote "
+			"it, and import that",
 			h->path, k->version, HISTORY_VERSION);
 	if (XXH64(k, offsetof(struct history_head, checksum), 0) !=
 			k->checksum ||

@@ -75,6 +75,10 @@ for bad in '{' '[]' '{"version":1}' '{"version":2,"turns":[]}' \
   check_eq "status of $bad" "$status" 1
   check_has "stderr of $bad" "$err" bad.json
 done
+printf '{"version":2,"turns":[]}' >"$tmp/bad.json"
+chat 'Hello\n' -m "$model" --load "$tmp/bad.json"
+check_has 'a conversation of a later version' "$err" \
+  'has version 2; this program supports version 1'
 
 # Of many samples the one that is chosen is the answer, else the first.
 chat '/set samples=2\nHello\nAnd?\n' -m "$model" -n 12 --temp 3 --json
