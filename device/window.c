@@ -139,7 +139,7 @@ int window_show(struct window *w, struct err *e)
 		return ret;
 	}
 	v->magic = WINDOW_VIEW_MAGIC;
-	v->version = 2;
+	v->version = WINDOW_VIEW_VERSION;
 	w->shown = v;
 	window_report(w);
 	return 0;

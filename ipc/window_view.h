@@ -16,9 +16,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WINDOW_VIEW_NAME  "tandem:window"
-#define WINDOW_VIEW_MAGIC 0x444e5754u /* "TWND" */
-#define WINDOW_VIEW_SLOTS 256
+#define WINDOW_VIEW_NAME    "tandem:window"
+#define WINDOW_VIEW_MAGIC   0x444e5754u /* "TWND" */
+#define WINDOW_VIEW_VERSION 2
+#define WINDOW_VIEW_SLOTS   256
 
 struct window_view_mapping {
 	uint32_t addr;
@@ -37,7 +38,7 @@ struct window_view_extent {
 };
 
 struct window_view {
-	uint32_t magic, version; /* the version is 2 */
+	uint32_t magic, version;
 	_Atomic uint32_t turn;
 	uint32_t slots; /* mapping slots of the window */
 	/* bytes of the window and of a page; the first page is a guard */

@@ -119,7 +119,7 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 			"big-endian GGUF file (version %u); convert it to "
 			"little-endian",
 			__builtin_bswap32(g->version));
-	if (g->version != 2 && g->version != 3)
+	if (g->version != 2 && g->version != GGUF_VERSION)
 		return gguf_bad(in, ENOTSUP,
 			"version %u is not supported (2 and 3 are); convert the "
 			"model again, with a current converter",

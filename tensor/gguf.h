@@ -59,6 +59,9 @@ struct gguf_kv {
 	size_t bytes; /* bytes from `value` to the end of the value */
 };
 
+/* the version that is written; 2 is read as well */
+#define GGUF_VERSION  3
+
 #define GGUF_MAX_DIMS 4
 struct gguf_tensor {
 	struct gguf_str name;

@@ -248,7 +248,7 @@ static void begin(struct gguf_writer *w)
 
 	w->began = true;
 	strbuf_add(&head, "GGUF", 4);
-	add_u32(&head, 3);
+	add_u32(&head, GGUF_VERSION);
 	add_u64(&head, w->n_tensors);
 	add_u64(&head, w->n_keys);
 	if (head.failed || w->keys.failed || w->declarations.failed) {

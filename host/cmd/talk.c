@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_MAX ((size_t)64 << 20)
-#define VERSION  1
+#define FILE_MAX     ((size_t)64 << 20)
+#define TALK_VERSION 1
 
 static const char *const roles[] = { "system", "user", "assistant" };
 
@@ -134,8 +134,8 @@ int talk_save(
 		json_decref(turns);
 		turns = NULL;
 	}
-	all = json_pack("{sisOso}", "version", VERSION, "settings", settings,
-		"turns", turns);
+	all = json_pack("{sisOso}", "version", TALK_VERSION, "settings",
+		settings, "turns", turns);
 	text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
 	json_decref(all);
 	if (!text)
@@ -164,19 +164,20 @@ static int from_json(
 	int ret;
 
 	*settings = json_object_get(all, "settings");
-	if (json_is_integer(version) && json_integer_value(version) != VERSION)
+	if (json_is_integer(version) &&
+		json_integer_value(version) != TALK_VERSION)
 		return err_set(e, ENOTSUP,
 			"the conversation has version %" JSON_INTEGER_FORMAT
 			"; this program supports version %d; load it with the "
 			"tandem that saved it",
-			json_integer_value(version), VERSION);
+			json_integer_value(version), TALK_VERSION);
 	if (!json_is_integer(version) || !json_is_array(turns) ||
 		(*settings && !json_is_object(*settings)))
 		return err_set(e, EINVAL,
 			"this is not a conversation, which is an object with "
 			"version %d, "
 			"turns (a list) and settings (an object)",
-			VERSION);
+			TALK_VERSION);
 	json_array_foreach(turns, i, turn)
 	{
 		const char *role =

@@ -187,10 +187,13 @@ int window_look(
 	/* Check all numbers before use, because they come from another
 	 * process. */
 	end = out->page;
-	if (out->magic != WINDOW_VIEW_MAGIC || out->version != 2)
+	if (out->magic != WINDOW_VIEW_MAGIC ||
+		out->version != WINDOW_VIEW_VERSION)
 		return err_set(e, EPROTO,
-			"the window that the device publishes has the format "
-			"of another version of Tandem");
+			"the window that the device publishes has another "
+			"format (version %u, not %d); install tandem and "
+			"tandem-npu from the same release",
+			out->version, WINDOW_VIEW_VERSION);
 	if (out->used > out->slots || out->slots > WINDOW_VIEW_SLOTS ||
 		!out->page)
 		return err_set(e, EPROTO,

@@ -312,7 +312,7 @@ void npu_window(const struct npu *n, struct window_view *out)
 	const struct shared *s;
 
 	*out = (struct window_view){ .magic = WINDOW_VIEW_MAGIC,
-		.version = 2,
+		.version = WINDOW_VIEW_VERSION,
 		.slots = n->opts.hello.va_slots,
 		.bytes = n->opts.hello.va_window,
 		.page = page };
