@@ -10,11 +10,12 @@ command -v curl >/dev/null || skip 'no curl'
 # the machine is.
 slow=(--va-window 8M --va-slots 4 --va-map-us 3000)
 
-# pause: wait before the next poll. Starts no process, and gives up shortly
-# before the time limit of tests/run.
+# pause [SECONDS]: wait before the next poll, for longer if a poll takes much of
+# a CPU. Starts no process, and gives up shortly before the time limit of
+# tests/run.
 exec {never}<> <(:)
 pause() {
-  read -rt 0.02 -u "$never" || true
+  read -rt "${1:-0.02}" -u "$never" || true
   [ $SECONDS -lt 500 ] || {
     fail "timed out: ${FUNCNAME[*]}"
     finish
