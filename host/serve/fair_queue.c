@@ -76,9 +76,11 @@ int fair_queue_add(struct fair_queue *q, struct fair_ticket *t, uint64_t client,
 	at = &c->first;
 	while (*at && (*at)->priority <= priority)
 		at = &(*at)->next;
-	*t = (struct fair_ticket){
-		.client = c, .priority = priority, .waiting = n, .next = *at
-	};
+	*t = (struct fair_ticket){ .client = c,
+		.priority = priority,
+		.waiting = n,
+		.next = *at,
+		.arrived = q->arrivals++ };
 	*at = t;
 	q->clients_waiting += !c->waiting;
 	c->waiting += n;
@@ -120,10 +122,24 @@ static bool is_before(const struct fair_client *a, const struct fair_client *b)
 	return a->last_turn < b->last_turn;
 }
 
+/* The waiting ticket that arrived first of those with a higher number; NULL if
+ * there is none. */
+static struct fair_ticket *passed_over(const struct fair_queue *q, int priority)
+{
+	struct fair_ticket *first = NULL;
+
+	for (struct fair_client *c = q->first; c; c = c->next)
+		for (struct fair_ticket *t = c->first; t; t = t->next)
+			if (t->priority > priority &&
+				(!first || t->arrived < first->arrived))
+				first = t;
+	return first;
+}
+
 struct fair_ticket *fair_queue_take(struct fair_queue *q)
 {
 	struct fair_client *best = NULL;
-	struct fair_ticket *t;
+	struct fair_ticket *t, *passed;
 
 	/* The list begins with the newest client; of equal ones the oldest is
 	 * taken. */
@@ -133,6 +149,13 @@ struct fair_ticket *fair_queue_take(struct fair_queue *q)
 	if (!best)
 		return NULL;
 	t = best->first;
+	passed = passed_over(q, t->priority);
+	q->passes = passed ? q->passes + 1 : 0;
+	if (q->passes > FAIR_PASSES) {
+		t = passed;
+		best = t->client;
+		q->passes = 0;
+	}
 	best->last_turn = ++q->turns;
 	best->running++;
 	best->waiting--;

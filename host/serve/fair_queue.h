@@ -14,6 +14,11 @@
  * A client with one text therefore waits for at most one turn of each other
  * client, however many texts these have.
  *
+ * So that texts with a higher number run in the end, a turn is theirs after
+ * FAIR_PASSES turns in a row that went to a lower number while they waited: it
+ * goes to the text that arrived first of all with a number above the lowest one
+ * that waits.
+ *
  * The queue is bounded, and each client's part of it too (fair_queue_room), so
  * that one client cannot fill it and have all others refused.
  *
@@ -28,12 +33,15 @@
 
 struct fair_client;
 
+enum { FAIR_PASSES = 8 };
+
 /* The texts of one request. The caller must not move it while texts of it wait
  * or run. */
 struct fair_ticket {
 	struct fair_client *client;
 	int priority;
 	unsigned waiting; /* texts that wait */
+	uint64_t arrived; /* order of arrival in the queue */
 	struct fair_ticket *next;
 };
 
@@ -41,7 +49,8 @@ struct fair_queue {
 	struct fair_client *first; /* clients with waiting or running texts */
 	/* waiting and running texts, and clients with waiting ones */
 	unsigned waiting, running, clients_waiting;
-	uint64_t turns; /* turns so far */
+	uint64_t turns, arrivals; /* so far */
+	unsigned passes; /* turns in a row that passed over a higher number */
 	/* The mean time between two ends of texts while any ran or waited, and
 	 * the time since when the next interval counts. */
 	double interval_s;

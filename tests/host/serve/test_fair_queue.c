@@ -94,6 +94,37 @@ static void the_lowest_priority_number_comes_first(void **state)
 	fair_queue_release(&q);
 }
 
+/* Of eighteen turns two are for the higher numbers, in the order of arrival,
+ * although texts with the lowest number keep arriving. */
+static void a_higher_number_has_a_turn_after_eight_lower_ones(void **state)
+{
+	struct fair_queue q = { 0 };
+	struct fair_ticket usual = { 0 }, last = { 0 }, later = { 0 },
+			   more = { 0 };
+
+	add(&q, &last, GREEDY, 100, 1);
+	add(&q, &later, SMALL, 1, 1);
+	add(&q, &usual, SMALL, 0, 64);
+	add(&q, &more, THIRD, 0, 64);
+	for (int i = 1; i <= 36; i++) {
+		const struct fair_ticket *t = fair_queue_take(&q);
+
+		if (i == FAIR_PASSES + 1)
+			assert_ptr_equal(t, &last);
+		else if (i == 2 * (FAIR_PASSES + 1))
+			assert_ptr_equal(t, &later);
+		else
+			assert_int_equal(t->priority, 0);
+	}
+	assert_int_equal(q.passes, 0);
+	/* The count begins when one waits. */
+	add(&q, &later, GREEDY, 1, 1);
+	for (int i = 0; i < FAIR_PASSES; i++)
+		assert_int_equal(fair_queue_take(&q)->priority, 0);
+	assert_ptr_equal(fair_queue_take(&q), &later);
+	fair_queue_release(&q);
+}
+
 static void removed_texts_get_no_turn(void **state)
 {
 	struct fair_queue q = { 0 };
@@ -218,6 +249,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(with_one_lane_clients_take_turns),
 	cmocka_unit_test(long_texts_get_no_more_lanes_than_short_ones),
 	cmocka_unit_test(the_lowest_priority_number_comes_first),
+	cmocka_unit_test(a_higher_number_has_a_turn_after_eight_lower_ones),
 	cmocka_unit_test(removed_texts_get_no_turn),
 	cmocka_unit_test(
 		a_full_queue_has_room_for_a_client_without_texts_in_it),
