@@ -1,6 +1,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/serve/client_id.h"
+#include "host/serve/reply_responses.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -188,7 +189,10 @@ static void read_waiting(struct exchange *x)
 
 	pthread_mutex_lock(&x->server->lock);
 	if (x->fault.status) {
-		reply_error_event(&x->fault, &x->out);
+		if (x->wants_response)
+			response_error_event(&x->fault, &x->out);
+		else
+			reply_error_event(&x->fault, &x->out);
 		x->said_all = true;
 	} else if (x->silent_long) {
 		strbuf_addf(&x->out, ": loading the model\n\n");

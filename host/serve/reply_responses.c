@@ -205,17 +205,31 @@ static void put_object(struct reply *p, json_t *object, struct strbuf *out)
 
 /* ---- taking output ------------------------------------------------------- */
 
-static void put_event(
-	struct reply *p, const char *name, json_t *members, struct strbuf *out)
+static void put_numbered(
+	const char *name, int64_t number, json_t *members, struct strbuf *out)
 {
 	json_t *event = json_pack("{s:s, s:I}", "type", name, "sequence_number",
-		(json_int_t)p->writer->number++);
+		(json_int_t)number);
 
 	json_object_update(event, members);
 	json_decref(members);
 	strbuf_addf(out, "event: %s\ndata: ", name);
 	reply_json(event, out);
 	strbuf_add(out, "\n\n", 2);
+}
+
+static void put_event(
+	struct reply *p, const char *name, json_t *members, struct strbuf *out)
+{
+	put_numbered(name, p->writer->number++, members, out);
+}
+
+void response_error_event(const struct fault *f, struct strbuf *out)
+{
+	put_numbered("error", 0,
+		json_pack("{s:s, s:s, s:s?}", "code", f->code, "message",
+			f->text, "param", *f->param ? f->param : NULL),
+		out);
 }
 
 /* Members that events about an item, or about the part of a message, have. */

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+struct fault;
 struct reply;
 struct response_writer;
 struct strbuf;
@@ -19,5 +20,9 @@ void response_writer_close(struct response_writer *);
  * client wants that. */
 void response_whole(struct reply *, struct strbuf *out);
 bool response_events(struct reply *, struct strbuf *out);
+
+/* Append the only event of a stream whose request was refused before there was
+ * a response. */
+void response_error_event(const struct fault *, struct strbuf *out);
 
 #endif

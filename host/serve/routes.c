@@ -34,7 +34,7 @@ static void submit(struct exchange *x, struct api_request *request, int ret)
 {
 	struct server *s = x->server;
 	struct answer_reader reader = exchange_reader(x);
-	bool stream;
+	bool stream, response;
 
 	if (!ret && !prepare_request(x->engine, request, &x->fault)) {
 		/* A request that has waited is not new. */
@@ -48,11 +48,14 @@ static void submit(struct exchange *x, struct api_request *request, int ret)
 			fault_no_memory(&x->fault);
 	}
 	stream = request->stream;
+	response = request->response;
 	api_request_release(request);
-	if (!x->must_wait)
-		strbuf_release(&x->body);
-	else
+	if (x->must_wait) {
 		x->wants_stream = stream;
+		x->wants_response = response;
+	} else {
+		strbuf_release(&x->body);
+	}
 }
 
 static void answer_texts(struct exchange *x)

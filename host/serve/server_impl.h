@@ -118,8 +118,9 @@ struct exchange {
 	bool held;
 	/* The engine must be opened before the request can go on. */
 	bool must_wait;
-	bool waited;       /* the request has waited for its engine */
-	bool wants_stream; /* a request that waits asks for a stream */
+	bool waited; /* the request has waited for its engine */
+	/* A request that waits asks for a stream; and for one of a response. */
+	bool wants_stream, wants_response;
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route fits */
 	char name[64]; /* what follows the route's path in the request's */
