@@ -197,7 +197,7 @@ static void put_object(struct reply *p, json_t *object, struct strbuf *out)
 			!json_array_size(calls))
 			json_object_set_new(said, "content", json_string(""));
 		json_array_append_new(r->messages, said);
-		response_store_put(r->store, r->id, out->data + at,
+		response_store_put(r->store, r->owner, r->id, out->data + at,
 			out->len - at, r->messages);
 	}
 	json_decref(calls);

@@ -8,6 +8,7 @@
 
 struct kept {
 	struct kept *next;
+	uint64_t owner;
 	char id[RESPONSE_ID];
 	char *object, *messages;
 	size_t bytes;
@@ -62,22 +63,24 @@ void response_store_close(struct response_store *s)
 }
 
 /* Returns where the link to the response is, or the end. */
-static struct kept **find(struct response_store *s, const char *id)
+static struct kept **find(
+	struct response_store *s, uint64_t owner, const char *id)
 {
 	struct kept **at = &s->first;
 
-	while (*at && strcmp((*at)->id, id))
+	while (*at && ((*at)->owner != owner || strcmp((*at)->id, id)))
 		at = &(*at)->next;
 	return at;
 }
 
-void response_store_put(struct response_store *s, const char *id,
-	const char *object, size_t len, const json_t *messages)
+void response_store_put(struct response_store *s, uint64_t owner,
+	const char *id, const char *object, size_t len, const json_t *messages)
 {
 	struct kept *k = calloc(1, sizeof(*k));
 
 	if (!k)
 		return;
+	k->owner = owner;
 	memcpy(k->id, id, strlen(id) + 1);
 	k->object = strndup(object, len);
 	k->messages = json_dumps(messages, JSON_COMPACT);
@@ -98,26 +101,27 @@ void response_store_put(struct response_store *s, const char *id,
 }
 
 char *response_store_get(
-	struct response_store *s, const char *id, bool messages)
+	struct response_store *s, uint64_t owner, const char *id, bool messages)
 {
 	const struct kept *k;
 	char *text = NULL;
 
 	pthread_mutex_lock(&s->lock);
-	k = *find(s, id);
+	k = *find(s, owner, id);
 	if (k)
 		text = strdup(messages ? k->messages : k->object);
 	pthread_mutex_unlock(&s->lock);
 	return text;
 }
 
-bool response_store_drop(struct response_store *s, const char *id)
+bool response_store_drop(
+	struct response_store *s, uint64_t owner, const char *id)
 {
 	struct kept **at;
 	bool had;
 
 	pthread_mutex_lock(&s->lock);
-	at = find(s, id);
+	at = find(s, owner, id);
 	had = *at;
 	if (had)
 		remove_at(s, at);

@@ -460,7 +460,7 @@ static int take_previous(struct response *r, struct response_store *store,
 		return 0;
 	if (!id)
 		return refuse(f, "previous_response_id", "must be a string");
-	text = response_store_get(store, id, true);
+	text = response_store_get(store, r->owner, id, true);
 	if (!text)
 		return fault_set(f, 404, "not_found", "previous_response_id",
 			"there is no response '%.60s': it was not stored, or "
@@ -542,7 +542,8 @@ static int translate(struct response *r, struct response_store *store,
 				instructions));
 	json_array_extend(messages, r->messages);
 	json_object_set_new(chat, "messages", messages);
-	/* The id cannot be guessed, so only who knows it has access. */
+	/* The id cannot be guessed: without API keys, who knows it has
+	 * access. */
 	if (getrandom(number, sizeof(number), 0) != sizeof(number))
 		return fault_set(f, 500, "failed", NULL, "no random numbers");
 	snprintf(r->id, sizeof(r->id), "resp_%016llx%016llx",
@@ -554,7 +555,7 @@ static int translate(struct response *r, struct response_store *store,
 }
 
 int response_read(struct api_request *out, struct response_store *store,
-	const char *body, size_t len, struct fault *f)
+	uint64_t owner, const char *body, size_t len, struct fault *f)
 {
 	struct response *r = calloc(1, sizeof(*r));
 	json_t *object, *chat = json_object();
@@ -563,8 +564,10 @@ int response_read(struct api_request *out, struct response_store *store,
 	*out = (struct api_request){ 0 };
 	if (!ret && (!r || !chat))
 		ret = fault_no_memory(f);
-	if (!ret)
+	if (!ret) {
+		r->owner = owner;
 		ret = translate(r, store, object, chat, f);
+	}
 	if (!ret && json_memory_refused())
 		ret = fault_no_memory(f);
 	json_decref(object);

@@ -66,10 +66,16 @@ static void answer_texts(struct exchange *x)
 	submit(x, &request, ret);
 }
 
+/* The owner of the responses that this client makes and reads. */
+static uint64_t owner_of(const struct exchange *x)
+{
+	return x->server->options.key_file ? x->client : 0;
+}
+
 static void answer_response(struct exchange *x)
 {
 	struct api_request request;
-	int ret = response_read(&request, x->server->responses,
+	int ret = response_read(&request, x->server->responses, owner_of(x),
 		x->body.data ? x->body.data : "", x->body.len, &x->fault);
 
 	if (!ret)
@@ -91,7 +97,8 @@ static void no_response(struct exchange *x)
 
 static void answer_kept(struct exchange *x)
 {
-	char *text = response_store_get(x->server->responses, x->name, false);
+	char *text = response_store_get(
+		x->server->responses, owner_of(x), x->name, false);
 
 	if (text)
 		strbuf_add(&x->out, text, strlen(text));
@@ -102,7 +109,7 @@ static void answer_kept(struct exchange *x)
 
 static void answer_delete(struct exchange *x)
 {
-	if (response_store_drop(x->server->responses, x->name))
+	if (response_store_drop(x->server->responses, owner_of(x), x->name))
 		reply_json(json_pack("{s:s, s:s, s:b}", "id", x->name, "object",
 				   "response", "deleted", 1),
 			&x->out);

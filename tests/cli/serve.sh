@@ -181,7 +181,7 @@ ends TERM 0
 run "$TANDEM" serve --listen 0.0.0.0:0
 check_eq 'status where others could ask' "$status" 1
 check_has 'the message' "$err" --api-key-file
-echo secret-key >"$tmp/keys"
+printf '%s\n' secret-key other-key >"$tmp/keys"
 chmod 600 "$tmp/keys"
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 serve --api-key-file "$tmp/keys" --body-max 1K --queue 0 -m "$tmp/tiny.gguf"
@@ -221,6 +221,21 @@ post /tokenize '{"prompt":["a","b"]}' -H 'Authorization: Bearer secret-key'
 refused 400 invalid_type prompt
 post /detokenize '{"tokens":[[1],[2]]}' -H 'Authorization: Bearer secret-key'
 refused 400 invalid_type tokens
+
+# A response is there for its own key alone.
+post /v1/responses '{"input":"Hi","max_output_tokens":2}' \
+  -H 'Authorization: Bearer secret-key'
+check_eq 'status of a response' "$code" 200
+id=$(grep -o '"resp_[^"]*"' <<<"$out" | tr -d '"')
+for request in "/v1/responses/$id" "/v1/responses/$id -X DELETE" \
+  "/v1/responses -d {\"input\":\"x\",\"previous_response_id\":\"$id\"}"; do
+  # shellcheck disable=SC2086 # a path and options
+  get $request -H 'Authorization: Bearer other-key'
+  check_eq "status with another key: $request" "$code $(member code)" \
+    '404 not_found'
+done
+get "/v1/responses/$id" -H 'Authorization: Bearer secret-key'
+check_eq 'status with its own key' "$code" 200
 
 # A chat with a system's and a user's turn gives the text of `tandem run
 # --chat`.

@@ -20,7 +20,7 @@ static int read_response(struct api_request *a, struct response_store *store,
 	int ret;
 
 	memset(f, 0, sizeof(*f));
-	ret = response_read(a, store, body, strlen(body), f);
+	ret = response_read(a, store, 0, body, strlen(body), f);
 	if (ret)
 		response_rename(f);
 	return ret;
@@ -130,7 +130,7 @@ static bool has(struct response_store *s, unsigned i)
 	char id[RESPONSE_ID], *text;
 
 	snprintf(id, sizeof(id), "resp_%u", i);
-	text = response_store_get(s, id, false);
+	text = response_store_get(s, 0, id, false);
 	free(text);
 	return text;
 }
@@ -145,22 +145,50 @@ static void the_oldest_responses_are_dropped(void **state)
 	assert_int_equal(response_store_open(&s), 0);
 	for (unsigned i = 0; i < RESPONSES_KEPT + 3; i++) {
 		snprintf(id, sizeof(id), "resp_%u", i);
-		response_store_put(s, id, "{}", 2, messages);
+		response_store_put(s, 0, id, "{}", 2, messages);
 	}
 	assert_false(has(s, 0) || has(s, 2));
 	assert_true(has(s, 3) && has(s, RESPONSES_KEPT + 2));
-	assert_true(response_store_drop(s, id));
-	assert_false(response_store_drop(s, id));
+	assert_true(response_store_drop(s, 0, id));
+	assert_false(response_store_drop(s, 0, id));
 	memset(large, 'x', RESPONSES_BYTES / 4 - 1);
 	for (unsigned i = 1000; i < 1005; i++) {
 		snprintf(id, sizeof(id), "resp_%u", i);
 		response_store_put(
-			s, id, large, RESPONSES_BYTES / 4 - 1, messages);
+			s, 0, id, large, RESPONSES_BYTES / 4 - 1, messages);
 	}
 	assert_false(has(s, 3) || has(s, 1000));
 	assert_true(has(s, 1004));
 	response_store_close(s);
 	free(large);
+	json_decref(messages);
+}
+
+static void a_response_belongs_to_the_key_that_made_it(void **state)
+{
+	struct response_store *s;
+	json_t *messages = json_array();
+	struct api_request a;
+	struct fault f = { 0 };
+	const char *body = "{\"input\":\"x\",\"previous_response_id\":\"r\"}";
+	char *text;
+
+	assert_int_equal(response_store_open(&s), 0);
+	response_store_put(s, 7, "r", "{}", 2, messages);
+	assert_null(response_store_get(s, 8, "r", false));
+	assert_false(response_store_drop(s, 8, "r"));
+	assert_int_not_equal(
+		response_read(&a, s, 8, body, strlen(body), &f), 0);
+	assert_int_equal(f.status, 404);
+	assert_string_equal(f.code, "not_found");
+	f = (struct fault){ 0 };
+	assert_int_equal(response_read(&a, s, 7, body, strlen(body), &f), 0);
+	assert_int_equal(a.response->owner, 7);
+	api_request_release(&a);
+	text = response_store_get(s, 7, "r", false);
+	assert_string_equal(text, "{}");
+	free(text);
+	response_store_close(s);
 	json_decref(messages);
 }
 
@@ -212,7 +240,7 @@ static void a_stream_has_an_item_for_each_part(void **state)
 		2);
 	assert_int_equal(count(&out, "event: response.completed\n"), 1);
 	assert_non_null(strstr(out.data, "\"arguments\":\"{\\\"a\\\":1}\""));
-	kept = response_store_get(store, answer.request.response->id, true);
+	kept = response_store_get(store, 0, answer.request.response->id, true);
 	assert_non_null(kept);
 	assert_non_null(strstr(kept,
 		"{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\","
@@ -255,6 +283,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(items_are_turns_of_a_chat),
 	cmocka_unit_test(wrong_requests_are_refused),
 	cmocka_unit_test(the_oldest_responses_are_dropped),
+	cmocka_unit_test(a_response_belongs_to_the_key_that_made_it),
 	cmocka_unit_test(a_stream_has_an_item_for_each_part),
 	cmocka_unit_test(a_failed_response_says_why),
 };
