@@ -302,6 +302,30 @@ static int make_room(struct server *s, const struct engine_entry *e,
 
 /* ---- the keeper ---------------------------------------------------------- */
 
+/* Let the requests that wait for an open engine go on. The caller holds the
+ * lock, which is released in between. */
+static void end_waiting(struct server *s, struct engine_entry *e)
+{
+	/* The requests hold the engine at once, so that it is not closed before
+	 * they use it. */
+	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
+		x->engine = e->engine;
+		x->held = true;
+		e->holds++;
+	}
+	while (e->waiting) {
+		struct exchange *x = e->waiting;
+		bool again;
+
+		e->waiting = x->queue_next;
+		again = exchange_end_waiting(x);
+		unlock(s);
+		if (again)
+			background_again(x);
+		lock(s);
+	}
+}
+
 /* Open an engine, and let its requests go on. The caller holds the lock, which
  * is released in between. */
 static void load(struct server *s, struct engine_entry *e)
@@ -348,24 +372,7 @@ static void load(struct server *s, struct engine_entry *e)
 		forget_unused(g, e);
 		return;
 	}
-	/* The requests hold the engine at once, so that it is not closed before
-	 * they use it. */
-	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
-		x->engine = e->engine;
-		x->held = true;
-		e->holds++;
-	}
-	while (e->waiting) {
-		struct exchange *x = e->waiting;
-		bool again;
-
-		e->waiting = x->queue_next;
-		again = exchange_end_waiting(x);
-		unlock(s);
-		if (again)
-			background_again(x);
-		lock(s);
-	}
+	end_waiting(s, e);
 }
 
 /* Do one thing that is to be done. Returns false if there is none; then *ns is
@@ -381,6 +388,12 @@ static bool keep(struct server *s, uint64_t *ns)
 		bool lost = e->engine && e->engine->state.lost;
 		uint64_t since;
 
+		if (e->yields && is_open(e)) {
+			/* Another engine has made the room. */
+			e->yields = false;
+			end_waiting(s, e);
+			return true;
+		}
 		if (e->phase == ENGINE_QUEUED && !e->waiting) {
 			e->phase = ENGINE_UNLOADED;
 			forget_unused(&s->engines, e);

@@ -134,12 +134,51 @@ until [[ $(<"$tmp/long") == *'data: {'* ]]; do pause; done
 : >"$tmp/waits"
 curl -sN "$url/v1/completions" -d '{"prompt":"Hi","max_tokens":12,"model":"m3",
   "temperature":0,"stream":true}' >"$tmp/waits" &
-until [[ $(<"$tmp/waits") == *': loading the model'* ]]; do pause; done
+waits=$!
+# A stream of a response, too, gets the error that follows in its own format.
+: >"$tmp/fails"
+curl -sN "$url/v1/responses" -d '{"input":"Hi","model":"broken","stream":true}' \
+  >"$tmp/fails" &
+for file in waits fails; do
+  until [[ $(<"$tmp/$file") == *': loading the model'* ]]; do pause; done
+done
 kill $long
-wait $!
+wait $waits $!
+check_has 'the event of a response whose model is broken' \
+  "$(grep -A 1 '^event: error' "$tmp/fails")" \
+  'data: {"type":"error","sequence_number":0,"code":"model_failed","message":"'
+check_lacks 'its stream' "$(<"$tmp/fails")" DONE
 check_eq 'text of a stream that has waited' \
   "$(sed -n 's/^data: {/{/p' "$tmp/waits" | jq -j '.choices[0].text')" \
   "${want[3]}"
+ends TERM 0
+# m1 is to yield to m2, but in the end m3 makes the room: a request for m1 that
+# has waited meanwhile goes on.
+begins() { # FILE TEXT MEMBERS: a stream; wait until it has the text
+  : >"$1"
+  curl -sN "$url/v1/completions" -d "{\"prompt\":\"Hi\",\"stream\":true,
+    \"temperature\":2,\"seed\":1,$3}" >"$1" &
+  until [[ $(<"$1") == *"$2"* ]]; do
+    kill -0 $! || break
+    pause
+  done
+}
+serve --models "$tmp/models" --memory $((one * 5 / 2)) "${slow[@]}"
+begins "$tmp/m1" 'data: {' '"model":"m1","max_tokens":400'
+busy=$!
+begins "$tmp/m3" 'data: {' '"model":"m3","max_tokens":400'
+free=$!
+begins "$tmp/m2" ': loading the model' '"model":"m2","max_tokens":1'
+opens=$!
+begins "$tmp/again" ': ' '"model":"m1","max_tokens":1'
+again=$!
+kill $free
+wait $free
+wait $opens $again
+check_eq 'the end of a request for an engine that need not yield' \
+  "$(grep . "$tmp/again" | tail -n 1)" 'data: [DONE]'
+kill $busy
+wait $busy
 ends TERM 0
 serve --models "$tmp/models" --memory $((one / 2))
 ask m1
