@@ -84,8 +84,9 @@ static const struct opt opts[] = {
 	{ OPT_UINT, 0, "connections", &connections, "N",
 		"connections at a time (256)", 1, 65536 },
 	{ OPT_UINT, 0, "idle", &idle, "SECONDS",
-		"close a connection after this time without data (60)", 1,
-		86400 },
+		"drop a client that reads nothing of its answer for this time, "
+		"or sends no whole request for twice this time (60)",
+		1, 86400 },
 	{ OPT_SIZE, 0, "body-max", &body_max, "SIZE",
 		"size limit of a request (4M)", 1024, 1 << 30 },
 	{ OPT_SIZE, 0, "header-max", &header_max, "SIZE",

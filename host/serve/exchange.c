@@ -409,7 +409,7 @@ void client_notify(void *server, struct MHD_Connection *connection,
 	struct server *s = server;
 
 	/* If there is no memory for a struct client, the time of a request on
-	 * this connection is limited by --idle alone. */
+	 * this connection is not limited. */
 	if (!g || (comes && !fd)) {
 		free(g);
 		return;
@@ -417,6 +417,7 @@ void client_notify(void *server, struct MHD_Connection *connection,
 	pthread_mutex_lock(&s->lock);
 	if (comes) {
 		*g = (struct client){ .fd = fd->connect_fd,
+			.begun = true,
 			.since_ns = clock_ns(),
 			.next = s->clients };
 		if (g->next)
@@ -442,24 +443,41 @@ static void client_answered(
 		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct client *g = info ? info->socket_context : NULL;
 
+	/* libmicrohttpd looks at its timeouts before it reads what has arrived,
+	 * so it limits answers only; client_show_out limits requests. */
+	httpd.set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+		answered ? s->options.idle_s : 0);
 	if (!g)
 		return;
 	pthread_mutex_lock(&s->lock);
 	g->answered = answered;
+	g->begun = false;
 	g->since_ns = clock_ns();
 	pthread_mutex_unlock(&s->lock);
+}
+
+static bool has_unread(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
 }
 
 /* After shutdown() the HTTP thread reads an end of file from the connection and
  * closes it. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
-	for (struct client *g = s->clients; g; g = g->next)
-		if (!g->answered && !g->shut && now > g->since_ns + after) {
+	for (struct client *g = s->clients; g; g = g->next) {
+		bool late = !g->answered && !g->shut &&
+			now > g->since_ns + after && !has_unread(g->fd);
+
+		if (late && g->late) {
 			shutdown(g->fd, SHUT_RDWR);
 			g->shut = true;
-			s->dropped_incomplete++;
+			s->dropped_incomplete += g->begun;
 		}
+		g->late = late;
+	}
 }
 
 /* ---- life of an exchange ------------------------------------------------- */
@@ -484,8 +502,10 @@ static enum MHD_Result count_framing(
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
 {
-	const union MHD_ConnectionInfo *fd =
-		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *info,
+		*fd = httpd.get_connection_info(
+			c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct client *g;
 	struct exchange *x = calloc(1, sizeof(*x));
 	const char *length, *allowed;
 	struct framing f = { 0 };
@@ -499,11 +519,15 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	x->fd = fd->connect_fd;
 	x->type = "application/json";
 	*exchange = x;
+	info = httpd.get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	g = info ? info->socket_context : NULL;
 	pthread_mutex_lock(&s->lock);
 	x->next = s->first;
 	if (x->next)
 		x->next->prev = x;
 	s->first = x;
+	if (g)
+		g->begun = true;
 	pthread_mutex_unlock(&s->lock);
 
 	/* With two such headers a proxy may see another end of the body, and
@@ -595,10 +619,11 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 	if (!x)
 		return;
 	*exchange = NULL;
-	client_answered(s, c, false);
+	if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+		client_answered(s, c, false);
 	pthread_mutex_lock(&s->lock);
 	if (how == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
-		*(x->status ? &s->dropped_unread : &s->dropped_incomplete) += 1;
+		s->dropped_unread++;
 	if (x->next)
 		x->next->prev = x->prev;
 	*(x->prev ? &x->prev->next : &s->first) = x->next;

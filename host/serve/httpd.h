@@ -23,6 +23,7 @@ struct err;
 	X(queue_response)                \
 	X(quiesce_daemon)                \
 	X(resume_connection)             \
+	X(set_connection_option)         \
 	X(start_daemon)                  \
 	X(stop_daemon)                   \
 	X(suspend_connection)

@@ -68,7 +68,6 @@ static int open_http(struct server *s, struct err *e)
 		exchange_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
 		client_notify, s, MHD_OPTION_UNESCAPE_CALLBACK, unescape, s,
 		MHD_OPTION_CONNECTION_LIMIT, o->connections,
-		MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	return s->http

@@ -61,7 +61,8 @@ struct server_options {
 	unsigned texts;       /* maximum of texts that run at a time */
 	unsigned queue;       /* maximum of texts that wait in addition */
 	unsigned connections; /* maximum of connections at a time */
-	/* A connection without any data for this time is closed. */
+	/* A client that reads nothing of its answer for this time is dropped,
+	 * and one that sends no complete request for twice this time. */
 	unsigned idle_s;
 	size_t body_max, header_max; /* maximum size of a request in bytes */
 	/* Time that running requests have to finish after the first signal. */

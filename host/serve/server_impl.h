@@ -40,13 +40,17 @@ struct route {
 };
 
 /*
- * A connection, from its start to its end. The timeout of libmicrohttpd does
- * not limit a client that sends a request one byte at a time, so the server
- * shuts down connections whose request is not complete after too long a time.
+ * A connection, from its start to its end. The server shuts down connections
+ * without a complete request for too long a time. The timeout of libmicrohttpd
+ * is used only while an answer is sent: it does not limit a client that sends a
+ * request one byte at a time, and it may close a connection whose next request
+ * has arrived but was not read.
  */
 struct client {
 	int fd;
 	bool answered;     /* a request is complete and is being answered */
+	bool begun;        /* a first request, or a part of one, is due */
+	bool late;         /* its request was incomplete at the last look */
 	bool shut;         /* it was shut down */
 	uint64_t since_ns; /* when `answered` was set to its present value */
 	struct client *prev, *next;
@@ -166,8 +170,11 @@ void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 void client_notify(void *server, struct MHD_Connection *, void **client,
 	enum MHD_ConnectionNotificationCode);
 
-/* Shut down the connections that have had no complete request for `after_ns`.
- * The caller holds the server's lock. */
+/* Shut down the connections that have had no complete request for `after_ns`,
+ * unless the cause may be this process, which was stopped or had no processor:
+ * bytes that the HTTP thread has not read, or no earlier look at which the
+ * request was late. To be called a few times a second. The caller holds the
+ * server's lock. */
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
 /* Resume the streams that have had no output for a second, so that each sends a

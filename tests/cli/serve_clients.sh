@@ -74,16 +74,12 @@ post /v1/completions "$short" "${with[@]}"
 check_eq 'status of the next request' "$code" 200
 ends TERM 0
 
-# ---- shutting down ----------------------------------------------------------
+# ---- a server that is stopped ------------------------------------------------
+# After a stop of more than twice --idle, requests that were sent before and
+# meanwhile are answered.
 with=()
-queued() { # FILE: a request that waits
-  curl -s "$url/v1/completions" -d "$short" -w '%{http_code}' >"$1" &
-  clients+=($!)
-  metric_is texts_waiting "${#clients[@]}"
-}
-health() { # $out: the answer to /health on the connection that stays open
+health() { # $out: the answer to /health on a connection that stays open
   local line length=0
-  printf 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' >&9
   out=
   while IFS= read -r line <&9 && [ "$line" != $'\r' ]; do
     line=${line%$'\r'}
@@ -93,11 +89,52 @@ health() { # $out: the answer to /health on the connection that stays open
   IFS= read -rN "$length" line <&9
   out+=$line
 }
+ask_health() {
+  printf 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' >&9
+}
+serve --idle 1 "${slow[@]}"
+long_stream "$tmp/long"
+long=$!
+port=${url##*:}
+exec 9<>"/dev/tcp/127.0.0.1/${port%%/*}"
+ask_health
+health
+kill -STOP "$server"
+ask_health
+curl -s "$url/v1/completions" -d "$short" -w '%{http_code}' >"$tmp/new" &
+stopped=$SECONDS
+until ((SECONDS > stopped + 3)); do pause; done
+kill -CONT "$server"
+health
+check_has 'an answer on a connection that was open before' "$out" '200 OK'
+exec 9>&-
+wait $!
+out=$(<"$tmp/new")
+check_eq 'status of a request while the server was stopped' "${out: -3}" 200
+wait $long
+check_eq 'the end of a stream from before' "$(grep . "$tmp/long" | tail -n 1)" \
+  'data: [DONE]'
+# A client that sends only a part of a request is dropped.
+exec 9<>"/dev/tcp/127.0.0.1/${port%%/*}"
+printf 'GET /health' >&9
+check_eq 'an answer to a part of a request' "$(timeout 60 cat <&9)" ''
+exec 9>&-
+check_eq 'clients that were dropped' \
+  "$(metric 'clients_dropped_total{reason="incomplete"}')" 1
+ends TERM 0
 
+# ---- shutting down ----------------------------------------------------------
+with=()
+queued() { # FILE: a request that waits
+  curl -s "$url/v1/completions" -d "$short" -w '%{http_code}' >"$1" &
+  clients+=($!)
+  metric_is texts_waiting "${#clients[@]}"
+}
 # Requests that wait are finished, too.
 serve --grace 3600 --texts 1 "${slow[@]}"
 port=${url##*:}
 exec 9<>"/dev/tcp/127.0.0.1/${port%%/*}"
+ask_health
 health
 check_has 'health' "$out" '200 OK'
 device=$(pgrep -P "$server" | head -n 1)
@@ -109,6 +146,7 @@ queued "$tmp/first"
 queued "$tmp/second"
 kill -TERM "$server"
 until get /health; [ "$code" = 000 ]; do pause; done
+ask_health
 health
 check_has 'health of a server that shuts down' "$out" '503 '
 check_has 'health of a server that shuts down' "$out" '"code":"draining"'
