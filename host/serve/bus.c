@@ -226,6 +226,7 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 	b->server = s;
 	b->offer = engines_first(s)->offer;
 	b->context = engines_first(s)->context;
+	b->idle_ns = 1000000000ull * s->options.idle_s;
 	b->findings = s->options.findings;
 	b->n_findings = s->options.n_findings;
 	b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

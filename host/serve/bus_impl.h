@@ -53,7 +53,8 @@ struct bus_text {
 	int pipe;             /* the pipe's writing end; -1 when it is closed */
 	struct strbuf unsent; /* output not written to the pipe completely */
 	size_t sent;          /* bytes of `unsent` that were written */
-	bool ended;           /* the end of the text was reported */
+	uint64_t full_ns; /* since when the pipe takes nothing; 0: it does */
+	bool ended;       /* the end of the text was reported */
 	uint64_t prompt_tokens, seed;
 	char stop[16];          /* why the text ended; "" before */
 	char state[16];         /* the state that was reported last */
@@ -79,6 +80,7 @@ struct bus {
 	struct server *server;
 	const struct engine_offer *offer;
 	uint64_t context; /* tokens */
+	uint64_t idle_ns; /* maximum time that a client reads nothing */
 	const struct server_finding *findings;
 	size_t n_findings;
 	/* NULL in tests; signals are then dropped. */

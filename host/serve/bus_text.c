@@ -2,8 +2,10 @@
  * pipes, and report results. */
 #include "host/serve/bus_impl.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "host/serve/client_id.h"
+#include "host/serve/server_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,7 +207,9 @@ static bool take(struct bus_text *t, const char **state)
 	strbuf_reset(&c->text);
 	t->tokens = c->tokens;
 	stop = c->result.stop;
-	if (whole && r->fault.status)
+	if (*t->error)
+		; /* it was dropped */
+	else if (whole && r->fault.status)
 		fail(t, r->fault.code, r->fault.text);
 	else if (whole && c->ended && !c->status &&
 		stop <= TANDEM_STOP_CONTEXT && stops[stop])
@@ -226,14 +230,38 @@ static void pour(struct bus_text *t)
 		ssize_t n = write(t->pipe, t->unsent.data + t->sent,
 			t->unsent.len - t->sent);
 
-		if (n < 0 && errno == EAGAIN)
+		if (n < 0 && errno == EAGAIN) {
+			t->full_ns = t->full_ns ? t->full_ns : clock_ns();
 			return;
+		}
 		if (n < 0 && errno != EINTR)
 			bus_text_cancel(t);
 		t->sent += n > 0 ? (size_t)n : 0;
+		t->full_ns = 0;
 	}
 	strbuf_reset(&t->unsent);
 	t->sent = 0;
+}
+
+/* Drop a client that has read nothing from a full pipe for too long. */
+static void drop_if_unread(struct bus_text *t)
+{
+	struct bus *b = t->bus;
+
+	if (!t->full_ns || t->pipe < 0 || clock_ns() - t->full_ns < b->idle_ns)
+		return;
+	snprintf(t->error, sizeof(t->error), BUS_ERRORS "Unread");
+	snprintf(t->why, sizeof(t->why),
+		"the client has read nothing from the full pipe for %" PRIu64
+		" s (--idle)",
+		b->idle_ns / 1000000000u);
+	bus_text_cancel(t);
+	pour(t);
+	if (!b->server)
+		return; /* in tests */
+	pthread_mutex_lock(&b->server->lock);
+	b->server->dropped_unread++;
+	pthread_mutex_unlock(&b->server->lock);
 }
 
 void bus_text_cancel(struct bus_text *t)
@@ -252,7 +280,10 @@ void bus_text_advance(struct bus_text *t)
 	whole = take(t, &state);
 	if (t->unsent.failed)
 		bus_text_cancel(t);
+	/* First write: the client may have read while this thread had no turn.
+	 */
 	pour(t);
+	drop_if_unread(t);
 	if (whole && !t->unsent.len) {
 		state = "ended";
 		t->ended = true;
