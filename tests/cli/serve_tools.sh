@@ -5,7 +5,7 @@
 # are compiled, and many tools are tried, with TANDEM_TEST_FULL=yes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
-# shellcheck disable=SC2154 # out, server, url and tmp are theirs
+# shellcheck disable=SC2154 # checks, out, server, url and tmp are theirs
 
 modules=${TANDEM_NODE_MODULES:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem/node/node_modules}
 command -v python3 >/dev/null || skip 'no python3'
@@ -44,4 +44,24 @@ else
 fi
 ends TERM 0
 server=$chats ends TERM 0
+
+# Methods that fill masks obey the schema, too; a cut call is its beginning.
+serve -m "$tmp/dream.gguf" --method llada --block 8
+whole=0
+for seed in 1 2 3 4; do
+  post /v1/chat/completions '{"messages":[{"role":"user","content":"Hi"}],
+    "max_tokens":128,"temperature":1,"seed":'$seed',"tool_choice":"required",
+    "tools":[{"type":"function","function":{"name":"get","parameters":{
+      "type":"object","required":["city"],"additionalProperties":false,
+      "properties":{"city":{"enum":["Oslo","Rome"]}}}}}]}'
+  arguments=$(printf '%b' "$(member arguments | sed 's/\\"/"/g')" | tr -d ' \n\r\t')
+  checks=$((checks + 1))
+  [[ -n $arguments && ('{"city":"Oslo"}' == "$arguments"* ||
+    '{"city":"Rome"}' == "$arguments"*) ]] ||
+    fail "arguments of seed $seed: $out"
+  [[ $out != *'"finish_reason":"tool_calls"'* ]] || whole=$((whole + 1))
+done
+checks=$((checks + 1))
+[ $whole -gt 0 ] || fail 'no call is whole'
+ends TERM 0
 finish
