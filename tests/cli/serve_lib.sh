@@ -14,6 +14,7 @@ slow=(--va-window 8M --va-slots 4 --va-map-us 3000)
 # a CPU. Starts no process, and gives up shortly before the time limit of
 # tests/run.
 exec {never}<> <(:)
+# shellcheck disable=SC2120 # some tests pass it
 pause() {
   read -rt "${1:-0.02}" -u "$never" || true
   [ $SECONDS -lt 500 ] || {
