@@ -45,7 +45,7 @@ measured 0.03
 check_eq 'status of a slower pass' "$status" 1
 check_eq 'tries of a slower pass' "$(wc -l <"$TRIES")" 3
 check_has 'what became slower' "$err" 'slower than its bound: pair, memory'
-check_has 'the line of it' "$out" 'SLOW pair        3.00 (<= 1.5)'
+check_has 'the line of it' "$out" 'SLOW pair        3.00 (<= 1.2)'
 measured '0.03 0.01'
 check_eq 'status if only the first try is slow' "$status" 0
 check_eq 'tries if only the first is slow' "$(wc -l <"$TRIES")" 2
