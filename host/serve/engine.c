@@ -1,35 +1,17 @@
-#include "host/serve/engine.h"
+#include "host/serve/engine_impl.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/report.h"
-#include "host/serve/json_memory.h"
-#include "host/serve/reply.h"
 
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The longest token is taken to stand for at least this number of bytes. This
  * is a margin: a prompt that fits must not be refused for its bytes because a
  * file describes the vocabulary wrongly. */
 #define TOKEN_BYTES_MIN 64
-
-/* Trees of passes that are kept for a reader. */
-#define DRAFTS_MAX 64
-
-static void lock(struct engine *engine)
-{
-	pthread_mutex_lock(engine->lock);
-}
-
-static void unlock(struct engine *engine)
-{
-	pthread_mutex_unlock(engine->lock);
-}
 
 /* ---- answers ------------------------------------------------------------- */
 
@@ -56,10 +38,24 @@ static void answer_unref(struct answer *r)
 		answer_free(r);
 }
 
-static void wake(struct answer *r)
+void answer_wake(struct answer *r)
 {
 	if (r->reader.wake)
 		r->reader.wake(r->reader.arg);
+}
+
+bool answer_is_unread(const struct answer *r)
+{
+	return !r->reader.wake || r->reader.gone(r->reader.arg);
+}
+
+bool answer_is_late(struct answer *r, uint64_t now)
+{
+	if (!r->late && now >= r->deadline_ns) {
+		r->late = true;
+		r->owner->state.late++;
+	}
+	return r->late;
 }
 
 /* Update the numbers of texts in the state; to be called after each change of
@@ -119,7 +115,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		ret = fault_no_memory(f);
 	for (; !ret && r->n_choices < n; r->n_choices++)
 		r->choice[r->n_choices].answer = r;
-	lock(engine);
+	engine_lock(engine);
 	if (engine->stopping || engine->state.lost)
 		ret = fault_stopping(f);
 	if (!ret)
@@ -146,7 +142,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		*request = (struct api_request){ 0 };
 		pthread_cond_signal(&engine->work);
 	}
-	unlock(engine);
+	engine_unlock(engine);
 	if (ret && r)
 		answer_free(r);
 	return ret;
@@ -160,251 +156,6 @@ void engine_leave(struct answer *r)
 	r->reader = (struct answer_reader){ 0 };
 	answer_unref(r);
 	pthread_mutex_unlock(lock);
-}
-
-/* ---- callbacks of the library -------------------------------------------- */
-
-static bool is_unread(const struct answer *r)
-{
-	return !r->reader.wake || r->reader.gone(r->reader.arg);
-}
-
-/* Wake the reader after a callback, for which the lock is held. */
-static void report(struct choice *c)
-{
-	c->result.size = sizeof(c->result);
-	if (c->handle && c->answer->request.timings_per_token) {
-		tandem_request_state(c->handle, &c->result);
-		c->result.seconds_waiting += c->queued_s;
-	}
-	wake(c->answer);
-}
-
-/* Note whether the deadline has passed. Returns whether it has. */
-static bool is_late(struct answer *r, uint64_t now)
-{
-	if (!r->late && now >= r->deadline_ns) {
-		r->late = true;
-		r->owner->state.late++;
-	}
-	return r->late;
-}
-
-/* Append output and, unless it is NULL, the log-probability of its token. An id
- * below 0 means output without a token. A return value other than 0 ends the
- * text. */
-static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
-	json_t *logprob)
-{
-	struct engine *engine = c->answer->owner;
-	uint64_t now = clock_ns();
-	bool end;
-
-	lock(engine);
-	strbuf_add(&c->text, text, len);
-	c->bytes += len;
-	if (id >= 0 && !c->tokens++)
-		histogram_add(&engine->state.first_token_seconds,
-			(double)(now - c->answer->arrived_ns) * 1e-9);
-	if (logprob && !c->logprobs)
-		c->logprobs = json_array();
-	if (logprob)
-		json_array_append_new(c->logprobs, logprob);
-	end = c->text.failed || json_memory_refused() || is_unread(c->answer) ||
-		is_late(c->answer, now);
-	report(c);
-	unlock(engine);
-	return end;
-}
-
-static bool has_token_callback(const struct api_request *request)
-{
-	return request->wants_logprobs || request->best_of > request->n;
-}
-
-static int on_text(void *arg, int32_t id, const char *text, size_t len)
-{
-	struct choice *c = arg;
-
-	/* on_token() appends the token with its log-probability instead. With
-	 * tools its text may be that of a call. */
-	if (id >= 0 && has_token_callback(&c->answer->request))
-		return c->answer->request.tools
-			? add_text(c, -1, text, len, NULL)
-			: 0;
-	return add_text(c, id, text, len, NULL);
-}
-
-static int on_call(void *arg, const struct tandem_call *call)
-{
-	struct choice *c = arg;
-	struct engine *engine = c->answer->owner;
-	struct choice_call *list = c->calls, *at;
-	bool end;
-
-	lock(engine);
-	if (call->index == c->n_calls) {
-		list = reallocarray(list, c->n_calls + 1, sizeof(*list));
-		if (list) {
-			c->calls = list;
-			at = &list[c->n_calls++];
-			*at = (struct choice_call){ 0 };
-			snprintf(at->name, sizeof(at->name), "%s", call->name);
-		}
-	}
-	end = !list;
-	if (list) {
-		at = &list[call->index];
-		strbuf_add(&at->arguments, call->arguments, call->bytes);
-		at->ended = call->ended;
-		end = at->arguments.failed;
-	}
-	wake(c->answer);
-	unlock(engine);
-	return end;
-}
-
-/* A pass of a method that fills masks: keep what may still change. */
-static int on_step(void *arg, const struct tandem_step *step)
-{
-	static const char mask[] = "\u25a2"; /* as tandem run --watch */
-	struct choice *c = arg;
-	struct engine *engine = c->answer->owner;
-	bool end;
-
-	lock(engine);
-	strbuf_reset(&c->provisional);
-	strbuf_add(&c->provisional, step->text, step->at[0]);
-	for (size_t i = 0; i < step->n; i++) {
-		const char *text = step->text + step->at[i];
-		size_t len = step->at[i + 1] - step->at[i];
-
-		if (step->marks[i] == TANDEM_MASK)
-			strbuf_add(&c->provisional, mask, strlen(mask));
-		else
-			strbuf_add(&c->provisional, text, len);
-	}
-	c->provisional_after = c->bytes;
-	c->has_provisional = true;
-	end = c->provisional.failed || is_unread(c->answer) ||
-		is_late(c->answer, clock_ns());
-	report(c);
-	unlock(engine);
-	return end;
-}
-
-static json_t *node_text(const struct tandem_draft *d, size_t i)
-{
-	return reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
-}
-
-/* A pass of a method that drafts: keep its tree until the reader takes it, but
- * of a reader that lags only those of the last passes. */
-static int on_draft(void *arg, const struct tandem_draft *d)
-{
-	struct choice *c = arg;
-	struct engine *engine = c->answer->owner;
-	json_t *nodes = json_array(), *draft;
-	bool end;
-
-	for (size_t i = 0; i < d->n; i++)
-		json_array_append_new(nodes,
-			json_pack("{s:i, s:o, s:b}", "parent", d->parents[i],
-				"text", node_text(d, i), "accepted",
-				d->accepted[i]));
-	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
-		"nodes", nodes, "next", node_text(d, d->n));
-	lock(engine);
-	if (!c->drafts)
-		c->drafts = json_array();
-	if (json_array_size(c->drafts) == DRAFTS_MAX)
-		json_array_remove(c->drafts, 0);
-	json_array_append_new(c->drafts, draft);
-	end = json_memory_refused() || is_unread(c->answer) ||
-		is_late(c->answer, clock_ns());
-	report(c);
-	unlock(engine);
-	return end;
-}
-
-/* The JSON object of a token and its log-probability, which is null for NAN,
- * because JSON has no NAN. */
-static json_t *likely(const char *text, size_t len, float logprob)
-{
-	json_t *bytes = json_array();
-
-	for (size_t i = 0; i < len; i++)
-		json_array_append_new(
-			bytes, json_integer((unsigned char)text[i]));
-	return json_pack("{s:o, s:o, s:o}", "token", reply_text(text, len),
-		"logprob", isnan(logprob) ? json_null() : json_real(logprob),
-		"bytes", bytes);
-}
-
-/* Set a fault if there is no log-probability, by which the best texts would be
- * chosen. Returns whether this is so. */
-static bool refuse_best_of(struct choice *c, float logprob)
-{
-	struct answer *r = c->answer;
-
-	if (!isnan(logprob))
-		return false;
-	lock(r->owner);
-	fault_set(&r->fault, 400, "invalid_value", "best_of",
-		"'best_of' chooses by log-probabilities, which the method of "
-		"this server does not give");
-	unlock(r->owner);
-	return true;
-}
-
-static int on_token(void *arg, const struct tandem_token *t)
-{
-	struct choice *c = arg;
-	const struct api_request *request = &c->answer->request;
-	json_t *one, *top;
-
-	if (request->best_of > request->n && refuse_best_of(c, t->logprob))
-		return 1;
-	c->logprob += (double)t->logprob;
-	if (!request->wants_logprobs)
-		return add_text(c, t->id, t->text, t->bytes, NULL);
-	one = likely(t->text, t->bytes, t->logprob);
-	top = json_array();
-	for (unsigned i = 0; i < t->n_top; i++)
-		json_array_append_new(top,
-			likely(t->top[i].text, t->top[i].bytes,
-				t->top[i].logprob));
-	json_object_set_new(one, "top_logprobs", top);
-	return add_text(c, t->id, t->text,
-		c->answer->request.tools ? 0 : t->bytes, one);
-}
-
-/* Keep the first request.dimensions values of an embedding, again of length 1.
- */
-static void on_embedding(void *arg, const float *values, size_t n)
-{
-	struct choice *c = arg;
-	struct answer *r = c->answer;
-	size_t kept = r->request.dimensions ? (size_t)r->request.dimensions : n;
-	double squares = 0;
-
-	lock(r->owner);
-	if (kept > n && !r->fault.status)
-		fault_set(&r->fault, 400, "invalid_value", "dimensions",
-			"'dimensions' is %zu, but the model's embeddings have "
-			"%zu values",
-			kept, n);
-	kept = kept < n ? kept : n;
-	for (size_t i = 0; i < kept; i++)
-		squares += (double)values[i] * (double)values[i];
-	for (size_t i = 0; i < kept; i++) {
-		float value = kept == n
-			? values[i]
-			: (float)((double)values[i] / sqrt(squares));
-
-		strbuf_add(&c->text, (const char *)&value, sizeof(value));
-	}
-	unlock(r->owner);
 }
 
 /* ---- ends ---------------------------------------------------------------- */
@@ -443,7 +194,7 @@ static unsigned end_waiting(struct answer *r, int status, enum tandem_stop stop)
 void engine_refuse_late(struct engine *engine, uint64_t now)
 {
 	for (struct answer *r = engine->first; r; r = r->next) {
-		if (r->state != ANSWER_WAITING || !is_late(r, now))
+		if (r->state != ANSWER_WAITING || !answer_is_late(r, now))
 			continue;
 		engine->state.refused_late++;
 		end_waiting(r, TANDEM_OK, TANDEM_STOP_NONE);
@@ -452,7 +203,7 @@ void engine_refuse_late(struct engine *engine, uint64_t now)
 			"again later, or with a longer one",
 			r->request.timeout);
 		r->state = ANSWER_ENDED;
-		wake(r);
+		answer_wake(r);
 	}
 }
 
@@ -464,10 +215,10 @@ static void cancel_texts(struct engine *engine)
 
 	engine_refuse_late(engine, now);
 	for (struct answer *r = engine->first; r; r = r->next) {
-		if (is_unread(r))
+		if (answer_is_unread(r))
 			engine->state.canceled += end_waiting(
 				r, TANDEM_CANCELED, TANDEM_STOP_NONE);
-		else if (is_late(r, now))
+		else if (answer_is_late(r, now))
 			end_waiting(r, TANDEM_OK, TANDEM_STOP_LENGTH);
 		else
 			continue;
@@ -524,7 +275,7 @@ static void submit(struct engine *engine, struct answer *r)
 
 	r->state = ANSWER_RUNNING;
 	c->queued_s = (double)(clock_ns() - r->arrived_ns) * 1e-9;
-	unlock(engine);
+	engine_unlock(engine);
 	tandem_request_init(&q, sizeof(q));
 	q.tokens = p->tokens;
 	q.n_tokens = p->n_tokens;
@@ -543,39 +294,19 @@ static void submit(struct engine *engine, struct answer *r)
 	q.seed = (uint64_t)request->seed;
 	q.stream = i % (size_t)request->best_of;
 	q.json_schema = request->json_schema;
-	if (request->kind == API_EMBEDDING) {
-		q.flags = TANDEM_EMBED;
-		q.embedding = on_embedding;
-		q.embedding_arg = c;
-	}
 	q.tools = request->tools;
 	q.tool = request->tool;
-	q.flags |= (request->must_call ? TANDEM_MUST_CALL : 0) |
+	q.flags = (request->kind == API_EMBEDDING ? TANDEM_EMBED : 0) |
+		(request->must_call ? TANDEM_MUST_CALL : 0) |
 		(request->one_call ? TANDEM_ONE_CALL : 0);
-	q.call = on_call;
-	q.call_arg = c;
-	q.sink = on_text;
-	q.sink_arg = c;
-	if (request->include_provisional) {
-		q.step = on_step;
-		q.step_arg = c;
-	}
-	if (request->include_draft) {
-		q.draft = on_draft;
-		q.draft_arg = c;
-	}
-	if (has_token_callback(request)) {
-		q.logprobs = (unsigned)request->top_logprobs;
-		q.token = on_token;
-		q.token_arg = c;
-	}
+	engine_set_callbacks(&q, c);
 	status = tandem_submit(engine->tandem, &q, &c->handle);
-	lock(engine);
+	engine_lock(engine);
 	if (status) {
 		take_failure(r, status, tandem_error(engine->tandem));
 		end_waiting(r, TANDEM_CANCELED, TANDEM_STOP_NONE);
 	}
-	wake(r);
+	answer_wake(r);
 }
 
 /* Submit waiting texts while lanes are free. */
@@ -612,7 +343,7 @@ static bool take_result(struct choice *c)
 	r->seconds_waiting += c->queued_s;
 	/* A text that was cut at its deadline ends like one that was cut at its
 	 * maximum of tokens. */
-	if (answer->late && !is_unread(answer) &&
+	if (answer->late && !answer_is_unread(answer) &&
 		(c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK)) {
 		c->status = TANDEM_OK;
 		r->stop = TANDEM_STOP_LENGTH;
@@ -654,9 +385,9 @@ static void take_results(struct engine *engine)
 			continue;
 		}
 		end_waiting(r, TANDEM_CANCELED, TANDEM_STOP_NONE);
-		unlock(engine);
+		engine_unlock(engine);
 		close_texts(r);
-		lock(engine);
+		engine_lock(engine);
 		/* after a fault: the texts that were closed above */
 		for (size_t i = 0; i < r->n_choices; i++)
 			if (!r->choice[i].ended)
@@ -664,7 +395,7 @@ static void take_results(struct engine *engine)
 					&engine->queue, &r->ticket, clock_ns());
 		*at = r->next;
 		r->state = ANSWER_ENDED;
-		wake(r);
+		answer_wake(r);
 		answer_unref(r);
 	}
 	count_texts(engine);
@@ -682,7 +413,7 @@ static void *work(void *arg)
 	struct engine *engine = arg;
 	int status = 0;
 
-	lock(engine);
+	engine_lock(engine);
 	while (!engine->stopping) {
 		if (!engine->first) {
 			pthread_cond_wait(&engine->work, engine->lock);
@@ -690,14 +421,14 @@ static void *work(void *arg)
 		}
 		cancel_texts(engine);
 		submit_waiting(engine);
-		unlock(engine);
+		engine_unlock(engine);
 		status = tandem_advance(engine->tandem, NULL);
-		lock(engine);
+		engine_lock(engine);
 		engine->state.lost |= status == TANDEM_LOST;
 		if (!engine->stopping)
 			take_results(engine);
 	}
-	unlock(engine);
+	engine_unlock(engine);
 	/* The lock is not needed: engine_submit refuses requests, and only this
 	 * thread removes answers. */
 	for (struct answer *r = engine->first; r; r = r->next)
@@ -748,26 +479,26 @@ void engine_stop(struct engine *engine)
 
 	if (!engine)
 		return;
-	lock(engine);
+	engine_lock(engine);
 	engine->stopping = true;
 	tandem_cancel(engine->tandem);
 	pthread_cond_signal(&engine->work);
-	unlock(engine);
+	engine_unlock(engine);
 	pthread_join(engine->thread, NULL);
-	lock(engine);
+	engine_lock(engine);
 	for (struct answer *r = engine->first; r; r = next) {
 		next = r->next;
 		if (!r->fault.status)
 			fault_set(&r->fault, 503, "stopping", NULL,
 				"the server ended before the text did");
 		r->state = ANSWER_ENDED;
-		wake(r);
+		answer_wake(r);
 		answer_unref(r);
 	}
 	engine->first = NULL;
 	fair_queue_release(&engine->queue);
 	count_texts(engine);
-	unlock(engine);
+	engine_unlock(engine);
 }
 
 void engine_close(struct engine *engine)

@@ -1,0 +1,270 @@
+/* What the library calls while it generates a text: output goes to the choice
+ * that its reader takes it from. Each callback takes the engine's lock. */
+#include "host/serve/engine_impl.h"
+
+#include "base/clock.h"
+#include "host/serve/json_memory.h"
+#include "host/serve/reply.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Trees of passes that are kept for a reader. */
+#define DRAFTS_MAX 64
+
+/* Wake the reader after a callback, for which the lock is held. */
+static void report(struct choice *c)
+{
+	c->result.size = sizeof(c->result);
+	if (c->handle && c->answer->request.timings_per_token) {
+		tandem_request_state(c->handle, &c->result);
+		c->result.seconds_waiting += c->queued_s;
+	}
+	answer_wake(c->answer);
+}
+
+/* Append output and, unless it is NULL, the log-probability of its token. An id
+ * below 0 means output without a token. A return value other than 0 ends the
+ * text. */
+static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
+	json_t *logprob)
+{
+	struct engine *engine = c->answer->owner;
+	uint64_t now = clock_ns();
+	bool end;
+
+	engine_lock(engine);
+	strbuf_add(&c->text, text, len);
+	c->bytes += len;
+	if (id >= 0 && !c->tokens++)
+		histogram_add(&engine->state.first_token_seconds,
+			(double)(now - c->answer->arrived_ns) * 1e-9);
+	if (logprob && !c->logprobs)
+		c->logprobs = json_array();
+	if (logprob)
+		json_array_append_new(c->logprobs, logprob);
+	end = c->text.failed || json_memory_refused() ||
+		answer_is_unread(c->answer) || answer_is_late(c->answer, now);
+	report(c);
+	engine_unlock(engine);
+	return end;
+}
+
+static bool has_token_callback(const struct api_request *request)
+{
+	return request->wants_logprobs || request->best_of > request->n;
+}
+
+static int on_text(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct choice *c = arg;
+
+	/* on_token() appends the token with its log-probability instead. With
+	 * tools its text may be that of a call. */
+	if (id >= 0 && has_token_callback(&c->answer->request))
+		return c->answer->request.tools
+			? add_text(c, -1, text, len, NULL)
+			: 0;
+	return add_text(c, id, text, len, NULL);
+}
+
+static int on_call(void *arg, const struct tandem_call *call)
+{
+	struct choice *c = arg;
+	struct engine *engine = c->answer->owner;
+	struct choice_call *list = c->calls, *at;
+	bool end;
+
+	engine_lock(engine);
+	if (call->index == c->n_calls) {
+		list = reallocarray(list, c->n_calls + 1, sizeof(*list));
+		if (list) {
+			c->calls = list;
+			at = &list[c->n_calls++];
+			*at = (struct choice_call){ 0 };
+			snprintf(at->name, sizeof(at->name), "%s", call->name);
+		}
+	}
+	end = !list;
+	if (list) {
+		at = &list[call->index];
+		strbuf_add(&at->arguments, call->arguments, call->bytes);
+		at->ended = call->ended;
+		end = at->arguments.failed;
+	}
+	answer_wake(c->answer);
+	engine_unlock(engine);
+	return end;
+}
+
+/* A pass of a method that fills masks: keep what may still change. */
+static int on_step(void *arg, const struct tandem_step *step)
+{
+	static const char mask[] = "\u25a2"; /* as tandem run --watch */
+	struct choice *c = arg;
+	struct engine *engine = c->answer->owner;
+	bool end;
+
+	engine_lock(engine);
+	strbuf_reset(&c->provisional);
+	strbuf_add(&c->provisional, step->text, step->at[0]);
+	for (size_t i = 0; i < step->n; i++) {
+		const char *text = step->text + step->at[i];
+		size_t len = step->at[i + 1] - step->at[i];
+
+		if (step->marks[i] == TANDEM_MASK)
+			strbuf_add(&c->provisional, mask, strlen(mask));
+		else
+			strbuf_add(&c->provisional, text, len);
+	}
+	c->provisional_after = c->bytes;
+	c->has_provisional = true;
+	end = c->provisional.failed || answer_is_unread(c->answer) ||
+		answer_is_late(c->answer, clock_ns());
+	report(c);
+	engine_unlock(engine);
+	return end;
+}
+
+static json_t *node_text(const struct tandem_draft *d, size_t i)
+{
+	return reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
+}
+
+/* A pass of a method that drafts: keep its tree until the reader takes it, but
+ * of a reader that lags only those of the last passes. */
+static int on_draft(void *arg, const struct tandem_draft *d)
+{
+	struct choice *c = arg;
+	struct engine *engine = c->answer->owner;
+	json_t *nodes = json_array(), *draft;
+	bool end;
+
+	for (size_t i = 0; i < d->n; i++)
+		json_array_append_new(nodes,
+			json_pack("{s:i, s:o, s:b}", "parent", d->parents[i],
+				"text", node_text(d, i), "accepted",
+				d->accepted[i]));
+	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
+		"nodes", nodes, "next", node_text(d, d->n));
+	engine_lock(engine);
+	if (!c->drafts)
+		c->drafts = json_array();
+	if (json_array_size(c->drafts) == DRAFTS_MAX)
+		json_array_remove(c->drafts, 0);
+	json_array_append_new(c->drafts, draft);
+	end = json_memory_refused() || answer_is_unread(c->answer) ||
+		answer_is_late(c->answer, clock_ns());
+	report(c);
+	engine_unlock(engine);
+	return end;
+}
+
+/* The JSON object of a token and its log-probability, which is null for NAN,
+ * because JSON has no NAN. */
+static json_t *likely(const char *text, size_t len, float logprob)
+{
+	json_t *bytes = json_array();
+
+	for (size_t i = 0; i < len; i++)
+		json_array_append_new(
+			bytes, json_integer((unsigned char)text[i]));
+	return json_pack("{s:o, s:o, s:o}", "token", reply_text(text, len),
+		"logprob", isnan(logprob) ? json_null() : json_real(logprob),
+		"bytes", bytes);
+}
+
+/* Set a fault if there is no log-probability, by which the best texts would be
+ * chosen. Returns whether this is so. */
+static bool refuse_best_of(struct choice *c, float logprob)
+{
+	struct answer *r = c->answer;
+
+	if (!isnan(logprob))
+		return false;
+	engine_lock(r->owner);
+	fault_set(&r->fault, 400, "invalid_value", "best_of",
+		"'best_of' chooses by log-probabilities, which the method of "
+		"this server does not give");
+	engine_unlock(r->owner);
+	return true;
+}
+
+static int on_token(void *arg, const struct tandem_token *t)
+{
+	struct choice *c = arg;
+	const struct api_request *request = &c->answer->request;
+	json_t *one, *top;
+
+	if (request->best_of > request->n && refuse_best_of(c, t->logprob))
+		return 1;
+	c->logprob += (double)t->logprob;
+	if (!request->wants_logprobs)
+		return add_text(c, t->id, t->text, t->bytes, NULL);
+	one = likely(t->text, t->bytes, t->logprob);
+	top = json_array();
+	for (unsigned i = 0; i < t->n_top; i++)
+		json_array_append_new(top,
+			likely(t->top[i].text, t->top[i].bytes,
+				t->top[i].logprob));
+	json_object_set_new(one, "top_logprobs", top);
+	return add_text(c, t->id, t->text,
+		c->answer->request.tools ? 0 : t->bytes, one);
+}
+
+/* Keep the first request.dimensions values of an embedding, again of length 1.
+ */
+static void on_embedding(void *arg, const float *values, size_t n)
+{
+	struct choice *c = arg;
+	struct answer *r = c->answer;
+	size_t kept = r->request.dimensions ? (size_t)r->request.dimensions : n;
+	double squares = 0;
+
+	engine_lock(r->owner);
+	if (kept > n && !r->fault.status)
+		fault_set(&r->fault, 400, "invalid_value", "dimensions",
+			"'dimensions' is %zu, but the model's embeddings have "
+			"%zu values",
+			kept, n);
+	kept = kept < n ? kept : n;
+	for (size_t i = 0; i < kept; i++)
+		squares += (double)values[i] * (double)values[i];
+	for (size_t i = 0; i < kept; i++) {
+		float value = kept == n
+			? values[i]
+			: (float)((double)values[i] / sqrt(squares));
+
+		strbuf_add(&c->text, (const char *)&value, sizeof(value));
+	}
+	engine_unlock(r->owner);
+}
+
+void engine_set_callbacks(struct tandem_request *q, struct choice *c)
+{
+	const struct api_request *request = &c->answer->request;
+
+	q->sink = on_text;
+	q->sink_arg = c;
+	q->call = on_call;
+	q->call_arg = c;
+	if (request->kind == API_EMBEDDING) {
+		q->embedding = on_embedding;
+		q->embedding_arg = c;
+	}
+	if (request->include_provisional) {
+		q->step = on_step;
+		q->step_arg = c;
+	}
+	if (request->include_draft) {
+		q->draft = on_draft;
+		q->draft_arg = c;
+	}
+	if (has_token_callback(request)) {
+		q->logprobs = (unsigned)request->top_logprobs;
+		q->token = on_token;
+		q->token_arg = c;
+	}
+}

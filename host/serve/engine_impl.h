@@ -1,0 +1,35 @@
+/*
+ * Shared by the two halves of the engine: its queue and thread (engine.c), and
+ * what the library calls while it generates (engine_callbacks.c).
+ */
+#ifndef HOST_SERVE_ENGINE_IMPL_H
+#define HOST_SERVE_ENGINE_IMPL_H
+
+#include "host/serve/engine.h"
+
+static inline void engine_lock(struct engine *engine)
+{
+	pthread_mutex_lock(engine->lock);
+}
+
+static inline void engine_unlock(struct engine *engine)
+{
+	pthread_mutex_unlock(engine->lock);
+}
+
+/* The caller of these three holds the lock. */
+
+/* Tell the reader, unless it has left, that the answer has changed. */
+void answer_wake(struct answer *);
+
+/* Returns whether the reader has left or its client has disconnected. */
+bool answer_is_unread(const struct answer *);
+
+/* Note whether the deadline has passed. Returns whether it has. */
+bool answer_is_late(struct answer *, uint64_t now_ns);
+
+/* Set the callbacks that the choice's request wants, with the choice as their
+ * argument. They take the lock. */
+void engine_set_callbacks(struct tandem_request *, struct choice *);
+
+#endif
