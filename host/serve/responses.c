@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "host/serve/json_memory.h"
+#include "host/serve/response_input.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -18,264 +19,6 @@ void response_release(struct response *r)
 	json_decref(r->echo);
 	json_decref(r->messages);
 	free(r);
-}
-
-static int refuse(struct fault *f, const char *param, const char *what)
-{
-	return fault_set(
-		f, 400, "invalid_value", param, "'%s' %s", param, what);
-}
-
-/* ---- input --------------------------------------------------------------- */
-
-/* Returns the text of a content: a string, or a list of parts. NULL with the
- * fault set if it is neither. */
-static json_t *content_of(const json_t *v, const char *where, struct fault *f)
-{
-	static const char *const types[] = { "input_text", "output_text",
-		"text" };
-	json_t *parts = json_array();
-	const json_t *part;
-	size_t i;
-
-	if (json_is_string(v)) {
-		json_decref(parts);
-		return json_deep_copy(v);
-	}
-	if (!json_is_array(v))
-		refuse(f, where, "must be a string or a list of parts");
-	json_array_foreach(v, i, part)
-	{
-		const char *type =
-			json_string_value(json_object_get(part, "type"));
-		json_t *text = json_object_get(part, "text");
-		size_t k = 0;
-
-		while (k < ARRAY_LEN(types) &&
-			(!type || strcmp(type, types[k])))
-			k++;
-		if (k == ARRAY_LEN(types))
-			fault_set(f, 400, "unsupported_content", where,
-				"'%s' has a part of type '%s'; only text is "
-				"supported",
-				where, type ? type : "none");
-		else if (!json_is_string(text))
-			refuse(f, where, "has a part without text");
-		json_array_append_new(parts,
-			json_pack("{s:s, s:O*}", "type", "text", "text", text));
-	}
-	if (!f->status)
-		return parts;
-	json_decref(parts);
-	return NULL;
-}
-
-/* Check the members of an item: `known` and a NULL. */
-static int check_item(const json_t *item, const char *where,
-	const char *const *known, struct fault *f)
-{
-	const char *key;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)item, key, value)
-	{
-		size_t k = 0;
-
-		while (known[k] && strcmp(known[k], key))
-			k++;
-		if (!known[k] && !json_is_null(value))
-			return fault_set(f, 400, "unsupported_parameter", where,
-				"'%s' has '%.40s', which is not supported",
-				where, key);
-	}
-	return 0;
-}
-
-static int add_message(json_t *messages, const json_t *item, const char *where,
-	struct fault *f)
-{
-	static const char *const known[] = { "type", "role", "content", "id",
-		"status", "phase", NULL };
-	static const char *const roles[] = { "system", "developer", "user",
-		"assistant" };
-	const char *role = json_string_value(json_object_get(item, "role"));
-	char place[48];
-	json_t *content;
-	size_t k = 0;
-
-	snprintf(place, sizeof(place), "%s.content", where);
-	while (k < ARRAY_LEN(roles) && (!role || strcmp(role, roles[k])))
-		k++;
-	if (check_item(item, where, known, f))
-		return -EINVAL;
-	if (k == ARRAY_LEN(roles))
-		return refuse(f, where,
-			"must have a role: system, developer, user or "
-			"assistant");
-	content = content_of(json_object_get(item, "content"), place, f);
-	if (content)
-		json_array_append_new(messages,
-			json_pack("{s:s, s:o}", "role", role, "content",
-				content));
-	return f->status ? -EINVAL : 0;
-}
-
-/* A call belongs to the assistant's message before it, or to one without
- * content. */
-static int add_call(json_t *messages, const json_t *item, const char *where,
-	struct fault *f)
-{
-	static const char *const known[] = { "type", "id", "call_id", "name",
-		"arguments", "status", NULL };
-	const char *id = json_string_value(json_object_get(item, "call_id"));
-	const char *name = json_string_value(json_object_get(item, "name"));
-	const char *arguments =
-		json_string_value(json_object_get(item, "arguments"));
-	json_t *last, *calls;
-	const char *role;
-
-	if (check_item(item, where, known, f))
-		return -EINVAL;
-	if (!id || !name || !arguments)
-		return refuse(
-			f, where, "must have call_id, name and arguments");
-	last = json_array_get(messages, json_array_size(messages) - 1);
-	role = json_string_value(json_object_get(last, "role"));
-	if (!role || strcmp(role, "assistant")) {
-		last = json_pack("{s:s, s:n}", "role", "assistant", "content");
-		json_array_append_new(messages, last);
-	}
-	calls = json_object_get(last, "tool_calls");
-	if (!calls) {
-		calls = json_array();
-		json_object_set_new(last, "tool_calls", calls);
-	}
-	json_array_append_new(calls,
-		json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type",
-			"function", "function", "name", name, "arguments",
-			arguments));
-	return 0;
-}
-
-/* Whether a message of the conversation has the call. */
-static bool has_call(const json_t *messages, const char *id)
-{
-	const json_t *message, *call;
-	size_t i, k;
-
-	json_array_foreach(messages, i, message)
-	{
-		json_array_foreach(
-			json_object_get(message, "tool_calls"), k, call)
-		{
-			if (!strcmp(id,
-				    json_string_value(
-					    json_object_get(call, "id"))))
-				return true;
-		}
-	}
-	return false;
-}
-
-static int add_output(json_t *messages, const json_t *item, const char *where,
-	struct fault *f)
-{
-	static const char *const known[] = { "type", "id", "call_id", "output",
-		"status", NULL };
-	const char *id = json_string_value(json_object_get(item, "call_id"));
-	char place[48];
-	json_t *content;
-
-	if (check_item(item, where, known, f))
-		return -EINVAL;
-	snprintf(place, sizeof(place), "%s.call_id", where);
-	if (!id)
-		return refuse(f, place, "must be the id of a call");
-	if (!has_call(messages, id))
-		return fault_set(f, 400, "invalid_value", place,
-			"the conversation has no call '%.60s'", id);
-	snprintf(place, sizeof(place), "%s.output", where);
-	content = content_of(json_object_get(item, "output"), place, f);
-	if (!content)
-		return -EINVAL;
-	json_array_append_new(messages,
-		json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", id,
-			"content", content));
-	return 0;
-}
-
-/* Check that each call of the conversation has an output. */
-static int check_outputs(const json_t *messages, struct fault *f)
-{
-	const json_t *message, *call, *other;
-	size_t i, k, m;
-
-	json_array_foreach(messages, i, message)
-	{
-		json_array_foreach(
-			json_object_get(message, "tool_calls"), k, call)
-		{
-			const json_t *id = json_object_get(call, "id");
-			bool has = false;
-
-			json_array_foreach(messages, m, other) has |=
-				json_equal(
-					json_object_get(other, "tool_call_id"),
-					id);
-			if (!has)
-				return fault_set(f, 400, "invalid_value",
-					"input",
-					"the call '%.60s' has no output: "
-					"'input' must have one item of type "
-					"function_call_output for each call",
-					json_string_value(id));
-		}
-	}
-	return 0;
-}
-
-static int add_input(json_t *messages, const json_t *v, struct fault *f)
-{
-	const json_t *item;
-	size_t i;
-
-	if (json_is_string(v)) {
-		json_array_append_new(messages,
-			json_pack("{s:s, s:O}", "role", "user", "content", v));
-		return 0;
-	}
-	if (!v)
-		return fault_set(f, 400, "missing_required_parameter", "input",
-			"'input' is missing");
-	if (!json_array_size(v))
-		return refuse(f, "input",
-			"must be a text or a list of items, one at least");
-	json_array_foreach(v, i, item)
-	{
-		json_t *given = json_object_get(item, "type");
-		const char *type = given ? json_string_value(given) : "message";
-		char where[32];
-		int ret;
-
-		snprintf(where, sizeof(where), "input[%zu]", i);
-		if (!json_is_object(item) || !type)
-			ret = refuse(f, where, "must be an object with a type");
-		else if (!strcmp(type, "message"))
-			ret = add_message(messages, item, where, f);
-		else if (!strcmp(type, "function_call"))
-			ret = add_call(messages, item, where, f);
-		else if (!strcmp(type, "function_call_output"))
-			ret = add_output(messages, item, where, f);
-		else
-			ret = fault_set(f, 400, "unsupported_content", where,
-				"'%s' is of type '%.40s'; message, "
-				"function_call and function_call_output are "
-				"supported",
-				where, type);
-		if (ret)
-			return ret;
-	}
-	return 0;
 }
 
 /* ---- tools and format ---------------------------------------------------- */
@@ -320,8 +63,8 @@ static int add_text(json_t *chat, const json_t *text, struct fault *f)
 	static const char *const known[] = { "format", "verbosity", NULL };
 
 	if (!json_is_object(text))
-		return refuse(f, "text", "must be an object");
-	if (check_item(text, "text", known, f))
+		return response_refuse(f, "text", "must be an object");
+	if (response_check_members(text, "text", known, f))
 		return -EINVAL;
 	if (verbosity && strcmp(verbosity, "medium"))
 		return fault_set(f, 400, "unsupported_parameter",
@@ -459,7 +202,8 @@ static int take_previous(struct response *r, struct response_store *store,
 	if (!v)
 		return 0;
 	if (!id)
-		return refuse(f, "previous_response_id", "must be a string");
+		return response_refuse(
+			f, "previous_response_id", "must be a string");
 	text = response_store_get(store, r->owner, id, true);
 	if (!text)
 		return fault_set(f, 404, "not_found", "previous_response_id",
@@ -518,16 +262,14 @@ static int translate(struct response *r, struct response_store *store,
 	if (!ret)
 		ret = take_previous(r, store, body, f);
 	if (!ret)
-		ret = add_input(r->messages, given(body, "input"), f);
-	if (!ret)
-		ret = check_outputs(r->messages, f);
+		ret = response_add_input(r->messages, given(body, "input"), f);
 	if (!ret && instructions && !json_is_string(instructions))
-		ret = refuse(f, "instructions", "must be a text");
+		ret = response_refuse(f, "instructions", "must be a text");
 	if (!ret && keep && !json_is_boolean(keep))
-		ret = refuse(f, "store", "must be true or false");
+		ret = response_refuse(f, "store", "must be true or false");
 	if (!ret && given(body, "metadata") &&
 		!json_is_object(given(body, "metadata")))
-		ret = refuse(f, "metadata", "must be an object");
+		ret = response_refuse(f, "metadata", "must be an object");
 	if (!ret && given(body, "text"))
 		ret = add_text(chat, given(body, "text"), f);
 	if (ret)
