@@ -1,7 +1,6 @@
-#include "host/serve/api_request.h"
+#include "host/serve/api_member.h"
 
 #include "base/checked.h"
-#include "base/strbuf.h"
 #include "host/serve/api_tools.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/responses.h"
@@ -50,70 +49,57 @@ enum {
 	OF_TEXTS = OF_COMPLETION | OF_CHAT /* requests that generate text */
 };
 
-/* A member of the JSON object in a request's body. */
-struct member {
-	const char *name;
-	unsigned of; /* kinds of request that may have the member, OF_* */
-	/* Checks the value and stores it in the request. NULL if the member
-	 * does not affect the answer and is ignored. */
-	int (*take)(struct api_request *, const struct member *,
-		const json_t *value, struct fault *);
-	size_t at; /* offset in struct api_request where the value is stored */
-	double min, max; /* bounds of a number */
-	/* For take_neutral: JSON list of the accepted values. */
-	const char *only;
-};
-
-static int wrong(const struct member *m, const char *what, struct fault *f)
+int api_wrong_type(
+	const struct api_member *m, const char *what, struct fault *f)
 {
 	return fault_set(f, 400, "invalid_type", m->name, "'%s' must be %s",
 		m->name, what);
 }
 
-static int out_of_range(const struct member *m, double v, struct fault *f)
+static int out_of_range(const struct api_member *m, double v, struct fault *f)
 {
 	return fault_set(f, 400, "invalid_value", m->name,
 		"'%s' is %.15g, not from %.15g to %.15g", m->name, v, m->min,
 		m->max);
 }
 
-static int take_count(struct api_request *a, const struct member *m,
+static int take_count(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	json_int_t n = json_integer_value(v);
 
 	if (!json_is_integer(v))
-		return wrong(m, "a whole number", f);
+		return api_wrong_type(m, "a whole number", f);
 	if ((double)n < m->min || (double)n > m->max)
 		return out_of_range(m, (double)n, f);
 	*(int64_t *)((char *)a + m->at) = n;
 	return 0;
 }
 
-static int take_real(struct api_request *a, const struct member *m,
+static int take_real(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	double x = json_number_value(v);
 
 	if (!json_is_number(v))
-		return wrong(m, "a number", f);
+		return api_wrong_type(m, "a number", f);
 	if (!(x >= m->min && x <= m->max))
 		return out_of_range(m, x, f);
 	*(double *)((char *)a + m->at) = x;
 	return 0;
 }
 
-static int take_flag(struct api_request *a, const struct member *m,
+static int take_flag(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	if (!json_is_boolean(v))
-		return wrong(m, "true or false", f);
+		return api_wrong_type(m, "true or false", f);
 	*(bool *)((char *)a + m->at) = json_is_true(v);
 	return 0;
 }
 
 /* Accept only the values in m->only, which do not change the answer. */
-static int take_neutral(struct api_request *a, const struct member *m,
+static int take_neutral(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	json_t *list = json_loads(m->only, 0, NULL), *one;
@@ -133,229 +119,27 @@ static int take_neutral(struct api_request *a, const struct member *m,
 			      m->name, m->only);
 }
 
-static int take_name(struct api_request *a, const struct member *m,
+static int take_name(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	if (!json_is_string(v))
-		return wrong(m, "a string", f);
+		return api_wrong_type(m, "a string", f);
 	*(const char **)((char *)a + m->at) = json_string_value(v);
 	return 0;
 }
 
-static int take_options(struct api_request *a, const struct member *m,
+static int take_options(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	if (!json_is_object(v))
-		return wrong(m, "an object", f);
+		return api_wrong_type(m, "an object", f);
 	a->options = v;
 	return 0;
 }
 
-/* ---- prompts ------------------------------------------------------------- */
-
-static int take_one_prompt(struct api_prompt *p, const json_t *v,
-	const struct member *m, struct fault *f)
-{
-	const json_t *id;
-	size_t i;
-
-	if (json_is_string(v)) {
-		p->text = json_string_value(v);
-		p->bytes = json_string_length(v);
-		return 0;
-	}
-	if (!json_is_array(v))
-		return wrong(m,
-			"a string, a list of strings, a list of ids or "
-			"a list of such lists",
-			f);
-	p->n_tokens = json_array_size(v);
-	p->tokens = calloc(p->n_tokens ? p->n_tokens : 1, sizeof(*p->tokens));
-	if (!p->tokens)
-		return fault_no_memory(f);
-	json_array_foreach(v, i, id)
-	{
-		json_int_t n = json_integer_value(id);
-
-		if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
-			return wrong(m,
-				"a list of token ids only, because its first "
-				"element is a token id",
-				f);
-		p->tokens[i] = (int32_t)n;
-	}
-	return 0;
-}
-
-static int take_prompt(struct api_request *a, const struct member *m,
-	const json_t *v, struct fault *f)
-{
-	bool many = json_is_array(v) && json_array_size(v) &&
-		!json_is_integer(json_array_get(v, 0));
-	size_t n = many ? json_array_size(v) : 1;
-	int ret = 0;
-
-	if (json_is_array(v) && !json_array_size(v))
-		return wrong(m, "more than an empty list", f);
-	if (many && (a->kind == API_TOKENIZE || a->kind == API_DETOKENIZE))
-		return wrong(m, "one text, not a list of them", f);
-	if (n > (size_t)m->max)
-		return fault_set(f, 400, "invalid_value", m->name,
-			"'%s' has %zu texts, more than %.0f", m->name, n,
-			m->max);
-	a->prompt = calloc(n, sizeof(*a->prompt));
-	if (!a->prompt)
-		return fault_no_memory(f);
-	a->n_prompts = n;
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = take_one_prompt(
-			&a->prompt[i], many ? json_array_get(v, i) : v, m, f);
-	return ret;
-}
-
-/* Append part i of a turn's content to *out: {"type": "text", "text": ...}.
- * `where` is the name of the content in messages. */
-static int add_part(struct strbuf *out, const json_t *part, const char *where,
-	size_t i, struct fault *f)
-{
-	const char *type = json_string_value(json_object_get(part, "type"));
-	const json_t *text = json_object_get(part, "text");
-	char param[72];
-
-	snprintf(param, sizeof(param), "%s[%zu]", where, i);
-	if (!type || strcmp(type, "text"))
-		return fault_set(f, 400, "unsupported_content", param,
-			"'%s' is of type '%s'; only text is supported", param,
-			type ? type : "none");
-	if (!json_is_string(text))
-		return fault_set(f, 400, "invalid_type", param,
-			"'%s' has no text", param);
-	strbuf_add(out, json_string_value(text), json_string_length(text));
-	return 0;
-}
-
-static int take_content(
-	struct api_turn *t, const json_t *v, const char *where, struct fault *f)
-{
-	struct strbuf text = STRBUF_INIT;
-	const json_t *part;
-	size_t i;
-	int ret = 0;
-
-	if (!json_is_string(v) && !json_is_array(v))
-		return fault_set(f, 400, "invalid_type", where,
-			"'%s' must be a string or a list of parts", where);
-	strbuf_add(&text, "", 0);
-	if (json_is_string(v))
-		strbuf_add(&text, json_string_value(v), json_string_length(v));
-	json_array_foreach(v, i, part) if (!ret) ret =
-		add_part(&text, part, where, i, f);
-	if (!ret && text.failed)
-		ret = fault_no_memory(f);
-	if (ret)
-		strbuf_release(&text);
-	t->text = text.data;
-	return ret;
-}
-
-static const char *role_of(const json_t *v)
-{
-	static const struct {
-		const char *said, *meant;
-	} roles[] = { { "system", "system" }, { "developer", "system" },
-		{ "user", "user" }, { "assistant", "assistant" },
-		{ "tool", "tool" } };
-	const char *role = json_string_value(v);
-
-	for (size_t i = 0; role && i < ARRAY_LEN(roles); i++)
-		if (!strcmp(role, roles[i].said))
-			return roles[i].meant;
-	return NULL;
-}
-
-static int take_turn(
-	struct api_turn *t, const json_t *v, size_t i, struct fault *f)
-{
-	const json_t *content = json_object_get(v, "content");
-	char where[48];
-	const char *key;
-	json_t *value;
-	int ret = 0;
-
-	snprintf(where, sizeof(where), "messages[%zu].role", i);
-	t->message = i;
-	t->role = role_of(json_object_get(v, "role"));
-	if (json_is_object(v) && !t->role)
-		return fault_set(f, 400, "invalid_value", where,
-			"'%s' must be system, developer, user, assistant or "
-			"tool",
-			where);
-	snprintf(where, sizeof(where), "messages[%zu]", i);
-	if (!json_is_object(v))
-		return fault_set(f, 400, "invalid_type", where,
-			"'%s' must be an object", where);
-	json_object_foreach((json_t *)(uintptr_t)v, key, value)
-	{
-		bool known = !strcmp(key, "role") || !strcmp(key, "content") ||
-			!strcmp(key, "name") ||
-			(!strcmp(key, "tool_calls") &&
-				!strcmp(t->role, "assistant")) ||
-			(!strcmp(key, "tool_call_id") &&
-				!strcmp(t->role, "tool"));
-
-		if (!known && !json_is_null(value) &&
-			!(json_is_array(value) && !json_array_size(value)))
-			return fault_set(f, 400, "unsupported_parameter", where,
-				"'%s' has '%.40s', which is not supported",
-				where, key);
-	}
-	if (!strcmp(t->role, "tool"))
-		ret = api_tools_take_result(t, v, i, f);
-	/* The content of an answer with calls may be null. */
-	snprintf(where, sizeof(where), "messages[%zu].content", i);
-	if (!ret && api_tools_turns(v) > 1 &&
-		(!content || json_is_null(content)))
-		t->text = strdup("");
-	else if (!ret)
-		return take_content(t, content, where, f);
-	return ret || t->text ? ret : fault_no_memory(f);
-}
-
-static int take_messages(struct api_request *a, const struct member *m,
-	const json_t *v, struct fault *f)
-{
-	size_t n = 0, i;
-	const json_t *message;
-	int ret = 0;
-
-	if (!json_array_size(v))
-		return wrong(m, "a list of turns, one at least", f);
-	json_array_foreach(v, i, message) n += api_tools_turns(message);
-	a->turn = calloc(n, sizeof(*a->turn));
-	if (!a->turn)
-		return fault_no_memory(f);
-	a->n_prompts = 1;
-	json_array_foreach(v, i, message)
-	{
-		struct api_turn *t = &a->turn[a->n_turns];
-
-		a->n_turns += api_tools_turns(message);
-		ret = take_turn(t, message, i, f);
-		if (!ret && !strcmp(t->role, "assistant"))
-			ret = api_tools_take_calls(t + 1, message, i, f);
-		if (ret)
-			return ret;
-	}
-	ret = api_tools_pair(a->turn, n, f);
-	if (ret || strcmp(a->turn[n - 1].role, "assistant"))
-		return ret;
-	return fault_set(f, 400, "invalid_value", m->name,
-		"the last turn is the assistant's; end with a user's turn");
-}
-
 /* ---- options ------------------------------------------------------------- */
 
-static int take_stop(struct api_request *a, const struct member *m,
+static int take_stop(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
@@ -368,7 +152,7 @@ static int take_stop(struct api_request *a, const struct member *m,
 		const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
 
 		if (!json_string_length(one))
-			return wrong(m,
+			return api_wrong_type(m,
 				"a string or a list of strings, none "
 				"of them empty",
 				f);
@@ -384,21 +168,21 @@ static int take_stop(struct api_request *a, const struct member *m,
 
 /* The member "logprobs" of a completion is the number of alternatives. (A chat
  * has a flag "logprobs" and the number in "top_logprobs".) */
-static int take_logprobs(struct api_request *a, const struct member *m,
+static int take_logprobs(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	a->wants_logprobs = true;
 	return take_count(a, m, v, f);
 }
 
-static int take_stream_options(struct api_request *a, const struct member *m,
-	const json_t *v, struct fault *f)
+static int take_stream_options(struct api_request *a,
+	const struct api_member *m, const json_t *v, struct fault *f)
 {
 	const char *key;
 	json_t *value;
 
 	if (!json_is_object(v))
-		return wrong(m, "an object", f);
+		return api_wrong_type(m, "an object", f);
 	json_object_foreach((json_t *)(uintptr_t)v, key, value)
 	{
 		if (!strcmp(key, "include_usage") && json_is_boolean(value))
@@ -421,7 +205,7 @@ static int take_stream_options(struct api_request *a, const struct member *m,
 }
 
 /* {"type": "json_schema", "json_schema": {"schema": {...}}} */
-static int take_format(struct api_request *a, const struct member *m,
+static int take_format(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	const char *type = json_string_value(json_object_get(v, "type"));
@@ -429,7 +213,7 @@ static int take_format(struct api_request *a, const struct member *m,
 		json_object_get(json_object_get(v, "json_schema"), "schema");
 
 	if (!type)
-		return wrong(m, "an object with a 'type'", f);
+		return api_wrong_type(m, "an object with a 'type'", f);
 	if (!strcmp(type, "text"))
 		return 0;
 	a->format =
@@ -452,7 +236,7 @@ static int take_format(struct api_request *a, const struct member *m,
 }
 
 /* {"50256": -100}: from token ids to values that are added to their logits. */
-static int take_bias(struct api_request *a, const struct member *m,
+static int take_bias(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	size_t n = json_object_size(v);
@@ -460,7 +244,8 @@ static int take_bias(struct api_request *a, const struct member *m,
 	json_t *value;
 
 	if (!json_is_object(v))
-		return wrong(m, "an object of token ids and numbers", f);
+		return api_wrong_type(
+			m, "an object of token ids and numbers", f);
 	if (n > TANDEM_BIASES)
 		return fault_set(f, 400, "invalid_value", m->name,
 			"'%s' has %zu tokens, more than %d", m->name, n,
@@ -478,7 +263,7 @@ static int take_bias(struct api_request *a, const struct member *m,
 				"'%s' has '%.40s', which is not a token id",
 				m->name, key);
 		if (!json_is_number(value))
-			return wrong(
+			return api_wrong_type(
 				m, "an object of token ids and numbers", f);
 		if (!(fabs(json_number_value(value)) <= m->max))
 			return out_of_range(m, json_number_value(value), f);
@@ -489,7 +274,7 @@ static int take_bias(struct api_request *a, const struct member *m,
 }
 
 /* The format of the values of embeddings. */
-static int take_encoding(struct api_request *a, const struct member *m,
+static int take_encoding(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	const char *format = json_string_value(v);
@@ -497,22 +282,22 @@ static int take_encoding(struct api_request *a, const struct member *m,
 	a->base64 = format && !strcmp(format, "base64");
 	return a->base64 || (format && !strcmp(format, "float"))
 		? 0
-		: wrong(m, "\"float\" or \"base64\"", f);
+		: api_wrong_type(m, "\"float\" or \"base64\"", f);
 }
 
-static int take_tools(struct api_request *a, const struct member *m,
+static int take_tools(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	return api_tools_take(a, v, f);
 }
 
-static int take_tool_choice(struct api_request *a, const struct member *m,
+static int take_tool_choice(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	return api_tools_take_choice(a, v, f);
 }
 
-static int take_parallel(struct api_request *a, const struct member *m,
+static int take_parallel(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	return api_tools_take_parallel(a, v, f);
@@ -523,14 +308,14 @@ static int take_parallel(struct api_request *a, const struct member *m,
 #define IN(field) offsetof(struct api_request, field)
 
 /* clang-format off */
-static const struct member members[] = {
+static const struct api_member members[] = {
 	{ "model", ~0u, take_name, IN(model) },
-	{ "prompt", OF_COMPLETION | OF_TOKENIZE, take_prompt, 0, 1, API_TEXTS },
-	{ "tokens", OF_DETOKENIZE, take_prompt, 0, 1, 1 },
-	{ "input", OF_EMBEDDING, take_prompt, 0, 1, API_INPUTS },
+	{ "prompt", OF_COMPLETION | OF_TOKENIZE, api_take_prompt, 0, 1, API_TEXTS },
+	{ "tokens", OF_DETOKENIZE, api_take_prompt, 0, 1, 1 },
+	{ "input", OF_EMBEDDING, api_take_prompt, 0, 1, API_INPUTS },
 	{ "encoding_format", OF_EMBEDDING, take_encoding },
 	{ "dimensions", OF_EMBEDDING, take_count, IN(dimensions), 1, INT32_MAX },
-	{ "messages", OF_CHAT, take_messages },
+	{ "messages", OF_CHAT, api_take_messages },
 	{ "special", OF_TOKENIZE | OF_DETOKENIZE, take_flag, IN(special) },
 	{ "bos", OF_TOKENIZE, take_flag, IN(bos) },
 	{ "n", OF_TEXTS, take_count, IN(n), 1, API_TEXTS },
@@ -598,7 +383,7 @@ static int take_members(struct api_request *a, struct fault *f)
 
 	json_object_foreach(a->body, key, value)
 	{
-		const struct member *m = NULL;
+		const struct api_member *m = NULL;
 
 		if (json_is_null(value))
 			continue;

@@ -1,0 +1,40 @@
+/*
+ * The members of a request's JSON object: the table of them is in
+ * api_request.c, and some are taken in api_prompt.c.
+ */
+#ifndef HOST_SERVE_API_MEMBER_H
+#define HOST_SERVE_API_MEMBER_H
+
+#include "host/serve/api_request.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* A member of the JSON object in a request's body. */
+struct api_member {
+	const char *name;
+	unsigned of; /* kinds of request that may have the member, OF_* */
+	/* Checks the value and stores it in the request. NULL if the member
+	 * does not affect the answer and is ignored. */
+	int (*take)(struct api_request *, const struct api_member *,
+		const json_t *value, struct fault *);
+	size_t at; /* offset in struct api_request where the value is stored */
+	double min, max; /* bounds of a number */
+	/* For take_neutral: JSON list of the accepted values. */
+	const char *only;
+};
+
+/* Set the fault that the member is not `what`, as in "a string". Returns
+ * -EINVAL. */
+int api_wrong_type(const struct api_member *, const char *what, struct fault *);
+
+/* Take a text, a list of texts, a list of ids or a list of such lists, at most
+ * `max` of the member. */
+int api_take_prompt(struct api_request *, const struct api_member *,
+	const json_t *, struct fault *);
+
+/* Take the turns of a chat, of which the last is not the assistant's. */
+int api_take_messages(struct api_request *, const struct api_member *,
+	const json_t *, struct fault *);
+
+#endif

@@ -1,0 +1,211 @@
+/* The prompts of a request: texts, lists of token ids, and turns of a chat. */
+#include "host/serve/api_member.h"
+
+#include "base/checked.h"
+#include "base/strbuf.h"
+#include "host/serve/api_tools.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int take_one_prompt(struct api_prompt *p, const json_t *v,
+	const struct api_member *m, struct fault *f)
+{
+	const json_t *id;
+	size_t i;
+
+	if (json_is_string(v)) {
+		p->text = json_string_value(v);
+		p->bytes = json_string_length(v);
+		return 0;
+	}
+	if (!json_is_array(v))
+		return api_wrong_type(m,
+			"a string, a list of strings, a list of ids or "
+			"a list of such lists",
+			f);
+	p->n_tokens = json_array_size(v);
+	p->tokens = calloc(p->n_tokens ? p->n_tokens : 1, sizeof(*p->tokens));
+	if (!p->tokens)
+		return fault_no_memory(f);
+	json_array_foreach(v, i, id)
+	{
+		json_int_t n = json_integer_value(id);
+
+		if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
+			return api_wrong_type(m,
+				"a list of token ids only, because its first "
+				"element is a token id",
+				f);
+		p->tokens[i] = (int32_t)n;
+	}
+	return 0;
+}
+
+int api_take_prompt(struct api_request *a, const struct api_member *m,
+	const json_t *v, struct fault *f)
+{
+	bool many = json_is_array(v) && json_array_size(v) &&
+		!json_is_integer(json_array_get(v, 0));
+	size_t n = many ? json_array_size(v) : 1;
+	int ret = 0;
+
+	if (json_is_array(v) && !json_array_size(v))
+		return api_wrong_type(m, "more than an empty list", f);
+	if (many && (a->kind == API_TOKENIZE || a->kind == API_DETOKENIZE))
+		return api_wrong_type(m, "one text, not a list of them", f);
+	if (n > (size_t)m->max)
+		return fault_set(f, 400, "invalid_value", m->name,
+			"'%s' has %zu texts, more than %.0f", m->name, n,
+			m->max);
+	a->prompt = calloc(n, sizeof(*a->prompt));
+	if (!a->prompt)
+		return fault_no_memory(f);
+	a->n_prompts = n;
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = take_one_prompt(
+			&a->prompt[i], many ? json_array_get(v, i) : v, m, f);
+	return ret;
+}
+
+/* Append part i of a turn's content to *out: {"type": "text", "text": ...}.
+ * `where` is the name of the content in messages. */
+static int add_part(struct strbuf *out, const json_t *part, const char *where,
+	size_t i, struct fault *f)
+{
+	const char *type = json_string_value(json_object_get(part, "type"));
+	const json_t *text = json_object_get(part, "text");
+	char param[72];
+
+	snprintf(param, sizeof(param), "%s[%zu]", where, i);
+	if (!type || strcmp(type, "text"))
+		return fault_set(f, 400, "unsupported_content", param,
+			"'%s' is of type '%s'; only text is supported", param,
+			type ? type : "none");
+	if (!json_is_string(text))
+		return fault_set(f, 400, "invalid_type", param,
+			"'%s' has no text", param);
+	strbuf_add(out, json_string_value(text), json_string_length(text));
+	return 0;
+}
+
+static int take_content(
+	struct api_turn *t, const json_t *v, const char *where, struct fault *f)
+{
+	struct strbuf text = STRBUF_INIT;
+	const json_t *part;
+	size_t i;
+	int ret = 0;
+
+	if (!json_is_string(v) && !json_is_array(v))
+		return fault_set(f, 400, "invalid_type", where,
+			"'%s' must be a string or a list of parts", where);
+	strbuf_add(&text, "", 0);
+	if (json_is_string(v))
+		strbuf_add(&text, json_string_value(v), json_string_length(v));
+	json_array_foreach(v, i, part) if (!ret) ret =
+		add_part(&text, part, where, i, f);
+	if (!ret && text.failed)
+		ret = fault_no_memory(f);
+	if (ret)
+		strbuf_release(&text);
+	t->text = text.data;
+	return ret;
+}
+
+static const char *role_of(const json_t *v)
+{
+	static const struct {
+		const char *said, *meant;
+	} roles[] = { { "system", "system" }, { "developer", "system" },
+		{ "user", "user" }, { "assistant", "assistant" },
+		{ "tool", "tool" } };
+	const char *role = json_string_value(v);
+
+	for (size_t i = 0; role && i < ARRAY_LEN(roles); i++)
+		if (!strcmp(role, roles[i].said))
+			return roles[i].meant;
+	return NULL;
+}
+
+static int take_turn(
+	struct api_turn *t, const json_t *v, size_t i, struct fault *f)
+{
+	const json_t *content = json_object_get(v, "content");
+	char where[48];
+	const char *key;
+	json_t *value;
+	int ret = 0;
+
+	snprintf(where, sizeof(where), "messages[%zu].role", i);
+	t->message = i;
+	t->role = role_of(json_object_get(v, "role"));
+	if (json_is_object(v) && !t->role)
+		return fault_set(f, 400, "invalid_value", where,
+			"'%s' must be system, developer, user, assistant or "
+			"tool",
+			where);
+	snprintf(where, sizeof(where), "messages[%zu]", i);
+	if (!json_is_object(v))
+		return fault_set(f, 400, "invalid_type", where,
+			"'%s' must be an object", where);
+	json_object_foreach((json_t *)(uintptr_t)v, key, value)
+	{
+		bool known = !strcmp(key, "role") || !strcmp(key, "content") ||
+			!strcmp(key, "name") ||
+			(!strcmp(key, "tool_calls") &&
+				!strcmp(t->role, "assistant")) ||
+			(!strcmp(key, "tool_call_id") &&
+				!strcmp(t->role, "tool"));
+
+		if (!known && !json_is_null(value) &&
+			!(json_is_array(value) && !json_array_size(value)))
+			return fault_set(f, 400, "unsupported_parameter", where,
+				"'%s' has '%.40s', which is not supported",
+				where, key);
+	}
+	if (!strcmp(t->role, "tool"))
+		ret = api_tools_take_result(t, v, i, f);
+	/* The content of an answer with calls may be null. */
+	snprintf(where, sizeof(where), "messages[%zu].content", i);
+	if (!ret && api_tools_turns(v) > 1 &&
+		(!content || json_is_null(content)))
+		t->text = strdup("");
+	else if (!ret)
+		return take_content(t, content, where, f);
+	return ret || t->text ? ret : fault_no_memory(f);
+}
+
+int api_take_messages(struct api_request *a, const struct api_member *m,
+	const json_t *v, struct fault *f)
+{
+	size_t n = 0, i;
+	const json_t *message;
+	int ret = 0;
+
+	if (!json_array_size(v))
+		return api_wrong_type(m, "a list of turns, one at least", f);
+	json_array_foreach(v, i, message) n += api_tools_turns(message);
+	a->turn = calloc(n, sizeof(*a->turn));
+	if (!a->turn)
+		return fault_no_memory(f);
+	a->n_prompts = 1;
+	json_array_foreach(v, i, message)
+	{
+		struct api_turn *t = &a->turn[a->n_turns];
+
+		a->n_turns += api_tools_turns(message);
+		ret = take_turn(t, message, i, f);
+		if (!ret && !strcmp(t->role, "assistant"))
+			ret = api_tools_take_calls(t + 1, message, i, f);
+		if (ret)
+			return ret;
+	}
+	ret = api_tools_pair(a->turn, n, f);
+	if (ret || strcmp(a->turn[n - 1].role, "assistant"))
+		return ret;
+	return fault_set(f, 400, "invalid_value", m->name,
+		"the last turn is the assistant's; end with a user's turn");
+}
