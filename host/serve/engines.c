@@ -1,22 +1,14 @@
-#include "host/serve/engines.h"
+#include "host/serve/engines_impl.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/opt.h"
-#include "host/api/options.h"
 #include "host/api/report.h"
-#include "host/serve/prepare.h"
-#include "host/serve/server_impl.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#define MIB     ((double)(1 << 20))
-#define FOREVER 3600000000000ull
 
 const char *const engine_phases[] = {
 	[ENGINE_UNLOADED] = "unloaded",
@@ -26,39 +18,12 @@ const char *const engine_phases[] = {
 	[ENGINE_CLOSING] = "unloaded",
 };
 
-static void lock(struct server *s)
-{
-	pthread_mutex_lock(&s->lock);
-}
-
-static void unlock(struct server *s)
-{
-	pthread_mutex_unlock(&s->lock);
-}
-
 /* ---- entries ------------------------------------------------------------- */
-
-static bool is_open(const struct engine_entry *e)
-{
-	return e->phase == ENGINE_LOADED && !e->engine->state.lost;
-}
 
 /* Whether a new request may hold the engine. */
 static bool is_ready(const struct engine_entry *e)
 {
-	return is_open(e) && !e->yields;
-}
-
-static bool is_idle(const struct engine_entry *e)
-{
-	return e->phase == ENGINE_LOADED && !e->holds && !e->engine->first;
-}
-
-/* When an idle engine was last used. */
-static uint64_t last_use(const struct engine_entry *e)
-{
-	return e->used_ns > e->engine->idle_ns ? e->used_ns
-					       : e->engine->idle_ns;
+	return entry_is_open(e) && !e->yields;
 }
 
 static void entry_free(struct engine_entry *e)
@@ -68,10 +33,7 @@ static void entry_free(struct engine_entry *e)
 	free(e);
 }
 
-/* Free an entry that nobody needs any more. Its counters go to another entry of
- * the same model and method, so that no sum becomes less; the last such entry
- * stays. */
-static void forget_unused(struct engines *g, struct engine_entry *e)
+void entry_forget_unused(struct engines *g, struct engine_entry *e)
 {
 	struct engine_entry **at = &g->first, *heir = g->first;
 
@@ -121,321 +83,6 @@ static struct engine_entry *add(struct engines *g, size_t model, char **choice,
 	return e;
 }
 
-/* ---- opening ------------------------------------------------------------- */
-
-/* Refuse all requests that wait for the entry. */
-static void refuse_waiting(struct engine_entry *e, const struct fault *f)
-{
-	struct exchange *next;
-
-	for (struct exchange *x = e->waiting; x; x = next) {
-		next = x->queue_next;
-		exchange_refuse_waiting(x, f);
-	}
-	e->waiting = NULL;
-}
-
-/* Keep the first error of closing a handle, such as violations that the
- * coherence checker found. */
-static void close_handle(struct engines *g, struct tandem *t)
-{
-	struct err e = { 0 };
-	int ret = tandem_end(t, &e);
-
-	if (!ret || g->ret)
-		return;
-	g->ret = ret;
-	if (!g->why)
-		g->why = malloc(sizeof(*g->why));
-	if (g->why)
-		*g->why = e;
-}
-
-/* Create the handle of an entry, and read its model. */
-static int create(struct server *s, const struct engine_entry *e,
-	struct tandem **t, uint64_t *need, struct err *why)
-{
-	struct tandem_options o = s->options.handle;
-	int ret;
-
-	o.size = sizeof(o);
-	o.set = (const char *const *)e->choice;
-	ret = tandem_create(t, &o, NULL, why);
-	if (!ret &&
-		tandem_read_model(*t, s->engines.models.model[e->model].path))
-		ret = tandem_failure(*t, why);
-	if (!ret)
-		ret = tandem_need(*t, s->options.context, need, why);
-	return ret;
-}
-
-/* Start the thread of an engine whose handle is started. The caller holds the
- * lock. */
-static int take_handle(struct server *s, struct engine_entry *e,
-	struct tandem *t, uint64_t need, struct err *why)
-{
-	struct engines *g = &s->engines;
-	struct tandem_report r;
-	int ret;
-
-	tandem_report(t, &r);
-	e->lanes = r.shares ? s->options.texts : 1;
-	ret = engine_open(&e->engine, t, &e->offer, e->lanes, s->options.queue,
-		&s->lock, why);
-	if (ret)
-		return ret;
-	e->engine->idle = &g->work;
-	e->phase = ENGINE_LOADED;
-	e->yields = false;
-	e->need = need;
-	e->opened = ++g->tickets;
-	e->used_ns = clock_ns();
-	g->facts[e->model] =
-		(struct engine_facts){ e->engine->context, r.kind, r.chats };
-	return 0;
-}
-
-/* ---- closing ------------------------------------------------------------- */
-
-/* Close an idle engine, or one whose device is lost. The caller holds the lock,
- * which is released in between. */
-static void close_engine(struct server *s, struct engine_entry *e)
-{
-	struct engine *engine = e->engine;
-	struct tandem *t = engine->tandem;
-
-	e->phase = ENGINE_CLOSING;
-	unlock(s);
-	engine_stop(engine);
-	close_handle(&s->engines, t);
-	lock(s);
-	metrics_add(&e->past, &engine->state);
-	e->engine = NULL;
-	e->need = 0;
-	e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
-	engine_close(engine);
-}
-
-/* ---- room ---------------------------------------------------------------- */
-
-/* The idle engine that was used least recently, or NULL. */
-static struct engine_entry *least_used(struct engines *g)
-{
-	struct engine_entry *least = NULL;
-
-	for (struct engine_entry *e = g->first; e; e = e->next)
-		if (is_idle(e) && !e->pinned &&
-			(!least || last_use(e) < last_use(least)))
-			least = e;
-	return least;
-}
-
-/* Let the engine that is open for the longest time yield, unless one does. */
-static void make_one_yield(struct engines *g)
-{
-	struct engine_entry *oldest = NULL;
-
-	for (struct engine_entry *e = g->first; e; e = e->next) {
-		if (e->phase != ENGINE_LOADED || e->pinned)
-			continue;
-		if (e->yields)
-			return;
-		if (!oldest || e->opened < oldest->opened)
-			oldest = e;
-	}
-	if (oldest)
-		oldest->yields = true;
-}
-
-/* Wait until the state of an engine has changed, or for `ns`. */
-static void wait_for(struct server *s, uint64_t ns)
-{
-	uint64_t until = clock_ns() + ns;
-	const struct timespec t = { (time_t)(until / 1000000000u),
-		(long)(until % 1000000000u) };
-
-	pthread_cond_timedwait(&s->engines.work, &s->lock, &t);
-}
-
-/* Close other engines until there is room for one more. The caller holds the
- * lock. */
-static int make_room(struct server *s, const struct engine_entry *e,
-	uint64_t need, struct err *why)
-{
-	struct engines *g = &s->engines;
-	uint64_t bound = s->options.memory;
-
-	for (;;) {
-		uint64_t used = 0, pinned = 0;
-		unsigned open = 0;
-		struct engine_entry *idle;
-
-		if (g->closing)
-			return -ESHUTDOWN;
-		if (!e->waiting)
-			return -ECANCELED;
-		for (struct engine_entry *o = g->first; o; o = o->next) {
-			open += o->engine != NULL;
-			used += o->need;
-			pinned += o->pinned ? o->need : 0;
-		}
-		if (bound && need + pinned > bound)
-			return err_set(why, ENOMEM,
-				"it needs %.1f MiB of memory, and this server "
-				"may use %.1f MiB (--memory)%s; try a smaller "
-				"--ctx or fewer --texts",
-				(double)need / MIB, (double)bound / MIB,
-				pinned ? ", part of it for the model on D-Bus"
-				       : "");
-		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
-			return 0;
-		idle = least_used(g);
-		if (idle) {
-			close_engine(s, idle);
-			forget_unused(g, idle);
-		} else {
-			make_one_yield(g);
-			wait_for(s, FOREVER);
-		}
-	}
-}
-
-/* ---- the keeper ---------------------------------------------------------- */
-
-/* Let the requests that wait for an open engine go on. The caller holds the
- * lock, which is released in between. */
-static void end_waiting(struct server *s, struct engine_entry *e)
-{
-	/* The requests hold the engine at once, so that it is not closed before
-	 * they use it. */
-	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
-		x->engine = e->engine;
-		x->held = true;
-		e->holds++;
-	}
-	while (e->waiting) {
-		struct exchange *x = e->waiting;
-		bool again;
-
-		e->waiting = x->queue_next;
-		again = exchange_end_waiting(x);
-		unlock(s);
-		if (again)
-			background_again(x);
-		lock(s);
-	}
-}
-
-/* Open an engine, and let its requests go on. The caller holds the lock, which
- * is released in between. */
-static void load(struct server *s, struct engine_entry *e)
-{
-	struct engines *g = &s->engines;
-	struct fault f = { 0 };
-	struct err why = { 0 };
-	struct tandem *t = NULL;
-	uint64_t need = 0;
-	int ret;
-
-	e->phase = ENGINE_LOADING;
-	unlock(s);
-	ret = create(s, e, &t, &need, &why);
-	lock(s);
-	if (!ret)
-		ret = make_room(s, e, need, &why);
-	g->loading = t;
-	unlock(s);
-	if (!ret && tandem_start(t, s->options.context))
-		ret = tandem_failure(t, &why);
-	lock(s);
-	g->loading = NULL;
-	if (!ret && !g->closing)
-		ret = take_handle(s, e, t, need, &why);
-	else if (!ret)
-		ret = -ESHUTDOWN;
-	if (ret) {
-		if (g->closing)
-			fault_stopping(&f);
-		else
-			fault_set(&f, ret == -EINVAL && e->chosen ? 400 : 500,
-				"model_failed", "model",
-				"cannot open model '%s': %s", e->offer.model,
-				why.text);
-		/* The phase stays until the handle is closed, so that the entry
-		 * is not freed by the last of its requests. */
-		refuse_waiting(e, &f);
-		unlock(s);
-		if (t)
-			tandem_end(t, NULL);
-		lock(s);
-		e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
-		forget_unused(g, e);
-		return;
-	}
-	end_waiting(s, e);
-}
-
-/* Do one thing that is to be done. Returns false if there is none; then *ns is
- * the time until an engine was idle for too long. */
-static bool keep(struct server *s, uint64_t *ns)
-{
-	uint64_t now = clock_ns();
-	uint64_t most = 1000000000ull * s->options.idle_unload_s;
-	struct engine_entry *next = NULL;
-
-	*ns = FOREVER;
-	for (struct engine_entry *e = s->engines.first; e; e = e->next) {
-		bool lost = e->engine && e->engine->state.lost;
-		uint64_t since;
-
-		if (e->yields && is_open(e)) {
-			/* Another engine has made the room. */
-			e->yields = false;
-			end_waiting(s, e);
-			return true;
-		}
-		if (e->phase == ENGINE_QUEUED && !e->waiting) {
-			e->phase = ENGINE_UNLOADED;
-			forget_unused(&s->engines, e);
-			return true;
-		}
-		if (e->phase == ENGINE_QUEUED &&
-			(!next || e->ticket < next->ticket))
-			next = e;
-		if (!is_idle(e) || e->pinned)
-			continue;
-		since = now - last_use(e);
-		if ((lost && s->engines.several) || (most && since >= most)) {
-			close_engine(s, e);
-			forget_unused(&s->engines, e);
-			return true;
-		}
-		if (most && most - since < *ns)
-			*ns = most - since;
-	}
-	if (next)
-		load(s, next);
-	return next;
-}
-
-static void *run(void *arg)
-{
-	struct server *s = arg;
-	struct engines *g = &s->engines;
-	struct fault f = { 0 };
-	uint64_t ns;
-
-	lock(s);
-	while (!g->closing)
-		if (!keep(s, &ns) && !g->closing)
-			wait_for(s, ns);
-	fault_stopping(&f);
-	for (struct engine_entry *e = g->first; e; e = e->next)
-		refuse_waiting(e, &f);
-	unlock(s);
-	return NULL;
-}
-
 /* ---- requests ------------------------------------------------------------ */
 
 /* Find the model that a request names. */
@@ -480,16 +127,16 @@ static struct engine_entry *entry_for(
 	struct engine_offer offer = g->menu.own;
 	struct engine_entry *e;
 
-	lock(s);
+	engines_lock(s);
 	e = find(g, model, choice ? choice : g->own);
 	if (!e && choice) {
 		/* The check reads files, so the lock is not held. */
-		unlock(s);
+		engines_unlock(s);
 		if (engine_choice_check(choice, &g->menu, &offer, f)) {
 			engine_choice_free(choice);
 			return NULL;
 		}
-		lock(s);
+		engines_lock(s);
 		e = find(g, model, choice);
 	}
 	if (e) {
@@ -499,7 +146,7 @@ static struct engine_entry *entry_for(
 	e = add(g, model, choice, &offer);
 	if (e)
 		return e;
-	unlock(s);
+	engines_unlock(s);
 	engine_choice_free(choice);
 	fault_no_memory(f);
 	return NULL;
@@ -513,7 +160,7 @@ static void drop_entry(struct exchange *x)
 	if (!e)
 		return;
 	e->refs--;
-	forget_unused(&x->server->engines, e);
+	entry_forget_unused(&x->server->engines, e);
 }
 
 int engines_find(
@@ -549,7 +196,7 @@ int engines_find(
 			g->several || !e->engine || !e->engine->state.lost;
 		ret = x->must_wait ? -EINPROGRESS : fault_stopping(f);
 	}
-	unlock(s);
+	engines_unlock(s);
 	return ret;
 }
 
@@ -562,7 +209,7 @@ bool engines_wait(struct exchange *x)
 	struct fault f = { 0 };
 	bool waits;
 
-	lock(s);
+	engines_lock(s);
 	x->must_wait = false;
 	waits = !is_ready(e);
 	if (waits) {
@@ -579,9 +226,9 @@ bool engines_wait(struct exchange *x)
 	}
 	if (waits && g->closing) {
 		fault_stopping(&f);
-		refuse_waiting(e, &f);
+		entry_refuse_waiting(e, &f);
 	}
-	unlock(s);
+	engines_unlock(s);
 	return waits;
 }
 
@@ -591,12 +238,12 @@ void engines_release(struct exchange *x)
 
 	if (!x->held)
 		return;
-	lock(s);
+	engines_lock(s);
 	x->held = false;
 	x->entry->holds--;
 	x->entry->used_ns = clock_ns();
 	pthread_cond_signal(&s->engines.work);
-	unlock(s);
+	engines_unlock(s);
 }
 
 void engines_leave(struct exchange *x)
@@ -604,7 +251,7 @@ void engines_leave(struct exchange *x)
 	struct server *s = x->server;
 
 	engines_release(x);
-	lock(s);
+	engines_lock(s);
 	for (struct exchange **at = x->waiting ? &x->entry->waiting : NULL; at;)
 		if (*at == x) {
 			*at = x->queue_next;
@@ -614,7 +261,7 @@ void engines_leave(struct exchange *x)
 			at = &(*at)->queue_next;
 		}
 	drop_entry(x);
-	unlock(s);
+	engines_unlock(s);
 }
 
 /* ---- the state ----------------------------------------------------------- */
@@ -724,18 +371,18 @@ int engines_open(
 	ret = open_list(s, first, e);
 	if (!ret && first) {
 		entry = add(g, 0, NULL, &s->options.offer);
-		ret = entry ? take_handle(s, entry, first, need, e)
+		ret = entry ? entry_take_handle(s, entry, first, need, e)
 			    : err_set(e, ENOMEM, "no memory for the server");
 	}
 	if (ret || !entry)
 		g->has_first &= !ret;
 	if (ret && first && !(entry && entry->engine))
-		close_handle(g, first);
+		engines_close_handle(g, first);
 	if (ret)
 		return ret;
 	if (entry)
 		entry->pinned = s->options.bus != SERVER_BUS_NONE;
-	ret = pthread_create(&g->keeper, NULL, run, s);
+	ret = pthread_create(&g->keeper, NULL, engines_keep, s);
 	if (ret)
 		return err_sys(e, ret,
 			"cannot start the thread that opens engines (out of "
@@ -748,12 +395,12 @@ void engines_stop(struct server *s)
 {
 	struct engines *g = &s->engines;
 
-	lock(s);
+	engines_lock(s);
 	g->closing = true;
 	if (g->loading)
 		tandem_cancel(g->loading);
 	pthread_cond_signal(&g->work);
-	unlock(s);
+	engines_unlock(s);
 	if (g->keeps)
 		pthread_join(g->keeper, NULL);
 	g->keeps = false;
@@ -773,7 +420,7 @@ int engines_close(struct server *s, struct err *e)
 		next = x->next;
 		engine_close(x->engine);
 		if (t)
-			close_handle(g, t);
+			engines_close_handle(g, t);
 		entry_free(x);
 	}
 	ret = g->ret;

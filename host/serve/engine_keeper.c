@@ -1,0 +1,336 @@
+/* The keeper: a thread that opens engines, and closes others to make room. */
+#include "host/serve/engines_impl.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MIB     ((double)(1 << 20))
+#define FOREVER 3600000000000ull
+
+static bool is_idle(const struct engine_entry *e)
+{
+	return e->phase == ENGINE_LOADED && !e->holds && !e->engine->first;
+}
+
+/* When an idle engine was last used. */
+static uint64_t last_use(const struct engine_entry *e)
+{
+	return e->used_ns > e->engine->idle_ns ? e->used_ns
+					       : e->engine->idle_ns;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+void entry_refuse_waiting(struct engine_entry *e, const struct fault *f)
+{
+	struct exchange *next;
+
+	for (struct exchange *x = e->waiting; x; x = next) {
+		next = x->queue_next;
+		exchange_refuse_waiting(x, f);
+	}
+	e->waiting = NULL;
+}
+
+void engines_close_handle(struct engines *g, struct tandem *t)
+{
+	struct err e = { 0 };
+	int ret = tandem_end(t, &e);
+
+	if (!ret || g->ret)
+		return;
+	g->ret = ret;
+	if (!g->why)
+		g->why = malloc(sizeof(*g->why));
+	if (g->why)
+		*g->why = e;
+}
+
+/* Create the handle of an entry, and read its model. */
+static int create(struct server *s, const struct engine_entry *e,
+	struct tandem **t, uint64_t *need, struct err *why)
+{
+	struct tandem_options o = s->options.handle;
+	int ret;
+
+	o.size = sizeof(o);
+	o.set = (const char *const *)e->choice;
+	ret = tandem_create(t, &o, NULL, why);
+	if (!ret &&
+		tandem_read_model(*t, s->engines.models.model[e->model].path))
+		ret = tandem_failure(*t, why);
+	if (!ret)
+		ret = tandem_need(*t, s->options.context, need, why);
+	return ret;
+}
+
+int entry_take_handle(struct server *s, struct engine_entry *e,
+	struct tandem *t, uint64_t need, struct err *why)
+{
+	struct engines *g = &s->engines;
+	struct tandem_report r;
+	int ret;
+
+	tandem_report(t, &r);
+	e->lanes = r.shares ? s->options.texts : 1;
+	ret = engine_open(&e->engine, t, &e->offer, e->lanes, s->options.queue,
+		&s->lock, why);
+	if (ret)
+		return ret;
+	e->engine->idle = &g->work;
+	e->phase = ENGINE_LOADED;
+	e->yields = false;
+	e->need = need;
+	e->opened = ++g->tickets;
+	e->used_ns = clock_ns();
+	g->facts[e->model] =
+		(struct engine_facts){ e->engine->context, r.kind, r.chats };
+	return 0;
+}
+
+/* ---- closing ------------------------------------------------------------- */
+
+/* Close an idle engine, or one whose device is lost. The caller holds the lock,
+ * which is released in between. */
+static void close_engine(struct server *s, struct engine_entry *e)
+{
+	struct engine *engine = e->engine;
+	struct tandem *t = engine->tandem;
+
+	e->phase = ENGINE_CLOSING;
+	engines_unlock(s);
+	engine_stop(engine);
+	engines_close_handle(&s->engines, t);
+	engines_lock(s);
+	metrics_add(&e->past, &engine->state);
+	e->engine = NULL;
+	e->need = 0;
+	e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
+	engine_close(engine);
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+/* The idle engine that was used least recently, or NULL. */
+static struct engine_entry *least_used(struct engines *g)
+{
+	struct engine_entry *least = NULL;
+
+	for (struct engine_entry *e = g->first; e; e = e->next)
+		if (is_idle(e) && !e->pinned &&
+			(!least || last_use(e) < last_use(least)))
+			least = e;
+	return least;
+}
+
+/* Let the engine that is open for the longest time yield, unless one does. */
+static void make_one_yield(struct engines *g)
+{
+	struct engine_entry *oldest = NULL;
+
+	for (struct engine_entry *e = g->first; e; e = e->next) {
+		if (e->phase != ENGINE_LOADED || e->pinned)
+			continue;
+		if (e->yields)
+			return;
+		if (!oldest || e->opened < oldest->opened)
+			oldest = e;
+	}
+	if (oldest)
+		oldest->yields = true;
+}
+
+/* Wait until the state of an engine has changed, or for `ns`. */
+static void wait_for(struct server *s, uint64_t ns)
+{
+	uint64_t until = clock_ns() + ns;
+	const struct timespec t = { (time_t)(until / 1000000000u),
+		(long)(until % 1000000000u) };
+
+	pthread_cond_timedwait(&s->engines.work, &s->lock, &t);
+}
+
+/* Close other engines until there is room for one more. The caller holds the
+ * lock. */
+static int make_room(struct server *s, const struct engine_entry *e,
+	uint64_t need, struct err *why)
+{
+	struct engines *g = &s->engines;
+	uint64_t bound = s->options.memory;
+
+	for (;;) {
+		uint64_t used = 0, pinned = 0;
+		unsigned open = 0;
+		struct engine_entry *idle;
+
+		if (g->closing)
+			return -ESHUTDOWN;
+		if (!e->waiting)
+			return -ECANCELED;
+		for (struct engine_entry *o = g->first; o; o = o->next) {
+			open += o->engine != NULL;
+			used += o->need;
+			pinned += o->pinned ? o->need : 0;
+		}
+		if (bound && need + pinned > bound)
+			return err_set(why, ENOMEM,
+				"it needs %.1f MiB of memory, and this server "
+				"may use %.1f MiB (--memory)%s; try a smaller "
+				"--ctx or fewer --texts",
+				(double)need / MIB, (double)bound / MIB,
+				pinned ? ", part of it for the model on D-Bus"
+				       : "");
+		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
+			return 0;
+		idle = least_used(g);
+		if (idle) {
+			close_engine(s, idle);
+			entry_forget_unused(g, idle);
+		} else {
+			make_one_yield(g);
+			wait_for(s, FOREVER);
+		}
+	}
+}
+
+/* ---- the keeper ---------------------------------------------------------- */
+
+/* Let the requests that wait for an open engine go on. The caller holds the
+ * lock, which is released in between. */
+static void end_waiting(struct server *s, struct engine_entry *e)
+{
+	/* The requests hold the engine at once, so that it is not closed before
+	 * they use it. */
+	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
+		x->engine = e->engine;
+		x->held = true;
+		e->holds++;
+	}
+	while (e->waiting) {
+		struct exchange *x = e->waiting;
+		bool again;
+
+		e->waiting = x->queue_next;
+		again = exchange_end_waiting(x);
+		engines_unlock(s);
+		if (again)
+			background_again(x);
+		engines_lock(s);
+	}
+}
+
+/* Open an engine, and let its requests go on. The caller holds the lock, which
+ * is released in between. */
+static void load(struct server *s, struct engine_entry *e)
+{
+	struct engines *g = &s->engines;
+	struct fault f = { 0 };
+	struct err why = { 0 };
+	struct tandem *t = NULL;
+	uint64_t need = 0;
+	int ret;
+
+	e->phase = ENGINE_LOADING;
+	engines_unlock(s);
+	ret = create(s, e, &t, &need, &why);
+	engines_lock(s);
+	if (!ret)
+		ret = make_room(s, e, need, &why);
+	g->loading = t;
+	engines_unlock(s);
+	if (!ret && tandem_start(t, s->options.context))
+		ret = tandem_failure(t, &why);
+	engines_lock(s);
+	g->loading = NULL;
+	if (!ret && !g->closing)
+		ret = entry_take_handle(s, e, t, need, &why);
+	else if (!ret)
+		ret = -ESHUTDOWN;
+	if (ret) {
+		if (g->closing)
+			fault_stopping(&f);
+		else
+			fault_set(&f, ret == -EINVAL && e->chosen ? 400 : 500,
+				"model_failed", "model",
+				"cannot open model '%s': %s", e->offer.model,
+				why.text);
+		/* The phase stays until the handle is closed, so that the entry
+		 * is not freed by the last of its requests. */
+		entry_refuse_waiting(e, &f);
+		engines_unlock(s);
+		if (t)
+			tandem_end(t, NULL);
+		engines_lock(s);
+		e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
+		entry_forget_unused(g, e);
+		return;
+	}
+	end_waiting(s, e);
+}
+
+/* Do one thing that is to be done. Returns false if there is none; then *ns is
+ * the time until an engine was idle for too long. */
+static bool keep(struct server *s, uint64_t *ns)
+{
+	uint64_t now = clock_ns();
+	uint64_t most = 1000000000ull * s->options.idle_unload_s;
+	struct engine_entry *next = NULL;
+
+	*ns = FOREVER;
+	for (struct engine_entry *e = s->engines.first; e; e = e->next) {
+		bool lost = e->engine && e->engine->state.lost;
+		uint64_t since;
+
+		if (e->yields && entry_is_open(e)) {
+			/* Another engine has made the room. */
+			e->yields = false;
+			end_waiting(s, e);
+			return true;
+		}
+		if (e->phase == ENGINE_QUEUED && !e->waiting) {
+			e->phase = ENGINE_UNLOADED;
+			entry_forget_unused(&s->engines, e);
+			return true;
+		}
+		if (e->phase == ENGINE_QUEUED &&
+			(!next || e->ticket < next->ticket))
+			next = e;
+		if (!is_idle(e) || e->pinned)
+			continue;
+		since = now - last_use(e);
+		if ((lost && s->engines.several) || (most && since >= most)) {
+			close_engine(s, e);
+			entry_forget_unused(&s->engines, e);
+			return true;
+		}
+		if (most && most - since < *ns)
+			*ns = most - since;
+	}
+	if (next)
+		load(s, next);
+	return next;
+}
+
+void *engines_keep(void *arg)
+{
+	struct server *s = arg;
+	struct engines *g = &s->engines;
+	struct fault f = { 0 };
+	uint64_t ns;
+
+	engines_lock(s);
+	while (!g->closing)
+		if (!keep(s, &ns) && !g->closing)
+			wait_for(s, ns);
+	fault_stopping(&f);
+	for (struct engine_entry *e = g->first; e; e = e->next)
+		entry_refuse_waiting(e, &f);
+	engines_unlock(s);
+	return NULL;
+}

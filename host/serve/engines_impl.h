@@ -1,0 +1,49 @@
+/*
+ * Shared by the list of engines (engines.c) and the thread that opens and
+ * closes them (engine_keeper.c).
+ */
+#ifndef HOST_SERVE_ENGINES_IMPL_H
+#define HOST_SERVE_ENGINES_IMPL_H
+
+#include "host/serve/engines.h"
+#include "host/serve/server_impl.h"
+
+static inline void engines_lock(struct server *s)
+{
+	pthread_mutex_lock(&s->lock);
+}
+
+static inline void engines_unlock(struct server *s)
+{
+	pthread_mutex_unlock(&s->lock);
+}
+
+static inline bool entry_is_open(const struct engine_entry *e)
+{
+	return e->phase == ENGINE_LOADED && !e->engine->state.lost;
+}
+
+/* The keeper's thread, which ends when the list is closing. `server` is a
+ * struct server. */
+void *engines_keep(void *server);
+
+/* Keep the first error of closing a handle, such as violations that the
+ * coherence checker found. */
+void engines_close_handle(struct engines *, struct tandem *);
+
+/* The caller of the following functions holds the lock. */
+
+/* Free an entry that nobody needs any more. Its counters go to another entry of
+ * the same model and method, so that no sum becomes less; the last such entry
+ * stays. */
+void entry_forget_unused(struct engines *, struct engine_entry *);
+
+/* Refuse all requests that wait for the entry. */
+void entry_refuse_waiting(struct engine_entry *, const struct fault *);
+
+/* Start the thread of an engine whose handle is started. Returns 0, or a
+ * negative errno with a message; then the caller still owns the handle. */
+int entry_take_handle(struct server *, struct engine_entry *, struct tandem *,
+	uint64_t need, struct err *);
+
+#endif
