@@ -126,22 +126,23 @@ check_eq 'the end of the stream before it' \
   "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
 # A stream that waits gets comments. The model before is free when its client
 # has gone.
-: >"$tmp/long"
-curl -sN "$url/v1/completions" -d '{"prompt":"Hi","max_tokens":400,"model":"m1",
-  "temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
+begins() { # FILE TEXT PATH MEMBERS: a stream; wait until it has the text
+  : >"$1"
+  curl -sN "$url/v1/$3" -d "{\"stream\":true,$4}" >"$1" &
+  until [[ $(<"$1") == *"$2"* ]]; do
+    kill -0 $! || break
+    pause
+  done
+}
+prompt='"prompt":"Hi","temperature":2,"seed":1'
+begins "$tmp/long" 'data: {' completions "$prompt,\"model\":\"m1\",
+  \"max_tokens\":400"
 long=$!
-until [[ $(<"$tmp/long") == *'data: {'* ]]; do pause; done
-: >"$tmp/waits"
-curl -sN "$url/v1/completions" -d '{"prompt":"Hi","max_tokens":12,"model":"m3",
-  "temperature":0,"stream":true}' >"$tmp/waits" &
+begins "$tmp/waits" ': loading the model' completions '"prompt":"Hi","model":"m3",
+  "temperature":0,"max_tokens":12'
 waits=$!
 # A stream of a response, too, gets the error that follows in its own format.
-: >"$tmp/fails"
-curl -sN "$url/v1/responses" -d '{"input":"Hi","model":"broken","stream":true}' \
-  >"$tmp/fails" &
-for file in waits fails; do
-  until [[ $(<"$tmp/$file") == *': loading the model'* ]]; do pause; done
-done
+begins "$tmp/fails" ': loading the model' responses '"input":"Hi","model":"broken"'
 kill $long
 wait $waits $!
 check_has 'the event of a response whose model is broken' \
@@ -154,23 +155,18 @@ check_eq 'text of a stream that has waited' \
 ends TERM 0
 # m1 is to yield to m2, but in the end m3 makes the room: a request for m1 that
 # has waited meanwhile goes on.
-begins() { # FILE TEXT MEMBERS: a stream; wait until it has the text
-  : >"$1"
-  curl -sN "$url/v1/completions" -d "{\"prompt\":\"Hi\",\"stream\":true,
-    \"temperature\":2,\"seed\":1,$3}" >"$1" &
-  until [[ $(<"$1") == *"$2"* ]]; do
-    kill -0 $! || break
-    pause
-  done
-}
 serve --models "$tmp/models" --memory $((one * 5 / 2)) "${slow[@]}"
-begins "$tmp/m1" 'data: {' '"model":"m1","max_tokens":400'
+begins "$tmp/m1" 'data: {' completions "$prompt,\"model\":\"m1\",
+  \"max_tokens\":400"
 busy=$!
-begins "$tmp/m3" 'data: {' '"model":"m3","max_tokens":400'
+begins "$tmp/m3" 'data: {' completions "$prompt,\"model\":\"m3\",
+  \"max_tokens\":400"
 free=$!
-begins "$tmp/m2" ': loading the model' '"model":"m2","max_tokens":1'
+begins "$tmp/m2" ': loading the model' completions "$prompt,\"model\":\"m2\",
+  \"max_tokens\":1"
 opens=$!
-begins "$tmp/again" ': ' '"model":"m1","max_tokens":1'
+begins "$tmp/again" ': ' completions "$prompt,\"model\":\"m1\",
+  \"max_tokens\":1"
 again=$!
 kill $free
 wait $free
