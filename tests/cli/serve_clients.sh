@@ -93,8 +93,11 @@ ask_health() {
   printf 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' >&9
 }
 serve --idle 1 "${slow[@]}"
-long_stream "$tmp/long"
+: >"$tmp/long"
+curl -sN "$url/v1/completions" -d '{"prompt":"Once","max_tokens":30,
+  "temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
 long=$!
+until [[ $(<"$tmp/long") == *'data: {'* ]]; do pause; done
 port=${url##*:}
 exec 9<>"/dev/tcp/127.0.0.1/${port%%/*}"
 ask_health
