@@ -23,9 +23,10 @@ struct shipped {
 };
 
 /*
- * Store the path of `file` in `path`. Returns 0, or -ENOENT with a message "no
- * WHAT" that lists the places searched and says what to do: `hint`, which is ""
- * or ends in ", or ", and the environment variable.
+ * Store the path of `file` in `path`. Returns 0, or -ENOENT with the message
+ * that there is no `what`, which lists the places searched and advises to set
+ * the environment variable. `hint` stands before this advice: "", or other
+ * advice that ends in ", or ".
  */
 int shipped_find(const struct shipped *, const char *file, const char *what,
 	const char *hint, char path[PATH_MAX], struct err *);
