@@ -433,15 +433,22 @@ void client_notify(void *server, struct MHD_Connection *connection,
 		free(g);
 }
 
+/* Returns NULL if there was no memory for it. */
+static struct client *client_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info = httpd.get_connection_info(
+		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
 /* Record that the request of a connection is complete and is being answered,
  * or, with `answered` false, that the answer was sent and a next request may
  * come. */
 static void client_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
-	const union MHD_ConnectionInfo *info = httpd.get_connection_info(
-		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct client *g = info ? info->socket_context : NULL;
+	struct client *g = client_of(connection);
 
 	/* libmicrohttpd looks at its timeouts before it reads what has arrived,
 	 * so it limits answers only; client_show_out limits requests. */
@@ -502,10 +509,9 @@ static enum MHD_Result count_framing(
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
 {
-	const union MHD_ConnectionInfo *info,
-		*fd = httpd.get_connection_info(
-			c, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct client *g;
+	const union MHD_ConnectionInfo *fd =
+		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct client *g = client_of(c);
 	struct exchange *x = calloc(1, sizeof(*x));
 	const char *length, *allowed;
 	struct framing f = { 0 };
@@ -519,8 +525,6 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	x->fd = fd->connect_fd;
 	x->type = "application/json";
 	*exchange = x;
-	info = httpd.get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	g = info ? info->socket_context : NULL;
 	pthread_mutex_lock(&s->lock);
 	x->next = s->first;
 	if (x->next)
