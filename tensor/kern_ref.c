@@ -132,26 +132,30 @@ static struct weight weight_at(
 		j % TILE);
 }
 
-/* In float32 and by fma, as kern.h specifies, not in double. */
+/*
+ * In float32 and by fma, as kern.h specifies, not in double. A weight is
+ * decoded once and multiplied into all rows.
+ */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
 	bool w_f16, void *scratch)
 {
-	for (unsigned j = 0; j < n; j++)
-		for (unsigned m = 0; m < rows; m++) {
-			float sum = 0;
+	for (unsigned j = 0; j < n; j++) {
+		for (unsigned m = 0; m < rows; m++)
+			y[m * ldy + j] = 0;
+		for (unsigned i = 0; i < k; i++) {
+			const struct weight v = weight_at(wt, w, k, i, j);
+			float value = v.q * v.d;
 
-			for (unsigned i = 0; i < k; i++) {
-				const struct weight v =
-					weight_at(wt, w, k, i, j);
-				float value = v.q * v.d;
+			if (w_f16)
+				value = f16_to_f32(f32_to_f16(value));
+			for (unsigned m = 0; m < rows; m++) {
+				float *sum = &y[m * ldy + j];
 
-				if (w_f16)
-					value = f16_to_f32(f32_to_f16(value));
-				sum = fmaf(x[m * ldx + i], value, sum);
+				*sum = fmaf(x[m * ldx + i], value, *sum);
 			}
-			y[m * ldy + j] = sum;
 		}
+	}
 }
 
 static float ref_finite(float x)
