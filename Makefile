@@ -132,7 +132,7 @@ tests_in := $(if $(tests_apart),$(plain),$(O))
 cflags_plain := $(common) -g $(opt_$(BUILD)) $(CFLAGS)
 cflags_tests := $(if $(tests_apart),$(cflags_plain),$(cflags))
 opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
-computing := tests/litmus/% tests/stress/% $(patsubst %,tests/%.c, \
+computing := tests/litmus/% tests/stress/% tests/host/npu/fake_% $(patsubst %,tests/%.c, \
 	shm/coherence/measure_coherence \
 	shm/coherence/measure_litmus host/draft/measure_suffix_automaton \
 	host/text/measure_json_form device/test_serve shm/coherence/test_litmus \
@@ -430,6 +430,9 @@ $(foreach r,$(rooms),$(eval test_src_$(r) := \
 # cache) and their runs on libtandem-coherence.
 litmus := $(wildcard tests/litmus/*.c tests/shm/coherence/litmus_*.c)
 test_src_coherence += $(litmus)
+# The device inside the test process.
+fake := tests/host/npu/fake_device.c tests/host/npu/fake_compute.c
+$(foreach r,npu session method api,$(eval test_src_$(r) += $(fake)))
 # This one defines functions of the session itself.
 test_alone := tests/host/method/test_llada.c
 test_src_method := $(filter-out $(test_alone),$(test_src_method))
@@ -512,6 +515,7 @@ $(O)/fuzz/fuzz_$(1)_%: $(tests_in)/obj/tests/fuzz/fuzz_$(1)_%.o \
 		$(if $(FUZZER),-fsanitize=fuzzer))
 endef
 $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
+$(O)/fuzz/fuzz_npu_completion: $(call obj,$(fake))
 
 # Loaded into a program, it fails the n-th allocation. A sanitizer has an
 # allocator of its own, and no room for it.

@@ -15,7 +15,16 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "base/checked.h"
+#include "host/npu/npu.h"
+#include "ipc/wire.h"
+#include "shm/buffer.h"
 #include "tests/host/npu/fake_device.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define WINDOW  (1u << 20)
 #define BUFFERS 3

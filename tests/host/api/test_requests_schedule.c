@@ -23,11 +23,15 @@
 #include "host/api/tandem_pass.h"
 #include "host/api/request_impl.h"
 #include "host/method/lanes.h"
+#include "ipc/wire.h"
 #include "tests/harness.h"
 #include "tests/host/api/expected_requests.h"
 #include "tests/host/npu/fake_device.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,12 +6,16 @@
 #include "base/err.h"
 #include "host/npu/completion.h"
 #include "host/npu/npu.h"
+#include "ipc/channel.h"
+#include "ipc/wire.h"
 #include "shm/buffer.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/npu/fake_device.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,11 +7,15 @@
 #include "host/npu/npu.h"
 #include "host/npu/npu_impl.h"
 #include "host/npu/npu_log.h"
+#include "ipc/wire.h"
 #include "shm/buffer.h"
 #include "shm/coherence/tandem_coherence.h"
+#include "tensor/dtype.h"
 #include "tests/harness.h"
 #include "tests/host/npu/fake_device.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

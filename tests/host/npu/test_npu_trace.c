@@ -4,6 +4,7 @@
 #include "host/npu/npu.h"
 #include "host/trace/trace.h"
 #include "ipc/trace_ring.h"
+#include "ipc/wire.h"
 #include "tests/harness.h"
 #include "tests/host/npu/fake_device.h"
 
