@@ -230,17 +230,18 @@ static void test_masks(void **state)
 	/* number of requests, all with short prompts */
 	many = harness_full() ? MANY : 4;
 	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
-		const char *set[10] = { "ctx=128" };
-		unsigned n = 1;
+		/* few threads and short spins, as tests have few CPUs */
+		const char *set[12] = { "ctx=128", "threads=1", "spin=50" };
+		unsigned n = 3;
 
 		if (of[i].shape)
 			model_of_shape(model, sizeof(model), of[i].shape);
 		else
 			snprintf(model, sizeof(model), "flash/models/%s",
 				"block.gguf");
-		for (; of[i].set[n - 1]; n++)
-			set[n] = of[i].set[n - 1];
-		print_message("%s, %s\n", model, set[1]);
+		for (unsigned j = 0; of[i].set[j]; j++)
+			set[n++] = of[i].set[j];
+		print_message("%s, %s\n", model, of[i].set[0]);
 		write_alone(set);
 		set[n++] = i % 2 ? "texts=8" : "texts=3";
 		if (i % 3 == 1)
@@ -252,7 +253,7 @@ static void test_masks(void **state)
 
 /* ---- samples ------------------------------------------------------------- */
 
-#define OPTIONS 12
+#define OPTIONS 14
 
 struct sampled {
 	const char *by[6]; /* method that decodes the samples */
@@ -261,15 +262,15 @@ struct sampled {
 
 static struct party play_sampled(const struct sampled *s, uint64_t seed)
 {
-	const char *set[OPTIONS] = { "ctx=256" };
-	unsigned n = 1;
+	const char *set[OPTIONS] = { "ctx=256", "threads=1", "spin=50" };
+	unsigned n = 3;
 
 	for (unsigned i = 0; i < ARRAY_LEN(s->by) && s->by[i]; i++)
 		set[n++] = s->by[i];
 	write_alone(set);
 	for (unsigned i = 0; i < ARRAY_LEN(s->with) && s->with[i]; i++)
 		set[n++] = s->with[i];
-	return play_with(set, harness_full() ? 60 : 15, seed);
+	return play_with(set, harness_full() ? 60 : 10, seed);
 }
 
 /* Each text, and each sample of each text, equals the text or sample that the

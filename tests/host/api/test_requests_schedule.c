@@ -608,7 +608,7 @@ static void print_totals(const struct totals *sum)
 
 static void requests_of_any_schedule_have_the_text_they_have_alone(void **state)
 {
-	uint64_t seeds = harness_full() ? 1000 : 60, first = harness_seed();
+	uint64_t seeds = harness_full() ? 1000 : 40, first = harness_seed();
 	struct totals sum = { 0 };
 
 	generate_alone(0);
@@ -621,7 +621,7 @@ static void requests_of_any_schedule_have_the_text_they_have_alone(void **state)
 
 static void requests_with_samples_have_the_text_they_have_alone(void **state)
 {
-	uint64_t seeds = harness_full() ? 1000 : 60, first = harness_seed();
+	uint64_t seeds = harness_full() ? 1000 : 40, first = harness_seed();
 	struct totals sum = { 0 };
 
 	for (unsigned way = 1; way < WAYS; way++)

@@ -75,6 +75,7 @@ static inline void dt_init(struct diffusion_writer *w, uint64_t seed, bool fake)
 	w->file.arch = "llada";
 	w->opts = session_defaults;
 	w->opts.threads = 1;
+	w->opts.spin_us = 50; /* short, as tests have few CPUs */
 	w->opts.context = DT_CONTEXT;
 	w->opts.precision = WIRE_F32;
 	w->opts.smaller_graphs = w->opts.larger_graphs = true;

@@ -74,7 +74,6 @@ static inline int setup(void **state)
 	writer_init(&f->w, ROWS, 32);
 	f->w.opts.smaller_graphs = true;
 	f->w.opts.exit_layers = EXIT;
-	f->w.opts.spin_us = 50; /* short, as tests have few CPUs */
 	f->tree_rows = 24;
 	f->depth = 8;
 	f->candidates = 4;

@@ -50,6 +50,7 @@ static inline void writer_init(
 {
 	w->opts = session_defaults;
 	w->opts.threads = 1;
+	w->opts.spin_us = 50; /* short, as tests have few CPUs */
 	w->opts.prefill_chunk = 16;
 	w->opts.decode_rows = decode_rows;
 	/* The draft model computes in float32; the target does too, so that

@@ -33,6 +33,7 @@ static inline int setup(void **state)
 	f->file = model_file_tiny;
 	f->opts = session_defaults;
 	f->opts.threads = 1;
+	f->opts.spin_us = 50; /* short, as tests have few CPUs */
 	f->opts.prefill_chunk = 16;
 	f->opts.decode_rows = TREE_MAX;
 	*state = f;
