@@ -42,15 +42,16 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 		*status = cmd_misuse(c, "--json and --csv exclude each other");
 	else if (strcmp(decoding->method, unsaid->method))
 		*status = cmd_misuse(c,
-			"--method cannot be used with this benchmark, whose "
+			"--method cannot be used with this benchmark; its "
 			"methods are set by %s",
 			said_by);
 	else if (shard_parse(&s, l->shard, &e))
 		*status = cmd_refuse(c, &e);
 	else if (l->shard && (l->csv || l->plot))
 		*status = cmd_misuse(c,
-			"--shard and %s exclude each other; tandem merge takes "
-			"this option, for all shards",
+			"--shard and %s exclude each other; give %s to 'tandem "
+			"merge' instead",
+			l->csv ? "--csv" : "--plot",
 			l->csv ? "--csv" : "--plot");
 	return *status == EXIT_OK;
 }
@@ -117,7 +118,7 @@ bool list_part(const char **list, char part[LIST_PART])
 static int refuse(const struct command *c, const char *option,
 	const char *there_is, struct opt_nearest *near)
 {
-	return cmd_misuse(c, "--%s: unknown '%s'; there is %s%s", option,
+	return cmd_misuse(c, "--%s: unknown '%s'; choose from %s%s", option,
 		near->word, there_is ? there_is : "", opt_nearest_clause(near));
 }
 
@@ -155,9 +156,7 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 			continue;
 		if (*n == most)
 			return cmd_misuse(c,
-				"--methods names more than %u "
-				"methods",
-				most);
+				"--methods lists more than %u methods", most);
 		out[(*n)++] = m;
 	}
 	return *n ? EXIT_OK : cmd_misuse(c, "--methods lists no method");
@@ -211,7 +210,7 @@ int list_tasks(const struct command *c, const char *list,
 			if (!which[i])
 				continue;
 			if (taken[i])
-				return cmd_misuse(c, "--tasks names '%s' twice",
+				return cmd_misuse(c, "--tasks lists '%s' twice",
 					eval_task_names[i]);
 			taken[i] = true;
 			out[(*n)++] = eval_task_names[i];
@@ -231,7 +230,7 @@ int list_numbers(const struct command *c, const char *option, const char *list,
 		if (part[0] < '0' || part[0] > '9' || *end || v < least ||
 			v > most || *n == max)
 			return cmd_misuse(c,
-				"--%s: '%s' is not one of at most %u whole "
+				"--%s: cannot use '%s'; give at most %u whole "
 				"numbers from %u to %u",
 				option, part, max, least, most);
 		out[(*n)++] = (uint32_t)v;

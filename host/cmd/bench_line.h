@@ -34,8 +34,8 @@ struct bench_line {
 		"tokens of an output, at most (128)", 2, 1 << 20 }
 #define BENCH_ROUNDS(line)                                                    \
 	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
-		"number of times that everything is measured, in turn (3; "   \
-		"with a phone's clock 1); medians are printed",               \
+		"number of times that every figure is measured (3; with a "   \
+		"phone's clock 1); medians are printed",                      \
 		0, EXPERIMENT_ROUNDS }
 #define BENCH_FORMS(line)                                                     \
 	{ OPT_FLAG, 0, "json", &(line).json, NULL,                            \

@@ -28,7 +28,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 't', "threads", &threads, "N",
 		"threads that compute (0: one for each CPU)", 0, WORKERS_MAX },
 	{ OPT_INT, 0, "beside", &beside, "N",
-		"decode: measure also beside N other busy threads (0)",
+		"decode: also measure with N other busy threads (0)",
 		0, 64 },
 	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
 		"kernels: shapes of models, or all (qwen2.5-1.5b)",
@@ -47,7 +47,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "draft", &draft, "DRAFT",
 		"texts: drafter, as in tandem run" },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"phone whose times are also computed (soc:sd8gen3)", .choices = clock_names + 1 },
+		"phone for which times are also computed (soc:sd8gen3)",
+		.choices = clock_names + 1 },
 	{ OPT_STRING, 0, "trace", &trace, "FILE",
 		"decode and texts: write a timeline to FILE"},
 };
@@ -147,7 +148,7 @@ static int bench_main(int argc, char **argv)
 	}
 	if (command_find(own, argv[1]))
 		return cmd_misuse(&cmd_bench,
-			"the options of %s come after its name", argv[1]);
+			"write the options of '%s' after its name", argv[1]);
 	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
 }
 

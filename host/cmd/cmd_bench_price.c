@@ -22,8 +22,8 @@ static bool as_json;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"phone whose times are computed (soc:sd8gen3-lever); 'tandem "
-		"help clocks' lists phones", .choices = clock_names + 1 },
+		"phone for which times are computed (soc:sd8gen3-lever); "
+		"'tandem help clocks' lists phones", .choices = clock_names + 1 },
 	{ OPT_CHOICE, 0, "as", &target, "SHAPE",
 		"shape of the streamed model (llama3.1-8b)",
 		.choices = dense_shape_names },
@@ -37,8 +37,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
 		"numbers of rows of the passes to compute (1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
-		"rows that are left in the upper half of the layers, after "
-		"pruning (all)", 1,
+		"rows that pruning leaves in the upper half of the layers "
+		"(all)", 1,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "drafted", &drafted, "N",
 		"nodes of the drafted tree that the draft model expands (rows "

@@ -90,8 +90,8 @@ static int take_rows(const struct command *c, struct bench_serve_args *a)
 		return status;
 	if (a->n_methods + urls.n > SERVE_ROWS_MAX)
 		return cmd_misuse(c,
-			"more than %d methods and URLs cannot be measured at "
-			"a time",
+			"--methods and --url together may list at most %d "
+			"servers",
 			SERVE_ROWS_MAX);
 	for (unsigned i = 0; i < a->n_methods; i++)
 		a->row[a->n_rows++] = method[i].name;
@@ -141,7 +141,9 @@ static int run(int argc, char **argv)
 				 &a.n_tasks))))
 		return status;
 	if (!prompts && !a.n_tasks)
-		return cmd_misuse(c, "--tasks none leaves no prompts");
+		return cmd_misuse(c,
+			"--tasks none cannot be used with this "
+			"benchmark, which sends the prompts of tasks");
 	a.model = model;
 	a.prompts = prompts;
 	a.items = items || prompts ? (uint32_t)items : TASK_ITEMS;

@@ -128,14 +128,14 @@ static int take_shapes(struct tts_args *a)
 				shapes_list,
 				dense_shape_names[s]
 					? "there are more shapes than models"
-					: "there is no such shape without "
-					  "experts; 'tandem help shapes' lists "
-					  "them");
+					: "no shape without experts has this "
+					  "name; 'tandem help shapes' lists "
+					  "the shapes");
 		a->shape[n++] = dense_shape_names[s];
 	}
 	if (n && n < a->n_models)
 		return cmd_misuse(&cmd_bench_tts,
-			"--shapes '%s' names fewer shapes than there are "
+			"--shapes '%s' lists fewer shapes than there are "
 			"models",
 			shapes_list);
 	return EXIT_OK;
@@ -156,7 +156,7 @@ static int take_method(struct tts_args *a, const char *part)
 			return EXIT_OK;
 	if (a->n_methods == TTS_METHODS)
 		return cmd_misuse(&cmd_bench_tts,
-			"--methods names more than %d", TTS_METHODS);
+			"--methods lists more than %d methods", TTS_METHODS);
 	snprintf(m->name, sizeof(m->name), "%s", part);
 	colon = strchr(m->name, ':');
 	if (colon)
@@ -167,7 +167,7 @@ static int take_method(struct tts_args *a, const char *part)
 	m->method = is.name;
 	if (!is.many)
 		return cmd_misuse(&cmd_bench_tts,
-			"--methods names %s, which does not use samples",
+			"--methods lists %s, which does not use samples",
 			is.name);
 	if (colon) {
 		*colon = ':';
@@ -177,8 +177,8 @@ static int take_method(struct tts_args *a, const char *part)
 		if (!aggregate_names[how] || !is.scores)
 			return cmd_misuse(&cmd_bench_tts,
 				"--methods: '%s': only a method with a reward "
-				"takes a colon, and after it last, min or "
-				"prod, the way to combine the scores of steps",
+				"can have a suffix, :last, :min or :prod, the "
+				"way to combine the scores of steps",
 				part);
 		m->aggregate = aggregate_names[how];
 	}
@@ -229,7 +229,7 @@ static int take(struct tts_args *a, struct strbuf *text)
 			n += group[i];
 		if (n != 1)
 			return cmd_misuse(c,
-				"--task '%s' is not one task: " EVAL_TASK_NAMES,
+				"--task '%s' is not the name of one task: " EVAL_TASK_NAMES,
 				task);
 	}
 	strbuf_add(text, models, strlen(models));
@@ -237,7 +237,7 @@ static int take(struct tts_args *a, struct strbuf *text)
 		p = strtok_r(NULL, ", ", &save)) {
 		if (a->n_models == TTS_MODELS)
 			return cmd_misuse(c,
-				"--models '%s' names more than two models",
+				"--models '%s' lists more than two models",
 				models);
 		a->model[a->n_models++] = p;
 	}
@@ -249,8 +249,8 @@ static int take(struct tts_args *a, struct strbuf *text)
 		a->table[TTS_PHONES] = false;
 	if (!status && a->table[TTS_PHONES] && a->n_models < 2)
 		status = cmd_misuse(c,
-			"--tables phones compares two models, and --models "
-			"'%s' names one",
+			"--tables phones compares two models, but --models "
+			"'%s' lists one",
 			models);
 	if (!status)
 		status = take_shapes(a);
@@ -259,7 +259,7 @@ static int take(struct tts_args *a, struct strbuf *text)
 	if (!status && !a->n_methods)
 		status = cmd_misuse(c, "--methods lists no method");
 	if (!status)
-		status = list_numbers(c, "--at", numbers, 1, SAMPLES_MOST,
+		status = list_numbers(c, "at", numbers, 1, SAMPLES_MOST,
 			a->samples, &a->n_samples, TTS_NUMBERS);
 	for (unsigned i = 1; i < a->n_samples && !status; i++)
 		if (a->samples[i] <= a->samples[i - 1])

@@ -288,20 +288,18 @@ static int run(int argc, char **argv)
 		return status;
 	if (!strcmp(argv[2], "-"))
 		return cmd_misuse(&cmd_convert,
-			"the output cannot go to standard output: it is "
-			"written to a file under another name and renamed when "
+			"standard output cannot be used: the output is written "
+			"to a file under another name and renamed when "
 			"complete");
 	if (is_gguf(argv[2]) && (layout != LAYOUT_DEFAULT || zstd))
 		return cmd_misuse(&cmd_convert,
 			"%s is only for flash images, but '%s' ends in .gguf; "
-			"leave the option out, or choose a name with another "
-			"ending",
+			"omit the option, or choose a name with another ending",
 			zstd ? "--zstd" : "--layout", argv[2]);
 	if (per_channel && (!is_gguf(argv[2]) || type >= 0 || down >= 0))
 		return cmd_misuse(&cmd_convert,
-			"--per-channel writes a model file in f16; leave out "
-			"--type and --down, and choose a name that ends in "
-			".gguf");
+			"--per-channel writes a model file in f16; omit --type "
+			"and --down, and choose a name that ends in .gguf");
 	if (is_gguf(argv[2]) && !per_channel && type_of(type) == CONVERT_KEEP &&
 		down_type() == CONVERT_KEEP)
 		return cmd_misuse(&cmd_convert,

@@ -192,7 +192,7 @@ static int write_report(struct tally *t, struct err *e)
 	if (fclose(f) || failed)
 		return err_sys(e, errno ? errno : EIO, "cannot write '%s'",
 			report_path);
-	printf("%s is written: read it before you pass it on\n", report_path);
+	printf("wrote %s; read it before you share it\n", report_path);
 	return 0;
 }
 

@@ -225,10 +225,10 @@ static int add_input(struct import *m, const char *path, struct err *e)
 					? err_set(e, ENOMEM,
 						  "no memory for a line")
 					: err_set(e, EINVAL,
-						  "no JSON object: %s",
+						  "not a JSON object: %s",
 						  error.text);
 			else if (!json_is_object(line))
-				ret = err_set(e, EINVAL, "no JSON object");
+				ret = err_set(e, EINVAL, "not a JSON object");
 			else
 				ret = add_object(m, line, e);
 			json_decref(line);

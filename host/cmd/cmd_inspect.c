@@ -100,8 +100,9 @@ static int run(int argc, char **argv)
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
 	if (!operands)
-		return cmd_misuse(
-			&cmd_inspect, "the model file to inspect is missing");
+		return cmd_misuse(&cmd_inspect,
+			"no file to inspect; give a model file, "
+			"a flash image or the name of a bundled model");
 	ret = models_choose(argv[1], MODEL_TARGET, path, &e);
 	if (!ret)
 		ret = image_probe(path) ? packed_open(&image, &g, path, &e)

@@ -210,7 +210,7 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 	if (sc->longest > r.model->n_ctx)
 		return err_set(e, EFBIG,
 			"the longest prompt with its solution has %zu tokens, "
-			"and the model was trained for %u positions",
+			"but the model was trained for only %u",
 			sc->longest, r.model->n_ctx);
 	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
 	if (tandem_start(j->tandem, sc->longest))
@@ -231,7 +231,7 @@ static int score_main(int argc, char **argv)
 		return status;
 	if (!operands)
 		return cmd_misuse(&cmd_score,
-			"no FILE: give a file of solutions, one JSON object a "
+			"no input: give a FILE of solutions, one JSON object a "
 			"line");
 	if (!*step_end)
 		return cmd_misuse(&cmd_score, "--step-end is empty");

@@ -36,14 +36,15 @@ static const struct opt opts[] = {
 		"also offer the .gguf and .tdm files in DIR, by their names; "
 		"each is loaded when a request names it" },
 	{ OPT_STRING, 0, "allow-methods", &allowed, "LIST",
-		"methods that requests may choose, with their drafter and "
+		"methods that requests may choose, as well as drafters and "
 		"options: names with commas, or all (none)" },
 	{ OPT_SIZE, 0, "memory", &memory, "SIZE",
-		"memory for all loaded models together (0: no limit); models "
-		"that are not in use make room for others",
+		"memory limit for all loaded models together (0: none); unused "
+		"models are unloaded to make room for others",
 		0, (double)((uint64_t)1 << 44) },
 	{ OPT_UINT, 0, "idle-unload", &idle_unload, "SECONDS",
-		"unload a model without requests for this time (0: never)", 0,
+		"unload a model that gets no requests for this time (0: "
+		"never)", 0,
 		1 << 30 },
 
 	{ .type = OPT_GROUP, .name = "access" },
@@ -54,11 +55,11 @@ static const struct opt opts[] = {
 	{ OPT_UINT, 0, "port", &port, "N",
 		"short for --listen 127.0.0.1:N", 0, 65535 },
 	{ OPT_FLAG, 0, "dbus", &on_session_bus, NULL,
-		"also answer on the session bus as dev.tandem.Engine1; "
-		"docs/dbus.md" },
+		"also answer on the D-Bus session bus as dev.tandem.Engine1 "
+		"(docs/dbus.md)" },
 	{ OPT_FLAG, 0, "dbus-system", &on_system_bus, NULL,
-		"also answer on the system bus; a policy file must permit "
-		"the name" },
+		"also answer on the D-Bus system bus; a policy file must "
+		"permit the name" },
 	{ OPT_STRING, 0, "api-key-file", &key_file, "FILE",
 		"require one of the keys in FILE, one key a line; SIGHUP reads "
 		"the file again" },
@@ -68,18 +69,18 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
-		"requests that are decoded at a time, in shared passes (16)", 1, 64 },
+		"texts generated at a time, in shared passes (16)", 1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
-		"finished requests whose keys and values are kept (16); a "
-		"prompt that begins like one of them reuses them", 0, 1024 },
+		"finished requests whose key-value cache is kept (16); a "
+		"prompt that begins like one of them reuses it", 0, 1024 },
 	{ OPT_UINT, 0, "text-slots", &several.slots, "N",
 		"token positions of the key-value cache for all requests "
 		"together (0: as many as needed)", 0, 1 << 26 },
 
 	{ .type = OPT_GROUP, .name = "limits" },
 	{ OPT_UINT, 0, "queue", &queue, "N",
-		"texts of all clients that may wait (64); further ones get "
-		"status 429",
+		"texts of all clients together that may wait (64); further "
+		"requests get status 429",
 		0, 65536 },
 	{ OPT_UINT, 0, "connections", &connections, "N",
 		"connections at a time (256)", 1, 65536 },
@@ -199,7 +200,10 @@ static const char *check_single(void)
 
 static void report_keys(const char *message)
 {
-	fprintf(stderr, "tandem: the keys stay as they were: %s\n", message);
+	fprintf(stderr,
+		"tandem: cannot read the keys again, so the old ones "
+		"stay valid: %s\n",
+		message);
 }
 
 /* Collect the findings of `tandem doctor` for D-Bus clients. Returns NULL
@@ -298,9 +302,9 @@ static int start_first(struct tandem *t, uint64_t *need, struct err *e)
 		ret = tandem_need(t, CONTEXT_DEFAULT, need, e);
 	if (!ret && memory && *need > memory)
 		return err_set(e, ENOMEM,
-			"--memory of %.1f MiB, but the model needs %.1f MiB; "
-			"try a smaller --ctx or fewer --texts",
-			(double)memory / (1 << 20), (double)*need / (1 << 20));
+			"the model needs %.1f MiB, more than the %.1f MiB of "
+			"--memory; try a smaller --ctx or fewer --texts",
+			(double)*need / (1 << 20), (double)memory / (1 << 20));
 	if (!ret && tandem_start(t, CONTEXT_DEFAULT))
 		ret = tandem_failure(t, e);
 	return ret;
@@ -339,8 +343,8 @@ static int serve_main(int argc, char **argv)
 	}
 	if (!strcmp(where, "none") && !on_session_bus && !on_system_bus)
 		return cmd_misuse(&cmd_serve,
-			"'--listen none' without --dbus leaves clients no way "
-			"to connect");
+			"with '--listen none' and without --dbus no client can "
+			"connect; add --dbus");
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
@@ -354,12 +358,12 @@ static int serve_main(int argc, char **argv)
 	single = check_single();
 	if (single)
 		return cmd_misuse(&cmd_serve,
-			"--%s belongs to one engine, but with --%s there may "
-			"be several",
+			"--%s needs a single engine, but --%s can open "
+			"several; omit one of the two",
 			single, models_folder ? "models" : "allow-methods");
 	if (models_folder && !model_path && (on_session_bus || on_system_bus))
 		return cmd_misuse(&cmd_serve,
-			"on the bus is the model of -m alone; add -m MODEL");
+			"D-Bus offers only the model of -m; add -m MODEL");
 	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_serve, &e);
 	tandem_report(t, &r);

@@ -152,8 +152,8 @@ static int run(int argc, char **argv)
 		shape.n_used = (uint32_t)used;
 	if (shape.n_used > shape.n_expert)
 		return cmd_misuse(&cmd_synth,
-			"a token cannot use %u of %u experts; choose --used "
-			"and --experts accordingly",
+			"a token cannot use %u of %u experts; give a smaller "
+			"--used or a larger --experts",
 			shape.n_used, shape.n_expert);
 
 	o.shape = &shape;

@@ -120,8 +120,8 @@ static void counts_text(const struct trace_sum *s, FILE *f)
 			s->lost, s->restarts);
 	if (s->events_lost)
 		fprintf(f,
-			"lost         %" PRIu64 " events of the device, for "
-			"which there was no room\n",
+			"lost         %" PRIu64 " events of the device, "
+			"because its buffer was full\n",
 			s->events_lost);
 }
 
@@ -138,7 +138,7 @@ static void report_text(const char *path, const struct timeline *t,
 			" tokens; what follows covers only these\n",
 			s->texts, s_of(s->texts_ns), s->prompt_tokens);
 	else
-		fputs("texts        none; all that follows covers the whole "
+		fputs("texts        none; the lines below cover the whole "
 		      "trace\n",
 			f);
 	if (s->rotated)

@@ -405,9 +405,8 @@ static int take_settings(
 
 		if (!row || !json_is_number(value))
 			return err_set(e, EINVAL,
-				"the setting '%.40s' is not one that a "
-				"conversation file has, or its value is not a "
-				"number",
+				"the setting '%.40s' is unknown, or its value "
+				"is not a number",
 				name);
 		if (stands && opt_is_set(c->values, &drawing_table, row))
 			continue;
@@ -519,20 +518,24 @@ static const struct {
 } verbs[] = {
 	{ "/system", "TEXT", "set the system turn; without TEXT, remove it",
 		NULL, conversation_set_system },
-	{ "/reset", "", "begin anew; the system turn stays", NULL, do_reset },
+	{ "/reset", "", "begin a new conversation; the system turn stays", NULL,
+		do_reset },
 	{ "/save", "FILE", "write the conversation and settings as JSON",
 		"the FILE to save to", save },
 	{ "/load", "FILE", "continue a saved conversation", "the FILE to load",
 		do_load },
 	{ "/stats", "", "show tokens and time of the last answer", NULL,
 		do_stats },
-	{ "/method", "NAME", "decode by another method", NULL, do_method },
+	{ "/method", "NAME",
+		"set the decoding method; without NAME, show "
+		"it",
+		NULL, do_method },
 	{ "/set", "NAME=VALUE",
 		"set any option of tandem chat --help except "
 		"--model",
 		"NAME=VALUE", set_option },
 	{ "/help", "", "this", NULL, do_help },
-	{ "/quit", "", "end, as Ctrl-D does", NULL, do_quit },
+	{ "/quit", "", "exit, as Ctrl-D does", NULL, do_quit },
 };
 
 static int do_help(struct conversation *c, const char *text, struct err *e)
@@ -540,9 +543,9 @@ static int do_help(struct conversation *c, const char *text, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		fprintf(stderr, "%-8s %-10s  %s\n", verbs[i].name, verbs[i].arg,
 			verbs[i].help);
-	fputs("A turn that begins with a / is written with two. A line that "
-	      "ends in a backslash goes\non with the next; a line of \"\"\" "
-	      "begins a turn of several, and another ends it.\n",
+	fputs("To send a turn that begins with /, begin it with //. A line "
+	      "that ends in a backslash\ncontinues on the next line. \"\"\" on "
+	      "a line begins and ends a turn of several lines.\n",
 		stderr);
 	return 0;
 }

@@ -128,8 +128,8 @@ void eval_row_text(
 void eval_mean_text(const struct eval_report *rep, FILE *f)
 {
 	if (rep->n && !rep->result[0].marked)
-		fputs("these are prompts without answers; nothing is marked "
-		      "right or wrong\n",
+		fputs("these prompts have no expected answers, so nothing is "
+		      "marked right or wrong\n",
 			f);
 	if (rep->complete && rep->n > 1)
 		fprintf(f, "mean of %-4zu %13s %7.1f %%\n", rep->n, "",
@@ -317,7 +317,9 @@ static bool read_sums(const json_t *o, struct eval_result *to)
 
 static int damaged(const struct shards *all, unsigned i, struct err *e)
 {
-	return err_set(e, EINVAL, "'%s' is a damaged shard: make it again",
+	return err_set(e, EINVAL,
+		"'%s' is a damaged shard; run its command "
+		"again",
 		all->path[i]);
 }
 

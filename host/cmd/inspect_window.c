@@ -135,8 +135,8 @@ void inspect_window_print(
 		mib(r.free), mib(r.largest));
 	if (v->extended)
 		fprintf(f,
-			"extended region, which only DMA reaches: %.1f MiB, %u "
-			"buffers in it, free %.1f MiB\n",
+			"extended region, reached only by DMA: %.1f MiB, %u "
+			"buffers, free %.1f MiB\n",
 			mib(v->extended), v->extents, mib(v->extended_free));
 	for (uint32_t i = 0; v->extended && i < extents_shown(v); i++) {
 		fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", v->extent[i].at,

@@ -174,9 +174,8 @@ static int from_json(
 	if (!json_is_integer(version) || !json_is_array(turns) ||
 		(*settings && !json_is_object(*settings)))
 		return err_set(e, EINVAL,
-			"this is not a conversation, which is an object with "
-			"version %d, "
-			"turns (a list) and settings (an object)",
+			"this is not a conversation: it must be an object with "
+			"version %d, turns (a list) and settings (an object)",
 			TALK_VERSION);
 	json_array_foreach(turns, i, turn)
 	{
@@ -195,7 +194,8 @@ static int from_json(
 				e, EINVAL, "turn %zu has no content", i + 1);
 		if (which == CHAT_SYSTEM && i)
 			return err_set(e, EINVAL,
-				"turn %zu is the system's, which is the first",
+				"turn %zu is a system turn; only the first "
+				"turn can be one",
 				i + 1);
 		ret = talk_add(t, roles[which], json_string_value(text),
 			json_string_length(text), NULL, e);
@@ -231,7 +231,7 @@ int talk_load(
 	else if (errno == ENOMEM)
 		ret = err_set(e, ENOMEM, "no memory for a conversation");
 	else
-		ret = err_set(e, EINVAL, "line %d is no JSON: %.120s",
+		ret = err_set(e, EINVAL, "line %d is not JSON: %.120s",
 			error.line, error.text);
 	free(text);
 	json_decref(all);

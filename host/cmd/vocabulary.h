@@ -18,11 +18,11 @@ struct tokenizer;
 int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
 	struct err *);
 
-#define VOCABULARY_OPTION(model)                                          \
-	{                                                                 \
-		OPT_STRING, 'm', "model", &(model), "MODEL",              \
-			"GGUF file; one with a vocabulary alone will do " \
-			"(the target that comes with the program)"        \
+#define VOCABULARY_OPTION(model)                                       \
+	{                                                              \
+		OPT_STRING, 'm', "model", &(model), "MODEL",           \
+			"GGUF file, which may have only a vocabulary " \
+			"(the bundled target)"                         \
 	}
 
 /*

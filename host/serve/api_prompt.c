@@ -53,13 +53,14 @@ int api_take_prompt(struct api_request *a, const struct api_member *m,
 	int ret = 0;
 
 	if (json_is_array(v) && !json_array_size(v))
-		return api_wrong_type(m, "more than an empty list", f);
+		return api_wrong_type(m, "a list with at least one element", f);
 	if (many && (a->kind == API_TOKENIZE || a->kind == API_DETOKENIZE))
-		return api_wrong_type(m, "one text, not a list of them", f);
+		return api_wrong_type(
+			m, "one text or one list of token ids", f);
 	if (n > (size_t)m->max)
 		return fault_set(f, 400, "invalid_value", m->name,
-			"'%s' has %zu texts, more than %.0f", m->name, n,
-			m->max);
+			"'%s' has %zu prompts; at most %.0f are allowed",
+			m->name, n, m->max);
 	a->prompt = calloc(n, sizeof(*a->prompt));
 	if (!a->prompt)
 		return fault_no_memory(f);
@@ -86,7 +87,7 @@ static int add_part(struct strbuf *out, const json_t *part, const char *where,
 			type ? type : "none");
 	if (!json_is_string(text))
 		return fault_set(f, 400, "invalid_type", param,
-			"'%s' has no text", param);
+			"'%s' must have a string 'text'", param);
 	strbuf_add(out, json_string_value(text), json_string_length(text));
 	return 0;
 }
@@ -186,7 +187,7 @@ int api_take_messages(struct api_request *a, const struct api_member *m,
 	int ret = 0;
 
 	if (!json_array_size(v))
-		return api_wrong_type(m, "a list of turns, one at least", f);
+		return api_wrong_type(m, "a list with at least one message", f);
 	json_array_foreach(v, i, message) n += api_tools_turns(message);
 	a->turn = calloc(n, sizeof(*a->turn));
 	if (!a->turn)
@@ -207,5 +208,6 @@ int api_take_messages(struct api_request *a, const struct api_member *m,
 	if (ret || strcmp(a->turn[n - 1].role, "assistant"))
 		return ret;
 	return fault_set(f, 400, "invalid_value", m->name,
-		"the last turn is the assistant's; end with a user's turn");
+		"the last message has the role assistant; add a message with "
+		"the role user");
 }

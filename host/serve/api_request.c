@@ -487,13 +487,14 @@ int api_request_take(struct api_request *a, enum api_kind kind, json_t *body,
 	if (a->best_of > a->n && a->stream)
 		return fault_set(f, 400, "invalid_value", "best_of",
 			"'best_of' cannot be used with 'stream': the best "
-			"texts are known only at the end");
+			"texts are chosen after all have been generated");
 	a->best_of = a->best_of ? a->best_of : a->n;
 	if (a->kind != API_EMBEDDING &&
 		(int64_t)a->n_prompts * a->best_of > API_TEXTS)
 		return fault_set(f, 400, "invalid_value",
 			a->best_of > a->n ? "best_of" : "n",
-			"%zu prompts times %lld is more than %d texts",
+			"%zu prompts with %lld texts each are more than %d "
+			"texts",
 			a->n_prompts, (long long)a->best_of, API_TEXTS);
 	if (a->kind == API_CHAT && a->top_logprobs && !a->wants_logprobs)
 		return fault_set(f, 400, "invalid_value", "top_logprobs",

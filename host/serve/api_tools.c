@@ -209,8 +209,8 @@ int api_tools_pair(struct api_turn *turn, size_t n, struct fault *f)
 				turn[i + need].message);
 			return fault_set(f, 400, "invalid_value", where,
 				"messages[%zu] is the result of the call "
-				"'%.60s', which the message before the results "
-				"does not have",
+				"'%.60s', but the assistant message before it "
+				"has no such call",
 				turn[i + need].message, turn[i + need].id);
 		}
 		if (calls > results)

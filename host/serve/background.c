@@ -47,8 +47,8 @@ int background_open(struct server *s, struct err *e)
 
 		if (ret)
 			return err_sys(e, ret,
-				"cannot start a thread that tokenizes (out of "
-				"memory, or ulimit -u)");
+				"cannot start a tokenizer thread; check the "
+				"free memory and ulimit -u");
 	}
 	return 0;
 }

@@ -153,8 +153,9 @@ static void *run(void *arg)
 static int no_bus(const char *which, DBusError *why, struct err *e)
 {
 	int ret = err_set(e, ECONNREFUSED,
-		"no %s bus to serve on: %s; dbus-run-session starts one", which,
-		why->message ? why->message : "it does not answer");
+		"cannot connect to the %s bus: %s; dbus-run-session starts a "
+		"session bus",
+		which, why->message ? why->message : "no answer");
 
 	dbus_error_free(why);
 	return ret;
@@ -191,9 +192,10 @@ static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
 		return no_bus(name, &why, e);
 	dbus_error_free(&why);
 	return err_set(e, denied ? EACCES : EADDRINUSE,
-		denied ? "on the %s bus the name '%s' needs a policy file "
-			 "(docs/dbus.md shows one)"
-		       : "on the %s bus another tandem owns the name '%s'",
+		denied ? "the %s bus has no policy file that permits the name "
+			 "'%s'; docs/dbus.md shows one"
+		       : "another process on the %s bus owns the name '%s'; "
+			 "stop it first",
 		name, BUS_NAME);
 }
 
@@ -231,7 +233,9 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 	b->n_findings = s->options.n_findings;
 	b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (b->bell < 0)
-		ret = err_sys(e, errno, "cannot serve on a bus");
+		ret = err_sys(e, errno,
+			"cannot make a file descriptor to wake "
+			"the bus's thread");
 	if (!ret)
 		ret = connect_bus(b, which, e);
 	if (!ret) {
@@ -239,8 +243,8 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 		ret = pthread_create(&b->thread, NULL, run, b);
 		if (ret)
 			ret = err_sys(e, ret,
-				"cannot start the bus's thread (out of memory, "
-				"or ulimit -u)");
+				"cannot start the bus's thread; check the free "
+				"memory and ulimit -u");
 	}
 	if (ret)
 		bus_free(b);

@@ -400,7 +400,7 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 	if (is_for(call, DBUS_INTERFACE_PROPERTIES, "Get GetAll Set ")) {
 		const char *wanted;
 		const char *face, *name = NULL;
-		char text[160];
+		char text[200];
 
 		member = dbus_message_get_member(call);
 		wanted = !strcmp(member, "Get")     ? "ss"
@@ -412,7 +412,9 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 				call, DBUS_ERROR_UNKNOWN_METHOD, "method");
 		if (!dbus_message_has_signature(call, wanted)) {
 			snprintf(text, sizeof(text),
-				"%.64s takes '%s', not '%.64s'", member, wanted,
+				"the arguments of %.64s must have the types "
+				"'%s', not '%.64s'",
+				member, wanted,
 				dbus_message_get_signature(call));
 			return dbus_message_new_error(
 				call, DBUS_ERROR_INVALID_ARGS, text);

@@ -116,7 +116,8 @@ int bus_request_json(
 	*json = NULL;
 	if (!dbus_message_has_signature(call, "a{sv}"))
 		return fault_set(f, 400, "invalid_type", NULL,
-			"Generate takes a{sv}, not '%.64s'",
+			"the argument of Generate must have the type a{sv}, "
+			"not '%.64s'",
 			dbus_message_get_signature(call));
 	dbus_message_iter_init(call, &at);
 	json_memory_refused(); /* reset this thread's flag */
@@ -131,8 +132,8 @@ int bus_request_json(
 	}
 	return *json ? 0
 		     : fault_set(f, 400, "invalid_type", NULL,
-			       "the request holds a value of a type that "
-			       "none of its members has");
+			       "a value in the request has a type that no "
+			       "member of a request can have");
 }
 
 void bus_error_name(const char *code, char *out, size_t cap)

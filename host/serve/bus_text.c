@@ -86,14 +86,17 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 	free(json);
 	if (!ret && request.n_prompts * (size_t)request.best_of != 1)
 		ret = fault_set(&fault, 400, "invalid_value", "n",
-			"a call generates one text: one prompt, and n and "
-			"best_of 1");
+			"Generate returns one text: give one prompt, and leave "
+			"n and best_of at 1");
 	if (!ret && request.wants_logprobs)
 		ret = fault_set(&fault, 400, "unsupported_parameter",
-			"logprobs", "a pipe carries only text, no logprobs");
+			"logprobs",
+			"logprobs are not supported on D-Bus: the "
+			"pipe has only the generated text");
 	if (!ret && !(t = text_new(b, dbus_message_get_sender(call), &end)))
 		ret = fault_set(&fault, 503, "out_of_memory", NULL,
-			"no memory, or no descriptor, for a text");
+			"no memory or no file descriptor for the generated "
+			"text");
 	reader.arg = t;
 	reader.client = t ? client_of_name(t->owner) : 0;
 	if (!ret)
@@ -160,7 +163,7 @@ DBusMessage *bus_text_wait(struct bus_text *t, DBusMessage *call)
 			return NULL;
 		}
 	return dbus_message_new_error(call, DBUS_ERROR_LIMITS_EXCEEDED,
-		"too many calls wait for this text");
+		"too many calls of Wait are pending for this text");
 }
 
 static void reply_to_waiters(struct bus_text *t)
@@ -252,7 +255,7 @@ static void drop_if_unread(struct bus_text *t)
 		return;
 	snprintf(t->error, sizeof(t->error), BUS_ERRORS "Unread");
 	snprintf(t->why, sizeof(t->why),
-		"the client has read nothing from the full pipe for %" PRIu64
+		"the pipe is full and the client has read nothing for %" PRIu64
 		" s (--idle)",
 		b->idle_ns / 1000000000u);
 	bus_text_cancel(t);

@@ -84,15 +84,15 @@ static int check_room(
 	case FAIR_FULL:
 		engine->state.refused_full++;
 		fault_set(f, 429, "queue_full", NULL,
-			"the queue is full: %u texts wait, and at most %u may "
-			"(--queue); try again later",
+			"the queue is full: %u texts are waiting, and the "
+			"limit is %u (--queue); try again later",
 			q->waiting, engine->bound);
 		break;
 	case FAIR_SHARE:
 		engine->state.refused_share++;
 		fault_set(f, 429, "queue_full", NULL,
-			"this client has its share of the queue (--queue %u), "
-			"because %u clients wait; try again later",
+			"this client has used its share of the queue (--queue "
+			"%u), which %u waiting clients share; try again later",
 			engine->bound, q->clients_waiting);
 		break;
 	}
@@ -199,8 +199,9 @@ void engine_refuse_late(struct engine *engine, uint64_t now)
 		engine->state.refused_late++;
 		end_waiting(r, TANDEM_OK, TANDEM_STOP_NONE);
 		fault_set(&r->fault, 504, "deadline_exceeded", "timeout",
-			"the request waited for its 'timeout' of %g s; try "
-			"again later, or with a longer one",
+			"the request was still in the queue after its "
+			"'timeout' of %g s; try again later, or with a longer "
+			"timeout",
 			r->request.timeout);
 		r->state = ANSWER_ENDED;
 		answer_wake(r);
@@ -466,8 +467,8 @@ int engine_open(struct engine **out, struct tandem *tandem,
 	if (ret) {
 		free(engine);
 		return err_sys(e, ret,
-			"cannot start the engine's thread (out of memory, or "
-			"ulimit -u)");
+			"cannot start the engine's thread; check the free "
+			"memory and ulimit -u");
 	}
 	*out = engine;
 	return 0;
@@ -490,7 +491,8 @@ void engine_stop(struct engine *engine)
 		next = r->next;
 		if (!r->fault.status)
 			fault_set(&r->fault, 503, "stopping", NULL,
-				"the server ended before the text did");
+				"the server was shut down before the text was "
+				"complete");
 		r->state = ANSWER_ENDED;
 		answer_wake(r);
 		answer_unref(r);

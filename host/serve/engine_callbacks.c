@@ -186,8 +186,8 @@ static bool refuse_best_of(struct choice *c, float logprob)
 		return false;
 	engine_lock(r->owner);
 	fault_set(&r->fault, 400, "invalid_value", "best_of",
-		"'best_of' chooses by log-probabilities, which the method of "
-		"this server does not give");
+		"'best_of' needs log-probabilities, and the method of this "
+		"server computes none");
 	engine_unlock(r->owner);
 	return true;
 }

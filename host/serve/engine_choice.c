@@ -147,8 +147,9 @@ static int check_method(
 		strbuf_addf(&all, "%s%s", i ? ", " : "", m->methods[i]);
 	}
 	fault_set(f, 400, "not_offered", "method",
-		"this server does not offer method '%.40s', but %s%s", said,
-		all.data ? all.data : "none", opt_nearest_clause(&near));
+		"this server does not offer the method '%.40s'; it offers "
+		"%s%s",
+		said, all.data ? all.data : "none", opt_nearest_clause(&near));
 	strbuf_release(&all);
 	return -EINVAL;
 }
@@ -184,8 +185,8 @@ static int check_draft(const char *draft, struct fault *f)
 		? 0
 		: fault_set(f, 400, "not_offered", "draft",
 			  "'draft' is '%.40s'; a request may name drafters "
-			  "such as pld or sam, and model or eagle, joined "
-			  "by +, but no file",
+			  "such as pld, sam, model or eagle, joined by +, but "
+			  "no file",
 			  draft);
 }
 

@@ -180,9 +180,10 @@ static int make_room(struct server *s, const struct engine_entry *e,
 		}
 		if (bound && need + pinned > bound)
 			return err_set(why, ENOMEM,
-				"it needs %.1f MiB of memory, and this server "
-				"may use %.1f MiB (--memory)%s; try a smaller "
-				"--ctx or fewer --texts",
+				"it needs %.1f MiB of memory, and the limit of "
+				"this server is %.1f MiB (--memory)%s; try a "
+				"larger --memory, a smaller --ctx or fewer "
+				"--texts",
 				(double)need / MIB, (double)bound / MIB,
 				pinned ? ", part of it for the model on D-Bus"
 				       : "");

@@ -106,12 +106,12 @@ static int find_model(
 	}
 	if (name)
 		fault_set(f, 404, "model_not_found", "model",
-			"there is no model '%.100s'; this server has %s%s",
+			"there is no model '%.100s'; this server offers %s%s",
 			name, all.data ? all.data : "none",
 			opt_nearest_clause(&near));
 	else
 		fault_set(f, 400, "missing_required_parameter", "model",
-			"'model' is missing; this server has %s",
+			"'model' is missing; this server offers %s",
 			all.data ? all.data : "");
 	strbuf_release(&all);
 	return -EINVAL;
@@ -280,7 +280,7 @@ int engines_check_first(
 
 	if (q->model && strcmp(q->model, name) != 0)
 		return fault_set(f, 404, "model_not_found", "model",
-			"there is no model '%.100s' on D-Bus, only '%s'",
+			"the model on D-Bus is '%s'; '%.100s' is not offered",
 			q->model, name);
 	own.methods = NULL;
 	return engine_choose(&choice, &own, q, f);
@@ -298,7 +298,7 @@ void engines_drop_gone(struct server *s)
 {
 	struct fault f = { 0 };
 
-	fault_set(&f, 400, "canceled", NULL, "the client has gone");
+	fault_set(&f, 400, "canceled", NULL, "the client has disconnected");
 	for (struct engine_entry *e = s->engines.first; e; e = e->next)
 		for (struct exchange **at = &e->waiting; *at;) {
 			struct exchange *x = *at;
@@ -385,8 +385,8 @@ int engines_open(
 	ret = pthread_create(&g->keeper, NULL, engines_keep, s);
 	if (ret)
 		return err_sys(e, ret,
-			"cannot start the thread that opens engines (out of "
-			"memory, or ulimit -u)");
+			"cannot start the thread that opens engines; check the "
+			"free memory and ulimit -u");
 	g->keeps = true;
 	return 0;
 }
@@ -427,7 +427,7 @@ int engines_close(struct server *s, struct err *e)
 	if (g->why)
 		*e = *g->why;
 	else if (ret)
-		err_set(e, -ret, "an engine was not closed properly");
+		err_set(e, -ret, "an engine was not closed without errors");
 	free(g->why);
 	free(g->facts);
 	engine_choice_free(g->own);

@@ -380,7 +380,9 @@ static int check_origin(struct exchange *x)
 	if (origin && host &&
 		(strncmp(origin, "http://", 7) || strcmp(origin + 7, host)))
 		return fault_set(&x->fault, 403, "origin_refused", NULL,
-			"pages of '%.100s' may not use this server", origin);
+			"web pages of '%.100s' may not send requests to this "
+			"server",
+			origin);
 	return 0;
 }
 
@@ -565,10 +567,10 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 			url + strlen(x->route->path));
 	if (!x->route && allowed)
 		fault_set(&x->fault, 405, "method_not_allowed", NULL,
-			"'%.100s' needs the method %s", url, allowed);
+			"'%.100s' accepts only the method %s", url, allowed);
 	else if (!x->route)
 		fault_set(&x->fault, 404, "not_found", NULL,
-			"there is no '%.100s'", url);
+			"this server has no path '%.100s'", url);
 	else if (!x->route->open && !is_admitted(s, header(x, "Authorization")))
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
 			"this server requires 'Authorization: Bearer KEY' with "
@@ -610,7 +612,7 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 		strbuf_add(&x->body, data, n);
 	if (x->body.failed && !x->fault.status)
 		fault_set(&x->fault, 503, "out_of_memory", NULL,
-			"no memory for the body");
+			"no memory for the body of the request");
 	return MHD_YES;
 }
 

@@ -17,7 +17,7 @@
 static int open_socket(int family, int *fd, struct err *e)
 {
 	*fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return *fd < 0 ? err_sys(e, errno, "cannot make a socket") : 0;
+	return *fd < 0 ? err_sys(e, errno, "cannot create a socket") : 0;
 }
 
 /* ---- a Unix socket ------------------------------------------------------- */
@@ -40,7 +40,9 @@ static int clear_path(const struct sockaddr_un *a, struct err *e)
 	ret = connect(fd, (const struct sockaddr *)a, sizeof(*a)) ? errno : 0;
 	fd_close(&fd);
 	if (!ret || ret == EAGAIN)
-		return err_set(e, EADDRINUSE, "another program listens at '%s'",
+		return err_set(e, EADDRINUSE,
+			"another program listens at "
+			"'%s'; choose another path",
 			a->sun_path);
 	if (unlink(a->sun_path))
 		return err_sys(e, errno, "cannot remove '%s'", a->sun_path);
@@ -54,8 +56,8 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 
 	if (!*path || strlen(path) >= sizeof(a.sun_path))
 		return err_set(e, EINVAL,
-			"'%s' cannot be the path of a socket, which has 1 to "
-			"%zu bytes",
+			"'%s' cannot be the path of a socket: it must have 1 "
+			"to %zu bytes",
 			path, sizeof(a.sun_path) - 1);
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
 	ret = clear_path(&a, e);
@@ -112,8 +114,9 @@ static int listen_at(struct listening *l, const struct addrinfo *i,
 			IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr));
 	if (!l->loopback && !open_to_all)
 		return err_set(e, EACCES,
-			"other machines can reach '%s', and could use the "
-			"server; give --api-key-file, or --no-key to allow it",
+			"other machines can reach '%s' and could use the "
+			"server; require a key with --api-key-file, or allow "
+			"this with --no-key",
 			where);
 	ret = open_socket(i->ai_family, &l->fd, e);
 	if (ret)

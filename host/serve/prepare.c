@@ -154,12 +154,12 @@ static int check_room(const struct engine *engine,
 	if (!follow)
 		return fault_set(f, 400, "context_length_exceeded", param,
 			"the context has room for %" PRIu64 " tokens; the "
-			"longest text has %s%" PRIu64,
+			"longest input has %s%" PRIu64,
 			engine->context, least, tokens);
 	return fault_set(f, 400, "context_length_exceeded", param,
 		"the context has room for %" PRIu64 " tokens; the prompt has "
-		"%s%" PRIu64 " and up to %" PRIu64 " are to follow, together "
-		"%s%" PRIu64,
+		"%s%" PRIu64 " and up to %" PRIu64 " more may be generated, "
+		"together %s%" PRIu64,
 		engine->context, least, tokens, follow, least, tokens + follow);
 }
 

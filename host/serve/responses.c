@@ -208,8 +208,8 @@ static int take_previous(struct response *r, struct response_store *store,
 	if (!text)
 		return fault_set(f, 404, "not_found", "previous_response_id",
 			"there is no response '%.60s': it was not stored, or "
-			"was dropped because newer ones needed the room; send "
-			"the whole conversation as 'input'",
+			"was removed to make room for newer ones; send the "
+			"whole conversation as 'input'",
 			id);
 	r->messages = json_loads(text, 0, NULL);
 	free(text);

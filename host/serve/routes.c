@@ -91,7 +91,7 @@ static void no_response(struct exchange *x)
 {
 	fault_set(&x->fault, 404, "not_found", NULL,
 		"there is no response '%.60s': it was not stored, was deleted, "
-		"or was dropped because newer ones needed the room",
+		"or was removed to make room for newer ones",
 		x->name);
 }
 
@@ -247,7 +247,7 @@ static void answer_health(struct exchange *x)
 	pthread_mutex_unlock(&s->lock);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,
-			"the device process is lost for good");
+			"the device process is lost and cannot be restarted");
 	else if (s->ending)
 		fault_set(&x->fault, 503, "draining", NULL,
 			"the server is shutting down: it finishes %u texts "

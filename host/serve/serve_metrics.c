@@ -35,33 +35,36 @@ struct metric {
 
 /* clang-format off */
 static const struct metric metrics[] = {
-	{ "answers_total", "requests for texts that were accepted",
+	{ "answers_total", "accepted requests for generated text",
 		COUNTER, AT(now.answers) },
-	{ "texts_canceled_total", "texts canceled because the client has gone",
+	{ "texts_canceled_total", "texts canceled because the client has "
+		"disconnected",
 		COUNTER, AT(now.canceled) },
-	{ "answers_failed_total", "requests for texts that failed",
+	{ "answers_failed_total", "failed requests for generated text",
 		COUNTER, AT(now.failed) },
 	{ "deadlines_missed_total", "requests that were not complete within "
 		"their timeout", COUNTER, AT(now.late) },
 	{ "texts_waiting", "texts in the queue", GAUGE, AT(waiting) },
 	{ "clients_waiting", "clients with texts in the queue", GAUGE,
 		AT(clients_waiting) },
-	{ "texts_under_way", "texts that run", GAUGE, AT(running) },
-	{ "prompt_tokens_total", "tokens of prompts",
+	{ "texts_under_way", "texts that are generated now", GAUGE, AT(running) },
+	{ "prompt_tokens_total", "prompt tokens, cached ones included",
 		COUNTER, AT(now.prompt_tokens) },
 	{ "prompt_cached_tokens_total",
-		"tokens of prompts taken from the cache",
+		"prompt tokens found in the cache",
 		COUNTER, AT(now.cached_tokens) },
-	{ "prompt_seconds_total", "time of reading prompts",
+	{ "prompt_seconds_total", "time of prefill",
 		COUNTER_REAL, AT(now.prompt_seconds) },
-	{ "tokens_total", "tokens written", COUNTER, AT(now.tokens) },
-	{ "decode_seconds_total", "time of generating texts",
+	{ "tokens_total", "generated tokens", COUNTER, AT(now.tokens) },
+	{ "decode_seconds_total", "time of decoding",
 		COUNTER_REAL, AT(now.decode_seconds) },
 	{ "waiting_seconds_total", "time that texts spent in the queue",
 		COUNTER_REAL, AT(now.waiting_seconds) },
-	{ "prompt_tokens_per_second", "tokens/s of prompts, while one was read",
+	{ "prompt_tokens_per_second", "computed prompt tokens per second of "
+		"prefill",
 		GAUGE_REAL, AT(prompt_rate) },
-	{ "tokens_per_second", "tokens/s of one text, while it was generated",
+	{ "tokens_per_second", "generated tokens of one text per second of "
+		"decoding",
 		GAUGE_REAL, AT(decode_rate) },
 	{ "passes_total", "passes of the model", COUNTER,
 		AT(now.stats.passes) },
@@ -72,22 +75,25 @@ static const struct metric metrics[] = {
 		AT(now.stats.prompt_rows) },
 	{ "rows_padded_total", "padding rows of static graphs",
 		COUNTER, AT(now.stats.padded_rows) },
-	{ "window_bytes", "the device's address window", GAUGE,
+	{ "window_bytes", "size of the device's address window", GAUGE,
 		AT(now.stats.window_bytes) },
-	{ "window_mapped_bytes", "mapped in it", GAUGE,
+	{ "window_mapped_bytes", "bytes mapped in the device's address "
+		"window", GAUGE,
 		AT(now.stats.mapped_bytes) },
 	{ "remaps_total", "buffers mapped while a pass waited for them",
 		COUNTER, AT(now.stats.remaps) },
-	{ "remap_bytes_total", "of these buffers", COUNTER,
+	{ "remap_bytes_total", "bytes of the buffers mapped while a pass "
+		"waited for them", COUNTER,
 		AT(now.stats.remap_bytes) },
-	{ "flash_bytes_total", "read from flash", COUNTER,
+	{ "flash_bytes_total", "bytes read from flash", COUNTER,
 		AT(now.stats.flash_bytes) },
 	{ "device_restarts_total", "restarts of the device process",
 		COUNTER, AT(now.stats.restarts) },
-	{ "device_lost", "1: for good", GAUGE, AT(lost) },
+	{ "device_lost", "1 if the device is lost and cannot be restarted",
+		GAUGE, AT(lost) },
 	{ "phone_seconds_total", "time computed for the phone",
 		COUNTER_REAL, AT(now.stats.phone_seconds) },
-	{ "phone_joules_total", "and spent", COUNTER_REAL,
+	{ "phone_joules_total", "energy computed for the phone", COUNTER_REAL,
 		AT(now.stats.phone_joules) },
 	{ "context_tokens", "context of a text, in tokens", GAUGE,
 		AT(now.stats.context) },
@@ -98,9 +104,11 @@ static const struct metric metrics[] = {
 /* Counters with a value for each position of a drafted token: its distance from
  * the last known token. */
 static const struct metric by_position[] = {
-	{ "drafted_tokens_total", "tokens drafted, by the distance from the text",
+	{ "drafted_tokens_total", "drafted tokens, by their distance from the "
+		"last known token",
 		COUNTER, AT(now.stats.drafted_at) },
-	{ "accepted_tokens_total", "of them accepted", COUNTER,
+	{ "accepted_tokens_total", "accepted drafted tokens, by their distance "
+		"from the last known token", COUNTER,
 		AT(now.stats.accepted_at) },
 };
 

@@ -70,9 +70,10 @@ static int open_http(struct server *s, struct err *e)
 		MHD_OPTION_CONNECTION_LIMIT, o->connections,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
-	return s->http
-		? 0
-		: err_sys(e, errno ? errno : ENOMEM, "cannot start to serve");
+	return s->http ? 0
+		       : err_sys(e, errno ? errno : ENOMEM,
+				 "cannot start the HTTP "
+				 "server");
 }
 
 int server_open(struct server **out, const struct server_options *o,

@@ -25,7 +25,7 @@ refused() { # MESSAGE OPTION...
   misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench diffusion "$@"
   check_has "stderr of $*" "$err" "$message"
 }
-refused "unknown 'speed'; there is decoders, blocks," --tables speed
+refused "unknown 'speed'; choose from decoders, blocks," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused "did you mean 'curve'" --tables curv
 refused "did you mean 'summary'" --tasks sumary

@@ -23,7 +23,7 @@ refused() { # MESSAGE OPTION...
   misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench sdnpu "$@"
   check_has "stderr of $*" "$err" "$message"
 }
-refused "unknown 'speed'; there is ablation, length," --tables speed
+refused "unknown 'speed'; choose from ablation, length," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused 'nothing to draft from' --tasks none
 refused 'exclude' --json --csv

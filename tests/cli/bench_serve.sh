@@ -18,7 +18,7 @@ refused() { # MESSAGE OPTION...
 }
 refused "'warp'" --methods chain,warp
 refused 'exclude' --prompts x --tasks qa
-refused 'leaves no prompts' --tasks none
+refused '--tasks none cannot be used' --tasks none
 refused 'from 1 to 256' --at 0
 refused 'from 1 to 256' --at 1,2,3,4,5,6
 refused 'not http://HOST:PORT' --url ftp://127.0.0.1

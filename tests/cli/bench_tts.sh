@@ -179,7 +179,7 @@ check_has text "$out" 'pass@k'
 misuse "$TANDEM" bench tts --methods chain
 check_has 'a method of one text' "$err" 'chain, which does not use samples'
 misuse "$TANDEM" bench tts --methods vote:min
-check_has 'no reward, no aggregate' "$err" 'last, min or prod'
+check_has 'no reward, no aggregate' "$err" ':last, :min or :prod'
 misuse "$TANDEM" bench tts --shapes qwen2.5-1.5b
 check_has 'a shape for one of two' "$err" 'fewer shapes than there are models'
 misuse "$TANDEM" bench tts --at 4,2

@@ -198,7 +198,7 @@ check_has 'why' "$err" 'policy file'
 run env DBUS_SESSION_BUS_ADDRESS="unix:path=$tmp/none" timeout 300 "$TANDEM" \
   serve --dbus --listen none
 check_eq 'status without a bus' "$status" 1
-check_has 'why' "$err" 'no session bus'
+check_has 'why' "$err" 'the session bus'
 misuse "$TANDEM" serve --listen none
 misuse "$TANDEM" serve --dbus --dbus-system
 

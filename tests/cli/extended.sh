@@ -124,7 +124,7 @@ npu=$(pgrep -P $host tandem-npu)
 run_ok "$TANDEM" inspect --window $host
 check_has 'the drawing' "$out" '3 of 3 slots used'
 check_has 'the drawing' "$out" \
-  'extended region, which only DMA reaches: 64.0 MiB, 3 buffers in it'
+  'extended region, reached only by DMA: 64.0 MiB, 3 buffers'
 check_has 'the drawing' "$out" tandem:weights3
 run_ok "$TANDEM" inspect --window $host --json
 python3 - "$tmp/out" <<'PY' || fail 'the JSON is not as it must be'
@@ -154,7 +154,7 @@ run "$TANDEM" run -m "$large" -p Hi -n 4 --ctx 256 --va-window 1M --va-slots 3 \
   --va-extended 512K --verbose
 check_eq 'status of a region that is too small' "$status" 1
 check_has 'the drawing of a refusal' "$err" \
-  'extended region, which only DMA reaches: 0.5 MiB, 0 buffers in it, free 0.5'
+  'extended region, reached only by DMA: 0.5 MiB, 0 buffers, free 0.5'
 check_has 'a refusal' "$err" '0.5 of 0.5 MiB of the extended region are free'
 misuse "$TANDEM" run -p x --va-extended 65G
 run "$TANDEM" run -p x --va-extended 1M --device "$tmp/nobody"

@@ -83,7 +83,7 @@ check_refused() { # STATUS TEXT ARGS...: it fails so, and says why
   check_eq "status of score $*" "$status" "$status_want"
   check_has "stderr of score $*" "$err" "$text"
 }
-check_refused 2 'no FILE'
+check_refused 2 'no input'
 check_refused 1 "made for another model" "$tmp/b.jsonl" -m target --reward reward-small
 check_refused 1 'tandem-exit' "$tmp/b.jsonl" --reward exit
 check_refused 2 'tandem eval' "$tmp/b.jsonl" --reward exact

@@ -136,7 +136,7 @@ post /v1/embeddings '{"input":[1,999999]}'
 refused 400 invalid_value input
 post /v1/embeddings "{\"input\":[\"a\",\"$(printf 'a %.0s' {1..1100})\"]}"
 refused 400 context_length_exceeded input
-check_has 'the message' "$out" 'room for 1024 tokens; the longest text has 11'
+check_has 'the message' "$out" 'room for 1024 tokens; the longest input has 11'
 post /v1/embeddings '{"input":"a","dimensions":500}'
 refused 400 invalid_value dimensions
 post /v1/embeddings '{"prompt":"a"}'

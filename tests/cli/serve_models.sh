@@ -178,7 +178,7 @@ wait $busy
 ends TERM 0
 serve --models "$tmp/models" --memory $((one / 2))
 ask m1
-refused 500 model_failed model 'MiB of memory, and this server may use'
+refused 500 model_failed model 'MiB of memory, and the limit of this server'
 ends TERM 0
 
 # ---- idle --------------------------------------------------------------------
@@ -264,5 +264,5 @@ check_eq 'status of a bus without -m' "$status" 2
 check_has 'the message' "$err" 'add -m MODEL'
 run "$TANDEM" serve -m "$tmp/models/m1.gguf" --memory 1M --listen 127.0.0.1:0
 check_eq 'status of too little memory' "$status" 1
-check_has 'the message' "$err" '--memory of 1.0 MiB'
+check_has 'the message' "$err" 'more than the 1.0 MiB of --memory'
 finish

@@ -45,7 +45,7 @@ for i in 1 2 3 4; do
 done
 post /v1/completions "$short" "${greedy[@]}" -D "$tmp/head"
 refused 429 queue_full
-check_has 'the message' "$out" '4 texts wait'
+check_has 'the message' "$out" '4 texts are waiting'
 check_has 'its type' "$out" '"type":"rate_limit_error"'
 retry=$(sed -n 's/^Retry-After: \([0-9]*\).*/\1/Ip' "$tmp/head")
 checks=$((checks + 1))
