@@ -25,10 +25,12 @@
 #define LOADING_MS 1
 
 /*
- * The host writes the generated text to the terminal on which it started the
- * device. So as not to interleave with that text, the device holds its reports
- * back until it has been idle for a second, or ends. The buffer has room for
- * all of them.
+ * The host may write the generated text to where the device's standard error
+ * goes. On a terminal the device holds its reports back until it has been idle
+ * for a second, or ends, so that they follow the text. The buffer has room for
+ * all of them. To a file or pipe the device writes each report at once, because
+ * a crash would lose held reports; each begins with a newline, because the line
+ * of the text may be incomplete.
  */
 #define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
 #define HELD_IDLE_MS 1000
@@ -42,6 +44,7 @@ struct server {
 	struct device *device;
 	struct watch watch;
 	unsigned idle_ms; /* since the last request, about */
+	bool beside_text; /* stderr may have an incomplete line of text */
 };
 
 /* ---- callbacks --------------------------------------------------------- */
@@ -56,7 +59,10 @@ static void beat(void *arg)
 
 static void report(void *arg, const char *text)
 {
-	fprintf(stderr, "tandem-npu: check: %s\n", text);
+	const struct server *s = arg;
+
+	fprintf(stderr, "%standem-npu: check: %s\n", s->beside_text ? "\n" : "",
+		text);
 }
 
 static bool leaves_out(void *arg, enum coherence_call what, const char *buffer)
@@ -225,6 +231,7 @@ static int serve_host(
 		.contract = config.contract,
 		.evict_seed = config.evict_seed,
 		.report = report,
+		.arg = s,
 		.file = config.file,
 		.hooks = &hooks,
 	};
@@ -237,7 +244,8 @@ static int serve_host(
 			"--coherence off; see it with strict or check\n",
 			planned);
 	config.trace = channel_trace(s->channel, &config.trace_bytes);
-	if (s->opts->fd >= 0 && isatty(STDERR_FILENO))
+	s->beside_text = s->opts->fd >= 0 && !isatty(STDERR_FILENO);
+	if (s->opts->fd >= 0 && !s->beside_text)
 		setvbuf(stderr, held, _IOFBF, sizeof(held));
 	ret = device_open(&s->device, &config, e);
 	if (ret) {
