@@ -71,27 +71,6 @@ int api_take_prompt(struct api_request *a, const struct api_member *m,
 	return ret;
 }
 
-/* Append part i of a turn's content to *out: {"type": "text", "text": ...}.
- * `where` is the name of the content in messages. */
-static int add_part(struct strbuf *out, const json_t *part, const char *where,
-	size_t i, struct fault *f)
-{
-	const char *type = json_string_value(json_object_get(part, "type"));
-	const json_t *text = json_object_get(part, "text");
-	char param[72];
-
-	snprintf(param, sizeof(param), "%s[%zu]", where, i);
-	if (!type || strcmp(type, "text"))
-		return fault_set(f, 400, "unsupported_content", param,
-			"'%s' is of type '%s'; only text is supported", param,
-			type ? type : "none");
-	if (!json_is_string(text))
-		return fault_set(f, 400, "invalid_type", param,
-			"'%s' must have a string 'text'", param);
-	strbuf_add(out, json_string_value(text), json_string_length(text));
-	return 0;
-}
-
 static int take_content(
 	struct api_turn *t, const json_t *v, const char *where, struct fault *f)
 {
@@ -106,8 +85,26 @@ static int take_content(
 	strbuf_add(&text, "", 0);
 	if (json_is_string(v))
 		strbuf_add(&text, json_string_value(v), json_string_length(v));
-	json_array_foreach(v, i, part) if (!ret) ret =
-		add_part(&text, part, where, i, f);
+	json_array_foreach(v, i, part)
+	{
+		const json_t *words = json_object_get(part, "text");
+		const char *type =
+			json_string_value(json_object_get(part, "type"));
+		char param[72];
+
+		snprintf(param, sizeof(param), "%s[%zu]", where, i);
+		if (!type || strcmp(type, "text"))
+			ret = fault_set(f, 400, "unsupported_content", param,
+				"'%s' is of type '%s'; only text is supported",
+				param, type ? type : "none");
+		else if (!json_is_string(words))
+			ret = fault_set(f, 400, "invalid_type", param,
+				"'%s' must have a string 'text'", param);
+		if (ret)
+			break;
+		strbuf_add(&text, json_string_value(words),
+			json_string_length(words));
+	}
 	if (!ret && text.failed)
 		ret = fault_no_memory(f);
 	if (ret)
@@ -116,24 +113,15 @@ static int take_content(
 	return ret;
 }
 
-static const char *role_of(const json_t *v)
+static int take_turn(
+	struct api_turn *t, const json_t *v, size_t i, struct fault *f)
 {
 	static const struct {
 		const char *said, *meant;
 	} roles[] = { { "system", "system" }, { "developer", "system" },
 		{ "user", "user" }, { "assistant", "assistant" },
 		{ "tool", "tool" } };
-	const char *role = json_string_value(v);
-
-	for (size_t i = 0; role && i < ARRAY_LEN(roles); i++)
-		if (!strcmp(role, roles[i].said))
-			return roles[i].meant;
-	return NULL;
-}
-
-static int take_turn(
-	struct api_turn *t, const json_t *v, size_t i, struct fault *f)
-{
+	const char *role = json_string_value(json_object_get(v, "role"));
 	const json_t *content = json_object_get(v, "content");
 	char where[48];
 	const char *key;
@@ -142,7 +130,9 @@ static int take_turn(
 
 	snprintf(where, sizeof(where), "messages[%zu].role", i);
 	t->message = i;
-	t->role = role_of(json_object_get(v, "role"));
+	for (size_t k = 0; role && k < ARRAY_LEN(roles); k++)
+		if (!strcmp(role, roles[k].said))
+			t->role = roles[k].meant;
 	if (json_is_object(v) && !t->role)
 		return fault_set(f, 400, "invalid_value", where,
 			"'%s' must be system, developer, user, assistant or "

@@ -285,24 +285,6 @@ static int take_encoding(struct api_request *a, const struct api_member *m,
 		: api_wrong_type(m, "\"float\" or \"base64\"", f);
 }
 
-static int take_tools(struct api_request *a, const struct api_member *m,
-	const json_t *v, struct fault *f)
-{
-	return api_tools_take(a, v, f);
-}
-
-static int take_tool_choice(struct api_request *a, const struct api_member *m,
-	const json_t *v, struct fault *f)
-{
-	return api_tools_take_choice(a, v, f);
-}
-
-static int take_parallel(struct api_request *a, const struct api_member *m,
-	const json_t *v, struct fault *f)
-{
-	return api_tools_take_parallel(a, v, f);
-}
-
 /* ---- the table of members ------------------------------------------------ */
 
 #define IN(field) offsetof(struct api_request, field)
@@ -347,9 +329,9 @@ static const struct api_member members[] = {
 	{ "priority", OF_TEXTS, take_count, IN(priority), -API_PRIORITY,
 		API_PRIORITY },
 	{ "timeout", OF_TEXTS, take_real, IN(timeout), 0.001, 86400 },
-	{ "tools", OF_CHAT, take_tools },
-	{ "tool_choice", OF_CHAT, take_tool_choice },
-	{ "parallel_tool_calls", OF_CHAT, take_parallel },
+	{ "tools", OF_CHAT, api_tools_take },
+	{ "tool_choice", OF_CHAT, api_tools_take_choice },
+	{ "parallel_tool_calls", OF_CHAT, api_tools_take_parallel },
 
 	{ "method", OF_TEXTS, take_name, IN(method) },
 	{ "draft", OF_TEXTS, take_name, IN(draft) },

@@ -6,7 +6,8 @@
 
 /* ---- members ------------------------------------------------------------- */
 
-int api_tools_take(struct api_request *a, const json_t *v, struct fault *f)
+int api_tools_take(struct api_request *a, const struct api_member *m,
+	const json_t *v, struct fault *f)
 {
 	if (!json_is_array(v))
 		return fault_set(f, 400, "invalid_type", "tools",
@@ -17,8 +18,8 @@ int api_tools_take(struct api_request *a, const json_t *v, struct fault *f)
 	return a->tools ? 0 : fault_no_memory(f);
 }
 
-int api_tools_take_choice(
-	struct api_request *a, const json_t *v, struct fault *f)
+int api_tools_take_choice(struct api_request *a, const struct api_member *m,
+	const json_t *v, struct fault *f)
 {
 	const char *word = json_string_value(v);
 	const char *type = json_string_value(json_object_get(v, "type"));
@@ -38,8 +39,8 @@ int api_tools_take_choice(
 		"\"function\", \"function\": {\"name\": NAME}}");
 }
 
-int api_tools_take_parallel(
-	struct api_request *a, const json_t *v, struct fault *f)
+int api_tools_take_parallel(struct api_request *a, const struct api_member *m,
+	const json_t *v, struct fault *f)
 {
 	if (!json_is_boolean(v))
 		return fault_set(f, 400, "invalid_type", "parallel_tool_calls",

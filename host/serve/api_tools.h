@@ -8,12 +8,16 @@
 
 #include "host/serve/api_request.h"
 
-/* Take a member. `v` must stay valid as long as the request. */
-int api_tools_take(struct api_request *, const json_t *v, struct fault *);
-int api_tools_take_choice(
-	struct api_request *, const json_t *v, struct fault *);
-int api_tools_take_parallel(
-	struct api_request *, const json_t *v, struct fault *);
+struct api_member;
+
+/* Take a member of the request (the function `take` of struct api_member). `v`
+ * must stay valid as long as the request. */
+int api_tools_take(struct api_request *, const struct api_member *,
+	const json_t *v, struct fault *);
+int api_tools_take_choice(struct api_request *, const struct api_member *,
+	const json_t *v, struct fault *);
+int api_tools_take_parallel(struct api_request *, const struct api_member *,
+	const json_t *v, struct fault *);
 
 /* Check the members together, after all were taken. */
 int api_tools_check(struct api_request *, struct fault *);
