@@ -149,18 +149,14 @@ static bool put_faces(
 	return shut_in(out, &list, ok);
 }
 
-static bool put_path(DBusMessageIter *out, const char *path)
-{
-	return dbus_message_iter_append_basic(
-		out, DBUS_TYPE_OBJECT_PATH, &path);
-}
-
 static bool put_object(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
 	DBusMessageIter entry;
 	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
-		put_path(&entry, o->path) && put_faces(&entry, b, o);
+		dbus_message_iter_append_basic(
+			&entry, DBUS_TYPE_OBJECT_PATH, &o->path) &&
+		put_faces(&entry, b, o);
 
 	return shut_in(out, &entry, ok);
 }
@@ -237,11 +233,14 @@ void bus_report_added(struct bus_text *t)
 	dbus_message_iter_init_append(m, &out);
 	emit(t->bus,
 		if_whole(m,
-			put_path(&out, o.path) && put_faces(&out, t->bus, &o)));
+			dbus_message_iter_append_basic(
+				&out, DBUS_TYPE_OBJECT_PATH, &o.path) &&
+				put_faces(&out, t->bus, &o)));
 }
 
 void bus_report_removed(struct bus_text *t)
 {
+	const char *path = t->path;
 	DBusMessage *m =
 		dbus_message_new_signal(BUS_ROOT, MANAGER, "InterfacesRemoved");
 	DBusMessageIter out;
@@ -251,7 +250,8 @@ void bus_report_removed(struct bus_text *t)
 	dbus_message_iter_init_append(m, &out);
 	emit(t->bus,
 		if_whole(m,
-			put_path(&out, t->path) &&
+			dbus_message_iter_append_basic(
+				&out, DBUS_TYPE_OBJECT_PATH, &path) &&
 				put_names(&out, BUS_TEXT_FACE)));
 }
 
@@ -458,27 +458,19 @@ static bool is_call_of(DBusMessage *call, const char *face, const char *member)
 		!strcmp(dbus_message_get_member(call), member);
 }
 
-/* Whether the path is the engine's object, or a parent of objects. */
-static bool is_node(const char *path)
+DBusMessage *bus_reply(struct bus *b, DBusMessage *call)
 {
 	static const char *const nodes[] = { "/", "/dev", BUS_ROOT, BUS_TEXTS,
 		BUS_ENGINE };
-
-	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
-		if (!strcmp(nodes[i], path))
-			return true;
-	return false;
-}
-
-DBusMessage *bus_reply(struct bus *b, DBusMessage *call)
-{
 	const char *path = dbus_message_get_path(call);
 	struct bus_text *t = bus_text_find(b, path);
-	bool engine = !strcmp(path, BUS_ENGINE);
+	bool engine = !strcmp(path, BUS_ENGINE), known = t != NULL;
 	struct object o = { 0 };
 
-	if (is_call_of(call, DBUS_INTERFACE_INTROSPECTABLE, "Introspect") &&
-		(t || is_node(path)))
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
+		known |= !strcmp(nodes[i], path);
+	if (known &&
+		is_call_of(call, DBUS_INTERFACE_INTROSPECTABLE, "Introspect"))
 		return introspect(b, call);
 	if (engine || t) {
 		o = t ? text_object(t) : engine_object(b);

@@ -246,27 +246,6 @@ static void pour(struct bus_text *t)
 	t->sent = 0;
 }
 
-/* Drop a client that has read nothing from a full pipe for too long. */
-static void drop_if_unread(struct bus_text *t)
-{
-	struct bus *b = t->bus;
-
-	if (!t->full_ns || t->pipe < 0 || clock_ns() - t->full_ns < b->idle_ns)
-		return;
-	snprintf(t->error, sizeof(t->error), BUS_ERRORS "Unread");
-	snprintf(t->why, sizeof(t->why),
-		"the pipe is full and the client has read nothing for %" PRIu64
-		" s (--idle)",
-		b->idle_ns / 1000000000u);
-	bus_text_cancel(t);
-	pour(t);
-	if (!b->server)
-		return; /* in tests */
-	pthread_mutex_lock(&b->server->lock);
-	b->server->dropped_unread++;
-	pthread_mutex_unlock(&b->server->lock);
-}
-
 void bus_text_cancel(struct bus_text *t)
 {
 	t->gone = true;
@@ -275,6 +254,7 @@ void bus_text_cancel(struct bus_text *t)
 
 void bus_text_advance(struct bus_text *t)
 {
+	struct bus *b = t->bus;
 	const char *state;
 	bool whole;
 
@@ -286,12 +266,27 @@ void bus_text_advance(struct bus_text *t)
 	/* First write: the client may have read while this thread had no turn.
 	 */
 	pour(t);
-	drop_if_unread(t);
+	/* Drop a client that has read nothing from a full pipe for too long. */
+	if (t->full_ns && t->pipe >= 0 &&
+		clock_ns() - t->full_ns >= b->idle_ns) {
+		snprintf(t->error, sizeof(t->error), BUS_ERRORS "Unread");
+		snprintf(t->why, sizeof(t->why),
+			"the pipe is full and the client has read nothing for "
+			"%" PRIu64 " s (--idle)",
+			b->idle_ns / 1000000000u);
+		bus_text_cancel(t);
+		pour(t);
+		if (b->server) { /* NULL in tests */
+			pthread_mutex_lock(&b->server->lock);
+			b->server->dropped_unread++;
+			pthread_mutex_unlock(&b->server->lock);
+		}
+	}
 	if (whole && !t->unsent.len) {
 		state = "ended";
 		t->ended = true;
 		fd_close(&t->pipe);
-		t->bus->busy--;
+		b->busy--;
 	}
 	if (strcmp(state, t->state) != 0) {
 		snprintf(t->state, sizeof(t->state), "%s", state);

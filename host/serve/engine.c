@@ -310,20 +310,6 @@ static void submit(struct engine *engine, struct answer *r)
 	answer_wake(r);
 }
 
-/* Submit waiting texts while lanes are free. */
-static void submit_waiting(struct engine *engine)
-{
-	struct fair_ticket *t;
-
-	while (engine->queue.running < engine->lanes &&
-		(t = fair_queue_take(&engine->queue))) {
-		count_texts(engine);
-		submit(engine,
-			(struct answer *)((char *)t -
-				offsetof(struct answer, ticket)));
-	}
-}
-
 /* ---- results of a pass --------------------------------------------------- */
 
 /* Copy the current result of a text from the library. Returns true if the text
@@ -412,6 +398,7 @@ static void take_results(struct engine *engine)
 static void *work(void *arg)
 {
 	struct engine *engine = arg;
+	struct fair_ticket *t;
 	int status = 0;
 
 	engine_lock(engine);
@@ -421,7 +408,13 @@ static void *work(void *arg)
 			continue;
 		}
 		cancel_texts(engine);
-		submit_waiting(engine);
+		while (engine->queue.running < engine->lanes &&
+			(t = fair_queue_take(&engine->queue))) {
+			count_texts(engine);
+			submit(engine,
+				(struct answer *)((char *)t -
+					offsetof(struct answer, ticket)));
+		}
 		engine_unlock(engine);
 		status = tandem_advance(engine->tandem, NULL);
 		engine_lock(engine);

@@ -128,27 +128,26 @@ static int on_step(void *arg, const struct tandem_step *step)
 	return end;
 }
 
-static json_t *node_text(const struct tandem_draft *d, size_t i)
-{
-	return reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
-}
-
 /* A pass of a method that drafts: keep its tree until the reader takes it, but
  * of a reader that lags only those of the last passes. */
 static int on_draft(void *arg, const struct tandem_draft *d)
 {
 	struct choice *c = arg;
 	struct engine *engine = c->answer->owner;
-	json_t *nodes = json_array(), *draft;
+	json_t *nodes = json_array(), *next = NULL, *draft;
 	bool end;
 
-	for (size_t i = 0; i < d->n; i++)
-		json_array_append_new(nodes,
-			json_pack("{s:i, s:o, s:b}", "parent", d->parents[i],
-				"text", node_text(d, i), "accepted",
-				d->accepted[i]));
+	/* After the nodes' texts comes that of the token that the pass drew. */
+	for (size_t i = 0; i <= d->n; i++) {
+		next = reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
+		if (i < d->n)
+			json_array_append_new(nodes,
+				json_pack("{s:i, s:o, s:b}", "parent",
+					d->parents[i], "text", next, "accepted",
+					d->accepted[i]));
+	}
 	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
-		"nodes", nodes, "next", node_text(d, d->n));
+		"nodes", nodes, "next", next);
 	engine_lock(engine);
 	if (!c->drafts)
 		c->drafts = json_array();
@@ -176,30 +175,22 @@ static json_t *likely(const char *text, size_t len, float logprob)
 		"bytes", bytes);
 }
 
-/* Set a fault if there is no log-probability, by which the best texts would be
- * chosen. Returns whether this is so. */
-static bool refuse_best_of(struct choice *c, float logprob)
-{
-	struct answer *r = c->answer;
-
-	if (!isnan(logprob))
-		return false;
-	engine_lock(r->owner);
-	fault_set(&r->fault, 400, "invalid_value", "best_of",
-		"'best_of' needs log-probabilities, and the method of this "
-		"server computes none");
-	engine_unlock(r->owner);
-	return true;
-}
-
 static int on_token(void *arg, const struct tandem_token *t)
 {
 	struct choice *c = arg;
-	const struct api_request *request = &c->answer->request;
+	struct answer *r = c->answer;
+	const struct api_request *request = &r->request;
 	json_t *one, *top;
 
-	if (request->best_of > request->n && refuse_best_of(c, t->logprob))
+	/* The log-probabilities choose the best texts. */
+	if (request->best_of > request->n && isnan(t->logprob)) {
+		engine_lock(r->owner);
+		fault_set(&r->fault, 400, "invalid_value", "best_of",
+			"'best_of' needs log-probabilities, and the method of "
+			"this server computes none");
+		engine_unlock(r->owner);
 		return 1;
+	}
 	c->logprob += (double)t->logprob;
 	if (!request->wants_logprobs)
 		return add_text(c, t->id, t->text, t->bytes, NULL);
@@ -210,8 +201,7 @@ static int on_token(void *arg, const struct tandem_token *t)
 			likely(t->top[i].text, t->top[i].bytes,
 				t->top[i].logprob));
 	json_object_set_new(one, "top_logprobs", top);
-	return add_text(c, t->id, t->text,
-		c->answer->request.tools ? 0 : t->bytes, one);
+	return add_text(c, t->id, t->text, request->tools ? 0 : t->bytes, one);
 }
 
 /* Keep the first request.dimensions values of an embedding, again of length 1.

@@ -208,24 +208,6 @@ static const struct opt *method_option(
 	return NULL;
 }
 
-/* Write the value of an option as on a command line. Returns NULL for a value
- * that is no string, number or boolean. */
-static const char *text_of(const json_t *v, char *room, size_t size)
-{
-	if (json_is_string(v))
-		return json_string_value(v);
-	if (json_is_boolean(v))
-		return json_is_true(v) ? "true" : "false";
-	if (json_is_integer(v))
-		snprintf(room, size, "%" JSON_INTEGER_FORMAT,
-			json_integer_value(v));
-	else if (json_is_real(v))
-		snprintf(room, size, "%.17g", json_real_value(v));
-	else
-		return NULL;
-	return room;
-}
-
 static const struct opt_table *method_tables(size_t i)
 {
 	return decoding_tables(i + 1);
@@ -236,11 +218,23 @@ static int set_option(struct opt_values *v, const char *method,
 	const char *name, const json_t *value, char *room, size_t size,
 	struct fault *f)
 {
-	const struct opt_table *of;
+	const struct opt_table *of = NULL;
 	const struct opt *row = method_option(name, &of);
-	const char *text = text_of(value, room, size);
+	const char *text = room; /* the value as on a command line */
 	struct err e = { 0 };
 	char param[48];
+
+	if (json_is_string(value))
+		text = json_string_value(value);
+	else if (json_is_boolean(value))
+		text = json_is_true(value) ? "true" : "false";
+	else if (json_is_integer(value))
+		snprintf(room, size, "%" JSON_INTEGER_FORMAT,
+			json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(room, size, "%.17g", json_real_value(value));
+	else
+		text = NULL;
 
 	snprintf(param, sizeof(param), "options.%.38s", name);
 	if (row && !strcmp(row->name, "draft"))

@@ -117,35 +117,6 @@ static void close_engine(struct server *s, struct engine_entry *e)
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* The idle engine that was used least recently, or NULL. */
-static struct engine_entry *least_used(struct engines *g)
-{
-	struct engine_entry *least = NULL;
-
-	for (struct engine_entry *e = g->first; e; e = e->next)
-		if (is_idle(e) && !e->pinned &&
-			(!least || last_use(e) < last_use(least)))
-			least = e;
-	return least;
-}
-
-/* Let the engine that is open for the longest time yield, unless one does. */
-static void make_one_yield(struct engines *g)
-{
-	struct engine_entry *oldest = NULL;
-
-	for (struct engine_entry *e = g->first; e; e = e->next) {
-		if (e->phase != ENGINE_LOADED || e->pinned)
-			continue;
-		if (e->yields)
-			return;
-		if (!oldest || e->opened < oldest->opened)
-			oldest = e;
-	}
-	if (oldest)
-		oldest->yields = true;
-}
-
 /* Wait until the state of an engine has changed, or for `ns`. */
 static void wait_for(struct server *s, uint64_t ns)
 {
@@ -167,7 +138,8 @@ static int make_room(struct server *s, const struct engine_entry *e,
 	for (;;) {
 		uint64_t used = 0, pinned = 0;
 		unsigned open = 0;
-		struct engine_entry *idle;
+		struct engine_entry *idle = NULL, *oldest = NULL;
+		bool yields = false;
 
 		if (g->closing)
 			return -ESHUTDOWN;
@@ -177,6 +149,16 @@ static int make_room(struct server *s, const struct engine_entry *e,
 			open += o->engine != NULL;
 			used += o->need;
 			pinned += o->pinned ? o->need : 0;
+			if (o->pinned)
+				continue;
+			if (is_idle(o) &&
+				(!idle || last_use(o) < last_use(idle)))
+				idle = o;
+			if (o->phase != ENGINE_LOADED)
+				continue;
+			yields |= o->yields;
+			if (!oldest || o->opened < oldest->opened)
+				oldest = o;
 		}
 		if (bound && need + pinned > bound)
 			return err_set(why, ENOMEM,
@@ -189,12 +171,14 @@ static int make_room(struct server *s, const struct engine_entry *e,
 				       : "");
 		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
 			return 0;
-		idle = least_used(g);
+		/* Close the idle engine that was used least recently, or let
+		 * the engine that was opened first yield, unless one does. */
 		if (idle) {
 			close_engine(s, idle);
 			entry_forget_unused(g, idle);
 		} else {
-			make_one_yield(g);
+			if (oldest && !yields)
+				oldest->yields = true;
 			wait_for(s, FOREVER);
 		}
 	}

@@ -327,14 +327,21 @@ enum engine_phase engines_phase(struct server *s, size_t model)
 
 /* ---- opening and closing the server -------------------------------------- */
 
-static int open_list(struct server *s, struct tandem *first, struct err *e)
+int engines_open(
+	struct server *s, struct tandem *first, uint64_t need, struct err *e)
 {
 	const struct server_options *o = &s->options;
 	struct engines *g = &s->engines;
+	struct engine_entry *entry = NULL;
 	struct tandem_report r;
 	struct fault f = { 0 };
+	pthread_condattr_t clock;
 	int ret = 0;
 
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->work, &clock);
+	pthread_condattr_destroy(&clock);
 	g->menu = (struct engine_menu){ o->values, o->methods, o->offer };
 	g->several = o->models || o->methods;
 	g->has_first = first;
@@ -353,24 +360,8 @@ static int open_list(struct server *s, struct tandem *first, struct err *e)
 		if (!g->facts)
 			ret = err_set(e, ENOMEM, "no memory for the server");
 	}
-	return ret;
-}
-
-int engines_open(
-	struct server *s, struct tandem *first, uint64_t need, struct err *e)
-{
-	struct engines *g = &s->engines;
-	struct engine_entry *entry = NULL;
-	pthread_condattr_t clock;
-	int ret;
-
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->work, &clock);
-	pthread_condattr_destroy(&clock);
-	ret = open_list(s, first, e);
 	if (!ret && first) {
-		entry = add(g, 0, NULL, &s->options.offer);
+		entry = add(g, 0, NULL, &o->offer);
 		ret = entry ? entry_take_handle(s, entry, first, need, e)
 			    : err_set(e, ENOMEM, "no memory for the server");
 	}
@@ -381,7 +372,7 @@ int engines_open(
 	if (ret)
 		return ret;
 	if (entry)
-		entry->pinned = s->options.bus != SERVER_BUS_NONE;
+		entry->pinned = o->bus != SERVER_BUS_NONE;
 	ret = pthread_create(&g->keeper, NULL, engines_keep, s);
 	if (ret)
 		return err_sys(e, ret,

@@ -465,20 +465,14 @@ static void client_answered(
 	pthread_mutex_unlock(&s->lock);
 }
 
-static bool has_unread(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
-}
-
 /* After shutdown() the HTTP thread reads an end of file from the connection and
  * closes it. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
 	for (struct client *g = s->clients; g; g = g->next) {
+		struct pollfd p = { .fd = g->fd, .events = POLLIN };
 		bool late = !g->answered && !g->shut &&
-			now > g->since_ns + after && !has_unread(g->fd);
+			now > g->since_ns + after && poll(&p, 1, 0) <= 0;
 
 		if (late && g->late) {
 			shutdown(g->fd, SHUT_RDWR);

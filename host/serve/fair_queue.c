@@ -122,24 +122,10 @@ static bool is_before(const struct fair_client *a, const struct fair_client *b)
 	return a->last_turn < b->last_turn;
 }
 
-/* The waiting ticket that arrived first of those with a higher number; NULL if
- * there is none. */
-static struct fair_ticket *passed_over(const struct fair_queue *q, int priority)
-{
-	struct fair_ticket *first = NULL;
-
-	for (struct fair_client *c = q->first; c; c = c->next)
-		for (struct fair_ticket *t = c->first; t; t = t->next)
-			if (t->priority > priority &&
-				(!first || t->arrived < first->arrived))
-				first = t;
-	return first;
-}
-
 struct fair_ticket *fair_queue_take(struct fair_queue *q)
 {
 	struct fair_client *best = NULL;
-	struct fair_ticket *t, *passed;
+	struct fair_ticket *t, *passed = NULL;
 
 	/* The list begins with the newest client; of equal ones the oldest is
 	 * taken. */
@@ -149,7 +135,12 @@ struct fair_ticket *fair_queue_take(struct fair_queue *q)
 	if (!best)
 		return NULL;
 	t = best->first;
-	passed = passed_over(q, t->priority);
+	/* the ticket that arrived first of those with a higher number */
+	for (struct fair_client *c = q->first; c; c = c->next)
+		for (struct fair_ticket *o = c->first; o; o = o->next)
+			if (o->priority > t->priority &&
+				(!passed || o->arrived < passed->arrived))
+				passed = o;
 	q->passes = passed ? q->passes + 1 : 0;
 	if (q->passes > FAIR_PASSES) {
 		t = passed;

@@ -79,28 +79,6 @@ static int check_tokens(const struct engine *engine, const int32_t *tokens,
 	return ret ? prepare_misuse(ret, param, &e, f) : 0;
 }
 
-static int read_prompts(const struct engine *engine,
-	struct api_request *request, struct fault *f)
-{
-	struct tandem_request q;
-	int ret = 0;
-
-	if (request->kind == API_CHAT)
-		return tokenize_chat(engine, request, f);
-	for (size_t i = 0; i < request->n_prompts && !ret; i++) {
-		struct api_prompt *p = &request->prompt[i];
-
-		tandem_request_init(&q, sizeof(q));
-		q.prompt = p->text;
-		q.prompt_bytes = p->bytes;
-		q.flags = request->kind == API_EMBEDDING ? TANDEM_EMBED : 0;
-		ret = p->tokens ? check_tokens(engine, p->tokens, p->n_tokens,
-					  api_prompt_name(request->kind), f)
-				: read_prompt(engine, &q, p, f);
-	}
-	return ret;
-}
-
 /* The smallest number of tokens that n bytes of text can have. */
 static uint64_t tokens_of_bytes(const struct engine *engine, size_t n)
 {
@@ -167,13 +145,28 @@ int prepare_request(const struct engine *engine, struct api_request *request,
 	struct fault *f)
 {
 	uint64_t drawn = 0, tokens;
+	struct tandem_request q;
 	int ret;
 
 	/* Do not spend time on tokenizing a prompt that cannot fit. */
 	ret = check_room(engine, request, longest_prompt(engine, request),
 		"at least ", f);
-	if (!ret)
-		ret = read_prompts(engine, request, f);
+	if (!ret && request->kind == API_CHAT)
+		ret = tokenize_chat(engine, request, f);
+	else
+		for (size_t i = 0; i < request->n_prompts && !ret; i++) {
+			struct api_prompt *p = &request->prompt[i];
+
+			tandem_request_init(&q, sizeof(q));
+			q.prompt = p->text;
+			q.prompt_bytes = p->bytes;
+			q.flags = request->kind == API_EMBEDDING ? TANDEM_EMBED
+								 : 0;
+			ret = p->tokens
+				? check_tokens(engine, p->tokens, p->n_tokens,
+					  api_prompt_name(request->kind), f)
+				: read_prompt(engine, &q, p, f);
+		}
 	for (size_t i = 0; i < request->n_bias && !ret; i++)
 		ret = check_tokens(
 			engine, &request->bias[i].id, 1, "logit_bias", f);

@@ -173,31 +173,15 @@ static uint64_t characters_in(const char *text, size_t len)
 	return n;
 }
 
-/* Convert [{"token": "A", "logprob": -0.1}, ...] to {"A": -0.1, "B": -2.5}. */
-static json_t *likely_by_name(const json_t *top)
-{
-	json_t *by_name = json_object(), *one;
-	size_t i;
-
-	json_array_foreach(top, i, one) json_object_set(by_name,
-		json_string_value(json_object_get(one, "token")),
-		json_object_get(one, "logprob"));
-	return by_name;
-}
-
 /* Take the log-probabilities of the choice's new tokens. Returns them in the
  * format of the request's kind, or JSON null if they were not requested. */
 static json_t *take_logprobs(const struct api_request *request,
 	struct choice *c, const struct choice_sent *sent)
 {
-	json_t *list = c->logprobs, *columns;
+	json_t *list = c->logprobs, *columns, *tokens, *logprobs, *tops;
+	json_t *offsets, *one, *top, *by_name;
 	uint64_t at;
-	json_t *tokens;
-	json_t *logprobs;
-	json_t *tops;
-	json_t *offsets;
-	json_t *one;
-	size_t i;
+	size_t i, k;
 
 	if (!request->wants_logprobs)
 		return json_null();
@@ -220,8 +204,16 @@ static json_t *take_logprobs(const struct api_request *request,
 
 		json_array_append(tokens, token);
 		json_array_append(logprobs, json_object_get(one, "logprob"));
-		json_array_append_new(tops,
-			likely_by_name(json_object_get(one, "top_logprobs")));
+		/* [{"token": "A", "logprob": -0.1}, ...] -> {"A": -0.1, ...} */
+		by_name = json_object();
+		json_array_foreach(json_object_get(one, "top_logprobs"), k, top)
+		{
+			json_object_set(by_name,
+				json_string_value(
+					json_object_get(top, "token")),
+				json_object_get(top, "logprob"));
+		}
+		json_array_append_new(tops, by_name);
 		json_array_append_new(offsets, json_integer((json_int_t)at));
 		at += characters_in(
 			json_string_value(token), json_string_length(token));
@@ -440,17 +432,12 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	add_event(object, out);
 }
 
-static void add_done(struct strbuf *out)
-{
-	strbuf_add(out, "data: [DONE]\n\n", 14);
-}
-
 void reply_error_event(const struct fault *f, struct strbuf *out)
 {
 	strbuf_add(out, "data: ", 6);
 	reply_error(f, out);
 	strbuf_add(out, "\n\n", 2);
-	add_done(out);
+	strbuf_addf(out, "data: [DONE]\n\n");
 }
 
 bool reply_events(struct reply *p, struct strbuf *out)
@@ -474,7 +461,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 		reply_add_end(p, object);
 		add_event(object, out);
 	}
-	add_done(out);
+	strbuf_addf(out, "data: [DONE]\n\n");
 	return true;
 }
 

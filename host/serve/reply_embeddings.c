@@ -31,27 +31,6 @@ static void add_base64(struct strbuf *out, const char *data, size_t len)
 	}
 }
 
-static json_t *values_of(const struct strbuf *data, bool base64)
-{
-	struct strbuf text = STRBUF_INIT;
-	json_t *list;
-
-	if (base64) {
-		add_base64(&text, data->data, data->len);
-		list = text.failed ? NULL : json_stringn(text.data, text.len);
-		strbuf_release(&text);
-		return list;
-	}
-	list = json_array();
-	for (size_t at = 0; at < data->len; at += sizeof(float)) {
-		float value;
-
-		memcpy(&value, data->data + at, sizeof(value));
-		json_array_append_new(list, json_real((double)value));
-	}
-	return list;
-}
-
 void reply_embeddings(struct reply *p, struct strbuf *out)
 {
 	const struct answer *r = p->answer;
@@ -60,13 +39,32 @@ void reply_embeddings(struct reply *p, struct strbuf *out)
 
 	for (size_t i = 0; i < r->n_choices; i++) {
 		struct choice *c = &r->choice[i];
+		struct strbuf text = STRBUF_INIT;
+		json_t *values;
 
+		if (r->request.base64) {
+			add_base64(&text, c->text.data, c->text.len);
+			values = text.failed
+				? NULL
+				: json_stringn(text.data, text.len);
+			strbuf_release(&text);
+		} else {
+			values = json_array();
+			for (size_t at = 0; at < c->text.len;
+				at += sizeof(float)) {
+				float value;
+
+				memcpy(&value, c->text.data + at,
+					sizeof(value));
+				json_array_append_new(
+					values, json_real((double)value));
+			}
+		}
 		out->failed |= c->text.failed;
 		tokens += (json_int_t)c->result.prompt_tokens;
 		json_array_append_new(data,
 			json_pack("{s:s, s:I, s:o}", "object", "embedding",
-				"index", (json_int_t)i, "embedding",
-				values_of(&c->text, r->request.base64)));
+				"index", (json_int_t)i, "embedding", values));
 		strbuf_release(&c->text);
 	}
 	reply_json(json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list",

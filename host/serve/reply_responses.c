@@ -41,20 +41,6 @@ void response_writer_close(struct response_writer *w)
 	free(w);
 }
 
-static struct item *add_item(struct response_writer *w, const char *name)
-{
-	struct item *list = reallocarray(w->item, w->n + 1, sizeof(*list));
-
-	if (!list) {
-		w->failed = true;
-		return NULL;
-	}
-	w->item = list;
-	list[w->n] = (struct item){ .text = STRBUF_INIT };
-	snprintf(list[w->n].name, sizeof(list->name), "%s", name);
-	return &list[w->n++];
-}
-
 /* ---- the object ---------------------------------------------------------- */
 
 static const char *id_of(const struct reply *p)
@@ -112,19 +98,6 @@ static const char *cut_by(const struct choice *c)
 		: NULL;
 }
 
-static json_t *usage_of(const struct answer *r)
-{
-	struct tandem_result s = reply_result(r);
-
-	return json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:i}, s:I}",
-		"input_tokens", (json_int_t)s.prompt_tokens,
-		"input_tokens_details", "cached_tokens",
-		(json_int_t)s.cached_tokens, "cache_write_tokens", 0,
-		"output_tokens", (json_int_t)s.tokens, "output_tokens_details",
-		"reasoning_tokens", 0, "total_tokens",
-		(json_int_t)(s.prompt_tokens + s.tokens));
-}
-
 /* The response. While it runs it has no output. */
 static json_t *object_of(const struct reply *p, const char *status)
 {
@@ -133,6 +106,8 @@ static json_t *object_of(const struct reply *p, const char *status)
 	const struct fault *f = &p->answer->fault;
 	bool over = p->answer->state == ANSWER_ENDED;
 	json_t *output = json_array(), *object, *error = NULL, *cut = NULL;
+	json_t *usage = NULL;
+	struct tandem_result s;
 
 	for (size_t i = 0; over && i < p->writer->n; i++)
 		json_array_append_new(output, item_json(p, i, false));
@@ -141,6 +116,17 @@ static json_t *object_of(const struct reply *p, const char *status)
 			"message", f->text);
 	else if (over && cut_by(c))
 		cut = json_pack("{s:s}", "reason", cut_by(c));
+	if (over && !f->status) {
+		s = reply_result(p->answer);
+		usage = json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:i}, s:I}",
+			"input_tokens", (json_int_t)s.prompt_tokens,
+			"input_tokens_details", "cached_tokens",
+			(json_int_t)s.cached_tokens, "cache_write_tokens", 0,
+			"output_tokens", (json_int_t)s.tokens,
+			"output_tokens_details", "reasoning_tokens", 0,
+			"total_tokens",
+			(json_int_t)(s.prompt_tokens + s.tokens));
+	}
 	object = json_pack(
 		"{s:s, s:s, s:I, s:s, s:o?, s:o?, s:s, s:o, s:f, s:f, s:o*}",
 		"id", q->response->id, "object", "response", "created_at",
@@ -148,7 +134,7 @@ static json_t *object_of(const struct reply *p, const char *status)
 		"incomplete_details", cut, "model", p->offer->model, "output",
 		output, "temperature",
 		isnan(q->temperature) ? 0 : q->temperature, "top_p", q->top_p,
-		"usage", over && !f->status ? usage_of(p->answer) : NULL);
+		"usage", usage);
 	json_object_update(object, q->response->echo);
 	if (over && !f->status)
 		reply_add_end(p, object);
@@ -252,10 +238,19 @@ static json_t *with(json_t *members, const char *key, json_t *value)
 static void open_item(struct reply *p, const char *name, struct strbuf *out)
 {
 	struct response_writer *w = p->writer;
-	struct item *item = add_item(w, name);
-	size_t i = w->n - 1;
+	struct item *list = reallocarray(w->item, w->n + 1, sizeof(*list));
+	struct item *item;
+	size_t i = w->n;
 
-	if (!item || !out)
+	if (!list) {
+		w->failed = true;
+		return;
+	}
+	w->item = list;
+	item = &list[w->n++];
+	*item = (struct item){ .text = STRBUF_INIT };
+	snprintf(item->name, sizeof(item->name), "%s", name);
+	if (!out)
 		return;
 	put_event(p, "response.output_item.added",
 		json_pack("{s:I, s:o}", "output_index", (json_int_t)i, "item",

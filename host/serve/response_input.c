@@ -220,20 +220,18 @@ static int check_outputs(const json_t *messages, struct fault *f)
 	return 0;
 }
 
-static int add_input(json_t *messages, const json_t *v, struct fault *f)
+int response_add_input(json_t *messages, const json_t *v, struct fault *f)
 {
 	const json_t *item;
 	size_t i;
 
-	if (json_is_string(v)) {
-		json_array_append_new(messages,
-			json_pack("{s:s, s:O}", "role", "user", "content", v));
-		return 0;
-	}
 	if (!v)
 		return fault_set(f, 400, "missing_required_parameter", "input",
 			"'input' is missing");
-	if (!json_array_size(v))
+	if (json_is_string(v))
+		json_array_append_new(messages,
+			json_pack("{s:s, s:O}", "role", "user", "content", v));
+	else if (!json_array_size(v))
 		return response_refuse(f, "input",
 			"must be a text or a list of items, one at least");
 	json_array_foreach(v, i, item)
@@ -262,12 +260,5 @@ static int add_input(json_t *messages, const json_t *v, struct fault *f)
 		if (ret)
 			return ret;
 	}
-	return 0;
-}
-
-int response_add_input(json_t *messages, const json_t *input, struct fault *f)
-{
-	int ret = add_input(messages, input, f);
-
-	return ret ? ret : check_outputs(messages, f);
+	return check_outputs(messages, f);
 }

@@ -11,7 +11,7 @@
 
 /* Append the input to the messages of a chat, and check that each call in them
  * has an output. Returns 0, or a negative errno with the fault set. */
-int response_add_input(json_t *messages, const json_t *input, struct fault *);
+int response_add_input(json_t *messages, const json_t *v, struct fault *);
 
 /* Check that the item has no members but `known`, a list with a NULL at its
  * end. `where` is its name. Returns 0, or -EINVAL with the fault set. */

@@ -139,22 +139,6 @@ static const struct {
 	{ "service_tier", IGNORE },
 };
 
-static int check_neutral(
-	const char *key, const json_t *value, const char *only, struct fault *f)
-{
-	json_t *list = json_loads(only, 0, NULL), *one;
-	bool fits = false;
-	size_t i;
-
-	json_array_foreach(list, i, one) fits |= json_equal(one, value);
-	json_decref(list);
-	return fits ? 0
-		    : fault_set(f, 400, "unsupported_parameter", key,
-			      "'%s' is supported only with a value that has no "
-			      "effect: one of %s",
-			      key, only);
-}
-
 static int take_members(json_t *body, json_t *chat, struct fault *f)
 {
 	const char *key;
@@ -162,8 +146,9 @@ static int take_members(json_t *body, json_t *chat, struct fault *f)
 
 	json_object_foreach(body, key, value)
 	{
-		size_t k = 0;
-		int ret = 0;
+		json_t *list, *one;
+		bool fits = false;
+		size_t k = 0, i;
 
 		if (json_is_null(value))
 			continue;
@@ -172,12 +157,18 @@ static int take_members(json_t *body, json_t *chat, struct fault *f)
 		if (k == ARRAY_LEN(members))
 			return fault_set(f, 400, "unsupported_parameter", key,
 				"'%.40s' is not supported here", key);
-		if (members[k].what == NEUTRAL)
-			ret = check_neutral(key, value, members[k].only, f);
-		else if (members[k].what == PASS)
+		if (members[k].what == PASS)
 			json_object_set(chat, key, value);
-		if (ret)
-			return ret;
+		if (members[k].what != NEUTRAL)
+			continue;
+		list = json_loads(members[k].only, 0, NULL);
+		json_array_foreach(list, i, one) fits |= json_equal(one, value);
+		json_decref(list);
+		if (!fits)
+			return fault_set(f, 400, "unsupported_parameter", key,
+				"'%s' is supported only with a value that has "
+				"no effect: one of %s",
+				key, members[k].only);
 	}
 	return 0;
 }

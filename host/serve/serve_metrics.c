@@ -248,13 +248,6 @@ static size_t look(struct server *s, struct shown **out)
 	return i;
 }
 
-static void forget(struct shown *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		json_decref(v[i].options);
-	free(v);
-}
-
 /* Add engines of the same model and method up, which have the same labels.
  * Returns the number of the sums, which replace the first elements. */
 static size_t join(struct shown *v, size_t n)
@@ -490,7 +483,9 @@ void state_answer(struct exchange *x)
 	json_object_set_new(object, "memory_limit_bytes",
 		json_integer((json_int_t)s->options.memory));
 	json_object_set_new(object, "engines", list);
-	forget(v, n);
+	for (size_t i = 0; i < n; i++)
+		json_decref(v[i].options);
+	free(v);
 	reply_json(object, &x->out);
 }
 
