@@ -59,8 +59,8 @@ int api_wrong_type(
 static int out_of_range(const struct api_member *m, double v, struct fault *f)
 {
 	return fault_set(f, 400, "invalid_value", m->name,
-		"'%s' is %.15g, not from %.15g to %.15g", m->name, v, m->min,
-		m->max);
+		"'%s' is %.15g, but must be from %.15g to %.15g", m->name, v,
+		m->min, m->max);
 }
 
 static int take_count(struct api_request *a, const struct api_member *m,

@@ -52,17 +52,11 @@ static struct object text_object(const struct bus_text *t)
  * The functions put_* append a value to a message and return false if there is
  * no memory; the message is then dropped. Containers that are open at that time
  * must be abandoned, the innermost first, or libdbus leaks their memory: each
- * open_in is followed by a shut_in.
+ * dbus_message_iter_open_container is followed by a shut_in, also a failed one.
  */
-static bool open_in(DBusMessageIter *out, int type, const char *contained,
-	DBusMessageIter *in)
-{
-	return dbus_message_iter_open_container(out, type, contained, in);
-}
 
-/* Close the container `in` if `whole`, or abandon it otherwise. To be called
- * after every open_in, also after one that failed. Returns whether the
- * container is complete and closed. */
+/* Close the container `in` if `whole`, or abandon it otherwise. Returns whether
+ * the container is complete and closed. */
 static bool shut_in(DBusMessageIter *out, DBusMessageIter *in, bool whole)
 {
 	if (whole)
@@ -80,12 +74,14 @@ static bool put_text(DBusMessageIter *out, const char *text)
 static bool put_findings(DBusMessageIter *out, const struct bus *b)
 {
 	DBusMessageIter list, in;
-	bool ok = open_in(out, DBUS_TYPE_ARRAY, "(ssss)", &list);
+	bool ok = dbus_message_iter_open_container(
+		out, DBUS_TYPE_ARRAY, "(ssss)", &list);
 
 	for (size_t i = 0; ok && i < b->n_findings; i++) {
 		const struct server_finding *f = &b->findings[i];
 
-		ok = open_in(&list, DBUS_TYPE_STRUCT, NULL, &in) &&
+		ok = dbus_message_iter_open_container(
+			     &list, DBUS_TYPE_STRUCT, NULL, &in) &&
 			put_text(&in, f->name) && put_text(&in, f->state) &&
 			put_text(&in, f->found) && put_text(&in, f->means);
 		ok = shut_in(&list, &in, ok);
@@ -100,7 +96,7 @@ static bool put_value(
 	dbus_uint64_t u64 = v->number;
 	dbus_uint32_t u32 = (dbus_uint32_t)v->number;
 	DBusMessageIter in;
-	bool ok = open_in(
+	bool ok = dbus_message_iter_open_container(
 		out, DBUS_TYPE_VARIANT, v->type == 'f' ? "a(ssss)" : type, &in);
 
 	if (v->type == 'f')
@@ -120,14 +116,16 @@ static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
 	DBusMessageIter list, in;
-	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sv}", &list);
+	bool ok = dbus_message_iter_open_container(
+		out, DBUS_TYPE_ARRAY, "{sv}", &list);
 
 	for (size_t i = 0; ok && o->value[i].name; i++) {
 		const struct bus_value *v = &o->value[i];
 
 		if (changing && !v->changes)
 			continue;
-		ok = open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
+		ok = dbus_message_iter_open_container(
+			     &list, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
 			put_text(&in, v->name) && put_value(&in, b, v);
 		ok = shut_in(&list, &in, ok);
 	}
@@ -139,10 +137,12 @@ static bool put_faces(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
 	DBusMessageIter list, in;
-	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list);
+	bool ok = dbus_message_iter_open_container(
+		out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list);
 
 	if (ok) {
-		ok = open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
+		ok = dbus_message_iter_open_container(
+			     &list, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
 			put_text(&in, o->face) && put_values(&in, b, o, false);
 		ok = shut_in(&list, &in, ok);
 	}
@@ -153,7 +153,8 @@ static bool put_object(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
 	DBusMessageIter entry;
-	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
+	bool ok = dbus_message_iter_open_container(
+			  out, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
 		dbus_message_iter_append_basic(
 			&entry, DBUS_TYPE_OBJECT_PATH, &o->path) &&
 		put_faces(&entry, b, o);
@@ -165,7 +166,8 @@ static bool put_object(
 static bool put_names(DBusMessageIter *out, const char *name)
 {
 	DBusMessageIter list;
-	bool ok = open_in(out, DBUS_TYPE_ARRAY, "s", &list) &&
+	bool ok = dbus_message_iter_open_container(
+			  out, DBUS_TYPE_ARRAY, "s", &list) &&
 		(!name || put_text(&list, name));
 
 	return shut_in(out, &list, ok);
@@ -486,7 +488,8 @@ DBusMessage *bus_reply(struct bus *b, DBusMessage *call)
 		if (!reply)
 			return NULL;
 		dbus_message_iter_init_append(reply, &out);
-		ok = open_in(&out, DBUS_TYPE_ARRAY, "{oa{sa{sv}}}", &list) &&
+		ok = dbus_message_iter_open_container(
+			     &out, DBUS_TYPE_ARRAY, "{oa{sa{sv}}}", &list) &&
 			put_object(&list, b, &o);
 		for (struct bus_text *j = b->texts; ok && j; j = j->next) {
 			o = text_object(j);
