@@ -65,21 +65,6 @@ static uint64_t find_number(
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-/* Return the bytes of the tensors that have a matrix for each expert. */
-static uint64_t bytes_of_experts(const struct gguf *g)
-{
-	static const char part[] = "_exps.";
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-
-		if (memmem(t->name.data, t->name.len, part, strlen(part)))
-			bytes += t->bytes;
-	}
-	return bytes;
-}
-
 void inspect_gguf(struct inspection *in, const struct gguf *g)
 {
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
@@ -88,7 +73,7 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 	const struct model_arch *arch;
 	char model[48] = "", pre[48] = "";
 	uint64_t mask;
-	int causal_found;
+	int shift_found;
 
 	*in = (struct inspection){ .chat = chat_name(chat_of(g)) };
 	find_text(g, "general.architecture", in->arch, sizeof(in->arch));
@@ -104,7 +89,13 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 		in->ff = find_number(g, in->arch, "expert_feed_forward_length");
 	if (!in->ff)
 		in->ff = find_number(g, in->arch, "feed_forward_length");
-	in->experts_bytes = in->experts ? bytes_of_experts(g) : 0;
+	/* A tensor "..._exps.weight" has a matrix for each expert. */
+	for (size_t i = 0; in->experts && i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		if (memmem(t->name.data, t->name.len, "_exps.", 6))
+			in->experts_bytes += t->bytes;
+	}
 	if (in->layers && in->experts)
 		in->expert_bytes = in->experts_bytes / in->experts / in->layers;
 	in->context = find_number(g, in->arch, "context_length");
@@ -114,13 +105,13 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 		in->head_dim = in->embd / in->heads;
 
 	arch = model_arch_named(in->arch);
-	causal_found =
+	shift_found =
 		gguf_bool(g, "diffusion.shift_logits", &in->shift_logits, NULL);
-	if (causal_found != 1)
+	if (shift_found != 1)
 		in->shift_logits = arch && arch->shift_logits;
 	in->block_length = find_number(g, "diffusion", "block_length");
-	in->diffusion = causal_found == 1 || in->block_length ||
-		(arch && !arch->causal);
+	in->diffusion =
+		shift_found == 1 || in->block_length || (arch && !arch->causal);
 	in->mask_token = -1;
 	if (gguf_u64(g, "tokenizer.ggml.mask_token_id", &mask, NULL) == 1 &&
 		mask <= INT32_MAX)
@@ -239,8 +230,7 @@ static void print_model(const struct gguf *g, FILE *f)
 	char text[SHOWN_BYTES];
 
 	inspect_gguf(&in, g);
-	fprintf(f, "architecture  %s\n",
-		*in.arch ? in.arch : "not causal_found");
+	fprintf(f, "architecture  %s\n", *in.arch ? in.arch : "not found");
 	if (*in.name)
 		fprintf(f, "name          %s\n", in.name);
 	if (in.parameters)
