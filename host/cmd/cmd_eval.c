@@ -169,11 +169,6 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 
 /* ---- running ------------------------------------------------------------- */
 
-static int cannot_write_outputs(struct err *e)
-{
-	return err_sys(e, errno ? errno : EIO, "cannot write the outputs");
-}
-
 static int each_item(void *arg, const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
@@ -190,7 +185,8 @@ static int each_item(void *arg, const struct eval_item *item, bool right,
 				    "output", text, output->len),
 			 0, v->outputs) ||
 			fflush(v->outputs)))
-		return cannot_write_outputs(e);
+		return err_sys(e, errno ? errno : EIO, "cannot write '%s'",
+			outputs_path);
 	if (v->shown >= n_show)
 		return 0;
 	v->shown++;
@@ -342,7 +338,8 @@ static int eval_main(int argc, char **argv)
 	ret = cmd_closed(ret, tandem_end(v->tandem, &closing), &closing, &e);
 	eval_tasks_release(&v->tasks);
 	if (v->outputs && fclose(v->outputs) && !ret)
-		ret = cannot_write_outputs(&e);
+		ret = err_sys(&e, errno ? errno : EIO, "cannot write '%s'",
+			outputs_path);
 	status = ret == -ECANCELED ? EXIT_INTERRUPTED
 		: ret              ? cmd_fail(&e)
 				   : EXIT_OK;

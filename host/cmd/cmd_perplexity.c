@@ -103,17 +103,12 @@ struct job {
 
 /* ---- the text ------------------------------------------------------------ */
 
-static bool is_items(const char *operand)
-{
-	return eval_task_named(operand, NULL) || eval_task_is_jsonl(operand);
-}
-
 static int read_operand(struct job *j, const char *operand, struct err *e)
 {
 	const char *slash = strrchr(operand, '/');
 	int ret;
 
-	if (is_items(operand)) {
+	if (eval_task_named(operand, NULL) || eval_task_is_jsonl(operand)) {
 		ret = eval_tasks_read(&j->tasks, operand, EVAL_NEED_ANSWERS, e);
 		for (; j->n < j->tasks.n && !ret; j->n++)
 			j->row[j->n] = (struct table_row){
@@ -137,11 +132,27 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int make_passages(struct job *j, uint32_t context, struct err *e)
+static int check_passages(struct job *j, uint32_t context, struct err *e)
 {
-	const struct tokenizer *tok = j->report.tokenizer;
 	int ret = 0;
 
+	for (size_t i = 0; i < j->n && !ret; i++) {
+		ret = passages_check(
+			&j->row[i].passages, j->report.model, context, e);
+		if (ret)
+			err_in(e, "'%s'", j->row[i].path);
+	}
+	return ret;
+}
+
+static int start(struct job *j, struct err *e)
+{
+	const struct tokenizer *tok = j->report.tokenizer;
+	uint32_t context = j->report.pair->context, need = 0;
+	int ret = 0;
+
+	if (!context)
+		context = j->report.model->n_ctx;
 	j->window = context < WINDOW_MAX ? context : WINDOW_MAX;
 	if (window)
 		j->window = (uint32_t)window;
@@ -160,31 +171,7 @@ static int make_passages(struct job *j, uint32_t context, struct err *e)
 		if (ret)
 			err_in(e, "'%s'", r->path);
 	}
-	return ret;
-}
-
-static int check_passages(struct job *j, uint32_t context, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < j->n && !ret; i++) {
-		ret = passages_check(
-			&j->row[i].passages, j->report.model, context, e);
-		if (ret)
-			err_in(e, "'%s'", j->row[i].path);
-	}
-	return ret;
-}
-
-static int start(struct job *j, struct err *e)
-{
-	uint32_t context = j->report.pair->context, need = 0;
-	int ret;
-
-	if (!context)
-		context = j->report.model->n_ctx;
-	if ((ret = make_passages(j, context, e)) ||
-		(ret = check_passages(j, context, e)))
+	if (ret || (ret = check_passages(j, context, e)))
 		return ret;
 	for (size_t i = 0; i < j->n; i++) {
 		uint32_t rows = passages_longest(&j->row[i].passages) - 1;
@@ -376,7 +363,8 @@ static int perplexity_main(int argc, char **argv)
 			"nothing to read: " EVAL_TASK_NAMES
 			"; " EVAL_TASK_GROUPS
 			"; a file of items or one of text");
-	if (window && is_items(operand))
+	if (window &&
+		(eval_task_named(operand, NULL) || eval_task_is_jsonl(operand)))
 		return cmd_misuse(&cmd_perplexity,
 			"--window is for a text; '%s' has items, which are "
 			"read whole",

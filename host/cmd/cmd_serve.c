@@ -186,16 +186,6 @@ static int allow_methods(const char *own, struct err *e)
 	return ret;
 }
 
-/* Options that only one engine can have. */
-static const char *check_single(void)
-{
-	const struct pair_options *p = opt_values_of(&values, &pair_table);
-
-	if (!models_folder && !allowed)
-		return NULL;
-	return p->session.trace ? "trace" : p->session.device ? "device" : NULL;
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 static void report_keys(const char *message)
@@ -355,8 +345,10 @@ static int serve_main(int argc, char **argv)
 	if (!p->session.trace_limit)
 		p->session.trace_limit = TRACE_DEFAULT;
 	*texts = several;
-	single = check_single();
-	if (single)
+	single = p->session.trace   ? "trace"
+		: p->session.device ? "device"
+				    : NULL;
+	if (single && (models_folder || allowed))
 		return cmd_misuse(&cmd_serve,
 			"--%s needs a single engine, but --%s can open "
 			"several; omit one of the two",

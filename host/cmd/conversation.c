@@ -63,11 +63,6 @@ const struct opt_table *drawing_tables(size_t i)
 	return i ? NULL : &drawing_table;
 }
 
-static const struct drawing *drawing(const struct conversation *c)
-{
-	return opt_values_of(c->values, &drawing_table);
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 int conversation_start(struct conversation *c, struct err *e)
@@ -126,7 +121,7 @@ static int append_text(void *arg, int32_t id, const char *text, size_t len)
 
 static void fill_request(struct conversation *c, struct tandem_request *q)
 {
-	const struct drawing *d = drawing(c);
+	const struct drawing *d = opt_values_of(c->values, &drawing_table);
 
 	tandem_request_init(q, sizeof(*q));
 	q->max_tokens = d->predict;
@@ -372,7 +367,7 @@ int conversation_set_system(
 
 static int save(struct conversation *c, const char *path, struct err *e)
 {
-	const struct drawing *d = drawing(c);
+	const struct drawing *d = opt_values_of(c->values, &drawing_table);
 	json_t *settings = json_pack("{sIsIsIsIsfsfsf}", "predict",
 		(json_int_t)d->predict, "top-k", (json_int_t)d->top_k,
 		"repeat-last", (json_int_t)d->repeat_last, "seed",

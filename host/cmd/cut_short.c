@@ -51,44 +51,34 @@ static const char *hex(const char *p, uintptr_t *out)
 	}
 }
 
-static bool covers(const struct line *l, uintptr_t addr)
-{
-	uintptr_t from, to;
-	const char *p = hex(l->text, &from);
-
-	if (*p != '-')
-		return false;
-	hex(p + 1, &to);
-	return from <= addr && addr < to;
-}
-
-/* Return the path of the mapped file, or NULL if the mapping has no file. */
-static const char *path_of(const struct line *l)
-{
-	const char *p = l->text;
-
-	for (unsigned field = 0; field < PATH_FIELD; field++) {
-		p += strcspn(p, " ");
-		p += strspn(p, " ");
-	}
-	return *p == '/' && strncmp(p, "/memfd:", 7) ? p : NULL;
-}
-
-static void print_text(const char *text)
-{
-	fd_write_all(STDERR_FILENO, text, strlen(text));
-}
-
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
+	static const char prefix[] = "tandem: '";
+	static const char reason[] =
+		"' cannot be read any more: it was truncated while it was in "
+		"use, or its disk fails\n";
 	static atomic_flag printed = ATOMIC_FLAG_INIT;
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	const char *path = NULL;
 	struct line l;
 
-	while (fd >= 0 && !path && next_line(fd, &l))
-		path = covers(&l, addr) ? path_of(&l) : NULL;
+	while (fd >= 0 && !path && next_line(fd, &l)) {
+		uintptr_t from, to = 0;
+		const char *p = hex(l.text, &from);
+
+		if (*p == '-')
+			hex(p + 1, &to);
+		if (addr < from || addr >= to)
+			continue;
+		p = l.text;
+		for (unsigned field = 0; field < PATH_FIELD; field++) {
+			p += strcspn(p, " ");
+			p += strspn(p, " ");
+		}
+		if (*p == '/' && strncmp(p, "/memfd:", 7))
+			path = p;
+	}
 	fd_close(&fd);
 	/* no file is mapped there: restore the default action, so that the
 	 * repeated read ends the program */
@@ -100,11 +90,9 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 	 * the message and ends the program; the others wait for this. */
 	while (atomic_flag_test_and_set(&printed))
 		pause();
-	print_text("tandem: '");
-	print_text(path);
-	print_text(
-		"' cannot be read any more: it was truncated while it was in "
-		"use, or its disk fails\n");
+	fd_write_all(STDERR_FILENO, prefix, strlen(prefix));
+	fd_write_all(STDERR_FILENO, path, strlen(path));
+	fd_write_all(STDERR_FILENO, reason, strlen(reason));
 	_exit(EXIT_FAIL);
 }
 

@@ -383,26 +383,6 @@ static int take_subject(
 	return 0;
 }
 
-/* Add the results of a task in one shard to *sum. */
-static int add_task(struct eval_result *sum, const json_t *task,
-	const struct shards *all, unsigned i, struct err *e)
-{
-	const char *name = json_string_value(json_object_get(task, "task")),
-		   *path = json_string_value(json_object_get(task, "file"));
-	struct eval_result more = { 0 };
-
-	if (!name || !path ||
-		!read_sums(json_object_get(task, "sums"), &more) ||
-		(sum->task && strcmp(sum->task, name)))
-		return damaged(all, i, e);
-	if (!sum->task) {
-		sum->task = name;
-		sum->path = path;
-	}
-	eval_result_add(sum, &more);
-	return 0;
-}
-
 int eval_report_merge(
 	struct eval_report *rep, const struct shards *all, struct err *e)
 {
@@ -419,14 +399,31 @@ int eval_report_merge(
 	if (!rep->result)
 		return err_set(e, ENOMEM, "no memory for %zu tasks", n);
 	rep->n = n;
-	for (unsigned i = 0; i < all->n && !ret; i++) {
+	for (unsigned i = 0; i < all->n; i++) {
 		const json_t *tasks = json_object_get(all->one[i], "tasks");
 
 		if (json_array_size(tasks) != n)
 			return damaged(all, i, e);
-		for (size_t k = 0; k < n && !ret; k++)
-			ret = add_task(&rep->result[k],
-				json_array_get(tasks, k), all, i, e);
+		for (size_t k = 0; k < n; k++) {
+			const json_t *task = json_array_get(tasks, k);
+			const json_t *sums = json_object_get(task, "sums");
+			struct eval_result *sum = &rep->result[k];
+			struct eval_result more = { 0 };
+
+			more.task = json_string_value(
+				json_object_get(task, "task"));
+			more.path = json_string_value(
+				json_object_get(task, "file"));
+			if (!more.task || !more.path ||
+				!read_sums(sums, &more) ||
+				(sum->task && strcmp(sum->task, more.task)))
+				return damaged(all, i, e);
+			if (!sum->task) {
+				sum->task = more.task;
+				sum->path = more.path;
+			}
+			eval_result_add(sum, &more);
+		}
 	}
-	return ret;
+	return 0;
 }

@@ -80,25 +80,6 @@ static void print_stretch(const struct stretch *s, FILE *f)
 	fputc('\n', f);
 }
 
-/* Return a character that shows how much of cell `i` of the drawing is
- * mapped. */
-static char cell(const struct window_view *v, unsigned i)
-{
-	uint64_t from = v->bytes / BAR * i, to = v->bytes / BAR * (i + 1);
-	uint64_t mapped = 0;
-
-	for (uint32_t k = 0; k < v->used; k++) {
-		uint64_t a = v->map[k].addr, b = a + v->map[k].span;
-
-		a = a > from ? a : from;
-		b = b < to ? b : to;
-		mapped += b > a ? b - a : 0;
-	}
-	if (!mapped)
-		return '.';
-	return mapped >= (to - from) - (to - from) / 16 ? '#' : '+';
-}
-
 static uint32_t extents_shown(const struct window_view *v)
 {
 	return v->extents < WINDOW_VIEW_SLOTS ? v->extents : WINDOW_VIEW_SLOTS;
@@ -116,8 +97,25 @@ void inspect_window_print(
 		": %.1f MiB in pages of %" PRIu64
 		" KiB, %u of %u slots used\n[",
 		mib(v->bytes), v->page >> 10, v->used, v->slots);
-	for (unsigned i = 0; i < BAR; i++)
-		fputc(cell(v, i), f);
+	for (unsigned i = 0; i < BAR; i++) {
+		uint64_t from = v->bytes / BAR * i,
+			 to = v->bytes / BAR * (i + 1);
+		uint64_t in_cell = 0;
+
+		for (uint32_t k = 0; k < v->used; k++) {
+			uint64_t a = v->map[k].addr, b = a + v->map[k].span;
+
+			a = a > from ? a : from;
+			b = b < to ? b : to;
+			in_cell += b > a ? b - a : 0;
+		}
+		/* '#': at least 15/16 of the cell is mapped */
+		fputc(!in_cell ? '.'
+				: in_cell >= (to - from) - (to - from) / 16
+				? '#'
+				: '+',
+			f);
+	}
 	fputs("]\n", f);
 	for (uint32_t i = 0; i <= v->used; i++) {
 		struct stretch s = hole(v, i);

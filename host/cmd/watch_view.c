@@ -54,11 +54,6 @@ void watch_view_release(struct watch_view *v)
 	v->utf8 = (locale_t)0;
 }
 
-static void put(struct strbuf *out, const char *s)
-{
-	strbuf_add(out, s, strlen(s));
-}
-
 /* ---- characters ---------------------------------------------------------- */
 
 struct glyph {
@@ -113,27 +108,6 @@ static struct glyph sign_for(struct glyph g)
 
 /* ---- settled text -------------------------------------------------------- */
 
-/* Track the position of the cursor when the terminal prints `g`. A character
- * that does not fit starts a new row. */
-static void follow(struct watch_view *v, const struct glyph *g)
-{
-	const char c = g->text[0];
-	unsigned width = g->width > 0 ? (unsigned)g->width : 0;
-
-	if (c == '\n' || c == '\r' || v->col + width > v->cols) {
-		strbuf_reset(&v->row);
-		v->col = 0;
-	}
-	if (c == '\n' || c == '\r')
-		return;
-	strbuf_add(&v->row, g->text, g->len);
-	v->col += width;
-	if (c != '\t' || v->col >= v->cols)
-		return;
-	v->col = (v->col / 8 + 1) * 8;
-	v->col = v->col < v->cols ? v->col : v->cols - 1;
-}
-
 static void settle(struct watch_view *v, struct strbuf *out)
 {
 	const char *at = v->ahead.data, *end = at + v->ahead.len;
@@ -141,10 +115,25 @@ static void settle(struct watch_view *v, struct strbuf *out)
 	if (!v->ahead.len)
 		return;
 	strbuf_add(out, at, v->ahead.len);
+	/* Track the position of the cursor. A character that does not fit
+	 * starts a new row. */
 	while (at < end) {
-		struct glyph g = next_glyph(v, &at, end);
+		const struct glyph g = next_glyph(v, &at, end);
+		const char c = g.text[0];
+		unsigned width = g.width > 0 ? (unsigned)g.width : 0;
 
-		follow(v, &g);
+		if (c == '\n' || c == '\r' || v->col + width > v->cols) {
+			strbuf_reset(&v->row);
+			v->col = 0;
+		}
+		if (c == '\n' || c == '\r')
+			continue;
+		strbuf_add(&v->row, g.text, g.len);
+		v->col += width;
+		if (c != '\t' || v->col >= v->cols)
+			continue;
+		v->col = (v->col / 8 + 1) * 8;
+		v->col = v->col < v->cols ? v->col : v->cols - 1;
 	}
 	strbuf_reset(&v->ahead);
 }
@@ -157,7 +146,7 @@ static void settle(struct watch_view *v, struct strbuf *out)
 static void resize(struct watch_view *v, unsigned cols, struct strbuf *out)
 {
 	if (v->cols && v->cols != cols && v->col) {
-		put(out, "\r\n");
+		strbuf_addf(out, "\r\n");
 		strbuf_reset(&v->row);
 		v->col = 0;
 	}
@@ -172,7 +161,7 @@ static void wipe(struct watch_view *v, bool moved, struct strbuf *out)
 	/* Normally erase from the first column, because the user may have typed
 	 * something. If the width has changed, settled text may have moved to
 	 * the left of the cursor, so erase only from the cursor on. */
-	put(out, moved ? WIPE : "\r" WIPE);
+	strbuf_addf(out, "%s", moved ? WIPE : "\r" WIPE);
 	if (v->row.len)
 		strbuf_add(out, v->row.data, v->row.len);
 	v->open = false;
@@ -222,9 +211,9 @@ static void set_colour(struct pen *p, int mark)
 	if (!p->view->colour || p->mark == mark)
 		return;
 	if (p->mark >= 0)
-		put(p->out, PLAIN);
+		strbuf_addf(p->out, PLAIN);
 	if (mark >= 0)
-		put(p->out, colour_of[mark]);
+		strbuf_addf(p->out, "%s", colour_of[mark]);
 	p->mark = mark;
 }
 
@@ -240,18 +229,13 @@ static void draw_text(struct pen *p, const char *text, size_t len)
 			p->full |= p->row + 1 >= p->rows;
 			if (p->full)
 				return;
-			put(p->out, "\r\n");
+			strbuf_addf(p->out, "\r\n");
 			p->row++;
 			p->col = 0;
 		}
 		strbuf_add(p->out, g.text ? g.text : g.own, g.len);
 		p->col += width;
 	}
-}
-
-static void draw_sign(struct pen *p, const char *sign)
-{
-	draw_text(p, sign, strlen(sign));
 }
 
 /* Draw the open text. Returns the number of positions that fit. */
@@ -269,11 +253,11 @@ static size_t draw(struct pen *p, const struct tandem_step *s,
 
 		set_colour(p, mark);
 		if (!p->view->colour && (len || end))
-			draw_sign(p, sign_of[mark]);
+			draw_text(p, sign_of[mark], strlen(sign_of[mark]));
 		if (mark == TANDEM_MASK)
-			draw_sign(p, MASK);
+			draw_text(p, MASK, strlen(MASK));
 		else if (end)
-			draw_sign(p, END);
+			draw_text(p, END, strlen(END));
 		draw_text(p, s->text + s->at[i], len);
 	}
 	set_colour(p, -1);
@@ -294,12 +278,12 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 	};
 	size_t shown;
 
-	put(out, HIDE);
+	strbuf_addf(out, HIDE);
 	wipe(v, v->cols != p.cols, out);
 	resize(v, p.cols, out);
 	settle(v, out);
 	p.col = v->col;
-	put(out, CUT);
+	strbuf_addf(out, CUT);
 	shown = draw(&p, s, ends);
 	if (size.rows != 1) {
 		/* Draw the status line, truncated to the width. */
@@ -319,7 +303,7 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 		if (shown < s->n)
 			len += snprintf(line + len, sizeof(line) - (size_t)len,
 				", %zu positions not shown", s->n - shown);
-		put(p.out, "\r\n");
+		strbuf_addf(p.out, "\r\n");
 		set_colour(&p, TANDEM_MASK);
 		/* Do not write to the last column, because a terminal may wrap
 		 * there. */
@@ -330,7 +314,7 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 	}
 	if (p.row)
 		strbuf_addf(out, "\033[%uA", p.row);
-	put(out, "\r" WRAP SHOW);
+	strbuf_addf(out, "\r" WRAP SHOW);
 	v->open = true;
 	uselocale(was);
 }
@@ -343,5 +327,5 @@ void watch_line(const struct tandem_step *s, const struct watch_ends *ends,
 
 	strbuf_addf(out, "pass %llu: ", (unsigned long long)s->pass);
 	draw(&p, s, ends);
-	put(out, "\n");
+	strbuf_addf(out, "\n");
 }
