@@ -196,8 +196,8 @@ static void report_keys(const char *message)
 		message);
 }
 
-/* Collect the findings of `tandem doctor` for D-Bus clients. Returns NULL
- * without memory. */
+/* Collect the findings of `tandem doctor` for D-Bus clients. Returns NULL if
+ * out of memory. */
 static struct server_finding *find_all(void)
 {
 	struct server_finding *all = calloc(n_probes, sizeof(*all));
@@ -214,7 +214,8 @@ static struct server_finding *find_all(void)
 	return all;
 }
 
-/* Serve with the handle, which is started, or NULL; closes it. */
+/* Run the server until a signal ends it. `t` is a started handle of the first
+ * model, or NULL; the server closes the handle. */
 static int serve(struct tandem *t, uint64_t need,
 	const struct engine_offer *offer, struct err *e)
 {

@@ -502,7 +502,8 @@ void inspect_image_print(
 
 		stored += x->stored;
 		bytes += x->bytes;
-		/* a line for the first of thousands is enough */
+		/* print only the first of the experts, of which there may be
+		 * thousands */
 		if (x->kind == IMAGE_EXPERT && x->index) {
 			experts++;
 			continue;

@@ -53,7 +53,7 @@ struct bus_text {
 	int pipe;             /* the pipe's writing end; -1 when it is closed */
 	struct strbuf unsent; /* output not written to the pipe completely */
 	size_t sent;          /* bytes of `unsent` that were written */
-	uint64_t full_ns; /* since when the pipe takes nothing; 0: it does */
+	uint64_t full_ns; /* when the pipe became full; 0 if it is not full */
 	bool ended;       /* the end of the text was reported */
 	uint64_t prompt_tokens, seed;
 	char stop[16];          /* why the text ended; "" before */

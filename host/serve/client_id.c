@@ -39,8 +39,8 @@ uint64_t client_of_socket(int fd)
 	case AF_INET:
 		return hash(&a.v4.sin_addr, sizeof(a.v4.sin_addr));
 	case AF_INET6:
-		/* A network gives each of its machines 64 bits of addresses, of
-		 * which a machine may use many at a time. */
+		/* A machine usually has a block of 2^64 IPv6 addresses and may
+		 * use many of them at a time. */
 		return IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr) ? hash(v6 + 12, 4)
 							     : hash(v6, 8);
 	default:

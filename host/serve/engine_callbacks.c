@@ -1,5 +1,6 @@
-/* What the library calls while it generates a text: output goes to the choice
- * that its reader takes it from. Each callback takes the engine's lock. */
+/* Callbacks that the library calls while it generates a text: they store output
+ * in the choice, from which the reader takes it. Each callback takes the
+ * engine's lock. */
 #include "host/serve/engine_impl.h"
 
 #include "base/clock.h"
@@ -99,7 +100,8 @@ static int on_call(void *arg, const struct tandem_call *call)
 	return end;
 }
 
-/* A pass of a method that fills masks: keep what may still change. */
+/* A pass of a method that fills masks: keep the positions that may still
+ * change. */
 static int on_step(void *arg, const struct tandem_step *step)
 {
 	static const char mask[] = "\u25a2"; /* as tandem run --watch */
@@ -128,8 +130,8 @@ static int on_step(void *arg, const struct tandem_step *step)
 	return end;
 }
 
-/* A pass of a method that drafts: keep its tree until the reader takes it, but
- * of a reader that lags only those of the last passes. */
+/* A pass of a method that drafts: keep its tree until the reader takes it. For
+ * a slow reader only the trees of the last DRAFTS_MAX passes are kept. */
 static int on_draft(void *arg, const struct tandem_draft *d)
 {
 	struct choice *c = arg;

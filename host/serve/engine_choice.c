@@ -115,7 +115,7 @@ json_t *engine_choice_json(char *const *choice, char *const *own)
 
 /* ---- what a request may choose ------------------------------------------- */
 
-/* Whether a request says nothing, or what the server runs anyway. */
+/* Whether a request leaves the member out, or gives the server's own value. */
 static bool is_same(const char *said, const char *is)
 {
 	return !said || (is && !strcmp(said, is));
@@ -154,9 +154,9 @@ static int check_method(
 	return -EINVAL;
 }
 
-/* Whether `draft` names drafters or bundled draft models only. A drafter with
- * an argument takes a file or simulates drafts for measurements, and other
- * words are paths: all these are the operator's. */
+/* Whether `draft` names drafters or bundled draft models only. Only the
+ * operator of the server may choose others: a drafter with an argument takes a
+ * file or simulates drafts for measurements, and any other word is a path. */
 static int check_draft(const char *draft, struct fault *f)
 {
 	static const char *const bundled[] = { "model", "eagle" };
@@ -278,7 +278,8 @@ static int set_chosen(struct opt_values *v, const struct engine_menu *m,
 		ret = check_method(m, q->method, f);
 	if (!ret && !is_same(q->method, m->own.method)) {
 		opt_set(decoding_tables, v, "method", q->method, &e);
-		/* The server's own options that this method has no use for */
+		/* Drop the server's own options that do not apply to this
+		 * method. */
 		tandem_drop_needless(v);
 	}
 	if (!ret && !is_same(q->draft, m->own.draft)) {

@@ -1,11 +1,10 @@
 /*
  * Which engine a request chooses: the decoding method and its options, from the
  * members `method`, `draft` and `options`. Two requests choose the same engine
- * if the options of the whole decoder are the same in the end, in whatever
- * words they were said; so a choice is a list of settings with one spelling:
- * all options of the decoder that differ from their defaults, as in
- * tandem_options.set ("method=chain", "draft-len=4"), ending with NULL. Any
- * thread may call.
+ * if the resulting options of the whole decoder are equal, however the requests
+ * spell them. So a choice is a list of settings in one spelling: all options of
+ * the decoder that differ from their defaults, as in tandem_options.set
+ * ("method=chain", "draft-len=4"), ending with NULL. Any thread may call.
  */
 #ifndef HOST_SERVE_ENGINE_CHOICE_H
 #define HOST_SERVE_ENGINE_CHOICE_H
@@ -23,12 +22,13 @@ struct engine_menu {
 	/* Names of the methods that a request may choose, the server's own
 	 * first; ends with NULL. NULL: a request may choose nothing. */
 	const char *const *methods;
-	/* What the server runs by its own options; `model` is not used. */
+	/* The method, drafter, clock and precision of the server's own options;
+	 * `model` is not used. */
 	struct engine_offer own;
 };
 
 /*
- * Check what the request names, and find what it chooses. `request` is NULL for
+ * Check the names in the request, and make its choice. `request` is NULL for
  * the server's own options. Returns 0 and *out, which is NULL if the request
  * chooses nothing else than the server's own options; or a negative errno with
  * *fault set.
@@ -37,9 +37,9 @@ int engine_choose(char ***out, const struct engine_menu *,
 	const struct api_request *request, struct fault *);
 void engine_choice_free(char **);
 
-/* Find out what the choice runs, and check that its options go together.
- * Returns 0 with *offer, whose strings are those of the choice and of the menu,
- * and whose `model` is NULL; or a negative errno with *fault set. */
+/* Get the method and drafter of a choice, and check that its options can be
+ * combined. Returns 0 with *offer, whose strings are those of the choice and of
+ * the menu, and whose `model` is NULL; or a negative errno with *fault set. */
 int engine_choice_check(char *const *choice, const struct engine_menu *,
 	struct engine_offer *offer, struct fault *);
 

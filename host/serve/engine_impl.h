@@ -19,7 +19,7 @@ static inline void engine_unlock(struct engine *engine)
 
 /* The caller of these three holds the lock. */
 
-/* Tell the reader, unless it has left, that the answer has changed. */
+/* Notify the reader, unless it has left, that the answer has changed. */
 void answer_wake(struct answer *);
 
 /* Returns whether the reader has left or its client has disconnected. */

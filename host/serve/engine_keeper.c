@@ -259,8 +259,8 @@ static void load(struct server *s, struct engine_entry *e)
 	end_waiting(s, e);
 }
 
-/* Do one thing that is to be done. Returns false if there is none; then *ns is
- * the time until an engine was idle for too long. */
+/* Do the next pending task. Returns false if there is none; then *ns is the
+ * time until an engine will have been idle for too long. */
 static bool keep(struct server *s, uint64_t *ns)
 {
 	uint64_t now = clock_ns();
@@ -273,7 +273,8 @@ static bool keep(struct server *s, uint64_t *ns)
 		uint64_t since;
 
 		if (e->yields && entry_is_open(e)) {
-			/* Another engine has made the room. */
+			/* Another engine was closed, so this one need not
+			 * yield. */
 			e->yields = false;
 			end_waiting(s, e);
 			return true;

@@ -74,7 +74,7 @@ struct engine_entry {
 	struct engine_entry *next;
 };
 
-/* What is known of a model of the list once it was opened. */
+/* Facts about a model of the list, known after it was first opened. */
 struct engine_facts {
 	uint64_t context;
 	unsigned kind; /* a bit of enum report_models; 0: not known yet */

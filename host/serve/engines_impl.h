@@ -33,8 +33,8 @@ void engines_close_handle(struct engines *, struct tandem *);
 
 /* The caller of the following functions holds the lock. */
 
-/* Free an entry that nobody needs any more. Its counters go to another entry of
- * the same model and method, so that no sum becomes less; the last such entry
+/* Free an entry that is no longer used. Its counters go to another entry of the
+ * same model and method, so that no sum becomes less; the last such entry
  * stays. */
 void entry_forget_unused(struct engines *, struct engine_entry *);
 

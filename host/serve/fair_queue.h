@@ -14,16 +14,17 @@
  * A client with one text therefore waits for at most one turn of each other
  * client, however many texts these have.
  *
- * So that texts with a higher number run in the end, a turn is theirs after
- * FAIR_PASSES turns in a row that went to a lower number while they waited: it
- * goes to the text that arrived first of all with a number above the lowest one
- * that waits.
+ * So that texts with a higher number run in the end, they get a turn after
+ * FAIR_PASSES turns in a row have gone to a lower number while they waited.
+ * This turn goes to the text that arrived first among those with a number above
+ * the lowest waiting one.
  *
  * The queue is bounded, and each client's part of it too (fair_queue_room), so
  * that one client cannot fill it and have all others refused.
  *
  * A ticket belongs to its caller, the list of clients to the queue. The queue
- * neither locks nor knows any model. Times are in nanoseconds of clock_ns().
+ * takes no lock and does not depend on a model. Times are in nanoseconds of
+ * clock_ns().
  */
 #ifndef HOST_SERVE_FAIR_QUEUE_H
 #define HOST_SERVE_FAIR_QUEUE_H
@@ -66,11 +67,11 @@ enum fair_room {
 /*
  * Whether n more texts of a client may be added, if up to `lanes` texts run and
  * up to `bound` texts wait at a time. While other clients wait, each client's
- * share is the bound divided by the number of waiting clients. A client of
- * which no text waits may add one text to a full queue if its share is at least
- * one text; so at most twice the bound wait. An empty queue without running
- * texts takes any number. If there is no room, *ahead receives the number of
- * texts that have to leave the queue first.
+ * share is the bound divided by the number of waiting clients. A client without
+ * waiting texts may add one text to a full queue if its share is at least one
+ * text; so at most twice the bound wait. An empty queue without running texts
+ * takes any number. If there is no room, *ahead receives the number of texts
+ * that have to leave the queue first.
  */
 enum fair_room fair_queue_room(const struct fair_queue *, uint64_t client,
 	unsigned n, unsigned lanes, unsigned bound, unsigned *ahead);

@@ -11,8 +11,8 @@
 struct engine;
 struct server;
 
-/* Tokenize the prompts, and set the token limit and the seed where the client
- * has not. Returns 0, or a negative errno with *fault set. */
+/* Tokenize the prompts, and set the token limit and the seed if the request
+ * does not set them. Returns 0, or a negative errno with *fault set. */
 int prepare_request(
 	const struct engine *, struct api_request *, struct fault *);
 

@@ -367,7 +367,7 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 	struct choice *c = &p->answer->choice[i];
 	json_t *calls = reply_calls_new(c) ? reply_calls_delta(p, i) : NULL;
 
-	/* Of an answer that may call tools, a delta has only what is new. */
+	/* If an answer may call tools, a delta has only new members. */
 	if (p->answer->request.tools && !c->text.len) {
 		json_decref(text);
 		text = p->sent[i].begun ? NULL : json_null();
@@ -383,8 +383,8 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 		finish);
 }
 
-/* What follows the output that the chunk's text ends with, as it was after the
- * last pass: without the part of it that has become output since. */
+/* The provisional positions after the chunk's text, as they were after the last
+ * pass, without those that have become output since. */
 static json_t *provisional(const struct choice *c)
 {
 	uint64_t known = c->bytes - c->provisional_after;

@@ -275,8 +275,8 @@ static int translate(struct response *r, struct response_store *store,
 				instructions));
 	json_array_extend(messages, r->messages);
 	json_object_set_new(chat, "messages", messages);
-	/* The id cannot be guessed: without API keys, who knows it has
-	 * access. */
+	/* The id cannot be guessed: without API keys, any client that knows the
+	 * id can read the response. */
 	if (getrandom(number, sizeof(number), 0) != sizeof(number))
 		return fault_set(f, 500, "failed", NULL, "no random numbers");
 	snprintf(r->id, sizeof(r->id), "resp_%016llx%016llx",

@@ -49,8 +49,8 @@ struct server_options {
 	/* What a request may choose: see struct engine_menu. */
 	const char *const *methods;
 	const struct opt_values *values;
-	/* What the server runs by its own options. `model` names that of the
-	 * handle, or is NULL with `models`. */
+	/* The method, drafter, clock and precision of the server's own options.
+	 * `model` is the name of the handle's model, or NULL with `models`. */
 	struct engine_offer offer;
 	/* How further handles are opened; `model` and `set` are not used. */
 	struct tandem_options handle;
@@ -86,9 +86,9 @@ const char *server_url(const struct server *);
  * Serve until SIGINT or SIGTERM, which the caller has blocked in all threads;
  * or, without HTTP, until the connection to the bus is closed. With a file of
  * keys the caller has blocked SIGHUP, too, which makes the server read the file
- * again; if that fails, the keys stay as they were. At the end accept no
- * more requests, and wait up to grace_s until the running requests have ended;
- * a second signal ends this wait. Returns 0, or -ERR_DEVICE_LOST as soon as the
+ * again; if that fails, the old keys stay valid. At the end accept no more
+ * requests, and wait up to grace_s until the running requests have ended; a
+ * second signal ends this wait. Returns 0, or -ERR_DEVICE_LOST as soon as the
  * device is lost and cannot be restarted.
  */
 int server_run(struct server *, struct err *);

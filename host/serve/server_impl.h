@@ -49,8 +49,8 @@ struct route {
 struct client {
 	int fd;
 	bool answered;     /* a request is complete and is being answered */
-	bool begun;        /* a first request, or a part of one, is due */
-	bool late;         /* its request was incomplete at the last look */
+	bool begun;        /* a first request, or the rest of one, is awaited */
+	bool late;         /* its request was late at the last check */
 	bool shut;         /* it was shut down */
 	uint64_t since_ns; /* when `answered` was set to its present value */
 	struct client *prev, *next;
@@ -123,11 +123,11 @@ struct exchange {
 	/* The engine must be opened before the request can go on. */
 	bool must_wait;
 	bool waited; /* the request has waited for its engine */
-	/* A request that waits asks for a stream; and for one of a response. */
+	/* the waiting request wants a stream; a stream of a response */
 	bool wants_stream, wants_response;
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route fits */
-	char name[64]; /* what follows the route's path in the request's */
+	char name[64]; /* end of the request's path, after the route's path */
 	struct strbuf body;
 	size_t received;    /* bytes of the body that have arrived */
 	struct fault fault; /* status 0 if the request is not refused */
@@ -170,11 +170,11 @@ void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 void client_notify(void *server, struct MHD_Connection *, void **client,
 	enum MHD_ConnectionNotificationCode);
 
-/* Shut down the connections that have had no complete request for `after_ns`,
- * unless the cause may be this process, which was stopped or had no processor:
- * bytes that the HTTP thread has not read, or no earlier look at which the
- * request was late. To be called a few times a second. The caller holds the
- * server's lock. */
+/* Shut down the connections that have had no complete request for `after_ns`. A
+ * connection is spared if this process, which may have been stopped or
+ * preempted, may be the cause: if there are bytes that the HTTP thread has not
+ * read, or if the request was not yet late at the previous call. To be called a
+ * few times a second. The caller holds the server's lock. */
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
 /* Resume the streams that have had no output for a second, so that each sends a
