@@ -16,14 +16,14 @@ try() { # AREA RUNS STEPS SEED: of what is planted
   full || runs=${TANDEM_STRESS_RUNS:-$((runs / 4 + 1))}
   run_ok "$tandem_stress" "$area" --runs "$runs" --seed "$seed"
   check_has "$area" "$out" "$runs runs of seed $seed in "
-  check_has "$area" "$out" 'all held: '
+  check_has "$area" "$out" 'all passed: '
   check_eq "stderr of $area" "$err" ''
 
   # Reducing takes many runs, which are those of other builds.
   ! sanitized || [ "$area" != faults ] || return
   run "$tandem_stress" "$area" --runs 300 --seed "${TANDEM_SEED:-$4}" --plant --out "$tmp"
   check_eq "status of $area with a plant" "$status" 1
-  plan=$(sed -n 's/^tandem-stress: the plan is in \([^;]*\); .*/\1/p' <<<"$err")
+  plan=$(sed -n 's/^tandem-stress: the schedule is in \([^;]*\); .*/\1/p' <<<"$err")
   check_has "$area" "$err" "again: tandem-stress --replay $plan --plant"
   steps=$(grep -cv '#\|^tandem-stress 1 ' "$plan")
   checks=$((checks + 1))
@@ -32,7 +32,7 @@ try() { # AREA RUNS STEPS SEED: of what is planted
   # It fails again with the planted bug, and not without.
   run "$tandem_stress" --replay "$plan" --plant --out "$tmp/none"
   check_eq "status of $area's plan" "$status" 1
-  check_lacks "$area: what cannot be made smaller" "$err" 'the plan is in'
+  check_lacks "$area: what cannot be made smaller" "$err" 'the schedule is in'
   run_ok "$tandem_stress" --replay "$plan"
 }
 try va 20 6 6
@@ -110,7 +110,7 @@ kill -INT $pid
 status=0
 wait $pid || status=$?
 check_eq 'status after SIGINT' "$status" 130
-check_has 'stdout after SIGINT' "$(cat out)" 'all held until the interruption'
+check_has 'stdout after SIGINT' "$(cat out)" 'all passed until the interruption'
 
 # ---- misuse -----------------------------------------------------------------------
 misuse "$tandem_stress"

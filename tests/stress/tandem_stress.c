@@ -66,7 +66,7 @@ static const struct opt opts[] = {
 	{ .type = OPT_FLAG,
 		.name = "plant",
 		.value = &plant,
-		.help = "plant a failure that must be found",
+		.help = "insert a bug that the tests must find",
 		.hidden = true },
 };
 
@@ -84,18 +84,18 @@ static const struct opt_command usage = {
 		"  coherence  the device's cache and its checker, with missing cache\n"
 		"             maintenance, and decoding under --coherence check\n"
 		"  ring       the ring and its doorbells, with a peer that misbehaves\n"
-		"  faults     decoding under random fault plans, and what they leave behind\n"
+		"  faults     decoding under random fault plans, and resources that leak\n"
 		"  flash      extents streamed from flash, with failing reads and torn files\n\n"
 		"Each area draws schedules from the seed, runs them on the "
 		"real code in a process of its own, and compares the results "
 		"with a simple model. One seed gives the same schedules on "
-		"every machine. The first schedule that fails is made "
-		"smaller: steps are removed and numbers lowered while it "
-		"still fails, with at most " TRIES
-		" tries that begin within " SECONDS " s (" SECONDS_HUNG
-		" s where it hangs). What is left "
-		"is printed and written to a file, with the command that "
-		"runs it again.\n\n"
+		"every machine. The first schedule that fails is reduced: "
+		"steps are removed and numbers lowered while it still "
+		"fails, with at most " TRIES " tries that begin within " SECONDS
+		" s (" SECONDS_HUNG
+		" s if it hangs). The reduced schedule is printed and "
+		"written to a file, with the command that runs it "
+		"again.\n\n"
 		"Exit status: 0 when all passed, 1 when something failed, "
 		"130 after Ctrl-C when nothing had failed. docs/stress.md "
 		"describes the models and the file.",
@@ -137,8 +137,8 @@ static void draw(
 	wipe();
 	strbuf_addf(&text, "%s: ", a->verbs.area);
 	if (r->broken)
-		strbuf_addf(&text, "run %" PRIu64 " failed, and is made small",
-			r->run);
+		strbuf_addf(&text,
+			"run %" PRIu64 " failed and is being reduced", r->run);
 	else
 		strbuf_addf(&text, "%" PRIu64 " runs in %.0f s: ", r->runs,
 			r->seconds);
@@ -180,7 +180,7 @@ static int print_plan(const struct stress_area *a,
 	if (steps && !replay)
 		strbuf_addf(text,
 			"%.*s# seed %" PRId64 ", run %" PRIu64 ": %" PRIu32
-			" steps, made small: %" PRIu32 "\n# %s\n%s",
+			" steps, reduced to %" PRIu32 "\n# %s\n%s",
 			(int)(steps - plan.data), plan.data, seed, r->run,
 			r->steps, r->schedule.n, r->what.text, steps);
 	else if (steps)
@@ -188,7 +188,8 @@ static int print_plan(const struct stress_area *a,
 			plan.data, r->what.text, steps);
 	text->failed |= plan.failed;
 	strbuf_release(&plan);
-	return text->failed ? err_set(e, ENOMEM, "no memory for the plan") : 0;
+	return text->failed ? err_set(e, ENOMEM, "no memory for the schedule")
+			    : 0;
 }
 
 static int write_plan(
@@ -210,18 +211,18 @@ static void say_broken(const struct stress_area *a,
 {
 	fprintf(stderr, "tandem-stress: %s: %s\n", a->verbs.area, r->what.text);
 	if (!r->again)
-		fputs("tandem-stress: alone the same schedule does not fail: it is a "
-		      "matter of time, or of what ran before it\n",
+		fputs("tandem-stress: the schedule does not fail when it runs alone: "
+		      "the failure depends on timing, or on earlier schedules\n",
 			stderr);
 	else if (!r->smallest)
-		fputs("tandem-stress: it might be made smaller still: the time for "
-		      "that is over\n",
+		fputs("tandem-stress: the reduction ended at its limit, so a smaller "
+		      "schedule may exist\n",
 			stderr);
 	if (!*path)
 		return;
-	fputs("tandem-stress: the plan is in ", stderr);
+	fputs("tandem-stress: the schedule is in ", stderr);
 	print_quoted(stderr, path);
-	fputs("; again: tandem-stress --replay ", stderr);
+	fputs("; to run it again: tandem-stress --replay ", stderr);
 	print_quoted(stderr, path);
 	fputs(plant ? " --plant\n" : "\n", stderr);
 }
@@ -296,13 +297,13 @@ static int report_line(const struct stress_area *a,
 	strbuf_addf(
 		&text, "%-10s %" PRIu64 " runs of ", a->verbs.area, r->runs);
 	if (replay)
-		strbuf_addf(&text, "the plan");
+		strbuf_addf(&text, "the schedule");
 	else
 		strbuf_addf(&text, "seed %" PRId64, seed);
 	strbuf_addf(&text, " in %.1f s, %s: ", r->seconds,
 		r->broken            ? "1 failed"
-			: r->stopped ? "all held until the interruption"
-				     : "all held");
+			: r->stopped ? "all passed until the interruption"
+				     : "all passed");
 	add_tally(&text, a, r);
 	if (text.failed)
 		ret = err_set(e, ENOMEM, "no memory for the result");
@@ -436,7 +437,7 @@ static int read_plan(
 	if (!ret) {
 		*a = stress_area_named(area);
 		ret = *a ? stress_parse(s, &(*a)->verbs, text, e)
-			 : err_set(e, EINVAL, "there is no area '%s'", area);
+			 : err_set(e, EINVAL, "unknown area '%s'", area);
 	}
 	free(text);
 	return ret ? err_in(e, "'%s'", replay) : 0;
@@ -451,16 +452,20 @@ static int run(const char *operand)
 	struct err e = { 0 };
 
 	if (!operand && !replay)
-		return misuse("AREA is missing: what to try, or all");
+		return misuse("no AREA; give the name of an area, or all");
 	if (replay && (operand || minutes > 0 || runs || seed >= 0))
-		return misuse("--replay takes everything from its file: leave "
-			      "out AREA, --minutes, --runs and --seed");
+		return misuse(
+			"--replay takes the area and the schedule from its "
+			"file; omit AREA, --minutes, --runs and --seed");
 	if (!*out_folder)
 		return misuse("--out is empty");
 	if (operand && strcmp(operand, "all")) {
 		area = stress_area_named(operand);
 		if (!area) {
-			err_set(&e, EINVAL, "there is no area '%s'", operand);
+			err_set(&e, EINVAL,
+				"unknown area '%s'; choose from va, coherence, "
+				"ring, faults, flash and all",
+				operand);
 			return misuse(e.text);
 		}
 	}
