@@ -65,13 +65,13 @@ static void tasks(FILE *f)
 		"reply to a message in a given manner",
 		"solve a word problem step by step",
 		"write a small function from its description",
-		"summarize reports that are mixed with one another",
+		"summarize one of several reports whose parts are mixed",
 		"answer a question about a long notice",
 		"turn a request into commands for a long screen",
 		"reply in a long conversation",
 		"write a story of two parts from a plan",
 		"write a report from several notes",
-		"write an email that answers each question of another one",
+		"reply to an email and answer each of its questions",
 		"change a program as requested",
 		"give the last answer of a conversation",
 	};
@@ -105,13 +105,13 @@ static void all_shapes(FILE *f)
 static void clocks(FILE *f)
 {
 	static const char *const text[] = {
-		"this machine's time only",
+		"the time of this machine",
 		"Snapdragon 8 Gen 2, Hexagon V73",
 		"the same phone, with the runtime of sd.npu's paper",
 		"Snapdragon 8 Gen 3, Hexagon V75",
 		"the same phone, with the runtime of Lever's paper",
 		"Snapdragon 8 Elite, Hexagon V79",
-		"Snapdragon 8 Elite Gen 5, Hexagon V81: a guess",
+		"Snapdragon 8 Elite Gen 5, Hexagon V81 (numbers estimated)",
 	};
 
 	fputs("Clocks, for --clock; soc:FILE is a profile of your own:\n\n", f);
