@@ -6,6 +6,7 @@
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ void fd_keep_standard(void);
 
 /* Close *fd if it is open (>= 0) and set it to -1. Keeps errno. */
 void fd_close(int *fd);
+
+/* Whether two descriptors are of one file, pipe or terminal. */
+bool fd_same_file(int a, int b);
 
 /* Write all `len` bytes. Returns 0 or a negative errno. */
 int fd_write_all(int fd, const void *data, size_t len);

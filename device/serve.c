@@ -29,8 +29,8 @@
  * goes. On a terminal the device holds its reports back until it has been idle
  * for a second, or ends, so that they follow the text. The buffer has room for
  * all of them. To a file or pipe the device writes each report at once, because
- * a crash would lose held reports; each begins with a newline, because the line
- * of the text may be incomplete.
+ * a crash would lose held reports; where the text goes there too, each begins
+ * with a newline, because the line of the text may be incomplete.
  */
 #define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
 #define HELD_IDLE_MS 1000
@@ -44,7 +44,7 @@ struct server {
 	struct device *device;
 	struct watch watch;
 	unsigned idle_ms; /* since the last request, about */
-	bool beside_text; /* stderr may have an incomplete line of text */
+	bool beside_text; /* stderr is also where the text is written */
 };
 
 /* ---- callbacks --------------------------------------------------------- */
@@ -244,8 +244,9 @@ static int serve_host(
 			"--coherence off; see it with strict or check\n",
 			planned);
 	config.trace = channel_trace(s->channel, &config.trace_bytes);
-	s->beside_text = s->opts->fd >= 0 && !isatty(STDERR_FILENO);
-	if (s->opts->fd >= 0 && !s->beside_text)
+	s->beside_text =
+		s->opts->fd >= 0 && fd_same_file(STDOUT_FILENO, STDERR_FILENO);
+	if (s->opts->fd >= 0 && isatty(STDERR_FILENO))
 		setvbuf(stderr, held, _IOFBF, sizeof(held));
 	ret = device_open(&s->device, &config, e);
 	if (ret) {

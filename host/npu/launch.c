@@ -58,10 +58,12 @@ const char *launch_find(char path[PATH_MAX])
  * Results go to the host's standard output. If the device inherited it, the
  * reader of a pipe would wait until the device ends as well. So the device
  * inherits neither standard output nor any other descriptor of the host
- * program.
+ * program. Its own standard output tells the device where the results go: the
+ * file of its standard error if they go there too, else nowhere.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
+	const bool together = fd_same_file(STDOUT_FILENO, STDERR_FILENO);
 	int ret;
 
 	if ((ret = posix_spawn_file_actions_addopen(
@@ -69,8 +71,11 @@ static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 		(quiet &&
 			(ret = posix_spawn_file_actions_addopen(fa,
 				 STDERR_FILENO, "/dev/null", O_WRONLY, 0))) ||
-		(ret = posix_spawn_file_actions_adddup2(
-			 fa, STDERR_FILENO, STDOUT_FILENO)) ||
+		(ret = together ? posix_spawn_file_actions_adddup2(
+					  fa, STDERR_FILENO, STDOUT_FILENO)
+				: posix_spawn_file_actions_addopen(fa,
+					  STDOUT_FILENO, "/dev/null", O_WRONLY,
+					  0)) ||
 		(ret = posix_spawn_file_actions_adddup2(fa, link_fd, CHILD_FD)))
 		return ret;
 	return posix_spawn_file_actions_addclosefrom_np(fa, CHILD_FD + 1);
