@@ -54,9 +54,7 @@ int fd_write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
-/* Read exactly `len` bytes from offset `at`, or from the file position if `at`
- * is -1. */
-static int read_exact(int fd, void *data, size_t len, off_t at)
+int fd_read_exact(int fd, void *data, size_t len, int64_t at)
 {
 	char *p = data;
 
@@ -74,16 +72,6 @@ static int read_exact(int fd, void *data, size_t len, off_t at)
 		at += at < 0 ? 0 : n;
 	}
 	return 0;
-}
-
-int fd_read_exact(int fd, void *data, size_t len)
-{
-	return read_exact(fd, data, len, -1);
-}
-
-int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset)
-{
-	return read_exact(fd, data, len, (off_t)offset);
 }
 
 /* Read until end of file into memory that grows. The caller frees *data, also

@@ -30,13 +30,10 @@ bool fd_same_file(int a, int b);
 /* Write all `len` bytes. Returns 0 or a negative errno. */
 int fd_write_all(int fd, const void *data, size_t len);
 
-/* Read exactly `len` bytes. Returns 0, -ENODATA if the file ends before that,
- * or another negative errno. */
-int fd_read_exact(int fd, void *data, size_t len);
-
-/* Like fd_read_exact, but read from `offset`, not from the file position, which
- * does not change. */
-int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset);
+/* Read exactly `len` bytes from offset `at`; if `at` is -1, from the file
+ * position, which then advances. Returns 0, -ENODATA if the file ends before
+ * that, or another negative errno. */
+int fd_read_exact(int fd, void *data, size_t len, int64_t at);
 
 /*
  * Read a whole file, or standard input if `path` is "-", into memory from

@@ -149,7 +149,7 @@ bool image_probe(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char magic[8];
-	bool is = fd >= 0 && !fd_read_exact(fd, magic, sizeof(magic)) &&
+	bool is = fd >= 0 && !fd_read_exact(fd, magic, sizeof(magic), -1) &&
 		!memcmp(magic, FORMAT_MAGIC, sizeof(magic));
 
 	fd_close(&fd);
@@ -271,7 +271,7 @@ static int read_table(struct image_in *in, const struct format_header *h)
 	snprintf(in->where, sizeof(in->where), "table of extents");
 	if (!table || !im->extent)
 		ret = bad(in, ENOMEM, "no memory for %u extents", h->n_extents);
-	else if ((ret = fd_read_exact_at(im->fd, table, bytes, IMAGE_PAGE)))
+	else if ((ret = fd_read_exact(im->fd, table, bytes, IMAGE_PAGE)))
 		bad(in, -ret, "%s", strerror(-ret));
 	else if (XXH64(table, bytes, 0) != h->table_checksum)
 		ret = bad(in, EBADMSG,
@@ -296,7 +296,7 @@ static int read_image(struct image *im, struct err *e)
 		return bad(&in, EINVAL,
 			"truncated: it takes %zu bytes, the file has %llu",
 			sizeof(h), (unsigned long long)im->size);
-	ret = fd_read_exact_at(im->fd, &h, sizeof(h), 0);
+	ret = fd_read_exact(im->fd, &h, sizeof(h), 0);
 	if (ret)
 		return bad(&in, -ret, "%s", strerror(-ret));
 	if (memcmp(h.magic, FORMAT_MAGIC, sizeof(h.magic)))
@@ -406,7 +406,7 @@ static int check_sum(const struct image *im, const struct image_extent *x,
 static int read_stored(const struct image *im, const struct image_extent *x,
 	void *dst, struct err *e)
 {
-	int ret = fd_read_exact_at(im->fd, dst, x->stored, x->offset);
+	int ret = fd_read_exact(im->fd, dst, x->stored, x->offset);
 
 	if (ret == -ENODATA)
 		return extent_bad(im, x, ENODATA,
@@ -472,7 +472,7 @@ int image_check(
 	for (uint64_t at = 0; at < x->stored; at += step) {
 		size_t n = x->stored - at < step ? x->stored - at : step;
 
-		ret = fd_read_exact_at(im->fd, buf, n, x->offset + at);
+		ret = fd_read_exact(im->fd, buf, n, x->offset + at);
 		if (ret) {
 			extent_bad(im, x, -ret, strerror(-ret), e);
 			goto out;

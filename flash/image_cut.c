@@ -37,8 +37,8 @@ static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 	while (from < to) {
 		size_t n = to - from < STEP ? (size_t)(to - from) : STEP;
 		size_t again = c->summed > from ? c->summed - from : 0;
-		int ret = fd_read_exact_at(c->fd, c->step,
-			align_up(n, IMAGE_PAGE), c->x->offset + from);
+		int ret = fd_read_exact(c->fd, c->step, align_up(n, IMAGE_PAGE),
+			c->x->offset + from);
 
 		if (ret)
 			return cannot(c, -ret, e);

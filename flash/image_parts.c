@@ -38,7 +38,7 @@ static int bad(const struct image_parts *p, int code, size_t i,
 static int read_part(
 	const struct image_parts *p, size_t i, void *dst, struct err *e)
 {
-	int ret = fd_read_exact_at(image_fd(p->image), dst, bytes_of(p, i),
+	int ret = fd_read_exact(image_fd(p->image), dst, bytes_of(p, i),
 		p->x.offset + i * p->part);
 
 	if (ret == -ENODATA)

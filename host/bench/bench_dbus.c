@@ -179,7 +179,8 @@ static int read_address(struct dbus_peer *d, char *address, struct err *e)
 	/* Close this process's copy of the writing end, so that reading ends
 	 * with end-of-file if the child dies. */
 	fd_close(&d->address[1]);
-	while (n < ADDRESS_MAX && !fd_read_exact(d->address[0], address + n, 1))
+	while (n < ADDRESS_MAX &&
+		!fd_read_exact(d->address[0], address + n, 1, -1))
 		if (!address[n++])
 			return 0;
 	return err_set(e, EIO,

@@ -95,7 +95,7 @@ int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent || bench_pin(cpu, NULL))
 			_exit(1);
-		while (!fd_read_exact(fd[0], &n, sizeof(n)))
+		while (!fd_read_exact(fd[0], &n, sizeof(n), -1))
 			if (serve(arg, n))
 				_exit(1);
 		_exit(0);

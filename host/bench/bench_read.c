@@ -77,7 +77,7 @@ static void *read_plainly(void *arg)
 	struct block b;
 
 	while (!p->ret && next_block(p, &b)) {
-		p->ret = fd_read_exact_at(p->place->fd, b.dst, b.len, b.off);
+		p->ret = fd_read_exact(p->place->fd, b.dst, b.len, b.off);
 		p->bytes += b.len;
 	}
 	return NULL;

@@ -37,13 +37,13 @@ static void whole_reads_and_writes(void **state)
 	assert_non_null(got);
 	assert_int_equal(pipe(fd), 0);
 	assert_int_equal(pthread_create(&writer, NULL, write_pipe, &fd[1]), 0);
-	assert_int_equal(fd_read_exact(fd[0], got, LEN), 0);
+	assert_int_equal(fd_read_exact(fd[0], got, LEN, -1), 0);
 	for (size_t i = 0; i < LEN; i++)
 		if (got[i] != (char)(i * 7))
 			fail_msg("byte %zu is %d, not %d", i, got[i],
 				(char)(i * 7));
 	pthread_join(writer, NULL);
-	assert_int_equal(fd_read_exact(fd[0], &extra, 1), -ENODATA);
+	assert_int_equal(fd_read_exact(fd[0], &extra, 1, -1), -ENODATA);
 	fd_close(&fd[0]);
 	free(got);
 }
@@ -60,7 +60,7 @@ static void close_once(void **state)
 	assert_int_equal(fcntl(was, F_GETFD), -1);
 	fd_close(&fd);
 	assert_int_equal(fd_write_all(was, "x", 1), -EBADF);
-	assert_int_equal(fd_read_exact(was, &fd, 1), -EBADF);
+	assert_int_equal(fd_read_exact(was, &fd, 1, -1), -EBADF);
 }
 
 static void make_file(char *path, size_t size, size_t len)

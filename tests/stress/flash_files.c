@@ -91,7 +91,7 @@ static int failed(struct flash_copy *c, struct err *e)
 int flash_copy_mend(struct flash_copy *c, struct err *e)
 {
 	char *data = malloc(c->bytes);
-	int ret = data ? fd_read_exact_at(c->from, data, c->bytes, 0) : -ENOMEM;
+	int ret = data ? fd_read_exact(c->from, data, c->bytes, 0) : -ENOMEM;
 
 	if (ret)
 		ret = err_sys(e, -ret, "cannot copy an image");
