@@ -19,23 +19,12 @@ static char *folder_of(const char *path)
 	return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 }
 
-/* Open a file without a name. Returns -1 if that fails or if /proc, which
- * link_as needs to give the file a name, is missing. */
-static int open_nameless(const char *path, mode_t mode)
+int newfile_open(
+	struct newfile *f, const char *path, unsigned mode, struct err *e)
 {
-	char *folder = access("/proc/self/fd", X_OK) ? NULL : folder_of(path);
-	int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode)
-			: -1;
-
-	free(folder);
-	return fd;
-}
-
-static int begin(
-	struct newfile *f, const char *path, bool shared, struct err *e)
-{
-	const mode_t mode = shared ? 0666 : 0600;
+	bool shared = mode != NEWFILE_PRIVATE;
 	struct stat st;
+	char *folder;
 	int n, ret;
 
 	*f = (struct newfile){ .fd = -1 };
@@ -61,7 +50,12 @@ static int begin(
 	}
 	if (!shared)
 		unlink(f->temporary);
-	f->fd = open_nameless(f->path, mode);
+	/* Prefer a file without a name, which a crash cannot leave behind.
+	 * link_as needs /proc to give the file its name later. */
+	folder = access("/proc/self/fd", X_OK) ? NULL : folder_of(f->path);
+	if (folder)
+		f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+	free(folder);
 	if (f->fd >= 0)
 		return 0;
 	f->fd = open(
@@ -75,16 +69,6 @@ static int begin(
 fail:
 	newfile_close(f);
 	return ret;
-}
-
-int newfile_open(struct newfile *f, const char *path, struct err *e)
-{
-	return begin(f, path, true, e);
-}
-
-int newfile_open_private(struct newfile *f, const char *path, struct err *e)
-{
-	return begin(f, path, false, e);
 }
 
 static int link_as(const struct newfile *f, const char *name)

@@ -25,21 +25,24 @@ struct newfile {
 	bool named; /* `temporary` exists and must be removed */
 };
 
-/*
- * Open a new file that will replace `path`. Symbolic links in `path` are
- * followed. Returns 0 on success, -EINVAL if `path` exists and is not a regular
- * file, or another negative errno. After a failure there is nothing to close.
- */
-int newfile_open(struct newfile *, const char *path, struct err *);
+/* Who may read the new file, also while it is being written: all users that the
+ * umask admits, or the owner alone. */
+#define NEWFILE_PUBLIC  0666
+#define NEWFILE_PRIVATE 0600
 
 /*
- * Like newfile_open, for a file that only its owner may read, also while it is
- * being written. If a temporary name is needed it is always PATH.tmp, so that a
- * program can remove all traces of the file. Only one process may write `path`
- * at a time, and the caller holds a lock that ensures this. A file of that
- * temporary name, left by a writer that was killed, is removed.
+ * Open a new file that will replace `path`, with one of the modes above.
+ * Symbolic links in `path` are followed. Returns 0 on success, -EINVAL if
+ * `path` exists and is not a regular file, or another negative errno. After a
+ * failure there is nothing to close.
+ *
+ * If a temporary name is needed, that of a private file is always PATH.tmp, so
+ * that a program can remove all traces of the file. Only one process may write
+ * such a `path` at a time, and the caller holds a lock that ensures this. A
+ * file of that temporary name, left by a writer that was killed, is removed.
  */
-int newfile_open_private(struct newfile *, const char *path, struct err *);
+int newfile_open(
+	struct newfile *, const char *path, unsigned mode, struct err *);
 
 /* Sync the file, give it its name, and sync the folder. Returns 0 or a negative
  * errno; closes the descriptor in both cases. */

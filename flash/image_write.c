@@ -174,7 +174,7 @@ int image_writer_open(struct image_writer **out, const char *path,
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_nbWorkers, (int)o->threads);
 	}
-	if ((ret = newfile_open(&w->file, path, e)))
+	if ((ret = newfile_open(&w->file, path, NEWFILE_PUBLIC, e)))
 		goto fail;
 	*out = w;
 	return 0;

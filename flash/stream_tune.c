@@ -92,7 +92,8 @@ static void remember(int fd, size_t block)
 	char path[PATH_MAX], text[64];
 	struct newfile f;
 
-	if (!cache_file(path, fd, true) || newfile_open(&f, path, NULL))
+	if (!cache_file(path, fd, true) ||
+		newfile_open(&f, path, NEWFILE_PUBLIC, NULL))
 		return;
 	snprintf(text, sizeof(text), "%zu\n", block);
 	if (!fd_write_all(f.fd, text, strlen(text)))

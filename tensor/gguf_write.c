@@ -41,7 +41,7 @@ int gguf_writer_open(struct gguf_writer **out, const char *path, struct err *e)
 
 	if (!w)
 		return err_sys(e, ENOMEM, "cannot write '%s'", path);
-	ret = newfile_open(&w->file, path, e);
+	ret = newfile_open(&w->file, path, NEWFILE_PUBLIC, e);
 	if (ret)
 		gguf_writer_close(w);
 	else

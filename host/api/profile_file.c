@@ -161,7 +161,7 @@ void profile_keep(
 		PROFILE_VERSION, "key", key, "pressure", pressure, "cost",
 		cost_json(cost));
 	char *text = json_dumps(o, JSON_INDENT(2));
-	int ret = text ? newfile_open(&f, path, NULL) : -ENOMEM;
+	int ret = text ? newfile_open(&f, path, NEWFILE_PUBLIC, NULL) : -ENOMEM;
 
 	if (!ret)
 		ret = fd_write_all(f.fd, text, strlen(text));

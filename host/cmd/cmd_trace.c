@@ -323,7 +323,7 @@ static int draw_to(const char *path, const struct timeline *t,
 	struct err *e)
 {
 	struct newfile n;
-	int ret = newfile_open(&n, path, e), fd;
+	int ret = newfile_open(&n, path, NEWFILE_PUBLIC, e), fd;
 	FILE *f;
 
 	if (ret)

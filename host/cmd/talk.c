@@ -141,7 +141,7 @@ int talk_save(
 	if (!text)
 		return err_set(e, ENOMEM,
 			"the conversation cannot be written as JSON");
-	ret = newfile_open_private(&file, path, e);
+	ret = newfile_open(&file, path, NEWFILE_PRIVATE, e);
 	if (ret) {
 		free(text);
 		return ret;

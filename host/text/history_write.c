@@ -245,7 +245,7 @@ static int rewrite(struct history *h, const bool *keep,
 	struct history_head k;
 	struct stat st;
 	size_t first = 0;
-	int ret = newfile_open_private(&f, h->path, e);
+	int ret = newfile_open(&f, h->path, NEWFILE_PRIVATE, e);
 
 	if (ret)
 		return ret;

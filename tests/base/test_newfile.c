@@ -39,7 +39,7 @@ static void write_new(const char *to, const char *text, int commit)
 	struct newfile f;
 	struct err e = { 0 };
 
-	assert_ok(newfile_open(&f, to, &e), &e);
+	assert_ok(newfile_open(&f, to, NEWFILE_PUBLIC, &e), &e);
 	assert_int_equal(fd_write_all(f.fd, text, strlen(text)), 0);
 	if (commit)
 		assert_ok(newfile_commit(&f, &e), &e);
@@ -93,11 +93,12 @@ static void test_refused(void **state)
 	struct err e = { 0 };
 
 	fresh();
-	assert_int_equal(newfile_open(&f, dir, &e), -EINVAL);
+	assert_int_equal(newfile_open(&f, dir, NEWFILE_PUBLIC, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "not a regular file"));
-	assert_int_equal(newfile_open(&f, "/dev/full", &e), -EINVAL);
+	assert_int_equal(
+		newfile_open(&f, "/dev/full", NEWFILE_PUBLIC, &e), -EINVAL);
 	snprintf(path, sizeof(path), "%s/none/file", dir);
-	assert_int_equal(newfile_open(&f, path, &e), -ENOENT);
+	assert_int_equal(newfile_open(&f, path, NEWFILE_PUBLIC, &e), -ENOENT);
 	assert_non_null(strstr(e.text, path));
 	newfile_close(&f);
 }
@@ -118,7 +119,7 @@ static void test_private(void **state)
 	fd = open(left, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 	assert_int_equal(fd_write_all(fd, "an old file", 11), 0);
 	fd_close(&fd);
-	assert_ok(newfile_open_private(&f, path, &e), &e);
+	assert_ok(newfile_open(&f, path, NEWFILE_PRIVATE, &e), &e);
 	umask(old);
 	assert_string_equal(f.temporary, left);
 	assert_int_equal(fstat(f.fd, &st), 0);
@@ -144,7 +145,7 @@ static void test_killed(void **state)
 		if (!child) {
 			struct newfile f;
 
-			if (newfile_open(&f, path, NULL) ||
+			if (newfile_open(&f, path, NEWFILE_PUBLIC, NULL) ||
 				fd_write_all(f.fd, "half", 4))
 				_exit(1);
 			raise(SIGKILL);

@@ -196,7 +196,7 @@ static int write_plan(
 	const char *path, const struct strbuf *text, struct err *e)
 {
 	struct newfile f = { .fd = -1 };
-	int ret = newfile_open(&f, path, e);
+	int ret = newfile_open(&f, path, NEWFILE_PUBLIC, e);
 
 	if (!ret && fd_write_all(f.fd, text->data, text->len))
 		ret = err_sys(e, errno, "cannot write '%s'", path);
