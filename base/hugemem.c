@@ -26,8 +26,3 @@ void *hugemem_alloc(size_t bytes)
 		memset(p, 0, align_up(bytes, HUGE_PAGE));
 	return p;
 }
-
-void hugemem_free(void *p)
-{
-	free(p);
-}

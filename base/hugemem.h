@@ -9,11 +9,10 @@
 #include <stddef.h>
 
 /* Allocate memory that is zeroed and backed by pages, aligned at least to a
- * page. NULL if there is no memory. hugemem_free frees it. */
+ * page. NULL if there is no memory. free() frees it. */
 void *hugemem_alloc(size_t bytes);
 /* Like hugemem_alloc, but neither zero nor touch the memory, so that each
  * thread is the first to touch the part that it fills. */
 void *hugemem_reserve(size_t bytes);
-void hugemem_free(void *);
 
 #endif

@@ -69,7 +69,7 @@ static struct load *pop(struct queue *q)
 /* Free a job and the results that the caller has not set to NULL. */
 static void load_free(struct load *l)
 {
-	hugemem_free(l->arena);
+	free(l->arena);
 	free(l->plan);
 	free(l->msg);
 	free(l);

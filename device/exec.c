@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- set-up ------------------------------------------------------------ */
@@ -45,18 +46,18 @@ int exec_init(struct exec *x, struct err *e)
 
 void exec_release(struct exec *x)
 {
-	hugemem_free(x->arena);
-	hugemem_free(x->tcm);
+	free(x->arena);
+	free(x->tcm);
 	x->tcm = x->arena = NULL;
 }
 
 void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 {
 	if (!arena || bytes <= x->arena_bytes) {
-		hugemem_free(arena);
+		free(arena);
 		return;
 	}
-	hugemem_free(x->arena);
+	free(x->arena);
 	x->arena = arena;
 	x->arena_bytes = bytes;
 	x->left.any = false;

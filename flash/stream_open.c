@@ -168,7 +168,7 @@ bool stream_close(struct stream *s)
 	if (abandon)
 		return false; /* a read may still use the memory below */
 	fd_close(&s->fd);
-	hugemem_free(s->bounce);
+	free(s->bounce);
 	free(s->piece);
 	free(s->slot);
 	free(s);

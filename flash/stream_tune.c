@@ -211,7 +211,7 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 	 * free it. */
 	p.reader->ops->close(p.reader, p.flying);
 	if (!p.flying)
-		hugemem_free(p.memory);
+		free(p.memory);
 	return ret ? err_sys(e, -ret, "cannot try reads") : 0;
 }
 

@@ -256,12 +256,12 @@ out:
 	bench_machine_close(b.machine);
 	buffer_close(b.buffer);
 	workers_close(b.workers);
-	hugemem_free(b.slot);
-	hugemem_free(b.exp2);
-	hugemem_free(b.scratch);
-	hugemem_free(b.q8);
-	hugemem_free(b.y);
-	hugemem_free(b.x);
+	free(b.slot);
+	free(b.exp2);
+	free(b.scratch);
+	free(b.q8);
+	free(b.y);
+	free(b.x);
 	free(b.model);
 	return ret;
 }

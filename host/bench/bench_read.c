@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -253,7 +254,7 @@ static int open_place(
 static void close_place(struct place *p)
 {
 	fd_close(&p->fd);
-	hugemem_free(p->huge);
+	free(p->huge);
 	if (p->small)
 		munmap(p->small, p->room);
 }

@@ -177,7 +177,7 @@ void draft_close(struct draft_model *d)
 		workers_close(d->workers);
 		draft_weights_release(&d->weights);
 		free(d->slot);
-		hugemem_free(d->activations);
+		free(d->activations);
 	}
 	free(d->token);
 	free(d->row);

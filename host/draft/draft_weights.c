@@ -216,7 +216,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 void draft_weights_release(struct draft_weights *w)
 {
 	free(w->layer);
-	hugemem_free(w->packed);
+	free(w->packed);
 	w->layer = NULL;
 	w->packed = NULL;
 }

@@ -118,7 +118,7 @@ void host_layers_close(struct host_layers *l)
 	if (!l)
 		return;
 	workers_close(l->workers);
-	hugemem_free(l->arena);
+	free(l->arena);
 	free(l->exp2);
 	free(l);
 }
@@ -194,7 +194,7 @@ int host_layers_reserve(
 		return 0;
 	rows = rows > l->rows_room ? rows : l->rows_room;
 	length = length > l->slots_room ? length : l->slots_room;
-	hugemem_free(l->arena);
+	free(l->arena);
 	l->arena = NULL;
 	l->rows_room = l->slots_room = 0;
 	bytes = lay_out(l, NULL, rows, length);

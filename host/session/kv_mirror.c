@@ -17,7 +17,7 @@ static uint8_t *place(const struct kv_mirror *m, uint32_t layer,
 
 void kv_mirror_release(struct kv_mirror *m)
 {
-	hugemem_free(m->data);
+	free(m->data);
 	free(m->as_of);
 	m->data = NULL;
 	m->as_of = NULL;

@@ -173,7 +173,7 @@ void logits_share(struct logits *l, uint8_t *dst, struct wire_tensor *norm,
 	*matrix = (struct wire_tensor){ l->type, n, k, (uint32_t)at };
 	memcpy(dst, l->norm_weight, bytes);
 	memcpy(dst + at, l->weights, layout_bytes(l->type, n, k));
-	hugemem_free(l->packed);
+	free(l->packed);
 	l->packed = NULL;
 	l->weights = dst + at;
 }
@@ -183,7 +183,7 @@ void logits_close(struct logits *l)
 	if (!l)
 		return;
 	XXH64_freeState(l->hash);
-	hugemem_free(l->packed);
+	free(l->packed);
 	free(l->norm_weight);
 	free(l->normed);
 	free(l->q8);
