@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FILE_MAX_BYTES 65536
-#define EVENT_MAX      128 /* of one event, with the NUL */
+#define EVENT_MAX      128 /* bytes of one event, with the NUL */
 
 enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_MAINTENANCE, AT_READ };
 
@@ -128,21 +128,6 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* Parse a verb and move *text after it. */
-static bool take_verb(const char **text, struct fault_event *ev)
-{
-	size_t n = strcspn(*text, "=@:#");
-
-	for (unsigned v = 0; v < FAULT_VERBS; v++)
-		if (strlen(verbs[v].name) == n &&
-			!strncmp(*text, verbs[v].name, n)) {
-			ev->verb = (enum fault_verb)v;
-			*text += n;
-			return true;
-		}
-	return false;
-}
-
 /* Parse what follows the verb of a call left out: nothing, ":BUFFER",
  * ":BUFFER#N", or "#N" for a call that concerns the whole cache. */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
@@ -163,20 +148,6 @@ static bool parse_maintenance(const char *text, struct fault_event *ev)
 	if (!*text)
 		return true;
 	return *text++ == '#' && take_number(&text, &ev->at) && !*text;
-}
-
-static bool is_placed_well(const struct fault_event *ev)
-{
-	switch (verbs[ev->verb].place) {
-	case AT_START_OR_REQUEST:
-		return true;
-	case AT_REQUEST:
-		return ev->kind != FAULT_START;
-	case AT_MAP:
-		return ev->kind == MAP;
-	default:
-		return ev->kind == FAULT_ANY;
-	}
 }
 
 static bool parse_where(const char *text, struct fault_event *ev)
@@ -202,11 +173,25 @@ static bool parse_where(const char *text, struct fault_event *ev)
 	if (!take_number(&text, &ev->at))
 		return false;
 	ev->later = *text == '+';
-	return !text[ev->later] && is_placed_well(ev);
+	if (text[ev->later])
+		return false;
+	switch (verbs[ev->verb].place) {
+	case AT_START_OR_REQUEST:
+		return true;
+	case AT_REQUEST:
+		return ev->kind != FAULT_START;
+	case AT_MAP:
+		return ev->kind == MAP;
+	default:
+		return ev->kind == FAULT_ANY;
+	}
 }
 
 static bool parse_event(const char *text, struct fault_event *ev)
 {
+	unsigned v = 0;
+	size_t n;
+
 	*ev = (struct fault_event){ 0 };
 	ev->verb = FAULT_HANG;
 	if (take_word(&text, "hang-after:"))
@@ -214,42 +199,27 @@ static bool parse_event(const char *text, struct fault_event *ev)
 	ev->verb = FAULT_DIE;
 	if (take_word(&text, "die-after:"))
 		return take_number(&text, &ev->at) && !*text;
-	if (!take_verb(&text, ev))
+	n = strcspn(text, "=@:#");
+	while (v < FAULT_VERBS &&
+		(strlen(verbs[v].name) != n || strncmp(text, verbs[v].name, n)))
+		v++;
+	if (v == FAULT_VERBS)
 		return false;
-	return verbs[ev->verb].place == AT_MAINTENANCE
-		? parse_maintenance(text, ev)
-		: parse_where(text, ev);
+	ev->verb = (enum fault_verb)v;
+	return verbs[v].place == AT_MAINTENANCE
+		? parse_maintenance(text + n, ev)
+		: parse_where(text + n, ev);
 }
 
 /* ---- plans ----------------------------------------------------------- */
 
-static int add_event(
-	struct fault_plan *p, const char *text, size_t len, struct err *e)
-{
-	char one[EVENT_MAX];
-
-	if (p->n == FAULT_PLAN_MAX)
-		return err_set(e, EINVAL, "a fault plan has at most %d events",
-			FAULT_PLAN_MAX);
-	if (len >= sizeof(one))
-		len = sizeof(one) - 1; /* too long to be a valid event */
-	memcpy(one, text, len);
-	one[len] = '\0';
-	if (!parse_event(one, &p->event[p->n]))
-		return err_set(e, EINVAL,
-			"'%s' is not a fault; 'tandem help faults' lists them",
-			one);
-	p->n++;
-	return 0;
-}
-
 static int parse_text(
 	struct fault_plan *p, const char *text, bool file, struct err *e)
 {
-	for (;;) {
-		size_t len, event;
-		int ret;
+	char one[EVENT_MAX];
+	size_t len, event;
 
+	for (;;) {
 		while (file && isspace((unsigned char)*text))
 			text++;
 		if (file && *text == '#') {
@@ -258,12 +228,25 @@ static int parse_text(
 		}
 		if (file && !*text)
 			return 0;
+		if (p->n == FAULT_PLAN_MAX)
+			return err_set(e, EINVAL,
+				"a fault plan has at most %d events",
+				FAULT_PLAN_MAX);
 		len = event = strcspn(text, file ? ",\n" : ",");
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
-		ret = add_event(p, text, event, e);
-		if (ret || (!text[len] && !file))
-			return ret;
+		if (event >= sizeof(one))
+			event = sizeof(one) - 1; /* too long to be valid */
+		memcpy(one, text, event);
+		one[event] = '\0';
+		if (!parse_event(one, &p->event[p->n]))
+			return err_set(e, EINVAL,
+				"'%s' is not a fault; 'tandem help faults' "
+				"lists them",
+				one);
+		p->n++;
+		if (!text[len] && !file)
+			return 0;
 		text += len + (text[len] != '\0');
 	}
 }
@@ -362,16 +345,4 @@ int fault_plan_parse_device(
 		one);
 }
 
-/* ---- count of plans with untriggered faults --------------------------- */
-
-static atomic_uint unfired;
-
-void fault_plan_count_unfired(void)
-{
-	atomic_fetch_add(&unfired, 1);
-}
-
-unsigned fault_plan_unfired(void)
-{
-	return atomic_load(&unfired);
-}
+atomic_uint fault_plan_unfired;

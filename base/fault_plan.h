@@ -23,6 +23,7 @@
 #ifndef BASE_FAULT_PLAN_H
 #define BASE_FAULT_PLAN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -115,13 +116,9 @@ void fault_plan_share(
  * its kind. */
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
-/*
- * Count a plan with a fault that was never triggered, and return the number of
- * such plans in this process. Any thread may call these functions; `main`
- * reports the number at the end.
- */
-void fault_plan_count_unfired(void);
-unsigned fault_plan_unfired(void);
+/* The number of plans in this process with a fault that was never triggered.
+ * Any thread may add to it; `main` reports it at the end. */
+extern atomic_uint fault_plan_unfired;
 
 /* The exit status of a program whose fault plan has a fault that was never
  * triggered. */

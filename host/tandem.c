@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 		status = cmd_fail(&e);
 	/* A run with planned faults must fail if not all of them were
 	 * triggered. */
-	if (status == EXIT_OK && fault_plan_unfired())
+	if (status == EXIT_OK && atomic_load(&fault_plan_unfired))
 		status = FAULT_EXIT_UNFIRED;
 	return status;
 }

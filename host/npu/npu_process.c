@@ -116,7 +116,7 @@ static void process_close(void *device)
 	launch_end(&p->child, END_MS);
 	if (WIFEXITED(p->child.status) &&
 		WEXITSTATUS(p->child.status) == FAULT_EXIT_UNFIRED)
-		fault_plan_count_unfired();
+		atomic_fetch_add(&fault_plan_unfired, 1);
 	free(p);
 }
 

@@ -632,7 +632,7 @@ int session_close(struct session *s, struct err *e)
 	else if (s->owns_npu && s->opts.fault)
 		left = !share_of_plan(s->opts.fault, true, plan, NULL) && *plan;
 	if (left) {
-		fault_plan_count_unfired();
+		atomic_fetch_add(&fault_plan_unfired, 1);
 		snprintf(text, sizeof(text),
 			"the fault '%s' was never triggered: there were no "
 			"such reads of flash",
