@@ -82,34 +82,16 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 	"memory.current", "memory.swap.max", "memory.swap.current",
 	"inactive_file ", "active_file " };
 
-/* Bytes of the machine's free `swap` that a group may still use. In version 1
- * the limit is for memory plus swap, so the memory limit is subtracted from
- * it. */
-static uint64_t swap_of(const struct group_kind *k, const char *folder,
-	uint64_t limit, uint64_t swap)
-{
-	uint64_t most = UINT64_MAX, used = 0;
-
-	if (k->swap_limit) {
-		most = number_in(folder, k->swap_limit);
-		used = number_in(folder, k->swap_used);
-		used = used == UINT64_MAX ? 0 : used;
-	} else {
-		most = number_in(folder, "memory.memsw.limit_in_bytes");
-		most = most == UINT64_MAX ? most
-			: most > limit    ? most - limit
-					  : 0;
-	}
-	most = most > used ? most - used : 0;
-	return most < swap ? most : swap;
-}
-
+/* Lower *out to what a group may still use: its memory and its part of the
+ * machine's free `swap`. In version 1 the swap limit is for memory plus swap,
+ * so the memory limit is subtracted from it. */
 static void group_left(struct memory_left *out, const struct group_kind *k,
 	const char *folder, const char *name, uint64_t swap)
 {
 	char path[PATH_ROOM + 64], text[TEXT_ROOM];
 	uint64_t limit = number_in(folder, k->limit);
 	uint64_t used = number_in(folder, k->used), cache;
+	uint64_t swap_limit, swap_used = 0;
 
 	if (limit == UINT64_MAX || used == UINT64_MAX)
 		return;
@@ -118,9 +100,20 @@ static void group_left(struct memory_left *out, const struct group_kind *k,
 		*text = '\0';
 	cache = number_of(text, k->inactive) + number_of(text, k->active);
 	used = used > cache ? used - cache : 0;
+	if (k->swap_limit) {
+		swap_limit = number_in(folder, k->swap_limit);
+		swap_used = number_in(folder, k->swap_used);
+		swap_used = swap_used == UINT64_MAX ? 0 : swap_used;
+	} else {
+		swap_limit = number_in(folder, "memory.memsw.limit_in_bytes");
+		if (swap_limit != UINT64_MAX)
+			swap_limit =
+				swap_limit > limit ? swap_limit - limit : 0;
+	}
+	swap_limit = swap_limit > swap_used ? swap_limit - swap_used : 0;
 	take_least(out,
 		(limit > used ? limit - used : 0) +
-			swap_of(k, folder, limit, swap),
+			(swap_limit < swap ? swap_limit : swap),
 		limit, "control group", *name ? name : "/");
 }
 

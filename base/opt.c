@@ -290,21 +290,17 @@ int opt_size(const char *text, uint64_t *out)
 	return 0;
 }
 
-static bool any_range(const struct opt *o)
-{
-	return o->min == 0 && o->max == 0;
-}
-
+/* Without a range both limits are 0. */
 static bool in_range(const struct opt *o, double v)
 {
-	return any_range(o) || (v >= o->min && v <= o->max);
+	return (!o->min && !o->max) || (v >= o->min && v <= o->max);
 }
 
 /* Set a message such as "'--top-k' takes KIND from 1 to 5, not 'x'". */
 static int bad_value(const struct opt *o, const char *given, const char *kind,
 	const char *text, struct err *e)
 {
-	if (any_range(o))
+	if (!o->min && !o->max)
 		return err_set(e, EINVAL, "'%s' takes %s, not '%s'", given,
 			kind, text);
 	return err_set(e, EINVAL, "'%s' takes %s from %.16g to %.16g, not '%s'",
@@ -415,36 +411,30 @@ int opt_set_value(
 
 /* ---- by name -------------------------------------------------------- */
 
-/* Find an option by `name`, or by `letter` if `name` is NULL, and copy it to
- * *out. */
-static bool find(const struct opt_command *c, const char *name, size_t len,
-	char letter, struct opt *out)
-{
-	struct opt_walk w = { .cmd = c };
-
-	while (opt_walk(&w)) {
-		const struct opt *o = &w.opt;
-
-		if (o->type == OPT_GROUP ||
-			(name ? !o->name || strncmp(o->name, name, len) ||
-						o->name[len]
-			      : o->letter != letter))
-			continue;
-		*out = *o;
-		return true;
-	}
-	return false;
-}
-
 bool opt_by_name(const struct opt_command *c, const char *name, size_t len,
 	struct opt *out)
 {
-	return find(c, name, len, 0, out);
+	struct opt_walk w = { .cmd = c };
+
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && w.opt.name &&
+			!strncmp(w.opt.name, name, len) && !w.opt.name[len]) {
+			*out = w.opt;
+			return true;
+		}
+	return false;
 }
 
 bool opt_by_letter(const struct opt_command *c, char letter, struct opt *out)
 {
-	return find(c, NULL, 0, letter, out);
+	struct opt_walk w = { .cmd = c };
+
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && w.opt.letter == letter) {
+			*out = w.opt;
+			return true;
+		}
+	return false;
 }
 
 int opt_refuse_name(
