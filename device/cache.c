@@ -261,40 +261,36 @@ void cache_operator(struct cache *c, const char *name, int layer)
 
 /* ---- DMA --------------------------------------------------------------- */
 
-/* The cache holds lines of an extended buffer only if the same buffer is also
- * mapped in the window. */
-static const void *read_extended(
-	struct cache *c, uint64_t at, size_t len, void *tcm)
-{
-	const struct extended *region = c->config.extended;
-	const struct extent *x =
-		region ? extended_find(region, at, len, NULL) : NULL;
-	const struct mapping *m;
-	uint64_t from;
-
-	if (!x)
-		return NULL;
-	from = at - x->at;
-	atomic_fetch_add_explicit(
-		&c->extended_bytes, len, memory_order_relaxed);
-	if (c->config.level == COHERENCE_CHECK) {
-		m = window_holds(
-			c->window, x->share.buffer, x->share.generation);
-		coherence_dma_passes(c->lines, m ? c->buffer[m->slot] : NULL,
-			x->share.name, x->share.generation, from, from + len);
-	}
-	extended_read(x, from, len, tcm);
-	return tcm;
-}
-
+/* Read from the window or, from EXTENDED_BASE on, from the extended region. */
 static const void *read_by_dma(
 	struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
-	const struct mapping *m;
 	struct coherence_dma d = { .local = tcm, .bytes = len };
+	const struct extended *region = c->config.extended;
+	const struct extent *x = NULL;
+	const struct mapping *m;
 
-	if (addr >= EXTENDED_BASE)
-		return read_extended(c, addr - EXTENDED_BASE, len, tcm);
+	if (addr >= EXTENDED_BASE) {
+		if (region)
+			x = extended_find(
+				region, addr - EXTENDED_BASE, len, NULL);
+		if (!x)
+			return NULL;
+		d.offset = addr - EXTENDED_BASE - x->at;
+		atomic_fetch_add_explicit(
+			&c->extended_bytes, len, memory_order_relaxed);
+		/* The cache holds lines of an extended buffer only if the same
+		 * buffer is also mapped in the window. */
+		if (c->config.level == COHERENCE_CHECK) {
+			m = window_holds(c->window, x->share.buffer,
+				x->share.generation);
+			coherence_dma_passes(c->lines,
+				m ? c->buffer[m->slot] : NULL, x->share.name,
+				x->share.generation, d.offset, d.offset + len);
+		}
+		extended_read(x, d.offset, len, tcm);
+		return tcm;
+	}
 	m = window_find(c->window, (uint32_t)addr, len, NULL);
 	if (!m)
 		return NULL;

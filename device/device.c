@@ -110,19 +110,13 @@ void device_close(struct device *d)
 	free(d);
 }
 
-uint32_t device_threads(const struct device *d)
+void device_describe(const struct device *d, struct wire_welcome *w)
 {
-	return workers_count(d->workers);
-}
-
-uint64_t device_extended(const struct device *d)
-{
-	return d->extended.bytes;
-}
-
-const char *device_kern(const struct device *d)
-{
-	return d->exec.kern->name;
+	w->threads = workers_count(d->workers);
+	w->tcm_bytes = EXEC_TCM_BYTES;
+	w->tcm_share = (uint32_t)d->exec.slice;
+	w->va_extended = d->extended.bytes;
+	snprintf(w->kern, sizeof(w->kern), "%s", d->exec.kern->name);
 }
 
 unsigned device_loading(const struct device *d)

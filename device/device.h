@@ -78,11 +78,9 @@ bool device_loaded(
 /* Loads whose completion has not been taken. */
 unsigned device_loading(const struct device *);
 
-uint32_t device_threads(const struct device *);
-/* Size in bytes of the memory region outside the address window that only DMA
- * reaches (--va-extended); a multiple of the page size. */
-uint64_t device_extended(const struct device *);
-const char *device_kern(const struct device *);
+/* Set the fields of the welcome that describe the device: threads, TCM,
+ * extended region and kernels. */
+void device_describe(const struct device *, struct wire_welcome *);
 
 /* Violations of the coherence contract so far. */
 uint64_t device_violations(const struct device *);

@@ -166,8 +166,8 @@ static void count(const struct run *r, struct exec_counts *c)
 		: 0;
 }
 
-/* Check that the arena holds the results of the part before this one. From here
- * on it does not, whatever runs. */
+/* Check that the arena holds the results of the layer's previous part. The run
+ * that follows overwrites them. */
 static int check_continues(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {
@@ -189,51 +189,40 @@ static int check_continues(struct exec_left *left, const struct graph *g,
 			      graph_tensor_name(g->part.first), wire->rows);
 }
 
-/* Run r->op and write its trace events; returns when it ended. Without a
- * phone's profile the next operator begins right then, which saves a read of
- * the clock. */
-static uint64_t run_op_traced(struct run *r, uint64_t began)
-{
-	struct exec *x = r->x;
-	uint64_t read = cache_dma_bytes(x->cache);
-
-	if (x->soc)
-		began = clock_ns();
-	run_op(r);
-	return device_trace_operator(x->trace, r->op->name,
-		(int)(r->g->first_layer + r->op->layer), began,
-		cache_dma_bytes(x->cache) - read);
-}
-
 /* Run the operators from `from` up to, but not including, `end`. `padded`: the
- * rows that they cost. */
+ * number of rows that the cost model charges. */
 static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 {
 	struct exec *x = r->x;
 
 	for (unsigned i = from; i < end; i++) {
-		r->op = &r->g->op[i];
-		cache_operator(x->cache, r->op->name,
-			(int)(r->g->first_layer + r->op->layer));
+		const struct op *op = r->op = &r->g->op[i];
+		int layer = (int)(r->g->first_layer + op->layer);
+
+		cache_operator(x->cache, op->name, layer);
 		x->beat(x->beat_arg);
-		if (x->trace && !r->idle)
-			r->began = run_op_traced(r, r->began);
-		else if (!r->idle)
+		if (x->trace && !r->idle) {
+			uint64_t read = cache_dma_bytes(x->cache);
+
+			/* Without a phone's profile the operator begins when
+			 * the previous one ends, which saves a read of the
+			 * clock. */
+			if (x->soc)
+				r->began = clock_ns();
 			run_op(r);
+			r->began = device_trace_operator(x->trace, op->name,
+				layer, r->began,
+				cache_dma_bytes(x->cache) - read);
+		} else if (!r->idle) {
+			run_op(r);
+		}
 		if (x->soc)
-			cost_op(x->soc, r->g, padded, r->set.rows, r->op,
+			cost_op(x->soc, r->g, padded, r->set.rows, op,
 				&r->attention, &x->price);
 	}
 }
 
 /* A phone's graph of an expert has whole tiles of rows. */
-static uint32_t padded_rows(const struct graph *g, uint32_t rows)
-{
-	uint32_t padded = (uint32_t)align_up(rows, TILE);
-
-	return padded < g->rows ? padded : g->rows;
-}
-
 static void run_experts(
 	struct run *r, const struct binding *b, const struct wire_graph_run *w)
 {
@@ -241,12 +230,16 @@ static void run_experts(
 	unsigned sum = r->g->n_ops - 1;
 
 	for (unsigned i = 0; i < p->experts; i++) {
-		r->set.rows = p->first[i + 1] - p->first[i];
+		uint32_t rows = p->first[i + 1] - p->first[i];
+		uint32_t padded = (uint32_t)align_up(rows, TILE);
+
+		r->set.rows = rows;
 		r->weights = b->weights[i];
 		r->expert_row = p->row + p->first[i];
 		r->expert_slot = p->slot + p->first[i];
-		if (r->set.rows)
-			run_ops(r, 0, sum, padded_rows(r->g, r->set.rows));
+		if (rows)
+			run_ops(r, 0, sum,
+				padded < r->g->rows ? padded : r->g->rows);
 	}
 	r->set.rows = w->rows;
 	if (!(w->flags & WIRE_RUN_MORE))
@@ -282,7 +275,8 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(void *)(x->arena + g->at.piece), &r.attention);
 	if (x->soc && r.weights >= EXTENDED_BASE)
 		cost_extended(x->soc, g, &x->price);
-	/* Without operators these would be what an earlier run left. */
+	/* An idle run computes nothing, so its output would be an earlier
+	 * run's. */
 	if (r.idle && graph_out(g) != g->at.x)
 		memset(run_place(&r, graph_out(g)), 0,
 			graph_out_bytes(g, wire->rows));

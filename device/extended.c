@@ -98,12 +98,13 @@ int extended_unmap(struct extended *x, uint64_t at, struct err *e)
 	return 0;
 }
 
-/* The last extent that begins at or below `at`, or NULL. */
-static const struct extent *below(const struct extended *x, uint64_t at)
+const struct extent *extended_find(
+	const struct extended *x, uint64_t at, uint64_t len, struct err *e)
 {
 	unsigned lo = 0, hi = x->used;
+	const struct extent *n;
 
-	while (lo < hi) {
+	while (lo < hi) { /* the last extent that begins at or below `at` */
 		unsigned mid = (lo + hi) / 2;
 
 		if (x->order[mid].at <= at)
@@ -111,14 +112,7 @@ static const struct extent *below(const struct extended *x, uint64_t at)
 		else
 			hi = mid;
 	}
-	return lo ? &x->order[lo - 1] : NULL;
-}
-
-const struct extent *extended_find(
-	const struct extended *x, uint64_t at, uint64_t len, struct err *e)
-{
-	const struct extent *n = below(x, at);
-
+	n = lo ? &x->order[lo - 1] : NULL;
 	if (!len) {
 		err_set(e, EINVAL, "extended region, 0x%" PRIx64 ": length 0",
 			at);

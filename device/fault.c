@@ -55,8 +55,8 @@ void fault_start_next(struct fault *f)
 	fault_start(f);
 }
 
-/* Whether only start events still apply: each replacement device would repeat
- * the others, unless it continues the counts. */
+/* Whether only start events apply. A replacement device that does not continue
+ * the counts would repeat the other events. */
 static bool only_starts(const struct fault *f)
 {
 	return f->life > 1 && !f->continues;
@@ -71,34 +71,28 @@ static const enum fault_verb drop[] = {
 	[COHERENCE_CALL_WAIT] = FAULT_DROP_WAIT,
 };
 
-/* Remember that there was such a call of the buffer. */
-static void note_buffer(
-	struct fault *f, enum coherence_call call, const char *buffer)
-{
-	unsigned i = 0;
-
-	while (i < f->n_buffers &&
-		(f->buffer[i].call != call ||
-			strcmp(f->buffer[i].name, buffer)))
-		i++;
-	if (i < f->n_buffers || i == FAULT_BUFFERS)
-		return;
-	f->buffer[i].call = call;
-	snprintf(f->buffer[i].name, sizeof(f->buffer[i].name), "%s", buffer);
-	f->n_buffers++;
-}
-
 bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 {
 	bool drops = false;
 
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
+		unsigned b = 0;
 
 		if (ev->verb != drop[call] || only_starts(f))
 			continue;
 		if (*ev->buffer && strcmp(ev->buffer, buffer)) {
-			note_buffer(f, call, buffer);
+			/* for the report of a call that never occurred */
+			while (b < f->n_buffers &&
+				(f->buffer[b].call != call ||
+					strcmp(f->buffer[b].name, buffer)))
+				b++;
+			if (b < f->n_buffers || b == FAULT_BUFFERS)
+				continue;
+			f->buffer[b].call = call;
+			snprintf(f->buffer[b].name, sizeof(f->buffer[b].name),
+				"%s", buffer);
+			f->n_buffers++;
 			continue;
 		}
 		f->calls[i]++;
@@ -106,41 +100,6 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 			drops = f->fired[i] = true;
 	}
 	return drops;
-}
-
-/* Apply an event that has occurred to the request, or to its completion *a. */
-static void apply_event(
-	struct fault *f, const struct fault_event *ev, struct fault_answer *a)
-{
-	switch (ev->verb) {
-	case FAULT_DIE:
-		raise(SIGKILL);
-		break;
-	case FAULT_HANG:
-		stop();
-		break;
-	case FAULT_DIE_INSIDE:
-	case FAULT_HANG_INSIDE:
-		atomic_store(&f->inside, (int)ev->verb + 1);
-		break;
-	case FAULT_ENOMEM:
-		f->enomem = true;
-		break;
-	case FAULT_LATE:
-		a->late_ms = ev->ms;
-		break;
-	case FAULT_FULL:
-		a->full_ms = ev->ms;
-		break;
-	default:
-		a->die |= ev->verb == FAULT_DIE_ANSWERED;
-		a->hang |= ev->verb == FAULT_HANG_ANSWERED;
-		a->bell_drop |= ev->verb == FAULT_BELL_DROP;
-		a->bell_repeat |= ev->verb == FAULT_BELL_REPEAT;
-		a->bell_merge |= ev->verb == FAULT_BELL_MERGE;
-		a->tear |= ev->verb == FAULT_TEAR;
-		a->wrong_seq |= ev->verb == FAULT_SEQ;
-	}
 }
 
 bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
@@ -163,7 +122,35 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 			!fault_event_hits(ev, f->requests[ev->kind]))
 			continue;
 		f->fired[i] = true;
-		apply_event(f, ev, &a);
+		switch (ev->verb) {
+		case FAULT_DIE:
+			raise(SIGKILL);
+			break;
+		case FAULT_HANG:
+			stop();
+			break;
+		case FAULT_DIE_INSIDE:
+		case FAULT_HANG_INSIDE:
+			atomic_store(&f->inside, (int)ev->verb + 1);
+			break;
+		case FAULT_ENOMEM:
+			f->enomem = true;
+			break;
+		case FAULT_LATE:
+			a.late_ms = ev->ms;
+			break;
+		case FAULT_FULL:
+			a.full_ms = ev->ms;
+			break;
+		default:
+			a.die |= ev->verb == FAULT_DIE_ANSWERED;
+			a.hang |= ev->verb == FAULT_HANG_ANSWERED;
+			a.bell_drop |= ev->verb == FAULT_BELL_DROP;
+			a.bell_repeat |= ev->verb == FAULT_BELL_REPEAT;
+			a.bell_merge |= ev->verb == FAULT_BELL_MERGE;
+			a.tear |= ev->verb == FAULT_TEAR;
+			a.wrong_seq |= ev->verb == FAULT_SEQ;
+		}
 	}
 	if (memcmp(&a, &none, sizeof(a)) && f->n_pending < FAULT_PENDING) {
 		a.seq = seq;
@@ -208,48 +195,46 @@ static bool is_drop(const struct fault_event *ev)
 	return ev->verb >= FAULT_DROP_INVALIDATE && ev->verb <= FAULT_DROP_WAIT;
 }
 
-static void add_why(const struct fault *f, unsigned i, struct strbuf *out)
-{
-	const struct fault_event *ev = &f->plan.event[i];
-	uint64_t n = is_drop(ev) ? f->calls[i] : f->requests[ev->kind];
-	const char *between = "; buffers with such calls:";
-
-	if (ev->kind == FAULT_START) {
-		strbuf_addf(out, "the device was started only %u time%s",
-			f->life, f->life == 1 ? "" : "s");
-		return;
-	}
-	if (n)
-		strbuf_addf(out, "the number of such %s was only %" PRIu64,
-			is_drop(ev) ? "calls" : "requests", n);
-	else
-		strbuf_addf(out, "there was no such %s",
-			is_drop(ev) ? "call" : "request");
-	for (unsigned b = 0; is_drop(ev) && !n && b < f->n_buffers; b++) {
-		if (drop[f->buffer[b].call] != ev->verb)
-			continue;
-		strbuf_addf(out, "%s %s", between, f->buffer[b].name);
-		between = ",";
-	}
-}
-
 /* On a replacement device only later starts count as not triggered. */
 bool fault_unfired(
 	const struct fault *f, char *buf, size_t size, struct strbuf *why)
 {
-	for (unsigned i = 0; i < f->plan.n; i++) {
-		const struct fault_event *ev = &f->plan.event[i];
+	const char *between = "; buffers with such calls:";
+	const struct fault_event *ev;
+	unsigned i;
+	uint64_t n;
 
-		if (f->fired[i] ||
-			(only_starts(f) &&
-				(ev->kind != FAULT_START || ev->at <= f->life)))
-			continue;
-		fault_event_print(ev, buf, size);
-		if (why)
-			add_why(f, i, why);
+	for (i = 0; i < f->plan.n; i++) {
+		ev = &f->plan.event[i];
+		if (!f->fired[i] &&
+			(!only_starts(f) ||
+				(ev->kind == FAULT_START && ev->at > f->life)))
+			break;
+	}
+	if (i == f->plan.n)
+		return false;
+	fault_event_print(ev, buf, size);
+	if (!why)
+		return true;
+	if (ev->kind == FAULT_START) {
+		strbuf_addf(why, "the device was started only %u time%s",
+			f->life, f->life == 1 ? "" : "s");
 		return true;
 	}
-	return false;
+	n = is_drop(ev) ? f->calls[i] : f->requests[ev->kind];
+	if (n)
+		strbuf_addf(why, "the number of such %s was only %" PRIu64,
+			is_drop(ev) ? "calls" : "requests", n);
+	else
+		strbuf_addf(why, "there was no such %s",
+			is_drop(ev) ? "call" : "request");
+	for (unsigned b = 0; is_drop(ev) && !n && b < f->n_buffers; b++) {
+		if (drop[f->buffer[b].call] != ev->verb)
+			continue;
+		strbuf_addf(why, "%s %s", between, f->buffer[b].name);
+		between = ",";
+	}
+	return true;
 }
 
 bool fault_plans_drop(const struct fault *f, char *event, size_t size)

@@ -112,43 +112,13 @@ static void place_results(
 		*place[i] = begin + r[i].at;
 }
 
-/* The picks of rows, and the outputs of their experts. */
-static void place_picks(
-	struct graph_layout *at, const struct wire_model *m, size_t rows)
-{
-	size_t picks = rows * m->n_used;
-
-	at->pick = take(&at->total, picks * sizeof(struct wire_pick));
-	at->made = take(&at->total, picks * sizeof(struct pick_made));
-	at->by_expert = take(&at->total, picks * sizeof(uint32_t));
-	at->expert_first =
-		take(&at->total, (WIRE_MAX_REFS + 1) * sizeof(uint32_t));
-	at->y = take(&at->total, picks * m->n_embd * sizeof(float));
-}
-
-/* An output graph's results, and for each thread a block of outputs. */
-static void place_likely(struct graph_layout *at, const struct wire_output *out,
-	size_t rows, unsigned threads)
-{
-	uint32_t block = block_outputs(&out->matrix);
-	size_t blocks = (out->matrix.rows + block - 1) / block;
-	size_t likely = rows * out->top_k * sizeof(struct wire_likely);
-
-	at->likely = take(&at->total, likely);
-	at->likely_thread = take(&at->total, threads * likely);
-	at->sum = take(&at->total, blocks * rows * sizeof(struct graph_sum));
-	at->product = at->thread_bytes;
-	at->thread_bytes +=
-		align_up(rows * block * sizeof(float), COHERENCE_LINE);
-}
-
 void graph_layout(const struct wire_graph_load *g,
 	const struct wire_output *out, unsigned threads,
 	struct graph_layout *at)
 {
 	const struct wire_model *m = &g->model;
 	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
-	size_t f = sizeof(float);
+	size_t f = sizeof(float), picks = rows * m->n_used;
 	uint32_t widest =
 		(uint32_t)max(max(m->n_embd, q), max(m->n_ff, m->n_shared));
 	size_t attend =
@@ -171,13 +141,30 @@ void graph_layout(const struct wire_graph_load *g,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	if (m->n_expert)
-		place_picks(at, m, rows);
+	if (m->n_expert) { /* the picks of rows, and the outputs of their
+			      experts */
+		at->pick = take(&at->total, picks * sizeof(struct wire_pick));
+		at->made = take(&at->total, picks * sizeof(struct pick_made));
+		at->by_expert = take(&at->total, picks * sizeof(uint32_t));
+		at->expert_first = take(
+			&at->total, (WIRE_MAX_REFS + 1) * sizeof(uint32_t));
+		at->y = take(&at->total, picks * m->n_embd * f);
+	}
 	/* Enough for every kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
-	if (out->top_k)
-		place_likely(at, out, rows, threads);
+	if (out->top_k) { /* results, and for each thread a block of outputs */
+		uint32_t block = block_outputs(&out->matrix);
+		size_t blocks = (out->matrix.rows + block - 1) / block;
+		size_t likely = rows * out->top_k * sizeof(struct wire_likely);
+
+		at->likely = take(&at->total, likely);
+		at->likely_thread = take(&at->total, threads * likely);
+		at->sum = take(
+			&at->total, blocks * rows * sizeof(struct graph_sum));
+		at->product = at->thread_bytes;
+		at->thread_bytes += align_up(rows * block * f, COHERENCE_LINE);
+	}
 	at->thread = take(&at->total, at->thread_bytes * threads);
 }
 
@@ -192,11 +179,6 @@ struct build {
 	enum price_launch launch;
 	size_t q8;
 };
-
-static struct wire_tensor tensor(const struct build *b, unsigned i)
-{
-	return graph_tensor(b->msg, b->layer, i);
-}
 
 static struct op *add(struct build *b, enum op_kind kind, const char *name,
 	size_t in, size_t out)
@@ -223,7 +205,7 @@ static struct op *add_norm(
 	struct op *op =
 		add(b, OP_RMSNORM, graph_tensor_name(w), b->g->at.x, out);
 
-	op->w = tensor(b, w);
+	op->w = graph_tensor(b->msg, b->layer, w);
 	op->n = op->k = op->w.cols;
 	return op;
 }
@@ -243,7 +225,7 @@ static void add_operand(struct build *b, struct op *from,
 	bool quantize = false;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (is_int8(b, tensor(b, w[i])))
+		if (is_int8(b, graph_tensor(b->msg, b->layer, w[i])))
 			quantize = true;
 		else
 			from->round = true;
@@ -267,7 +249,7 @@ static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	if (!graph_part_rows(&b->g->part, &b->g->model, w, &first, &rows))
 		return NULL;
 	op = add(b, OP_MATMUL, graph_tensor_name(w), in, out);
-	op->w = tensor(b, w);
+	op->w = graph_tensor(b->msg, b->layer, w);
 	op->n = rows;
 	op->first = first;
 	op->k = op->w.cols;
@@ -275,7 +257,7 @@ static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	if (op->int8)
 		op->in = b->q8;
 	if (bias >= 0)
-		op->bias = tensor(b, (unsigned)bias);
+		op->bias = graph_tensor(b->msg, b->layer, (unsigned)bias);
 	return op;
 }
 
@@ -303,8 +285,8 @@ static void plan_attention(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
-	struct wire_tensor qn = tensor(b, WIRE_T_Q_NORM);
-	struct wire_tensor kn = tensor(b, WIRE_T_K_NORM);
+	struct wire_tensor qn = graph_tensor(b->msg, b->layer, WIRE_T_Q_NORM);
+	struct wire_tensor kn = graph_tensor(b->msg, b->layer, WIRE_T_K_NORM);
 	struct wire_tensor none = { 0 };
 	static const enum wire_layer_tensor qkv[] = { WIRE_T_Q, WIRE_T_K,
 		WIRE_T_V };
@@ -365,15 +347,25 @@ static void plan_ffn(struct build *b)
 		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
-/* The shared expert of a layer. It leaves the rows as they are for the other
- * experts. */
-static void plan_shared(struct build *b)
+/* The operators after the attention of a layer with experts: the router and the
+ * shared expert, if there is one. The rows are also made ready for the other
+ * experts, whose graphs have the types of gate and up given here; the shared
+ * expert leaves these rows as they are. */
+static void plan_router(struct build *b)
 {
+	static const enum wire_layer_tensor all[] = { WIRE_T_ROUTER,
+		WIRE_T_GATE, WIRE_T_UP, WIRE_T_SHARED_GATE, WIRE_T_SHARED_UP };
 	static const enum wire_layer_tensor down[] = { WIRE_T_SHARED_DOWN };
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
 	struct op *op;
 
+	b->launch = PRICE_WIDEN;
+	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), all,
+		ARRAY_LEN(all) - (m->n_shared ? 0 : 2));
+	add_matmul(b, WIRE_T_ROUTER, -1, at->h, at->router);
+	if (!m->n_shared)
+		return;
 	add_matmul(b, WIRE_T_SHARED_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_SHARED_UP, -1, at->h, at->up);
 	b->launch = PRICE_ACTIVATE;
@@ -386,25 +378,8 @@ static void plan_shared(struct build *b)
 	add_matmul(b, WIRE_T_SHARED_DOWN, -1, at->gate, at->y);
 	op = add_elementwise(
 		b, OP_FACTOR, "shared factor", at->h, at->y, m->n_embd);
-	op->w = tensor(b, WIRE_T_SHARED_FACTOR);
+	op->w = graph_tensor(b->msg, b->layer, WIRE_T_SHARED_FACTOR);
 	add_elementwise(b, OP_ADD, "shared add", at->y, at->x, m->n_embd);
-}
-
-/* After the attention of a layer with experts. The rows are also made ready for
- * the experts, whose graph has the types of gate and up given here. */
-static void plan_router(struct build *b)
-{
-	const struct graph_layout *at = &b->g->at;
-	const bool shared = b->g->model.n_shared;
-	static const enum wire_layer_tensor all[] = { WIRE_T_ROUTER,
-		WIRE_T_GATE, WIRE_T_UP, WIRE_T_SHARED_GATE, WIRE_T_SHARED_UP };
-
-	b->launch = PRICE_WIDEN;
-	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), all,
-		ARRAY_LEN(all) - (shared ? 0 : 2));
-	add_matmul(b, WIRE_T_ROUTER, -1, at->h, at->router);
-	if (shared)
-		plan_shared(b);
 }
 
 static void add_gather(struct build *b, size_t in, size_t out, size_t bytes)
@@ -421,8 +396,8 @@ static void plan_expert(struct build *b)
 	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
-	bool gate8 = is_int8(b, tensor(b, WIRE_T_GATE));
-	bool up8 = is_int8(b, tensor(b, WIRE_T_UP));
+	bool gate8 = is_int8(b, graph_tensor(b->msg, b->layer, WIRE_T_GATE));
+	bool up8 = is_int8(b, graph_tensor(b->msg, b->layer, WIRE_T_UP));
 	struct op *op;
 
 	b->launch = PRICE_WIDEN;

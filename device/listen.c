@@ -21,7 +21,7 @@
 #define HELLO_TIMEOUT_NS 5000000000ull /* for a hello */
 #define RETRY_MS         100           /* pause when accept fails */
 
-/* A device whose host has gone ends by itself within a third of a second. */
+/* A device ends by itself within a third of a second of its host's end. */
 #define CHILD_END_MS 2000
 
 /* Connections without a hello; one more closes the oldest. */
@@ -68,53 +68,9 @@ static void listener_close(struct listener *l)
 	fd_close(&l->fd);
 }
 
-/* Read from a pending connection: true when a valid hello arrived. */
-static bool read_hello(struct listener *l, unsigned i, struct client *g)
-{
-	struct err e = { 0 };
-	int ret;
-
-	g->link = l->pending[i].fd;
-	forget(l, i);
-	ret = channel_accept(&g->channel, g->link, &g->hello, &e);
-	/* -EPIPE: another device has tested whether the path is in use. */
-	if (ret && ret != -EPIPE)
-		fprintf(stderr, "tandem-npu: refused a client: %s\n", e.text);
-	return !ret;
-}
-
-/* Handle the ready descriptors: an enum wait_result, or -EAGAIN. */
-static int handle_ready(
-	struct listener *l, const struct pollfd *p, struct client *g)
-{
-	uint64_t now;
-	int fd;
-
-	if (p[POLL_SIGNAL].revents)
-		return LISTEN_SIGNAL;
-	if (p[POLL_OTHER].revents)
-		return LISTEN_OTHER;
-	/* From the last one, because read_hello removes its entry. */
-	for (unsigned i = l->n_pending; i--;)
-		if (p[POLL_PENDING + i].revents && read_hello(l, i, g))
-			return LISTEN_HOST;
-	if (p[POLL_LISTEN].revents && link_accept(l->fd, &fd, NULL)) {
-		/* A lack of descriptors or memory is temporary, and a client
-		 * may have left already: try again after a pause. */
-		poll(NULL, 0, RETRY_MS);
-	} else if (p[POLL_LISTEN].revents) {
-		if (l->n_pending == PENDING_MAX)
-			hang_up(l);
-		l->pending[l->n_pending++] =
-			(struct pending){ fd, clock_ns() + HELLO_TIMEOUT_NS };
-	}
-	now = clock_ns();
-	while (l->n_pending && l->pending[0].until_ns <= now)
-		hang_up(l);
-	return -EAGAIN;
-}
-
-/* Wait: an enum wait_result, or -errno; `other_fd` may be -1. */
+/* Wait for a host whose hello is valid, a signal, or `other_fd` (which may be
+ * -1), and meanwhile accept connections and close those whose hello is late.
+ * Returns an enum wait_result, or a negative errno. */
 static int listener_wait(
 	struct listener *l, int other_fd, struct client *g, struct err *e)
 {
@@ -123,11 +79,11 @@ static int listener_wait(
 		[POLL_OTHER] = { other_fd, POLLIN, 0 },
 		[POLL_LISTEN] = { l->fd, POLLIN, 0 },
 	};
-	int ret = -EAGAIN;
 
-	while (ret == -EAGAIN) {
+	for (;;) {
 		uint64_t now = clock_ns(), until = l->pending[0].until_ns;
 		int ms = -1; /* until the deadline of the oldest connection */
+		int fd;
 
 		if (l->n_pending)
 			ms = until <= now ? 0
@@ -135,12 +91,50 @@ static int listener_wait(
 		for (unsigned i = 0; i < l->n_pending; i++)
 			p[POLL_PENDING + i] =
 				(struct pollfd){ l->pending[i].fd, POLLIN, 0 };
-		if (poll(p, POLL_PENDING + l->n_pending, ms) >= 0)
-			ret = handle_ready(l, p, g);
-		else if (errno != EINTR)
+		if (poll(p, POLL_PENDING + l->n_pending, ms) < 0) {
+			if (errno == EINTR)
+				continue;
 			return err_sys(e, errno, "cannot wait for a host");
+		}
+		if (p[POLL_SIGNAL].revents)
+			return LISTEN_SIGNAL;
+		if (p[POLL_OTHER].revents)
+			return LISTEN_OTHER;
+		/* From the last one, because forget() shifts later entries. */
+		for (unsigned i = l->n_pending; i--;) {
+			struct err why = { 0 };
+			int ret;
+
+			if (!p[POLL_PENDING + i].revents)
+				continue;
+			g->link = l->pending[i].fd;
+			forget(l, i);
+			ret = channel_accept(
+				&g->channel, g->link, &g->hello, &why);
+			if (!ret)
+				return LISTEN_HOST;
+			/* -EPIPE: another device has tested whether the path is
+			 * in use. */
+			if (ret != -EPIPE)
+				fprintf(stderr,
+					"tandem-npu: refused a client: %s\n",
+					why.text);
+		}
+		if (p[POLL_LISTEN].revents && link_accept(l->fd, &fd, NULL)) {
+			/* A lack of descriptors or memory is temporary, and a
+			 * client may have left already: try again after a
+			 * pause. */
+			poll(NULL, 0, RETRY_MS);
+		} else if (p[POLL_LISTEN].revents) {
+			if (l->n_pending == PENDING_MAX)
+				hang_up(l);
+			l->pending[l->n_pending++] = (struct pending){ fd,
+				clock_ns() + HELLO_TIMEOUT_NS };
+		}
+		now = clock_ns();
+		while (l->n_pending && l->pending[0].until_ns <= now)
+			hang_up(l);
 	}
-	return ret;
 }
 
 /* ---- one host after another ---------------------------------------------- */

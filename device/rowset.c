@@ -93,8 +93,8 @@ bool rowset_next(
 
 /* ---- checks ------------------------------------------------------------ */
 
-/* The number of rows of this request that row i sees; -1: its mask has bits of
- * rows that do not exist. */
+/* The number of rows of this request that row i sees, or -1 if its mask has
+ * bits of rows that do not exist. */
 static int count_mask(const struct rowset *s, uint32_t i)
 {
 	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
@@ -114,38 +114,10 @@ static int count_mask(const struct rowset *s, uint32_t i)
 	return n;
 }
 
-static int check_visibility(struct rowset *s, uint32_t i, struct err *e)
-{
-	const struct wire_row *r = &s->row[i];
-	const struct kern_span *span = s->span + r->first_span;
-	int in_batch = count_mask(s, i);
-	uint64_t n = in_batch < 0 ? 0 : (uint64_t)in_batch;
-
-	if (in_batch < 0)
-		return err_set(e, EINVAL,
-			"row %u: its mask has bits beyond the %u rows of the "
-			"request",
-			i, s->rows);
-	for (uint32_t j = 0; j < r->n_spans; j++)
-		n += span[j].count;
-	if (!n)
-		return err_set(e, EINVAL, "row %u: it sees nothing", i);
-	if (n > (uint64_t)s->kv_slots + s->rows)
-		return err_set(e, EINVAL,
-			"row %u: sees %" PRIu64 " slots, but the cache has %u",
-			i, n, s->kv_slots);
-	for (uint32_t j = 0; j < r->n_spans; j++)
-		set_range(s->seen, span[j].slot, span[j].count);
-	s->visibility[i] =
-		(struct row_visibility){ span, r->n_spans, (uint32_t)in_batch };
-	s->seen_slots += n;
-	return 0;
-}
-
+/* Check the copied rows, spans and masks, and set the fields that depend on
+ * them. The slots of all rows are checked before the visibility of any. */
 static int check_copy(struct rowset *s, struct err *e)
 {
-	int ret;
-
 	for (uint32_t i = 0; i < s->rows; i++) {
 		const struct wire_row *r = &s->row[i];
 
@@ -173,16 +145,40 @@ static int check_copy(struct rowset *s, struct err *e)
 				"cache's %u slots",
 				i, s->span[i].slot, s->span[i].count,
 				s->kv_slots);
-	for (uint32_t i = 0; i < s->rows; i++)
-		if ((ret = check_visibility(s, i, e)))
-			return ret;
+	for (uint32_t i = 0; i < s->rows; i++) {
+		const struct wire_row *r = &s->row[i];
+		const struct kern_span *span = s->span + r->first_span;
+		int in_batch = count_mask(s, i);
+		uint64_t n = in_batch < 0 ? 0 : (uint64_t)in_batch;
+
+		if (in_batch < 0)
+			return err_set(e, EINVAL,
+				"row %u: its mask has bits beyond the %u rows "
+				"of the request",
+				i, s->rows);
+		for (uint32_t j = 0; j < r->n_spans; j++)
+			n += span[j].count;
+		if (!n)
+			return err_set(e, EINVAL, "row %u: it sees nothing", i);
+		if (n > (uint64_t)s->kv_slots + s->rows)
+			return err_set(e, EINVAL,
+				"row %u: sees %" PRIu64
+				" slots, but the cache has %u",
+				i, n, s->kv_slots);
+		for (uint32_t j = 0; j < r->n_spans; j++)
+			set_range(s->seen, span[j].slot, span[j].count);
+		s->visibility[i] = (struct row_visibility){ span, r->n_spans,
+			(uint32_t)in_batch };
+		s->seen_slots += n;
+	}
 	/* Rows see one another through the KV cache as well. */
 	for (uint32_t i = 0; i < s->rows; i++)
 		set_range(s->seen, s->row[i].slot, 1);
 	return 0;
 }
 
-/* ---- taking ------------------------------------------------------------ */
+/* ---- the copy of a request
+ * ------------------------------------------------------------ */
 
 /* The kernels read the spans in the host's layout. */
 _Static_assert(sizeof(struct kern_span) == sizeof(struct wire_span) &&

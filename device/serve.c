@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often an idle device checks its flags; more often while a load's
- * completion is pending. */
+/* How long an idle device waits for a request before it checks its flags;
+ * shorter while a graph is being loaded. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 
@@ -84,12 +84,6 @@ static int refuse(struct server *s, int status, const struct err *why)
 
 /* ---- the run loop ------------------------------------------------------ */
 
-static int host_gone(const struct server *s, struct err *e)
-{
-	return err_set(
-		e, EPIPE, "the host (pid %u) is gone", s->hello.host_pid);
-}
-
 /* Receive all messages on the link: 0, -ECONNRESET after a goodbye, -EPIPE,
  * -EPROTO. */
 static int take_shares(struct server *s, struct err *e)
@@ -99,7 +93,7 @@ static int take_shares(struct server *s, struct err *e)
 
 	while ((ret = channel_next_share(s->channel, &share, &fd, e)) == 1)
 		device_share(s->device, &share, fd);
-	return ret == -EPIPE ? host_gone(s, e) : ret;
+	return ret;
 }
 
 static int complete(
@@ -135,31 +129,6 @@ static int complete(
 	return ret;
 }
 
-static int handle(struct server *s, const struct packet *p, struct err *e)
-{
-	struct wire_done done;
-	uint32_t op;
-	bool no_memory;
-	int ret;
-
-	memcpy(&op, p->msg, sizeof(op));
-	no_memory = fault_request(s->opts->fault, op, p->seq);
-	/* The descriptor was sent before the request that needs it. */
-	if (op == WIRE_MAP && (ret = take_shares(s, e)))
-		return ret;
-	if (no_memory) {
-		done = (struct wire_done){ .op = WIRE_MAP,
-			.status = -ENOMEM,
-			.text = "map: the system gave no memory (an injected "
-				"fault)" };
-		return complete(s, p->seq, &done, e);
-	}
-	if (!device_dispatch(s->device, p, &done))
-		return 0;
-	fault_inside(s->opts->fault);
-	return complete(s, p->seq, &done, e);
-}
-
 /* One iteration of the run loop: 0, or the reason of its end. */
 static int serve_next(struct server *s, struct err *e)
 {
@@ -167,7 +136,8 @@ static int serve_next(struct server *s, struct err *e)
 	unsigned wait_ms = loading ? LOADING_MS : IDLE_MS;
 	struct packet p = { 0 };
 	struct wire_done done = { .status = -EBADMSG };
-	uint32_t seq;
+	uint32_t seq, op;
+	bool no_memory;
 	int ret = channel_recv(s->channel, &p, wait_ms, e);
 
 	/* No heartbeat while idle: a host that still waits then waits for a
@@ -178,7 +148,21 @@ static int serve_next(struct server *s, struct err *e)
 	if (s->idle_ms >= HELD_IDLE_MS)
 		fflush(stderr);
 	if (!ret) {
-		ret = handle(s, &p, e);
+		memcpy(&op, p.msg, sizeof(op));
+		no_memory = fault_request(s->opts->fault, op, p.seq);
+		/* The descriptor was sent before the request that needs it. */
+		if (op == WIRE_MAP)
+			ret = take_shares(s, e);
+		if (!ret && no_memory) {
+			done = (struct wire_done){ .op = WIRE_MAP,
+				.status = -ENOMEM,
+				.text = "map: the system gave no memory (an "
+					"injected fault)" };
+			ret = complete(s, p.seq, &done, e);
+		} else if (!ret && device_dispatch(s->device, &p, &done)) {
+			fault_inside(s->opts->fault);
+			ret = complete(s, p.seq, &done, e);
+		}
 	} else if (ret == -EBADMSG) {
 		/* A packet whose layout is wrong is answered as well. */
 		snprintf(done.text, sizeof(done.text), "%.*s",
@@ -189,12 +173,13 @@ static int serve_next(struct server *s, struct err *e)
 	}
 	while (!ret && device_loaded(s->device, false, &seq, &done))
 		ret = complete(s, seq, &done, e);
-	/* The host's doorbell is closed, so the host has gone even if its link
-	 * is still open. A goodbye may be waiting on the link. */
+	/* The host's doorbell or link is closed. A goodbye may still be waiting
+	 * on the link. */
 	if (ret == -EPIPE) {
 		ret = take_shares(s, e);
-		if (!ret)
-			ret = host_gone(s, e);
+		if (!ret || ret == -EPIPE)
+			ret = err_set(e, EPIPE, "the host (pid %u) is gone",
+				s->hello.host_pid);
 	}
 	return ret;
 }
@@ -205,7 +190,7 @@ static int serve_host(
 {
 	static char held[HELD_BYTES];
 	char planned[96];
-	struct wire_welcome w = { .tcm_bytes = EXEC_TCM_BYTES };
+	struct wire_welcome w = { 0 };
 	struct device_config config = {
 		.coherence = (enum coherence)s->hello.coherence,
 		.contract = (enum coherence_contract)s->hello.contract,
@@ -271,10 +256,7 @@ static int serve_host(
 		refuse(s, ret, e);
 		goto out_watch;
 	}
-	w.threads = device_threads(s->device);
-	w.tcm_share = (uint32_t)exec_slice(w.threads);
-	w.va_extended = device_extended(s->device);
-	snprintf(w.kern, sizeof(w.kern), "%s", device_kern(s->device));
+	device_describe(s->device, &w);
 	if ((ret = channel_welcome(s->channel, &w, e)))
 		goto out_watch;
 	while (!ret && !atomic_load(&s->watch.signal))

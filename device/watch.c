@@ -64,18 +64,6 @@ static void end(int status)
 	_exit(status);
 }
 
-static void end_for_host(const struct watch *w)
-{
-	uint32_t op = 0;
-	ssize_t n = recv(w->link, &op, sizeof(op), MSG_PEEK | MSG_DONTWAIT);
-
-	if (n == sizeof(op) && op == WIRE_BYE)
-		end(0);
-	fprintf(stderr, "tandem-npu: the host (pid %d) is gone\n",
-		(int)w->host);
-	end(3);
-}
-
 static void nothing(int signo)
 {
 }
@@ -106,8 +94,19 @@ static void *watch_main(void *arg)
 				end(128 + signo);
 			}
 		} else if (p[2].revents) {
-			if (!stopped_in_time(w))
-				end_for_host(w);
+			uint32_t op = 0;
+			ssize_t n;
+
+			if (stopped_in_time(w))
+				continue;
+			n = recv(w->link, &op, sizeof(op),
+				MSG_PEEK | MSG_DONTWAIT);
+			if (n == sizeof(op) && op == WIRE_BYE)
+				end(0);
+			fprintf(stderr,
+				"tandem-npu: the host (pid %d) is gone\n",
+				(int)w->host);
+			end(3);
 		} else {
 			/* The signal ends the ring's write with EINTR. If the
 			 * write had not begun yet, the next signal does. */

@@ -199,22 +199,6 @@ static int check_pages(
 		share->name, share->bytes, (uint64_t)fs.f_bsize, HUGE_PAGE);
 }
 
-/* First fit: 1, *at and the hole's number, or 0. */
-static int find_hole(
-	const struct window *w, uint64_t span, uint64_t *at, unsigned *hole)
-{
-	for (unsigned i = 0; i <= w->used; i++) {
-		uint64_t from = hole_from(w, i), to = hole_to(w, i);
-
-		if (from < to && to - from >= span + w->page) {
-			*at = from;
-			*hole = i;
-			return 1;
-		}
-	}
-	return 0;
-}
-
 /* Replace a mapping by the inaccessible reservation. */
 static void reserve_again(uint8_t *mem, uint64_t span)
 {
@@ -258,6 +242,7 @@ static bool is_whole(int fd, uint64_t bytes)
 	return !fstat(fd, &st) && (uint64_t)st.st_blocks * 512 >= bytes;
 }
 
+/* Map at the first hole that is large enough. */
 static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
@@ -265,15 +250,19 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping *m;
 	uint8_t *mem;
 	uint64_t at;
-	unsigned hole, slot = 0;
+	unsigned hole = 0, slot = 0;
 	int flags, ret = check_pages(share, span, fd, e);
 
 	measure(w, space);
 	space->wanted = span + w->page;
 	if (ret)
 		return ret;
-	if (w->used == w->slots || !find_hole(w, span, &at, &hole))
+	while (hole <= w->used &&
+		hole_to(w, hole) < hole_from(w, hole) + span + w->page)
+		hole++;
+	if (w->used == w->slots || hole > w->used)
 		return no_space(w, space, e);
+	at = hole_from(w, hole);
 	/* Each pass reads every page of the weights, and mapping them together
 	 * takes a fraction of the time of one fault per page. A buffer with
 	 * pages that the host has not written is not read as a whole. */
