@@ -31,27 +31,6 @@ static void update_interval(struct experts *x, struct slot *s)
 		(x->expert[s->owner].uses + 1);
 }
 
-static void count_use(struct experts *x, uint32_t expert)
-{
-	x->expert[expert].uses += USE;
-	if (x->expert[expert].slot != EXPERT_ABSENT)
-		update_interval(x, &x->slot[x->expert[expert].slot]);
-}
-
-static void next_pass(struct experts *x)
-{
-	const struct model *m = x->opts.model;
-
-	if (++x->passes % HALVE_PASSES)
-		return;
-	for (uint32_t i = 0; i < m->n_layer * m->n_expert; i++)
-		x->expert[i].uses /= 2;
-	for (uint32_t i = 0; i < x->slots; i++)
-		if (x->slot[i].state == SLOT_READING ||
-			x->slot[i].state == SLOT_READY)
-			update_interval(x, &x->slot[i]);
-}
-
 /*
  * The slot whose next use is expected to be the farthest away; NULL if all are
  * in use or begun. An expert that was read ahead is expected in the next turn
@@ -230,17 +209,24 @@ int experts_begin(struct experts *x, uint32_t layer, const uint32_t *expert,
 		if (s)
 			s->due = false;
 	}
-	if (layer < x->layer)
-		next_pass(x);
+	if (layer < x->layer && ++x->passes % HALVE_PASSES == 0) {
+		for (uint32_t i = 0; i < x->opts.model->n_layer * n_expert; i++)
+			x->expert[i].uses /= 2;
+		for (uint32_t i = 0; i < x->slots; i++)
+			if (x->slot[i].state == SLOT_READING ||
+				x->slot[i].state == SLOT_READY)
+				update_interval(x, &x->slot[i]);
+	}
 	x->layer = layer;
 	x->n_begun = n;
 	for (uint32_t i = 0; i < n; i++) {
 		struct slot *s = slot_of(x, layer, expert[i]);
 
 		x->begun[i] = (struct begun){ .expert = expert[i] };
-		count_use(x, layer * n_expert + expert[i]);
+		x->expert[layer * n_expert + expert[i]].uses += USE;
 		if (!s)
 			continue;
+		update_interval(x, s);
 		s->begun = true;
 		x->begun[i].found = ready_ps(x, s, 0) <= now_ps(x);
 	}

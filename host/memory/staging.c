@@ -77,65 +77,31 @@ bool staging_parts_may(const struct image *image)
 	return true;
 }
 
-/* Cut a layer into parts. Returns the number of parts. */
-static unsigned cut_layer(const struct image *image,
-	const struct staging_opts *o, uint32_t layer,
-	struct layer_part part[LAYER_PARTS_MAX])
-{
-	return layer_parts(o->tensor[layer],
-		image_find(image, IMAGE_LAYER, layer)->bytes, o->parts, part);
-}
-
-static uint64_t most_of(
-	const struct image *image, const struct staging_opts *o, uint32_t layer)
-{
-	struct layer_part part[LAYER_PARTS_MAX];
-	uint64_t most = 0;
-	unsigned n;
-
-	if (o->parts < 2)
-		return image_find(image, IMAGE_LAYER, layer)->bytes;
-	n = cut_layer(image, o, layer, part);
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t bytes =
-			part[i].to - part[i].from / IMAGE_PAGE * IMAGE_PAGE;
-
-		most = bytes > most ? bytes : most;
-	}
-	return most;
-}
-
 size_t staging_slot_bytes(
 	const struct image *image, const struct staging_opts *o)
 {
+	struct layer_part part[LAYER_PARTS_MAX];
 	uint64_t most = 0;
 
 	for (uint32_t l = 0; l < o->residency.n_layer; l++) {
-		uint64_t bytes = residency_streams(&o->residency, l)
-			? most_of(image, o, l)
-			: 0;
+		uint64_t layer = image_find(image, IMAGE_LAYER, l)->bytes;
+		unsigned parts;
 
-		most = bytes > most ? bytes : most;
+		if (!residency_streams(&o->residency, l))
+			continue;
+		if (o->parts < 2) {
+			most = layer > most ? layer : most;
+			continue;
+		}
+		parts = layer_parts(o->tensor[l], layer, o->parts, part);
+		for (unsigned i = 0; i < parts; i++) {
+			uint64_t bytes = part[i].to -
+				part[i].from / IMAGE_PAGE * IMAGE_PAGE;
+
+			most = bytes > most ? bytes : most;
+		}
 	}
 	return (size_t)align_up(most, IMAGE_PAGE);
-}
-
-static int add_parts(struct staging *s, uint32_t layer, struct err *e)
-{
-	const struct image_extent *x = image_find(s->image, IMAGE_LAYER, layer);
-	struct layer_part part[LAYER_PARTS_MAX];
-	struct image_extent cut[LAYER_PARTS_MAX];
-	uint64_t end[LAYER_PARTS_MAX];
-	unsigned n = cut_layer(s->image, &s->opts, layer, part);
-	int ret;
-
-	for (unsigned i = 0; i < n; i++)
-		end[i] = part[i].to;
-	ret = image_cut(s->image, x, end, n, cut, e);
-	for (unsigned i = 0; i < n && !ret; i++)
-		s->piece[s->pieces++] = (struct piece){ cut[i],
-			part[i].to - part[i].from, layer, !i, i + 1 == n };
-	return ret;
 }
 
 /* Cut the output matrix into parts that fill a slot. */
@@ -190,40 +156,33 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 		return err_set(
 			e, ENOMEM, "no memory for the list of staging slots");
 	for (uint32_t l = 0; l < o->residency.n_layer && !ret; l++) {
-		const struct image_extent *x;
+		const struct image_extent *x =
+			image_find(s->image, IMAGE_LAYER, l);
+		struct layer_part of[LAYER_PARTS_MAX];
+		struct image_extent cut[LAYER_PARTS_MAX];
+		uint64_t end[LAYER_PARTS_MAX];
+		unsigned n;
 
 		if (!residency_streams(&o->residency, l))
 			continue;
-		if (o->parts > 1) {
-			ret = add_parts(s, l, e);
+		if (o->parts < 2) {
+			s->piece[s->pieces++] =
+				(struct piece){ *x, x->stored, l, true, true };
 			continue;
 		}
-		x = image_find(s->image, IMAGE_LAYER, l);
-		s->piece[s->pieces++] =
-			(struct piece){ *x, x->stored, l, true, true };
+		n = layer_parts(o->tensor[l], x->bytes, o->parts, of);
+		for (unsigned i = 0; i < n; i++)
+			end[i] = of[i].to;
+		ret = image_cut(s->image, x, end, n, cut, e);
+		for (unsigned i = 0; i < n && !ret; i++)
+			s->piece[s->pieces++] = (struct piece){ cut[i],
+				of[i].to - of[i].from, l, !i, i + 1 == n };
 	}
 	s->layer_pieces = s->pieces;
 	return ret || !outputs ? ret : add_output(s, part, outputs, e);
 }
 
 /* ---- opening ---- */
-
-static int open_slot(struct staging *s, unsigned i, size_t bytes, struct err *e)
-{
-	char name[BUFFER_NAME_MAX];
-	size_t head = s->opts.head_bytes;
-	int ret;
-
-	snprintf(name, sizeof(name), "stage%u", i);
-	ret = buffer_create(&s->slot[i].buffer, name, head + bytes,
-		BUFFER_DMA | BUFFER_HUGE, e);
-	if (ret) {
-		s->slot[i].buffer = NULL;
-		return ret;
-	}
-	buffer_take_memory(s->slot[i].buffer, NULL);
-	return stream_add_slot(s->stream, s->slot[i].buffer, head, bytes, e);
-}
 
 /* Trace that a read was submitted, or completed. Each read in flight has a lane
  * of its own. */
@@ -258,8 +217,21 @@ int staging_open(struct staging **out, const struct image *image,
 		if (ret)
 			s->stream = NULL;
 	}
-	for (unsigned i = 0; i < opts->slots && !ret; i++)
-		ret = open_slot(s, i, bytes, e);
+	for (unsigned i = 0; i < opts->slots && !ret; i++) {
+		struct buffer **b = &s->slot[i].buffer;
+		char name[BUFFER_NAME_MAX];
+
+		snprintf(name, sizeof(name), "stage%u", i);
+		ret = buffer_create(b, name, opts->head_bytes + bytes,
+			BUFFER_DMA | BUFFER_HUGE, e);
+		if (ret) {
+			*b = NULL;
+			break;
+		}
+		buffer_take_memory(*b, NULL);
+		ret = stream_add_slot(
+			s->stream, *b, opts->head_bytes, bytes, e);
+	}
 	if (ret) {
 		staging_close(s);
 		return ret;
@@ -338,7 +310,7 @@ static uint64_t alone_ps(const struct staging *s, const struct piece *of)
 	return sum;
 }
 
-static int read_next(
+int staging_refill(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
 	const struct piece *next = &s->piece[s->next];
@@ -374,7 +346,7 @@ int staging_start(struct staging *s, struct err *e)
 	int ret = 0;
 
 	for (unsigned i = 0; i < s->opts.slots && !ret; i++)
-		ret = read_next(s, i, 0, e);
+		ret = staging_refill(s, i, 0, e);
 	return ret;
 }
 
@@ -398,22 +370,18 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
-/* Whether the piece is in a slot or being read. */
-static bool is_queued(const struct staging *s, uint32_t piece)
-{
-	for (unsigned i = 0; i < s->queued; i++)
-		if (s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece ==
-			piece)
-			return true;
-	return false;
-}
-
 /* Wait for a piece in its slot. All pieces that were read before it and are not
  * used are dropped. */
 static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {
-	if (!is_queued(s, piece))
+	unsigned i = 0;
+
+	while (i < s->queued &&
+		s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece !=
+			piece)
+		i++;
+	if (i == s->queued) /* neither in a slot nor being read */
 		set_next(s, piece);
 	for (;;) {
 		uint64_t ready;
@@ -431,7 +399,7 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 			return ret;
 		ready = s->slot[*slot].ready_ps;
 		if (s->slot[*slot].piece != piece) {
-			ret = read_next(s, *slot, ready, e);
+			ret = staging_refill(s, *slot, ready, e);
 			if (ret)
 				return ret;
 			continue;
@@ -485,11 +453,6 @@ int staging_need_output(struct staging *s, uint32_t i, uint64_t turn_ps,
 bool staging_look(struct staging *s)
 {
 	return !s->queued || stream_wait_some(s->stream, s->queue[s->oldest]);
-}
-
-int staging_done(struct staging *s, unsigned slot, uint64_t ps, struct err *e)
-{
-	return read_next(s, slot, ps, e);
 }
 
 int staging_fill(struct staging *s, struct err *e)

@@ -108,7 +108,7 @@ int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 /*
  * Wait for part i of the output matrix, as staging_need does for a layer. The
  * bytes at `data` are bytes [from, from + bytes) of the matrix. They stay valid
- * until staging_done(slot).
+ * until staging_refill(slot).
  */
 struct staging_output {
 	unsigned slot;
@@ -122,13 +122,13 @@ int staging_need_output(struct staging *, uint32_t i, uint64_t turn_ps,
 /*
  * Wait until a read makes progress. Returns true if staging_need will find the
  * next piece, or if a read failed. Between calls the caller checks whether the
- * device has finished with a slot, which staging_done then refills.
+ * device has finished with a slot, which staging_refill then refills.
  */
 bool staging_look(struct staging *);
 
 /* The device has finished with the slot, at time `ps` of the simulated phone:
  * read the next piece into the slot. */
-int staging_done(struct staging *, unsigned slot, uint64_t ps, struct err *);
+int staging_refill(struct staging *, unsigned slot, uint64_t ps, struct err *);
 
 /*
  * Wait until all slots are full, on the simulated phone's timeline as well. A

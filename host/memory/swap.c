@@ -84,31 +84,11 @@ static void *copier(void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int open_slot(struct swap *s, unsigned i, struct err *e)
-{
-	struct slot *at = &s->slot[i];
-	char name[BUFFER_NAME_MAX];
-	size_t most = 0;
-	int ret;
-
-	for (uint32_t k = 0; k < s->opts.n; k++)
-		most = s->block[k].bytes > most ? s->block[k].bytes : most;
-
-	snprintf(name, sizeof(name), "swap%u", i);
-	ret = buffer_create(&at->buffer, name, s->opts.slot_bytes,
-		BUFFER_DMA | BUFFER_HUGE, e);
-	if (ret)
-		at->buffer = NULL;
-	else if (most + WEIGHTS_ALIGN > s->opts.slot_bytes)
-		buffer_take_memory(at->buffer, NULL);
-	at->present = true;
-	return ret;
-}
-
 int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 {
 	struct swap *s = calloc(1, sizeof(*s));
 	pthread_condattr_t monotonic;
+	size_t most = 0; /* bytes of the largest block */
 	int ret = 0;
 
 	if (!s)
@@ -128,8 +108,22 @@ int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 			opts->n);
 	else
 		memcpy(s->block, opts->block, opts->n * sizeof(*s->block));
-	for (unsigned i = 0; i < SWAP_SLOTS && !ret; i++)
-		ret = open_slot(s, i, e);
+	for (uint32_t k = 0; k < opts->n; k++)
+		if (opts->block[k].bytes > most)
+			most = opts->block[k].bytes;
+	for (unsigned i = 0; i < SWAP_SLOTS && !ret; i++) {
+		struct slot *at = &s->slot[i];
+		char name[BUFFER_NAME_MAX];
+
+		snprintf(name, sizeof(name), "swap%u", i);
+		ret = buffer_create(&at->buffer, name, opts->slot_bytes,
+			BUFFER_DMA | BUFFER_HUGE, e);
+		if (ret)
+			at->buffer = NULL;
+		else if (most + WEIGHTS_ALIGN > opts->slot_bytes)
+			buffer_take_memory(at->buffer, NULL);
+		at->present = true;
+	}
 	if (!ret) {
 		ret = pthread_create(&s->thread, NULL, copier, s);
 		s->runs = !ret;

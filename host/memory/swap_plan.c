@@ -252,9 +252,9 @@ static void cheapest(struct search *s, uint64_t need)
 }
 
 /*
- * One step of improve: make the temporary operator `out` resident. Unless `in`
- * is n, make the resident operator `in` temporary instead. Undoes the step and
- * returns false if it is not an improvement.
+ * One step of improve_chain: make the temporary operator `out` resident. Unless
+ * `in` is n, make the resident operator `in` temporary instead. Undoes the step
+ * and returns false if it is not an improvement.
  */
 static bool try_step(struct search *s, uint32_t out, uint32_t in,
 	uint64_t least, uint64_t *copied, uint64_t *stall)
@@ -283,9 +283,11 @@ static bool try_step(struct search *s, uint32_t out, uint32_t in,
 /*
  * Improve a choice by exchanges, while `least` or more bytes stay temporary.
  * This bound only keeps the choices of the pool different; it does not come
- * from the size of the window.
+ * from the size of the window. Consider the improved choice. Then make the
+ * temporary operator with the longest copy resident, consider the result, and
+ * repeat until all are resident.
  */
-static void improve(struct search *s, uint64_t least)
+static void improve_chain(struct search *s, uint64_t least)
 {
 	uint64_t copied = copied_by(s, s->now);
 	uint64_t stall = swap_stall(s->op, s->n, s->now);
@@ -304,16 +306,6 @@ static void improve(struct search *s, uint64_t least)
 			}
 		}
 	}
-}
-
-static void improve_chain(struct search *s, uint64_t away)
-{
-	improve(s, away);
-	/*
-	 * Consider this choice. Then make the temporary operator with the
-	 * longest copy resident, consider the result, and repeat until all are
-	 * resident.
-	 */
 	for (;;) {
 		uint32_t pick = s->n;
 
@@ -383,35 +375,11 @@ static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	return taken + (p->mappings ? mapped(room, at) : 0);
 }
 
-static int choose(struct search *s, struct swap_plan *p, struct err *e)
-{
-	s->now = calloc(s->n, 2 * sizeof(*s->now));
-	if (!s->now)
-		return err_set(e, ENOMEM,
-			"no memory for the placement of %u blocks of weights",
-			s->n);
-	s->best = s->now + s->n;
-	if (s->n > SWAP_EXACT)
-		try_pool(s);
-	for (uint32_t choice = 0; s->n <= SWAP_EXACT && choice < 1u << s->n;
-		choice++) {
-		for (uint32_t i = 0; i < s->n; i++)
-			s->now[i] = choice >> i & 1;
-		consider(s, s->now);
-	}
-	for (uint32_t i = 0; i < s->n; i++)
-		p->place[i].temporary = s->best[i];
-	p->stall = s->stall;
-	free(s->now);
-	return 0;
-}
-
 int swap_plan(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	const struct swap_room *room, struct err *e)
 {
 	struct search s = { .op = op, .n = n, .room = room };
 	uint64_t taken;
-	int ret;
 
 	for (uint32_t i = 0; i < n; i++) {
 		s.total += op[i].bytes;
@@ -432,9 +400,25 @@ int swap_plan(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 			"room for one block",
 			(double)s.largest / (1 << 20),
 			(double)room->bytes / (1 << 20), room->slots);
-	ret = choose(&s, p, e);
+	s.now = calloc(n, 2 * sizeof(*s.now));
+	if (!s.now)
+		return err_set(e, ENOMEM,
+			"no memory for the placement of %u blocks of weights",
+			n);
+	s.best = s.now + n;
+	if (n > SWAP_EXACT)
+		try_pool(&s);
+	for (uint32_t choice = 0; n <= SWAP_EXACT && choice < 1u << n;
+		choice++) {
+		for (uint32_t i = 0; i < n; i++)
+			s.now[i] = choice >> i & 1;
+		consider(&s, s.now);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		p->place[i].temporary = s.best[i];
+	free(s.now);
+	p->stall = s.stall;
 	p->slot = s.largest;
-	if (!ret)
-		pack(p, op, n, room);
-	return ret;
+	pack(p, op, n, room);
+	return 0;
 }

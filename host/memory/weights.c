@@ -83,29 +83,27 @@ static uint64_t layers_bytes(const struct model *m,
 	return bytes;
 }
 
-/* Whether a block begins at layer l > 0, if there are n resident blocks. */
-static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
-{
-	uint64_t resident = plan->residency.resident, i = 0;
-
-	if (l == plan->cut || residency_streams(&plan->residency, l) ||
-		residency_streams(&plan->residency, l - 1))
-		return true;
-	/*
-	 * Block i begins after i * resident / n resident layers, rounded down.
-	 */
-	for (uint32_t k = 0; k < l; k++)
-		i += !residency_streams(&plan->residency, k);
-	return (i * n + resident - 1) / resident * resident / n == i;
-}
-
+/* The end of the block that begins at layer `first`, if there are n resident
+ * blocks. */
 static uint32_t end_of(const struct model *m, const struct weights_plan *plan,
 	uint32_t n, uint32_t first)
 {
-	uint32_t l = first + 1;
+	const struct residency *r = &plan->residency;
+	uint64_t resident = r->resident, i = 0;
+	uint32_t l;
 
-	while (l < m->n_layer && !begins(plan, n, l))
-		l++;
+	for (uint32_t k = 0; k <= first; k++)
+		i += !residency_streams(r, k);
+	for (l = first + 1; l < m->n_layer; l++) {
+		if (l == plan->cut || residency_streams(r, l) ||
+			residency_streams(r, l - 1))
+			break;
+		/* Layer l has i resident layers before it. Block b begins after
+		 * b * resident / n resident layers, rounded down. */
+		if ((i * n + resident - 1) / resident * resident / n == i)
+			break;
+		i++;
+	}
 	return l;
 }
 

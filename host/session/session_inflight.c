@@ -135,7 +135,7 @@ int inflight_retire(struct session *s, struct err *e)
 		s->oldest = (s->oldest + 1) % MAX_INFLIGHT;
 		s->n_inflight--;
 		if (f.slot >= 0)
-			ret = staging_done(
+			ret = staging_refill(
 				s->staging, (unsigned)f.slot, f.end_ps, e);
 	}
 	return ret;

@@ -215,7 +215,7 @@ static int done_output(void *arg, struct err *e)
 {
 	struct session *s = arg;
 
-	return staging_done(s->staging, s->output_slot, s->time->cpu_ps, e);
+	return staging_refill(s->staging, s->output_slot, s->time->cpu_ps, e);
 }
 
 static int open_buffer(

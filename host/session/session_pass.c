@@ -39,7 +39,7 @@ static int not_sent(struct session *s, struct inflight *f, int ret)
 {
 	inflight_release_swap(s, f, s->time->cpu_ps);
 	if (f->slot >= 0)
-		staging_done(
+		staging_refill(
 			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
 	return ret;
 }

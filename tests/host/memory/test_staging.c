@@ -87,7 +87,7 @@ static void run_layers(struct fixture *f)
 		assert_memory_equal(
 			buffer_begin(b, HEAD, bytes, BUFFER_READ), want, bytes);
 		buffer_end(b, HEAD, bytes, BUFFER_READ);
-		assert_ok(staging_done(f->staging, slot, 0, &e), &e);
+		assert_ok(staging_refill(f->staging, slot, 0, &e), &e);
 		free(want);
 	}
 }
@@ -103,7 +103,7 @@ static void sweep(struct fixture *f)
 			staging_need_output(f->staging, n++, 0, &got, &e), &e);
 		assert_int_equal(got.from, at);
 		assert_memory_equal(got.data, f->output + at, got.bytes);
-		assert_ok(staging_done(f->staging, got.slot, 0, &e), &e);
+		assert_ok(staging_refill(f->staging, got.slot, 0, &e), &e);
 	}
 	assert_in_range(n, 2, 100);
 	f->parts = n;
@@ -176,7 +176,7 @@ static void a_damaged_part_is_an_error(void **state)
 	while (i + 1 < f->parts) {
 		assert_ok(
 			staging_need_output(f->staging, i++, 0, &got, &e), &e);
-		assert_ok(staging_done(f->staging, got.slot, 0, &e), &e);
+		assert_ok(staging_refill(f->staging, got.slot, 0, &e), &e);
 	}
 	assert_int_equal(
 		staging_need_output(f->staging, i, 0, &got, &e), -EBADMSG);
