@@ -234,7 +234,7 @@ static int receive_traced(
 		return ret;
 	do {
 		if (!npu_trace_take(n)) {
-			trace_rest(n->opts.trace);
+			trace_flush(n->opts.trace, TRACE_FLUSH_WAITING);
 			ret = n->ops->recv(n->device, p, timeout_ms, e);
 			break;
 		}

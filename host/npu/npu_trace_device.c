@@ -110,7 +110,7 @@ static void emit(struct npu *n, const struct wire_trace_event *w,
 		memcpy(v.arg, w->arg, sizeof(w->arg));
 		link_flow(n, w, &v);
 	}
-	trace_brackets_find(n->opts.trace, &v);
+	trace_emit_held(n->opts.trace, &v);
 }
 
 static uint64_t end_of(const struct wire_trace_event *w)
@@ -274,7 +274,7 @@ void npu_flush_trace(struct npu *n)
 	if (n->timeline)
 		take_all(n);
 	if (n->opts.trace)
-		trace_flush(n->opts.trace);
+		trace_flush(n->opts.trace, 0);
 }
 
 /* ---- opening and closing ------------------------------------------------- */

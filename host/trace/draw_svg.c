@@ -73,15 +73,12 @@ static const struct timeline_slice *first_text(const struct timeline *t)
 	return NULL;
 }
 
-static bool is_phone(const struct drawing *d, const struct timeline_slice *s)
-{
-	return timeline_is_phone(d->t->track[s->track].role);
-}
-
 static uint64_t drawn_at(
 	const struct drawing *d, const struct timeline_slice *s, uint64_t at)
 {
-	return is_phone(d, s) ? at + (uint64_t)d->shift : at;
+	return timeline_is_phone(d->t->track[s->track].role)
+		? at + (uint64_t)d->shift
+		: at;
 }
 
 /* Find the range to draw: from the start of the first text to the end of the
@@ -98,7 +95,8 @@ static void find_range(struct drawing *d)
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t end = drawn_at(d, s, s->end);
 
-		if ((s->kind == TRACE_KIND_TEXT || is_phone(d, s)) &&
+		if ((s->kind == TRACE_KIND_TEXT ||
+			    timeline_is_phone(t->track[s->track].role)) &&
 			end > d->end)
 			d->end = end;
 	}
@@ -189,43 +187,41 @@ static void draw_bar(
 		ROW - 1, draw_color(b->kind));
 }
 
-static void add_slice(struct drawing *d, const struct timeline_slice *s)
-{
-	struct bar *b = &d->bar[d->first[s->track] + s->depth];
-	double from = x_of(d, drawn_at(d, s, s->begin));
-	double to = x_of(d, drawn_at(d, s, s->end));
-	const char *name;
-
-	if (b->there && b->kind == s->kind && from - b->to < MERGED &&
-		to - from < 1) {
-		b->to = to;
-		return;
-	}
-	if (b->there)
-		draw_bar(d, s->track, s->depth, b);
-	*b = (struct bar){ from, to, s->kind, true };
-	if (to - from < 20)
-		return;
-	draw_bar(d, s->track, s->depth, b);
-
-	name = d->t->text[s->name];
-	if (to - from >= 7.0 * (double)strlen(name) + 4) {
-		fprintf(d->f, "<text x=\"%.1f\" y=\"%.1f\">", from + 2,
-			d->top[s->track] + s->depth * ROW + ROW - 4);
-		put_text(d->f, name);
-		fputs("</text>\n", d->f);
-	}
-
-	b->there = false;
-}
-
+/* Draw the slices, each with its name if there is room for it. A slice of less
+ * than a pixel is merged into the bar before it, if that has the same color. */
 static void draw_slices(struct drawing *d)
 {
 	const struct timeline *t = d->t;
 
-	for (size_t i = 0; i < t->n_slice; i++)
-		if (is_shown(d, &t->slice[i]))
-			add_slice(d, &t->slice[i]);
+	for (size_t i = 0; i < t->n_slice; i++) {
+		const struct timeline_slice *s = &t->slice[i];
+		struct bar *b = &d->bar[d->first[s->track] + s->depth];
+		const char *name = t->text[s->name];
+		double from, to;
+
+		if (!is_shown(d, s))
+			continue;
+		from = x_of(d, drawn_at(d, s, s->begin));
+		to = x_of(d, drawn_at(d, s, s->end));
+		if (b->there && b->kind == s->kind && from - b->to < MERGED &&
+			to - from < 1) {
+			b->to = to;
+			continue;
+		}
+		if (b->there)
+			draw_bar(d, s->track, s->depth, b);
+		*b = (struct bar){ from, to, s->kind, true };
+		if (to - from < 20)
+			continue;
+		draw_bar(d, s->track, s->depth, b);
+		b->there = false;
+		if (to - from >= 7.0 * (double)strlen(name) + 4) {
+			fprintf(d->f, "<text x=\"%.1f\" y=\"%.1f\">", from + 2,
+				d->top[s->track] + s->depth * ROW + ROW - 4);
+			put_text(d->f, name);
+			fputs("</text>\n", d->f);
+		}
+	}
 	for (size_t i = 0; i < t->n_track; i++)
 		for (uint32_t k = 0; k < t->track[i].deepest; k++)
 			if (d->bar[d->first[i] + k].there)
@@ -291,7 +287,7 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t began, ps;
 
-		if (!is_phone(&d, s))
+		if (!timeline_is_phone(t->track[s->track].role))
 			continue;
 		began = s->begin - timeline_arg(t, s, "begin_ps") / 1000;
 		ps = timeline_arg(t, text, "phone_ps");

@@ -80,14 +80,6 @@ static int read_event(struct reading *r, struct proto_in in, struct event *v)
 	return ret;
 }
 
-static enum trace_kind kind_of(const char *name)
-{
-	for (unsigned i = 0; i < TRACE_KINDS; i++)
-		if (!strcmp(trace_kinds[i], name))
-			return i;
-	return TRACE_KIND_OTHER;
-}
-
 static int add_slice(struct reading *r, const struct event *v,
 	struct timeline_track *x, bool instant)
 {
@@ -111,7 +103,10 @@ static int add_slice(struct reading *r, const struct event *v,
 		return ret;
 	if (x->depth >= TIMELINE_DEPTH || t->n_slice >= UINT32_MAX)
 		return err_set(r->e, EBADMSG, "slices are nested too deeply");
-	s.kind = kind_of(t->text[kind]);
+	s.kind = TRACE_KIND_OTHER;
+	for (unsigned i = 0; i < TRACE_KINDS; i++)
+		if (!strcmp(trace_kinds[i], t->text[kind]))
+			s.kind = i;
 	t->slice[t->n_slice++] = s;
 	if (instant)
 		return 0;

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REST_BYTES ((size_t)32 << 10)
 /* A host that is killed loses at most the events of this time. */
 #define FLUSH_NS (1000000000ull)
 /* Maximum number of host threads with a track. The events of further threads
@@ -97,21 +96,6 @@ static void put_iid(
 	proto_varint(p, PF_IID, iid);
 	proto_string(p, PF_IID_NAME, name);
 	proto_end(p, begun);
-}
-
-static void write_name(struct trace *t, enum trace_name name)
-{
-	const struct trace_what *w = &trace_what[name];
-	struct proto p;
-	size_t packet = packet_begin(t, &p), data;
-
-	data = proto_begin(&p, PF_INTERNED_DATA);
-	put_iid(&p, PF_EVENT_NAMES, name_iid(name), w->name);
-	for (unsigned i = 0; i < TRACE_ARGS && w->arg[i]; i++)
-		put_iid(&p, PF_ARGUMENT_NAMES, argument_iid(name, i),
-			w->arg[i]);
-	proto_end(&p, data);
-	packet_end(t, &p, packet);
 }
 
 /* ---- tracks -------------------------------------------------------------- */
@@ -289,28 +273,18 @@ static void write_text(struct trace *t, uint32_t number)
 	packet_end(t, &p, packet);
 }
 
-static uint32_t number_of(struct trace *t, const char *text)
-{
-	for (uint32_t i = 0; i < t->texts; i++)
-		if (!strcmp(t->text[i], text))
-			return i + 1;
-	if (t->texts == TRACE_TEXTS)
-		return 0;
-	t->text[t->texts] = strdup(text);
-	if (!t->text[t->texts])
-		return 0;
-	write_text(t, ++t->texts);
-	return t->texts;
-}
-
 uint32_t trace_text(struct trace *t, const char *text)
 {
-	uint32_t number;
+	uint32_t i = 0;
 
 	pthread_mutex_lock(&t->lock);
-	number = number_of(t, text);
+	while (i < t->texts && strcmp(t->text[i], text))
+		i++;
+	if (i == t->texts && i < TRACE_TEXTS && (t->text[i] = strdup(text)))
+		write_text(t, ++t->texts);
+	i = i < t->texts ? i + 1 : 0;
 	pthread_mutex_unlock(&t->lock);
-	return number;
+	return i;
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -328,24 +302,6 @@ static void write_event(struct trace *t, uint64_t track, uint64_t ns,
 	trace_file_put(&t->file, put_event(to, ns, track, v));
 }
 
-static void remember(struct trace *t, const struct open_slice *s)
-{
-	if (t->n_open == t->open_room) {
-		size_t room = t->open_room ? 2 * t->open_room : 64;
-		void *more = reallocarray(t->open, room, sizeof(*t->open));
-
-		/* without the list of open slices, the next file would be
-		 * incomplete, so do not rotate */
-		if (!more) {
-			t->file.limit = 0;
-			return;
-		}
-		t->open = more;
-		t->open_room = room;
-	}
-	t->open[t->n_open++] = *s;
-}
-
 static void record(struct trace *t, const struct trace_event *v)
 {
 	uint64_t ns =
@@ -355,9 +311,25 @@ static void record(struct trace *t, const struct trace_event *v)
 	if (!track)
 		return;
 	write_event(t, track, ns, v);
-	if (t->file.limit && v->type == TRACE_BEGIN)
-		remember(t, &(const struct open_slice){ track, ns, *v });
-	else if (t->file.limit && v->type == TRACE_END) {
+	if (t->file.limit && v->type == TRACE_BEGIN) {
+		if (t->n_open == t->open_room) {
+			size_t room = t->open_room ? 2 * t->open_room : 64;
+			void *more =
+				reallocarray(t->open, room, sizeof(*t->open));
+
+			/* Without the list of open slices the next file would
+			 * be incomplete, so do not rotate. */
+			if (!more) {
+				t->file.limit = 0;
+			} else {
+				t->open = more;
+				t->open_room = room;
+			}
+		}
+		if (t->file.limit)
+			t->open[t->n_open++] =
+				(struct open_slice){ track, ns, *v };
+	} else if (t->file.limit && v->type == TRACE_END) {
 		size_t i = t->n_open;
 
 		while (i && t->open[i - 1].track != track)
@@ -387,8 +359,18 @@ static void begin_file(struct trace *t)
 	proto_end(&p, packet);
 	trace_file_put(&t->file, p.len);
 
-	for (unsigned i = 0; i < TRACE_NAMES; i++)
-		write_name(t, i);
+	for (unsigned i = 0; i < TRACE_NAMES; i++) {
+		const struct trace_what *w = &trace_what[i];
+
+		packet = packet_begin(t, &p);
+		data = proto_begin(&p, PF_INTERNED_DATA);
+		put_iid(&p, PF_EVENT_NAMES, name_iid(i), w->name);
+		for (unsigned k = 0; k < TRACE_ARGS && w->arg[k]; k++)
+			put_iid(&p, PF_ARGUMENT_NAMES, argument_iid(i, k),
+				w->arg[k]);
+		proto_end(&p, data);
+		packet_end(t, &p, packet);
+	}
 	for (uint32_t i = 0; i < t->texts; i++)
 		write_text(t, i + 1);
 	write_process(t, UUID_HOST, getpid(), "tandem");
@@ -433,7 +415,7 @@ static void turn(struct trace *t)
 
 /* ---- events from other files --------------------------------------------- */
 
-void trace_brackets_find(struct trace *t, const struct trace_event *v)
+void trace_emit_held(struct trace *t, const struct trace_event *v)
 {
 	if (trace_file_is_full(&t->file))
 		turn(t);
@@ -444,7 +426,7 @@ void trace_brackets_find(struct trace *t, const struct trace_event *v)
 void trace_emit(struct trace *t, const struct trace_event *v)
 {
 	pthread_mutex_lock(&t->lock);
-	trace_brackets_find(t, v);
+	trace_emit_held(t, v);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -458,22 +440,12 @@ void trace_release(struct trace *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void flush_from(struct trace *t, size_t bytes)
+void trace_flush(struct trace *t, size_t least)
 {
 	pthread_mutex_lock(&t->lock);
-	if (t->file.used >= bytes)
+	if (t->file.used >= least)
 		trace_file_flush(&t->file);
 	pthread_mutex_unlock(&t->lock);
-}
-
-void trace_rest(struct trace *t)
-{
-	flush_from(t, REST_BYTES);
-}
-
-void trace_flush(struct trace *t)
-{
-	flush_from(t, 1);
 }
 
 /* A flow number that both the writer and the reader of a buffer can compute: it

@@ -196,19 +196,17 @@ int trace_close(struct trace *, struct err *);
 void trace_emit(struct trace *, const struct trace_event *);
 
 /* Between trace_hold and trace_release the calling thread holds the lock of the
- * trace. So events that it records with trace_brackets_find need only one
+ * trace, so that it records any number of events, with trace_emit_held, for one
  * acquisition of the lock. */
 void trace_hold(struct trace *);
-void trace_brackets_find(struct trace *, const struct trace_event *);
+void trace_emit_held(struct trace *, const struct trace_event *);
 void trace_release(struct trace *);
 
-/* Called by a thread that is about to wait. Writes the buffered events if there
- * are many. */
-void trace_rest(struct trace *);
-
-/* Write all buffered events. Called when no events are expected for some
- * time. */
-void trace_flush(struct trace *);
+/* Write the buffered events if they have at least `least` bytes. A thread that
+ * is about to wait passes TRACE_FLUSH_WAITING, so that it writes only when
+ * there are many; 0 is for a time in which no more events are expected. */
+#define TRACE_FLUSH_WAITING ((size_t)32 << 10)
+void trace_flush(struct trace *, size_t least);
 
 /* Set the name of the simulated phone, and create its process in the trace. */
 void trace_phone(struct trace *, const char *name);
