@@ -60,51 +60,49 @@ static int check_counters(
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
-/* Check the counts of graphs: the present count must not exceed the maximum. */
-static int check_graphs(const struct wire_done *done, struct err *e)
+/* Check the arguments of a successful completion. */
+static int check_arguments(const struct wire_done *done, struct err *e)
 {
 	const uint32_t *arg = done->arg;
-
-	if (done->status ||
-		(done->op != WIRE_GRAPH_LOAD && done->op != WIRE_GRAPH_DROP))
-		return 0;
-	if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
-		arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
-		return err_set(e, EPROTO,
-			"the device reports %u graphs, and at most %u before, "
-			"but there can be only %u",
-			arg[WIRE_GRAPHS_HELD], arg[WIRE_GRAPHS_MOST],
-			WIRE_MAX_GRAPHS);
-	if (arg[WIRE_GRAPHS_KIB] <= arg[WIRE_GRAPHS_MOST_KIB])
-		return 0;
-	return err_set(e, EPROTO,
-		"the device reports %u KiB of weights of graphs, but at most "
-		"%u KiB before",
-		arg[WIRE_GRAPHS_KIB], arg[WIRE_GRAPHS_MOST_KIB]);
-}
-
-/* Check the counts of bytes that a run read. Rows that share reads of keys and
- * values never read more than they would read separately. */
-static int check_run(const struct wire_done *done, struct err *e)
-{
 	uint64_t read = completion_u64(done, WIRE_RUN_KV_READ);
 	uint64_t apart = completion_u64(done, WIRE_RUN_KV_APART);
+	uint64_t extended = completion_u64(done, WIRE_RUN_EXTENDED);
 
-	if (done->status || done->op != WIRE_GRAPH_RUN)
+	if (done->status)
 		return 0;
-	if (completion_u64(done, WIRE_RUN_EXTENDED) > done->counters.dma_bytes)
-		return err_set(e, EPROTO,
-			"the device reports %llu bytes read from the extended "
-			"region, but only %llu by DMA in all",
-			(unsigned long long)completion_u64(
-				done, WIRE_RUN_EXTENDED),
-			(unsigned long long)done->counters.dma_bytes);
-	if (read <= apart && apart <= COMPLETION_MOST)
-		return 0;
-	return err_set(e, EPROTO,
-		"the device reports %llu bytes read of keys and values, but "
-		"its rows attend to %llu",
-		(unsigned long long)read, (unsigned long long)apart);
+	if (done->op == WIRE_GRAPH_LOAD || done->op == WIRE_GRAPH_DROP) {
+		/* The present counts must not exceed the maximums. */
+		if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
+			arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
+			return err_set(e, EPROTO,
+				"the device reports %u graphs, and at most %u "
+				"before, but there can be only %u",
+				arg[WIRE_GRAPHS_HELD], arg[WIRE_GRAPHS_MOST],
+				WIRE_MAX_GRAPHS);
+		if (arg[WIRE_GRAPHS_KIB] > arg[WIRE_GRAPHS_MOST_KIB])
+			return err_set(e, EPROTO,
+				"the device reports %u KiB of weights of "
+				"graphs, but at most %u KiB before",
+				arg[WIRE_GRAPHS_KIB],
+				arg[WIRE_GRAPHS_MOST_KIB]);
+	}
+	if (done->op == WIRE_GRAPH_RUN) {
+		if (extended > done->counters.dma_bytes)
+			return err_set(e, EPROTO,
+				"the device reports %llu bytes read from the "
+				"extended region, but only %llu by DMA in all",
+				(unsigned long long)extended,
+				(unsigned long long)done->counters.dma_bytes);
+		/* Rows that share reads of keys and values never read more than
+		 * they would read separately. */
+		if (read > apart || apart > COMPLETION_MOST)
+			return err_set(e, EPROTO,
+				"the device reports %llu bytes read of keys "
+				"and values, but its rows attend to %llu",
+				(unsigned long long)read,
+				(unsigned long long)apart);
+	}
+	return 0;
 }
 
 int completion_take(const struct packet *p, const struct npu_request *r,
@@ -146,9 +144,7 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 				priced ? ", more than any request can take"
 				       : ", but the device has no cost model");
 	if (!ret)
-		ret = check_graphs(done, e);
-	if (!ret)
-		ret = check_run(done, e);
+		ret = check_arguments(done, e);
 	return ret ? err_in(e, "the device's answer to request %u (%s)", r->seq,
 			     completion_op(r->op))
 		   : 0;

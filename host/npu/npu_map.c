@@ -98,28 +98,11 @@ static int no_room(const struct npu *n, const struct shared *s,
 		arg[WIRE_MAP_SLOTS_USED], arg[WIRE_MAP_SLOTS], beside, try);
 }
 
-/* The mapping in the window that overlaps [addr, addr + bytes), or NULL if
- * there is none. */
-static const struct shared *mapped_over(
-	const struct npu *n, uint32_t addr, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < n->n_shared; i++) {
-		const struct shared *s = &n->shared[i];
-
-		if (s->addr && addr < s->addr + s->bytes &&
-			s->addr < addr + bytes)
-			return s;
-	}
-	return NULL;
-}
-
 /* All later accesses to the buffer use this address, so no other mapping may
  * overlap it. */
 static int check_addr(const struct npu *n, const struct shared *s,
 	uint32_t addr, struct err *e)
 {
-	const struct shared *other = mapped_over(n, addr, s->bytes);
-
 	if (!addr || addr % PAGE)
 		return err_set(e, EPROTO,
 			"the device mapped %s at address 0x%x, which is not "
@@ -131,11 +114,17 @@ static int check_addr(const struct npu *n, const struct shared *s,
 			"outside its window of %llu bytes",
 			s->name, (unsigned long long)s->bytes, addr,
 			(unsigned long long)n->opts.hello.va_window);
-	if (!other)
-		return 0;
-	return err_set(e, EPROTO,
-		"the device mapped %s at address 0x%x, over %s at 0x%x",
-		s->name, addr, other->name, other->addr);
+	for (uint32_t i = 0; i < n->n_shared; i++) {
+		const struct shared *other = &n->shared[i];
+
+		if (other->addr && addr < other->addr + other->bytes &&
+			other->addr < addr + s->bytes)
+			return err_set(e, EPROTO,
+				"the device mapped %s at address 0x%x, over %s "
+				"at 0x%x",
+				s->name, addr, other->name, other->addr);
+	}
+	return 0;
 }
 
 int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
@@ -180,23 +169,9 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	return 0;
 }
 
-static const struct shared *placed_over(
-	const struct npu *n, uint64_t at, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < n->n_shared; i++) {
-		const struct shared *s = &n->shared[i];
-
-		if (s->extended && at < s->at + s->bytes && s->at < at + bytes)
-			return s;
-	}
-	return NULL;
-}
-
 static int check_place(
 	const struct npu *n, const struct shared *s, uint64_t at, struct err *e)
 {
-	const struct shared *other = placed_over(n, at, s->bytes);
-
 	if (at % PAGE || at + s->bytes > extended_bytes(n))
 		return err_set(e, EPROTO,
 			"the device placed %s (%llu bytes) at 0x%llx of its "
@@ -204,13 +179,18 @@ static int check_place(
 			s->name, (unsigned long long)s->bytes,
 			(unsigned long long)at,
 			(unsigned long long)extended_bytes(n));
-	if (!other)
-		return 0;
-	return err_set(e, EPROTO,
-		"the device placed %s at 0x%llx of its extended region, over "
-		"%s at 0x%llx",
-		s->name, (unsigned long long)at, other->name,
-		(unsigned long long)other->at);
+	for (uint32_t i = 0; i < n->n_shared; i++) {
+		const struct shared *other = &n->shared[i];
+
+		if (other->extended && at < other->at + other->bytes &&
+			other->at < at + s->bytes)
+			return err_set(e, EPROTO,
+				"the device placed %s at 0x%llx of its "
+				"extended region, over %s at 0x%llx",
+				s->name, (unsigned long long)at, other->name,
+				(unsigned long long)other->at);
+	}
+	return 0;
 }
 
 int npu_map_extended(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
@@ -287,14 +267,19 @@ void npu_room(const struct npu *n, struct npu_room *out)
 	} while (s);
 }
 
-static void show_extended(const struct npu *n, struct window_view *out)
+void npu_window(const struct npu *n, struct window_view *out)
 {
-	uint64_t at = 0, largest;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at, largest;
 	const struct shared *s;
 
+	*out = (struct window_view){ .magic = WINDOW_VIEW_MAGIC,
+		.version = WINDOW_VIEW_VERSION,
+		.slots = n->opts.hello.va_slots,
+		.bytes = n->opts.hello.va_window,
+		.page = page };
 	out->extended = extended_bytes(n);
 	out->extended_free = extended_room(n, &largest);
-	for (; (s = next_extended(n, at)); at = s->at + 1) {
+	for (at = 0; (s = next_extended(n, at)); at = s->at + 1) {
 		struct window_view_extent *x;
 
 		if (out->extents++ >= WINDOW_VIEW_SLOTS)
@@ -304,19 +289,7 @@ static void show_extended(const struct npu *n, struct window_view *out)
 		x->bytes = s->bytes;
 		snprintf(x->name, sizeof(x->name), "%s", s->name);
 	}
-}
-
-void npu_window(const struct npu *n, struct window_view *out)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = page;
-	const struct shared *s;
-
-	*out = (struct window_view){ .magic = WINDOW_VIEW_MAGIC,
-		.version = WINDOW_VIEW_VERSION,
-		.slots = n->opts.hello.va_slots,
-		.bytes = n->opts.hello.va_window,
-		.page = page };
-	show_extended(n, out);
+	at = page;
 	while (out->used < WINDOW_VIEW_SLOTS && (s = next_mapped(n, at))) {
 		struct window_view_mapping *m = &out->map[out->used++];
 

@@ -49,43 +49,6 @@ static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
 
 /* ---- emitting events ----------------------------------------------------- */
 
-/* The number in the trace of one of the device's names, which is added to the
- * trace at the first use. */
-static uint32_t text_of(struct npu *n, uint16_t number)
-{
-	struct npu_timeline *t = n->timeline;
-	char name[WIRE_TRACE_NAME_BYTES];
-
-	if (!number || number > WIRE_TRACE_NAMES)
-		return 0;
-	if (!t->text[number]) {
-		trace_ring_read_name(&t->ring, number, name);
-		t->text[number] = trace_text(n->opts.trace, name);
-	}
-	return t->text[number];
-}
-
-/*
- * Link the device's event to an event of the host: a request to its sending,
- * and a stale read to the host's write, which has the same buffer name and
- * bracket number.
- */
-static void link_flow(
-	struct npu *n, const struct wire_trace_event *w, struct trace_event *v)
-{
-	char buffer[WIRE_TRACE_NAME_BYTES];
-
-	if (w->kind == WIRE_TRACE_REQUEST)
-		v->flow = (uint64_t)n->generation << 32 | (uint32_t)w->arg[0];
-	if (w->kind != WIRE_TRACE_VIOLATION || !(uint32_t)w->arg[2])
-		return;
-	trace_ring_read_name(
-		&n->timeline->ring, (uint16_t)(w->arg[2] >> 32), buffer);
-	v->arg[2] = (uint32_t)w->arg[2];
-	v->flow = trace_write_flow(buffer, (uint32_t)w->arg[2]);
-	v->flow_ends = true;
-}
-
 /* Clamp a time to [least, most]: not before the last event on the lane, and not
  * in the future. `least` takes precedence. */
 static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
@@ -94,21 +57,43 @@ static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 	return at > least ? at : least;
 }
 
+/*
+ * Emit the beginning or end of a slice, or an instant. The device's event is
+ * linked to an event of the host: a request to its sending, and a stale read to
+ * the host's write, which has the same buffer name and bracket number.
+ */
 static void emit(struct npu *n, const struct wire_trace_event *w,
 	enum trace_type type, uint64_t at)
 {
+	struct npu_timeline *t = n->timeline;
 	struct trace_event v = { .type = type,
 		.name = name_of_kind[w->kind],
 		.track = TRACE_ON_DEVICE,
 		.lane = w->lane,
-		.at = at,
-		.text = text_of(n, w->name) };
+		.at = at };
+	char name[WIRE_TRACE_NAME_BYTES];
 
-	n->timeline->last_ns[w->lane] = at;
+	if (w->name && w->name <= WIRE_TRACE_NAMES) {
+		if (!t->text[w->name]) { /* the first use of the name */
+			trace_ring_read_name(&t->ring, w->name, name);
+			t->text[w->name] = trace_text(n->opts.trace, name);
+		}
+		v.text = t->text[w->name];
+	}
+	t->last_ns[w->lane] = at;
 	if (type != TRACE_END) {
 		v.n = 3;
 		memcpy(v.arg, w->arg, sizeof(w->arg));
-		link_flow(n, w, &v);
+		if (w->kind == WIRE_TRACE_REQUEST)
+			v.flow = (uint64_t)n->generation << 32 |
+				(uint32_t)w->arg[0];
+		if (w->kind == WIRE_TRACE_VIOLATION && (uint32_t)w->arg[2]) {
+			trace_ring_read_name(
+				&t->ring, (uint16_t)(w->arg[2] >> 32), name);
+			v.arg[2] = (uint32_t)w->arg[2];
+			v.flow = trace_write_flow(name, (uint32_t)w->arg[2]);
+			v.flow_ends = true;
+		}
 	}
 	trace_emit_held(n->opts.trace, &v);
 }
