@@ -167,8 +167,7 @@ static bool all_zero(const void *data, size_t len)
 }
 
 /* Check that kinds are in ascending order, that the indices of each kind count
- * from 0, and that only layers
- * and experts have more than one. */
+ * from 0, and that only layers and experts have more than one. */
 static int check_order(struct image_in *in, const struct format_extent *x,
 	const struct image_extent *before)
 {
@@ -259,37 +258,13 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 	return 0;
 }
 
-static int read_table(struct image_in *in, const struct format_header *h)
-{
-	struct image *im = in->image;
-	size_t bytes = h->n_extents * sizeof(struct format_extent);
-	uint64_t end = align_up(IMAGE_PAGE + bytes, IMAGE_PAGE);
-	struct format_extent *table = malloc(bytes);
-	int ret;
-
-	im->extent = calloc(h->n_extents, sizeof(*im->extent));
-	snprintf(in->where, sizeof(in->where), "table of extents");
-	if (!table || !im->extent)
-		ret = bad(in, ENOMEM, "no memory for %u extents", h->n_extents);
-	else if ((ret = fd_read_exact(im->fd, table, bytes, IMAGE_PAGE)))
-		bad(in, -ret, "%s", strerror(-ret));
-	else if (XXH64(table, bytes, 0) != h->table_checksum)
-		ret = bad(in, EBADMSG,
-			"checksum is not %016llx: the file is damaged; "
-			"convert the model again",
-			(unsigned long long)h->table_checksum);
-	for (size_t i = 0; !ret && i < h->n_extents; i++)
-		ret = check_extent(in, &table[i], i, &end);
-	im->n = h->n_extents;
-	free(table);
-	return ret;
-}
-
 static int read_image(struct image *im, struct err *e)
 {
 	struct image_in in = { .image = im, .where = "header", .e = e };
+	struct format_extent *table;
 	struct format_header h;
-	uint64_t most;
+	uint64_t most, end;
+	size_t bytes;
 	int ret;
 
 	if (im->size < sizeof(h))
@@ -328,7 +303,26 @@ static int read_image(struct image *im, struct err *e)
 			h.n_extents, (unsigned long long)im->size,
 			(unsigned long long)most);
 	im->version = h.version;
-	return read_table(&in, &h);
+	im->n = h.n_extents;
+
+	snprintf(in.where, sizeof(in.where), "table of extents");
+	bytes = h.n_extents * sizeof(*table);
+	end = align_up(IMAGE_PAGE + bytes, IMAGE_PAGE);
+	table = malloc(bytes);
+	im->extent = calloc(h.n_extents, sizeof(*im->extent));
+	if (!table || !im->extent)
+		ret = bad(&in, ENOMEM, "no memory for %u extents", h.n_extents);
+	else if ((ret = fd_read_exact(im->fd, table, bytes, IMAGE_PAGE)))
+		bad(&in, -ret, "%s", strerror(-ret));
+	else if (XXH64(table, bytes, 0) != h.table_checksum)
+		ret = bad(&in, EBADMSG,
+			"checksum is not %016llx: the file is damaged; "
+			"convert the model again",
+			(unsigned long long)h.table_checksum);
+	for (size_t i = 0; !ret && i < h.n_extents; i++)
+		ret = check_extent(&in, &table[i], i, &end);
+	free(table);
+	return ret;
 }
 
 int image_open(struct image **out, const char *path, struct err *e)

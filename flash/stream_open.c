@@ -28,37 +28,32 @@ static int reopen(int fd, int flags)
 	return open(path, O_RDONLY | O_CLOEXEC | flags);
 }
 
-static int open_direct(int fd)
-{
-	int direct = reopen(fd, O_DIRECT), ret = 0;
-	void *page;
-
-	if (direct < 0)
-		return -errno;
-	/* Some file systems accept the O_DIRECT flag but refuse the reads. */
-	page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
-	if (!page)
-		ret = -ENOMEM;
-	else if (pread(direct, page, IMAGE_PAGE, 0) < 0 && errno == EINVAL)
-		ret = -EINVAL;
-	free(page);
-	if (ret)
-		fd_close(&direct);
-	return ret ? ret : direct;
-}
-
 int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
 	char *why, struct err *e)
 {
-	int ret = buffered ? -EINVAL : open_direct(image_fd(im));
+	int error = 0;
+	void *page;
 
 	*why = 0;
-	*direct = ret >= 0;
-	*fd = ret;
-	if (*direct)
-		return 0;
-	if (!buffered)
-		snprintf(why, STREAM_WHY, "%s", strerror(-ret));
+	*direct = false;
+	if (!buffered) {
+		*fd = reopen(image_fd(im), O_DIRECT);
+		/* Some file systems accept the O_DIRECT flag but refuse the
+		 * reads. */
+		page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
+		if (*fd < 0)
+			error = errno;
+		else if (!page)
+			error = ENOMEM;
+		else if (pread(*fd, page, IMAGE_PAGE, 0) < 0 && errno == EINVAL)
+			error = EINVAL;
+		free(page);
+		*direct = !error;
+		if (*direct)
+			return 0;
+		fd_close(fd);
+		snprintf(why, STREAM_WHY, "%s", strerror(error));
+	}
 	*fd = reopen(image_fd(im), 0);
 	if (*fd < 0) /* /proc is not mounted */
 		*fd = fcntl(image_fd(im), F_DUPFD_CLOEXEC, 0);

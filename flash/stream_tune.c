@@ -86,21 +86,6 @@ static bool recall(const char *path, size_t *block)
 	return true;
 }
 
-/* Save the result. If that fails, the next stream measures again. */
-static void remember(int fd, size_t block)
-{
-	char path[PATH_MAX], text[64];
-	struct newfile f;
-
-	if (!cache_file(path, fd, true) ||
-		newfile_open(&f, path, NEWFILE_PUBLIC, NULL))
-		return;
-	snprintf(text, sizeof(text), "%zu\n", block);
-	if (!fd_write_all(f.fd, text, strlen(text)))
-		newfile_commit(&f, NULL);
-	newfile_close(&f);
-}
-
 /* ---- the measurement ---- */
 
 struct trial {
@@ -166,39 +151,16 @@ static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	return bad;
 }
 
-static int try_all(struct trial *p, uint64_t size, size_t *best)
-{
-	uint64_t n = ROUNDS * N_CANDIDATES;
-	uint64_t step = size / n & ~(uint64_t)(IMAGE_PAGE - 1);
-	uint64_t part = step < PART_MAX ? step : PART_MAX;
-	uint64_t bytes[N_CANDIDATES] = { 0 }, ns[N_CANDIDATES] = { 0 };
-	double most = 0;
-
-	for (uint64_t i = 0; i < n; i++) {
-		size_t k = i % N_CANDIDATES;
-		int ret;
-
-		p->size = candidates[k];
-		ret = read_part(p, i * step, part, &bytes[k], &ns[k]);
-		if (ret)
-			return ret;
-	}
-	for (size_t k = 0; k < N_CANDIDATES; k++) {
-		double rate = (double)bytes[k] / (double)ns[k];
-
-		if (rate <= most)
-			continue;
-		most = k ? rate : rate * CLEARLY;
-		*best = candidates[k];
-	}
-	return 0;
-}
-
 /* Find the best block size. Without io_uring *best does not change, because the
  * default is good for a thread. */
 static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 {
 	struct trial p = { 0 };
+	uint64_t n = ROUNDS * N_CANDIDATES;
+	uint64_t step = size / n & ~(uint64_t)(IMAGE_PAGE - 1);
+	uint64_t part = step < PART_MAX ? step : PART_MAX;
+	uint64_t bytes[N_CANDIDATES] = { 0 }, ns[N_CANDIDATES] = { 0 };
+	double most = 0;
 	char why[STREAM_WHY];
 	int ret =
 		reader_open_uring(&p.reader, fd, STREAM_DEPTH_MAX, false, why);
@@ -206,7 +168,21 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 	if (ret)
 		return 0;
 	p.memory = hugemem_alloc(MEMORY);
-	ret = p.memory ? try_all(&p, size, best) : -ENOMEM;
+	ret = p.memory ? 0 : -ENOMEM;
+	for (uint64_t i = 0; i < n && !ret; i++) {
+		size_t k = i % N_CANDIDATES;
+
+		p.size = candidates[k];
+		ret = read_part(&p, i * step, part, &bytes[k], &ns[k]);
+	}
+	for (size_t k = 0; k < N_CANDIDATES && !ret; k++) {
+		double rate = (double)bytes[k] / (double)ns[k];
+
+		if (rate <= most)
+			continue;
+		most = k ? rate : rate * CLEARLY;
+		*best = candidates[k];
+	}
 	/* Reads that did not complete may still write to the memory, so do not
 	 * free it. */
 	p.reader->ops->close(p.reader, p.flying);
@@ -218,7 +194,8 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 int stream_tune(const struct image *im, size_t *block, struct err *e)
 {
 	uint64_t size = image_file_bytes(im);
-	char why[STREAM_WHY], path[PATH_MAX];
+	char why[STREAM_WHY], path[PATH_MAX], text[64];
+	struct newfile f;
 	size_t best = 0;
 	bool direct;
 	int fd, ret;
@@ -233,9 +210,16 @@ int stream_tune(const struct image *im, size_t *block, struct err *e)
 	 * measure. */
 	if (direct && cache_file(path, fd, false) && !recall(path, block)) {
 		ret = tune_file(fd, size, &best, e);
-		if (!ret && best) {
-			remember(fd, best);
+		if (!ret && best)
 			*block = best;
+		/* Save the result. If that fails, the next stream measures
+		 * again. */
+		if (!ret && best && cache_file(path, fd, true) &&
+			!newfile_open(&f, path, NEWFILE_PUBLIC, NULL)) {
+			snprintf(text, sizeof(text), "%zu\n", best);
+			if (!fd_write_all(f.fd, text, strlen(text)))
+				newfile_commit(&f, NULL);
+			newfile_close(&f);
 		}
 	}
 	fd_close(&fd);
