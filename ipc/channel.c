@@ -37,23 +37,6 @@ static int peer_gone(const struct channel *c, struct err *e)
 		e, EPIPE, "the device process (pid %d) died", (int)c->pid);
 }
 
-/* The link is readable: find out whether the peer hung up or sent a message. */
-static int link_news(struct channel *c, struct err *e)
-{
-	char byte;
-	ssize_t n = recv(c->link, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n <= 0)
-		return peer_gone(c, e);
-	if (c->host)
-		return err_set(e, EPROTO,
-			"the device sent a message over the link after its "
-			"welcome");
-	return err_set(e, EAGAIN, "the link has a message");
-}
-
 /* Returns -ETIMEDOUT if the device's beat has not changed for the stall limit,
  * else 0. */
 static int beat_check(struct channel *c, uint64_t now, struct err *e)
@@ -93,8 +76,23 @@ static int peer_check(struct channel *c, struct err *e)
 	if (poll(p, 2, 0) > 0) {
 		if (p[1].revents)
 			return peer_gone(c, e);
-		if (p[0].revents)
-			ret = link_news(c, e);
+		if (p[0].revents) { /* the peer hung up or sent a message */
+			char byte;
+			ssize_t n = recv(
+				c->link, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+			bool none =
+				n < 0 && (errno == EAGAIN || errno == EINTR);
+
+			if (!none && n <= 0)
+				return peer_gone(c, e);
+			if (!none && c->host)
+				return err_set(e, EPROTO,
+					"the device sent a message over the "
+					"link after its welcome");
+			if (!none)
+				ret = err_set(
+					e, EAGAIN, "the link has a message");
+		}
 	}
 	if (!ret && c->host)
 		ret = beat_check(c, now, e);
@@ -257,19 +255,6 @@ static int reserve(
 	return 0;
 }
 
-static void ring_badly(struct channel *c)
-{
-	if (c->owed)
-		ring_bell(c);
-	c->owed = c->spoil.bell_merge;
-	if (!c->spoil.bell_merge && !c->spoil.bell_drop)
-		ring_bell(c);
-	if (c->spoil.bell_repeat)
-		ring_bell(c);
-	c->spoil = (struct channel_spoil){ 0 };
-	c->spoilt = c->owed;
-}
-
 int channel_send(struct channel *c, const struct wire_ref *refs,
 	unsigned n_refs, const void *msg, size_t len, uint32_t *seq,
 	struct err *e)
@@ -312,10 +297,19 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
-	if (c->spoilt)
-		ring_badly(c);
-	else
+	if (c->spoilt) { /* an injected fault of the doorbell */
+		if (c->owed)
+			ring_bell(c);
+		c->owed = c->spoil.bell_merge;
+		if (!c->spoil.bell_merge && !c->spoil.bell_drop)
+			ring_bell(c);
+		if (c->spoil.bell_repeat)
+			ring_bell(c);
+		c->spoil = (struct channel_spoil){ 0 };
+		c->spoilt = c->owed;
+	} else {
 		ring_bell(c);
+	}
 	c->beat_ns = 0;
 	c->stats.sent++;
 	return 0;

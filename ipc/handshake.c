@@ -155,8 +155,8 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 		ring_footprint(CHANNEL_RING_BYTES), RING_LINE);
 	struct region request = { sizeof(struct wire_control), ring };
 	struct region completion = { request.offset + ring, ring };
-	uint32_t tell = completion.offset + completion.room;
-	size_t bytes = align_up(tell + sizeof(struct wire_brackets),
+	uint32_t brackets = completion.offset + completion.room;
+	size_t bytes = align_up(brackets + sizeof(struct wire_brackets),
 		(uint64_t)sysconf(_SC_PAGESIZE));
 	void *map;
 	int ret = memfd_make(fd, "tandem:ctrl", bytes, MAP_POPULATE,
@@ -172,8 +172,8 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	c->control->request_room = request.room;
 	c->control->completion_offset = completion.offset;
 	c->control->completion_room = completion.room;
-	c->control->tell_offset = tell;
-	c->brackets = brackets_at(c->control, c->control_bytes, tell);
+	c->control->tell_offset = brackets;
+	c->brackets = brackets_at(c->control, c->control_bytes, brackets);
 	ring_format(ring_at(c, request.offset), CHANNEL_RING_BYTES, 0);
 	ring_format(ring_at(c, completion.offset), CHANNEL_RING_BYTES, 0);
 	return channel_rings(c, &request, &completion, e);
@@ -217,9 +217,28 @@ static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	return ret;
 }
 
-/* Check the device's reply. */
-static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
+/* Send the hello, and receive and check the device's reply. */
+static int shake_hands(struct channel *c, const struct wire_hello *hello,
+	const int *fds, unsigned n_fds, struct wire_welcome *w, struct err *e)
 {
+	unsigned none;
+	size_t len;
+	int ret = link_send(c->link, hello, sizeof(*hello), fds, n_fds, e);
+
+	/* A device that refuses may hang up before it has read the whole
+	 * hello. */
+	if (ret && ret != -EPIPE)
+		return ret;
+	ret = greeting_recv(c, w, sizeof(*w), &len, NULL, 0, &none, e);
+	if (ret == -EPIPE)
+		return err_set(
+			e, EPIPE, "the device hung up during the handshake");
+	if (ret == -EAGAIN)
+		return err_set(e, ETIMEDOUT,
+			"the device did not answer within %d s",
+			HANDSHAKE_MS / 1000);
+	if (ret)
+		return ret;
 	if (len < offsetof(struct wire_welcome, status) ||
 		w->op != WIRE_WELCOME || w->magic != WIRE_MAGIC)
 		return err_set(e, EPROTO,
@@ -244,28 +263,6 @@ static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
 		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
 			"the device refused: %s", w->text);
 	return 0;
-}
-
-static int shake_hands(struct channel *c, const struct wire_hello *hello,
-	const int *fds, unsigned n_fds, struct wire_welcome *w, struct err *e)
-{
-	unsigned none;
-	size_t len;
-	int ret = link_send(c->link, hello, sizeof(*hello), fds, n_fds, e);
-
-	/* A device that refuses may hang up before it has read the whole
-	 * hello. */
-	if (ret && ret != -EPIPE)
-		return ret;
-	ret = greeting_recv(c, w, sizeof(*w), &len, NULL, 0, &none, e);
-	if (ret == -EPIPE)
-		return err_set(
-			e, EPIPE, "the device hung up during the handshake");
-	if (ret == -EAGAIN)
-		return err_set(e, ETIMEDOUT,
-			"the device did not answer within %d s",
-			HANDSHAKE_MS / 1000);
-	return ret ? ret : welcome_check(w, len, e);
 }
 
 int channel_connect(struct channel **out, int link_fd,

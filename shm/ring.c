@@ -268,14 +268,28 @@ static bool take_quick(struct ring *r)
 		r->own;
 }
 
-/* The packet at our index; `used` bytes are published there. */
-static int peek_at(
-	struct ring *r, uint32_t used, const void **packet, size_t *len)
+static int peek(struct ring *r, const void **packet, size_t *len)
 {
-	uint32_t at = r->own & r->mask;
-	uint32_t skip = 0;
+	uint32_t at = r->own & r->mask, seen = r->peer, skip = 0, used;
 	size_t n;
 
+	if (r->broken)
+		return -EPROTO;
+	/* A device polls before each packet, so that the number of its calls,
+	 * and their cost, does not depend on how many packets arrive at once.
+	 */
+	if (r->peer == r->own || r->cache) {
+		/* C1: pairs with P1, see ring_publish. */
+		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);
+		if (r->peer - r->own > r->bytes || r->peer % UNIT ||
+			r->peer - r->own < seen - r->own)
+			return refuse(r);
+		if (r->peer == r->own)
+			return 0;
+		if (r->cache && r->peer != seen)
+			invalidate_packets(r, seen, r->peer);
+	}
+	used = r->peer - r->own;
 	if (!r->cache && take_quick(r)) {
 		n = packet_length((const uint8_t *)r->quick);
 		if (!n || n > RING_QUICK || n > used || n > r->bytes - at)
@@ -301,29 +315,6 @@ static int peek_at(
 	*packet = readable(r, at, n);
 	*len = n;
 	return 1;
-}
-
-static int peek(struct ring *r, const void **packet, size_t *len)
-{
-	uint32_t seen = r->peer;
-
-	if (r->broken)
-		return -EPROTO;
-	/* A device polls before each packet, so that the number of its calls,
-	 * and their cost, does not depend on how many packets arrive at once.
-	 */
-	if (r->peer == r->own || r->cache) {
-		/* C1: pairs with P1, see ring_publish. */
-		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);
-		if (r->peer - r->own > r->bytes || r->peer % UNIT ||
-			r->peer - r->own < seen - r->own)
-			return refuse(r);
-		if (r->peer == r->own)
-			return 0;
-		if (r->cache && r->peer != seen)
-			invalidate_packets(r, seen, r->peer);
-	}
-	return peek_at(r, r->peer - r->own, packet, len);
 }
 
 int ring_peek(struct ring *r, const void **packet, size_t *len)

@@ -23,7 +23,8 @@
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
  *   C2 -> P2  head:  packet bytes are read before release allows overwriting
  *   Q1 -> D1  quick: a reader of a newer packet's word sees that the mark
- * changed Q2 -> D2  quick: a reader of the mark sees its packet's words
+ * changed
+ *   Q2 -> D2  quick: a reader of the mark sees its packet's words
  * doorbell.h ensures that a side about to sleep does not miss a publish.
  *
  * A device whose cache is not coherent accesses the ring through a struct
