@@ -425,33 +425,32 @@ void coherence_flush_all(struct coherence_cache *c)
 
 /* ---- operators and requests ---------------------------------------------- */
 
-/* Write a random quarter of the dirty lines back. The list may still hold lines
- * that have been cleaned since; line_evict skips them. */
-static void evict(struct coherence_cache *c, struct coherence_buffer *b)
-{
-	struct line_list *d = &b->dirty;
-
-	for (unsigned n = d->len / 4 + 1; n && d->len; n--) {
-		uint32_t word[4], pick, line;
-
-		rng_words(
-			c->config.evict_seed, b->number, c->evict_tick++, word);
-		pick = word[0] % d->len;
-		line = d->line[pick];
-		c->counts.evicted_lines += line_evict(&c->maintenance, b, line);
-		/* With two levels the line may still be dirty in the second. */
-		if (d->len && !(b->state[line] & LINE_AHEAD))
-			d->line[pick] = d->line[--d->len];
-	}
-}
-
+/* The evictor writes a random quarter of the dirty lines back. The list may
+ * still hold lines that have been cleaned since; line_evict skips them. */
 void coherence_operator(struct coherence_cache *c, const char *name, int layer)
 {
-	for (struct coherence_buffer *b = c->config.evict_seed ? c->buffers
-							       : NULL;
-		b; b = b->next)
-		if (has_lines(b) && b->n_ahead)
-			evict(c, b);
+	struct coherence_buffer *b = c->config.evict_seed ? c->buffers : NULL;
+
+	for (; b; b = b->next) {
+		struct line_list *d = &b->dirty;
+
+		if (!has_lines(b) || !b->n_ahead)
+			continue;
+		for (unsigned n = d->len / 4 + 1; n && d->len; n--) {
+			uint32_t word[4], pick, line;
+
+			rng_words(c->config.evict_seed, b->number,
+				c->evict_tick++, word);
+			pick = word[0] % d->len;
+			line = d->line[pick];
+			c->counts.evicted_lines +=
+				line_evict(&c->maintenance, b, line);
+			/* With two levels the line may still be dirty in the
+			 * second. */
+			if (d->len && !(b->state[line] & LINE_AHEAD))
+				d->line[pick] = d->line[--d->len];
+		}
+	}
 	c->maintenance.now.name = name;
 	c->maintenance.now.layer = layer;
 	violations_operator(&c->maintenance.violations, name, layer);

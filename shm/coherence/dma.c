@@ -16,11 +16,6 @@ static struct range range_of(const struct coherence_dma *d)
 	return (struct range){ d->offset, d->offset + d->bytes };
 }
 
-static bool overlaps(struct range a, struct range b)
-{
-	return a.from < b.to && b.from < a.to;
-}
-
 static bool uses_local(
 	const struct coherence_dma *d, const void *local, size_t bytes)
 {
@@ -64,7 +59,9 @@ void dma_move(struct coherence_cache *c, struct transfer *t)
 static void check_shared(struct coherence_cache *c, const struct transfer *t,
 	const struct coherence_buffer *b, struct range r, bool writes)
 {
-	if (t->d.buffer != b || !overlaps(range_of(&t->d), r))
+	struct range of = range_of(&t->d);
+
+	if (t->d.buffer != b || of.to <= r.from || r.to <= of.from)
 		return;
 	if (writes)
 		report(c, VIOLATION_DMA_REUSED, t);
@@ -72,7 +69,7 @@ static void check_shared(struct coherence_cache *c, const struct transfer *t,
 		report(c, VIOLATION_DMA_EARLY_READ, t);
 }
 
-/* The oldest pending transfer leaves the table. */
+/* Remove a pending transfer from the table. */
 static void retire(struct coherence_cache *c, unsigned i)
 {
 	memmove(&c->pending[i], &c->pending[i + 1],
@@ -94,7 +91,7 @@ void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
 		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
 }
 
-/* Bytes that another transfer or a core still needed are used now. */
+/* Forget the transfers that fetched these bytes, which are being used. */
 static void mark_used(
 	struct coherence_cache *c, const void *local, size_t bytes)
 {
@@ -171,23 +168,6 @@ void coherence_dma_start(struct coherence_cache *c, struct coherence_dma *chain)
 	pthread_mutex_unlock(&c->dma_lock);
 }
 
-/* A wait ends this transfer. Remember it until its bytes are used. */
-static void end_one(struct coherence_cache *c, unsigned i)
-{
-	struct transfer *t = &c->pending[i];
-
-	dma_move(c, t);
-	/* What an earlier transfer of the chain fetched is written now. */
-	if (t->d.to_buffer)
-		mark_used(c, t->d.local, t->d.bytes);
-	if (!t->d.to_buffer && c->maintenance.check) {
-		if (c->n_recent == DMA_RECENT)
-			c->n_recent--;
-		c->recent[c->n_recent++] = *t;
-	}
-	retire(c, i);
-}
-
 void coherence_dma_wait(
 	struct coherence_cache *c, const struct coherence_dma *d)
 {
@@ -208,12 +188,26 @@ void coherence_dma_wait(
 		report(c, VIOLATION_NEEDLESS_WAIT,
 			&(struct transfer){
 				.d = *d, .by = c->maintenance.now });
-	for (unsigned i = 0; chain && i < c->n_pending;)
-		if (c->pending[i].chain == chain &&
-			c->pending[i].number <= d->number)
-			end_one(c, i);
-		else
+	for (unsigned i = 0; chain && i < c->n_pending;) {
+		struct transfer *t = &c->pending[i];
+
+		if (t->chain != chain || t->number > d->number) {
 			i++;
+			continue;
+		}
+		dma_move(c, t);
+		/* A transfer to the buffer uses what an earlier transfer of the
+		 * chain fetched. What this one fetched is remembered until it
+		 * is used. */
+		if (t->d.to_buffer) {
+			mark_used(c, t->d.local, t->d.bytes);
+		} else if (c->maintenance.check) {
+			if (c->n_recent == DMA_RECENT)
+				c->n_recent--;
+			c->recent[c->n_recent++] = *t;
+		}
+		retire(c, i);
+	}
 out:
 	pthread_mutex_unlock(&c->dma_lock);
 }

@@ -414,10 +414,11 @@ static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 		s->dirty.len = 0;
 }
 
-/* The write-back of this line overwrites bytes that the CPU or DMA wrote; if
- * both did, the CPU's are reported. A torn line if the device wrote none of
- * them, else a lost write. */
-static enum violation_kind who_loses(
+/* How to report that the write-back of this line overwrites bytes that the CPU
+ * or DMA wrote: as a torn line if the device wrote none of these bytes, else as
+ * a lost write. If both the CPU and DMA wrote, the report is of the CPU's
+ * write. */
+static enum violation_kind lost_write_kind(
 	const struct coherence_buffer *s, uint32_t line)
 {
 	uint64_t theirs = changed_bytes(s, line, line_range(line));
@@ -448,7 +449,7 @@ static void to_memory(
 
 	if (u->check) {
 		if (s->state[line] & LINE_IGNORED || memory_changed(s, l))
-			report(u, s, who_loses(s, line), l);
+			report(u, s, lost_write_kind(s, line), l);
 		memcpy(s->base + l.from, from + l.from, LINE);
 	}
 	memcpy(s->mem + l.from, from + l.from, LINE);

@@ -143,11 +143,6 @@ static void in_hex(const uint8_t *byte, unsigned n, char *out)
 			byte[i]);
 }
 
-static bool is_needless(enum violation_kind kind)
-{
-	return kind >= VIOLATION_NEEDLESS_INVALIDATE;
-}
-
 uint64_t violation_needless_bytes(const struct violation *v)
 {
 	uint64_t first = v->from / COHERENCE_LINE * COHERENCE_LINE;
@@ -239,7 +234,7 @@ static void violation_details(const struct violation *v,
 	size_t n, at = 0;
 
 	*out = '\0';
-	if (is_needless(v->kind)) {
+	if (v->kind >= VIOLATION_NEEDLESS_INVALIDATE) {
 		double us = violation_needless_us(
 			v, all->maintenance_bytes_per_s, all->whole_s);
 
@@ -330,29 +325,21 @@ void violations_init(struct violations *v,
 	pthread_mutex_init(&v->lock, NULL);
 }
 
-static struct violation_shown *shown_like(
-	struct violations *v, const struct violation *l)
-{
-	for (unsigned i = 0; i < v->n_shown; i++) {
-		struct violation_shown *s = &v->shown[i];
-
-		if (s->kind == l->kind && !strcmp(s->op, l->op) &&
-			!strcmp(s->buffer, l->buffer))
-			return s;
-	}
-	return NULL;
-}
-
 /* Print v->last in full, or count it as a repeat of a printed one. */
 static void show(struct violations *v, const char *sentence)
 {
-	struct violation_shown *s = v->every ? NULL : shown_like(v, &v->last);
+	const struct violation *l = &v->last;
 	char text[VIOLATION_FULL_MAX];
 	size_t n = strlen(sentence);
+	struct violation_shown *s;
 
-	if (s) {
-		s->more++;
-		return;
+	for (unsigned i = 0; i < v->n_shown && !v->every; i++) {
+		s = &v->shown[i];
+		if (s->kind == l->kind && !strcmp(s->op, l->op) &&
+			!strcmp(s->buffer, l->buffer)) {
+			s->more++;
+			return;
+		}
 	}
 	if (v->n_shown == VIOLATION_SHOWN) {
 		v->others++;
@@ -360,12 +347,12 @@ static void show(struct violations *v, const char *sentence)
 	}
 	if (!v->every) {
 		s = &v->shown[v->n_shown++];
-		s->kind = v->last.kind;
-		s->op = v->last.op;
-		snprintf(s->buffer, sizeof(s->buffer), "%s", v->last.buffer);
+		s->kind = l->kind;
+		s->op = l->op;
+		snprintf(s->buffer, sizeof(s->buffer), "%s", l->buffer);
 	}
 	memcpy(text, sentence, n);
-	violation_details(&v->last, v, text + n, sizeof(text) - n);
+	violation_details(l, v, text + n, sizeof(text) - n);
 	if (v->report)
 		v->report(v->arg, text);
 }
