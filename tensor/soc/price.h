@@ -114,11 +114,13 @@ enum price_exp {
 };
 
 /*
- * The price of the softmax over each row of the product of [graph_rows][k] with
- * an [n][k] output matrix, and of finding the likeliest outputs. The product
- * stays in TCM as fp16 scores. Of the rows of the static graph, `rows` are
- * real. Needs price_softmax's search for the maximum for each score, and no
- * more, because few scores exceed the smallest of the likeliest so far.
+ * The price of finding the likeliest outputs of each row and their
+ * probabilities: the product of [graph_rows][k] with an [n][k] output matrix,
+ * whose fp16 scores stay in TCM, the softmax of each row, and the search. The
+ * static graph has graph_rows rows, of which `rows` are real and the others
+ * padding. The search adds no cost: price_softmax already compares each score
+ * once, to find the maximum, and few scores exceed the smallest of the
+ * likeliest found so far, so that insertions are not counted.
  */
 int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
