@@ -92,9 +92,9 @@ int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
 /*
  * Add a slot, into which extents are read: `bytes` of a buffer from `off` on,
  * both multiples of a page. Slots are numbered from 0 in the order in which
- * they are added. All must be added before the first stream_begin. Of many
- * slots in one buffer, add those one after another, in ascending order: their
- * memory is then registered with the kernel as one area.
+ * they are added. All must be added before the first stream_begin. Add the
+ * slots of one buffer one after another, in ascending order: their memory is
+ * then registered with the kernel as one area.
  */
 int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);

@@ -129,8 +129,8 @@ int stream_open(struct stream **out, const struct image *im,
 	}
 	if (!s->uring && (ret = reader_open_thread(&s->reader, s->fd))) {
 		ret = err_sys(e, -ret,
-			"no thread to read '%s' (for want of memory, or by "
-			"ulimit -u)",
+			"cannot start a thread to read '%s' (no memory, or "
+			"the limit of ulimit -u is reached)",
 			image_path(im));
 		goto fail;
 	}

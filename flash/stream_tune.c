@@ -33,7 +33,7 @@
 #define CLEARLY  1.2
 
 /*
- * The block sizes to try. UNDER_WAY is the number of bytes in flight. It is
+ * The block sizes to try. IN_FLIGHT is the number of bytes in flight. It is
  * lower than in a stream, so that slow flash can complete the reads in the time
  * of the measurement.
  */
@@ -44,8 +44,8 @@ static const size_t candidates[] = {
 	(size_t)4 << 20,
 };
 #define N_CANDIDATES ARRAY_LEN(candidates)
-#define UNDER_WAY    ((size_t)8 << 20)
-/* UNDER_WAY and one additional block of the largest size */
+#define IN_FLIGHT    ((size_t)8 << 20)
+/* IN_FLIGHT and one additional block of the largest size */
 #define MEMORY ((size_t)12 << 20)
 
 /* ---- the saved result ---- */
@@ -120,7 +120,7 @@ static void send(struct trial *p, struct block *b)
 static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	uint64_t *bytes, uint64_t *ns)
 {
-	size_t depth = UNDER_WAY / p->size;
+	size_t depth = IN_FLIGHT / p->size;
 	struct block *spare = &p->block[depth];
 	uint64_t from = clock_ns();
 	int bad = 0;

@@ -36,7 +36,7 @@ struct buffer {
 	unsigned flags;
 	bool wants_huge; /* use huge pages for memory taken later */
 	size_t bytes;
-	size_t backed; /* mapped bytes; whole pages if huge pages are reserved
+	size_t backed; /* mapped bytes: whole huge pages if these are reserved
 			*/
 	uint8_t *map;
 	uint32_t generation;
@@ -134,8 +134,8 @@ static bool shmem_takes_advice(void)
 
 static int buffer_back_huge(struct buffer *b)
 {
-	/* Reserved pages (nr_hugepages) first: they are guaranteed or refused.
-	 */
+	/* Try reserved pages (nr_hugepages) first: either all are huge, or the
+	 * system refuses. */
 	if (!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
 		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
 		b->flags |= BUFFER_HUGE;
@@ -144,8 +144,8 @@ static int buffer_back_huge(struct buffer *b)
 	buffer_unback(b);
 	if (buffer_back(b, b->bytes, 0, NULL)) {
 		buffer_unback(b);
-		return -ENOMEM; /* the attempt with small pages sets the error
-				 */
+		/* the attempt with small pages sets the error */
+		return -ENOMEM;
 	}
 	b->wants_huge = true;
 	if (!madvise(b->map, b->backed, MADV_HUGEPAGE) && shmem_takes_advice())

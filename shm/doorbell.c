@@ -31,8 +31,8 @@
  * preempted in between: then other threads, perhaps the peer, need the CPU, and
  * spins are short for the next CROWDED_NS.
  */
-#define ASIDE_NS   400000
-#define CROWDED_NS 100000000
+#define PREEMPTED_NS 400000
+#define CROWDED_NS   100000000
 
 const char *const doorbell_names[] = {
 	[DOORBELL_POLL] = "poll",
@@ -257,7 +257,7 @@ static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 			until = now +
 				(yields ? spin_now(b, now, spin_ns) : spin_ns);
 		}
-		if (last && yields && now - last > ASIDE_NS) {
+		if (last && yields && now - last > PREEMPTED_NS) {
 			b->crowded_until = now + CROWDED_NS;
 			return false;
 		}

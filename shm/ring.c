@@ -275,9 +275,8 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 
 	if (r->broken)
 		return -EPROTO;
-	/* A device polls before each packet, so that the number of its calls,
-	 * and their cost, does not depend on how many packets arrive at once.
-	 */
+	/* A device polls before each packet, so that the number and the cost of
+	 * its calls do not depend on how many packets arrive at once. */
 	if (r->peer == r->own || r->cache) {
 		/* C1: pairs with P1, see ring_publish. */
 		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);

@@ -22,8 +22,7 @@
  * Ordering edges, named at both ends in ring.c:
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
  *   C2 -> P2  head:  packet bytes are read before release allows overwriting
- *   Q1 -> D1  quick: a reader of a newer packet's word sees that the mark
- * changed
+ *   Q1 -> D1  quick: a reader of a newer packet's word sees a changed mark
  *   Q2 -> D2  quick: a reader of the mark sees its packet's words
  * doorbell.h ensures that a side about to sleep does not miss a publish.
  *

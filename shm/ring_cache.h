@@ -49,8 +49,8 @@ struct ring_cache {
 	char first_report[RING_REPORT_BYTES];
 };
 
-/* A cache for the buffer `name` at `memory`, which must outlive it. Of the
- * config's hooks `leaves_out` and `arg` are used. 0 or -errno. */
+/* A cache for the buffer `name` at `memory`, which must outlive it. Uses
+ * `leaves_out` and `arg` of the config's hooks. 0 or -errno. */
 int ring_cache_open(struct ring_cache *, const struct coherence_config *,
 	const char *name, void *memory, size_t bytes);
 

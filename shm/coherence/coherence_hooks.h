@@ -1,7 +1,7 @@
 /*
- * What a runtime connects to the checker if it has its own table of the host's
- * brackets, because its host is another process, injects faults, or prices
- * maintenance. A program that calls coherence_host_begin needs none of this.
+ * Hooks for a runtime that has its own table of the host's brackets (because
+ * its host is another process), that injects faults, or that estimates the cost
+ * of maintenance. A program that calls coherence_host_begin needs none of this.
  */
 #ifndef SHM_COHERENCE_COHERENCE_HOOKS_H
 #define SHM_COHERENCE_COHERENCE_HOOKS_H
@@ -35,16 +35,16 @@ struct coherence_hooks {
 	void *arg;
 };
 
-/* Of one request: lines of ranged calls, whole calls, lines that the evictor
- * wrote back. */
+/* Counts of one request: lines of ranged calls, whole calls, and lines that the
+ * evictor wrote back. */
 struct coherence_counts {
 	uint64_t invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t clean_alls, flush_alls;
 };
 struct coherence_counts coherence_counts(const struct coherence_cache *);
 
-/* Rates by which reports price needless calls: bytes per second of a ranged
- * call, and seconds of a whole one. */
+/* Rates from which reports estimate the time of needless calls: bytes per
+ * second of a ranged call, and seconds of a whole one. */
 void coherence_set_price(
 	struct coherence_cache *, double bytes_per_s, double whole_s);
 

@@ -552,8 +552,7 @@ void line_cpu_writes(struct coherence_buffer *s, uint32_t line, struct range r,
 	uint32_t cpu_seq, unsigned by, bool ignored)
 {
 	if (!(s->state[line] & LINE_HELD)) {
-		/* Nothing to invalidate, but an invalidation is not needless.
-		 */
+		/* The line is not cached. An invalidation is not needless. */
 		if (!ignored)
 			s->state[line] &= (uint16_t)~LINE_FRESH;
 		return;

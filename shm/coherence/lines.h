@@ -134,8 +134,7 @@ bool lines_write_back(
  * dirty. */
 bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 /* The CPU wrote the bytes of the range that lie in this line, in this bracket
- * and function. With `ignored`, its
- * invalidation was left out. */
+ * and function. With `ignored`, the invalidation of this write was left out. */
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether, by its bracket numbers, the CPU has written this line since the last
