@@ -383,7 +383,7 @@ int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
 {
 	struct npu_request r = { .seq = n->next_seq };
-	int ret = npu_drain_to(n, NPU_UNDER_WAY - 1, NULL, NULL, e);
+	int ret = npu_drain_to(n, NPU_IN_FLIGHT_MAX - 1, NULL, NULL, e);
 	uint64_t from = n->opts.trace ? clock_ns() : 0;
 
 	if (!ret)

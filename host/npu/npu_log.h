@@ -3,8 +3,8 @@
  * against. The messages are not kept, because requests to a lost device are
  * never repeated (docs/design/device-loss.md).
  *
- * The log has room for NPU_UNDER_WAY requests and allocates no memory. It is
- * used by one thread.
+ * The log has room for NPU_IN_FLIGHT_MAX requests and allocates no memory. It
+ * is used by one thread.
  */
 #ifndef HOST_NPU_NPU_LOG_H
 #define HOST_NPU_NPU_LOG_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* maximum number of requests in flight */
-#define NPU_UNDER_WAY 32
+#define NPU_IN_FLIGHT_MAX 32
 
 struct npu_request {
 	uint32_t seq; /* number that the host assigned, ascending */
@@ -23,15 +23,16 @@ struct npu_request {
 
 struct npu_log {
 	uint32_t used; /* bit i is set if request[i] is in use */
-	struct npu_request request[NPU_UNDER_WAY];
+	struct npu_request request[NPU_IN_FLIGHT_MAX];
 };
-_Static_assert(NPU_UNDER_WAY == 32, "a bit each");
+_Static_assert(NPU_IN_FLIGHT_MAX == 32, "a bit each");
 
 /* A log of zero bytes is empty. The caller clears the log when the device is
  * gone. */
 
 /*
- * Add a copy of a request. Fewer than NPU_UNDER_WAY requests may be in the log.
+ * Add a copy of a request. Fewer than NPU_IN_FLIGHT_MAX requests may be in the
+ * log.
  */
 void npu_log_put(struct npu_log *, const struct npu_request *);
 

@@ -19,9 +19,9 @@
 
 /* When a child closes its end of the socket it is about to exit: wait this long
  * for its exit status. */
-#define OBITUARY_MS 300
-#define END_MS      1000
-#define CONNECT_MS  1000
+#define EXIT_STATUS_MS 300
+#define END_MS         1000
+#define CONNECT_MS     1000
 
 struct process {
 	struct channel *channel;
@@ -47,7 +47,7 @@ static int lost(struct process *p, int code, struct err *e)
 			(int)p->pid, p->stall_ms / 1000.0);
 	if (code != -EPIPE)
 		return code;
-	if (!p->child.pid || launch_wait(&p->child, OBITUARY_MS))
+	if (!p->child.pid || launch_wait(&p->child, EXIT_STATUS_MS))
 		return err_set(e, ERR_DEVICE_LOST,
 			"the device process (pid %d) is gone", (int)p->pid);
 	launch_describe(&p->child, how, sizeof(how));

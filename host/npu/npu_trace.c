@@ -6,7 +6,7 @@
 /* The trace names from TRACE_REQUEST on are in the order of enum wire_op. */
 _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 		TRACE_GRAPH_RUN - TRACE_REQUEST == WIRE_GRAPH_RUN &&
-		(int)NPU_UNDER_WAY <= (int)TRACE_LANES,
+		(int)NPU_IN_FLIGHT_MAX <= (int)TRACE_LANES,
 	"a name each, and a lane");
 
 /*

@@ -32,7 +32,7 @@ const char *draw_color(unsigned kind)
 		[TRACE_KIND_COPY] = "#d8b5a5",
 		[TRACE_KIND_COMPUTE] = "#54a24b",
 		[TRACE_KIND_DMA] = "#2f6b3a",
-		[TRACE_KIND_UPKEEP] = "#9d755d",
+		[TRACE_KIND_MAINTENANCE] = "#9d755d",
 		[TRACE_KIND_LOAD] = "#ff9da6",
 		[TRACE_KIND_MAP] = "#88d27a",
 		[TRACE_KIND_FAULT] = "#e45756",

@@ -37,7 +37,7 @@ enum trace_kind {
 	TRACE_KIND_COPY,
 	TRACE_KIND_COMPUTE,
 	TRACE_KIND_DMA,
-	TRACE_KIND_UPKEEP,
+	TRACE_KIND_MAINTENANCE,
 	TRACE_KIND_LOAD,
 	TRACE_KIND_MAP,
 	TRACE_KIND_FAULT, /* faults, whether they were planned or not */

@@ -224,7 +224,7 @@ static void test_lost(void **state)
 	attach(f);
 	assert_ok(run_all(f, &e), &e);
 	assert_int_equal(f->fake.reached, 1);
-	assert_int_equal(f->fake.most_under_way, NPU_UNDER_WAY);
+	assert_int_equal(f->fake.most_under_way, NPU_IN_FLIGHT_MAX);
 	assert_int_equal(f->completions, 2 + RUNS);
 	memcpy(want, f->bytes, MEMORY);
 	npu_close(f->n);
@@ -334,7 +334,7 @@ static void test_wait(void **state)
 static void test_log(void **state)
 {
 	static struct npu_log log;
-	struct npu_request at[NPU_UNDER_WAY];
+	struct npu_request at[NPU_IN_FLIGHT_MAX];
 	uint64_t seed = harness_seed();
 	/* so that sequence numbers wrap around */
 	uint32_t seq = UINT32_MAX - 3000;
@@ -346,7 +346,7 @@ static void test_log(void **state)
 		unsigned k;
 
 		rng_words(seed, 1, i, draw);
-		if (draw[0] % 2 && held < NPU_UNDER_WAY) {
+		if (draw[0] % 2 && held < NPU_IN_FLIGHT_MAX) {
 			at[held] =
 				(struct npu_request){ seq, seq + 5, draw[1] };
 			seq++;
@@ -363,7 +363,7 @@ static void test_log(void **state)
 			at[k] = at[--held];
 		}
 	}
-	assert_int_equal(most, NPU_UNDER_WAY);
+	assert_int_equal(most, NPU_IN_FLIGHT_MAX);
 }
 
 /* ---- limits of restarts -------------------------------------------------- */
