@@ -184,8 +184,8 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
 		err_sys(e, ret,
-			"cannot start thread %u of %u (for want of memory, or "
-			"by ulimit -u)",
+			"cannot start thread %u of %u (no memory, or the limit "
+			"of ulimit -u is reached)",
 			w->started + 1, threads);
 		workers_close(w);
 		return -ret;

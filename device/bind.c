@@ -94,10 +94,11 @@ static int bind_one(struct binding *b, const struct cache *cache,
 	if (b->addr[r->role] ||
 		(r->role == WIRE_REF_WEIGHTS && b->n_weights &&
 			!graph_is_expert(g)))
-		return err_set(e, EINVAL, "bound twice");
+		return err_set(e, EINVAL, "an earlier ref has the same role");
 	if (r->len < bytes)
-		return err_set(e, EINVAL, "length %u, the run takes %" PRIu64,
-			r->len, bytes);
+		return err_set(e, EINVAL,
+			"length %u, the run needs %" PRIu64 " bytes", r->len,
+			bytes);
 	if (!extended && r->addr % align)
 		return err_set(e, EINVAL,
 			"address 0x%x is not a multiple of %u", r->addr, align);

@@ -1,9 +1,10 @@
 /*
- * The device's private cache by device addresses, and the only access to shared
- * memory: views for the vector and matrix engines, dma_read for the DMA engine,
- * which copies into TCM. No other file dereferences a pointer into the window.
- * Views take 32-bit addresses; the extended region has none. The cache itself
- * and its checker are libtandem-coherence (shm/coherence/).
+ * The device's private cache, accessed by device addresses. All access to
+ * shared memory goes through it: the vector and matrix engines use views, and
+ * the DMA engine uses dma_read, which copies into TCM. No other file
+ * dereferences a pointer into the window. Views take 32-bit addresses, which
+ * the extended region does not have. The cache itself and its checker are
+ * libtandem-coherence (shm/coherence/).
  *
  * On a phone the CPU's and the NPU's caches are coherent in one direction
  * only, and the device must clean and invalidate its own cache
@@ -19,8 +20,8 @@
  *           dirty lines back early between operators, as real caches do
  *   check   as strict, and each broken rule is reported: every line has
  *           shadow versions of both sides (shm/coherence/lines.c). A line that
- * a request wrote and did not clean by its end is a lost write, even if the
- * evictor happened to write it back
+ *           a request wrote and did not clean by its end is a lost write, even
+ *           if the evictor happened to write it back
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the

@@ -89,8 +89,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	price_add(sum, &p);
 }
 
-/* Bytes of the weight vector (norm or bias) that the operator reads; 0: none.
- */
+/* Bytes of the weight vector (norm or bias) that the operator reads, or 0. */
 static uint64_t vector_bytes(const struct op *op)
 {
 	switch (op->kind) {

@@ -29,7 +29,7 @@ void cost_attention(const struct soc *, const struct graph *,
 	struct price *out);
 
 /* Add the operator's cost to *sum. `padded`: rows with padding; `rows`:
- * without; `attention`: the price of one layer's. */
+ * without; `attention`: the cost of one layer's attention. */
 void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 	uint32_t rows, const struct op *, const struct price *attention,
 	struct price *sum);

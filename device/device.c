@@ -216,7 +216,7 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 
 /* Invalidate the ranges that the refs declare as written by the CPU. The device
  * invalidates nothing else. With two levels of cache no ranged call reaches the
- * second, so one flush of the whole cache does it. */
+ * second level, so one flush of the whole cache follows. */
 static int invalidate_refs(
 	struct device *d, const struct packet *p, struct err *e)
 {

@@ -118,8 +118,8 @@ int loader_open(struct loader **out, struct err *e)
 		pthread_mutex_destroy(&ld->lock);
 		free(ld);
 		return err_sys(e, ret,
-			"cannot start the loader's thread (for want of memory, "
-			"or by ulimit -u)");
+			"cannot start the loader's thread (no memory, or the "
+			"limit of ulimit -u is reached)");
 	}
 	*out = ld;
 	return 0;

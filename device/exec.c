@@ -114,10 +114,11 @@ static int read_inputs(struct run *r, const struct binding *b,
 	return 0;
 }
 
-/* Of a layer in parts, the first part writes keys and values and, with experts,
- * the router's products; the last part writes hidden states. An output graph
- * writes the likeliest tokens. A ranged clean writes to memory only with one
- * level of cache; with two, one call for the whole cache does. */
+/* If a layer runs in parts, its first part writes keys and values (and, with
+ * experts, the router's products), and its last part writes hidden states. An
+ * output graph writes the likeliest tokens. With one level of cache, ranged
+ * cleans write them to memory; with two levels, only a clean of the whole cache
+ * does. */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;

@@ -48,7 +48,7 @@ struct exec_left {
 };
 
 struct exec {
-	const struct kern *kern; /* these three borrowed */
+	const struct kern *kern; /* borrowed, as are the next two */
 	struct workers *workers;
 	struct cache *cache;
 	void (*beat)(void *arg); /* progress, from any thread */
@@ -64,7 +64,7 @@ struct exec {
 	struct exec_left left; /* in the arena */
 };
 
-/* The caller sets the first five fields and the trace before. */
+/* Before the call, the caller sets the first five fields and the trace. */
 int exec_init(struct exec *, struct err *);
 void exec_release(struct exec *);
 

@@ -22,8 +22,8 @@ struct run {
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
-	/* Of an expert: set.rows of the run's rows, and the first slot of its
-	 * outputs. */
+	/* For the expert in progress: its rows, set.rows of the run's rows, and
+	 * the first slot of its outputs. */
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;

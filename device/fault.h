@@ -81,8 +81,8 @@ bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 /* The completion was sent: die, hang, or return. */
 void fault_answered(const struct fault_answer *);
 
-/* True: this fault of the plan was never triggered. *why, which may be NULL,
- * gets a clause: what there was instead. */
+/* True: a fault of the plan was never triggered; `buf` gets the fault. The
+ * reason is appended to *why, which may be NULL. */
 bool fault_unfired(
 	const struct fault *, char *buf, size_t size, struct strbuf *why);
 

@@ -174,8 +174,8 @@ struct build {
 	struct graph *g;
 	const void *msg;
 	uint32_t layer;
-	/* Of the operators added next: their launch, and the place of quantized
-	 * rows. */
+	/* The launch of the operators that are added next, and the place of
+	 * their quantized rows. */
 	enum price_launch launch;
 	size_t q8;
 };

@@ -1,6 +1,6 @@
 /*
- * The experts that rows pick, of one run of the graph of an expert: copied
- * once, then checked, then used, as in rowset.h.
+ * The experts that rows pick, in one run of an expert's graph. The picks are
+ * copied once, then checked, then used, as the rows in rowset.h are.
  *
  * The run computes some picks of each row, and other runs of the layer the
  * rest. Outputs go to slots, numbered in the order of computation over all runs

@@ -159,7 +159,8 @@ static int check_copy(struct rowset *s, struct err *e)
 		for (uint32_t j = 0; j < r->n_spans; j++)
 			n += span[j].count;
 		if (!n)
-			return err_set(e, EINVAL, "row %u: it sees nothing", i);
+			return err_set(e, EINVAL,
+				"row %u: it sees no slots and no rows", i);
 		if (n > (uint64_t)s->kv_slots + s->rows)
 			return err_set(e, EINVAL,
 				"row %u: sees %" PRIu64

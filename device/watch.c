@@ -139,8 +139,8 @@ int watch_start(struct watch *w, const struct channel *channel, int link,
 	if (ret) {
 		fd_close(&w->stop_fd);
 		return err_sys(e, ret,
-			"cannot start the watcher's thread (for want of memory, "
-			"or by ulimit -u)");
+			"cannot start the watcher's thread (no memory, or the "
+			"limit of ulimit -u is reached)");
 	}
 	return 0;
 }

@@ -219,7 +219,7 @@ static int no_space(
 		snprintf(pending, sizeof(pending),
 			", %u of them unmapped and not free yet", s->pending);
 	return err_set(e, ENOSPC,
-		"window: asked %" PRIu64 " bytes, %" PRIu64
+		"window: %" PRIu64 " bytes requested, %" PRIu64
 		" free, largest hole %" PRIu64 ", %u of %u slots%s",
 		s->wanted, s->free, s->largest, s->used, s->slots, pending);
 }

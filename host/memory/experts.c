@@ -169,8 +169,8 @@ static int read_begun(struct experts *x, struct err *e)
  * The time at which the expert in a slot is ready, and the present time: on the
  * simulated phone, where they depend on its timeline alone, so that every run
  * makes the same decisions. Without a phone: 0 if the expert is ready and 1 if
- * not, and 0. Of a read ahead, at least the share of its time that the phone
- * does not read in advance (1 - flash_ahead) follows the work before.
+ * not, and 0. The phone reads only the share
+ * flash_ahead in advance: the rest of a read ahead follows the work before it.
  */
 static uint64_t ready_ps(
 	const struct experts *x, const struct slot *s, uint64_t turn_ps)

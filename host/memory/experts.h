@@ -12,18 +12,18 @@
  * with one. experts_ahead reads experts that a later layer will probably need.
  * All calls come from one thread.
  *
- * Eviction: the expert goes whose next use is expected to be the farthest away,
- * which is the number of layers until the next turn of its layer plus the
- * average interval between its uses. The uses of each expert are counted in
- * passes, and halved every 8 passes. In simulated traces of routers (few or
- * many popular experts, experts that change with the topic or from token to
- * token, passes of 1 to 32 rows, memory for 10 to 75 % of the experts), of all
- * uses the share that had to be read was at most 0.024 above that of the best
- * rule for the trace. Evicting the least recently used expert is up to 0.69
- * above, because it keeps nothing if a pass uses more experts than there are
- * slots, and counts without aging up to 0.36. An expert that is read ahead
- * evicts like one that is needed: the other one would have been evicted next
- * anyway.
+ * Eviction: the expert whose next use is expected to be the farthest away is
+ * evicted. This distance is the number of layers until the next turn of its
+ * layer plus the average interval between its uses. The uses of each expert are
+ * counted in passes, and halved every 8 passes. In simulated traces of routers
+ * (few or many popular experts, experts that change with the topic or from
+ * token to token, passes of 1 to 32 rows, memory for 10 to 75 % of the
+ * experts), of all uses the share that had to be read was at most 0.024 above
+ * that of the best rule for the trace. Evicting the least recently used expert
+ * is up to 0.69 above, because it keeps nothing if a pass uses more experts
+ * than there are slots, and counts without aging up to 0.36. A read ahead
+ * evicts by the same rule as a needed read, because the expert that it evicts
+ * would have been the next one to go.
  */
 #ifndef HOST_MEMORY_EXPERTS_H
 #define HOST_MEMORY_EXPERTS_H
@@ -107,8 +107,8 @@ struct expert_place {
  * be read, none are taken; another call tries to read it again.
  *
  * On the simulated phone the host waits on the phone's timeline. turn_ps is the
- * time when the work before these experts ends. Of a read ahead, at most the
- * share flash_ahead (a property of the phone) is done before turn_ps.
+ * time when the work before these experts ends. At most the share
+ * flash_ahead (a property of the phone) of a read ahead is done before turn_ps.
  */
 int experts_take(struct experts *, uint64_t turn_ps, struct expert_place *,
 	uint32_t room, uint32_t *n, struct err *);

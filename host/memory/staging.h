@@ -96,9 +96,9 @@ int staging_start(struct staging *, struct err *);
  * rest of that pass are dropped.
  *
  * If a phone is simulated, the host also waits on the phone's timeline. turn_ps
- * is the time when the work before this piece ends. Of a read, at most the
- * share flash_ahead (a property of the phone) is done before turn_ps; the rest
- * follows.
+ * is the time when the work before this piece ends. At most the share
+ * flash_ahead (a property of the phone) of a read is done before turn_ps; the
+ * rest follows.
  *
  * Returns 0 or a negative errno.
  */

@@ -130,7 +130,8 @@ int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 		if (ret)
 			ret = err_sys(e, ret,
 				"cannot start the thread that copies weights "
-				"(for want of memory, or by ulimit -u)");
+				"(no memory, or the limit of ulimit -u is "
+				"reached)");
 	}
 	if (ret) {
 		swap_close(s);

@@ -101,7 +101,7 @@ static void names_a_bad_ref(void **state)
 	REF_REFUSES(&r, 4, addr, r.weights_at, -EACCES,
 		"ref 4 (hidden_out): address");
 	REF_REFUSES(&r, 3, role, WIRE_REF_ROWS, -EINVAL,
-		"ref 3 (rows): bound twice");
+		"ref 3 (rows): an earlier ref has the same role");
 	REF_REFUSES(&r, 4, role, WIRE_REF_SYNC, -EINVAL,
 		"no ref with role hidden_out");
 	/* Sync refs are checked as well. */
@@ -176,7 +176,7 @@ static void names_a_bad_row(void **state)
 	b = ok;
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;
-	bad_rows(&r, &b, "row 0: it sees nothing");
+	bad_rows(&r, &b, "row 0: it sees no slots and no rows");
 	/* The same slots many times: more than exist. */
 	b = ok;
 	b.n_spans = 2;
@@ -229,7 +229,7 @@ static void a_full_window_reports_its_space(void **state)
 	assert_ok(buffer_create(&b, "big", 20 << 20, 0, &e), &e);
 	rig_share(&r, 9, b);
 	wants(&r, rig_map(&r, 9, buffer_generation(b)), -ENOSPC,
-		"window: asked 20975616 bytes");
+		"window: 20975616 bytes requested");
 	assert_int_equal(r.done.arg[WIRE_MAP_ADDR], 0);
 	assert_int_equal(r.done.arg[WIRE_MAP_ASKED], 20975616);
 	assert_in_range(r.done.arg[WIRE_MAP_FREE], 1, 16 << 20);

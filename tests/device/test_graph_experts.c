@@ -672,7 +672,7 @@ static void refuses_invalid_refs(void **state)
 				says);                                     \
 	} while (0)
 	REF_REFUSED(ref[n - 1].len -= 8, n,
-		"ref 9 (rows): length 208, the run takes 216");
+		"ref 9 (rows): length 208, the run needs 216");
 	REF_REFUSED(ref[n - 1].addr += 4, n, "ref 9 (rows): address");
 	REF_REFUSED(ref[n - 2].len -= 4, n, "ref 8 (hidden_out): length");
 	REF_REFUSED(ref[5].len--, n, "ref 5 (weights): length");

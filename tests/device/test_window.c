@@ -112,7 +112,7 @@ static void a_refusal_reports_the_space(void **state)
 	assert_int_equal(space.used, 1);
 	assert_int_equal(space.slots, 3);
 	snprintf(want, sizeof(want),
-		"window: asked %u bytes, %u free, largest hole %u, 1 of 3 "
+		"window: %u bytes requested, %u free, largest hole %u, 1 of 3 "
 		"slots",
 		12 * MIB + page, 10 * MIB - 2 * page, 10 * MIB - 2 * page);
 	assert_string_equal(e.text, want);
