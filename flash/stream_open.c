@@ -283,7 +283,8 @@ int stream_start(struct stream *s, struct err *e)
 		bounce = s->n_pieces * s->block;
 		s->bounce = hugemem_alloc(bounce);
 		if (!s->bounce)
-			return err_sys(e, ENOMEM, "%zu MiB to unpack '%s' from",
+			return err_sys(e, ENOMEM,
+				"cannot allocate %zu MiB to decompress '%s'",
 				bounce >> 20, image_path(s->image));
 	}
 	s->started = true;

@@ -177,11 +177,12 @@ static int check_declaration(struct gguf_writer *w, const char *name,
 			name);
 	if (!len || len > NAME_MAX_LEN)
 		return err_set(&w->err, EINVAL,
-			"tensor name '%s' is not of 1 to %d bytes", name,
+			"tensor name '%s' must have 1 to %d bytes", name,
 			NAME_MAX_LEN);
 	if (n_dims < 1 || n_dims > GGUF_MAX_DIMS)
-		return err_set(&w->err, EINVAL, "tensor '%s': %u dimensions",
-			name, n_dims);
+		return err_set(&w->err, EINVAL,
+			"tensor '%s': %u dimensions (1 to %d allowed)", name,
+			n_dims, GGUF_MAX_DIMS);
 	*bytes = dtype_in_gguf(type) ? dtype_row_bytes(type, dim[0]) : 0;
 	for (unsigned d = 1; d < n_dims; d++) {
 		if (size_mul(bytes, *bytes, dim[d]))

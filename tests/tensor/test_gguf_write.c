@@ -166,7 +166,7 @@ static void test_write_misuse(void **state)
 	writer_refused(misuse_late, "'late' was declared after");
 	writer_refused(misuse_late_key, "'late' was added after");
 	writer_refused(misuse_shape, "tensor 't': type");
-	writer_refused(misuse_name, "not of 1 to 63 bytes");
+	writer_refused(misuse_name, "must have 1 to 63 bytes");
 }
 
 static void test_write_open(void **state)
