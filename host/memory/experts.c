@@ -18,8 +18,9 @@
 /*
  * The largest number of reads ahead in flight, as a multiple of n_used. In
  * simulated traces of passes with 4 rows, where 80 % of the predictions were
- * right, half as many experts were absent when begun as with 2, and a quarter
- * as many as with 1. A larger number was no better.
+ * right, the experts that were absent when their layer began were half as many
+ * with 4 as with 2, and a quarter as many as with 1. A larger number was no
+ * better.
  */
 #define AHEAD_MAX 4
 
@@ -34,7 +35,7 @@ static void update_interval(struct experts *x, struct slot *s)
 /*
  * The slot whose next use is expected to be the farthest away; NULL if all are
  * in use or begun. An expert that was read ahead is expected in the next turn
- * of its layer. To read another one ahead it is not evicted.
+ * of its layer, and reading ahead another expert (`ahead`) does not evict it.
  */
 static struct slot *victim(struct experts *x, bool ahead)
 {
@@ -166,11 +167,12 @@ static int read_begun(struct experts *x, struct err *e)
 }
 
 /*
- * The time at which the expert in a slot is ready, and the present time: on the
- * simulated phone, where they depend on its timeline alone, so that every run
- * makes the same decisions. Without a phone: 0 if the expert is ready and 1 if
- * not, and 0. The phone reads only the share
- * flash_ahead in advance: the rest of a read ahead follows the work before it.
+ * The time at which the expert in a slot is ready (ready_ps), and the present
+ * time (now_ps). With a simulated phone, both are times of its timeline alone,
+ * so that every run makes the same decisions. The phone reads only the share
+ * flash_ahead of a read ahead in advance; the rest follows the work before the
+ * layer's turn. Without a phone, the present time is always 0, and ready_ps is
+ * 0 if the expert is ready, else 1.
  */
 static uint64_t ready_ps(
 	const struct experts *x, const struct slot *s, uint64_t turn_ps)

@@ -193,10 +193,10 @@ int experts_open(struct experts **out, const struct experts_opts *opts,
 
 	if (opts->slots < all && !m->layers_packed)
 		return err_set(e, EINVAL,
-			"there is memory for %u of %u experts, but this model "
-			"is no flash image, and experts are read while the "
-			"model runs only from those; make one with tandem "
-			"convert",
+			"there is memory for %u of %u experts, and only from "
+			"a flash image can experts be read while the model "
+			"runs; make one with 'tandem convert', or raise "
+			"--dram-budget",
 			opts->slots, all);
 	x = calloc(1, sizeof(*x));
 	if (!x)

@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
+_Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES,
+	"each read in flight has a lane of the trace");
 
 /* The data of one read: a layer or the output matrix, or a part of one. */
 struct piece {

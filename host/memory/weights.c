@@ -18,7 +18,8 @@
 #include <string.h>
 
 #define ALIGN PACKED_ALIGN /* same alignment as in a flash image */
-_Static_assert(ALIGN == WEIGHTS_ALIGN, "blocks lie as their tensors do");
+_Static_assert(ALIGN == WEIGHTS_ALIGN,
+	"a block and its first tensor have the same alignment");
 #define PAGE IMAGE_PAGE
 
 /* Shape and type that the tensor has in its block; rows is 0 if the model has
@@ -229,7 +230,8 @@ static int lay_out_experts(const struct model *m,
 			"layers");
 	experts_tensors(
 		m, plan->layout, plan->strip_max, layer, b[1].tensor[0]);
-	/* The first part prepares the rows for the types of these. */
+	/* The first block has no experts' matrices, but it needs their types:
+	 * the device prepares the rows for them. */
 	for (unsigned i = WIRE_T_GATE; i < WIRE_T_COUNT; i++) {
 		b[0].tensor[0][i] = b[1].tensor[0][i];
 		b[0].tensor[0][i].rows = b[0].tensor[0][i].offset = 0;

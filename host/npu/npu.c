@@ -156,7 +156,7 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 			was.text, limit, RESTART_SECONDS);
 		return false;
 	}
-	if (n->in_vain >= limit) {
+	if (n->lost_in_pass >= limit) {
 		err_set(e, ERR_DEVICE_LOST,
 			"%s; the %u devices before it were lost in the same "
 			"pass too, and --restarts allows no more",
@@ -165,13 +165,13 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 	}
 	*oldest = now;
 	n->n_restarts++;
-	n->in_vain++;
+	n->lost_in_pass++;
 	return true;
 }
 
 void npu_went_on(struct npu *n)
 {
-	n->in_vain = 0;
+	n->lost_in_pass = 0;
 }
 
 void npu_restarted(struct npu *n, uint64_t ns)
@@ -192,7 +192,8 @@ const struct wire_welcome *npu_welcome(const struct npu *n)
 
 /* ---- completions --------------------------------------------------------- */
 
-_Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
+_Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES,
+	"a completion has room for the whole price");
 
 static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 {

@@ -101,11 +101,12 @@ int npu_reopen(struct npu *, struct err *);
  * If opts.restarts is used up, the message in *e is extended by the limit and
  * the code becomes -ERR_DEVICE_LOST, even if the device had sent an invalid
  * answer. A hang may take longer than RESTART_SECONDS to notice, so the number
- * of losses since the last npu_went_on is limited to opts.restarts as well.
+ * of losses in one pass, since the last npu_went_on, is limited to
+ * opts.restarts as well.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);
-/* Reset the count of losses since the last npu_went_on: the work that the lost
- * device had interrupted is done. */
+/* Reset the count of losses in one pass: to be called after each successful
+ * pass. */
 void npu_went_on(struct npu *);
 /*
  * Number of the current device, from 1; each replacement has the next number.

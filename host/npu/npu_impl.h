@@ -47,8 +47,8 @@ struct npu {
 	/* Times of the last opts.restarts restarts, as a ring. */
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
-	unsigned in_vain; /* restarts since the last npu_went_on */
-	bool priced;      /* the device has a cost model */
+	unsigned lost_in_pass; /* devices since the last npu_went_on */
+	bool priced;           /* the device has a cost model */
 	/* The device sent an invalid answer or could not be reached; `failed`
 	 * has the error. */
 	bool broken;

@@ -99,7 +99,7 @@ static int cap_addresses(const struct process *p, struct err *e)
 	cap = (struct rlimit){ has + VA_HARD_SLACK, has + VA_HARD_SLACK };
 	if (!has || prlimit(p->pid, RLIMIT_AS, &cap, NULL))
 		return err_sys(e, has ? errno : ESRCH,
-			"--va-hard: cannot cap the addresses of the device "
+			"--va-hard: cannot limit the address space of the device "
 			"process (pid %d)",
 			(int)p->pid);
 	return 0;
