@@ -386,8 +386,12 @@ static int position_order(const void *pa, const void *pb)
 	return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* Move the guesses that may be committed of a text with a form to the front.
- * `n` guesses were chosen. Returns how many there are. */
+/*
+ * For a text with a form (such as JSON), which is committed only from the left:
+ * of the first n guesses, keep those that continue the committed tokens without
+ * a gap, or else the leftmost of all guesses. Moves the kept guesses to the
+ * front, and returns their number.
+ */
 static uint32_t of_form(struct denoising *d, uint32_t n)
 {
 	const struct guess *first = d->guess;

@@ -87,18 +87,6 @@ static int fast_plan(struct denoising *d, struct err *e)
 	return 0;
 }
 
-/* Keep the guess of the block's first position, in addition to the `kept`
- * guesses. */
-static uint32_t choose_first(const struct denoising *d, uint32_t kept)
-{
-	for (uint32_t i = kept; i < d->n_at; i++)
-		if (d->guess[i].at == d->begin) {
-			guesses_exchange(d->guess, kept, i);
-			return kept + 1;
-		}
-	return kept;
-}
-
 static int fast_after_pass(struct denoising *d, struct err *e)
 {
 	const struct fast_options *o = method_options(d->env, &fast_table);
@@ -110,8 +98,12 @@ static int fast_after_pass(struct denoising *d, struct err *e)
 	kept = o->factor > 0 ? guesses_by_factor(d->guess, d->n_at, o->factor)
 			     : guesses_over(d->guess, d->n_at,
 				       denoising_threshold(d->env, THRESHOLD));
-	if (caches && d->shift)
-		kept = choose_first(d, kept);
+	/* The block's first position is always committed: see above. */
+	for (uint32_t i = kept; caches && d->shift && i < d->n_at; i++)
+		if (d->guess[i].at == d->begin) {
+			guesses_exchange(d->guess, kept++, i);
+			break;
+		}
 	denoising_commit(d, kept);
 	denoising_report(d, d->end);
 	d->pass++;

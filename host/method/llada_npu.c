@@ -139,10 +139,9 @@ struct text {
 	/* `unchecked`: the drafts of the current block were not predicted again
 	 * since it became the current one */
 	bool by_block, unchecked;
-	/* the last pass changed what others see of the block */
+	/* the last pass changed visible tokens of the block */
 	bool changed;
-	/* passes since the last mask was filled: the number of them, and the
-	 * largest number */
+	/* number of passes since the last mask was filled, and its maximum */
 	uint32_t settled, settle;
 	/* the first pass, which computes all positions and has no window */
 	bool first_pass;
@@ -187,11 +186,6 @@ static uint32_t count(const struct text *t, enum stage stage)
 	return n;
 }
 
-static uint32_t masks_left(const struct text *t)
-{
-	return count(t, STAGE_INVISIBLE);
-}
-
 /*
  * Choose the window (llada.cpp, section 3.2). It begins at the row that
  * predicts the first open position. With shifted logits this is the row before
@@ -218,7 +212,8 @@ static void choose_window(struct text *t)
 	rows = (blocks ? d->end : d->end - d->shift) - t->from;
 	if (rows < t->o->slide)
 		rows = t->o->slide;
-	if (rows < most - t->from && masks_left(t) <= t->o->late && t->o->late)
+	if (rows < most - t->from && t->o->late &&
+		count(t, STAGE_INVISIBLE) <= t->o->late)
 		rows = session_graph_rows(d->session, rows);
 	t->to = rows < most - t->from ? t->from + rows : most;
 	if (t->to > d->last)
@@ -608,12 +603,12 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	if (!gen_done(d->gen))
 		report_step(t);
 	t->first_pass = false;
-	if (gen_done(d->gen) || masks_left(t)) {
+	if (gen_done(d->gen) || count(t, STAGE_INVISIBLE)) {
 		t->settled = 0;
 		return 0;
 	}
-	/* Predictions saw masks that have tokens now, so tokens that are not
-	 * final are predicted again. */
+	/* The rows of this pass attended to masks that have tokens now, so
+	 * tokens that are not final are predicted again. */
 	if (t->changed && t->settled < t->settle && count(t, STAGE_VISIBLE)) {
 		t->settled++;
 		return 0;

@@ -157,39 +157,28 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 
 /* ---- choosing guesses to commit ------------------------------------------ */
 
-/* Choose which guesses of a block, [from, to), are committed, and exchange them
- * with guess[n] and following. Returns n plus their number. */
-static uint32_t choose_in_block(struct denoising *d, const struct text *t,
-	uint32_t from, uint32_t to, bool full, uint32_t n)
-{
-	uint32_t before = n, best = from;
-
-	for (uint32_t i = from; i < to; i++) {
-		const struct guess *g = &d->guess[i];
-
-		if (g->score > d->guess[best].score)
-			best = i;
-		if (t->by_entropy ? g->score > -t->o->entropy
-				  : g->confidence >= t->threshold)
-			guesses_exchange(d->guess, n++, i);
-	}
-	if (n == before && full && from < to)
-		guesses_exchange(d->guess, n++, best);
-	return n;
-}
-
+/* Move the guesses to commit to the front of d->guess, whose guesses are in the
+ * order of their positions. Returns the number of guesses to commit. */
 static uint32_t choose(struct denoising *d, const struct text *t)
 {
-	uint32_t kept = 0, from = 0;
+	uint32_t kept = 0, i = 0;
 
-	for (uint32_t b = 0; b < n_blocks(d, t) && from < d->n_at; b++) {
+	for (uint32_t b = 0; b < n_blocks(d, t) && i < d->n_at; b++) {
 		bool full = !b || progress(d, t, b - 1) >= t->o->full;
-		uint32_t to = from, end = end_of(d, t, b);
+		uint32_t before = kept, best = i, from = i;
+		uint32_t end = end_of(d, t, b);
 
-		while (to < d->n_at && d->guess[to].at < end)
-			to++;
-		kept = choose_in_block(d, t, from, to, full, kept);
-		from = to;
+		for (; i < d->n_at && d->guess[i].at < end; i++) {
+			const struct guess *g = &d->guess[i];
+
+			if (g->score > d->guess[best].score)
+				best = i;
+			if (t->by_entropy ? g->score > -t->o->entropy
+					  : g->confidence >= t->threshold)
+				guesses_exchange(d->guess, kept++, i);
+		}
+		if (kept == before && full && from < i)
+			guesses_exchange(d->guess, kept++, best);
 	}
 	return kept;
 }
