@@ -470,21 +470,6 @@ int32_t cycle_child(const struct cycle *c, uint32_t node, int32_t token)
 	return child;
 }
 
-/* Count a drafted token of the tree for its source. */
-static void count_source(
-	struct method_stats *s, enum draft_source source, bool accepted)
-{
-	switch (source) {
-#define COUNT(id, name)                         \
-	case SOURCE_##id:                       \
-		s->name##_rows++;               \
-		s->name##_accepted += accepted; \
-		break;
-		DRAFT_SOURCES(COUNT)
-#undef COUNT
-	}
-}
-
 void cycle_learn(struct cycle *c)
 {
 	struct method_stats *stats = &c->env->stats;
@@ -498,12 +483,21 @@ void cycle_learn(struct cycle *c)
 	c->next = text[n - 1];
 	method_count_draft(
 		c->env, c->tree->depth + 1, c->verified - 1, c->n_path - 1);
-	/* Nodes have rising numbers along the path. */
+	/* Count each drafted token for its source. Nodes have rising numbers
+	 * along the path. */
 	for (uint32_t u = 1, k = 1; u < c->verified; u++) {
 		bool accepted = k < c->n_path && c->path[k] == u;
 
 		k += accepted;
-		count_source(stats, c->tree->source[u], accepted);
+		switch (c->tree->source[u]) {
+#define COUNT(id, name)                             \
+	case SOURCE_##id:                           \
+		stats->name##_rows++;               \
+		stats->name##_accepted += accepted; \
+		break;
+			DRAFT_SOURCES(COUNT)
+#undef COUNT
+		}
 	}
 	gen_draft(c->gen,
 		&(struct gen_draft){ .n = c->tree->n,

@@ -24,64 +24,38 @@ struct ahead {
 };
 
 /*
- * The likeliest leaf after which drafting can continue. Returns -1 if there is
- * no such leaf, or if the tree has only its root because nothing was drafted
- * for it.
- */
-static int32_t best_leaf(const struct tree *t)
-{
-	int32_t best = -1;
-
-	for (uint32_t i = tree_expects(t, 0) ? 0 : t->n; i < t->n; i++)
-		if (!t->n_children[i] &&
-			(t->n_candidates[i] || !t->n_ends[i]) &&
-			(best < 0 || t->path[i] > t->path[best]))
-			best = (int32_t)i;
-	return best;
-}
-
-/*
  * Draft one more token after the tip, while the target computes. The first call
- * of a pass finds the tip. `grown` would be too early: after it, nodes that get
- * no rows in a shared pass are removed from the tree.
+ * of a pass finds the tip: the likeliest leaf after which drafting can
+ * continue. There is none if the tree has only its root because nothing was
+ * drafted for it. `grown` would be too early to find the tip: after it, nodes
+ * that get no rows in a shared pass are removed from the tree.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {
+	struct tree *t = c->tree;
 	struct ahead *m = c->own;
 	uint32_t node;
 	int ret = 0;
 
-	if (m->pass != c->passes + 1)
-		*m = (struct ahead){ c->passes + 1, best_leaf(c->tree) };
+	if (m->pass != c->passes + 1) {
+		*m = (struct ahead){ c->passes + 1, -1 };
+		for (uint32_t i = tree_expects(t, 0) ? 0 : t->n; i < t->n; i++)
+			if (!t->n_children[i] &&
+				(t->n_candidates[i] || !t->n_ends[i]) &&
+				(m->tip < 0 || t->path[i] > t->path[m->tip]))
+				m->tip = (int32_t)i;
+	}
 	node = (uint32_t)m->tip;
-	if (m->tip < 0 || c->tree->n == c->tree->capacity)
+	if (m->tip < 0 || t->n == t->capacity)
 		return 0;
-	if (!tree_expects(c->tree, node)) {
+	if (!tree_expects(t, node)) {
 		ret = cycle_expand(c, node, e);
 		c->env->stats.expanded++;
 	}
-	m->tip = ret || !c->tree->n_candidates[node]
+	m->tip = ret || !t->n_candidates[node]
 		? -1
-		: (int32_t)tree_add(
-			  c->tree, node, c->tree->candidate[node * c->tree->k]);
+		: (int32_t)tree_add(t, node, t->candidate[node * t->k]);
 	return ret;
-}
-
-/* N_all: the depth of the branch that follows the accepted nodes and then, in
- * the verified tree, the likeliest children. */
-static uint32_t branch_length(const struct cycle *c)
-{
-	uint32_t node = c->path[c->n_path - 1], next = node;
-
-	do {
-		node = next;
-		for (uint32_t i = node + 1; i < c->verified; i++)
-			if (c->tree->parent[i] == (int32_t)node &&
-				(next == node ||
-					c->tree->q[i] > c->tree->q[next]))
-				next = i;
-	} while (next != node);
-	return c->tree->depth[node];
 }
 
 static int edgellm_open(
@@ -102,10 +76,23 @@ static void edgellm_plan(struct cycle *c)
 		cycle_limits(c, tree_depth(c->env)), c->env->state);
 }
 
+/* N_all is the depth of the branch that follows the accepted nodes and then, in
+ * the verified tree, the likeliest children. */
 static void edgellm_after_pass(struct cycle *c)
 {
-	if (c->verified > 1)
-		edgellm_saw(c->env->state, branch_length(c), c->n_path - 1);
+	uint32_t node = c->path[c->n_path - 1], next = node;
+
+	if (c->verified == 1)
+		return;
+	do {
+		node = next;
+		for (uint32_t i = node + 1; i < c->verified; i++)
+			if (c->tree->parent[i] == (int32_t)node &&
+				(next == node ||
+					c->tree->q[i] > c->tree->q[next]))
+				next = i;
+	} while (next != node);
+	edgellm_saw(c->env->state, c->tree->depth[node], c->n_path - 1);
 }
 
 const struct method method_edgellm = {

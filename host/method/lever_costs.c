@@ -62,22 +62,12 @@ void lever_update_costs(struct cycle *c)
 	c->expand_cost = cost;
 }
 
-/* C(n) of the last pass: as it was, or on a phone by the profile. */
-static double rows_time(const struct cycle *c, const struct pass_cost *cost)
-{
-	double lower = lever_lower_share(c);
-
-	if (!c->env->phone)
-		return (double)c->device_ns;
-	return lower * pass_cost_rows(cost, c->verified) +
-		(1 - lower) * pass_cost_rows(cost, c->n_continued);
-}
-
 /* Update each term separately. Before a request's first tree the prompt was
  * read, and the drafter has begun the tree with the prompt. */
 void lever_observe_costs(const struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
+	double lower = lever_lower_share(c), rows = (double)c->device_ns;
 
 	pass_cost_see(&cost->token, &cost->n_token,
 		(double)(cycle_now(c) - c->passed_at) / c->n_path);
@@ -89,7 +79,11 @@ void lever_observe_costs(const struct cycle *c)
 	if (c->expanded)
 		pass_cost_see(&cost->begin, &cost->n_begin,
 			(double)(c->draft_time - c->expand_time));
-	pass_cost_saw_cycle(cost, (double)c->gap,
-		rows_time(c, cost) + (double)c->choose_time,
+	/* C(n) of the last pass: its measured time, or on a simulated phone the
+	 * time that the phone's profile gives. */
+	if (c->env->phone)
+		rows = lower * pass_cost_rows(cost, c->verified) +
+			(1 - lower) * pass_cost_rows(cost, c->n_continued);
+	pass_cost_saw_cycle(cost, (double)c->gap, rows + (double)c->choose_time,
 		(double)(c->gap + c->pass_time));
 }

@@ -112,13 +112,17 @@ static void probe_grown(struct cycle *c)
 		}
 }
 
-/* Record the time of a pass, and how it differs from another one of as many
- * rows. row[] stays ascending, and time[] has the shortest time for each row
- * count. */
-static void note(struct probe *p, uint32_t rows, double time)
+static void probe_after_pass(struct cycle *c)
 {
-	uint32_t i = 0;
+	struct pass_cost *cost = &lever_state(c->env)->cost;
+	struct probe *p = c->own;
+	uint32_t rows = c->verified, i = 0;
+	double at[PASS_KNOTS], time = (double)c->device_ns;
 
+	lever_observe_costs(c);
+	/* Record the time of the pass, and its ratio to the time of an earlier
+	 * pass of as many rows. row[] stays ascending, and time[] has the
+	 * shortest time for each row count. */
 	while (i < p->n && p->row[i] != rows)
 		i++;
 	if (i < p->n) {
@@ -126,24 +130,14 @@ static void note(struct probe *p, uint32_t rows, double time)
 		p->n_ratios++;
 		if (time < p->time[i])
 			p->time[i] = time;
-		return;
+	} else {
+		for (p->n++; i && p->row[i - 1] > rows; i--) {
+			p->row[i] = p->row[i - 1];
+			p->time[i] = p->time[i - 1];
+		}
+		p->row[i] = rows;
+		p->time[i] = time;
 	}
-	for (p->n++; i && p->row[i - 1] > rows; i--) {
-		p->row[i] = p->row[i - 1];
-		p->time[i] = p->time[i - 1];
-	}
-	p->row[i] = rows;
-	p->time[i] = time;
-}
-
-static void probe_after_pass(struct cycle *c)
-{
-	struct pass_cost *cost = &lever_state(c->env)->cost;
-	struct probe *p = c->own;
-	double at[PASS_KNOTS];
-
-	lever_observe_costs(c);
-	note(p, c->verified, (double)c->device_ns);
 	p->n_passes++;
 	if (p->n_passes == PASSES ||
 		(p->n_passes >= ENDS && clock_ns() >= p->until))
@@ -158,11 +152,11 @@ static void probe_after_pass(struct cycle *c)
 	 * and is reduced.
 	 */
 	cost->read = (double)session_read_time(c->session);
-	for (uint32_t i = p->n - 1; i--;)
+	for (i = p->n - 1; i--;)
 		if (p->time[i] > p->time[i + 1])
 			p->time[i] = p->time[i + 1];
 	pass_cost_set(cost, p->row, p->time, p->n);
-	for (unsigned i = 0; i < PASS_KNOTS; i++)
+	for (i = 0; i < PASS_KNOTS; i++)
 		at[i] = pass_cost_rows(cost, pass_knot[i]);
 	pass_cost_set(cost, pass_knot, at, PASS_KNOTS);
 	cost->spread = p->n_ratios ? exp(p->ratios / p->n_ratios) : 0;
