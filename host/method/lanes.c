@@ -118,23 +118,6 @@ bool lane_is_active(const struct lane *x)
 	return !lane_is_over(x) && !x->held;
 }
 
-static bool any_is_paused(const struct lanes *l)
-{
-	for (uint32_t i = 0; i < l->n; i++)
-		if (l->lane[i]->state == LANE_PAUSED)
-			return true;
-	return false;
-}
-
-/* Whether at least one lane can still take part in a pass. */
-static bool lanes_left(const struct lanes *l)
-{
-	for (uint32_t i = 0; i < l->n; i++)
-		if (lane_is_active(l->lane[i]))
-			return true;
-	return false;
-}
-
 void lane_forget(struct lane *x)
 {
 	if (x->sequence != LANE_NO_SEQUENCE)
@@ -304,10 +287,12 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
 static struct lane *next(const struct lanes *l)
 {
 	struct lane *waiting = NULL;
+	bool paused = false;
 
 	for (uint32_t i = 0; i < l->n; i++) {
 		struct lane *x = l->lane[i];
 
+		paused |= x->state == LANE_PAUSED;
 		if (x->held)
 			continue;
 		if (x->state == LANE_PAUSED &&
@@ -317,14 +302,14 @@ static struct lane *next(const struct lanes *l)
 		if (x->state == LANE_WAITING && !waiting)
 			waiting = x;
 	}
-	return l->n_in && any_is_paused(l) ? NULL : waiting;
+	return l->n_in && paused ? NULL : waiting;
 }
 
 /*
  * Whether the pass has rows for one more lane. All tokens of the lanes in the
  * pass come first, so a prompt is read only after the prompts of earlier lanes.
- * A lane that its owner holds before it has begun counts as one of the pass: it
- * precedes the lanes that wait.
+ * A lane that is held before it has begun counts as a lane of the pass, because
+ * it precedes the lanes that wait.
  */
 static bool has_rows(const struct lanes *l)
 {
@@ -455,7 +440,7 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 		}
 	}
 
-	while (!ret && !gen_done(g) && lanes_left(l))
+	while (!ret && !gen_done(g) && lane_is_active(&a.lane))
 		ret = lanes_pass(l, e);
 	if (!ret && a.ret) {
 		*e = a.err;

@@ -192,14 +192,29 @@ struct sweep {
 	uint32_t row[LOGITS_ROWS], in[LOGITS_ROWS], guess[LOGITS_ROWS];
 };
 
-/* Compute the logits row by row, so that an unusable row fails only its own
- * lane. */
-static int guess_one_by_one(
-	struct lanes *l, const struct sweep *w, struct err *e)
+static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
 {
-	for (uint32_t k = 0; k < w->n; k++) {
+	float *logits[LOGITS_ROWS];
+	uint32_t n = w->n;
+	int ret;
+
+	w->n = 0;
+	if (!n)
+		return 0;
+	for (uint32_t k = 0; k < n; k++)
+		logits[k] = l->logits + (size_t)k * l->n_vocab;
+	ret = session_logits_rows(l->session, w->row, n, logits, e);
+	for (uint32_t k = 0; k < n && !ret; k++)
+		denoising_guess(
+			l->in[w->in[k]]->denoising, w->guess[k], logits[k]);
+	if (ret != -EPROTO)
+		return ret;
+
+	/* At least one row is unusable: compute the logits row by row, so that
+	 * an unusable row fails only its own lane. */
+	ret = 0;
+	for (uint32_t k = 0; k < n && !ret; k++) {
 		struct lane *x = l->in[w->in[k]];
-		int ret;
 
 		if (lane_is_over(x))
 			continue;
@@ -209,28 +224,7 @@ static int guess_one_by_one(
 			denoising_guess(x->denoising, w->guess[k], l->logits);
 		else
 			ret = fail_one(x, ret, e);
-		if (ret)
-			return ret;
 	}
-	return 0;
-}
-
-static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
-{
-	float *logits[LOGITS_ROWS];
-	int ret;
-
-	if (!w->n)
-		return 0;
-	for (uint32_t k = 0; k < w->n; k++)
-		logits[k] = l->logits + (size_t)k * l->n_vocab;
-	ret = session_logits_rows(l->session, w->row, w->n, logits, e);
-	for (uint32_t k = 0; k < w->n && !ret; k++)
-		denoising_guess(
-			l->in[w->in[k]]->denoising, w->guess[k], logits[k]);
-	if (ret == -EPROTO)
-		ret = guess_one_by_one(l, w, e);
-	w->n = 0;
 	return ret;
 }
 

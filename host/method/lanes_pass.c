@@ -184,38 +184,6 @@ static void set_logits(
 		l->known[i] = logits;
 }
 
-/* Compute the logits of n rows. whose[k] is the lane of row[k], an index of
- * l->in. */
-static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
-	uint32_t n, struct err *e)
-{
-	float *out[WIRE_MAX_ROWS] = { NULL };
-	int ret;
-
-	for (uint32_t k = 0; k < n; k++)
-		out[k] = l->logits + (size_t)k * l->n_vocab;
-	ret = session_logits_ahead(l->session, row, n, out, e);
-	for (uint32_t k = 0; k < n && !ret; k++)
-		set_logits(l, whose[k], row[k], out[k]);
-	return ret;
-}
-
-/* Let the device predict after all rows, for a drafter that drafts later tokens
- * by this. */
-static int predict_all(struct lanes *l, struct err *e)
-{
-	bool drafts = false;
-	int ret;
-
-	for (uint32_t i = 0; i < l->n_in; i++)
-		drafts |= l->cycle[i] != NULL;
-	ret = drafts ? session_predict(l->session, e) : 0;
-	for (uint32_t i = 0; i < l->n_in && drafts && !ret; i++)
-		if (l->cycle[i])
-			cycle_verified(l->cycle[i], l->first[i], l->got[i]);
-	return ret;
-}
-
 /* At least one row is unusable: compute the logits row by row. The lane of an
  * unusable row fails, and the other lanes continue. */
 static int compute_one_by_one(
@@ -245,7 +213,9 @@ static int compute_one_by_one(
  */
 static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 {
-	uint32_t row[LOGITS_ROWS], whose[LOGITS_ROWS], n = 0;
+	/* lane[k], an index of l->in, is the lane of row[k] */
+	uint32_t row[LOGITS_ROWS], lane[LOGITS_ROWS], n = 0;
+	float *out[LOGITS_ROWS];
 	uint32_t most =
 		l->logits_rows < LOGITS_ROWS ? l->logits_rows : LOGITS_ROWS;
 	uint32_t each = most / g->n;
@@ -261,10 +231,14 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 		}
 		for (uint32_t u = 0; u < nodes; u++) {
 			row[n] = c ? l->first[i] + node[u] : (uint32_t)l->at[i];
-			whose[n++] = i;
+			lane[n] = i;
+			out[n] = l->logits + (size_t)n * l->n_vocab;
+			n++;
 		}
 	}
-	ret = compute(l, row, whose, n, e);
+	ret = session_logits_ahead(l->session, row, n, out, e);
+	for (uint32_t k = 0; k < n && !ret; k++)
+		set_logits(l, lane[k], row[k], out[k]);
 	return ret == -EPROTO ? compute_one_by_one(l, g, e) : ret;
 }
 
@@ -335,6 +309,7 @@ static void draw_known(struct lanes *l, struct group *g)
 static int walk(struct lanes *l, struct err *e)
 {
 	struct group g;
+	bool predict = false;
 	int ret = 0;
 
 	memset(l->known, 0, sizeof(l->known));
@@ -355,8 +330,16 @@ static int walk(struct lanes *l, struct err *e)
 				? (int64_t)l->first[i] + read - 1
 				: -1;
 	}
+	/* A drafter with the operation `verified` drafts later tokens from the
+	 * device's predictions after all rows. */
 	if (l->speculation && l->env->drafter->verified)
-		ret = predict_all(l, e);
+		for (uint32_t i = 0; i < l->n_in; i++)
+			predict |= l->cycle[i] != NULL;
+	if (predict)
+		ret = session_predict(l->session, e);
+	for (uint32_t i = 0; i < l->n_in && predict && !ret; i++)
+		if (l->cycle[i])
+			cycle_verified(l->cycle[i], l->first[i], l->got[i]);
 	for (uint32_t i = 0; i < l->n_in && !ret; i += LOGITS_ROWS) {
 		g.n = 0;
 		while (g.n < LOGITS_ROWS && i + g.n < l->n_in) {

@@ -111,24 +111,18 @@ int prefix_fork(struct session *s, const struct prefix *x, uint32_t *sequence,
 
 /* ---- adding a sequence --------------------------------------------------- */
 
-/* Find a cached sequence that begins with token[n], or return NULL. */
-static struct kept *covers(struct prefixes *p, const int32_t *token, uint32_t n)
-{
-	for (uint32_t i = 0; i < p->n; i++)
-		if (p->kept[i].n >= n &&
-			prefix_common(p->kept[i].token, token, n) == n)
-			return &p->kept[i];
-	return NULL;
-}
-
 void prefixes_keep(struct prefixes *p, const int32_t *token, uint32_t sequence)
 {
 	uint32_t n = session_length(p->session, sequence);
 	int32_t *copy = NULL;
-	struct kept *same;
+	/* a cached sequence that begins with the n tokens */
+	struct kept *same = NULL;
 
 	update(p);
-	same = covers(p, token, n);
+	for (uint32_t i = 0; i < p->n && !same; i++)
+		if (p->kept[i].n >= n &&
+			prefix_common(p->kept[i].token, token, n) == n)
+			same = &p->kept[i];
 	if (same)
 		same->spare = session_spare(p->session, same->sequence);
 	else if (n && p->most)
