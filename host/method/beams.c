@@ -235,7 +235,7 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 			ret = proceed(b, p, tree[i], 0, &tree[i], e);
 		b->n += b->plan.tree;
 	}
-	samples_drop_early(p);
+	samples_drop_early(p, NULL);
 	for (uint32_t i = 0; i < b->n; i++)
 		b->active[i]->place = i;
 	return ret;
@@ -346,24 +346,23 @@ int beams_next(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-/* Whether `s` is better than `best`, as the result of a run that is stopped
- * early. A beam that has ended is better than one that has not. */
-static bool is_better(const struct sample *s, const struct sample *best)
-{
-	if (!best || has_ended(s) != has_ended(best))
-		return !best || has_ended(s);
-	return by_value(&s, &best) < 0;
-}
-
+/* If no beam is finished, a beam that has ended is better than one that has
+ * not. */
 void beams_stop(struct samples *p)
 {
 	struct beams *b = samples_own(p);
 	const struct sample *best = b->best;
 
-	for (uint32_t i = 0; i < b->n && !b->best; i++)
-		if (b->active[i]->lane.state != LANE_FAILED &&
-			is_better(b->active[i], best))
-			best = b->active[i];
+	for (uint32_t i = 0; i < b->n && !b->best; i++) {
+		const struct sample *s = b->active[i];
+
+		if (s->lane.state == LANE_FAILED)
+			continue;
+		if (!best || has_ended(s) > has_ended(best) ||
+			(has_ended(s) == has_ended(best) &&
+				by_value(&s, &best) < 0))
+			best = s;
+	}
 	deliver(b, p, best);
 }
 

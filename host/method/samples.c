@@ -255,18 +255,6 @@ static void drop_early(struct samples *p, struct sample *s)
 	s->early = false;
 }
 
-/* Let `s` have the number of `from`, and the other way round. */
-static void exchange(struct samples *p, struct sample *s, struct sample *from)
-{
-	const uint32_t index = s->index;
-
-	s->parent = from->parent;
-	s->index = from->index;
-	from->index = index;
-	p->sample[s->index] = s;
-	p->sample[from->index] = from;
-}
-
 struct sample *samples_take_early(
 	struct samples *p, struct sample *from, uint32_t child)
 {
@@ -282,15 +270,20 @@ struct sample *samples_take_early(
 	s->ready = s->lane.held;
 	memcpy(s->score, from->score, from->n_steps * sizeof(*s->score));
 	if (!child) {
-		exchange(p, s, from);
+		/* child 0 replaces its parent: exchange their numbers */
+		const uint32_t index = s->index;
+
+		s->parent = from->parent;
+		s->index = from->index;
+		from->index = index;
+		p->sample[s->index] = s;
+		p->sample[from->index] = from;
 		drop_early(p, from);
 	}
 	return s;
 }
 
-/* Drop the continuations of `from` that were not taken; of all samples if it is
- * NULL. */
-static void drop_children(struct samples *p, const struct sample *from)
+void samples_drop_early(struct samples *p, const struct sample *from)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		if (p->sample[i]->early &&
@@ -298,16 +291,11 @@ static void drop_children(struct samples *p, const struct sample *from)
 			drop_early(p, p->sample[i]);
 }
 
-void samples_drop_early(struct samples *p)
-{
-	drop_children(p, NULL);
-}
-
 /* ---- ending a sample ----------------------------------------------------- */
 
 void samples_cut(struct samples *p, struct sample *s)
 {
-	drop_children(p, s);
+	samples_drop_early(p, s);
 	if (!lane_is_over(&s->lane) && !sample_is_whole(s))
 		sample_end(p, s, LANE_CUT);
 }
@@ -379,16 +367,6 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
-/* The number of rows of the next pass that no lane uses. */
-static uint32_t free_rows(const struct lanes *l)
-{
-	uint32_t used = 0;
-
-	for (uint32_t i = 0; i < l->n; i++)
-		used += lane_is_active(l->lane[i]);
-	return used < l->width ? l->width - used : 0;
-}
-
 /* Let the method decide what to do next, until a sample is active. */
 static int next(struct samples *p, struct err *e)
 {
@@ -404,10 +382,16 @@ static int next(struct samples *p, struct err *e)
 
 int samples_next(struct samples *p, struct err *e)
 {
+	const struct lanes *l = p->lanes;
 	int ret = next(p, e);
 
 	if (!ret && !p->no_memory && p->many->between) {
-		ret = p->many->between(p, free_rows(p->lanes), e);
+		uint32_t used = 0; /* rows of the next pass that lanes use */
+
+		for (uint32_t i = 0; i < l->n; i++)
+			used += lane_is_active(l->lane[i]);
+		ret = p->many->between(
+			p, used < l->width ? l->width - used : 0, e);
 		if (!ret)
 			ret = next(p, e);
 	}

@@ -229,8 +229,9 @@ int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
  * not begin. Number 0 takes the place of `from`, which is cut. */
 struct sample *samples_take_early(
 	struct samples *, struct sample *from, uint32_t child);
-/* Cut the continuations that were not taken. */
-void samples_drop_early(struct samples *);
+/* Cut the continuations of `from` that were not taken; if `from` is NULL, those
+ * of all samples. */
+void samples_drop_early(struct samples *, const struct sample *from);
 
 /* Returns the error of the first sample if all samples failed, otherwise 0. */
 int samples_check(const struct samples *, struct err *);

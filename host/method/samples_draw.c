@@ -142,14 +142,22 @@ static struct sample *sample_of(struct lane *x)
 }
 _Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
 
-/* Get a sequence for a new sample when the root's cache was dropped: fork the
- * prompt from another sample, or create an empty sequence. */
-static int fork_another(
-	const struct samples *p, uint32_t *sequence, struct err *e)
+/* Lane callback. A new sample draws its first token from the prompt's last row,
+ * and forks the prompt from the root. If the root's cache was dropped, the
+ * sample forks the prompt from another sample, or gets an empty sequence. */
+static int enter(struct lane *x, struct err *e)
 {
+	struct samples *p = sample_of(x)->pool;
 	struct session *session = p->lanes->session;
 	uint32_t prompt = (uint32_t)gen_prompt_length(p->gen);
 
+	if (!sample_of(x)->n)
+		draw(p, sample_of(x), p->prompt_logits);
+	if (!lane_is_active(x) || x->sequence != LANE_NO_SEQUENCE)
+		return 0;
+	if (x->root->sequence != LANE_NO_SEQUENCE)
+		return session_fork(
+			session, x->root->sequence, &x->sequence, e);
 	for (uint32_t i = 0; i < p->n; i++) {
 		uint32_t from = p->sample[i]->lane.sequence;
 		int ret;
@@ -157,28 +165,12 @@ static int fork_another(
 		if (from == LANE_NO_SEQUENCE ||
 			session_length(session, from) < prompt)
 			continue;
-		ret = session_fork(session, from, sequence, e);
+		ret = session_fork(session, from, &x->sequence, e);
 		if (!ret)
-			session_truncate(session, *sequence, prompt);
+			session_truncate(session, x->sequence, prompt);
 		return ret;
 	}
-	return session_add(session, sequence, e);
-}
-
-/* Lane callback. A new sample draws its first token from the prompt's last row,
- * and forks the prompt from the root. */
-static int enter(struct lane *x, struct err *e)
-{
-	struct samples *p = sample_of(x)->pool;
-
-	if (!sample_of(x)->n)
-		draw(p, sample_of(x), p->prompt_logits);
-	if (!lane_is_active(x) || x->sequence != LANE_NO_SEQUENCE)
-		return 0;
-	if (x->root->sequence == LANE_NO_SEQUENCE)
-		return fork_another(p, &x->sequence, e);
-	return session_fork(
-		p->lanes->session, x->root->sequence, &x->sequence, e);
+	return session_add(session, &x->sequence, e);
 }
 
 static void keep_state(struct lane *x, uint32_t row)
