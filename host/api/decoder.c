@@ -103,11 +103,6 @@ bool decoder_drafts(const struct decoder *d)
 		(d->method->sequences && d->drafting.opts.draft);
 }
 
-const struct texts_options *decoder_texts(const struct decoder *d)
-{
-	return opt_values_of(&d->options, &texts_table);
-}
-
 /* Requests cannot share passes in these cases: an oracle can be given only one
  * text, calibrated drafts only the predictions for one prompt, the device has
  * room for only one draft model while each request would need its own, and
@@ -131,6 +126,9 @@ bool decoder_has_samples(const struct decoder *d)
  * several. */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
+	const struct texts_options *t =
+		opt_values_of(&d->options, &texts_table);
+
 	if (d->method->needs_draft || !decoder_drafts(d))
 		return 0;
 	if (drafting_reads_prompt(&d->drafting))
@@ -139,8 +137,7 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 			"token of the prompt, which --method %s does not "
 			"compute; try another --draft, or --method sdnpu",
 			d->drafting.opts.draft, d->method->name);
-	if ((d->method->sequences(&d->env) == 1 &&
-		    decoder_texts(d)->texts == 1) ||
+	if ((d->method->sequences(&d->env) == 1 && t->texts == 1) ||
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,
@@ -357,40 +354,23 @@ static uint32_t samples_of_one(const struct decoder *d)
 
 static uint32_t texts_kept(const struct decoder *d)
 {
-	return d->model->causal ? decoder_texts(d)->keep : 0;
+	const struct texts_options *t =
+		opt_values_of(&d->options, &texts_table);
+
+	return d->model->causal ? t->keep : 0;
 }
 
 /* texts that are scored at a time if neither samples nor kept texts need
  * more */
 #define REWARD_TEXTS 16
 
-/* Open the reward and the drafter, which need the session. */
-static int start_helpers(struct decoder *d, struct err *e)
-{
-	struct method_env *env = &d->env;
-	uint32_t texts = samples_of_one(d) + texts_kept(d);
-	int ret = 0;
-
-	if (d->reward) {
-		ret = reward_start(d->reward, d->session, &d->session_opts,
-			texts ? 1 + texts : REWARD_TEXTS, e);
-		env->reward = d->reward;
-	}
-	env->phone = d->session_opts.soc;
-	if (ret || !decoder_drafts(d))
-		return ret;
-	d->drafting.history = d->history;
-	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
-		d->session_opts.decode_rows, e);
-	env->drafter = &d->drafting.drafter;
-	env->drafting = &d->drafting;
-	return ret;
-}
-
 /* Number of requests that share passes. */
 static uint32_t texts_at_a_time(const struct decoder *d)
 {
-	return decoder_shares(d) ? decoder_texts(d)->texts : 1;
+	const struct texts_options *t =
+		opt_values_of(&d->options, &texts_table);
+
+	return decoder_shares(d) ? t->texts : 1;
 }
 
 uint32_t decoder_lanes(const struct decoder *d)
@@ -408,7 +388,8 @@ static void plan_sequences(struct decoder *d)
 {
 	const struct samples_options *a =
 		opt_values_of(&d->options, &samples_table);
-	const struct texts_options *t = decoder_texts(d);
+	const struct texts_options *t =
+		opt_values_of(&d->options, &texts_table);
 	uint32_t side = samples_of_one(d), kept = texts_kept(d);
 	uint32_t texts = texts_at_a_time(d);
 	uint32_t room = SESSION_SEQUENCES - 1 - kept;
@@ -467,20 +448,6 @@ static void prepare_session(struct decoder *d, const struct session_opts *o)
 	plan_sequences(d);
 }
 
-/* Bytes of a draft model: its file, and a cache of the context in float32 for
- * each request that is decoded at a time. */
-static uint64_t draft_bytes(const struct decoder *d, const struct model *m)
-{
-	uint64_t token =
-		2 * sizeof(float) * m->n_layer * m->n_kv_head * m->head_dim;
-	const struct session_opts *o = &d->session_opts;
-	uint64_t context = o->context ? o->context : o->context_need;
-
-	if (!context || context > m->n_ctx)
-		context = m->n_ctx;
-	return session_model_bytes(m) + texts_at_a_time(d) * context * token;
-}
-
 int decoder_need(struct decoder *d, const struct session_opts *o,
 	uint64_t *bytes, struct err *e)
 {
@@ -489,9 +456,21 @@ int decoder_need(struct decoder *d, const struct session_opts *o,
 
 	prepare_session(d, o);
 	ret = session_need(d->model, &d->session_opts, bytes, e);
-	for (unsigned i = 0; i < d->drafting.n && !ret; i++)
-		if (d->drafting.part[i].file)
-			*bytes += draft_bytes(d, d->drafting.part[i].file);
+	/* A draft model needs its file, and a float32 cache of the context for
+	 * each request that is decoded at a time. */
+	for (unsigned i = 0; i < d->drafting.n && !ret; i++) {
+		const struct model *m = d->drafting.part[i].file;
+		const struct session_opts *s = &d->session_opts;
+		uint64_t context = s->context ? s->context : s->context_need;
+
+		if (!m)
+			continue;
+		if (!context || context > m->n_ctx)
+			context = m->n_ctx;
+		*bytes += session_model_bytes(m) +
+			texts_at_a_time(d) * context * 2 * sizeof(float) *
+				m->n_layer * m->n_kv_head * m->head_dim;
+	}
 	d->session_opts = was;
 	return ret;
 }
@@ -499,14 +478,27 @@ int decoder_need(struct decoder *d, const struct session_opts *o,
 int decoder_open_session(
 	struct decoder *d, const struct session_opts *o, struct err *e)
 {
+	uint32_t texts = samples_of_one(d) + texts_kept(d);
+	struct method_env *env = &d->env;
 	int ret;
 
 	prepare_session(d, o);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))
 		ret = prefixes_open(&d->prefixes, d->session, texts_kept(d), e);
-	if (!ret)
-		ret = start_helpers(d, e);
+	/* The reward model and the drafter need the session. */
+	if (!ret && d->reward)
+		ret = reward_start(d->reward, d->session, &d->session_opts,
+			texts ? 1 + texts : REWARD_TEXTS, e);
+	env->reward = d->reward;
+	env->phone = d->session_opts.soc;
+	if (!ret && decoder_drafts(d)) {
+		d->drafting.history = d->history;
+		ret = drafting_open(&d->drafting, d->session, &d->session_opts,
+			d->session_opts.decode_rows, e);
+		env->drafter = &d->drafting.drafter;
+		env->drafting = &d->drafting;
+	}
 	return ret ? ret : profile_take(d, e);
 }
 

@@ -125,9 +125,6 @@ double decoder_temperature(const struct decoder *, double requested);
  * was set. */
 bool decoder_drafts(const struct decoder *);
 
-struct texts_options;
-const struct texts_options *decoder_texts(const struct decoder *);
-
 /* Whether requests can share passes. If not, the method runs them one by
  * one. */
 bool decoder_shares(const struct decoder *);

@@ -175,17 +175,12 @@ static char *path_of(const json_t *key)
 
 /* ---- loading or measuring ------------------------------------------------ */
 
-static double pressure(void)
-{
-	return cpu_pressure("/proc", workers_online());
-}
-
 int profile_take(struct decoder *d, struct err *e)
 {
 	const struct session_opts *o = &d->session_opts;
 	const struct decoding_options *decoding =
 		opt_values_of(&d->options, &decoding_table);
-	double now = pressure(), then = 0;
+	double now = cpu_pressure("/proc", workers_online()), then = 0;
 	struct pass_cost *cost;
 	json_t *key = NULL;
 	char *path = NULL;
@@ -222,8 +217,8 @@ int profile_take(struct decoder *d, struct err *e)
 void profile_review(struct decoder *d)
 {
 	if (d->profile_path && d->profile != PROFILE_NONE &&
-		profile_misfits(
-			&d->profile_cost, d->method->cost(&d->env), pressure()))
+		profile_misfits(&d->profile_cost, d->method->cost(&d->env),
+			cpu_pressure("/proc", workers_online())))
 		unlink(d->profile_path);
 	free(d->profile_path);
 	d->profile_path = NULL;

@@ -60,25 +60,6 @@ static uint32_t *count_of(struct pass_cost *c, size_t at)
 	return (uint32_t *)((char *)c + at);
 }
 
-static json_t *cost_json(struct pass_cost *c)
-{
-	json_t *o =
-		json_pack("{s:f, s:f}", "read", c->read, "spread", c->spread);
-	json_t *row = json_array(), *time = json_array();
-
-	for (size_t i = 0; i < ARRAY_LEN(term); i++)
-		json_object_set_new(o, term[i].name,
-			json_pack("[f, i]", *term_of(c, term[i].at),
-				(int)*count_of(c, term[i].n_at)));
-	for (uint32_t i = 0; i < c->n_rows; i++) {
-		json_array_append_new(row, json_integer(c->row[i]));
-		json_array_append_new(time, json_real(c->time[i]));
-	}
-	json_object_set_new(o, "rows", row);
-	json_object_set_new(o, "time", time);
-	return o;
-}
-
 static bool is_time(double x)
 {
 	return isfinite(x) && x >= 0;
@@ -157,12 +138,26 @@ void profile_keep(
 	const char *path, json_t *key, struct pass_cost *cost, double pressure)
 {
 	struct newfile f = { .fd = -1 };
+	json_t *row = json_array(), *time = json_array();
+	json_t *c = json_pack("{s:f, s:f, s:O, s:O}", "read", cost->read,
+		"spread", cost->spread, "rows", row, "time", time);
 	json_t *o = json_pack("{s:i, s:O, s:f, s:o}", "version",
-		PROFILE_VERSION, "key", key, "pressure", pressure, "cost",
-		cost_json(cost));
-	char *text = json_dumps(o, JSON_INDENT(2));
-	int ret = text ? newfile_open(&f, path, NEWFILE_PUBLIC, NULL) : -ENOMEM;
+		PROFILE_VERSION, "key", key, "pressure", pressure, "cost", c);
+	char *text;
+	int ret;
 
+	for (size_t i = 0; i < ARRAY_LEN(term); i++)
+		json_object_set_new(c, term[i].name,
+			json_pack("[f, i]", *term_of(cost, term[i].at),
+				(int)*count_of(cost, term[i].n_at)));
+	for (uint32_t i = 0; i < cost->n_rows; i++) {
+		json_array_append_new(row, json_integer(cost->row[i]));
+		json_array_append_new(time, json_real(cost->time[i]));
+	}
+	json_decref(row);
+	json_decref(time);
+	text = json_dumps(o, JSON_INDENT(2));
+	ret = text ? newfile_open(&f, path, NEWFILE_PUBLIC, NULL) : -ENOMEM;
 	if (!ret)
 		ret = fd_write_all(f.fd, text, strlen(text));
 	if (!ret)

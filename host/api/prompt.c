@@ -33,26 +33,20 @@ struct chat {
 	struct strbuf text;
 };
 
-static int role_of(const char *name)
-{
-	if (!strcmp(name, "call"))
-		return CHAT_CALL;
-	if (!strcmp(name, "tool"))
-		return CHAT_RESULT;
-	return chat_role_of(name);
-}
-
 static int take_turn(const struct chat *c, size_t i, struct err *e)
 {
 	const struct tandem_turn *said = &c->given[i];
+	const char *name = said->role ? said->role : "";
 	struct chat_turn *t = &c->turn[i];
-	int role = said->role ? role_of(said->role) : -1;
+	int role = !strcmp(name, "call") ? (int)CHAT_CALL
+		: !strcmp(name, "tool")  ? (int)CHAT_RESULT
+					 : chat_role_of(name);
 
 	if (role < 0)
 		return err_set(e, EINVAL,
 			"turn %zu has the role '%s'; the roles are system, "
 			"user, assistant, call and tool",
-			i + 1, said->role ? said->role : "");
+			i + 1, name);
 	t->role = (enum chat_role)role;
 	t->text = said->text;
 	t->len = said->bytes || !said->text ? said->bytes : strlen(said->text);
@@ -104,21 +98,6 @@ static int format_chat(const struct decoder *d, struct chat *c, struct err *e)
 	return 0;
 }
 
-/* Append the tokens of an assistant's turn, without an end-of-text token. */
-static int add_answer(const struct decoder *d, const struct tandem_turn *said,
-	struct token_list *out, struct err *e)
-{
-	size_t n = said->n_tokens;
-
-	if (n && tokenizer_is_eog(d->tokenizer, said->tokens[n - 1]))
-		n--;
-	for (size_t i = 0; i < n; i++)
-		if (token_list_add(out, said->tokens[i]))
-			return err_set(e, ENOMEM,
-				"no memory for the %zu tokens of an answer", n);
-	return 0;
-}
-
 /* Append the tokens of bytes [from, to) of the formatted text. With c->quotes,
  * special tokens are recognized only in text that the template added. */
 static int add_stretch(const struct decoder *d, const struct chat *c,
@@ -136,9 +115,10 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 		flags, c->here, n, out, e);
 }
 
-/* Turns that are given as tokens are inserted unchanged. The text between them
- * is tokenized in separate pieces. So the part of a prompt up to an earlier
- * answer has the same tokens as when the answer was generated. */
+/* Turns that are given as tokens are inserted unchanged, except for an
+ * end-of-text token. The text between them is tokenized in separate pieces. So
+ * the part of a prompt up to an earlier answer has the same tokens as when the
+ * answer was generated. */
 static int add_chat(const struct decoder *d, const struct chat *c,
 	struct token_list *out, struct err *e)
 {
@@ -146,12 +126,20 @@ static int add_chat(const struct decoder *d, const struct chat *c,
 	int ret = 0;
 
 	for (size_t i = 0; i < c->plan.n && !ret; i++) {
+		const struct tandem_turn *said = &c->given[c->plan.given[i]];
+		size_t n = said->n_tokens;
+
 		if (!c->plan.turn[i].written)
 			continue;
 		ret = add_stretch(d, c, from, c->part[i].at, out, e);
-		if (!ret)
-			ret = add_answer(
-				d, &c->given[c->plan.given[i]], out, e);
+		if (n && tokenizer_is_eog(d->tokenizer, said->tokens[n - 1]))
+			n--;
+		for (size_t k = 0; k < n && !ret; k++)
+			if (token_list_add(out, said->tokens[k]))
+				ret = err_set(e, ENOMEM,
+					"no memory for the %zu tokens of an "
+					"answer",
+					n);
 		from = c->part[i].at;
 	}
 	return ret ? ret : add_stretch(d, c, from, c->text.len, out, e);

@@ -19,23 +19,6 @@ _Static_assert((int)REPORT_CAUSAL == (int)METHOD_CAUSAL &&
 		(int)REPORT_BLOCK == (int)METHOD_BLOCK,
 	"bits are copied without a conversion");
 
-static void report_method(const struct decoder *d, struct tandem_report *r)
-{
-	const struct method *m = d->method;
-	const struct early_stop_options *early =
-		opt_values_of(&d->options, &early_stop_table);
-	const struct beam_options *beams =
-		opt_values_of(&d->options, &beam_table);
-
-	r->needs_draft = m->needs_draft;
-	r->needs_reward = m->needs_reward;
-	r->runs = method_runs(m);
-	r->logits_emitted = m->lossless && !m->logits_ahead;
-	r->chooses_last = m->chooser && !decided_is_on(&d->env) &&
-		!(early->on && method_uses(m, &early_stop_table));
-	r->group = method_uses(m, &beam_table) ? beams->width : 1;
-}
-
 void tandem_report(const struct tandem *t, struct tandem_report *r)
 {
 	const struct decoder *d = &t->decoder;
@@ -43,10 +26,21 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 	const struct method *m = d->method;
 	const struct samples_options *asked =
 		opt_values_of(&d->options, &samples_table);
+	const struct early_stop_options *early =
+		opt_values_of(&d->options, &early_stop_table);
+	const struct beam_options *beams =
+		opt_values_of(&d->options, &beam_table);
 
 	*r = (struct tandem_report){
 		.pair = &d->session_opts,
 		.method = m->name,
+		.needs_draft = m->needs_draft,
+		.needs_reward = m->needs_reward,
+		.runs = method_runs(m),
+		.logits_emitted = m->lossless && !m->logits_ahead,
+		.chooses_last = m->chooser && !decided_is_on(&d->env) &&
+			!(early->on && method_uses(m, &early_stop_table)),
+		.group = method_uses(m, &beam_table) ? beams->width : 1,
 		.diffusion = m->diffusion,
 		.emits_at_once = decoder_emits_at_once(d),
 		.many = method_uses(m, &samples_table),
@@ -67,7 +61,6 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 		.dead = t->dead,
 		.drafts = d->env.stats,
 	};
-	report_method(d, r);
 	if (decoder_drafts(d)) {
 		r->drafter = d->drafting.name;
 		r->drafter_path = d->drafting.path;

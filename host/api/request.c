@@ -331,41 +331,6 @@ static double seconds(uint64_t from, uint64_t to)
 	return to > from ? (double)(to - from) * 1e-9 : 0;
 }
 
-static void put_times(const struct tandem_submitted *x, struct tandem_result *r)
-{
-	uint64_t first = gen_first_ns(x->generation), now = clock_ns();
-
-	r->seconds_waiting =
-		seconds(x->submitted_ns, x->began_ns ? x->began_ns : now);
-	if (!x->began_ns)
-		return;
-	r->seconds = seconds(x->began_ns, x->ended_ns ? x->ended_ns : now);
-	r->seconds_to_first = first ? seconds(x->began_ns, first) : r->seconds;
-	r->seconds_prompt = x->read_ns ? seconds(x->began_ns, x->read_ns)
-				       : r->seconds_to_first;
-}
-
-static void put_result(
-	const struct tandem_submitted *x, struct tandem_result *r)
-{
-	const struct soc *soc = x->tandem->decoder.session_opts.soc;
-	uint64_t pj = x->shared ? x->energy_pj : x->work.price.energy_pj;
-
-	r->stop = x->state ? TANDEM_STOP_NONE
-			   : tandem_stop_of(gen_stop_reason(x->generation));
-	r->prompt_tokens = gen_prompt_length(x->generation);
-	r->tokens = gen_generated(x->generation);
-	r->cached_tokens = x->cached;
-	put_times(x, r);
-	r->passes = x->work.passes;
-	r->drafted = x->drafts.drafted;
-	r->accepted = x->drafts.accepted;
-	r->phone_seconds = (double)x->work.price.total_ps * 1e-12;
-	if (soc)
-		r->phone_joules =
-			(double)pj * 1e-12 + soc->base_w * r->phone_seconds;
-}
-
 void request_result(const struct tandem_submitted *x, struct tandem_result *out)
 {
 	struct tandem_result r = { .size = out->size };
@@ -376,8 +341,37 @@ void request_result(const struct tandem_submitted *x, struct tandem_result *out)
 		count_work(&running);
 		x = &running;
 	}
-	if (x)
-		put_result(x, &r);
+	if (x) {
+		const struct generation *g = x->generation;
+		const struct soc *soc = x->tandem->decoder.session_opts.soc;
+		uint64_t pj =
+			x->shared ? x->energy_pj : x->work.price.energy_pj;
+		uint64_t first = gen_first_ns(g), now = clock_ns();
+		uint64_t began = x->began_ns ? x->began_ns : now;
+		uint64_t ended = x->ended_ns ? x->ended_ns : now;
+
+		r.stop = x->state ? TANDEM_STOP_NONE
+				  : tandem_stop_of(gen_stop_reason(g));
+		r.prompt_tokens = gen_prompt_length(g);
+		r.tokens = gen_generated(g);
+		r.cached_tokens = x->cached;
+		r.seconds_waiting = seconds(x->submitted_ns, began);
+		if (x->began_ns) {
+			r.seconds = seconds(began, ended);
+			r.seconds_to_first =
+				seconds(began, first ? first : ended);
+			r.seconds_prompt = x->read_ns
+				? seconds(began, x->read_ns)
+				: r.seconds_to_first;
+		}
+		r.passes = x->work.passes;
+		r.drafted = x->drafts.drafted;
+		r.accepted = x->drafts.accepted;
+		r.phone_seconds = (double)x->work.price.total_ps * 1e-12;
+		if (soc)
+			r.phone_joules = (double)pj * 1e-12 +
+				soc->base_w * r.phone_seconds;
+	}
 	memset(out, 0, r.size);
 	memcpy(out, &r, r.size < sizeof(r) ? r.size : sizeof(r));
 }

@@ -56,9 +56,10 @@ static struct tandem_submitted *request_of(struct lane *x)
 static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
+	const struct texts_options *t =
+		opt_values_of(&d->options, &texts_table);
 
-	return d->session_opts.sequences == 1 ||
-		(x->samples && decoder_texts(d)->texts == 1);
+	return d->session_opts.sequences == 1 || (x->samples && t->texts == 1);
 }
 
 /* Replace *best by the sequence of a running request if that sequence has more
@@ -191,41 +192,40 @@ static void draw(struct lane *lane, const float *logits)
 	}
 }
 
-/* With the option keep=N, keep the keys and values of a request that
- * succeeded, unless it was for an embedding: its text is not continued. */
-static void keep_cached(struct tandem_submitted *x)
-{
-	struct decoder *d = &x->tandem->decoder;
-	uint32_t text = x->lane.sequence;
-	size_t n;
-
-	if (has_session_text(x) && x->began_ns) {
-		/* the lanes dropped the sequence because they needed its
-		 * slots */
-		if (text == LANE_NO_SEQUENCE)
-			session_add(d->session, &text, NULL);
-		else if (!x->state && !x->embedding)
-			decoder_keep_text(d, x->generation);
-		assert(text == SESSION_TEXT);
-		session_truncate(d->session, SESSION_TEXT, 0);
-		x->lane.sequence = LANE_NO_SEQUENCE;
-	} else if (d->prefixes && !x->state && !x->embedding &&
-		text != LANE_NO_SEQUENCE) {
-		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n), text);
-		x->lane.sequence = LANE_NO_SEQUENCE;
-	}
-}
-
 /* End a request that has a lane, and remove the lane. */
 static void end_lane(struct tandem_submitted *x, int ret)
 {
+	struct decoder *d = &x->tandem->decoder;
+	uint32_t text;
+	bool keep;
+	size_t n;
+
 	if (x->samples)
 		samples_detach(x->samples);
 	request_end(x, ret);
 	if (!x->state)
-		x->state = tandem_status_of(decoder_keep(
-			&x->tandem->decoder, x->generation, &x->err));
-	keep_cached(x);
+		x->state = tandem_status_of(
+			decoder_keep(d, x->generation, &x->err));
+
+	/* With the option keep=N, keep the keys and values of a request that
+	 * succeeded, unless it was for an embedding: its text is not
+	 * continued. */
+	text = x->lane.sequence;
+	keep = !x->state && !x->embedding;
+	if (has_session_text(x) && x->began_ns) {
+		/* The lanes may have dropped the sequence because they needed
+		 * its slots. */
+		if (text == LANE_NO_SEQUENCE)
+			session_add(d->session, &text, NULL);
+		else if (keep)
+			decoder_keep_text(d, x->generation);
+		assert(text == SESSION_TEXT);
+		session_truncate(d->session, SESSION_TEXT, 0);
+		x->lane.sequence = LANE_NO_SEQUENCE;
+	} else if (d->prefixes && keep && text != LANE_NO_SEQUENCE) {
+		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n), text);
+		x->lane.sequence = LANE_NO_SEQUENCE;
+	}
 	lane_end(&x->lane,
 		x->state == TANDEM_OK                 ? LANE_ENDED
 			: x->state == TANDEM_CANCELED ? LANE_CUT
@@ -300,28 +300,6 @@ static const struct lane_ops ops = {
 
 /* ---- submitting ---------------------------------------------------------- */
 
-static int open_lanes(struct tandem *t, struct err *e)
-{
-	struct lanes *l = calloc(1, sizeof(*l));
-	int ret;
-
-	if (!l)
-		return err_set(e, ENOMEM, "no memory for requests");
-	*l = (struct lanes){ .session = t->decoder.session,
-		.env = &t->decoder.env,
-		.mixed_prefill = true,
-		.tree_rows = WIRE_MAX_ROWS,
-		.lane_rows = t->decoder.session_opts.decode_rows };
-	ret = lanes_open(l, decoder_lanes(&t->decoder), e);
-	if (ret) {
-		lanes_close(l);
-		free(l);
-	} else {
-		t->lanes = l;
-	}
-	return ret;
-}
-
 void requests_close(struct tandem *t)
 {
 	if (t->lanes)
@@ -331,7 +309,7 @@ void requests_close(struct tandem *t)
 }
 
 /* Add a lane for a request. A request with samples gets its lane when it is
- * admitted (begin_pass), because its samples then also need lanes. A request
+ * admitted (run_pass), because its samples then also need lanes. A request
  * with max_tokens 0 ends at once. A request for an embedding only reads its
  * prompt: its lane is closing from the start. */
 static int add_lane(struct tandem_submitted *x, struct err *e)
@@ -341,8 +319,19 @@ static int add_lane(struct tandem_submitted *x, struct err *e)
 
 	if (!decoder_shares(&t->decoder))
 		return 0;
-	if (!t->lanes)
-		ret = open_lanes(t, e);
+	if (!t->lanes) {
+		t->lanes = calloc(1, sizeof(*t->lanes));
+		if (!t->lanes)
+			return err_set(e, ENOMEM, "no memory for requests");
+		*t->lanes = (struct lanes){ .session = t->decoder.session,
+			.env = &t->decoder.env,
+			.mixed_prefill = true,
+			.tree_rows = WIRE_MAX_ROWS,
+			.lane_rows = t->decoder.session_opts.decode_rows };
+		ret = lanes_open(t->lanes, decoder_lanes(&t->decoder), e);
+		if (ret)
+			requests_close(t);
+	}
 	x->lane = (struct lane){ .ops = &ops,
 		.gen = x->generation,
 		.sequence = LANE_NO_SEQUENCE,
@@ -423,27 +412,6 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
-/* Admit requests with samples in the order of submission. Then check for each
- * held lane whether its prompt has been cached by now. */
-static int begin_pass(struct tandem *t)
-{
-	uint32_t turns = decoder_texts(&t->decoder)->texts;
-	int ret = 0;
-
-	for (struct tandem_submitted *x = t->first_request; x && !ret;
-		x = x->next) {
-		x->pass_rows = 0;
-		if (x->lane.state == LANE_WAITING)
-			x->lane.held = false;
-		if (x->state != REQUEST_UNFINISHED || !x->samples || !turns)
-			continue;
-		turns--;
-		if (!x->lane.lanes)
-			ret = lanes_add(t->lanes, &x->lane, &t->err);
-	}
-	return ret;
-}
-
 /* Run the method's next step for a request with samples, between two passes,
  * once the prompt has been read. Returns only errors that concern all
  * requests. */
@@ -470,11 +438,25 @@ static int step_samples(struct tandem_submitted *x)
 static int run_pass(struct tandem *t)
 {
 	struct decoder *d = &t->decoder;
+	const struct texts_options *o =
+		opt_values_of(&d->options, &texts_table);
+	uint32_t turns = o->texts;
 	uint64_t before = energy_pj(d), spent;
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
-	if (!ret)
-		ret = begin_pass(t);
+	/* Admit requests with samples in the order of submission. Release held
+	 * lanes, whose prompts may have been cached by now (find_cached). */
+	for (struct tandem_submitted *x = t->first_request; x && !ret;
+		x = x->next) {
+		x->pass_rows = 0;
+		if (x->lane.state == LANE_WAITING)
+			x->lane.held = false;
+		if (x->state != REQUEST_UNFINISHED || !x->samples || !turns)
+			continue;
+		turns--;
+		if (!x->lane.lanes)
+			ret = lanes_add(t->lanes, &x->lane, &t->err);
+	}
 	if (!ret)
 		ret = lanes_pass(t->lanes, &t->err);
 	spent = energy_pj(d) - before;

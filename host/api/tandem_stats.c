@@ -5,34 +5,11 @@
 
 _Static_assert(TANDEM_POSITIONS == DRAFT_POSITIONS, "one for each");
 
-static void count_session(const struct decoder *d, struct tandem_stats *out)
-{
-	const struct soc *soc = d->session_opts.soc;
-	struct session_stats s;
-
-	session_stats(d->session, &s);
-	session_stats_since(&s, &d->probed);
-	out->context = session_context(d->session);
-	out->passes = s.passes;
-	out->rows = s.rows;
-	out->prompt_rows = s.prompt_rows.rows;
-	out->padded_rows = s.padded_rows;
-	out->window_bytes = d->session_opts.va_window;
-	out->mapped_bytes = s.bytes_mapped;
-	out->remaps = s.remaps;
-	out->remap_bytes = s.remap_bytes;
-	out->flash_bytes = s.staging.stream.bytes + s.experts.stream.bytes;
-	out->restarts = s.restarts;
-	if (!soc)
-		return;
-	out->phone_seconds = (double)s.price.total_ps * 1e-12;
-	out->phone_joules = (double)s.price.energy_pj * 1e-12 +
-		soc->base_w * out->phone_seconds;
-}
-
 void tandem_stats(const struct tandem *t, struct tandem_stats *out)
 {
 	const struct decoder *d = &t->decoder;
+	const struct soc *soc = d->session_opts.soc;
+	struct session_stats all;
 	struct tandem_stats s = {
 		.size = out->size,
 		.model = d->model_path,
@@ -42,8 +19,27 @@ void tandem_stats(const struct tandem *t, struct tandem_stats *out)
 
 	memcpy(s.drafted_at, d->env.positions.drafted, sizeof(s.drafted_at));
 	memcpy(s.accepted_at, d->env.positions.accepted, sizeof(s.accepted_at));
-	if (d->session)
-		count_session(d, &s);
+	if (d->session) {
+		session_stats(d->session, &all);
+		session_stats_since(&all, &d->probed);
+		s.context = session_context(d->session);
+		s.passes = all.passes;
+		s.rows = all.rows;
+		s.prompt_rows = all.prompt_rows.rows;
+		s.padded_rows = all.padded_rows;
+		s.window_bytes = d->session_opts.va_window;
+		s.mapped_bytes = all.bytes_mapped;
+		s.remaps = all.remaps;
+		s.remap_bytes = all.remap_bytes;
+		s.flash_bytes =
+			all.staging.stream.bytes + all.experts.stream.bytes;
+		s.restarts = all.restarts;
+	}
+	if (d->session && soc) {
+		s.phone_seconds = (double)all.price.total_ps * 1e-12;
+		s.phone_joules = (double)all.price.energy_pj * 1e-12 +
+			soc->base_w * s.phone_seconds;
+	}
 	memset(out, 0, s.size);
 	memcpy(out, &s, s.size < sizeof(s) ? s.size : sizeof(s));
 }
