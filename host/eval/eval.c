@@ -92,16 +92,39 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return output->failed;
 }
 
-/* Decode an item. Adds the number of generated tokens and the costs to *r. */
-static int run_item(struct tandem *t, const struct eval_item *item,
-	const struct eval_opts *o, uint64_t stream, struct strbuf *output,
-	struct eval_result *r, struct err *e)
+void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 {
+	sum->marked = more->marked;
+	sum->all.right += more->all.right;
+	sum->all.total += more->all.total;
+	for (unsigned i = 0; i < EVAL_LEVELS; i++) {
+		sum->level[i].right += more->level[i].right;
+		sum->level[i].total += more->level[i].total;
+	}
+	EVAL_SUMS(COUNTER_ADD)
+	row_counts_add(&sum->decode_rows, &more->decode_rows);
+	sum->logits_hash += more->logits_hash;
+	method_stats_add(&sum->drafts, &more->drafts);
+}
+
+/* Decode an item, and score it if it has an expected answer. Adds the number of
+ * generated tokens, the costs and the score to *r. */
+static int run_item(struct tandem *t, const struct eval_items *items, size_t i,
+	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
+	struct err *e)
+{
+	const struct eval_item *item = &items->item[i];
 	struct tandem_result got = { .size = sizeof(got) };
 	struct tandem_report report;
 	const struct session_stats *s = &report.work;
 	struct tandem_request q;
+	bool right = false;
+	int ret;
 
+	strbuf_reset(output);
+	ret = o->begin ? o->begin(o->arg, item, e) : 0;
+	if (ret)
+		return ret;
 	tandem_request_init(&q, sizeof(q));
 	q.prompt = item->prompt;
 	q.flags = TANDEM_SPECIAL;
@@ -113,7 +136,7 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 	q.repeat_penalty = o->sampling.repeat_penalty;
 	q.repeat_last = o->sampling.repeat_last;
 	q.seed = o->sampling.seed;
-	q.stream = stream;
+	q.stream = i * EVAL_STREAMS;
 	q.sink = keep_text;
 	q.sink_arg = output;
 	tandem_hash_anew(t);
@@ -130,37 +153,8 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 	r->phone_pj += s->price.energy_pj;
 	r->phone_cpu_ps += s->price.cpu_ps;
 	r->sampled += report.samples.tokens;
-	return tandem_check_finite(t, e);
-}
 
-void eval_result_add(struct eval_result *sum, const struct eval_result *more)
-{
-	sum->marked = more->marked;
-	sum->all.right += more->all.right;
-	sum->all.total += more->all.total;
-	for (unsigned i = 0; i < EVAL_LEVELS; i++) {
-		sum->level[i].right += more->level[i].right;
-		sum->level[i].total += more->level[i].total;
-	}
-	EVAL_SUMS(COUNTER_ADD)
-	row_counts_add(&sum->decode_rows, &more->decode_rows);
-	sum->logits_hash += more->logits_hash;
-	method_stats_add(&sum->drafts, &more->drafts);
-}
-
-/* Decode an item, and score it if it has an expected answer. */
-static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
-	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
-	struct err *e)
-{
-	const struct eval_item *item = &items->item[i];
-	bool right = false;
-	int ret;
-
-	strbuf_reset(output);
-	ret = o->begin ? o->begin(o->arg, item, e) : 0;
-	if (!ret)
-		ret = run_item(t, item, o, i * EVAL_STREAMS, output, r, e);
+	ret = tandem_check_finite(t, e);
 	if (!ret && items->marked)
 		ret = eval_check(item, output->data, output->len, &right, e);
 	if (ret)
@@ -193,7 +187,7 @@ int eval_run(struct tandem *t, const struct eval_items *items,
 	for (size_t i = 0; i < items->n && !ret; i++) {
 		exact.item = &items->item[i];
 		if (shard_has(&o->shard, i))
-			ret = take_item(t, items, i, o, &output, r, e);
+			ret = run_item(t, items, i, o, &output, r, e);
 	}
 	tandem_report_reward(t, NULL, NULL);
 	strbuf_release(&output);

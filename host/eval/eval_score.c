@@ -18,34 +18,6 @@
 
 /* ---- reading ------------------------------------------------------------- */
 
-static int read_line(struct scored *s, struct err *e)
-{
-	const json_t *solution = json_object_get(s->item->line, "solution");
-	size_t i;
-	json_t *mark;
-
-	s->solution = json_string_value(solution);
-	s->marks = json_object_get(s->item->line, "marks");
-	if (!s->solution || !*s->solution)
-		return err_set(e, EINVAL, "'%s': member 'solution' is %s",
-			s->item->id,
-			!solution             ? "missing"
-				: s->solution ? "empty"
-					      : "no string");
-	if (s->marks && !json_is_array(s->marks))
-		return err_set(e, EINVAL, "'%s': member 'marks' is not a list",
-			s->item->id);
-	json_array_foreach((json_t *)(uintptr_t)s->marks, i, mark)
-	{
-		if (!json_is_boolean(mark))
-			return err_set(e, EINVAL,
-				"'%s': member 'marks': element %zu is neither "
-				"true nor false",
-				s->item->id, i + 1);
-	}
-	return 0;
-}
-
 int scoring_read(struct scoring *sc, const char *path, struct err *e)
 {
 	int ret;
@@ -59,13 +31,39 @@ int scoring_read(struct scoring *sc, const char *path, struct err *e)
 		return err_set(e, ENOMEM, "no memory for the solutions");
 	for (size_t i = 0; i < sc->items.n && !ret; i++) {
 		struct scored *s = &sc->scored[i];
+		const json_t *line = sc->items.item[i].line;
+		const json_t *solution = json_object_get(line, "solution");
+		const json_t *mark;
+		size_t k;
 
 		s->item = &sc->items.item[i];
-		ret = read_line(s, e);
-		if (!ret && !s->marks != !sc->scored[0].marks)
+		s->solution = json_string_value(solution);
+		s->marks = json_object_get(line, "marks");
+		if (!s->solution || !*s->solution)
 			ret = err_set(e, EINVAL,
-				"'%s' has %s marks, and others have",
-				s->item->id, s->marks ? "no others" : "no");
+				"'%s': member 'solution' is %s", s->item->id,
+				!solution             ? "missing"
+					: s->solution ? "empty"
+						      : "no string");
+		else if (s->marks && !json_is_array(s->marks))
+			ret = err_set(e, EINVAL,
+				"'%s': member 'marks' is not a list",
+				s->item->id);
+		else if (!s->marks != !sc->scored[0].marks)
+			ret = err_set(e, EINVAL,
+				s->marks ? "'%s' has marks, but the first "
+					   "solution has none"
+					 : "'%s' has no marks, but the first "
+					   "solution has some",
+				s->item->id);
+		json_array_foreach(s->marks, k, mark)
+		{
+			if (!ret && !json_is_boolean(mark))
+				ret = err_set(e, EINVAL,
+					"'%s': member 'marks': element %zu is "
+					"neither true nor false",
+					s->item->id, k + 1);
+		}
 		if (ret)
 			err_in(e, "'%s'", path);
 	}
@@ -232,11 +230,6 @@ static double area(struct mark *mark, size_t n)
 	return pairs > 0 ? wrong_below / pairs : NAN;
 }
 
-static bool mark_of(const struct scored *s, uint32_t step)
-{
-	return json_is_true(json_array_get(s->marks, step));
-}
-
 static int by_prompt(const void *a, const void *b)
 {
 	const struct scored *const *x = a, *const *y = b;
@@ -260,13 +253,15 @@ static void sum_problems(
 			end++) {
 			const struct scored *s = of[end];
 
-			right += mark_of(s, s->n_steps - 1);
+			right += json_is_true(
+				json_array_get(s->marks, s->n_steps - 1));
 			if (s->score[s->n_steps - 1] >
 				best->score[best->n_steps - 1])
 				best = s;
 		}
 		sum->one += (double)right / (double)(end - i);
-		sum->best += mark_of(best, best->n_steps - 1);
+		sum->best += json_is_true(
+			json_array_get(best->marks, best->n_steps - 1));
 		sum->any += right > 0;
 		sum->least = !sum->problems || end - i < sum->least
 			? end - i
@@ -296,7 +291,8 @@ int scoring_sum(
 
 			for (uint32_t k = 0; k < s->n_steps; k++, n++) {
 				mark[n] = (struct mark){ s->score[k],
-					mark_of(s, k) };
+					json_is_true(
+						json_array_get(s->marks, k)) };
 				out->right_steps += mark[n].right;
 			}
 		}
