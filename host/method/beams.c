@@ -249,34 +249,31 @@ static float score_so_far(const struct sample *s)
 	return s->n_steps > 1 ? s->score[s->n_steps - 2] : 0;
 }
 
-/* The waiting beam with the best score so far that has fewer than the usual
- * number of continuations; NULL if there is none. */
-static struct sample *most_likely(const struct beams *b)
-{
-	struct sample *best = NULL;
-
-	for (uint32_t i = 0; i < b->n; i++) {
-		struct sample *s = b->active[i];
-
-		if (s->lane.held && s->children < b->plan.tree / b->plan.keep &&
-			(!best || score_so_far(s) > score_so_far(best)))
-			best = s;
-	}
-	return best;
-}
-
 int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
 {
 	struct beams *b = samples_own(p);
-	struct sample *s;
 	bool began = true;
 	int ret = 0;
 
 	if (!goes_ahead(samples_env(p)))
 		return 0;
-	while (rows-- && began && !ret && (s = most_likely(b))) {
-		ret = samples_fork_early(
-			p, s, stream_of(b, p, s, s->children), &began, e);
+	while (rows-- && began && !ret) {
+		/* the waiting beam with the best score so far that has fewer
+		 * than the usual number of continuations */
+		struct sample *best = NULL;
+
+		for (uint32_t i = 0; i < b->n; i++) {
+			struct sample *s = b->active[i];
+
+			if (s->lane.held &&
+				s->children < b->plan.tree / b->plan.keep &&
+				(!best || score_so_far(s) > score_so_far(best)))
+				best = s;
+		}
+		if (!best)
+			break;
+		ret = samples_fork_early(p, best,
+			stream_of(b, p, best, best->children), &began, e);
 		b->ahead += began;
 	}
 	return ret;

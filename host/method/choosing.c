@@ -124,24 +124,11 @@ static bool agrees(const struct choosing *c, const struct samples *p)
 	return early_stop_agrees(&c->early, votes ? (double)most / votes : 0);
 }
 
-/* Cut the samples that can no longer change the choice by votes. Does nothing
- * if there is no memory to count the votes. */
-static void cut_by_votes(const struct choosing *c, struct samples *p)
-{
-	uint32_t n = samples_count(p);
-	struct tally *row = calloc(n, sizeof(*row));
-
-	/* A sample that ended without drawing a token has an answer as well. */
-	for (uint32_t i = 0; i < n; i++)
-		read_answer(c, samples_at(p, i));
-	if (row)
-		decided_cut_by_votes(p, row, choosing_tally(p, row));
-	free(row);
-}
-
 static void drew(struct samples *p, struct sample *s)
 {
 	const struct choosing *c = samples_own(p);
+	uint32_t n = samples_count(p);
+	struct tally *row;
 
 	early_stop_check(&c->early, p, s);
 	read_answer(c, s);
@@ -149,8 +136,17 @@ static void drew(struct samples *p, struct sample *s)
 		return;
 	if (agrees(c, p))
 		early_stop_cut_all(p);
-	if (c->stops_decided && c->how->votes)
-		cut_by_votes(c, p);
+	if (!c->stops_decided || !c->how->votes)
+		return;
+	/* Cut the samples that can no longer change the choice by votes, unless
+	 * there is no memory to count the votes. A sample that ended without
+	 * drawing a token has an answer as well. */
+	row = calloc(n, sizeof(*row));
+	for (uint32_t i = 0; i < n; i++)
+		read_answer(c, samples_at(p, i));
+	if (row)
+		decided_cut_by_votes(p, row, choosing_tally(p, row));
+	free(row);
 }
 
 static void tally_votes(const struct samples *p, struct strbuf *out)
@@ -241,9 +237,10 @@ static int score_rest(
 }
 
 /*
- * Whether to score samples while some still run. Before the first one has ended
- * none can be cut. After that the best value may have changed when another one
- * has ended, and the values of the others when all have ended a step.
+ * Whether to score samples while some still run. No sample can be cut before
+ * the first one has ended. After that, scores are computed when another sample
+ * has ended, because the best value may have changed, and when all running
+ * samples have ended a step, because their values have changed.
  */
 static bool is_time_to_score(const struct samples *p)
 {

@@ -386,38 +386,31 @@ static int position_order(const void *pa, const void *pb)
 	return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/*
- * For a text with a form (such as JSON), which is committed only from the left:
- * of the first n guesses, keep those that continue the committed tokens without
- * a gap, or else the leftmost of all guesses. Moves the kept guesses to the
- * front, and returns their number.
- */
-static uint32_t of_form(struct denoising *d, uint32_t n)
-{
-	const struct guess *first = d->guess;
-	uint32_t from, kept = 1;
-	size_t at;
-
-	gen_tokens(d->gen, &at);
-	for (uint32_t i = 1; i < d->n_at; i++)
-		if (d->guess[i].at < first->at)
-			first = &d->guess[i];
-	from = (uint32_t)(first - d->guess);
-	if (from >= n) {
-		guesses_exchange(d->guess, 0, from);
-		return 1;
-	}
-	qsort(d->guess, n, sizeof(*d->guess), position_order);
-	while (kept < n && d->guess[kept].at == at + kept &&
-		d->guess[kept].score > -INFINITY)
-		kept++;
-	return kept;
-}
-
 void denoising_commit(struct denoising *d, uint32_t n)
 {
-	if (d->form && d->n_at)
-		n = of_form(d, n);
+	/*
+	 * A text with a form (such as JSON) is committed only from the left. Of
+	 * the first n guesses, keep those that continue the committed tokens
+	 * without a gap, or else the leftmost of all guesses.
+	 */
+	if (d->form && d->n_at) {
+		uint32_t first = 0, kept = 1;
+		size_t at;
+
+		gen_tokens(d->gen, &at);
+		for (uint32_t i = 1; i < d->n_at; i++)
+			if (d->guess[i].at < d->guess[first].at)
+				first = i;
+		if (first < n) {
+			qsort(d->guess, n, sizeof(*d->guess), position_order);
+			while (kept < n && d->guess[kept].at == at + kept &&
+				d->guess[kept].score > -INFINITY)
+				kept++;
+		} else {
+			guesses_exchange(d->guess, 0, first);
+		}
+		n = kept;
+	}
 	session_count_valid(d->session, n);
 	for (uint32_t i = 0; i < n; i++)
 		d->x[d->guess[i].at] = d->guess[i].token;

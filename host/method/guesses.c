@@ -71,20 +71,6 @@ static double margin(const struct guessing *g, const float *logits,
 	return softmax_of(all, first) - softmax_of(all, second);
 }
 
-static double negative_entropy(const struct guessing *g, const float *logits,
-	const struct softmax *all)
-{
-	double sum = 0;
-
-	for (uint32_t v = 0; v < g->n_vocab; v++) {
-		double p = softmax_of(all, (double)logits[v]);
-
-		if ((int32_t)v != g->mask && p > 0)
-			sum += p * log(p);
-	}
-	return sum;
-}
-
 /* The score, or `otherwise` if the score is NaN. */
 static double number(double score, double otherwise)
 {
@@ -108,13 +94,20 @@ void guess_from(const struct guessing *g, const float *logits, uint32_t at,
 	out->token = choose(g, logits, at, pass);
 	p = softmax_of(&all, (double)logits[out->token]);
 	out->confidence = out->score = p > 0 ? p : 0;
-	if (g->order == ORDER_MARGIN)
+	if (g->order == ORDER_MARGIN) {
 		out->score = number(margin(g, logits, &all), 0);
-	else if (g->order == ORDER_ENTROPY)
-		out->score =
-			number(negative_entropy(g, logits, &all), -INFINITY);
-	else if (g->order == ORDER_RANDOM)
+	} else if (g->order == ORDER_ENTROPY) {
+		double sum = 0; /* negative entropy */
+
+		for (uint32_t v = 0; v < g->n_vocab; v++) {
+			p = softmax_of(&all, (double)logits[v]);
+			if ((int32_t)v != g->mask && p > 0)
+				sum += p * log(p);
+		}
+		out->score = number(sum, -INFINITY);
+	} else if (g->order == ORDER_RANDOM) {
 		out->score = noise(g, at, pass, g->n_vocab);
+	}
 }
 
 /* ---- choosing which guesses to keep -------------------------------------- */

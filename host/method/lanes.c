@@ -223,26 +223,6 @@ static void make_room_for(struct lanes *l, struct lane *x)
 
 /* ---- choosing the lanes of a pass ---------------------------------------- */
 
-/* Prefill the lane's uncached tokens, in passes of their own. */
-static int prefill_alone(struct lanes *l, const struct lane *x, struct err *e)
-{
-	uint32_t most = session_max_rows(l->session), left = unread(l, x);
-	size_t n;
-	const int32_t *token = gen_tokens(x->gen, &n);
-	int ret = 0;
-
-	for (uint32_t some; left && !ret; left -= some) {
-		some = least(left, most);
-		ret = session_continue(
-			l->session, x->sequence, token + n - 1 - left, some, e);
-		if (!ret)
-			ret = session_accept(
-				l->session, x->sequence, NULL, some, e);
-		l->stats.rows += some;
-	}
-	return ret;
-}
-
 static void put_in(struct lanes *l, struct lane *x)
 {
 	l->unread[l->n_in] = unread(l, x);
@@ -254,6 +234,9 @@ static void put_in(struct lanes *l, struct lane *x)
 static int admit(struct lanes *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
+	uint32_t left, some;
+	const int32_t *token;
+	size_t n;
 	int ret = x->ops->enter(x, e);
 
 	if (ret) {
@@ -269,8 +252,19 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
 	}
 	if (l->env->method->denoise && !x->denoising)
 		ret = lane_start_denoising(x, e);
-	else if (!l->mixed_prefill)
-		ret = prefill_alone(l, x, e);
+	/* Without mixed_prefill, the lane's uncached tokens are prefilled in
+	 * passes of their own. */
+	left = l->mixed_prefill ? 0 : unread(l, x);
+	token = gen_tokens(x->gen, &n);
+	for (; left && !ret; left -= some) {
+		some = least(left, session_max_rows(l->session));
+		ret = session_continue(
+			l->session, x->sequence, token + n - 1 - left, some, e);
+		if (!ret)
+			ret = session_accept(
+				l->session, x->sequence, NULL, some, e);
+		l->stats.rows += some;
+	}
 	if (ret || !lane_is_active(x))
 		return ret;
 	x->state = LANE_RUNNING;

@@ -72,35 +72,25 @@ void speculation_close(struct lanes *l)
 }
 
 /*
- * Find a place for lane `of`: the place that it has, or a free one, or one
- * whose lane is not in the pass. Returns NULL if a new place must be opened.
- * There are never more places than lanes in a pass.
+ * The lane gets the place that it has, or a free one, or one whose lane is not
+ * in the pass. If there is none, a new place is opened. There are never more
+ * places than lanes in a pass.
  */
-static struct place *find_place(const struct lanes *l, const struct lane *of)
-{
-	const struct speculation *s = l->speculation;
-	struct place *free = NULL;
-
-	for (uint32_t i = 0; i < s->n; i++) {
-		struct place *at = s->place[i];
-		bool used = false;
-
-		if (at->of == of)
-			return at;
-		for (uint32_t k = 0; at->of && k < l->n_in && !used; k++)
-			used = l->in[k] == at->of;
-		if (!used && (!free || !at->of))
-			free = at;
-	}
-	return free;
-}
-
 int speculation_join(
 	struct lanes *l, struct lane *x, struct cycle **out, struct err *e)
 {
 	struct speculation *s = l->speculation;
-	struct place *at = find_place(l, x);
+	struct place *at = NULL;
 
+	for (uint32_t i = 0; i < s->n && !(at && at->of == x); i++) {
+		struct place *other = s->place[i];
+		bool used = false;
+
+		for (uint32_t k = 0; other->of && k < l->n_in && !used; k++)
+			used = l->in[k] == other->of;
+		if (other->of == x || (!used && (!at || !other->of)))
+			at = other;
+	}
 	if (!at) {
 		int ret = 0;
 

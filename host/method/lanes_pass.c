@@ -184,29 +184,6 @@ static void set_logits(
 		l->known[i] = logits;
 }
 
-/* At least one row is unusable: compute the logits row by row. The lane of an
- * unusable row fails, and the other lanes continue. */
-static int compute_one_by_one(
-	struct lanes *l, const struct group *g, struct err *e)
-{
-	for (uint32_t k = 0; k < g->n; k++) {
-		uint32_t i = g->lane[k], row = (uint32_t)l->at[i];
-		float *out = l->logits + (size_t)k * l->n_vocab;
-		int ret = session_logits_ahead(l->session, &row, 1, &out, e);
-
-		if (ret && ret != -EPROTO)
-			return ret;
-		if (!ret) {
-			set_logits(l, i, row, out);
-			continue;
-		}
-		l->at[i] = -1;
-		if (!lane_is_over(l->in[i]))
-			l->in[i]->ops->fail(l->in[i], e);
-	}
-	return 0;
-}
-
 /*
  * Compute the logits of the rows that the lanes of the group have reached.
  * While the sweep has room, add rows that the lanes' walks will probably reach.
@@ -239,7 +216,27 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 	ret = session_logits_ahead(l->session, row, n, out, e);
 	for (uint32_t k = 0; k < n && !ret; k++)
 		set_logits(l, lane[k], row[k], out[k]);
-	return ret == -EPROTO ? compute_one_by_one(l, g, e) : ret;
+	if (ret != -EPROTO)
+		return ret;
+
+	/* At least one row is unusable: compute the logits row by row. The lane
+	 * of an unusable row fails, and the other lanes continue. */
+	for (uint32_t k = 0; k < g->n; k++) {
+		uint32_t i = g->lane[k], at = (uint32_t)l->at[i];
+
+		out[0] = l->logits + (size_t)k * l->n_vocab;
+		ret = session_logits_ahead(l->session, &at, 1, out, e);
+		if (ret && ret != -EPROTO)
+			return ret;
+		if (!ret) {
+			set_logits(l, i, at, out[0]);
+			continue;
+		}
+		l->at[i] = -1;
+		if (!lane_is_over(l->in[i]))
+			l->in[i]->ops->fail(l->in[i], e);
+	}
+	return 0;
 }
 
 /* ---- the walk down the trees --------------------------------------------- */

@@ -298,28 +298,6 @@ static int cache_rows(struct text *t, struct err *e)
 }
 
 /*
- * Request guesses for the positions that rows of the window predict, except
- * stable ones. Positions before the block are recomputed on the host
- * (revision.h).
- */
-static void choose_predicted(struct text *t)
-{
-	struct denoising *d = t->d;
-	uint32_t at = t->from, end = t->to + d->shift;
-
-	if (!t->by_block || at != d->carried_at)
-		at += d->shift;
-	if (at < d->begin)
-		at = d->begin;
-	for (end = end < d->last ? end : d->last; at < end; at++) {
-		if (t->place[at].stage == STAGE_STABLE)
-			t->stats->skipped++;
-		else
-			d->at[d->n_at++] = at;
-	}
-}
-
-/*
  * Apply the guesses of the pass. Returns the number of positions that became
  * visible. A guess in a later block is a draft: it replaces the earlier draft
  * and commits nothing. If no position of the block became visible, make the
@@ -554,6 +532,7 @@ static int npu_prompt(struct denoising *d, uint32_t row, struct err *e)
 static int npu_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
+	uint32_t at, end;
 	int ret = 0;
 
 	if (t->first_pass) {
@@ -568,7 +547,22 @@ static int npu_plan(struct denoising *d, struct err *e)
 			t->revision, d, t->place, t->first, t->from, e);
 		put_rows(t);
 	}
-	choose_predicted(t);
+
+	/* Request guesses for the positions that rows of the window predict,
+	 * except stable ones. Positions before the block are recomputed on the
+	 * host (revision.h). */
+	at = t->from;
+	if (!t->by_block || at != d->carried_at)
+		at += d->shift;
+	if (at < d->begin)
+		at = d->begin;
+	end = t->to + d->shift < d->last ? t->to + d->shift : d->last;
+	for (; at < end; at++) {
+		if (t->place[at].stage == STAGE_STABLE)
+			t->stats->skipped++;
+		else
+			d->at[d->n_at++] = at;
+	}
 	return ret;
 }
 

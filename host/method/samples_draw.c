@@ -52,31 +52,6 @@ static int32_t next_token(
 	return id;
 }
 
-/*
- * Record the statistics of a drawn token. Charge the simulated phone for two
- * sweeps over the logits: one for their sum and largest values, one for the
- * softmax.
- */
-static int record(
-	struct samples *p, struct sample *s, const float *logits, int32_t id)
-{
-	struct certainty c = { 0 };
-	int ret = sample_grow_tokens(s);
-
-	if (ret)
-		return ret;
-	session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
-	session_add_sum(p->lanes->session);
-	if (!p->env->script)
-		certainty_of(
-			&c, logits, p->lanes->n_vocab, id, SAMPLES_CONFIDENCE);
-	s->logprob += c.logprob;
-	s->certainty += c.self;
-	s->confidence[s->n++] = (float)c.confidence;
-	p->tokens++;
-	return 0;
-}
-
 void sample_begin(const struct samples *p, struct sample *s)
 {
 	s->began_ns = clock_ns();
@@ -98,6 +73,7 @@ bool sample_is_whole(const struct sample *s)
  * the sample. */
 static void draw(struct samples *p, struct sample *s, const float *logits)
 {
+	struct certainty c = { 0 };
 	int32_t id;
 	bool step;
 	int ret;
@@ -105,7 +81,21 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 	if (!s->n)
 		sample_begin(p, s);
 	id = next_token(p, s, logits);
-	ret = record(p, s, logits, id);
+	ret = sample_grow_tokens(s);
+	if (!ret) {
+		/* Record the statistics of the token. Charge the simulated
+		 * phone for two sweeps over the logits: one for their sum and
+		 * largest values, one for the softmax. */
+		session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
+		session_add_sum(p->lanes->session);
+		if (!p->env->script)
+			certainty_of(&c, logits, p->lanes->n_vocab, id,
+				SAMPLES_CONFIDENCE);
+		s->logprob += c.logprob;
+		s->certainty += c.self;
+		s->confidence[s->n++] = (float)c.confidence;
+		p->tokens++;
+	}
 	step = !ret && sample_step_ends(s, &p->opts);
 	s->stop = gen_stop_reason(s->gen);
 	if (step)
