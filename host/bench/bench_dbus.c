@@ -62,23 +62,6 @@ static void take_connection(DBusServer *server, DBusConnection *c, void *data)
 		s->connection = dbus_connection_ref(c);
 }
 
-static int service_answer(struct service *s)
-{
-	DBusMessage *call = NULL, *reply;
-
-	while (!(call = dbus_connection_pop_message(s->connection)))
-		if (!dbus_connection_read_write(s->connection, -1))
-			return -EPIPE;
-	reply = dbus_message_new_method_return(call);
-	if (reply) {
-		dbus_connection_send(s->connection, reply, NULL);
-		dbus_connection_flush(s->connection);
-		dbus_message_unref(reply);
-	}
-	dbus_message_unref(call);
-	return reply ? 0 : -ENOMEM;
-}
-
 /* Serve `trips` calls. The first call of this function sets up the server and
  * accepts the connection instead. */
 static int dbus_serve(void *arg, unsigned trips)
@@ -121,9 +104,22 @@ static int dbus_serve(void *arg, unsigned trips)
 		dbus_server_disconnect(service.server);
 		return 0;
 	}
-	for (unsigned i = 0; !ret && i < trips; i++)
-		ret = service_answer(&service);
-	return ret;
+	for (unsigned i = 0; i < trips; i++) {
+		DBusMessage *call, *reply;
+
+		while (!(
+			call = dbus_connection_pop_message(service.connection)))
+			if (!dbus_connection_read_write(service.connection, -1))
+				return -EPIPE;
+		reply = dbus_message_new_method_return(call);
+		dbus_message_unref(call);
+		if (!reply)
+			return -ENOMEM;
+		dbus_connection_send(service.connection, reply, NULL);
+		dbus_connection_flush(service.connection);
+		dbus_message_unref(reply);
+	}
+	return 0;
 }
 
 /* ---- the client ---------------------------------------------------------- */
@@ -172,32 +168,25 @@ static void dbus_close(struct bench_peer *p)
 static const struct bench_peer_ops dbus_ops = { dbus_batch, dbus_trip,
 	dbus_close };
 
-static int read_address(struct dbus_peer *d, char *address, struct err *e)
-{
-	size_t n = 0;
-
-	/* Close this process's copy of the writing end, so that reading ends
-	 * with end-of-file if the child dies. */
-	fd_close(&d->address[1]);
-	while (n < ADDRESS_MAX &&
-		!fd_read_exact(d->address[0], address + n, 1, -1))
-		if (!address[n++])
-			return 0;
-	return err_set(e, EIO,
-		"cannot listen for D-Bus calls at a socket in "
-		"/tmp");
-}
-
 static int dbus_dial(struct dbus_peer *d, struct err *e)
 {
 	DBusError why = DBUS_ERROR_INIT;
 	char address[ADDRESS_MAX];
+	size_t n = 0;
 	int ret = bench_announce(d->command, 1, e);
 
-	if (!ret)
-		ret = read_address(d, address, e);
 	if (ret)
 		return ret;
+	/* Close this process's copy of the writing end, so that reading ends
+	 * with end-of-file if the child dies. */
+	fd_close(&d->address[1]);
+	do {
+		if (n == ADDRESS_MAX ||
+			fd_read_exact(d->address[0], &address[n], 1, -1))
+			return err_set(e, EIO,
+				"cannot listen for D-Bus calls at a socket in "
+				"/tmp");
+	} while (address[n++]);
 	d->connection = dbus_connection_open_private(address, &why);
 	if (!d->connection) {
 		err_set(e, EIO, "cannot connect by D-Bus: %s", why.message);

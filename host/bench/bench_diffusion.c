@@ -505,27 +505,12 @@ static int add_placed(struct bench_diffusion *b, struct table_plan *p,
 	return ret ? ret : table_plan_row(p, run, name, placement, e);
 }
 
-static int plan_windows(struct bench_diffusion *b, struct err *e)
+static int plan(struct bench_diffusion *b, struct err *e)
 {
 	static const char *const placements[] = { "belady", "paging",
 		"drop-all", "swap" };
 	const struct bench_diffusion_args *a = b->args;
-	struct table_plan *p = &b->plan[b->n_plans++];
-	int ret = 0;
-
-	p->spec = &window_table;
-	for (unsigned w = 0; w < a->n_windows; w++)
-		for (unsigned s = 0; s < a->n_slots; s++)
-			for (size_t i = 0; i < ARRAY_LEN(placements) && !ret;
-				i++)
-				ret = add_placed(b, p, a->window[w],
-					a->slots[s], placements[i], e);
-	return ret;
-}
-
-static int plan(struct bench_diffusion *b, struct err *e)
-{
-	const struct bench_diffusion_args *a = b->args;
+	struct table_plan *windows;
 	char number[16];
 	int ret = 0;
 
@@ -550,8 +535,16 @@ static int plan(struct bench_diffusion *b, struct err *e)
 		ret = table_plan(&b->plan[b->n_plans - 1], &b->run.x, &p->table,
 			&b->request, e);
 	}
-	if (!ret && a->table[DIFFUSION_T_WINDOW])
-		ret = plan_windows(b, e);
+	if (ret || !a->table[DIFFUSION_T_WINDOW])
+		return ret;
+	windows = &b->plan[b->n_plans++];
+	windows->spec = &window_table;
+	for (unsigned w = 0; w < a->n_windows; w++)
+		for (unsigned s = 0; s < a->n_slots; s++)
+			for (size_t i = 0; i < ARRAY_LEN(placements) && !ret;
+				i++)
+				ret = add_placed(b, windows, a->window[w],
+					a->slots[s], placements[i], e);
 	return ret;
 }
 

@@ -313,28 +313,6 @@ static void ipc_rows(const struct bench_ipc *b, bool tandem)
 	}
 }
 
-static json_t *ipc_row_json(const struct bench_row *r)
-{
-	json_t *o = json_pack("{s:s, s:s, s:s}", "name", r->name, "of",
-		r->tandem ? "tandem" : "machine", "means", r->means);
-
-	if (!o)
-		return NULL;
-	if (*r->skipped) {
-		json_object_set_new(o, "skipped", json_string(r->skipped));
-		return o;
-	}
-	json_object_update_new(o,
-		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "trips",
-			(json_int_t)r->trips, "median_ns",
-			(json_int_t)r->median, "p90_ns", (json_int_t)r->p90,
-			"p99_ns", (json_int_t)r->p99, "p99_9_ns",
-			(json_int_t)r->p999, "min_ns", (json_int_t)r->min,
-			"max_ns", (json_int_t)r->max, "per_second",
-			per_second(r)));
-	return o;
-}
-
 int bench_ipc_main(const struct bench_args *a, struct err *e)
 {
 	struct bench_ipc b;
@@ -346,8 +324,30 @@ int bench_ipc_main(const struct bench_args *a, struct err *e)
 		json_t *rows = json_array();
 		json_t *o;
 
-		for (unsigned i = 0; i < b.n_rows; i++)
-			json_array_append_new(rows, ipc_row_json(&b.rows[i]));
+		for (unsigned i = 0; i < b.n_rows; i++) {
+			const struct bench_row *r = &b.rows[i];
+
+			o = json_pack("{s:s, s:s, s:s}", "name", r->name, "of",
+				r->tandem ? "tandem" : "machine", "means",
+				r->means);
+			json_array_append_new(rows, o);
+			if (*r->skipped)
+				json_object_set_new(
+					o, "skipped", json_string(r->skipped));
+			else
+				json_object_update_new(o,
+					json_pack("{s:I, s:I, s:I, s:I, s:I, "
+						  "s:I, s:I, s:f}",
+						"trips", (json_int_t)r->trips,
+						"median_ns",
+						(json_int_t)r->median, "p90_ns",
+						(json_int_t)r->p90, "p99_ns",
+						(json_int_t)r->p99, "p99_9_ns",
+						(json_int_t)r->p999, "min_ns",
+						(json_int_t)r->min, "max_ns",
+						(json_int_t)r->max,
+						"per_second", per_second(r)));
+		}
 		o = json_pack(
 			"{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f}",
 			"version", BENCH_JSON_VERSION, "bench", "ipc", "clock",

@@ -18,11 +18,6 @@
 
 /* ---- medians ------------------------------------------------------------- */
 
-static double middle(const struct kernels_model *m, const double *v)
-{
-	return median(v, m->rounds);
-}
-
 static double ratio(const struct kernels_model *m, const double *dividend,
 	const double *divisor)
 {
@@ -30,7 +25,7 @@ static double ratio(const struct kernels_model *m, const double *dividend,
 
 	for (unsigned r = 0; r < m->rounds; r++)
 		v[r] = dividend[r] / divisor[r];
-	return middle(m, v);
+	return median(v, m->rounds);
 }
 
 /* Rates of one pass on this machine. of_int8 is 0 if the kernels have no
@@ -45,14 +40,14 @@ static struct run_summary rates_of(
 	double memory[KERNELS_ROUNDS], int8[KERNELS_ROUNDS];
 	double bytes = (double)kernels_layer_bytes(m);
 	double ops = 2.0 * (double)kernels_layer_weights(m) * p->rows;
-	double s = middle(m, p->seconds);
+	double s = median(p->seconds, m->rounds);
 
 	for (unsigned r = 0; r < m->rounds; r++) {
 		memory[r] = bench_share(bytes / p->seconds[r], m->read_rate[r]);
 		int8[r] = bench_share(ops / p->seconds[r], m->int8_rate[r]);
 	}
-	return (struct run_summary){ s, bytes / s, middle(m, memory), ops / s,
-		middle(m, int8) };
+	return (struct run_summary){ s, bytes / s, median(memory, m->rounds),
+		ops / s, median(int8, m->rounds) };
 }
 
 static double over(uint64_t a, uint64_t b)
@@ -84,7 +79,7 @@ static void print_layouts(const struct kernels_model *m)
 				       "%9.1f %6.2f x\n",
 					name, kernels_layout_rows[r],
 					kernels_layout_names[l],
-					middle(m, f->seconds) * 1e3,
+					median(f->seconds, m->rounds) * 1e3,
 					ratio(m, rows->seconds, f->seconds),
 					(double)f->ps / 1e6,
 					over(rows->ps, f->ps));
@@ -109,7 +104,8 @@ static void print_softmax(const struct kernels_model *m)
 			s->queries, s->length, (double)s->ps[0] / 1e6,
 			(double)s->ps[1] / 1e6, (double)s->ps[2] / 1e6,
 			over(s->ps[0], s->ps[2]), over(s->ps[1], s->ps[2]),
-			middle(m, s->f32) * 1e3, middle(m, s->table) * 1e3,
+			median(s->f32, m->rounds) * 1e3,
+			median(s->table, m->rounds) * 1e3,
 			ratio(m, s->f32, s->table));
 	}
 }
@@ -125,8 +121,8 @@ void kernels_print(const struct bench_kernels *b)
 		       "and below medians of %u rounds. The machine reads\n"
 		       "%.1f GB/s and does %.0f GOP/s of int8 products.\n\n",
 			m->shape->name, (double)kernels_layer_bytes(m) / 1e6,
-			m->rounds, middle(m, m->read_rate) / 1e9,
-			middle(m, m->int8_rate) / 1e9);
+			m->rounds, median(m->read_rate, m->rounds) / 1e9,
+			median(m->int8_rate, m->rounds) / 1e9);
 		printf("%4s  %9s %7s %6s %8s %6s   %15s %15s\n", "", "wall",
 			"GB/s", "of", "GOP/s", "of", "tiles on phone",
 			"super on phone");
@@ -200,7 +196,7 @@ static json_t *model_json(const struct kernels_model *m)
 						tile ? tile->name
 						     : dtype_info(type)->name,
 						"seconds",
-						middle(m, f[l].seconds),
+						median(f[l].seconds, m->rounds),
 						"times_rows",
 						ratio(m,
 							f[KERNELS_ROWS].seconds,
@@ -231,9 +227,11 @@ static json_t *model_json(const struct kernels_model *m)
 				"phone_f16_to_table",
 				over(softmax->ps[PRICE_EXP_F16],
 					softmax->ps[PRICE_EXP_TABLE]),
-				"attend_seconds", middle(m, softmax->f32),
+				"attend_seconds",
+				median(softmax->f32, m->rounds),
 				"attend_table_seconds",
-				middle(m, softmax->table), "attend_to_table",
+				median(softmax->table, m->rounds),
+				"attend_to_table",
 				ratio(m, softmax->f32, softmax->table)));
 	}
 
@@ -245,9 +243,9 @@ static json_t *model_json(const struct kernels_model *m)
 		"kv_heads", (int)s->kv_heads, "layer_weights",
 		(json_int_t)kernels_layer_weights(m), "layer_bytes",
 		(json_int_t)kernels_layer_bytes(m), "memory_bytes_per_s",
-		middle(m, m->read_rate), "int8_ops_per_s",
-		middle(m, m->int8_rate), "matrices", a, "layouts", layouts,
-		"softmax", softmaxes);
+		median(m->read_rate, m->rounds), "int8_ops_per_s",
+		median(m->int8_rate, m->rounds), "matrices", a, "layouts",
+		layouts, "softmax", softmaxes);
 }
 
 int kernels_print_json(const struct bench_kernels *b, struct err *e)

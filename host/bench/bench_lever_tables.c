@@ -88,20 +88,16 @@ static const struct table_variant prunings[] = {
 
 /* ---- budgets, lengths, drafts, places ------------------------------------ */
 
-static bool is_one_of(const struct method_facts *m, const char *const *names)
-{
-	while (*names && strcmp(*names, m->name))
-		names++;
-	return *names;
-}
-
 /* Whether the method is one of figure 10 of the paper. */
 static bool is_main(const struct method_facts *m)
 {
 	static const char *const names[] = { "flash-ar", "chain", "edgellm",
 		"lever", NULL };
+	size_t i = 0;
 
-	return is_one_of(m, names);
+	while (names[i] && strcmp(names[i], m->name))
+		i++;
+	return names[i];
 }
 
 static bool is_main_and_drafts(const struct method_facts *m)

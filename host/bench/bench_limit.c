@@ -100,29 +100,6 @@ static int fd_take(const int fd[2])
 	return n == sizeof(one) ? 0 : -EPIPE;
 }
 
-static int fds_open(struct limit *l, struct err *e)
-{
-	int *fd[2] = { l->there, l->back };
-
-	for (int i = 0; i < 2; i++) {
-		int ret = 0;
-
-		if (l->kind == LIMIT_PIPE) {
-			ret = pipe2(fd[i], O_CLOEXEC);
-		} else if (l->kind == LIMIT_SOCKET) {
-			ret = socketpair(
-				AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd[i]);
-		} else if (l->kind == LIMIT_EVENTFD) {
-			fd[i][0] = eventfd(0, EFD_CLOEXEC);
-			fd[i][1] = dup(fd[i][0]);
-			ret = fd[i][1];
-		}
-		if (ret < 0)
-			return err_sys(e, errno, "cannot open descriptors");
-	}
-	return 0;
-}
-
 /* ---- the two sides ------------------------------------------------- */
 
 static int limit_serve(void *arg, unsigned trips)
@@ -199,7 +176,7 @@ int bench_limit_open(struct bench_peer **out, const struct bench_subject *s,
 {
 	struct limit *l = calloc(1, sizeof(*l));
 	void *shared;
-	int ret;
+	int ret = 0;
 
 	if (!l)
 		return err_set(e, ENOMEM, "no memory for the measurements");
@@ -214,9 +191,23 @@ int bench_limit_open(struct bench_peer **out, const struct bench_subject *s,
 		MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared == MAP_FAILED)
 		ret = err_sys(e, errno, "cannot map memory to measure with");
-	else {
+	else
 		l->lines = shared;
-		ret = fds_open(l, e);
+	for (int i = 0; i < 2 && !ret; i++) {
+		int *fd = i ? l->back : l->there;
+
+		if (l->kind == LIMIT_PIPE) {
+			ret = pipe2(fd, O_CLOEXEC);
+		} else if (l->kind == LIMIT_SOCKET) {
+			ret = socketpair(
+				AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd);
+		} else if (l->kind == LIMIT_EVENTFD) {
+			fd[0] = eventfd(0, EFD_CLOEXEC);
+			fd[1] = dup(fd[0]);
+			ret = fd[1] < 0 ? -1 : 0;
+		}
+		if (ret)
+			ret = err_sys(e, errno, "cannot open descriptors");
 	}
 	if (!ret)
 		ret = bench_fork(

@@ -37,27 +37,21 @@
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73",
 	"#cc79a7", "#56b4e9", "#d55e00", "#666666", "#f0e442" };
 
-static bool have_gnuplot(void)
+int bench_plot_ready(const char *folder, struct err *e)
 {
 	const char *path = getenv("PATH");
+	bool have_gnuplot = false;
 	char file[PATH_MAX];
+	struct stat st;
 
-	while (path && *path) {
+	while (path && *path && !have_gnuplot) {
 		size_t len = strcspn(path, ":");
 
 		snprintf(file, sizeof(file), "%.*s/gnuplot", (int)len, path);
-		if (!access(file, X_OK))
-			return true;
+		have_gnuplot = !access(file, X_OK);
 		path += len + (path[len] == ':');
 	}
-	return false;
-}
-
-int bench_plot_ready(const char *folder, struct err *e)
-{
-	struct stat st;
-
-	if (!have_gnuplot())
+	if (!have_gnuplot)
 		return err_set(e, ENOENT,
 			"--plot needs the program gnuplot, which is not "
 			"installed; try the package gnuplot-nox");

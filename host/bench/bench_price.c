@@ -38,20 +38,6 @@ static const struct {
 	{ "joules_per_token", "mJ", 1, 1e3 },
 };
 
-static void add_pass(
-	struct bench_table *t, const char *name, const struct pass_ask *a)
-{
-	const struct pass_terms c = pass_price(a);
-	const double value[] = { a->rows, a->upper_rows, a->drafted, a->length,
-		c.read, c.npu, c.draft, c.logits, c.hidden, c.total, c.lost,
-		a->length / c.total, c.joules / a->length };
-	struct table_row *r = table_add_row(t, name, NULL);
-
-	_Static_assert(
-		ARRAY_LEN(value) == ARRAY_LEN(columns), "a value a column");
-	memcpy(r->value, value, sizeof(value));
-}
-
 static double or_else(double said, double otherwise)
 {
 	return said < 0 ? otherwise : said;
@@ -358,8 +344,19 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	}
 	if (a->from)
 		ret = take_recording(a->from, p, r, e);
-	for (unsigned i = 0; !ret && i < r->n; i++)
-		add_pass(&t[0], r->method[i].name, &r->method[i].pass);
+	for (unsigned i = 0; !ret && i < r->n; i++) {
+		const struct pass_ask *q = &r->method[i].pass;
+		const struct pass_terms c = pass_price(q);
+		const double value[] = { q->rows, q->upper_rows, q->drafted,
+			q->length, c.read, c.npu, c.draft, c.logits, c.hidden,
+			c.total, c.lost, q->length / c.total,
+			c.joules / q->length };
+
+		_Static_assert(ARRAY_LEN(value) == ARRAY_LEN(columns),
+			"a value for each column");
+		memcpy(table_add_row(&t[0], r->method[i].name, NULL)->value,
+			value, sizeof(value));
+	}
 	if (!ret && (a->vary_fitted || a->vary.n))
 		ret = fill_varied(a, r, p->soc, t, n, e);
 	free(r);

@@ -113,14 +113,21 @@ static int by_threads(
 	return ret;
 }
 
-static int go_round(
-	struct reader *r, struct part *p, unsigned depth, uint64_t *bytes)
+static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
 {
+	struct part p = *what;
+	char why[STREAM_WHY];
+	struct iovec area = { p.memory, p.place->room };
 	struct block block[DEPTH_MAX] = { 0 }, *b;
-	unsigned flying = 0;
-	int ret = 0;
+	unsigned flying = 0; /* number of reads in flight */
+	struct reader *r;
+	int ret = reader_open_uring(&r, p.place->fd, depth, false, why);
 
-	while (flying < depth && next_block(p, &block[flying]))
+	if (ret)
+		return -EOPNOTSUPP;
+	/* Registration may be refused; reads also work without it. */
+	r->ops->add_areas(r, &area, 1);
+	while (flying < depth && next_block(&p, &block[flying]))
 		r->ops->submit(r, &block[flying++]);
 	while (flying && !ret) {
 		r->ops->flush(r);
@@ -135,27 +142,11 @@ static int go_round(
 		else
 			*bytes += b->len;
 		flying--;
-		if (ret || !next_block(p, b))
+		if (ret || !next_block(&p, b))
 			continue;
 		r->ops->submit(r, b);
 		flying++;
 	}
-	return ret;
-}
-
-static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
-{
-	struct part p = *what;
-	char why[STREAM_WHY];
-	struct iovec area = { p.memory, p.place->room };
-	struct reader *r;
-	int ret = reader_open_uring(&r, p.place->fd, depth, false, why);
-
-	if (ret)
-		return -EOPNOTSUPP;
-	/* Registration may be refused; reads also work without it. */
-	r->ops->add_areas(r, &area, 1);
-	ret = go_round(r, &p, depth, bytes);
 	r->ops->close(r, ret);
 	return ret;
 }

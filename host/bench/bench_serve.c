@@ -44,19 +44,6 @@ struct bench_serve {
 
 /* ---- prompts ------------------------------------------------------------- */
 
-/* Returns the number of the category, or FIGURES_TASKS if there are too
- * many. */
-static unsigned category_of(struct bench_serve *b, const char *name)
-{
-	unsigned i = 0;
-
-	while (i < b->n_categories && strcmp(b->category[i], name))
-		i++;
-	if (i == b->n_categories && i < FIGURES_TASKS)
-		b->category[b->n_categories++] = name;
-	return i;
-}
-
 static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 	const char *otherwise, struct err *e)
 {
@@ -70,6 +57,7 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 	struct serve_prompt *p =
 		reallocarray(b->prompt, b->n_prompts + 1, sizeof(*p));
 	size_t n = json_array_size(turns), i;
+	unsigned c = 0;
 
 	if (p)
 		b->prompt = p;
@@ -82,11 +70,17 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 		return err_set(e, ENOMEM, "no memory for prompts");
 	p->turn[0] = item->prompt;
 	json_array_foreach(turns, i, turn) p->turn[i] = json_string_value(turn);
-	p->category = category_of(b, said ? said : otherwise);
-	if (p->category == FIGURES_TASKS)
+	if (!said)
+		said = otherwise;
+	while (c < b->n_categories && strcmp(b->category[c], said))
+		c++;
+	if (c == FIGURES_TASKS)
 		return err_set(e, EINVAL,
 			"the prompts have more than %d categories",
 			FIGURES_TASKS);
+	if (c == b->n_categories)
+		b->category[b->n_categories++] = said;
+	p->category = c;
 	return 0;
 }
 
@@ -274,11 +268,6 @@ static double per(double a, double b)
 	return b > 0 ? a / b : (double)NAN;
 }
 
-static json_t *real(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
 /* The sums over all categories. */
 static struct serve_category overall(
 	const struct bench_serve *b, const struct serve_result *r)
@@ -318,16 +307,17 @@ static int print_cell(
 		"total_input_tokens", (json_int_t)r->prompt_tokens,
 		"total_cached_tokens", (json_int_t)r->cached_tokens,
 		"total_output_tokens", (json_int_t)r->tokens);
-	json_object_set_new(
-		o, "request_throughput", real(per(completed, r->seconds)));
+	json_object_set_new(o, "request_throughput",
+		number_json(per(completed, r->seconds)));
 	json_object_set_new(o, "output_throughput",
-		real(per((double)r->tokens, r->seconds)));
+		number_json(per((double)r->tokens, r->seconds)));
 	json_object_set_new(o, "total_token_throughput",
-		real(per((double)(r->tokens + r->prompt_tokens), r->seconds)));
+		number_json(per(
+			(double)(r->tokens + r->prompt_tokens), r->seconds)));
 	serve_times_json(&r->times, o);
 	if (all.drafted) {
 		json_object_set_new(o, "spec_decode_acceptance_rate",
-			real(100 *
+			number_json(100 *
 				per((double)all.accepted,
 					(double)all.drafted)));
 		json_object_set_new(o, "spec_decode_draft_tokens",
@@ -335,52 +325,14 @@ static int print_cell(
 		json_object_set_new(o, "spec_decode_accepted_tokens",
 			json_integer((json_int_t)all.accepted));
 	}
-	json_object_set_new(
-		o, "tokens_per_pass", real(per((double)r->tokens, c->passes)));
+	json_object_set_new(o, "tokens_per_pass",
+		number_json(per((double)r->tokens, c->passes)));
 	json_object_set_new(o, "phone_s_per_token",
-		real(c->phone_s > 0 ? per(c->phone_s, (double)r->tokens)
-				    : (double)NAN));
+		number_json(c->phone_s > 0 ? per(c->phone_s, (double)r->tokens)
+					   : (double)NAN));
 	json_object_set_new(o, "summary", summary);
 	serve_category_release(&all);
 	return print_json(o, 9, e);
-}
-
-static void add_columns(struct bench_table *t)
-{
-	table_add_column(t, "output_throughput", "tok/s", 1, 1);
-	table_add_column(t, "times", "times", 2, 1);
-	table_add_column(t, "request_throughput", "req/s", 2, 1);
-	table_add_column(t, "p50_ttft_ms", "first p50", 1, 1);
-	table_add_column(t, "p90_ttft_ms", "p90", 1, 1);
-	table_add_column(t, "p99_ttft_ms", "p99", 1, 1);
-	table_add_column(t, "median_tpot_ms", "ms/tok", 2, 1);
-	table_add_column(t, "accept_rate", "accept%", 1, 100);
-	table_add_column(t, "tokens_per_pass", "tok/pass", 2, 1);
-	table_add_column(t, "phone_s_per_token", "phone ms", 3, 1e3);
-}
-
-static void fill_row(
-	struct bench_serve *b, unsigned row, unsigned at, double *v)
-{
-	struct cell *c = &b->row[row].cell[at];
-	const struct serve_result *first = &b->row[0].cell[at].result;
-	struct serve_result *r = &c->result;
-	struct serve_category all = overall(b, r);
-
-	*v++ = per((double)r->tokens, r->seconds);
-	*v++ = per(per((double)r->tokens, r->seconds),
-		per((double)first->tokens, first->seconds));
-	*v++ = per(r->requests - r->failed, r->seconds);
-	*v++ = series_percentile(&r->times.first, 50);
-	*v++ = series_percentile(&r->times.first, 90);
-	*v++ = series_percentile(&r->times.first, 99);
-	*v++ = series_percentile(&r->times.per_token, 50);
-	*v++ = all.drafted ? per((double)all.accepted, (double)all.drafted)
-			   : (double)NAN;
-	*v++ = per((double)r->tokens, c->passes);
-	*v++ = c->phone_s > 0 ? per(c->phone_s, (double)r->tokens)
-			      : (double)NAN;
-	serve_category_release(&all);
 }
 
 static int print_table(struct bench_serve *b, struct err *e)
@@ -398,14 +350,44 @@ static int print_table(struct bench_serve *b, struct err *e)
 			"phone ms:\nof a token, with --clock.",
 		.name_key = { "server", "clients" },
 		.n_names = 2 };
-	add_columns(t);
+	table_add_column(t, "output_throughput", "tok/s", 1, 1);
+	table_add_column(t, "times", "times", 2, 1);
+	table_add_column(t, "request_throughput", "req/s", 2, 1);
+	table_add_column(t, "p50_ttft_ms", "first p50", 1, 1);
+	table_add_column(t, "p90_ttft_ms", "p90", 1, 1);
+	table_add_column(t, "p99_ttft_ms", "p99", 1, 1);
+	table_add_column(t, "median_tpot_ms", "ms/tok", 2, 1);
+	table_add_column(t, "accept_rate", "accept%", 1, 100);
+	table_add_column(t, "tokens_per_pass", "tok/pass", 2, 1);
+	table_add_column(t, "phone_s_per_token", "phone ms", 3, 1e3);
 	for (unsigned i = 0; i < a->n_rows; i++)
 		for (unsigned k = 0; k < a->n_at; k++) {
+			struct cell *c = &b->row[i].cell[k];
+			const struct serve_result *first =
+				&b->row[0].cell[k].result;
+			struct serve_result *r = &c->result;
+			struct serve_category all = overall(b, r);
 			char clients[16];
+			double *v;
 
 			snprintf(clients, sizeof(clients), "%u", a->at[k]);
-			fill_row(b, i, k,
-				table_add_row(t, a->row[i], clients)->value);
+			v = table_add_row(t, a->row[i], clients)->value;
+			*v++ = per((double)r->tokens, r->seconds);
+			*v++ = per(per((double)r->tokens, r->seconds),
+				per((double)first->tokens, first->seconds));
+			*v++ = per(r->requests - r->failed, r->seconds);
+			*v++ = series_percentile(&r->times.first, 50);
+			*v++ = series_percentile(&r->times.first, 90);
+			*v++ = series_percentile(&r->times.first, 99);
+			*v++ = series_percentile(&r->times.per_token, 50);
+			*v++ = all.drafted
+				? per((double)all.accepted, (double)all.drafted)
+				: (double)NAN;
+			*v++ = per((double)r->tokens, c->passes);
+			*v++ = c->phone_s > 0
+				? per(c->phone_s, (double)r->tokens)
+				: (double)NAN;
+			serve_category_release(&all);
 		}
 	printf("%zu prompts of %u categor%s, at most %u tokens each, %u "
 	       "round%s\n",
@@ -468,26 +450,6 @@ static int prepare_cells(struct bench_serve *b, struct err *e)
 	return 0;
 }
 
-static void release(struct bench_serve *b)
-{
-	for (unsigned i = 0; i < SERVE_ROWS_MAX; i++)
-		for (unsigned k = 0; k < SERVE_AT_MAX; k++) {
-			struct serve_result *r = &b->row[i].cell[k].result;
-
-			for (unsigned c = 0; r->category && c < b->n_categories;
-				c++)
-				serve_category_release(&r->category[c]);
-			free(r->category);
-			serve_times_release(&r->times);
-		}
-	for (size_t i = 0; i < b->n_prompts; i++)
-		free(b->prompt[i].turn);
-	free(b->prompt);
-	for (unsigned i = 0; i < FIGURES_TASKS; i++)
-		eval_items_release(&b->items[i]);
-	free(b);
-}
-
 int bench_serve(const struct bench_serve_args *args, struct err *e)
 {
 	struct bench_serve *b = calloc(1, sizeof(*b));
@@ -511,6 +473,22 @@ int bench_serve(const struct bench_serve_args *args, struct err *e)
 	progress_report(&args->progress, NULL, 0, 0);
 	if (!ret)
 		ret = report(b, e);
-	release(b);
+
+	for (unsigned i = 0; i < args->n_rows; i++)
+		for (unsigned k = 0; k < args->n_at; k++) {
+			struct serve_result *r = &b->row[i].cell[k].result;
+
+			for (unsigned c = 0; r->category && c < b->n_categories;
+				c++)
+				serve_category_release(&r->category[c]);
+			free(r->category);
+			serve_times_release(&r->times);
+		}
+	for (size_t i = 0; i < b->n_prompts; i++)
+		free(b->prompt[i].turn);
+	free(b->prompt);
+	for (unsigned i = 0; i < FIGURES_TASKS; i++)
+		eval_items_release(&b->items[i]);
+	free(b);
 	return ret;
 }

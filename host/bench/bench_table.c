@@ -1,5 +1,7 @@
 #include "host/bench/bench_table.h"
 
+#include "host/bench/print_json.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -171,9 +173,7 @@ json_t *table_json(const struct bench_table *t)
 				o, "model", json_string(row->model));
 		for (unsigned i = 0; i < t->n_columns; i++)
 			json_object_set_new(o, t->column[i].key,
-				isnan(row->value[i])
-					? json_null()
-					: json_real(row->value[i]));
+				number_json(row->value[i]));
 		json_array_append_new(rows, o);
 	}
 	return rows;

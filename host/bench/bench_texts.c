@@ -169,46 +169,6 @@ static double wall_s(void)
 	return (double)clock_ns() / 1e9;
 }
 
-/* Run passes until all prompts are processed, then until all requests have
- * ended. Measures both phases. */
-static int write_texts(
-	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
-{
-	double wall = wall_s(), phone = phone_s(b), first = 0;
-	bool read = false, all;
-	unsigned left = n;
-
-	while (left) {
-		struct tandem_result r;
-		double sum;
-
-		if (tandem_advance(b->handle, &left))
-			return failed(b, e);
-
-		/* Count the tokens that all requests have emitted. *all is set
-		 * if each request has emitted at least one token. */
-		r = (struct tandem_result){ .size = sizeof(r) };
-		sum = 0;
-		all = true;
-		for (uint32_t i = 0; i < n; i++) {
-			tandem_request_state(b->text[i], &r);
-			sum += (double)r.tokens;
-			all &= r.tokens > 0;
-		}
-
-		c->tokens = sum - first;
-		if (read || !all)
-			continue;
-		read = true;
-		first = c->tokens;
-		c->read_s = wall_s() - wall;
-		c->phone_read_s = phone_s(b) - phone;
-	}
-	c->write_s = wall_s() - wall - c->read_s;
-	c->phone_write_s = phone_s(b) - phone - c->phone_read_s;
-	return 0;
-}
-
 /* Run ITEMS requests, n of them at a time. */
 static int time_items(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
@@ -247,17 +207,46 @@ static int time_items(
 	return ret;
 }
 
+/* Run n requests at a time. With random prompts, run passes until all prompts
+ * are processed, then until all requests have ended, and measure both
+ * phases. */
 static int time_texts(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
+	struct tandem_result r = { .size = sizeof(r) };
+	double wall, phone, first = 0;
+	bool read = false;
+	unsigned left = n;
 	int ret = 0;
 
 	if (b->tasks.n)
 		return time_items(b, n, c, e);
+	*c = (struct cost){ 0 };
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = submit(b, i, i, e);
-	if (!ret)
-		ret = write_texts(b, n, c, e);
+	wall = wall_s();
+	phone = phone_s(b);
+	while (left && !ret) {
+		double sum = 0;  /* tokens that all requests have emitted */
+		bool all = true; /* each request has emitted a token */
+
+		if (tandem_advance(b->handle, &left))
+			ret = failed(b, e);
+		for (uint32_t i = 0; i < n; i++) {
+			tandem_request_state(b->text[i], &r);
+			sum += (double)r.tokens;
+			all &= r.tokens > 0;
+		}
+		c->tokens = sum - first;
+		if (read || !all)
+			continue;
+		read = true;
+		first = c->tokens;
+		c->read_s = wall_s() - wall;
+		c->phone_read_s = phone_s(b) - phone;
+	}
+	c->write_s = wall_s() - wall - c->read_s;
+	c->phone_write_s = phone_s(b) - phone - c->phone_read_s;
 	/* If a single request fails, the passes of the others go on, so check
 	 * each request for an error. */
 	for (uint32_t i = 0; i < n && !ret; i++)

@@ -107,34 +107,6 @@ static bool *next_right(struct tts *t)
 	return t->right + t->n_right++ * t->items.n;
 }
 
-/* Let each method choose among the first samples of an item, for each number of
- * samples. right[i] is whether sample i is right. */
-static int choose_all(struct run *r, const bool *right, struct err *e)
-{
-	const struct tts_args *a = r->tts->args;
-	int ret = 0;
-
-	for (unsigned m = 0; m < a->n_methods && !ret; m++)
-		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
-			struct tts_point *at = &r->choice[m * a->n_samples + k];
-			uint32_t n = a->samples[k], chosen;
-
-			if (!at->method)
-				continue;
-			if (r->tts->how[m].plain) {
-				count(&at->tally, at->right, r->at,
-					memchr(right, true, n) != NULL);
-				continue;
-			}
-			ret = tandem_choose(
-				r->tandem, &r->as[m], n, &chosen, e);
-			if (!ret)
-				count(&at->tally, at->right, r->at,
-					right[chosen]);
-		}
-	return ret;
-}
-
 /* Count the results of the drawn samples. right[i] is whether sample i is
  * right. */
 static int take_drawn(struct run *r, const struct eval_item *item,
@@ -150,7 +122,26 @@ static int take_drawn(struct run *r, const struct eval_item *item,
 		ret = check_sample(&s, item, e);
 		n_right += right[i];
 	}
-	ret = ret ? ret : choose_all(r, right, e);
+	/* Let each method choose among the first samples, for each number of
+	 * samples. */
+	for (unsigned m = 0; m < a->n_methods && !ret; m++)
+		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
+			struct tts_point *at = &r->choice[m * a->n_samples + k];
+			uint32_t first = a->samples[k], chosen;
+
+			if (!at->method)
+				continue;
+			if (r->tts->how[m].plain) {
+				count(&at->tally, at->right, r->at,
+					memchr(right, true, first) != NULL);
+				continue;
+			}
+			ret = tandem_choose(
+				r->tandem, &r->as[m], first, &chosen, e);
+			if (!ret)
+				count(&at->tally, at->right, r->at,
+					right[chosen]);
+		}
 	for (unsigned k = 0; k < a->n_samples && !ret; k++)
 		r->tts->pass[r->model][k] += pass_at(n, n_right, a->samples[k]);
 	return ret;
@@ -265,17 +256,6 @@ static int measure(struct run *r, struct err *e)
 	return ret;
 }
 
-static bool is_said(const struct opt_values *v, const char *name)
-{
-	const struct opt_table *t;
-
-	for (size_t i = 0; (t = decoder_tables(i)); i++)
-		for (size_t k = 0; k < t->n; k++)
-			if (!strcmp(t->rows[k].name, name))
-				return opt_is_set(v, t, &t->rows[k]);
-	return false;
-}
-
 struct preset {
 	const char *name, *value;
 };
@@ -287,7 +267,7 @@ static int preset(
 	int ret = 0;
 
 	for (size_t i = 0; i < n && !ret; i++)
-		if (!is_said(v, p[i].name))
+		if (!run_option_is_set(v, p[i].name))
 			ret = opt_set(
 				decoder_tables, v, p[i].name, p[i].value, e);
 	return ret;
@@ -322,21 +302,12 @@ static int ask(const struct tts_args *a, const char *shape,
 	return ret;
 }
 
-/* Price a run on a phone, with the kernels of the npu-tts paper. */
-static int ask_phone(const char *phone, struct opt_values *out, struct err *e)
-{
-	const struct preset presets[] = { { "layout", "super" },
-		{ "precision", "npu" } };
-	char clock[TTS_NAME];
-	int ret;
-
-	snprintf(clock, sizeof(clock), "soc:%s", phone);
-	ret = opt_set(decoder_tables, out, "clock", clock, e);
-	return ret ? ret : preset(out, presets, ARRAY_LEN(presets), e);
-}
-
 static int run(struct run *r, struct err *e)
 {
+	/* On a phone, the costs are those of the npu-tts paper's kernels. */
+	const struct preset kernels[] = { { "layout", "super" },
+		{ "precision", "npu" } };
+	char clock[TTS_NAME];
 	struct opt_values values;
 	struct err closing = { 0 };
 	const struct tts_args *a = r->tts->args;
@@ -348,8 +319,14 @@ static int run(struct run *r, struct err *e)
 	if (!ret && r->purpose != BY_ITSELF)
 		ret = opt_set(
 			decoder_tables, &values, "stop-decided", "false", e);
-	if (!ret && r->phone)
-		ret = ask_phone(r->phone, &values, e);
+	if (r->phone) {
+		snprintf(clock, sizeof(clock), "soc:%s", r->phone);
+		if (!ret)
+			ret = opt_set(
+				decoder_tables, &values, "clock", clock, e);
+		if (!ret)
+			ret = preset(&values, kernels, ARRAY_LEN(kernels), e);
+	}
 	if (!ret)
 		ret = tandem_create(&r->tandem, NULL, &values, e);
 	if (ret)
@@ -587,36 +564,6 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 	return ret;
 }
 
-/* Learn what each method does, then decode with all models. */
-static int decode(struct tts *t, struct err *e)
-{
-	const struct tts_args *a = t->args;
-	int ret = 0;
-
-	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
-		struct opt_values values;
-		struct tandem_report r;
-		struct tandem *of;
-
-		ret = ask(a, a->shape[0], &a->method[m],
-			a->samples[a->n_samples - 1], &values, e);
-		if (!ret)
-			ret = tandem_create(&of, NULL, &values, e);
-		if (!ret) {
-			tandem_report(of, &r);
-			t->how[m] = (struct tts_how){ .plain = r.keeps_all,
-				.follows = !run_options_draft(a->options) &&
-					(r.keeps_all || r.chooses_last),
-				.reward = r.needs_reward,
-				.group = r.group };
-			tandem_end(of, NULL);
-		}
-	}
-	for (unsigned m = 0; m < a->n_models && !ret; m++)
-		ret = run_model(t, m, e);
-	return ret;
-}
-
 int bench_tts(const struct tts_args *a, struct err *e)
 {
 	const char *clock = run_options_clock(a->options);
@@ -641,8 +588,28 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	t->right = calloc(TTS_POINTS, t->items.n + 1);
 	if (!ret && !t->right)
 		ret = err_set(e, ENOMEM, "no memory for a benchmark");
-	if (!ret && decodes)
-		ret = decode(t, e);
+	/* Find out what each method does, then decode with all models. */
+	for (unsigned m = 0; decodes && m < a->n_methods && !ret; m++) {
+		struct opt_values values;
+		struct tandem_report r;
+		struct tandem *of;
+
+		ret = ask(a, a->shape[0], &a->method[m],
+			a->samples[a->n_samples - 1], &values, e);
+		if (!ret)
+			ret = tandem_create(&of, NULL, &values, e);
+		if (ret)
+			break;
+		tandem_report(of, &r);
+		t->how[m] = (struct tts_how){ .plain = r.keeps_all,
+			.follows = !run_options_draft(a->options) &&
+				(r.keeps_all || r.chooses_last),
+			.reward = r.needs_reward,
+			.group = r.group };
+		tandem_end(of, NULL);
+	}
+	for (unsigned m = 0; decodes && m < a->n_models && !ret; m++)
+		ret = run_model(t, m, e);
 	if (!ret)
 		ret = tts_report(t, e);
 	eval_tasks_release(&tasks);

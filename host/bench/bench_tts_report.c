@@ -480,32 +480,6 @@ static void make_pass(const struct tts *t, struct bench_table *out)
 	add_numbers(t, out, "pass_at", pass_percent);
 }
 
-/* Fill the requested tables. Returns their number. */
-static unsigned fill(const struct tts *t, struct bench_table *table)
-{
-	static void (*const make[TTS_TABLES])(
-		const struct tts *, struct bench_table *) = {
-		[TTS_PASS] = make_pass,
-		[TTS_SPEED] = make_speed,
-		[TTS_PHONES] = make_phones,
-		[TTS_KERNELS] = tts_kernels,
-		[TTS_SOFTMAX] = tts_softmax,
-		[TTS_ATTENTION] = tts_attention,
-		[TTS_BATCHES] = tts_batches,
-		[TTS_PROMPTS] = tts_prompts,
-		[TTS_MEMORY] = tts_memory,
-	};
-	const struct tts_args *a = t->args;
-	unsigned n = 0;
-
-	for (; a->table[TTS_ACCURACY] && n < a->n_models; n++)
-		make_accuracy(t, n, &table[n]);
-	for (unsigned i = 0; i < TTS_TABLES; i++)
-		if (a->table[i] && make[i] && (i < TTS_PAPER || t->priced))
-			make[i](t, &table[n++]);
-	return n;
-}
-
 static json_t *overtaking_json(const struct tts *t)
 {
 	const struct tts_args *a = t->args;
@@ -525,25 +499,40 @@ static json_t *overtaking_json(const struct tts *t)
 			json_pack("{ss sI sf so}", "method", is->name,
 				"samples", (json_int_t)p->n, "time_of_other",
 				b.time, "energy_of_other",
-				isnan(b.energy) ? json_null()
-						: json_real(b.energy)));
+				number_json(b.energy)));
 	}
 	return list;
 }
 
 int tts_report(const struct tts *t, struct err *e)
 {
+	static void (*const make[TTS_TABLES])(
+		const struct tts *, struct bench_table *) = {
+		[TTS_PASS] = make_pass,
+		[TTS_SPEED] = make_speed,
+		[TTS_PHONES] = make_phones,
+		[TTS_KERNELS] = tts_kernels,
+		[TTS_SOFTMAX] = tts_softmax,
+		[TTS_ATTENTION] = tts_attention,
+		[TTS_BATCHES] = tts_batches,
+		[TTS_PROMPTS] = tts_prompts,
+		[TTS_MEMORY] = tts_memory,
+	};
 	const struct tts_args *a = t->args;
 	const char *clock = run_options_clock(a->options);
 	struct bench_table *table = calloc(TABLES, sizeof(*table));
 	char caption[BENCH_CAPTION];
-	unsigned n;
+	unsigned n = 0; /* number of requested tables */
 	int ret = 0;
 
 	if (!table)
 		return err_set(e, ENOMEM, "no memory for tables");
 	clock = clock ? clock : "wall";
-	n = fill(t, table);
+	for (; a->table[TTS_ACCURACY] && n < a->n_models; n++)
+		make_accuracy(t, n, &table[n]);
+	for (unsigned i = 0; i < TTS_TABLES; i++)
+		if (a->table[i] && make[i] && (i < TTS_PAPER || t->priced))
+			make[i](t, &table[n++]);
 	if (t->n)
 		snprintf(caption, sizeof(caption),
 			"%zu items of %s, %u timed, temperature %g, clock %s",

@@ -301,25 +301,6 @@ static const struct run *base_of(const struct experiment *x,
 	return run_at(&p->row[0], at);
 }
 
-static double compared(enum column_against against, double v, double base)
-{
-	switch (against) {
-	case COLUMN_ITSELF:
-		return v;
-	case COLUMN_BASE:
-		return base;
-	case COLUMN_BELOW:
-		return v < base;
-	case COLUMN_OVER:
-		return v > 0 ? base / v : 0;
-	case COLUMN_SHARE:
-	case COLUMN_SAVED:
-		break;
-	}
-	v = base > 0 ? v / base : 0;
-	return against == COLUMN_SHARE ? v : 1 - v;
-}
-
 /* Return the figure of a row in a column. For the mean of the tasks, figures
  * are compared after the mean is computed. */
 static double cell(const struct experiment *x, const struct table_plan *p,
@@ -343,25 +324,21 @@ static double cell(const struct experiment *x, const struct table_plan *p,
 		t = summary(x, base, i);
 		other += c->figure(&t) / (last - first + 1);
 	}
-	return compared(c->against, own, other);
-}
-
-/* Add a row with the geometric mean of each column; NAN if a figure is not
- * positive. */
-static void add_mean(struct bench_table *out, const char *name)
-{
-	struct table_row *mean = table_add_row(out, name, NULL);
-
-	for (unsigned i = 0; i < out->n_columns; i++) {
-		double logs = 0;
-
-		for (unsigned r = 0; r + 1 < out->n_rows; r++) {
-			double v = out->row[r].value[i];
-
-			logs += v > 0 ? log(v) : (double)NAN;
-		}
-		mean->value[i] = exp(logs / (out->n_rows - 1));
+	switch (c->against) {
+	case COLUMN_ITSELF:
+		return own;
+	case COLUMN_BASE:
+		return other;
+	case COLUMN_BELOW:
+		return own < other;
+	case COLUMN_OVER:
+		return own > 0 ? other / own : 0;
+	case COLUMN_SHARE:
+	case COLUMN_SAVED:
+		break;
 	}
+	own = other > 0 ? own / other : 0;
+	return c->against == COLUMN_SHARE ? own : 1 - own;
 }
 
 void table_fill(struct bench_table *out, const struct experiment *x,
@@ -398,8 +375,22 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		for (unsigned k = 0; k < out->n_columns; k++)
 			row->value[k] = cell(x, p, r, &place[k]);
 	}
-	if (t->mean && p->n)
-		add_mean(out, t->mean);
+	/* Add a row with the geometric mean of each column; NAN if a figure is
+	 * not positive. */
+	if (t->mean && p->n) {
+		struct table_row *mean = table_add_row(out, t->mean, NULL);
+
+		for (unsigned i = 0; i < out->n_columns; i++) {
+			double logs = 0;
+
+			for (unsigned r = 0; r < p->n; r++) {
+				double v = out->row[r].value[i];
+
+				logs += v > 0 ? log(v) : (double)NAN;
+			}
+			mean->value[i] = exp(logs / p->n);
+		}
+	}
 }
 
 /* ---- pairs --------------------------------------------------------------- */

@@ -119,11 +119,6 @@ static double a_pass(const struct run_summary *t, double all)
 	return over(all, (double)t->sum.passes);
 }
 
-static double of_graphs(const struct run_summary *t, uint64_t rows)
-{
-	return row_counts_share(rows, t->sum.decode_rows.graph);
-}
-
 #define FIGURE(name, value)                               \
 	double figure_##name(const struct run_summary *t) \
 	{                                                 \
@@ -155,10 +150,14 @@ FIGURE(refreshed, a_pass(t, (double)t->sum.drafts.refreshed))
 FIGURE(maps, a_pass(t, (double)t->sum.maps))
 FIGURE(copied, a_pass(t, (double)t->sum.copied_bytes))
 FIGURE(stall_s, a_pass(t, t->stall_s))
-FIGURE(valid, of_graphs(t, t->sum.decode_rows.valid))
-FIGURE(wasted, of_graphs(t, row_counts_wasted(&t->sum.decode_rows)))
+FIGURE(valid,
+	row_counts_share(t->sum.decode_rows.valid, t->sum.decode_rows.graph))
+FIGURE(wasted,
+	row_counts_share(row_counts_wasted(&t->sum.decode_rows),
+		t->sum.decode_rows.graph))
 FIGURE(underutilized,
-	of_graphs(t, row_counts_underutilized(&t->sum.decode_rows)))
+	row_counts_share(row_counts_underutilized(&t->sum.decode_rows),
+		t->sum.decode_rows.graph))
 FIGURE(valid_of_tiles,
 	row_counts_share(t->sum.decode_rows.valid, t->sum.decode_rows.tile))
 FIGURE(graph_rows, (double)t->sum.decode_rows.graph)

@@ -3,7 +3,15 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+
+json_t *number_json(double v)
+{
+	if (!isfinite(v))
+		return json_null();
+	return json_real(v);
+}
 
 int print_json(json_t *o, size_t digits, struct err *e)
 {

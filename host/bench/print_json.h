@@ -1,6 +1,6 @@
 /*
- * Prints one JSON object to standard output, for benchmarks and reports. Fails
- * if the object could not be built or could not be written completely.
+ * JSON of benchmarks and reports, which is printed to standard output, one
+ * object a line.
  */
 #ifndef HOST_BENCH_PRINT_JSON_H
 #define HOST_BENCH_PRINT_JSON_H
@@ -9,9 +9,13 @@
 
 struct err;
 
+/* A JSON number, or null if the value is infinite or NaN. */
+json_t *number_json(double);
+
 /* Print the object as one compact line, with real numbers of `digits` digits.
- * Takes ownership of the object, which may be NULL if memory ran out. Returns 0
- * or a negative errno. */
+ * Takes ownership of the object, which may be NULL if memory ran out. Returns
+ * 0, or a negative errno if the object is NULL or cannot be written completely.
+ */
 int print_json(json_t *, size_t digits, struct err *);
 
 #endif

@@ -206,26 +206,6 @@ static unsigned turns_of(const struct clients *c, const struct client *k)
 	return c->load->chat ? k->prompt->n_turns : 1;
 }
 
-static void count_failure(
-	struct clients *c, struct client *k, CURLcode code, long status)
-{
-	struct serve_result *r = c->result;
-	const char *says = k->stream.error;
-
-	r->category[k->prompt->category].failed++;
-	if (r->failed++)
-		return;
-	if (code)
-		snprintf(r->failure, sizeof(r->failure), "%s",
-			curl.easy_strerror(code));
-	else if (status != 200)
-		snprintf(r->failure, sizeof(r->failure), "status %ld%s%.400s",
-			status, *says ? ": " : "", says);
-	else
-		snprintf(r->failure, sizeof(r->failure), "%.500s",
-			*says ? says : "the stream ended without [DONE]");
-}
-
 static void add_rate(
 	struct series *s, double rate, double tokens, double ms, bool one)
 {
@@ -261,6 +241,7 @@ static int take_answer(
 {
 	struct serve_result *r = c->result;
 	const struct serve_answer *a = &k->stream.answer;
+	const char *says = k->stream.error;
 	uint64_t now = clock_ns();
 	long status = 0;
 
@@ -269,8 +250,22 @@ static int take_answer(
 	curl.easy_getinfo(k->handle, CURLINFO_RESPONSE_CODE, &status);
 	serve_stream_finish(&k->stream, now);
 	r->requests++;
-	if (code || status != 200 || *k->stream.error || !k->stream.ended) {
-		count_failure(c, k, code, status);
+	if (code || status != 200 || *says || !k->stream.ended) {
+		r->category[k->prompt->category].failed++;
+		/* The message of the first failure is reported. */
+		if (r->failed++)
+			return next_prompt(c, k, e);
+		if (code)
+			snprintf(r->failure, sizeof(r->failure), "%s",
+				curl.easy_strerror(code));
+		else if (status != 200)
+			snprintf(r->failure, sizeof(r->failure),
+				"status %ld%s%.400s", status, *says ? ": " : "",
+				says);
+		else
+			snprintf(r->failure, sizeof(r->failure), "%.500s",
+				*says ? says
+				      : "the stream ended without [DONE]");
 		return next_prompt(c, k, e);
 	}
 	serve_times_add(&r->times, a);
@@ -313,26 +308,13 @@ static int advance(struct clients *c, struct err *e)
 				k = &c->client[i];
 		ret = take_answer(c, k, m->data.result, e);
 	}
-	/* A request that take_answer has sent is begun without a wait. */
+	/* Send the requests that take_answer has added before waiting. */
 	if (!code && !ret)
 		code = curl.multi_perform(c->multi, &running);
 	if (!code && !ret)
 		code = curl.multi_poll(c->multi, NULL, 0, POLL_MS, NULL);
 	return code ? err_set(e, EIO, "libcurl: %s", curl.multi_strerror(code))
 		    : ret;
-}
-
-static int open_client(struct clients *c, struct client *k,
-	const struct serve_target *t, struct err *e)
-{
-	k->handle = handle_open(
-		t, c->load->chat ? "/v1/chat/completions" : "/v1/completions");
-	if (!k->handle)
-		return err_set(e, ENOMEM, "no memory for a client");
-	curl.easy_setopt(k->handle, CURLOPT_HTTPHEADER, c->headers);
-	curl.easy_setopt(k->handle, CURLOPT_WRITEFUNCTION, receive);
-	curl.easy_setopt(k->handle, CURLOPT_WRITEDATA, k);
-	return 0;
 }
 
 int serve_client_run(const struct serve_target *t, const struct serve_load *l,
@@ -351,8 +333,19 @@ int serve_client_run(const struct serve_target *t, const struct serve_load *l,
 
 	if (!c.client || !c.multi || !c.headers)
 		ret = err_set(e, ENOMEM, "no memory for clients");
-	for (unsigned i = 0; i < l->clients && !ret; i++)
-		ret = open_client(&c, &c.client[i], t, e);
+	for (unsigned i = 0; i < l->clients && !ret; i++) {
+		struct client *k = &c.client[i];
+
+		k->handle = handle_open(t,
+			l->chat ? "/v1/chat/completions" : "/v1/completions");
+		if (!k->handle) {
+			ret = err_set(e, ENOMEM, "no memory for a client");
+			break;
+		}
+		curl.easy_setopt(k->handle, CURLOPT_HTTPHEADER, c.headers);
+		curl.easy_setopt(k->handle, CURLOPT_WRITEFUNCTION, receive);
+		curl.easy_setopt(k->handle, CURLOPT_WRITEDATA, k);
+	}
 	for (unsigned i = 0; i < l->clients && !ret; i++)
 		ret = next_prompt(&c, &c.client[i], e);
 	while (c.running && !ret)

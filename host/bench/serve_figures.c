@@ -1,6 +1,7 @@
 #include "host/bench/serve_figures.h"
 
 #include "base/checked.h"
+#include "host/bench/print_json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,17 +104,12 @@ void serve_times_release(struct serve_times *t)
 	series_release(&t->whole);
 }
 
-static json_t *number(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
 static void put(json_t *object, const char *which, const char *of, double value)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s_%s_ms", which, of);
-	json_object_set_new(object, name, number(value));
+	json_object_set_new(object, name, number_json(value));
 }
 
 void serve_times_json(struct serve_times *t, json_t *object)
@@ -169,9 +165,9 @@ json_t *serve_category_json(const struct serve_category *c)
 	return json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:I, s:I, s:o}",
 		"category", c->name, "requests", (int)c->prompts, "turns",
 		(int)c->turns, "failed", (int)c->failed, "avg_prompt_t_s",
-		number(series_mean(&c->prompt_per_s)), "avg_pred_t_s",
-		number(series_mean(&c->predicted_per_s)), "avg_latency",
-		number(series_mean(&c->latency_s)), "draft_n",
+		number_json(series_mean(&c->prompt_per_s)), "avg_pred_t_s",
+		number_json(series_mean(&c->predicted_per_s)), "avg_latency",
+		number_json(series_mean(&c->latency_s)), "draft_n",
 		(json_int_t)c->drafted, "accepted", (json_int_t)c->accepted,
-		"accept_rate", number(accept));
+		"accept_rate", number_json(accept));
 }

@@ -65,17 +65,6 @@ static void take_text(struct serve_stream *s, const json_t *text, uint64_t now)
 	a->last_ns = now;
 }
 
-static void take_error(struct serve_stream *s, const json_t *error)
-{
-	const char *says = json_string_value(json_is_object(error)
-			? json_object_get(error, "message")
-			: error);
-
-	snprintf(s->error, sizeof(s->error), "%s",
-		says ? says : "an error without a message");
-	err_plain(s->error);
-}
-
 static void take_object(
 	struct serve_stream *s, const char *data, size_t n, uint64_t now)
 {
@@ -83,10 +72,16 @@ static void take_object(
 	json_t *error = json_object_get(chunk, "error");
 	const json_t *choice =
 		json_array_get(json_object_get(chunk, "choices"), 0);
+	const char *says = json_string_value(json_is_object(error)
+			? json_object_get(error, "message")
+			: error);
 
 	if (json_is_object(chunk)) {
-		if (error && !json_is_null(error))
-			take_error(s, error);
+		if (error && !json_is_null(error)) {
+			snprintf(s->error, sizeof(s->error), "%s",
+				says ? says : "an error without a message");
+			err_plain(s->error);
+		}
 		take_numbers(&s->answer, chunk);
 		take_text(s, json_object_get(choice, "text"), now);
 		take_text(s,

@@ -9,23 +9,6 @@
 
 static const char space[] = " \t\r\n";
 
-/* Add one option to a set. Returns 0, or a negative errno, for example if the
- * set already has the option. */
-static int add_option(struct options_set *set, const char *word, struct err *e)
-{
-	char name[TABLE_NAME];
-	size_t len = strcspn(word, "=");
-
-	if (!len)
-		return err_set(e, EINVAL, "'%s' is not NAME=VALUE", word);
-	snprintf(name, sizeof(name), "%.*s", (int)len, word);
-	if (setting_value(&set->changes, name))
-		return err_set(
-			e, EINVAL, "a set of options has '%s' twice", name);
-	return word[len] ? setting_change(&set->changes, word, e)
-			 : setting_set(&set->changes, word, "true", e);
-}
-
 static int add_name(struct options_set *set, const char *word, struct err *e)
 {
 	size_t used = strlen(set->name);
@@ -40,39 +23,44 @@ static int add_name(struct options_set *set, const char *word, struct err *e)
 		set->name, TABLE_NAME - 1);
 }
 
-/* Whether the word ends in `:`. Such a word is not an option; it becomes the
- * name of the set. */
-static bool take_title(struct options_set *set, char *word, struct err *e)
-{
-	size_t len = strlen(word);
-
-	if (len < 2 || word[len - 1] != ':' || strchr(word, '='))
-		return false;
-	word[len - 1] = '\0';
-	return !add_name(set, word, e);
-}
-
 static int parse_set(struct sets *s, char *text, struct err *e)
 {
 	struct options_set *set = &s->set[s->n];
 	char *rest, *word = strtok_r(text, space, &rest);
-	bool named;
+	size_t len = word ? strlen(word) : 0;
+	bool named = len >= 2 && word[len - 1] == ':' && !strchr(word, '=');
 	int ret = 0;
 
 	if (s->n == SETS_MAX)
 		return err_set(
 			e, EINVAL, "there are more than %d sets", SETS_MAX);
 	s->n++;
-	named = word && take_title(set, word, e);
-	if (named)
+	/* A first word that ends in `:` is the name of the set. Without it the
+	 * options are the name. */
+	if (named) {
+		word[len - 1] = '\0';
+		ret = add_name(set, word, e);
 		word = strtok_r(NULL, space, &rest);
+	}
 	if (!word)
 		return err_set(e, EINVAL, "a set of options is empty");
 	for (; word && !ret; word = strtok_r(NULL, space, &rest)) {
+		char name[TABLE_NAME];
+
+		len = strcspn(word, "=");
+		snprintf(name, sizeof(name), "%.*s", (int)len, word);
 		if (!named)
 			ret = add_name(set, word, e);
-		if (!ret)
-			ret = add_option(set, word, e);
+		if (!ret && !len)
+			ret = err_set(
+				e, EINVAL, "'%s' is not NAME=VALUE", word);
+		else if (!ret && setting_value(&set->changes, name))
+			ret = err_set(e, EINVAL,
+				"a set of options has '%s' twice", name);
+		else if (!ret)
+			ret = word[len]
+				? setting_change(&set->changes, word, e)
+				: setting_set(&set->changes, word, "true", e);
 	}
 	for (unsigned i = 0; i + 1 < s->n && !ret; i++)
 		if (!strcmp(s->set[i].name, set->name))
