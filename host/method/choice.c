@@ -45,8 +45,9 @@ uint32_t choice_heaviest(const struct tally *row, uint32_t n)
 	return best;
 }
 
-/* Another answer comes closest if all candidates that are left vote for it. It
- * may be a new one (k = n), and its first candidate may be one of them. */
+/* The worst case for the leading answer is that all remaining candidates vote
+ * for the same other answer. This may be a new answer (k = n), and its first
+ * candidate may be one of the remaining ones. */
 uint32_t choice_decided(
 	const struct tally *row, uint32_t n, uint32_t left, uint32_t first_left)
 {
@@ -84,7 +85,7 @@ uint32_t choice_largest(const struct candidate *c, uint32_t n)
 void choice_borda(struct candidate *c, uint32_t n, double power)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		/* number of candidates that rank behind candidate i, plus 1 */
+		/* number of candidates that rank below candidate i, plus 1 */
 		uint32_t below = 0;
 
 		c[i].weight = 0;

@@ -33,9 +33,10 @@ uint32_t choice_tally(const struct candidate *, uint32_t n, struct tally *row);
 uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
 /*
- * Index of the answer with the most votes, the first of equal ones, if it keeps
- * this place whatever the answers of `left` more candidates are, of which the
- * first has the index first_left. Otherwise CHOICE_NONE. All votes weigh 1.
+ * Index of the answer with the most votes, the first of equal ones, if it wins
+ * for any answers of the `left` candidates that have not voted yet. first_left
+ * is the index of the first of these candidates. Otherwise CHOICE_NONE. All
+ * votes weigh 1.
  */
 uint32_t choice_decided(
 	const struct tally *, uint32_t n, uint32_t left, uint32_t first_left);

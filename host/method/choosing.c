@@ -214,7 +214,7 @@ static bool is_unscored(const struct sample *s)
 	return n && isnan(s->score[n - 1]);
 }
 
-/* Score what is not scored yet of the samples that have ended or still run. */
+/* Score the unscored steps of the samples that have ended or still run. */
 static int score_rest(
 	const struct choosing *c, struct samples *p, struct err *e)
 {
@@ -325,9 +325,8 @@ int choosing_none(const struct samples *p, struct err *e)
 		if (samples_at(p, i)->lane.state == LANE_FAILED) {
 			*e = samples_at(p, i)->err;
 			return err_in(e,
-				"none of %u samples ended; the first "
-				"is chosen",
-				samples_count(p));
+				"none of %u samples ended; sample %u failed",
+				samples_count(p), i);
 		}
 	return err_set(e, ECANCELED, "no sample has ended");
 }

@@ -41,7 +41,7 @@ uint64_t cycle_now(const struct cycle *c)
 
 /* Charge the simulated phone for the work that the drafter has done since the
  * last call of this function. */
-static void price_draft(struct cycle *c)
+static void charge_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
 	struct search_work work = { 0 };
@@ -75,7 +75,7 @@ static void draft_end(
 	struct method_stats *stats = &all[0]->env->stats;
 
 	for (uint32_t i = 0; i < n; i++)
-		price_draft(all[i]);
+		charge_draft(all[i]);
 	for (uint32_t i = 0; i < n; i++)
 		all[i]->draft_time += (cycle_now(all[0]) - t->now) / n;
 	stats->draft_ns += clock_ns() - t->ns;
@@ -367,7 +367,7 @@ int cycle_meanwhile(struct cycle *c, struct err *e)
 {
 	int ret = c->env->method->meanwhile(c, e);
 
-	price_draft(c);
+	charge_draft(c);
 	return ret;
 }
 
@@ -570,7 +570,7 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 		if (gen_left(c->gen) > 2)
 			ret = c->source->begin(
 				c->source->arg, c->tree, prompt, n, e);
-		price_draft(c);
+		charge_draft(c);
 	}
 	if (ret || gen_done(c->gen))
 		return ret;

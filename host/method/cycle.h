@@ -143,17 +143,17 @@ const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 int cycle_expand(struct cycle *, uint32_t node, struct err *);
 
 /* The time that the last pass would have taken if no layer had been read before
- * it began, and the time that drafting added to that. */
+ * it began, and the time that drafting added to it. */
 double cycle_verify_cost(const struct cycle *);
 double cycle_draft_cost(const struct cycle *);
 
 /*
  * Set *cost to the time that the simulated phone's NPU needs for passes of up
- * to `rows` rows after `cached` tokens. One row is priced, and each compiled
- * graph at its smallest and at its largest number of rows above one: between
- * these the price is a straight line. The NPU computes all rows of a graph in
- * any case, but the runtime may take longer for more of them, and has a cost of
- * its own from the second row on.
+ * to `rows` rows after `cached` tokens. The time is computed for one row, and
+ * for the smallest and the largest number of rows above one of each compiled
+ * graph; it is interpolated linearly between these. The NPU always computes all
+ * rows of a graph, but the runtime may take longer for more rows, and has an
+ * additional cost from the second row on.
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);

@@ -127,10 +127,11 @@ struct denoising {
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
-	 * The required form of the text, or NULL. A guess depends on those
-	 * before it: `place` is the place after position next_of_form - 1, if
-	 * the guesses of the pass up to there become text. Positions later than
-	 * next_of_form cannot be guessed in this pass.
+	 * The grammar that the text must follow, or NULL. The tokens that it
+	 * allows depend on all tokens before them: `place` is the parser's
+	 * state before position next_of_form, if the guesses of the pass for
+	 * earlier positions become text. Positions after next_of_form cannot be
+	 * guessed in this pass.
 	 */
 	struct json_form *form;
 	struct json_front place;

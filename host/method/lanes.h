@@ -98,8 +98,8 @@ struct lane {
 	uint64_t last_pass;
 };
 
-/* The owner's callbacks for a lane. A callback may end its lane only where its
- * comment says so. */
+/* The owner's callbacks for a lane. A callback may end its lane only if its
+ * comment allows it. */
 struct lane_ops {
 	/*
 	 * Called before the lane begins or resumes. If the lane has no
@@ -118,7 +118,7 @@ struct lane_ops {
 	void (*draw)(struct lane *, const float *logits);
 	/*
 	 * Called after a pass that began at began_ns, in which rows [first,
-	 * first + rows) were this lane's. `last` says that no later lane had
+	 * first + rows) were this lane's. `last` is true if no later lane had
 	 * rows in the pass. May be NULL.
 	 */
 	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
@@ -203,7 +203,7 @@ int lanes_add(struct lanes *, struct lane *, struct err *);
  * Remove a lane from the list. It must have no cache and be in no running pass.
  */
 void lanes_drop(struct lane *);
-/* Move a lane directly behind `before`, which must precede it. Does nothing if
+/* Move a lane directly after `before`, which must precede it. Does nothing if
  * `before` is not in the list. */
 void lane_move_after(struct lane *, const struct lane *before);
 bool lane_is_over(const struct lane *);

@@ -25,8 +25,8 @@ struct lanes_share {
 	 */
 	double expected, accepted, predicted;
 	uint32_t base; /* rows of this pass that are not drafted */
-	/* passes to run without drafts: how many are left, and how many there
-	 * were in the last such period */
+	/* passes without drafts: number left in the current suspension, and
+	 * length of the last suspension */
 	uint32_t rest, last_rest;
 	struct merit *merit; /* [width * lane_rows] memory for choosing rows */
 };

@@ -21,8 +21,8 @@ struct lever_state {
 	/* file of the predictor; "" if there is none */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
-	/* Cycles to run without drafting: how many are left, and how many there
-	 * were in the last such period. */
+	/* Cycles without drafting: number left in the current period, and
+	 * length of the last such period. */
 	uint32_t rest, last_rest;
 	/*
 	 * For comparing trees with and without pruning. When set, costs and

@@ -1,5 +1,5 @@
-/* Measures the costs of lever's cycles before the first request, in a few
- * cycles that generate a meaningless text (lever_costs.h). */
+/* Measures the cost model of the method lever before the first request, in a
+ * few cycles that generate a meaningless text (lever_costs.h). */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -41,8 +41,8 @@ struct probe {
 	uint64_t until; /* when the probe ends, by clock_ns */
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
-	/* sum of the logarithms of the ratio of the longer to the shorter time,
-	 * and the number of ratios */
+	/* ratios of the longer to the shorter time of two passes with as many
+	 * rows: sum of their logarithms, and number of ratios */
 	double ratios;
 	uint32_t n_ratios;
 	uint32_t row[PASSES];

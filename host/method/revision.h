@@ -47,7 +47,8 @@ int revision_open(struct revision **out, const struct revision_options *,
 	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
-/* Whether revision recomputes this position, and no window will do so again. */
+/* Whether the position is recomputed by revision alone, because all later
+ * windows begin after it. */
 bool revision_has(const struct revision *, const struct place *);
 
 /*

@@ -220,8 +220,9 @@ void samples_cut(struct samples *, struct sample *);
 /*
  * Begin a continuation of `from`, which waits at the end of a step, before it
  * is known whether `from` is continued: with from->stream for the first one,
- * which continues `from` itself, or another stream. Nobody waits for it. Sets
- * *began to whether there was a sequence for it. Returns 0 or a negative errno.
+ * which continues `from` itself, or another stream. Other samples do not wait
+ * for it. Sets *began to whether there was a sequence for it. Returns 0 or a
+ * negative errno.
  */
 int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
 	bool *began, struct err *);
