@@ -169,7 +169,7 @@ static const char *method_name(const struct opt_values *v)
 	return o->method;
 }
 
-int decoder_ask(
+int decoder_set_options(
 	struct decoder *d, const struct opt_values *options, struct err *e)
 {
 	const struct decoding_options *o;
@@ -624,7 +624,7 @@ int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
 		   : 0;
 }
 
-int decoder_rehearse(
+int decoder_prepare_oracle(
 	struct decoder *d, const struct generation *g, struct err *e)
 {
 	struct method_env env = { .method = &method_autoregressive,

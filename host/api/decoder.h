@@ -76,7 +76,7 @@ struct decoder {
  * 0, or -EINVAL for an unknown method, for options that the method does not
  * use, and for invalid combinations of options.
  */
-int decoder_ask(
+int decoder_set_options(
 	struct decoder *, const struct opt_values *options, struct err *);
 
 /* Reset all options that the method does not accept to their defaults. For
@@ -163,7 +163,8 @@ int decoder_keep(struct decoder *, const struct generation *, struct err *);
 /* If the drafter is an oracle, run plain decoding on a copy of the generation
  * and give the resulting text to the drafter. Does nothing for other
  * drafters. */
-int decoder_rehearse(struct decoder *, const struct generation *, struct err *);
+int decoder_prepare_oracle(
+	struct decoder *, const struct generation *, struct err *);
 
 /* Stop the device process and close everything. Returns 0, or the error of
  * session_close. */

@@ -17,15 +17,15 @@
 #define FILE_MOST       ((size_t)64 << 10)
 
 /* A profile that was measured at a CPU pressure of at least BUSY is measured
- * again at a pressure of at most IDLE. At a pressure of BUSY the times of
- * passes prove nothing. */
+ * again at a pressure of at most IDLE. Passes at a pressure of BUSY or more are
+ * not compared with the profile. */
 #define BUSY 0.5
 #define IDLE 0.1
 
-/* Passes may take less time than the profile has by this factor, and in
- * addition by as much as its measurements differed from one another. The factor
- * is known after REVIEWED passes, which scale the costs as a whole
- * (pass_cost_saw_rows). */
+/* A profile is measured again if passes are faster than it predicts by more
+ * than the factor MISFIT, times the factor by which its own measurements
+ * differed from one another. The comparison needs REVIEWED passes, because each
+ * pass scales all costs (pass_cost_saw_rows). */
 #define MISFIT   1.5
 #define REVIEWED 4
 
@@ -172,8 +172,8 @@ bool profile_was_disturbed(double then, double now)
 	return then >= BUSY && now <= IDLE;
 }
 
-/* Passes that take longer only correct the costs: other work and long texts
- * make them slower, too, and measuring again would not show that. */
+/* Slower passes do not make a profile misfit: other programs and long texts
+ * also slow passes down, and measuring again would not help. */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now)
 {

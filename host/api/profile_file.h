@@ -18,8 +18,8 @@ bool profile_recall(const char *path, const json_t *key, struct pass_cost *cost,
 void profile_keep(
 	const char *path, json_t *key, struct pass_cost *cost, double pressure);
 
-/* Whether a profile that was measured at a CPU pressure of `then` was
- * disturbed, and would not be at the pressure `now`. */
+/* Whether a profile was measured on a busy machine, at the CPU pressure `then`,
+ * and the machine is idle now, at the pressure `now`. */
 bool profile_was_disturbed(double then, double now);
 
 /* Whether the costs `is`, which passes of requests have corrected, are so much

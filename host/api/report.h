@@ -76,10 +76,11 @@ struct tandem_report {
 	/* name of the reward; NULL if there is none */
 	const char *reward;
 	/*
-	 * What the simulated phone's clock prices instead of the model that
-	 * runs, such as "qwen2.5-1.5b on sd8gen2; the model that runs is
-	 * target.gguf". Every report of simulated phone times must begin with
-	 * it. "" if the clock prices the model that runs.
+	 * The shape whose costs the simulated phone's clock computes instead of
+	 * those of the model that runs, such as "qwen2.5-1.5b on sd8gen2; the
+	 * model that runs is target.gguf". Every report of simulated phone
+	 * times must begin with this text. "" if the costs are those of the
+	 * model that runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 

@@ -31,7 +31,7 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 	for (size_t i = 0; x->stop && i < n; i++)
 		if (!(x->stop[i] = strdup(from[i])))
 			n = i;
-	/* If a copy failed, its NULL ends the copied list too early. */
+	/* A copy that failed is NULL, which ends the copied list too early. */
 	if (!x->stop || (from && from[n]))
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;
@@ -292,8 +292,9 @@ void request_decode(struct tandem_submitted *x)
 int request_run(struct tandem_submitted *x)
 {
 	struct decoder *d = &x->tandem->decoder;
-	int ret =
-		x->embedding ? 0 : decoder_rehearse(d, x->generation, &x->err);
+	int ret = x->embedding
+		? 0
+		: decoder_prepare_oracle(d, x->generation, &x->err);
 
 	if (ret)
 		request_end(x, ret);

@@ -87,7 +87,7 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 
 	*q = request_defaults;
 	if (!theirs)
-		return err_set(e, EINVAL, "there is no request");
+		return err_set(e, EINVAL, "the request is NULL");
 	ret = tandem_adopt(q, sizeof(*q), theirs, "tandem_request", e);
 	if (ret)
 		return ret;

@@ -2,7 +2,7 @@
  * Submitted requests: tandem_submit, tandem_advance and the calls about a
  * single request. If requests of the method can share passes, each request is a
  * lane, which is one sequence of these passes (host/method/lanes.h). The
- * functions below then find what is cached of a prompt, draw tokens, and end
+ * functions below then find the cached part of a prompt, draw tokens, and end
  * requests. Otherwise each call of tandem_advance runs the first unfinished
  * request to its end.
  */
@@ -106,8 +106,8 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 }
 
 /*
- * Give the lane a sequence that contains what is cached of its prompt, except
- * the last token. If another lane is reading at least half of the uncached rest
+ * Give the lane a sequence with the cached part of its prompt, except the last
+ * token. If another lane is reading at least half of the uncached rest
  * at present, this lane is held (it takes no part in passes) until that part is
  * cached, so that the same tokens are not computed twice. The other lane has
  * rows in the next pass, so the delay is only a few passes. A reward head or an

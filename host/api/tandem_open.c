@@ -60,10 +60,10 @@ int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])
 			return err_set(e, EINVAL,
-				"struct %s has %zu bytes, of which this "
-				"library (%s) knows %zu, and sets one of the "
-				"others",
-				name, their_size, tandem_version(), size);
+				"struct %s sets a member that this library "
+				"(version %s) does not have: byte %zu of a "
+				"struct of %zu bytes; use a newer library",
+				name, tandem_version(), i, size);
 	memcpy(ours, theirs, their_size < size ? their_size : size);
 	return 0;
 }
@@ -124,7 +124,8 @@ static int take_options(struct tandem *t, const struct tandem_options *options,
 			ret = err_set(e, ENOMEM, "no memory for a path");
 	}
 	if (!ret)
-		ret = decoder_ask(&t->decoder, parsed ? parsed : &asked, e);
+		ret = decoder_set_options(
+			&t->decoder, parsed ? parsed : &asked, e);
 	if (ret)
 		return ret;
 	pair->program = t->program;

@@ -262,7 +262,7 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 		ret = drafting_open_with_text(
 			&d->drafting, m->known, m->n_known, e);
 	else
-		ret = decoder_rehearse(d, x->generation, e);
+		ret = decoder_prepare_oracle(d, x->generation, e);
 	if (!ret && !m->in_a_row)
 		ret = session_rest(d->session, e);
 	if (!ret)

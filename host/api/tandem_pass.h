@@ -95,9 +95,9 @@ struct bare_pass_times {
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
 
-/* From this call on, price passes as if the simulated phone's CPU computed
- * them: all passes, or with `but_prompts` those that do not prefill a prompt.
- */
+/* From this call on, compute the simulated costs of passes as if the phone's
+ * CPU ran them: all passes, or with `but_prompts` those that do not prefill a
+ * prompt. */
 void tandem_price_by_cpu(struct tandem *, bool but_prompts);
 
 /* Wait until every staging slot holds the layer that will be needed next. */

@@ -207,7 +207,7 @@ static int open_with(const char *const *set, const char *model, struct err *e)
 	for (; *set && !ret; set += 2)
 		ret = opt_set(decoder_tables, &asked, set[0], set[1], e);
 	assert_ok(ret, e);
-	ret = decoder_ask(&d, &asked, e);
+	ret = decoder_set_options(&d, &asked, e);
 	if (!ret)
 		ret = decoder_open_model(&d, model, e);
 	assert_int_equal(decoder_close(&d, NULL), 0);
