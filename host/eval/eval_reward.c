@@ -25,7 +25,8 @@ int eval_exact_score(
 		for (size_t i = t->n_prompt; i < t->n && !ret; i++)
 			ret = detokenize(&words, t->token[i], &text);
 		if (ret) {
-			err_set(e, -ret, "the text to be scored has no words");
+			err_set(e, -ret,
+				"cannot convert the tokens of a sample to text");
 			break;
 		}
 		detokenize_end(&words, &text);
