@@ -473,14 +473,14 @@ struct bench_diffusion {
 	unsigned n_plans;
 };
 
-static int price_by_cpu(void *arg, struct tandem *t, struct err *e)
+static int cost_by_cpu(void *arg, struct tandem *t, struct err *e)
 {
 	tandem_price_by_cpu(t, false);
 	return 0;
 }
 
 /* The hook for DIFFUSION_BY_CPU, the only value of enum diffusion_hook. */
-static const struct setting_hook by_cpu = { .opened = price_by_cpu };
+static const struct setting_hook by_cpu = { .opened = cost_by_cpu };
 
 static int add_placed(struct bench_diffusion *b, struct table_plan *p,
 	uint32_t window, uint32_t slots, const char *placement, struct err *e)

@@ -57,7 +57,9 @@ static int open_image(struct bench_lever *b, struct err *e)
 			"%s/tandem-bench-%ld.tdm",
 			folder && *folder ? folder : "/tmp", (long)getpid());
 		if (ret >= (int)sizeof(b->model)) {
-			ret = err_set(e, ENAMETOOLONG, "$TMPDIR is too long");
+			ret = err_set(e, ENAMETOOLONG,
+				"the path in $TMPDIR is too long for the "
+				"temporary image; set a shorter one");
 		} else {
 			ret = model_open(&m, b->source, e);
 			if (!ret) {
@@ -95,19 +97,19 @@ static int set_numbers(
  * costs and reliability estimates, and the compared runs use the recorded
  * values unchanged.
  */
-static int teach(void *arg, struct tandem *t, struct err *e)
+static int record_costs(void *arg, struct tandem *t, struct err *e)
 {
 	struct bench_lever *b = arg;
 
 	free(b->lessons);
 	b->lessons = tandem_lessons(t);
-	return b->lessons ? 0
-			  : err_set(e, ENOMEM,
-				    "no memory for the costs that lever has "
-				    "learned");
+	return b->lessons
+		? 0
+		: err_set(e, ENOMEM,
+			  "no memory for the recorded costs of lever");
 }
 
-static int freeze(void *arg, struct tandem *t, struct err *e)
+static int use_recorded_costs(void *arg, struct tandem *t, struct err *e)
 {
 	const struct bench_lever *b = arg;
 
@@ -172,10 +174,10 @@ static int plan(struct bench_lever *b, struct err *e)
 		.head = "",
 		.n = a->n_lengths };
 	memcpy(lengths->value, a->length, sizeof(a->length));
-	b->hooks[BENCH_LEVER_TEACHES - 1] =
-		(struct setting_hook){ .done = teach, .arg = b };
+	b->hooks[BENCH_LEVER_RECORDS - 1] =
+		(struct setting_hook){ .done = record_costs, .arg = b };
 	b->hooks[BENCH_LEVER_FROZEN - 1] =
-		(struct setting_hook){ .opened = freeze, .arg = b };
+		(struct setting_hook){ .opened = use_recorded_costs, .arg = b };
 	b->request = (struct table_request){ .method = a->method,
 		.n_methods = a->n_methods,
 		.usual = &b->usual,
@@ -206,7 +208,7 @@ static int plan(struct bench_lever *b, struct err *e)
 			ret = setting_copy(&s, &b->usual, e);
 			if (!ret)
 				ret = setting_change(&s, "exit=none", e);
-			s.hook = &b->hooks[BENCH_LEVER_TEACHES - 1];
+			s.hook = &b->hooks[BENCH_LEVER_RECORDS - 1];
 			if (!ret)
 				ret = add_run(b, &s, "lever", e);
 			else

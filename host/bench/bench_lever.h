@@ -90,7 +90,7 @@ enum bench_lever_levels {
  * and without pruning, so one run records lever's verification costs and
  * reliability estimates, and later runs use these recorded values unchanged. */
 enum bench_lever_hook {
-	BENCH_LEVER_TEACHES = 1,
+	BENCH_LEVER_RECORDS = 1,
 	BENCH_LEVER_FROZEN,
 	BENCH_LEVER_HOOKS_END
 };
@@ -120,7 +120,7 @@ struct bench_lever {
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
-	/* costs and reliability estimates that the hook BENCH_LEVER_TEACHES has
+	/* costs and reliability estimates that the hook BENCH_LEVER_RECORDS has
 	 * recorded */
 	struct lever_lessons *lessons;
 	struct table_request request;

@@ -142,8 +142,7 @@ static int limit_trip(struct bench_peer *p, struct err *e)
 		word_set(l, turn + 1);
 		ret = word_await(l, turn + 2);
 	}
-	return ret ? err_sys(e, -ret, "a measuring process does not answer")
-		   : 0;
+	return ret ? err_sys(e, -ret, "the peer process does not answer") : 0;
 }
 
 static int limit_batch(struct bench_peer *p, unsigned trips, struct err *e)

@@ -110,7 +110,7 @@ int bench_announce(int command, unsigned trips, struct err *e)
 {
 	int ret = fd_write_all(command, &trips, sizeof(trips));
 
-	return ret ? err_sys(e, -ret, "a measuring process is gone") : 0;
+	return ret ? err_sys(e, -ret, "the peer process has ended") : 0;
 }
 
 void bench_reap(int *command, int *pid)

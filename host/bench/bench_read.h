@@ -20,8 +20,7 @@ struct bench_read {
 	/* The fastest way of reading: */
 	size_t block;
 	unsigned threads; /* number of threads that read alternate blocks */
-	/* queue depth of io_uring, which one thread uses; 0 means plain
-	 * reads */
+	/* queue depth of io_uring, used by one thread; 0 means plain reads */
 	unsigned depth;
 	bool small_pages; /* the destination has small pages */
 	bool direct;      /* O_DIRECT; false if the system refused it */

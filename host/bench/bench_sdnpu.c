@@ -43,7 +43,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define PLAIN "method=autoregressive"
 #define TREE  OURS, "draft=sam", TWO
 
-/* A draft model is priced as a small model of the priced target's family. */
+/* The costs of a draft model are those of a small model of the target shape's
+ * family. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
 /* The paper's parameters; see the help of --paper for those that it does not
@@ -255,7 +256,7 @@ static const struct column_spec overhead_columns[] = {
 	{ 0 },
 };
 
-/* ---- the price of a row -------------------------------------------------- */
+/* ---- the cost of a row --------------------------------------------------- */
 
 static const struct table_variant row_costs[] = {
 	{ NPU, { PLAIN, ONE } },

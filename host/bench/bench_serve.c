@@ -76,7 +76,8 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 		c++;
 	if (c == FIGURES_TASKS)
 		return err_set(e, EINVAL,
-			"the prompts have more than %d categories",
+			"the prompts have more than %d categories; "
+			"use fewer of them",
 			FIGURES_TASKS);
 	if (c == b->n_categories)
 		b->category[b->n_categories++] = said;
@@ -216,9 +217,9 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 	struct err closing = { 0 };
 
 	if (i < a->n_methods) {
-		/* Rounds repeat the prompts, which the server must read anew;
-		 * and as many requests as there are clients must be able to
-		 * run. The user's options come last, and may change both. */
+		/* Rounds repeat the prompts, which the server must compute
+		 * again; and as many requests as there are clients must be able
+		 * to run. The user's options come last, and may change both. */
 		for (unsigned k = 0; k < a->n_at; k++)
 			texts = a->at[k] > texts ? a->at[k] : texts;
 		snprintf(number, sizeof(number), "%u",
@@ -251,7 +252,7 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 		ret = measure(b, &t, row, k, e);
 	closed = serve_process_close(&p, a->row[i], &closing);
 	if (closed && ret != -ECANCELED) {
-		/* The end of the server is why requests failed. */
+		/* Requests failed because the server has ended. */
 		*e = closing;
 		ret = closed;
 	}

@@ -24,8 +24,9 @@ struct bench_serve_args {
 	/* methods, each with a server of its own; then URLs */
 	const char *row[SERVE_ROWS_MAX];
 	unsigned n_methods, n_rows;
-	const char *model; /* of own servers; NULL: as `tandem serve` */
-	/* further options of own servers */
+	/* model of the started servers; NULL: the default of `tandem serve` */
+	const char *model;
+	/* further options of the started servers */
 	const char *const *option;
 	size_t n_options;
 	uint32_t at[SERVE_AT_MAX]; /* numbers of clients */

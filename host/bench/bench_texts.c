@@ -112,7 +112,7 @@ static int open_handle(struct bench_texts *b, struct err *e)
 	if (!r.shares)
 		return err_set(e, EINVAL,
 			"with this model, --method and --draft, requests "
-			"cannot share passes");
+			"cannot share passes; try another method");
 	b->token = malloc(a->prompt * sizeof(*b->token));
 	if (!b->token)
 		return err_set(e, ENOMEM, "no memory for a prompt");

@@ -41,7 +41,7 @@ enum purpose {
 	DRAW,      /* keep the samples and let all methods choose among them */
 	/* feed the kept tokens through a session again to find their phone
 	 * cost */
-	PRICE,
+	COST,
 	TIME, /* generate with timing, and compare with the kept tokens */
 };
 
@@ -54,11 +54,12 @@ struct run {
 	uint32_t n;
 	double temperature;
 	size_t items; /* number of items used, from the first */
-	/* what to price on, and as which shape; NULL: as the options say */
+	/* phone and shape whose costs are computed; NULL: those of the
+	 * options */
 	const char *phone, *shape;
 
 	struct tandem *tandem;
-	/* [items] the samples: a DRAW run and a greedy one keep them, PRICE and
+	/* [items] the samples: a DRAW run and a greedy one keep them, COST and
 	 * TIME runs read them */
 	struct samples_script **kept;
 	size_t at; /* index of the current item */
@@ -151,7 +152,7 @@ static int begin_item(void *arg, const struct eval_item *item, struct err *e)
 {
 	const struct run *r = arg;
 
-	tandem_replay(r->tandem, r->purpose == PRICE ? r->kept[r->at] : NULL);
+	tandem_replay(r->tandem, r->purpose == COST ? r->kept[r->at] : NULL);
 	return 0;
 }
 
@@ -183,8 +184,8 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	}
 	if (ret)
 		return ret;
-	/* A method that keeps all samples is scored as if a perfect judge chose
-	 * among them: the item is right if any sample is right. */
+	/* A method that keeps all samples is scored as if a perfect reward
+	 * model chose among them: the item is right if any sample is right. */
 	if (report.keeps_all)
 		right = memchr(each, true, n) != NULL;
 	r->cost.tokens += report.samples.tokens;
@@ -236,7 +237,7 @@ static int measure(struct run *r, struct err *e)
 	if (ret)
 		return ret;
 	pair->cancel = a->cancel;
-	pair->idle = r->purpose == PRICE;
+	pair->idle = r->purpose == COST;
 	if (tandem_start_for(r->tandem, longest, a->n_predict))
 		return tandem_failure(r->tandem, e);
 
@@ -385,13 +386,13 @@ static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 /* Compute the phone cost of the first samples[k] samples of all items, and time
  * the generation of the first items on the wall clock. The timed generation
  * must give the same tokens and the same phone time as the computation. */
-static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
+static int cost_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	struct run r = { .tts = t,
 		.model = model,
-		.purpose = PRICE,
+		.purpose = COST,
 		.method = reward ? &best_of_n : &plain,
 		.n = a->samples[k],
 		.temperature = a->temperature,
@@ -404,7 +405,7 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	timed.purpose = TIME;
 	timed.items = first.items = a->timed;
 	ret = a->timed ? run(&timed, e) : 0;
-	if (ret || !t->priced) {
+	if (ret || !t->on_phone) {
 		*cost = timed.cost;
 		if (!reward)
 			t->speed[model][k].wall = timed.cost;
@@ -415,8 +416,8 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 	if (!ret && first.cost.phone_ps != timed.cost.phone_ps)
 		return err_set(e, EPROTO,
 			"%u samples take the phone %llu ps when they are "
-			"generated, but %llu ps when their price is computed "
-			"again",
+			"generated, but %llu ps when their cost is computed "
+			"from the recorded tokens",
 			r.n, (unsigned long long)timed.cost.phone_ps,
 			(unsigned long long)first.cost.phone_ps);
 	if (!ret)
@@ -430,7 +431,7 @@ static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
 }
 
 /* Compute the costs for the table of phones. */
-static int price_phones(
+static int cost_on_phones(
 	struct tts *t, unsigned model, const struct drawing *d, struct err *e)
 {
 	const struct tts_args *a = t->args;
@@ -440,7 +441,7 @@ static int price_phones(
 		unsigned phone = i / TTS_PAIRS, pair = i % TTS_PAIRS;
 		struct run r = { .tts = t,
 			.model = model,
-			.purpose = PRICE,
+			.purpose = COST,
 			.method = model ? &plain : &best_of_n,
 			.items = t->items.n,
 			.phone = tts_phones[phone],
@@ -539,9 +540,9 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 		ret = ret ? ret : run(&r, e);
 
 		for (unsigned k = 0; k < t->args->n_samples && !ret; k++) {
-			ret = price_and_time(t, model, d, k, false, e);
+			ret = cost_and_time(t, model, d, k, false, e);
 			if (!ret && reward)
-				ret = price_and_time(t, model, d, k, true, e);
+				ret = cost_and_time(t, model, d, k, true, e);
 		}
 		t->drew[model] = !ret;
 	}
@@ -549,7 +550,7 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 		for (unsigned k = 0; k < a->n_samples && !ret; k++)
 			ret = run_point(t, model, d, m, k, e);
 	if (!ret && t->args->table[TTS_PHONES])
-		ret = price_phones(t, model, d, e);
+		ret = cost_on_phones(t, model, d, e);
 	for (size_t i = 0; d && i < t->items.n; i++) {
 		if (d->kept)
 			free(d->kept[i]);
@@ -575,10 +576,11 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	t->args = a;
-	t->priced = clock != NULL;
+	t->on_phone = clock != NULL;
 	for (unsigned i = 0; i < TTS_PAPER; i++)
 		decodes |= a->table[i];
-	ret = t->priced ? soc_file_load(&t->soc, clock + strlen("soc:"), e) : 0;
+	ret = t->on_phone ? soc_file_load(&t->soc, clock + strlen("soc:"), e)
+			  : 0;
 	if (!ret && a->plot)
 		ret = bench_plot_ready(a->plot, e);
 	if (!ret && decodes)

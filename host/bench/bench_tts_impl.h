@@ -54,8 +54,8 @@ struct tts_how {
 	uint32_t group;
 };
 
-/* The table of phones: the first model beside the second one's greedy decoding,
- * priced as these pairs of models on these phones. */
+/* The table of phones compares the first model with greedy decoding of the
+ * second one, at the costs of these pairs of models on these phones. */
 #define TTS_N_PHONES 3
 #define TTS_PAIRS    3
 extern const char *const tts_phones[TTS_N_PHONES];
@@ -66,8 +66,8 @@ struct tts {
 	struct tts_how how[TTS_METHODS];
 	struct eval_items items;
 	struct bench_trace trace;
-	bool priced;
-	struct soc soc; /* the modeled phone; valid if `priced` */
+	bool on_phone;  /* costs on a simulated phone are computed */
+	struct soc soc; /* that phone; valid if `on_phone` */
 	struct tts_point
 		/* ordered by model, with greedy decoding first */
 		point[TTS_POINTS];

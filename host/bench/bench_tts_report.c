@@ -75,13 +75,13 @@ static const struct tts_point *best_of(const struct tts *t, uint32_t n)
 
 /* ---- tables -------------------------------------------------------------- */
 
-static void add_columns(struct bench_table *t, bool priced, bool tested)
+static void add_columns(struct bench_table *t, bool on_phone, bool tested)
 {
 	table_add_column(t, "right", "right %", 1, 1);
 	table_add_column(t, "low", "from", 1, 1);
 	table_add_column(t, "high", "to", 1, 1);
 	table_add_column(t, "tokens", "tokens", 0, 1);
-	if (priced) {
+	if (on_phone) {
 		table_add_column(t, "phone_tokens_per_s", "phone t/s", 0, 1);
 		table_add_column(t, "phone_s", "phone ms", 2, 1e3);
 		table_add_column(t, "phone_j", "phone mJ", 2, 1e3);
@@ -106,7 +106,7 @@ static void add_point(
 	const struct tts_cost *c = &p->cost;
 	double low, high, items = (double)c->items;
 	double tokens = (double)c->tokens;
-	double seconds = t->priced ? c->phone_seconds : c->seconds;
+	double seconds = t->on_phone ? c->phone_seconds : c->seconds;
 	char name[TABLE_NAME], number[16];
 	double *v;
 
@@ -121,10 +121,10 @@ static void add_point(
 	v[3] = ratio(tokens, items);
 	v[4] = ratio(tokens, seconds);
 	v[5] = ratio(seconds, items);
-	if (t->priced)
+	if (t->on_phone)
 		v[6] = ratio(c->joules, items);
 	if (is_tested(t, p->model))
-		v[t->priced ? 7 : 6] = p_value(t, p, greedy_second(t));
+		v[t->on_phone ? 7 : 6] = p_value(t, p, greedy_second(t));
 }
 
 static void make_accuracy(
@@ -132,20 +132,20 @@ static void make_accuracy(
 {
 	*out = (struct bench_table){ .name = model ? "accuracy_2" : "accuracy",
 		.title = "Share of right answers, and the cost of an item",
-		.note = t->priced
+		.note = t->on_phone
 			? "from, to: the 95 % interval. sample: at least "
-			  "one is right, as if a perfect judge chose. "
+			  "one is right, as with a perfect reward model. "
 			  "Times are of a whole item, with its prompt "
 			  "and its scoring. p: of the difference from the "
 			  "second model's greedy answers, by McNemar's test"
 			: "from, to: the 95 % interval. sample: at least "
-			  "one is right, as if a perfect judge chose. "
+			  "one is right, as with a perfect reward model. "
 			  "Times are of the timed items, prompts "
 			  "included. p: of the difference from the second "
 			  "model's greedy answers, by McNemar's test",
 		.name_key = { "how", "samples" },
 		.n_names = 2 };
-	add_columns(out, t->priced, is_tested(t, model));
+	add_columns(out, t->on_phone, is_tested(t, model));
 	for (unsigned i = 0; i < t->n; i++)
 		if (t->point[i].model == model)
 			add_point(t, out, &t->point[i]);
@@ -168,7 +168,7 @@ static double rate(const struct tts *t, unsigned m, unsigned k)
 {
 	const struct tts_speed *s = &t->speed[m][k];
 
-	return per_s(t->priced ? &s->phone : &s->wall, t->priced);
+	return per_s(t->on_phone ? &s->phone : &s->wall, t->on_phone);
 }
 
 /* Add a table with a column for each number of samples, and a row for each
@@ -204,7 +204,7 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 			"On this machine: the timed items",
 		.name_key = { "model", "samples" },
 		.n_names = 2 };
-	if (t->priced) {
+	if (t->on_phone) {
 		table_add_column(out, "phone_tokens_per_s", "phone t/s", 0, 1);
 		table_add_column(out, "phone_growth", "grown", 2, 1);
 		table_add_column(out, "phone_cpu_share", "CPU", 2, 1);
@@ -227,7 +227,7 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 				t->args->samples[k]);
 			v = table_add_row(out, t->args->model[m], number)
 				    ->value;
-			if (t->priced) {
+			if (t->on_phone) {
 				*v++ = rate;
 				*v++ = ratio(rate, per_s(&one->phone, true));
 				*v++ = ratio(c->cpu_seconds, c->phone_seconds);
@@ -240,19 +240,19 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 		}
 }
 
-/* The cost of the first model's best-of-n beside greedy decoding of the second
- * one, as pairs of models on phones. */
+/* The cost of best-of-n with the first model, compared with greedy decoding of
+ * the second one, for pairs of models on phones. */
 static void make_phones(const struct tts *t, struct bench_table *out)
 {
 	const struct tts_args *a = t->args;
 
 	*out = (struct bench_table){ .name = "phones",
-		.title = "The first model's best-of-n beside the second one, "
-			 "greedily",
-		.note = "of an item, priced as these pairs of models in the "
-			"paper's formats, with the reward model. Times are "
-			"also given over those of the second model. right, p: "
-			"as above, the same in all rows. paper: figure 10 of "
+		.title = "Best-of-n of the first model compared with greedy "
+			 "decoding of the second",
+		.note = "Costs of an item, for these pairs of models in the "
+			"paper's formats, with the reward model. time, energy: "
+			"divided by those of the second model. right, p: as "
+			"above, the same in all rows. paper: figure 10 of "
 			"npu-tts, which has no numbers",
 		.name_key = { "phone and models", "samples" },
 		.n_names = 2 };
@@ -339,7 +339,7 @@ static void make_tradeoff(const struct tts *t, const char *name,
 		.name_key = { "how", "samples" },
 		.n_names = 2,
 		.plot = { .y = { "right, %" }, .points = true, .x = x } };
-	add_columns(out, t->priced, is_tested(t, 0));
+	add_columns(out, t->on_phone, is_tested(t, 0));
 	out->column[0].panel = 1;
 	out->column[column].panel = 2;
 	for (unsigned i = 0; i < t->n; i++)
@@ -361,10 +361,10 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 	if (!more)
 		return err_set(e, ENOMEM, "no memory for pictures");
 	make_tradeoff(t, "time", 5,
-		t->priced ? "phone milliseconds an item"
-			  : "milliseconds an item",
+		t->on_phone ? "phone milliseconds an item"
+			    : "milliseconds an item",
 		&more[n_more++]);
-	if (t->priced)
+	if (t->on_phone)
 		make_tradeoff(t, "energy", 6, "phone millijoules an item",
 			&more[n_more++]);
 	more[n_more] = (struct bench_table){ .name = "throughput",
@@ -393,7 +393,7 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 {
 	const struct tts_cost *a = &p->cost, *b = &other->cost;
 
-	if (!t->priced)
+	if (!t->on_phone)
 		return (struct beside){
 			ratio(ratio(a->seconds, (double)a->items),
 				ratio(b->seconds, (double)b->items)),
@@ -425,13 +425,13 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
 {
 	struct beside b = beside(t, p, other);
 
-	printf("%s with %u sample%s by %s is %s %s greedily (%.1f %% and "
+	printf("%s with %u sample%s by %s is %s %s with greedy decoding (%.1f %% and "
 	       "%.1f %%, p = %.2g), in %.2f of its %s",
 		t->args->model[0], p->n, p->n == 1 ? "" : "s", p->method, how,
 		t->args->model[other->model], 100 * eval_accuracy(&p->tally),
 		100 * eval_accuracy(&other->tally), p_value(t, p, other),
-		b.time, t->priced ? "time on the phone" : "time");
-	if (t->priced)
+		b.time, t->on_phone ? "time on the phone" : "time");
+	if (t->on_phone)
 		printf(" and %.2f of its energy", b.energy);
 	putchar('\n');
 }
@@ -531,7 +531,7 @@ int tts_report(const struct tts *t, struct err *e)
 	for (; a->table[TTS_ACCURACY] && n < a->n_models; n++)
 		make_accuracy(t, n, &table[n]);
 	for (unsigned i = 0; i < TTS_TABLES; i++)
-		if (a->table[i] && make[i] && (i < TTS_PAPER || t->priced))
+		if (a->table[i] && make[i] && (i < TTS_PAPER || t->on_phone))
 			make[i](t, &table[n++]);
 	if (t->n)
 		snprintf(caption, sizeof(caption),

@@ -19,7 +19,7 @@ double curve_area(const struct curve_point *, unsigned n);
 
 /*
  * Return "accuracy under parallelism" as d3LLM (2026) defines it: the area from
- * 0 tokens per pass, where the accuracy of all points after the first is
+ * 0 tokens per pass, in which the accuracy of all points after the first is
  * weighted by exp(-3 (1 - right/best)). `best` is the best accuracy of all
  * curves that are compared. Points whose accuracy is more than 0.05 below that
  * of the first point are left out.

@@ -157,9 +157,9 @@ static int find_streamed(struct opened *o, struct err *e)
 	return r->total.resident_layers == stay
 		? 0
 		: err_set(e, EPROTO,
-			  "with a budget of %.0f %% %u of %u layers stay in "
-			  "memory, not %u",
-			  opts->dram_share * 100, r->total.resident_layers, n,
+			  "%u of %u layers stay in memory, but a budget of "
+			  "%.0f %% is %u layers",
+			  r->total.resident_layers, n, opts->dram_share * 100,
 			  stay);
 }
 

@@ -56,8 +56,8 @@ struct serve_result {
 int serve_client_load(struct err *);
 
 /*
- * GET a path of the server. Stores the JSON of the answer in *out, for the
- * caller to release, or NULL if the status is not 200 or it is not JSON.
+ * GET a path of the server. Stores the JSON of the answer in *out, which
+ * the caller releases; NULL if the status is not 200 or the answer is not JSON.
  * Returns 0, or a negative errno if there is no answer.
  */
 int serve_client_get(const struct serve_target *, const char *path,
@@ -65,8 +65,8 @@ int serve_client_get(const struct serve_target *, const char *path,
 
 /*
  * Send all prompts and add the figures to *result. A request that fails is
- * counted, and the rest of its prompt is not sent; the others go on. Returns 0,
- * -ECANCELED, or another negative errno if no request could be sent.
+ * counted, and the later turns of its prompt are not sent; other prompts are.
+ * Returns 0, -ECANCELED, or another negative errno if no request could be sent.
  */
 int serve_client_run(const struct serve_target *, const struct serve_load *,
 	struct serve_result *result, struct err *);
