@@ -95,15 +95,10 @@ json_t *shard_json(const struct shard *s, json_t *arguments)
 		arguments);
 }
 
-static const json_t *member_of(
-	const struct shards *all, unsigned i, const char *member)
-{
-	return json_object_get(json_object_get(all->one[i], "shard"), member);
-}
-
 char **shards_arguments(const struct shards *all, unsigned *n)
 {
-	const json_t *words = member_of(all, 0, "arguments");
+	const json_t *shard = json_object_get(all->one[0], "shard");
+	const json_t *words = json_object_get(shard, "arguments");
 	char **argv;
 
 	*n = (unsigned)json_array_size(words);
@@ -204,20 +199,10 @@ static int differ(
 		all->path[0], all->path[i], what);
 }
 
-static int check_same(const struct shards *all, const char *member,
-	const char *called, struct err *e)
-{
-	for (unsigned i = 1; i < all->n; i++)
-		if (!json_equal(member_of(all, 0, member),
-			    member_of(all, i, member)))
-			return differ(all, i, called, e);
-	return 0;
-}
-
 int shards_read(
 	struct shards *all, char *const *paths, unsigned n, struct err *e)
 {
-	const json_t *version;
+	const json_t *version, *first;
 	int ret = 0;
 
 	for (unsigned i = 0; i < n && !ret; i++)
@@ -226,11 +211,20 @@ int shards_read(
 		if (!all->one[i])
 			ret = err_set(e, EINVAL, "shard %u of %u is missing",
 				i + 1, all->n);
-	if (!ret)
-		ret = check_same(all, "arguments", "command lines", e);
-	if (!ret)
-		ret = check_same(all, "program", "programs' versions", e);
-	return ret ? ret : shards_common(all, "version", &version, e);
+	if (ret)
+		return ret;
+	first = json_object_get(all->one[0], "shard");
+	for (unsigned i = 1; i < all->n; i++) {
+		const json_t *here = json_object_get(all->one[i], "shard");
+
+		if (!json_equal(json_object_get(first, "arguments"),
+			    json_object_get(here, "arguments")))
+			return differ(all, i, "command lines", e);
+		if (!json_equal(json_object_get(first, "program"),
+			    json_object_get(here, "program")))
+			return differ(all, i, "programs' versions", e);
+	}
+	return shards_common(all, "version", &version, e);
 }
 
 void shards_release(struct shards *all)
