@@ -119,22 +119,23 @@ static uint64_t less(uint64_t ns, uint64_t clock)
  * a time slice of the scheduler. The batch then has fewer trips. */
 static int batch(struct sampled *s, struct err *e)
 {
+	const struct bench_peer_ops *ops = s->peer->ops;
 	unsigned trips = s->subject->trips;
 	uint64_t last = clock_ns(), now, trip_ns;
 	int ret;
 
 	watchdog(LATE_S);
-	ret = bench_peer_batch(s->peer, WARM_UP, e);
+	ret = ops->batch(s->peer, WARM_UP, e);
 	for (unsigned i = 0; !ret && i < WARM_UP; i++)
-		ret = bench_peer_trip(s->peer, e);
+		ret = ops->trip(s->peer, e);
 	trip_ns = (clock_ns() - last) / WARM_UP + 1;
 	if (!ret && BATCH_NS / trip_ns < trips)
 		trips = BATCH_NS / trip_ns + 1;
 	if (!ret)
-		ret = bench_peer_batch(s->peer, trips, e);
+		ret = ops->batch(s->peer, trips, e);
 	last = clock_ns();
 	for (unsigned i = 0; !ret && i < trips; i++) {
-		ret = bench_peer_trip(s->peer, e);
+		ret = ops->trip(s->peer, e);
 		now = clock_ns();
 		s->ns[s->n++] = now - last;
 		last = now;
@@ -278,7 +279,10 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	if (!ret)
 		conclude(&r);
 	for (unsigned i = 0; i < out->n_rows; i++) {
-		bench_peer_close(r.subject[i].peer);
+		struct bench_peer *peer = r.subject[i].peer;
+
+		if (peer)
+			peer->ops->close(peer);
 		free(r.subject[i].ns);
 	}
 	watchdog(0);

@@ -44,22 +44,6 @@ const struct bench_subject bench_subjects[] = {
 
 volatile sig_atomic_t bench_late;
 
-int bench_peer_batch(struct bench_peer *p, unsigned trips, struct err *e)
-{
-	return p->ops->batch(p, trips, e);
-}
-
-int bench_peer_trip(struct bench_peer *p, struct err *e)
-{
-	return p->ops->trip(p, e);
-}
-
-void bench_peer_close(struct bench_peer *p)
-{
-	if (p)
-		p->ops->close(p);
-}
-
 int bench_pin(int cpu, struct err *e)
 {
 	cpu_set_t set;

@@ -35,12 +35,18 @@ struct bench_subject {
 /* All subjects in the order of the table; the last entry has no name. */
 extern const struct bench_subject bench_subjects[];
 
-/* bench_peer_batch() announces `trips` round trips to the peer.
- * bench_peer_trip() then makes one round trip. Both return 0 or a negative
- * errno. */
-int bench_peer_batch(struct bench_peer *, unsigned trips, struct err *);
-int bench_peer_trip(struct bench_peer *, struct err *);
-void bench_peer_close(struct bench_peer *);
+struct bench_peer_ops {
+	/* Announces `trips` round trips to the peer. Returns 0 or a negative
+	 * errno. */
+	int (*batch)(struct bench_peer *, unsigned trips, struct err *);
+	/* Makes one of these round trips. Returns 0 or a negative errno. */
+	int (*trip)(struct bench_peer *, struct err *);
+	void (*close)(struct bench_peer *);
+};
+
+struct bench_peer {
+	const struct bench_peer_ops *ops;
+};
 
 /* Pin the calling process to one CPU. Returns 0 or a negative errno. */
 int bench_pin(int cpu, struct err *);
@@ -52,16 +58,6 @@ int bench_pin(int cpu, struct err *);
 extern volatile sig_atomic_t bench_late;
 
 /* ---- for the files that define subjects ------------------------------- */
-
-struct bench_peer_ops {
-	int (*batch)(struct bench_peer *, unsigned trips, struct err *);
-	int (*trip)(struct bench_peer *, struct err *);
-	void (*close)(struct bench_peer *);
-};
-
-struct bench_peer {
-	const struct bench_peer_ops *ops;
-};
 
 /* Defined in bench_limit.c, bench_dbus.c and bench_ring.c. */
 int bench_limit_open(struct bench_peer **, const struct bench_subject *,
