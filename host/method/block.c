@@ -14,7 +14,7 @@
  *
  * With --no-cache each pass computes the whole text with the same attention
  * mask, and nothing is cached. This serves to check that the cache is exact,
- * and with --canvas to measure what passes over a whole answer cost.
+ * and with --canvas to measure the cost of passes over a whole answer.
  *
  * With shifted logits (d->shift) the row before a block predicts the block's
  * first token. That row is the same in all passes of the block, so its logits

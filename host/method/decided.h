@@ -34,15 +34,16 @@ extern const struct opt_table decided_table;
 
 /* Whether --stop-decided was given; false for a method without this option. */
 bool decided_is_on(const struct method_env *);
-/* Returns -EINVAL if samples are to be cut although values by this reward could
- * rise, or although early stopping makes the choice depend on which samples
- * end; otherwise 0. The reward is NULL if the method has none. */
+/* Returns -EINVAL if --stop-decided is given although scores of this reward may
+ * rise from step to step, or together with early stopping, whose choice depends
+ * on which samples end. Otherwise returns 0. The reward is NULL if the method
+ * has none. */
 int decided_check(
 	const struct method_env *, const struct reward *, struct err *);
 
 /* Cut samples, given the n answers of those that have ended. */
 void decided_cut_by_votes(struct samples *, const struct tally *, uint32_t n);
-/* Cut samples by their values so far; NAN means that there is none yet. */
+/* Cut samples by their values so far; NAN means that there is no value yet. */
 void decided_cut_by_values(struct samples *);
 
 #endif

@@ -15,9 +15,10 @@
  * Drafting (4.2, Algorithm 1): nodes are added one by one, always the node with
  * the largest R(v) / dL(v). The paper stops when this ratio is G(T) / L(T) or
  * less (--stop-rule). By default, growth continues beyond that point, and the
- * best prefix of the added nodes is kept. The reason is that L(T) has steps,
- * where the paper's rule stops although more nodes would pay
- * (host/tree/build.h). If no chain is expected to pay, nothing is drafted.
+ * best prefix of the added nodes is kept. The reason is that L(T) grows in
+ * steps: the paper's rule stops at a step, although enough nodes after the step
+ * would pay for it (host/tree/build.h). If no chain is expected to pay, nothing
+ * is drafted.
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
  * drafted children of each node, and rows whose chance to be accepted is worth
@@ -183,9 +184,9 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 
 /*
  * Whether the rows that pruning drops save more time than the lost tokens cost,
- * by what it kept and lost in the last cycles. (A pass that waits for flash
- * takes the same time with all rows.) While the cost of rows is unknown nothing
- * is pruned, and the passes measure that cost.
+ * estimated from the shares of rows kept and tokens lost in the last cycles. (A
+ * pass that waits for flash takes the same time with all rows.) While the cost
+ * of rows is unknown nothing is pruned, and the passes measure that cost.
  */
 static bool pruning_pays(const struct cycle *c)
 {

@@ -9,7 +9,7 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* value of session_spared as long as the session has the sequence */
+	/* value of session_spared while the session still has the sequence */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
 };

@@ -5,7 +5,8 @@
  * samples, forks a sample at its current end, cuts unpromising ones, and reads
  * the statistics of each, in its steps (struct many_steps).
  *
- * Sample i draws with the random stream of the request plus i. Its tokens do
+ * Sample i draws from random stream r + i, if r is the stream of the request.
+ * Its tokens do
  * not depend on other samples, on the width of a pass, or on pauses, because a
  * row is computed to the same bytes in a shared pass as in a pass of its own.
  * So sample 0 is the same as plain decoding.

@@ -2,11 +2,11 @@
  * sd.npu (Chen et al., "Accelerating mobile language model via speculative
  * decoding and NPU-coordinated execution", 2025): drafts are retrieved, not
  * computed. Words of the answer occur in the prompt and in earlier answers, and
- * a suffix automaton finds them there. By options the target's own predictions
- * for the prompt calibrate what is found (3.3), and tokens that verification
- * rejected are drafted again (3.4). A pass of an NPU takes about the same time
- * for one row as for all rows of its graph, so the candidates compete for these
- * rows by their probability.
+ * a suffix automaton finds them there. Two options add candidates: the target's
+ * own predictions for the prompt (--calibration, section 3.3), and tokens that
+ * an earlier verification rejected (--reuse, section 3.4). A pass of an NPU
+ * takes about the same time for one row as for all rows of its graph, so the
+ * most probable candidates fill these rows.
  *
  * Where each row costs time, as on a CPU, a row must gain more than it costs.
  * Trees therefore grow by gain over cost, as with the method lever, with costs

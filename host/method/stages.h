@@ -46,8 +46,8 @@ struct place {
 	bool pinned;
 };
 
-/* How a guess changed a position; 0 means no change in what other positions
- * attend to. */
+/* How a guess changed a position; 0 means that other positions attend to the
+ * same token as before. */
 enum stages_change {
 	CHANGE_SEEN = 1,    /* the position became visible or stable */
 	CHANGE_REVISED = 2, /* the token of the position changed */
@@ -56,8 +56,8 @@ enum stages_change {
 unsigned stages_update(
 	struct place *, const struct stages_rule *, const struct guess *);
 
-/* Make the position visible, however low the confidence of the guess is. Needed
- * because each pass must decide something. */
+/* Make the position visible, however low the confidence of the guess is. Each
+ * pass must make at least one position visible, so that decoding ends. */
 void stages_promote(
 	struct place *, const struct stages_rule *, const struct guess *);
 
