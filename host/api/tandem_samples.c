@@ -111,8 +111,8 @@ uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 	return n;
 }
 
-/* Report a line such as "12 of 16 samples over, 3 running, 1 paused; 42 leads
- * with 5 of 12:". */
+/* Report a line such as "12 of 16 samples finished, 3 running, 1 paused; '42'
+ * leads with 5 of 12 votes:". */
 static void report_progress(void *arg, const struct samples *p)
 {
 	const struct tandem *t = arg;
@@ -122,7 +122,7 @@ static void report_progress(void *arg, const struct samples *p)
 		samples_in(p, LANE_FAILED);
 	struct strbuf line = STRBUF_INIT;
 
-	strbuf_addf(&line, "%u of %u samples over, %u running", over,
+	strbuf_addf(&line, "%u of %u samples finished, %u running", over,
 		samples_count(p), samples_in(p, LANE_RUNNING));
 	if (paused)
 		strbuf_addf(&line, ", %u paused", paused);
