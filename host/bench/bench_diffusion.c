@@ -84,7 +84,7 @@ static const struct table_variant causal_decoders[] = {
 	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },   \
 	{ "over_first", "times", 2, 1, figure_tokens_per_s,                   \
 		.against = COLUMN_SHARE }
-#define BEHIND_RATIOS                                                         \
+#define AFTER_RATIOS                                                          \
 	{ "request_token_s", "all ms/token", 3, 1e3, figure_request_s },      \
 	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },   \
 	{ "passes", "passes", 0, 1, figure_passes },                          \
@@ -107,13 +107,13 @@ static const struct table_variant causal_decoders[] = {
 
 static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
 	OVER("over_canvas", "of canvas", "llada, canvas"),
-	OVER("over_prefix", "of prefix", "fast-dllm, small"), BEHIND_RATIOS };
+	OVER("over_prefix", "of prefix", "fast-dllm, small"), AFTER_RATIOS };
 
 /* ---- decoders of one block diffusion model ------------------------------- */
 
-/* The thresholds were chosen on other items than those that a run takes first:
- * the lowest with which as many outputs are right, within a percent, as with
- * one token a pass. */
+/* The thresholds were chosen on items that a run does not start with. Each is
+ * the lowest threshold at which the share of right outputs is within one
+ * percent of that with one token per pass. */
 static const struct table_variant one_by_one[] = {
 	{ "canvas", { "method=block", "no-cache=true", BLOCKS } },
 	{ "one a pass", { "method=block", BLOCKS } },
@@ -141,7 +141,7 @@ static const struct column_spec block_columns[] = {
 	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
 	OVER("over_canvas", "of canvas", "canvas"),
 	OVER("over_one", "of one a pass", "one a pass"),
-	OVER("over_parallel", "of parallel", "parallel"), BEHIND_RATIOS
+	OVER("over_parallel", "of parallel", "parallel"), AFTER_RATIOS
 };
 
 /* ---- thresholds ---------------------------------------------------------- */
@@ -244,7 +244,7 @@ static const struct table_variant causal_cpu_rows[] = {
 static const struct column_spec ablation_columns[] = { BEFORE_RATIOS,
 	OVER_ON_PHONE("over_cpu_prefix", "of CPU+prefix", "CPU, +prefix"),
 	OVER_ON_PHONE("over_cpu_block", "of CPU+block", "CPU, +block"),
-	BEHIND_RATIOS };
+	AFTER_RATIOS };
 
 /* ---- texts that must be the same ----------------------------------------- */
 

@@ -46,8 +46,9 @@ struct column_spec {
 	bool in_a_row;  /* of the runs in a row (see table_spec.in_a_row) */
 	enum column_against against;
 	enum column_each each;
-	/* What to compare with: the row of this name, or the first row if NULL;
-	 * in a column of a level, the same level of that row.
+	/* The row to compare with: the row of this name, or the first row if
+	 * NULL. A column of a level is compared with the same level of that
+	 * row.
 	 * In a table with rivals: the row's fastest rival with this method or
 	 * of this name, or the fastest of all rivals if NULL. */
 	const char *base;
@@ -133,7 +134,7 @@ struct published {
 	const char *table;
 	const char *row[TABLE_NAMES]; /* names of the row */
 	const char *column;           /* key of the column */
-	const char *task; /* NULL means what the column has for all tasks */
+	const char *task; /* NULL means the column's figure for all tasks */
 	double value;
 };
 
@@ -143,8 +144,8 @@ struct table_preset {
 	const char *where, *change;
 };
 
-/* Two rows of a plan that are compared item by item. The runs in a row (see
- * table_spec.in_a_row) if there are any. */
+/* Two rows of a plan that are compared item by item: by their runs in a row
+ * (table_spec.in_a_row) if they have such runs. */
 struct table_pair {
 	const char *name, *with, *without; /* the names of the rows */
 };

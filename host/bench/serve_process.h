@@ -1,7 +1,7 @@
 /*
- * A `tandem serve` of this program that listens on a Unix socket in a folder of
- * its own, for a measurement. It ends with its parent, even if the parent is
- * killed. One thread at a time uses it.
+ * Starts `tandem serve`, from the running program's file, for a measurement.
+ * The server listens on a Unix socket in a temporary folder. It exits when its
+ * parent exits, even if the parent is killed. One thread at a time uses it.
  */
 #ifndef HOST_BENCH_SERVE_PROCESS_H
 #define HOST_BENCH_SERVE_PROCESS_H
@@ -27,8 +27,8 @@ int serve_process_open(struct serve_process *, const char *name,
 	const char *const *option, size_t n,
 	const volatile sig_atomic_t *cancel, struct err *);
 
-/* End the server, and wait for its end. Returns 0 if it ended well, or if it
- * does not run. */
+/* Stop the server and wait until it has exited. Returns 0 if it exited with
+ * status 0, or if it does not run. */
 int serve_process_close(struct serve_process *, const char *name, struct err *);
 
 #endif
