@@ -6,10 +6,9 @@
  * the statistics of each, in its steps (struct many_steps).
  *
  * Sample i draws from random stream r + i, if r is the stream of the request.
- * Its tokens do
- * not depend on other samples, on the width of a pass, or on pauses, because a
- * row is computed to the same bytes in a shared pass as in a pass of its own.
- * So sample 0 is the same as plain decoding.
+ * Its tokens do not depend on other samples, on the width of a pass, or on
+ * pauses, because a row is computed to the same bytes in a shared pass as in a
+ * pass of its own. So sample 0 is the same as plain decoding.
  *
  * Samples take cache slots as they grow, and share the slots of the prompt. If
  * the cache of the root was dropped for lack of slots, a sample forks the
