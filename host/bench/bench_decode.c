@@ -328,10 +328,10 @@ static void print_text(const struct bench_decode *b)
 		(double)b->mapped / 0x1p20);
 	if (b->args->beside)
 		printf("\n"
-		       "Beside %u busy thread%s host and device take %.2f "
-		       "times as long as alone, one process\n"
-		       "%.2f times; %.2f is a fair share of the %u "
-		       "processors.\n",
+		       "With %u busy thread%s host and device take %.2f times "
+		       "as long as without, one process\n"
+		       "%.2f times; an equal share of the CPUs would be %.2f "
+		       "times, on %u CPUs.\n",
 			b->args->beside, b->args->beside > 1 ? "s" : "",
 			ratio_of(b, &b->pair_contended, &b->pair[0]),
 			ratio_of(b, &b->single_contended, &b->single),
