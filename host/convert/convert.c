@@ -193,8 +193,8 @@ static int fill(
 		return err_set(e, ECANCELED, "interrupted");
 	if (layout_pack(c->workers, from->type, NULL, from->type, src, n, k))
 		return err_set(e, EDOM,
-			"tensor '%.*s' has weights that are infinite or no "
-			"number; get or make the model file again",
+			"tensor '%.*s' has weights that are infinite or not a "
+			"number; download or make the model file again",
 			(int)from->name.len, from->name.data);
 	if (c->opts->by_channel && t->of_device)
 		requant_channels(c->workers, dst, from->type, src, n, k);

@@ -285,7 +285,7 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 			row[i].n_spans = row[from->parent].n_spans;
 		} else if (put_spans(b, s, i, &row[i], span, room, &spans)) {
 			return err_set(e, ENOSPC,
-				"%u rows of %u sequences see more than %u "
+				"%u rows of %u sequences attend to more than %u "
 				"spans of the cache, the maximum of a pass; "
 				"compute fewer sequences at a time",
 				n, b->n_parts, room);

@@ -139,8 +139,8 @@ int refresh_open(struct refresh **out, struct session *s,
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
 		ret = err_sys(e, ret,
-			"cannot start the thread that refreshes the cache (for "
-			"want of memory, or by ulimit -u)");
+			"cannot start the thread that refreshes the cache (out "
+			"of memory, or more threads than ulimit -u allows)");
 		goto fail;
 	}
 	r->threaded = true;

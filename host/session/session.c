@@ -471,13 +471,13 @@ int session_check_finite(const struct session *s, struct err *e)
 	if (weights)
 		return err_set(e, EDOM,
 			"%" PRIu64 " weights of the model file are infinite or "
-			"no number, so its output is meaningless; get or "
-			"make the file again",
+			"not a number, so its output is meaningless; download "
+			"or make the file again",
 			weights);
 	if (rows)
 		return err_set(e, EDOM,
 			"%" PRIu64 " of %" PRIu64 " rows of logits hold values "
-			"that are infinite, no number or beyond 2^56, so the "
+			"that are infinite, not a number or beyond 2^56, so the "
 			"model's output is meaningless; try --precision f32",
 			rows, logits_rows(s->logits));
 	return 0;

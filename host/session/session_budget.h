@@ -13,8 +13,9 @@
  * requested number of slots for whole layers, each slot holds only a quarter of
  * a layer.
  *
- * Of a model with experts everything except experts stays in memory. A share is
- * a share of the experts, and a size includes the other weights.
+ * In a model with experts, all weights except those of experts stay in memory.
+ * A share is then a share of the experts, and a size includes the other
+ * weights.
  */
 #ifndef HOST_SESSION_SESSION_BUDGET_H
 #define HOST_SESSION_SESSION_BUDGET_H
@@ -60,8 +61,8 @@ uint64_t session_model_bytes(const struct model *);
 /*
  * Estimate the memory of a session with these options, of both processes
  * together: the weights that stay in memory, slots, the cache and activations.
- * Of a GGUF file the weights are taken to be as large as in the file. Returns
- * 0, or the error of session_plan.
+ * The weights of a GGUF file are assumed to take as many bytes as in the file.
+ * Returns 0, or the error of session_plan.
  */
 int session_need(const struct model *, const struct session_opts *,
 	uint64_t *bytes, struct err *);

@@ -166,7 +166,8 @@ uint64_t session_expect_experts(const struct session *s, uint32_t rows)
 	if (!s->mix.experts || s->plan.expert_slots >= all)
 		return 0;
 	experts_stats(s->mix.experts, &st);
-	/* as often as so far, or by the number of slots */
+	/* the share of uses that needed a read so far or, before enough uses,
+	 * the share of experts that have no slot */
 	absent = st.used >= all
 		? 1 - (double)st.found / (double)st.used
 		: 1 - (double)s->plan.expert_slots / (double)all;

@@ -295,7 +295,7 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 		few, o->prefill_chunk);
 }
 
-/* What a session cannot do with a model that has experts. */
+/* Refuse the options that do not work with a model that has experts. */
 static int check_experts(
 	const struct model *m, const struct session_opts *o, struct err *e)
 {
@@ -315,8 +315,9 @@ static int check_experts(
 	if (o->placement == PLACEMENT_SWAP)
 		return err_set(e, EINVAL,
 			"--placement swap, but the experts of this model are "
-			"moved by their use; leave --placement out, and give "
-			"--dram-budget to keep fewer of them in memory");
+			"read into memory when they are used; leave --placement "
+			"out, and give --dram-budget to keep fewer of them in "
+			"memory");
 	return 0;
 }
 

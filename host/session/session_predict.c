@@ -1,6 +1,7 @@
 /*
- * What the device predicts after rows: the likeliest next tokens, which an
- * output graph (struct wire_output) computes from the states of a pass.
+ * Predictions of the device: the likeliest next tokens after each row of a
+ * pass, which an output graph (struct wire_output) computes from the states of
+ * the pass.
  */
 #include "host/session/session_impl.h"
 

@@ -72,7 +72,7 @@ refused() { # MESSAGE OPTION...
 refused 'is no flash image' -m "$tmp/m.gguf" --dram-budget 50%
 refused 'all weights except experts' -m "$tmp/m.tdm" --dram-budget 1M
 refused 'graph-switch' -m "$tmp/m.tdm" --graph-switch sync
-refused 'moved by their use' -m "$tmp/m.tdm" --placement swap
+refused 'read into memory when they are used' -m "$tmp/m.tdm" --placement swap
 refused 'neither be priced' -m "$tmp/m.tdm" --clock soc:sd8gen3 --as qwen2.5-3b
 refused 'do not fit into the window' -m "$tmp/m.tdm" --va-window 24M
 finish

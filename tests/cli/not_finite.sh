@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Weights and logits that are infinite or no number: a text is written with a
+# Weights and logits that are infinite or not a number: a text is written with a
 # warning and a count, figures are not.
 . "$(dirname "$0")/lib.sh"
 
@@ -32,7 +32,7 @@ bad() {
   # The state may be none that a layer computes: that is an error as ever.
   if [ "$status" -eq 0 ]; then
     check_has "stderr, $what" "$err" \
-      "warning: $weights weights of the model file are infinite or no number"
+      "warning: $weights weights of the model file are infinite or not a number"
   else
     check_has "stderr, $what" "$err" 'a hidden state'
   fi
@@ -53,7 +53,7 @@ bad() {
   [ ! -e "$tmp/logits" ] || fail "logits are left, $what"
   run "$TANDEM" convert "$model" "$tmp/m.tdm"
   check_eq "status of convert, $what" "$status" 1
-  check_has "convert, $what" "$err" 'infinite or no number'
+  check_has "convert, $what" "$err" 'infinite or not a number'
 }
 
 bad output_norm.weight 8 '\000\000\300\177' 1           # NaN
