@@ -18,26 +18,23 @@ static double product(const float *a, const float *b, uint32_t n)
 	return sum;
 }
 
-static double cosine(const struct attention_map *a,
-	const struct attention_map *b, uint32_t layer)
-{
-	const float *x = layer_of(a, layer), *y = layer_of(b, layer);
-	uint32_t both = a->length < b->length ? a->length : b->length;
-	double norms =
-		sqrt(product(x, x, a->length)) * sqrt(product(y, y, b->length));
-
-	return norms > 0 ? product(x, y, both) / norms : 0;
-}
-
 uint32_t attention_drift(const struct attention_map *before,
 	const struct attention_map *now, double least)
 {
-	uint32_t l = 0;
+	uint32_t nb = before->length, nn = now->length;
+	uint32_t both = nb < nn ? nb : nn;
 
 	assert(before->layers == now->layers);
-	while (l < now->layers && cosine(before, now, l) >= least)
-		l++;
-	return l;
+	for (uint32_t l = 0; l < now->layers; l++) {
+		const float *x = layer_of(before, l), *y = layer_of(now, l);
+		double norms =
+			sqrt(product(x, x, nb)) * sqrt(product(y, y, nn));
+		double cosine = norms > 0 ? product(x, y, both) / norms : 0;
+
+		if (!(cosine >= least))
+			return l;
+	}
+	return now->layers;
 }
 
 uint32_t attention_most(const struct attention_map *m, uint32_t layer)

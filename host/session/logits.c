@@ -245,15 +245,6 @@ int logits_check(
 		row, at, n_embd, (double)hidden[at]);
 }
 
-/* Multiply with the outputs whose weights are at l->weights. */
-static void multiply(struct logits *l)
-{
-	workers_share(l->workers,
-		(uint64_t)l->n * l->n_outputs * l->model->n_embd,
-		compute_outputs, l,
-		(l->n_outputs + PART_OUTPUTS - 1) / PART_OUTPUTS);
-}
-
 int logits_compute(struct logits *l, const float *const *hidden,
 	float *const *out, unsigned n, struct err *e)
 {
@@ -279,21 +270,24 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	l->n = n;
 	l->first = 0;
 	l->n_outputs = m->n_vocab;
-	if (!l->streamed)
-		multiply(l);
-	for (uint32_t i = 0; l->streamed && l->first < m->n_vocab; i++) {
+	for (uint32_t i = 0; l->first < m->n_vocab; i++) {
+		uint32_t left = m->n_vocab - l->first;
 		struct logits_part part;
-		int ret = l->source.need(l->source.arg, i, &part, e);
+		int ret = 0;
 
-		if (ret)
-			return ret;
-		l->weights = part.weights;
-		l->n_outputs = part.n < m->n_vocab - l->first
-			? part.n
-			: m->n_vocab - l->first;
-		multiply(l);
+		if (l->streamed) {
+			ret = l->source.need(l->source.arg, i, &part, e);
+			if (ret)
+				return ret;
+			l->weights = part.weights;
+			l->n_outputs = part.n < left ? part.n : left;
+		}
+		workers_share(l->workers,
+			(uint64_t)n * l->n_outputs * m->n_embd, compute_outputs,
+			l, (l->n_outputs + PART_OUTPUTS - 1) / PART_OUTPUTS);
 		l->first += l->n_outputs;
-		ret = l->source.done(l->source.arg, e);
+		if (l->streamed)
+			ret = l->source.done(l->source.arg, e);
 		if (ret)
 			return ret;
 	}

@@ -246,26 +246,6 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Price the start of a refresh in simulated phone time. Copying to the mirror
- * is charged before the device gets new work. The computation is charged to the
- * time in which the CPU is idle while the device works. */
-static void price_start(struct refresh *r, uint32_t copied)
-{
-	struct session *s = r->s;
-	uint32_t longest = 0;
-	struct price p;
-
-	if (!s->opts.soc)
-		return;
-	for (uint32_t i = 0; i < r->rows.n; i++)
-		longest = r->end[i] > longest ? r->end[i] : longest;
-	pricing_kv_copy(&s->pricing, copied, s->model->n_layer, &p);
-	session_add_work_of(s, TRACE_PHONE_REFRESH, &p);
-	pricing_refresh(
-		&s->pricing, r->rows.n, longest, r->attention != NULL, &p);
-	phone_beside(s->time, &p);
-}
-
 /* Reserve memory for the rows and bring the mirror up to date. */
 static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 	uint32_t *copied, struct err *e)
@@ -313,8 +293,10 @@ static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 	struct err *e)
 {
-	int ret = check_between(r->s, "a refresh was started", e);
-	uint32_t copied;
+	struct session *s = r->s;
+	int ret = check_between(s, "a refresh was started", e);
+	uint32_t copied, longest = 0;
+	struct price p;
 
 	if (!ret && r->state == UNDER_WAY)
 		ret = err_set(e, EBUSY,
@@ -333,7 +315,17 @@ int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 	r->stats.starts++;
 	r->stats.rows += rows->n;
 	r->stats.copied += copied;
-	price_start(r, copied);
+	/* Copying to the mirror is charged before the device gets new work. The
+	 * computation is charged to the time in which the CPU is idle while the
+	 * device works. */
+	if (s->opts.soc) {
+		for (uint32_t i = 0; i < r->rows.n; i++)
+			longest = r->end[i] > longest ? r->end[i] : longest;
+		pricing_kv_copy(&s->pricing, copied, s->model->n_layer, &p);
+		session_add_work_of(s, TRACE_PHONE_REFRESH, &p);
+		pricing_refresh(&s->pricing, r->rows.n, longest, attention, &p);
+		phone_beside(s->time, &p);
+	}
 	r->state = UNDER_WAY;
 	set(r, &r->computing);
 	return 0;
@@ -416,34 +408,6 @@ struct attention_map refresh_attention(const struct refresh *r, uint32_t row)
 
 /* ---- merging ------------------------------------------------------------- */
 
-static int check_merge(const struct refresh *r, const uint32_t *row, uint32_t n,
-	uint32_t first_layer, struct err *e)
-{
-	int ret = check_between(r->s, "a merge", e);
-
-	if (!ret && r->state != FINISHED)
-		ret = err_set(e, EINVAL,
-			"a refresh of the KV cache cannot be merged before it "
-			"has finished");
-	if (!ret && first_layer > r->s->model->n_layer)
-		ret = err_set(e, EINVAL,
-			"a refresh cannot be merged from layer %u on: the "
-			"model has %u layers",
-			first_layer, r->s->model->n_layer);
-	if (!ret && !sequence_is_open(r->s->sequences, r->sequence))
-		ret = err_set(e, EINVAL,
-			"a refresh cannot be merged into sequence %u, which "
-			"is not open",
-			r->sequence);
-	for (uint32_t i = 0; i < n && !ret; i++)
-		if (row[i] >= r->rows.n || (i && row[i] <= row[i - 1]))
-			ret = err_set(e, EINVAL,
-				"a merge of row %u: there are %u, to be named "
-				"ascending",
-				row[i], r->rows.n);
-	return ret;
-}
-
 /* A range of adjacent positions, all of which have a row. */
 struct piece {
 	uint32_t at, n;
@@ -466,10 +430,30 @@ int refresh_merge(struct refresh *r, const uint32_t *row, uint32_t n,
 	uint32_t first_layer, struct err *e)
 {
 	struct session *s = r->s;
-	int ret = check_merge(r, row, row ? n : 0, first_layer, e);
+	int ret = check_between(s, "a merge", e);
 	struct price p = { 0 };
 	struct piece piece;
 
+	if (!ret && r->state != FINISHED)
+		ret = err_set(e, EINVAL,
+			"a refresh of the KV cache cannot be merged before it "
+			"has finished");
+	if (!ret && first_layer > s->model->n_layer)
+		ret = err_set(e, EINVAL,
+			"a refresh cannot be merged from layer %u on: the "
+			"model has %u layers",
+			first_layer, s->model->n_layer);
+	if (!ret && !sequence_is_open(s->sequences, r->sequence))
+		ret = err_set(e, EINVAL,
+			"a refresh cannot be merged into sequence %u, which "
+			"is not open",
+			r->sequence);
+	for (uint32_t i = 0; row && i < n && !ret; i++)
+		if (row[i] >= r->rows.n || (i && row[i] <= row[i - 1]))
+			ret = err_set(e, EINVAL,
+				"row %u cannot be merged: row numbers must "
+				"ascend and be less than %u",
+				row[i], r->rows.n);
 	n = row ? n : r->rows.n;
 	for (uint32_t l = first_layer; l < s->model->n_layer && !ret; l++)
 		for (uint32_t i = 0; i < n && !ret; i += piece.n) {

@@ -3,17 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Insert an expert into out[n], which is sorted by weight, if it belongs
- * there. `weight` is a score here. */
-static void insert(struct route *out, uint32_t n, struct route new)
-{
-	if (!(new.weight > out[n - 1].weight))
-		return;
-	for (n--; n && new.weight > out[n - 1].weight; n--)
-		out[n] = out[n - 1];
-	out[n] = new;
-}
-
 bool route_row(const float *score, uint32_t n_expert, uint32_t n_used,
 	bool norm, struct route *out)
 {
@@ -22,10 +11,18 @@ bool route_row(const float *score, uint32_t n_expert, uint32_t n_used,
 
 	for (uint32_t i = 0; i < n_used; i++)
 		out[i] = (struct route){ i, -INFINITY };
+	/* Insert each expert into out[], which is sorted by score. The members
+	 * `weight` hold scores until all experts are chosen. */
 	for (uint32_t i = 0; i < n_expert; i++) {
+		uint32_t at = n_used;
+
 		finite &= isfinite(score[i]) != 0;
 		most = score[i] > most ? score[i] : most;
-		insert(out, n_used, (struct route){ i, score[i] });
+		for (; at && score[i] > out[at - 1].weight; at--)
+			if (at < n_used)
+				out[at] = out[at - 1];
+		if (at < n_used)
+			out[at] = (struct route){ i, score[i] };
 	}
 	for (uint32_t i = 0; !finite && i < n_used; i++)
 		out[i] = (struct route){ i, 0 };

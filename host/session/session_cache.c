@@ -134,49 +134,13 @@ static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
 	session_add_work_of(s, TRACE_PHONE_WORK, &p);
 }
 
-/* Dropping rows after exit_layers leaves fewer rows in the upper layers, so a
- * row's cache slot there can differ from its slot in the lower layers. So lower
- * and upper layers are moved separately. */
-static void move_rows(
-	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
-{
-	uint32_t lower = s->opts.exit_layers, layers = s->model->n_layer;
-	uint32_t from[WIRE_MAX_ROWS], moved;
-
-	if (!n)
-		return;
-	for (uint32_t k = 0; k < n; k++)
-		from[k] = s->at[path[k]];
-	moved = sequence_move(s->sequences, sequence, from, n, 0, lower);
-	price_moves(s, moved, lower);
-	for (uint32_t k = 0; k < n; k++)
-		from[k] = s->upper[path[k]];
-	moved = sequence_move(s->sequences, sequence, from, n, lower, layers);
-	price_moves(s, moved, layers - lower);
-}
-
-/* Keep the states of accepted rows, if states are kept: those of the sequence's
- * last n tokens. */
-static void keep_states(
-	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
-{
-	uint32_t at = session_length(s, sequence) - n;
-	float *to = n ? sequence_state(s->sequences, sequence, at) : NULL;
-
-	if (!to)
-		return;
-	for (uint32_t k = 0; k < n; k++)
-		memcpy(sequence_state(s->sequences, sequence, at + k),
-			session_hidden(s, path[k]),
-			s->model->n_embd * sizeof(*to));
-	session_add_states(s, n);
-}
-
 int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *e)
 {
 	uint32_t length = session_length(s, sequence);
 	uint32_t rows = open_rows_of(s, sequence), found = 0, read = 0;
+	uint32_t lower = s->opts.exit_layers, layers = s->model->n_layer;
+	uint32_t from[WIRE_MAX_ROWS], moved;
 	int ret;
 
 	if (!path) {
@@ -193,16 +157,36 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	ret = check_path(s, sequence, path, n, e);
 	if (ret)
 		return ret;
-	if (s->visibility == VISIBILITY_TREE) {
-		move_rows(s, sequence, path, n);
-		length += n;
-	} else if (n) {
-		length = s->at[path[n - 1]] + 1;
-	}
-	sequence_grow(s->sequences, sequence, length);
-	if (s->visibility != VISIBILITY_TREE)
+	if (s->visibility != VISIBILITY_TREE) {
+		length = n ? s->at[path[n - 1]] + 1 : length;
+		sequence_grow(s->sequences, sequence, length);
 		return 0;
-	keep_states(s, sequence, path, n);
+	}
+	/* Dropping rows after exit_layers leaves fewer rows in the upper
+	 * layers, so a row's cache slot there can differ from its slot in the
+	 * lower layers. So lower and upper layers are moved separately. */
+	if (n) {
+		for (uint32_t k = 0; k < n; k++)
+			from[k] = s->at[path[k]];
+		moved = sequence_move(
+			s->sequences, sequence, from, n, 0, lower);
+		price_moves(s, moved, lower);
+		for (uint32_t k = 0; k < n; k++)
+			from[k] = s->upper[path[k]];
+		moved = sequence_move(
+			s->sequences, sequence, from, n, lower, layers);
+		price_moves(s, moved, layers - lower);
+	}
+	sequence_grow(s->sequences, sequence, length + n);
+	/* Keep the states of accepted rows, if the session keeps states. */
+	if (n && sequence_state(s->sequences, sequence, length)) {
+		for (uint32_t k = 0; k < n; k++)
+			memcpy(sequence_state(
+				       s->sequences, sequence, length + k),
+				session_hidden(s, path[k]),
+				s->model->n_embd * sizeof(float));
+		session_add_states(s, n);
+	}
 	for (uint32_t i = 0; i < n; i++)
 		read += s->row[path[i]].prompt;
 	s->stats.prompt_rows.valid += read;
