@@ -188,29 +188,6 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
 	}
 }
 
-/* Try the plans of all other schemes and keep the one that ends first. */
-static void plan_best_of(
-	const struct switch_problem *p, struct switch_plan *plan)
-{
-	uint64_t best = UINT64_MAX;
-
-	for (enum graph_switch how = SWITCH_SYNC; how < SWITCH_BEST; how++) {
-		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;
-
-		for (uint32_t from = 0; from < starts; from++) {
-			struct switch_outcome out;
-			struct switch_plan some;
-
-			plan_by(p, &some, how, from);
-			switch_simulate(p, &some, &out, NULL, NULL);
-			if (out.makespan < best) {
-				best = out.makespan;
-				*plan = some;
-			}
-		}
-	}
-}
-
 /* ---- the optimal plan ---------------------------------------------------- */
 
 /*
@@ -389,12 +366,32 @@ out:
 int switch_plan(struct switch_plan *plan, const struct switch_problem *p,
 	enum graph_switch how, struct err *e)
 {
-	if (how != SWITCH_BEST)
+	uint64_t best = UINT64_MAX;
+
+	if (how != SWITCH_BEST) {
 		plan_by(p, plan, how, 0);
-	else if (p->blocks <= EXACT_BLOCKS &&
+		return 0;
+	}
+	if (p->blocks <= EXACT_BLOCKS &&
 		executions(p) <= SWITCH_STATES >> p->blocks)
 		return plan_exact(p, plan, e);
-	else
-		plan_best_of(p, plan);
+
+	/* Try the plans of all other schemes and keep the one that ends
+	 * first. */
+	for (how = SWITCH_SYNC; how < SWITCH_BEST; how++) {
+		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;
+
+		for (uint32_t from = 0; from < starts; from++) {
+			struct switch_outcome out;
+			struct switch_plan some;
+
+			plan_by(p, &some, how, from);
+			switch_simulate(p, &some, &out, NULL, NULL);
+			if (out.makespan < best) {
+				best = out.makespan;
+				*plan = some;
+			}
+		}
+	}
 	return 0;
 }

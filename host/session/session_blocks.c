@@ -74,25 +74,6 @@ int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Trace a range that the CPU wrote, so that a violation that the device reports
- * can be traced back to this write. Does nothing unless the coherence level is
- * "check". */
-static void trace_write(struct session *s, const struct pinned *p,
-	const struct buffer_range *range)
-{
-	if (!s->trace || !s->brackets)
-		return;
-	trace_emit(s->trace,
-		&(const struct trace_event){ .type = TRACE_INSTANT,
-			.name = TRACE_CPU_WRITE,
-			.at = clock_ns(),
-			.n = 3,
-			.arg = { range->off, range->len, range->seq },
-			.text = trace_text(s->trace, range->by),
-			.flow = trace_write_flow(
-				buffer_name(p->buffer), range->seq) });
-}
-
 unsigned session_sync_refs(
 	struct session *s, struct pinned *p, struct wire_ref *refs)
 {
@@ -100,7 +81,23 @@ unsigned session_sync_refs(
 	unsigned n = buffer_written(p->buffer, &range);
 
 	for (unsigned i = 0; i < n; i++) {
-		trace_write(s, p, &range[i]);
+		/* If the coherence level is "check", trace the range, so that a
+		 * violation that the device reports can be traced back to this
+		 * write. */
+		if (s->trace && s->brackets)
+			trace_emit(s->trace,
+				&(const struct trace_event){
+					.type = TRACE_INSTANT,
+					.name = TRACE_CPU_WRITE,
+					.at = clock_ns(),
+					.n = 3,
+					.arg = { range[i].off, range[i].len,
+						range[i].seq },
+					.text = trace_text(
+						s->trace, range[i].by),
+					.flow = trace_write_flow(
+						buffer_name(p->buffer),
+						range[i].seq) });
 		refs[i] = (struct wire_ref){
 			.addr = p->addr + (uint32_t)range[i].off,
 			.len = (uint32_t)range[i].len,

@@ -212,18 +212,6 @@ static bool goes_ahead(const struct pass *p, uint32_t b)
 		s->plan.expert_slots < s->model->n_layer * s->model->n_expert;
 }
 
-/* Copy the states before a layer, which the run of its experts overwrites. */
-static void keep_states(struct pass *p, uint32_t layer)
-{
-	struct session *s = p->s;
-	size_t off = pass_states_at(s, layer, 0) - s->io.addr;
-	size_t bytes = (size_t)p->run.rows * s->model->n_embd * sizeof(float);
-
-	memcpy(s->mix.ahead,
-		buffer_begin(s->io.buffer, off, bytes, BUFFER_READ), bytes);
-	buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
-}
-
 /* Begin to read the experts that the layer of block b would choose for the kept
  * states. */
 static void read_ahead(struct pass *p, uint32_t b)
@@ -359,8 +347,17 @@ int pass_run_experts(struct pass *p, uint32_t b, struct err *e)
 	if (ret)
 		return ret;
 	route_rows(p);
-	if (goes_ahead(p, b))
-		keep_states(p, layer);
+	/* Copy the states before the layer, which the run of its experts
+	 * overwrites. */
+	if (goes_ahead(p, b)) {
+		size_t off = pass_states_at(s, layer, 0) - s->io.addr;
+		size_t bytes = (size_t)p->run.rows * m->n_embd * sizeof(float);
+
+		memcpy(x->ahead,
+			buffer_begin(s->io.buffer, off, bytes, BUFFER_READ),
+			bytes);
+		buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
+	}
 	left = route_experts(
 		x->route, p->run.rows * m->n_used, m->n_expert, x->wanted);
 	ret = experts_begin(x->experts, layer, x->wanted, left, e);

@@ -22,14 +22,6 @@ void inflight_add(struct session *s, const struct inflight *f)
 	*inflight_at(s, s->n_inflight++) = *f;
 }
 
-static struct inflight *find_inflight(struct session *s, uint32_t seq)
-{
-	for (unsigned i = 0; i < s->n_inflight; i++)
-		if (inflight_at(s, i)->seq == seq)
-			return inflight_at(s, i);
-	return NULL;
-}
-
 const struct inflight *inflight_oldest(struct session *s)
 {
 	for (unsigned i = 0; i < s->n_inflight; i++)
@@ -95,8 +87,11 @@ static void request_done(
 	struct price request, rings;
 
 	for (struct session *of = s; of; of = of->opts.beside) {
-		struct inflight *f = find_inflight(of, seq);
+		struct inflight *f = NULL;
 
+		for (unsigned i = 0; i < of->n_inflight && !f; i++)
+			if (inflight_at(of, i)->seq == seq)
+				f = inflight_at(of, i);
 		if (of->switching && switching_answered(of, seq, p))
 			return;
 		if (!f)

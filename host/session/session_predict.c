@@ -20,25 +20,6 @@ static size_t likely_bytes(const struct session *s, uint32_t rows)
 		sizeof(struct wire_likely);
 }
 
-/* The price of a run of the shape in place of the real model's. */
-static void price_instead(struct session *s, uint32_t kind, uint32_t rows,
-	unsigned refs, struct price *as)
-{
-	struct price maintenance;
-	uint64_t bytes = align_up(likely_bytes(s, rows), COHERENCE_LINE);
-
-	pricing_likely(&s->pricing, s->plan.graph_rows[kind], rows,
-		s->output.extended, as);
-	s->instead_rings =
-		session_ring_bytes(s, refs, sizeof(struct wire_graph_run));
-	/* One level of cache is cleaned by lines; two are cleaned whole. */
-	if (s->opts.contract == COHERENCE_TWO_LEVELS)
-		bytes = (uint64_t)s->opts.soc->l2_bytes;
-	price_maintenance(s->opts.soc, s->instead_rings + bytes, &maintenance);
-	price_add(as, &maintenance);
-	s->instead = as;
-}
-
 /* Run the output graph for the first `rows` states. */
 static int run_output(struct session *s, uint32_t rows, struct err *e)
 {
@@ -59,15 +40,29 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 			.addr = s->io.addr + (uint32_t)s->plan.likely_off,
 			.len = (uint32_t)likely_bytes(s, rows) },
 	};
-	struct price as;
+	uint64_t bytes = align_up(likely_bytes(s, rows), COHERENCE_LINE);
+	struct price as, maintenance;
 	uint32_t seq;
 	int ret;
 
 	while (s->plan.graph_rows[kind] < rows)
 		kind++;
-	run.graph = output_graph_id(s, kind);
-	if (s->opts.soc && (s->opts.as || s->pricing.by_cpu))
-		price_instead(s, kind, rows, ARRAY_LEN(refs), &as);
+	run.graph = graph_id(s, s->n_blocks, kind);
+	/* Charge a run of the shape in place of the real model's. */
+	if (s->opts.soc && (s->opts.as || s->pricing.by_cpu)) {
+		pricing_likely(&s->pricing, s->plan.graph_rows[kind], rows,
+			s->output.extended, &as);
+		s->instead_rings =
+			session_ring_bytes(s, ARRAY_LEN(refs), sizeof(run));
+		/* One level of cache is cleaned by lines; two are cleaned
+		 * whole. */
+		if (s->opts.contract == COHERENCE_TWO_LEVELS)
+			bytes = (uint64_t)s->opts.soc->l2_bytes;
+		price_maintenance(
+			s->opts.soc, s->instead_rings + bytes, &maintenance);
+		price_add(&as, &maintenance);
+		s->instead = &as;
+	}
 	session_watch(s);
 	ret = npu_send(
 		s->npu, refs, ARRAY_LEN(refs), &run, sizeof(run), &seq, e);
@@ -77,24 +72,8 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 	return ret;
 }
 
-/* The device is not trusted to stay within the vocabulary. */
-static int check(const struct session *s, uint32_t rows, struct err *e)
-{
-	const struct wire_likely *l = s->likely;
-
-	for (size_t i = 0; i < (size_t)rows * s->opts.predict_top_k; i++)
-		if (l[i].probability > 0 &&
-			(l[i].token >= s->model->n_vocab ||
-				l[i].probability > 1))
-			return err_set(e, EPROTO,
-				"the device predicted token %u of %u with "
-				"probability %g",
-				l[i].token, s->model->n_vocab,
-				(double)l[i].probability);
-	return 0;
-}
-
-/* The states outlive a lost device, so a replacement goes on from them. */
+/* The states outlive a lost device, so a replacement can compute predictions
+ * from them. */
 int session_predict(struct session *s, struct err *e)
 {
 	size_t off = s->plan.likely_off, bytes;
@@ -120,7 +99,19 @@ int session_predict(struct session *s, struct err *e)
 	memcpy(s->likely, buffer_begin(s->io.buffer, off, bytes, BUFFER_READ),
 		bytes);
 	buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
-	return check(s, rows, e);
+	/* The device is not trusted to stay within the vocabulary. */
+	for (size_t i = 0; i < (size_t)rows * s->opts.predict_top_k; i++) {
+		const struct wire_likely *l = &s->likely[i];
+
+		if (l->probability > 0 &&
+			(l->token >= s->model->n_vocab || l->probability > 1))
+			return err_set(e, EPROTO,
+				"the device predicted token %u of %u with "
+				"probability %g",
+				l->token, s->model->n_vocab,
+				(double)l->probability);
+	}
+	return 0;
 }
 
 const struct wire_likely *session_predicted(

@@ -33,21 +33,6 @@ static int predict(struct session *s, const struct session_reader *reader,
 	return ret;
 }
 
-static int read_chunk(struct session *s, uint32_t sequence,
-	const int32_t *token, size_t first, uint32_t rows,
-	const struct session_reader *reader, struct err *e)
-{
-	int ret = session_continue(s, sequence, token + first, rows, e);
-
-	for (uint32_t i = 0; !ret && reader && reader->tapped && i < rows; i++)
-		reader->tapped(reader->arg, first + i, session_tapped(s, i));
-	for (uint32_t i = 0; !ret && reader && reader->hidden && i < rows; i++)
-		reader->hidden(reader->arg, first + i, session_hidden(s, i));
-	if (!ret && reader && reader->wants)
-		ret = predict(s, reader, first, rows, e);
-	return ret ? ret : session_accept(s, sequence, NULL, rows, e);
-}
-
 int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 	size_t n, const struct session_reader *reader, uint32_t *last_row,
 	struct err *e)
@@ -69,7 +54,19 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 	for (size_t i = 0; i < n && !ret; i += chunk) {
 		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
 
-		ret = read_chunk(s, sequence, token, i, rows, reader, e);
+		ret = session_continue(s, sequence, token + i, rows, e);
+		for (uint32_t k = 0;
+			!ret && reader && reader->tapped && k < rows; k++)
+			reader->tapped(
+				reader->arg, i + k, session_tapped(s, k));
+		for (uint32_t k = 0;
+			!ret && reader && reader->hidden && k < rows; k++)
+			reader->hidden(
+				reader->arg, i + k, session_hidden(s, k));
+		if (!ret && reader && reader->wants)
+			ret = predict(s, reader, i, rows, e);
+		if (!ret)
+			ret = session_accept(s, sequence, NULL, rows, e);
 		*last_row = rows - 1;
 	}
 	if (s->switching)

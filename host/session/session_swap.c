@@ -36,17 +36,6 @@ static struct priced_run expected(const struct session *s, uint32_t block)
 		(s->plan.context + 1) / 2, NULL, 0 };
 }
 
-static uint64_t block_time(const struct session *s, uint32_t block)
-{
-	const struct priced_run run = expected(s, block);
-	struct price p;
-
-	if (!s->opts.soc)
-		return s->block[block].bytes;
-	pricing_run(&s->pricing, &run, &p);
-	return p.total_ps;
-}
-
 /*
  * Expected time of running a unit on the phone. Without a simulated phone the
  * number of bytes is used as the time, both of runs and of copies: a pass of
@@ -83,7 +72,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 {
 	struct swap_op *op = calloc(n + 1, sizeof(*op));
 	struct swap_room room = { .mapping = BUFFER_MAX };
+	struct priced_run run;
 	struct npu_room left;
+	struct price p;
 	uint32_t last = 0;
 	int ret;
 
@@ -119,7 +110,11 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		uint32_t b = s->order[i];
 
 		if (s->block[b].streamed) {
-			op[last].run += block_time(s, b);
+			run = expected(s, b);
+			if (s->opts.soc)
+				pricing_run(&s->pricing, &run, &p);
+			op[last].run +=
+				s->opts.soc ? p.total_ps : s->block[b].bytes;
 			continue;
 		}
 		for (uint32_t k = s->first_unit[b]; k < s->first_unit[b + 1];
@@ -212,26 +207,22 @@ static int open_residents(struct session *s, struct err *e)
 	return 0;
 }
 
-static bool is_by_layer(const struct session *s)
-{
-	for (uint32_t i = 0; i < s->n_units; i++)
-		if (s->unit[i].layers.end > s->unit[i].layers.first + 1)
-			return false;
-	return true;
-}
-
 int session_plan_swap(struct session *s, struct err *e)
 {
+	bool by_layer = true;
 	int ret = 0;
 
 	if (s->n_units)
 		ret = plan_window(s, e);
 	if (ret && ret != -ENOSPC)
 		return ret;
+	for (uint32_t i = 0; i < s->n_units; i++)
+		by_layer &=
+			s->unit[i].layers.end <= s->unit[i].layers.first + 1;
 	/* If some units must be copied, make each layer a unit. The two slots
 	 * then take the least room in the window, and copies overlap runs of
 	 * other layers. */
-	if ((ret || s->swapping.plan.temporary) && !is_by_layer(s)) {
+	if ((ret || s->swapping.plan.temporary) && !by_layer) {
 		s->plan.least_blocks = s->plan.resident;
 		s->plan.by_layer = true;
 		ret = session_cut_blocks(s, e);
