@@ -261,16 +261,13 @@ void pricing_run(
 
 /* ---- bytes --------------------------------------------------------------- */
 
-static uint64_t kv_stride(const struct pricing *p, uint64_t values)
-{
-	return align_up(values * wire_kv_elt(p->precision), COHERENCE_LINE);
-}
-
 /* Bytes of a row's states, plus its keys and values in `layers` layers. */
 static uint64_t row_bytes(
-	const struct pricing *p, uint32_t embd, uint32_t kv, uint32_t layers)
+	const struct pricing *p, uint32_t embd, uint64_t kv, uint32_t layers)
 {
-	return embd * sizeof(float) + 2ull * layers * kv_stride(p, kv);
+	return embd * sizeof(float) +
+		2ull * layers *
+		align_up(kv * wire_kv_elt(p->precision), COHERENCE_LINE);
 }
 
 void pricing_maintenance(const struct pricing *p, uint32_t block,
@@ -331,12 +328,6 @@ uint64_t pricing_bytes(
 	return bytes;
 }
 
-void pricing_load(const struct pricing *p, uint32_t block, struct price *out)
-{
-	price_graph_load(
-		p->soc, pricing_bytes(p, block, pricing_share(p, block)), out);
-}
-
 void pricing_map(const struct pricing *p, uint64_t bytes, struct price *out)
 {
 	struct price request;
@@ -360,11 +351,6 @@ uint64_t pricing_read(const struct pricing *p, uint32_t layer, uint32_t i)
 	return i < p->streamed * (at + 1) / n - p->streamed * at / n
 		? layer_bytes(p->as, &p->layer[layer])
 		: 0;
-}
-
-uint64_t pricing_output(const struct pricing *p)
-{
-	return layout_bytes(p->output, p->as->n_vocab, p->as->n_embd);
 }
 
 /* ---- work of the CPU ----------------------------------------------------- */
@@ -426,7 +412,8 @@ void pricing_kv_copy(const struct pricing *p, uint64_t positions,
 	const struct model *m = p->model;
 	uint64_t kv = p->as ? (uint64_t)p->as->n_kv_head * p->as->head_dim
 			    : (uint64_t)m->n_kv_head * m->head_dim;
-	uint64_t bytes = 2 * kv_stride(p, kv) *
+	uint64_t bytes = 2 *
+		align_up(kv * wire_kv_elt(p->precision), COHERENCE_LINE) *
 		(stands_for(p, layers) - stands_for(p, 0));
 
 	/* Each byte is read and written. */

@@ -132,10 +132,6 @@ uint64_t pricing_bytes(
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
 
-/* Cost of loading a graph of the block, on the simulated phone's graph loader.
- * It does not depend on the number of rows of the graph. */
-void pricing_load(const struct pricing *, uint32_t block, struct price *out);
-
 /* Cost of a request that maps a buffer of weights. */
 void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
 
@@ -143,8 +139,6 @@ void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
  * stands for; 0 if the layer stands for i or fewer reads. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
-/* Bytes of the output matrix of the priced shape. */
-uint64_t pricing_output(const struct pricing *);
 /* Cost of a run of the output graph of graph_rows rows for `rows` rows, without
  * cache maintenance. */
 void pricing_likely(const struct pricing *, uint32_t graph_rows, uint32_t rows,

@@ -331,7 +331,7 @@ uint64_t session_passes(const struct session *s)
 uint64_t session_read_bytes(const struct session *s)
 {
 	const struct residency r =
-		session_plan_residency(&s->plan, s->model->n_layer);
+		residency_of(s->model->n_layer, s->plan.resident, s->plan.runs);
 	uint64_t sum = 0, bytes;
 
 	for (uint32_t l = 0; s->staging && l < s->model->n_layer; l++) {
@@ -393,7 +393,7 @@ static uint64_t weights_not_finite(const struct session *s)
 void session_stats(const struct session *s, struct session_stats *out)
 {
 	const struct residency r =
-		session_plan_residency(&s->plan, s->model->n_layer);
+		residency_of(s->model->n_layer, s->plan.resident, s->plan.runs);
 	const struct wire_welcome *w = npu_welcome(s->npu);
 	struct placement_stats place;
 	struct npu_stats npu;

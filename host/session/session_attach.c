@@ -275,7 +275,7 @@ static int load_output_graphs(struct session *s, struct err *e)
 
 	for (uint32_t kind = 0;
 		s->output.buffer && kind < s->plan.n_graphs && !ret; kind++) {
-		msg.g.graph = output_graph_id(s, kind);
+		msg.g.graph = graph_id(s, s->n_blocks, kind);
 		msg.g.rows = s->plan.graph_rows[kind];
 		ret = npu_send(s->npu, NULL, 0, &msg, sizeof(msg), NULL, e);
 	}

@@ -118,17 +118,12 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Bytes of the slot of an expert. */
-static uint64_t slot_bytes(const struct session_plan *p, const struct model *m)
-{
-	return experts_slot_bytes(m, p->layout, SIZE_MAX);
-}
-
-/* Choose how many experts stay in memory; all else does. */
+/* Choose how many experts stay in memory. All other weights stay in any
+ * case. */
 static int choose_experts(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
-	uint64_t one = slot_bytes(p, m);
+	uint64_t one = experts_slot_bytes(m, p->layout, SIZE_MAX);
 	uint64_t all = layers_bytes(p, m, m->n_layer) + output_bytes(m);
 	uint32_t n = p->expert_slots;
 	uint64_t least = all + EXPERTS_SLOTS_MIN * one;
@@ -219,7 +214,9 @@ static int share_left(const struct session_plan *p, const struct model *m,
 static uint64_t experts_bytes(
 	const struct session_plan *p, const struct model *m)
 {
-	return p->expert_slots ? p->expert_slots * slot_bytes(p, m) : 0;
+	return p->expert_slots
+		? p->expert_slots * experts_slot_bytes(m, p->layout, SIZE_MAX)
+		: 0;
 }
 
 static uint64_t needs(const struct session_plan *p, const struct model *m)
@@ -233,7 +230,7 @@ static uint64_t needs(const struct session_plan *p, const struct model *m)
 static int refuse_experts(const struct session_plan *p, const struct model *m,
 	const struct memory_left *left, struct err *e)
 {
-	uint64_t one = slot_bytes(p, m);
+	uint64_t one = experts_slot_bytes(m, p->layout, SIZE_MAX);
 	uint64_t rest = needs(p, m) - experts_bytes(p, m);
 	uint64_t fit = left->bytes > rest ? (left->bytes - rest) / one : 0;
 	char try[64] = "not even two of them fit: try a smaller model";
@@ -295,7 +292,8 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, const struct memory_left *left,
 	struct err *e)
 {
-	struct residency residency;
+	const struct residency residency =
+		residency_of(m->n_layer, p->resident, p->runs);
 
 	if (m->layers_packed < m->n_layer || needs(p, m) <= left->bytes)
 		return 0;
@@ -303,7 +301,6 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 		return refuse_experts(p, m, left, e);
 	if (p->stage_bytes && p->stage_parts == 1 && may_part(m, o)) {
 		p->stage_parts = PARTS;
-		residency = session_plan_residency(p, m->n_layer);
 		p->stage_bytes = session_budget_slot(m, &residency, PARTS);
 	}
 	if (needs(p, m) > left->bytes && p->stage_bytes && !p->output_room)

@@ -215,16 +215,12 @@ static inline struct buffer *unit_buffer(
 	return u->last ? s->block[u->block].buffer : u->buffer;
 }
 
+/* Id of a block's graph. The output graphs follow those of the last block:
+ * their `block` is n_blocks. */
 static inline uint32_t graph_id(
 	const struct session *s, uint32_t block, uint32_t kind)
 {
 	return s->first_graph + block * MAX_GRAPHS + kind;
-}
-
-/* The output graph of this size; its place is after the blocks' graphs. */
-static inline uint32_t output_graph_id(const struct session *s, uint32_t kind)
-{
-	return graph_id(s, s->n_blocks, kind);
 }
 
 /* Flags for the graph runs of a pass. */

@@ -135,7 +135,9 @@ static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
 	const struct session *s = arg;
 
 	if (layer == s->model->n_layer)
-		return i ? 0 : pricing_output(&s->pricing);
+		return i ? 0
+			 : layout_bytes(s->pricing.output, s->opts.as->n_vocab,
+				   s->opts.as->n_embd);
 	return pricing_read(&s->pricing, layer, i);
 }
 
@@ -158,7 +160,8 @@ static int open_staging(struct session *s, struct err *e)
 {
 	const struct model *m = s->model;
 	struct staging_opts o = {
-		.residency = session_plan_residency(&s->plan, m->n_layer),
+		.residency = residency_of(
+			m->n_layer, s->plan.resident, s->plan.runs),
 		.slots = s->plan.stage_slots,
 		.parts = s->plan.stage_parts,
 		.tensor = m->packed ? m->packed->layer : NULL,
@@ -296,47 +299,6 @@ static void release_units(struct session *s)
 	s->n_units = 0;
 }
 
-/* Cut the blocks into units, and give each block the room of its last unit. */
-static int open_units(struct session *s, struct err *e)
-{
-	int ret = session_plan_units(&s->plan, &s->opts, &s->pricing,
-		s->n_blocks, &s->unit, &s->n_units, e);
-
-	s->first_unit = calloc(s->n_blocks + 1, sizeof(*s->first_unit));
-	if (ret || !s->first_unit)
-		return err_set(
-			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
-	for (uint32_t i = 0; i < s->n_units; i++) {
-		const struct unit *u = &s->unit[i];
-
-		s->first_unit[u->block + 1] = i + 1;
-		if (u->last)
-			s->block[u->block].room = (uint32_t)u->room;
-	}
-	return 0;
-}
-
-/* Create the buffers of units that are not the last of their block, from unit
- * `from` on. */
-static int open_unit_buffers(struct session *s, uint32_t from, struct err *e)
-{
-	int ret = 0;
-
-	for (uint32_t i = from; i < s->n_units && !ret; i++) {
-		struct unit *u = &s->unit[i];
-		char name[BUFFER_NAME_MAX];
-
-		if (u->last)
-			continue;
-		snprintf(name, sizeof(name), "weights%u.%u", u->block,
-			i - s->first_unit[u->block]);
-		ret = buffer_create(&u->buffer, name, u->room, BUFFER_DMA, e);
-		if (ret)
-			u->buffer = NULL;
-	}
-	return ret;
-}
-
 int session_cut_blocks(struct session *s, struct err *e)
 {
 	uint32_t stay = 0, stream, n;
@@ -374,7 +336,24 @@ int session_cut_blocks(struct session *s, struct err *e)
 	}
 	ret = session_plan_pricing(&s->pricing, &s->plan, s->model, &s->opts,
 		s->strip_max, s->block, s->n_blocks, e);
-	return ret ? ret : open_units(s, e);
+	if (ret)
+		return ret;
+
+	/* Cut the blocks into units, and give each block the room of its last
+	 * unit. */
+	ret = session_plan_units(
+		&s->plan, &s->opts, &s->pricing, n, &s->unit, &s->n_units, e);
+	s->first_unit = calloc(n + 1, sizeof(*s->first_unit));
+	if (ret || !s->first_unit)
+		return err_set(e, ENOMEM, "no memory for %u blocks", n);
+	for (uint32_t i = 0; i < s->n_units; i++) {
+		const struct unit *u = &s->unit[i];
+
+		s->first_unit[u->block + 1] = i + 1;
+		if (u->last)
+			s->block[u->block].room = (uint32_t)u->room;
+	}
+	return 0;
 }
 
 static int open_weights(struct session *s, struct err *e)
@@ -386,8 +365,20 @@ static int open_weights(struct session *s, struct err *e)
 	ret = session_cut_blocks(s, e);
 	if (!ret && swaps)
 		ret = session_plan_swap(s, e);
-	if (!ret)
-		ret = open_unit_buffers(s, swaps ? s->swapping.planned : 0, e);
+	/* Create the buffers of units that are not the last of their block. */
+	for (uint32_t i = swaps ? s->swapping.planned : 0;
+		i < s->n_units && !ret; i++) {
+		struct unit *u = &s->unit[i];
+		char name[BUFFER_NAME_MAX];
+
+		if (u->last)
+			continue;
+		snprintf(name, sizeof(name), "weights%u.%u", u->block,
+			i - s->first_unit[u->block]);
+		ret = buffer_create(&u->buffer, name, u->room, BUFFER_DMA, e);
+		if (ret)
+			u->buffer = NULL;
+	}
 	if (!ret && s->model->n_expert)
 		ret = session_share_dense(s, e);
 	if (ret)

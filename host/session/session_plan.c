@@ -126,7 +126,7 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	const struct session_opts *o)
 {
 	const struct residency residency =
-		session_plan_residency(p, m->n_layer);
+		residency_of(m->n_layer, p->resident, p->runs);
 	size_t hidden = (size_t)p->max_rows * m->n_embd * sizeof(float);
 	uint32_t few = p->graph_rows[0];
 
@@ -399,13 +399,13 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 	const struct model *m, const struct session_opts *o, size_t strip_max,
 	const struct block *blocks, uint32_t n, struct err *e)
 {
-	struct residency residency;
+	const struct residency residency =
+		residency_of(m->n_layer, p->resident, p->runs);
 	int ret = pricing_init(
 		pricing, o->soc, o->as, m, o->precision, blocks, n, e);
 
 	if (ret || !o->as)
 		return ret;
-	residency = session_plan_residency(p, m->n_layer);
 	pricing_keep(pricing, &residency, o->dram_bytes ? 0 : o->dram_share);
 	pricing_retype(pricing, o->as_type, p->layout, strip_max);
 	pricing->output_tiles = output_type(p, m, o, true);
@@ -437,7 +437,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 		.strip_max = strip_max,
 		.want = p->least_blocks,
 		.limit = block_limit(p, o),
-		.residency = session_plan_residency(p, m->n_layer),
+		.residency = residency_of(m->n_layer, p->resident, p->runs),
 		.cut = o->tap_layers ? o->tap_layers : o->exit_layers,
 		.parts = p->stage_parts,
 	};

@@ -82,13 +82,6 @@ struct session_plan {
 /* Runs of the experts of a layer that may be in flight at the same time. */
 #define PICK_AREAS 2
 
-/* The resident layers of a model with n_layer layers. */
-static inline struct residency session_plan_residency(
-	const struct session_plan *p, uint32_t n_layer)
-{
-	return residency_of(n_layer, p->resident, p->runs);
-}
-
 /* Make the plan. Returns 0, or -EINVAL or -EFBIG with a message that names the
  * option that cannot be satisfied. */
 int session_plan(struct session_plan *out, const struct model *,

@@ -169,7 +169,11 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 		return false;
 
 	if (s->opts.as && s->opts.soc) {
-		pricing_load(&s->pricing, sw->block, &as);
+		/* The cost does not depend on the number of rows. */
+		price_graph_load(s->opts.soc,
+			pricing_bytes(&s->pricing, sw->block,
+				pricing_share(&s->pricing, sw->block)),
+			&as);
 		p = &as;
 	}
 	event.end = phone_loader(s->time, 0, p);
@@ -319,25 +323,21 @@ static bool any_switched(const struct session *s)
 	return false;
 }
 
-static int load_prefill(struct session *s, struct err *e)
+/* Load the prefill graphs of all blocks, again if the device is lost. */
+static int load_back(struct session *s, struct err *e)
 {
 	int ret = 0;
 
-	session_watch(s);
-	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
-		if (s->switching->kind[b] == GRAPH_DECODE)
-			ret = switching_load(s, b, GRAPH_PREFILL, e);
-	return ret ? ret : switching_wait(s, e);
-}
-
-static int load_back(struct session *s, struct err *e)
-{
-	int ret;
-
-	while ((ret = load_prefill(s, e)))
-		if ((ret = session_recover(s, ret, e)))
-			break;
-	return ret;
+	for (;;) {
+		session_watch(s);
+		for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
+			if (s->switching->kind[b] == GRAPH_DECODE)
+				ret = switching_load(s, b, GRAPH_PREFILL, e);
+		if (!ret)
+			ret = switching_wait(s, e);
+		if (!ret || (ret = session_recover(s, ret, e)))
+			return ret;
+	}
 }
 
 int session_rest(struct session *s, struct err *e)
@@ -401,25 +401,22 @@ int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
 	return ret;
 }
 
-static int load_rest(struct session *s, struct err *e)
-{
-	struct switching *sw = s->switching;
-	int ret = 0;
-
-	session_watch(s);
-	while (sw->next < sw->plan.n_loads && !ret)
-		ret = load_next(s, e);
-	return ret ? ret : switching_wait(s, e);
-}
-
 int switching_end(struct session *s, int ret, struct err *e)
 {
 	struct switching *sw = s->switching;
 	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
 
-	while (!ret && (ret = load_rest(s, e)))
-		if ((ret = session_recover(s, ret, e)))
+	/* Load the remaining graphs, again if the device is lost. */
+	while (!ret) {
+		session_watch(s);
+		while (sw->next < sw->plan.n_loads && !ret)
+			ret = load_next(s, e);
+		if (!ret)
+			ret = switching_wait(s, e);
+		if (!ret)
 			break;
+		ret = session_recover(s, ret, e);
+	}
 	sw->running = sw->noting = false;
 	sw->stats.prompts++;
 	sw->stats.prompt_time += now(s) - sw->began;

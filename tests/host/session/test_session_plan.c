@@ -360,7 +360,7 @@ static void test_buffers(void **state)
 /* Check which layers the plan puts in memory (m) and on flash (f). */
 static void check_layers(const struct session_plan *p, const char *place)
 {
-	const struct residency r = session_plan_residency(p, LAYERS);
+	const struct residency r = residency_of(LAYERS, p->resident, p->runs);
 
 	for (uint32_t l = 0; l < LAYERS; l++)
 		if (residency_streams(&r, l) != (place[l] == 'f'))
@@ -377,7 +377,7 @@ static void check_blocks(struct fixture *f, uint32_t want)
 	const struct model *m = f->image.model ? f->image.model : f->model;
 	const struct session_plan *p = plan_of(f);
 	struct block *b;
-	const struct residency r = session_plan_residency(p, LAYERS);
+	const struct residency r = residency_of(LAYERS, p->resident, p->runs);
 	uint32_t n, next = 0, seen = 0;
 	bool cut = !f->opts.exit_layers;
 	struct err e = { 0 };
