@@ -121,12 +121,6 @@ static int check_shapes(const struct gguf_tensor *t, uint64_t matrices,
 	return 0;
 }
 
-static int check_shape(const struct gguf_tensor *t, uint64_t rows,
-	uint64_t cols, struct err *e)
-{
-	return check_shapes(t, 1, rows, cols, e);
-}
-
 static int unknown_tensor(struct gguf_str name, struct err *e)
 {
 	return err_set(e, ENOTSUP,
@@ -158,15 +152,6 @@ static bool parse_layer_name(
 	return true;
 }
 
-static uint32_t cols_of(const struct model *m, unsigned tensor)
-{
-	enum extent cols = layer_tensors[tensor].cols;
-
-	if (cols == HEAD && m->kind->whole_norm)
-		cols = tensor == WIRE_T_Q_NORM ? QUERY : KV;
-	return extent(m, cols);
-}
-
 static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 	uint32_t layer, struct gguf_str rest, struct err *e)
 {
@@ -178,16 +163,19 @@ static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 			m->n_layer);
 	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 		const struct layer_tensor *l = &layer_tensors[i];
+		enum extent cols = l->cols;
 
 		if (!gguf_str_is(rest, name_of(m, i)) ||
 			(l->presence == HEAD_NORM && !m->kind->head_norm) ||
 			(l->presence == ROUTER && !m->n_expert) ||
 			(l->presence == SHARED && !m->n_shared))
 			continue;
+		if (cols == HEAD && m->kind->whole_norm)
+			cols = i == WIRE_T_Q_NORM ? QUERY : KV;
 		m->layer[layer][i] = t;
 		return check_shapes(t,
 			m->n_expert && l->experts ? m->n_expert : 1,
-			extent(m, l->rows), cols_of(m, i), e);
+			extent(m, l->rows), extent(m, cols), e);
 	}
 	return unknown_tensor(t->name, e);
 }
@@ -216,23 +204,18 @@ static int place_tensor(
 	return 0;
 }
 
-static int missing_tensor(const char *name, struct err *e)
-{
-	return err_set(e, EINVAL, "tensor '%s' is missing", name);
-}
-
 static int check_ends(struct model *m, struct err *e)
 {
 	int ret;
 
 	if (!gguf_n_tensors(m->gguf))
 		return err_set(e, EINVAL,
-			"the file holds a vocabulary and no tensors: it can "
-			"tokenize, not generate");
-	if (!m->token_embd)
-		return missing_tensor("token_embd.weight", e);
-	if (!m->output_norm)
-		return missing_tensor("output_norm.weight", e);
+			"the file holds a vocabulary and no tensors, so it can "
+			"tokenize, but not generate");
+	if (!m->token_embd || !m->output_norm)
+		return err_set(e, EINVAL, "tensor '%s' is missing",
+			m->token_embd ? "output_norm.weight"
+				      : "token_embd.weight");
 	if (!m->output)
 		/* the embedding serves as output matrix */
 		m->output = m->token_embd;
@@ -247,10 +230,10 @@ static int check_ends(struct model *m, struct err *e)
 			"key 'tokenizer.ggml.mask_token_id' is %d, outside "
 			"the vocabulary of %u",
 			m->mask_token, m->n_vocab);
-	if ((ret = check_shape(m->token_embd, m->n_vocab, m->n_embd, e)) ||
-		(ret = check_shape(m->output_norm, 1, m->n_embd, e)))
+	if ((ret = check_shapes(m->token_embd, 1, m->n_vocab, m->n_embd, e)) ||
+		(ret = check_shapes(m->output_norm, 1, 1, m->n_embd, e)))
 		return ret;
-	return check_shape(m->output, m->n_vocab, m->n_embd, e);
+	return check_shapes(m->output, 1, m->n_vocab, m->n_embd, e);
 }
 
 /* ---- EAGLE heads --------------------------------------------------------- */
@@ -308,18 +291,18 @@ static int join_target(
 
 static int check_eagle(const struct model *m, struct err *e)
 {
+	const char *missing = !m->output_norm ? "output_norm.weight"
+		: !m->eagle_norm              ? "eagle_embd_norm.weight"
+		: !m->eagle_fc                ? "eagle_fc.weight"
+					      : NULL;
 	int ret;
 
-	if (!m->output_norm)
-		return missing_tensor("output_norm.weight", e);
-	if (!m->eagle_norm)
-		return missing_tensor("eagle_embd_norm.weight", e);
-	if (!m->eagle_fc)
-		return missing_tensor("eagle_fc.weight", e);
-	if ((ret = check_shape(m->output_norm, 1, m->n_embd, e)) ||
-		(ret = check_shape(m->eagle_norm, 1, m->n_embd, e)))
+	if (missing)
+		return err_set(e, EINVAL, "tensor '%s' is missing", missing);
+	if ((ret = check_shapes(m->output_norm, 1, 1, m->n_embd, e)) ||
+		(ret = check_shapes(m->eagle_norm, 1, 1, m->n_embd, e)))
 		return ret;
-	return check_shape(m->eagle_fc, m->n_embd, 2 * m->n_embd, e);
+	return check_shapes(m->eagle_fc, 1, m->n_embd, 2 * m->n_embd, e);
 }
 
 static int check_layers(const struct model *m, struct err *e)
@@ -342,7 +325,8 @@ static int check_layers(const struct model *m, struct err *e)
 				continue;
 			snprintf(name, sizeof(name), "blk.%u.%s", l,
 				name_of(m, i));
-			return missing_tensor(name, e);
+			return err_set(
+				e, EINVAL, "tensor '%s' is missing", name);
 		}
 	}
 	return 0;
@@ -379,7 +363,7 @@ static int read_tensors(
 	return ret ? ret : check_layers(m, e);
 }
 
-static int open_file(struct model **out, const char *path,
+int model_open_with(struct model **out, const char *path,
 	const char *const *extra, const struct model *target, struct err *e)
 {
 	struct model *m = calloc(1, sizeof(*m));
@@ -416,24 +400,11 @@ fail:
 
 int model_open(struct model **out, const char *path, struct err *e)
 {
-	return open_file(out, path, NULL, NULL, e);
+	return model_open_with(out, path, NULL, NULL, e);
 }
 
-int model_open_draft(struct model **out, const char *path,
-	const struct model *target, struct err *e)
-{
-	return open_file(out, path, NULL, target, e);
-}
-
-int model_open_but(struct model **out, const char *path,
-	const char *const *extra, struct err *e)
-{
-	return open_file(out, path, extra, NULL, e);
-}
-
-/*
- * Allocate the table of layers, and copy the rope frequencies of another model.
- */
+/* Allocate the table of layers, and copy the RoPE frequencies of another
+ * model. */
 static int alloc_like(struct model *m, const struct model *of, struct err *e)
 {
 	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);

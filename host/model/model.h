@@ -105,19 +105,18 @@ struct model {
 
 int model_open(struct model **out, const char *path, struct err *);
 /*
- * Open a draft model, which may be an EAGLE head for `target`
+ * Open a model of one of two special kinds:
+ *
+ * extra[] (NULL-terminated): the file has the tensors with these names instead
+ * of an output matrix. The model ignores these tensors; the caller reads them.
+ *
+ * target: a draft model, which may be an EAGLE head for `target`
  * (host/draft/draft_model.h): a file of architecture tandem-eagle with one
  * layer. The target must outlive the result. Returns -EINVAL for the head of
  * another target.
  */
-int model_open_draft(struct model **out, const char *path,
-	const struct model *target, struct err *);
-/*
- * Open a file that has the tensors named in extra[] (NULL-terminated) instead
- * of an output matrix. The model ignores these tensors; the caller reads them.
- */
-int model_open_but(struct model **out, const char *path,
-	const char *const *extra, struct err *);
+int model_open_with(struct model **out, const char *path,
+	const char *const *extra, const struct model *target, struct err *);
 /*
  * Make a model whose first layers, before layer `first`, are those of `base`.
  * The other layers come from another file, `own`, in tensors of the usual

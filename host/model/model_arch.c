@@ -105,14 +105,6 @@ bool model_arch_is_diffusion_key(struct gguf_str key)
 		!memcmp(key.data, group, strlen(group));
 }
 
-static bool has_diffusion_keys(const struct gguf *g)
-{
-	for (size_t i = 0; i < gguf_n_kv(g); i++)
-		if (model_arch_is_diffusion_key(gguf_kv_at(g, i)->key))
-			return true;
-	return false;
-}
-
 int model_arch_check_type(const struct gguf *g, struct err *e)
 {
 	static const char own[] = "tandem-";
@@ -146,11 +138,13 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 	if (gguf_str_is(name, "clip"))
 		return err_set(
 			e, ENOTSUP, "this is no model but %s", kinds[0].why);
-	if (has_diffusion_keys(g))
-		return err_set(e, ENOTSUP,
-			"architecture '%.*s' is not supported; supported "
-			"diffusion models are llada, llada-moe and dream",
-			shown, name.data);
+	for (size_t i = 0; i < gguf_n_kv(g); i++)
+		if (model_arch_is_diffusion_key(gguf_kv_at(g, i)->key))
+			return err_set(e, ENOTSUP,
+				"architecture '%.*s' is not supported; "
+				"supported diffusion models are llada, "
+				"llada-moe and dream",
+				shown, name.data);
 	return err_set(e, ENOTSUP,
 		"architecture '%.*s' is not supported; supported are llama, "
 		"qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe "

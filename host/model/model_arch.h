@@ -35,7 +35,7 @@ struct model_arch {
 	/* With experts, each layer has a shared one (model.h). */
 	bool shared;
 	/* An EAGLE head: one layer that drafts for a target model, and no
-	 * model of its own (model_open_draft). */
+	 * model of its own (model_open_with). */
 	bool eagle;
 };
 

@@ -502,31 +502,24 @@ static int check_diffusion_key(
 		m->causal ? "supported" : "known", m->arch);
 }
 
-/* Get the part of a key after the architecture, as in "llama.". Returns false
- * if the key does not begin with the architecture. */
-static bool suffix_of(
-	const struct model *m, struct gguf_str key, struct gguf_str *suffix)
+static int check_keys(const struct model *m, struct err *e)
 {
 	const size_t arch = strlen(m->arch);
 
-	if (key.len <= arch || key.data[arch] != '.' ||
-		memcmp(key.data, m->arch, arch) != 0)
-		return false;
-	*suffix = (struct gguf_str){ key.data + arch + 1, key.len - arch - 1 };
-	return true;
-}
-
-static int check_keys(const struct model *m, struct err *e)
-{
 	for (size_t i = 0; i < gguf_n_kv(m->gguf); i++) {
 		const struct gguf_kv *kv = gguf_kv_at(m->gguf, i);
-		struct gguf_str suffix;
+		struct gguf_str key = kv->key;
 		int ret = 0;
 
-		if (model_arch_is_diffusion_key(kv->key))
+		if (model_arch_is_diffusion_key(key))
 			ret = check_diffusion_key(m, kv, e);
-		else if (suffix_of(m, kv->key, &suffix))
-			ret = check_key(m, kv, suffix, e);
+		/* such as "llama.block_count", without "llama." */
+		else if (key.len > arch && key.data[arch] == '.' &&
+			!memcmp(key.data, m->arch, arch))
+			ret = check_key(m, kv,
+				(struct gguf_str){ key.data + arch + 1,
+					key.len - arch - 1 },
+				e);
 		if (ret)
 			return ret;
 	}
