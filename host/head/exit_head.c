@@ -26,17 +26,14 @@ struct exit_head {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int missing(const char *kind, const char *name, struct err *e)
-{
-	return err_set(e, EINVAL, "%s '%s' is missing", kind, name);
-}
-
 static int read_count(
 	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
 {
 	int ret = gguf_u64(g, key, out, e);
 
-	return ret < 0 ? ret : ret ? 0 : missing("key", key, e);
+	if (!ret)
+		return err_set(e, EINVAL, "key '%s' is missing", key);
+	return ret < 0 ? ret : 0;
 }
 
 /* Check that a number equals the target's. */
@@ -98,9 +95,10 @@ static int take_tensors(struct exit_head *h, struct err *e)
 	}
 	if (ret)
 		return ret;
-	if (!h->norm)
-		return missing("tensor", "exit_norm.weight", e);
-	return h->weight ? 0 : missing("tensor", "exit.weight", e);
+	if (!h->norm || !h->weight)
+		return err_set(e, EINVAL, "tensor '%s' is missing",
+			h->norm ? "exit.weight" : "exit_norm.weight");
+	return 0;
 }
 
 static int read_file(
@@ -117,7 +115,7 @@ static int read_file(
 	if (ret < 0)
 		return ret;
 	if (!ret)
-		return missing("key", key, e);
+		return err_set(e, EINVAL, "key '%s' is missing", key);
 	if (!gguf_str_is(arch, ARCH))
 		return err_set(e, EINVAL,
 			"the architecture is '%s'; an exit predictor's is "
@@ -144,7 +142,7 @@ static int read_file(
 	if (ret < 0)
 		return ret;
 	if (!ret)
-		return missing("key", eps_key, e);
+		return err_set(e, EINVAL, "key '%s' is missing", eps_key);
 	if (!(h->eps >= 0 && h->eps < 1))
 		return err_set(e, EINVAL, "key '%s' is %g, must be 0 to 1",
 			eps_key, h->eps);

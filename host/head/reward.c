@@ -57,15 +57,12 @@ struct function {
 	void *arg;
 };
 
-static int refuse_exact(struct err *e)
-{
-	return err_set(e, EINVAL,
-		"the reward 'exact' needs items with answers: use tandem eval");
-}
-
 int reward_check_unanswered(const char *name, struct err *e)
 {
-	return name && !strcmp(name, exact) ? refuse_exact(e) : 0;
+	if (!name || strcmp(name, exact) != 0)
+		return 0;
+	return err_set(e, EINVAL,
+		"the reward 'exact' needs items with answers: use tandem eval");
 }
 
 static int function_score(
@@ -73,7 +70,8 @@ static int function_score(
 {
 	const struct function *f = r->own;
 
-	return f->score ? f->score(f->arg, t, n, e) : refuse_exact(e);
+	return f->score ? f->score(f->arg, t, n, e)
+			: reward_check_unanswered(exact, e);
 }
 
 static void function_close(struct reward *r)
@@ -95,20 +93,6 @@ void reward_report(struct reward *r, reward_function *score, void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Returns 1 if the file at `path` is the bundled model of that role, 0 if it is
- * not, or -ENOMEM. */
-static int is_model(const char *path, enum model_role role, struct err *e)
-{
-	struct stat is, ours;
-	char file[PATH_MAX];
-	int ret = models_find(role, file, e);
-
-	if (ret)
-		return ret == -ENOMEM ? ret : 0;
-	return !stat(path, &is) && !stat(file, &ours) &&
-		is.st_ino == ours.st_ino && is.st_dev == ours.st_dev;
-}
-
 /* Set r->path to the bundled reward of the target, which must be a bundled
  * model. */
 static int find_own(struct reward *r, struct err *e)
@@ -122,12 +106,15 @@ static int find_own(struct reward *r, struct err *e)
 	const char *path = r->site.target_path;
 
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
-		int ret = is_model(path, pairs[i].model, e);
+		struct stat is, ours;
+		char file[PATH_MAX];
+		int ret = models_find(pairs[i].model, file, e);
 
-		if (ret)
-			return ret < 0
-				? ret
-				: models_find(pairs[i].reward, r->path, e);
+		if (ret == -ENOMEM)
+			return ret;
+		if (!ret && !stat(path, &is) && !stat(file, &ours) &&
+			is.st_ino == ours.st_ino && is.st_dev == ours.st_dev)
+			return models_find(pairs[i].reward, r->path, e);
 	}
 	return err_set(e, EINVAL,
 		"'%s' has no bundled reward; name one with --reward FILE",

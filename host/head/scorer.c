@@ -528,29 +528,6 @@ static int take_texts(struct scorer *s, const struct scorer_text *t,
 	return ret < 0 ? ret : 0;
 }
 
-static int deliver(struct scorer *s, const struct scorer_text *t,
-	unsigned first, unsigned *end, const uint32_t *of,
-	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
-		struct err *),
-	void *arg, struct err *e)
-{
-	for (unsigned i = first; i < *end; i++) {
-		const struct held *h = &s->held[of[i]];
-		struct scorer_notes notes = { .stride = s->reader.note };
-		int ret;
-
-		if (!h->open || h->unread) {
-			*end = i; /* the text was dropped to make room */
-			break;
-		}
-		notes.first = note_at(s, h, (uint32_t)t[i].n_prompt - 1);
-		ret = each(arg, i, &notes, e);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
 		struct err *),
@@ -573,8 +550,19 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 			ret = take_texts(s, t, first, n, of, &end, e);
 		if (!ret)
 			ret = run(s, e);
-		if (!ret)
-			ret = deliver(s, t, first, &end, of, each, arg, e);
+		for (unsigned i = first; i < end && !ret; i++) {
+			const struct held *h = &s->held[of[i]];
+			struct scorer_notes notes = { .stride =
+							      s->reader.note };
+
+			if (!h->open || h->unread) {
+				end = i; /* the text was dropped to make room */
+				break;
+			}
+			notes.first =
+				note_at(s, h, (uint32_t)t[i].n_prompt - 1);
+			ret = each(arg, i, &notes, e);
+		}
 		end_group(s);
 		if (!ret && end == first)
 			ret = err_set(e, ENOSPC,

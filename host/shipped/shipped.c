@@ -55,27 +55,10 @@ static bool is_folder(const char *root, const char *name)
 		!access(path, F_OK);
 }
 
-/* Search for the root of a source tree above `folder`. The root is recognized
- * by its folders `host` and `flash`. */
-static void look_in_tree(struct search *s, const char *folder)
-{
-	char root[PATH_MAX];
-
-	snprintf(root, sizeof(root), "%s", folder);
-	for (int i = 0; i < LEVELS_UP; i++) {
-		if (!path_up(root))
-			return;
-		if (is_folder(root, "host") && is_folder(root, "flash")) {
-			look_below(s, root, s->of->in_tree);
-			return;
-		}
-	}
-}
-
 static void look_everywhere(struct search *s)
 {
 	const char *env = getenv(s->of->env);
-	char folder[PATH_MAX], share[64];
+	char folder[PATH_MAX], root[PATH_MAX], share[64];
 
 	if (env && *env) {
 		look_in(s, env);
@@ -84,7 +67,14 @@ static void look_everywhere(struct search *s)
 	if (!home_folder(folder))
 		return;
 	look_below(s, folder, s->of->folder);
-	look_in_tree(s, folder);
+	/* Search for the root of a source tree above the executable. The root
+	 * is recognized by its folders `host` and `flash`. */
+	snprintf(root, sizeof(root), "%s", folder);
+	for (int i = 0; i < LEVELS_UP && path_up(root); i++)
+		if (is_folder(root, "host") && is_folder(root, "flash")) {
+			look_below(s, root, s->of->in_tree);
+			break;
+		}
 	snprintf(share, sizeof(share), "share/tandem/%s", s->of->folder);
 	if (home_prefix(folder))
 		look_below(s, folder, share);

@@ -46,23 +46,15 @@ int models_find(enum model_role role, char path[PATH_MAX], struct err *e)
 	return shipped_find(&models, file, what, roles[role].hint, path, e);
 }
 
-/* Return the role with this name, or -1 if there is none. Also returns -1 if a
- * file of this name exists, because files have precedence. */
-static int role_named(const char *name)
-{
-	for (int i = 0; i < (int)ARRAY_LEN(roles); i++)
-		if (!strcmp(roles[i].name, name))
-			return access(name, F_OK) ? i : -1;
-	return -1;
-}
-
 int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 	struct err *e)
 {
-	int other = named ? role_named(named) : (int)role;
-
-	if (other >= 0)
-		return models_find((enum model_role)other, path, e);
+	if (!named)
+		return models_find(role, path, e);
+	/* A file that has the name of a role has precedence over the role. */
+	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
+		if (!strcmp(roles[i].name, named) && access(named, F_OK))
+			return models_find((enum model_role)i, path, e);
 	/* Report a name that could only be a misspelled role: it is not a path,
 	 * has no extension, and no such file exists. */
 	if (!strpbrk(named, "/.") && access(named, F_OK)) {

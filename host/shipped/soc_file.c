@@ -43,25 +43,12 @@ int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 
 /* ---- parsing ------------------------------------------------------------- */
 
-/* Parse a decimal number. Other forms are refused, because strtod would also
- * accept "inf", "0x1p3" and the decimal comma of a locale. */
-static int parse_number(const char *text, double *out, struct err *e)
-{
-	char *end;
-
-	if (!*text)
-		return err_set(e, EINVAL, "no number");
-	*out = strtod(text, &end);
-	if (text[strspn(text, "0123456789.eE+-")] || *end)
-		return err_set(e, EINVAL, "'%.40s' is not a number", text);
-	return 0;
-}
-
 int soc_file_set(struct soc *out, const char *name, const char *number,
 	size_t *i, struct err *e)
 {
 	struct opt_nearest near = { .word = name };
-	double value = 0;
+	double value;
+	char *end;
 
 	for (*i = 0; *i < SOC_COUNT; ++*i) {
 		if (!strcmp(soc_numbers[*i].name, name))
@@ -72,8 +59,14 @@ int soc_file_set(struct soc *out, const char *name, const char *number,
 		return err_set(e, EINVAL,
 			"no number of a profile is called '%.60s'%s", name,
 			opt_nearest_clause(&near));
-	if (parse_number(number, &value, e))
-		return err_in(e, "%s", name);
+	if (!*number)
+		return err_set(e, EINVAL, "%s: no number", name);
+	/* Other forms than decimal numbers are refused, because strtod would
+	 * also accept "inf", "0x1p3" and the decimal comma of a locale. */
+	value = strtod(number, &end);
+	if (number[strspn(number, "0123456789.eE+-")] || *end)
+		return err_set(
+			e, EINVAL, "%s: '%.40s' is not a number", name, number);
 	soc_set(out, *i, value);
 	return 0;
 }
@@ -130,7 +123,8 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 	int ret = 0;
 
 	if (memchr(text, '\0', len))
-		return err_set(e, EINVAL, "%s: not a text", path);
+		return err_set(e, EINVAL,
+			"%s: not a text file: it contains a NUL byte", path);
 	for (unsigned number = 1; len; number++) {
 		const char *end = memchr(text, '\n', len);
 		size_t n = end ? (size_t)(end - text) : len;
