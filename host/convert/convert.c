@@ -210,20 +210,6 @@ static int fill(
 	return 0;
 }
 
-static int write_extent(
-	struct convert *c, const struct extent *x, struct err *e)
-{
-	memset(c->buffer, 0, x->bytes); /* clear the gaps between tensors */
-	for (size_t i = 0; i < x->n; i++) {
-		int ret = fill(c, &c->out->tensor[x->first + i], x->expert, e);
-
-		if (ret)
-			return ret;
-	}
-	return image_write(
-		c->writer, x->kind, x->index, c->buffer, x->bytes, e);
-}
-
 static int write_all(struct convert *c, struct err *e)
 {
 	uint64_t largest = 0;
@@ -279,8 +265,17 @@ static int write_all(struct convert *c, struct err *e)
 		: image_write(c->writer, IMAGE_METADATA, 0, b.data, b.len, e);
 	strbuf_release(&b);
 
-	for (uint32_t i = 1; i < c->n_extents && !ret; i++)
-		ret = write_extent(c, &c->extent[i], e);
+	for (uint32_t i = 1; i < c->n_extents && !ret; i++) {
+		const struct extent *x = &c->extent[i];
+
+		memset(c->buffer, 0, x->bytes); /* the gaps between tensors */
+		for (size_t k = 0; k < x->n && !ret; k++)
+			ret = fill(
+				c, &c->out->tensor[x->first + k], x->expert, e);
+		if (!ret)
+			ret = image_write(c->writer, x->kind, x->index,
+				c->buffer, x->bytes, e);
+	}
 	progress_report(&c->opts->progress, NULL, 0, 0);
 	return ret ? ret : image_writer_commit(c->writer, e);
 }

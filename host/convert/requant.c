@@ -65,17 +65,6 @@ static float largest(const struct job *j, uint64_t row)
 	return most;
 }
 
-/* Round values to -8 .. 7 times the scale. The largest value of the row gets
- * the code -8, as in Q4_0. */
-static void round_values(float *v, uint32_t n, float scale)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		float code = scale != 0 ? roundf(v[i] / scale) : 0;
-
-		v[i] = scale * (code > 7 ? 7 : code);
-	}
-}
-
 static void convert_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct job *j = arg;
@@ -89,8 +78,15 @@ static void convert_part(void *arg, unsigned part, unsigned thread)
 		for (uint32_t at = 0; at < j->k; at += SPAN) {
 			uint32_t n = load(j, values, row, at);
 
-			if (j->by_channel)
-				round_values(values, n, scale);
+			/* Round to -8 .. 7 times the scale. The largest value
+			 * of the row gets the code -8, as in Q4_0. */
+			for (uint32_t i = 0; j->by_channel && i < n; i++) {
+				float code = scale != 0
+					? roundf(values[i] / scale)
+					: 0;
+
+				values[i] = scale * (code > 7 ? 7 : code);
+			}
 			dtype_info(j->to)->from_f32(
 				dst + dtype_row_bytes(j->to, at), values, n);
 		}

@@ -38,11 +38,6 @@ static bool has_constant(const struct grown *g)
 	return g->shape.n_vocab > g->model->n_vocab;
 }
 
-static float norm_factor(const struct grown *g)
-{
-	return sqrtf((float)g->model->n_embd / (float)g->shape.n_embd);
-}
-
 /* ---- positions in the model for a position in the shape; -1 if none ------ */
 
 static int model_head(const struct grown *g, uint32_t head, bool is_query)
@@ -165,7 +160,7 @@ static bool outer_row(
 			out[i] = 1;
 		return true;
 	case SYNTH_OUTPUT_NORM:
-		put_row(g, m->output_norm, 0, norm_factor(g), p->cols, out);
+		put_row(g, m->output_norm, 0, g->norm, p->cols, out);
 		if (has_constant(g))
 			out[constant_at(g)] = LIFT;
 		return true;
@@ -198,7 +193,7 @@ bool grown_row(
 			return false;
 		memset(out, 0, p->cols * sizeof(*out));
 		for (uint32_t i = 0; i < g->model->n_embd; i++)
-			out[i] = norm_factor(g);
+			out[i] = g->norm;
 		return true;
 	}
 	t = g->model->layer[l][p->inner];
@@ -219,7 +214,7 @@ bool grown_row(
 		return put_attention_output(g, t, row, p->cols, out);
 	case WIRE_T_ATTN_NORM:
 	case WIRE_T_FFN_NORM:
-		return put_row(g, t, 0, norm_factor(g), p->cols, out);
+		return put_row(g, t, 0, g->norm, p->cols, out);
 	default:
 		return put_row(g, t, (int)row, 1, p->cols, out);
 	}
@@ -296,35 +291,15 @@ static const char *what_differs(
 	if (s->qk_norm || m->layer[0][WIRE_T_Q_NORM])
 		return "one of the two has norms of queries and keys";
 	if (has(m, WIRE_T_O_BIAS) || (has(m, WIRE_T_Q_BIAS) && !s->qkv_bias))
-		return "it has biases that the shape has not";
+		return "it has biases, and the shape has none";
 	if (s->tied && m->output != m->token_embd)
-		return "its input and output are two matrices, the shape's one";
+		return "its embedding and its output matrix differ, and the "
+		       "shape has one matrix for both";
 	if (s->head_dim % m->head_dim)
 		return "heads of the shape are no multiple of its heads";
 	if (!is_rope_plain(m, base))
 		return "it scales the frequencies of its positions";
 	return NULL;
-}
-
-/* Set the shape to that of the model; its experts are set already. */
-static void take_own_shape(struct grown *g)
-{
-	const struct model *m = g->model;
-
-	g->shape = (struct shape){ .name = "of its own",
-		.arch = m->kind->name,
-		.title = "original",
-		.n_vocab = m->n_vocab,
-		.n_layer = m->n_layer,
-		.n_embd = m->n_embd,
-		.n_head = m->n_head,
-		.n_kv_head = m->n_kv_head,
-		.head_dim = m->head_dim,
-		.n_ff = m->n_ff,
-		.tied = m->output == m->token_embd,
-		.qkv_bias = has(m, WIRE_T_Q_BIAS),
-		.n_expert = g->shape.n_expert,
-		.n_used = g->shape.n_used };
 }
 
 int grown_open(struct grown *g, const char *path, const struct shape *shape,
@@ -335,7 +310,6 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	double base = 10000;
 	uint32_t widest;
 	char key[64];
-	float norm;
 	int ret;
 
 	*g = (struct grown){ .shape = *shape };
@@ -343,8 +317,23 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	if (ret)
 		return ret;
 	m = g->model;
+	/* Without a given shape, take that of the model. */
 	if (!shape->name)
-		take_own_shape(g);
+		g->shape = (struct shape){ .name = "of its own",
+			.arch = m->kind->name,
+			.title = "original",
+			.n_vocab = m->n_vocab,
+			.n_layer = m->n_layer,
+			.n_embd = m->n_embd,
+			.n_head = m->n_head,
+			.n_kv_head = m->n_kv_head,
+			.head_dim = m->head_dim,
+			.n_ff = m->n_ff,
+			.tied = m->output == m->token_embd,
+			.qkv_bias = has(m, WIRE_T_Q_BIAS),
+			.n_expert = shape->n_expert,
+			.n_used = shape->n_used };
+	g->norm = sqrtf((float)m->n_embd / (float)g->shape.n_embd);
 	/* Norms of queries and keys would change the output. */
 	if (shape->n_expert) {
 		g->shape.arch = "llama";
@@ -372,9 +361,8 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 		grown_close(g);
 		return ret;
 	}
-	norm = norm_factor(g);
 	g->shape.n_ctx = g->model->n_ctx;
-	g->shape.norm_eps = g->model->norm_eps * norm * norm;
+	g->shape.norm_eps = g->model->norm_eps * g->norm * g->norm;
 	g->shape.rope_base = (float)base;
 	return 0;
 }

@@ -47,6 +47,9 @@ struct grown {
 	struct model *model;
 	/* the larger shape, with context, rope and norms of the model */
 	struct shape shape;
+	/* factor of the weights of norms: sqrt(model's width / shape's width)
+	 */
+	float norm;
 	float *row; /* buffer for the widest row of the model */
 };
 

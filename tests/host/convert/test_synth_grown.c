@@ -274,7 +274,7 @@ static void test_other_kind(void **state)
 	s.qkv_bias = false;
 	check_refused(&f, s, "biases");
 	f = model_of("llama", false);
-	check_refused(&f, s, "two matrices");
+	check_refused(&f, s, "one matrix for both");
 	f = model_of("llama", true);
 	f.keys = put_slow_waves;
 	check_refused(&f, s, "frequencies");
