@@ -151,33 +151,26 @@ static int seen_library(struct dl_phdr_info *info, size_t size, void *arg)
 	return realpath(info->dlpi_name, s->path) ? 1 : 0;
 }
 
-/* Return the version of liburing from its file name, such as "2.3" for
- * /usr/lib/liburing.so.2.3, because liburing 2.3 has no function that returns
- * its version. */
-static const char *uring_version(struct seek *s)
-{
-	const char *at;
-
-	s->name = "liburing.so";
-	if (!dl_iterate_phdr(seen_library, s))
-		return "built in";
-	at = strstr(s->path, ".so.");
-	return at ? at + 4 : "unknown";
-}
-
 void probe_libraries(struct finding *f)
 {
-	struct seek s = { 0 };
+	struct seek s = { .name = "liburing.so" };
+	const char *uring = "built in", *at;
 	int major, minor, micro;
 
+	/* liburing 2.3 has no function that returns its version, so take the
+	 * version from the file name: 2.3 for /usr/lib/liburing.so.2.3. */
+	if (dl_iterate_phdr(seen_library, &s)) {
+		at = strstr(s.path, ".so.");
+		uring = at ? at + 4 : "unknown";
+	}
 	dbus_get_version(&major, &minor, &micro);
 	finding_is(f, PROBE_OK,
 		"liburing %s, zstd %s, dbus %d.%d.%d, "
 		"jansson %s",
-		uring_version(&s), ZSTD_versionString(), major, minor, micro,
+		uring, ZSTD_versionString(), major, minor, micro,
 		JANSSON_VERSION);
 	finding_number(f, "zstd", ZSTD_versionNumber());
-	finding_means(f, "Name these versions in a bug report.");
+	finding_means(f, "Give these versions in a bug report.");
 }
 
 void probe_device(struct finding *f)
@@ -198,7 +191,7 @@ void probe_device(struct finding *f)
 	}
 	if (!where) {
 		finding_is(f, PROBE_MISSING,
-			"TANDEM_NPU names '%.300s', which cannot be run", env);
+			"TANDEM_NPU is '%.300s', which cannot be run", env);
 		finding_fix(f, "unset TANDEM_NPU");
 		return;
 	}

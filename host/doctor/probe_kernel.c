@@ -21,11 +21,12 @@ void probe_futex(struct finding *f)
 	int fd;
 
 	finding_means(f,
-		"With --doorbell poll, a side that has waited longer than it "
-		"spins sleeps on a futex in the shared control memory.");
+		"With --doorbell poll, a process that waits first spins and then "
+		"sleeps on a futex in the shared control memory.");
 	word = probe_memfd(4096, 0, &fd);
 	if (!word) {
-		finding_is(f, PROBE_MISSING, "no shared memory to try it in");
+		finding_is(f, PROBE_MISSING,
+			"not tried: shared memory cannot be created");
 		finding_fix(f, "tandem doctor   # look at memfd first");
 		return;
 	}

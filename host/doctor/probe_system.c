@@ -121,9 +121,9 @@ void probe_cores(struct finding *f)
 	}
 	f->state = PROBE_LIMITED;
 	finding_means(f,
-		"Host and device share one processor: polling would only "
-		"keep the other from working, so each wait sleeps and wakes, "
-		"which costs microseconds a token.");
+		"Host and device share one processor: polling would keep the "
+		"other process from working, so a waiting process sleeps, "
+		"which costs some microseconds for each token.");
 	if ((long)usable < online)
 		finding_fix(f, "taskset -p -c 0-%ld $$", online - 1);
 }
@@ -227,8 +227,9 @@ void probe_memfd_seals(struct finding *f)
 	int error = errno;
 
 	finding_means(f,
-		"Host and device share memory through such files; sealed, "
-		"neither side can take memory away from the other.");
+		"Host and device share memory through such files. If they are "
+		"sealed, neither process can shrink memory that the other "
+		"uses.");
 	if (fd < 0) {
 		finding_is(
 			f, PROBE_MISSING, "memfd_create: %s", strerror(error));

@@ -116,7 +116,8 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 	if (!ret && n > 1) {
 		fd_close(fd);
 		return err_set(e, EINVAL,
-			"%u devices run; name one by its process id", n);
+			"%u device processes run; give the process id of one",
+			n);
 	}
 	if (ret == -ENOENT && pid)
 		return err_set(e, ENOENT,
