@@ -223,21 +223,6 @@ static uint32_t find_ahead(struct growth *g)
 	return add ? seat_child(g, best) : best;
 }
 
-/* Request the expansion of the member `needed`, together with as many other
- * nodes as fill a batch. */
-static int request_batch(struct growth *g, uint32_t needed)
-{
-	struct build *b = g->build;
-
-	for (uint32_t next = needed; next; next = find_ahead(g)) {
-		g->seat[next].requested = true;
-		b->node[b->n++] = next;
-		if (b->n == BUILD_BATCH || b->n >= b->limits.batch)
-			break;
-	}
-	return BUILD_EXPAND;
-}
-
 /* ---- building ------------------------------------------------------------ */
 
 /* Add candidates one by one, until the next candidate is that of a member that
@@ -252,10 +237,20 @@ static int grow(struct build *b, struct err *e)
 
 	for (; !finished(g, &c, p->best_prefix); c = choose(g)) {
 		struct seat *parent = &g->seat[c.node];
-		uint32_t rank = parent->taken, node;
+		uint32_t rank = parent->taken, node = c.node;
 
-		if (!parent->requested)
-			return request_batch(g, c.node);
+		/* Request the expansion of this member, together with as many
+		 * other nodes as fill a batch. */
+		if (!parent->requested) {
+			for (; node; node = find_ahead(g)) {
+				g->seat[node].requested = true;
+				b->node[b->n++] = node;
+				if (b->n == BUILD_BATCH ||
+					b->n >= b->limits.batch)
+					break;
+			}
+			return BUILD_EXPAND;
+		}
 		parent->taken++;
 		if (rank < t->n_children[c.node])
 			node = (uint32_t)tree_child(t, c.node,

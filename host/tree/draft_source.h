@@ -8,7 +8,7 @@
 #define HOST_TREE_DRAFT_SOURCE_H
 
 /* X(name of the enum value, name of the counters), in the order in which the
- * methods ask for drafts by default. */
+ * methods use the sources by default. */
 #define DRAFT_SOURCES(X)      \
 	X(TEXT, text)         \
 	X(HISTORY, history)   \

@@ -16,7 +16,7 @@ static uint32_t n_scored(
 }
 
 /* Score the candidates of u, which has children. Returns the scores, or NULL if
- * they are of no use. */
+ * one of them is not finite. */
 static const float *score_candidates(const struct tree *t,
 	const struct prune_opts *o, prune_score *score, void *arg, uint32_t u,
 	float *out)
@@ -34,19 +34,6 @@ static const float *score_candidates(const struct tree *t,
 	if (!usable)
 		out[0] = NAN;
 	return usable ? out : NULL;
-}
-
-/* Move x, the last of n nodes, to its place. Nodes with the same merit keep
- * their order, so that a parent precedes its children. */
-static uint32_t insert(
-	uint32_t *node, uint32_t n, const double *merit, uint32_t x)
-{
-	uint32_t at = n;
-
-	for (; at && merit[node[at - 1]] < merit[x]; at--)
-		node[at] = node[at - 1];
-	node[at] = x;
-	return n - at + 1;
 }
 
 /* Returns how many of the tree's nodes are kept, which are sorted by falling
@@ -105,8 +92,16 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 			if (t->parent[v] == (int32_t)u)
 				out->merit[v] = out->merit[u] * p[rank++];
 	}
+	/* Sort the nodes by falling merit. Nodes with the same merit keep their
+	 * order, so that a parent precedes its children. */
 	for (uint32_t u = 0; u < t->n; u++) {
-		out->steps += insert(out->keep, u, out->merit, u);
+		uint32_t at = u;
+
+		for (; at && out->merit[out->keep[at - 1]] < out->merit[u];
+			at--)
+			out->keep[at] = out->keep[at - 1];
+		out->keep[at] = u;
+		out->steps += u - at + 1;
 		out->all_tokens += out->merit[u];
 	}
 	out->n = choose(t, o, out->keep, out->merit);
