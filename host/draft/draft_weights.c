@@ -172,9 +172,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 
 	if (m->n_expert)
 		return err_set(e, ENOTSUP,
-			"the model has experts, and a draft model on the CPU "
-			"must have none; try --draft-on device or another "
-			"draft model");
+			"a draft model with experts cannot run on the CPU; try "
+			"--draft-on device or another draft model");
 	if (m->packed)
 		return read_image(w, m, e);
 

@@ -85,10 +85,11 @@ static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
 }
 
 /*
- * Whether to keep the predictions after token `at` of a prompt. Those after its
- * last token are not needed: the next token is sampled there, so it is known
- * before the first draft. Behind a cached prefix a prompt does not begin at 0;
- * it begins wherever its tokens do not follow those of the last call.
+ * Whether to keep the predictions after token `at` of a prompt. Predictions
+ * after the last token are not needed: the next token is sampled there, so it
+ * is known before the first draft. After a cached prefix, the first call for a
+ * prompt does not have `at` 0; a new prompt is recognised because `at` does not
+ * follow the previous call's.
  */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {

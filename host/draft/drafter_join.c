@@ -26,10 +26,10 @@
  * probability, the others are not called for the node. */
 #define SURE 0.9
 
-/* A part's weight is kept / promised, over its candidates before tokens that
- * were then accepted: the sum of their probabilities, and how much of the
- * accepted tokens is this part's doing. PRIOR is the weight of the prior, in
- * tokens. Beyond MEMORY, older tokens lose influence. */
+/* A part's weight is kept / promised, summed over the places where a token was
+ * accepted: `promised` adds the probabilities of the part's candidates, `kept`
+ * the part's share in predicting the accepted token. PRIOR is the weight of the
+ * prior, in tokens. Beyond MEMORY, older tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 
@@ -306,8 +306,9 @@ static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 	return n;
 }
 
-/* Update the parts' weights for a token that came after their nodes own[n], and
- * move these nodes on. Returns false if no part was called for them. */
+/* Update the parts' weights for a token that was accepted after their nodes
+ * own[n], and replace each node by its child with this token. Returns false if
+ * no part has such a child. */
 static bool learn(struct join *j, int32_t *own, int32_t token)
 {
 	struct candidate pooled[DRAFT_PARTS * TREE_CANDIDATES];
