@@ -67,11 +67,6 @@ struct join {
 	struct search_work work;
 };
 
-static int no_memory(struct err *e)
-{
-	return err_set(e, ENOMEM, "no memory to join several drafters");
-}
-
 static void close_tree(struct part *p)
 {
 	tree_close(p->tree);
@@ -95,7 +90,8 @@ static int open_tree(struct part *p, const struct tree *like, struct err *e)
 		p->state = malloc(capacity);
 		p->list = malloc(capacity * sizeof(*p->list));
 		if (!p->state || !p->list)
-			return no_memory(e);
+			return err_set(e, ENOMEM,
+				"no memory to join several drafters");
 		ret = tree_open(&p->tree, capacity, like->k, e);
 		if (ret)
 			p->tree = NULL;
@@ -256,27 +252,6 @@ static struct weight *weight_of(struct join *j, unsigned i, const int32_t *own)
 	return &j->part[i].weight[support];
 }
 
-static double share(double part, double sum)
-{
-	return sum > 0 ? part / sum : 0;
-}
-
-static void update(struct weight *w, double promised, double kept)
-{
-	w->promised += promised;
-	w->kept += kept;
-	if (w->promised > MEMORY) {
-		w->kept *= MEMORY / w->promised;
-		w->promised = MEMORY;
-	}
-}
-
-/* Probability that the candidate's token comes because of this part. */
-static double cause(const struct weight *w, struct candidate c)
-{
-	return fmin(w->kept / w->promised * (double)c.q, 1);
-}
-
 /*
  * Pool the candidates after the parts' nodes own[n]. Returns the number of
  * tokens, which are written to pool[] in the order of the parts. A token of
@@ -290,6 +265,7 @@ static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 		const struct candidate *c;
 		uint32_t m = candidates(j, i, own[i], &c);
 		const struct weight *w = m ? weight_of(j, i, own) : NULL;
+		double weight = w ? w->kept / w->promised : 0;
 
 		for (uint32_t k = 0; k < m; k++) {
 			for (at = 0; at < n && pool[at].token != c[k].token;)
@@ -299,7 +275,7 @@ static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 					c[k].source };
 			pool[at].q = (float)(1 -
 				(1 - (double)pool[at].q) *
-					(1 - cause(w, c[k])));
+					(1 - fmin(weight * (double)c[k].q, 1)));
 		}
 	}
 	j->work.values += (uint64_t)n * n;
@@ -327,35 +303,30 @@ static bool learn(struct join *j, int32_t *own, int32_t token)
 	for (unsigned i = 0; i < j->n; i++) {
 		const struct candidate *c;
 		uint32_t m = candidates(j, i, own[i], &c);
+		double weight = m ? w[i]->kept / w[i]->promised : 0;
 		double kept = 0, promised = 0;
 
 		for (uint32_t k = 0; k < m; k++) {
 			promised += (double)c[k].q;
-			if (c[k].token == token)
-				kept = share(cause(w[i], c[k]),
-					(double)pooled[at].q);
+			/* the share of this part in the pooled probability */
+			if (c[k].token == token && pooled[at].q > 0)
+				kept = fmin(weight * (double)c[k].q, 1) /
+					(double)pooled[at].q;
 		}
-		if (m)
-			update(w[i], promised, kept);
+		if (m) {
+			w[i]->promised += promised;
+			w[i]->kept += kept;
+		}
+		if (m && w[i]->promised > MEMORY) {
+			w[i]->kept *= MEMORY / w[i]->promised;
+			w[i]->promised = MEMORY;
+		}
 		if (own[i] >= 0)
 			own[i] = tree_child(
 				j->part[i].tree, (uint32_t)own[i], token);
 		any |= own[i] >= 0;
 	}
 	return any;
-}
-
-static void learn_text(struct join *j, const int32_t *text, size_t n)
-{
-	int32_t own[DRAFT_PARTS];
-	size_t at = j->n_text;
-
-	if (!at || text_common(text, n, j->text, at) < at)
-		return;
-	for (unsigned i = 0; i < j->n; i++)
-		own[i] = j->part[i].begun ? 0 : -1;
-	while (at < n && learn(j, own, text[at]))
-		at++;
 }
 
 static bool before(struct candidate a, struct candidate b)
@@ -390,7 +361,7 @@ static int make_room(struct join *j, uint32_t capacity, struct err *e)
 	j->own = malloc(capacity * sizeof(*j->own));
 	j->sure = malloc(capacity * sizeof(*j->sure));
 	if (!j->own || !j->sure)
-		return no_memory(e);
+		return err_set(e, ENOMEM, "no memory to join several drafters");
 	j->capacity = capacity;
 	return 0;
 }
@@ -410,19 +381,6 @@ static void find_sure(const struct drafter_ask *ask)
 	}
 }
 
-/* The likeliest candidate keeps its probability. If those of the others add up
- * to more than it leaves, they are reduced in proportion. */
-static void share_rest(struct candidate *c, uint32_t n)
-{
-	double rest = 0, left;
-
-	for (uint32_t i = 1; i < n; i++)
-		rest += (double)c[i].q;
-	left = n ? 1 - (double)c[0].q : 0;
-	for (uint32_t i = 1; i < n && rest > left; i++)
-		c[i].q = (float)((double)c[i].q * left / rest);
-}
-
 static void put_candidates(const struct drafter_ask *ask)
 {
 	struct join *j = ask->arg;
@@ -432,12 +390,21 @@ static void put_candidates(const struct drafter_ask *ask)
 	for (uint32_t u = 0; u < ask->n; u++) {
 		uint32_t node = ask->node[u];
 		uint32_t n = pool(j, j->own[u], pooled);
+		struct candidate *c = t->candidate + (size_t)node * t->k;
+		double rest = 0, left;
 
 		t->n_candidates[node] = 0;
 		for (uint32_t k = 0; k < n; k++)
 			put(t, node, pooled[k]);
-		share_rest(t->candidate + (size_t)node * t->k,
-			t->n_candidates[node]);
+		/* The likeliest candidate keeps its probability. If the other
+		 * probabilities add up to more than the remainder, they are
+		 * reduced in proportion. */
+		n = t->n_candidates[node];
+		for (uint32_t k = 1; k < n; k++)
+			rest += (double)c[k].q;
+		left = n ? 1 - (double)c[0].q : 0;
+		for (uint32_t k = 1; k < n && rest > left; k++)
+			c[k].q = (float)((double)c[k].q * left / rest);
 	}
 }
 
@@ -495,7 +462,8 @@ static int join_begin_all(
 			int32_t *more = realloc(j->text, room * sizeof(*more));
 
 			if (!more)
-				return no_memory(e);
+				return err_set(e, ENOMEM,
+					"no memory to join several drafters");
 			j->text = more;
 			j->room = room;
 		}
@@ -533,8 +501,15 @@ static void join_follow(void *arg, uint32_t sequence)
 static void join_saw(void *arg, const int32_t *text, size_t n)
 {
 	struct join *j = arg;
+	int32_t own[DRAFT_PARTS];
+	size_t at = j->n_text;
 
-	learn_text(j, text, n);
+	if (at && text_common(text, n, j->text, at) == at) {
+		for (unsigned i = 0; i < j->n; i++)
+			own[i] = j->part[i].begun ? 0 : -1;
+		while (at < n && learn(j, own, text[at]))
+			at++;
+	}
 	for (unsigned i = 0; i < j->n; i++)
 		if (j->part[i].drafter->saw)
 			j->part[i].drafter->saw(
@@ -635,7 +610,7 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 		j->part = calloc(n, sizeof(*j->part));
 	if (!j || !j->part) {
 		free(j);
-		return no_memory(e);
+		return err_set(e, ENOMEM, "no memory to join several drafters");
 	}
 	j->n = n;
 	*out = (struct drafter){ .arg = j,
