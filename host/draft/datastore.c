@@ -8,11 +8,6 @@
 
 #define MAX_TOKENS ((size_t)1 << 30)
 
-static int no_memory(struct err *e)
-{
-	return err_set(e, ENOMEM, "no memory for a datastore");
-}
-
 void datastore_release(struct datastore *d)
 {
 	free(d->token);
@@ -33,7 +28,7 @@ int datastore_add(
 		int32_t *more = realloc(d->token, room * sizeof(*more));
 
 		if (!more)
-			return no_memory(e);
+			return err_set(e, ENOMEM, "no memory for a datastore");
 		d->token = more;
 		d->room = room;
 	}
@@ -86,25 +81,6 @@ static int by_suffix(const void *a, const void *b, void *token)
 	return order ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Number of the first `end` sorted suffixes that are not greater than the
- * suffix at token index `at`. */
-static size_t place_of(const struct datastore *d, size_t end, uint32_t at)
-{
-	size_t low = 0;
-
-	while (low < end) {
-		size_t middle = low + (end - low) / 2;
-		int order = compare(d->token + d->suffix[middle], d->token + at,
-			DATASTORE_REACH);
-
-		if (order <= 0)
-			low = middle + 1;
-		else
-			end = middle;
-	}
-	return low;
-}
-
 int datastore_sort(struct datastore *d, struct err *e)
 {
 	size_t more = d->n - d->sorted, n = 0;
@@ -116,11 +92,11 @@ int datastore_sort(struct datastore *d, struct err *e)
 		return 0;
 	suffix = realloc(d->suffix, (d->n_suffixes + more) * sizeof(*suffix));
 	if (!suffix)
-		return no_memory(e);
+		return err_set(e, ENOMEM, "no memory for a datastore");
 	d->suffix = suffix;
 	new = malloc(more * sizeof(*new));
 	if (!new)
-		return no_memory(e);
+		return err_set(e, ENOMEM, "no memory for a datastore");
 	for (size_t i = d->sorted; i < d->n; i++)
 		if (d->token[i] != DATASTORE_END)
 			new[n++] =
@@ -134,8 +110,19 @@ int datastore_sort(struct datastore *d, struct err *e)
 	end = d->n_suffixes;
 	d->n_suffixes += n;
 	while (n) {
-		size_t at = place_of(d, end, new[--n].at);
+		const int32_t *token = d->token + new[--n].at;
+		size_t at = 0, high = end;
 
+		/* Find the number of old suffixes that are not greater. */
+		while (at < high) {
+			size_t middle = at + (high - at) / 2;
+
+			if (compare(d->token + d->suffix[middle], token,
+				    DATASTORE_REACH) <= 0)
+				at = middle + 1;
+			else
+				high = middle;
+		}
 		memmove(d->suffix + at + n + 1, d->suffix + at,
 			(end - at) * sizeof(*d->suffix));
 		d->suffix[at + n] = new[n].at;

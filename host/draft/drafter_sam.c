@@ -235,34 +235,25 @@ static void put_history(const struct sam *s, struct list *l,
 	}
 }
 
-/* Add the one token of the paper's rule, unless the draft already has the
- * length of this rule. */
-static void put_own(const struct sam *s, struct list *l,
-	const struct source_place *p, uint32_t depth)
-{
-	struct suffix_match past = in_history(p);
-
-	if (depth >= s->length)
-		return;
-	if (!s->by_history)
-		put_first(s, l, in_text(p), depth);
-	else if (past.len)
-		put_state(s, s->history, l, 0, past,
-			(struct source_guess){ .origin = HISTORY,
-				.match = grounds(past, depth) });
-}
-
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
 	const struct sam *s = arg;
+	struct suffix_match past = in_history(p);
 	struct list l = { out, 0, most, 1 };
 
 	if (most == 1) {
-		put_own(s, &l, p, depth);
+		/* Add the token of the paper's rule, unless the draft already
+		 * has the length of this rule. */
+		if (depth < s->length && !s->by_history)
+			put_first(s, &l, in_text(p), depth);
+		else if (depth < s->length && past.len)
+			put_state(s, s->history, &l, 0, past,
+				(struct source_guess){ .origin = HISTORY,
+					.match = grounds(past, depth) });
 	} else if (depth + 1 < s->o.most) {
 		put_text(s, &l, in_text(p), depth);
-		put_history(s, &l, in_history(p), depth);
+		put_history(s, &l, past, depth);
 	}
 	return l.n;
 }

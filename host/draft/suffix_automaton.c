@@ -137,49 +137,42 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	return 0;
 }
 
-/* Add an edge to the new state from all suffixes of the sequence, from the
- * longest down, until one already has an edge by this token. The target of this
- * edge, or a clone of it, becomes the new state's suffix link. */
-static int lead_to(
-	struct suffix_automaton *a, uint32_t new, int32_t token, struct err *e)
-{
-	uint32_t at = a->last, link;
-	int ret;
-
-	while (!target_of(a, at, token)) {
-		uint32_t *edges = &a->state[at].edges;
-		int32_t of = *edges && suffix_edges_single(*edges)
-			? label(a, *edges)
-			: 0;
-
-		ret = suffix_edges_add(&a->edges, edges, of,
-			(struct suffix_edge){ token, new }, e);
-		if (ret || at == SUFFIX_ROOT)
-			return ret;
-		at = a->state[at].link;
-	}
-	ret = reach(a, at, token, &link, e);
-	if (!ret)
-		a->state[new].link = link;
-	return ret;
-}
-
 static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 {
 	uint32_t mark = a->kind == SUFFIX_TEXT ? a->tokens : (uint32_t)token;
 	struct state s = { .len = a->state[a->last].len + 1, .mark = mark };
-	uint32_t new;
+	uint32_t new, at = a->last, link = SUFFIX_ROOT;
 	int ret;
 
 	/* An earlier sequence of the history contains this prefix. */
 	if (target_of(a, a->last, token))
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);
-	if (!ret)
-		ret = lead_to(a, new, token, e);
-	if (!ret)
-		a->last = new;
-	return ret;
+	/* Add an edge to the new state from all suffixes of the sequence, from
+	 * the longest down, until one already has an edge by this token. The
+	 * target of that edge, or a clone of it, becomes the new state's suffix
+	 * link. */
+	while (!ret) {
+		uint32_t *edges = &a->state[at].edges;
+		int32_t of = 0;
+
+		if (target_of(a, at, token)) {
+			ret = reach(a, at, token, &link, e);
+			break;
+		}
+		if (*edges && suffix_edges_single(*edges))
+			of = label(a, *edges);
+		ret = suffix_edges_add(&a->edges, edges, of,
+			(struct suffix_edge){ token, new }, e);
+		if (at == SUFFIX_ROOT)
+			break;
+		at = a->state[at].link;
+	}
+	if (ret)
+		return ret;
+	a->state[new].link = link;
+	a->last = new;
+	return 0;
 }
 
 /* ---- counts -------------------------------------------------------------- */

@@ -34,11 +34,6 @@ static uint32_t word_of(uint32_t class, uint32_t index)
 
 /* ---- memory -------------------------------------------------------------- */
 
-static int no_memory(struct err *e)
-{
-	return err_set(e, ENOMEM, "no memory for an index of earlier text");
-}
-
 /* Grow by 1/32. Doubling would take up to as much memory again, and growing
  * often is cheap: realloc moves a large array by remapping pages, not by
  * copying. */
@@ -57,7 +52,8 @@ int suffix_reserve(
 			SUFFIX_STATES / 2);
 	moved = realloc(*p, more * size);
 	if (!moved)
-		return no_memory(e);
+		return err_set(
+			e, ENOMEM, "no memory for an index of earlier text");
 	*p = moved;
 	*room = (uint32_t)more;
 	return 0;
@@ -130,7 +126,8 @@ static int resize(struct suffix_table *t, uint32_t room, struct err *e)
 	struct suffix_edge *edge = calloc(room, sizeof(*edge));
 
 	if (!edge)
-		return no_memory(e);
+		return err_set(
+			e, ENOMEM, "no memory for an index of earlier text");
 	for (uint32_t i = 0; i < t->room; i++)
 		if (t->edge[i].target)
 			*probe(edge, room, t->edge[i].token) = t->edge[i];
@@ -208,41 +205,12 @@ struct suffix_edge *suffix_edges_find(
 	return NULL;
 }
 
-/* Move the edges of a full block to a block of the next class, or to a table,
- * and add one edge. */
-static int outgrow(struct suffix_edges *s, uint32_t *edges,
-	struct suffix_edge new, struct err *e)
-{
-	uint32_t class = class_of(*edges), from = index_of(*edges), to;
-	uint32_t n = block_room[class];
-	int ret;
-
-	if (class == SUFFIX_BLOCKS) {
-		ret = add_table(s, s->edge + from, n, TABLE_LEAST, &to, e);
-		if (!ret)
-			ret = put(&s->table[index_of(to)], new, e);
-		if (ret)
-			return ret;
-	} else {
-		ret = take_block(s, class + 1, &to, e);
-		if (ret)
-			return ret;
-		memcpy(s->edge + to, s->edge + from, n * sizeof(new));
-		s->edge[to + n] = new;
-		to = word_of(class + 1, to);
-	}
-	s->edge[from].target = s->free[class - 1];
-	s->free[class - 1] = from;
-	*edges = to;
-	return 0;
-}
-
 int suffix_edges_add(struct suffix_edges *s, uint32_t *edges, int32_t label,
 	struct suffix_edge new, struct err *e)
 {
 	struct suffix_table *table;
 	struct suffix_edge *edge;
-	uint32_t room, at;
+	uint32_t room, at, class, from;
 	int ret;
 
 	if (!*edges) {
@@ -266,7 +234,29 @@ int suffix_edges_add(struct suffix_edges *s, uint32_t *edges, int32_t label,
 			edge[i] = new;
 			return 0;
 		}
-	return outgrow(s, edges, new, e);
+
+	/* Move the edges of the full block to a block of the next class, or to
+	 * a table, and add the new edge. */
+	class = class_of(*edges);
+	from = index_of(*edges);
+	if (class == SUFFIX_BLOCKS) {
+		ret = add_table(s, edge, room, TABLE_LEAST, &at, e);
+		if (!ret)
+			ret = put(&s->table[index_of(at)], new, e);
+		if (ret)
+			return ret;
+	} else {
+		ret = take_block(s, class + 1, &at, e);
+		if (ret)
+			return ret;
+		memcpy(s->edge + at, s->edge + from, room * sizeof(new));
+		s->edge[at + room] = new;
+		at = word_of(class + 1, at);
+	}
+	s->edge[from].target = s->free[class - 1];
+	s->free[class - 1] = from;
+	*edges = at;
+	return 0;
 }
 
 int suffix_edges_copy(

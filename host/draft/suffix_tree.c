@@ -90,46 +90,37 @@ static void put_slot(struct suffix_tree *t, uint32_t node)
 
 /* ---- room ---------------------------------------------------------------- */
 
-static int no_memory(struct err *e)
-{
-	return err_set(e, ENOMEM, "no memory for a suffix tree");
-}
-
-static int grow_slots(struct suffix_tree *t, struct err *e)
-{
-	uint32_t slots = t->slot ? 2 * (t->mask + 1) : 4 * AT_ONCE;
-	uint32_t *more = malloc(slots * sizeof(*more));
-
-	if (!more)
-		return no_memory(e);
-	memset(more, 0xff, slots * sizeof(*more));
-	free(t->slot);
-	t->slot = more;
-	t->mask = slots - 1;
-	for (uint32_t i = 1; i < t->n_nodes; i++)
-		put_slot(t, i);
-	return 0;
-}
-
 /* Make room for AT_ONCE more nodes. At most three quarters of the slots are
  * filled. */
 static int reserve_nodes(struct suffix_tree *t, struct err *e)
 {
 	uint32_t need = t->n_nodes + AT_ONCE;
-	int ret = 0;
 
 	if (need > t->node_room) {
 		uint32_t room = need + t->node_room / 4;
 		struct node *more = realloc(t->node, room * sizeof(*more));
 
 		if (!more)
-			return no_memory(e);
+			return err_set(
+				e, ENOMEM, "no memory for a suffix tree");
 		t->node = more;
 		t->node_room = room;
 	}
-	while (!ret && (!t->slot || need > (t->mask + 1) / 4 * 3))
-		ret = grow_slots(t, e);
-	return ret;
+	while (!t->slot || need > (t->mask + 1) / 4 * 3) {
+		uint32_t slots = t->slot ? 2 * (t->mask + 1) : 4 * AT_ONCE;
+		uint32_t *more = malloc(slots * sizeof(*more));
+
+		if (!more)
+			return err_set(
+				e, ENOMEM, "no memory for a suffix tree");
+		memset(more, 0xff, slots * sizeof(*more));
+		free(t->slot);
+		t->slot = more;
+		t->mask = slots - 1;
+		for (uint32_t i = 1; i < t->n_nodes; i++)
+			put_slot(t, i);
+	}
+	return 0;
 }
 
 /* ---- siblings ------------------------------------------------------------ */
@@ -287,26 +278,6 @@ static void go_on(struct suffix_tree *t, struct live *l)
 	*p = (struct suffix_place){ child, 1 };
 }
 
-/* Add a token to the live sequence. Longer suffixes become leaves before
- * shorter ones: if a suffix occurs elsewhere, so do all shorter ones. */
-static void grow(struct suffix_tree *t, int32_t token)
-{
-	size_t first = t->n + 1 > SUFFIX_DEPTH ? t->n + 1 - SUFFIX_DEPTH : 0;
-
-	if (t->repeated < first)
-		t->repeated = first;
-	t->live[t->n % SUFFIX_DEPTH] = (struct live){ 0 };
-	t->node[ROOT].count++;
-	t->token[t->n++] = token;
-	for (size_t i = t->repeated; i < t->n; i++) {
-		struct live *l = &t->live[i % SUFFIX_DEPTH];
-
-		go_on(t, l);
-		if (l->leaf)
-			t->repeated = i + 1;
-	}
-}
-
 int suffix_tree_append(
 	struct suffix_tree *t, const int32_t *token, size_t n, struct err *e)
 {
@@ -320,14 +291,29 @@ int suffix_tree_append(
 		int32_t *more = realloc(t->token, room * sizeof(*more));
 
 		if (!more)
-			return no_memory(e);
+			return err_set(
+				e, ENOMEM, "no memory for a suffix tree");
 		t->token = more;
 		t->room = room;
 	}
-	for (size_t i = 0; i < n && !ret; i++) {
-		ret = reserve_nodes(t, e);
-		if (!ret)
-			grow(t, token[i]);
+	for (size_t k = 0; k < n && !(ret = reserve_nodes(t, e)); k++) {
+		size_t first =
+			t->n + 1 > SUFFIX_DEPTH ? t->n + 1 - SUFFIX_DEPTH : 0;
+
+		if (t->repeated < first)
+			t->repeated = first;
+		t->live[t->n % SUFFIX_DEPTH] = (struct live){ 0 };
+		t->node[ROOT].count++;
+		t->token[t->n++] = token[k];
+		/* Longer suffixes become leaves before shorter ones: if a
+		 * suffix occurs elsewhere, so do all shorter ones. */
+		for (size_t i = t->repeated; i < t->n; i++) {
+			struct live *l = &t->live[i % SUFFIX_DEPTH];
+
+			go_on(t, l);
+			if (l->leaf)
+				t->repeated = i + 1;
+		}
 	}
 	return ret;
 }
@@ -560,7 +546,7 @@ int suffix_tree_open(
 	int ret;
 
 	if (!t)
-		return no_memory(e);
+		return err_set(e, ENOMEM, "no memory for a suffix tree");
 	t->work = work;
 	ret = reserve_nodes(t, e);
 	if (ret) {
