@@ -213,22 +213,6 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
 
-static void feed_forward(const struct pass *p, const struct draft_tensor *w)
-{
-	struct draft_model *d = p->d;
-	const struct model *m = d->model;
-	const struct draft_tensor gate_up[] = { w[WIRE_T_GATE], w[WIRE_T_UP] };
-
-	norm(p, w[WIRE_T_FFN_NORM]);
-	operand(d, d->h, m->n_embd, p->rows, gate_up, ARRAY_LEN(gate_up));
-	matmul(d, w[WIRE_T_GATE], d->gate, m->n_ff, d->h, m->n_embd, p->rows);
-	matmul(d, w[WIRE_T_UP], d->up, m->n_ff, d->h, m->n_embd, p->rows);
-	d->kern->swiglu(d->gate, d->gate, d->up, (size_t)p->rows * m->n_ff);
-	operand(d, d->gate, m->n_ff, p->rows, &w[WIRE_T_DOWN], 1);
-	matmul(d, w[WIRE_T_DOWN], d->h, m->n_embd, d->gate, m->n_ff, p->rows);
-	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
-}
-
 /* ---- price on the phone -------------------------------------------------- */
 
 static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
@@ -266,30 +250,6 @@ static void price_layers(struct draft_model *d, uint32_t rows)
 	}
 }
 
-/* ---- the input of an EAGLE head ------------------------------------------ */
-
-/* x = fc [norm(embedding), g] for all rows, whose embeddings are in d->x. */
-static void combine(const struct pass *p)
-{
-	struct draft_model *d = p->d;
-	uint32_t n = d->model->n_embd;
-
-	for (uint32_t r = 0; r < p->rows; r++) {
-		const struct draft_model *of = p->of[r];
-		int32_t parent = of->row[p->number[r]].parent;
-		/* the slot of the parent, which for -1 is the last cached
-		 * token */
-		size_t before = of->n + (size_t)(parent + 1) - 1;
-		float *pair = d->pair + (size_t)r * 2 * n;
-
-		d->kern->rmsnorm(pair, d->x + (size_t)r * n,
-			d->weights.embd_norm.data, n, d->model->norm_eps);
-		memcpy(pair + n, of->state + before * n, n * sizeof(*pair));
-	}
-	operand(d, d->pair, 2 * n, p->rows, &d->weights.fc, 1);
-	matmul(d, d->weights.fc, d->x, n, d->pair, 2 * n, p->rows);
-}
-
 /* ---- a pass -------------------------------------------------------------- */
 
 void draft_pass(const struct draft_part *part, unsigned n)
@@ -297,7 +257,7 @@ void draft_pass(const struct draft_part *part, unsigned n)
 	struct draft_model *d = part->d;
 	const struct model *m = d->model;
 	struct pass p = { .d = d };
-	uint32_t half = m->n_rot / 2;
+	uint32_t half = m->n_rot / 2, n_embd = m->n_embd;
 
 	for (unsigned i = 0; i < n; i++)
 		for (uint32_t r = 0; r < part[i].rows; r++) {
@@ -316,11 +276,45 @@ void draft_pass(const struct draft_part *part, unsigned n)
 				half);
 		}
 	price_layers(d, p.rows);
-	if (d->state)
-		combine(&p);
+
+	/* The input of an EAGLE head: x = fc [norm(embedding), g] for all rows,
+	 * whose embeddings are in d->x. */
+	for (uint32_t r = 0; d->state && r < p.rows; r++) {
+		const struct draft_model *of = p.of[r];
+		int32_t parent = of->row[p.number[r]].parent;
+		/* the slot of the parent, which for -1 is the last cached
+		 * token */
+		size_t before = of->n + (size_t)(parent + 1) - 1;
+		float *pair = d->pair + (size_t)r * 2 * n_embd;
+
+		d->kern->rmsnorm(pair, d->x + (size_t)r * n_embd,
+			d->weights.embd_norm.data, n_embd, m->norm_eps);
+		memcpy(pair + n_embd, of->state + before * n_embd,
+			n_embd * sizeof(*pair));
+	}
+	if (d->state) {
+		operand(d, d->pair, 2 * n_embd, p.rows, &d->weights.fc, 1);
+		matmul(d, d->weights.fc, d->x, n_embd, d->pair, 2 * n_embd,
+			p.rows);
+	}
+
 	for (; p.layer < m->n_layer; p.layer++) {
-		attention(&p, d->weights.layer[p.layer]);
-		feed_forward(&p, d->weights.layer[p.layer]);
+		const struct draft_tensor *w = d->weights.layer[p.layer];
+		const struct draft_tensor gate_up[] = { w[WIRE_T_GATE],
+			w[WIRE_T_UP] };
+
+		attention(&p, w);
+		norm(&p, w[WIRE_T_FFN_NORM]);
+		operand(d, d->h, n_embd, p.rows, gate_up, ARRAY_LEN(gate_up));
+		matmul(d, w[WIRE_T_GATE], d->gate, m->n_ff, d->h, n_embd,
+			p.rows);
+		matmul(d, w[WIRE_T_UP], d->up, m->n_ff, d->h, n_embd, p.rows);
+		d->kern->swiglu(
+			d->gate, d->gate, d->up, (size_t)p.rows * m->n_ff);
+		operand(d, d->gate, m->n_ff, p.rows, &w[WIRE_T_DOWN], 1);
+		matmul(d, w[WIRE_T_DOWN], d->h, n_embd, d->gate, m->n_ff,
+			p.rows);
+		d->kern->add(d->x, d->h, (size_t)p.rows * n_embd);
 	}
 }
 

@@ -62,28 +62,6 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-/* Begin a prompt. Tokens that it shares with the last one keep their
- * predictions, because they may be cached and then are not computed again. */
-static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
-{
-	size_t same = 0;
-
-	while (same < n && same < c->n && prompt[same] == c->prompt[same])
-		same++;
-	memset(c->latest, 0, sizeof(c->latest));
-	c->is_short = !make_room(c, n);
-	c->n = c->is_short ? 0 : n;
-	for (size_t i = 0; i < c->n; i++) {
-		uint32_t *chain = &c->latest[(uint32_t)prompt[i] % CHAINS];
-
-		c->prompt[i] = prompt[i];
-		if (i >= same)
-			c->anchor[i].n = 0;
-		c->before[i] = *chain;
-		*chain = (uint32_t)i + 1;
-	}
-}
-
 /*
  * Whether to keep the predictions after token `at` of a prompt. Predictions
  * after the last token are not needed: the next token is sampled there, so it
@@ -94,9 +72,29 @@ static void begin_prompt(struct calibrated *c, const int32_t *prompt, size_t n)
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;
+	size_t same = 0;
 
-	if (n != c->n || at != c->asked)
-		begin_prompt(c, prompt, n);
+	if (n != c->n || at != c->asked) {
+		/* Tokens that the prompt shares with the last one keep their
+		 * predictions, because they may be cached and then are not
+		 * computed again. */
+		while (same < n && same < c->n &&
+			prompt[same] == c->prompt[same])
+			same++;
+		memset(c->latest, 0, sizeof(c->latest));
+		c->is_short = !make_room(c, n);
+		c->n = c->is_short ? 0 : n;
+		for (size_t i = 0; i < c->n; i++) {
+			uint32_t *chain =
+				&c->latest[(uint32_t)prompt[i] % CHAINS];
+
+			c->prompt[i] = prompt[i];
+			if (i >= same)
+				c->anchor[i].n = 0;
+			c->before[i] = *chain;
+			*chain = (uint32_t)i + 1;
+		}
+	}
 	c->asked = at + 1;
 	return !c->is_short && at + 1 < n;
 }

@@ -63,22 +63,6 @@ static void set_root(struct host *h, const float *logits)
 	draft_price_guesses(h->draft, 1);
 }
 
-/*
- * Before an EAGLE head computes the rows of tokens [same, n): set the target's
- * states of the positions before them. Returns the number of tokens that the
- * head's cache holds then.
- */
-static uint32_t take_states(
-	struct host *h, const int32_t *text, uint32_t same, uint32_t n)
-{
-	if (!same)
-		draft_begin(h->draft, text[same++]);
-	for (uint32_t at = same - 1; at + 1 < n; at++)
-		draft_put_state(h->draft, at,
-			session_state(h->session, h->sequence, at));
-	return same;
-}
-
 /* The roots of several trees, which one pass computes together. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
@@ -132,9 +116,17 @@ static int host_begin_all(
 		token = draft_tokens(h->draft, &held);
 		same = text_common(text, length - 1, token, held);
 		draft_truncate(h->draft, (uint32_t)same);
-		if (h->session)
-			same = take_states(
-				h, text, (uint32_t)same, (uint32_t)length);
+		/* The rows of an EAGLE head need the target's states of the
+		 * positions before them. */
+		if (h->session) {
+			if (!same)
+				draft_begin(h->draft, text[same++]);
+			for (uint32_t at = (uint32_t)same - 1; at + 1 < length;
+				at++)
+				draft_put_state(h->draft, at,
+					session_state(
+						h->session, h->sequence, at));
+		}
 		left = (uint32_t)(length - same);
 
 		if (left > DRAFT_ASK_ROWS) {

@@ -93,21 +93,6 @@ static void forget(struct ngram_mod *m)
 	m->n = 0;
 }
 
-/* Whether the last draft failed: less than a quarter of it was accepted, and a
- * rejected token ended it. A draft whose verification merely ended early has
- * not failed. */
-static bool came_to_little(const struct ngram_mod *m, const int32_t *text,
-	size_t n, const struct lookup_chain *c)
-{
-	size_t came = 0, most = n - m->drafted;
-
-	if (most > c->n)
-		most = c->n;
-	while (came < most && text[m->drafted + came] == c->token[came])
-		came++;
-	return came < most && 4 * came < c->n;
-}
-
 /* ---- drafting ------------------------------------------------------------ */
 
 static void draft(struct ngram_mod *m, const int32_t *text, size_t n,
@@ -134,13 +119,23 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	struct lookup_chain *c, struct err *e)
 {
 	struct ngram_mod *m = arg;
+	size_t accepted = 0, most;
 
 	if (same < m->n || same < m->drafted) { /* not the same sequence */
 		if (m->used > PLACES_MOST)
 			forget(m);
 		m->n = 0;
 	} else if (m->drafted && n > m->drafted && c->n) {
-		m->failed = came_to_little(m, text, n, c) ? m->failed + 1 : 0;
+		/* The last draft failed if less than a quarter of it was
+		 * accepted and a rejected token ended it. A draft whose
+		 * verification merely ended early has not failed. */
+		most = n - m->drafted < c->n ? n - m->drafted : c->n;
+		while (accepted < most &&
+			text[m->drafted + accepted] == c->token[accepted])
+			accepted++;
+		m->failed = accepted < most && 4 * accepted < c->n
+			? m->failed + 1
+			: 0;
 		if (m->failed == FAILURES)
 			forget(m);
 	}

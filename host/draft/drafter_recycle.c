@@ -149,7 +149,9 @@ static void step(void *arg, struct source_place *p, int32_t token)
 
 static void root(void *arg, struct source_place *p)
 {
-	step(arg, p, ((const struct recycle *)arg)->last);
+	const struct recycle *r = arg;
+
+	p->at[0] = (uint32_t)r->last;
 }
 
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,

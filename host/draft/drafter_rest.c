@@ -288,8 +288,10 @@ static int add_file(
 	return ret;
 }
 
-static int open_rest(struct drafter *out, const struct draft_site *site,
-	bool of_file, struct err *e)
+/* For both kinds. The word of rest:FILE is the name of the file; that of `rest`
+ * is empty. */
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	struct rest *r = calloc(1, sizeof(*r));
 	const struct source source = { .arg = r,
@@ -305,7 +307,12 @@ static int open_rest(struct drafter *out, const struct draft_site *site,
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for --draft rest");
 	r->history = site->history;
-	if (of_file)
+	if (!*site->word && !site->history)
+		ret = err_set(e, EINVAL,
+			"--draft rest searches the history, but there is none; "
+			"name one with --history, or a file of text with "
+			"rest:FILE");
+	else if (*site->word)
 		ret = add_file(r, site, e);
 	if (!ret)
 		ret = datastore_sort(&r->store, e);
@@ -314,23 +321,6 @@ static int open_rest(struct drafter *out, const struct draft_site *site,
 		return ret;
 	}
 	return source_drafter_open(out, &source, e);
-}
-
-static int open_kind(
-	struct drafter *out, const struct draft_site *site, struct err *e)
-{
-	if (!site->history)
-		return err_set(e, EINVAL,
-			"--draft rest searches the history, but there is none; "
-			"name one with --history, or a file of text with "
-			"rest:FILE");
-	return open_rest(out, site, false, e);
-}
-
-static int open_of_file(
-	struct drafter *out, const struct draft_site *site, struct err *e)
-{
-	return open_rest(out, site, true, e);
 }
 
 static uint32_t length(const struct opt_values *values)
@@ -363,5 +353,5 @@ const struct draft_kind draft_kind_rest_file = {
 	.title = "a datastore",
 	.check = check_file,
 	.length = length,
-	.open = open_of_file,
+	.open = open_kind,
 };

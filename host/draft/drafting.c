@@ -121,20 +121,6 @@ bool drafting_has_model(const struct drafting *d)
 	return false;
 }
 
-/* Returns the length of the path at the start of `word`. A path may itself
- * contain "+", so it ends only at a "+" that is followed by the name of a
- * kind. */
-static size_t path_length(const char *word)
-{
-	size_t len = 0, unused;
-
-	do
-		len += strcspn(word + len, "+");
-	while (word[len] && !draft_kind_named(word + len + 1, &unused) &&
-		++len);
-	return len;
-}
-
 /* The text after the kind's name; for a path, the whole path. */
 static const char *word_of(const struct draft_part *p)
 {
@@ -154,11 +140,17 @@ int drafting_ask(
 	for (;;) {
 		struct draft_part *p = &d->part[d->n];
 		const struct draft_kind *kind;
-		size_t len;
+		size_t len, unused;
 
 		kind = draft_kind_named(word, &len);
-		if (!kind)
-			len = path_length(word);
+		/* A path may itself contain "+", so it ends only at a "+" that
+		 * is followed by the name of a kind. */
+		if (!kind) {
+			len = strcspn(word, "+");
+			while (word[len] &&
+				!draft_kind_named(word + len + 1, &unused))
+				len += 1 + strcspn(word + len + 1, "+");
+		}
 		if (d->n == DRAFT_PARTS || len >= sizeof(p->word))
 			return err_set(e, EINVAL,
 				"--draft '%s': more than %d drafters, or too "

@@ -11,22 +11,6 @@
 
 /* ---- from logits to candidates ------------------------------------------- */
 
-/* Sort equal probabilities by token id. Different logits may have become equal
- * probabilities by rounding. */
-static void order_equals(struct guess *g)
-{
-	for (uint32_t i = 1; i < g->n; i++) {
-		struct candidate c = g->c[i];
-		uint32_t at = i;
-
-		for (; at && g->c[at - 1].q <= c.q &&
-			g->c[at - 1].token > c.token;
-			at--)
-			g->c[at] = g->c[at - 1];
-		g->c[at] = c;
-	}
-}
-
 void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	float temperature)
 {
@@ -61,7 +45,18 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 		g->c[i].q = (float)((double)softmax_exp(
 					    (g->c[i].q - most) * scale) /
 			sum);
-	order_equals(g);
+	/* Sort equal probabilities by token id. Different logits may have
+	 * become equal probabilities by rounding. */
+	for (uint32_t i = 1; i < g->n; i++) {
+		struct candidate c = g->c[i];
+		uint32_t at = i;
+
+		for (; at && g->c[at - 1].q <= c.q &&
+			g->c[at - 1].token > c.token;
+			at--)
+			g->c[at] = g->c[at - 1];
+		g->c[at] = c;
+	}
 }
 
 void guess_put(const struct guess *g, struct tree *t, uint32_t node)

@@ -55,23 +55,6 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Insert a candidate if it is among the best k. Returns the new number of
- * candidates. */
-static uint32_t put(
-	struct candidate *c, uint32_t n, uint32_t k, struct candidate new)
-{
-	uint32_t at = n;
-
-	if (n < k)
-		n++;
-	else if (!before(new, c[--at]))
-		return n;
-	for (; at && before(new, c[at - 1]); at--)
-		c[at] = c[at - 1];
-	c[at] = new;
-	return n;
-}
-
 static void fill(struct retriever *r, struct tree *t, uint32_t node,
 	const struct source_place *place)
 {
@@ -84,21 +67,25 @@ static void fill(struct retriever *r, struct tree *t, uint32_t node,
 	r->source.work->values += (uint64_t)n * n;
 	for (uint32_t i = 0; i < n; i++) {
 		double p = pooled(r, guess, n, i, t->depth[node]);
+		const struct candidate new = { guess[i].token, (float)p,
+			r->source.from[guess[i].origin] };
+		uint32_t at = kept;
 
-		if (p > 0)
-			kept = put(c, kept, t->k,
-				(struct candidate){ guess[i].token, (float)p,
-					r->source.from[guess[i].origin] });
+		/* Insert the candidate if it is among the best k. */
+		if (p <= 0 || (kept == t->k && !before(new, c[kept - 1])))
+			continue;
+		if (kept < t->k)
+			kept++;
+		else
+			at--;
+		for (; at && before(new, c[at - 1]); at--)
+			c[at] = c[at - 1];
+		c[at] = new;
 	}
 	t->n_candidates[node] = kept;
 }
 
 /* ---- a tree -------------------------------------------------------------- */
-
-static int no_memory(struct err *e)
-{
-	return err_set(e, ENOMEM, "no memory to draft from a text");
-}
 
 static int add_place(struct retriever *r, uint32_t *at, struct err *e)
 {
@@ -108,7 +95,8 @@ static int add_place(struct retriever *r, uint32_t *at, struct err *e)
 			realloc(r->place, room * sizeof(*more));
 
 		if (!more)
-			return no_memory(e);
+			return err_set(
+				e, ENOMEM, "no memory to draft from a text");
 		r->place = more;
 		r->place_room = room;
 	}
@@ -161,7 +149,8 @@ static int begin(
 		int32_t *more = realloc(r->text, 2 * n * sizeof(*more));
 
 		if (!more)
-			return no_memory(e);
+			return err_set(
+				e, ENOMEM, "no memory to draft from a text");
 		r->text = more;
 		r->room = 2 * n;
 	}
@@ -289,7 +278,7 @@ int source_drafter_open(
 
 	if (!r) {
 		source->close(source->arg);
-		return no_memory(e);
+		return err_set(e, ENOMEM, "no memory to draft from a text");
 	}
 	r->source = *source;
 	/* Like loading a model, reading a history at the start costs nothing.

@@ -131,7 +131,7 @@ static void test_random(void **state)
 {
 	struct draw d = { .seed = harness_seed() };
 	struct opt_values v = { 0 };
-	struct draft_site site = { .values = &v };
+	struct draft_site site = { .values = &v, .word = "" };
 	struct text *x = calloc(1, sizeof(*x));
 	struct tree *t;
 	struct err e = { 0 };
@@ -169,7 +169,7 @@ static void test_random(void **state)
 static void test_needs_a_datastore(void **state)
 {
 	struct opt_values v = { 0 };
-	const struct draft_site site = { .values = &v };
+	const struct draft_site site = { .values = &v, .word = "" };
 	struct drafter d;
 	struct err e = { 0 };
 
