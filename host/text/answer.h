@@ -10,7 +10,7 @@
  *                  one spelling of LaTeX, by the conventions of the MATH
  *                  data set (Hendrycks et al., 2021): without units, "x =",
  *                  \left, \text and spaces; \dfrac12 becomes 1/2. A number
- *                  becomes what last-number makes of it.
+ *                  is written as by last-number.
  *   text           the whole text, with each run of white space as one space
  *   regex:PATTERN  the first group of the last match of a regular expression
  *                  or, without groups, the whole match; white space as in

@@ -17,7 +17,7 @@ enum tools_place {
 
 struct call_style {
 	/* Output: struct json_calls describes these members. `marker` is "" if
-	 * calls cannot be told from text. */
+	 * calls cannot be distinguished from text. */
 	const char *marker, *open, *middle, *close, *again;
 	/* parts of these texts that are control tokens in some vocabularies */
 	const char *tags[2];

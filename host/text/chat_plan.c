@@ -163,8 +163,9 @@ static int push_result(struct chat_plan *p, const struct call_style *s,
 	return 0;
 }
 
-/* An assistant turn. In a bare style, one before a call or a result is not an
- * answer of its own, which the template would close. */
+/* Append an assistant turn. In a bare style, an assistant turn before a call or
+ * a result is part of the call, so the template's end of an answer is not
+ * written. */
 static void push_answer(struct chat_plan *p, const struct call_style *s,
 	const struct chat_turn *turn, size_t i, size_t n)
 {

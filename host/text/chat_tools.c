@@ -231,9 +231,8 @@ bool chat_tool_is_name(const char *s, size_t len)
 	return len && len <= NAME_MAX_BYTES;
 }
 
-/* Set r->schema[i] to the schema of a tool's arguments, with two additions: it
- * is that of an object, and unless it says otherwise, without members that it
- * does not name. */
+/* Set r->schema[i] to the schema of a tool's arguments, with two additions: the
+ * type is "object", and "additionalProperties" is false unless it is given. */
 static int read_schema(struct reading *r, size_t i, json_t *given)
 {
 	const char *where = ".function.parameters";
@@ -297,8 +296,8 @@ static int read_tool(struct reading *r, size_t i)
 	return read_schema(r, i, json_object_get(function, "parameters"));
 }
 
-/* Append a tool as the prompt has it: without `strict`, which says nothing to
- * the model, and with the schema as it was given. */
+/* Append a tool in the form for the prompt: without `strict`, which means
+ * nothing to the model, and with the schema as it was given. */
 static void put_tool(
 	const struct reading *r, size_t i, size_t indent, struct strbuf *out)
 {
@@ -366,9 +365,9 @@ static int read_tools(struct chat_tools *t, struct reading *r,
 		ret = read_tool(r, i);
 	if (!ret && !*s->marker && !o->must && !o->only)
 		ret = err_set(r->e, EINVAL,
-			"tool_choice is 'auto', but the model's chat template "
-			"has no way of writing calls that can be told from "
-			"text; use 'required', a function, or 'none'");
+			"tool_choice is 'auto', but in the model's chat "
+			"template calls cannot be distinguished from text; use "
+			"'required', a function, or 'none'");
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < r->n; i++) {

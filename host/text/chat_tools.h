@@ -1,9 +1,9 @@
 /*
  * Tools in a chat. Each family of chat templates (chat.h) has its own way of
  * listing tools in the prompt, of writing a call of a tool, and of giving the
- * call's result to the model; here they are tables of strings. A template
- * without such a way, and a family that has none, gets a plain one, with which
- * a call is JSON alone, so it cannot be told from other text.
+ * call's result to the model. Here each way is a table of strings, a style.
+ * Templates and families without tools get the plain style, in which a call is
+ * JSON without a marker, so it cannot be distinguished from other text.
  *
  * The pointers that a function receives must stay valid as long as its result.
  * Not thread-safe, but objects share nothing.

@@ -173,7 +173,7 @@ void machine_put_space(struct json_machine *m, struct json_frame f, uint32_t up,
 		machine_put(m, &f, up, out);
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte)
 {
