@@ -42,28 +42,26 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 	}
 }
 
-/* Advance by a byte of the arguments. Returns whether it is their last one. */
-static bool argument_byte(struct call_reader *r, char c)
-{
-	if (r->in_string) {
-		r->in_string = r->escaped || c != '"';
-		r->escaped = !r->escaped && c == '\\';
-		return false;
-	}
-	r->in_string = c == '"';
-	r->depth += c == '{' || c == '[';
-	r->depth -= c == '}' || c == ']';
-	return !r->depth;
-}
-
+/* Advance by the bytes of the arguments, up to their end. */
 static int arguments(
 	struct call_reader *r, const char *text, size_t len, size_t *used)
 {
 	bool ended = false;
 	size_t n = 0;
 
-	while (n < len && !ended)
-		ended = argument_byte(r, text[n++]);
+	while (n < len && !ended) {
+		char c = text[n++];
+
+		if (r->in_string) {
+			r->in_string = r->escaped || c != '"';
+			r->escaped = !r->escaped && c == '\\';
+			continue;
+		}
+		r->in_string = c == '"';
+		r->depth += c == '{' || c == '[';
+		r->depth -= c == '}' || c == ']';
+		ended = !r->depth;
+	}
 	*used = n;
 	if (ended)
 		r->state = SEEK;

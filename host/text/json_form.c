@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(JSON_TOKEN_BYTES == TOKEN_BYTES, "what is near is another");
+_Static_assert(JSON_TOKEN_BYTES == TOKEN_BYTES,
+	"the automaton must know the longest token");
 
 /* A growing list. */
 struct list {

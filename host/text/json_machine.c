@@ -223,46 +223,42 @@ static void step_outside(struct json_machine *m, struct json_frame f,
 	machine_put(m, &f, up, out);
 }
 
-static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
-	struct json_front *out)
-{
-	struct json_frame f = m->cell[cell].frame;
-	uint32_t up = m->cell[cell].up;
-
-	if (f.node == JSON_NONE) {
-		step_outside(m, f, up, byte, out);
-		return;
-	}
-	switch (machine_node_of(m, &f)->kind) {
-	case FORM_SEQUENCE:
-		machine_begin_value(m, &f, up,
-			m->nodes->kid[machine_node_of(m, &f)->first + f.count],
-			byte, out);
-		break;
-	case FORM_TEXT:
-		machine_step_text(m, f, up, byte, out);
-		break;
-	case FORM_STRING:
-		machine_step_string(m, f, up, byte, out);
-		break;
-	case FORM_OBJECT:
-		machine_step_object(m, f, up, byte, out);
-		break;
-	case FORM_ARRAY:
-		machine_step_array(m, f, up, byte, out);
-		break;
-	default:
-		machine_step_number(m, f, up, byte, out);
-	}
-}
-
 void json_step(struct json_machine *m, const struct json_front *from,
 	unsigned char byte, struct json_front *out)
 {
 	out->n = 0;
 	out->left = false;
-	for (unsigned i = 0; i < from->n; i++)
-		step_cell(m, from->cell[i], byte, out);
+	for (unsigned i = 0; i < from->n; i++) {
+		struct json_frame f = m->cell[from->cell[i]].frame;
+		uint32_t up = m->cell[from->cell[i]].up;
+		const struct json_node *n;
+
+		if (f.node == JSON_NONE) {
+			step_outside(m, f, up, byte, out);
+			continue;
+		}
+		n = machine_node_of(m, &f);
+		switch (n->kind) {
+		case FORM_SEQUENCE:
+			machine_begin_value(m, &f, up,
+				m->nodes->kid[n->first + f.count], byte, out);
+			break;
+		case FORM_TEXT:
+			machine_step_text(m, f, up, byte, out);
+			break;
+		case FORM_STRING:
+			machine_step_string(m, f, up, byte, out);
+			break;
+		case FORM_OBJECT:
+			machine_step_object(m, f, up, byte, out);
+			break;
+		case FORM_ARRAY:
+			machine_step_array(m, f, up, byte, out);
+			break;
+		default:
+			machine_step_number(m, f, up, byte, out);
+		}
+	}
 }
 
 void json_begin(struct json_machine *m, struct json_front *out)
@@ -281,26 +277,23 @@ void json_begin(struct json_machine *m, struct json_front *out)
 	machine_put(m, &f, JSON_FLOOR, out);
 }
 
-/* If a string's bounds are further away than the length of any token, a token
- * cannot reach them: set the count to the nearest value from which they are out
- * of reach. */
-static uint32_t clamp_count(const struct json_node *n, uint32_t count)
-{
-	const uint32_t far = JSON_TOKEN_BYTES + 1;
-
-	if (count < n->min)
-		return n->min - count > far ? n->min - far : count;
-	if (n->max == UINT32_MAX || n->max - count <= far)
-		return count;
-	return n->max - far;
-}
-
 uint32_t json_alone(struct json_machine *m, uint32_t cell)
 {
 	struct json_frame f = m->cell[cell].frame;
+	const uint32_t far = JSON_TOKEN_BYTES + 1;
+	const struct json_node *n;
 
-	if (f.node != JSON_NONE && machine_node_of(m, &f)->kind == FORM_STRING)
-		f.count = clamp_count(machine_node_of(m, &f), f.count);
+	/* If a string's bounds are further away than the length of any token, a
+	 * token cannot reach them: set the count to the nearest value from
+	 * which they are out of reach. */
+	if (f.node != JSON_NONE &&
+		(n = machine_node_of(m, &f))->kind == FORM_STRING) {
+		if (f.count < n->min && n->min - f.count > far)
+			f.count = n->min - far;
+		else if (f.count >= n->min && n->max != UINT32_MAX &&
+			n->max - f.count > far)
+			f.count = n->max - far;
+	}
 	return machine_cell_of(m, &f, JSON_FLOOR);
 }
 

@@ -22,41 +22,30 @@ static bool takes_more(const struct json_machine *m, const struct json_frame *f)
 		may_be_named(m, f, 0, machine_node_of(m, f)->n);
 }
 
-/* The key has ended. f.count becomes the index of the property, or n for a
- * property that the schema does not name. */
-static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
-	struct json_front *out)
-{
-	const struct json_node *n = machine_node_of(m, &f);
-
-	if (machine_is_named(m, &f)) {
-		if (!may_be_named(m, &f, f.lo, f.lo + 1u))
-			return;
-		f.count = f.lo;
-	} else {
-		if (!machine_fits(m, n->rest, f.level))
-			return;
-		f.count = n->n;
-	}
-	f.state = COLON_DUE;
-	f.lex = 0;
-	f.lo = f.hi = 0;
-	f.at = 0;
-	machine_put(m, &f, up, out);
-}
-
 /* Advance within a key. Keys that the schema does not name may write each
  * character in one way only; otherwise an escaped key could equal a name. */
 static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	unsigned char byte, struct json_front *out)
 {
-	bool open = machine_fits(m, machine_node_of(m, &f)->rest, f.level);
+	const struct json_node *n = machine_node_of(m, &f);
+	bool open = machine_fits(m, n->rest, f.level);
 	bool ends = f.lex == PLAIN && byte == '"';
 
 	if (f.lo < f.hi)
 		machine_narrow(m, &f, byte);
 	if (ends) {
-		end_key(m, f, up, out);
+		bool named = machine_is_named(m, &f);
+
+		if (named ? !may_be_named(m, &f, f.lo, f.lo + 1u) : !open)
+			return;
+		/* the index of the property, or n for a property that the
+		 * schema does not name */
+		f.count = named ? f.lo : n->n;
+		f.state = COLON_DUE;
+		f.lex = 0;
+		f.lo = f.hi = 0;
+		f.at = 0;
+		machine_put(m, &f, up, out);
 		return;
 	}
 	if (f.lex == ESCAPE && (byte == 'u' || byte == '/'))

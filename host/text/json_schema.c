@@ -173,24 +173,20 @@ static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 	return *type ? 0 : schema_refuse(r, "the list in type is empty");
 }
 
-static int add_literal(struct schema_reader *r, json_t *value, uint32_t *out)
-{
-	return schema_add_words(r, &value, 1, out);
-}
-
 /* Make one node per allowed type, using the keywords for that type. */
 static int read_shapes(
 	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
 {
+	json_t *word[] = { json_null(), json_true(), json_false() };
 	uint32_t node[8], n = 0;
 	int ret = 0;
 
 	if (type & OF_NULL)
-		ret = add_literal(r, json_null(), &node[n++]);
+		ret = schema_add_words(r, &word[0], 1, &node[n++]);
 	if (!ret && type & OF_BOOLEAN)
-		ret = add_literal(r, json_true(), &node[n++]);
+		ret = schema_add_words(r, &word[1], 1, &node[n++]);
 	if (!ret && type & OF_BOOLEAN)
-		ret = add_literal(r, json_false(), &node[n++]);
+		ret = schema_add_words(r, &word[2], 1, &node[n++]);
 	if (!ret && type & (OF_INTEGER | OF_NUMBER))
 		ret = schema_read_number(r, s, !(type & OF_NUMBER), &node[n++]);
 	if (!ret && type & OF_STRING)
