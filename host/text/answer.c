@@ -179,27 +179,6 @@ static bool last_match(
 	return found;
 }
 
-/* Set *out to the text before the brace that closes the brace before p. Returns
- * false if there is none. */
-static bool close_brace(struct part p, struct part *out)
-{
-	size_t depth = 1, i = 0;
-
-	for (; i < p.len; i++) {
-		if (p.at[i] == '\\' && i + 1 < p.len) {
-			i++;
-			continue;
-		}
-		depth += p.at[i] == '{';
-		depth -= p.at[i] == '}';
-		if (!depth)
-			break;
-	}
-	if (i < p.len)
-		*out = (struct part){ p.at, i };
-	return i < p.len;
-}
-
 static bool last_boxed(struct part text, struct part *out)
 {
 	static const char begin[] = "\\boxed{";
@@ -207,18 +186,27 @@ static bool last_boxed(struct part text, struct part *out)
 	bool found = false;
 
 	for (const char *at; (at = memmem(text.at, text.len, begin, len));) {
+		size_t depth = 1, i = 0;
+
 		text.len -= (size_t)(at + len - text.at);
 		text.at = at + len;
-		found = close_brace(text, out) || found;
+		/* Find the brace that closes the box. */
+		for (; i < text.len; i++) {
+			if (text.at[i] == '\\' && i + 1 < text.len) {
+				i++;
+				continue;
+			}
+			depth += text.at[i] == '{';
+			depth -= text.at[i] == '}';
+			if (!depth)
+				break;
+		}
+		if (i == text.len)
+			continue;
+		*out = (struct part){ text.at, i };
+		found = true;
 	}
 	return found;
-}
-
-static bool is_number(const struct answer_form *f, struct part p)
-{
-	struct part n;
-
-	return last_match(f, p, &n) && n.at == p.at && n.len == p.len;
 }
 
 /* Append the contents of a box in the one spelling. Fails the output if a
@@ -253,8 +241,13 @@ static void put_boxed(
 		next = swap;
 	}
 	if (!out->failed) {
+		struct part n;
+
 		p = (struct part){ text, len };
-		(is_number(f, p) ? put_number : put_folded)(p, out);
+		if (last_match(f, p, &n) && n.at == p.at && n.len == p.len)
+			put_number(p, out);
+		else
+			put_folded(p, out);
 	}
 	free(both);
 }

@@ -53,22 +53,6 @@ static int find_bytes(struct history *h, uint64_t at, size_t len,
 	return ret;
 }
 
-/* Returns the size of the record if its fields are plausible and it ends before
- * `size`; otherwise 0. */
-static uint64_t plausible(const struct history *h,
-	const struct history_entry *r, uint64_t at, uint64_t size)
-{
-	uint64_t n = (uint64_t)r->n_prompt + r->n_answer, bytes;
-
-	if (r->mark != HISTORY_MARK || !n || n > HISTORY_TOKENS_MAX)
-		return 0;
-	/* Numbers must increase, because history_after searches for them. */
-	if (r->number <= h->last || r->number > INT64_MAX)
-		return 0;
-	bytes = history_record_bytes(n);
-	return bytes <= size - at ? bytes : 0;
-}
-
 static bool ids_fit(const unsigned char *bytes, size_t n, uint32_t n_vocab)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -117,6 +101,7 @@ static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	uint64_t *bytes, struct err *e)
 {
 	const unsigned char *p;
+	uint64_t n;
 	bool right;
 	int ret = find_bytes(h, at, sizeof(*r), &p, e);
 
@@ -124,12 +109,17 @@ static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	if (ret || !p)
 		return ret;
 	memcpy(r, p, sizeof(*r));
-	*bytes = plausible(h, r, at, h->size);
-	if (!*bytes)
+	n = (uint64_t)r->n_prompt + r->n_answer;
+	if (r->mark != HISTORY_MARK || !n || n > HISTORY_TOKENS_MAX)
+		return 0;
+	/* Numbers must increase, because history_after searches for them. */
+	if (r->number <= h->last || r->number > INT64_MAX)
+		return 0;
+	if (history_record_bytes(n) > h->size - at)
 		return 0;
 	ret = check_ids(h, r, at, &right, e);
-	if (ret || !right)
-		*bytes = 0;
+	if (!ret && right)
+		*bytes = history_record_bytes(n);
 	return ret;
 }
 

@@ -187,35 +187,6 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 
 /* ---- removing ------------------------------------------------------------ */
 
-static uint64_t bytes_at(const struct history *h, size_t i)
-{
-	return history_record_bytes(history_at(h, i).n);
-}
-
-/* Set keep[n] to the records within the bounds. Returns the number of the other
- * records. */
-static uint64_t choose(
-	const struct history *h, const struct history_bound *b, bool *keep)
-{
-	uint64_t bytes = sizeof(h->head), kept = 0, dropped = 0;
-	bool full = false;
-
-	for (size_t i = h->n; i--;) {
-		bool young = history_at(h, i).time >= b->since;
-
-		full = full ||
-			(young &&
-				(kept == b->records ||
-					bytes_at(h, i) > b->bytes ||
-					bytes > b->bytes - bytes_at(h, i)));
-		keep[i] = young && !full;
-		kept += keep[i];
-		bytes += keep[i] ? bytes_at(h, i) : 0;
-		dropped += !keep[i];
-	}
-	return dropped;
-}
-
 /* Adjacent kept records are written together. */
 static int write_kept(const struct history *h, const bool *keep, int fd)
 {
@@ -225,7 +196,7 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 		uint64_t from = h->at[i], to = from;
 
 		for (; i < h->n && keep[i] && h->at[i] == to; i++)
-			to += bytes_at(h, i);
+			to += history_record_bytes(history_at(h, i).n);
 		if (to > from) {
 			ret = fd_write_all(fd, h->map + from, to - from);
 			/* the record that ended the run may begin another
@@ -280,12 +251,28 @@ static int rewrite(struct history *h, const bool *keep,
 static int shorten(struct history *h, const struct history_bound *b,
 	const struct bytes *more, uint64_t *dropped, struct err *e)
 {
-	bool *keep = calloc(h->n + 1, sizeof(*keep));
+	bool *keep = calloc(h->n + 1, sizeof(*keep)), full = false;
+	uint64_t bytes = sizeof(h->head), kept = 0;
 	int ret = 0;
 
 	if (!keep)
 		return err_set(e, ENOMEM, "no memory for %zu records", h->n);
-	*dropped = choose(h, b, keep);
+	/* Keep the newest records within the bounds. */
+	*dropped = 0;
+	for (size_t i = h->n; i--;) {
+		const struct history_record r = history_at(h, i);
+		uint64_t size = history_record_bytes(r.n);
+		bool young = r.time >= b->since;
+
+		full = full ||
+			(young &&
+				(kept == b->records || size > b->bytes ||
+					bytes > b->bytes - size));
+		keep[i] = young && !full;
+		kept += keep[i];
+		bytes += keep[i] ? size : 0;
+		*dropped += !keep[i];
+	}
 	if (*dropped || h->damaged || h->size > h->end || more->len)
 		ret = rewrite(h, keep, more, e);
 	free(keep);

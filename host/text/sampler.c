@@ -39,33 +39,11 @@ struct sampler {
 	uint32_t n;             /* number of candidates left */
 };
 
-static int check_bias(
-	const struct sampler_opts *opts, uint32_t n_vocab, struct err *e)
-{
-	for (uint32_t i = 0; i < opts->n_bias; i++) {
-		const struct token_bias *b = &opts->bias[i];
-
-		if (b->id < 0 || (uint32_t)b->id >= n_vocab)
-			return err_set(e, EINVAL,
-				"the logit bias is for token %d, which is not "
-				"in the vocabulary of %u tokens",
-				b->id, n_vocab);
-		if (!(b->bias >= -BIAS_MOST && b->bias <= BIAS_MOST))
-			return err_set(e, EINVAL,
-				"the logit bias of token %d is %g, must be -%g "
-				"to %g",
-				b->id, (double)b->bias, (double)BIAS_MOST,
-				(double)BIAS_MOST);
-	}
-	return 0;
-}
-
 int sampler_open(struct sampler **out, const struct sampler_opts *opts,
 	uint32_t n_vocab, struct err *e)
 {
 	size_t bias_bytes = opts->n_bias * sizeof(*opts->bias);
 	struct sampler *s;
-	int ret;
 
 	if (!(opts->temperature >= 0) || !isfinite(opts->temperature))
 		return err_set(e, EINVAL,
@@ -82,9 +60,21 @@ int sampler_open(struct sampler **out, const struct sampler_opts *opts,
 		return err_set(e, EINVAL,
 			"repetition penalty is %g, must be more than 0",
 			opts->repeat_penalty);
-	ret = check_bias(opts, n_vocab, e);
-	if (ret)
-		return ret;
+	for (uint32_t i = 0; i < opts->n_bias; i++) {
+		const struct token_bias *b = &opts->bias[i];
+
+		if (b->id < 0 || (uint32_t)b->id >= n_vocab)
+			return err_set(e, EINVAL,
+				"the logit bias is for token %d, which is not "
+				"in the vocabulary of %u tokens",
+				b->id, n_vocab);
+		if (!(b->bias >= -BIAS_MOST && b->bias <= BIAS_MOST))
+			return err_set(e, EINVAL,
+				"the logit bias of token %d is %g, must be -%g "
+				"to %g",
+				b->id, (double)b->bias, (double)BIAS_MOST,
+				(double)BIAS_MOST);
+	}
 
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -188,27 +178,6 @@ static void keep_weight(struct sampler *s, double least)
 	s->n = n;
 }
 
-static int32_t draw(const struct sampler *s, double sum, double u)
-{
-	double at = u * sum;
-	int32_t last = s->cand[0].id;
-
-	for (uint32_t i = 0; i < s->n; i++) {
-		if (!(s->cand[i].weight > 0))
-			continue;
-		last = s->cand[i].id;
-		at -= s->cand[i].weight;
-		if (at < 0)
-			break;
-	}
-	return last;
-}
-
-static void forget_seen(struct sampler *s)
-{
-	memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
-}
-
 /* Mark a token as seen. Returns whether it was not seen before. */
 static bool see(struct sampler *s, uint32_t id)
 {
@@ -228,6 +197,7 @@ static void adjust(struct sampler *s, const int32_t *history, size_t n_prompt,
 	float presence = (float)o->presence_penalty;
 	float frequency = (float)o->frequency_penalty;
 	size_t last = n_history < o->repeat_last ? n_history : o->repeat_last;
+	size_t seen_bytes = (s->n_vocab + 63) / 64 * sizeof(*s->seen);
 
 	for (uint32_t i = 0; i < o->n_bias; i++)
 		s->logit[s->bias[i].id] += s->bias[i].bias;
@@ -238,7 +208,7 @@ static void adjust(struct sampler *s, const int32_t *history, size_t n_prompt,
 	 * likelier.
 	 */
 	if (repeat != 1 && last)
-		forget_seen(s);
+		memset(s->seen, 0, seen_bytes);
 	for (size_t i = n_history - last; repeat != 1 && i < n_history; i++) {
 		uint32_t id = (uint32_t)history[i];
 
@@ -251,7 +221,7 @@ static void adjust(struct sampler *s, const int32_t *history, size_t n_prompt,
 	}
 	if (presence == 0 && frequency == 0)
 		return;
-	forget_seen(s);
+	memset(s->seen, 0, seen_bytes);
 	for (size_t i = n_prompt; i < n_history; i++) {
 		uint32_t id = (uint32_t)history[i];
 
@@ -266,7 +236,7 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 {
 	const struct sampler_opts *o = &s->opts;
 	uint32_t k = o->top_k, n = 0;
-	double max, sum, p = o->top_p, reached = 0;
+	double max, sum, rest, p = o->top_p, reached = 0;
 	int32_t best;
 
 	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
@@ -316,5 +286,16 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	if (o->min_p > 0)
 		keep_weight(s, o->min_p); /* the likeliest token has weight 1 */
 	sum = weigh(s, max, o->temperature);
-	return draw(s, sum, rng_uniform(o->seed, stream, position));
+
+	/* Draw from the cumulative distribution. If rounding leaves a rest, the
+	 * last candidate of positive weight is drawn. */
+	rest = sum * rng_uniform(o->seed, stream, position);
+	best = s->cand[0].id;
+	for (uint32_t i = 0; i < s->n && !(rest < 0); i++) {
+		if (!(s->cand[i].weight > 0))
+			continue;
+		best = s->cand[i].id;
+		rest -= s->cand[i].weight;
+	}
+	return best;
 }

@@ -142,18 +142,6 @@ static int encode_word(struct tok_run *r, const char *word, size_t len)
 	return ret ? ret : tok_emit_word(r, word);
 }
 
-/* Length of the first word of text[len]: spaces, then other characters. */
-static size_t word_length(const char *text, size_t len)
-{
-	size_t n = 0;
-	const char *next;
-
-	while (is_space(text + n, len - n))
-		n += SPACE_LEN;
-	next = memmem(text + n, len - n, SPACE, SPACE_LEN);
-	return next ? (size_t)(next - text) : len;
-}
-
 int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 {
 	struct strbuf *b = &r->scratch;
@@ -181,11 +169,16 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 	 * heaps.
 	 */
 	for (size_t at = 0; at < b->len;) {
-		size_t n = r->tok->word_bound
-			? word_length(b->data + at, b->len - at)
-			: b->len - at;
-		int ret = encode_word(r, b->data + at, n);
+		const char *word = b->data + at, *next;
+		size_t left = b->len - at, n = 0;
+		int ret;
 
+		/* A word is spaces, then other characters. */
+		while (is_space(word + n, left - n))
+			n += SPACE_LEN;
+		next = memmem(word + n, left - n, SPACE, SPACE_LEN);
+		n = r->tok->word_bound && next ? (size_t)(next - word) : left;
+		ret = encode_word(r, word, n);
 		if (ret)
 			return ret;
 		at += n;

@@ -45,19 +45,6 @@ static int spell(struct token_trie *t, const struct tokenizer *tok)
 	return ret;
 }
 
-static size_t common(const struct token_trie *t, uint32_t i)
-{
-	const char *a = t->bytes + t->at[t->id[i - 1]];
-	const char *b = t->bytes + t->at[t->id[i]];
-	size_t len = length(t, t->id[i - 1]), n = 0;
-
-	if (len > length(t, t->id[i]))
-		len = length(t, t->id[i]);
-	while (n < len && a[n] == b[n])
-		n++;
-	return n;
-}
-
 /* Add the trie's nodes. open[d] is the node at depth d on the path of the
  * current token. */
 static void add_nodes(struct token_trie *t)
@@ -67,8 +54,14 @@ static void add_nodes(struct token_trie *t)
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		const char *bytes = t->bytes + t->at[t->id[i]];
-		size_t len = length(t, t->id[i]), same = i ? common(t, i) : 0;
+		size_t len = length(t, t->id[i]), same = 0;
 
+		/* the number of first bytes in common with the previous token
+		 */
+		while (same < depth && same < len &&
+			(unsigned char)bytes[same] ==
+				t->node[open[same + 1]].byte)
+			same++;
 		while (depth > same)
 			t->node[open[depth--]].skip = t->n_nodes;
 		while (depth < len) {
@@ -85,19 +78,24 @@ static void add_nodes(struct token_trie *t)
 		t->node[open[depth--]].skip = t->n_nodes;
 }
 
-static int build(struct token_trie *t, const struct tokenizer *tok)
+int token_trie_open(
+	struct token_trie **out, const struct tokenizer *tok, struct err *e)
 {
-	uint32_t n = t->n_vocab;
+	struct token_trie *t = calloc(1, sizeof(*t));
+	uint32_t n = tokenizer_n_vocab(tok);
 
+	if (!t)
+		goto fail;
+	t->n_vocab = n;
 	t->at = calloc((size_t)n + 1, sizeof(*t->at));
 	t->id = calloc((size_t)n + 1, sizeof(*t->id));
 	t->end = calloc((size_t)n + 1, sizeof(*t->end));
 	if (!t->at || !t->id || !t->end || spell(t, tok))
-		return -ENOMEM;
+		goto fail;
 
 	/* Collect the tokens with bytes, to be sorted, and the tokens that end
 	 * the text. */
-	for (uint32_t i = 0; i < t->n_vocab; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		size_t len = length(t, (int32_t)i);
 
 		if (tokenizer_is_eog(tok, (int32_t)i)) {
@@ -114,26 +112,13 @@ static int build(struct token_trie *t, const struct tokenizer *tok)
 
 	t->node = calloc((size_t)t->at[n] + 1, sizeof(*t->node));
 	if (!t->node)
-		return -ENOMEM;
+		goto fail;
 	add_nodes(t);
-	return 0;
-}
-
-int token_trie_open(
-	struct token_trie **out, const struct tokenizer *tok, struct err *e)
-{
-	struct token_trie *t = calloc(1, sizeof(*t));
-
-	if (t)
-		t->n_vocab = tokenizer_n_vocab(tok);
-	if (!t || build(t, tok)) {
-		token_trie_close(t);
-		return err_set(e, ENOMEM,
-			"no memory for the bytes of %u tokens",
-			tokenizer_n_vocab(tok));
-	}
 	*out = t;
 	return 0;
+fail:
+	token_trie_close(t);
+	return err_set(e, ENOMEM, "no memory for the bytes of %u tokens", n);
 }
 
 void token_trie_close(struct token_trie *t)

@@ -386,8 +386,9 @@ int tokenize_quoting(const struct tokenizer *t, const char *text, size_t len,
 
 	if (len > TEXT_MAX)
 		return err_set(e, EFBIG,
-			"the text has %zu bytes, more than %zu; cut it up", len,
-			TEXT_MAX);
+			"the text has %zu bytes, and at most %zu can be "
+			"tokenized; divide it into shorter texts",
+			len, TEXT_MAX);
 	if (e)
 		e->code = 0;
 	if (t->bpe)
