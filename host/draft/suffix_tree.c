@@ -452,33 +452,27 @@ void suffix_tree_live(const struct suffix_tree *t, struct suffix_matches *out)
 
 /* ---- checking ------------------------------------------------------------ */
 
-static int wrong(uint32_t node, const char *what, struct err *e)
-{
-	return err_set(e, EPROTO, "node %u: %s", node, what);
-}
-
-static int check_links(
-	const struct suffix_tree *t, uint32_t node, struct err *e)
+/* Each check returns NULL, or what is wrong with the node. */
+static const char *check_links(const struct suffix_tree *t, uint32_t node)
 {
 	const struct node *n = &t->node[node];
 	const struct node *p = &t->node[n->parent];
 
 	if (n->parent >= t->n_nodes || n->next >= t->n_nodes ||
 		n->prev >= t->n_nodes)
-		return wrong(node, "a link leads nowhere", e);
+		return "a link to a node that does not exist";
 	if (t->node[n->next].prev != node || t->node[n->prev].next != node ||
 		t->node[n->next].parent != n->parent)
-		return wrong(node, "not in the ring of its siblings", e);
+		return "not in the ring of its siblings";
 	if (find_child(t, n->parent, t->token[n->text]) != node)
-		return wrong(node, "not found by its token", e);
+		return "not found by its token";
 	if (!label(t, node) || n->depth != p->depth + p->length ||
 		n->depth + n->length > SUFFIX_DEPTH)
-		return wrong(node, "of no possible length", e);
-	return 0;
+		return "an impossible length or depth";
+	return NULL;
 }
 
-static int check_counts(
-	const struct suffix_tree *t, uint32_t node, struct err *e)
+static const char *check_counts(const struct suffix_tree *t, uint32_t node)
 {
 	const struct node *n = &t->node[node];
 	uint32_t child = n->child, sum = 0, children = 0;
@@ -491,42 +485,47 @@ static int check_counts(
 			break;
 	}
 	if (sum + ending(t, node, n->length) > n->count)
-		return wrong(node, "its children count more than it", e);
+		return "the counts of its children exceed its own";
 	if (node && children == 1 && sum == n->count)
-		return wrong(node, "one with its only child", e);
-	return 0;
+		return "not merged with its only child";
+	return NULL;
 }
 
-static int check_live(const struct suffix_tree *t, size_t begin, struct err *e)
+static const char *check_live(
+	const struct suffix_tree *t, size_t begin, uint32_t *node)
 {
 	const struct live *l = live_at(t, begin);
 	struct suffix_place p = { 0 };
+	bool found = true;
 
-	for (size_t i = begin; i < t->n; i++)
-		if (!suffix_tree_step(t, &p, t->token[i]))
-			return wrong(p.node, "a live suffix ends there", e);
+	for (size_t i = begin; i < t->n && found; i++)
+		found = suffix_tree_step(t, &p, t->token[i]);
+	*node = p.node;
+	if (!found)
+		return "no child for the rest of a live suffix";
 	if (l->leaf != (begin < t->repeated) || p.node != l->place.node ||
 		(!l->leaf && p.at != l->place.at))
-		return wrong(p.node, "a live suffix stands elsewhere", e);
-	return 0;
+		return "a live suffix recorded at another place";
+	return NULL;
 }
 
 int suffix_tree_check(const struct suffix_tree *t, struct err *e)
 {
 	size_t first = t->n > SUFFIX_DEPTH ? t->n - SUFFIX_DEPTH : 0;
-	int ret = 0;
+	const char *why = NULL;
+	uint32_t node = ROOT;
 
 	if (t->node[ROOT].count != t->n)
-		return wrong(ROOT, "does not count all tokens", e);
-	for (uint32_t i = 1; i < t->n_nodes && !ret; i++)
-		ret = check_links(t, i, e);
-	for (uint32_t i = 0; i < t->n_nodes && !ret; i++)
-		ret = check_counts(t, i, e);
+		why = "does not count all tokens";
+	for (uint32_t i = 1; i < t->n_nodes && !why; i++)
+		why = check_links(t, node = i);
+	for (uint32_t i = 0; i < t->n_nodes && !why; i++)
+		why = check_counts(t, node = i);
 	if (first < t->begin)
 		first = t->begin;
-	for (size_t i = first; i < t->n && !ret; i++)
-		ret = check_live(t, i, e);
-	return ret;
+	for (size_t i = first; i < t->n && !why; i++)
+		why = check_live(t, i, &node);
+	return why ? err_set(e, EPROTO, "node %u: %s", node, why) : 0;
 }
 
 /* ---- opening ------------------------------------------------------------- */
