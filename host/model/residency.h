@@ -40,13 +40,6 @@ static inline uint32_t residency_before(
 	return (uint32_t)((uint64_t)n * run / r->runs);
 }
 
-/* Number of layers before the first streamed layer, or of all layers if none is
- * streamed. */
-static inline uint32_t residency_first(const struct residency *r)
-{
-	return residency_before(r, r->resident, 1);
-}
-
 /* Whether layer `layer` < n_layer is streamed. */
 static inline bool residency_streams(const struct residency *r, uint32_t layer)
 {

@@ -418,7 +418,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->copied_runs = sequences_copied(s->sequences);
 	out->resident_layers = s->plan.resident;
 	out->resident_runs = r.runs;
-	out->layers_before = residency_first(&r);
+	out->layers_before = residency_before(&r, r.resident, 1);
 	if (s->staging) {
 		out->stage_slots = s->plan.stage_slots;
 		out->stage_parts = s->plan.stage_parts;

@@ -365,7 +365,8 @@ static void check_layers(const struct session_plan *p, const char *place)
 	for (uint32_t l = 0; l < LAYERS; l++)
 		if (residency_streams(&r, l) != (place[l] == 'f'))
 			fail_msg("layer %u of %s", l, place);
-	assert_int_equal(residency_first(&r), strcspn(place, "f"));
+	assert_int_equal(
+		residency_before(&r, r.resident, 1), strcspn(place, "f"));
 }
 
 /* Check the blocks. Each layer is in one block. Blocks of layers in memory come
