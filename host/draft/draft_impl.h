@@ -32,9 +32,9 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
-	/* true if only the token, row, kv and state arrays belong to this draft
-	 * model, and everything else to the one that draft_open_like was given
-	 */
+	/* True if the arrays token, row, kv and state belong to this draft
+	 * model and all others to the one that was passed to
+	 * draft_open_like. */
 	bool borrows;
 	/* width of the queries, and of the keys or values, of all heads
 	 * together */

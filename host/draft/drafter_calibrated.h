@@ -42,8 +42,8 @@ enum calibrated_key {
 struct calibrated_options {
 	int anchors; /* enum calibrated_anchors */
 	int key;     /* enum calibrated_key */
-	/* with CALIBRATED_REQUEST, the number of these last tokens, which are
-	 * the user's request behind its context */
+	/* with CALIBRATED_REQUEST, the number of these last tokens: the user's
+	 * request, which follows its context */
 	uint32_t request;
 	uint32_t successors;
 	double share;

@@ -44,8 +44,8 @@ void answer_form_close(struct answer_form *);
 bool answer_of(const struct answer_form *, const char *text, size_t len,
 	struct strbuf *out);
 
-/* Whether two answers in canonical form are the same: equal bytes, or numbers
- * of equal value of which one is a fraction, as 3/4 and 0.75. */
+/* Whether two answers in canonical form are the same: equal bytes, or a
+ * fraction and a number of equal value, such as 3/4 and 0.75. */
 bool answers_equal(const char *a, const char *b);
 
 #endif

@@ -21,7 +21,7 @@ struct call_style {
 	const char *marker, *open, *middle, *close, *again;
 	/* parts of these texts that are control tokens in some vocabularies */
 	const char *tags[2];
-	bool at_start; /* a call is the beginning of an answer, or none is */
+	bool at_start; /* calls only at the start of an answer */
 	bool array;
 
 	/* The list of tools: each as JSON with this indentation. */
@@ -29,19 +29,20 @@ struct call_style {
 	size_t indent;
 	const char *tools_open, *tools_between, *tools_close;
 
-	/* Calls in the prompt: text before the first and each further one, and
-	 * after the last one. bare_calls: they are not part of an assistant
-	 * turn, and answer_lead precedes text before them and answer_end
-	 * follows calls that are given as tokens. */
+	/* Calls in the prompt: the text before the first call, before each
+	 * further call, and after the last call. With bare_calls, calls are
+	 * outside of assistant turns: then answer_lead comes before text that
+	 * precedes the calls, and answer_end after calls that are given as
+	 * tokens. */
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;
-	bool ids; /* calls have an id, results that of their call */
+	bool ids; /* a call has an id, which its result repeats */
 
-	/* Results, without (bare_results) or within a user turn. With `ids` the
-	 * result's id is before the text if `result_id` is not NULL, which
-	 * comes between them; otherwise the text is a JSON value and the id
-	 * follows as JSON. */
+	/* Results, each in a user turn or, with bare_results, outside of turns.
+	 * With `ids` a result has the id of its call: if result_id is not NULL,
+	 * the id and result_id precede the text; otherwise the result is the
+	 * JSON object {"content": text as JSON, "call_id": id}. */
 	bool bare_results;
 	bool result_quoted; /* the text is a JSON string */
 	const char *result_open, *result_again, *result_close, *result_id;

@@ -33,7 +33,7 @@ const struct call_style *call_style_recognise(const char *text, size_t len);
 
 struct chat_tools {
 	const struct call_style *style;
-	char *text; /* the tools as the prompt has them */
+	char *text; /* the tools in the form for the prompt */
 	/* the required form of the output, or NULL if it was taken */
 	struct json_nodes *nodes;
 };
@@ -81,8 +81,7 @@ struct chat_plan {
  * Plan a conversation, which may have turns of CHAT_CALL (the text is the
  * tool's name, a space and the arguments) and CHAT_RESULT. The results must be
  * in the order of the calls. `tools` may be NULL. Returns 0, -ENOMEM, or
- * -EINVAL for an order of turns that makes no sense. Release the plan also
- * after a failure.
+ * -EINVAL for an invalid order of turns. Release the plan also after a failure.
  */
 int chat_plan(struct chat_plan *out, const struct call_style *,
 	const struct chat_tools *, const struct chat_turn *turn, size_t n,
@@ -119,8 +118,8 @@ struct call_reader {
  * not 0. */
 int call_reader_add(struct call_reader *, int32_t id, const char *text,
 	size_t len, struct strbuf *out);
-/* Append the text that was held back because it might have begun a call. To be
- * called at the end of the output. */
+/* Append the text that was held back because it might have begun a call. Call
+ * it at the end of the output. */
 void call_reader_end(struct call_reader *, struct strbuf *out);
 
 #endif

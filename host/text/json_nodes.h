@@ -99,7 +99,7 @@ struct json_calls {
 	bool array;
 	bool one;                 /* at most one call */
 	const char *const *name;  /* [n] */
-	json_t *const *schema;    /* [n] each of an object */
+	json_t *const *schema;    /* [n] schemas of the arguments */
 	const char *const *where; /* [n] place of a schema, for errors */
 	size_t n;
 };

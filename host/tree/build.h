@@ -194,7 +194,7 @@ void build_lever_begin(struct build *, struct tree *,
 /*
  * Whether drafting is expected to pay: whether a chain of any length that the
  * limits allow has a higher rate than a pass of the root alone, without any
- * draft. To be called before the root is expanded.
+ * draft. Call it before the root is expanded.
  */
 bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
 	const struct gain_rule *);

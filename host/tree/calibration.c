@@ -6,8 +6,8 @@
 #include <math.h>
 
 #define MEMORY 200 /* observations that the weights are learnt from */
-/* Information that the first weights count as. Candidates of which none is
- * nearly certain give about a third for each observation. */
+/* Information of the initial weights. An observation adds about a third if none
+ * of its candidates is nearly certain. */
 #define PRIOR 10
 /* Range of the weights. */
 #define MOST 4

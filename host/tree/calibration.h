@@ -1,16 +1,16 @@
 /*
- * How likely each candidate of a node is drawn by the target, from uncertain
- * estimates of this: the draft's probability q and, in the middle of a
- * verification, the exit predictor's score s. Candidate i of a node has the
- * share
+ * Estimates of how likely the target draws each candidate of a node. Two
+ * uncertain signals are combined: the draft's probability q and, in the middle
+ * of a verification, the exit predictor's score s. Candidate i of a node has
+ * the share
  *
  *   w_i / (sum of all w_j),  w_i = exp(a ln q_i + b s_i)
  *
  * of the probability that any of the candidates is drawn. A greedy target draws
- * likely candidates more often than the draft expects, which is a > 1. Both
- * weights are learnt from verifications, by Newton steps towards the largest
- * likelihood (a conditional logit model), in which old observations fade. The
- * shares have the order of q if there are no scores, and their sum is 1.
+ * likely candidates more often than q says, so a is then above 1. Both weights
+ * are learnt from verifications, by Newton steps towards the largest likelihood
+ * (a conditional logit model), in which old observations fade. The shares have
+ * the order of q if there are no scores, and their sum is 1.
  */
 #ifndef HOST_TREE_CALIBRATION_H
 #define HOST_TREE_CALIBRATION_H

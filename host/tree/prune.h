@@ -32,8 +32,8 @@ struct prune_opts {
 	/* Keep all rows whose merit is at least this, whatever the costs are;
 	 * negative: keep what pays. */
 	double threshold;
-	/* Include shadow tokens. If false, an only child is taken for certain,
-	 * for ablation studies. */
+	/* Include shadow tokens. If false, an only child is assumed to be
+	 * certain, for ablation studies. */
 	bool shadow;
 	struct calibration calibration;
 	/* Reliability and costs. If no cost is known, all rows are kept. */
@@ -55,8 +55,8 @@ struct prune_result {
 	 * node */
 	double *merit;
 	/* [tree->capacity][tree->k] the predictor's scores of each node's
-	 * candidates. The first one is NAN if the node has no children, or
-	 * scores that are no finite numbers. */
+	 * candidates. The first one is NAN if the node has no children or if
+	 * one of its scores is not finite. */
 	float *score;
 	uint32_t n;         /* number of kept nodes */
 	double kept_tokens; /* sum of the merits of these */
