@@ -323,7 +323,7 @@ static int prm_start(struct reward *r, struct session *beside,
 		&r->scorer, p->model, beside, opts, &limits, &reader, e);
 }
 
-/* ---- its words ----------------------------------------------------------- */
+/* ---- texts in the reward model's vocabulary ------------------------------ */
 
 /* A text in the reward model's tokens, with the indices of the tokens that end
  * its steps. */

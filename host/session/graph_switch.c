@@ -149,7 +149,7 @@ static void plan_rounds(const struct switch_problem *p,
 
 	start_set(p, switched);
 	while (at < n) {
-		uint64_t beside = 0;
+		uint64_t parallel = 0;
 		uint32_t k = 0, most;
 
 		while (j && switched[j - 1])
@@ -157,12 +157,12 @@ static void plan_rounds(const struct switch_problem *p,
 		if (!j)
 			return;
 		most = least(until(p, at, j - 1), n - at);
-		while (k < most && (!k || beside < p->load[j - 1])) {
-			beside += cost_of(
+		while (k < most && (!k || parallel < p->load[j - 1])) {
+			parallel += cost_of(
 				p, at + k, switched[(at + k) % p->blocks]);
 			k++;
 		}
-		if (k && (partial || beside >= p->load[j - 1])) {
+		if (k && (partial || parallel >= p->load[j - 1])) {
 			add_load(plan, switched, j - 1, at);
 			at += k;
 		} else {
@@ -251,23 +251,23 @@ static uint64_t first(const struct ahead *a, struct taken *t, uint32_t k)
 	return t->first[k];
 }
 
-/* Least remaining time if block j is loaded next. *beside receives the number
+/* Least remaining time if block j is loaded next. *parallel receives the number
  * of executions to run in parallel with the load. */
 static uint64_t best_beside(const struct ahead *a, struct taken *t, uint32_t j,
-	uint64_t load, uint32_t *beside)
+	uint64_t load, uint32_t *parallel)
 {
 	uint32_t then = t->set | 1u << j, most = a->until[j], k = 0;
 	uint64_t through, covered;
 
 	while (k < most && first(a, t, k + 1) <= load)
 		k++;
-	*beside = k;
+	*parallel = k;
 	through = load + a->left[k][then];
 	if (k == most)
 		return through;
 	covered = first(a, t, k + 1) + a->left[k + 1][then];
 	if (covered < through)
-		*beside = k + 1;
+		*parallel = k + 1;
 	return covered < through ? covered : through;
 }
 

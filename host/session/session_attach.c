@@ -73,18 +73,17 @@ int session_pin_weights(struct session *s, struct pinned *p, struct err *e)
 {
 	struct err why;
 	uint32_t id;
-	int ret = share(s, p->buffer, &id, e), beside;
+	int ret = share(s, p->buffer, &id, e), fallback;
 
 	p->extended = false;
 	if (!ret)
 		ret = pin_mapped(s, p, id, e);
 	if (ret != -ENOSPC)
 		return ret;
-	beside = pin_extended(s, p, id, &why);
-	if (!beside || beside == -ENOSPC)
-		return beside;
-	*e = why;
-	return beside;
+	fallback = pin_extended(s, p, id, &why);
+	if (fallback && fallback != -ENOSPC)
+		*e = why;
+	return fallback;
 }
 
 int session_pin_beside(struct session *s, struct pinned *p, struct err *e)

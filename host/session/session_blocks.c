@@ -274,8 +274,9 @@ int session_find_weights(
 	}
 	if (!s->placement)
 		return session_find_swapped(s, b, f, e);
-	/* The last unit has the weights that run. The others of the block may
-	 * be unmapped for it: on a phone they would have run by then. */
+	/* The block's last unit has the weights that run. The other units of
+	 * the block may be unmapped to make room for the last one: on a phone
+	 * they would have run by then. */
 	for (uint32_t i = s->first_unit[b]; i < s->first_unit[b + 1] && !ret;
 		i++) {
 		ret = placement_is_mapped(s->placement, i)

@@ -26,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Experts of a run, so that a request can name all that it uses: beside their
- * weights the picks, the states, and the few ranges that the CPU wrote. */
+/* Most experts of a run. A request names all buffers of its run: the weights of
+ * each expert, the picks, the states, and the few ranges that the CPU wrote. */
 #define RUN_EXPERTS 64
 _Static_assert(2 * RUN_EXPERTS < WIRE_MAX_REFS, "there is room for others");
 
@@ -48,8 +48,9 @@ int session_share_dense(struct session *s, struct err *e)
 			bytes += align_up(s->block[b].bytes, WEIGHTS_ALIGN);
 	if (bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
-			"the layers have %llu MiB of weights beside their "
-			"experts; a shared buffer holds at most %zu MiB",
+			"the weights other than those of experts take %llu "
+			"MiB, and a shared buffer holds at most %zu MiB; try "
+			"a model file with a smaller type of weights",
 			(unsigned long long)(bytes >> 20), BUFFER_MAX >> 20);
 	ret = buffer_create(
 		&p->buffer, "weights0", bytes, BUFFER_DMA | BUFFER_HUGE, e);
@@ -112,7 +113,7 @@ int session_open_experts(struct session *s, struct err *e)
 	return 0;
 }
 
-/* The device has finished with all experts that were taken. */
+/* Release the experts that were taken: the device has finished with them. */
 static void release_taken(struct session *s)
 {
 	struct mixture *x = &s->mix;

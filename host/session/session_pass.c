@@ -309,11 +309,11 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 		.rows = rows,
 		.graph = graph_rows,
 		.tile = align_up(graph_rows, TILE) };
-	struct row_counts beside;
+	struct row_counts prompt;
 
 	for (uint32_t i = 0; i < rows; i++)
 		read += s->row[i].prompt;
-	beside = (struct row_counts){
+	prompt = (struct row_counts){
 		.rows = read, .graph = read, .tile = read
 	};
 	s->stats.passes++;
@@ -322,8 +322,8 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 		row_counts_add(&s->stats.prompt_rows, &all);
 		return;
 	}
-	row_counts_since(&all, &beside);
-	row_counts_add(&s->stats.prompt_rows, &beside);
+	row_counts_since(&all, &prompt);
+	row_counts_add(&s->stats.prompt_rows, &prompt);
 	row_counts_add(s->counts, &all);
 }
 

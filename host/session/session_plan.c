@@ -273,9 +273,9 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 			m->n_layer - p->resident);
 	if (o->placement == PLACEMENT_SWAP)
 		return err_set(e, EINVAL,
-			"--graph-switch, but with --placement swap weights "
-			"move: a graph is loaded with its weights where they "
-			"lie; leave one of them out");
+			"--graph-switch needs weights that stay at their "
+			"addresses, and --placement swap moves them; leave one "
+			"of the options out");
 	if (o->smaller_graphs || o->beside)
 		return err_set(e, EINVAL,
 			"--graph-switch keeps one graph for each block, and "
@@ -349,7 +349,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 			"hidden states cannot be kept after layer %u of a "
 			"model of %u layers%s",
 			o->tap_layers, m->n_layer,
-			o->exit_layers ? " beside an exit" : "");
+			o->exit_layers ? " together with an early exit" : "");
 	ret = check_experts(m, o, e);
 	if (ret)
 		return ret;
@@ -478,8 +478,9 @@ static uint32_t units_of(
 	return n - 1;
 }
 
-/* Append a unit, and before it those for which its layer is too large. Only
- * counts them if `out` is NULL. */
+/* Append a unit. A unit of more than BUFFER_MAX bytes is cut into several,
+ * of which only the last has the layers. If `out` is NULL, only count the
+ * units. */
 static uint32_t put_units(struct unit *out, const struct unit *unit)
 {
 	uint32_t n = (uint32_t)((unit->room + BUFFER_MAX - 1) / BUFFER_MAX);

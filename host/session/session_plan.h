@@ -47,8 +47,8 @@ struct session_plan {
 	 * than kv_bytes and io_bytes if the session is priced as a larger
 	 * shape. */
 	uint64_t kv_room, io_room;
-	/* With opts.predict_top_k: bytes of the norm and the output matrix in
-	 * the window, as those above. */
+	/* With opts.predict_top_k: bytes of the window that the norm and the
+	 * output matrix take, at least those of the real model. */
 	uint64_t output_room;
 	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
 	uint32_t n_graphs, max_rows;

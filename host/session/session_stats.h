@@ -152,7 +152,7 @@ struct session_stats {
 	 * streamed. */
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
-	bool output_streamed; /* the output matrix is, too */
+	bool output_streamed; /* the output matrix is streamed */
 	/* With experts: how many have a slot in memory, and the counters of
 	 * their cache. */
 	uint32_t expert_slots;

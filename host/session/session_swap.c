@@ -331,8 +331,8 @@ static int await_copy(struct session *s, unsigned slot, struct err *e)
 	return 0;
 }
 
-/* Lend the slot with a temporary unit's weights to the caller. *ready becomes
- * the phone's time at which they are in it. */
+/* Lend the slot with a temporary unit's weights to the caller. *ready receives
+ * the phone's time at which the weights are in the slot. */
 static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
 	uint64_t *ready, struct err *e)
 {
