@@ -61,7 +61,7 @@ static int add_calls(struct schema_reader *r, const struct json_calls *c,
 	for (size_t i = 0; i < c->n && !ret; i++) {
 		strbuf_reset(&text);
 		strbuf_addf(&text, "%s%s%s", c->open, c->name[i], c->middle);
-		ret = text.failed ? schema_no_memory(r)
+		ret = text.failed ? -ENOMEM
 				  : schema_add_literal(r, text.data, rest[i]);
 	}
 	strbuf_release(&text);
@@ -85,11 +85,12 @@ int json_nodes_open_calls(
 	struct json_nodes *j = calloc(1, sizeof(*j));
 	struct schema_reader r = { .j = j, .path = STRBUF_INIT, .e = e };
 	uint32_t *rest = calloc(c->n + 1, sizeof(*rest));
-	int ret = j && rest ? add_calls(&r, c, rest, &j->root)
-			    : schema_no_memory(&r);
+	int ret = j && rest ? add_calls(&r, c, rest, &j->root) : -ENOMEM;
 
 	if (!ret)
 		ret = schema_finish(&r);
+	if (ret == -ENOMEM)
+		err_set(e, ENOMEM, "no memory for a JSON Schema");
 	for (size_t i = 0; i < c->n && !ret; i++)
 		if (j->node[rest[i]].height > JSON_LEVELS - 1)
 			ret = err_set(e, EINVAL,

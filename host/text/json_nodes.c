@@ -28,11 +28,6 @@ int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size)
 	return 0;
 }
 
-int schema_no_memory(struct schema_reader *r)
-{
-	return err_set(r->e, ENOMEM, "no memory for a JSON Schema");
-}
-
 int schema_add_node(struct schema_reader *r, enum form_kind kind, uint32_t *out)
 {
 	struct json_nodes *j = r->j;
@@ -41,7 +36,7 @@ int schema_add_node(struct schema_reader *r, enum form_kind kind, uint32_t *out)
 		return err_set(r->e, EINVAL,
 			"the JSON Schema has more than %d parts", NODES_MAX);
 	if (schema_grow(&j->node, j->n, &j->cap, sizeof(*j->node)))
-		return schema_no_memory(r);
+		return -ENOMEM;
 	j->node[j->n] = (struct json_node){
 		.kind = kind, .rest = JSON_NONE, .max = UINT32_MAX
 	};
@@ -54,7 +49,7 @@ int schema_add_kid(struct schema_reader *r, uint32_t node)
 	struct json_nodes *j = r->j;
 
 	if (schema_grow(&j->kid, j->n_kids, &j->cap_kids, sizeof(*j->kid)))
-		return schema_no_memory(r);
+		return -ENOMEM;
 	j->kid[j->n_kids++] = node;
 	return 0;
 }
@@ -65,19 +60,18 @@ int schema_add_literal(struct schema_reader *r, const char *text, uint32_t node)
 	size_t len = strlen(text);
 
 	if (schema_grow(&j->name, j->n_names, &j->cap_names, sizeof(*j->name)))
-		return schema_no_memory(r);
+		return -ENOMEM;
 	j->name[j->n_names++] = (struct json_name){ (uint32_t)j->text.len,
 		(uint32_t)len, node };
 	strbuf_add(&j->text, text, len);
-	return j->text.failed ? schema_no_memory(r) : 0;
+	return j->text.failed ? -ENOMEM : 0;
 }
 
 int schema_add_name(
 	struct schema_reader *r, json_t *value, size_t skip, uint32_t node)
 {
 	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-	int ret = text ? schema_add_literal(r, text + skip, node)
-		       : schema_no_memory(r);
+	int ret = text ? schema_add_literal(r, text + skip, node) : -ENOMEM;
 
 	free(text);
 	return ret;
@@ -174,7 +168,7 @@ int schema_finish(struct schema_reader *r)
 	}
 	free(seen);
 	if (ret)
-		return schema_no_memory(r);
+		return -ENOMEM;
 	/* Heights start as "impossible" and are lowered until nothing
 	 * changes. */
 	for (uint32_t i = 0; i < j->n; i++)
@@ -210,7 +204,7 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 	r.root = json_loads(
 		schema, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
 	if (!j || r.path.failed || (!r.root && errno == ENOMEM))
-		ret = schema_no_memory(&r);
+		ret = -ENOMEM;
 	else if (!r.root)
 		ret = err_set(e, EINVAL,
 			"the JSON Schema is not valid JSON: line %d, column "
@@ -220,6 +214,8 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 		ret = schema_read(&r, r.root, &j->root);
 	if (!ret)
 		ret = schema_finish(&r);
+	if (ret == -ENOMEM)
+		err_set(e, ENOMEM, "no memory for a JSON Schema");
 	json_decref(r.root);
 	strbuf_release(&r.path);
 	free(r.done);

@@ -126,7 +126,7 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 	int ret;
 
 	if (text && !copy)
-		return schema_no_memory(r);
+		return -ENOMEM;
 	if (!text || text[0] != '#' || (text[1] && text[1] != '/')) {
 		free(copy);
 		return schema_refuse(r,
@@ -244,8 +244,7 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	if (list)
 		return schema_read_values(r, list, type, out);
 	list = json_pack("[O]", one);
-	ret = list ? schema_read_values(r, list, type, out)
-		   : schema_no_memory(r);
+	ret = list ? schema_read_values(r, list, type, out) : -ENOMEM;
 	json_decref(list);
 	return ret;
 }
@@ -272,7 +271,7 @@ int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 	if (!ret &&
 		schema_grow(
 			&r->done, r->n_done, &r->cap_done, sizeof(*r->done)))
-		ret = schema_no_memory(r);
+		ret = -ENOMEM;
 	if (ret)
 		return ret;
 	r->done[r->n_done++] = (struct schema_done){ s, node };

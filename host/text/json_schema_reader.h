@@ -45,7 +45,6 @@ struct schema_reader {
 /* ---- growing: json_nodes.c ---- */
 
 int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size);
-int schema_no_memory(struct schema_reader *);
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
 /* Add a literal text; or a value as jansson writes it, without its first `skip`

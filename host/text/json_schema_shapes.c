@@ -1,6 +1,7 @@
 /* Reading the schemas of numbers, strings, arrays and objects. */
 #include "host/text/json_schema_reader.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -208,7 +209,7 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 		/* Until the names are sorted, the node of each name is its
 		 * index in d->key. It serves to find d->required after
 		 * sorting. */
-		ret = key ? schema_add_name(r, key, 1, i) : schema_no_memory(r);
+		ret = key ? schema_add_name(r, key, 1, i) : -ENOMEM;
 		json_decref(key);
 	}
 	if (ret)
@@ -241,7 +242,7 @@ int schema_read_object(struct schema_reader *r, json_t *s, uint32_t *out)
 	int ret;
 
 	if (!d)
-		return schema_no_memory(r);
+		return -ENOMEM;
 	was = schema_enter(r, "properties");
 	ret = properties && !json_is_object(properties)
 		? schema_refuse(r, "properties is not an object")

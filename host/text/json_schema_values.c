@@ -1,6 +1,7 @@
 /* Reading the values listed in a schema, and choices among schemas. */
 #include "host/text/json_schema_reader.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -52,7 +53,7 @@ static int add_list(struct schema_reader *r, json_t *value, uint32_t *out)
 {
 	uint32_t n = (uint32_t)json_array_size(value), first;
 	uint32_t *kid = calloc(n + 1, sizeof(*kid));
-	int ret = kid ? 0 : schema_no_memory(r);
+	int ret = kid ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = add_value(r, json_array_get(value, i), &kid[i]);
@@ -74,7 +75,7 @@ static int add_record(struct schema_reader *r, json_t *value, uint32_t *out)
 	struct schema_named *d = calloc(1, sizeof(*d));
 	const char *key;
 	json_t *member;
-	int ret = d ? 0 : schema_no_memory(r);
+	int ret = d ? 0 : -ENOMEM;
 	unsigned at;
 
 	if (!ret)
@@ -137,7 +138,7 @@ int schema_read_values(
 	size_t n = json_array_size(list), strings = 0;
 	json_t **string = calloc(n + 1, sizeof(*string));
 	uint32_t *node = calloc(n + 1, sizeof(*node)), n_nodes = 0;
-	int ret = string && node ? 0 : schema_no_memory(r);
+	int ret = string && node ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < n && !ret; i++) {
 		json_t *v = json_array_get(list, i);
@@ -165,7 +166,7 @@ int schema_read_any_of(struct schema_reader *r, json_t *list, uint32_t *out)
 {
 	size_t n = json_array_size(list), was = schema_enter(r, "anyOf");
 	uint32_t *node = calloc(n + 1, sizeof(*node));
-	int ret = node ? 0 : schema_no_memory(r);
+	int ret = node ? 0 : -ENOMEM;
 
 	if (!ret && !n)
 		ret = schema_refuse(r, "anyOf is not a list of schemas");
