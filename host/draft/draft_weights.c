@@ -102,7 +102,7 @@ static int read_all(
 	w->output = (struct draft_tensor){ m->output->data, m->output->type };
 	if (p->output.rows) {
 		w->output = (struct draft_tensor){ at, p->output.type };
-		ret = packed_read_output(p, at, e);
+		ret = packed_read(p, IMAGE_OUTPUT, 0, at, e);
 		at += output_bytes(p);
 	}
 	for (uint32_t l = 0; l < m->n_layer && !ret; l++) {
@@ -114,7 +114,7 @@ static int read_all(
 					(struct draft_tensor){ at + t->offset,
 						t->type };
 		}
-		ret = packed_read_layer(p, l, at, e);
+		ret = packed_read(p, IMAGE_LAYER, l, at, e);
 		at += packed_layer_bytes(p, l);
 	}
 	return ret;
@@ -205,7 +205,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 			w->layer[l][i] = take(&p, m->layer[l][i], &at);
 	if (in_image) {
 		w->output = (struct draft_tensor){ at, image->output.type };
-		ret = packed_read_output(image, at, e);
+		ret = packed_read(image, IMAGE_OUTPUT, 0, at, e);
 	}
 	if (ret)
 		draft_weights_release(w);

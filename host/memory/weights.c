@@ -341,8 +341,8 @@ static int load_block(const struct model *m, struct workers *workers,
 
 		/* the layer starts where its first tensor does */
 		if (l < m->layers_packed) {
-			ret = packed_read_layer(
-				m->packed, l, dst + to[0].offset, e);
+			ret = packed_read(m->packed, IMAGE_LAYER, l,
+				dst + to[0].offset, e);
 			continue;
 		}
 		for (unsigned k = 0; k < WIRE_T_COUNT; k++) {

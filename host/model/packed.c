@@ -463,15 +463,8 @@ size_t packed_layer_bytes(const struct packed *p, uint32_t layer)
 	return image_find(p->image, IMAGE_LAYER, layer)->bytes;
 }
 
-int packed_read_layer(
-	const struct packed *p, uint32_t layer, void *dst, struct err *e)
+int packed_read(const struct packed *p, enum image_kind kind, uint32_t layer,
+	void *dst, struct err *e)
 {
-	return image_read(
-		p->image, image_find(p->image, IMAGE_LAYER, layer), dst, e);
-}
-
-int packed_read_output(const struct packed *p, void *dst, struct err *e)
-{
-	return image_read(
-		p->image, image_find(p->image, IMAGE_OUTPUT, 0), dst, e);
+	return image_read(p->image, image_find(p->image, kind, layer), dst, e);
 }

@@ -96,12 +96,11 @@ int packed_embed(const struct packed *, const struct model *, uint32_t token,
 	float *out, struct err *);
 
 size_t packed_layer_bytes(const struct packed *, uint32_t layer);
-/* Read a layer to dst, which has packed_layer_bytes() bytes. The layer's
- * tensors are then at the offsets in `layer`. */
-int packed_read_layer(
-	const struct packed *, uint32_t layer, void *dst, struct err *);
-/* Read the output matrix to dst, whose size is layout_bytes() of `output`,
- * rounded up to a multiple of 64. output.rows must not be 0. */
-int packed_read_output(const struct packed *, void *dst, struct err *);
+/* Read a part of the image to dst. IMAGE_LAYER: a layer, of
+ * packed_layer_bytes() bytes; its tensors are then at the offsets in `layer`.
+ * IMAGE_OUTPUT, with `layer` 0: the output matrix, of layout_bytes() of
+ * `output`, rounded up to a multiple of 64; output.rows must not be 0. */
+int packed_read(const struct packed *, enum image_kind, uint32_t layer,
+	void *dst, struct err *);
 
 #endif

@@ -100,7 +100,7 @@ static int pack_output(
 			layout_bytes(l->type, n, k) >> 20);
 	l->weights = l->packed;
 	if (p)
-		return packed_read_output(p, l->packed, e);
+		return packed_read(p, IMAGE_OUTPUT, 0, l->packed, e);
 	l->odd_weights = layout_pack(
 		l->workers, l->type, l->packed, t->type, t->data, n, k);
 	return 0;

@@ -109,7 +109,7 @@ static void check_image(enum dtype type, enum layout layout, int zstd)
 		size_t bytes = packed_layer_bytes(b->packed, l);
 		uint8_t *is = malloc(bytes);
 
-		assert_ok(packed_read_layer(b->packed, l, is, &e), &e);
+		assert_ok(packed_read(b->packed, IMAGE_LAYER, l, is, &e), &e);
 		check_extent(a, b, l, 0, 0, WIRE_T_GATE, is, bytes, w);
 		free(is);
 		bytes = expert_extent(b, l * EXPERTS)->bytes;

@@ -47,8 +47,9 @@ static int setup(void **state)
 			   ->bytes;
 	f->output = malloc(f->bytes);
 	assert_non_null(f->output);
-	assert_ok(
-		packed_read_output(f->image.model->packed, f->output, &e), &e);
+	assert_ok(packed_read(f->image.model->packed, IMAGE_OUTPUT, 0,
+			  f->output, &e),
+		&e);
 	assert_ok(staging_open(
 			  &f->staging, f->image.model->packed->image, &o, &e),
 		&e);
@@ -81,7 +82,7 @@ static void run_layers(struct fixture *f)
 		struct buffer *b;
 
 		assert_non_null(want);
-		assert_ok(packed_read_layer(p, l, want, &e), &e);
+		assert_ok(packed_read(p, IMAGE_LAYER, l, want, &e), &e);
 		assert_ok(staging_need(f->staging, l, 0, &slot, &e), &e);
 		b = staging_buffer(f->staging, slot);
 		assert_memory_equal(

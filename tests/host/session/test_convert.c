@@ -323,7 +323,7 @@ static void test_output_streamed(void **state)
 	p.data = data =
 		malloc(image_find(b->packed->image, IMAGE_OUTPUT, 0)->bytes);
 	assert_non_null(data);
-	assert_ok(packed_read_output(b->packed, data, &e), &e);
+	assert_ok(packed_read(b->packed, IMAGE_OUTPUT, 0, data, &e), &e);
 	for (unsigned i = 0; i < 64; i++)
 		hidden[i] = (float)(rng_uniform(3, 2, i) * 2 - 1);
 	for (unsigned threads = 1; threads < 3; threads++) {
@@ -393,7 +393,7 @@ static void check_rows(const struct model *a, const struct model *b,
 	float x[352], y[352];
 	struct err e = { 0 };
 
-	assert_ok(packed_read_layer(b->packed, layer, data, &e), &e);
+	assert_ok(packed_read(b->packed, IMAGE_LAYER, layer, data, &e), &e);
 	for (uint32_t r = 0; r < t->dim[1]; r++) {
 		dtype_info(t->type)->to_f32(x,
 			(const char *)t->data +
@@ -625,7 +625,7 @@ static double relative_error(const struct model *a, const struct model *b,
 	float x[352], y[352];
 	struct err e = { 0 };
 
-	assert_ok(packed_read_layer(b->packed, layer, data, &e), &e);
+	assert_ok(packed_read(b->packed, IMAGE_LAYER, layer, data, &e), &e);
 	for (uint32_t r = 0; r < t->dim[1]; r++) {
 		dtype_info(t->type)->to_f32(x,
 			(const char *)t->data +
