@@ -181,13 +181,6 @@ static enum dtype output_type(const struct session_plan *p,
 		priced ? o->as->n_embd : m->n_embd, SIZE_MAX);
 }
 
-/* Bytes of the final norm and an output matrix. */
-static uint64_t output_bytes(enum dtype type, uint32_t n_vocab, uint32_t n_embd)
-{
-	return align_up(n_embd * sizeof(float), COHERENCE_LINE) +
-		layout_bytes(type, n_vocab, n_embd);
-}
-
 static int choose_output(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -198,14 +191,17 @@ static int choose_output(struct session_plan *p, const struct model *m,
 			"the output matrix is streamed, and the drafts read "
 			"predictions of the device, which need it in memory; "
 			"try a larger --dram-budget or another --draft");
-	p->output_room = output_bytes(
-		output_type(p, m, o, false), m->n_vocab, m->n_embd);
-	if (o->as) {
-		uint64_t shape = output_bytes(output_type(p, m, o, true),
-			o->as->n_vocab, o->as->n_embd);
+	/* room for the final norm and the output matrix, of the model and of
+	 * the priced shape */
+	for (int priced = 0; priced <= (o->as != NULL); priced++) {
+		uint32_t n_embd = priced ? o->as->n_embd : m->n_embd;
+		uint64_t bytes =
+			align_up(n_embd * sizeof(float), COHERENCE_LINE);
 
-		p->output_room =
-			shape > p->output_room ? shape : p->output_room;
+		bytes += layout_bytes(output_type(p, m, o, priced),
+			priced ? o->as->n_vocab : m->n_vocab, n_embd);
+		if (bytes > p->output_room)
+			p->output_room = bytes;
 	}
 	if (p->output_room <= BUFFER_MAX)
 		return 0;
