@@ -1,5 +1,6 @@
 #include "host/api/report.h"
 
+#include "base/process_maps.h"
 #include "host/api/tandem_impl.h"
 #include "host/model/model.h"
 #include "host/api/request_impl.h"
@@ -9,6 +10,7 @@
 #include "host/method/decided.h"
 #include "host/method/early_stop.h"
 #include "host/method/samples.h"
+#include "host/npu/npu.h"
 #include "host/text/chat.h"
 #include "host/text/tokenizer.h"
 
@@ -111,7 +113,7 @@ void tandem_method_line(const struct tandem *t, struct strbuf *line)
 
 uint64_t tandem_huge_bytes(const struct tandem *t)
 {
-	return session_huge_bytes(t->decoder.session);
+	return process_huge_bytes(npu_pid(session_npu(t->decoder.session)));
 }
 
 int tandem_failure(const struct tandem *t, struct err *e)

@@ -15,6 +15,7 @@
 #include "host/method/lanes.h"
 #include "host/method/prefixes.h"
 #include "host/method/samples.h"
+#include "host/npu/npu.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
 
@@ -501,7 +502,7 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 	/* Write the trace to its file, because an idle process may be killed at
 	 * any time. */
 	if (t->decoder.session && !requests_unfinished(t))
-		session_flush_trace(t->decoder.session);
+		npu_flush_trace(session_npu(t->decoder.session));
 	if (requests)
 		*requests = requests_unfinished(t);
 	return ret;

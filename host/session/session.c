@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/process_maps.h"
 #include "host/memory/experts.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -25,9 +24,9 @@ uint32_t session_context(const struct session *s)
 	return s->plan.context;
 }
 
-uint64_t session_huge_bytes(const struct session *s)
+struct npu *session_npu(const struct session *s)
 {
-	return process_huge_bytes(npu_pid(s->npu));
+	return s->npu;
 }
 
 uint32_t session_max_rows(const struct session *s)
@@ -316,11 +315,6 @@ uint64_t session_device_ns(const struct session *s)
 uint64_t session_read_time(struct session *s)
 {
 	return s->staging ? staging_read_time(s->staging) : 0;
-}
-
-void session_flush_trace(const struct session *s)
-{
-	npu_flush_trace(s->npu);
 }
 
 uint64_t session_passes(const struct session *s)

@@ -31,6 +31,7 @@
 
 struct err;
 struct model;
+struct npu;
 struct session;
 
 int session_open(struct session **out, const struct model *,
@@ -90,10 +91,8 @@ uint32_t session_free_slots(const struct session *);
  * computed rows that were not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
-/* Bytes of shared memory, mostly weights, that the device maps with huge
- * page-table entries. The call is slow, because the kernel walks all page
- * tables. */
-uint64_t session_huge_bytes(const struct session *);
+/* The device that the session runs on; owned by the session. */
+struct npu *session_npu(const struct session *);
 
 /* ---- passes: session_pass.c ---- */
 
@@ -315,10 +314,6 @@ uint64_t session_read_bytes(const struct session *);
 
 /* The session's trace; NULL if there is none. */
 struct trace *session_trace(const struct session *);
-
-/* Write all buffered events to the trace file. Called when no pass is expected
- * for a while. */
-void session_flush_trace(const struct session *);
 
 /* Number of passes since the session was opened. It is also the number of the
  * last pass in the trace. */
