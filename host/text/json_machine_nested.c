@@ -16,12 +16,6 @@ static bool may_be_named(const struct json_machine *m,
 	return false;
 }
 
-static bool takes_more(const struct json_machine *m, const struct json_frame *f)
-{
-	return machine_fits(m, machine_node_of(m, f)->rest, f->level) ||
-		may_be_named(m, f, 0, machine_node_of(m, f)->n);
-}
-
 /* Advance within a key. Keys that the schema does not name may write each
  * character in one way only; otherwise an escaped key could equal a name. */
 static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
@@ -59,6 +53,7 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 	uint32_t up, unsigned char byte, struct json_front *out)
 {
 	const struct json_node *n = machine_node_of(m, &f);
+	bool key = byte == '"' && (f.state == OPENED || f.state == KEY_DUE);
 
 	if (f.state == IN_KEY) {
 		step_key(m, f, up, byte, out);
@@ -68,18 +63,15 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 		(f.state == OPENED || f.state == VALUE_AFTER)) {
 		if (!(n->required & ~f.bits))
 			machine_end_value(m, up, out);
-	} else if (byte == '"' && (f.state == OPENED || f.state == KEY_DUE)) {
-		f.state = IN_KEY;
-		f.lex = PLAIN;
+	} else if (key || (byte == ',' && f.state == VALUE_AFTER)) {
+		f.state = key ? IN_KEY : KEY_DUE;
+		f.lex = 0; /* PLAIN, or no white space yet */
 		f.lo = 0;
-		f.hi = (uint16_t)n->n;
+		f.hi = key ? (uint16_t)n->n : 0;
 		f.at = 0;
-		if (takes_more(m, &f))
-			machine_put(m, &f, up, out);
-	} else if (byte == ',' && f.state == VALUE_AFTER) {
-		f.state = KEY_DUE;
-		f.lex = 0;
-		if (takes_more(m, &f))
+		/* One more property must be possible. */
+		if (machine_fits(m, n->rest, f.level) ||
+			may_be_named(m, &f, 0, n->n))
 			machine_put(m, &f, up, out);
 	} else if (byte == ':' && f.state == COLON_DUE) {
 		f.state = VALUE_DUE;
