@@ -139,7 +139,7 @@ check_has 'stderr below the smallest window' "$err" '--va-window'
 run "$TANDEM" run -m "$tiny" -p Hi --placement swap --graph-switch sync \
   --graph-rows 4
 check_eq 'status with --graph-switch' "$status" 1
-check_has 'stderr with --graph-switch' "$err" 'a graph is loaded with its'
+check_has 'stderr with --graph-switch' "$err" 'needs weights that stay at their'
 misuse "$TANDEM" run -m "$tiny" -p Hi --placement lru
 check_has 'stderr of no placement' "$err" drop-all
 
