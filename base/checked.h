@@ -32,7 +32,8 @@ static inline bool size_mul(size_t *out, size_t a, size_t b)
 	return false;
 }
 
-/* Whether [off, off + len) lies within [0, total). The sum cannot overflow. */
+/* Whether [off, off + len) lies within [0, total). The test does not compute
+ * off + len, so it cannot overflow. */
 static inline bool range_within(uint64_t off, uint64_t len, uint64_t total)
 {
 	return off <= total && len <= total - off;

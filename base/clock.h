@@ -1,7 +1,7 @@
 /*
- * The monotonic clock in nanoseconds, which is the same clock in the host
- * process and in the device process, and the CPU's pause instruction for a loop
- * that spins.
+ * The monotonic clock in nanoseconds, and the CPU's pause instruction for loops
+ * that spin. The host process and the device process read the same clock, so
+ * their times can be compared.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

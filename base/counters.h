@@ -6,10 +6,9 @@
  *	#define THING_STATS(X)    X(uint64_t, passes) X(double, gain)
  *	struct thing_stats { THING_STATS(COUNTER_MEMBER) };
  *
- * COUNTER_MEMBER declares a member. COUNTER_ADD adds a member of *more to that
- * of *sum; the function that uses it has the pointers `sum` and `more`.
- * COUNTER_SUBTRACT subtracts a member of *before from that of *now; the
- * function has the pointers `now` and `before`.
+ * COUNTER_MEMBER declares a member. COUNTER_ADD expands to `sum->name +=
+ * more->name`, and COUNTER_SUBTRACT to `now->name -= before->name`. The
+ * function that uses such a macro declares pointers of these names.
  */
 #ifndef BASE_COUNTERS_H
 #define BASE_COUNTERS_H

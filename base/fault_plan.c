@@ -128,8 +128,8 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* Parse what follows the verb of a call left out: nothing, ":BUFFER",
- * ":BUFFER#N", or "#N" for a call that concerns the whole cache. */
+/* Parse the text after a verb such as drop-clean: nothing, ":BUFFER" or
+ * ":BUFFER#N"; or "#N" after a verb that concerns the whole cache. */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
 	bool whole = ev->verb == FAULT_DROP_CLEAN_ALL ||
@@ -236,7 +236,8 @@ static int parse_text(
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
 		if (event >= sizeof(one))
-			event = sizeof(one) - 1; /* too long to be valid */
+			/* cut it; parse_event refuses so long an event */
+			event = sizeof(one) - 1;
 		memcpy(one, text, event);
 		one[event] = '\0';
 		if (!parse_event(one, &p->event[p->n]))

@@ -52,7 +52,7 @@ enum fault_verb {
 	FAULT_TEAR,
 	FAULT_SEQ,
 	FAULT_FULL,
-	/* a cache maintenance call that is left out */
+	/* a cache maintenance call that the device omits */
 	FAULT_DROP_INVALIDATE,
 	FAULT_DROP_CLEAN,
 	FAULT_DROP_WORD,
@@ -77,9 +77,9 @@ struct fault_event {
 	enum fault_verb verb;
 	unsigned kind;
 	uint32_t ms;     /* 0 if the verb has no time */
-	uint64_t at;     /* the N of WHERE; 0 means all (maintenance only) */
+	uint64_t at;     /* the N of WHERE; 0: every call (drop-* verbs only) */
 	bool later;      /* WHERE ends with a + */
-	char buffer[32]; /* of a maintenance call; "" means any */
+	char buffer[32]; /* of a drop-* verb; "": every buffer */
 };
 
 struct fault_plan {
@@ -107,8 +107,8 @@ int fault_plan_parse_device(
 void fault_event_print(const struct fault_event *, char *buf, size_t size);
 void fault_plan_print(const struct fault_plan *, char buf[FAULT_TEXT_MAX]);
 
-/* Copy the flash events of a plan to *out or, if `flash` is false, the events
- * that are not of flash. */
+/* If `flash` is true, copy the flash events of the plan to *out; if it is
+ * false, copy all other events. */
 void fault_plan_share(
 	const struct fault_plan *, bool flash, struct fault_plan *out);
 
@@ -116,12 +116,11 @@ void fault_plan_share(
  * its kind. */
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
-/* The number of plans in this process with a fault that was never triggered.
- * Any thread may add to it; `main` reports it at the end. */
+/* The number of fault plans in this process of which at least one event was
+ * never triggered. Any thread may add to it; `main` reports it at the end. */
 extern atomic_uint fault_plan_unfired;
 
-/* The exit status of a program whose fault plan has a fault that was never
- * triggered. */
+/* The exit status of a program if a fault of its plan was never triggered. */
 #define FAULT_EXIT_UNFIRED 4
 
 #endif

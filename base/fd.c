@@ -11,7 +11,8 @@
 
 void fd_keep_standard(void)
 {
-	/* In ascending order, because open() returns the lowest free number. */
+	/* Test 0, 1 and 2 in this order, because open() returns the lowest free
+	 * number. */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 &&
 			open("/dev/null",
@@ -74,8 +75,8 @@ int fd_read_exact(int fd, void *data, size_t len, int64_t at)
 	return 0;
 }
 
-/* Read until end of file into memory that grows. The caller frees *data, also
- * after a failure. */
+/* Read until end of file into memory that grows. The caller frees *data even if
+ * the function fails. */
 static int read_stream(int fd, size_t max, char **data, size_t *len)
 {
 	size_t cap = 0;

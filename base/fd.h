@@ -15,29 +15,29 @@ struct err;
 /*
  * Open /dev/null in place of a closed standard input, output or error. Called
  * first in main, so that no socket or memfd gets one of the numbers 0 to 2 and
- * then receives the program's output. The descriptor opened as standard input
- * can only be written and those opened as standard output and error can only be
- * read, so that a use still fails with EBADF.
+ * then receives the program's output. Standard input is opened for writing
+ * only, standard output and error for reading only, so that a use of such a
+ * descriptor still fails with EBADF.
  */
 void fd_keep_standard(void);
 
 /* Close *fd if it is open (>= 0) and set it to -1. Keeps errno. */
 void fd_close(int *fd);
 
-/* Whether two descriptors are of one file, pipe or terminal. */
+/* Whether two descriptors refer to the same file, pipe or terminal. */
 bool fd_same_file(int a, int b);
 
 /* Write all `len` bytes. Returns 0 or a negative errno. */
 int fd_write_all(int fd, const void *data, size_t len);
 
-/* Read exactly `len` bytes from offset `at`; if `at` is -1, from the file
- * position, which then advances. Returns 0, -ENODATA if the file ends before
- * that, or another negative errno. */
+/* Read exactly `len` bytes at offset `at`; if `at` is -1, read at the file
+ * position and advance it. Returns 0, -ENODATA if the file ends too early, or
+ * another negative errno. */
 int fd_read_exact(int fd, void *data, size_t len, int64_t at);
 
 /*
  * Read a whole file, or standard input if `path` is "-", into memory from
- * malloc. A NUL that *len does not count follows the data. Returns 0, -EFBIG if
+ * malloc. A NUL follows the data; *len does not count it. Returns 0, -EFBIG if
  * there are more than `max` bytes, or another negative errno. On success the
  * caller frees *data.
  */

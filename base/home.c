@@ -26,7 +26,7 @@ bool home_prefix(char home[PATH_MAX])
 
 	if (!path_up(home))
 		return false;
-	/* In PREFIX/lib/x86_64-linux-gnu remove "lib" too. */
+	/* The home was PREFIX/lib/x86_64-linux-gnu: remove "lib" too. */
 	name = strrchr(home, '/') + 1;
 	return strncmp(name, "lib", 3) || path_up(home);
 }
@@ -38,8 +38,8 @@ bool home_folder(char folder[PATH_MAX])
 	Dl_info info;
 	char *path;
 
-	/* An empty l_name means the executable: this code is linked
-	 * statically. */
+	/* An empty l_name means that this code is linked into the executable,
+	 * so there is no shared library and no home. */
 	if (!dladdr1((const void *)&home_folder, &info, (void **)&map,
 		    RTLD_DL_LINKMAP) ||
 		!map || !*map->l_name)

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Collect in `out` the placed ranges that are alive together with r, sorted by
- * offset. Returns their number. */
+/* Collect in `out` the placed ranges that are alive at a step at which r is
+ * alive, sorted by offset. Returns their number. */
 static unsigned neighbours(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n,
 	const struct live_range **out)
@@ -26,8 +26,8 @@ static unsigned neighbours(const struct live_range *r,
 	return found;
 }
 
-/* The offset of the smallest gap between the ranges by_place[0 .. n - 1] that
- * holds r, or the end of these ranges if no gap does. */
+/* The offset of the smallest gap between the ranges by_place[0 .. n - 1] into
+ * which r fits, or the end of the last range if r fits no gap. */
 static size_t best_place(const struct live_range *r,
 	const struct live_range *const *by_place, unsigned n, size_t align)
 {

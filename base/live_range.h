@@ -1,12 +1,12 @@
 /*
  * Placement of temporary buffers in one memory area. Each buffer is alive from
  * one step of a fixed sequence to a later step, and buffers that are not alive
- * at the same step may share bytes. The largest buffer is placed first. Each
- * buffer gets the smallest gap that holds it between the placed buffers that
- * are alive at one of its steps, or a place after them (greedy best fit by
- * size, as in Pisarchyk and Lee, "Efficient memory management for deep neural
- * net inference", 2020). The total is not always the minimum, because to find
- * the minimum is NP-hard.
+ * at the same step may share bytes. The largest buffer is placed first. Only
+ * the placed buffers that are alive at one of the new buffer's steps matter:
+ * the new buffer gets the smallest gap between them into which it fits, or a
+ * place after them (greedy best fit by size, as in Pisarchyk and Lee,
+ * "Efficient memory management for deep neural net inference", 2020). The total
+ * is not always the minimum, because to find the minimum is NP-hard.
  *
  * The function has no state; any thread may call it.
  */
@@ -19,7 +19,8 @@
 #define LIVE_RANGES 32 /* maximum number of ranges in one call */
 
 struct live_range {
-	uint32_t first, last; /* first and last step at which it is alive */
+	/* first and last step at which the buffer is alive */
+	uint32_t first, last;
 	size_t bytes;
 	size_t at; /* offset in the area, set by live_range_place */
 };

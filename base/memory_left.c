@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define PATH_ROOM 512
-/* bytes of a file that are read; memory.stat has some 2 KB */
+/* bytes to read from a file; memory.stat has about 2 KB */
 #define TEXT_ROOM 16384
 
 /* Read a small file. Returns false if it cannot be read. */
@@ -82,9 +82,12 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 	"memory.current", "memory.swap.max", "memory.swap.current",
 	"inactive_file ", "active_file " };
 
-/* Lower *out to what a group may still use: its memory and its part of the
- * machine's free `swap`. In version 1 the swap limit is for memory plus swap,
- * so the memory limit is subtracted from it. */
+/*
+ * Lower *out to the bytes that a group may still use: the memory left below its
+ * limit, plus as much of the machine's free `swap` as the group may use. In
+ * version 1 the swap limit is for memory plus swap, so the memory limit is
+ * subtracted from it.
+ */
 static void group_left(struct memory_left *out, const struct group_kind *k,
 	const char *folder, const char *name, uint64_t swap)
 {

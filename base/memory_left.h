@@ -1,9 +1,9 @@
 /*
  * How much memory this process can still allocate before the kernel's OOM
  * killer ends a process: the minimum of the machine's available memory and of
- * the memory that the limit of each enclosing control group leaves. Page cache
- * that can be reclaimed counts as available, and so does swap as far as the
- * control group may use it. Shared buffers do not count as available.
+ * the memory that the limit of each enclosing control group leaves. Reclaimable
+ * page cache counts as available, and so does the free swap that the control
+ * group may use. Memory in shared buffers (memfds) does not.
  */
 #ifndef BASE_MEMORY_LEFT_H
 #define BASE_MEMORY_LEFT_H
@@ -12,10 +12,11 @@
 
 struct memory_left {
 	uint64_t bytes; /* UINT64_MAX if unknown */
-	/* limit of the control group in `where`, or the machine's memory */
+	/* limit of the control group that `where` names, or the machine's
+	 * memory */
 	uint64_t limit;
-	/* which limit is the lowest: "the machine" or e.g. "control group
-	 * '/user.slice'" */
+	/* the limit that leaves least memory: "the machine" or e.g. "control
+	 * group '/user.slice'" */
 	char where[96];
 };
 

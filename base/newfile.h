@@ -25,8 +25,8 @@ struct newfile {
 	bool named; /* `temporary` exists and must be removed */
 };
 
-/* Who may read the new file, also while it is being written: all users that the
- * umask admits, or the owner alone. */
+/* The permissions of the new file, also while it is being written: all users
+ * that the umask allows, or the owner alone. */
 #define NEWFILE_PUBLIC  0666
 #define NEWFILE_PRIVATE 0600
 
@@ -36,10 +36,10 @@ struct newfile {
  * `path` exists and is not a regular file, or another negative errno. After a
  * failure there is nothing to close.
  *
- * If a temporary name is needed, that of a private file is always PATH.tmp, so
- * that a program can remove all traces of the file. Only one process may write
- * such a `path` at a time, and the caller holds a lock that ensures this. A
- * file of that temporary name, left by a writer that was killed, is removed.
+ * The temporary name of a file with mode NEWFILE_PRIVATE is always PATH.tmp, so
+ * that a program can remove all traces of the file. The caller must hold a
+ * lock, so that only one process at a time writes such a `path`. A PATH.tmp
+ * that a killed writer left is removed.
  */
 int newfile_open(
 	struct newfile *, const char *path, unsigned mode, struct err *);
@@ -48,8 +48,8 @@ int newfile_open(
  * errno; closes the descriptor in both cases. */
 int newfile_commit(struct newfile *, struct err *);
 
-/* Close the file; without a commit, remove it. Allowed after a commit, and for
- * a struct that was never opened (all zero, with fd -1). */
+/* Close the file and, without a commit, remove it. May be called after a
+ * commit, and for a struct that was never opened (all zero, with fd -1). */
 void newfile_close(struct newfile *);
 
 #endif

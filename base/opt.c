@@ -69,8 +69,8 @@ static size_t size_of(enum opt_type type)
 	return 0;
 }
 
-/* Strings are compared by address: the address of a string that the user gave
- * differs from that of the default string. */
+/* Strings are compared by address: a string that the user gave never has the
+ * address of the default string. */
 bool opt_is_set(const struct opt_values *v, const struct opt_table *t,
 	const struct opt *row)
 {
@@ -204,8 +204,8 @@ void opt_nearest_offer(struct opt_nearest *n, const char *name)
 	unsigned d = distance(n->word, name);
 
 	if (d > (len < 6 ? 1 : 2)) {
-		/* A valid name cut short, such as --temper for --temperature,
-		 * counts as close too. */
+		/* A valid name that is cut short, such as --temper for
+		 * --temperature, counts as close too. */
 		if (len < 3 || strncmp(n->word, name, len))
 			return;
 		d = 3;
@@ -314,7 +314,7 @@ static int set_size(
 	uint64_t v;
 
 	for (size_t i = 0; o->words && o->words(i, &w); i++)
-		/* the value is a word for a size */
+		/* `text` is a special word that stands for a size */
 		if (!strcmp(w.word, text)) {
 			*(uint64_t *)o->value = w.size;
 			return 0;

@@ -3,8 +3,9 @@
  * all read the same table of options, so that they agree. Long options take
  * "--name VALUE" or "--name=VALUE", single letters "-n VALUE" or "-nVALUE".
  * Single letters of flags may not be combined in one argument. "--" ends the
- * options, and "-" alone is an operand. Names of llama.cpp's options are
- * refused with the name of ours, also "-fa", which would otherwise be "-f a".
+ * options, and "-" alone is an operand. An option of llama.cpp that Tandem
+ * lacks is refused with advice; -fa, for example, is not read as -f with the
+ * value "a".
  *
  * The rows of a command (struct opt) point at the command's variables, which
  * hold the defaults before parsing. The options of a component that several
@@ -77,7 +78,7 @@ struct opt {
 	const char *arg;
 	/* may have several lines; in an opt_table {} stands for the default */
 	const char *help;
-	/* range of numbers and sizes; no limit if both are 0 */
+	/* range of a number or size; no limit if both are 0 */
 	double min, max;
 	/* NULL-terminated: all values of OPT_CHOICE, or some common values of
 	 * an OPT_STRING. */
@@ -95,7 +96,8 @@ struct opt {
 /* The options of one component. A table is constant and does not hold the
  * values, so that a program can have several sets of values. */
 struct opt_table {
-	/* group of its options; NULL means the group of the option before it */
+	/* --help group of these options; NULL means the group of the option
+	 * that precedes the table */
 	const char *heading;
 	const struct opt *rows;
 	size_t n;
@@ -105,8 +107,8 @@ struct opt_table {
 };
 
 /*
- * The values of the options of some tables: a copy of the struct of each
- * component that has values of its own. A struct opt_values that is all zero
+ * The values of the options of some tables: for each table with a changed
+ * value, a copy of its component's struct. A struct opt_values that is all zero
  * holds the defaults of every table, and assignment copies all values. Strings
  * are not copied; the caller owns them.
  */
@@ -120,8 +122,8 @@ struct opt_values {
 	_Alignas(max_align_t) unsigned char bytes[OPT_VALUES_BYTES];
 };
 
-/* Returns the struct that holds the values of the table's options.
- * opt_values_at is for writing, opt_values_of for reading. */
+/* Get the struct that holds the values of the table's options: opt_values_at
+ * for writing, opt_values_of for reading. */
 void *opt_values_at(struct opt_values *, const struct opt_table *);
 const void *opt_values_of(const struct opt_values *, const struct opt_table *);
 

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* What the completion offers as an option's value. */
+/* The completions of an option's value. */
 struct offer {
 	struct opt_text words; /* words, each preceded by a space */
 	const char *paths;     /* "-f" for files, "-d" for folders */
@@ -19,8 +19,9 @@ static bool is_one_of(const char *s, size_t n, const char *const *names)
 	return false;
 }
 
-/* Add one alternative of an argument name such as "FILE|none": the name of a
- * kind of value or, if `words` is set, a word or the beginning of a word. */
+/* Add one alternative of an argument name: for "FILE|none", "FILE" or "none".
+ * It is the name of a kind of value or, if `words` is set, a word or the
+ * beginning of a word. */
 static void add_alternative(
 	struct offer *o, const char *s, size_t n, bool words)
 {

@@ -192,7 +192,7 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-/* Cut the text at the first semicolon that ends a word and is not in
+/* Cut the text at the first semicolon that follows a word and is not in
  * parentheses. */
 static void cut_short(struct opt_text *help)
 {
@@ -246,9 +246,9 @@ static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 
 /* ---- groups ---------------------------------------------------------- */
 
-/* A group holds all options below one heading. A heading may occur several
- * times. The options before the first heading form a group whose name is
- * NULL. */
+/* A group is the set of options with the same heading, which may occur several
+ * times in the table. The options before the first heading form a group whose
+ * name is NULL. */
 #define GROUPS 32
 
 struct groups {

@@ -1,9 +1,9 @@
 /*
- * Iteration over all options of a command, those in its rows and those in its
- * tables, for the parser and for printing; search for one option, and setting
- * it. Private to base/opt*.c. The parser is a file of its own because it calls
- * the code that prints help: a program that only sets options by name does not
- * link that code.
+ * For the parser and for printing: iterate over all options of a command (those
+ * in its rows and those in its tables), find one option, and set its value.
+ * Private to base/opt*.c. The parser is a file of its own because it calls the
+ * code that prints help: a program that only sets options by name does not link
+ * that code.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H
@@ -14,7 +14,7 @@ struct opt_walk {
 	const struct opt_command *cmd;
 	size_t i;     /* index of the next row of the command */
 	size_t table; /* index in `tables` of the current OPT_TABLES row */
-	/* in the current table: 0 is its heading, n its n-th row */
+	/* position in the current table: 0 is its heading, n its n-th row */
 	size_t row;
 	/*
 	 * The current option; its `value` is an address also if the option is
@@ -48,8 +48,8 @@ void opt_text_add(struct opt_text *, const char *fmt, ...)
  * Returns false after the last option. */
 bool opt_walk(struct opt_walk *);
 
-/* Words that are longer are not compared with names, because no option is that
- * long. */
+/* The length of the longest word that is compared with names; every option name
+ * is shorter. */
 #define OPT_WORD_MAX 32
 
 /* The name of the option closest to `word`, or NULL if none is close. */
@@ -67,11 +67,11 @@ bool opt_by_letter(const struct opt_command *, char letter, struct opt *out);
 int opt_refuse_name(
 	const struct opt_command *, const char *given, struct err *);
 
-/* Options of llama.cpp, and what its users should do instead. The last row is
- * empty. */
+/* Options of llama.cpp, each with advice on the replacement in Tandem. The last
+ * row is empty. */
 struct opt_foreign {
-	const char *names; /* as they are typed, separated by spaces */
-	/* end of a message; options and commands are quoted */
+	const char *names; /* as the user types them, separated by spaces */
+	/* the end of an error message; it quotes options and commands */
 	const char *advice;
 };
 extern const struct opt_foreign opt_foreign_rows[];

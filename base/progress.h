@@ -12,9 +12,9 @@
 
 /*
  * A callback for progress. `what` names the operation (the same pointer until
- * the end), of which `done` of `total` units are complete; `total` is 0 if it
- * is unknown. The last call of an operation has `what` NULL, whether or not the
- * operation succeeded. The function pointer may be NULL.
+ * the end), and `done` of its `total` units are complete; `total` is 0 if the
+ * number is unknown. The last call of an operation has `what` NULL, whether or
+ * not the operation succeeded. The function pointer may be NULL.
  */
 struct progress_sink {
 	void (*report)(

@@ -1,7 +1,7 @@
 /*
- * The release of both programs, `tandem` (host) and `tandem-npu` (device). Two
- * programs work together if they have the same WIRE_VERSION; this version is
- * not compared.
+ * The release of both programs, `tandem` (host) and `tandem-npu` (device). A
+ * host and a device work together if their WIRE_VERSION is equal, even if their
+ * releases differ.
  */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H

@@ -18,9 +18,10 @@
 /*
  * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
  * usual gap between two loops, but short enough that an idle pool does not
- * occupy the CPU core of the other process. BURST_NS is used within a burst and
- * is the longest time that a caller is expected to be busy between two loops.
- * It is not longer, because the caller may be preempted.
+ * occupy the CPU core of the other process. BURST_NS replaces SPIN_NS within a
+ * burst: it is the longest time for which a caller is expected to be busy
+ * between two loops. A longer time would waste CPU time whenever the caller is
+ * preempted.
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
@@ -39,7 +40,8 @@ struct workers {
 	void (*fn)(void *arg, unsigned part, unsigned thread);
 	void *arg;
 	unsigned parts;
-	_Alignas(64) _Atomic uint32_t round; /* number of the loop; a futex */
+	/* number of the latest loop; threads wait on this futex */
+	_Alignas(64) _Atomic uint32_t round;
 	_Atomic uint32_t stop;
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t burst;
@@ -80,9 +82,9 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 							     : SPIN_NS))
 			break;
 	}
-	/* Increment `sleepers`, then check `round`. publish_round does the
-	 * reverse, so that one of the two sees the other's write and no wake-up
-	 * is lost. */
+	/* Increment `sleepers`, then check `round`. publish_round changes
+	 * `round`, then checks `sleepers`. So at least one side sees the
+	 * other's write, and no wake-up is lost. */
 	atomic_fetch_add(&w->sleepers, 1);
 	while ((now = atomic_load(&w->round)) == seen)
 		syscall(SYS_futex, &w->round, FUTEX_WAIT_PRIVATE, seen, NULL,
@@ -91,8 +93,8 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 	return now;
 }
 
-/* Enter the loop of `round` if it is still open. The thread that runs the loop
- * then waits until this thread leaves it. */
+/* Enter the loop of `round` if it is still open. The thread that opened the
+ * loop then waits until this thread leaves it. */
 static bool enter(struct workers *w, uint32_t round)
 {
 	uint64_t g = atomic_load_explicit(&w->gate, memory_order_relaxed);
@@ -247,7 +249,7 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Wakes sleeping threads by a loop that has no parts. */
+/* A loop without parts wakes the sleeping threads. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	if (w->threads == 1 || work < WORKERS_WORTH)

@@ -7,8 +7,8 @@
  *
  * Only one thread at a time may use a pool. Idle threads spin briefly, then
  * sleep on a futex; within a burst of loops they spin from one loop to the
- * next. A thread that is preempted takes no part of a loop, and the loop does
- * not wait for that thread unless it is inside a part.
+ * next. While a thread is preempted, other threads take the parts. The loop
+ * waits for a preempted thread only if the thread is in the middle of a part.
  */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
@@ -23,8 +23,9 @@ struct err;
 /*
  * The least work, in multiply-adds, for which a loop wakes sleeping threads.
  * 2^20 multiply-adds take one thread some 100 us; the system call that wakes
- * the threads takes some 10 us, and the threads run some 50 us later. While the
- * threads are awake, less work is enough (WORKERS_WORTH_AWAKE).
+ * the threads takes some 10 us, and the threads run some 50 us later. If the
+ * threads are awake, a loop is shared from WORKERS_WORTH_AWAKE multiply-adds
+ * on.
  */
 #ifndef WORKERS_WORTH
 #define WORKERS_WORTH ((uint64_t)1 << 20)
@@ -32,7 +33,8 @@ struct err;
 #ifndef WORKERS_WORTH_AWAKE
 #define WORKERS_WORTH_AWAKE ((uint64_t)1 << 15)
 #endif
-/* The cost of a norm or an activation function per value, in multiply-adds. */
+/* The cost per value of a norm or an activation function, as a number of
+ * multiply-adds. */
 #define WORKERS_VALUE 8
 
 /* Create a pool. `threads` includes the calling thread, so a pool with 1 starts
@@ -59,9 +61,8 @@ void workers_share(struct workers *, uint64_t work,
 
 /*
  * Begin a burst of loops with `work` multiply-adds in total. If `work` is at
- * least WORKERS_WORTH, wake the threads at once; until workers_burst_end they
- * spin between two loops for as long as the caller is expected to be busy
- * there.
+ * least WORKERS_WORTH, the threads are woken now, and until workers_burst_end
+ * they spin longer between two loops before they sleep.
  */
 void workers_burst(struct workers *, uint64_t work);
 void workers_burst_end(struct workers *);
