@@ -3,8 +3,8 @@
 #include "tensor/soc/price_impl.h"
 #include "tensor/soc/soc.h"
 
-/* The result of a shift, a permutation or a product can be used two packets
- * later. */
+/* The number of packets from a shift, a permutation or a product to the first
+ * packet that can use its result. */
 #define LATENCY 2
 
 unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
@@ -14,16 +14,16 @@ unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
 	unsigned compute =
 		h->alu + shift + h->permute + h->pair + h->mpy + h->wide;
 	unsigned memory = h->load + 2 * h->loadu + h->store + h->scalar;
-	/* An aligned load writes its register through a compute unit; a store
-	 * of a new value needs no compute unit; an unaligned load uses the
+	/* An aligned load occupies a compute unit to write its register; a
+	 * store of a new value occupies none; an unaligned load occupies the
 	 * permute unit. */
 	unsigned units = compute + h->pair + h->wide + h->load + h->loadu;
 	/* There are two memory slots, and only slot 0 can store. */
 	unsigned packets =
 		larger(larger(h->load + h->loadu, h->store + h->loadu),
 			ceil_div(memory, 2));
-	/* Packets for shift and permute, without the instructions that use
-	 * both. */
+	/* Packets that shifts and permutes need. Instructions that use both
+	 * units are counted elsewhere. */
 	unsigned lanes = soc->vector_permute_shifts != 0
 		? larger(permute, ceil_div(shift + permute, 2))
 		: larger(permute, shift);

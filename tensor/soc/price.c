@@ -142,10 +142,10 @@ uint64_t price_row_packets(const struct soc *soc, const struct hvx *body,
 
 static const struct {
 	unsigned values; /* values that one body processes */
-	/* dependent packets for each row; if there are any, a row is not
-	 * divided between vector units */
+	/* packets of each row that depend on each other; if there are any, a
+	 * row is not divided between vector units */
 	unsigned across;
-	/* number of vectors of n values that are read or written */
+	/* number of vectors of n values that the operator reads or writes */
 	unsigned operands;
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {

@@ -76,9 +76,9 @@ struct price_counts {
 
 /*
  * The busy time of each engine, and the time from start to end (`total_ps`).
- * energy_pj is the energy of the engines without base_w, the constant power of
- * the phone. A caller that puts prices on a timeline adds base_w times the
- * length of the timeline.
+ * energy_pj is the energy of the engines alone. It does not include base_w, the
+ * constant power of the phone. A caller that puts prices on a timeline adds
+ * base_w times the length of the timeline.
  */
 struct price {
 	struct price_counts counts;
@@ -87,14 +87,14 @@ struct price {
 	uint64_t energy_pj;
 };
 
-/* Add *p to *sum, for work that runs after that of *sum. Sums are clamped to
- * the largest value. */
+/* Add *p to *sum for two pieces of work that run one after the other. A sum
+ * that would overflow becomes the largest value. */
 void price_add(struct price *sum, const struct price *p);
 
 /* ---- operators of the NPU ---- */
 
-/* Remove the launch from the price of an operator that is fused with the one
- * before, so that one launch runs both. */
+/* Remove the launch from an operator's price, because the operator is fused
+ * with the preceding operator and both run in one launch. */
 void price_join(const struct soc *, struct price *);
 
 /*
@@ -119,8 +119,8 @@ enum price_exp {
  * whose fp16 scores stay in TCM, the softmax of each row, and the search. The
  * static graph has graph_rows rows, of which `rows` are real and the others
  * padding. The search adds no cost: price_softmax already compares each score
- * once, to find the maximum, and few scores exceed the smallest of the
- * likeliest found so far, so that insertions are not counted.
+ * once, to find the maximum, and few scores are large enough to enter the list
+ * of the likeliest, so insertions are not counted.
  */
 int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
@@ -129,23 +129,23 @@ int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 /* How a kernel turns stored weights into the fp16 of the matrix engine. */
 enum price_dequant {
 	PRICE_DEQUANT, /* as Tandem's kernels do */
-	/* one group after another, as the library of the paper's authors does
-	 * without super-groups; for group-q4_0 and group-q8_0 */
+	/* one group after another; the library of the paper's authors does this
+	 * for weights without super-groups (group-q4_0, group-q8_0) */
 	PRICE_DEQUANT_AUTHORS,
-	/* not at all: the bytes are copied and the result is useless. This is
-	 * the upper bound in figure 15. */
+	/* no conversion: the bytes are copied and the product is meaningless.
+	 * This is the upper bound in figure 15. */
 	PRICE_DEQUANT_COPY,
 };
 
-/* Like price_matmul, with this way to dequantize. */
+/* Like price_matmul, but with the given way to dequantize. */
 int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, enum price_dequant, struct price *out);
 
 /*
- * Add the overhead of a runtime for a product as in price_matmul to *out, as
- * time of the vector units: batch_weight_s plus `rows` times row_weight_s, for
- * each weight. `rows` is the number of rows without padding. There is no
- * overhead for one row, or if the profile has none.
+ * For a product as in price_matmul, add to *out the overhead of the phone's
+ * runtime, as time of the vector units: for each weight, batch_weight_s plus
+ * `rows` times row_weight_s. `rows` is the number of rows without padding.
+ * There is no overhead for one row, or if the profile has none.
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);

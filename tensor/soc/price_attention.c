@@ -106,8 +106,8 @@ struct attention {
  * of 32 vectors. shuffle_v interleaves two positions of V. */
 static const struct hvx transpose_k = { .load = 32, .pair = 80, .store = 32 };
 static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
-/* Update maximum and sum of 64 rows, with an exponential of the change of the
- * maximum. */
+/* The instructions that update maximum and sum of 64 rows, including the
+ * exponential of the change of the maximum. */
 static const struct hvx carry = { .load = 3,
 	.alu = 4,
 	.shift = 16,
@@ -117,7 +117,7 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* Add the work of all rows on `length` positions. */
+/* Add the work of attention between all rows and `length` positions. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
 {

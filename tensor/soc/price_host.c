@@ -4,10 +4,10 @@
 #include "tensor/soc/soc.h"
 
 /*
- * Float32 operations for each value. PRICE_SWEEP_WEIGH counts those of
- * softmax_exp and its caller in tensor/softmax_sum.h: subtract and scale; t and
- * n; r in two operations; the polynomial in six; shift and add; compare and
- * mask; the sum.
+ * Float32 operations per value. The 17 operations of PRICE_SWEEP_WEIGH are
+ * those of softmax_exp and its caller in tensor/softmax_sum.h: subtract and
+ * scale; t and n; r in two operations; the polynomial in six; shift and add;
+ * compare and mask; the sum.
  */
 static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,
@@ -16,12 +16,12 @@ static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_FIND] = 2, /* subtract, compare */
 };
 
-/* Operations for each value to find the k largest: compare it with the smallest
- * candidate, and branch. */
+/* Operations per value to find the k largest values: compare the value with the
+ * smallest candidate, and branch. */
 #define TOP_OPS 2
 
-/* Operations for each value of a search: compare and branch, or multiply and
- * add to a hash. */
+/* Operations per value of a search: compare and branch, or multiply and add to
+ * a hash. */
 #define SEARCH_OPS 2
 
 static void price_ops(const struct soc *soc, double ops, struct price *out)

@@ -38,16 +38,16 @@ void price_walk(const struct soc *, uint64_t steps, struct price *out);
 
 /*
  * The price of sampling a token from each row: the largest logit if `greedy` is
- * set, else a random token with weights at the model's temperature and at the
- * requested one.
+ * set, else a random token, for which the softmax is computed at two
+ * temperatures: the model's own and the requested one.
  */
 void price_draw(const struct soc *, uint64_t rows, uint64_t n, bool greedy,
 	struct price *out);
 
-/* Work of looking something up in sequences of tokens. */
+/* The work of looking up tokens in sequences of tokens. */
 struct search_work {
-	uint64_t steps; /* loads that wait for the load before them */
-	/* values that are compared or hashed, one after another in memory */
+	uint64_t steps; /* loads that depend on the preceding load */
+	/* values that are compared or hashed, contiguous in memory */
 	uint64_t values;
 	uint64_t rows; /* rows of logits that are sorted by their values */
 };

@@ -20,7 +20,7 @@ enum dtype price_type(enum dtype type)
 	case DTYPE_NF4:
 	case DTYPE_FP4:
 		return DTYPE_Q4_0;
-	/* the same instructions with another table */
+	/* these types need the same instructions; only the table differs */
 	case DTYPE_SUPER_IQ4_NL:
 	case DTYPE_SUPER_NF4:
 	case DTYPE_SUPER_FP4:
@@ -57,8 +57,8 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 	*k = shape[m][1];
 }
 
-/* The arguments of price_layer, including the sum, and the launch of the last
- * operator. */
+/* The arguments of price_layer, among them the sum, and the launch to which the
+ * latest operator belongs. */
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
@@ -102,8 +102,8 @@ static void add_matrix(struct pricing_of *x, enum price_launch launch,
 }
 
 /* Add the products with the matrices `first` to `last`, which have the same
- * input, and with `quantize` the quantization of that input if one of the
- * matrices uses int8. */
+ * input. If `quantize` is set and one of the matrices uses int8, also add the
+ * quantization of that input. */
 static void add_matrices(struct pricing_of *x, enum price_launch launch,
 	enum price_matrix first, enum price_matrix last, bool quantize)
 {
@@ -123,7 +123,8 @@ static void add_matrices(struct pricing_of *x, enum price_launch launch,
 }
 
 /* Add the matrices of a feed-forward of width n_ff, the first of which is
- * `gate`; with `quantize`, its input is quantized first if necessary. */
+ * `gate`. If `quantize` is set, also add the quantization of its input where
+ * int8 needs it. */
 static void add_ffn(struct pricing_of *x, enum price_matrix gate, uint64_t n_ff,
 	bool quantize)
 {
@@ -138,8 +139,8 @@ double price_experts(const struct price_layer *l, uint64_t rows)
 		(1 - pow(1 - (double)l->n_used / l->n_expert, (double)rows));
 }
 
-/* Add the router, the shared expert, the other experts, each for its share of
- * the rows in whole tiles, and the sum of their outputs. */
+/* Add the router, the shared expert, the routed experts (each for its share of
+ * the rows, in whole tiles), and the sum of their outputs. */
 static void add_experts(struct pricing_of *x)
 {
 	const struct price_layer *l = x->layer;

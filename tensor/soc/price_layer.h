@@ -44,7 +44,7 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
-	/* of the shared expert; without one they have no rows and columns */
+	/* of the shared expert; 0 rows and columns if there is none */
 	PRICE_SHARED_GATE,
 	PRICE_SHARED_UP,
 	PRICE_SHARED_DOWN,
@@ -76,14 +76,15 @@ double price_experts(const struct price_layer *, uint64_t rows);
 void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
-/* The rows of a static graph, how many of them are real (not padding), and the
- * pieces of the cache that the real rows see (tensor/visibility.h). */
+/* The rows of a static graph: their number, how many of them are real (not
+ * padding), and the pieces of the cache that the real rows see
+ * (tensor/visibility.h). */
 struct price_batch {
 	uint64_t graph_rows, rows;
 	const struct visibility_piece *piece;
 	uint32_t pieces;
-	/* Weights lie in memory that the cores cannot load from, so weight
-	 * vectors are also read by DMA. */
+	/* The weights lie in memory that only DMA can read, so weight vectors
+	 * (norms, biases) are copied by DMA too. */
 	bool extended;
 };
 
@@ -101,7 +102,7 @@ void price_cpu_model(const struct soc *, const struct price_layer *,
 	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
 	struct price *sum);
 
-/* The type whose cost price_matmul uses for this type. */
+/* The type of price_matmul whose cost is used for this type. */
 enum dtype price_type(enum dtype);
 
 #endif

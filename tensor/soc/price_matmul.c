@@ -63,8 +63,8 @@ static const struct dequant dequants[] = {
 			.wide = 1,
 			.convert = 1,
 			.store = 1 } },
-	/* 256 values: two look-ups of nibbles; scales are widened to words and
-	 * looked up twice */
+	/* 256 values: two look-ups of nibbles; the scales are widened to words
+	 * and spread by two look-ups */
 	{ DTYPE_SUPER_Q4_0, 4, 0,
 		{ .loadu = 2,
 			.shift = 1,
@@ -143,9 +143,9 @@ const struct hvx *price_dequant(enum dtype type, unsigned *bodies)
 }
 
 /*
- * Add the work of `tiles` tiles of weights that pass through DMA and the vector
- * units `passes` times. In total, the matrix engine multiplies each by
- * `row_tiles` tiles of rows.
+ * Add the work of `tiles` tiles of weights that DMA and the vector units
+ * process `passes` times. Over all passes, the matrix engine multiplies each
+ * tile of weights by `row_tiles` tiles of rows.
  */
 static void stream(const struct soc *soc, const struct dequant *d,
 	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)
@@ -165,7 +165,8 @@ static void stream(const struct soc *soc, const struct dequant *d,
 	p->vector_ps = price_vector_even_ps(soc, c->vector_packets, c->gathers);
 }
 
-/* If the product `stays` in TCM, it is not converted back to float32 rows. */
+/* If `stays` is set, the product stays in TCM and is not converted back to
+ * float32 rows. */
 static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	const struct dequant *d, bool stays, struct price *out)
 {
