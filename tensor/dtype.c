@@ -69,7 +69,8 @@ static void q8_0_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* The value of largest magnitude in a block, the first of several. */
+/* The value with the largest magnitude in a block; if several have it, the
+ * first. */
 static float most_of(const float *src)
 {
 	float most = 0;
@@ -100,9 +101,10 @@ static void q4_0_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* Choose for each of 32 values the code whose table entry times d is nearest,
- * of equally near ones the lowest. The loops are in this order to be
- * vectorized. */
+/* For each of 32 values, choose the code whose table entry times d is nearest
+ * to the value. If two are equally near, the lower code is chosen. The loop
+ * over codes is outside, so that the compiler vectorizes the loop over values.
+ */
 static void nearest_codes(
 	uint8_t *q, const float *src, const float table[16], float d)
 {
@@ -125,9 +127,9 @@ static void nearest_codes(
 
 /*
  * Encode by a table. The value of largest magnitude gets the table entry `top`.
- * If this entry is negative, as in Q4_0, the scale has the other sign than the
- * value; else the scale is not negative. ggml's quantizer of IQ4_NL tries
- * several scales and weights errors, which this one does not.
+ * If this entry is negative, as in Q4_0, the scale has the opposite sign of the
+ * value; else the scale is not negative. Unlike ggml's quantizer of IQ4_NL,
+ * this function tries one scale only.
  */
 static void lut_to_row(
 	void *dst, const float *src, size_t n, const float table[16], float top)
@@ -159,10 +161,12 @@ static void fp4_to_row(void *dst, const float *src, size_t n)
 	lut_to_row(dst, src, n, lut_fp4, lut_fp4[7]);
 }
 
-/* The scale is the OCP specification's (Microscaling Formats, version 1.0,
- * section 6.3): the largest power of two not above the largest magnitude,
- * divided by that of E2M1, 4. Values above 6 times the scale become 6 times the
- * scale. */
+/*
+ * The scale is that of the OCP specification (Microscaling Formats, version
+ * 1.0, section 6.3): the largest power of two not above the largest magnitude,
+ * divided by 4, the largest power of two in E2M1. Values above 6 times the
+ * scale become 6 times the scale.
+ */
 static void mxfp4_to_row(void *dst, const float *src, size_t n)
 {
 	uint8_t *p = dst;
@@ -176,7 +180,8 @@ static void mxfp4_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* Index of a type in `infos`: the types of our own follow those of GGUF. */
+/* Index of a type in `infos`: the types that GGUF does not have follow those of
+ * GGUF. */
 #define INFO(type) \
 	((type) < DTYPE_NF4 ? (type) : (type)-DTYPE_NF4 + DTYPE_MXFP4 + 1)
 
@@ -236,14 +241,14 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 /*
  * The number of infinite values and NaNs in a word of two or four values. In
  * such a value all exponent bits are ones, so adding the lowest bit of the
- * exponent carries into the bit above the exponent. That is the sign bit, which
- * was masked out, so no value carries into the next.
+ * exponent carries into the bit above the exponent. That bit is the sign bit,
+ * which is masked out before, so the carry does not reach the next value.
  */
 static size_t nonfinite_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {
 	word = ((word & exponent) + lowest) & (exponent + lowest);
-	/* a nonzero word is rare; without a popcount instruction popcountll is
-	 * a library call */
+	/* a nonzero word is rare; test for it first, because without a popcount
+	 * instruction popcountll is a library call */
 	return word ? (size_t)__builtin_popcountll(word) : 0;
 }
 
@@ -282,7 +287,8 @@ static size_t nonfinite_blocks(
 	return found;
 }
 
-/* The largest scales of MXFP4 make only the larger table entries infinite. */
+/* A large scale of MXFP4 makes only the larger table entries infinite, so each
+ * value is decoded and tested. */
 static size_t nonfinite_mxfp4(const uint8_t *p, size_t n)
 {
 	float values[Q_BLOCK];

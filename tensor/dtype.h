@@ -40,8 +40,8 @@ enum dtype {
 	DTYPE_SUPER_NF4,
 	DTYPE_SUPER_FP4,
 
-	/* Blocks of rows that GGUF does not have: like those of IQ4_NL, with
-	 * other tables (tensor/dtype_rows.h). */
+	/* Row formats that GGUF does not have: blocks as in IQ4_NL, with other
+	 * tables (tensor/dtype_rows.h). */
 	DTYPE_NF4 = 0x180,
 	DTYPE_FP4,
 };
@@ -52,7 +52,7 @@ struct dtype_info {
 	unsigned bytes;   /* bytes of a block */
 	/* Decode n values, a multiple of `block`. src needs no alignment. */
 	void (*to_f32)(float *dst, const void *src, size_t n);
-	/* Encode n values. NULL for a format that is only read. */
+	/* Encode n values. NULL if the format can only be decoded. */
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 

@@ -1,7 +1,7 @@
 /*
  * Decoders of stored rows, as inline functions. dtype.c uses them in its table,
- * and kern_vec.c compiles copies of them for each instruction set. Both come
- * from this source, so both give the same bits. Private to tensor/.
+ * and kern_vec.c compiles copies of them for each instruction set. Both are
+ * compiled from this source, so both give the same bits. Private to tensor/.
  *
  * Layouts are those of ggml's GGUF files. A group of 32 values packs values j
  * and j + 16 into byte j (low and high nibble). Scales are fp16. Every product
@@ -48,8 +48,8 @@ static const float lut_nf4[16] = { -1, -0.6962890625f, -0.52490234375f,
 static const float lut_fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
 	-6, -8, -12 };
 
-/* The steps that all formats share. kern_lanes.h defines ROW_STEPS and
- * provides versions of these functions for an instruction set. */
+/* Operations that the decoders of all formats use. kern_lanes.h defines
+ * ROW_STEPS and provides versions of these functions for an instruction set. */
 #ifndef ROW_STEPS
 static inline float row_f16(const uint8_t *p)
 {
@@ -236,8 +236,8 @@ static inline void q5_1_row(
  * minima, which are stored in 12 bytes. The low six bits of bytes 0-3 are
  * scales 0-3, those of bytes 4-7 are minima 0-3. Bytes 8-11 hold the low
  * nibbles of scales 4-7 and (in the high nibble) of minima 4-7; the upper two
- * bits of these scales are the top bits of bytes 0-3, those of these minima the
- * top bits of bytes 4-7.
+ * bits of scales 4-7 are the top bits of bytes 0-3, and the upper two bits of
+ * minima 4-7 are the top bits of bytes 4-7.
  */
 static inline void row_k_scale(
 	const uint8_t *s, int j, uint8_t *scale, uint8_t *min)

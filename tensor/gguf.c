@@ -22,8 +22,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 struct gguf {
 	const uint8_t *data;
-	size_t size;        /* bytes of the file */
-	size_t header_size; /* up to the end of the tensor declarations */
+	size_t size; /* of the file, in bytes */
+	/* of the header (keys and tensor declarations), in bytes */
+	size_t header_size;
 	bool mapped;
 	bool header_only;
 	uint32_t version;

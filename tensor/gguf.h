@@ -53,13 +53,13 @@ struct gguf_kv {
 	/* element type of an array, which is never an array; else `type` */
 	enum gguf_type elem;
 	uint64_t count; /* number of elements of an array, else 1 */
-	/* first byte of the value or of the first element; a string begins with
-	 * its 8-byte length */
+	/* first byte of the value; of an array, of its first element. A string
+	 * begins with its length in 8 bytes */
 	const uint8_t *value;
 	size_t bytes; /* bytes from `value` to the end of the value */
 };
 
-/* the version that is written; 2 is read as well */
+/* the version that Tandem writes; it also reads version 2 */
 #define GGUF_VERSION  3
 
 #define GGUF_MAX_DIMS 4

@@ -78,7 +78,7 @@ static int in_str(struct gguf_in *in, struct gguf_str *out, const char *field)
 
 static const struct {
 	const char *name;
-	uint8_t bytes; /* 0 if the size is not fixed */
+	uint8_t bytes; /* 0 if the size varies */
 } types[GGUF_TYPE_COUNT] = {
 	[GGUF_U8] = { "u8", 1 },
 	[GGUF_I8] = { "i8", 1 },
@@ -122,8 +122,8 @@ static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 	int ret;
 
 	kv->value = in->data + in->at;
-	/* Refuse a count that the file is too small for before reading the
-	 * strings. */
+	/* If the bytes left cannot hold so many strings, refuse the count
+	 * before reading the strings. */
 	if (kv->elem == GGUF_STRING && kv->count > left / 8)
 		return gguf_bad(in, EINVAL,
 			"%llu strings do not fit into the %zu bytes left",
@@ -177,7 +177,8 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 
 /* ---- tensors ---- */
 
-/* Types that other programs use, so that the error message can name them. */
+/* Types that other programs use, listed only so that an error message can name
+ * them. */
 static const char *const foreign_types[] = {
 	[4] = "q4_2",
 	[5] = "q4_3",

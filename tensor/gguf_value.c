@@ -43,8 +43,8 @@ const char *gguf_show(struct gguf_str s, char *buf, size_t size)
 	size_t at = 0, n;
 
 	for (size_t i = 0; i < s.len; i += n) {
-		/* Keep room for one escape sequence, or for the dots, and for
-		 * the NUL. */
+		/* Keep room for one escape sequence (or the dots) and the NUL.
+		 */
 		if (at + 8 > size) {
 			memcpy(buf + at, "...", 3);
 			at += 3;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ALIGNMENT 32
-/* ggml refuses longer names. */
+/* the length that ggml accepts */
 #define NAME_MAX_LEN 63
 
 struct gguf_writer {

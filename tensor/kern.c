@@ -36,7 +36,7 @@ bool kern_has_f16c(void)
 }
 
 #ifdef __x86_64__
-/* The same instruction sets as in isa_flags_* of the Makefile. */
+/* These tests must agree with isa_flags_* of the Makefile. */
 static bool has_avx2(void)
 {
 	return __builtin_cpu_supports("avx2") &&
@@ -203,8 +203,8 @@ size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
 
 size_t kern_matmul_scratch(unsigned k)
 {
-	/* `ref` needs one decoded row; the vector kernels need a workspace of
-	 * fixed size. */
+	/* `ref` needs room for one decoded row of k values; the vector kernels
+	 * need a workspace of fixed size. */
 	return k > KERN_VEC_SCRATCH ? k : KERN_VEC_SCRATCH;
 }
 

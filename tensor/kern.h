@@ -25,15 +25,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The keys and values of one layer and one KV head, and the slots (positions in
- * the KV cache) that a query sees. */
+/* One KV head of one layer: its keys and values, and the slots (entries of the
+ * KV cache) that a query sees. */
 struct kern_kv {
 	const uint8_t *k, *v; /* first byte of this KV head in slot 0 */
 	size_t stride;        /* bytes from one slot to the next */
 	/* [n] the visible slots in order of logical position */
 	const uint32_t *slot;
 	uint32_t n;
-	bool f16; /* whether elements are fp16; else float32 */
+	bool f16; /* true: the elements are fp16; false: float32 */
 };
 
 /* `count` consecutive slots of the KV cache, beginning with `slot`. */
@@ -132,9 +132,9 @@ struct kern {
 
 	/* Like attend, with the NPU's arithmetic (npu-tts paper, algorithm 1;
 	 * the paper is named in tensor/soc/price.h): q, k, v, scores, softmax
-	 * weights and output are fp16, each product is accumulated in a wider
-	 * format, exp2 is looked up in `exp2_table` (kern_exp2_table), and sums
-	 * of softmax weights are float32. */
+	 * weights and output are fp16, sums of products are wider than fp16,
+	 * exp2 is looked up in `exp2_table` (kern_exp2_table), and sums of
+	 * softmax weights are float32. */
 	void (*attend_table)(float *out, const float *q, unsigned heads,
 		const struct kern_kv *kv, unsigned head_dim, float scale,
 		const uint16_t *exp2_table, float *scratch);
@@ -163,9 +163,9 @@ struct kern {
 	void (*peak_read)(const void *bytes, size_t n);
 };
 
-/* Bytes of weights that a worker multiplies at a time: enough to amortise the
- * dispatch and for the processor's prefetchers, not so many that other workers
- * idle while one runs the last part. */
+/* The least and most bytes of weights that a worker multiplies at a time:
+ * enough to amortise the dispatch and to start the CPU's prefetchers, but so
+ * few that no worker idles long while another runs the last part. */
 #define KERN_PART_MIN     ((size_t)16 << 10)
 #define KERN_PART_MAX     ((size_t)1 << 20)
 
@@ -215,8 +215,8 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 
 /*
  * Fill a table of 2^x in fp16 for every fp16 x <= 0, 64 KiB, indexed by the
- * bits of x without the sign (npu-tts paper, section 5.2.1). Entries for bits
- * above those of -infinity (NaN) are 0.
+ * bits of x without the sign (npu-tts paper, section 5.2.1). The entries after
+ * that of -infinity stand for NaN and are 0.
  */
 void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES]);
 

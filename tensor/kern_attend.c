@@ -36,8 +36,9 @@
 
 #include <math.h>
 
-/* The size of a register tile: the largest numbers of heads (which share loads)
- * and of vectors of values that fit 32 registers (AVX-512), or 16. */
+/* The size of a register tile: the largest number of heads that share loads,
+ * and of vectors of values, for which the tile fits 32 registers (AVX-512) or
+ * 16. */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
@@ -125,8 +126,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* an exact count of sums; otherwise gcc unrolls 16 steps and keeps 24
-	 * sums in memory */
+	/* an exact number of sums; with a larger array gcc unrolls 16 steps and
+	 * keeps 24 sums in memory */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];

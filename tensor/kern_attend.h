@@ -21,7 +21,7 @@ struct pass {
 	unsigned heads;
 	/* head_dim, and head_dim rounded up to KERN_LANES */
 	unsigned dim, wide;
-	/* exp2 table; NULL computes everything in float32 */
+	/* table of exp2; NULL: compute everything in float32 */
 	const uint16_t *table;
 	float scale;
 	float *q, *o; /* [heads][wide] */
@@ -37,8 +37,9 @@ struct pass {
 	float *c;
 };
 
-/* The n keys or values of a block, each `wide` long. Up to `whole`, a multiple
- * of KERN_LANES, the pointers are copies of the last one. */
+/* The n keys or values of a block, each `wide` long. The pointers at[n] to
+ * at[whole - 1] are padding: copies of the last one. `whole` is a multiple of
+ * KERN_LANES. */
 struct rows {
 	const uint8_t *at[KERN_ATTEND_BLOCK];
 	uint32_t n, whole;
@@ -74,9 +75,9 @@ void pass_query(const struct pass *, unsigned row, const float *q);
 
 /*
  * Get the keys (base is kv->k) or the values (base is kv->v) of n slots, n >=
- * 1. They stay in place in the cache if whole vectors can be loaded there.
- * Otherwise, or if `copy` is set, they are widened to float32 in `rows`, which
- * the next call overwrites.
+ * 1. If whole vectors can be loaded from the cache, the pointers point into the
+ * cache. Otherwise, or if `copy` is set, they are widened to float32 in `rows`,
+ * which the next call overwrites.
  */
 void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
 	const uint32_t *slot, uint32_t n, bool copy);

@@ -15,14 +15,14 @@
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
 
-/* The number of rows from which it is faster, for any number of heads, to
- * transpose a block's keys and to copy its values. */
+/* The smallest number of rows for which, with any number of heads, it is faster
+ * to transpose a block's keys and to copy its values. */
 #define TRANSPOSE_ROWS 6
 
 /*
  * Returns a pass over `rows` rows of *p, from `row` on. Its last vector of
- * heads may extend into the rows after it, as weigh_lanes in kern_attend.c
- * expects.
+ * heads may also contain heads of the following rows; weigh_lanes in
+ * kern_attend.c allows this.
  */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {
@@ -53,7 +53,8 @@ struct block {
 
 /* A position in the list of slots of a row. */
 struct cursor {
-	uint32_t span, at; /* index of the span, and of the slot in it */
+	/* index of the span; index of the slot in the span */
+	uint32_t span, at;
 	uint32_t own;
 };
 
@@ -87,9 +88,10 @@ static void block_next(
 /* ---- which rows share a block ---- */
 
 /*
- * The number of rows from b[0] on that can share a block: of any two of their
- * lists of slots one is a prefix of the other. *longest is set to the longest
- * list. A row without slots shares with no other row.
+ * The number of rows, from b[0] on, that can share a block. Rows can share a
+ * block if, of any two of their lists of slots, one is a prefix of the other.
+ * *longest is set to the longest list. A row without slots shares with no other
+ * row.
  */
 static unsigned block_join(
 	const struct block *b, unsigned rows, const struct block **longest)

@@ -101,7 +101,8 @@ static ALWAYS_INLINE vec look(const float table[16], ivec code)
 #if VEC_LANES == 16
 	return _mm512_permutexvar_ps((__m512i)code, load(table));
 #elif VEC_LANES == 8
-	/* the permutation uses three bits, the blend the sign */
+	/* the permutation uses three bits of the code; the blend uses the
+	 * fourth */
 	return _mm256_blendv_ps(
 		_mm256_permutevar8x32_ps(load(table), (__m256i)code),
 		_mm256_permutevar8x32_ps(load(table + 8), (__m256i)code),
@@ -116,8 +117,9 @@ static ALWAYS_INLINE vec look(const float table[16], ivec code)
 }
 
 #ifdef __F16C__
-/* Convert fp16 by the conversion instruction, and load codes of weights by
- * widening loads. The compiler generates neither from portable code. */
+/* Convert fp16 with the conversion instruction, and load weight codes with
+ * widening loads. From portable code the compiler generates neither
+ * instruction. */
 #ifdef __AVX512F__
 static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 {
@@ -274,9 +276,9 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 }
 
 /*
- * Gives the same bits as exp_vec for x <= 0, and arbitrary bits for x > 0. For
- * x <= 0, 2^n is a normal number wherever the result is used, because results
- * of x below -87.33654 are replaced by 0.
+ * Gives the same bits as exp_vec for x <= 0, and arbitrary bits for x > 0. It
+ * is cheaper because 2^n is a normal number: results for x below -87.33654 are
+ * replaced by 0.
  */
 static ALWAYS_INLINE vec exp_down(vec x)
 {
@@ -338,7 +340,7 @@ static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 }
 
 /* 2^x for x <= 0, from the table. NaN uses the entry of -infinity, which is 0
- * like that of NaN, so that gather never reads past the table. */
+ * like the entries of NaN, so that gather never reads past the table. */
 static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 {
 	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;

@@ -130,8 +130,8 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
 /* ---- strips ---- */
 
-/* Multiply a chunk by all rows, in register tiles of the sizes that rows_next
- * returns. */
+/* Multiply a chunk of weights by all rows, in register tiles of the sizes that
+ * rows_next returns. */
 static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	unsigned rows, struct ahead *ahead, const bool four, const bool ready)
 {
@@ -173,8 +173,8 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
 typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	unsigned k, void *scratch);
 
-/* A separate function for each case: inlined into one function, the cases need
- * more registers than the CPU has. */
+/* Each case is a function of its own: if gcc inlined all cases into one
+ * function, they would need more registers than the CPU has. */
 #define STRIP_FN(name, four, store_codes)                                   \
 	static __attribute__((noinline)) void name(const struct block *b,   \
 		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \

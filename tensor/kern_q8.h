@@ -293,9 +293,10 @@ static ALWAYS_INLINE void tile_scales(
 #endif
 
 /*
- * The sum of one group, sum_k w x in int32, is computed by sum_begin, then dot
- * for each four codes, then sum_end, which returns it. `start` is the
- * correction that the row stores for this type of weights (kern_tile.h).
+ * The sum of one group (sum over k of w x in int32) takes three steps:
+ * sum_begin, then dot for each four codes, then sum_end, which returns the sum.
+ * `start` is the correction that the row stores for this type of weights
+ * (kern_tile.h).
  */
 #if defined(__AVX512VNNI__)
 
@@ -395,7 +396,7 @@ static ALWAYS_INLINE ivec sum_begin(ivec start)
 
 /*
  * The sum of 16 products of a nibble and an int8 code fits int16 (16 * 15 * 127
- * = 30480). Of products of two int8 codes only a sum of two fits (2 * 128 * 127
+ * = 30480). Of products of two int8 codes, only two can be added (2 * 128 * 127
  * = 32512), and only if the weight's sign is moved to the activation: with a
  * weight stored as an unsigned byte, 2 * 255 * 127 would overflow.
  */

@@ -14,7 +14,8 @@
 #ifdef __AVX512VNNI__
 
 #define AMX_ROWS 16
-/* fewest rows; for fewer rows, vector instructions are as fast */
+/* the fewest rows for which AMX is used; for fewer rows vector instructions are
+ * as fast */
 #define AMX_LEAST 13
 #define AMX_FN    __attribute__((target("amx-tile,amx-int8,gfni")))
 

@@ -69,7 +69,7 @@ static ALWAYS_INLINE void make_ready(
 
 /*
  * The sum of 32 products of a nibble and an int8 code fits int16 (32 * 8 * 127
- * = 32512); of products of two int8 codes only a sum of two does (2 * 128 *
+ * = 32512). Of products of two int8 codes, only the sum of two fits (2 * 128 *
  * 127).
  */
 static ALWAYS_INLINE void add_codes(int32_t *restrict acc,

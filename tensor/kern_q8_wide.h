@@ -14,14 +14,15 @@
 
 #ifdef Q8_WIDE
 
-/* The number of rows that fit the registers with two vectors of outputs; each
- * row needs an integer sum and a float32 sum for each vector. */
+/* The number of rows of a register tile with two vectors of outputs. Each row
+ * needs an integer sum and a float32 sum for each vector, and all sums must fit
+ * the registers. */
 #define ROWS     (VEC_LANES == 8 ? 3 : 6)
 #define PERMUTED true
 
-/* The number of rows up to which a pass has a single register tile, if it
- * decodes in registers. With VNNI it pays to decode once for eight rows,
- * although their float32 sums go through the first-level cache. */
+/* Up to this number of rows, a product that decodes weights in registers uses a
+ * single register tile. With VNNI it pays to decode once for eight rows,
+ * although their float32 sums then go through the L1 cache. */
 #ifdef __AVX512VNNI__
 #define FEW_ROWS 8
 #else
@@ -225,7 +226,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-/* Like stored_sums, from decoded codes. */
+/* Like stored_sums, but from codes that are decoded already. */
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const struct shape s)
 {

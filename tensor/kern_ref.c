@@ -133,8 +133,9 @@ static struct weight weight_at(
 }
 
 /*
- * In float32 and by fma, as kern.h specifies, not in double. A weight is
- * decoded once and multiplied into all rows.
+ * Unlike the other reference kernels, this one computes in float32 and by fma,
+ * as kern.h specifies. Each weight is decoded once and multiplied into all
+ * rows.
  */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
@@ -277,7 +278,8 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 	}
 }
 
-/* The keys and values of a layer, and a row with the slots that it sees. */
+/* What one row sees: the keys and values of a layer, and the row's list of
+ * slots. */
 struct visibility {
 	const struct kern_kv *kv;
 	const struct kern_query *row;

@@ -250,8 +250,8 @@ static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 	return VEC_LANES == 4 || vecs > 6 ? 1 : vecs > 2 ? 2 : 4;
 }
 
-/* The operands of one step: a block of strips, with k decoded values for each
- * output. */
+/* The operands of one multiplication: a block of strips, with k decoded weights
+ * for each output. */
 struct panel {
 	float *y;
 	size_t ldy;

@@ -12,14 +12,14 @@
 
 #include "tensor/kern_lanes.h"
 
-/* The size of a register tile: heads, vectors of slots, and lanes of a score
- * that fit 32 registers (AVX-512) or 16. */
+/* The size of a register tile: the numbers of heads, of vectors of slots, and
+ * of lanes of a score for which the tile fits 32 registers (AVX-512) or 16. */
 #define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
 #define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
 #define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)
 
-/* One step of the transposition: exchange the lanes l of a with l & s set for
- * the lanes l ^ s of b. */
+/* One step of the transposition: for each lane l with (l & s) != 0, exchange
+ * lane l of a and lane l ^ s of b. */
 #define LOWER(s, l) ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l))
 #define UPPER(s, l) ((l) & (s) ? VEC_LANES + (l) : (l) ^ (s))
 #define TRANSPOSE(v, s)                                                        \

@@ -79,7 +79,7 @@ static void decode(
 	case DTYPE_FP4:
 		fp4_row(dst, src, n);
 		break;
-	default: /* tiled types go to matmul_tile */
+	default: /* tiled types have no rows; matmul_tile handles them */
 		break;
 	}
 }
@@ -177,7 +177,7 @@ static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	}
 }
 
-/* Up to four weight rows, which are one step of the outer loop. */
+/* The operands of one step of the outer loop: up to four weight rows. */
 struct panel {
 	/* the two parts of the workspace: decoded weights, and sums */
 	float *weights, *lane;

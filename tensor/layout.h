@@ -28,7 +28,7 @@
 struct workers;
 
 enum layout {
-	/* value of an option that was not given: the model's kind decides */
+	/* the user gave no layout: the kind of model decides */
 	LAYOUT_DEFAULT = -1,
 	LAYOUT_ROWS,
 	LAYOUT_TILES,

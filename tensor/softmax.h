@@ -10,7 +10,8 @@
 #include <math.h>
 
 struct softmax {
-	double most;        /* the largest logit, so that no weight overflows */
+	/* largest logit; subtracting it keeps weights <= 1 */
+	double most;
 	double temperature; /* greater than 0 */
 	double sum;         /* sum of the weights of the logits added */
 };

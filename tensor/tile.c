@@ -8,7 +8,7 @@
 
 #define GROUPS    32 /* number of groups in a tile, of 32 values each */
 #define BATCH     8  /* groups that `put` stores at once: a super-group */
-#define BLOCK_MAX 64 /* bytes of the largest group, as a GGUF row: fp16 */
+#define BLOCK_MAX 64 /* bytes of the largest group as a GGUF block: fp16 */
 /* number of k converted together: a multiple of any type's block */
 #define SPAN 256
 
@@ -16,7 +16,7 @@
  * form a group and where the bytes of a group are. */
 struct format {
 	struct tile_info info;
-	uint8_t zero; /* a byte whose codes stand for the value 0 */
+	uint8_t zero; /* byte that encodes the value 0 in each of its codes */
 	/* Store the groups g .. g + 7 from blocks that are `stride` bytes
 	 * apart. */
 	void (*put)(
@@ -368,7 +368,7 @@ static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 			memcpy(blocks[i], block + (g + i) * stride, bytes);
 		} else {
 			memset(blocks[i], f->zero, bytes);
-			/* the scale, if the format has one */
+			/* zero the scale too, if the format has one */
 			memset(blocks[i], 0, 2);
 		}
 	}

@@ -49,8 +49,8 @@ struct tile_info {
 	unsigned bytes;   /* bytes of one tile */
 	unsigned bits;    /* bits of one code: 4, 8 or 16 */
 	enum dtype block; /* the type of a group of 32 values */
-	/* a group is 32 k of one output; else 32 values that are consecutive in
-	 * tile_index order */
+	/* true: a group is 32 k of one output; false: 32 consecutive values in
+	 * the order of tile_index */
 	bool by_output;
 };
 

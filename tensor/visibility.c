@@ -84,9 +84,9 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 /* ---- order --------------------------------------------------------------- */
 
 /*
- * A stable insertion sort. Rows mostly arrive in order, so each row is first
- * compared with the last sorted row; only if it does not belong after that row,
- * a binary search finds its place.
+ * A stable insertion sort. Rows are mostly sorted already, so each row is first
+ * compared with the last sorted row. Only if it belongs before that row, a
+ * binary search finds its place.
  */
 void visibility_order(
 	const struct row_visibility *s, uint32_t n, uint32_t *order)

@@ -19,7 +19,7 @@ struct kern_span;
 struct row_visibility {
 	const struct kern_span *span; /* [n_spans] */
 	uint32_t n_spans;
-	uint32_t own; /* number of own slots, after those of the spans */
+	uint32_t own; /* number of slots that only this row sees */
 };
 
 /* The number of slots that one row sees. */
@@ -30,7 +30,7 @@ uint64_t row_visibility_slots(const struct row_visibility *);
 void visibility_order(
 	const struct row_visibility *, uint32_t n, uint32_t *order);
 
-/* A piece: `slots` slots, each of which the same `rows` rows see. */
+/* A piece of the cache: `slots` slots that are seen by the same `rows` rows. */
 struct visibility_piece {
 	uint32_t rows, slots;
 };
@@ -38,9 +38,10 @@ struct visibility_piece {
 /*
  * Divide the slots that n >= 1 rows see into pieces, written to piece[2 * n],
  * and return the number of pieces. Consecutive rows form one group if each
- * row's spans begin with all spans of the row before it. These are rows of one
- * sequence, in a tree or not, that differ only in their masks. The group counts
- * as rows that all see as many slots as the row that sees most.
+ * row's spans begin with all spans of the row before it. Such rows belong to
+ * one sequence (possibly to a tree of drafts) and differ only in their masks.
+ * In a group, every row counts as if it saw as many slots as the row that sees
+ * most.
  */
 uint32_t visibility_cut(const struct row_visibility *, const uint32_t *order,
 	uint32_t n, struct visibility_piece *piece);
