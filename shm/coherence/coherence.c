@@ -36,7 +36,7 @@ static void own_name(void *arg, unsigned by, char out[COHERENCE_NAME_BYTES])
 		snprintf(out, COHERENCE_NAME_BYTES, "%s", own->name[by - 1]);
 }
 
-/* The number of the function's name; 0 if there are too many. */
+/* Get the number of a function's name; 0 if there are too many names. */
 static unsigned number_name(struct own_brackets *own, const char *name)
 {
 	for (unsigned i = 0; i < own->names; i++)
@@ -48,8 +48,8 @@ static unsigned number_name(struct own_brackets *own, const char *name)
 	return own->names;
 }
 
-/* With all entries in use the bracket is not recorded, so its violation is not
- * reported. */
+/* If all entries are in use, the bracket is not recorded, and the checker does
+ * not report accesses of the device that violate it. */
 uint32_t coherence_host_begin(struct coherence_cache *c,
 	struct coherence_buffer *b, uint64_t offset, size_t bytes,
 	enum coherence_access access, const char *function)
@@ -200,7 +200,8 @@ void coherence_unregister(struct coherence_cache *c, struct coherence_buffer *b)
 
 	if (has_lines(b)) {
 		lines_lose(&c->maintenance, b);
-		/* Finish the open report: it points at the buffer's name. */
+		/* Finish the report that may still grow, because it points at
+		 * the buffer's name, which is freed below. */
 		violations_operator(&c->maintenance.violations, "unmap", -1);
 		lines_release(b);
 	}
@@ -287,7 +288,8 @@ bool coherence_left_out(struct coherence_cache *c, enum coherence_call what,
 	coherence_report_called(file, &call);
 	if (!drops)
 		return false;
-	/* The state of the lines shows the effect of the missing call. */
+	/* The report shows the effect of the missing call: how many of the
+	 * range's lines are cached, and how many differ from memory. */
 	for (uint32_t i = line_of(r.from);
 		b && has_lines(b) && i <= line_of(r.to - 1); i++) {
 		bool held = (b->state[i] & LINE_VALID) != 0;
@@ -305,8 +307,8 @@ static uint64_t lines_in(struct range r)
 	return line_of(r.to - 1) - line_of(r.from) + 1;
 }
 
-/* The number of the CPU's bracket that last wrote the line, from the host's
- * brackets in this process. */
+/* The number of the bracket in which the CPU last wrote the line, for a host in
+ * this process. */
 static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 {
 	const struct line_note *n = &b->note[line];
@@ -316,7 +318,7 @@ static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 	return b->state[line] & LINE_FRESH ? n->cpu_seq : 0;
 }
 
-/* `needed`: not reported as needless. */
+/* If `needed` is set, the call is not reported as needless. */
 static void invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, uint32_t bracket, unsigned by, bool needed)
 {
@@ -353,7 +355,7 @@ void coherence_invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 		false);
 }
 
-/* Returns false if the device had written none of the lines. */
+/* Returns false if none of the lines had bytes that the device wrote. */
 static bool clean(
 	struct coherence_cache *c, struct coherence_buffer *b, struct range r)
 {
@@ -386,7 +388,8 @@ void coherence_flush(struct coherence_cache *c, struct coherence_buffer *b,
 	invalidate(c, b, r, 0, 0, clean(c, b, r));
 }
 
-/* Write all dirty lines back, and with `drop` invalidate all lines. */
+/* Write back all dirty lines of all buffers and, if `drop` is set, invalidate
+ * all lines. */
 static void whole(struct coherence_cache *c, bool drop)
 {
 	struct maintenance *u = &c->maintenance;
@@ -425,8 +428,9 @@ void coherence_flush_all(struct coherence_cache *c)
 
 /* ---- operators and requests ---------------------------------------------- */
 
-/* The evictor writes a random quarter of the dirty lines back. The list may
- * still hold lines that have been cleaned since; line_evict skips them. */
+/* Between operators, the evictor writes back a random quarter of the dirty
+ * lines. The list of dirty lines may contain lines that are clean by now;
+ * line_evict skips them. */
 void coherence_operator(struct coherence_cache *c, const char *name, int layer)
 {
 	struct coherence_buffer *b = c->config.evict_seed ? c->buffers : NULL;
@@ -445,8 +449,8 @@ void coherence_operator(struct coherence_cache *c, const char *name, int layer)
 			line = d->line[pick];
 			c->counts.evicted_lines +=
 				line_evict(&c->maintenance, b, line);
-			/* With two levels the line may still be dirty in the
-			 * second. */
+			/* Keep the line in the list if, with two levels, it is
+			 * still dirty in the second level. */
 			if (d->len && !(b->state[line] & LINE_AHEAD))
 				d->line[pick] = d->line[--d->len];
 		}

@@ -1,7 +1,7 @@
 /*
- * Hooks for a runtime that has its own table of the host's brackets (because
- * its host is another process), that injects faults, or that estimates the cost
- * of maintenance. A program that calls coherence_host_begin needs none of this.
+ * Hooks for a runtime whose host is another process (and so has its own table
+ * of the host's brackets), that injects faults, or that estimates the cost of
+ * maintenance. A program that calls coherence_host_begin needs no hooks.
  */
 #ifndef SHM_COHERENCE_COHERENCE_HOOKS_H
 #define SHM_COHERENCE_COHERENCE_HOOKS_H
@@ -10,12 +10,12 @@
 
 struct violation;
 
-/* An open bracket of the host. */
+/* A bracket of the host that is open. */
 struct coherence_bracket {
 	bool writing;
 	uint64_t offset, bytes;
 	uint32_t number;
-	unsigned by; /* number of its function; 0 if unknown */
+	unsigned by; /* number of the function that opened it; 0 if unknown */
 };
 
 /* Any of the functions may be NULL. */
@@ -25,37 +25,38 @@ struct coherence_hooks {
 	 * buffer with this id. */
 	bool (*find_bracket)(void *arg, uint32_t id, uint64_t from, uint64_t to,
 		unsigned access, struct coherence_bracket *);
-	/* Copy the name of function number `by` to `out`, "" if unknown. */
+	/* Copy the name of function number `by` to `out`, or "" if it is
+	 * unknown. */
 	void (*read_name)(
 		void *arg, unsigned by, char out[COHERENCE_NAME_BYTES]);
-	/* Whether a test leaves out this call. `buffer` is "" for calls that
-	 * concern all buffers. */
+	/* Whether a test omits this call. `buffer` is "" for calls that concern
+	 * all buffers. */
 	bool (*leaves_out)(void *arg, enum coherence_call, const char *buffer);
 	void (*reported)(void *arg, const struct violation *);
 	void *arg;
 };
 
-/* Counts of one request: lines of ranged calls, whole calls, and lines that the
- * evictor wrote back. */
+/* Counts of one request: lines of ranged calls, lines that the evictor wrote
+ * back, and calls for the whole cache. */
 struct coherence_counts {
 	uint64_t invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t clean_alls, flush_alls;
 };
 struct coherence_counts coherence_counts(const struct coherence_cache *);
 
-/* Rates from which reports estimate the time of needless calls: bytes per
- * second of a ranged call, and seconds of a whole one. */
+/* Set the rates from which reports estimate the time of needless calls: bytes
+ * per second of a ranged call, and seconds of a call for the whole cache. */
 void coherence_set_price(
 	struct coherence_cache *, double bytes_per_s, double whole_s);
 
-/* The CPU wrote the range in bracket `bracket` and function number `by`; the
- * device has not invalidated its lines yet. */
+/* Record that the CPU wrote the range, in bracket `bracket` and in function
+ * number `by`, and that the device has not invalidated the lines yet. */
 void coherence_host_wrote(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 
-/* DMA reads bytes [from, to) of a buffer of the host that the caller accesses
- * by itself: report dirty lines and open brackets. `b` is NULL if the device
- * cannot cache the buffer. Any thread. */
+/* Check a DMA read of bytes [from, to) of a host buffer, which the caller
+ * performs itself: report dirty lines and open writing brackets. `b` is NULL if
+ * the device cannot cache the buffer. Any thread may call this. */
 void coherence_dma_passes(struct coherence_cache *, struct coherence_buffer *b,
 	const char *name, uint32_t id, uint64_t from, uint64_t to);
 

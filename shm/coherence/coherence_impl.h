@@ -1,6 +1,6 @@
 /*
- * The inside of a cache, for coherence.c (life, brackets, views, maintenance)
- * and dma.c.
+ * The internals of a cache, for coherence.c (opening, brackets, views,
+ * maintenance) and dma.c.
  */
 #ifndef SHM_COHERENCE_COHERENCE_IMPL_H
 #define SHM_COHERENCE_COHERENCE_IMPL_H
@@ -10,15 +10,16 @@
 
 #include <pthread.h>
 
-#define BRACKETS    64 /* open at a time, and functions with a name */
-#define DMA_PENDING 64 /* transfers whose wait is still to come */
-#define DMA_RECENT  64 /* waits whose bytes may still be used */
+#define BRACKETS 64 /* brackets open at a time; names of functions */
+/* transfers that were started and not yet waited for \ */
+#define DMA_PENDING 64
+#define DMA_RECENT  64 /* ended transfers whose bytes were not used yet */
 
 struct transfer {
 	uint32_t number, chain;
 	struct coherence_dma d;
-	struct line_op by; /* the operator that started it */
-	bool done;         /* the bytes have moved */
+	struct line_op by; /* the operator that started the transfer */
+	bool done;         /* the bytes have been copied */
 };
 
 /* The brackets of a host in this process. */
@@ -28,7 +29,8 @@ struct own_brackets {
 	uint32_t last; /* number of the last bracket begun */
 	struct {
 		uint32_t id;
-		const struct coherence_buffer *buffer; /* NULL if free */
+		/* NULL if the entry is free */
+		const struct coherence_buffer *buffer;
 		struct coherence_bracket b;
 	} open[BRACKETS];
 };
@@ -41,11 +43,13 @@ struct coherence_cache {
 	struct coherence_counts counts;
 	struct coherence_buffer *buffers;
 	uint64_t evict_tick;
-	bool cpu_wrote; /* since the last whole flush */
+	bool cpu_wrote; /* the CPU wrote since the last coherence_flush_all */
 	unsigned registered;
 	pthread_mutex_t dma_lock;
-	uint32_t transfers;  /* started so far */
-	uint32_t pushed_out; /* the last whose wait is no longer expected */
+	uint32_t transfers; /* number of transfers started */
+	/* number of the last transfer dropped from `pending` because it was
+	 * full */
+	uint32_t pushed_out;
 	struct transfer pending[DMA_PENDING];
 	unsigned n_pending;
 	struct transfer recent[DMA_RECENT];
@@ -57,19 +61,21 @@ static inline bool has_lines(const struct coherence_buffer *b)
 	return b->copy != NULL;
 }
 
-/* Whether a test leaves this call out. Records the call, and the effect of
- * leaving it out, in the file of reports. `b` is NULL for whole calls. */
+/* Whether a test omits this call. If so, the function writes the call and the
+ * effect of omitting it to the file of reports. `b` is NULL for calls for the
+ * whole cache. */
 bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 	struct coherence_buffer *b, struct range, uint32_t cpu_seq,
 	unsigned by);
 
-/* Move the bytes of a transfer now, unless they have moved. */
+/* Copy the bytes of a transfer now, unless they were copied already. */
 void dma_move(struct coherence_cache *, struct transfer *);
-/* The device's cores read, or write, this range of the buffer: report transfers
- * in progress. */
+/* Check an access of the device's cores to this range of the buffer: report
+ * pending transfers that conflict with it. */
 void dma_check_shared(struct coherence_cache *, const struct coherence_buffer *,
 	struct range, bool writes);
-/* The request ends: finish and report its transfers. */
+/* At the end of a request, finish its transfers and report those without a
+ * wait. */
 void dma_settle(struct coherence_cache *);
 
 #endif

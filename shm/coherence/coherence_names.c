@@ -1,4 +1,5 @@
-/* Apart from the cache, so that a host that parses a level does not link it. */
+/* A separate file, so that a host that only parses the name of a level does not
+ * link the cache. */
 #include "shm/coherence/tandem_coherence.h"
 
 const char *const coherence_names[] = {

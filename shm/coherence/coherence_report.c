@@ -19,10 +19,11 @@ struct rule {
 	char *pattern;
 };
 
-struct site { /* a caller of maintenance */
+struct site { /* a function or operator that calls maintenance */
 	enum coherence_call what;
 	char buffer[32], name[64];
-	uint64_t calls, first, last; /* as numbers of the buffer's calls */
+	/* first, last: numbers among the buffer's calls */
+	uint64_t calls, first, last;
 };
 
 struct coherence_report {
@@ -147,7 +148,8 @@ fail:
 	return ret;
 }
 
-/* Write one line. Takes ownership of `o`; NULL: there was no memory for it. */
+/* Write one object as a line. Takes ownership of `o`; NULL means that there was
+ * no memory for the object. */
 static void put(struct coherence_report *r, json_t *o)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -298,7 +300,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Calls of this kind for this buffer so far. */
+/* The number of calls of this kind for this buffer so far. */
 static uint64_t number_of(
 	const struct coherence_report *r, const struct maintenance_call *c)
 {

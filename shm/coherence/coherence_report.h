@@ -1,20 +1,21 @@
 /*
  * The file of coherence reports, and the suppressions.
  *
- * Each line of the file is one JSON object: a violation; a maintenance call
- * that a fault left out, with the state of its lines in the cache; at the end a
- * summary of the call sites of maintenance with their counts. docs/coherence.md
- * lists the members. The file is appended to, one whole line at a time as
- * reports arrive, so the file of a device that dies ends with its last report.
+ * Each line of the file is one JSON object: a violation; or a maintenance call
+ * that an injected fault omitted, with the state of its lines in the cache; the
+ * last line is a summary of all maintenance calls, counted by caller.
+ * docs/coherence.md lists the members. Each report is appended as one whole
+ * line when it arrives, so if the device dies, the file ends with the last
+ * report.
  *
  * Suppressions are lines of a text file. PATTERN (with the shell's * ? [])
- * suppresses matching reports, "only PATTERN" suppresses all reports that match
- * no such line; both match "KIND: BUFFER: OPERATOR: FUNCTION". # begins a
- * comment.
+ * suppresses matching reports. "only PATTERN" suppresses reports that do not
+ * match; with several such lines, a report must match one of them. Patterns are
+ * compared with "KIND: BUFFER: OPERATOR: FUNCTION". # begins a comment.
  *
- * Files are opened before the device enters its sandbox. The thread that runs
- * requests calls; coherence_report_add and _suppresses may be called by
- * workers, one at a time.
+ * Files are opened before the device enters its sandbox. Only the thread that
+ * runs requests calls these functions, except that workers may call
+ * coherence_report_add and coherence_report_suppresses, one at a time.
  */
 #ifndef SHM_COHERENCE_COHERENCE_REPORT_H
 #define SHM_COHERENCE_COHERENCE_REPORT_H
@@ -24,16 +25,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COHERENCE_REPORT_LINES 10000 /* violations; the rest are counted */
+#define COHERENCE_REPORT_LINES 10000 /* violations; more are only counted */
 
 struct coherence_report;
 struct err;
 
-/* `path`, `suppress`: NULL for none. */
+/* `path` and `suppress` may be NULL: no file, no suppressions. */
 int coherence_report_open(struct coherence_report **out, const char *path,
 	const char *suppress, struct err *);
-/* Write the summary, close the file and free the report. -EIO if a line could
- * not be written, now or earlier. NULL is allowed. */
+/* Write the summary, close the file and free the report. Returns -EIO if the
+ * summary or an earlier line could not be written. NULL is allowed. */
 int coherence_report_close(struct coherence_report *, struct err *);
 
 /* Whether a rule suppresses this violation; counts it if so. */
@@ -42,24 +43,25 @@ bool coherence_report_suppresses(
 void coherence_report_add(struct coherence_report *, const struct violation *,
 	double maintenance_bytes_per_s, double whole_s);
 
-/* A maintenance call; `site` is the host's function or the operator. */
+/* A maintenance call. `site` is the host's function that wrote the range, or
+ * the device's operator that calls. */
 struct maintenance_call {
 	enum coherence_call what;
 	const char *buffer, *site;
 	uint64_t from, to;
-	uint32_t cpu_seq; /* of an invalidation */
+	uint32_t cpu_seq; /* number of the CPU's bracket (invalidations only) */
 	const char *op;
 	int layer;
 	uint32_t request;
-	/* Of its lines: in the cache, different from memory, and written by
-	 * the device. */
+	/* Numbers of lines of the range: in the cache, different from memory,
+	 * and written by the device. */
 	uint64_t held, differing, written;
 };
 
-/* Count a call, whether or not a fault then leaves it out. */
+/* Count a call, even if a fault then omits it. */
 void coherence_report_called(
 	struct coherence_report *, const struct maintenance_call *);
-/* A fault left the last counted call out. */
+/* Record that a fault omitted the call that was counted last. */
 void coherence_report_left_out(
 	struct coherence_report *, const struct maintenance_call *);
 

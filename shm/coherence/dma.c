@@ -1,9 +1,10 @@
 /*
  * DMA. A transfer may move its bytes at any moment between its start and its
- * wait. To show what a missing wait does, the bytes move at the wait, or, with
- * an evictor's seed, at random already at the start. Until the wait a transfer
- * is pending, and level check reports a core that reads what the transfer
- * writes, or writes what it reads or writes.
+ * wait. To show the effect of a missing wait, the bytes are copied at the wait;
+ * if evict_seed is set, a random choice decides between the start and the wait.
+ * Until the wait the transfer is pending. Level check reports a core that reads
+ * bytes that a pending transfer writes, or that writes bytes that a pending
+ * transfer reads or writes.
  */
 #include "shm/coherence/coherence_impl.h"
 
@@ -54,8 +55,9 @@ void dma_move(struct coherence_cache *c, struct transfer *t)
 		lines_dma_wrote(d->buffer, range_of(d), &t->by);
 }
 
-/* A core or another transfer reads or writes this range of the buffer while
- * transfer t is pending: report it if either of the two writes. */
+/* Check an access of a core or of another transfer to this range of the buffer
+ * while transfer t is pending. If the ranges overlap and one of the two
+ * accesses writes, report it. */
 static void check_shared(struct coherence_cache *c, const struct transfer *t,
 	const struct coherence_buffer *b, struct range r, bool writes)
 {
@@ -91,7 +93,8 @@ void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
 		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
 }
 
-/* Forget the transfers that fetched these bytes, which are being used. */
+/* These bytes of local memory are being used: forget the transfers that fetched
+ * them, so that their waits are not reported as needless. */
 static void mark_used(
 	struct coherence_cache *c, const void *local, size_t bytes)
 {
@@ -122,7 +125,8 @@ static void start_one(
 	for (unsigned i = 0; u->check && i < c->n_pending; i++) {
 		struct transfer *p = &c->pending[i];
 
-		/* In one chain the earlier transfer ends first. */
+		/* Transfers of one chain run in order, so they do not conflict.
+		 */
 		if (p->chain == chain)
 			continue;
 		if (uses_local(&p->d, d->local, d->bytes)) {
@@ -141,7 +145,8 @@ static void start_one(
 	}
 	if (c->config.evict_seed) {
 		rng_words(c->config.evict_seed, UINT32_MAX, t.number, word);
-		/* In one chain the earlier transfers end first. */
+		/* Transfers of one chain end in order, so end the earlier ones
+		 * first. */
 		for (unsigned i = 0; word[0] & 1 && i < c->n_pending; i++)
 			if (c->pending[i].chain == chain)
 				dma_move(c, &c->pending[i]);
@@ -196,9 +201,9 @@ void coherence_dma_wait(
 			continue;
 		}
 		dma_move(c, t);
-		/* A transfer to the buffer uses what an earlier transfer of the
-		 * chain fetched. What this one fetched is remembered until it
-		 * is used. */
+		/* A transfer to the buffer uses bytes that an earlier transfer
+		 * of the chain fetched. A transfer from the buffer is
+		 * remembered until its bytes are used. */
 		if (t->d.to_buffer) {
 			mark_used(c, t->d.local, t->d.bytes);
 		} else if (c->maintenance.check) {

@@ -1,16 +1,16 @@
 /*
  * The coherence checker. As a data-race detector does, it keeps a shadow state
  * for each unit of memory, here a cache line of 64 bytes, and updates the state
- * at each access, so that a broken rule is reported where it takes effect and
- * not where a wrong value is noticed later.
+ * at each access, so that a broken rule is reported at the access that it
+ * affects, and not later, where someone notices a wrong value.
  *
  * For each line there are three versions of its bytes: `copy`, the device's
  * cached line; mem, shared memory as the CPU and DMA write it; and `base`, the
  * value of both when they were last equal (after a load or a write-back).
- * Comparing pairs shows who wrote: copy != base means that the device wrote,
- * mem != base that the CPU or DMA wrote. line_note adds which bytes the device
- * wrote, which operator loaded and which wrote the line, and up to which CPU
- * bracket (`cpu_seq`) the line was invalidated.
+ * Comparing pairs of versions shows which side wrote: copy != base means that
+ * the device wrote, mem != base that the CPU or DMA wrote. line_note adds which
+ * bytes the device wrote, which operator loaded and which wrote the line, and
+ * up to which CPU bracket (`cpu_seq`) the line was invalidated.
  *
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load
@@ -22,10 +22,11 @@
  *
  * With two levels, `second` is the line in the second level. A load goes
  * through it, and a ranged clean or an eviction from the first level writes to
- * it, so `base` still is memory's value when the cache, as a whole, last
- * equaled it. A ranged invalidation leaves `second` as it is: the next read
- * takes the old bytes from there, which is the same stale read. Only whole
- * calls move bytes between the second level and memory, or drop it.
+ * the second level, so `base` is still memory's value at the time when the
+ * cache (both levels together) last equaled memory. A ranged invalidation
+ * leaves `second` as it is: the next read takes the old bytes from the second
+ * level, which is a stale read as well. Only calls for the whole cache write
+ * the second level to memory, or drop it.
  *
  * docs/coherence.md describes the contract between the two sides.
  */
@@ -95,8 +96,8 @@ int lines_init(struct coherence_buffer *s, bool two_levels, bool check)
 	return -1;
 }
 
-/* Without memory for a longer list the line is not recorded. Then the evictor
- * skips it, or its missing clean is not reported. */
+/* If there is no memory for a longer list, the line is not recorded. The
+ * evictor then skips it, or its missing clean is not reported. */
 static void list_add(struct line_list *l, uint32_t line)
 {
 	if (l->len == l->cap) {
@@ -113,7 +114,8 @@ static void list_add(struct line_list *l, uint32_t line)
 
 /* ---- reports ------------------------------------------------------------- */
 
-/* The first byte of [r.from, r.to) in which a and b differ, or r.from. */
+/* The first byte of [r.from, r.to) at which a and b differ; r.from if they are
+ * equal. */
 static uint64_t first_other(const uint8_t *a, const uint8_t *b, struct range r)
 {
 	for (uint64_t at = r.from; at < r.to; at++)
@@ -129,7 +131,7 @@ static void take_before(struct violation *v, const struct line_op *op)
 	v->before_layer = op->layer;
 }
 
-/* The cached bytes that the device would read next. */
+/* The cached bytes of the line that the device's next read would return. */
 static const uint8_t *cached(const struct coherence_buffer *s, uint32_t line)
 {
 	return s->state[line] & LINE_VALID || !s->second ? s->copy : s->second;
@@ -151,7 +153,7 @@ static bool find_bracket(const struct maintenance *u, uint32_t id,
 			u->hooks->arg, id, r.from, r.to, access, found);
 }
 
-/* `r` lies in one line. */
+/* Report a violation in the range r, which lies in one line. */
 static void report(struct maintenance *u, const struct coherence_buffer *s,
 	enum violation_kind kind, struct range r)
 {
@@ -182,8 +184,8 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 	if (evicted)
 		v.evicted = v.to - v.from;
 
-	/* The CPU bracket that wrote the bytes in memory: the one whose
-	 * invalidation was left out, or one that is still open. */
+	/* The CPU bracket that wrote the bytes in memory: the bracket whose
+	 * invalidation was omitted, or a bracket that is still open. */
 	if (s->state[line] & LINE_IGNORED ||
 		(cpu_wrote && s->state[line] & LINE_BY_CPU)) {
 		v.cpu_known = true;
@@ -197,7 +199,9 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 		name_of(u, open.by, v.cpu_by);
 	}
 
-	/* Both values. If both sides wrote, the CPU's value is the lost one. */
+	/* Record the values in the cache and in memory. If both sides wrote,
+	 * begin at a byte that the CPU wrote, because the CPU's value is lost.
+	 */
 	l->at = evicted
 		? line_range(line).from + n->was_at
 		: first_other((cpu_wrote && device_wrote) ||
@@ -268,7 +272,7 @@ static struct range within(uint32_t line, struct range r)
 		r.to < l.to ? r.to : l.to };
 }
 
-/* The bytes of `r` in the line: bit i for byte i. */
+/* The bytes of `r` that lie in the line, as a mask: bit i for byte i. */
 static uint64_t bytes_of(uint32_t line, struct range r)
 {
 	struct range part = within(line, r);
@@ -279,7 +283,7 @@ static uint64_t bytes_of(uint32_t line, struct range r)
 }
 
 /* The bytes of `r` in the line that have changed in memory since memory last
- * equaled the cache. */
+ * equaled the cache, as a mask. */
 static uint64_t changed_bytes(
 	const struct coherence_buffer *s, uint32_t line, struct range r)
 {
@@ -291,7 +295,7 @@ static uint64_t changed_bytes(
 	return changed & bytes_of(line, r);
 }
 
-/* Whether these are some bytes, and DMA wrote all of them. */
+/* Whether the mask `bytes` is not empty and DMA wrote all of these bytes. */
 static bool by_dma(
 	const struct coherence_buffer *s, uint32_t line, uint64_t bytes)
 {
@@ -314,7 +318,7 @@ bool line_differs(const struct coherence_buffer *s, uint32_t line)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* The cache takes memory's value of the line into `to`. */
+/* Copy the line from memory to `to`, a level of the cache. */
 static void fetch(struct maintenance *u, struct coherence_buffer *s,
 	uint8_t *to, uint32_t line)
 {
@@ -323,7 +327,8 @@ static void fetch(struct maintenance *u, struct coherence_buffer *s,
 	memcpy(to + at, s->mem + at, LINE);
 	s->touched[line / GROUP] = 1;
 	if (u->check) {
-		/* Not from memory, which the CPU may change in between. */
+		/* Copy from the cache and not from memory, which the CPU may
+		 * change in between. */
 		memcpy(s->base + at, to + at, LINE);
 		s->note[line].loader = u->now;
 	}
@@ -352,7 +357,8 @@ void line_read(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 
 	if (!(s->state[line] & LINE_VALID))
 		line_load(u, s, line);
-	/* Only level check verifies that the bytes held are still current. */
+	/* At level check, verify that a line that was cached already is still
+	 * current. */
 	if (!was_held || !u->check || s->state[line] & LINE_STALE)
 		return;
 	r = within(line, r);
@@ -379,7 +385,8 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 	} else if (l.from < r.from || l.to > r.to) {
 		line_load(u, s, line);
 	} else {
-		/* A line that is written whole needs no load, only a base. */
+		/* A line that is written completely need not be loaded, but
+		 * level check needs its `base`. */
 		s->touched[line / GROUP] = 1;
 		if (u->check && !(s->state[line] & LINE_L2_VALID)) {
 			memcpy(s->base + l.from, s->mem + l.from, LINE);
@@ -406,7 +413,7 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 
 /* ---- writing back -------------------------------------------------------- */
 
-/* The line is no longer dirty in the levels of `bits`. */
+/* Mark the line as no longer dirty in the levels given by `bits`. */
 static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 {
 	s->state[line] &= (uint16_t)~bits;
@@ -414,10 +421,9 @@ static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 		s->dirty.len = 0;
 }
 
-/* How to report that the write-back of this line overwrites bytes that the CPU
- * or DMA wrote: as a torn line if the device wrote none of these bytes, else as
- * a lost write. If both the CPU and DMA wrote, the report is of the CPU's
- * write. */
+/* The kind of report for a write-back of this line that overwrites bytes of the
+ * CPU or DMA: a torn line if the device wrote none of these bytes, else a lost
+ * write. If both the CPU and DMA wrote, the report is about the CPU's write. */
 static enum violation_kind lost_write_kind(
 	const struct coherence_buffer *s, uint32_t line)
 {
@@ -430,7 +436,7 @@ static enum violation_kind lost_write_kind(
 		: VIOLATION_LOST_CPU_WRITE;
 }
 
-/* First level to second. */
+/* Write the line from the first level to the second. */
 static void to_second(struct coherence_buffer *s, uint32_t line)
 {
 	size_t at = (size_t)line * LINE;
@@ -440,7 +446,7 @@ static void to_second(struct coherence_buffer *s, uint32_t line)
 	s->state[line] |= LINE_L2_VALID | LINE_L2_DIRTY;
 }
 
-/* The last level to memory; the levels above it are clean. */
+/* Write the line from the last level to memory. Higher levels must be clean. */
 static void to_memory(
 	struct maintenance *u, struct coherence_buffer *s, uint32_t line)
 {
@@ -485,7 +491,8 @@ bool line_evict(
 		to_second(s, line);
 		return true;
 	}
-	/* Keep memory's old value for the report of a missing clean. */
+	/* Keep the value that memory had before the eviction, for a report of a
+	 * missing clean. */
 	if (u->check) {
 		struct line_note *n = &s->note[line];
 		uint64_t at = first_other(cached(s, line), s->mem, l);
@@ -512,8 +519,8 @@ bool line_cpu_wrote(const struct maintenance *u,
 		(int32_t)(cpu_seq - n->cpu_seq) > 0;
 }
 
-/* Drop the dirty bytes of the levels of `bits`; report that unless the line was
- * reported before. */
+/* Drop the dirty bytes of the line in the levels given by `bits`. Report the
+ * loss unless the line's missing clean was reported before. */
 static void line_lose(struct maintenance *u, struct coherence_buffer *s,
 	uint32_t line, unsigned bits)
 {
@@ -527,7 +534,8 @@ void line_drop(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 {
 	unsigned stays = 0;
 
-	/* The second level keeps the line, and what memory still lacks. */
+	/* A ranged invalidation does not reach the second level: keep the state
+	 * bits of the line there. */
 	if (s->second)
 		stays = s->state[line] &
 			~(unsigned)(LINE_VALID | LINE_DIRTY | LINE_STALE);
@@ -552,7 +560,8 @@ void line_cpu_writes(struct coherence_buffer *s, uint32_t line, struct range r,
 	uint32_t cpu_seq, unsigned by, bool ignored)
 {
 	if (!(s->state[line] & LINE_HELD)) {
-		/* The line is not cached. An invalidation is not needless. */
+		/* The line is not cached. A later invalidation is not needless,
+		 * because the CPU wrote. */
 		if (!ignored)
 			s->state[line] &= (uint16_t)~LINE_FRESH;
 		return;

@@ -6,9 +6,10 @@
  * invalidates its cache lines, the CPU does not see what the device writes
  * until the device cleans them (writes them back), and DMA bypasses the cache.
  * A desktop machine hides these mistakes. With this library a device's code
- * accesses shared memory through a private copy of each line of 64 bytes, so
- * that a missing call has its effect, and at level `check` each broken rule is
- * reported with the call that is missing. docs/coherence.md is the contract.
+ * accesses shared memory through private copies of its lines (64 bytes), so
+ * that a missing call has the same effect as on a phone. At level `check` each
+ * broken rule is reported together with the missing call. docs/coherence.md
+ * describes the rules.
  *
  *     coherence_open(&c, &(struct coherence_config){
  *             .level = COHERENCE_CHECK, .report = print });
@@ -22,9 +23,10 @@
  *     x = coherence_read(c, b, 0, n);
  *     coherence_end(c, &text);                   the request is answered
  *
- * Functions that return int return 0 or a negative errno. One thread at a time
- * may call, except for DMA, which any thread may start and wait for. Ranges
- * must lie in their buffer; they are bytes [offset, offset + bytes), bytes > 0.
+ * Functions that return int return 0 or a negative errno. Only one thread at a
+ * time may call the functions, but any thread may start DMA and wait for it.
+ * Ranges must lie in their buffer; they are bytes [offset, offset + bytes),
+ * bytes > 0.
  */
 #ifndef TANDEM_COHERENCE_H
 #define TANDEM_COHERENCE_H
@@ -36,32 +38,33 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#pragma GCC visibility push(default) /* what the shared library exports */
+/* the shared library exports the \ following declarations */
+#pragma GCC visibility push(default)
 
-#define COHERENCE_LINE       64 /* bytes; the unit of all maintenance */
-#define COHERENCE_NAME_BYTES 40 /* of a buffer or function, with the NUL */
+#define COHERENCE_LINE       64 /* bytes; maintenance affects whole lines */
+#define COHERENCE_NAME_BYTES 40 /* bytes of a name, with the NUL */
 
 enum coherence {
 	COHERENCE_OFF, /* no cache: views alias memory, calls have no effect */
 	COHERENCE_STRICT, /* views alias private copies of cache lines */
-	COHERENCE_CHECK,  /* as strict, and every broken rule is reported */
+	COHERENCE_CHECK,  /* as strict; every broken rule is reported */
 	COHERENCE_COUNT
 };
-/* "off", "strict", "check", NULL: in the enum's order. */
+/* The names "off", "strict", "check" in the order of the enum, then NULL. */
 extern const char *const coherence_names[];
 
 /*
- * Which calls reach which level of the cache. One level: ranged calls are
- * enough. Two levels, as on Hexagon v79: ranged calls reach the first level
- * only; coherence_clean_all and coherence_flush_all reach both.
+ * The levels of cache that calls reach. With one level, ranged calls reach
+ * memory. With two levels, as on Hexagon v79, ranged calls reach the first
+ * level only; coherence_clean_all and coherence_flush_all reach both.
  */
 enum coherence_contract { COHERENCE_ONE_LEVEL = 1, COHERENCE_TWO_LEVELS = 2 };
 
 enum coherence_access { COHERENCE_READ = 1, COHERENCE_WRITE = 2 };
-enum coherence_flags { COHERENCE_DMA_ONLY = 1 }; /* the device never caches */
+enum coherence_flags { COHERENCE_DMA_ONLY = 1 }; /* device uses only DMA */
 
-/* Calls that a test may leave out; WORD is an invalidation of which the
- * checker is not informed either. */
+/* Calls that a test may omit. WORD is an invalidation that the checker is not
+ * told about either, as if the host had forgotten that it wrote. */
 enum coherence_call {
 	COHERENCE_CALL_NONE,
 	COHERENCE_CALL_INVALIDATE,
@@ -81,11 +84,12 @@ struct coherence_report; /* a file of reports: coherence_report.h */
 struct coherence_config {
 	enum coherence level;
 	enum coherence_contract contract; /* 0 means one level */
-	/* Not 0: between operators, random dirty lines are written back early
-	 * and DMA ends at random moments, as on real hardware. */
+	/* If not 0: between operators, random dirty lines are written back
+	 * early, and DMA ends at random moments, as on real hardware. */
 	uint64_t evict_seed;
-	/* Called for each report, which has several lines. Repeats of a kind
-	 * in the same buffer and operator are counted unless report_every. */
+	/* Called with each report, a text of several lines. Further reports of
+	 * the same kind, buffer and operator are only counted, unless
+	 * report_every is set. */
 	void (*report)(void *arg, const char *text);
 	void *arg;
 	bool report_every;
@@ -94,21 +98,23 @@ struct coherence_config {
 };
 
 int coherence_open(struct coherence_cache **, const struct coherence_config *);
-/* Frees the buffers too. NULL is allowed. */
+/* Close the cache and free its buffers. NULL is allowed. */
 void coherence_close(struct coherence_cache *);
 /* Number of reports since coherence_open. */
 uint64_t coherence_violations(const struct coherence_cache *);
 
-/* `mem` stays the caller's. `id` is passed to hooks. NULL without memory. */
+/* Register shared memory. The caller still owns `mem`. `id` is passed to hooks.
+ * Returns NULL if there is no memory. */
 struct coherence_buffer *coherence_register(struct coherence_cache *,
 	const char *name, void *mem, uint64_t bytes, unsigned flags,
 	uint32_t id);
-/* Lines that are still dirty are lost and reported. */
+/* Remove a buffer. Lines that are still dirty are lost, and reported. */
 void coherence_unregister(struct coherence_cache *, struct coherence_buffer *);
 
 /* ---- the host: a bracket around each access of the CPU ------------------ */
 
-/* `function` is a string literal, for reports. Returns the bracket's number. */
+/* Begin a bracket and get its number; end a bracket. `function` is a string
+ * literal, for reports. */
 uint32_t coherence_host_begin(struct coherence_cache *,
 	struct coherence_buffer *, uint64_t offset, size_t bytes,
 	enum coherence_access, const char *function);
@@ -118,58 +124,67 @@ void coherence_host_end(struct coherence_cache *, struct coherence_buffer *,
 
 /* ---- the device --------------------------------------------------------- */
 
-/* A request begins; it ends, and returns the number of its reports and the
- * first one, "" if there is none, valid until the next call. What the request
- * wrote must have been cleaned by then, and its DMA must have been awaited. */
+/*
+ * Begin and end a request. coherence_end returns the number of reports of the
+ * request, and in *first the text of the first one ("" if there is none), valid
+ * until the next call. Before coherence_end, the device must clean the lines
+ * that it wrote and wait for its DMA.
+ */
 void coherence_begin(struct coherence_cache *, uint32_t request);
 uint32_t coherence_end(struct coherence_cache *, const char **first);
 /* The following calls belong to operator `name`, a string literal, of `layer`
  * (-1 if it belongs to none). */
 void coherence_operator(struct coherence_cache *, const char *name, int layer);
 
-/* The device's view of the range, valid until the next maintenance call for
- * it. The caller fills all of a range to be written before the next call of
- * coherence_operator. NULL for a DMA-only buffer. */
+/* Get the device's view of the range, valid until the next maintenance call for
+ * the range. A range viewed for writing must be filled completely before the
+ * next call of coherence_operator. Returns NULL for a DMA-only buffer. */
 const void *coherence_read(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 void *coherence_write(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 
-/* `bracket` is the number of the bracket in which the CPU wrote the range and
- * `by` the number of its function, both 0 if coherence_host_end was called. */
+/* Invalidate a range. `bracket` is the number of the bracket in which the CPU
+ * wrote it, and `by` the number of the function. If the host calls
+ * coherence_host_end in this process, both are 0. */
 void coherence_invalidate(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 void coherence_clean(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
-/* Clean, then invalidate. Needless only if both are. */
+/* Clean the range, then invalidate it. Reported as needless only if both steps
+ * are needless. */
 void coherence_flush(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 void coherence_clean_all(
 	struct coherence_cache *); /* writes all dirty lines back */
-void coherence_flush_all(struct coherence_cache *); /* and drops all lines */
+/* writes all dirty lines back, then drops all lines */
+void coherence_flush_all(struct coherence_cache *);
 
 /* ---- DMA, which bypasses both levels of the cache ------------------------ */
 
-/* A transfer between a buffer and the device's local memory, which must exist
- * until the wait. Chained transfers are done in order. */
+/* A transfer between a buffer and the device's local memory. The local memory
+ * must exist until coherence_dma_wait returns. Chained transfers are performed
+ * in order. */
 struct coherence_dma {
 	struct coherence_buffer *buffer;
 	uint64_t offset;
 	void *local;
 	size_t bytes;
-	bool to_buffer;             /* false: the buffer is read */
+	/* true: local memory to buffer; false: buffer to local memory */
+	bool to_buffer;
 	struct coherence_dma *next; /* NULL if it is the last of its chain */
 	uint32_t number;            /* set by coherence_dma_start */
 };
 void coherence_dma_start(struct coherence_cache *, struct coherence_dma *chain);
-/* Wait for this transfer and those before it in its chain. */
+/* Wait for this transfer and all transfers before it in its chain. */
 void coherence_dma_wait(struct coherence_cache *, const struct coherence_dma *);
 /* Start one transfer and wait for it. */
 void coherence_dma_read(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, void *local);
 void coherence_dma_write(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, const void *local);
-/* The device's cores read or write local memory: reported while DMA uses it. */
+/* Declare that the device's cores read or write local memory. Reported if a
+ * pending transfer uses this memory. */
 void coherence_local(struct coherence_cache *, const void *local, size_t,
 	enum coherence_access);
 

@@ -12,7 +12,8 @@
 
 static const struct {
 	const char *name;
-	/* What happened, with the request that first touched the line. */
+	/* format of the sentence; %u is the request that first touched the line
+	 */
 	const char *sentence;
 	bool cpu_wrote, device_wrote;
 } kinds[VIOLATION_KINDS] = {
@@ -93,7 +94,8 @@ void violation_where(const char *op, int layer, char *out, size_t size)
 		snprintf(out, size, "%s", op);
 }
 
-/* One line: the broken rule, the range, and the operator that broke it. */
+/* Write the first line of a report: the broken rule, the range, and the
+ * operator that broke the rule. */
 static void violation_sentence(
 	const struct violation *v, char *out, size_t size)
 {
@@ -221,7 +223,7 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 	}
 }
 
-/* The lines after the sentence, each "\n    WHAT: ...". */
+/* Write the lines after the sentence, each as "\n    WHAT: TEXT". */
 static void violation_details(const struct violation *v,
 	const struct violations *all, char *out, size_t size)
 {
@@ -274,7 +276,8 @@ static void violation_details(const struct violation *v,
 								 : "written by",
 			text);
 	}
-	/* The operator in progress, or the CPU after the request. */
+	/* The access that met the violation: the current operator's, or the
+	 * CPU's after the request. */
 	the_device(v->request, v->op, v->layer, who, sizeof(who));
 	if (v->kind == VIOLATION_UNCLEANED)
 		snprintf(text, sizeof(text),
@@ -325,7 +328,7 @@ void violations_init(struct violations *v,
 	pthread_mutex_init(&v->lock, NULL);
 }
 
-/* Print v->last in full, or count it as a repeat of a printed one. */
+/* Print v->last in full, or only count it if one like it was printed before. */
 static void show(struct violations *v, const char *sentence)
 {
 	const struct violation *l = &v->last;
@@ -357,7 +360,7 @@ static void show(struct violations *v, const char *sentence)
 		v->report(v->arg, text);
 }
 
-/* The open report is complete: print it and write it to the file. */
+/* The current report is complete: print it and write it to the file. */
 static void flush(struct violations *v)
 {
 	char sentence[VIOLATION_TEXT_MAX];
@@ -424,7 +427,7 @@ void violations_operator(struct violations *v, const char *op, int layer)
 	v->layer = layer;
 }
 
-/* Whether `new` continues `l`: same cause, and adjacent bytes. */
+/* Whether `new` extends `l`: same cause, and adjacent bytes. */
 static bool is_more_of(const struct violation *l, const struct violation *new)
 {
 	return l->kind == new->kind && l->to == new->from &&

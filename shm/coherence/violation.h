@@ -1,13 +1,14 @@
 /*
  * Reports of broken coherence rules. The cache finds violations line by line;
  * adjacent findings of one kind that arrive in a row are merged into one report
- * of a range. The first report of a kind in a buffer and operator is printed in
- * full (writer, reader, both values that could have been read, and the missing
- * call); repeated ones are counted, and the counts are printed at the end. The
- * file of reports, if there is one, gets all reports except suppressed ones,
- * which are only counted. The owner's callback prints.
+ * of a range. For each kind, buffer and operator, the first report is printed
+ * in full (writer, reader, the values in the cache and in memory, and the
+ * missing call); repeated reports are counted, and the counts are printed at
+ * the end. Reports are printed by the owner's callback. If there is a file of
+ * reports, all reports are written to it, except suppressed ones, which are
+ * only counted.
  *
- * Any thread may add (workers find DMA over dirty lines).
+ * Any thread may add a report, because workers detect DMA over dirty lines.
  */
 #ifndef SHM_COHERENCE_VIOLATION_H
 #define SHM_COHERENCE_VIOLATION_H
@@ -19,41 +20,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VIOLATION_SHOWN       20  /* reports that are printed, at most */
+#define VIOLATION_SHOWN       20  /* most reports that are printed in full */
 #define VIOLATION_TEXT_MAX    320 /* bytes of a sentence */
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
 
-/* A phone's rate, before the host has sent a profile (tensor/soc): 64 bytes
- * every nine cycles. */
+/* The rate of cache maintenance until the host sends a phone's profile
+ * (tensor/soc): 64 bytes in nine cycles. */
 #define VIOLATION_MAINTENANCE_BYTES_PER_S 10e9
 #define VIOLATION_WHOLE_S                 100e-6
 
 enum violation_kind {
 	VIOLATION_STALE_READ,     /* read a value that the CPU has replaced */
 	VIOLATION_LOST_CPU_WRITE, /* a write-back overwrote the CPU's bytes */
-	VIOLATION_TORN_LINE,      /* both sides wrote other bytes of a line */
+	/* the two sides wrote different bytes of one line */
+	VIOLATION_TORN_LINE,
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
 	VIOLATION_UNCLEANED,      /* not cleaned by the end of the request */
 	VIOLATION_DMA_DIRTY,      /* DMA read memory past a dirty line */
 	VIOLATION_STALE_DMA,      /* read a value that DMA has replaced */
 	VIOLATION_LOST_DMA_WRITE, /* a write-back overwrote DMA's bytes */
 	VIOLATION_DMA_OVER_DIRTY, /* DMA wrote memory below a dirty line */
-	VIOLATION_DMA_EARLY_READ, /* read what DMA had not written yet */
-	VIOLATION_DMA_REUSED,     /* wrote what DMA was still using */
-	VIOLATION_DMA_UNENDED,    /* DMA in progress at the request's end */
-	VIOLATION_HELD_WRITE,     /* write into an open CPU bracket */
-	VIOLATION_HELD_READ,      /* read in a CPU bracket open for writing */
+	/* a core read bytes that DMA had not written yet */
+	VIOLATION_DMA_EARLY_READ,
+	/* a core wrote bytes that DMA was still using */
+	VIOLATION_DMA_REUSED,
+	VIOLATION_DMA_UNENDED, /* DMA in progress at the request's end */
+	/* a write to bytes that the CPU has in an open bracket */
+	VIOLATION_HELD_WRITE,
+	/* a read of bytes that the CPU has open for writing */
+	VIOLATION_HELD_READ,
 	VIOLATION_NEEDLESS_INVALIDATE,
 	VIOLATION_NEEDLESS_CLEAN,
-	VIOLATION_NEEDLESS_WHOLE, /* a whole clean or flush */
-	VIOLATION_NEEDLESS_WAIT,  /* for DMA that had ended */
-	VIOLATION_UNUSED_WAIT,    /* nothing used the bytes afterwards */
+	VIOLATION_NEEDLESS_WHOLE, /* a call for the whole cache */
+	VIOLATION_NEEDLESS_WAIT,  /* a wait for DMA that had already ended */
+	VIOLATION_UNUSED_WAIT,    /* a wait for DMA whose bytes nothing used */
 	VIOLATION_KINDS
 };
 
-/* The bytes from byte `at` of the buffer on, in the cache and in memory (before
- * an eviction, if there was one). */
+/* Bytes from byte `at` of the buffer on, as the cache and memory have them. If
+ * an eviction wrote the line back, `memory` is the value before the eviction.
+ */
 struct violation_values {
 	uint64_t at;
 	unsigned n; /* 0: there are none */
@@ -62,20 +69,23 @@ struct violation_values {
 
 struct violation {
 	enum violation_kind kind;
-	const char *buffer; /* lives until violations_end_request */
+	const char *buffer; /* must exist until violations_end_request */
 	uint64_t from, to;  /* bytes [from, to) of the buffer */
 	bool cpu_known;
 	uint32_t cpu_seq; /* the CPU's writing bracket, if cpu_known */
-	bool whole;       /* two levels: only a whole call would have helped */
-	char cpu_by[COHERENCE_NAME_BYTES]; /* its function; "": unknown */
-	uint32_t loaded;    /* request that read or wrote the line before */
-	const char *before; /* its operator; NULL: unknown */
+	/* with two levels: a ranged call would not suffice, only a whole call
+	 */
+	bool whole;
+	/* function of that bracket; "": unknown */
+	char cpu_by[COHERENCE_NAME_BYTES];
+	uint32_t loaded;    /* request that earlier read or wrote the line */
+	const char *before; /* operator of that request; NULL: unknown */
 	int before_layer;
 	uint64_t evicted; /* bytes that the evictor wrote back */
 	struct violation_values values;
-	/* The access that broke the rule; violations_add fills these in. */
+	/* The access that broke the rule, filled in by violations_add. */
 	const char *op;
-	int layer; /* -1: of no layer */
+	int layer; /* -1: the operator belongs to no layer */
 	uint32_t request;
 };
 
@@ -84,15 +94,15 @@ struct violations {
 	void *arg;
 	struct coherence_report *file;           /* borrowed; NULL if none */
 	const struct coherence_hooks *hooks;     /* borrowed */
-	double maintenance_bytes_per_s, whole_s; /* prices */
+	double maintenance_bytes_per_s, whole_s; /* cost of maintenance */
 	pthread_mutex_t lock;
-	bool open; /* `last` may still grow */
+	bool open; /* adjacent findings may still extend `last` */
 	struct violation last;
-	const char *op; /* operator in progress; layer -1: of no layer */
+	const char *op; /* current operator; layer -1: belongs to no layer */
 	int layer;
 	uint32_t request;
 	bool every;     /* print repeated reports too */
-	uint64_t total; /* all reports, without suppressed ones */
+	uint64_t total; /* number of reports, suppressed ones excluded */
 	struct violation_shown {
 		enum violation_kind kind;
 		const char *op;
@@ -100,7 +110,7 @@ struct violations {
 		uint64_t more; /* repeats, which were not printed */
 	} shown[VIOLATION_SHOWN];
 	unsigned n_shown;
-	uint64_t others;     /* not printed because `shown` was full */
+	uint64_t others;     /* reports not printed, because `shown` was full */
 	uint32_t in_request; /* reports of this request */
 	char first[VIOLATION_TEXT_MAX];
 };
@@ -116,26 +126,26 @@ void violations_begin_request(struct violations *, uint32_t seq);
 void violations_operator(struct violations *, const char *op, int layer);
 void violations_add(struct violations *, const struct violation *);
 
-/* The number of reports of this request; *first is the text of the first one,
- * "" for none. */
+/* End the request: return its number of reports, and in *first the text of the
+ * first one ("" if there is none). */
 uint32_t violations_end_request(struct violations *, const char **first);
 
 /* ---- a violation as text, truncated to `size`; any thread --------------- */
 
-/* Kinds that mean the same to a reader share a name. */
+/* The name of a kind. Kinds with the same meaning for the user share a name. */
 const char *violation_kind_name(enum violation_kind);
 
-/* "rmsnorm, layer 3" */
+/* Write where an operator belongs: "rmsnorm, layer 3". */
 void violation_where(const char *op, int layer, char *out, size_t size);
 
-/* Whether the CPU, and whether the device, wrote the affected bytes. */
+/* Whether the CPU wrote the affected bytes, and whether the device did. */
 bool violation_cpu_wrote(enum violation_kind);
 bool violation_device_wrote(enum violation_kind);
 
-/* The one call that is missing; "" for needless maintenance. */
+/* Write the missing call; "" for needless maintenance. */
 void violation_missing(const struct violation *, char *out, size_t size);
 
-/* Needless maintenance: bytes of whole lines, and the call's time on a phone.
+/* The cost of a needless call: bytes of whole lines, and its time on a phone.
  */
 uint64_t violation_needless_bytes(const struct violation *);
 double violation_needless_us(const struct violation *,
