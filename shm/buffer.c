@@ -34,16 +34,17 @@ struct buffer {
 	char name[BUFFER_NAME_MAX];
 	int fd;
 	unsigned flags;
-	bool wants_huge; /* use huge pages for memory taken later */
+	bool wants_huge; /* buffer_take_memory tries to get huge pages */
 	size_t bytes;
-	size_t backed; /* mapped bytes: whole huge pages if these are reserved
-			*/
+	/* mapped bytes; whole huge pages if these are reserved */
+	size_t backed;
 	uint8_t *map;
 	uint32_t generation;
-	uint32_t seq; /* writing brackets so far */
+	uint32_t seq; /* number of writing brackets that have ended */
 	struct buffer_watch watch;
 	unsigned n_ranges;
-	/* Sorted, at least a line apart; one more while inserting. */
+	/* Sorted by offset, at least a cache line apart. The extra element is
+	 * used only during an insertion. */
 	struct buffer_range ranges[BUFFER_RANGES + 1];
 };
 
@@ -56,10 +57,10 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 }
 
 /*
- * Map a file of at least a huge page at a multiple of a huge page: otherwise
- * none of its pages could be huge. NULL and errno on failure: then the reserved
- * range may be unmapped, and another thread may already use it, so it is not
- * touched.
+ * Map a file of at least one huge page at a multiple of a huge page, because at
+ * other addresses none of its pages could be huge. Returns NULL with errno on
+ * failure. The reserved range is then left alone: it may be unmapped already
+ * and used by another thread.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
@@ -119,8 +120,8 @@ static void buffer_unback(struct buffer *b)
 	fd_close(&b->fd);
 }
 
-/* Whether the system follows advice on shared memory: madvise succeeds even if
- * it does not. */
+/* Whether the system heeds madvise on shared memory. madvise itself succeeds in
+ * any case, so its return value does not show this. */
 static bool shmem_takes_advice(void)
 {
 	char text[128] = "";
@@ -134,8 +135,8 @@ static bool shmem_takes_advice(void)
 
 static int buffer_back_huge(struct buffer *b)
 {
-	/* Try reserved pages (nr_hugepages) first: either all are huge, or the
-	 * system refuses. */
+	/* Try reserved huge pages (nr_hugepages) first: with them either all
+	 * pages are huge or the call fails. */
 	if (!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
 		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
 		b->flags |= BUFFER_HUGE;
@@ -144,7 +145,8 @@ static int buffer_back_huge(struct buffer *b)
 	buffer_unback(b);
 	if (buffer_back(b, b->bytes, 0, NULL)) {
 		buffer_unback(b);
-		/* the attempt with small pages sets the error */
+		/* no message here: the caller tries small pages next, and that
+		 * attempt sets the message */
 		return -ENOMEM;
 	}
 	b->wants_huge = true;
@@ -193,11 +195,12 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	return ret;
 }
 
-/* The parts of a buffer for threads: whole huge pages, except the last. */
+/* A call of buffer_take_memory. Threads allocate parts of the buffer; a part is
+ * whole huge pages, except the last part. */
 struct taking {
 	struct buffer *b;
 	size_t part;
-	_Atomic bool small; /* not all are huge pages */
+	_Atomic bool small; /* some memory is not in huge pages */
 };
 
 static void take_part(void *arg, unsigned part, unsigned thread)
@@ -209,17 +212,18 @@ static void take_part(void *arg, unsigned part, unsigned thread)
 	uint8_t *map = t->b->map + at;
 
 	/*
-	 * Collapse small pages into huge ones, which kernels from 6.1 on do on
-	 * request, whatever their settings, and which a control group counts
-	 * like small pages. Each is touched first, because an empty range
-	 * cannot be collapsed. The rest at the end stays in small pages.
+	 * Collapse small pages into huge ones. Kernels from 6.1 on do this on
+	 * request, whatever the huge-page settings of the system, and a control
+	 * group counts the memory as it counts small pages. Each huge page is
+	 * touched first, because an empty range cannot be collapsed. The bytes
+	 * after the last whole huge page stay in small pages.
 	 */
 	for (size_t i = 0; t->b->wants_huge && i < whole; i += HUGE_PAGE)
 		*(volatile uint8_t *)(map + i) = 0;
 	if (t->b->wants_huge && madvise(map, whole, MADV_COLLAPSE))
 		atomic_store_explicit(&t->small, true, memory_order_relaxed);
-	/* Faulting in page by page on first write takes up to fifteen times as
-	 * long. */
+	/* Allocate all pages in one call: page faults on first write would take
+	 * up to fifteen times as long. */
 	madvise(map, n, MADV_POPULATE_WRITE);
 }
 
@@ -297,8 +301,9 @@ static size_t range_end(const struct buffer_range *r)
 }
 
 /*
- * Maintenance is by line, so ranges whose lines overlap or touch are joined:
- * that costs the device no more lines and saves it a range.
+ * The device invalidates whole cache lines, so ranges whose lines overlap or
+ * touch are merged: the number of lines stays the same, and the request lists
+ * one range less.
  */
 static bool ranges_meet(
 	const struct buffer_range *a, const struct buffer_range *b)
@@ -307,7 +312,7 @@ static bool ranges_meet(
 		align_up(range_end(a), COHERENCE_LINE) / COHERENCE_LINE;
 }
 
-/* Join i + 1 into i. */
+/* Merge range i + 1 into range i. */
 static void ranges_join(struct buffer *b, unsigned i)
 {
 	struct buffer_range *r = &b->ranges[i];
@@ -339,7 +344,8 @@ static void note_write(struct buffer *b, size_t off, size_t len, const char *by)
 		ranges_join(b, i);
 	if (b->n_ranges <= BUFFER_RANGES)
 		return;
-	/* Too many: join the two with the smallest gap between them. */
+	/* Too many ranges: merge the two neighbors with the smallest gap
+	 * between them. */
 	for (unsigned k = i = 0; k + 1 < b->n_ranges; k++) {
 		size_t gap = r[k + 1].off - range_end(&r[k]);
 

@@ -2,17 +2,18 @@
  * Shared buffers: named memfds ("tandem:kv" in /proc and strace), sealed
  * against shrinking and growing, at most 1 GiB each. The host creates and fills
  * them; the device receives the descriptor over the socket and maps it into its
- * own window, so the mapping in this file is the CPU's only.
+ * own window, so buffer.c maps a buffer only for the host's CPU.
  *
- * CPU access is enclosed in a bracket, begin and end. As with
- * DMA_BUF_IOCTL_SYNC a bracket orders nothing and copies nothing: it declares
- * an access of the CPU. Written ranges are recorded until the next request
- * makes the device invalidate them (buffer_written, buffer_written_clear). A
- * buffer that the device reads only by DMA (BUFFER_DMA) records none, because
- * DMA bypasses the device's cache. A bracket also has the name of the function
- * that opened or closed it, for reports.
+ * The host encloses each access of the CPU in a bracket: a call of buffer_begin
+ * and a call of buffer_end. Like DMA_BUF_IOCTL_SYNC, a bracket declares the
+ * access; it does not order or copy anything. The written ranges are recorded
+ * until the next request, which makes the device invalidate them
+ * (buffer_written, buffer_written_clear). For a buffer that the device reads
+ * only by DMA (BUFFER_DMA) no ranges are recorded, because DMA bypasses the
+ * device's cache. A bracket also records, for reports, the name of the function
+ * that opened or closed it.
  *
- * One thread at a time per buffer.
+ * Only one thread at a time may use a buffer.
  */
 #ifndef SHM_BUFFER_H
 #define SHM_BUFFER_H
@@ -29,26 +30,29 @@ struct workers;
 #define BUFFER_RANGES   192
 
 enum buffer_flags {
-	BUFFER_DMA = 1 << 0, /* the device never caches it */
-	/* Huge pages, if available and the buffer fills at least one. */
+	/* the device reads it only by DMA, never through its cache */
+	BUFFER_DMA = 1 << 0,
+	/* Use huge pages, if available and the buffer fills at least one. */
 	BUFFER_HUGE = 1 << 1,
 };
 
 enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };
 
-/* A range that the CPU wrote; `seq` counts the buffer's writing brackets. */
+/* A range that the CPU wrote. `seq` is the number of the buffer's writing
+ * bracket that wrote it last. */
 struct buffer_range {
 	size_t off, len;
 	uint32_t seq;
-	const char *by; /* the function that ended the last of them */
+	const char *by; /* the function that ended bracket `seq` */
 };
 
-/* A bracket, as passed to a watcher; the end may have a shorter range. */
+/* A bracket, as passed to a watch function. The range at buffer_end may be
+ * shorter than the range at buffer_begin. */
 struct buffer_bracket {
 	uint32_t generation; /* of the buffer */
 	enum buffer_access access;
 	size_t off, len;
-	uint32_t seq; /* of a writing bracket */
+	uint32_t seq; /* number of the bracket, if it is a writing bracket */
 	const char *by;
 };
 struct buffer_watch {
@@ -57,45 +61,52 @@ struct buffer_watch {
 	void *arg;
 };
 
-/* `name` without the "tandem:" prefix; bytes are rounded up to pages. */
+/* Create a buffer. `name` does not include the prefix "tandem:"; `bytes` is
+ * rounded up to whole pages. Returns 0 or a negative errno. */
 int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	unsigned flags, struct err *);
 void buffer_close(struct buffer *);
 
-/* Allocate all of the buffer's memory now rather than on first write, for a
- * buffer that will be filled; on the workers' threads or, with NULL, this one.
- */
+/* Allocate all memory of the buffer now instead of page by page on first write;
+ * for a buffer that will be filled. The threads of the pool do this or, if the
+ * pool is NULL, the calling thread. */
 void buffer_take_memory(struct buffer *, struct workers *);
 
 int buffer_fd(const struct buffer *);
 size_t buffer_bytes(const struct buffer *);
 const char *buffer_name(const struct buffer *); /* "tandem:kv" */
 uint32_t buffer_generation(const struct buffer *);
-/* BUFFER_HUGE is set if huge pages are used, known after buffer_take_memory. */
+/* The flags of buffer_create, but BUFFER_HUGE is set only if the buffer has
+ * huge pages. This is known after buffer_take_memory. */
 unsigned buffer_flags(const struct buffer *);
 
-/* The CPU's pointer to byte `off`; the range must lie in the buffer. */
+/* Begin a bracket. Returns the CPU's pointer to byte `off`. The range must lie
+ * in the buffer. */
 #define buffer_begin(b, off, len, access) \
 	buffer_begin_by(b, off, len, access, __func__)
 #define buffer_end(b, off, len, access) \
 	buffer_end_by(b, off, len, access, __func__)
-/* `by` is a string literal. */
+/* Like buffer_begin and buffer_end; `by`, a string literal, is the name of the
+ * accessing function. */
 void *buffer_begin_by(struct buffer *, size_t off, size_t len,
 	enum buffer_access, const char *by);
 void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
 	const char *by);
 
-/* Call `watch` for every bracket from now on, on the bracket's thread. */
+/* From now on, call `watch` at the begin and end of every bracket, on the
+ * thread that uses the buffer. */
 void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
-/* Ranges that the CPU wrote since the last clear, merged to BUFFER_RANGES. */
+/* Get the ranges that the CPU wrote since the last clear. If there are more
+ * than BUFFER_RANGES, the nearest ranges are merged. Returns their number. */
 unsigned buffer_written(
 	const struct buffer *, const struct buffer_range **ranges);
 void buffer_written_clear(struct buffer *);
 
 /*
- * Check a peer's descriptor: 0 if it is a memfd of at least `bytes` (1 to
- * BUFFER_MAX) that is sealed against shrinking, else -errno and *e.
+ * Check a descriptor that a peer sent. Returns 0 if it is a memfd of at least
+ * `bytes` bytes (1 to BUFFER_MAX) that is sealed against shrinking, else a
+ * negative errno with a message in *e.
  */
 int buffer_check_fd(int fd, uint64_t bytes, struct err *e);
 

@@ -15,21 +15,23 @@
 #define QUICK_LOOKS 500
 
 /*
- * Signals merge, and one may arrive for a publish that was already seen, but
- * not this many in a row. The descriptor of a peer that rings without end (or
- * that is not a doorbell) is then ignored, and the index is polled every
+ * Some signals arrive without a new publish, because the receiver has already
+ * seen the publish that caused the signal. More than this many such signals in
+ * a row mean that the peer rings without end, or that the descriptor is not a
+ * doorbell. The descriptor is then ignored, and the index is polled every
  * NAP_MS.
  */
 #define FALSE_ALARMS 64
 #define NAP_MS       1
 
-/* About the time of going to sleep and being woken. */
+/* About the time that it takes to go to sleep and to be woken. */
 #define SHORT_SPIN_NS 50000
 
 /*
- * Two reads of the clock are some microseconds apart, unless the thread was
- * preempted in between: then other threads, perhaps the peer, need the CPU, and
- * spins are short for the next CROWDED_NS.
+ * Two reads of the clock in the spin loop are some microseconds apart. A gap of
+ * PREEMPTED_NS means that the thread was preempted in between. Then other
+ * threads, perhaps the peer, need the CPU, so spins are short for the next
+ * CROWDED_NS.
  */
 #define PREEMPTED_NS 400000
 #define CROWDED_NS   100000000
@@ -71,10 +73,11 @@ int doorbell_fds(
 }
 
 /*
- * B1 -> B2: our store of the index comes before this read-modify-write, whose
- * release half publishes the store to the sleeper's read-modify-write of the
- * waiting word if that comes later. If the sleeper's came earlier, we see the
- * sleeper here; one that waits for several publishes is counted down by one.
+ * B1 -> B2: the store of the index precedes this read-modify-write of the
+ * waiting word. If the sleeper's read-modify-write (B2) comes later, it
+ * synchronizes with this one, so the sleeper sees the new index. If it came
+ * earlier, this one sees that the sleeper waits. If the sleeper waits for
+ * several publishes, the word is decremented instead.
  */
 static bool wake_is_due(struct doorbell *b)
 {
@@ -88,10 +91,10 @@ static bool wake_is_due(struct doorbell *b)
 
 /*
  * Write without blocking, even if the peer, which shares the file, has cleared
- * O_NONBLOCK and filled the counter. A read can be made non-blocking, a write
- * of an eventfd cannot (RWF_NOWAIT gives EOPNOTSUPP), so poll checks it before.
- * A peer that fills the counter in between blocks us until a signal arrives:
- * see channel_ringing.
+ * O_NONBLOCK and filled the counter. An eventfd has no non-blocking write
+ * (RWF_NOWAIT gives EOPNOTSUPP), so poll checks first whether there is room. If
+ * the peer fills the counter between poll and write, the write blocks until a
+ * signal arrives: see channel_ringing.
  */
 static ssize_t count_up(int fd)
 {
@@ -108,8 +111,9 @@ void doorbell_ring(struct doorbell *b)
 	ssize_t n = 0;
 
 	/*
-	 * A full counter or socket buffer already signals; a peer that is gone
-	 * (EPIPE) is detected by the thread that waits for it.
+	 * Ignore errors. A full counter or socket buffer already signals the
+	 * peer. If the peer is gone (EPIPE), the thread that waits for the peer
+	 * detects this.
 	 */
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
@@ -139,7 +143,7 @@ static bool moved(const struct doorbell *b, uint32_t seen)
 
 /*
  * Read without blocking, even if the peer, which shares the file, has cleared
- * O_NONBLOCK. Linux before 5.8 does not support that for an eventfd.
+ * O_NONBLOCK. For an eventfd this needs Linux 5.8.
  */
 static ssize_t read_now(int fd, void *buf, size_t len)
 {
@@ -180,10 +184,10 @@ static int sleep_on(
 	struct pollfd p[2] = { { b->fd, POLLIN, 0 }, { also_fd, POLLIN, 0 } };
 
 	/*
-	 * The futex is on the index word itself, so the kernel compares the
-	 * index that the sleeper saw with the current one, and returns at once
-	 * after a publish in between. Not a private futex, because the two
-	 * sides are processes.
+	 * The futex is the index word itself: the kernel compares the index
+	 * that the sleeper saw with the current one, and returns at once if
+	 * there was a publish in between. The futex is not private, because two
+	 * processes use it.
 	 */
 	if (b->kind == DOORBELL_POLL) {
 		syscall(SYS_futex, b->index, FUTEX_WAIT, seen,
@@ -202,8 +206,8 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/* The length of the next spin, at most `asked`: about twice the longest recent
- * wait that was no longer than `asked`. */
+/* The length of the next spin, at most `asked`. It is about twice the longest
+ * recent wait, without waits that were longer than `asked`. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)
@@ -278,9 +282,9 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 		return moved(b, seen);
 	/*
 	 * B2: the waiting word is set before the index is read once more; see
-	 * wake_is_due. Clearing it is an exchange too: a plain store would
-	 * break the release sequence from the waker's read-modify-write to our
-	 * next one.
+	 * wake_is_due. The word is also cleared by an exchange: a plain store
+	 * would break the release sequence from the waker's read-modify-write
+	 * to the next one of this thread.
 	 */
 	atomic_exchange_explicit(b->waits, b->wake_after ? b->wake_after : 1,
 		memory_order_seq_cst);

@@ -11,7 +11,7 @@
 
 #define UNIT 8u /* bytes; packets and indices are multiples of it */
 
-/* A mark that is not a valid index. */
+/* An odd number, which is never an index: quick[] is empty. */
 #define QUICK_NONE 1u
 
 size_t ring_footprint(uint32_t bytes)
@@ -65,9 +65,10 @@ int ring_attach(struct ring *r, struct ring_shared *shared, size_t room,
 }
 
 /*
- * The peer broke the protocol. Our index and mask are private, so `own & mask`
- * is always inside data[], whatever the peer writes. Only the number of used
- * bytes depends on the peer's index, and it is checked at each read of it.
+ * Mark the ring as broken, because the peer broke the protocol. Nothing is
+ * accessed out of bounds: `own` and `mask` are private, so `own & mask` is
+ * always inside data[]. Only the number of used bytes depends on the peer's
+ * index, and it is checked each time the index is read.
  */
 static int refuse(struct ring *r)
 {
@@ -75,7 +76,7 @@ static int refuse(struct ring *r)
 	return -EPROTO;
 }
 
-/* Reads the length once, because the peer may change it at any time. */
+/* Read the length only once, because the peer may change it at any time. */
 static size_t packet_length(const uint8_t *at)
 {
 	return (size_t) * (const volatile uint16_t *)at * UNIT;
@@ -97,7 +98,8 @@ static void invalidate_packets(struct ring *r, uint32_t from, uint32_t to)
 			r->cache, r->shared->data, bytes - first, RING_PUBLISH);
 }
 
-/* Bytes of data[] to be read, or to be written before the next publish. */
+/* The bytes of data[] at `at`: readable() returns them for reading, writable()
+ * for writing before the next publish. */
 static const uint8_t *readable(const struct ring *r, uint32_t at, size_t len)
 {
 	const uint8_t *p = r->shared->data + at;
@@ -112,7 +114,8 @@ static uint8_t *writable(const struct ring *r, uint32_t at, size_t len)
 	return r->cache ? r->cache->write(r->cache, p, len) : p;
 }
 
-/* Read the peer's index, which is written by `by`. */
+/* Read the peer's index; `by` names, for reports, the function that writes it.
+ */
 static uint32_t read_index(
 	const struct ring *r, const _Atomic uint32_t *word, enum ring_writer by)
 {
@@ -123,13 +126,14 @@ static uint32_t read_index(
 		return atomic_load_explicit(word, memory_order_acquire);
 	c->invalidate(c, word, sizeof(index), by);
 	memcpy(&index, c->read(c, word, sizeof(index)), sizeof(index));
-	/* The cache copies lines by plain loads, so what they order needs a
-	 * fence: later loads must not see older bytes than the index. */
+	/* The emulated cache copies lines by plain loads, which the acquire
+	 * load does not order. The fence keeps later loads from seeing bytes
+	 * that are older than the index. */
 	atomic_thread_fence(memory_order_acquire);
 	return index;
 }
 
-/* Write our index, after all our earlier accesses to the ring. */
+/* Write this side's index, after all its earlier accesses to the ring. */
 static void write_index(const struct ring *r, _Atomic uint32_t *word)
 {
 	struct ring_cache *c = r->cache;
@@ -138,8 +142,8 @@ static void write_index(const struct ring *r, _Atomic uint32_t *word)
 		atomic_store_explicit(word, r->own, memory_order_release);
 		return;
 	}
-	/* As in read_index, for the plain stores by which the cache cleans:
-	 * the host must not see the index before the packet. */
+	/* As in read_index: the emulated cache cleans by plain stores, and the
+	 * fence keeps the host from seeing the index before the packet. */
 	atomic_thread_fence(memory_order_release);
 	c->begin(c);
 	memcpy(c->write(c, word, sizeof(r->own)), &r->own, sizeof(r->own));
@@ -162,9 +166,9 @@ static int reserve(struct ring *r, size_t len, void **out)
 	skip = to_end < len ? to_end : 0;
 	need = skip + (uint32_t)len;
 	/*
-	 * Read the consumer's index only if the ring is full by our last copy
-	 * of it: the other side writes that line for every packet, so reading
-	 * it every time would be a cache miss per packet.
+	 * Read the consumer's index only if the ring is full according to the
+	 * last copy of it. The consumer writes the line of its index for every
+	 * packet, so reading it each time would cost a cache miss per packet.
 	 */
 	if (r->bytes - (r->own - r->peer) < need) {
 		/* P2: pairs with C2, see ring_release. */
@@ -199,9 +203,10 @@ int ring_reserve(struct ring *r, size_t len, void **out)
 }
 
 /*
- * Copy a small packet also to quick[], on the tail's line. The mark is first
- * made invalid, even for a packet that does not fit: an old mark would be taken
- * for this packet's after the indices have wrapped.
+ * Copy a small packet also to quick[], on the cache line of the tail. First
+ * make the mark invalid, even if the packet does not fit quick[]: after the
+ * indices have wrapped, the mark of an old packet could otherwise be taken for
+ * that of the new one.
  */
 static void put_quick(struct ring *r, uint32_t start)
 {
@@ -238,11 +243,11 @@ void ring_publish(struct ring *r)
 	 * P1 -> C1: every byte of the packet, and of a skip record before
 	 * it, is written before the index that publishes it.
 	 *
-	 * A plain release store on purpose. An exchange would wait until the
-	 * stores above have left the store buffer, and meanwhile the spinning
-	 * consumer would take the cache line back: it would move between the
-	 * CPUs twice for each packet. doorbell.c (B1) orders the read of the
-	 * waiting word after this store.
+	 * This is a release store, not an exchange. An exchange would wait
+	 * until the stores above have left the store buffer. Meanwhile the
+	 * spinning consumer would fetch the cache line, so the line would move
+	 * between the CPUs twice for each packet. doorbell.c (B1) orders the
+	 * read of the waiting word after this store.
 	 */
 	write_index(r, &r->shared->tail);
 }
@@ -250,8 +255,9 @@ void ring_publish(struct ring *r)
 /* ---- consumer ------------------------------------------------------------ */
 
 /*
- * The packet at our index from quick[]: true with a private copy in r->quick if
- * it is there and was not overwritten meanwhile.
+ * Take the packet at our index from quick[]. Returns true, with a private copy
+ * in r->quick, if quick[] has that packet and was not overwritten during the
+ * copy.
  */
 static bool take_quick(struct ring *r)
 {
@@ -275,8 +281,9 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 
 	if (r->broken)
 		return -EPROTO;
-	/* A device polls before each packet, so that the number and the cost of
-	 * its calls do not depend on how many packets arrive at once. */
+	/* A device with an emulated cache reads the index before each packet,
+	 * so that the number and the cost of its cache-maintenance calls do not
+	 * depend on how many packets arrive together. */
 	if (r->peer == r->own || r->cache) {
 		/* C1: pairs with P1, see ring_publish. */
 		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);
@@ -300,7 +307,8 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 	}
 	n = packet_length(readable(r, at, UNIT));
 	if (!n) {
-		/* A skip record is published together with its packet. */
+		/* A skip record is published together with the packet after it.
+		 */
 		skip = r->bytes - at;
 		if (skip >= used)
 			return refuse(r);
@@ -334,7 +342,8 @@ void ring_release(struct ring *r)
 	r->pending = 0;
 	/*
 	 * C2 -> P2: our reads of the packet are complete before the producer
-	 * may write there again. For a sleeping producer see ring_publish.
+	 * overwrites it. A plain release store suffices here too; see
+	 * ring_publish.
 	 */
 	write_index(r, &r->shared->head);
 }

@@ -12,12 +12,13 @@
  * Indices count all bytes ever published and released, modulo 2^32, each on its
  * own 128-byte line. Used = tail - head, exact as an unsigned difference. The
  * peer's index is accepted only if that difference is at most the capacity and
- * the index is a multiple of 8; otherwise all later calls return -EPROTO.
+ * the index is a multiple of 8; otherwise this call and all later ones return
+ * -EPROTO.
  *
  * The newest packet, if it is small, is also stored next to the tail, on the
- * same cache line (quick[]): a consumer that keeps up then waits for one line
- * from the other CPU instead of two. A consumer that lags detects that quick[]
- * was overwritten and reads data[] instead.
+ * same cache line (quick[]): a consumer that waits for the packet then fetches
+ * one line from the other CPU instead of two. A consumer that lags detects that
+ * quick[] was overwritten and reads data[] instead.
  *
  * Ordering edges, named at both ends in ring.c:
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
@@ -30,12 +31,11 @@
  * ring_cache (ring_cache.h). The host's side does not change: the CPU sees what
  * the device has cleaned. The device as consumer invalidates the line of the
  * tail at each peek, then the lines of the bytes published since, and reads
- * both through the cache. As producer it cleans a packet before the tail.
- * quick[] is not used: a device neither fills nor reads it, so a host that
- * reads finds no mark.
+ * both through the cache. As producer it cleans a packet before the tail. Such
+ * a device neither fills nor reads quick[], so the host finds no mark there.
  *
- * `struct ring` is private to one process and one thread; `struct ring_shared`
- * is the memory of both.
+ * `struct ring` is private to one thread of one process; `struct ring_shared`
+ * is the memory that both processes map.
  */
 #ifndef SHM_RING_H
 #define SHM_RING_H
@@ -56,13 +56,14 @@ struct ring_cache;
 struct ring_shared {
 	uint32_t bytes; /* capacity of data[], a power of two */
 	uint8_t pad0[RING_LINE - 4];
-	_Atomic uint32_t tail;     /* producer's index */
-	_Atomic uint32_t quick_at; /* index of quick[]'s packet; odd: none */
+	_Atomic uint32_t tail; /* producer's index */
+	/* index of the packet in quick[]; odd: quick[] is empty */
+	_Atomic uint32_t quick_at;
 	_Atomic uint64_t quick[RING_QUICK / 8];
 	uint8_t pad1[RING_LINE - 64];
 	_Atomic uint32_t head; /* consumer's index */
 	uint8_t pad2[RING_LINE - 4];
-	_Atomic uint32_t consumer_waits; /* doorbell's words */
+	_Atomic uint32_t consumer_waits; /* waiting words of the doorbells */
 	uint8_t pad3[RING_LINE - 4];
 	_Atomic uint32_t producer_waits;
 	uint8_t pad4[RING_LINE - 4];
@@ -79,11 +80,13 @@ _Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
 struct ring {
 	struct ring_shared *shared;
 	struct ring_cache *cache; /* borrowed; NULL: the memory is coherent */
-	uint32_t bytes, mask; /* ours: the shared copy is never read again */
-	uint32_t own;         /* our index; the shared word is a copy */
-	uint32_t peer;        /* the peer's index when last read */
-	uint32_t pending;     /* bytes reserved or peeked, not yet published */
-	uint32_t length;      /* of the packet, without a skip record */
+	/* private; the copies in shared memory are not read again */
+	uint32_t bytes, mask;
+	/* our index; shared memory has a copy for the peer */
+	uint32_t own;
+	uint32_t peer;    /* the peer's index when last read */
+	uint32_t pending; /* bytes reserved or peeked, not yet published */
+	uint32_t length;  /* bytes of that packet, without a skip record */
 	uint64_t quick[RING_QUICK / 8]; /* consumer's copy */
 	bool broken;                    /* the peer broke the protocol */
 };
@@ -93,11 +96,12 @@ enum ring_side { RING_PRODUCER, RING_CONSUMER };
 /* Bytes of shared memory for a ring of this capacity. */
 size_t ring_footprint(uint32_t bytes);
 
-/* Lay out an empty ring whose indices start at `start` (tests: near wrap). */
+/* Initialize an empty ring whose indices start at `start`. Tests start close to
+ * the wrap-around of the indices. */
 void ring_format(struct ring_shared *, uint32_t bytes, uint32_t start);
 
-/* Attach to the ring at `shared`. -EPROTO if the ring does not fit into the
- * `room` bytes there. */
+/* Attach to the ring at `shared`, where `room` bytes are available. Returns 0,
+ * or -EPROTO if the ring does not fit into them. */
 int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 	enum ring_side, struct err *);
 
@@ -113,16 +117,18 @@ static inline size_t ring_packet_max(const struct ring *r)
 }
 
 /*
- * Producer. Room for `len` bytes (a multiple of 8, at most ring_packet_max):
- * 0 and *out; -EAGAIN when full; -EPROTO. Nothing is visible before publish.
+ * Producer. Reserve room for `len` bytes (a multiple of 8, at most
+ * ring_packet_max). Returns 0 with the address in *out, -EAGAIN if the ring is
+ * full, or -EPROTO. The consumer sees nothing before ring_publish.
  */
 int ring_reserve(struct ring *, size_t len, void **out);
 void ring_publish(struct ring *);
 
 /*
- * Consumer. The oldest packet: 1 with *packet and *len, 0 when empty, -EPROTO
- * when its length is impossible. The peer can still change the bytes: copy,
- * then validate the copy. Release frees the packet that was peeked.
+ * Consumer. Get the oldest packet. Returns 1 with *packet and *len, 0 if the
+ * ring is empty, or -EPROTO if the packet's length is impossible. The peer can
+ * still change the bytes, so copy them, then validate the copy. ring_release
+ * frees the packet that ring_peek returned.
  */
 int ring_peek(struct ring *, const void **packet, size_t *len);
 void ring_release(struct ring *);

@@ -19,9 +19,10 @@ static void *write_cached(struct ring_cache *c, void *at, size_t n)
 }
 
 /*
- * Each call has a new bracket number, as if the host had written in between,
- * because the device cannot know whether a poll finds a new index: the checker
- * would otherwise report polls that find none as needless.
+ * Each call has a new bracket number, as if the host had written the bytes
+ * since the last call. A device cannot know whether a poll will find a new
+ * index, and without the new number the checker would report polls that find
+ * none as needless.
  */
 static void invalidate(
 	struct ring_cache *c, const void *at, size_t n, enum ring_writer by)

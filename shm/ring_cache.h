@@ -1,15 +1,16 @@
 /*
  * The cache through which a device accesses rings that lie in one buffer
- * (ring.h). Whatever a device does in a ring between two publishes or releases
- * is a request of the cache, whose reports name it by `request` and operator
- * "ring". Since the index is written in a request of its own, a packet that is
- * not clean before its index is reported.
+ * (ring.h). For the checker, the accesses to a ring between two publishes or
+ * releases form one request; reports name it by `request` and the operator
+ * "ring". The index is written in a separate request, so the checker reports a
+ * packet that is not cleaned before its index is written.
  *
- * Only a device calls ring_cache_open. ring.c calls the functions by pointers,
- * so that a host, which has no cache, does not contain the checker.
+ * Only a device calls ring_cache_open. ring.c calls the functions through
+ * pointers, so that a host program, which emulates no cache, does not link the
+ * checker.
  *
- * One thread. The owner sets `cache` of each ring after ring_attach, and
- * `request` before it uses a ring.
+ * Only one thread may use the struct. Its owner sets `cache` of each ring after
+ * ring_attach, and sets `request` before it uses a ring.
  */
 #ifndef SHM_RING_CACHE_H
 #define SHM_RING_CACHE_H
@@ -22,14 +23,17 @@
 
 #define RING_REPORT_BYTES 176
 
-/* Functions of the host that write a ring, by which reports name the writer. */
+/* The host's functions that write to a ring; reports name the writer by them.
+ */
 enum ring_writer { RING_WRITER_NONE, RING_PUBLISH, RING_RELEASE };
 
 struct ring_cache {
-	/* Views of the bytes `at`, as coherence_read and coherence_write. */
+	/* Get a view of n bytes at `at`, as coherence_read and coherence_write
+	 * do. */
 	const void *(*read)(struct ring_cache *, const void *at, size_t);
 	void *(*write)(struct ring_cache *, void *at, size_t);
-	/* The host may have written these bytes: drop their lines. */
+	/* Invalidate the lines of these bytes, because the host may have
+	 * written them. */
 	void (*invalidate)(
 		struct ring_cache *, const void *at, size_t, enum ring_writer);
 	void (*clean)(struct ring_cache *, const void *at, size_t);
@@ -41,16 +45,19 @@ struct ring_cache {
 	struct coherence_buffer *buffer;
 	struct coherence_hooks hooks;
 	uint8_t *memory; /* of the buffer */
-	bool two_levels; /* only calls for the whole cache reach memory */
+	/* ranged calls do not reach memory; only whole calls do */
+	bool two_levels;
 	uint32_t request;
 	uint32_t invalidations;
-	/* Reports since the owner last set this to 0, and the first one. */
+	/* Number of reports since the owner last set it to 0, and the first of
+	 * them. */
 	uint32_t reports;
 	char first_report[RING_REPORT_BYTES];
 };
 
-/* A cache for the buffer `name` at `memory`, which must outlive it. Uses
- * `leaves_out` and `arg` of the config's hooks. 0 or -errno. */
+/* Open a cache for the buffer `name` at `memory`, which must exist until the
+ * cache is closed. Of the config's hooks, only `leaves_out` and `arg` are used.
+ * Returns 0 or a negative errno. */
 int ring_cache_open(struct ring_cache *, const struct coherence_config *,
 	const char *name, void *memory, size_t bytes);
 
