@@ -70,10 +70,10 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 }
 
 /*
- * Find the entry of this bracket in the table (an entry may be left over from a
- * bracket that a failure did not end), else, with `or_free`, a free entry.
- * Returns NULL if there is none; a bracket is not published if the table is
- * full.
+ * Find the entry of this bracket in the table. (After a failure the table may
+ * still have an entry of an earlier run of the same bracket.) If there is none
+ * and `or_free` is set, find a free entry. Returns NULL if there is none; the
+ * bracket is then not published.
  */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)

@@ -48,8 +48,8 @@ void brackets_connect(struct brackets *, struct wire_brackets *);
  * static string. Returns 0 if there are too many names. */
 uint16_t brackets_name(struct brackets *, const char *function);
 
-/* Publish all brackets of this buffer. The buffer must be closed before
- * brackets_release. */
+/* Publish all brackets of this buffer from now on. The buffer must be closed
+ * before brackets_release. */
 void brackets_watch(struct brackets *, struct buffer *);
 
 /* ---- the device ---- */

@@ -19,9 +19,9 @@
 #define SLICE_NS 50000000ull
 
 /*
- * If the host did not check the device for this long, it was itself stopped (^Z
- * in a shell stops both processes) or did not wait for the device. This time
- * does not count as a stall of the device.
+ * If the host did not check the device for this long, the host itself was
+ * stopped (^Z in a shell stops both processes) or was not waiting for the
+ * device. This time does not count as a stall of the device.
  */
 #define UNSEEN_NS 1000000000ull
 
@@ -171,8 +171,9 @@ static void note_ring(struct channel *c)
 		atomic_fetch_add_explicit(&c->rings, 1, memory_order_relaxed);
 }
 
-/* Release the packet that was received last. The next call does this, not the
- * receive itself, so that it is not part of a request's round trip. */
+/* Release the packet that was received last. The next call on the channel does
+ * this, instead of the receiving call, so that the release does not lengthen
+ * the round trip of a request. */
 static void settle(struct channel *c)
 {
 	if (!c->held)
@@ -184,14 +185,14 @@ static void settle(struct channel *c)
 	note_ring(c);
 }
 
-/* The length of a completion without the zero bytes at its end. */
+/* The length of a completion up to its last nonzero byte. */
 static size_t completion_length(const void *msg, size_t len)
 {
 	const uint8_t *p = msg;
 	uint64_t word = 0;
 
-	/* Keep at least the op. Compare words, because most of a completion is
-	 * an empty text. */
+	/* Keep at least the op. Compare words instead of bytes, because a
+	 * completion mostly ends with a long run of zeros. */
 	while (len >= 2 * sizeof(word)) {
 		memcpy(&word, p + len - sizeof(word), sizeof(word));
 		if (word)
@@ -229,7 +230,7 @@ static int reserve(
 	int ret = room_for(c, bytes, full, &at);
 
 	if (ret == -EAGAIN) {
-		/* the peer may be waiting for room in its own ring */
+		/* the peer may in turn wait for room in its ring */
 		settle(c);
 		w = waiting_begin(c, -1);
 	}
@@ -292,8 +293,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
-	/* Simulate a torn header, half of which is not written and still has
-	 * the old bytes of the ring: here they are an impossible length. */
+	/* Inject a torn header: half of it is not written and still has the old
+	 * bytes of the ring, here an impossible length. */
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
@@ -388,8 +389,8 @@ static int await(
 	}
 }
 
-/* There is no packet and the caller does not wait: check the peer from time to
- * time. */
+/* Called if there is no packet and the caller does not wait: check from time to
+ * time whether the peer is alive. */
 static int glance(struct channel *c, struct packet *out, struct err *e)
 {
 	int ret = 0, taken;
@@ -414,7 +415,7 @@ int channel_recv(
 	int ret;
 
 	settle(c);
-	/* The host numbers its requests from 1. */
+	/* Requests are numbered from 1. */
 	c->cache.request = (uint32_t)c->stats.received + 1;
 	ret = take(c, out, e);
 	if (!ret)

@@ -99,7 +99,7 @@ int channel_recv(
  */
 void channel_sleep_past(struct channel *, uint32_t packets);
 
-/* Host: share a buffer with the device. A later WIRE_MAP request refers to the
+/* Host: share a buffer with the device. Later WIRE_MAP requests refer to the
  * buffer by `id`. */
 int channel_share(
 	struct channel *, uint32_t id, const struct buffer *, struct err *);
@@ -130,11 +130,12 @@ int channel_next_share(
 /*
  * Device, after channel_accept: from now on access the two rings only through a
  * cache of their own, with buffer "tandem:ctrl" (--coherence-ctrl). The
- * doorbells and the beat are not cached. `leaves_out` and `arg` of the
- * config's hooks are used, and its `file` is borrowed. At level off nothing
- * changes. channel_violations returns the number of the cache's reports;
- * channel_add_reports adds those since its last call to a completion: their
- * number, and the first one's text if the completion has none.
+ * doorbells and the beat are not cached. Of the config's hooks only
+ * `leaves_out` and `arg` are used; its `file` is borrowed. At level off nothing
+ * changes. channel_violations returns the number of the cache's reports so far.
+ * channel_add_reports adds the reports since its last call to a completion: it
+ * adds their number and, if the completion has no text, the text of the first
+ * one.
  */
 int channel_cache_rings(
 	struct channel *, const struct coherence_config *, struct err *);
@@ -147,10 +148,11 @@ void channel_beat(struct channel *);
 
 /*
  * channel_may_be_held returns whether the peer can block this process while it
- * rings the doorbell: an eventfd blocks if the peer fills its counter between
- * check and write. channel_ringing returns 0 if no ring of the doorbell is in
- * progress, else a number that is different for each ring. Any signal that has
- * a handler ends a blocked ring. Any thread may call both.
+ * rings the doorbell: an eventfd blocks if the peer fills the counter between
+ * this process's check for room and its write. channel_ringing returns 0 if no
+ * ring of the doorbell is in progress, else a number that is different for each
+ * ring. Any signal that has a handler ends a blocked ring. Any thread may call
+ * both.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
@@ -175,8 +177,8 @@ struct wire_brackets *channel_brackets(const struct channel *);
 struct wire_trace *channel_trace(const struct channel *, size_t *bytes);
 
 struct channel_stats {
-	uint64_t sent, received; /* packets */
-	uint64_t sleeps;         /* waits that slept after spinning */
+	uint64_t sent, received; /* numbers of packets */
+	uint64_t sleeps;         /* number of waits that slept after spinning */
 };
 void channel_stats(const struct channel *, struct channel_stats *out);
 
@@ -201,16 +203,17 @@ int packet_parse(
 	const void *data, size_t len, struct packet *out, struct err *);
 
 /*
- * Cache lines of the rings that a device maintains for one request with
- * channel_cache_rings, for its cost. It invalidates the index and the request,
- * of n_refs references and `len` bytes of message; it cleans the index of
- * released bytes, the completion, of `len` bytes, and its index. Packets count
- * as if they began on a line, and polls that find no packet do not count, so
- * that the cost depends on the request alone.
+ * For the cost model: the numbers of cache lines of the rings that a device
+ * maintains for one request after channel_cache_rings. The device invalidates
+ * the index and the request (n_refs references and `len` bytes of message). It
+ * cleans the index of released bytes, the completion (`len` bytes), and the
+ * index of the completion. Packets count as if they began on a line, and polls
+ * that find no packet do not count, so that the cost depends on the request
+ * alone.
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);
-/* With two levels of cache: calls for the whole cache, two and three. */
+/* Whole-cache calls for the rings of one request with two levels of cache. */
 #define PACKET_WHOLE_CALLS 5
 
 #endif

@@ -1,5 +1,5 @@
-/* The cache of a device for the rings of its channel. A file of its own, so
- * that a host does not contain the checker. */
+/* The device's cache for the rings of its channel. A separate file, so that a
+ * host does not link the checker. */
 #include "base/err.h"
 #include "ipc/channel_impl.h"
 

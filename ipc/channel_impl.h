@@ -20,7 +20,8 @@ struct err;
  */
 #define CHANNEL_RING_BYTES 65536u
 
-/* The largest memfds of the peer that this process maps, in bytes. */
+/* Limits on the size of a memfd that this process maps for its peer, in bytes.
+ */
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
@@ -55,7 +56,7 @@ struct channel {
 
 	uint32_t next_seq; /* host: number of the next request */
 	uint64_t spin_ns;
-	uint64_t looked_ns; /* time of the last check that the peer is alive */
+	uint64_t looked_ns; /* time when the peer was last found alive */
 	uint64_t stall_ns;  /* 0 means no limit */
 	/* time of the last change of the beat; 0 if none yet */
 	uint64_t beat_ns;

@@ -200,9 +200,9 @@ static int trace_create(
 }
 
 /*
- * Receive a handshake message of any length. A message of another version of
- * the protocol may be longer than ours, and then the error must name the
- * versions, not the length.
+ * Receive a handshake message of any length. A message of another protocol
+ * version may be longer than this version's message, and then the error must
+ * name the versions, not the length.
  */
 static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	int *fds, unsigned max_fds, unsigned *n_fds, struct err *e)
@@ -285,7 +285,7 @@ int channel_connect(struct channel **out, int link_fd,
 	c->host = true;
 	c->kind = (enum doorbell_kind)h.doorbell;
 	c->spin_ns = h.spin_us * 1000ull;
-	/* The device gets one end of the doorbell for each direction. */
+	/* One doorbell for each direction; the device gets one end of each. */
 	if ((ret = link_check_user(c->link, e)) ||
 		(ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e)) ||
 		(ret = doorbell_fds(c->kind, &peer[1], &c->wait_fd, e)) ||

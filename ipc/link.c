@@ -229,8 +229,8 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 	return 0;
 }
 
-/* Take all descriptors of a message. Descriptors beyond `max` are closed.
- * Returns the number of all. */
+/* Take all descriptors of a message. Those beyond `max` are closed. Returns the
+ * number of descriptors in the message. */
 static unsigned take_fds(struct msghdr *m, int *fds, unsigned max)
 {
 	unsigned total = 0;
@@ -302,8 +302,8 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	}
 	for (unsigned i = 0; i < total && i < max_fds; i++)
 		fd_close(&fds[i]);
-	/* The control buffer had room for the descriptor, but the descriptor
-	 * table of the process did not. */
+	/* The control buffer had room for the descriptor, but the process has
+	 * too many open files. */
 	if (lost)
 		return err_set(e, EMFILE,
 			"a descriptor that the peer sent did not arrive: too "

@@ -23,7 +23,7 @@
 
 struct window_view_mapping {
 	uint32_t addr;
-	uint32_t pending; /* 1 if unmapped, but its space is not free yet */
+	uint32_t pending; /* 1: unmapped, but its addresses are not free yet */
 	uint64_t bytes;   /* bytes of the buffer */
 	/* `bytes` rounded up to pages; a guard page follows */
 	uint64_t span;

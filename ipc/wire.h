@@ -78,7 +78,8 @@ struct wire_hello {
 	uint32_t contract; /* enum coherence_contract */
 	uint32_t reserved; /* 0 */
 };
-#define WIRE_FEATURE_TRACE 1u /* the hello comes with a trace buffer */
+/* the hello comes with the descriptor of a trace buffer */
+#define WIRE_FEATURE_TRACE 1u
 /* the device accesses the rings through its cache (--coherence-ctrl) */
 #define WIRE_FEATURE_CACHED_RINGS 2u
 #define WIRE_FEATURES             (WIRE_FEATURE_TRACE | WIRE_FEATURE_CACHED_RINGS)
