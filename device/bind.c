@@ -87,7 +87,7 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		bytes = graph_out_bytes(g, run->rows);
 		align = sizeof(float);
 		break;
-	default: /* hidden states in */
+	default: /* the input hidden states */
 		bytes = (uint64_t)run->rows * g->model.n_embd * sizeof(float);
 		align = sizeof(float);
 	}

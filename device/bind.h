@@ -1,6 +1,7 @@
 /*
- * The bindings of a run: the addresses for each role, from the run's refs. They
- * are checked against the graph here, so that the executor need not check.
+ * The bindings of a run: for each role, the device addresses that the run's
+ * references give. They are checked against the graph here, so that the
+ * executor need not check them.
  */
 #ifndef DEVICE_BIND_H
 #define DEVICE_BIND_H
@@ -16,22 +17,24 @@ struct graph;
 struct window;
 
 struct binding {
-	uint32_t addr[WIRE_ROLE_COUNT]; /* 0: not bound, or weights */
-	/* Addresses for dma_read: one, or one for each expert. */
+	/* 0 if not bound; weights are in `weights` */
+	uint32_t addr[WIRE_ROLE_COUNT];
+	/* Addresses for dma_read: one address, or one for each expert. */
 	uint64_t weights[WIRE_MAX_REFS];
 	unsigned n_weights;
 };
 
-/* "kv" for WIRE_REF_KV. */
+/* Get the name of a role, such as "kv" for WIRE_REF_KV. */
 const char *bind_role_name(unsigned role);
 
-/* Check each ref by itself: role, flags, and that its range is mapped in the
- * window or, for weights, lies in the extended region. */
+/* Check each reference by itself: its role, its flags, and that its range is
+ * mapped in the window or, for weights, lies in the extended region. */
 int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 
-/* Bind the refs of this run, long enough and aligned: each role once, the
- * weights of a graph of an expert at least once. */
+/* Bind the references of a run and check that they are long enough and aligned.
+ * Each role must occur once, but the weights of an expert graph at least once.
+ */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

@@ -148,7 +148,8 @@ void cache_detach(struct cache *c, const struct mapping *m)
 	c->buffer[m->slot] = NULL;
 }
 
-/* The buffer that holds all of [addr, addr + len), and *offset in it. */
+/* Find the buffer that contains all of [addr, addr + len); *offset becomes the
+ * offset of addr in it. */
 static struct coherence_buffer *find(
 	const struct cache *c, uint32_t addr, size_t len, uint64_t *offset)
 {
@@ -261,7 +262,8 @@ void cache_operator(struct cache *c, const char *name, int layer)
 
 /* ---- DMA --------------------------------------------------------------- */
 
-/* Read from the window or, from EXTENDED_BASE on, from the extended region. */
+/* Read `len` bytes at `addr`: below EXTENDED_BASE from the window, else from
+ * the extended region. */
 static const void *read_by_dma(
 	struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
@@ -279,8 +281,8 @@ static const void *read_by_dma(
 		d.offset = addr - EXTENDED_BASE - x->at;
 		atomic_fetch_add_explicit(
 			&c->extended_bytes, len, memory_order_relaxed);
-		/* The cache holds lines of an extended buffer only if the same
-		 * buffer is also mapped in the window. */
+		/* The cache has lines of a buffer in the extended region only
+		 * if the same buffer is also mapped in the window. */
 		if (c->config.level == COHERENCE_CHECK) {
 			m = window_holds(c->window, x->share.buffer,
 				x->share.generation);
@@ -305,7 +307,7 @@ static const void *read_by_dma(
 	return tcm;
 }
 
-/* At level off nothing is copied, so there is no copy time to trace. */
+/* At level off nothing is copied, so there is no time of a copy to trace. */
 const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	struct device_trace *t = c->config.trace;

@@ -2,14 +2,15 @@
  * The device's private cache, accessed by device addresses. All access to
  * shared memory goes through it: the vector and matrix engines use views, and
  * the DMA engine uses dma_read, which copies into TCM. No other file
- * dereferences a pointer into the window. Views take 32-bit addresses, which
- * the extended region does not have. The cache itself and its checker are
- * libtandem-coherence (shm/coherence/).
+ * dereferences a pointer into the window. Views accept 32-bit addresses only,
+ * so they cannot reach the extended region. libtandem-coherence
+ * (shm/coherence/) implements the cache and its checker.
  *
- * On a phone the CPU's and the NPU's caches are coherent in one direction
- * only, and the device must clean and invalidate its own cache
- * (docs/coherence.md). This emulation runs on one coherent machine, where a
- * missing call would have no effect; three levels decide whether it has one:
+ * On a phone the CPU's and the NPU's caches are coherent in one direction only,
+ * and the device must clean and invalidate its own cache (docs/coherence.md).
+ * This emulation runs on one coherent machine, where a missing call would have
+ * no effect. The coherence level decides whether the emulated cache makes the
+ * effect visible:
  *
  *   off     views alias shared memory; maintenance is counted, not performed
  *   strict  every mapping has a private copy in lines of 64 bytes. A line
@@ -25,10 +26,11 @@
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the
- *   request, outside parallel sections; workers get plain pointers from it.
- * - dma_read may be called by any worker, each with TCM of its own.
+ *   request, outside parallel sections; that thread passes plain pointers to
+ *   the workers.
+ * - Any worker may call dma_read, each with its own part of the TCM.
  * - A viewed range lies inside one mapping that is not WIRE_SHARE_DMA; check
- *   the range first with cache_reaches: a view of anything else gives NULL.
+ *   the range first with cache_reaches. A view of any other range is NULL.
  * - The caller fills all bytes that view_write returns before the next
  *   cache_operator, because the evictor may write them back there.
  * - A view's pointer plus or minus an offset points into the same mapping,
@@ -58,53 +60,61 @@ struct wire_brackets;
 
 struct cache_config {
 	enum coherence level;
-	enum coherence_contract contract;            /* 0 means one level */
-	uint64_t evict_seed;                         /* 0: no evictor */
-	struct fault *fault;                         /* borrowed */
-	void (*report)(void *arg, const char *text); /* check: a violation */
+	enum coherence_contract contract; /* 0 means one level */
+	/* seed of the evictor; 0: no evictor */
+	uint64_t evict_seed;
+	struct fault *fault; /* borrowed */
+	/* called with each violation (level check) */
+	void (*report)(void *arg, const char *text);
 	void *report_arg;
-	bool report_every; /* repeated violations of a kind too */
-	/* Level check, both borrowed, NULL for none: the file of violation
-	 * reports, and the brackets that the host publishes. */
+	/* call `report` for repeated violations of a kind too */
+	bool report_every;
+	/* For level check; borrowed, and NULL if there is none: the file of
+	 * violation reports, and the table of the brackets that the host has
+	 * open. */
 	struct coherence_report *file;
 	const struct wire_brackets *brackets;
 	struct device_trace *trace; /* borrowed; NULL: none */
-	/* Borrowed; NULL: DMA reaches the window alone. */
+	/* The extended region; borrowed. NULL: DMA reaches only the window. */
 	const struct extended *extended;
 };
 
-/* The window is borrowed. */
+/* The window is borrowed: it must exist until cache_close. */
 int cache_open(struct cache **out, const struct cache_config *,
 	const struct window *, struct err *);
-/* Every mapping must have been detached before. */
+/* Before this call, every mapping must have been detached. */
 void cache_close(struct cache *);
 
-/* The phone's prices of maintenance, for reports of needless calls: bytes per
- * second of a ranged call, seconds of a whole one. */
+/* Set the cost of maintenance on the phone, for reports of needless calls:
+ * bytes per second of a ranged call, and seconds of a call for the whole cache.
+ */
 void cache_price_maintenance(
 	struct cache *, double bytes_per_s, double whole_s);
 
-/* Whether only whole calls reach memory (contract 2). */
+/* Whether the cache has two levels (contract 2), so that only calls for the
+ * whole cache reach memory. */
 bool cache_two_levels(const struct cache *);
 
-/* A mapping was made, or is about to be removed: its dirty lines are lost. */
+/* Call cache_attach after a mapping was made. Call cache_detach before a
+ * mapping is removed; dirty lines of the mapping are lost. */
 int cache_attach(struct cache *, const struct mapping *, struct err *);
 void cache_detach(struct cache *, const struct mapping *);
 
-/* Called around each request. cache_end fills in the cache's fields of
- * *counters and writes the first violation to `text` (of `size` bytes), "" for
- * none. */
+/* Call these around each request. cache_end sets the fields of *counters that
+ * belong to the cache, and writes the first violation of the request to `text`
+ * (`size` bytes), or "" if there was none. */
 void cache_begin(struct cache *, uint32_t seq);
 void cache_end(struct cache *, struct wire_counters *counters, char *text,
 	size_t size);
 
-/* Operator `name`, a literal, begins; reports name it. layer -1: no layer. */
+/* An operator of this name, a string literal, begins; reports name it. layer
+ * -1: it belongs to no layer. */
 void cache_operator(struct cache *, const char *name, int layer);
 
-/* Violations of all requests so far. */
+/* The number of violations of all requests so far. */
 uint64_t cache_violations(const struct cache *);
 
-/* 0 if [addr, addr + len) can be viewed. */
+/* Returns 0 if [addr, addr + len) can be viewed, else a negative errno. */
 int cache_reaches(
 	const struct cache *, uint32_t addr, uint64_t len, struct err *);
 
@@ -112,26 +122,27 @@ const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
 /* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function with
- * number `by` (ipc/brackets.h; 0 if unknown). With two levels this only records
- * that they were written: cache_flush_all then drops them. */
+ * number `by` (ipc/brackets.h; 0 if unknown). With two levels of cache, the
+ * call only records the write, and cache_flush_all then drops the lines. */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
-/* Whole calls, which reach both levels: write all dirty lines back, and for a
- * flush drop all lines. */
+/* Calls for the whole cache, which reach both levels: write back all dirty
+ * lines; cache_flush_all also drops all lines. */
 void cache_clean_all(struct cache *);
 void cache_flush_all(struct cache *);
 
 /*
- * Read `len` bytes of memory past the cache. The range need only lie in one
- * mapping. `tcm` has room for `len` bytes; the result is `tcm` or, at level
- * off, the mapping itself. NULL when nothing is mapped there. Addresses from
- * EXTENDED_BASE on (device/extended.h) read the extended region, and the
- * result is always `tcm`.
+ * Read `len` bytes of memory past the cache. The range must lie in one mapping.
+ * `tcm` has room for `len` bytes. Returns `tcm` or, at level off, a pointer
+ * into the mapping; NULL if nothing is mapped there. Addresses from
+ * EXTENDED_BASE on (device/extended.h) are in the extended region; for these
+ * the result is always `tcm`.
  */
 const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
 
-/* Bytes that dma_read read in this request, the extended region included. */
+/* Number of bytes that dma_read read in this request, including the extended
+ * region. */
 uint64_t cache_dma_bytes(const struct cache *);
 /* Bytes that dma_read read from the extended region in this request. */
 uint64_t cache_extended_bytes(const struct cache *);

@@ -40,7 +40,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
-	case OP_FACTOR: /* a sum of products, then a product for each value */
+	/* A sum of products, then a product for each value, as in a norm. */
+	case OP_FACTOR:
 		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
 		break;
 	case OP_MATMUL:
@@ -52,7 +53,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	case OP_ROPE:
 		ret = price_rows(soc, PRICE_ROPE, padded, op->n, &p);
 		break;
-	case OP_KV_WRITE: /* keys and values */
+	case OP_KV_WRITE: /* for K and for V */
 		ret = price_rows(
 			soc, PRICE_KV_WRITE, padded, 2 * (uint64_t)op->n, &p);
 		break;
@@ -74,8 +75,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 			price_type((enum dtype)op->w.type), exp_of(g), &p);
 		break;
 	case OP_GATHER:
-		/* The product that follows converts rows to tiles, for the same
-		 * price wherever they lie. */
+		/* The copy is free: the product that follows converts the rows
+		 * to tiles anyway, at the same cost wherever the rows are. */
 		return;
 	case OP_SUM_PICKS:
 		ret = price_rows(soc, PRICE_ADD,
@@ -138,7 +139,8 @@ void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done)
 {
 	struct wire_counters *sum = &done->counters;
-	/* Zeros at the end of a completion are not sent. */
+	/* The zeros at the end of a completion are not sent, so they are not
+	 * counted. */
 	size_t sent = priced ? offsetof(struct wire_done, text)
 			     : offsetof(struct wire_done, price);
 

@@ -2,10 +2,10 @@
  * The time of an operator or a request on the phone whose profile the host sent
  * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph is static,
  * so padding rows cost as much as real ones, unless the profile makes the cost
- * depend on the real rows (price_matmul_rows). An expert runs on few of the
- * graph's rows, padded to whole tiles. Attention is priced by pieces of
- * slots that several rows see (tensor/visibility.h): rows of one sequence cost
- * as much as the longest of them.
+ * depend on the real rows (price_matmul_rows). An expert runs only on the rows
+ * that picked it, padded to whole tiles. The cost of attention is the sum over
+ * pieces of slots that several rows see (tensor/visibility.h): each row of a
+ * sequence costs as much as the row that sees most slots.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -22,30 +22,32 @@ struct visibility_piece;
 struct soc;
 struct wire_done;
 
-/* The attention of one layer of a run; `apart`: rows share no reads of keys and
- * values. */
+/* Compute the cost of attention in one layer of a run. `apart` means that rows
+ * do not share reads of keys and values. */
 void cost_attention(const struct soc *, const struct graph *,
 	const struct rowset *, bool apart, struct visibility_piece *room,
 	struct price *out);
 
-/* Add the operator's cost to *sum. `padded`: rows with padding; `rows`:
- * without; `attention`: the cost of one layer's attention. */
+/* Add the operator's cost to *sum. `padded` is the number of rows with padding,
+ * `rows` without padding, and `attention` the cost of attention in one layer.
+ */
 void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 	uint32_t rows, const struct op *, const struct price *attention,
 	struct price *sum);
 
-/* Add the extra cost of a run whose weights lie in the extended region.
- * Matrices are read by DMA in either case; vectors only from there. */
+/* Add the extra cost of a run whose weights lie in the extended region: there,
+ * vectors of weights are read by DMA too. Matrices always are. */
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
-/* Add the cost of a request with completion *done: its round trip and its cache
- * maintenance. A whole call costs as much as a ranged one of the L2's size. */
+/* Add the cost of the request that *done completes: its round trip and its
+ * cache maintenance. A call for the whole cache costs as much as a ranged call
+ * for as many bytes as the L2 has. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 
-/* Add the maintenance of the rings for request *p (--coherence-ctrl) to the
- * counters of its completion, which counts as if it had no text. `priced`: it
- * has a price. */
+/* Add the cache maintenance of the rings for request *p (--coherence-ctrl) to
+ * the counters of its completion. The completion is counted as if it had no
+ * text. `priced` means that it contains a price. */
 void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done);
 

@@ -161,7 +161,7 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 
 static const struct {
 	const char *name;
-	size_t bytes; /* 0: checked elsewhere */
+	size_t bytes; /* 0: the size is checked elsewhere */
 } op_info[WIRE_OP_COUNT] = {
 	[WIRE_NOP] = { "nop", sizeof(struct wire_simple) },
 	[WIRE_MAP] = { "map", sizeof(struct wire_map) },
@@ -189,7 +189,8 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 
 	if (op >= WIRE_OP_COUNT || !op_info[op].name)
 		return err_set(e, EINVAL, "op %u is unknown", op);
-	/* The exact size: messages, like packets, are multiples of 8 bytes. */
+	/* The size must be exact: messages, like packets, are multiples of 8
+	 * bytes. */
 	want = op_info[op].bytes;
 	if (want && p->len != want)
 		return err_set(e, EMSGSIZE, "%s: has %zu bytes, must have %zu",
@@ -214,9 +215,10 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 	}
 }
 
-/* Invalidate the ranges that the refs declare as written by the CPU. The device
- * invalidates nothing else. With two levels of cache no ranged call reaches the
- * second level, so one flush of the whole cache follows. */
+/* Invalidate the ranges that the request's references declare as written by the
+ * CPU. The device invalidates no other ranges. With two levels of cache, ranged
+ * calls do not reach the second level, so one flush of the whole cache follows.
+ */
 static int invalidate_refs(
 	struct device *d, const struct packet *p, struct err *e)
 {
@@ -241,8 +243,9 @@ static int invalidate_refs(
 	return 0;
 }
 
-/* Put the error into done->text. A stale read may be the cause of the error, so
- * the first violation, if done->text has one, follows in brackets. */
+/* Write the error to done->text. If done->text contains the first coherence
+ * violation, append it in brackets, because a stale read may be the cause of
+ * the error. */
 static void report_failure(struct wire_done *done, const struct err *e)
 {
 	char first[sizeof(done->text)], *range;
@@ -271,8 +274,9 @@ bool device_dispatch(
 
 	*done = (struct wire_done){ 0 };
 	memcpy(&done->op, p->msg, sizeof(done->op));
-	/* A no-op measures the round trip. It accesses no memory, so the cache
-	 * is not involved, and reading the clock would double its time. */
+	/* A no-op measures the round trip. It is answered without the cache,
+	 * because it accesses no memory, and without reading the clock, which
+	 * would double its time. */
 	if (done->op == WIRE_NOP && !p->n_refs &&
 		p->len == sizeof(struct wire_simple))
 		return true;
@@ -289,7 +293,8 @@ bool device_dispatch(
 	if (d->config.cached_rings)
 		cost_rings(p, d->exec.soc != NULL, cache_two_levels(d->cache),
 			done);
-	if (d->exec.soc) { /* after the counters, which it reads */
+	/* after the counters, from which the cost is computed */
+	if (d->exec.soc) {
 		cost_request(d->exec.soc, done, &d->exec.price);
 		memcpy(done->price, &d->exec.price, sizeof(done->price));
 	}

@@ -1,14 +1,16 @@
 /*
- * The device's state and the effect of one packet on it. No sockets, no ring,
- * and no clock except for counters: the completion is a function of the state
- * and the packet, so that a fuzzer can call it. serve.h receives the packets.
+ * The device's state and the effect of one packet on it. The code uses no
+ * sockets and no rings, and the clock only for counters: a completion is a
+ * function of the state and the packet, so that a fuzzer can call the code.
+ * device/serve.h receives the packets.
  *
  * Every field of a packet is checked: a bad packet gets a completion with a
- * negative status and a text that names the field, and changes nothing. Ranges
- * that its refs declare as written by the CPU are invalidated first, because
- * the host does not declare them again after a request that failed.
+ * negative status and a text that names the field, and changes nothing. There
+ * is one exception: the ranges that the packet's references declare as written
+ * by the CPU are invalidated even if the request fails, because the host does
+ * not declare them again.
  *
- * One thread, which owns the window and the cache.
+ * Only one thread, which owns the window and the cache, may call the functions.
  */
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
@@ -29,20 +31,23 @@ struct device_config {
 	enum coherence coherence;
 	enum coherence_contract contract; /* 0 means one level */
 	uint64_t evict_seed;
-	bool cached_rings; /* count the maintenance of the rings' memory */
-	uint32_t threads;  /* 0: all processors; at most EXEC_MAX_THREADS */
+	bool cached_rings; /* count the cache maintenance of the rings */
+	uint32_t threads;  /* 0: one per CPU; at most EXEC_MAX_THREADS */
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
 	uint64_t va_extended; /* bytes of the extended region; 0: none */
 	uint32_t va_defer;    /* as in struct window */
 	uint32_t va_map_us;   /* minimum time of a map or unmap */
 	struct fault *fault;  /* borrowed */
-	void (*report)(void *arg, const char *text); /* a coherence violation */
-	struct coherence_report *file; /* of violations, borrowed; NULL: none */
-	const struct wire_brackets *brackets; /* the host's; NULL: none */
+	/* called with each coherence violation */
+	void (*report)(void *arg, const char *text);
+	/* file of violations, borrowed; NULL: none */
+	struct coherence_report *file;
+	/* brackets of the host; NULL: none */
+	const struct wire_brackets *brackets;
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;
-	void (*beat)(void *arg); /* progress, from any thread */
+	void (*beat)(void *arg); /* reports progress; called on any thread */
 	void *arg;               /* for both callbacks */
 };
 
@@ -52,30 +57,32 @@ int device_open(
 	struct device **out, const struct device_config *, struct err *);
 void device_close(struct device *);
 
-/* Detach all mappings from the cache after the last request: dirty lines are
- * lost, and device_violations then counts them. */
+/* Detach all mappings from the cache, after the last request. Lines that are
+ * still dirty are lost; device_violations counts them from then on. */
 void device_detach(struct device *);
 
 /*
- * The host shares a buffer. Takes ownership of the descriptor (-1: none
- * arrived), on failure too. A share has no completion: if the buffer is
- * unusable, the request that maps it fails with the reason.
+ * Accept a buffer that the host shares. Takes ownership of the descriptor even
+ * on failure; -1 means that no descriptor arrived. A share has no completion:
+ * if the buffer is unusable, the request that maps it fails with the reason.
  */
 void device_share(struct device *, const struct wire_share *, int fd);
 
 /*
- * Run one request. True: *done is its completion. False: the request loads a
- * graph, and device_loaded will return the completion.
+ * Run one request. Returns true if *done is its completion, and false if the
+ * request loads a graph; device_loaded then returns the completion.
  */
 bool device_dispatch(
 	struct device *, const struct packet *, struct wire_done *done);
 
-/* The completion of a finished load and the number of its request. With `wait`,
- * block while a load is pending. False: there is none. */
+/* Get the completion of a finished graph load and the number of its request.
+ * With `wait`, block while a load is pending. Returns false if there is none.
+ */
 bool device_loaded(
 	struct device *, bool wait, uint32_t *seq, struct wire_done *done);
 
-/* Loads whose completion has not been taken. */
+/* The number of graph loads whose completion device_loaded has not returned
+ * yet. */
 unsigned device_loading(const struct device *);
 
 /* Set the fields of the welcome that describe the device: threads, TCM,

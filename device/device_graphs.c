@@ -16,17 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the loader: a thread that builds graphs beside compute -------------- */
+/* ---- the loader: a thread that builds graphs while others compute -------- */
 
-/* A job; the loader owns it from submission until it is taken back. */
+/* A graph to load. The loader owns the struct from its submission until the
+ * graph is finished and taken back. */
 struct load {
 	uint32_t graph, seq;
 	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, owned */
 	size_t len;
 	unsigned threads;
-	uint32_t weights_bytes; /* of the graph */
+	uint32_t weights_bytes; /* of the graph, in bytes */
 	size_t plan_bytes;
-	size_t arena_bytes; /* scratch to allocate; 0: enough exists */
+	size_t arena_bytes; /* bytes of scratch to allocate; 0: enough exists */
 	/* Results; NULL if memory ran out. */
 	struct graph *plan;
 	void *arena;
@@ -43,7 +44,7 @@ struct loader {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct queue todo, done;
-	unsigned pending; /* submitted and not yet taken back */
+	unsigned pending; /* graphs that were submitted and not returned yet */
 	bool stop;
 };
 
@@ -66,7 +67,7 @@ static struct load *pop(struct queue *q)
 	return l;
 }
 
-/* Free a job and the results that the caller has not set to NULL. */
+/* Free a load, and those of its results that the caller has not set to NULL. */
 static void load_free(struct load *l)
 {
 	free(l->arena);
@@ -164,7 +165,8 @@ static void report_held(const struct device *d, struct wire_done *done)
 	done->arg[WIRE_GRAPHS_MOST_KIB] = in_kib(d->most_held_bytes);
 }
 
-/* The slot of graph `id`, or NULL when there is none or it is busy. */
+/* Find the slot of graph `id`. Returns NULL if the id is invalid or the graph
+ * is still loading. */
 static struct graph_slot *find_graph(
 	struct device *d, const char *what, uint32_t id, struct err *e)
 {

@@ -1,6 +1,6 @@
 /*
- * The inside of a device (device/device.h), for its own files only: device.c
- * opens, closes and dispatches packets, device_maps.c handles buffers and their
+ * The internals of a device (device/device.h). device.c opens and closes a
+ * device and dispatches packets, device_maps.c handles buffers and their
  * mappings, device_graphs.c handles graphs. Functions that handle a packet
  * return 0 or the negative status of its completion, with a text that names the
  * field.
@@ -21,9 +21,9 @@ struct loader;
 struct workers;
 
 struct shared { /* a buffer that the host shared */
-	int fd; /* -1: none, or unusable */
+	int fd; /* -1: there is none, or the buffer is unusable */
 	struct wire_share share;
-	char *why; /* unusable: the reason */
+	char *why; /* why the buffer is unusable; NULL if it is usable */
 };
 
 struct graph_slot {
@@ -42,11 +42,14 @@ struct device {
 	struct soc soc; /* exec.soc points here once the host has sent one */
 	struct loader *loader;
 	unsigned loading;
-	/* Graphs that are loaded or loading, and the maximum so far. */
+	/* Number of graphs that are loaded or loading, and its maximum so far.
+	 */
 	uint32_t held, most_held;
 	uint64_t held_bytes, most_held_bytes; /* of their weights */
-	size_t plans_bytes;   /* of all graphs, loading ones included */
-	size_t arena_planned; /* bytes of scratch after all loads */
+	/* of all graphs, including those that are loading */
+	size_t plans_bytes;
+	/* bytes of scratch once all loads have finished */
+	size_t arena_planned;
 	struct shared shared[WIRE_MAX_BUFFERS];
 	struct graph_slot graph[WIRE_MAX_GRAPHS];
 };
@@ -62,13 +65,14 @@ int device_unmap_extended(struct device *, uint32_t addr, struct err *);
 
 /* ---- device_graphs.c ----------------------------------------------------- */
 
-/* The thread that builds graphs in the order of their requests. The thread that
- * runs requests takes built graphs back and publishes the completions. */
+/* The loader is a thread that builds graphs in the order of their requests. The
+ * thread that runs requests takes the finished graphs and publishes the
+ * completions. */
 int loader_open(struct loader **out, struct err *);
-/* Waits for the job in progress and drops the rest. */
+/* Waits for the load in progress and drops the others. */
 void loader_close(struct loader *);
 
-/* 0: the graph is being loaded, and device_loaded will return the
+/* Returns 0 if the graph is being loaded; device_loaded will return the
  * completion. */
 int device_load_graph(struct device *, const struct packet *, struct err *);
 int device_drop_graph(

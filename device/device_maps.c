@@ -32,7 +32,8 @@ void device_share(struct device *d, const struct wire_share *share, int fd)
 	s = &d->shared[share->buffer];
 	device_forget_share(s);
 	s->share = *share;
-	/* The peer's name appears in messages: make it printable. */
+	/* Messages contain the name, which the peer chose: make it printable.
+	 */
 	s->share.name[sizeof(s->share.name) - 1] = '\0';
 	err_plain(s->share.name);
 	if (s->share.flags & ~WIRE_SHARE_DMA)
@@ -104,8 +105,8 @@ static void take_time(const struct device *d, uint64_t began)
 	}
 }
 
-/* Report the space of a region in units of `unit` bytes: its bytes may exceed
- * 32 bits. */
+/* Report the space of a region in units of `unit` bytes, because the number of
+ * bytes may exceed 32 bits. */
 static void report_space(
 	const struct window_space *space, unsigned unit, struct wire_done *done)
 {
@@ -133,8 +134,8 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 		return ret;
 	s = &d->shared[map.buffer];
 	if (map.where == WIRE_IN_EXTENDED) {
-		/* Finish the open coherence report: it may point at names in
-		 * the array that extended_map shifts. */
+		/* Finish the coherence report that may still grow: it may point
+		 * at names in the array whose elements extended_map shifts. */
 		cache_operator(d->cache, "map", -1);
 		ret = extended_map(
 			&d->extended, &s->share, s->fd, &at, &space, e);

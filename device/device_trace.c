@@ -1,6 +1,7 @@
 #include "device/device_trace.h"
 
-/* The next event, without its times and arguments; NULL: the ring is full. */
+/* Get the next event, with all fields set except times and arguments. Returns
+ * NULL if the ring is full. */
 static struct wire_trace_event *next(struct device_trace *t,
 	enum wire_trace_kind kind, const char *name, unsigned lane,
 	unsigned depth)
@@ -48,7 +49,8 @@ void device_trace_on(struct device_trace *t, unsigned lane,
 		put(t, v, begin, end, (const uint64_t[]){ a, b, c });
 }
 
-/* Workers arrive here in another order than they read the clock. */
+/* The order in which workers arrive here may differ from that of their clock
+ * readings, so `copy_began` must become the minimum. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
 	uint64_t first =
@@ -74,7 +76,8 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied = 0;
 	struct wire_trace_event *v;
 
-	/* Total time of the copies; 0 if everything was read in place. */
+	/* Add the total time of the copies. There is none if everything was
+	 * read in place. */
 	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
 		uint64_t began = atomic_exchange_explicit(
 			&t->copy_began, 0, memory_order_relaxed);

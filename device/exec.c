@@ -114,11 +114,13 @@ static int read_inputs(struct run *r, const struct binding *b,
 	return 0;
 }
 
-/* If a layer runs in parts, its first part writes keys and values (and, with
+/*
+ * If a layer runs in parts, its first part writes keys and values (and, with
  * experts, the router's products), and its last part writes hidden states. An
  * output graph writes the likeliest tokens. With one level of cache, ranged
- * cleans write them to memory; with two levels, only a clean of the whole cache
- * does. */
+ * cleans write these results to memory; with two levels, only a clean of the
+ * whole cache reaches memory.
+ */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;
@@ -167,8 +169,8 @@ static void count(const struct run *r, struct exec_counts *c)
 		: 0;
 }
 
-/* Check that the arena holds the results of the layer's previous part. The run
- * that follows overwrites them. */
+/* Check that the arena has the results of the layer's previous part. Any other
+ * run in between would have overwritten them. */
 static int check_continues(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {
@@ -190,8 +192,8 @@ static int check_continues(struct exec_left *left, const struct graph *g,
 			      graph_tensor_name(g->part.first), wire->rows);
 }
 
-/* Run the operators from `from` up to, but not including, `end`. `padded`: the
- * number of rows that the cost model charges. */
+/* Run the operators from `from` up to, but not including, `end`. `padded` is
+ * the number of rows for which the cost model computes costs. */
 static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 {
 	struct exec *x = r->x;
@@ -205,9 +207,9 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 		if (x->trace && !r->idle) {
 			uint64_t read = cache_dma_bytes(x->cache);
 
-			/* Without a phone's profile the operator begins when
-			 * the previous one ends, which saves a read of the
-			 * clock. */
+			/* Without a phone's profile, take the end of the
+			 * previous operator as the begin of this one, which
+			 * saves a read of the clock. */
 			if (x->soc)
 				r->began = clock_ns();
 			run_op(r);
@@ -223,7 +225,8 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 	}
 }
 
-/* A phone's graph of an expert has whole tiles of rows. */
+/* A graph on a phone computes whole tiles of rows, so pad the rows of each
+ * expert. */
 static void run_experts(
 	struct run *r, const struct binding *b, const struct wire_graph_run *w)
 {
@@ -276,12 +279,13 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(void *)(x->arena + g->at.piece), &r.attention);
 	if (x->soc && r.weights >= EXTENDED_BASE)
 		cost_extended(x->soc, g, &x->price);
-	/* An idle run computes nothing, so its output would be an earlier
-	 * run's. */
+	/* An idle run computes nothing: clear its output, so that it does not
+	 * contain results of an earlier run. */
 	if (r.idle && graph_out(g) != g->at.x)
 		memset(run_place(&r, graph_out(g)), 0,
 			graph_out_bytes(g, wire->rows));
-	/* One or two multiply-adds for each byte of weights and row. */
+	/* A low estimate of the work: for each row, a byte of weights needs one
+	 * or two multiply-adds. */
 	if (!r.idle)
 		workers_burst(x->workers,
 			(uint64_t)g->weights_bytes *

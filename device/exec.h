@@ -1,11 +1,11 @@
 /*
- * Running a static graph: operator by operator, each spread over the worker
- * threads. Weights are fetched in pieces into the workers' shares of the TCM,
- * the NPU's on-chip memory.
+ * Runs a static graph, operator by operator. The worker threads share the work
+ * of each operator. Weights are fetched in pieces into the workers' shares of
+ * the TCM, the NPU's on-chip memory.
  *
- * One worker computes each output value from one row and the weights, so the
- * bytes do not depend on the number of threads, on the other rows of the run,
- * or on padding (which is not computed).
+ * Each output value is computed by one worker, from one row and the weights. So
+ * the bytes do not depend on the number of threads or on the other rows of the
+ * run. Padding rows are not computed.
  */
 #ifndef DEVICE_EXEC_H
 #define DEVICE_EXEC_H
@@ -17,8 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXEC_TCM_BYTES   (8u << 20)
-#define EXEC_MAX_THREADS 32 /* so that a worker's TCM share holds a row */
+#define EXEC_TCM_BYTES (8u << 20)
+/* limit for which a worker's TCM share holds a row */
+#define EXEC_MAX_THREADS 32
 #define EXEC_EXP2_BYTES  (KERN_EXP2_ENTRIES * sizeof(uint16_t))
 
 struct cache;
@@ -31,55 +32,62 @@ struct workers;
 
 /* Counters of a run. */
 struct exec_counts {
-	uint32_t saturated; /* activations beyond the range of fp16 */
-	/* Bytes of keys and values that attention read, and would have read if
-	 * rows did not share reads. */
+	/* activations that were clamped to the range of fp16 */
+	uint32_t saturated;
+	/* Bytes of keys and values that attention read, and bytes that it would
+	 * have read if rows did not share reads. */
 	uint64_t kv_read, kv_apart;
 	uint64_t extended; /* bytes that DMA read from the extended region */
 };
 
-/* The state after the first parts of a layer: the next part must match it. */
+/* If a layer runs in parts: the state after the parts so far. The next run must
+ * continue there. */
 struct exec_left {
 	bool any;
 	uint32_t first_layer, graph_rows, rows;
-	uint32_t tensor, row; /* where the next part begins */
-	uint32_t slots;       /* of struct picks, taken by experts so far */
+	/* position in the layer where the next part begins */
+	uint32_t tensor, row;
+	/* number of slots (of struct picks) that experts have taken so far */
+	uint32_t slots;
 	struct wire_model model;
 };
 
 struct exec {
-	const struct kern *kern; /* borrowed, as are the next two */
+	const struct kern *kern; /* kern, workers and cache are borrowed */
 	struct workers *workers;
 	struct cache *cache;
-	void (*beat)(void *arg); /* progress, from any thread */
+	void (*beat)(void *arg); /* reports progress; called on any thread */
 	void *beat_arg;
-	uint8_t *tcm; /* [threads] of `slice` */
+	uint8_t *tcm; /* [threads] shares of `slice` bytes */
 	size_t slice;
 	struct device_trace *trace; /* borrowed; NULL: none */
 	const struct soc *soc;      /* the phone's profile; NULL: none */
 	struct price price;         /* of the request so far */
-	uint16_t *exp2; /* kern_exp2_table, after the shares of the TCM */
+	uint16_t *exp2; /* kern_exp2_table; lies after the shares in the TCM */
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
-	struct exec_left left; /* in the arena */
+	struct exec_left left; /* describes the results in the arena */
 };
 
-/* Before the call, the caller sets the first five fields and the trace. */
+/* Before the call, the caller sets kern, workers, cache, beat, beat_arg and
+ * trace. */
 int exec_init(struct exec *, struct err *);
 void exec_release(struct exec *);
 
-/* Bytes of TCM a worker has when `threads` share it. */
+/* The TCM bytes of each worker if `threads` workers share it. */
 size_t exec_slice(unsigned threads);
 
-/* Replace the arena by this one of hugemem_alloc if it is larger, else free it.
- * NULL is allowed. */
+/* Pass a block from hugemem_alloc: if it is larger than the arena, it becomes
+ * the arena and the old arena is freed; else it is freed. NULL is allowed. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*
- * Run `g`. Its bindings have been checked, the arena has at least at.total
- * bytes, and ranges that the CPU wrote have been invalidated. On success hidden
- * states and KV have been cleaned. -EINVAL if `g` is a part of a layer but not
- * the next one. With a phone's profile the operators add to x->price.
+ * Run `g`. Before the call, the bindings must have been checked, the arena must
+ * have at least g->at.total bytes, and ranges that the CPU wrote must have been
+ * invalidated. On success, hidden states and KV have been cleaned. Returns
+ * -EINVAL if `g` is a part of a layer but not the part that follows the
+ * previous run. If there is a phone's profile, the costs of the operators are
+ * added to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
 	const struct wire_graph_run *, struct exec_counts *, struct err *);

@@ -16,7 +16,8 @@
 
 /* ---- rows, scratch, counters ------------------------------------------- */
 
-/* Row `row` of an operator's input or output. */
+/* The address of row `row` of an operator's input (in_row) or output (out_row).
+ */
 static float *in_row(const struct run *r, uint32_t row)
 {
 	return run_place(r, r->op->in) + (size_t)row * r->op->k;
@@ -47,15 +48,15 @@ static void count_saturated(struct run *r, size_t beyond)
 			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
 }
 
-/* Round an output to fp16 if the next operator takes fp16. */
+/* Round an output to fp16 if the operator that uses it takes fp16. */
 static void round_output(struct run *r, float *x, size_t n)
 {
 	if (r->op->round && r->g->model.precision != WIRE_F32)
 		count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
-/* Run a part and record when the worker's share of the operator began and
- * ended. */
+/* The argument of a parallel section: fn, and the begin and end of each
+ * worker's share for the trace. */
 struct timed {
 	struct run *r;
 	void (*fn)(void *, unsigned, unsigned);
@@ -72,8 +73,8 @@ static void timed_part(void *arg, unsigned part, unsigned thread)
 	s->end = clock_ns();
 }
 
-/* Run `fn` for every part, on all workers if `work` (in multiply-adds) is
- * enough to wake them. */
+/* Run `fn` for every part: on all workers if `work` (in multiply-adds) is worth
+ * waking them, else on this thread. */
 static void spread(struct run *r, uint64_t work,
 	void (*fn)(void *, unsigned, unsigned), unsigned parts)
 {
@@ -147,7 +148,8 @@ static void factor_row(void *arg, unsigned row, unsigned thread)
 	r->x->kern->matmul(&product, 1, in_row(r, row), op->k, 1, DTYPE_F32,
 		r->vector, 1, op->k, false,
 		(float *)(void *)scratch_of(r, thread));
-	small = softmax_exp(-fabsf(product)); /* no overflow */
+	/* at most 1, so it does not overflow */
+	small = softmax_exp(-fabsf(product));
 	for (uint32_t i = 0; i < op->n; i++)
 		y[i] *= (product < 0 ? small : 1) / (1 + small);
 }
@@ -182,8 +184,8 @@ static void sum_picks_row(void *arg, unsigned row, unsigned thread)
 	}
 }
 
-/* Multiply all rows by one part of the weights: some columns of the output, in
- * rows of y that are ldy apart. Returns their number. */
+/* Multiply all rows by one part of the weights. The results are some columns of
+ * the output; the rows of y are ldy apart. Returns the number of columns. */
 static uint32_t multiply(
 	struct run *r, unsigned part, unsigned thread, float *y, uint32_t ldy)
 {
@@ -220,7 +222,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	uint32_t n = multiply(r, part, thread, out_row(r, 0) + from, op->n);
 	const float *bias = NULL;
 
-	if (op->bias.rows) /* reuses the TCM of the weights */
+	if (op->bias.rows) /* the weights in TCM are not needed any more */
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
 			tcm_of(r, thread));
@@ -252,9 +254,9 @@ static void matmul(struct run *r)
 	size_t units, n, most, least;
 
 	set_unit(r);
-	/* Units of a part: as equal shares as KERN_PART_MIN and KERN_PART_MAX
-	 * allow. The part's bias is fetched to the same TCM, so it must fit
-	 * too. */
+	/* Choose the number of units in a part: equal parts, as far as
+	 * KERN_PART_MIN and KERN_PART_MAX allow. The bias of a part is fetched
+	 * to the same TCM, so it must fit there too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = KERN_PART_MIN / r->unit_bytes;
@@ -283,7 +285,7 @@ static void store(struct run *r, uint32_t addr, float *x)
 		memcpy(to, x, n * sizeof(float));
 }
 
-/* On the running thread, because workers may not open views. */
+/* Runs on the thread that runs requests, because workers may not open views. */
 static void kv_write(struct run *r)
 {
 	uint32_t stride = r->g->model.kv_stride;
@@ -299,18 +301,18 @@ static void kv_write(struct run *r)
 }
 
 /*
- * Rows that one kernel call computes, and the slots of the request's own rows
- * that they see. A row sees at most WIRE_MAX_ROWS rows of its request; 32 rows
- * of a chunk of 256 fit.
+ * The rows of one kernel call, and in slot[] the slots of the request's own
+ * rows that they see. A row sees at most WIRE_MAX_ROWS rows of its request.
+ * slot[] has room for 32 rows that each see 256 rows, for example.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];
 	uint32_t used, slot[8 * WIRE_MAX_ROWS];
 };
 
-/* Attention of the query heads that share one head of keys and values (grouped-
- * query attention), for rows order[at] to order[end - 1] or as many as fit.
- * Returns the number of rows, at least 1. */
+/* Compute the attention of the query heads that share one KV head
+ * (grouped-query attention), for the rows order[at] to order[end - 1] or as
+ * many of them as fit one call. Returns the number of rows, at least 1. */
 static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
@@ -366,8 +368,8 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	r->x->beat(r->x->beat_arg);
 }
 
-/* View every slot that some row sees. Returns the address of slot 0, which need
- * not be viewed itself. */
+/* Open views of all slots that any row sees. Returns the address of slot 0,
+ * even if slot 0 itself is not viewed. */
 static const uint8_t *view_slots(const struct run *r, unsigned which)
 {
 	uint32_t addr = run_kv_addr(r, r->op->layer, which);
@@ -394,9 +396,9 @@ static void attend(struct run *r)
 
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
-	/* Rows of a part. If the heads of keys and values divide evenly among
-	 * the threads, a part has all rows, so that shared slots are read once;
-	 * else there are two parts for each thread. */
+	/* Choose the rows of a part. If the KV heads divide evenly among the
+	 * threads, a part has all rows, so that shared slots are read once.
+	 * Otherwise there are about two parts for each thread. */
 	if (kv_heads % threads && kv_heads < 2 * threads)
 		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
 	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
@@ -407,8 +409,8 @@ static void attend(struct run *r)
 
 /* ---- the likeliest outputs --------------------------------------------- */
 
-/* The likeliest outputs of a row that the thread has seen; `probability` is the
- * logit until all are known. */
+/* The likeliest outputs that the thread has found for a row so far. Until all
+ * outputs are known, `probability` holds the logit. */
 static struct wire_likely *likely_of(
 	const struct run *r, unsigned thread, uint32_t row)
 {
@@ -446,7 +448,7 @@ static void keep_likely(struct wire_likely *best, uint32_t n,
 	}
 }
 
-/* One block of outputs (struct graph_sum). */
+/* Compute one block of outputs (struct graph_sum). */
 static void likely_part(void *arg, unsigned block, unsigned thread)
 {
 	struct run *r = arg;
@@ -463,7 +465,8 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 			most = y[i] > most ? y[i] : most;
 		*sum_of(r, block, row) = (struct graph_sum){ most,
 			(float)softmax_piece(y, n, most, 1) };
-		/* Later blocks seldom have a logit among the largest. */
+		/* Skip blocks whose largest logit is too small for the list;
+		 * most later blocks are skipped. */
 		if (most >= likely_of(r, thread, row)[r->op->n - 1].probability)
 			keep_likely(likely_of(r, thread, row), r->op->n, y, n,
 				block * width);
@@ -471,7 +474,8 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 	r->x->beat(r->x->beat_arg);
 }
 
-/* Merge what the threads found of a row, and turn logits into probabilities. */
+/* Merge the lists that the threads found for a row, and turn logits into
+ * probabilities. */
 static void likely_row(void *arg, unsigned row, unsigned thread)
 {
 	struct run *r = arg;
@@ -527,7 +531,7 @@ static void likely(struct run *r)
 
 void run_op(struct run *r)
 {
-	/* Operators whose parts are single rows, without padding. */
+	/* Operators that compute one row per part; padding rows are skipped. */
 	static void (*const of_row[])(void *, unsigned, unsigned) = {
 		[OP_RMSNORM] = rmsnorm_row,
 		[OP_HEAD_NORM] = head_norm_row,

@@ -15,33 +15,39 @@
 
 #include <stdatomic.h>
 
-/* One run. Except for the counters, it is constant during an operator, when
- * workers read it. */
+/* One run. During an operator, while workers read the struct, only the counters
+ * change. */
 struct run {
 	struct exec *x;
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
-	/* For the expert in progress: its rows, set.rows of the run's rows, and
-	 * the first slot of its outputs. */
+	/* For the current expert: its rows (set.rows of them, as indices into
+	 * the run's rows), and the first slot of its outputs. */
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;
-	uint64_t weights; /* for dma_read alone */
+	uint64_t weights; /* address that only dma_read accepts */
 	uint32_t kv;
-	const float *vector; /* OP_RMSNORM, OP_HEAD_NORM, OP_FACTOR: in TCM */
-	/* OP_MATMUL: a unit is a row of weights, or a strip of tiles, with
-	 * `unit` outputs and `unit_bytes` bytes; a part has `piece` units */
+	/* in TCM; for OP_RMSNORM, OP_HEAD_NORM, OP_FACTOR */
+	const float *vector;
+	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles; it
+	 * has `unit` outputs and `unit_bytes` bytes. A part has `piece` units.
+	 */
 	uint32_t unit, piece;
 	size_t unit_bytes;
-	/* OP_ATTEND: slot 0 of the layer's keys and values; rows of a part */
+	/* For OP_ATTEND: address of slot 0 of the layer's keys and of its
+	 * values; number of rows in a part. */
 	const uint8_t *k, *v;
 	uint32_t together;
-	struct price attention; /* of a layer, with a phone's profile */
-	uint64_t began;        /* for the trace: time of the operator's begin */
-	bool idle;             /* WIRE_RUN_IDLE */
-	bool apart;            /* rows do not share reads of slots */
-	_Atomic uint64_t read; /* slots, summed over heads of keys, values */
+	/* cost of one layer, if there is a phone's profile */
+	struct price attention;
+	/* begin of the current operator, for the trace */
+	uint64_t began;
+	bool idle;  /* WIRE_RUN_IDLE */
+	bool apart; /* rows do not share reads of slots */
+	/* slots that attention read, summed over KV heads */
+	_Atomic uint64_t read;
 	_Atomic uint32_t saturated;
 };
 
@@ -51,15 +57,16 @@ static inline float *run_place(const struct run *r, size_t at)
 	return (float *)(void *)(r->x->arena + at);
 }
 
-/* A whole vector of weights, for use in a parallel section; valid until the
- * first worker's TCM share is used again. */
+/* Copy a whole vector of weights to the first worker's share of the TCM, for
+ * use in a parallel section. It is valid until that share is used again. */
 static inline const float *run_vector(const struct run *r, struct wire_tensor t)
 {
 	return dma_read(r->x->cache, r->weights + t.offset,
 		t.cols * sizeof(float), r->x->tcm);
 }
 
-/* Device address of K (0) or V (1) of one of the graph's layers. */
+/* Device address of the keys (which = 0) or the values (which = 1) of one of
+ * the graph's layers. */
 static inline uint32_t run_kv_addr(
 	const struct run *r, uint32_t layer, unsigned which)
 {

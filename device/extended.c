@@ -26,7 +26,8 @@ void extended_release(struct extended *x)
 	x->used = 0;
 }
 
-/* Hole number i lies before extent i; the last one after all extents. */
+/* The begin of hole number i: hole i lies before extent i, and the last hole
+ * after all extents. */
 static uint64_t hole_from(const struct extended *x, unsigned i)
 {
 	return i ? x->order[i - 1].at + x->order[i - 1].span : 0;
@@ -69,8 +70,9 @@ int extended_map(struct extended *x, const struct wire_share *share, int fd,
 			" bytes: %" PRIu64 " are free, %" PRIu64
 			" in the largest hole",
 			space->wanted, space->free, space->largest);
-	/* The host may share another buffer under the same number while this
-	 * one is placed, which closes the share's descriptor. */
+	/* Duplicate the descriptor: while this buffer is placed, the host may
+	 * share another buffer under the same number, which closes the
+	 * descriptor of the share. */
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
 		return err_sys(e, errno,
@@ -104,7 +106,8 @@ const struct extent *extended_find(
 	unsigned lo = 0, hi = x->used;
 	const struct extent *n;
 
-	while (lo < hi) { /* the last extent that begins at or below `at` */
+	/* find the last extent that begins at or below `at` */
+	while (lo < hi) {
 		unsigned mid = (lo + hi) / 2;
 
 		if (x->order[mid].at <= at)
@@ -153,8 +156,9 @@ void extended_read(const struct extent *x, uint64_t from, size_t len, void *to)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* The memfd is sealed against shrinking, so only a lack of
-		 * memory can fail, which would be SIGBUS in a mapping. */
+		/* The memfd is sealed against shrinking, so a read can fail
+		 * only for lack of memory. In a mapping, the same lack of
+		 * memory would be a SIGBUS. */
 		if (n <= 0)
 			abort();
 		at += n;

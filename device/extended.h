@@ -3,13 +3,13 @@
  * The NPU's cores cannot load from it; the DMA engine reads it into TCM, piece
  * by piece.
  *
- * The region is not mapped into this process. A buffer in it is a descriptor
- * and an offset, and extended_read, which copies, is the only access: a kernel
- * cannot get a pointer into it by mistake. A buffer takes no slot and no guard
- * page; buffers are placed by first fit, in whole pages.
+ * The region is not mapped into this process. A buffer in the region is only a
+ * descriptor and an offset. Its bytes can only be copied, by extended_read, so
+ * a kernel cannot get a pointer into the region by mistake. Buffers are placed
+ * by first fit, in whole pages, without mapping slots or guard pages.
  *
- * In the rest of the device a byte of the region has a 64-bit address, from
- * EXTENDED_BASE on, which no view (device/cache.h) accepts.
+ * The other files of the device use 64-bit addresses from EXTENDED_BASE on for
+ * bytes of the region. Views (device/cache.h) do not accept such addresses.
  *
  * The thread that runs requests changes the region, between requests; while no
  * buffer is placed or removed, any thread may read.
@@ -31,34 +31,38 @@ struct extent {
 	struct wire_share share;
 	uint64_t at;   /* offset in the region */
 	uint64_t span; /* bytes, rounded up to pages */
-	int fd;        /* owned */
+	int fd;        /* the buffer's memfd, owned by the extent */
 };
 
 struct extended {
-	uint64_t bytes, page; /* bytes 0: the phone has none */
+	uint64_t bytes, page; /* bytes is 0 if the phone has no such region */
 	unsigned used;
-	struct extent order[WIRE_MAX_BUFFERS]; /* [used] by offset */
+	struct extent order[WIRE_MAX_BUFFERS]; /* [used] sorted by offset */
 };
 
 void extended_init(struct extended *, uint64_t bytes);
 void extended_release(struct extended *);
 
 /*
- * Place the buffer of `fd`, which the caller keeps. 0 and *at; -ENOSPC when no
- * hole is large enough; -ENOTSUP when there is no region; or the system's
- * -errno. *space is filled in if there is a region, without its slots.
+ * Place a buffer in the region. `fd` still belongs to the caller. Returns 0
+ * with *at; -ENOSPC if no hole is large enough; -ENOTSUP if there is no region;
+ * or another negative errno. If there is a region, *space is set, except for
+ * the numbers of slots.
  */
 int extended_map(struct extended *, const struct wire_share *, int fd,
 	uint64_t *at, struct window_space *space, struct err *);
 
-/* Remove the buffer that begins at `at`: 0 or -EFAULT. */
+/* Remove the buffer that begins at `at`. Returns 0, or -EFAULT if none begins
+ * there. */
 int extended_unmap(struct extended *, uint64_t at, struct err *);
 
-/* The buffer that holds all of [at, at + len), len > 0; or NULL. */
+/* Find the buffer that contains all of [at, at + len), len > 0. Returns NULL
+ * with a message in *e if there is none. */
 const struct extent *extended_find(
 	const struct extended *, uint64_t at, uint64_t len, struct err *);
 
-/* The extent of this buffer, or NULL. */
+/* Find the extent of this buffer. Returns NULL if the buffer is not in the
+ * region. */
 const struct extent *extended_holds(
 	const struct extended *, uint32_t buffer, uint32_t generation);
 

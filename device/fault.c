@@ -50,13 +50,13 @@ void fault_start_next(struct fault *f)
 {
 	f->continues = true;
 	f->life++;
-	f->n_pending = 0; /* answers that were never sent */
+	f->n_pending = 0; /* completions that the previous device never sent */
 	atomic_store(&f->inside, 0);
 	fault_start(f);
 }
 
-/* Whether only start events apply. A replacement device that does not continue
- * the counts would repeat the other events. */
+/* Whether only start events apply to this device. A replacement device starts
+ * new counts, so without this rule the other events would hit again. */
 static bool only_starts(const struct fault *f)
 {
 	return f->life > 1 && !f->continues;
@@ -82,7 +82,8 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 		if (ev->verb != drop[call] || only_starts(f))
 			continue;
 		if (*ev->buffer && strcmp(ev->buffer, buffer)) {
-			/* for the report of a call that never occurred */
+			/* remember the buffer for the message about a call that
+			 * never occurred */
 			while (b < f->n_buffers &&
 				(f->buffer[b].call != call ||
 					strcmp(f->buffer[b].name, buffer)))
@@ -195,7 +196,8 @@ static bool is_drop(const struct fault_event *ev)
 	return ev->verb >= FAULT_DROP_INVALIDATE && ev->verb <= FAULT_DROP_WAIT;
 }
 
-/* On a replacement device only later starts count as not triggered. */
+/* On a replacement device only start events can be reported, and only those for
+ * later starts. */
 bool fault_unfired(
 	const struct fault *f, char *buf, size_t size, struct strbuf *why)
 {

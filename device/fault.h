@@ -1,15 +1,16 @@
 /*
  * Fault injection in the device: the device's events of a fault plan
- * (base/fault_plan.h), with which tests show the effect of the checks and of
- * the host's recovery. Passed to tandem-npu as `--fault PLAN` or in the
- * environment variable TANDEM_NPU_FAULT.
+ * (base/fault_plan.h). Tests inject faults to show that the checks and the
+ * host's recovery work. tandem-npu takes the plan from `--fault PLAN` or from
+ * the environment variable TANDEM_NPU_FAULT.
  *
  * A host that replaces a lost device passes the new device's number (`life`).
- * Events other than start#N apply to the first device only. The processes that
- * serve the hosts of a listening device share one plan in memory and continue
- * its counts.
+ * Events other than start#N apply to the first device only. A listening device
+ * serves each host in its own process; these processes share one plan in
+ * memory, and each continues the counts of the previous one.
  *
- * Called by the run loop's thread; fault_inside by any.
+ * Only the thread of the run loop may call the functions, except for
+ * fault_inside and fault_drops, which any thread may call.
  */
 #ifndef DEVICE_FAULT_H
 #define DEVICE_FAULT_H
@@ -25,69 +26,80 @@
 struct err;
 struct strbuf;
 
-/* The faults of one completion. */
+/* The faults to inject when a completion is sent. */
 struct fault_answer {
-	uint32_t seq; /* of the request */
+	uint32_t seq; /* number of the request */
 	uint32_t late_ms, full_ms;
 	bool wrong_seq, tear, bell_drop, bell_repeat, bell_merge;
-	bool die, hang; /* after sending it */
+	bool die, hang; /* after the completion was sent */
 };
 
-#define FAULT_PENDING 16 /* completions with faults at a time */
-#define FAULT_BUFFERS 16 /* names of buffers that a message can list */
+#define FAULT_PENDING 16 /* most completions with faults that are pending */
+#define FAULT_BUFFERS 16 /* most buffer names that a message lists */
 
 struct fault {
 	struct fault_plan plan;
 	unsigned life;  /* number of this device, from 1 */
-	bool continues; /* the counts of the devices before it */
+	bool continues; /* the counts of earlier devices are continued */
 	bool fired[FAULT_PLAN_MAX];
-	uint64_t calls[FAULT_PLAN_MAX]; /* maintenance of the event's buffer */
-	/* for the message about a buffer without such calls */
+	/* maintenance calls for the event's buffer so far */
+	uint64_t calls[FAULT_PLAN_MAX];
+	/* Buffers that had such calls, for the message that the buffer of an
+	 * event had none. */
 	struct {
 		enum coherence_call call;
 		char name[32];
 	} buffer[FAULT_BUFFERS];
 	unsigned n_buffers;
-	uint64_t requests[FAULT_KINDS]; /* [FAULT_ANY]: of all kinds */
-	bool enomem;                    /* for the current request */
+	/* counts by kind; [FAULT_ANY]: all requests */
+	uint64_t requests[FAULT_KINDS];
+	/* the current request must fail with ENOMEM */
+	bool enomem;
 	unsigned n_pending;
 	struct fault_answer pending[FAULT_PENDING];
 	_Atomic int inside; /* enum fault_verb + 1 of the current request */
 };
 
-/* NULL or "" for no faults. Events of flash are refused: the host has those. */
+/* Parse a plan; NULL or "" means no faults. Flash events are refused, because
+ * flash is read by the host. */
 int fault_parse(struct fault *, const char *text, struct err *);
 
-/* The device starts: die, hang, or return, perhaps late. */
+/* Call this when the device starts: it dies, hangs, or returns, possibly late.
+ */
 void fault_start(struct fault *);
 
-/* The next device of a listening process starts and continues the counts.
- * Before the first one, life is 0. */
+/* For a listening device, call this when the device for the next host starts;
+ * the counts continue. Before the first host, `life` is 0. */
 void fault_start_next(struct fault *);
 
-/* Whether to leave out this maintenance call or wait for DMA of `buffer`, which
- * is "" for calls that concern all buffers. Any thread, one at a time. */
+/* Whether to omit this maintenance call, or this wait for DMA, of `buffer` (""
+ * for calls that concern all buffers). Any thread may call this, one at a time.
+ */
 bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
-/* A request has arrived: die, hang, or return. True: fail it with ENOMEM. */
+/* Call this when a request has arrived: the device dies, hangs, or continues.
+ * Returns true if the request must fail with ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);
 
-/* The request is in progress: die, hang, or return. */
+/* Call this while a request is in progress: the device dies, hangs, or
+ * continues. */
 void fault_inside(struct fault *);
 
-/* The faults of the completion of `seq`; false: none. */
+/* Get the faults for the completion of request `seq`. Returns false if there
+ * are none. */
 bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 
-/* The completion was sent: die, hang, or return. */
+/* Call this after the completion was sent: the device dies, hangs, or
+ * continues. */
 void fault_answered(const struct fault_answer *);
 
-/* True: a fault of the plan was never triggered; `buf` gets the fault. The
- * reason is appended to *why, which may be NULL. */
+/* Returns true if a fault of the plan was never triggered. `buf` gets the
+ * fault, and the reason is appended to *why, which may be NULL. */
 bool fault_unfired(
 	const struct fault *, char *buf, size_t size, struct strbuf *why);
 
-/* True: a fault of the plan leaves out a maintenance call; *event is the
- * fault. */
+/* Returns true if the plan has a fault that omits a maintenance call; *event is
+ * this fault. */
 bool fault_plans_drop(const struct fault *, char *event, size_t size);
 
 #endif

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* with every optional part; an output graph has fewer */
+/* of a layer with every optional part; output graphs have fewer */
 #define OPS_A_LAYER 24
 
-/* outputs of a block of OP_LIKELY, at most */
+/* most outputs of a block of OP_LIKELY */
 #define BLOCK 256
 
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i)
@@ -47,8 +47,9 @@ size_t graph_plan_bytes(const struct wire_graph_load *g)
 	return sizeof(struct graph) + layers * OPS_A_LAYER * sizeof(struct op);
 }
 
-/* The outputs of a block of OP_LIKELY. Their weights fit into a thread's TCM
- * with every number of threads, unless even those of a strip do not. */
+/* The number of outputs in a block of OP_LIKELY. The weights of a block fit a
+ * thread's TCM, whatever the number of threads, unless a single strip does not
+ * fit. */
 static uint32_t block_outputs(const struct wire_tensor *w)
 {
 	bool tiled = tile_info(w->type);
@@ -77,8 +78,8 @@ static size_t max(size_t a, size_t b)
 }
 
 /*
- * Results that are live for a few launches only share bytes. Keys and values
- * are in the KV cache when attention begins, so their range ends before.
+ * Results that are needed only for a few launches share bytes of scratch. The
+ * range of k and v ends before attention, which reads them from the KV cache.
  */
 static void place_results(
 	struct graph_layout *at, const struct wire_model *m, size_t rows)
@@ -141,8 +142,8 @@ void graph_layout(const struct wire_graph_load *g,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	if (m->n_expert) { /* the picks of rows, and the outputs of their
-			      experts */
+	/* room for the picks of rows, and for the outputs of experts */
+	if (m->n_expert) {
 		at->pick = take(&at->total, picks * sizeof(struct wire_pick));
 		at->made = take(&at->total, picks * sizeof(struct pick_made));
 		at->by_expert = take(&at->total, picks * sizeof(uint32_t));
@@ -150,10 +151,11 @@ void graph_layout(const struct wire_graph_load *g,
 			&at->total, (WIRE_MAX_REFS + 1) * sizeof(uint32_t));
 		at->y = take(&at->total, picks * m->n_embd * f);
 	}
-	/* Enough for every kernel. */
+	/* Kernel scratch that suffices for every kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
-	if (out->top_k) { /* results, and for each thread a block of outputs */
+	/* room for the results, and for a block of outputs per thread */
+	if (out->top_k) {
 		uint32_t block = block_outputs(&out->matrix);
 		size_t blocks = (out->matrix.rows + block - 1) / block;
 		size_t likely = rows * out->top_k * sizeof(struct wire_likely);
@@ -174,8 +176,8 @@ struct build {
 	struct graph *g;
 	const void *msg;
 	uint32_t layer;
-	/* The launch of the operators that are added next, and the place of
-	 * their quantized rows. */
+	/* The launch to which the next operators belong, and the place of the
+	 * quantized rows that they use. */
 	enum price_launch launch;
 	size_t q8;
 };
@@ -190,7 +192,8 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.name = name,
 		.layer = b->layer,
 		.launch = b->launch,
-		/* A copy of rows is part of the product that follows. */
+		/* A gather of rows has no launch: it belongs to the following
+		 * product. */
 		.joins = op > b->g->op && op[-1].launch == b->launch &&
 			op[-1].kind != OP_GATHER,
 		.in = in,
@@ -216,8 +219,8 @@ static bool is_int8(const struct build *b, struct wire_tensor w)
 }
 
 /*
- * The output of `from` is the operand of the matrices w[0..n): round it for the
- * fp16 ones, quantize it for the int8 ones.
+ * The output of `from` is multiplied by the matrices w[0..n): round it if one
+ * of them is fp16, quantize it if one is int8.
  */
 static void add_operand(struct build *b, struct op *from,
 	const enum wire_layer_tensor *w, unsigned n)
@@ -238,8 +241,8 @@ static void add_operand(struct build *b, struct op *from,
 	}
 }
 
-/* Multiply by those rows of matrix w that are in the part. NULL if there are
- * none. */
+/* Add the product with those rows of matrix w that the part contains. Returns
+ * NULL if it contains none. */
 static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	int bias, size_t in, size_t out)
 {
@@ -261,7 +264,7 @@ static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	return op;
 }
 
-/* An operator in place on rows of `heads` heads. */
+/* Add an operator that changes rows of `heads` heads in place. */
 static struct op *add_heads(struct build *b, enum op_kind kind,
 	const char *name, struct wire_tensor w, size_t at, uint32_t heads)
 {
@@ -302,8 +305,8 @@ static void plan_attention(struct build *b)
 		add_heads(b, OP_HEAD_NORM, "q_norm", qn, at->q, m->n_head);
 	if (kn.rows)
 		add_heads(b, OP_HEAD_NORM, "k_norm", kn, at->k, m->n_kv_head);
-	/* Present also without rotation, because it rounds q for attention. K
-	 * and V are rounded when they are stored. */
+	/* Added even if n_rot is 0, because it rounds q for attention. K and V
+	 * are rounded when they are stored. */
 	add_heads(b, OP_ROPE, "q rope", none, at->q, m->n_head)->round = true;
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
 	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,
@@ -333,7 +336,8 @@ static void plan_ffn(struct build *b)
 			ARRAY_LEN(gate_up));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
-	/* After the last rows of `up` its output is complete. */
+	/* When the last rows of `up` are in this part, the output of `up` is
+	 * complete. */
 	n = graph_part_rows(&b->g->part, m, WIRE_T_UP, &from, &rows);
 	b->launch = PRICE_ACTIVATE;
 	if (n && from + n == rows)
@@ -347,10 +351,12 @@ static void plan_ffn(struct build *b)
 		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
-/* The operators after the attention of a layer with experts: the router and the
- * shared expert, if there is one. The rows are also made ready for the other
- * experts, whose graphs have the types of gate and up given here; the shared
- * expert leaves these rows as they are. */
+/*
+ * The operators after the attention of a layer with experts: the router and the
+ * shared expert, if there is one. The rows are also rounded or quantized for
+ * the routed experts: the types of gate and up given here are those of the
+ * expert graphs. The shared expert does not change these rows.
+ */
 static void plan_router(struct build *b)
 {
 	static const enum wire_layer_tensor all[] = { WIRE_T_ROUTER,
@@ -389,8 +395,9 @@ static void add_gather(struct build *b, size_t in, size_t out, size_t bytes)
 	op->n = op->k = (uint32_t)(bytes / sizeof(float));
 }
 
-/* The graph of an expert. A run executes all operators but the last for each
- * expert, on the rows that picked it, then the last for all rows. */
+/* Plan the graph of an expert. A run executes all operators but the last once
+ * for each expert, on the rows that picked the expert; then it executes the
+ * last operator for all rows. */
 static void plan_expert(struct build *b)
 {
 	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
@@ -421,7 +428,7 @@ static void plan_expert(struct build *b)
 	add_elementwise(b, OP_SUM_PICKS, "expert sum", at->y, at->x, m->n_embd);
 }
 
-/* The operators of an output graph. */
+/* Plan the operators of an output graph. */
 static void plan_output(struct build *b, const struct wire_output *out)
 {
 	const struct graph_layout *at = &b->g->at;

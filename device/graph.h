@@ -1,16 +1,16 @@
 /*
- * A static graph: one block of layers, or what follows the last layer, as a
+ * A static graph: a block of layers, or the output after the last layer, as a
  * fixed list of operators for a fixed number of rows, with every intermediate
  * result at a fixed offset in scratch memory. All decisions are made when the
  * graph is built, none when it runs (exec.h), as in the compiled graphs of
  * phone NPUs.
  *
- * A graph holds no weights and no addresses: each run binds them. All graphs
- * share one scratch arena, as large as the largest of them needs, because only
- * one runs at a time.
+ * A graph contains no weights and no addresses; each run provides them
+ * (device/bind.h). All graphs share one scratch arena, as large as the largest
+ * of them needs, because only one runs at a time.
  *
- * graph_check checks every field of an untrusted message from the host, and its
- * error names the field; graph_build then relies on it.
+ * graph_check checks every field of an untrusted message from the host; an
+ * error message names the field. graph_build relies on these checks.
  */
 #ifndef DEVICE_GRAPH_H
 #define DEVICE_GRAPH_H
@@ -24,23 +24,24 @@
 
 struct err;
 
-#define GRAPH_MAX_DIM    (1u << 20)          /* of any one width */
-#define GRAPH_MAX_MEMORY ((size_t)512 << 20) /* scratch and all plans */
+#define GRAPH_MAX_DIM (1u << 20) /* limit of each width */
+/* limit of scratch and all plans together */
+#define GRAPH_MAX_MEMORY ((size_t)512 << 20)
 
 enum op_kind {
 	OP_RMSNORM,   /* out = norm(in) * w */
 	OP_MATMUL,    /* out = in * w' + bias */
-	OP_HEAD_NORM, /* out = norm of each w.cols values of `out` */
+	OP_HEAD_NORM, /* each w.cols values of `out`: out = norm(out) * w */
 	OP_ROPE,      /* rotate the heads of `out` */
-	OP_KV_WRITE,  /* K and V of the rows to their slots */
+	OP_KV_WRITE,  /* write K and V of the rows to their KV slots */
 	OP_ATTEND,    /* out = attention of in */
 	OP_SWIGLU,    /* out = silu(out) * in */
-	OP_QUANTIZE,  /* int8 rows of `in`, replacing earlier ones */
+	OP_QUANTIZE,  /* q8 = int8 rows of `in` */
 	OP_ADD,       /* out += in */
 	OP_FACTOR,    /* out *= sigmoid(in * w') */
 	OP_LIKELY,    /* out = the n likeliest outputs of in * w' */
-	OP_GATHER,    /* out = the expert's rows of in */
-	OP_SUM_PICKS, /* out += the weighted outputs of the row's experts */
+	OP_GATHER,    /* out = those rows of `in` that picked the expert */
+	OP_SUM_PICKS, /* out += weighted sum of the row's expert outputs */
 };
 
 /*
@@ -50,44 +51,48 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	const char *name; /* for reports: "gate" */
-	uint32_t layer;   /* within the block */
+	uint32_t layer;   /* number of the layer within the graph */
 	enum price_launch launch;
-	bool joins; /* fused with the operator before: no launch of its own */
+	bool joins; /* shares the launch of the preceding operator */
 	size_t in, out;
 	uint32_t n, k;
-	uint32_t first; /* OP_MATMUL: the output of w's first row */
-	bool round;     /* round `out` to fp16 (unless the model is WIRE_F32) */
-	bool int8;  /* OP_MATMUL, OP_LIKELY: the rows of `in` are quantized */
-	bool slots; /* the rows of `out` are slots of struct picks */
-	struct wire_tensor w, bias; /* rows 0: none */
+	/* output that the first row of w computes (OP_MATMUL) */
+	uint32_t first;
+	bool round; /* round the output to fp16, unless WIRE_F32 */
+	bool int8;  /* input rows are quantized (OP_MATMUL, OP_LIKELY) */
+	bool slots; /* output rows are slots of struct picks */
+	struct wire_tensor w, bias; /* rows is 0 if there is none */
 };
 
 /* Byte offsets in the scratch arena, multiples of 64. */
 struct graph_layout {
 	size_t row, span, mask;   /* private copies of the host's rows */
-	size_t visibility, order; /* of struct rowset */
+	size_t visibility, order; /* arrays of struct rowset */
 	size_t piece;             /* [2 * rows] struct visibility_piece */
 	size_t seen, written;     /* bitmaps over the KV slots */
 	size_t cos, sin;          /* [rows][n_rot / 2] */
 	size_t x;                 /* residual stream, [rows][n_embd] */
 	size_t h;                 /* [rows][n_embd] */
-	/* Live for a part of the layer only, so they share bytes. */
+	/* The following are used only in a part of the layer, so they share
+	 * bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
-	size_t gate, up; /* [rows] of n_ff or n_shared */
-	size_t q8;       /* [rows] of kern_q8_bytes of the widest row */
-	/* With experts: what the router computes, [rows][n_expert]; the rows of
-	 * one expert, copied from `h` and `q8`. The shared expert uses
-	 * picked_q8 as well, because `q8` is needed by the other experts. */
+	size_t gate, up; /* [rows][n_ff], or n_shared */
+	size_t q8;       /* [rows] quantized rows of the widest operand */
+	/* With experts: the router's products, [rows][n_expert]; the rows of
+	 * one expert, copied from `h` and from `q8`. The shared expert uses
+	 * picked_q8 too, because the routed experts still need `q8`. */
 	size_t router, picked, picked_q8;
-	/* See struct picks; the outputs of experts, [rows * n_used][n_embd],
-	 * before these that of the shared expert, [rows][n_embd]. */
+	/* With experts: see struct picks. y has the output of the shared
+	 * expert, [rows][n_embd], then the outputs of the others, [rows *
+	 * n_used][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
-	/* of an output graph: [rows][top_k] struct wire_likely, and the same
-	 * for [threads]; [blocks][rows] struct graph_sum */
+	/* For an output graph: the results, [rows][top_k] struct wire_likely;
+	 * the same for each thread; [blocks][rows] struct graph_sum. */
 	size_t likely, likely_thread, sum;
-	size_t thread;  /* [threads] of thread_bytes: scratch of kernels */
-	size_t product; /* OP_LIKELY: [rows][block] outputs in that scratch */
+	size_t thread; /* [threads] kernel scratch of thread_bytes each */
+	/* OP_LIKELY: [rows][block] outputs, in the kernel scratch */
+	size_t product;
 	size_t thread_bytes;
 	size_t total;
 };
@@ -96,31 +101,33 @@ struct graph {
 	uint32_t id, rows, first_layer, n_layers, weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq;
-	struct wire_part part; /* of a single layer; else whole layers */
-	uint32_t top_k;        /* of an output graph; else 0 */
-	uint32_t block;        /* outputs of a block, see struct graph_sum */
+	/* if the graph is a part of a layer; else the whole */
+	struct wire_part part;
+	uint32_t top_k; /* 0 if the graph is not an output graph */
+	uint32_t block; /* outputs of a block, see struct graph_sum */
 	struct graph_layout at;
-	uint64_t kv_bytes; /* size of a KV binding, at least */
-	size_t plan_bytes; /* of this struct and its operators */
+	uint64_t kv_bytes; /* smallest allowed size of the KV buffer */
+	size_t plan_bytes; /* size of this struct with its operators */
 	unsigned n_ops;
 	struct op op[];
 };
 
 /*
- * OP_LIKELY computes the outputs in blocks, which do not depend on the number
- * of threads, so that neither do the bits of its sums: the largest logit of a
- * row in the block, and the sum of e^(logit - most).
+ * OP_LIKELY computes the outputs in blocks. The blocks do not depend on the
+ * number of threads, so the bits of the sums do not either. For each row and
+ * block: the largest logit, and the sum of e^(logit - most).
  */
 struct graph_sum {
 	float most, sum;
 };
 
-/* Limits of this device. */
+/* Limits of the device against which a graph is checked. */
 struct graph_limits {
 	unsigned threads;
-	size_t tcm_slice;   /* a row of weights must fit */
-	size_t plans_bytes; /* of the existing graphs */
-	size_t arena_bytes; /* of the existing scratch */
+	/* TCM bytes of a thread; a row of weights must fit */
+	size_t tcm_slice;
+	size_t plans_bytes; /* bytes of the plans that exist already */
+	size_t arena_bytes; /* bytes of scratch that exist already */
 };
 
 struct graph_need {
@@ -129,16 +136,18 @@ struct graph_need {
 };
 
 /*
- * Check a WIRE_GRAPH_LOAD message of `len` bytes in every field but the
- * graph's id. 0 and *need, or -errno and *e.
+ * Check every field of a WIRE_GRAPH_LOAD message of `len` bytes, except the
+ * graph's id. Returns 0 with *need, or a negative errno with *e.
  */
 int graph_check(const void *msg, size_t len, const struct graph_limits *,
 	struct graph_need *need, struct err *e);
 
-/* The plan of a checked message; free() ends it. NULL: no memory. */
+/* Build the graph of a checked message. Returns NULL if there is no memory. The
+ * caller frees it with free(). */
 struct graph *graph_build(const void *msg, size_t len, unsigned threads);
 
-/* Whether the graph begins, and ends, with a whole layer. */
+/* Whether the graph begins at the start of a layer (graph_begins), and ends at
+ * the end of a layer (graph_ends). */
 static inline bool graph_begins(const struct graph *g)
 {
 	return !g->part.first;
@@ -149,7 +158,7 @@ static inline bool graph_ends(const struct graph *g)
 	return g->part.end == WIRE_T_COUNT;
 }
 
-/* Whether the graph is an output graph: no layers, keys or values. */
+/* Whether this is an output graph, which has no layers, keys or values. */
 static inline bool graph_is_output(const struct graph *g)
 {
 	return g->top_k;
@@ -161,14 +170,14 @@ static inline bool graph_routes(const struct graph *g)
 	return g->model.n_expert && g->part.end == WIRE_T_GATE;
 }
 
-/* Whether the graph is that of one expert. */
+/* Whether this is the graph of one expert. */
 static inline bool graph_is_expert(const struct graph *g)
 {
 	return g->model.n_expert && !graph_begins(g);
 }
 
-/* What a run writes to WIRE_REF_HIDDEN_OUT: the offset in scratch, and the
- * bytes of `rows` rows. */
+/* The result that a run writes to WIRE_REF_HIDDEN_OUT: its offset in scratch,
+ * and its size for `rows` rows. */
 static inline size_t graph_out(const struct graph *g)
 {
 	return g->top_k           ? g->at.likely
@@ -185,7 +194,7 @@ static inline size_t graph_out_bytes(const struct graph *g, uint32_t rows)
 			  : values * sizeof(float));
 }
 
-/* "gate" for WIRE_T_GATE. */
+/* Get the name of a tensor, such as "gate" for WIRE_T_GATE. */
 const char *graph_tensor_name(unsigned tensor);
 
 #endif

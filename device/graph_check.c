@@ -1,6 +1,6 @@
 /*
- * graph_check of graph.h: checks every field of a GRAPH_LOAD message once, in
- * an order in which later checks can rely on earlier ones.
+ * Implements graph_check (device/graph.h): checks every field of a GRAPH_LOAD
+ * message once, in an order in which later checks can rely on earlier ones.
  */
 #include "device/graph_plan.h"
 
@@ -131,7 +131,7 @@ static int check_kv(const struct wire_graph_load *g, struct err *e)
 struct shape {
 	uint32_t rows, cols;
 	bool vector, optional;
-	uint32_t wide; /* another number of cols that is allowed, if not 0 */
+	uint32_t wide; /* a second allowed number of columns; 0: none */
 };
 
 static struct shape shape_of(const struct wire_model *m, unsigned tensor)
@@ -264,7 +264,8 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
-	/* Bytes that must be in TCM together: a row, or a strip of tiles. */
+	/* Bytes that must fit a thread's TCM: one row, or one strip of tiles.
+	 */
 	part = type ? dtype_row_bytes(t->type, t->cols)
 		    : tile_strip_bytes(t->type, t->cols);
 	if (!part)

@@ -18,13 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HELLO_TIMEOUT_NS 5000000000ull /* for a hello */
+#define HELLO_TIMEOUT_NS 5000000000ull /* longest wait for a client's hello */
 #define RETRY_MS         100           /* pause when accept fails */
 
-/* A device ends by itself within a third of a second of its host's end. */
+/* After its host has gone, a device ends by itself within a third of a second;
+ * a device that takes longer than this is killed. */
 #define CHILD_END_MS 2000
 
-/* Connections without a hello; one more closes the oldest. */
+/* Most connections that have not sent a hello; one more closes the oldest. */
 #define PENDING_MAX 8
 
 /* ---- connections without a hello ----------------------------------------- */
@@ -34,7 +35,7 @@ struct listener {
 	unsigned n_pending;
 	struct pending {
 		int fd;
-		uint64_t until_ns; /* deadline of its hello */
+		uint64_t until_ns; /* when the hello must have arrived */
 	} pending[PENDING_MAX];    /* the oldest first */
 };
 
@@ -53,14 +54,14 @@ static void forget(struct listener *l, unsigned i)
 		(l->n_pending - i) * sizeof(l->pending[0]));
 }
 
-/* Close the oldest pending connection. */
+/* Close the oldest connection without a hello. */
 static void hang_up(struct listener *l)
 {
 	fd_close(&l->pending[0].fd);
 	forget(l, 0);
 }
 
-/* Close all connections and the socket; the path stays. */
+/* Close all connections and the socket. The path is not removed. */
 static void listener_close(struct listener *l)
 {
 	while (l->n_pending)
@@ -68,9 +69,9 @@ static void listener_close(struct listener *l)
 	fd_close(&l->fd);
 }
 
-/* Wait for a host whose hello is valid, a signal, or `other_fd` (which may be
- * -1), and meanwhile accept connections and close those whose hello is late.
- * Returns an enum wait_result, or a negative errno. */
+/* Wait for a host whose hello is valid, for a signal, or for `other_fd` (-1:
+ * none). Meanwhile accept connections, and close connections whose hello is
+ * late. Returns an enum wait_result, or a negative errno. */
 static int listener_wait(
 	struct listener *l, int other_fd, struct client *g, struct err *e)
 {
@@ -82,7 +83,7 @@ static int listener_wait(
 
 	for (;;) {
 		uint64_t now = clock_ns(), until = l->pending[0].until_ns;
-		int ms = -1; /* until the deadline of the oldest connection */
+		int ms = -1; /* wait until the oldest connection's deadline */
 		int fd;
 
 		if (l->n_pending)
@@ -100,7 +101,8 @@ static int listener_wait(
 			return LISTEN_SIGNAL;
 		if (p[POLL_OTHER].revents)
 			return LISTEN_OTHER;
-		/* From the last one, because forget() shifts later entries. */
+		/* Iterate backwards, because forget() shifts the entries after
+		 * i. */
 		for (unsigned i = l->n_pending; i--;) {
 			struct err why = { 0 };
 			int ret;
@@ -113,17 +115,16 @@ static int listener_wait(
 				&g->channel, g->link, &g->hello, &why);
 			if (!ret)
 				return LISTEN_HOST;
-			/* -EPIPE: another device has tested whether the path is
-			 * in use. */
+			/* -EPIPE is normal: another device connected only to
+			 * test whether the path is in use. */
 			if (ret != -EPIPE)
 				fprintf(stderr,
 					"tandem-npu: refused a client: %s\n",
 					why.text);
 		}
 		if (p[POLL_LISTEN].revents && link_accept(l->fd, &fd, NULL)) {
-			/* A lack of descriptors or memory is temporary, and a
-			 * client may have left already: try again after a
-			 * pause. */
+			/* A lack of descriptors or memory is temporary, or the
+			 * client has left already: try again after a pause. */
 			poll(NULL, 0, RETRY_MS);
 		} else if (p[POLL_LISTEN].revents) {
 			if (l->n_pending == PENDING_MAX)
@@ -139,18 +140,18 @@ static int listener_wait(
 
 /* ---- one host after another ---------------------------------------------- */
 
-/* A process that serves one host, in the listening process. */
+/* The process that serves one host, as the listening process sees it. */
 struct child {
-	pid_t pid; /* 0: none */
+	pid_t pid; /* 0: there is none */
 	int life;  /* a pipe that hangs up when the process ends */
-	int link;  /* to its host; hangs up when the host has gone */
+	int link;  /* link to the host; hangs up when the host has gone */
 	uint32_t host_pid;
 };
 
 /*
- * The host detects the end of its device by a hang-up of this link, so the link
- * is closed only after the process is gone: a host that reconnects then is not
- * refused because the old process is still running.
+ * Reap the process, then close the link. The host detects the end of its device
+ * by the hang-up of the link. If the link were closed earlier, a host that
+ * reconnects at once could be refused because the old process is still running.
  */
 static void child_reap(struct child *c)
 {
@@ -179,7 +180,8 @@ static void child_end(struct child *c)
 	child_reap(c);
 }
 
-/* 1 in the new process, which keeps its end of `life` open; 0 in this one. */
+/* Fork. Returns 1 in the new process, which keeps its end of `life` open, and 0
+ * in this process. */
 static int child_fork(
 	struct child *c, struct listener *l, struct client *g, struct err *e)
 {
@@ -192,7 +194,7 @@ static int child_fork(
 	if (!c->pid) {
 		fd_close(&life[0]);
 		listener_close(l);
-		/* The child must not outlive the listening process. */
+		/* The new process must not outlive the listening process. */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
 			_exit(EXIT_FAILURE);
 		return 1;
@@ -211,7 +213,7 @@ static int child_fork(
 	return ret;
 }
 
-/* Refuse a client with status and reason, and close its connection. */
+/* Send a client a refusal with status and reason, and close its connection. */
 static void client_refuse(struct client *g, int status, const char *why)
 {
 	struct wire_welcome w = { .status = status };
@@ -222,9 +224,9 @@ static void client_refuse(struct client *g, int status, const char *why)
 }
 
 /*
- * Serve a host, or refuse it while another one is served: 1 in the new process
- * that must serve it, else 0. If the other host has gone and its device has not
- * noticed yet, wait for that device to end.
+ * Serve a host, or refuse it if another host is being served. Returns 1 in the
+ * new process that must serve the host, else 0. If the other host has gone but
+ * its process has not ended yet, wait for that process.
  */
 static int serve_or_refuse(
 	struct child *c, struct listener *l, struct client *g)
@@ -250,8 +252,8 @@ static int serve_or_refuse(
 	return 0;
 }
 
-/* Each host gets a process of its own, so that the listener survives a crash of
- * the device and the next host can be served. */
+/* Serve each host in its own process, so that the listening process survives a
+ * crash and can serve the next host. */
 int listen_for_host(const char *path, bool once, int signal_fd,
 	struct client *client, int *signo, bool *forked, struct err *e)
 {
@@ -280,7 +282,8 @@ int listen_for_host(const char *path, bool once, int signal_fd,
 		child_end(&c);
 	}
 	*forked = getpid() != self;
-	/* A new process has closed its copy and does not own the path. */
+	/* A forked process has already closed its copy of the socket, and must
+	 * not remove the path. */
 	if (!*forked) {
 		listener_close(&l);
 		unlink(path);

@@ -5,7 +5,7 @@
  * to another user, is refused with an error message and delays no other client.
  * No client can end the listener.
  *
- * One thread.
+ * Only one thread may call the function.
  */
 #ifndef DEVICE_LISTEN_H
 #define DEVICE_LISTEN_H
@@ -19,17 +19,18 @@ struct err;
 
 /* A host whose hello has arrived. */
 struct client {
-	struct channel *channel; /* the caller closes it */
+	struct channel *channel; /* the caller must close it */
 	struct wire_hello hello;
-	int link; /* the channel's */
+	int link; /* descriptor of the channel's link */
 };
 
 /*
- * Create a socket at `path`, for this user only, and wait for hosts. Returns 1
- * and *client in the process that must serve the host: with `once` this one,
- * otherwise a new one for each host, with *forked set. Returns 0 in the
- * listening process after a signal, with its number in *signo; -errno when
- * waiting fails. The process that created the path removes it.
+ * Create a socket at `path`, which only this user can reach, and wait for
+ * hosts. Returns 1 with *client in the process that must serve the host: with
+ * `once` this is the calling process; otherwise it is a new process for each
+ * host, and *forked is set. Returns 0 in the listening process after a signal,
+ * with the signal's number in *signo; or a negative errno if waiting fails. The
+ * process that created the path removes it.
  */
 int listen_for_host(const char *path, bool once, int signal_fd,
 	struct client *client, int *signo, bool *forked, struct err *);

@@ -15,7 +15,8 @@ uint64_t picks_bytes(const struct wire_graph_run *r, const struct graph *g)
 	return (uint64_t)r->rows * g->model.n_used * sizeof(struct wire_pick);
 }
 
-/* Check one pick of row `row`. row_of[i]: the last row that picked expert i. */
+/* Check one pick of row `row`. row_of[i] is the last row so far that picked
+ * expert i. */
 static int check_pick(const struct picks *p, const struct wire_pick *pick,
 	const struct pick_made *made, bool last, uint32_t row, uint32_t *row_of,
 	struct err *e)
@@ -50,7 +51,8 @@ int picks_take(struct picks *p, const struct wire_graph_run *r,
 	uint32_t n_used = g->model.n_used, n = r->rows * n_used;
 	uint8_t *a = arena;
 	struct wire_pick *pick = (void *)(a + g->at.pick);
-	uint32_t next[WIRE_MAX_REFS]; /* in p->row, of each expert */
+	/* for each expert: the next free index in p->row */
+	uint32_t next[WIRE_MAX_REFS];
 
 	*p = (struct picks){
 		.experts = experts,
@@ -63,7 +65,8 @@ int picks_take(struct picks *p, const struct wire_graph_run *r,
 	for (uint32_t i = 0; !*slots && i < n; i++)
 		p->made[i].slot = NONE;
 	memset(p->first, 0, (experts + 1) * sizeof(*p->first));
-	memset(next, 0xff, sizeof(next)); /* no row */
+	/* UINT32_MAX: no row has picked the expert yet */
+	memset(next, 0xff, sizeof(next));
 	for (uint32_t i = 0; i < n; i++)
 		if (check_pick(p, &pick[i], &p->made[i],
 			    !(r->flags & WIRE_RUN_MORE), i / n_used, next, e))

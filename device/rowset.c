@@ -115,7 +115,8 @@ static int count_mask(const struct rowset *s, uint32_t i)
 }
 
 /* Check the copied rows, spans and masks, and set the fields that depend on
- * them. The slots of all rows are checked before the visibility of any. */
+ * them. First the slots of all rows are checked, because the visibility of a
+ * row refers to the slots of others. */
 static int check_copy(struct rowset *s, struct err *e)
 {
 	for (uint32_t i = 0; i < s->rows; i++) {
@@ -172,7 +173,8 @@ static int check_copy(struct rowset *s, struct err *e)
 			(uint32_t)in_batch };
 		s->seen_slots += n;
 	}
-	/* Rows see one another through the KV cache as well. */
+	/* A row reads other rows of the request from the KV cache too, so their
+	 * slots count as seen. */
 	for (uint32_t i = 0; i < s->rows; i++)
 		set_range(s->seen, s->row[i].slot, 1);
 	return 0;
@@ -181,7 +183,7 @@ static int check_copy(struct rowset *s, struct err *e)
 /* ---- the copy of a request
  * ------------------------------------------------------------ */
 
-/* The kernels read the spans in the host's layout. */
+/* The kernels read the spans as the host laid them out. */
 _Static_assert(sizeof(struct kern_span) == sizeof(struct wire_span) &&
 		offsetof(struct kern_span, slot) ==
 			offsetof(struct wire_span, slot) &&

@@ -18,20 +18,23 @@ struct graph;
 
 struct rowset {
 	uint32_t rows, n_spans, mask_words, kv_slots;
-	struct wire_row *row;              /* [rows] */
-	struct kern_span *span;            /* [n_spans] */
-	uint64_t *mask;                    /* [rows][mask_words] */
-	struct row_visibility *visibility; /* [rows]: slots that each sees */
-	uint32_t *order;                   /* [rows]: by visibility_order */
-	uint64_t seen_slots; /* sum over the rows of the slots that each sees */
-	uint64_t *seen;      /* a bit for each slot: some row attends to it */
-	uint64_t *written;   /* a bit for each slot: some row writes it */
+	struct wire_row *row;   /* [rows] */
+	struct kern_span *span; /* [n_spans] */
+	uint64_t *mask;         /* [rows][mask_words] */
+	/* [rows] the slots that each row sees */
+	struct row_visibility *visibility;
+	/* [rows] the result of visibility_order */
+	uint32_t *order;
+	/* number of slots that a row sees, summed over the rows */
+	uint64_t seen_slots;
+	uint64_t *seen;    /* one bit per slot: some row sees it */
+	uint64_t *written; /* one bit per slot: some row writes it */
 };
 
-/* Bytes of WIRE_REF_ROWS for this run, at least. */
+/* The smallest number of bytes of WIRE_REF_ROWS for this run. */
 uint64_t rowset_bytes(const struct wire_graph_run *);
 
-/* Check the run's own numbers against the graph. */
+/* Check the numbers in the run's message against the graph. */
 int rowset_check_run(
 	const struct wire_graph_run *, const struct graph *, struct err *);
 
@@ -43,17 +46,18 @@ int rowset_check_run(
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
 
-/* Write the slots of the request's rows that row i sees to slot[] and return
- * their number. In the order of attention they follow the slots of its spans.
+/* Write to slot[] the slots of those rows of the request that row i sees, and
+ * return their number. Attention reads them after the slots of the row's spans.
  */
 uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
-/* Write the pieces of slots that rows share, or with `apart` one piece for each
- * row, to piece[2 * rows] and return their number. */
+/* Write the pieces of slots that rows share to piece[2 * rows] and return their
+ * number. With `apart`, nothing is shared: there is one piece for each row. */
 uint32_t rowset_pieces(
 	const struct rowset *, bool apart, struct visibility_piece *piece);
 
-/* The next run of set bits at or after *run's end; start with {0, 0}. */
+/* Find the next run of set bits that begins at or after the end of *run. Start
+ * with {0, 0}. */
 bool rowset_next(
 	const struct rowset *, const uint64_t *bits, struct wire_span *run);
 

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The runtimes of sanitizers make system calls that the filter forbids. gcc
- * names the sanitizers that it compiles for by macros, clang by features. */
+/* Sanitizers are not sandboxed: their runtimes make system calls that the
+ * filter forbids. gcc announces a sanitizer by a macro, clang by a feature. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -21,25 +21,49 @@
 #endif
 
 static const int allowed[] = {
-	/* Buffers whose descriptors the host sends, and private memory. */
-	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
-	SCMP_SYS(fstat), SCMP_SYS(newfstatat), /* fstat of newer C libraries */
-	SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(close),
+	/* Map the buffers whose descriptors the host sends, and allocate
+	 * memory. */
+	SCMP_SYS(munmap),
+	SCMP_SYS(mremap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(brk),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat), /* fstat of newer C libraries */
+	SCMP_SYS(fstatfs),
+	SCMP_SYS(fcntl),
+	SCMP_SYS(close),
 	SCMP_SYS(pread64), /* DMA from the extended region */
-	/* Link, doorbells, messages on standard error. */
-	SCMP_SYS(read), SCMP_SYS(preadv2), SCMP_SYS(write),
+	/* Link, doorbells, and messages on standard error. */
+	SCMP_SYS(read),
+	SCMP_SYS(preadv2),
+	SCMP_SYS(write),
 	SCMP_SYS(writev), /* of the C library */
-	SCMP_SYS(recvmsg), SCMP_SYS(recvfrom), SCMP_SYS(sendmsg),
-	SCMP_SYS(sendto), SCMP_SYS(poll), SCMP_SYS(ppoll),
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(recvfrom),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendto),
+	SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
 	/* Threads. */
-	SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(set_robust_list),
-	SCMP_SYS(rseq), SCMP_SYS(exit), SCMP_SYS(exit_group),
-	SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(gettid),
+	SCMP_SYS(futex),
+	SCMP_SYS(sched_yield),
+	SCMP_SYS(set_robust_list),
+	SCMP_SYS(rseq),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(gettid),
 	SCMP_SYS(getpid),
-	/* Time, where the vDSO does not serve it. */
-	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
-	SCMP_SYS(pause), SCMP_SYS(getrandom), /* of the allocator */
+	/* Time, if the vDSO does not provide it. */
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(clock_nanosleep),
+	SCMP_SYS(nanosleep),
+	/* getrandom: used by the allocator */
+	SCMP_SYS(pause),
+	SCMP_SYS(getrandom),
 };
 
 int sandbox_enter(struct err *e)
@@ -58,14 +82,15 @@ int sandbox_enter(struct err *e)
 	ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
 	for (size_t i = 0; i < ARRAY_LEN(allowed) && !ret; i++)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0);
-	/* Memory, but no executable memory. */
+	/* Allow mmap, but not for executable memory. */
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
 			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
 			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Signals to itself: abort, and ending by a received signal. */
+	/* Allow signals to the process itself: for abort, and to end by the
+	 * signal that it received. */
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));

@@ -3,15 +3,16 @@
  * its doorbells and the clock. The filter applies to all threads; any other
  * system call kills the process.
  *
- * Not in sanitizer builds, whose runtimes make more system calls.
+ * Sanitizer builds have no filter, because their runtimes make more system
+ * calls.
  */
 #ifndef DEVICE_SANDBOX_H
 #define DEVICE_SANDBOX_H
 
 struct err;
 
-/* 0, or -errno when the system refuses. Call after starting all threads, since
- * the filter forbids starting more. */
+/* Returns 0, or a negative errno if the system refuses. Call this after all
+ * threads have started, because the filter forbids starting threads. */
 int sandbox_enter(struct err *);
 
 #endif

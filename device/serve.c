@@ -19,18 +19,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long an idle device waits for a request before it checks its flags;
- * shorter while a graph is being loaded. */
+/* The time after which an idle device stops waiting for a request and checks
+ * its flags. It is shorter while a graph is being loaded. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 
 /*
- * The host may write the generated text to where the device's standard error
- * goes. On a terminal the device holds its reports back until it has been idle
- * for a second, or ends, so that they follow the text. The buffer has room for
- * all of them. To a file or pipe the device writes each report at once, because
- * a crash would lose held reports; where the text goes there too, each begins
- * with a newline, because the line of the text may be incomplete.
+ * The host's generated text and the device's standard error may go to the same
+ * place. If that is a terminal, the device buffers its reports until it has
+ * been idle for a second, or ends, so that the reports appear after the text.
+ * The buffer has room for all reports. If standard error is a file or pipe,
+ * each report is written at once, because a crash would lose buffered reports.
+ * If the text goes there too, each report begins with a newline, because the
+ * last line of the text may be incomplete.
  */
 #define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
 #define HELD_IDLE_MS 1000
@@ -38,13 +39,13 @@
 struct server {
 	const struct serve_opts *opts;
 	int signal_fd;
-	int link; /* the channel's; for the watcher */
+	int link; /* the channel's link, for the watcher */
 	struct channel *channel;
 	struct wire_hello hello;
 	struct device *device;
 	struct watch watch;
-	unsigned idle_ms; /* since the last request, about */
-	bool beside_text; /* stderr is also where the text is written */
+	unsigned idle_ms; /* approximate time since the last request */
+	bool beside_text; /* the generated text goes to standard error too */
 };
 
 /* ---- callbacks --------------------------------------------------------- */
@@ -84,8 +85,8 @@ static int refuse(struct server *s, int status, const struct err *why)
 
 /* ---- the run loop ------------------------------------------------------ */
 
-/* Receive all messages on the link: 0, -ECONNRESET after a goodbye, -EPIPE,
- * -EPROTO. */
+/* Receive all messages that are on the link. Returns 0, -ECONNRESET after a
+ * goodbye, -EPIPE or -EPROTO. */
 static int take_shares(struct server *s, struct err *e)
 {
 	struct wire_share share;
@@ -116,7 +117,8 @@ static int complete(
 		};
 
 		seq -= a.wrong_seq;
-		/* Late, but with heartbeats, like a busy device. */
+		/* Delay the completion, but report progress meanwhile, as a
+		 * busy device does. */
 		for (uint32_t i = 0; i < a.late_ms; i++) {
 			channel_beat(s->channel);
 			nanosleep(&slice, NULL);
@@ -129,7 +131,8 @@ static int complete(
 	return ret;
 }
 
-/* One iteration of the run loop: 0, or the reason of its end. */
+/* One iteration of the run loop. Returns 0, or the reason for which the loop
+ * ends. */
 static int serve_next(struct server *s, struct err *e)
 {
 	bool loading = device_loading(s->device);
@@ -140,8 +143,8 @@ static int serve_next(struct server *s, struct err *e)
 	bool no_memory;
 	int ret = channel_recv(s->channel, &p, wait_ms, e);
 
-	/* No heartbeat while idle: a host that still waits then waits for a
-	 * completion that was lost, and must be able to detect that. */
+	/* Report no progress while idle. If the host still waits, its
+	 * completion was lost, and the host must be able to detect that. */
 	if (ret != -EAGAIN || loading)
 		channel_beat(s->channel);
 	s->idle_ms = ret == -EAGAIN ? s->idle_ms + wait_ms : 0;
@@ -150,7 +153,8 @@ static int serve_next(struct server *s, struct err *e)
 	if (!ret) {
 		memcpy(&op, p.msg, sizeof(op));
 		no_memory = fault_request(s->opts->fault, op, p.seq);
-		/* The descriptor was sent before the request that needs it. */
+		/* The host sent the buffer's descriptor before this request:
+		 * receive it now. */
 		if (op == WIRE_MAP)
 			ret = take_shares(s, e);
 		if (!ret && no_memory) {
@@ -164,7 +168,7 @@ static int serve_next(struct server *s, struct err *e)
 			ret = complete(s, p.seq, &done, e);
 		}
 	} else if (ret == -EBADMSG) {
-		/* A packet whose layout is wrong is answered as well. */
+		/* A packet with an invalid layout gets a completion too. */
 		snprintf(done.text, sizeof(done.text), "%.*s",
 			(int)sizeof(done.text) - 1, e->text);
 		ret = complete(s, p.seq, &done, e);
@@ -173,8 +177,8 @@ static int serve_next(struct server *s, struct err *e)
 	}
 	while (!ret && device_loaded(s->device, false, &seq, &done))
 		ret = complete(s, seq, &done, e);
-	/* The host's doorbell or link is closed. A goodbye may still be waiting
-	 * on the link. */
+	/* The host's doorbell or link is closed. There may still be an unread
+	 * goodbye on the link. */
 	if (ret == -EPIPE) {
 		ret = take_shares(s, e);
 		if (!ret || ret == -EPIPE)
@@ -250,7 +254,8 @@ static int serve_host(
 		refuse(s, ret, e);
 		goto out_device;
 	}
-	/* All threads are running: confine them, then welcome the host. */
+	/* All threads have started: enter the sandbox, then welcome the host.
+	 */
 	ret = s->opts->sandbox ? sandbox_enter(e) : 0;
 	if (ret) {
 		refuse(s, ret, e);

@@ -1,13 +1,14 @@
 /*
- * Serving one host: get the connection, set up, run requests until the host's
- * goodbye. Requests run on the calling thread. Other threads are the workers,
- * the loader, and a watcher that waits for the host's end and for signals, so
- * that both take effect during a long request.
+ * Serves one host: connects, sets up the device, and runs requests until the
+ * host's goodbye. Requests run on the calling thread. Other threads are the
+ * workers, the loader, and a watcher: it waits for signals and for the end of
+ * the host, so that either can end the process during a long request.
  *
  * With a listening socket, hosts connect one after another, and a forked
- * process serves each: it enters the sandbox for good after its set-up and ends
- * with its host, so no host can affect the next. A second host at the same time
- * is refused with an error message (docs/design/device-loss.md).
+ * process serves each: after its set-up it enters the sandbox permanently, and
+ * it ends when its host does, so no host can affect the next. A second host
+ * that connects meanwhile is refused with an error message
+ * (docs/design/device-loss.md).
  */
 #ifndef DEVICE_SERVE_H
 #define DEVICE_SERVE_H
@@ -20,32 +21,35 @@ struct err;
 struct fault;
 
 struct serve_opts {
-	int fd;             /* connected to the host; -1: listen */
+	/* socket connected to the host; -1: listen instead */
+	int fd;
 	const char *listen; /* path of a socket to create */
-	bool once;          /* one host only, in this process */
-	/* When listening without `once`: in shared memory, because all forked
-	 * processes count in it, and with life 0. */
+	bool once;          /* serve only one host, in this process */
+	/* Faults to inject. When listening without `once`, the struct must be
+	 * in shared memory, because all forked processes count in it, and
+	 * `life` must be 0. */
 	struct fault *fault;
-	struct coherence_report *file; /* of reports; NULL: none */
+	/* file of violation reports; NULL: none */
+	struct coherence_report *file;
 	bool sandbox;
-	uint64_t va_extended; /* this and the next as in device/device.h */
+	uint64_t va_extended; /* va_*: as in device/device.h */
 	uint32_t va_defer, va_map_us;
 };
 
 struct serve_result {
-	uint64_t violations; /* of the coherence contract */
-	int signal;          /* ended the process; 0: none */
+	uint64_t violations; /* number of coherence violations */
+	int signal;          /* signal that ended the process; 0: none */
 	bool met;            /* a host's hello has arrived */
 	bool forked;         /* this is a forked process */
 };
 
 /*
- * Returns in each process that listening forked, as fork does; the caller ends
- * the process by the result. 0 after a goodbye or a signal; -EPIPE when the
- * host is gone without a goodbye; another -errno with *e when something else
- * failed. Violations have been reported on standard error. When the host ends
- * or a signal arrives during a long request, the watcher ends the process: with
- * status 3, or 128 + the signal's number.
+ * When listening, the function returns in each forked process, as fork does;
+ * the caller then ends that process according to the result. Returns 0 after a
+ * goodbye or a signal; -EPIPE if the host is gone without a goodbye; or another
+ * negative errno with *e. Violations have been printed on standard error. If
+ * the host ends during a long request, the watcher ends the process with status
+ * 3; if a signal arrives, with status 128 plus the signal's number.
  */
 int serve(const struct serve_opts *, struct serve_result *, struct err *);
 

@@ -1,7 +1,7 @@
 /*
  * tandem-npu: the device process. The host starts it with one end of a socket
  * pair, or connects to one that listens. The host configures the device in the
- * handshake; the options here serve for debugging.
+ * handshake; the options of this program are for debugging.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -149,8 +149,8 @@ static int misuse(const char *text)
 	return EXIT_MISUSE;
 }
 
-/* Fail if a planned fault was never triggered: otherwise a test with a mistake
- * in its plan would pass. */
+/* Fail if a planned fault was never triggered: otherwise a test whose plan has
+ * a mistake would pass. */
 static int check_plan(const struct fault *f)
 {
 	struct strbuf why = STRBUF_INIT;
@@ -164,7 +164,8 @@ static int check_plan(const struct fault *f)
 	return EXIT_UNFIRED;
 }
 
-/* Whether this is the process that listens and forks one for each host. */
+/* Whether this is the listening process, which forks a process for each host.
+ */
 static bool is_listener(const struct serve_result *r)
 {
 	return opt_listen && !opt_once && !r->forked;
@@ -175,16 +176,16 @@ static int finish(int ret, const struct serve_result *r,
 {
 	int status;
 
-	/* A host that fails between starting the device and its hello reports
-	 * the reason itself, so the device prints nothing. */
+	/* If the host fails before it sends its hello, the host itself reports
+	 * the reason, so the device prints nothing. */
 	if (ret && (ret != -EPIPE || r->met))
 		fprintf(stderr, "tandem-npu: %s\n", e->text);
 	if (ret == -EPIPE)
 		return EXIT_HOST_LOST;
 	if (ret || r->violations)
 		return EXIT_FAILED;
-	/* A listener has one plan for all hosts and always ends by a signal, so
-	 * the plan is checked before that. */
+	/* A listening device has one plan for all hosts and always ends by a
+	 * signal, so check the plan before ending by that signal. */
 	if (is_listener(r) && (status = check_plan(fault)))
 		return status;
 	if (r->signal) { /* end by the same signal, as its sender expects */
@@ -216,7 +217,8 @@ static int run(void)
 	struct err e = { 0 }, close;
 	int ret;
 
-	/* Shared memory, because all processes of a listener count in it. */
+	/* Use shared memory, because all processes of a listening device count
+	 * in the struct. */
 	opts.fault = mmap(NULL, sizeof(*opts.fault), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (opts.fault == MAP_FAILED) {
@@ -244,7 +246,7 @@ static int run(void)
 	return finish(ret, &result, opts.fault, &e);
 }
 
-/* Flush, because a full disk is only reported then. */
+/* Flush standard output, because only then a full disk is reported. */
 static int printed(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))

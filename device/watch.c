@@ -15,13 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Time of the main thread for an orderly end. The host's death must be reported
- * within a second, so this stays well below. */
+/* The time that the main thread has for an orderly end. It is well below a
+ * second, because the host's death must be reported within a second. */
 #define GRACE_MS 300
 
-/* A ring of the doorbell that is still in progress after HELD_MS is blocked. It
- * is interrupted by a signal that no one else sends and whose default action is
- * to do nothing. */
+/* If ringing the doorbell takes longer than HELD_MS, the write is blocked. It
+ * is interrupted by HELD_SIGNAL, a signal that no one else sends and that is
+ * ignored by default. */
 #define HELD_MS     20
 #define HELD_SIGNAL SIGURG
 
@@ -49,7 +49,7 @@ int watch_take_signal(int fd)
 	return (int)info.ssi_signo;
 }
 
-/* Whether watch_stop was called within the time of grace. */
+/* Whether the main thread called watch_stop within GRACE_MS. */
 static int stopped_in_time(const struct watch *w)
 {
 	struct pollfd p = { w->stop_fd, POLLIN, 0 };
@@ -75,7 +75,7 @@ static void *watch_main(void *arg)
 	uint32_t ring, before = 0;
 	struct pollfd p[3] = {
 		{ w->stop_fd, POLLIN, 0 }, { w->signal_fd, POLLIN, 0 },
-		{ w->link, 0, 0 }, /* only its hang-up */
+		{ w->link, 0, 0 }, /* only detects a hang-up */
 	};
 
 	for (;;) {
@@ -108,8 +108,10 @@ static void *watch_main(void *arg)
 				(int)w->host);
 			end(3);
 		} else {
-			/* The signal ends the ring's write with EINTR. If the
-			 * write had not begun yet, the next signal does. */
+			/* The signal makes the doorbell's write return EINTR.
+			 * If the signal arrives before the write begins, it is
+			 * lost; then the signal of the next round ends the
+			 * write. */
 			ring = channel_ringing(w->channel);
 			if (ring && ring == before)
 				pthread_kill(w->main, HELD_SIGNAL);
@@ -121,7 +123,7 @@ static void *watch_main(void *arg)
 int watch_start(struct watch *w, const struct channel *channel, int link,
 	int signal_fd, pid_t host, struct err *e)
 {
-	/* Without SA_RESTART, so that the blocked write returns. */
+	/* No SA_RESTART, so that the blocked write returns. */
 	const struct sigaction held = { .sa_handler = nothing };
 	int ret;
 

@@ -2,8 +2,9 @@
  * The watcher: a thread that sleeps until the host hangs up or a signal
  * requests the end of the process. The watcher sets a flag for the main thread;
  * if the main thread does not end the process soon (it may be inside a long
- * request), the watcher does. If the host can block a ring of the doorbell, the
- * watcher interrupts rings that last too long.
+ * request), the watcher ends the process. A malicious host may be able to block
+ * this process while it rings the doorbell; the watcher interrupts rings that
+ * take too long.
  */
 #ifndef DEVICE_WATCH_H
 #define DEVICE_WATCH_H
@@ -16,22 +17,23 @@ struct channel;
 struct err;
 
 struct watch {
-	pthread_t thread, main;        /* main: the thread that started it */
+	/* main: the thread that called watch_start */
+	pthread_t thread, main;
 	const struct channel *channel; /* borrowed */
 	int link, signal_fd;           /* borrowed */
-	int stop_fd; /* eventfd: the watcher is no longer needed */
+	int stop_fd; /* eventfd that tells the watcher to stop */
 	pid_t host;
-	_Atomic int signal; /* received; 0: none */
+	_Atomic int signal; /* number of the received signal; 0: none */
 };
 
 /*
  * Block SIGTERM and SIGINT in this thread and the threads that it starts, and
- * make them readable from *fd. SIGPIPE is ignored: writing to a closed doorbell
- * or standard error returns EPIPE, which the writer handles.
+ * make them readable from *fd. Also ignore SIGPIPE, so that a write to a closed
+ * doorbell or to a closed standard error returns EPIPE.
  */
 int watch_signals(int *fd, struct err *);
 
-/* The signal that arrived; 0: none. */
+/* Get the number of the signal that arrived, or 0. */
 int watch_take_signal(int fd);
 
 int watch_start(struct watch *, const struct channel *, int link, int signal_fd,

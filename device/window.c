@@ -59,7 +59,8 @@ void window_release(struct window *w)
 
 /* ---- the view for other processes ---------------------------------------- */
 
-/* W1 -> W2: a reader that reads one of these words also reads its turn. */
+/* W1 -> W2: a reader that reads a word stored by PUT also reads the `turn`
+ * stored before it. */
 #define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
 
 static void put_words(void *to, const void *from, size_t bytes)
@@ -80,7 +81,8 @@ void window_report(const struct window *w)
 
 	if (!v)
 		return;
-	/* Odd while the view is being written, even after. */
+	/* `turn` is odd while the view is being written, and even afterwards.
+	 */
 	turn = atomic_load_explicit(&v->turn, memory_order_relaxed);
 	atomic_store_explicit(&v->turn, turn + 1, memory_order_relaxed);
 	PUT(v->bytes, w->bytes);
@@ -147,8 +149,8 @@ int window_show(struct window *w, struct err *e)
 
 /* ---- holes --------------------------------------------------------------- */
 
-/* Hole number i lies before mapping order[i]; the last one after all mappings.
- * A mapping's guard page belongs to the mapping. */
+/* The begin of hole number i: hole i lies before mapping order[i], and the last
+ * hole after all mappings. A mapping includes its guard page. */
 static uint64_t hole_from(const struct window *w, unsigned i)
 {
 	const struct mapping *m;
@@ -181,8 +183,9 @@ static void measure(const struct window *w, struct window_space *space)
 	}
 }
 
-/* Only reserved huge pages (hugetlbfs) of at most 2 MiB are supported, and only
- * for buffers that fill one. */
+/* Check the page size of a buffer. The only large pages supported are reserved
+ * huge pages (hugetlbfs) of at most 2 MiB, and only for buffers that fill at
+ * least one. */
 static int check_pages(
 	const struct wire_share *share, uint64_t span, int fd, struct err *e)
 {
@@ -199,7 +202,7 @@ static int check_pages(
 		share->name, share->bytes, (uint64_t)fs.f_bsize, HUGE_PAGE);
 }
 
-/* Replace a mapping by the inaccessible reservation. */
+/* Replace a mapping by inaccessible reserved addresses. */
 static void reserve_again(uint8_t *mem, uint64_t span)
 {
 	mmap(mem, span < HUGE_PAGE ? span : align_up(span, HUGE_PAGE),
@@ -234,7 +237,7 @@ static void free_room(struct window *w, unsigned i)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Whether the file has memory for all of its bytes. */
+/* Whether the system has allocated memory for all bytes of the file. */
 static bool is_whole(int fd, uint64_t bytes)
 {
 	struct stat st;
@@ -263,15 +266,18 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	if (w->used == w->slots || hole > w->used)
 		return no_space(w, space, e);
 	at = hole_from(w, hole);
-	/* Each pass reads every page of the weights, and mapping them together
-	 * takes a fraction of the time of one fault per page. A buffer with
-	 * pages that the host has not written is not read as a whole. */
+	/* For weights, which each pass reads completely, map all pages now
+	 * (MAP_POPULATE): one call takes a fraction of the time of one fault
+	 * per page. Not for a buffer with pages that the host has not written,
+	 * because populating would allocate them. */
 	flags = share->flags & WIRE_SHARE_DMA && is_whole(fd, share->bytes)
 		? MAP_POPULATE
 		: 0;
-	/* A buffer of at least a huge page begins at a multiple of one in this
-	 * process. At 3 * addr it has 3 * span bytes before the next mapping's
-	 * place, so rounding up its beginning and its length never overlaps. */
+	/* In this process, a buffer of at least a huge page must begin at a
+	 * multiple of a huge page. The place for device address `at` is 3 * at,
+	 * where 3 * span bytes are free up to the next mapping's place. So
+	 * rounding up the beginning and the length never makes two mappings
+	 * overlap. */
 	mem = w->base +
 		align_up(3 * at, span < HUGE_PAGE ? w->page : HUGE_PAGE);
 	if (mmap(mem, span, PROT_READ | PROT_WRITE,
@@ -304,7 +310,7 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	bool freed = false;
 	int ret = map_now(w, share, fd, out, space, e);
 
-	/* Each map request counts down the deferred unmaps. */
+	/* Each map request brings the deferred unmaps closer to their end. */
 	for (unsigned i = w->used; i--;) {
 		struct mapping *m = w->order[i];
 
