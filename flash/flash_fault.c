@@ -9,7 +9,7 @@
 
 struct flash_fault {
 	struct fault_plan plan;
-	/* the largest number of reads that a stream made */
+	/* the most reads that any stream has made so far */
 	_Atomic uint64_t reads;
 };
 

@@ -20,8 +20,8 @@
 #include <xxhash.h>
 #endif
 
-/* The highest compression ratio of a zstd frame: a zstd block of 128 KiB takes
- * at least 4 bytes. */
+/* The highest compression ratio of a zstd frame: one zstd block of up to 128
+ * KiB takes at least 4 bytes. */
 #define ZSTD_MAX_RATIO 32768
 #define CHECK_STEP     ((size_t)1 << 20)
 
@@ -36,8 +36,8 @@ struct image {
 	size_t first[IMAGE_EXPERT + 1], count[IMAGE_EXPERT + 1];
 };
 
-/* The image that is being opened, and for messages the current part: "header",
- * "extent 3 (layer 1)". */
+/* The image that is being opened. `where` names the part that is being checked,
+ * for messages: "header", "extent 3 (layer 1)". */
 struct image_in {
 	struct image *image;
 	char where[64];
@@ -192,8 +192,8 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	return 0;
 }
 
-/* Check an extent. *end is the end of the extents before it, rounded up to
- * pages; it is advanced to the end of this one. */
+/* Check an extent. *end is the end of the preceding extents, rounded up to
+ * pages; the function advances it to the end of this extent. */
 static int check_extent(struct image_in *in, const struct format_extent *x,
 	size_t i, uint64_t *end)
 {

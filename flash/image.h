@@ -33,7 +33,7 @@ enum image_kind {
 	IMAGE_HOST,   /* tensors that only the host uses */
 	IMAGE_OUTPUT, /* the output matrix, if it is not the embedding */
 	IMAGE_LAYER,
-	IMAGE_EXPERT, /* an expert of a layer; only in mixtures of experts */
+	IMAGE_EXPERT, /* one expert of a layer, in a mixture of experts */
 };
 
 /* the numbers are part of the format */
@@ -43,9 +43,9 @@ enum image_sum_kind { IMAGE_XXH64, IMAGE_XXH3 };
 
 struct image_extent {
 	enum image_kind kind;
-	/* Number of the layer, or of the expert: the layer times the number of
-	 * experts of a layer, plus its number in the layer. 0 for all other
-	 * kinds. */
+	/* For a layer, its number. For an expert: (number of the layer) *
+	 * (number of experts per layer) + (number of the expert in the layer).
+	 * For other kinds 0. */
 	uint32_t index;
 	uint64_t offset; /* offset from the start of the file */
 	uint64_t stored; /* bytes in the file */
@@ -82,8 +82,8 @@ const struct image_extent *image_find(
 int image_read(const struct image *, const struct image_extent *, void *dst,
 	struct err *);
 
-/* Only compare the checksum of an extent. Returns 0 or an error as image_read
- * does. */
+/* Compare the checksum of an extent without returning its bytes. Returns 0 or
+ * an error as image_read does. */
 int image_check(
 	const struct image *, const struct image_extent *, struct err *);
 

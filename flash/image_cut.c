@@ -30,8 +30,8 @@ static int cannot(const struct cutter *c, int code, struct err *e)
 		image_path(c->image));
 }
 
-/* Add the bytes [from, to) of the extent to both checksums. `from` is a
- * multiple of a page. */
+/* Read the bytes [from, to) of the extent and add them to both checksums.
+ * `from` is a multiple of a page. */
 static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 {
 	while (from < to) {
@@ -50,7 +50,8 @@ static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 	return 0;
 }
 
-/* Compute the new extents, and compare the checksum of the whole extent. */
+/* Compute the new extents. At the end, compare the checksum of the whole extent
+ * with the expected one. */
 static int cut_at(struct cutter *c, const uint64_t *end, unsigned n,
 	struct image_extent *out, struct err *e)
 {

@@ -12,8 +12,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	"images are read in place: this program needs a little-endian machine");
 
 #define FORMAT_MAGIC   "TANDEM1\n"
-#define FORMAT_VERSION 2 /* the version of the images that are written */
-/* the oldest version that is read; it differs only in the checksum, XXH64 */
+#define FORMAT_VERSION 2 /* the version that Tandem writes */
+/* the oldest version that Tandem reads; it differs only in the kind of
+ * checksum, XXH64 */
 #define FORMAT_OLDEST       1
 #define FORMAT_SUM(version) ((version) == 1 ? IMAGE_XXH64 : IMAGE_XXH3)
 

@@ -14,7 +14,7 @@ struct image_parts {
 	const struct image *image;
 	struct image_extent x;
 	size_t part, n;
-	uint64_t sum[]; /* [n] checksums of kind XXH3, which is the fastest */
+	uint64_t sum[]; /* [n] checksums of kind XXH3, the fastest kind */
 };
 
 static size_t bytes_of(const struct image_parts *p, size_t i)

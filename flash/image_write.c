@@ -100,7 +100,7 @@ int image_write(struct image_writer *w, enum image_kind kind, uint32_t index,
 	const void *data, size_t bytes, struct err *e)
 {
 	static const char zeros[IMAGE_PAGE];
-	/* Use zstd only if it saves at least 3 %. */
+	/* Use zstd only if it saves at least 3 % of the bytes. */
 	size_t limit = bytes - bytes / 100 * 3 - (bytes % 100 * 3 + 99) / 100;
 	struct format_extent x = { .kind = kind,
 		.index = index,
@@ -169,8 +169,8 @@ int image_writer_open(struct image_writer **out, const char *path,
 		}
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_compressionLevel, o->zstd);
-		/* A zstd library without threads refuses this parameter and
-		 * uses our thread. */
+		/* If the zstd library was built without threads, it refuses
+		 * this parameter and compresses on the calling thread. */
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_nbWorkers, (int)o->threads);
 	}

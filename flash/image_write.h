@@ -16,10 +16,10 @@
 struct image_writer;
 
 struct image_write_opts {
-	/* total number, needed first because the table precedes the extents */
+	/* needed in advance, because the table precedes the extents */
 	uint32_t n_extents;
-	/* Level of zstd compression, which is used for an extent if it saves 3
-	 * % or more. 0 stores all extents raw. */
+	/* Level of zstd compression. An extent is compressed only if this saves
+	 * at least 3 % of its bytes. 0 stores all extents raw. */
 	int zstd;
 	/* threads for zstd; the bytes of the file do not depend on it */
 	unsigned threads;

@@ -105,9 +105,9 @@ static void piece_free(struct piece *p)
 }
 
 /*
- * Fail the extent of a slot. slot->e already has its first error. Free the
- * pieces that no read writes to; all further pieces are freed when their reads
- * complete.
+ * The extent of a slot has failed; slot->e already has the first error. Free
+ * its pieces that no read writes to. The other pieces are freed when their
+ * reads complete.
  */
 static void slot_fail(struct stream *s, struct slot *slot)
 {
@@ -137,8 +137,9 @@ static uint64_t file_offset(const struct piece *p)
 	return p->slot->check.x.offset + p->at + p->got;
 }
 
-/* Handle a short read: continue from the last whole page, as O_DIRECT requires.
- * Less than a page several times in a row means that the file ends there. */
+/* Handle a short read: continue from the last whole page, because O_DIRECT
+ * requires whole pages. If several reads in a row return less than a page, the
+ * file ends there. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
@@ -146,7 +147,8 @@ static void piece_short(struct stream *s, struct piece *p, size_t came)
 	struct slot *slot = p->slot;
 	const struct image_extent *x = &slot->check.x;
 
-	/* Reads complete in any order, so keep the lowest end. */
+	/* Reads complete in any order, so the lowest end of all short reads
+	 * counts. */
 	if (end < slot->end)
 		slot->end = end;
 	if (came && !slot->e.code && (whole || p->tries < STREAM_TRIES)) {
@@ -209,9 +211,9 @@ static void one_landed(struct stream *s, const struct piece *p)
 }
 
 /*
- * Update the measured rate. The bytes since the last call count only if the
- * device certainly worked all the time: a read is still in flight, or the
- * caller waited for the read.
+ * Update the measured rate of flash. The bytes since the last call count only
+ * if flash was certainly busy all the time: either a read is still in flight,
+ * or the caller has just waited for a read.
  */
 static void look(struct stream *s, bool waited)
 {
@@ -281,7 +283,8 @@ static struct piece *piece_in(struct stream *s, enum piece_state state)
 	return NULL;
 }
 
-/* Read the extent of a slot after those of all slots begun before it. */
+/* Put the slot at the end of the queue: its extent is read after the extents of
+ * all slots begun before. */
 static void queue_slot(struct stream *s, struct slot *slot)
 {
 	struct slot **q = &s->uncut;
@@ -393,8 +396,8 @@ static bool check_next(struct stream *s)
 
 /* ---- reads that do not complete ---- */
 
-/* Returns false if a read did not complete; the slot of this read must not be
- * used again. */
+/* Cancel all reads and wait for them. Returns false if a read did not complete;
+ * the slot of this read must not be used again. */
 bool stream_take_back(struct stream *s)
 {
 	uint64_t until = clock_ns() + TAKE_BACK_NS;
@@ -420,7 +423,7 @@ bool stream_take_back(struct stream *s)
 	return !piece_in(s, PIECE_FLYING);
 }
 
-/* The device stalls: fail the extents of all reads in flight. */
+/* The device stalls: mark the extents of all reads in flight as failed. */
 static void give_up(struct stream *s)
 {
 	for (unsigned i = 0; i < s->n_pieces; i++) {
@@ -510,8 +513,8 @@ bool stream_wait_some(struct stream *s, unsigned i)
 		take_all(s);
 		refill(s);
 	}
-	/* Unless a piece could be checked, wait for a completed read, for a
-	 * second, or until the end of the stall limit. */
+	/* If no piece could be checked, wait until a read completes, a second
+	 * passes, or the stall limit is reached. */
 	if (slot->state == SLOT_READING && !check_next(s)) {
 		heard = s->heard_ns > slot->wait_from ? s->heard_ns
 						      : slot->wait_from;

@@ -9,10 +9,10 @@
  * the next best is used, and stream_how reports it: without O_DIRECT, reads go
  * through the page cache; without io_uring, a thread reads.
  *
- * The thread that waits compares each extent's checksum as its blocks arrive,
- * and decompresses zstd extents. Failed and short reads are retried a limited
- * number of times. After that, or if the device stalls, the wait ends with a
- * message that names file, extent and offset.
+ * The thread that calls stream_wait verifies the checksum of each extent as its
+ * blocks arrive, and decompresses zstd extents. Failed and short reads are
+ * retried a limited number of times. After that, or if the device stalls,
+ * stream_wait fails with a message that names file, extent and offset.
  *
  * Only one thread may use a stream.
  */
@@ -32,27 +32,26 @@ struct image;
 struct image_extent;
 struct stream;
 
-/* the most staging slots (host/memory/staging.h) */
+/* largest number of slots, and so of staging slots (host/memory/staging.h) */
 #define STREAM_SLOTS     16
 #define STREAM_BLOCK_MAX ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX 128
 /* used if stream_tune has no result */
 #define STREAM_BLOCK_DEFAULT ((size_t)1 << 20)
 #define STREAM_DEPTH_DEFAULT \
-	8 /* used if the reads of an extent are not all in flight at once */
+	8 /* used if not all reads of an extent are in flight at once */
 
 struct stream_opts {
 	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the size that
 	 * stream_tune measured on the file system, or a larger size if
 	 * STREAM_DEPTH_MAX requires it. */
 	size_t block;
-	/* Number of reads in flight. 0 means all reads of every extent that
-	 * stream_begin was called for, so that flash is busy as long as a slot
-	 * is free, whatever the caller does meanwhile, or STREAM_DEPTH_MAX if
-	 * there are more slots. There are two exceptions, in which 0 means
+	/* Number of reads in flight. 0 means all reads of all extents that were
+	 * begun, at most STREAM_DEPTH_MAX. Flash is then busy as long as a slot
+	 * is free, whatever the caller does. In two cases 0 means
 	 * STREAM_DEPTH_DEFAULT: if reads go through the page cache, where each
-	 * read occupies a kernel thread, or if the image has zstd extents,
-	 * whose compressed bytes need memory of the stream. */
+	 * read occupies a kernel thread; and if the image has zstd extents,
+	 * because each read then needs memory for the compressed bytes. */
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
@@ -60,9 +59,9 @@ struct stream_opts {
 	unsigned stall_ms;
 	/* injected faults, or NULL; owned by the caller */
 	struct flash_fault *fault;
-	/* Called when a read is submitted, and, with `back` set, when its
-	 * completion is seen. Reads that are in flight at the same time have
-	 * different lanes, numbered from 0. May be NULL. */
+	/* Called when a read is submitted (`back` is false) and when the stream
+	 * sees its completion (`back` is true). Reads that are in flight at the
+	 * same time have different lanes, numbered from 0. May be NULL. */
 	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
 	void *on_read_arg;
@@ -81,9 +80,9 @@ bool stream_close(struct stream *);
 
 /*
  * Open the image's file again, with O_DIRECT unless `buffered` is set or the
- * system refuses it. The caller owns *fd. why[STREAM_WHY] is the reason of a
- * refusal, or "". A refusal of O_DIRECT is not an error. Returns 0 or a
- * negative errno.
+ * system refuses it. The caller owns *fd. If the system refuses O_DIRECT, this
+ * is not an error: *direct is false and why[STREAM_WHY] has the reason
+ * (otherwise ""). Returns 0 or a negative errno.
  */
 #define STREAM_WHY 160
 int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
@@ -100,12 +99,12 @@ int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);
 
 /*
- * Start reading an extent into a slot. The caller has waited for the previous
- * extent of the slot. The call returns at once; stream_wait returns errors of
- * reading. Returns 0; -EFBIG if the extent, rounded up to pages, does not fit
- * the slot; or -EBUSY if an earlier read into this slot never completed. Until
- * the extent is complete or has failed, the slot is open for writing by the CPU
- * (buffer_begin with BUFFER_WRITE).
+ * Start reading an extent into a slot. Before that, the caller must wait for
+ * the previous extent of the slot. The call returns at once; errors of reading
+ * are returned by stream_wait. Returns 0; -EFBIG if the extent, rounded up to
+ * pages, does not fit the slot; or -EBUSY if an earlier read into this slot
+ * never completed. Until the extent is complete or has failed, the slot is open
+ * for writing by the CPU (buffer_begin with BUFFER_WRITE).
  */
 int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 	struct err *);
@@ -120,20 +119,22 @@ int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
- * Like stream_wait, but return after each completed read, so that the caller
- * can do other work and call again. Returns true when stream_wait will not
- * block.
+ * Like stream_wait, but return after one completed read, so that the caller can
+ * do other work and call again. Returns true if stream_wait would not block any
+ * more.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
 
-/* Whether stream_wait will not block, as far as the stream knows already. */
+/* Whether stream_wait would return without blocking. Does not check for new
+ * completions. */
 bool stream_ended(const struct stream *, unsigned slot);
 
 /*
  * Make progress without waiting: submit reads and check blocks that have
- * arrived. stream_wait returns the errors. Between two calls of functions of
- * this file at most `depth` blocks are read, and none is checked, so a caller
- * that computes for a long time should call this function in between.
+ * arrived. stream_wait returns the errors. Without calls of this or another
+ * stream function, at most `depth` blocks are read and none is checked. So a
+ * caller that computes for a long time should call this function from time to
+ * time.
  */
 void stream_poll(struct stream *);
 
@@ -173,10 +174,10 @@ const char *stream_how(const struct stream *);
  * Measure which block size reads this file fastest with O_DIRECT, by reading at
  * most 192 MiB of it with a few sizes. The result is saved for the file system
  * in the user's cache folder; the first measurement takes at most about a
- * second. *block is the default if the speed cannot be measured (a file below
- * 96 MiB, no O_DIRECT, no io_uring) or the result cannot be saved (no
- * $XDG_CACHE_HOME and no $HOME). If reads fail, *block is the default and the
- * call returns a negative errno.
+ * second. *block is STREAM_BLOCK_DEFAULT if the speed cannot be measured (a
+ * file below 96 MiB, no O_DIRECT, no io_uring) or the result cannot be saved
+ * (neither $XDG_CACHE_HOME nor $HOME is set). If reads fail, *block is the
+ * default and the call returns a negative errno.
  */
 int stream_tune(const struct image *, size_t *block, struct err *);
 
@@ -192,8 +193,8 @@ int stream_tune(const struct image *, size_t *block, struct err *);
  * fault, or -ENOMEM.
  */
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
-/* Whether the plan has a fault that was not triggered, because no stream made
- * that many reads. The fault is written to buf. */
+/* Whether the plan has a fault that was never triggered, because no stream made
+ * enough reads. The fault is written to buf. */
 bool flash_fault_unfired(const struct flash_fault *, char *buf, size_t size);
 void flash_fault_free(struct flash_fault *);
 

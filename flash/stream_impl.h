@@ -2,12 +2,12 @@
  * The internals of a stream, for flash/stream*.c.
  *
  * Extents are read in the order of the stream_begin calls, in pieces of `block`
- * bytes. At most `depth` pieces are in flight. Either `depth` is the number of
- * pieces that fill all slots, or it is smaller. If it is smaller there are
- * STREAM_AHEAD more pieces, which can have arrived after a piece that is late,
- * so that one late read does not stop all further reads. The pieces of a slot
- * are checked in order. An extent has ended when none of its pieces is in use,
- * because then no read writes to its slot.
+ * bytes. At most `depth` pieces are in flight. If `depth` is smaller than the
+ * number of pieces that fill all slots, there are STREAM_AHEAD additional
+ * pieces. While one read is late, further reads use these pieces, so that the
+ * late read does not stop all others. The pieces of a slot are checked in
+ * order. An extent has ended when none of its pieces is in use, because then no
+ * read writes to its slot.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H
@@ -18,14 +18,14 @@
 #include "flash/stream_read.h"
 
 #define STREAM_AHEAD 4 /* additional pieces beyond `depth` */
-#define STREAM_TRIES 3 /* number of times that a read is repeated */
+#define STREAM_TRIES 3 /* most retries of a read */
 #define STREAM_HOW   768
 
 /* The check of the stored bytes of an extent, done in order and while the bytes
  * are in the CPU cache. */
 struct check {
 	struct image_sum *sum;
-	/* ZSTD_DCtx, from the first check of a zstd extent to its last */
+	/* ZSTD_DCtx; exists while a zstd extent is being checked */
 	void *unpack;
 	struct image_extent x;
 	uint8_t *dst;
@@ -47,13 +47,14 @@ struct slot {
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
-	/* end of the file, according to the lowest short read */
+	/* where the file ends according to short reads: the lowest such offset
+	 */
 	uint64_t end;
-	uint64_t cut; /* stored bytes that pieces have been assigned to */
+	uint64_t cut; /* stored bytes that are assigned to pieces */
 	/* bytes of the slot that are open for writing (buffer_begin) */
 	size_t written;
 	unsigned pieces;    /* number of pieces in use */
-	uint64_t wait_from; /* time when the wait for it began, 0 if none */
+	uint64_t wait_from; /* when the wait for the slot began; 0 if none */
 	bool again;         /* the extent is being read a second time */
 	/* a read never completed, so the slot is unusable */
 	bool lost;
@@ -62,9 +63,9 @@ struct slot {
 
 enum piece_state {
 	PIECE_FREE,
-	PIECE_DUE, /* the rest must be submitted again */
+	PIECE_DUE, /* must be submitted (again, for the rest) */
 	PIECE_FLYING,
-	/* an injected stall: the read completed, but this is not reported */
+	/* an injected stall: completed, but treated as still in flight */
 	PIECE_SILENT,
 	PIECE_ARRIVED,
 };
@@ -96,7 +97,7 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	bool whole; /* derive depth and block from the sizes of the slots */
+	bool whole; /* compute depth and block from the slots' sizes */
 	uint64_t stall_ns;
 	struct fault_state fault;
 	struct slot *slot; /* [n_slots] */
@@ -109,7 +110,7 @@ struct stream {
 	unsigned n_pieces;   /* depth + STREAM_AHEAD, or only depth */
 	/* [n_pieces][block] compressed bytes; NULL without zstd extents */
 	uint8_t *bounce;
-	unsigned flying; /* pieces in flight, including PIECE_SILENT */
+	unsigned flying; /* number in flight, including PIECE_SILENT */
 	uint64_t begun;
 	/* time of the last completion or of the first submission */
 	uint64_t heard_ns;
@@ -147,9 +148,9 @@ void fault_init(struct fault_state *, struct flash_fault *plan);
 uint64_t fault_number(struct fault_state *, const struct block *);
 
 /*
- * Called when read `number` has completed. Apply its faults to the result or to
- * the bytes, of which only the first `useful` are used. Returns false if the
- * read must seem never to complete.
+ * Called when read `number` has completed: apply its faults to the result, or
+ * to the first `useful` bytes (later bytes are not used). Returns false if the
+ * read must be treated as never completed.
  */
 bool fault_apply(const struct fault_state *, uint64_t number, struct block *,
 	size_t useful);

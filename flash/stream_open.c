@@ -18,8 +18,8 @@
 
 /* ---- the file ---- */
 
-/* Open the file again through its descriptor, so that it is the same file even
- * if it was renamed or replaced. */
+/* Open the file again through its descriptor. So it is the same file even if
+ * its name now refers to another one. */
 static int reopen(int fd, int flags)
 {
 	char path[64];
@@ -55,7 +55,7 @@ int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
 		snprintf(why, STREAM_WHY, "%s", strerror(error));
 	}
 	*fd = reopen(image_fd(im), 0);
-	if (*fd < 0) /* /proc is not mounted */
+	if (*fd < 0) /* because /proc is not mounted */
 		*fd = fcntl(image_fd(im), F_DUPFD_CLOEXEC, 0);
 	return *fd >= 0
 		? 0
@@ -242,7 +242,7 @@ static void register_areas(struct stream *s, size_t bounce)
 	if (!ret)
 		return;
 	getrlimit(RLIMIT_MEMLOCK, &r);
-	/* The limit applies to the sum over all processes of the user. */
+	/* RLIMIT_MEMLOCK limits the sum over all processes of the user. */
 	if (ret == -ENOMEM && r.rlim_cur != RLIM_INFINITY)
 		snprintf(why, sizeof(why),
 			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "
@@ -263,8 +263,8 @@ int stream_start(struct stream *s, struct err *e)
 	size_t bounce = 0;
 
 	if (!s->piece) {
-		/* Enlarge the blocks until the reads of all slots can be in
-		 * flight at once. */
+		/* With depth 0, enlarge the blocks until the reads of all slots
+		 * can be in flight at once. */
 		while (s->whole && s->n_slots <= STREAM_DEPTH_MAX &&
 			blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)

@@ -106,8 +106,8 @@ static void uring_cancel(struct reader *r, struct block *b)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 	if (!sqe)
-		/* the kernel accepts no entries; the caller waits until its
-		 * time limit */
+		/* the kernel accepts no entries: leave the read, and let the
+		 * caller wait until its time limit */
 		return;
 	io_uring_prep_cancel(sqe, b, 0);
 	io_uring_sqe_set_data(sqe, NULL);
@@ -191,7 +191,7 @@ int reader_open_uring(
 		explain(ENOMEM, why);
 		return -ENOMEM;
 	}
-	/* Twice the depth, for a cancel request for each read. */
+	/* Twice the depth: room for a cancel request for each read. */
 	ret = io_uring_queue_init(2 * depth, &u->ring, 0);
 	if (ret)
 		goto fail;

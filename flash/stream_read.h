@@ -2,7 +2,7 @@
  * Readers of blocks of a file, for a stream: by io_uring, or by a thread if the
  * system refuses io_uring. A reader accepts blocks in the order of `submit` and
  * returns each block once, in any order. Until a block is returned, the caller
- * does not free the block, its memory or the descriptor. At most `depth` blocks
+ * must not free the block, its memory or the descriptor. At most `depth` blocks
  * may be in flight. Only one thread may use a reader.
  */
 #ifndef FLASH_STREAM_READ_H
@@ -29,14 +29,15 @@ struct block {
 };
 
 struct reader_ops {
-	/* Register all memory of blocks with the kernel. After a failure (a
-	 * negative errno) reads work without it. Call it at most once. Only for
-	 * io_uring, else NULL. */
+	/* Register the memory of all blocks with the kernel. If this fails
+	 * (negative errno), reads still work, unregistered. Call it at most
+	 * once. NULL in readers other than io_uring. */
 	int (*add_areas)(struct reader *, const struct iovec *, unsigned n);
 	/* Submit a block. With io_uring, `flush` passes submitted blocks to the
 	 * kernel. */
 	void (*submit)(struct reader *, struct block *);
-	void (*flush)(struct reader *); /* only for io_uring, else NULL */
+	/* NULL in readers other than io_uring */
+	void (*flush)(struct reader *);
 	/* Return a completed block, after waiting at most wait_ns for one, or
 	 * NULL if none completed. */
 	struct block *(*take)(struct reader *, uint64_t wait_ns);

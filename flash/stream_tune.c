@@ -21,9 +21,9 @@
  * Each candidate (a block size) reads several parts of the file at different
  * times, because the rate of devices of virtual machines varies. For the same
  * reason, the default is replaced only if another candidate is clearly faster.
- * A part is at least as large as the reads in flight of any candidate. Each
- * part is read only once, because a hypervisor may cache it, and the time of a
- * part is limited for slow flash.
+ * A part has at least as many bytes as any candidate has in flight. Each part
+ * is read only once, because a hypervisor may cache it. On slow flash, the time
+ * spent on a part is limited.
  */
 #define ROUNDS   3
 #define PART_MIN ((uint64_t)8 << 20)
@@ -34,8 +34,8 @@
 
 /*
  * The block sizes to try. IN_FLIGHT is the number of bytes in flight. It is
- * lower than in a stream, so that slow flash can complete the reads in the time
- * of the measurement.
+ * lower than in a stream, so that even slow flash completes the reads within
+ * the measurement.
  */
 static const size_t candidates[] = {
 	STREAM_BLOCK_DEFAULT,
@@ -45,7 +45,7 @@ static const size_t candidates[] = {
 };
 #define N_CANDIDATES ARRAY_LEN(candidates)
 #define IN_FLIGHT    ((size_t)8 << 20)
-/* IN_FLIGHT and one additional block of the largest size */
+/* IN_FLIGHT plus one block of the largest size */
 #define MEMORY ((size_t)12 << 20)
 
 /* ---- the saved result ---- */
