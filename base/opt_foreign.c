@@ -14,45 +14,50 @@ const struct opt_foreign opt_foreign_rows[] = {
 	  "--override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe -nkvo "
 	  "--no-kv-offload --op-offload --no-op-offload -ngld "
 	  "--gpu-layers-draft --n-gpu-layers-draft -devd --device-draft",
-		"Tandem does not use a GPU, so leave it out; '--threads N' "
-		"sets the CPU threads" },
+		"Tandem does not use a GPU, so leave the option out; "
+		"'--threads N' sets the number of CPU threads" },
 	{ "--rpc",
-		"a model runs on one machine; '--device PATH' connects to a "
-		"tandem-npu that listens there" },
+		"Tandem runs a model on one machine; '--device PATH' "
+		"connects to a tandem-npu that listens at PATH" },
 	{ "-tb --threads-batch -td --threads-draft",
-		"'--threads N' is for prompts and generation" },
+		"'--threads N' sets the threads for prompts and for "
+		"generation" },
 	{ "-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll",
-		"'--threads N' sets the threads, and taskset their CPUs" },
+		"'--threads N' sets the number of threads; taskset(1) "
+		"chooses their CPUs" },
 	{ "--mlock --mmap --no-mmap -dio --direct-io --numa -lm --load-mode "
 	  "--repack -nr --no-repack --no-host",
-		"leave it out; '--dram-budget SIZE' limits the weights in "
-		"memory" },
+		"leave the option out; '--dram-budget SIZE' limits the "
+		"weights in memory" },
 
 	/* sizes */
-	{ "-c --ctx-size", "the context is '--ctx N'" },
+	{ "-c --ctx-size", "'--ctx N' sets the context length" },
 	{ "-b --batch-size -ub --ubatch-size",
-		"the rows of a prompt in a pass are '--prefill-chunk ROWS'" },
-	{ "-np", "requests at a time are '--texts N' of 'tandem serve'" },
+		"'--prefill-chunk ROWS' sets how many prompt tokens a pass "
+		"processes" },
+	{ "-np",
+		"'--texts N' of 'tandem serve' sets how many requests run "
+		"at a time" },
 	{ "-cb --cont-batching -nocb --no-cont-batching -kvu --kv-unified "
 	  "--no-kv-unified",
-		"requests always share passes and the cache; '--texts N' of "
-		"'tandem serve' limits their number" },
+		"concurrent requests always share passes and the cache; "
+		"'--texts N' of 'tandem serve' limits how many run at a time" },
 	{ "-ctk --cache-type-k -ctv --cache-type-v -ctkd --cache-type-k-draft "
 	  "-ctvd --cache-type-v-draft",
-		"keys and values cannot be quantized; '--precision' chooses "
-		"fp16 (int8, the default) or float32 (f32), and '--ctx N' "
-		"limits their number" },
+		"the KV cache cannot be quantized: it is fp16 with "
+		"'--precision int8' (the default) and float32 with "
+		"'--precision f32'; '--ctx N' limits its size" },
 	{ "-fa --flash-attn",
 		"attention is always computed without storing all scores, so "
 		"leave it out" },
 	{ "--context-shift --no-context-shift --keep -dt --defrag-thold "
 	  "--swa-full",
-		"a text ends when the context is full; '--ctx N' makes it "
-		"longer" },
+		"generation ends when the context is full; '--ctx N' sets "
+		"its length" },
 	{ "--prompt-cache --prompt-cache-all --prompt-cache-ro "
 	  "--slot-save-path -cram --cache-ram --cache-reuse",
-		"caches are not written to files; '--keep N' of 'tandem serve' "
-		"keeps those of finished requests" },
+		"KV caches are not written to files; '--keep N' of 'tandem "
+		"serve' keeps the caches of finished requests in memory" },
 
 	/* what is changed in the model, or added to it */
 	{ "--lora --lora-scaled",
@@ -60,7 +65,7 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"model, and use the merged GGUF file" },
 	{ "--control-vector --control-vector-scaled "
 	  "--control-vector-layer-range",
-		"control vectors are not supported; leave it out" },
+		"control vectors are not supported; leave the option out" },
 	{ "-mm --mmproj -mmu --mmproj-url --no-mmproj --mmproj-offload "
 	  "--no-mmproj-offload --image --audio --video",
 		"images and sound are not supported; use the language model "
@@ -68,38 +73,41 @@ const struct opt_foreign opt_foreign_rows[] = {
 	{ "--override-kv --rope-scaling --rope-scale --rope-freq-base "
 	  "--rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
 	  "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
-		"the keys of the model file decide; change them there" },
+		"Tandem uses the values in the model file; change its keys "
+		"instead" },
 	{ "-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url "
 	  "-dr --docker-repo --offline",
 		"Tandem downloads nothing; get the file and give it with "
 		"'--model FILE'" },
 
 	/* prompts and texts */
-	{ "--n-predict", "the number of tokens is '--predict N'" },
-	{ "-s", "the seed is '--seed S'" },
-	{ "-r --reverse-prompt", "the text to stop at is '--stop TEXT'" },
+	{ "--n-predict", "'--predict N' sets the number of tokens" },
+	{ "-s", "'--seed S' sets the seed" },
+	{ "-r --reverse-prompt", "'--stop TEXT' ends generation at TEXT" },
 	{ "-sys --system-prompt -sysf --system-prompt-file",
-		"the system's turn is '--system TEXT', with '--chat'" },
+		"'--system TEXT' with '--chat' sets the system prompt" },
 	{ "-cnv --conversation -no-cnv --no-conversation -i --interactive -if "
 	  "--interactive-first -st --single-turn -mli --multiline-input",
-		"'tandem chat' is for conversations, 'tandem run' for one "
-		"text" },
+		"'tandem chat' holds a conversation, 'tandem run' continues "
+		"one prompt" },
 	{ "--jinja --no-jinja --chat-template --chat-template-file "
 	  "--chat-template-kwargs",
 		"'--chat' uses the chat template of the model file; change it "
 		"there" },
 	{ "--in-prefix --in-suffix --in-prefix-bos",
-		"put this text into the prompt, '--prompt TEXT'" },
+		"put this text into the prompt ('--prompt TEXT')" },
 	{ "-e --escape --no-escape",
 		"backslashes stay as they are; most shells read $'\\n' as a "
 		"line feed" },
-	{ "-j -jf --json-schema-file", "a schema is '--json-schema FILE'" },
+	{ "-j -jf --json-schema-file",
+		"'--json-schema FILE' reads a JSON schema" },
 	{ "--grammar --grammar-file",
 		"GBNF grammars are not supported; '--json-schema FILE' "
 		"constrains the text to JSON" },
-	{ "--repeat-last-n", "the number of tokens is '--repeat-last N'" },
+	{ "--repeat-last-n", "'--repeat-last N' sets the number of tokens" },
 	{ "-l --logit-bias --presence-penalty --frequency-penalty",
-		"this is a member of a request to 'tandem serve'" },
+		"only requests to 'tandem serve' can set this, by a member "
+		"of their JSON" },
 	{ "--samplers --sampler-seq --sampling-seq --mirostat --mirostat-lr "
 	  "--mirostat-ent --typical --typical-p --xtc-probability "
 	  "--xtc-threshold --top-nsigma --top-n-sigma --dynatemp-range "
@@ -112,33 +120,36 @@ const struct opt_foreign opt_foreign_rows[] = {
 	  "--log-verbosity --log-file --log-disable --log-colors "
 	  "--log-prefix --log-timestamps --no-display-prompt --simple-io "
 	  "--warmup --no-warmup --perf --no-perf --verbose-prompt",
-		"leave it out; the text alone goes to standard output" },
+		"leave the option out; standard output has only the "
+		"generated text" },
 
 	/* drafts */
-	{ "-md --model-draft", "the draft model is '--draft FILE'" },
+	{ "-md --model-draft", "'--draft FILE' names the draft model" },
 	{ "--draft-max --draft-n --draft-min --draft-p-min",
-		"the length of drafts is '--draft-len N', with '--method "
-		"chain'" },
+		"'--draft-len N' with '--method chain' sets the length of "
+		"drafts" },
 
 	/* the server */
-	{ "--host", "the address is '--listen HOST:PORT' of 'tandem serve'" },
+	{ "--host", "'--listen HOST:PORT' of 'tandem serve' sets the address" },
 	{ "--api-key",
-		"keys are in a file: '--api-key-file FILE' of 'tandem "
-		"serve'" },
+		"'--api-key-file FILE' of 'tandem serve' reads API keys "
+		"from a file" },
 	{ "--ssl-key-file --ssl-cert-file",
-		"the server does not encrypt; use a proxy that does" },
-	{ "-a --alias", "the name is '--name NAME' of 'tandem serve'" },
-	{ "--models-dir", "the folder is '--models DIR' of 'tandem serve'" },
+		"the server does not encrypt; put a TLS proxy in front of it" },
+	{ "-a --alias", "'--name NAME' of 'tandem serve' sets the name" },
+	{ "--models-dir", "'--models DIR' of 'tandem serve' names the folder" },
 	{ "--models-max",
 		"'--memory SIZE' of 'tandem serve' limits the loaded models" },
 	{ "--embedding --embeddings",
-		"leave it out; 'tandem serve' answers /v1/embeddings with "
-		"every model that is not a diffusion model" },
+		"leave the option out; 'tandem serve' answers "
+		"/v1/embeddings with every model that is not a diffusion "
+		"model" },
 	{ "--rerank --reranking",
 		"ranking is not supported; 'tandem score' scores texts" },
 	{ "--metrics --no-slots --props --ui --no-ui --webui "
 	  "--no-webui",
-		"leave it out; 'tandem serve' always has /metrics and a page" },
+		"leave the option out; 'tandem serve' always has /metrics "
+		"and a web page" },
 	{ NULL, NULL },
 };
 
