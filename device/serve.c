@@ -230,7 +230,7 @@ static int serve_host(
 		fault_plans_drop(config.fault, planned, sizeof(planned)))
 		fprintf(stderr,
 			"tandem-npu: the fault '%s' has no effect with "
-			"--coherence off; see it with strict or check\n",
+			"--coherence off; use --coherence strict or check\n",
 			planned);
 	config.trace = channel_trace(s->channel, &config.trace_bytes);
 	s->beside_text =

@@ -41,8 +41,8 @@ static const struct opt options[] = {
 		.name = "listen",
 		.value = &opt_listen,
 		.arg = "PATH",
-		.help = "serve hosts at the socket PATH, which is created; one "
-			"host after another" },
+		.help = "create a socket at PATH and serve the hosts that "
+			"connect, one after another" },
 	{ .type = OPT_FLAG,
 		.name = "once",
 		.value = &opt_once,
@@ -51,41 +51,41 @@ static const struct opt options[] = {
 		.name = "fd",
 		.value = &opt_fd,
 		.arg = "N",
-		.help = "serve the host at the other end of socket N, which was "
-			"inherited",
+		.help = "serve the host at the other end of socket N, an "
+			"inherited file descriptor",
 		.max = 1 << 20 },
 	{ .type = OPT_STRING,
 		.name = "coherence-report",
 		.value = &opt_report,
 		.arg = "FILE",
-		.help = "add the reports of --coherence check to FILE; one JSON "
-			"object a line (docs/coherence.md)" },
+		.help = "append the reports of --coherence check to FILE; "
+			"one JSON object a line (docs/coherence.md)" },
 	{ .type = OPT_STRING,
 		.name = "coherence-suppress",
 		.value = &opt_suppress,
 		.arg = "FILE",
-		.help = "leave out reports that match a pattern in FILE; with "
-			"--coherence check" },
+		.help = "suppress reports of --coherence check that match a "
+			"pattern in FILE" },
 	{ .type = OPT_SIZE,
 		.name = "va-extended",
 		.value = &opt_extended,
 		.arg = "SIZE",
-		.help = "size of a second memory region that only DMA reaches (0: "
-			"none)",
+		.help = "size of a second memory region, which only DMA can "
+			"read (0: none)",
 		.max = (double)WIRE_EXTENDED_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-defer",
 		.value = &opt_defer,
 		.arg = "N",
-		.help = "unmap a buffer only after N more map requests, as "
-			"some firmware does (0)",
+		.help = "delay each unmap until N more map requests have "
+			"arrived, as some firmware does (0)",
 		.max = WIRE_DEFER_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-map-us",
 		.value = &opt_map_us,
 		.arg = "USEC",
-		.help = "microseconds that mapping or unmapping a buffer takes "
-			"at least (0)",
+		.help = "shortest time of mapping or unmapping a buffer, in "
+			"microseconds (0)",
 		.max = WIRE_MAP_US_MAX },
 	{ .type = OPT_FLAG,
 		.letter = 'v',
@@ -101,13 +101,15 @@ static const struct opt options[] = {
 		.value = &opt_fault,
 		.arg = "PLAN",
 		.help = "inject faults, for tests, such as die@run#3 or "
-			"drop-invalidate:tandem:io#4; 'tandem help faults' lists "
-			"them. TANDEM_NPU_FAULT does the same" },
+			"drop-invalidate:tandem:io#4; 'tandem help faults' "
+			"lists them. The environment variable "
+			"TANDEM_NPU_FAULT has the same effect" },
 	{ .type = OPT_INT,
 		.name = "life",
 		.value = &opt_life,
 		.arg = "N",
-		.help = "number of this device, counting restarts",
+		.help = "number of this device: 1, or more if it replaces a "
+			"lost one",
 		.min = 1,
 		.max = INT32_MAX,
 		.hidden = true },
@@ -117,25 +119,28 @@ static const struct opt_command command = {
 	.name = "tandem-npu",
 	.synopsis = "(--listen PATH [--once] | --fd N)",
 	.summary = "the device process of tandem: an emulated NPU",
-	.details =
-		"Runs the layers of a language model for a tandem process, in "
-		"memory that both share. tandem starts one by itself; start it "
-		"by hand to run it under a debugger or tracer.\n\n"
-		"Without --once it runs until a signal ends it: each host is "
-		"served by a process of its own; a second host at the same "
-		"time, or one of another user, is refused. A fault plan counts "
-		"over all hosts, and when the signal arrives the program "
-		"checks whether each fault was triggered. docs/wire.md "
-		"describes the protocol, for hosts and devices of your own.\n\n"
-		"The host sets the device's address window, coherence and "
-		"threads.\n\n"
-		"Environment: TANDEM_CPU=NAME chooses the kernels (an unknown "
-		"NAME lists them); TANDEM_NO_SECCOMP=1 runs without the "
-		"seccomp filter, for debuggers that need more system calls.\n\n"
-		"Exit status: 0 after the host's goodbye; 1 when something "
-		"failed or the coherence check found violations; 2 for wrong "
-		"usage; 3 when the host was lost; 4 when a planned fault was "
-		"never triggered.",
+	.details = "Runs the layers of a language model for a tandem process, "
+		   "in memory that both share. tandem starts a tandem-npu by "
+		   "itself; start one by hand to run it under a debugger or "
+		   "tracer.\n\n"
+		   "Without --once it runs until a signal ends it: "
+		   "it serves each host in a separate process, and refuses a "
+		   "second host at the same time or a host of another user. A "
+		   "fault plan counts over all hosts, and when the signal "
+		   "arrives the program checks whether each fault was "
+		   "triggered. docs/wire.md describes the protocol, for hosts "
+		   "and devices of your own.\n\n"
+		   "The host sets the device's "
+		   "address window, coherence and threads.\n\n"
+		   "Environment: "
+		   "TANDEM_CPU=NAME chooses the kernels (an unknown NAME lists "
+		   "them); TANDEM_NO_SECCOMP=1 runs without the seccomp "
+		   "filter, for debuggers that need more system calls.\n\n"
+		   "Exit "
+		   "status: 0 after the host's goodbye; 1 when something "
+		   "failed or the coherence check found violations; 2 for "
+		   "wrong usage; 3 when the host was lost; 4 when a planned "
+		   "fault was never triggered.",
 	.examples = "  strace -f tandem-npu --listen /tmp/npu --once &\n"
 		    "  tandem run --device /tmp/npu 'Once upon a time'",
 	.common = "listen once coherence-report va-extended fault version",
@@ -281,9 +286,9 @@ int main(int argc, char **argv)
 	if ((opt_fd >= 0) == (opt_listen != NULL))
 		return misuse("give either --listen PATH or --fd N");
 	if (opt_once && !opt_listen)
-		return misuse("--once goes with --listen");
+		return misuse("--once needs --listen PATH");
 	if (opt_fd >= 0 && (fstat((int)opt_fd, &st) || !S_ISSOCK(st.st_mode)))
-		return misuse("--fd is not a socket (tandem starts a device "
-			      "by itself)");
+		return misuse("--fd is not a socket; use --listen PATH (only "
+			      "tandem uses --fd)");
 	return run();
 }

@@ -276,8 +276,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	bytes = align_up(sizeof(h) + refs_len + len, 8);
 	if (bytes > ring_packet_max(&c->tx))
 		return err_set(e, EMSGSIZE,
-			"a packet of %zu bytes is larger than the ring takes "
-			"(%zu)",
+			"a packet of %zu bytes is larger than the ring's "
+			"limit of %zu",
 			bytes, ring_packet_max(&c->tx));
 	c->cache.request = seq ? *seq : 0;
 	ret = reserve(c, bytes, &at, e);

@@ -417,7 +417,7 @@ static int doorbell_check(int fd, const char *name, struct err *e)
 
 	if (flags < 0 || !(flags & O_NONBLOCK))
 		return err_set(e, EPROTO,
-			"doorbell descriptor '%s' is not non-blocking", name);
+			"doorbell descriptor '%s' must be non-blocking", name);
 	return 0;
 }
 

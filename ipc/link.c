@@ -153,8 +153,8 @@ int link_check_user(int fd, struct err *e)
 	if (cred.uid == geteuid())
 		return 0;
 	return err_set(e, EPERM,
-		"the process at the other end belongs to user %u, this one to "
-		"user %u; host and device must be of one user",
+		"the process at the other end belongs to user %u, this one "
+		"to user %u; run host and device as the same user",
 		(unsigned)cred.uid, (unsigned)geteuid());
 }
 

@@ -38,8 +38,8 @@ static int open_empty(struct trace_file *f, struct err *e)
 		return cannot_write(f, errno, e);
 	if (flock(f->fd, LOCK_EX | LOCK_NB))
 		return err_set(e, EBUSY,
-			"the trace '%s' is being written already; use one file "
-			"per pair of processes",
+			"another process is writing the trace '%s'; give "
+			"each process its own file",
 			f->path);
 
 	/* Only a regular file can be truncated or renamed. */

@@ -213,7 +213,7 @@ static void test_blocking_doorbell(void **state)
 	assert_ok(link_pair(l, &e), &e);
 	assert_ok(link_send(l[0], &h, sizeof(h), fds, 3, &e), &e);
 	assert_int_equal(channel_accept(&c, l[1], &h, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "not non-blocking"));
+	assert_non_null(strstr(e.text, "must be non-blocking"));
 	for (int i = 0; i < 3; i++)
 		fd_close(&fds[i]);
 	fd_close(&l[0]);
