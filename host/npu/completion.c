@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LOWEST_STATUS (-4095) /* lowest negated errno */
-/* Busy times up to this are accepted without a comparison with the clock. */
+/* Busy times up to this are accepted without reading the clock. */
 #define SURELY_NS 1000000ull
 
 const char *completion_op(uint32_t op)
@@ -71,18 +71,21 @@ static int check_arguments(const struct wire_done *done, struct err *e)
 	if (done->status)
 		return 0;
 	if (done->op == WIRE_GRAPH_LOAD || done->op == WIRE_GRAPH_DROP) {
-		/* The present counts must not exceed the maximums. */
+		/* Present counts must not exceed the maximums, which include
+		 * the present. */
 		if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
 			arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
 			return err_set(e, EPROTO,
-				"the device reports %u graphs, and at most %u "
-				"before, but there can be only %u",
+				"the device reports %u graphs now and a "
+				"maximum of %u so far, but there can be "
+				"only %u",
 				arg[WIRE_GRAPHS_HELD], arg[WIRE_GRAPHS_MOST],
 				WIRE_MAX_GRAPHS);
 		if (arg[WIRE_GRAPHS_KIB] > arg[WIRE_GRAPHS_MOST_KIB])
 			return err_set(e, EPROTO,
 				"the device reports %u KiB of weights of "
-				"graphs, but at most %u KiB before",
+				"graphs now, but a maximum of only %u KiB "
+				"so far",
 				arg[WIRE_GRAPHS_KIB],
 				arg[WIRE_GRAPHS_MOST_KIB]);
 	}

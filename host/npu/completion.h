@@ -18,8 +18,8 @@ struct npu_request;
 struct packet;
 
 /*
- * No request takes or counts this much, in picoseconds or picojoules of a phone
- * (2.5 hours), bytes, or cache lines. The sum of two thousand such values does
+ * Upper limit of each value of a request: picoseconds (2.5 hours) or picojoules
+ * of a phone, bytes, or cache lines. The sum of two thousand such values does
  * not overflow.
  */
 #define COMPLETION_MOST (UINT64_C(1) << 53)
@@ -28,9 +28,9 @@ struct packet;
  * Check the completion in a packet and copy it to *done. `request` is the
  * request with the packet's number, or NULL if there is none. `priced` says
  * whether the device has a cost model; without a cost model the price must be
- * 0. The device's busy time must not exceed the time since `opened_ns`, when
- * the device was started. Returns 0, or -EPROTO with a message that names the
- * request and the fault. The err must not be NULL.
+ * 0. `opened_ns` is the time when the device was started; its busy time must
+ * not be longer than the time since then. Returns 0, or -EPROTO with a message
+ * that names the request and the fault. The struct err must not be NULL.
  */
 int completion_take(const struct packet *, const struct npu_request *,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *);

@@ -55,11 +55,12 @@ const char *launch_find(char path[PATH_MAX])
 }
 
 /*
- * Results go to the host's standard output. If the device inherited it, the
- * reader of a pipe would wait until the device ends as well. So the device
- * inherits neither standard output nor any other descriptor of the host
- * program. Its own standard output tells the device where the results go: the
- * file of its standard error if they go there too, else nowhere.
+ * Results go to the host's standard output. If that is a pipe and the device
+ * inherited it, the reader of the pipe would wait until the device ends as
+ * well. So the device inherits neither standard output nor any other descriptor
+ * of the host program. The device's own standard output only shows the device
+ * where the results go: it is the same file as the device's standard error if
+ * the results go there too, else /dev/null.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
@@ -81,8 +82,8 @@ static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 	return posix_spawn_file_actions_addclosefrom_np(fa, CHILD_FD + 1);
 }
 
-/* Reset the child's signal handlers and mask to the defaults: the host may have
- * inherited others. */
+/* Reset the child's signal handlers and mask to the defaults, because the host
+ * may have inherited other ones. */
 static int child_attributes(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;

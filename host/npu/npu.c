@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUSY_MS 1 /* time between two calls of `busy` */
+#define BUSY_MS 1 /* ms between two calls of `busy` */
 
 /* ---- opening and closing a device ---------------------------------------- */
 
@@ -24,8 +24,8 @@ static int npu_failure(const struct npu *n, struct err *e)
 	return n->failed.code;
 }
 
-/* Record an error after which no request is sent: the device was not reached,
- * or its answer was invalid. */
+/* Record an error after which no more requests are sent: the device could not
+ * be reached, or its answer was invalid. */
 int npu_broken(struct npu *n, const struct err *why, struct err *e)
 {
 	n->broken = true;
@@ -257,7 +257,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 		? receive_traced(n, &p, timeout_ms, &why)
 		: n->ops->recv(n->device, &p, timeout_ms, &why);
 
-	/* A malformed packet is an invalid answer, too. */
+	/* A malformed packet counts as an invalid answer too. */
 	if (ret == -EPROTO || ret == -EBADMSG) {
 		why.code = -EPROTO;
 		return npu_broken(n, &why, e);
@@ -333,8 +333,8 @@ int npu_drain(struct npu *n, struct err *e)
 	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
-/* With a trace, collect completions one by one: the trace records the time of
- * each. */
+/* With a trace, completions are collected one by one, because the trace records
+ * the time of each. */
 int npu_drain_together(struct npu *n, struct err *e)
 {
 	struct wire_done done;
@@ -410,7 +410,8 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 
 	while (!ret) {
 		ret = npu_collect(n, -1, &seq, done, e);
-		/* the effect of the request must be known */
+		/* continue after a cancellation, because the effect of the
+		 * request on the device must be known */
 		if (ret == -ECANCELED) {
 			ret = 0;
 			continue;
@@ -448,7 +449,7 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 	struct wire_done done;
 	int ret;
 
-	/* the completion of this request may already have a price */
+	/* the completion of this request may have a price already */
 	n->priced = true;
 	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (!ret && done.status)

@@ -100,8 +100,8 @@ int npu_reopen(struct npu *, struct err *);
  *
  * If opts.restarts is used up, the message in *e is extended by the limit and
  * the code becomes -ERR_DEVICE_LOST, even if the device had sent an invalid
- * answer. A hang may take longer than RESTART_SECONDS to notice, so the number
- * of losses in one pass, since the last npu_went_on, is limited to
+ * answer. It can take longer than RESTART_SECONDS to detect a hang. So the
+ * number of losses in one pass (since the last npu_went_on) is limited to
  * opts.restarts as well.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);
@@ -190,8 +190,8 @@ int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 
 /* Wait until no request is in flight. */
 int npu_drain(struct npu *, struct err *);
-/* Like npu_drain, but the thread sleeps until all requests are answered, and
- * handles the earlier answers only after that. */
+/* Like npu_drain, but the thread sleeps until all requests are answered. Only
+ * then it handles the answers. */
 int npu_drain_together(struct npu *, struct err *);
 /* Wait until no more than `few` requests are in flight. Calls `busy`, unless it
  * is NULL, about once per millisecond. */
@@ -205,8 +205,8 @@ int npu_poll(struct npu *, struct err *);
  * The caller expects no requests for a while. */
 void npu_flush_trace(struct npu *);
 
-/* Wait for request `seq` alone: other requests may stay in flight. Returns at
- * once if the request was already answered. */
+/* Wait until request `seq` is answered; other requests may stay in flight.
+ * Returns at once if the request was already answered. */
 int npu_wait(struct npu *, uint32_t seq, struct err *);
 
 /* clang-format off */

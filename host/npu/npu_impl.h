@@ -47,7 +47,7 @@ struct npu {
 	/* Times of the last opts.restarts restarts, as a ring. */
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
-	unsigned lost_in_pass; /* devices since the last npu_went_on */
+	unsigned lost_in_pass; /* devices lost since the last npu_went_on */
 	bool priced;           /* the device has a cost model */
 	/* The device sent an invalid answer or could not be reached; `failed`
 	 * has the error. */
@@ -94,9 +94,9 @@ int npu_trace_reached(struct npu *, struct err *);
 bool npu_trace_take(struct npu *);
 void npu_trace_left(struct npu *);
 /*
- * Number of events that are passed on between two polls for a completion.
- * Encoding events costs no time while the device computes, but the last batch
- * may delay the handling of a completion.
+ * Number of trace events that are handled between two polls for a completion.
+ * While the device computes, the host has time to handle events; but a
+ * completion that arrives during a batch waits for the end of the batch.
  */
 #define NPU_TRACE_SOME 32
 

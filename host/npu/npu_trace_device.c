@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum number of events that are collected for one request. When it is
- * reached, the events are emitted at once. */
+/* Maximum number of events that are collected for one request. If it is
+ * reached, the collected events are emitted early. */
 #define PENDING 4096
 #define DEEPEST 8
 
@@ -27,8 +27,8 @@ struct npu_timeline {
 	/* time of the last event on each lane */
 	uint64_t last_ns[WIRE_TRACE_LANES];
 	uint64_t lost;
-	/* The number in the trace of each name of the device; 0 until the name
-	 * is used. */
+	/* For each name of the device, its number in the trace; 0 if the name
+	 * has not been used yet. */
 	uint32_t text[WIRE_TRACE_NAMES + 1];
 	unsigned pending;
 	struct wire_trace_event event[PENDING]; /* in the order of arrival */
@@ -50,7 +50,7 @@ static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
 /* ---- emitting events ----------------------------------------------------- */
 
 /* Clamp a time to [least, most]: not before the last event on the lane, and not
- * in the future. `least` takes precedence. */
+ * in the future. If least > most, the result is `least`. */
 static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 {
 	at = at < most ? at : most;
@@ -131,7 +131,7 @@ static void close_until(struct npu *n, struct open *o, uint64_t at)
 	}
 }
 
-/* Emit the collected events, and clip each to the slice that contains it. */
+/* Emit the collected events. Clip each slice to the slice that contains it. */
 static void emit_pending(struct npu *n)
 {
 	struct npu_timeline *t = n->timeline;

@@ -64,7 +64,7 @@ static inline void phone_report(const struct phone_time *t,
 			.at = at + took });
 }
 
-/* The host does the work `what` at once. */
+/* The host does this work now. */
 static inline void phone_cpu(
 	struct phone_time *t, enum trace_name what, const struct price *p)
 {
@@ -73,8 +73,8 @@ static inline void phone_cpu(
 	t->cpu_ps += p->total_ps;
 }
 
-/* The host does this work only while it would be idle. If the result is needed
- * earlier, phone_catch_up does the rest. */
+/* Deferred work: the host does it only while it is idle. If the result is
+ * needed earlier, phone_catch_up does the rest at once. */
 static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);

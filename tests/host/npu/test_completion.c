@@ -179,9 +179,9 @@ static void test_of_graphs(void **state)
 	static const uint32_t refused[][4] = { { 2, 1, 0, 0 },
 		{ 1, WIRE_MAX_GRAPHS + 1, 0, 0 }, { 1, 1, 8, 7 } };
 	static const char *const text[] = {
-		"reports 2 graphs, and at most 1 before",
-		"at most 4097 before, but there can be only 4096",
-		"8 KiB of weights of graphs, but at most 7"
+		"reports 2 graphs now and a maximum of 1 so far",
+		"a maximum of 4097 so far, but there can be only 4096",
+		"8 KiB of weights of graphs now, but a maximum of only 7"
 	};
 	struct fixture *f = *state;
 
