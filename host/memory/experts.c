@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <errno.h>
 
-/* The unit of `uses`, and the number of passes after which they are halved. An
- * expert that is used in every pass has between 8 and 16 units, 12 on
- * average. */
+/* The value that one use adds to `uses`, and the number of passes after which
+ * all `uses` are halved. An expert that is used in every pass then has between
+ * 8 and 16 times USE, 12 times on average. */
 #define USE          64u
 #define HALVE_PASSES 8u
 #define USES_OF_ALL  (12 * USE)
@@ -18,9 +18,9 @@
 /*
  * The largest number of reads ahead in flight, as a multiple of n_used. In
  * simulated traces of passes with 4 rows, where 80 % of the predictions were
- * right, the experts that were absent when their layer began were half as many
- * with 4 as with 2, and a quarter as many as with 1. A larger number was no
- * better.
+ * right, the number of experts that were absent when their layer began was half
+ * as large with 4 as with 2, and a quarter of the number with 1. A value above
+ * 4 was no better.
  */
 #define AHEAD_MAX 4
 
@@ -33,9 +33,10 @@ static void update_interval(struct experts *x, struct slot *s)
 }
 
 /*
- * The slot whose next use is expected to be the farthest away; NULL if all are
- * in use or begun. An expert that was read ahead is expected in the next turn
- * of its layer, and reading ahead another expert (`ahead`) does not evict it.
+ * Find the slot whose expert's next use is expected to be the farthest away.
+ * Returns NULL if the experts of all slots are in use or begun. An expert that
+ * was read ahead is expected to be used when its layer runs next; it is not
+ * evicted in order to read ahead another expert (`ahead`).
  */
 static struct slot *victim(struct experts *x, bool ahead)
 {
@@ -65,7 +66,7 @@ static struct slot *victim(struct experts *x, bool ahead)
 
 /* ---- reading ---- */
 
-/* The slot of an expert; NULL if it is absent. */
+/* Find the slot of an expert. Returns NULL if the expert is absent. */
 static struct slot *slot_of(struct experts *x, uint32_t layer, uint32_t expert)
 {
 	uint32_t i = x->expert[layer * x->opts.model->n_expert + expert].slot;
@@ -169,10 +170,10 @@ static int read_begun(struct experts *x, struct err *e)
 /*
  * The time at which the expert in a slot is ready (ready_ps), and the present
  * time (now_ps). With a simulated phone, both are times of its timeline alone,
- * so that every run makes the same decisions. The phone reads only the share
- * flash_ahead of a read ahead in advance; the rest follows the work before the
- * layer's turn. Without a phone, the present time is always 0, and ready_ps is
- * 0 if the expert is ready, else 1.
+ * so that every run makes the same decisions. Of a read ahead, the phone does
+ * only the share flash_ahead in advance; the rest is read after the work that
+ * precedes the layer. Without a phone, the present time is always 0, and
+ * ready_ps is 0 if the expert is ready, else 1.
  */
 static uint64_t ready_ps(
 	const struct experts *x, const struct slot *s, uint64_t turn_ps)

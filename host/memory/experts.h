@@ -57,7 +57,8 @@ struct experts_opts {
 	/* The simulated phone and its timeline; both NULL without one. */
 	const struct soc *soc;
 	struct phone_time *time;
-	/* Bytes of an expert on the simulated phone; 0: those that are read. */
+	/* Bytes of an expert on the simulated phone; 0: as many as are really
+	 * read. */
 	uint64_t priced_bytes;
 	struct trace *trace; /* may be NULL */
 };
@@ -70,8 +71,9 @@ uint64_t experts_tensors(const struct model *, enum layout, size_t strip_max,
 /* Bytes of a slot: whole pages. */
 size_t experts_slot_bytes(const struct model *, enum layout, size_t strip_max);
 
-/* Create the buffers; load all experts if all have a slot. Returns 0; -EINVAL
- * if they do not and the model is no flash image; or another negative errno. */
+/* Create the buffers. If there is a slot for each expert, load all experts.
+ * Returns 0; -EINVAL if there are fewer slots and the model file is not a flash
+ * image; or another negative errno. */
 int experts_open(struct experts **out, const struct experts_opts *,
 	struct workers *, const struct progress_sink *, struct err *);
 void experts_close(struct experts *);
@@ -85,8 +87,8 @@ uint64_t experts_not_finite(const struct experts *);
 /*
  * The next n experts that the device will run are these experts of a layer, in
  * ascending order, without repetition. Starts to read the absent ones. Experts
- * that were begun before and not taken are forgotten. A lower layer than before
- * begins a new pass.
+ * that were begun earlier and not taken are forgotten. If `layer` is lower than
+ * in the previous call, a new pass begins.
  */
 int experts_begin(struct experts *, uint32_t layer, const uint32_t *expert,
 	uint32_t n, struct err *);
@@ -99,12 +101,12 @@ struct expert_place {
 };
 
 /*
- * Take up to `room` begun experts: those that are in memory, without waiting;
- * if there are none, wait for the first. The slots are in use until
- * experts_done. *n is 0 only if all begun experts were taken, or after an
- * error. If all slots that could hold the others are in use, -EAGAIN is
- * returned: call experts_done for some, then try again. If an expert could not
- * be read, none are taken; another call tries to read it again.
+ * Take up to `room` begun experts that are in memory. If none is in memory yet,
+ * wait for the first one. The slots are in use until experts_done. *n is 0 only
+ * if all begun experts were taken, or after an error. Returns -EAGAIN if all
+ * slots that could hold the remaining experts are in use: call experts_done for
+ * some, then try again. If an expert cannot be read, no expert is taken; the
+ * next call tries to read it again.
  *
  * On the simulated phone the host waits on the phone's timeline. turn_ps is the
  * time when the work before these experts ends. At most the share
@@ -117,10 +119,10 @@ int experts_take(struct experts *, uint64_t turn_ps, struct expert_place *,
 void experts_done(struct experts *, unsigned slot, uint64_t ps);
 
 /*
- * Start to read those of these experts of a layer that are absent. The rest is
- * not read if too many reads ahead are in flight, because they delay those of a
- * wrongly predicted layer. An expert that cannot be read is read again when it
- * is begun.
+ * Start to read those of these experts of a layer that are absent. If too many
+ * reads ahead are in flight, the remaining experts are not read: if the
+ * prediction is wrong, reads ahead delay the reads of the experts that are
+ * needed. An expert that cannot be read is read again when it is begun.
  */
 void experts_ahead(
 	struct experts *, uint32_t layer, const uint32_t *expert, uint32_t n);

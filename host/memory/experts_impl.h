@@ -1,6 +1,6 @@
 /*
  * The internals of the cache of experts, for host/memory/experts*.c. The
- * experts of all layers have one number, layer * n_expert + expert.
+ * experts of all layers are numbered: layer * n_expert + expert.
  */
 #ifndef HOST_MEMORY_EXPERTS_IMPL_H
 #define HOST_MEMORY_EXPERTS_IMPL_H
@@ -21,18 +21,20 @@ struct slot {
 	uint32_t layer; /* of the owner */
 	/* estimated number of layers between two uses of the owner */
 	uint32_t interval;
-	unsigned users; /* how often it was taken and is not done */
-	bool begun;     /* begun and not taken */
-	bool ahead;     /* read ahead and never taken */
-	bool due;       /* the same, and its layer was not begun since */
-	/* On the simulated phone: the time when the device has finished with
-	 * the slot, the end of the read, and its duration on an idle flash. */
+	unsigned users; /* number of experts_take without experts_done */
+	bool begun;     /* the expert was begun and not taken yet */
+	bool ahead;     /* the expert was read ahead and never taken */
+	bool due;       /* like `ahead`, and its layer has not begun since */
+	/* On the simulated phone: when the device has finished with the slot;
+	 * when the read into it ends; how long the read takes if flash is idle.
+	 */
 	uint64_t free_ps, ready_ps, takes_ps;
 };
 
 struct expert {
 	uint32_t slot; /* or EXPERT_ABSENT */
-	uint32_t uses; /* passes that used it; older ones count less */
+	/* weighted number of passes that used it; old uses count less */
+	uint32_t uses;
 };
 
 struct begun {

@@ -193,9 +193,9 @@ int experts_open(struct experts **out, const struct experts_opts *opts,
 
 	if (opts->slots < all && !m->layers_packed)
 		return err_set(e, EINVAL,
-			"there is memory for %u of %u experts, and only from "
-			"a flash image can experts be read while the model "
-			"runs; make one with 'tandem convert', or raise "
+			"there is memory for %u of %u experts; to read the "
+			"others while the model runs, Tandem needs a flash "
+			"image: make one with 'tandem convert', or raise "
 			"--dram-budget",
 			opts->slots, all);
 	x = calloc(1, sizeof(*x));

@@ -9,15 +9,15 @@
 
 /* clang-format off */
 #define EXPERTS_STATS(X)                                                      \
-	X(uint64_t, used)         /* experts that were taken */               \
-	X(uint64_t, found)        /* of these, in memory when begun */        \
-	X(uint64_t, found_ahead)  /* of `used`, read or being read ahead */   \
+	X(uint64_t, used)         /* number of experts taken */               \
+	X(uint64_t, found)        /* of `used`: in memory when begun */       \
+	X(uint64_t, found_ahead)  /* of `used`: read ahead, wholly or in part */\
 	X(uint64_t, read)         /* experts read from flash */               \
-	X(uint64_t, read_ahead)   /* of these, by experts_ahead */            \
-	X(uint64_t, unused)       /* of these, evicted without being used */  \
+	X(uint64_t, read_ahead)   /* of `read`: read by experts_ahead */      \
+	X(uint64_t, unused)       /* of `read_ahead`: evicted without use */  \
 	X(uint64_t, unused_bytes)                                             \
 	X(uint64_t, wait_ns)      /* time of waiting for reads */             \
-	X(uint64_t, wait_ps)      /* the same on the simulated phone */
+	X(uint64_t, wait_ps)      /* wait_ns on the simulated phone, in ps */
 /* clang-format on */
 
 struct experts_stats {

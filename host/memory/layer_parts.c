@@ -12,8 +12,8 @@ struct place {
 	uint64_t at; /* offset in the layer's extent */
 };
 
-/* The tile boundary nearest to byte `at` of the layer's extent. `at` is not
- * before the end of attention. */
+/* The tile boundary nearest to byte `at` of the layer's extent. `at` must not
+ * lie before the end of attention. */
 static struct place nearest(
 	const struct wire_tensor t[WIRE_T_COUNT], uint64_t at)
 {

@@ -22,8 +22,8 @@ _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES,
 /* The data of one read: a layer or the output matrix, or a part of one. */
 struct piece {
 	struct image_extent x;
-	/* stored bytes, without the part of its first page that belongs to the
-	 * previous piece */
+	/* stored bytes that belong to this piece: without the beginning of its
+	 * first page, which belongs to the previous piece */
 	uint64_t own;
 	uint32_t layer;    /* n_layer for the output matrix */
 	bool begins, ends; /* first and last piece of the layer */
@@ -38,8 +38,9 @@ struct slot {
 	uint64_t takes_ps; /* duration of the read on an idle flash */
 };
 
-/* The speed of flash is remembered for the last LAPS passes over all pieces. A
- * pass counts only if at least one of LAP_SEEN of its bytes was timed. */
+/* The speed of flash is measured in each pass over all pieces and remembered
+ * for the last LAPS passes. A pass counts only if the time of at least a
+ * quarter (1 / LAP_SEEN) of its bytes was measured. */
 #define LAPS     5
 #define LAP_SEEN 4
 
@@ -55,8 +56,8 @@ struct staging {
 	struct piece *piece; /* the pieces of a pass, in the order of use */
 	uint32_t pieces, layer_pieces;
 	uint32_t next; /* next piece to read */
-	/* Nanoseconds per byte in each of the last passes, and the statistics
-	 * at the start of the current pass. */
+	/* Nanoseconds per byte in each of the last passes; and the stream's
+	 * statistics at the start of the current pass. */
 	double ns_per_byte[LAPS];
 	unsigned laps;
 	struct stream_stats lap_from;
@@ -138,7 +139,8 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 	int ret = 0;
 
 	if (o->output_strip) {
-		/* One page is for the end of the previous part. */
+		/* One page of the slot is for the end of the previous part,
+		 * which is read with it. */
 		part = (slot_bytes - IMAGE_PAGE) / o->output_strip *
 			o->output_strip;
 		if (slot_bytes < IMAGE_PAGE || !part)
@@ -261,8 +263,8 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 
 /* ---- reading pieces ---- */
 
-/* Bytes of the i-th read that a piece costs; 0 after the last. The first part
- * of a layer is charged for the whole layer. */
+/* Bytes of the i-th read of a piece on the simulated phone; 0 after the last
+ * read. The reads of a whole layer are charged to its first part. */
 static uint64_t priced_bytes(
 	const struct staging *s, const struct piece *p, uint32_t i)
 {
@@ -290,8 +292,8 @@ static void set_next(struct staging *s, uint32_t next)
 	s->lap_from = now;
 }
 
-/* Part of each read's time on the simulated phone that passes while the read
- * before it is transferred, if flash takes several reads at a time. */
+/* The latency of a read on the simulated phone that passes during the transfer
+ * of the previous read. 0 if flash takes only one read at a time. */
 static uint64_t hidden_ps(const struct soc *soc)
 {
 	return soc->flash_queue > 1 ? price_flash_begin_ps(soc) : 0;
@@ -354,8 +356,8 @@ int staging_start(struct staging *s, struct err *e)
 /*
  * Time when the slot's piece is ready on the simulated phone; the device could
  * use the piece from time `turn` on. By then all earlier reads have ended, so
- * the wait is at most the duration of the piece's own read. The wait is at
- * least the share of that read that the phone does not do in advance (1 -
+ * the device waits at most for the duration of this piece's read, and at least
+ * for the share of the read that the phone does not do in advance (1 -
  * flash_ahead).
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
@@ -480,10 +482,11 @@ void staging_read_on(struct staging *s)
 }
 
 /*
- * Nanoseconds per byte of flash: the median of the last passes, because a
- * disk's speed varies and a disturbed pass must not count. Before the end of
- * the first pass it is the average of all timed bytes. If no byte was timed, it
- * is an upper bound. Returns 0 if nothing was read.
+ * Nanoseconds per byte of flash: the median of the last passes, because the
+ * speed of a disk varies and a single disturbed pass must not matter. Before
+ * the end of the first pass, it is the average over all bytes whose time was
+ * measured. If no time was measured, the result is an upper bound. Returns 0 if
+ * nothing was read.
  */
 static double ns_per_byte(const struct staging *s)
 {

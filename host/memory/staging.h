@@ -8,8 +8,9 @@
  * begins.
  *
  * The output matrix can be streamed, too, after the last layer. The host reads
- * it in the slots, in parts of whole strips. A caller that skips the output
- * matrix or needs it twice in a pass loses what was read ahead into the slots.
+ * it in the slots, in parts of whole strips. If a caller skips the output
+ * matrix, or needs it twice in a pass, the data that was read ahead into the
+ * slots is dropped.
  *
  * A slot holds a whole layer or, if memory is short, a part of one, cut by
  * host/memory/layer_parts.h. The flash image has no checksums of parts, so

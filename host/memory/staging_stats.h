@@ -13,7 +13,7 @@
 #define STAGING_STATS(X)                                                      \
 	/* stored bytes of the layers that were used */                       \
 	X(uint64_t, bytes_used)                                               \
-	/* the same of the output matrix, each time that it was used */       \
+	/* stored bytes of the output matrix, counted at each use */          \
 	X(uint64_t, output_used)                                              \
 	X(uint64_t, layers_used)                                              \
 	/* Number of boundaries between used parts of a layer. The page       \

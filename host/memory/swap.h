@@ -36,8 +36,8 @@ struct swap;
 struct swap_block {
 	const void *from;
 	size_t bytes;
-	/* bytes that are counted: those of `price`, which may be the price of
-	 * another model */
+	/* bytes that the statistics count: those of `price`, which may be the
+	 * price of another model */
 	uint64_t counted;
 	/* price of the copy; all 0 if no phone is simulated */
 	struct price price;

@@ -137,8 +137,9 @@ static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
 
 /*
  * Whether `bytes` bytes of resident operators fit into the window together with
- * the staging slots. The answer holds however the operators are divided into
- * mappings: each mapping but the last has less than one operator of free space.
+ * the staging slots. The answer is valid for every division of the operators
+ * into mappings, because each mapping except the last has less free space than
+ * one operator needs.
  */
 static bool fits(const struct search *s, uint64_t bytes)
 {
@@ -154,8 +155,8 @@ static bool fits(const struct search *s, uint64_t bytes)
 	return taken <= r->bytes && SWAP_SLOTS + mappings <= r->slots;
 }
 
-/* If the choice fits, keep it if it has less stall than the best one, or equal
- * stall and fewer bytes to copy. */
+/* If the choice fits, compare it with the best one so far: keep it if it has
+ * less stall, or equal stall and fewer bytes to copy. */
 static void consider(struct search *s, const bool *temporary)
 {
 	uint64_t copied = copied_by(s, temporary), stall;

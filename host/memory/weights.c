@@ -241,8 +241,8 @@ static int lay_out_experts(const struct model *m,
 	return 0;
 }
 
-/* The image was converted for some device, whose threads may have had room for
- * larger strips of tiles than those of this device. */
+/* The flash image was converted for some device. If that device had more TCM
+ * per thread than this one, strips of tiles may be too large for this one. */
 static int check_strips(
 	const struct model *m, const struct weights_plan *plan, struct err *e)
 {

@@ -38,15 +38,16 @@ struct block {
 	 * layers */
 	struct wire_part part;
 	uint32_t bytes;
-	/* Size of its buffer, if that is larger: a block that is priced as one
-	 * of a larger model takes that model's place in the window. The rest
-	 * of the buffer is never touched, so it takes no memory. */
+	/* The size of its buffer if larger than `bytes`: if costs are computed
+	 * for a larger model, the block takes as much of the window as that
+	 * model's block. The rest of the buffer is never accessed, so it takes
+	 * no memory. */
 	uint32_t room;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
 	/* its weights are in staging slots; it has no buffer */
 	bool streamed;
-	/* the experts of the layer; `tensor` and `bytes` are those of one
+	/* the routed experts of the layer; `tensor` and `bytes` describe one
 	 * expert in its slot of the cache */
 	bool experts;
 	struct buffer *buffer; /* NULL until weights_load or weights_share */
@@ -88,7 +89,7 @@ struct weights_plan {
 	uint32_t want;
 	uint64_t limit;
 	struct residency residency;
-	uint32_t cut;   /* a block must begin at this layer */
+	uint32_t cut;   /* weights_cut begins a block at this layer */
 	unsigned parts; /* maximum number of parts of a streamed layer */
 };
 int weights_cut(const struct model *, const struct weights_plan *,
