@@ -1,10 +1,10 @@
 /*
  * Draws a timeline, either as a picture (SVG) or as an interactive page (HTML).
- * The picture shows the time during texts or, if the trace has no texts, the
- * whole trace. Each output is a single file without references to other files.
- * Slices are colored by kind. In the picture, a slice narrower than one pixel
- * is merged with the previous slice of the same kind if the gap between them is
- * less than a tenth of a pixel.
+ * The picture shows the time during which texts were generated or, if there
+ * were none, the whole trace. Each output is a single file without references
+ * to other files. Slices are colored by kind. In the picture, a slice narrower
+ * than one pixel is merged with the previous slice of the same kind if the gap
+ * between them is less than a tenth of a pixel.
  *
  * The functions write to the stream and read only memory. The caller must check
  * the stream for errors.

@@ -81,9 +81,9 @@ static uint64_t drawn_at(
 		: at;
 }
 
-/* Find the range to draw: from the start of the first text to the end of the
- * last text, where the end can be that of the host's clock or that of the
- * phone's. */
+/* Find the range of time to draw: from the start of the first text to the end
+ * of the last text. That end is the later of the ends on the host's clock and
+ * on the phone's clock. */
 static void find_range(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -187,8 +187,8 @@ static void draw_bar(
 		ROW - 1, draw_color(b->kind));
 }
 
-/* Draw the slices, each with its name if there is room for it. A slice of less
- * than a pixel is merged into the bar before it, if that has the same color. */
+/* Draw the slices, each with its name if there is room for it. A slice narrower
+ * than a pixel is merged into the previous bar if both have the same color. */
 static void draw_slices(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -281,8 +281,9 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 	const struct timeline_slice *text = first_text(t);
 	int ret;
 
-	/* The difference between both clocks is the same for all slices of the
-	 * simulated phone, so compute it from the first one. */
+	/* The shift between the host's clock and the phone's clock is the same
+	 * for all slices of the simulated phone, so compute it from the first
+	 * one. */
 	for (size_t i = 0; text && i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t began, ps;

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A host that is killed loses at most the events of this time. */
+/* If the host is killed, the trace lacks at most the events of this last time.
+ */
 #define FLUSH_NS (1000000000ull)
 /* Maximum number of host threads with a track. The events of further threads
  * are dropped: on a shared track, a thread's end event would end the slice of
@@ -232,7 +233,8 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 
 /* ---- processes ----------------------------------------------------------- */
 
-/* The process id 2^22 cannot belong to a real process: it is PID_MAX_LIMIT. */
+/* The phone's process id is 2^22 = PID_MAX_LIMIT, which no real process can
+ * have. */
 static void write_phone(struct trace *t)
 {
 	char text[768];
@@ -317,8 +319,9 @@ static void record(struct trace *t, const struct trace_event *v)
 			void *more =
 				reallocarray(t->open, room, sizeof(*t->open));
 
-			/* Without the list of open slices the next file would
-			 * be incomplete, so do not rotate. */
+			/* Without room in the list of open slices, the next
+			 * file would be incomplete, so do not rotate the file
+			 * any more. */
 			if (!more) {
 				t->file.limit = 0;
 			} else {
@@ -484,7 +487,8 @@ int trace_open(
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
 
-	/* The lock is recursive, because a thread that holds it adds events. */
+	/* The lock must be recursive, because a thread that holds it
+	 * (trace_hold) also adds events. */
 	pthread_mutexattr_init(&again);
 	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&t->lock, &again);

@@ -203,8 +203,8 @@ void trace_emit_held(struct trace *, const struct trace_event *);
 void trace_release(struct trace *);
 
 /* Write the buffered events if they have at least `least` bytes. A thread that
- * is about to wait passes TRACE_FLUSH_WAITING, so that it writes only when
- * there are many; 0 is for a time in which no more events are expected. */
+ * is about to wait passes TRACE_FLUSH_WAITING, so that it writes only if there
+ * are many events. Pass 0 if no more events are expected for a while. */
 #define TRACE_FLUSH_WAITING ((size_t)32 << 10)
 void trace_flush(struct trace *, size_t least);
 

@@ -9,10 +9,12 @@
 struct summing {
 	const struct timeline *t;
 	struct trace_sum *s;
-	/* time of the texts; without texts, of the whole trace */
+	/* the time during texts; if there are none, the time of the whole trace
+	 */
 	struct spans texts;
-	/* Times within `texts`: requests were in flight; the device, flash or
-	 * the host's CPU was busy; the device was idle; the host waited. */
+	/* Parts of the time in `texts`: requests were in flight; the device,
+	 * flash or the host's CPU was busy; the device was idle; the host
+	 * waited. */
 	struct spans requests, device, flash, working, idle, waiting;
 	struct spans text_slices; /* the texts as ranges of slice indices */
 };

@@ -23,12 +23,12 @@
 struct err;
 
 #define TRACE_LONGEST   5
-#define TRACE_OPERATORS 64 /* the device has fewer */
+#define TRACE_OPERATORS 64 /* maximum; the device has fewer operators */
 
 /* Work of one kind on all tracks of a role. */
 struct trace_work {
 	uint64_t n;
-	uint64_t ns; /* without the time of nested slices */
+	uint64_t ns; /* without the time of slices inside the slice */
 };
 
 /* An operator of the device in all layers, on the device's main thread, which
@@ -95,7 +95,8 @@ struct trace_phone {
 struct trace_sum {
 	TRACE_SUMS(COUNTER_MEMBER)
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
-	/* in the order of their first run; further ones are left out */
+	/* in the order of their first run; operators that do not fit are left
+	 * out */
 	struct trace_operator operator[TRACE_OPERATORS];
 	unsigned n_operators;
 	bool device_seen; /* the device recorded events */
