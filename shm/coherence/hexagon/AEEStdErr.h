@@ -1,4 +1,5 @@
-/* Results of the shim's functions. Only the names are those of the SDK. */
+/* Result codes of the shim's functions. The names are those of the Hexagon SDK;
+ * the numbers may differ. */
 #ifndef TANDEM_AEESTDERR_H
 #define TANDEM_AEESTDERR_H
 

@@ -1,4 +1,5 @@
-/* The DSP's address of a buffer: in the shim, the CPU's. */
+/* The address of a buffer on the DSP. In the shim it is the same as on the CPU.
+ */
 #ifndef TANDEM_HAP_MEM_H
 #define TANDEM_HAP_MEM_H
 
@@ -9,7 +10,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* `physical` may be NULL. AEE_EBADPARM if there is no such buffer. */
+/* Get the address of buffer `fd`. `physical` may be NULL. Returns AEE_EBADPARM
+ * if there is no such buffer. */
 int HAP_mmap_get(int fd, void **address, uint64_t *physical);
 int HAP_mmap_put(int fd); /* has no effect */
 

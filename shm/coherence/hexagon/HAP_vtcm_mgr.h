@@ -1,4 +1,4 @@
-/* Local memory of the DSP (VTCM), which only its cores and DMA access. */
+/* The DSP's local memory (VTCM), which only the DSP's cores and DMA access. */
 #ifndef TANDEM_HAP_VTCM_MGR_H
 #define TANDEM_HAP_VTCM_MGR_H
 
@@ -7,7 +7,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* NULL without memory. The size has no bound; pages have no effect. */
+/* Returns NULL if there is no memory. The shim does not limit the size and
+ * ignores the number of pages. */
 void *HAP_request_VTCM(unsigned bytes, unsigned single_page);
 int HAP_release_VTCM(void *);
 

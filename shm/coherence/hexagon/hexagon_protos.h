@@ -1,6 +1,7 @@
 /*
- * Instructions of the DSP: user DMA, and maintenance of one cache line.
- * Descriptors are those of hexagon_types.h, and must exist until their wait.
+ * Instructions of the DSP: user DMA, and maintenance of one cache line. The
+ * descriptors (hexagon_types.h) of a transfer must exist until dmwait, or
+ * dmpoll, has seen its end.
  */
 #ifndef TANDEM_HEXAGON_PROTOS_H
 #define TANDEM_HEXAGON_PROTOS_H
@@ -14,16 +15,18 @@ extern "C" {
  * outside of all buffers, such as VTCM, the bytes move by the wait; else they
  * move at once. A row that is not wholly in its buffer is not moved. */
 void Q6_dmstart_A(void *chain);
-/* Append a chain to a descriptor. The shim starts it as a chain of its own, so
- * `chain` may overtake `tail`. */
+/* Append a chain of descriptors to a descriptor. The shim starts the appended
+ * chain separately, so `chain` may end before `tail`. */
 void Q6_dmlink_AA(void *tail, void *chain);
-/* Wait for all descriptors, in the order of their start. Returns 0, idle. */
+/* Wait for all descriptors, in the order in which they were started. Returns 0,
+ * which means idle. */
 int Q6_R_dmwait(void);
-/* Returns 0 if all descriptors have ended, else 1. A transfer ends at every
- * second poll, so that a result which is not tested is found. */
+/* Returns 0 if all descriptors have ended, else 1. In the shim a transfer ends
+ * only at every second poll, so that the checker finds code that ignores the
+ * result of a poll. */
 int Q6_R_dmpoll(void);
 
-/* Clean, invalidate, or both, the line of this address. */
+/* Clean the cache line of this address, invalidate it, or do both. */
 void Q6_dccleana_A(void *);
 void Q6_dcinva_A(void *);
 void Q6_dccleaninva_A(void *);

@@ -1,8 +1,8 @@
 /*
  * The SDK's functions in terms of libtandem-coherence. The SDK's interface has
  * no handle for a process's memory, so the cache and its buffers are global. A
- * lock makes the library's calls one at a time; it is free while a callback
- * runs, which may call any function.
+ * lock serializes the calls of the library. The lock is released while a
+ * callback runs, so a callback may call any function.
  */
 #include "shm/coherence/hexagon/tandem_hexagon.h"
 
@@ -28,15 +28,15 @@
 #define SHARED_MAX 256
 #define PAGE       4096
 
-struct shared {       /* a buffer; its fd is its index + 1 */
+struct shared {       /* a buffer; its fd is its index plus 1 */
 	uint8_t *mem; /* NULL: free entry */
 	size_t bytes;
 	struct coherence_buffer *buffer;
 	unsigned refs;
 };
 
-/* A started descriptor. `row` has a transfer for each row, none if its bytes
- * have moved already. */
+/* A descriptor that was started. `row` has one transfer for each row, or none
+ * if the bytes have already moved. */
 struct running {
 	struct running *next;
 	hexagon_udma_descriptor_type0_t *desc;
@@ -50,12 +50,12 @@ struct packet {
 	struct dspqueue_buffer buffer[]; /* the message follows */
 };
 
-struct dspqueue { /* one end */
+struct dspqueue { /* one end of a queue */
 	struct dspqueue *peer;
 	bool dsp, open;
 	dspqueue_callback_t packet;
 	void *context;
-	struct packet *first; /* to be read at this end */
+	struct packet *first; /* first packet that this end has not read */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,7 +68,7 @@ static uint32_t request;
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* The buffer that holds the whole range, or NULL. */
+/* Find the buffer that contains the whole range; NULL if there is none. */
 static struct shared *find(const void *ptr, size_t bytes)
 {
 	uintptr_t at = (uintptr_t)ptr;
@@ -285,7 +285,7 @@ void *tandem_hexagon_write(void *ptr, size_t bytes)
 	return view;
 }
 
-/* Clean, invalidate or both. */
+/* Clean the line of an address, invalidate it, or do both. */
 static void maintain(const struct shared *s, uint64_t offset, size_t bytes,
 	bool clean, bool invalidate)
 {
@@ -348,7 +348,8 @@ void Q6_dccleaninva_A(void *ptr)
 
 /* ---- DMA ----------------------------------------------------------------- */
 
-/* The rows of a descriptor. Rows that touch on both sides are one. */
+/* The rows of a descriptor. Rows that are contiguous at both ends count as one
+ * row. */
 struct rows {
 	size_t n, bytes, from_stride, to_stride;
 };
@@ -367,8 +368,9 @@ static struct rows rows_of(const hexagon_udma_descriptor_type0_t *d)
 		two->dststride };
 }
 
-/* A transfer between two buffers, or outside of all, moves its bytes at once,
- * for the library has transfers between a buffer and local memory only. */
+/* A transfer between two buffers, or between two places outside all buffers,
+ * moves its bytes at once, because the library supports only transfers between
+ * a buffer and local memory. */
 static void move_at_once(uint8_t *to, uint8_t *from, size_t bytes)
 {
 	struct shared *a = find(from, bytes), *b = find(to, bytes);
@@ -537,7 +539,8 @@ out:
 	return ret;
 }
 
-/* This end's maintenance of a message's buffer, as its sender or recipient. */
+/* Perform this end's cache maintenance for a buffer of a message, as the
+ * message's sender or recipient. */
 static void apply_flags(const struct dspqueue *q,
 	const struct dspqueue_buffer *d, bool sends, const char *function)
 {
@@ -550,7 +553,7 @@ static void apply_flags(const struct dspqueue *q,
 	struct shared *s = by_fd(d->fd);
 
 	if (!s)
-		return; /* freed since it was sent */
+		return; /* the buffer was freed after the message was sent */
 	if (q->dsp) {
 		maintain(s, d->offset, d->size, flush, invalidate);
 	} else if (flush) {
@@ -634,7 +637,7 @@ int dspqueue_write(dspqueue_t q, uint32_t flags, uint32_t buffers,
 		q, flags, buffers, buffer, bytes, message);
 }
 
-/* Take the first packet, under the lock. */
+/* Take the first packet. The caller holds the lock. */
 static int take(struct dspqueue *q, uint32_t *flags, uint32_t max_buffers,
 	uint32_t *buffers, struct dspqueue_buffer *buffer, uint32_t max_bytes,
 	uint32_t *bytes, uint8_t *message)

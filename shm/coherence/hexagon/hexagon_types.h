@@ -27,7 +27,8 @@ typedef struct {
 	unsigned dstbypass : 1;
 	unsigned srcbypass : 1;
 	unsigned order : 1;
-	unsigned dstate : 1; /* set when a wait or poll has seen its end */
+	/* 1: a wait or poll has seen the end of the transfer */
+	unsigned dstate : 1;
 	void *src;
 	void *dst;
 } hexagon_udma_descriptor_type0_t;

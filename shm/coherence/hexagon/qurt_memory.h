@@ -1,6 +1,6 @@
 /*
  * Cache maintenance on the DSP. A range outside of all buffers has no effect.
- * With contract 2 only the two whole operations reach memory.
+ * With contract 2, only the two operations on the whole cache reach memory.
  */
 #ifndef TANDEM_QURT_MEMORY_H
 #define TANDEM_QURT_MEMORY_H
@@ -22,7 +22,8 @@ typedef enum {
 	QURT_MEM_CACHE_FLUSH, /* clean */
 	QURT_MEM_CACHE_INVALIDATE,
 	QURT_MEM_CACHE_FLUSH_INVALIDATE,
-	QURT_MEM_CACHE_FLUSH_ALL, /* of the whole cache: range ignored */
+	/* for the whole cache; the range is ignored */
+	QURT_MEM_CACHE_FLUSH_ALL,
 	QURT_MEM_CACHE_FLUSH_INVALIDATE_ALL
 } qurt_mem_cache_op_t;
 

@@ -1,5 +1,5 @@
-/* Domains, and mapping of buffers for the DSP: the shim's buffers are mapped
- * from the beginning. Sessions and calls of FastRPC are not offered. */
+/* Domains, and mapping of buffers for the DSP. In the shim all buffers are
+ * always mapped. Sessions and calls of FastRPC are not supported. */
 #ifndef TANDEM_REMOTE_H
 #define TANDEM_REMOTE_H
 
@@ -14,7 +14,8 @@ extern "C" {
 
 enum fastrpc_map_flags { FASTRPC_MAP_FD = 2, FASTRPC_MAP_FD_DELAYED };
 
-/* AEE_EBADPARM if there is no such buffer; else no effect. */
+/* Return AEE_EBADPARM if there is no such buffer; otherwise they have no
+ * effect. */
 int fastrpc_mmap(int domain, int fd, void *address, int offset, size_t bytes,
 	enum fastrpc_map_flags);
 int fastrpc_munmap(int domain, int fd, void *address, size_t bytes);

@@ -1,7 +1,8 @@
 /*
  * Memory that CPU and DSP share. The shim registers each allocation as a buffer
  * of libtandem-coherence, "rpcmem:1", "rpcmem:2" and so on in reports; the
- * number is also the buffer's fd, which is no file descriptor of the system.
+ * number is also the buffer's `fd`, which is not a file descriptor of the
+ * system.
  */
 #ifndef TANDEM_RPCMEM_H
 #define TANDEM_RPCMEM_H
@@ -20,12 +21,14 @@ extern "C" {
 
 void rpcmem_init(void); /* these two have no effect */
 void rpcmem_deinit(void);
-/* Zeroed memory, aligned to a page. NULL without memory, with too many buffers,
- * or before tandem_hexagon_open. Heap and flags have no effect. */
+/* Allocate zeroed memory, aligned to a page. Returns NULL if there is no
+ * memory, if there are too many buffers, or before tandem_hexagon_open. Heap
+ * and flags have no effect. */
 void *rpcmem_alloc(int heap, uint32_t flags, int bytes);
 void *rpcmem_alloc2(int heap, uint32_t flags, size_t bytes);
 void rpcmem_free(void *);
-/* -1 if `mem` is not the beginning of a buffer. */
+/* Get the number of a buffer. Returns -1 if `mem` is not the beginning of a
+ * buffer. */
 int rpcmem_to_fd(void *mem);
 
 #pragma GCC visibility pop

@@ -4,8 +4,8 @@
  * shim offers; docs/coherence.md lists them. Any thread may call.
  *
  * The checker cannot see a plain pointer access. DSP code must pass each
- * pointer through HEX_READ or HEX_WRITE; built for the DSP these are the
- * pointer itself. The CPU's code needs no change.
+ * pointer through HEX_READ or HEX_WRITE; in a build for the DSP, these macros
+ * return the pointer unchanged. The CPU's code needs no change.
  */
 #ifndef TANDEM_HEXAGON_H
 #define TANDEM_HEXAGON_H
@@ -22,23 +22,23 @@ extern "C" {
 #define HEX_WRITE(ptr, bytes)     (ptr)
 #define HEX_OPERATOR(name, layer) ((void)0)
 #else
-/* The DSP's view of [ptr, ptr + bytes): its private copy of a buffer's lines,
- * or `ptr` itself outside of all buffers, as for VTCM. Valid, and to be filled,
- * as coherence_read and coherence_write say. */
+/* Get the DSP's view of [ptr, ptr + bytes): a private copy of a buffer's lines
+ * or, outside all buffers (for example VTCM), `ptr` itself. coherence_read and
+ * coherence_write say how long a view is valid and when it must be filled. */
 #define HEX_READ(ptr, bytes)      tandem_hexagon_read(ptr, bytes)
 #define HEX_WRITE(ptr, bytes)     tandem_hexagon_write(ptr, bytes)
-/* Reports name what follows by operator and layer, -1 if it has none. */
+/* Set the operator and layer (-1: none) that reports name from now on. */
 #define HEX_OPERATOR(name, layer) tandem_hexagon_operator(name, layer)
 
 #pragma GCC visibility push(default)
 
 struct coherence_config; /* tandem_coherence.h */
 
-/* Open the cache; 0 or a negative errno, -EBUSY if it is open. All other
- * functions of the shim need it. */
+/* Open the cache. Returns 0, -EBUSY if it is already open, or another negative
+ * errno. All other functions of the shim need an open cache. */
 int tandem_hexagon_open(const struct coherence_config *);
-/* Free all buffers and the cache. Returns the number of reports. Queues must be
- * closed. */
+/* Free all buffers and the cache. All queues must be closed before. Returns the
+ * number of reports. */
 uint64_t tandem_hexagon_close(void);
 
 const void *tandem_hexagon_read(const void *, size_t bytes);
