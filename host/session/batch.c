@@ -147,8 +147,8 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 				i, row->position, row->end,
 				limits->block_length);
 	}
-	/* Rows of windows and blocks have positions of their own, so the claim
-	 * ends after the last row of the sequence. */
+	/* In windows and blocks each row is stored at its own position, so the
+	 * claimed slots end after the last row of the sequence. */
 	for (part = 0; part < b->n_parts && !tree; part++)
 		b->claim[part].to =
 			b->rows.row[b->part[part].last].position + 1;
@@ -230,8 +230,8 @@ size_t batch_bytes(uint32_t rows, uint32_t spans)
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-/* List the spans that a row attends to. Consecutive rows of a sequence with the
- * same end share one list. */
+/* List the spans that a row attends to. Consecutive rows of a sequence share
+ * one list if their spans end at the same position. */
 static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct wire_row *row, struct wire_span *span, uint32_t room,
 	uint32_t *used)
@@ -241,8 +241,8 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	uint32_t to = b->claim[part].to, end;
 	struct batch_part *p = &b->part[part];
 
-	/* `end` is the end of the cached positions that the row attends to; in
-	 * a tree this is the position of the root. */
+	/* `end` is where the cached positions that the row attends to end. In a
+	 * tree this is the position of the root. */
 	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;
 	else if (b->rows.visibility == VISIBILITY_BLOCK)

@@ -8,7 +8,7 @@
  *     the order of the batch. Each row attends to spans of the cache up to its
  *     root and, by a bit mask, to rows of the batch: its ancestors and itself.
  *   - VISIBILITY_WINDOW and VISIBILITY_BLOCK: each row is stored at its own
- *     position. The rows attend to spans of the cache only; these spans also
+ *     position. The rows attend to spans of the cache only; the spans also
  *     contain the other rows of the pass. So attention sums values in the
  *     order of positions.
  */
@@ -31,9 +31,9 @@ struct batch_part {
 	uint32_t rows;
 	/* index of the last row added for the sequence, or -1 */
 	int32_t last;
-	/* The list of spans that was written last for the sequence: the
-	 * position where it ends, the index of its first span, and the number
-	 * of its spans. */
+	/* The list of spans that was written last for this sequence: the
+	 * position where the last span ends, the index of the first span, and
+	 * the number of spans. */
 	uint32_t end, first, spans;
 };
 
@@ -41,14 +41,14 @@ struct batch {
 	struct rows rows; /* the caller keeps ownership */
 	uint32_t n_parts;
 	struct batch_part part[ROWS_SEQUENCES];
-	/* [n_parts] slots that must be claimed before the batch is filled */
+	/* [n_parts] for each sequence, the slots to claim before batch_fill */
 	struct claim claim[ROWS_SEQUENCES];
 };
 
 struct batch_limits {
 	/* The kind of attention of the model. Causal models take trees; other
-	 * models take windows and blocks. Models with a block_length take
-	 * trees, and blocks of up to block_length positions. */
+	 * models take windows and blocks. A model with a block_length takes
+	 * trees and also blocks of up to block_length positions. */
 	bool causal;
 	uint32_t block_length;
 	uint32_t rows; /* number of rows of the largest graph */
@@ -80,14 +80,15 @@ int batch_fill(void *dst, struct batch *, const struct sequences *,
 	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
 	struct err *);
 
-/* The largest number of slots that a row attends to, in a batch that batch_fill
- * has written for `run`. */
+/* Return the largest number of cache slots that a row of the batch attends to.
+ * batch_fill must have written `filled` and `run`. */
 uint32_t batch_longest(const void *filled, const struct wire_graph_run *run);
 
 /*
  * Cut the rows' masks into pieces that rows have in common
- * (tensor/visibility.h). The pieces are written to the start of `room`, a
- * buffer of batch_cut_bytes() bytes. Returns the number of pieces.
+ * (tensor/visibility.h). The pieces are written to the start of `room`, which
+ * the caller allocates with batch_cut_bytes() bytes. Returns the number of
+ * pieces.
  */
 size_t batch_cut_bytes(uint32_t rows, uint32_t spans);
 uint32_t batch_cut(
@@ -97,9 +98,10 @@ uint32_t batch_cut(
  * previous row. */
 bool batch_is_chain(const struct batch *);
 /*
- * Make rows [first, first + n) of a chain into a separate batch, which expects
- * the earlier rows in the cache. The rows are written to row[n]. *out can be
- * filled once its claims are satisfied.
+ * Make rows [first, first + n) of a chain into a separate batch, whose rows
+ * attend to the earlier rows of the chain in the cache. The rows are written to
+ * row[n]. Call batch_fill on *out only after its claimed slots have been
+ * allocated.
  */
 void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,
 	struct row *row, struct batch *out);

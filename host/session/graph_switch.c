@@ -38,7 +38,8 @@ static void add_load(
 	switched[block] = true;
 }
 
-/* Load the remaining blocks after the last execution. */
+/* Schedule the loads of all blocks that are not switched yet after the last
+ * execution. */
 static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 	bool *switched)
 {
@@ -47,7 +48,7 @@ static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 			add_load(plan, switched, b, executions(p));
 }
 
-/* Number of executions from `at` on that come before the next execution of
+/* Number of executions, starting with number `at`, before the next execution of
  * `block`. */
 static uint32_t until(
 	const struct switch_problem *p, uint32_t at, uint32_t block)
@@ -71,7 +72,8 @@ void switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_outcome *out,
 	struct switch_times *run, struct switch_times *load)
 {
-	/* end of the executions, and end of the loads, that were simulated */
+	/* simulated time at which the last execution ended, and the last
+	 * load */
 	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };
@@ -136,8 +138,8 @@ static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
  * SWITCH_GREEDY, and SWITCH_PARTIAL if `partial` is set. From execution `at`
  * on, each round loads the last block that is not switched yet. The load runs
  * in parallel with the smallest number of executions of other blocks that
- * together take as long as the load (equation 2). If the block itself is
- * executed, or the prompt ends, before that many executions, SWITCH_GREEDY
+ * together take at least as long as the load (equation 2). If the block itself
+ * is executed, or the prompt ends, before that many executions, SWITCH_GREEDY
  * skips one execution without a load, and SWITCH_PARTIAL loads the block in
  * parallel with the executions that are available.
  */
@@ -198,10 +200,10 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
  * computed backwards.
  *
  * For each load only two numbers of parallel executions need to be compared.
- * Executions that end no later than the load cost nothing, and each of them
- * reduces the remaining time, so the first candidate takes all of them. The
- * second candidate takes one execution more, which outlasts the load. Further
- * executions would only follow the load, so they are rounds of their own.
+ * Executions that end no later than the load take no extra time, so the first
+ * candidate runs all of them in parallel with the load. The second candidate
+ * takes one execution more, which outlasts the load. Further executions would
+ * only follow the load, so they are rounds of their own.
  */
 struct program {
 	const struct switch_problem *p;
@@ -214,14 +216,14 @@ struct program {
 	uint16_t *choice;
 };
 
-/* The next executions, at most one of each block. */
+/* The next executions, up to the first repeated block. */
 struct ahead {
 	uint32_t n;
 	uint32_t block[EXACT_BLOCKS];
-	/* number of executions before the next execution of each block */
+	/* for each block, number of executions before its next execution */
 	uint32_t until[EXACT_BLOCKS];
 	uint64_t cost[EXACT_BLOCKS][2];
-	/* remaining time after each number of executions */
+	/* least remaining time after each number of executions */
 	uint64_t *left[EXACT_BLOCKS + 1];
 	uint16_t *choice;
 };
@@ -236,8 +238,9 @@ static bool in_set(uint32_t set, uint32_t block)
 	return set >> block & 1;
 }
 
-/* Total time of the first k executions if the blocks of `set` are switched.
- * first[] is computed on demand; it is valid up to index `known`. */
+/* first[k] is the total time of the first k executions if the blocks of `set`
+ * are switched. first[] is computed on demand and is valid up to index
+ * `known`. */
 struct taken {
 	uint32_t set, known;
 	uint64_t first[EXACT_BLOCKS + 1];
@@ -251,8 +254,8 @@ static uint64_t first(const struct ahead *a, struct taken *t, uint32_t k)
 	return t->first[k];
 }
 
-/* Least remaining time if block j is loaded next. *parallel receives the number
- * of executions to run in parallel with the load. */
+/* Return the least remaining time if block j is loaded next. *parallel receives
+ * the number of executions that run in parallel with the load. */
 static uint64_t best_beside(const struct ahead *a, struct taken *t, uint32_t j,
 	uint64_t load, uint32_t *parallel)
 {
@@ -314,8 +317,9 @@ static void solve(struct program *d)
 			a.cost[k][0] = p->prefill[at + k];
 			a.cost[k][1] = p->decode[at + k];
 		}
-		/* A load without parallel executions leads to a larger set at
-		 * the same execution. So larger sets must be computed first. */
+		/* A load without parallel executions leads from a state to the
+		 * state with one more switched block at the same execution, so
+		 * larger sets are computed first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}
@@ -376,7 +380,7 @@ int switch_plan(struct switch_plan *plan, const struct switch_problem *p,
 		executions(p) <= SWITCH_STATES >> p->blocks)
 		return plan_exact(p, plan, e);
 
-	/* Try the plans of all other schemes and keep the one that ends
+	/* Simulate the plans of all other schemes and keep the one that ends
 	 * first. */
 	for (how = SWITCH_SYNC; how < SWITCH_BEST; how++) {
 		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;

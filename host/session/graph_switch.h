@@ -13,9 +13,9 @@
  *
  * A load begins between two executions or after the last one, and never before
  * the previous load has ended. An execution with loads scheduled before it
- * waits until the last of these loads has begun. An execution of a block that
- * is being loaded waits until the load has ended. These rules reproduce the
- * paper's figure 8 for all three schemes of the paper.
+ * starts only after the last of these loads has begun. An execution of a block
+ * that is being loaded waits until the load has ended. These rules reproduce
+ * the paper's figure 8 for all three schemes of the paper.
  *
  * All functions are pure functions of plans. Times can be in any unit in which
  * sums fit into 64 bits. The functions may be called on any thread.
@@ -33,10 +33,11 @@ enum graph_switch {
 	SWITCH_SYNC, /* all loads take place after the prompt */
 	/* each load follows the block's execution for the last chunk */
 	SWITCH_ASYNC,
-	/* the paper's equation 2: only loads that other executions hide
-	 * completely */
+	/* equation 2 of the paper: only loads that take no longer than the
+	 * executions in parallel */
 	SWITCH_GREEDY,
-	/* as SWITCH_GREEDY, plus loads that are hidden only in part */
+	/* like SWITCH_GREEDY, but also loads that take longer than the
+	 * executions in parallel */
 	SWITCH_PARTIAL,
 	SWITCH_BEST, /* the optimal plan, or one close to it */
 	SWITCH_COUNT
@@ -80,7 +81,8 @@ struct switch_plan {
  * SWITCH_GREEDY and SWITCH_PARTIAL are also tried from every later execution
  * on. Returns 0 or -ENOMEM.
  */
-#define SWITCH_STATES (UINT64_C(1) << 22) /* takes half a second to plan */
+/* planning takes half a second at this limit */
+#define SWITCH_STATES (UINT64_C(1) << 22)
 int switch_plan(struct switch_plan *, const struct switch_problem *,
 	enum graph_switch, struct err *);
 
@@ -90,8 +92,9 @@ struct switch_times {
 
 struct switch_outcome {
 	uint64_t prefill_end;
-	uint64_t makespan; /* ends when the last load has ended, too */
-	uint64_t waited;   /* time that executions spent waiting for loads */
+	/* time at which all executions and all loads have ended */
+	uint64_t makespan;
+	uint64_t waited; /* time that executions spent waiting for loads */
 };
 
 /*

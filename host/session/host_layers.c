@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define ALIGN 64
-/* outputs that a worker computes at a time: two strips (groups of outputs in
- * which the matrix is stored) */
+/* number of outputs per work item: two strips (groups of outputs in which the
+ * matrix is stored) */
 #define PART_OUTPUTS 64
 #define NO_BIAS      WIRE_T_COUNT
 
@@ -42,7 +42,7 @@ struct host_layers {
 	uint32_t rows_room, slots_room;
 	/* [rows][n_rot / 2] rotation angles of the positions */
 	float *cos, *sin;
-	/* [rows][n_embd] normalized input of a matrix, or output of a matrix */
+	/* [rows][n_embd] normalized input of a matrix product, or its output */
 	float *h;
 	/* [rows][n_head * head_dim] queries, and outputs of attention */
 	float *q, *a;
@@ -56,7 +56,7 @@ struct host_layers {
 	uint8_t *thread; /* [threads] scratch memory of thread_bytes each */
 	size_t thread_bytes;
 
-	/* The rows, the layer and the matrices that are being computed. */
+	/* The rows, the layer and its tensors that are computed now. */
 	const struct host_rows *rows;
 	uint32_t layer;
 	const struct wire_tensor *tensor; /* tensors of the current layer */
@@ -130,9 +130,9 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Scratch bytes of a thread. The scratch memory holds either what the kernels
- * need, or one key and the scores of the query heads that share this key, over
- * all slots. The size is the larger of both. */
+/* Bytes of scratch memory per thread. The memory is used in turn for the
+ * scratch data of the kernels, and for one key plus the scores of the query
+ * heads that share this key in all slots. Return the larger size. */
 static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 {
 	const struct wire_model *m = &l->m;
@@ -239,7 +239,7 @@ static bool is_int8(const struct host_layers *l, enum wire_layer_tensor t)
 
 /* Prepare k values of a row as input of the matrices [first, last]. The values
  * are quantized if one of the matrices has an int8 kernel, and rounded to fp16
- * if one has none. */
+ * if one of them has no int8 kernel. */
 static void operand(const struct host_layers *l, unsigned row, float *x,
 	uint32_t k, enum wire_layer_tensor first, enum wire_layer_tensor last)
 {
@@ -286,8 +286,8 @@ static void before_attention(void *arg, unsigned row, unsigned thread)
 	operand(l, row, l->h + (size_t)row * n, n, WIRE_T_Q, WIRE_T_V);
 }
 
-/* Normalize the queries or keys of a row, if the model does this, and rotate
- * them by the row's position. */
+/* Normalize the queries or keys of a row, if the model normalizes them, and
+ * rotate them by the row's position. */
 static void place_heads(const struct host_layers *l, unsigned row, float *y,
 	uint32_t n, enum wire_layer_tensor w)
 {
@@ -428,7 +428,7 @@ static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 /* ---- attention ----------------------------------------------------------- */
 
 /* Compute attention of the query heads that share one key-value head, for
- * l->together rows, which are at most KERN_ATTEND_ROWS. */
+ * l->together rows (at most KERN_ATTEND_ROWS). */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct host_layers *l = arg;
@@ -497,7 +497,8 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 			score[h * n + p] = sum * m->attn_scale;
 		}
 	}
-	/* Add each head's weights to the mean over all heads. */
+	/* Compute the softmax of each head and add it to the mean over all
+	 * heads. */
 	for (uint32_t h = 0; h < group; h++, score += n) {
 		struct softmax s = { .most = (double)score[0],
 			.temperature = 1 };

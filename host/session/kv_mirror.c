@@ -48,8 +48,8 @@ static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 	return 0;
 }
 
-/* Number of positions in [at, end), beginning with `at`, that are all up to
- * date (if `same` is true) or all out of date (if `same` is false). */
+/* Number of consecutive positions from `at` on, before `end`, that are all up
+ * to date (if `same` is true) or all out of date (if `same` is false). */
 static uint32_t alike(const struct kv_mirror *m, uint32_t sequence, uint32_t at,
 	uint32_t end, bool same)
 {

@@ -1,8 +1,8 @@
 /*
  * A copy of a sequence's cache, with which the host can compute while the
  * device overwrites the cache. An update copies only positions that were
- * written since the last update, which it detects by sequence_written. So the
- * mirror can switch between sequences at any time.
+ * written since the last update, which are detected with sequence_written. So
+ * the mirror can switch between sequences at any time.
  *
  * Memory grows with the longest sequence that was copied. The caller keeps
  * ownership of the sequences; reads of their buffer are enclosed in
@@ -23,7 +23,8 @@ struct kv_mirror {
 	 * slot p */
 	uint8_t *data;
 	uint32_t slots;
-	/* [slots] sequence_written of the copied data; 0: nothing was copied */
+	/* [slots] value of sequence_written at the time of the copy; 0: never
+	 * copied */
 	uint64_t *as_of;
 };
 

@@ -17,17 +17,17 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Outputs of a work item: about 100 KB of weights. This is enough to outweigh
- * the cost of a work item, and small enough that all threads end at about the
- * same time. It is a whole number of strips (the groups of outputs in which the
- * matrix is stored). */
+/* Number of outputs per work item, about 100 KB of weights: large enough to
+ * outweigh the cost of starting a work item, small enough that all threads end
+ * at about the same time. A whole number of strips (the groups of outputs in
+ * which the matrix is stored). */
 #define PART_OUTPUTS 256
 #define ALIGN        64
-/* exponent bits of a float; all are 1 in an infinity or a NaN */
+/* mask of the exponent bits of a float; all are set in an infinity or NaN */
 #define EXPONENT 0x7f800000u
-/* Exponent bits of 2^56. From this magnitude on the sum of squares of 65536
- * values overflows in the norm, which then makes every value 0. States and
- * logits of working models stay far below. */
+/* Exponent bits of 2^56. In the norm the sum of squares of 65536 such values
+ * overflows, and the norm then sets every value to 0. States and logits of
+ * working models are far smaller. */
 #define EXPONENT_HUGE ((127u + 56) << 23)
 
 struct logits {
@@ -36,8 +36,8 @@ struct logits {
 	struct workers *workers;
 	struct logits_beside beside;
 	XXH64_state_t *hash;
-	/* number of computed rows, and of computed rows with a value that is
-	 * not finite */
+	/* number of computed rows, and number of those with a value that is not
+	 * finite */
 	uint64_t rows, odd_rows;
 	uint64_t used;
 	uint64_t odd_weights;
@@ -46,11 +46,11 @@ struct logits {
 	_Atomic bool odd[LOGITS_ROWS];
 	enum dtype type;
 	const uint8_t *weights;
-	void *packed; /* the weights if they are in tiles, else NULL */
-	struct logits_source source; /* only if the weights are streamed */
+	void *packed; /* the weights if they are packed into tiles, else NULL */
+	struct logits_source source; /* used only if the weights are streamed */
 	bool streamed;
-	/* The outputs whose weights are at `weights`: all, or those of a part
-	 * of the source. */
+	/* Range of outputs whose weights are at `weights`: all outputs, or one
+	 * part of a streamed matrix. */
 	uint32_t first, n_outputs;
 	size_t part_bytes; /* bytes of the weights of PART_OUTPUTS outputs */
 	bool int8;
@@ -71,7 +71,7 @@ struct logits {
 };
 
 /* Prepare the output matrix. It is packed into tiles if the layout has tiles
- * for its type; that of a flash image is used as it is. */
+ * for its type; the matrix of a flash image already has its final layout. */
 static int pack_output(
 	struct logits *l, enum layout layout, bool streamed, struct err *e)
 {
@@ -133,8 +133,8 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
 	l->q8 = aligned_alloc(
 		ALIGN, LOGITS_ROWS * kern_q8_bytes(m->n_embd) + ALIGN);
-	/* Allocate one more line, so that the pointer is valid even if the
-	 * kernels need no scratch memory. */
+	/* Allocate ALIGN bytes more than needed, so that the pointer is valid
+	 * even if the kernels need no scratch memory. */
 	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
 	l->part = aligned_alloc(
 		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
@@ -192,8 +192,9 @@ void logits_close(struct logits *l)
 	free(l);
 }
 
-/* Whether any value has an exponent of at least these bits. The loop has no
- * branches, because it runs over all logits. */
+/* Return whether the exponent of any value is at least `exponent` (exponent
+ * bits of a float). The loop has no branches because it runs over all
+ * logits. */
 static bool reaches(uint32_t exponent, const float *v, size_t n)
 {
 	uint32_t odd = 0, bits;
@@ -205,8 +206,8 @@ static bool reaches(uint32_t exponent, const float *v, size_t n)
 	return odd;
 }
 
-/* Compute PART_OUTPUTS of the outputs for all rows. The thread that called
- * logits_compute is number 0. */
+/* Compute PART_OUTPUTS outputs for all rows. Thread 0 is the thread that called
+ * logits_compute. */
 static void compute_outputs(void *arg, unsigned i, unsigned thread)
 {
 	struct logits *l = arg;
@@ -256,8 +257,9 @@ int logits_compute(struct logits *l, const float *const *hidden,
 
 		l->kern->rmsnorm(
 			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
-		/* The norm hides huge values, and quantizing turns a value that
-		 * is not finite into an arbitrary number, so check before. */
+		/* Check before the norm and the quantization: the norm hides
+		 * huge values, and quantization turns a value that is not
+		 * finite into an arbitrary number. */
 		atomic_store_explicit(&l->odd[i],
 			reaches(EXPONENT_HUGE, hidden[i], m->n_embd) ||
 				reaches(EXPONENT_HUGE, x, m->n_embd),

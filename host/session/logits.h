@@ -33,9 +33,9 @@ void logits_close(struct logits *);
 
 /*
  * The source of a streamed output matrix. Every computation takes all parts of
- * the matrix, in order. `need` provides part i: `n` outputs, whole strips
- * except at the end of the matrix, where n may be too large; `done` releases
- * the part.
+ * the matrix, in order. `need` provides part i: `n` outputs, a multiple of the
+ * strip size. In the last part, n may exceed the number of remaining outputs.
+ * `done` releases the part.
  */
 struct logits_part {
 	const uint8_t *weights;
@@ -48,8 +48,8 @@ struct logits_source {
 };
 void logits_set_source(struct logits *, const struct logits_source *);
 
-/* A callback for work that must continue while logits are computed. The calling
- * thread runs it after each part of a product, every few tens of
+/* A function that does other work while logits are computed. The calling thread
+ * calls it after each part of a matrix product, every few tens of
  * microseconds. */
 struct logits_beside {
 	void (*fn)(void *arg); /* NULL: no callback */
@@ -57,19 +57,21 @@ struct logits_beside {
 };
 void logits_set_beside(struct logits *, const struct logits_beside *);
 
-/* Copy the norm, and the output matrix to the next multiple of 64 bytes, to
- * `dst`, for use by a device. From then on the logits are computed from the
- * copy of the matrix, which must outlive them. *norm and *matrix receive types,
- * shapes and offsets. The matrix must not be streamed. */
+/* Copy the weights of the norm and the output matrix to `dst`, for use by a
+ * device; the matrix starts at a multiple of 64 bytes. From then on the logits
+ * are computed from this copy of the matrix, which must outlive `logits`. *norm
+ * and *matrix receive types, shapes and offsets. The matrix must not be
+ * streamed. */
 void logits_share(struct logits *, uint8_t *dst, struct wire_tensor *norm,
 	struct wire_tensor *matrix);
 
-/* Number of values in the output matrix and the norm of a model file that are
- * not finite. */
+/* Number of values in the model file's output matrix and norm that are not
+ * finite. */
 uint64_t logits_weights_not_finite(const struct logits *);
 
-/* Check a hidden state. Returns 0, or -EPROTO if a value is not finite; correct
- * layers never produce such a value. `row` is used in the error message. */
+/* Check a hidden state. Returns 0, or -EPROTO if a value is not finite; this
+ * indicates an error in the computation of the layers. `row` is used in the
+ * error message. */
 int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
 
@@ -79,9 +81,9 @@ int logits_check(
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
-/* Count a computed row as used, because a token is sampled from it or for
- * another purpose, and add its bytes to the hash. Rows that are computed but
- * not used are not part of the hash. */
+/* Count a computed row as used, for example to sample a token, and add its
+ * bytes to the hash. Rows that are computed but not used are not part of the
+ * hash. */
 void logits_used(struct logits *, const float *logits);
 
 /* Counters: the number of computed rows; the number of computed rows that have

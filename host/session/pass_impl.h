@@ -22,13 +22,13 @@ struct pass {
 	uint32_t kind; /* index of the graph's size in plan.graph_rows */
 	uint32_t graph_rows;
 	uint32_t longest; /* largest number of slots that a row attends to */
-	/* number of common mask pieces, as in struct part */
+	/* number of pieces of the rows' masks (struct part) */
 	uint32_t pieces;
 	/* bytes of the batch: positions, slots and masks of the rows */
 	size_t batch;
 	bool refs_sent; /* the ranges that the CPU wrote have been sent */
-	/* number of the device process that the pass began on
-	 * (npu_generation); it grows when a lost device is replaced */
+	/* npu_generation when the pass began: grows when a lost device is
+	 * replaced */
 	unsigned generation;
 };
 
@@ -38,8 +38,8 @@ int pass_write_batch(struct pass *, const uint32_t *at, struct err *);
 /* Write the rows' input states to shared memory. */
 int pass_write_hidden(struct session *, const struct rows *, struct err *);
 
-/* List in refs[] the ranges that the CPU wrote since the last request; the
- * device must invalidate them. Returns the number of ranges. */
+/* List in refs[] the ranges that the CPU wrote since the last request. The
+ * device must invalidate these ranges. Returns the number of ranges. */
 unsigned session_sync_refs(
 	struct session *, struct pinned *, struct wire_ref *refs);
 /* List in refs[] the buffers that the run of a block uses. Returns their
@@ -47,15 +47,15 @@ unsigned session_sync_refs(
 unsigned pass_bind(const struct session *, const struct inflight *,
 	const struct part *, struct wire_ref *refs);
 /* Device address of the rows' states after `layers` layers. The states after
- * opts.tap_layers layers have a separate place, which the rest of the pass does
- * not overwrite. */
+ * opts.tap_layers layers are stored at a separate address, which the rest of
+ * the pass does not overwrite. */
 uint32_t pass_states_at(
 	const struct session *, uint32_t layers, uint32_t first_row);
-/* Run the experts of a block's layer: choose those of each row from what the
- * router has computed, and send runs as their weights become available. */
+/* Run the experts of a block's layer: choose the experts of each row from the
+ * router's scores, and send runs as their weights become available. */
 int pass_run_experts(struct pass *, uint32_t block, struct err *);
 /* Wait until the device can read the block's weights, and set `weights` of the
- * request to their device address. */
+ * inflight request to their device address. */
 int session_find_weights(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 

@@ -15,7 +15,7 @@
 #include <math.h>
 
 #define SLOTS 16
-/* number of simulated cycles, after which a cycle repeats the previous one */
+/* number of cycles to simulate before the times repeat from cycle to cycle */
 #define CYCLES     4
 #define LEAST_ROWS 8 /* minimum number of rows of a graph for several rows */
 #define STRIP_MAX  (1 << 20)
@@ -68,9 +68,9 @@ struct timeline {
 	uint32_t layers, streamed;
 	struct price read, lower, upper, logits, draft;
 	uint64_t begin_ps; /* latency of a flash read */
-	/* Completion times of the reads, in order, as a ring. `begun` is the
-	 * number of reads that were started, `used` the number of reads whose
-	 * layer was run. */
+	/* Completion times of the flash reads, in order, as a ring. `begun` is
+	 * the number of reads that were started, `used` the number of reads
+	 * whose layer has been run. */
 	uint64_t ready[SLOTS];
 	uint64_t begun, used;
 };
@@ -83,9 +83,9 @@ static void read_next(struct timeline *t, uint64_t from)
 		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
 }
 
-/* Time at which the next streamed layer is available, by the rule that
- * host/memory/staging.c uses. `turn` is the time at which the layer could
- * run. */
+/* Time at which the next streamed layer is in memory, by the same rule as
+ * host/memory/staging.c. `turn` is the time at which the NPU is ready to run
+ * the layer. */
 static uint64_t arrival(struct timeline *t, uint64_t turn)
 {
 	double ahead = t->ask->soc->flash_ahead;
@@ -134,7 +134,8 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 	const struct pass_ask *a = t->ask;
 	struct price_layer l =
 		pass_price_layer(a->target, a->type, LAYOUT_TILES);
-	/* bytes of the two norms, to which those of the matrices are added */
+	/* starts with the bytes of the two norms; the matrices are added
+	 * below */
 	uint64_t bytes = 2ull * l.n_embd * sizeof(float), n, k;
 	uint32_t resident;
 
@@ -231,8 +232,8 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
 	if (at == 0 && upper == floor(upper))
 		return low;
-	/* Both counts use the same fraction, because both results are
-	 * interpolated between the same two passes. */
+	/* Interpolate `rows` and `upper` with the same fraction, because both
+	 * results lie between the same two passes. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

@@ -1,16 +1,16 @@
 /*
- * Cost model for a pass of a streamed model on a phone, from shapes alone:
- * nothing is executed. The model schedules layers one by one, each a flash read
- * and a request to the NPU, on the same timeline as a session does
- * (host/npu/phone.h). It reports the steady state: cycles, each a pass, its
- * logits and the drafting of the next tree, are simulated until two consecutive
- * ones are alike.
+ * Cost model for a pass of a streamed model on a phone, computed from shapes
+ * alone, without running a model. The cost model schedules layers one by one,
+ * each as a flash read and a request to the NPU, on the same timeline as a
+ * session does (host/npu/phone.h). A cycle is a pass, its logits and the
+ * drafting of the next tree. Cycles are simulated until two consecutive cycles
+ * take the same time; the result is the cost of this steady state.
  *
- * When a session runs one model but is priced as another shape (--as), its
- * layers are fewer and larger, which changes the time it waits for each, and
- * cache maintenance is charged, too. Apart from these two differences both
- * prices agree. The functions have no state, allocate no memory, and may be
- * called on any thread.
+ * A session that runs one model but is priced as another shape (--as) can give
+ * a different cost for two reasons: its layers are fewer and larger, which
+ * changes the time it waits for each layer, and the session also charges cache
+ * maintenance. Apart from these two differences both costs agree. The functions
+ * have no state, allocate no memory, and may be called on any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
@@ -24,8 +24,9 @@
 struct shape;
 struct soc;
 
-/* A layer of a shape, with its matrices in these types and this layout. Like
- * the default precision, it quantizes rows and computes exponentials in f32. */
+/* A layer of a shape, with its matrices in these types and this layout. As with
+ * the default precision, rows are quantized and exponentials are computed in
+ * f32. */
 struct price_layer pass_price_layer(
 	const struct shape *, struct shape_type, enum layout);
 
@@ -44,31 +45,31 @@ struct pass_ask {
 	/* number of positions that the last row attends to */
 	uint32_t seen;
 	double rows; /* rows that the target model verifies in a pass */
-	/* rows that are computed in the upper half of the layers */
+	/* number of these rows that also pass the upper half of the layers */
 	double upper_rows;
-	/* nodes of the tree that the draft model expands, one by one */
+	/* number of tree nodes that the draft model expands, one after the
+	 * other */
 	double drafted;
-	/* accepted tokens; logits are computed for each of them */
+	/* number of accepted tokens; logits are computed for each of them */
 	double length;
 };
 
 /* All times are in seconds per cycle. */
 struct pass_terms {
-	/* busy time of the flash, of the NPU, and of the CPU for drafting and
-	 * for logits */
+	/* busy time of the flash, of the NPU, and of the CPU (drafting,
+	 * logits) */
 	double read, npu, draft, logits;
-	/* time during which these four overlap */
+	/* time that overlap saves: the sum of these four minus `total` */
 	double hidden;
-	/* Time of the cycle beyond that of its longest part, where the two
-	 * parts are reading, and everything else. No schedule could hide more
-	 * time than this. */
+	/* `total` minus the longer of `read` and the sum of the other three.
+	 * No schedule could hide more time than this. */
 	double lost;
 	double total;
 	double joules; /* energy, including the base power base_w */
 };
 
-/* Compute the price. For a fractional count the result is interpolated between
- * the prices of the two nearest integers. */
+/* Compute the cost. For a count that is not an integer, the result is
+ * interpolated between the costs of the two nearest integers. */
 struct pass_terms pass_price(const struct pass_ask *);
 
 #endif

@@ -93,7 +93,7 @@ void pricing_release(struct pricing *p)
 	p->layer = NULL;
 }
 
-/* The first layer of the shape that the real layers from l on stand for. */
+/* The first layer of the shape for which the real layers from l on stand. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
 	const struct model *m = p->model;
@@ -110,7 +110,7 @@ struct share pricing_share(const struct pricing *p, uint32_t block)
 		stands_for(p, b->first_layer + b->n_layers) };
 }
 
-/* The last of the real layers that layer `priced` of the shape stands for. */
+/* The last of the real layers that stand for layer `priced` of the shape. */
 static const struct price_layer *layer_at(
 	const struct pricing *p, uint32_t priced)
 {
@@ -144,16 +144,16 @@ void pricing_keep(
 	uint32_t run = p->layers - stands_for(p, 0);
 	uint32_t like = (uint32_t)((uint64_t)run * residency->resident /
 		residency->n_layer);
-	/* Add a small margin against rounding: 29 % of 100 layers must be 29
-	 * layers, not 28. */
+	/* The small margin prevents a rounding error: 29 % of 100 layers must
+	 * be 29 layers, not 28. */
 	uint32_t stay = (uint32_t)(share * p->layers + 1e-6);
 
 	p->residency = *residency;
 	p->streamed = run - (stay > like ? stay : like);
 }
 
-/* Whether two layers cost the same. All other members are equal for all
- * layers. */
+/* Whether two layers have the same cost. Only the members compared here can
+ * differ between layers. */
 static bool alike(const struct price_layer *a, const struct price_layer *b)
 {
 	return a->head_norm == b->head_norm &&
@@ -163,7 +163,7 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* What the rows attend to: their attention masks, cut into n pieces. */
+/* The attention masks of `rows` rows, cut into n pieces. */
 struct seen {
 	uint32_t rows;
 	const struct visibility_piece *piece;
@@ -276,8 +276,8 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	const struct model *m = p->model;
 	struct share s = pricing_share(p, block);
 
-	/* The cost of a call for the whole cache does not depend on the shape.
-	 */
+	/* A call that maintains the whole cache costs the same for every
+	 * shape. */
 	if (p->by_cpu)
 		bytes = rings = 0;
 	else if (p->as && p->soc->cache_levels < 2)
@@ -416,6 +416,6 @@ void pricing_kv_copy(const struct pricing *p, uint64_t positions,
 		align_up(kv * wire_kv_elt(p->precision), COHERENCE_LINE) *
 		(stands_for(p, layers) - stands_for(p, 0));
 
-	/* Each byte is read and written. */
+	/* factor 2: each byte is read and written */
 	price_cpu(p->soc, 2 * positions * bytes, 0, out);
 }

@@ -1,26 +1,25 @@
 /*
- * Cost of a session's work on a phone, either for the model that runs or for
- * another shape in its place. The latter is for models that are too large to
- * run here: it shows what a method would save for them.
+ * Cost of a session's work on a phone. The cost is either that of the model
+ * that runs, or that of another shape (`as`) in place of the model, such as a
+ * model that is too large for this machine.
  *
- * Rules for a shape that replaces the real model (`as`):
+ * Rules for `as`:
  *
  *   - The numbers of rows, graph sizes, blocks, requests, and slots that rows
  *     attend to are the real ones. A block with layers [f, f + n) of the N
  *     real layers stands for layers [f * L / N, (f + n) * L / N) of the L
  *     layers of the shape.
- *   - A model whose layers follow another model's (model->layers_before)
- *     stands for the last layers of the shape, as it does when both models
- *     run together.
- *   - Widths, heads and vocabulary are the shape's. A matrix has the type of
- *     the corresponding matrix in the real layer that stands for it.
+ *   - A model whose layers follow another model's layers
+ *     (model->layers_before) stands for the last layers of the shape.
+ *   - Widths, heads and vocabulary are those of the shape. A matrix has the
+ *     type of the same matrix in the real layer that stands for the layer.
  *   - If a layer runs in parts, the last part is charged for the whole layer.
  *   - pricing_retype replaces the types of all matrices. So a model with
  *     8-bit weights can be priced as one with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
  *     other layer of the shape, one flash read is charged.
- *   - The weights, the cache and the activations take the shape's bytes in the
- *     window (session_plan.h).
+ *   - In the window, weights, cache and activations take as many bytes as those
+ *     of the shape (session_plan.h).
  *   - The cache lines that a request invalidates and cleans scale with the
  *     bytes of a row's states, keys and values in the block.
  *
@@ -48,7 +47,7 @@ struct err;
 struct model;
 struct soc;
 
-/* The layer tensor that each matrix of the cost model stands for. */
+/* The layer tensor that corresponds to each matrix of the cost model. */
 extern const enum wire_layer_tensor pricing_tensor[PRICE_MATRICES];
 
 struct pricing {
@@ -61,14 +60,15 @@ struct pricing {
 	 * priced */
 	struct price_layer *layer;
 	uint32_t layers; /* number of layers of the shape */
-	/* which layers of the real model are resident */
+	/* layers of the real model that are resident */
 	struct residency residency;
 	uint32_t streamed; /* number of `layers` that are streamed */
 	enum dtype output; /* type of the output matrix */
-	/* the same in the window; set by session_plan_pricing with `as` */
+	/* type of the output matrix in the window; session_plan_pricing sets
+	 * this if `as` is set */
 	enum dtype output_tiles;
-	/* Runs are priced as computed by the CPU instead of the NPU: only the
-	 * real rows, without requests, cache maintenance and maps. */
+	/* Runs are priced as if the CPU computed them instead of the NPU: only
+	 * rows without padding, and no requests, cache maintenance or maps. */
 	bool by_cpu;
 };
 
@@ -82,22 +82,23 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 	uint32_t n_blocks, struct err *);
 void pricing_release(struct pricing *);
 
-/* If a shape is set, give its matrices these GGUF types in the given layout. */
+/* If `as` is set, give the shape's matrices these GGUF types in the given
+ * layout. */
 void pricing_retype(
 	struct pricing *, struct shape_type, enum layout, size_t strip_max);
-/* If a shape is set, keep this share of its layers in memory, but at least as
- * many as the real resident layers stand for. 0 means exactly as many as these
- * stand for. */
+/* If `as` is set, keep this share of the shape's layers in memory, but at least
+ * as many as correspond to the resident layers of the real model. A share of 0
+ * means exactly this minimum. */
 void pricing_keep(struct pricing *, const struct residency *, double share);
 
 /*
  * Cost of a request that runs a block's graph. The graph has graph_rows rows,
  * of which `rows` are used; `longest` is the largest number of slots that a row
  * attends to. For rows of several sequences, `piece` has their masks, cut into
- * pieces (tensor/visibility.h); NULL if all rows attend to the same slots.
- * Requires a simulated phone (soc not NULL), as do all functions below. The
+ * pieces (tensor/visibility.h); NULL if all rows attend to the same slots. The
  * cost of cache maintenance is not included, because it depends on earlier
- * writes; the cost that is included can be predicted.
+ * writes and cannot be predicted. This function and all functions below require
+ * a simulated phone (soc not NULL).
  */
 struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
@@ -105,38 +106,42 @@ struct priced_run {
 	uint32_t pieces;
 	/* the block's weights are in the device's extended region */
 	bool extended;
-	/* number of the block's layers that pricing_layers has priced */
+	/* number of the block's layers whose cost pricing_layers has already
+	 * charged */
 	uint32_t priced;
 };
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);
 
-/* Layers [first, end) of the shape. */
+/* Layers [first, end) of the shape `as`, or of the model if `as` is NULL. */
 struct share {
 	uint32_t first, end;
 };
-/* The layers that a block stands for. */
+/* The shape's layers for which a block stands. */
 struct share pricing_share(const struct pricing *, uint32_t block);
 
-/* Cost of some of the layers of a run, without the request. */
+/* Cost of running the given layers only, without the cost of the request. */
 void pricing_layers(const struct pricing *, const struct priced_run *,
 	struct share, struct price *out);
 
-/* Bytes of the weights of some of the layers that a block stands for. */
+/* Bytes of the weights of these layers, which must be layers for which the
+ * block stands. */
 uint64_t pricing_bytes(
 	const struct pricing *, uint32_t block, struct share layers);
 
 /* Cost of the cache maintenance of a request for a block. `bytes` is the number
- * of bytes that were really invalidated and cleaned in buffers, `rings` in the
- * rings, which does not depend on the shape. */
+ * of bytes in buffers that were really invalidated and cleaned; it is scaled to
+ * the shape. `rings` is the number of bytes in the rings, which is the same for
+ * every shape. */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
 
 /* Cost of a request that maps a buffer of weights. */
 void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
 
-/* Bytes of the i-th flash read among the reads that the real layer `layer`
- * stands for; 0 if the layer stands for i or fewer reads. */
+/* Bytes of flash read number i for the real layer `layer`, which may stand for
+ * several layers of the shape, each with one read. 0 if there is no read number
+ * i. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
 /* Cost of a run of the output graph of graph_rows rows for `rows` rows, without
@@ -150,8 +155,7 @@ void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
  * Cost of computing `rows` rows through all layers on the CPU, which reads the
  * weights once, and the keys and values of `longest` positions. Work that is
  * done row by row (such as norms) is left out, because it is negligible
- * compared with the matrices. `maps` means that attention weights are computed,
- * too.
+ * compared with the matrices. `maps`: attention weights are computed as well.
  */
 void pricing_refresh(const struct pricing *, uint32_t rows, uint32_t longest,
 	bool maps, struct price *out);

@@ -26,10 +26,11 @@ struct refresh {
 	bool best_effort;
 	struct host_layers *layers;
 	struct kv_mirror mirror;
-	struct batch batch; /* scratch memory, for checking rows */
+	struct batch batch; /* scratch memory, used to check rows */
 	struct refresh_stats stats;
 
-	/* Data of the last start. The thread reads it while it computes. */
+	/* Input of the last refresh_start. The thread reads these members while
+	 * it computes. */
 	enum state state;
 	uint32_t sequence;
 	struct host_rows rows;
@@ -95,8 +96,8 @@ static bool is_computed(struct refresh *r, bool wait)
 int refresh_open(struct refresh **out, struct session *s,
 	const struct refresh_opts *opts, struct err *e)
 {
-	/* By default use fewer threads than the session, because the device
-	 * computes meanwhile, with all of the session's threads. */
+	/* By default use fewer threads than the session, because at the same
+	 * time the device computes with all of the session's threads. */
 	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
 	struct wire_model m = session_wire_model(s);
 	sigset_t all, old;
@@ -173,8 +174,8 @@ void refresh_close(struct refresh *r)
 
 /* ---- starting ------------------------------------------------------------ */
 
-/* Return -EBUSY while a pass is running, because the device may write to the
- * cache then. */
+/* Return -EBUSY while a pass is running, because then the device may write to
+ * the cache. */
 static int check_between(
 	const struct session *s, const char *what, struct err *e)
 {
@@ -215,7 +216,8 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Copy the rows, which were checked, into the form that the thread reads. */
+/* Copy the rows, which have already been checked, into the arrays that the
+ * thread reads. */
 static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 {
 	const struct model *m = r->s->model;
@@ -315,8 +317,8 @@ int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 	r->stats.starts++;
 	r->stats.rows += rows->n;
 	r->stats.copied += copied;
-	/* Copying to the mirror is charged before the device gets new work. The
-	 * computation is charged to the time in which the CPU is idle while the
+	/* Charge copying to the mirror now, before the device gets new work.
+	 * Charge the computation to the time in which the CPU is idle while the
 	 * device works. */
 	if (s->opts.soc) {
 		for (uint32_t i = 0; i < r->rows.n; i++)
@@ -340,9 +342,9 @@ bool refresh_finish(struct refresh *r, bool wait)
 	wait |= !r->best_effort;
 	if (r->state != UNDER_WAY)
 		return r->state == FINISHED;
-	/* With a simulated phone, its clock decides whether the results are
-	 * ready. If they are, wait for the real computation, which may be
-	 * slower. */
+	/* With a simulated phone, the phone's clock decides whether the results
+	 * are ready. If they are, wait for this machine's computation, which
+	 * may be slower. */
 	if (r->s->opts.soc) {
 		if (wait)
 			phone_catch_up(t);
@@ -408,13 +410,13 @@ struct attention_map refresh_attention(const struct refresh *r, uint32_t row)
 
 /* ---- merging ------------------------------------------------------------- */
 
-/* A range of adjacent positions, all of which have a row. */
+/* A range of adjacent positions that were all recomputed. */
 struct piece {
 	uint32_t at, n;
 };
 
-/* The range that begins with the position of the i'th of the n rows to
- * merge. */
+/* The longest such range that begins with the position of row[i], of the n rows
+ * to merge. */
 static struct piece piece_at(
 	const struct refresh *r, const uint32_t *row, uint32_t n, uint32_t i)
 {

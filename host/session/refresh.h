@@ -52,7 +52,7 @@ struct refresh_opts {
 };
 
 /* Returns 0; -EINVAL for a causal model; -ENOTSUP if layers are streamed;
- * -ENOMEM; or -EAGAIN if the thread cannot be started. */
+ * -ENOMEM; or -EAGAIN if no thread can be started. */
 int refresh_open(struct refresh **out, struct session *,
 	const struct refresh_opts *, struct err *);
 /* If a computation is running, wait for it and discard its results. */
@@ -61,18 +61,19 @@ void refresh_close(struct refresh *);
 /*
  * Start to compute rows of one sequence. Their positions must be cached and
  * must ascend. The visibility is VISIBILITY_WINDOW or, for a model with blocks,
- * VISIBILITY_BLOCK. The rows are copied. `attention` means that attention
- * weights are needed, too. Results of an earlier start are discarded. Returns
- * 0; -EINVAL for invalid rows; -EBUSY within a pass or while a refresh is
- * running; or -ENOMEM.
+ * VISIBILITY_BLOCK. The rows are copied. With `attention`, attention weights
+ * are computed as well. Results of an earlier refresh_start are discarded.
+ * Returns 0; -EINVAL for invalid rows; -EBUSY within a pass or while a refresh
+ * is running; or -ENOMEM.
  */
 int refresh_start(
 	struct refresh *, const struct rows *, bool attention, struct err *);
 
 /*
- * Whether the results of the last start are ready. Waits for them in
- * deterministic mode, or if `wait` is set. Once it has returned true, it
- * returns true until the next start. Returns false if nothing was started.
+ * Return whether the results of the last refresh_start are ready. In
+ * deterministic mode, or if `wait` is set, first wait for the results. Once the
+ * result is true, it stays true until the next refresh_start. Returns false if
+ * refresh_start was not called.
  */
 bool refresh_finish(struct refresh *, bool wait);
 
@@ -84,23 +85,23 @@ void refresh_drop(struct refresh *);
 /* A row's last hidden state, before the final norm: float32 [n_embd]. */
 const float *refresh_hidden(const struct refresh *, uint32_t row);
 
-/* Compute the logits of n rows, each to its own [n_vocab]. They are counted,
- * hashed and priced like the session's logits. Returns 0, or -EPROTO if a
- * hidden state is not finite. */
+/* Compute the logits of n rows, each to its own [n_vocab]. The logits are
+ * counted, hashed and priced like the session's logits. Returns 0, or -EPROTO
+ * if a hidden state is not finite. */
 int refresh_logits(struct refresh *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
 
 /* A row's attention weights, averaged over all heads, for every layer and all
  * cached positions. Requires that refresh_start was called with `attention`.
- * Valid until the next start. */
+ * Valid until the next refresh_start. */
 struct attention_map refresh_attention(const struct refresh *, uint32_t row);
 
 /*
- * Write the keys and values of n of the rows to the cache, in all layers from
- * first_layer on, over the present contents. row[] must ascend; NULL means all
- * rows. Can be repeated. Returns 0; -EBUSY within a pass; -EINVAL if a position
- * is not cached any more; or -ENOSPC as sequence_write does, in which case some
- * positions may have been written.
+ * Write the keys and values of n of the recomputed rows to the cache, in all
+ * layers from first_layer on; the present contents are overwritten. row[] must
+ * ascend; NULL means all rows. May be called several times. Returns 0; -EBUSY
+ * within a pass; -EINVAL if a position is no longer cached; or -ENOSPC as
+ * sequence_write does, in which case some positions may have been written.
  */
 int refresh_merge(struct refresh *, const uint32_t *row, uint32_t n,
 	uint32_t first_layer, struct err *);

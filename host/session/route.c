@@ -11,8 +11,8 @@ bool route_row(const float *score, uint32_t n_expert, uint32_t n_used,
 
 	for (uint32_t i = 0; i < n_used; i++)
 		out[i] = (struct route){ i, -INFINITY };
-	/* Insert each expert into out[], which is sorted by score. The members
-	 * `weight` hold scores until all experts are chosen. */
+	/* Insert each expert into out[], which is sorted by score. Until all
+	 * experts are chosen, `weight` holds the score. */
 	for (uint32_t i = 0; i < n_expert; i++) {
 		uint32_t at = n_used;
 

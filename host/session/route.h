@@ -1,9 +1,9 @@
 /*
- * The router of a layer with experts: which experts a row passes through, by
- * the router's products with the row. As in Qwen3-MoE, OLMoE and Mixtral, these
- * are the n_used most probable experts by the softmax over all, the most
- * probable first; of equal ones the one with the lower number comes first. No
- * state, no allocation.
+ * The router of a layer with experts: chooses the experts that compute a row,
+ * from the router's scores for the row. As in Qwen3-MoE, OLMoE and Mixtral,
+ * these are the n_used experts with the highest softmax probabilities, in
+ * descending order; of experts with equal probabilities the one with the lower
+ * number comes first. The functions have no state and allocate no memory.
  */
 #ifndef HOST_SESSION_ROUTE_H
 #define HOST_SESSION_ROUTE_H
@@ -16,14 +16,16 @@ struct route {
 	float weight;
 };
 
-/* Choose the experts out[n_used] of a row from score[n_expert]. With `norm`,
- * the weights are divided by their sum. Returns false if a score is not
- * finite; the row then passes through the first experts, with weight 0. */
+/* Choose the experts out[n_used] of a row from score[n_expert]. The weights are
+ * the probabilities; with `norm`, they are divided by their sum. Returns false
+ * if a score is not finite; out[] then has the first n_used experts, with
+ * weight 0. */
 bool route_row(const float *score, uint32_t n_expert, uint32_t n_used,
 	bool norm, struct route *out);
 
-/* List the experts of n routes in ascending order, each once, in list[], which
- * has room for n_expert numbers. Returns their number. */
+/* List the experts that occur in n routes, each once and in ascending order, in
+ * list[], which must have room for n_expert numbers. Returns the number of
+ * experts in the list. */
 uint32_t route_experts(
 	const struct route *, uint32_t n, uint32_t n_expert, uint32_t *list);
 

@@ -3,10 +3,9 @@
  * fixed number of rows: a pass always computes all rows of its graph. Each of
  * these rows is
  *
- *   valid          kept: it produced a token of the output or belongs to a
- *                  prompt
- *   wasted         used, but not kept: a rejected draft
- *   underutilized  padding
+ *   valid          computed for a token of the output or of a prompt
+ *   wasted         computed for a draft token that was rejected
+ *   underutilized  padding of the graph: computed without a token
  *
  * (sd.npu, section 3.2, where these are shares of the NPU's cycles). The graph
  * is the one with which the pass began: the smallest graph that has enough
@@ -28,7 +27,7 @@
 	X(uint64_t, valid)  /* rows that were kept */                         \
 	/* rows of the passes' graphs, including padding */                   \
 	X(uint64_t, graph)                                                    \
-	/* rows of the passes' graphs, rounded up to whole tiles */           \
+	/* rows of these graphs, each rounded up to whole tiles */            \
 	X(uint64_t, tile)
 /* clang-format on */
 
@@ -60,7 +59,8 @@ static inline uint64_t row_counts_underutilized(const struct row_counts *c)
 	return c->graph - c->rows;
 }
 
-/* `rows` as a share of `of`, the rows of graphs or tiles; 0 if `of` is 0. */
+/* `rows` divided by `of`, which counts rows of graphs or tiles; 0 if `of` is
+ * 0. */
 static inline double row_counts_share(uint64_t rows, uint64_t of)
 {
 	return of ? (double)rows / (double)of : 0;

@@ -5,14 +5,15 @@
  *
  * All rows of a pass have the same kind of mask:
  *
- *   VISIBILITY_TREE    The row attends to the cached tokens of its sequence
- *                      before its root, to its ancestors, and to itself. This
- *                      is the kind for autoregressive decoding, where a chain
- *                      of tokens is a special case of a tree. The position of
- *                      a root is not greater than the number of cached tokens.
- *                      The position of a child is that of its parent + 1, and
- *                      the parent has a lower row number. The rows are stored
- *                      after the sequence until a path of them is accepted.
+ *   VISIBILITY_TREE    The row attends to the cached tokens of its sequence at
+ *                      lower positions than its root, to its ancestors, and to
+ *                      itself. This kind is for autoregressive decoding; a
+ *                      chain of tokens is a special case of a tree. The
+ *                      position of a root is at most the number of cached
+ *                      tokens. The position of a child is the position of its
+ *                      parent + 1; the parent has a lower row number. The rows
+ *                      are stored after the cached tokens of the sequence
+ *                      until a path of rows is accepted.
  *   VISIBILITY_WINDOW  The row attends to its whole sequence, cached tokens
  *                      and rows, in both directions.
  *   VISIBILITY_BLOCK   The row attends to its sequence, cached tokens and
@@ -51,15 +52,15 @@ struct rows {
 	enum visibility visibility;
 	uint32_t n;
 	const struct row *row;
-	/* [n] input states, [n_embd] float32 each. They replace the tokens'
-	 * embeddings in a model whose layers follow another model's
-	 * (model->layers_before). NULL for all other models. */
+	/* [n] input states, [n_embd] float32 each, instead of token embeddings.
+	 * Required for a model whose layers follow another model's layers
+	 * (model->layers_before); NULL for all other models. */
 	const float *const *state;
 };
 
-/* Fill row[n] with a token tree that follows `position` tokens. parent[i] is a
- * lower row number, or -1 for a row that directly follows these tokens. If
- * `parent` is NULL, the rows form a chain. */
+/* Fill row[n] with a token tree that follows the first `position` tokens of the
+ * sequence. parent[i] is the number of an earlier row, or -1 for a row that
+ * directly follows these tokens. If `parent` is NULL, the rows form a chain. */
 static inline void rows_tree(struct row *row, uint32_t sequence,
 	uint32_t position, const int32_t *token, const int32_t *parent,
 	uint32_t n)

@@ -14,11 +14,12 @@ struct sequence {
 	bool open;
 	uint32_t length;
 	uint32_t claimed;
-	/* the number of its latest marking as spare; 0 if it is not spare */
+	/* number of the latest call that marked this sequence as spare; 0 if it
+	 * is not spare */
 	uint64_t spare;
 	uint32_t n_runs, room;
-	/* [room] the blocks of KV_RUN cache slots that hold the sequence, in
-	 * order */
+	/* [room] runs (blocks of KV_RUN cache slots) that hold the sequence's
+	 * tokens, in order */
 	uint32_t *run;
 	uint64_t *written; /* [room * KV_RUN] see sequence_written */
 };
@@ -26,11 +27,12 @@ struct sequence {
 struct sequences {
 	struct kv_memory kv;
 	struct kv_pool *pool;
-	float *state; /* [slots][width]; NULL if no states are kept */
+	float *state; /* [slots][width]; NULL without sequences_keep_states */
 	uint32_t width;
-	uint32_t *fresh; /* [runs] scratch memory: runs that were just taken */
-	/* [runs] scratch memory, all 0 between calls: the number of claims that
-	 * will replace the run by a copy */
+	/* [runs] scratch memory: runs that the current claim has just taken */
+	uint32_t *fresh;
+	/* [runs] scratch memory, all 0 between calls: for each run, the number
+	 * of claims that will replace it by a copy */
 	uint32_t *left;
 	uint64_t copied, now, spares;
 	uint32_t most;
@@ -174,7 +176,8 @@ int sequence_fork(
 	int ret;
 
 	assert(sequence_is_open(s, parent));
-	from->spare = 0; /* otherwise sequence_open could close the parent */
+	/* keep the parent open: sequence_open may close a spare sequence */
+	from->spare = 0;
 	ret = sequence_open(s, id, e);
 	from->spare = spare;
 	if (ret)
@@ -230,8 +233,8 @@ uint64_t sequence_spared(const struct sequences *s, uint32_t id)
 	return id < s->most ? s->seq[id].spare : 0;
 }
 
-/* Close the sequence that has been spare for longest. Returns false if no
- * sequence is spare. */
+/* Close the spare sequence that was marked first. Returns false if no sequence
+ * is spare. */
 static bool drop_spare(struct sequences *s)
 {
 	uint32_t oldest = s->most;
@@ -299,8 +302,8 @@ uint64_t sequence_written(const struct sequences *s, uint32_t id, uint32_t at)
 	return s->seq[id].written[at];
 }
 
-/* Number of positions in [at, end), beginning with `at`, whose slots are
- * adjacent. */
+/* Number of consecutive positions from `at` on, before `end`, whose cache slots
+ * are adjacent. */
 static uint32_t piece(const struct sequence *q, uint32_t at, uint32_t end)
 {
 	uint32_t r = at / KV_RUN, to;
@@ -334,8 +337,9 @@ static size_t byte_of(const struct kv_memory *kv, uint32_t half, uint32_t slot)
 
 /* ---- claims -------------------------------------------------------------- */
 
-/* Whether the claim needs a new run as the sequence's i'th run: because the
- * sequence has no such run yet, or because other sequences share it. */
+/* Whether the claim needs a new run in place of the sequence's run number i:
+ * because the sequence has no run i yet, or because other sequences share
+ * it. */
 static bool lacks(
 	const struct sequences *s, const struct sequence *q, uint32_t i)
 {
@@ -343,8 +347,8 @@ static bool lacks(
 		kv_pool_refs(s->pool, q->run[i]) - s->left[q->run[i]] > 1;
 }
 
-/* Replace the sequence's i'th run by the run `fresh`. Copies the tokens that
- * the claim does not overwrite. */
+/* Replace run number i of the sequence by the run `fresh`. Copies the tokens
+ * that the claim does not overwrite. */
 static void leave_run(
 	struct sequences *s, const struct claim *c, uint32_t i, uint32_t fresh)
 {
@@ -405,15 +409,15 @@ static uint32_t holders(const struct sequences *s)
 	return n;
 }
 
-/* Number of free runs that all claims need together. */
+/* Total number of free runs that the claims need. */
 static uint32_t count_all(
 	struct sequences *s, const struct claim *c, uint32_t n)
 {
 	uint32_t need = 0;
 
-	/* Each claim is counted as if the earlier claims were already
-	 * satisfied: s->left counts the references that these will have given
-	 * up. */
+	/* Count each claim as if the earlier claims had already been carried
+	 * out: s->left counts the references to a run that earlier claims will
+	 * have dropped. */
 	for (uint32_t k = 0; k < n; k++) {
 		const struct sequence *q = &s->seq[c[k].sequence];
 
@@ -443,7 +447,7 @@ bool sequences_have_room(struct sequences *s, const struct claim *c, uint32_t n)
 	return true;
 }
 
-/* Give the claims slots that no other sequence uses. */
+/* Ensure that the claimed slots are used by no other sequence. */
 static int own(
 	struct sequences *s, const struct claim *c, uint32_t n, struct err *e)
 {
@@ -486,9 +490,9 @@ int sequences_claim(
 /* ---- bytes --------------------------------------------------------------- */
 
 /*
- * Move the keys or values of one layer. A token moves to a lower position or
- * stays, so moving the tokens in ascending order overwrites none that is still
- * needed.
+ * Move the keys or values of one layer. Each token keeps its position or moves
+ * to a lower one, so in ascending order no token is overwritten before it has
+ * been moved.
  */
 static void move_half(struct sequences *s, uint32_t id, uint32_t half,
 	const uint32_t *from, uint32_t n, uint32_t first)
@@ -606,8 +610,8 @@ uint32_t sequences_free(const struct sequences *s)
 {
 	uint32_t runs = kv_pool_free(s->pool);
 
-	/* If the pool has a run with less than KV_RUN slots, it is the last one
-	 * to be taken, so it is among the free runs. */
+	/* One run of the pool may have fewer than KV_RUN slots. The pool hands
+	 * out that run last, so if any run is free, the short run is free. */
 	return runs && s->kv.slots % KV_RUN
 		? runs * KV_RUN - (KV_RUN - s->kv.slots % KV_RUN)
 		: runs * KV_RUN;

@@ -59,11 +59,11 @@ void sequence_close(struct sequences *, uint32_t id);
 
 /*
  * Mark a sequence as spare: it can be forked, but it may be closed when a claim
- * or a new sequence needs its room. The sequence that has been spare for
- * longest is closed first. A spare sequence must not be written. Marking a
- * sequence again makes it the newest spare. sequence_spare returns a number
- * that is unique to this marking. sequence_spared returns this number until the
- * sequence is closed, and 0 if the sequence is not spare.
+ * or a new sequence needs its cache slots or its id. Spare sequences are closed
+ * in the order in which they were marked. A spare sequence must not be written.
+ * Marking a sequence again moves it to the end of this order. sequence_spare
+ * returns a number that is unique to this call. sequence_spared returns this
+ * number until the sequence is closed, and 0 if the sequence is not spare.
  */
 uint64_t sequence_spare(struct sequences *, uint32_t id);
 uint64_t sequence_spared(const struct sequences *, uint32_t id);
@@ -74,7 +74,7 @@ uint32_t sequence_length(const struct sequences *, uint32_t id);
 void sequence_truncate(struct sequences *, uint32_t id, uint32_t length);
 
 /* Positions [from, to) of a sequence that the caller is about to write. `from`
- * is not beyond the sequence's length. `whole` means that every one of the
+ * is at most the sequence's length. `whole` promises that every one of these
  * positions will be written. A list of claims has at most one claim per
  * sequence. */
 struct claim {
@@ -83,10 +83,11 @@ struct claim {
 };
 
 /*
- * Give n claims slots that no other sequence uses. This takes free runs, and
- * copies those slots of shared runs that will not be written. If the cache has
- * too few slots, nothing is changed: returns -ENOSPC with a message that
- * contains the numbers. Returns -ENOMEM if memory is short, else 0.
+ * For each of n claims, provide slots that no other sequence uses. This takes
+ * free runs, and replaces shared runs by copies; slots that will be overwritten
+ * are not copied. If the cache has too few slots, nothing is changed: returns
+ * -ENOSPC with a message that contains the numbers. Returns -ENOMEM if memory
+ * is short, else 0.
  */
 int sequences_claim(
 	struct sequences *, const struct claim *, uint32_t n, struct err *);
@@ -95,14 +96,14 @@ int sequences_claim(
  * is necessary. */
 bool sequences_have_room(struct sequences *, const struct claim *, uint32_t n);
 
-/* The end (`to`) of the sequence's claim while the claim is neither settled nor
- * kept; 0 if there is no such claim. */
+/* The end (`to`) of the sequence's claim, or 0 if it has none. sequence_settle
+ * and sequence_grow end a claim. */
 uint32_t sequence_claimed(const struct sequences *, uint32_t id);
-/* Free the slots that were claimed but not kept. */
+/* Free the claimed slots after the sequence's length, and end the claim. */
 void sequence_settle(struct sequences *, uint32_t id);
 
 /*
- * Keep n claimed tokens. sequence_move moves the data at position from[k] to
+ * Accept n claimed tokens. sequence_move moves the data at position from[k] to
  * the k'th position after the sequence's length, in layers [begin, end); from[]
  * must ascend. It returns the number of tokens that had to be moved.
  * sequence_grow then sets the new length and frees the remaining claimed slots.
@@ -112,17 +113,17 @@ uint32_t sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
 void sequence_grow(struct sequences *, uint32_t id, uint32_t length);
 
 /*
- * A number that grows with every claim or write of the position and is never 0.
- * If two sequences have the same number at the same position, the bytes of both
- * positions are the same.
+ * A number that changes with every claim or write of the position; it only
+ * grows and is never 0. If two sequences have the same number at the same
+ * position, the bytes of both positions are the same.
  */
 uint64_t sequence_written(const struct sequences *, uint32_t id, uint32_t at);
 
 /*
- * Give each slot room for a state of `width` floats, which is copied with the
- * slot's keys and values; all states are 0 at first. sequence_state returns the
- * state of a cached or claimed position, which stays there until the sequence
- * is written; NULL if slots have no states. Returns 0 or -ENOMEM.
+ * Give each slot room for a state of `width` floats, initially 0. A slot's
+ * state is copied together with its keys and values. sequence_state returns the
+ * state of a cached or claimed position, which is valid until the sequence is
+ * written; NULL if slots have no states. Returns 0 or -ENOMEM.
  */
 int sequences_keep_states(struct sequences *, uint32_t width, struct err *);
 float *sequence_state(const struct sequences *, uint32_t id, uint32_t at);
@@ -137,8 +138,8 @@ uint32_t sequence_spans(const struct sequences *, uint32_t id, uint32_t end,
 
 /*
  * Read or write the keys or values of one layer at positions [at, at + n); the
- * data has the shape [n][stride] in bytes. Returns -EINVAL if a position is
- * beyond the sequence's length. sequence_write can also return the errors of
+ * data has the shape [n][stride] in bytes. Returns -EINVAL if at + n is greater
+ * than the sequence's length. sequence_write can also return the errors of
  * sequences_claim.
  */
 int sequence_read(struct sequences *, uint32_t id, uint32_t layer, enum kv_half,

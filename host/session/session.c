@@ -78,9 +78,9 @@ static uint64_t streaming_ns(const struct session *s)
 	return st.stream.check_ns + st.stream.wait_ns;
 }
 
-/* Layers that arrive while logits are computed are checked in the callback, and
- * parts of a streamed output matrix are waited for. This time counts as
- * streaming, so it is subtracted. */
+/* Streaming goes on while logits are computed: the callback checks layers that
+ * have arrived, and parts of a streamed output matrix are waited for. This time
+ * is counted as streaming, so it is subtracted from the time of the logits. */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
@@ -335,7 +335,8 @@ uint64_t session_read_bytes(const struct session *s)
 			sum += image_find(
 				s->model->packed->image, IMAGE_LAYER, l)
 				       ->stored;
-		/* One real layer stands for several layers of the shape. */
+		/* One real layer can stand for several layers of the shape,
+		 * each with one read. */
 		for (uint32_t i = 0;
 			s->opts.as && (bytes = pricing_read(&s->pricing, l, i));
 			i++)

@@ -37,7 +37,7 @@ struct session;
 int session_open(struct session **out, const struct model *,
 	const struct session_opts *, struct err *);
 /* Close the session. Returns 0, -EPROTO if the coherence checker found
- * violations, or the error because of which the trace is incomplete. */
+ * violations, or the error that left the trace incomplete. */
 int session_close(struct session *, struct err *);
 
 /* Number of cached tokens of a sequence, and the maximum number of tokens of a
@@ -87,8 +87,8 @@ bool session_has_room(const struct session *, const uint32_t *sequence,
 	const uint32_t *more, uint32_t n);
 uint32_t session_free_slots(const struct session *);
 
-/* Drop all cached tokens of the sequence after the first `length`, and the
- * computed rows that were not accepted. */
+/* Drop all cached tokens of the sequence after the first `length`, and all rows
+ * of the last pass that were not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
 /* The device that the session runs on; owned by the session. */
@@ -105,11 +105,12 @@ struct session_hooks {
 	 * 2 ... On return it must contain the numbers of the rows that
 	 * continue, in ascending order; if a row continues, its parent must
 	 * continue, too. Rows keep their numbers. Dropped rows have no state
-	 * and cannot be accepted. Only for trees. If NULL, all rows continue.
+	 * and cannot be accepted. Allowed only for trees. NULL: all rows
+	 * continue.
 	 */
 	int (*choose)(void *arg, uint32_t *keep, uint32_t *n, struct err *);
-	/* Called once per block, while device and flash are working, so that
-	 * the host can do other work meanwhile. */
+	/* Called once per block while the device and flash are working, so that
+	 * the host can do other work at the same time. */
 	int (*meanwhile)(void *arg, struct err *);
 	void *arg;
 };
@@ -129,8 +130,8 @@ struct session_hooks {
 int session_forward(struct session *, const struct rows *,
 	const struct session_hooks *, struct err *);
 
-/* session_forward of n tokens that follow a sequence, with the model's own
- * attention mask. For a model with a block_length the mask is that of a
+/* Call session_forward for n tokens that follow a sequence, with the model's
+ * own attention mask. In a model with a block_length the mask is that of a
  * prompt. */
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
 	uint32_t n, struct err *);
@@ -148,16 +149,17 @@ const float *session_hidden(struct session *, uint32_t row);
  * states are not kept. */
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
-/* Charge to simulated phone time that the CPU copied the states of n rows that
- * session_tapped or session_hidden returns. */
+/* Add to simulated phone time the copying, by the CPU, of n states that
+ * session_tapped or session_hidden returned. */
 void session_add_states(struct session *, uint32_t n);
 
 /*
- * session_keep_states: from now on keep the last state of every token that is
- * accepted; called before any token is cached. The copies are charged to
- * simulated phone time. session_state: the state of a cached token, before the
- * final norm: float32 [n_embd]. It is valid until the sequence changes. Only
- * for trees. session_keep_states returns 0 or -ENOMEM.
+ * session_keep_states: keep the last hidden state of every token that is
+ * accepted from now on. Must be called before any token is cached. The copies
+ * are charged to simulated phone time. session_state: the state of a cached
+ * token, before the final norm: float32 [n_embd]. The state is valid until the
+ * sequence changes. Both functions are for trees only. session_keep_states
+ * returns 0 or -ENOMEM.
  */
 int session_keep_states(struct session *, struct err *);
 const float *session_state(
@@ -169,9 +171,8 @@ int session_logits(struct session *, uint32_t row, float *logits, struct err *);
 /*
  * Compute the logits of n rows, each to its own [n_vocab], faster than one by
  * one. session_logits_rows counts all n rows as used. session_logits_ahead does
- * not count them, because some of them may turn out not to be needed;
- * session_logits_used must then be called for each row that is used, in the
- * order of use.
+ * not count them, because the caller may not use all of them; the caller must
+ * call session_logits_used for each row that it uses, in the order of use.
  */
 int session_logits_ahead(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
@@ -186,9 +187,9 @@ int session_logits_range(struct session *, uint32_t first, uint32_t n,
 /*
  * Keep rows path[0] < path[1] < ... of the last forward pass. In a tree the
  * path must begin with a root at the end of the sequence; for other kinds of
- * rows it must consist of the first rows. The keys and values of the rows move
- * to the end of the sequence (in place, in ascending order), and the sequence
- * grows by n. A NULL path means the first n rows of the sequence. May be called
+ * rows it must consist of the first rows. The keys and values of these rows are
+ * moved to directly after the cached tokens of the sequence, which grows by n
+ * tokens. A NULL path means the first n rows of the sequence. May be called
  * once per sequence after each pass.
  */
 int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
@@ -201,8 +202,8 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
  */
 void session_count_valid(struct session *, uint32_t rows);
 
-/* Called when no request is waiting. With graph switching, this loads the
- * prefill graphs now instead of before the next prompt. */
+/* Called while no request is waiting. With graph switching, this loads the
+ * prefill graphs now, so that the next prompt does not wait for them. */
 int session_rest(struct session *, struct err *);
 
 /*
@@ -211,15 +212,15 @@ int session_rest(struct session *, struct err *);
  * array that was passed to session_prefill.
  */
 struct session_reader {
-	/* With opts.predict_top_k: whether predictions after the token are
-	 * needed. NULL: none are. */
+	/* Used with opts.predict_top_k: returns whether predictions of the
+	 * token after token `at` are needed. NULL: none are needed. */
 	bool (*wants)(void *arg, size_t at);
-	/* Receives predictions after the token, as session_predicted gives
-	 * them. */
+	/* Receives the predictions of the token after token `at`, in the form
+	 * that session_predicted returns. */
 	void (*likely)(
 		void *arg, size_t at, const struct wire_likely *, uint32_t n);
-	/* With opts.tap_layers: called for every token with its state after
-	 * that number of layers. NULL: the states are not needed. */
+	/* Used with opts.tap_layers: called for every token with its state
+	 * after opts.tap_layers layers. NULL: the states are not needed. */
 	void (*tapped)(void *arg, size_t at, const float *state);
 	/* Called for every token with its state after the last layer, as
 	 * session_hidden returns it. NULL: the states are not needed. */
@@ -228,10 +229,11 @@ struct session_reader {
 };
 
 /*
- * Let the device predict what follows each row of the last pass
- * (opts.predict_top_k). session_predicted then returns n <= predict_top_k
- * tokens after a row, the likeliest first; fewer only if the others have
- * probability 0; NULL for a row that was dropped. Valid until the next pass.
+ * Let the device predict the token that follows each row of the last pass
+ * (opts.predict_top_k). Afterwards session_predicted returns n <= predict_top_k
+ * tokens that may follow a row, the most probable first. n is less only if all
+ * other tokens have probability 0. Returns NULL for a row that was dropped.
+ * Valid until the next pass.
  */
 int session_predict(struct session *, struct err *);
 const struct wire_likely *session_predicted(
@@ -251,7 +253,7 @@ int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
  * simulated phone time, and handle data that has arrived from flash. Streaming
  * makes progress only during this call and while the session waits for flash.
  * Therefore long work must be reported in pieces of a few milliseconds. Without
- * a simulated phone the price is zero. A trace shows the work under the given
+ * a simulated phone the time is zero. A trace shows the work under the given
  * name.
  */
 void session_add_work_of(
@@ -259,17 +261,17 @@ void session_add_work_of(
 
 /*
  * Charge work of the host whose cost is computed from a count
- * (tensor/soc/price_host.h): of one row of logits, from which a token is
- * sampled (draw), or which is summed (sum); of rows in which the best k
- * candidates are found (tops); each row is as long as the vocabulary of the
- * cost model; and of steps through trees and lists.
+ * (tensor/soc/price_host.h). draw: sample a token from one row of logits. sum:
+ * sum one row. tops: find the best k candidates of each of `rows` rows. A row
+ * is as long as the vocabulary of the cost model. steps: walk through trees and
+ * lists.
  */
 void session_add_draw(struct session *, bool greedy);
 void session_add_sum(struct session *);
 void session_add_tops(struct session *, uint32_t rows, uint32_t k);
 void session_add_steps(struct session *, uint64_t steps);
 
-/* The same for a drafter's look-ups. */
+/* The same for a drafter's searches in its tables. */
 void session_add_search(struct session *, const struct search_work *);
 
 /* Width (n_embd) of the model that the cost model prices: the width of opts.as
@@ -277,17 +279,17 @@ void session_add_search(struct session *, const struct search_work *);
 uint32_t session_priced_width(const struct session *);
 
 /*
- * From this call on, price passes as if the phone's CPU computed exactly their
- * rows: all passes, or with `but_prompts` those that do not prefill a prompt.
- * Only for models that are completely in memory. Has no effect without a
- * simulated phone.
+ * From this call on, compute the cost of passes as if the phone's CPU computed
+ * them, without padding rows. With `but_prompts`, passes that prefill a prompt
+ * are still charged to the NPU. Only for models that are completely in memory.
+ * Has no effect without a simulated phone.
  */
 void session_price_by_cpu(struct session *, bool but_prompts);
 
 /*
- * Expected NPU time of a pass of `rows` rows, where `longest` is the largest
- * number of tokens that a row attends to, including itself. The time is a step
- * function of `rows`. In picoseconds of simulated phone time; requires a
+ * Expected NPU time of a pass of `rows` rows, in picoseconds of simulated phone
+ * time. `longest` is the largest number of tokens that a row attends to,
+ * including itself. The time grows in steps of the graph sizes. Requires a
  * simulated phone.
  */
 uint64_t session_expect_pass(
@@ -301,10 +303,10 @@ uint32_t session_graph_rows(const struct session *, uint32_t rows);
 uint64_t session_device_ns(const struct session *);
 
 /*
- * Time that flash needs to read the streamed layers of one pass. In picoseconds
- * of simulated phone time; without a simulated phone in nanoseconds, computed
- * from the reading speed that was measured since the session was opened. 0 if
- * no layer is streamed or none has been read yet.
+ * Time that flash needs to read the streamed layers of one pass, in picoseconds
+ * of simulated phone time. Without a simulated phone: in nanoseconds, from the
+ * reading speed measured since the session was opened. 0 if no layer is
+ * streamed or none has been read yet.
  */
 uint64_t session_read_time(struct session *);
 
@@ -323,9 +325,10 @@ uint64_t session_passes(const struct session *);
 uint64_t session_phone_ps(const struct session *);
 
 /*
- * How long flash will continue to read ahead if the session stays idle. Host
- * work during this time causes no delay. In picoseconds of simulated phone time
- * or, without a simulated phone, in nanoseconds; 0 if no layer is streamed.
+ * Time for which flash will continue to read ahead if the session stays idle.
+ * Host work during this time causes no delay. The unit is picoseconds of
+ * simulated phone time or, without a simulated phone, nanoseconds. 0 if no
+ * layer is streamed.
  */
 uint64_t session_ahead(struct session *);
 
@@ -343,11 +346,13 @@ const struct graph_event *session_graph_log(const struct session *, size_t *n);
 void session_stats(const struct session *, struct session_stats *out);
 void session_hash_anew(struct session *);
 
-/* Returns 0, or -EDOM with an explanation if any weights have been infinite or
- * NaN, or any states or logits infinite, NaN or at least 2^56. */
+/* Returns 0, or -EDOM with an explanation if the session has seen weights that
+ * are infinite or NaN, or states or logits that are infinite, NaN or at least
+ * 2^56. */
 int session_check_finite(const struct session *, struct err *);
 
-/* How layers are read from flash (stream_how); NULL if no layer is streamed. */
+/* How layers are read from flash, as text (stream_how); NULL if no layer is
+ * streamed. */
 const char *session_flash_how(const struct session *);
 
 #endif

@@ -2,11 +2,12 @@
  * Setting up a device for a session: shared buffers, their mappings in the
  * window, graphs, and the cost model of the simulated phone.
  *
- * When the device is lost, it is replaced by a new device of the same kind, for
- * which these steps are repeated. No data is lost, because all of it is in
- * memory that the host shares with the device. The interrupted pass is run
- * again from its tokens, into the cache slots that it had claimed. Nothing that
- * the lost device was writing is read (docs/recovery.md).
+ * When the device is lost, it is replaced by a new device of the same kind, and
+ * these steps are repeated. No data is lost, because all data is in memory that
+ * the host shares with the device. The interrupted pass is run again from its
+ * tokens, into the cache slots that it had claimed. The host does not read
+ * anything that the lost device may have written only in part
+ * (docs/recovery.md).
  */
 #include "host/session/session_impl.h"
 
@@ -30,8 +31,8 @@
 
 /* ---- buffers that stay mapped -------------------------------------------- */
 
-/* Share a buffer with the device. If brackets are checked, also check the
- * accesses to this buffer. */
+/* Share a buffer with the device. If CPU accesses are checked (s->brackets),
+ * check accesses to this buffer too. */
 static int share(
 	struct session *s, struct buffer *b, uint32_t *id, struct err *e)
 {
@@ -113,7 +114,7 @@ int session_attach_buffers(struct session *s, struct err *e)
 
 /* ---- units that may be unmapped ----------------------------------------- */
 
-/* Map a unit with npu_map or npu_map_extended. */
+/* Map a unit with `way`, which is npu_map or npu_map_extended. */
 static int give_unit(struct session *s, const struct unit *u, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
 	struct err *e)
@@ -147,7 +148,7 @@ static int map_unit(void *arg, uint32_t unit, uint32_t *addr, struct err *e)
 	if (ret)
 		return ret;
 	s->stats.bytes_mapped += bytes;
-	if (s->attached) { /* maps at opening are not counted */
+	if (s->attached) { /* count only maps after the session was opened */
 		s->stats.remaps++;
 		s->stats.remap_bytes += bytes;
 	}
@@ -197,7 +198,9 @@ static int place_blocks(struct session *s, struct err *e)
 			s->opts.placement, &window, e);
 	if (!ret)
 		ret = placement_fill(s->placement, e);
-	if (ret == -ENOSPC) /* only the fixed placement maps all blocks */
+	/* give advice only for the fixed placement, which maps all blocks at
+	 * once */
+	if (ret == -ENOSPC)
 		err_in(e,
 			"--placement fixed keeps all %.1f MiB of weights "
 			"mapped; try --placement swap",
@@ -260,7 +263,7 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
-/* Load an output graph of every size. They stay, also with graph switching. */
+/* Load an output graph of every size. Graph switching does not unload them. */
 static int load_output_graphs(struct session *s, struct err *e)
 {
 	struct {
@@ -292,7 +295,7 @@ int session_attach_weights(struct session *s, struct err *e)
 		ret = load_output_graphs(s, e);
 	if (!ret)
 		ret = npu_drain(s->npu, e);
-	/* Remove the session's handler of completions: no pass is running. */
+	/* No pass is running now, so remove the handler of completions. */
 	if (!ret)
 		npu_watch(s->npu, NULL, NULL);
 	if (!ret && s->opts.soc && s->owns_npu)
@@ -314,8 +317,8 @@ int session_take_over(struct session *s, struct err *e)
 	int ret;
 
 	s->attached = false;
-	/* The layout of the weights was chosen to fit the local memory of the
-	 * first device. */
+	/* The layout of the weights depends on the size of the first device's
+	 * local memory. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
 			"the device that replaces the lost one is smaller: a "
@@ -349,8 +352,8 @@ int session_follow(struct session *s, struct err *e)
 	return session_take_over(s, e);
 }
 
-/* Replace the lost device. If the replacement is lost in turn, replace it as
- * well, as long as restarts are left. *e changes only on failure. */
+/* Replace the lost device. If the new device is lost as well, replace it too,
+ * while restarts are left. *e changes only on failure. */
 static int recover(struct session *s, int lost,
 	int (*attach)(struct session *, struct err *), struct err *e)
 {

@@ -1,7 +1,7 @@
 /*
  * Preparing a pass for the device: the data that the CPU writes, the addresses
- * in requests, and the weights of each block. The weights of some blocks are
- * streamed from flash.
+ * in requests, and the weights of each block, which may have to be streamed
+ * from flash.
  */
 #include "host/session/pass_impl.h"
 
@@ -21,10 +21,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* buffers of a run, in addition to the ranges to invalidate */
+/* number of buffers that a run names, in addition to the ranges to
+ * invalidate */
 #define BIND_REFS 5
-/* separate ranges that the CPU writes: the batch, the batches of its parts, the
- * states */
+/* number of separate ranges that the CPU writes: the batch, the batches of its
+ * parts, the states */
 #define IO_RANGES 3
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
@@ -82,7 +83,7 @@ unsigned session_sync_refs(
 
 	for (unsigned i = 0; i < n; i++) {
 		/* If the coherence level is "check", trace the range, so that a
-		 * violation that the device reports can be traced back to this
+		 * violation reported by the device can be related to this
 		 * write. */
 		if (s->trace && s->brackets)
 			trace_emit(s->trace,
@@ -113,8 +114,8 @@ unsigned session_sync_refs(
 	return n;
 }
 
-/* A request invalidates this many ranges at a time. The number is small, so
- * that the device invalidates while the host computes the next ranges. */
+/* Number of ranges that one request invalidates, small enough that the device
+ * can invalidate while the host computes the next ranges. */
 #define REPORT_RANGES 32
 _Static_assert(REPORT_RANGES <= BUFFER_RANGES, "none is joined before");
 
@@ -129,8 +130,8 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	unsigned n;
 	int ret;
 
-	/* With two levels of cache the device does not invalidate ranges: the
-	 * next request flushes all of it anyway. */
+	/* With two levels of cache the device does not invalidate ranges,
+	 * because the next request flushes the whole cache anyway. */
 	if (s->opts.contract == COHERENCE_TWO_LEVELS ||
 		buffer_written(s->kv.buffer, &range) + ranges <= REPORT_RANGES)
 		return 0;
@@ -150,8 +151,8 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	if (!ret)
 		ret = npu_wait(s->npu, seq, e);
 	s->instead = NULL;
-	/* If the device was lost, nothing is left to do: a new device has
-	 * nothing of the cache in its own caches. */
+	/* If the device was lost, the request need not be repeated: the caches
+	 * of the new device are empty. */
 	return session_recover(s, ret, e);
 }
 
@@ -231,15 +232,16 @@ static int find_staged(
 	unsigned where;
 	int ret = 0;
 
-	/* A phone that does not read ahead starts reading a layer only after
-	 * the earlier layers have been computed. */
+	/* If the simulated phone does not read ahead, a layer's read starts
+	 * only after the earlier layers have been computed. */
 	if (s->opts.soc && s->opts.soc->flash_ahead < 1)
 		ret = inflight_wait(s, e);
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
 	/* While a layer is being read, the device finishes the previous layer.
-	 * Refill the previous layer's slot at once, so that flash always has a
-	 * read to work on. With a simulated phone this is not necessary,
-	 * because slots become free in simulated phone time. */
+	 * Start the next read into the previous layer's slot as soon as the
+	 * slot is free, so that flash is never idle. With a simulated phone
+	 * this is not necessary, because slots become free in simulated phone
+	 * time. */
 	while (!ret && !s->opts.soc && !staging_look(s->staging)) {
 		ret = npu_poll(s->npu, e);
 		if (!ret)
@@ -254,8 +256,8 @@ static int find_staged(
 	f->slot = (int)where;
 	f->weights = s->stage[where].addr;
 	f->run.extended = s->stage[where].extended;
-	/* stall_ps must not include waiting for flash, which has separate
-	 * counters. */
+	/* Set asked_ps after waiting for flash: stall_ps must not include that
+	 * time, which has separate counters. */
 	f->asked_ps = s->time->cpu_ps;
 	return 0;
 }
@@ -274,9 +276,10 @@ int session_find_weights(
 	}
 	if (!s->placement)
 		return session_find_swapped(s, b, f, e);
-	/* The block's last unit has the weights that run. The other units of
-	 * the block may be unmapped to make room for the last one: on a phone
-	 * they would have run by then. */
+	/* The weights that the device really reads are in the block's last
+	 * unit. The other units of the block may be unmapped to make room for
+	 * the last one: on a phone their layers would already have been
+	 * computed. */
 	for (uint32_t i = s->first_unit[b]; i < s->first_unit[b + 1] && !ret;
 		i++) {
 		ret = placement_is_mapped(s->placement, i)

@@ -18,11 +18,12 @@
 #include <stdio.h>
 
 #define MIB ((uint64_t)1 << 20)
-/* Parts of a layer, used if slots for whole layers need too much memory. */
+/* number of parts per layer if slots for whole layers need too much memory */
 #define PARTS 4
 
-/* Memory of both processes other than weights, cache and activations: scratch
- * memory, rings, vocabulary. Measured for a model of 1.5 B parameters. */
+/* Memory of both processes for everything except weights, cache and
+ * activations: scratch memory, rings, vocabulary. Measured for a model of 1.5 B
+ * parameters. */
 #define BESIDE (32 * MIB)
 
 _Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
@@ -57,7 +58,7 @@ size_t session_budget_slot(const struct model *m,
 	return weights_head_bytes(m) + staging_slot_bytes(m->packed->image, &o);
 }
 
-/* Bytes of a slot that is large enough for any layer of the model. */
+/* Bytes of a staging slot that can hold any layer of the model. */
 static size_t any_slot(const struct model *m, unsigned parts)
 {
 	const struct residency none = residency_of(m->n_layer, 0, 1);
@@ -65,9 +66,9 @@ static size_t any_slot(const struct model *m, unsigned parts)
 	return session_budget_slot(m, &none, parts);
 }
 
-/* Whether slots may hold parts of layers if whole layers need too much memory.
- * Each part of a layer needs graphs of its own, and a second model may need as
- * many graphs again, but the number of graphs is limited. */
+/* Whether each slot may hold a part of a layer if slots for whole layers need
+ * too much memory. Each part of a layer needs its own graphs, and a second
+ * model may need as many graphs again, but the number of graphs is limited. */
 static bool may_part(const struct model *m, const struct session_opts *o)
 {
 	return !o->stage_parts && staging_parts_may(m->packed->image) &&
@@ -109,8 +110,8 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	p->output_streamed = room < output;
 	if (!p->output_streamed)
 		room -= output;
-	/* At least one layer is streamed, because the slots are made for
-	 * layers. */
+	/* At least one layer must be streamed, because the slots have been
+	 * reserved. */
 	p->resident = 0;
 	while (p->resident + 1 < m->n_layer &&
 		layers_bytes(p, m, p->resident + 1) <= room)
@@ -118,8 +119,8 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Choose how many experts stay in memory. All other weights stay in any
- * case. */
+/* Choose how many experts stay in memory. All other weights always stay in
+ * memory. */
 static int choose_experts(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -174,8 +175,8 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 			p->stage_parts);
 	if (o->dram_bytes)
 		ret = choose_by_size(p, m, o, e);
-	/* Add a small margin against rounding: 29 % of 100 layers must be 29
-	 * layers, not 28. */
+	/* The small margin prevents a rounding error: 29 % of 100 layers must
+	 * be 29 layers, not 28. */
 	else
 		p->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
 	return ret;
@@ -193,9 +194,9 @@ static uint64_t other_bytes(const struct session_plan *p)
 	return BESIDE + p->kv_bytes + p->io_bytes;
 }
 
-/* The largest share of the layers, in percent, that fits into `left` bytes
- * together with these slots, with a streamed output matrix if possible. Returns
- * -1 if not even the slots fit. */
+/* The largest percentage of the layers that fits into `left` bytes together
+ * with the slots; the output matrix is streamed if possible. Returns -1 if even
+ * the slots do not fit. */
 static int share_left(const struct session_plan *p, const struct model *m,
 	unsigned slots, unsigned parts, uint64_t left)
 {

@@ -7,11 +7,11 @@
  * The budget is either a share or a size. A share limits the resident layers
  * only; slots and the output matrix are not counted. A size limits all memory
  * for weights: first the slots, then the output matrix, then as many layers as
- * the rest can hold. The matrix comes before layers because a resident byte
- * saves the reading of a byte either way, and a streamed matrix is read again
- * for each further computation of logits in a pass. If a size cannot hold the
- * requested number of slots for whole layers, each slot holds only a quarter of
- * a layer.
+ * the rest can hold. The matrix has priority over layers, because a streamed
+ * layer is read once per pass, but a streamed matrix is read once per
+ * computation of logits, which can happen several times per pass. If a size
+ * cannot hold the requested number of slots for whole layers, each slot holds
+ * only a quarter of a layer.
  *
  * In a model with experts, all weights except those of experts stay in memory.
  * A share is then a share of the experts, and a size includes the other
@@ -31,26 +31,26 @@ struct session_opts;
 struct session_plan;
 
 /*
- * Bytes of a staging slot, including its header. The slot can hold the largest
- * streamed layer or, if `parts` is more than 1, the largest part of a layer
- * that is cut into up to `parts` parts.
+ * Bytes of a staging slot, including its header. With parts <= 1 the slot can
+ * hold the largest streamed layer. Otherwise layers are cut into up to `parts`
+ * parts, and the slot can hold the largest part.
  */
 size_t session_budget_slot(
 	const struct model *, const struct residency *, unsigned parts);
 
-/* Set resident, stage_slots, stage_parts and output_streamed of a plan, whose
- * `runs` must be set. Returns 0, or -EINVAL if the model is not a flash image
- * or the budget is too small for two slots. */
+/* Set resident, stage_slots, stage_parts and output_streamed of a plan; `runs`
+ * must be set before the call. Returns 0, or -EINVAL if the model is not a
+ * flash image or the budget is too small for two slots. */
 int session_budget_choose(struct session_plan *, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
  * Check a complete plan before anything is loaded. If the weights of a flash
- * image and the other memory of both processes exceed the free memory, the
- * staging slots are reduced from whole layers to quarters of layers, then the
- * output matrix is streamed if other layers are, too. Returns 0,
- * or -ENOMEM with all numbers in the message if the plan still needs too much.
- * Without this check the kernel would kill one of the processes.
+ * image and the other memory of both processes exceed the free memory, first
+ * let each staging slot hold a quarter of a layer instead of a whole layer,
+ * then stream the output matrix, provided that layers are streamed. Returns 0,
+ * or -ENOMEM with all numbers in the message if the plan still needs too much
+ * memory. Without this check the kernel would kill one of the processes.
  */
 int session_budget_fit(struct session_plan *, const struct model *,
 	const struct session_opts *, const struct memory_left *, struct err *);
@@ -59,10 +59,10 @@ int session_budget_fit(struct session_plan *, const struct model *,
 uint64_t session_model_bytes(const struct model *);
 
 /*
- * Estimate the memory of a session with these options, of both processes
- * together: the weights that stay in memory, slots, the cache and activations.
- * The weights of a GGUF file are assumed to take as many bytes as in the file.
- * Returns 0, or the error of session_plan.
+ * Estimate the memory that a session with these options needs, as the sum of
+ * both processes: the weights that stay in memory, slots, cache and
+ * activations. The weights of a GGUF file are assumed to take as many bytes as
+ * in the file. Returns 0, or the error of session_plan.
  */
 int session_need(const struct model *, const struct session_opts *,
 	uint64_t *bytes, struct err *);

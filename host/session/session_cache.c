@@ -85,15 +85,15 @@ const float *session_state(
 
 /* ---- accepting ----------------------------------------------------------- */
 
-/* Number of rows of the last forward pass, if some of them can still be
- * accepted to the sequence; else 0. */
+/* Number of rows of the last forward pass if the sequence can still accept rows
+ * of this pass; else 0. */
 static uint32_t open_rows_of(const struct session *s, uint32_t sequence)
 {
 	return sequence_claimed(s->sequences, sequence) ? s->kept_rows : 0;
 }
 
-/* Whether `row` may be accepted directly after row `above`, or as the first row
- * if `above` is -1. */
+/* Whether `row` may be accepted directly after row `above`. -1 as `above` means
+ * that `row` is the first row. */
 static bool follows(
 	const struct session *s, uint32_t sequence, int32_t above, uint32_t row)
 {
@@ -162,9 +162,9 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 		sequence_grow(s->sequences, sequence, length);
 		return 0;
 	}
-	/* Dropping rows after exit_layers leaves fewer rows in the upper
-	 * layers, so a row's cache slot there can differ from its slot in the
-	 * lower layers. So lower and upper layers are moved separately. */
+	/* Rows that are dropped after exit_layers have no slot in the upper
+	 * layers, so a row's cache slot can differ between lower and upper
+	 * layers. Move the two groups of layers separately. */
 	if (n) {
 		for (uint32_t k = 0; k < n; k++)
 			from[k] = s->at[path[k]];
@@ -178,7 +178,7 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 		price_moves(s, moved, layers - lower);
 	}
 	sequence_grow(s->sequences, sequence, length + n);
-	/* Keep the states of accepted rows, if the session keeps states. */
+	/* If the session keeps states, keep those of the accepted rows. */
 	if (n && sequence_state(s->sequences, sequence, length)) {
 		for (uint32_t k = 0; k < n; k++)
 			memcpy(sequence_state(

@@ -1,13 +1,14 @@
 /*
- * Layers with experts. A pass runs such a layer in two steps. The first graph
- * ends with the router, whose products the host waits for. The host chooses the
- * experts of each row, the cache (host/memory/experts.h) reads the absent ones,
- * and those that are in memory are run meanwhile, each for all of its rows. The
- * order in which experts run does not change a result (struct wire_pick).
+ * Layers with experts. A pass runs such a layer in two steps. The first step
+ * runs a graph that ends with the router; the host waits for the router's
+ * scores and chooses the experts of each row. In the second step the device
+ * runs the experts that are in memory, each for all rows that use the expert,
+ * while the cache (host/memory/experts.h) reads the absent experts. The order
+ * in which experts run does not change a result (struct wire_pick).
  *
- * While the device computes, the host applies the router of the next layer to
- * the states before this one, and the cache begins to read the experts that
- * this predicts.
+ * While the device computes a layer, the host applies the router of the next
+ * layer to the states at the input of the current layer. This predicts experts
+ * of the next layer, and the cache begins to read them.
  */
 #include "host/session/pass_impl.h"
 
@@ -26,13 +27,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most experts of a run. A request names all buffers of its run: the weights of
- * each expert, the picks, the states, and the few ranges that the CPU wrote. */
+/* Maximum number of experts per run. A request names all buffers of its run:
+ * the weights of each expert, the picks, the states, and the few ranges that
+ * the CPU wrote. */
 #define RUN_EXPERTS 64
 _Static_assert(2 * RUN_EXPERTS < WIRE_MAX_REFS, "there is room for others");
 
-/* The experts of a pass with more rows are not predicted: such a pass needs
- * most of them. */
+/* Maximum number of rows of a pass for which experts are predicted. A pass with
+ * more rows needs most of the experts anyway. */
 #define AHEAD_ROWS 4
 
 /* ---- weights ------------------------------------------------------------- */
@@ -113,7 +115,7 @@ int session_open_experts(struct session *s, struct err *e)
 	return 0;
 }
 
-/* Release the experts that were taken: the device has finished with them. */
+/* Release the experts in x->taken: the runs that read them have ended. */
 static void release_taken(struct session *s)
 {
 	struct mixture *x = &s->mix;
@@ -128,7 +130,8 @@ int session_attach_experts(struct session *s, struct err *e)
 	struct mixture *x = &s->mix;
 	int ret = session_pin_weights(s, &x->dense, e);
 
-	release_taken(s); /* left over from a lost device */
+	/* release experts that runs of a lost device have left */
+	release_taken(s);
 	for (unsigned i = 0; i < x->n_buffers && !ret; i++)
 		ret = session_pin_weights(s, &x->buffer[i], e);
 	if (ret == -ENOSPC)
@@ -167,8 +170,9 @@ uint64_t session_expect_experts(const struct session *s, uint32_t rows)
 	if (!s->mix.experts || s->plan.expert_slots >= all)
 		return 0;
 	experts_stats(s->mix.experts, &st);
-	/* the share of uses that needed a read so far or, before enough uses,
-	 * the share of experts that have no slot */
+	/* Probability that an expert is absent: the measured share of uses that
+	 * needed a read or, before there are enough uses, the share of experts
+	 * that have no slot. */
 	absent = st.used >= all
 		? 1 - (double)st.found / (double)st.used
 		: 1 - (double)s->plan.expert_slots / (double)all;
@@ -181,7 +185,7 @@ uint64_t session_expect_experts(const struct session *s, uint32_t rows)
 
 /* ---- choosing experts ---------------------------------------------------- */
 
-/* Choose the experts of all rows by the router's products. */
+/* Choose the experts of all rows from the router's scores. */
 static void route_rows(struct pass *p)
 {
 	struct session *s = p->s;
@@ -198,12 +202,12 @@ static void route_rows(struct pass *p)
 	buffer_end(s->io.buffer, s->plan.scores_off, bytes, BUFFER_READ);
 	if (!s->opts.soc)
 		return;
-	/* an exponential and a comparison for each score */
+	/* assumes that each score takes an exponential and a comparison */
 	price_cpu(s->opts.soc, bytes, 16 * bytes / sizeof(float), &cost);
 	session_add_work_of(s, TRACE_PHONE_WORK, &cost);
 }
 
-/* Whether the experts of the layer after block b are predicted. */
+/* Whether the experts of the layer after block b are to be predicted. */
 static bool goes_ahead(const struct pass *p, uint32_t b)
 {
 	const struct session *s = p->s;
@@ -213,8 +217,8 @@ static bool goes_ahead(const struct pass *p, uint32_t b)
 		s->plan.expert_slots < s->model->n_layer * s->model->n_expert;
 }
 
-/* Begin to read the experts that the layer of block b would choose for the kept
- * states. */
+/* Predict the experts of block b's layer from the kept states, and begin to
+ * read these experts. */
 static void read_ahead(struct pass *p, uint32_t b)
 {
 	struct session *s = p->s;
@@ -252,8 +256,8 @@ static void read_ahead(struct pass *p, uint32_t b)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Write the picks of all rows that n taken experts compute, to one of the
- * areas. Returns its offset in the activation buffer. */
+/* Write the picks (row, expert, weight) of the n taken experts to one of the
+ * PICK_AREAS areas. Returns the offset of the area in the activation buffer. */
 static size_t write_picks(struct pass *p, const struct expert_place *place,
 	uint32_t n, uint32_t area)
 {
@@ -276,7 +280,7 @@ static size_t write_picks(struct pass *p, const struct expert_place *place,
 	return off;
 }
 
-/* Send a run of n experts. More of the layer follow if `more` is set. */
+/* Send a run of n experts. `more`: further runs for the same layer follow. */
 static int send_experts(struct pass *p, uint32_t b,
 	const struct expert_place *place, uint32_t n, uint32_t area, bool more,
 	struct err *e)
@@ -326,7 +330,7 @@ static int send_experts(struct pass *p, uint32_t b,
 	return ret;
 }
 
-/* Wait until the device has computed all that it was sent. */
+/* Wait until the device has answered all requests. */
 static int wait_for_device(struct session *s, struct err *e)
 {
 	int ret = inflight_wait(s, e);
@@ -342,14 +346,14 @@ int pass_run_experts(struct pass *p, uint32_t b, struct err *e)
 	struct mixture *x = &s->mix;
 	const struct model *m = s->model;
 	uint32_t layer = s->block[b].first_layer, left, runs = 0;
-	/* the results of the router */
+	/* wait for the results of the router */
 	int ret = wait_for_device(s, e);
 
 	if (ret)
 		return ret;
 	route_rows(p);
-	/* Copy the states before the layer, which the run of its experts
-	 * overwrites. */
+	/* Keep a copy of the states at the input of the layer, because the run
+	 * of the experts overwrites them. */
 	if (goes_ahead(p, b)) {
 		size_t off = pass_states_at(s, layer, 0) - s->io.addr;
 		size_t bytes = (size_t)p->run.rows * m->n_embd * sizeof(float);
@@ -366,7 +370,8 @@ int pass_run_experts(struct pass *p, uint32_t b, struct err *e)
 		struct expert_place *place = &x->taken[x->n_taken];
 		uint32_t n = 0;
 
-		/* The picks of an earlier run may still be needed. */
+		/* Wait if the area for the picks is still read by an earlier
+		 * run. */
 		if (runs >= PICK_AREAS)
 			ret = wait_for_device(s, e);
 		place = &x->taken[x->n_taken];

@@ -49,7 +49,7 @@ void inflight_release_swap(struct session *s, struct inflight *f, uint64_t ps)
 	f->swap = -1;
 }
 
-/* Handle the end of a run. `p` is the price that the device reports. */
+/* Record that a run has ended. `p` is the price reported by the device. */
 static void run_ends(
 	struct session *s, struct inflight *f, const struct price *p)
 {
@@ -75,10 +75,10 @@ static void run_ends(
 }
 
 /*
- * Handler of completions. Runs of a pass complete in order; a request of any
- * other kind is waited for by its sender. The session of a draft model may send
- * requests while a pass of the target model runs. The handler's session is then
- * the draft session, so the handler looks for the request in both sessions.
+ * Handler of completions. The runs of a pass complete in order. The sender of
+ * any other request waits for that request. The session of a draft model may
+ * send requests while a pass of the target model runs. `arg` is then the draft
+ * session, so the handler looks for the request in both sessions.
  */
 static void request_done(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
@@ -102,8 +102,9 @@ static void request_done(
 		return;
 	}
 	/* `instead` replaces only the price of a request that did real work. A
-	 * request that was refused, or sent before the device had a cost model,
-	 * costs no more than an empty request and keeps its price. */
+	 * request that was refused, or that was sent before the device had a
+	 * cost model, has at most the price of an empty request; that price is
+	 * kept. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
 		price_maintenance(s->opts.soc, s->instead_rings, &rings);
@@ -157,8 +158,8 @@ int inflight_wait(struct session *s, struct err *e)
 {
 	int ret;
 
-	/* With graph switching, wait only for the newest run, because a load
-	 * that runs in parallel may end at any time. With staging or swapping,
+	/* With graph switching, wait only for the newest run, because a graph
+	 * load that runs in parallel may end later. With staging or swapping,
 	 * wait for each answer in turn, because each answer frees a slot. */
 	if (s->switching)
 		ret = inflight_answered(s, e);

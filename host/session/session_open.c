@@ -33,8 +33,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How long to spin for a completion before sleeping. If there is a CPU to
- * spare, spinning is worthwhile; otherwise it takes the CPU from the device. */
+/* Time for which the host spins for a completion before it sleeps, in
+ * microseconds. Spinning pays only if a CPU is idle; otherwise it takes CPU
+ * time from the device process. */
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
@@ -58,8 +59,8 @@ static int open_plan(struct session *s, struct err *e)
 
 _Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX, "as many can be counted");
 
-/* Extract the faults of flash from a fault plan or, if `flash` is false, the
- * faults of the device. */
+/* Extract the faults that apply to flash (if `flash` is true) or to the device
+ * (if `flash` is false) from a fault plan. */
 static int share_of_plan(
 	const char *plan, bool flash, char text[FAULT_TEXT_MAX], struct err *e)
 {
@@ -154,8 +155,8 @@ int session_flash_fault(struct session *s, struct err *e)
 	return plan ? flash_fault_parse(&s->fault, plan, e) : ret;
 }
 
-/* Create the staging slots, which receive streamed layers. They are mapped
- * permanently, as is the cache. */
+/* Create the staging slots, into which streamed layers are read. The slots,
+ * like the cache, stay mapped. */
 static int open_staging(struct session *s, struct err *e)
 {
 	const struct model *m = s->model;
@@ -248,7 +249,8 @@ static int open_output(struct session *s, struct err *e)
 		p->buffer = NULL;
 		return ret;
 	}
-	/* For a larger shape most of the buffer is never touched. */
+	/* With a larger shape, most of the buffer only reserves addresses and
+	 * needs no memory. */
 	if (!s->opts.as)
 		buffer_take_memory(p->buffer, s->workers);
 	logits_share(s->logits, buffer_begin(p->buffer, 0, bytes, BUFFER_WRITE),
@@ -315,9 +317,9 @@ int session_cut_blocks(struct session *s, struct err *e)
 		&s->block, &s->n_blocks, e);
 	if (ret)
 		return ret;
-	/* Resident blocks have the lowest numbers, followed by the streamed
-	 * blocks. `order` lists all blocks in the order of their layers, in
-	 * which a pass runs them. */
+	/* Resident blocks have the lowest numbers; streamed blocks have the
+	 * numbers after them. `order` lists all blocks in the order in which a
+	 * pass runs them, which is the order of their layers. */
 	n = s->n_blocks;
 	while (stay < n && !s->block[stay].streamed)
 		stay++;
@@ -339,8 +341,8 @@ int session_cut_blocks(struct session *s, struct err *e)
 	if (ret)
 		return ret;
 
-	/* Cut the blocks into units, and give each block the room of its last
-	 * unit. */
+	/* Cut the blocks into units. A block's buffer has the size of the
+	 * block's last unit. */
 	ret = session_plan_units(
 		&s->plan, &s->opts, &s->pricing, n, &s->unit, &s->n_units, e);
 	s->first_unit = calloc(n + 1, sizeof(*s->first_unit));
@@ -428,7 +430,8 @@ static int session_free(struct session *s, struct err *e)
 	if (s->owns_npu)
 		npu_close(s->npu);
 	else if (s->npu)
-		/* because this session may be registered as the handler */
+		/* remove the handler, which may be registered for this
+		 * session */
 		npu_watch(s->npu, NULL, NULL);
 	switching_close(s->switching);
 	placement_close(s->placement);
@@ -493,9 +496,9 @@ static void advise_window(const struct session *s, struct err *e)
 		beside = (struct session_beside){ first->model, &first->opts,
 			now.mapped - s->stats.bytes_mapped -
 				first->stats.bytes_mapped };
-	/* A small window would shorten the context, and a request that needs a
-	 * longer context would end early. So fix the context before the window
-	 * is computed. */
+	/* Fix the context before the window is computed: in a small window a
+	 * shorter context would be chosen, and a request that needs a longer
+	 * context would end early. */
 	if (!opts.context)
 		opts.context = opts.context_need < s->model->n_ctx
 			? opts.context_need
@@ -536,8 +539,8 @@ void session_refuse_window(struct session *s, struct err *e)
 	if (s->refused)
 		return;
 	s->refused = true;
-	/* With an extended region the necessary size depends on what is placed
-	 * there, so no advice can be given. */
+	/* With an extended region the necessary window size depends on what is
+	 * placed in that region, so no size can be advised. */
 	if (e && !npu_welcome(s->npu)->va_extended)
 		advise_window(s, e);
 	if (!s->opts.window_refused)
@@ -616,8 +619,8 @@ int session_close(struct session *s, struct err *e)
 			(unsigned long long)st.violations,
 			st.violations == 1 ? "" : "s",
 			st.violation[0] ? st.violation : "not reported");
-	/* Report planned faults of flash that were never triggered. The device
-	 * reports such faults itself. */
+	/* Report planned flash faults that were never triggered. The device
+	 * process reports planned device faults itself. */
 	if (s->fault)
 		left = flash_fault_unfired(s->fault, plan, sizeof(plan));
 	else if (s->owns_npu && s->opts.fault)

@@ -1,6 +1,6 @@
 /*
- * Options of a session. This is plain data, which code without access to
- * sessions may fill in. The caller keeps ownership of everything that pointers
+ * Options of a session. This is plain data, which code can fill in without
+ * access to a session. The caller keeps ownership of everything that pointers
  * refer to.
  */
 #ifndef HOST_SESSION_SESSION_OPTS_H
@@ -27,26 +27,27 @@ struct soc;
 struct window_view;
 
 struct session_opts {
-	/* of the host and of the device, each; 0: one thread per CPU */
+	/* number of threads of the host, and also of the device; 0: one thread
+	 * per CPU */
 	uint32_t threads;
 	uint32_t prefill_chunk; /* rows of the prefill graph */
-	/* rows of the decode graph; limited to the context's length */
+	/* rows of the decode graph; at most the context length */
 	uint32_t decode_rows;
 	/* Add graphs with 1/2, 1/4, ... of the rows, down to 8 rows. A phone's
 	 * NPU computes all rows of a graph, so a small pass costs less with a
 	 * small graph. */
 	bool smaller_graphs;
 	/* Add graphs with 2, 4, ... times the rows of the decode graph, up to
-	 * the rows of the prefill graph. */
+	 * the number of rows of the prefill graph. */
 	bool larger_graphs;
 	/* Use the prefill graph for decoding as well, and create no other
 	 * graph. */
 	bool one_graph;
 	/*
 	 * If not SWITCH_OFF, the device holds one graph per block, and the
-	 * layers are cut into at least graph_blocks blocks. Each block begins
-	 * with the prefill graph, which is replaced by the decode graph (of at
-	 * least graph_rows rows) while a prompt is computed
+	 * layers are cut into at least graph_blocks blocks. A prompt begins
+	 * with all blocks' prefill graphs; while the prompt is computed, each
+	 * is replaced by a decode graph (of at least graph_rows rows)
 	 * (host/session/graph_switch.h). Cannot be combined with smaller
 	 * graphs, with streaming, or with `beside`. Requires a model with
 	 * causal attention or with blocks.
@@ -58,22 +59,22 @@ struct session_opts {
 	 * pass. */
 	uint32_t weight_buffers;
 	/*
-	 * Maximum number of tokens of a sequence. 0 means the model's context
-	 * or, if that is less, context_need (where 0 means unknown), limited to
-	 * what the cache's buffer and the window can hold.
+	 * Maximum number of tokens of a sequence, limited to what the cache's
+	 * buffer and the window can hold. If `context` is 0, the maximum is the
+	 * model's context length, or context_need if that is less and not 0.
 	 */
 	uint32_t context, context_need;
 	/* Maximum number of open sequences. If there can be more than one,
-	 * `slots` is the number of tokens that all sequences together can
-	 * cache; it is rounded up to whole runs (host/memory/kv_pool.h). 0
-	 * means as many as one context. */
+	 * `slots` is the total number of tokens that all sequences can cache,
+	 * rounded up to whole runs (host/memory/kv_pool.h). slots == 0: one
+	 * context length. */
 	uint32_t sequences, slots;
-	/* If not 0, and `slots` is 0: the cache has room for one context plus
-	 * this many tokens for each further sequence, limited to what the
+	/* If not 0, and `slots` is 0: the cache has room for one context length
+	 * plus `tail` tokens for each further sequence, limited to what the
 	 * cache's buffer and the window can hold. */
 	uint32_t tail;
-	/* Each row reads the cache separately, even if several rows attend to
-	 * the same tokens. */
+	/* Attention reads the cache separately for each row, even if several
+	 * rows attend to the same tokens. */
 	bool attend_apart;
 	/*
 	 * Send and price passes, but compute nothing: hidden states are the
@@ -82,22 +83,22 @@ struct session_opts {
 	 */
 	bool idle;
 	enum wire_precision precision;
-	/* LAYOUT_DEFAULT means the layout of the flash image, which cannot be
-	 * changed, or LAYOUT_TILES for other models. */
+	/* LAYOUT_DEFAULT: for a flash image the layout of the image, which is
+	 * the only one allowed; for other models LAYOUT_TILES. */
 	enum layout layout;
 	enum coherence coherence;
-	/* enum coherence_contract; 0 means that of `soc` */
+	/* enum coherence_contract; 0: the contract of `soc` */
 	uint32_t contract;
-	/* 1: the rings too are accessed through the device's cache; 0: not */
+	/* 1: the device accesses the rings through its cache too; 0: it does
+	 * not */
 	int coherence_ctrl;
-	/* For a device that the session starts: values of the tandem-npu
-	 * options with these names. NULL means that the option is not
-	 * passed. */
+	/* Used only if the session starts the device: values of the tandem-npu
+	 * options with these names. NULL: the option is not passed. */
 	const char *coherence_report, *coherence_suppress;
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* size of the device's address window in bytes */
 	uint32_t va_slots;
-	/* For a device that the session starts: values of the tandem-npu
+	/* Used only if the session starts the device: values of the tandem-npu
 	 * options with these names. */
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
@@ -106,13 +107,15 @@ struct session_opts {
 	enum placement_policy placement;
 	bool swap_poison; /* see host/memory/swap.h */
 	uint64_t evict_seed;
-	int64_t spin_us; /* -1: chosen by the number of CPUs */
-	/* a device that does not answer for longer counts as lost */
+	/* time to spin before sleeping, in microseconds; -1: chosen by the
+	 * number of CPUs */
+	int64_t spin_us;
+	/* time without an answer after which a device counts as lost */
 	unsigned stall_ms;
 	/* Replace up to this many lost devices per minute. The interrupted pass
 	 * is computed again, so the generated text does not change. */
 	unsigned restarts;
-	/* socket of a device that is already listening; NULL: start one */
+	/* socket of a running device to connect to; NULL: start a device */
 	const char *device;
 	const char *program; /* device program to start; NULL: search for it */
 	bool quiet;          /* discard the device's standard error */
@@ -120,16 +123,16 @@ struct session_opts {
 	const struct npu_ops *npu;
 	/*
 	 * Another session, with another model, whose device and phone this
-	 * session shares. This session must be closed before that one. A
-	 * session can be `beside` for only one other session during its life.
-	 * NULL: none.
+	 * session shares. This session must be closed before the other session.
+	 * During its life a session can be the `beside` of only one other
+	 * session. NULL: none.
 	 */
 	struct session *beside;
 	/*
-	 * For a model in a flash image: how much of its layers stays in memory.
-	 * The other layers are streamed through staging slots in every pass.
-	 * The limit is either a share of the layers, or a number of bytes for
-	 * all weights in memory, including the staging slots
+	 * For a model in a flash image: how much of the weights stays in
+	 * memory. All other layers are streamed through staging slots in every
+	 * pass. The limit is either a share of the layers, or a number of bytes
+	 * for all weights in memory, including the staging slots
 	 * (host/session/session_budget.h).
 	 */
 	double dram_share;   /* share of the layers, 0 to 1 */
@@ -142,8 +145,8 @@ struct session_opts {
 	/* A layer is streamed in up to this many parts; a slot holds one part.
 	 * 0 means whole layers, or quarters of a layer if memory is short. */
 	unsigned stage_parts;
-	/* For a model with experts: after each layer, this many experts of each
-	 * row are read that the next layer will probably need; 0: none. */
+	/* For a model with experts: number of experts per row that are
+	 * predicted for the next layer and read ahead; 0: none. */
 	uint32_t experts_ahead;
 	struct stream_opts stream;
 	/* Fault plans (base/fault_plan.h): `fault` applies to the device that
@@ -158,41 +161,41 @@ struct session_opts {
 	 * exit_layers. */
 	uint32_t tap_layers;
 	/*
-	 * Number of likeliest next tokens after each row of a pass that
-	 * session_predict computes on the device, at most WIRE_MAX_TOP_K. The
-	 * output matrix is then in the window, and must not be streamed. 0: no
-	 * predictions.
+	 * With this option session_predict computes, on the device, the
+	 * likeliest next tokens after each row of a pass: this many, at most
+	 * WIRE_MAX_TOP_K. Requires that the output matrix is not streamed; the
+	 * matrix then takes room in the window. 0: no predictions.
 	 */
 	uint32_t predict_top_k;
-	/* The phone whose cost model computes the (simulated) time of all work.
-	 * The caller keeps ownership. NULL means that there is no cost
-	 * model. */
+	/* The phone for whose cost model the simulated time of all work is
+	 * computed. The caller keeps ownership. NULL: no simulated phone. */
 	const struct soc *soc;
 	const char *clock; /* name of `soc` in reports, such as "soc:sd8gen3" */
-	/*
-	 * The shape whose passes, layer reads and logits the cost model charges
-	 * in place of the real model's (host/session/pricing.h). NULL means the
-	 * real model's shape.
-	 */
+	/* Passes, layer reads and logits are charged as if the model had this
+	 * shape (host/session/pricing.h). NULL: the shape of the real model. */
 	const struct shape *as;
-	struct shape_type as_type; /* of its matrices */
-	/* File to which a timeline is written (host/trace/trace.h), also by a
-	 * session that shares this session's device. NULL: none. */
+	struct shape_type as_type; /* types of the matrices of `as` */
+	/* File to which a timeline is written (host/trace/trace.h); sessions
+	 * that share this session's device write to the same file. NULL:
+	 * none. */
 	const char *trace;
 	uint64_t trace_limit; /* maximum size in bytes; 0: no limit */
 	/* receives the progress of opening the session */
 	struct progress_sink progress;
 	/* Called with the contents of the window when the window has no room
-	 * for something that must be in it. NULL: not called. */
+	 * for something that must be in the window. NULL: not called. */
 	void (*window_refused)(const struct window_view *);
-	/* receives messages about faults that were recovered from */
+	/* receives a message about each fault from which the session
+	 * recovered */
 	struct notice_sink notice;
-	/* Set by a signal handler or by another thread. Then waits for the
-	 * device, and the next session_forward, return -ECANCELED. */
+	/* Set to a nonzero value by a signal handler or another thread. From
+	 * then on, waits for the device return -ECANCELED, as does the next
+	 * session_forward. */
 	const volatile sig_atomic_t *cancel; /* NULL: cannot be canceled */
 };
 
-/* A macro, because tables of options need constant expressions. */
+/* A macro instead of a constant, because tables of options need constant
+ * expressions. */
 #define SESSION_DEFAULTS                                                     \
 	{                                                                    \
 		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,      \

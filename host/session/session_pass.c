@@ -33,8 +33,8 @@ static void set_rows(struct pass *p, uint32_t n)
 
 /* ---- requests ---- */
 
-/* A request to run a graph could not be sent: release the slots that its
- * weights take in the staging memory and in the swap area. Returns `ret`. */
+/* A request to run a graph could not be sent: release the staging slot and the
+ * swap slot that the request would have read. Returns `ret`. */
 static int not_sent(struct session *s, struct inflight *f, int ret)
 {
 	inflight_release_swap(s, f, s->time->cpu_ps);
@@ -79,8 +79,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	return 0;
 }
 
-/* Run the block with the graph that it has at present. If the graph has fewer
- * rows than the pass, run it several times. */
+/* Run the block with its current graph. If the graph has fewer rows than the
+ * pass, run it several times, each time for a part of the rows. */
 static int send_switched(
 	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
 {
@@ -109,9 +109,9 @@ void session_read_on(void *arg)
 /*
  * Run blocks [from, to). Requests are sent without waiting for earlier ones,
  * and complete in order. With streamed layers at most two requests are
- * outstanding, the one that is being computed and the next one, so that staging
- * slots become free soon. If a layer is streamed in parts, the device computes
- * nothing else between the parts of a layer.
+ * outstanding, the running one and the next one, so that staging slots become
+ * free soon. If a layer is streamed in parts, the runs of its parts follow each
+ * other directly.
  */
 static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 {
@@ -159,7 +159,7 @@ static int start_batch(
 	return batch_init(s->batch, rows, &limits, s->sequences, e);
 }
 
-/* Set some[n] to the rows whose numbers are in keep[n], and renumber their
+/* Copy the n rows whose numbers are in keep[] to some[], and renumber their
  * parents. */
 static int keep_rows(
 	struct session *s, const struct rows *all, uint32_t n, struct err *e)
@@ -188,7 +188,7 @@ static int keep_rows(
 	return 0;
 }
 
-/* Write the batch of the n rows that continue. */
+/* Write the batch of the n rows that are not dropped after exit_layers. */
 static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
 	struct session *s = p->s;
@@ -207,7 +207,7 @@ static int write_kept(struct pass *p, uint32_t n, struct err *e)
 	for (uint32_t i = 0; i < n; i++)
 		s->upper[s->keep[i]] = at[i];
 
-	/* Move the states of these rows to the start of the buffer, without
+	/* Move the states of the kept rows to the start of the buffer, without
 	 * gaps. */
 	buffer_begin(io, off, bytes, BUFFER_READ);
 	hidden = buffer_begin(io, off, n * width, BUFFER_WRITE);
@@ -247,7 +247,8 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 
 /* ---- a whole pass -------------------------------------------------------- */
 
-/* Release the claimed slots of rows of the last pass that were not accepted. */
+/* Release the claimed slots of those rows of the last pass that were not
+ * accepted. */
 static void session_settle(struct session *s)
 {
 	for (uint32_t i = 0; i < s->kept_rows; i++)
@@ -300,8 +301,8 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	return ret ? ret : pass_write_hidden(s, rows, e);
 }
 
-/* If a pass has both prompt rows and other rows, its padding is counted with
- * the other rows. */
+/* If a pass has both prompt rows and other rows, its padding is added to the
+ * counter of the other rows. */
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 {
 	uint32_t read = 0;
@@ -357,8 +358,9 @@ static int forward(struct session *s, const struct rows *rows,
 	uint32_t graph_rows = 0, from = 0;
 	int ret;
 
-	/* The flow gets the number that the pass will have if it succeeds.
-	 * Requests that compute rows of the pass link to this flow. */
+	/* Begin a flow in the trace, with the number that the pass will have if
+	 * it succeeds. Requests that compute rows of the pass refer to this
+	 * flow. */
 	if (s->trace)
 		trace_emit(s->trace,
 			&(const struct trace_event){ .type = TRACE_BEGIN,
@@ -373,7 +375,8 @@ static int forward(struct session *s, const struct rows *rows,
 		return ret;
 	}
 	session_watch(s);
-	if (s->n_inflight) /* left over from an interrupted pass */
+	/* remove requests that an interrupted pass has left */
+	if (s->n_inflight)
 		ret = inflight_wait(s, e);
 	if (!ret)
 		ret = start_pass(&p, rows, e);
@@ -411,10 +414,10 @@ static int forward(struct session *s, const struct rows *rows,
 }
 
 /*
- * After the device was lost, the pass is computed again from its rows. Its
- * slots are still claimed; they are written again. A session that shares the
- * device may have noticed the loss first, in a hook of this pass, and recovered
- * both sessions.
+ * If the device is lost, the pass is computed again from its rows, into the
+ * same slots, which are still claimed. Another session that shares the device
+ * may have noticed the loss first, in a hook of this pass; it has then already
+ * recovered both sessions.
  */
 int session_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
@@ -432,8 +435,8 @@ int session_forward(struct session *s, const struct rows *rows,
 			return 0;
 		}
 		if (s->switching && !s->switching->measured)
-			/* return the error, because switching_measure repeats
-			 * the whole measurement */
+			/* Return the error instead of repeating the pass:
+			 * switching_measure repeats the whole measurement. */
 			return ret;
 		if (ret == -ERR_DEVICE_LOST && s->attached &&
 			s->generation != generation)
@@ -459,7 +462,7 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 		? session_length(s, sequence)
 		: 0;
 
-	/* If n is too large, session_forward returns an error. */
+	/* If n is too large, leave the error to session_forward. */
 	rows_tree(s->some, sequence, length, token, NULL,
 		n < s->plan.max_rows ? n : s->plan.max_rows);
 	return session_forward(s, &rows, NULL, e);

@@ -33,8 +33,9 @@ static uint64_t kv_bytes_per_token(
 	return 2ull * m->n_layer * p->kv_stride;
 }
 
-/* Bytes of the window for a token's keys and values. A model whose layers
- * follow those of another model stands for the last layers of the shape. */
+/* Bytes that one token's keys and values take in the window. A model whose
+ * layers follow another model's layers is priced as the last layers of the
+ * shape. */
 static uint64_t kv_room_per_token(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o)
 {
@@ -54,8 +55,8 @@ static uint64_t kv_room_per_token(const struct session_plan *p,
 
 /*
  * Choose the context length: the requested length or, if none was requested,
- * the model's context or the needed part of it, limited to what the cache's
- * buffer and half of the window can hold.
+ * the smaller of the model's context length and context_need, limited to what
+ * the cache's buffer and half of the window can hold.
  */
 static int choose_context(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
@@ -97,7 +98,7 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Add a graph size, unless a size at least as large was added before. */
+/* Add a graph size. Do nothing if an earlier size is at least as large. */
 static void add_graph(struct session_plan *p, uint32_t rows)
 {
 	if (!p->n_graphs || p->graph_rows[p->n_graphs - 1] < rows)
@@ -167,8 +168,8 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* The type of the output matrix in the window; with `priced`, of the shape's.
- */
+/* The type of the output matrix in the window: the matrix of the model or, with
+ * `priced`, of the shape. */
 static enum dtype output_type(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o, bool priced)
 {
@@ -191,8 +192,8 @@ static int choose_output(struct session_plan *p, const struct model *m,
 			"the output matrix is streamed, and the drafts read "
 			"predictions of the device, which need it in memory; "
 			"try a larger --dram-budget or another --draft");
-	/* room for the final norm and the output matrix, of the model and of
-	 * the priced shape */
+	/* Room for the final norm and the output matrix: the larger of what the
+	 * model and the priced shape need. */
 	for (int priced = 0; priced <= (o->as != NULL); priced++) {
 		uint32_t n_embd = priced ? o->as->n_embd : m->n_embd;
 		uint64_t bytes =
@@ -213,9 +214,9 @@ static int choose_output(struct session_plan *p, const struct model *m,
 }
 
 /* Choose the number of cache slots and the maximum number of spans. A single
- * sequence is contiguous, so it is one span. In diffusion models each row may
- * have a span of its own, because rows attend to the cache up to the end of
- * their block. */
+ * sequence is contiguous, so one span is enough. In diffusion models each row
+ * may need its own span, because a row attends to the cache up to the end of
+ * its block. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -228,8 +229,8 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	if (o->sequences == 1)
 		return 0;
 	if (!slots && o->tail) {
-		/* A tail may begin and end in the middle of a run, so two more
-		 * runs are reserved for each. */
+		/* Reserve two more runs for each tail, which may begin and end
+		 * in the middle of a run. */
 		slots = p->context +
 			(o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
 		fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
@@ -251,8 +252,8 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Check whether graph switching is possible: each block has a single graph,
- * which is replaced by one with fewer rows (`few`). */
+/* Check whether graph switching is possible: each block has a single graph at a
+ * time, first the prefill graph, later a graph with `few` rows. */
 static int check_switch(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, uint32_t few, struct err *e)
 {
@@ -408,9 +409,9 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 	return 0;
 }
 
-/* Maximum size of a block: a third of the remaining window. Then one block can
- * run while another is mapped, and a fragmented window still has a gap that is
- * large enough. */
+/* Maximum size of a block: a third of the remaining window, so that one block
+ * can run while another is mapped, and a fragmented window still has a large
+ * enough gap. */
 static uint64_t block_limit(
 	const struct session_plan *p, const struct session_opts *o)
 {
@@ -441,7 +442,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	return weights_cut(m, &plan, blocks, n, e);
 }
 
-/* Unit i of n into which a block's layers are cut. */
+/* The layers of unit i, if a block's layers are cut into n units. */
 static struct share cut_share(struct share s, uint32_t i, uint32_t n)
 {
 	uint64_t layers = s.end - s.first;
@@ -450,7 +451,8 @@ static struct share cut_share(struct share s, uint32_t i, uint32_t n)
 		s.first + (uint32_t)(layers * (i + 1) / n) };
 }
 
-/* Number of units of at most `limit` bytes, or of a single layer. */
+/* Number of units of at most `limit` bytes each into which a block is cut; with
+ * by_layer, each layer is one unit. */
 static uint32_t units_of(
 	const struct pricing *p, uint32_t block, bool by_layer, uint64_t limit)
 {
@@ -474,9 +476,9 @@ static uint32_t units_of(
 	return n - 1;
 }
 
-/* Append a unit. A unit of more than BUFFER_MAX bytes is cut into several,
- * of which only the last has the layers. If `out` is NULL, only count the
- * units. */
+/* Append a unit, or only count if `out` is NULL. A unit of more than BUFFER_MAX
+ * bytes is cut into several units, the last of which has the layers. Returns
+ * the number of units. */
 static uint32_t put_units(struct unit *out, const struct unit *unit)
 {
 	uint32_t n = (uint32_t)((unit->room + BUFFER_MAX - 1) / BUFFER_MAX);
@@ -502,7 +504,8 @@ static uint32_t cut_units(const struct session_plan *p,
 {
 	uint32_t at = 0;
 
-	/* The weights of a model with experts stay mapped. */
+	/* The weights of a model with experts are not cut into units: they stay
+	 * mapped. */
 	if (pricing->model->n_expert)
 		return 0;
 	for (uint32_t b = 0; b < n_blocks && !pricing->block[b].streamed; b++) {
@@ -624,13 +627,13 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 
 	if (beside) {
 		other = *beside->opts;
-		/* with any other placement, that session would fill the
-		 * remaining window with weights */
+		/* with any other placement the plan would give the whole
+		 * remaining window to that session's weights */
 		other.placement = PLACEMENT_FIXED;
 	}
-	/* A larger window allows a longer cache and larger blocks, so the
-	 * requirement grows with the window. The loop therefore tries growing
-	 * sizes, and the first window that holds its own requirement is the
+	/* In a larger window a longer cache and larger blocks are chosen, so
+	 * the required size grows with the window. Try growing sizes; the first
+	 * window that is at least as large as its own requirement is the
 	 * smallest. */
 	for (;; o.va_window = r->total) {
 		if (beside) {
@@ -643,9 +646,9 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 		if (beside) {
 			r->beside = b.total - PAGE + beside->more;
 			r->total += r->beside;
-			/* In a larger window this session chooses a longer
-			 * cache when it is opened: up to a quarter of the
-			 * window, plus a run of slots. */
+			/* When the session is opened with the larger window, it
+			 * chooses a longer cache: up to a quarter of the
+			 * window, plus a run of slots. Add room for this. */
 			if (r->kv < o.va_window / 4)
 				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
 		}

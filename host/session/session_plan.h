@@ -33,28 +33,29 @@ struct session_plan {
 	uint32_t runs;
 	/* staging slots: memory into which streamed layers are read */
 	unsigned stage_slots;
-	/* A layer is streamed in at most this many parts; a slot holds one
-	 * part. */
+	/* maximum number of parts into which a streamed layer is cut; a slot
+	 * holds one part */
 	unsigned stage_parts;
 	/* the output matrix of a flash image is streamed after the layers */
 	bool output_streamed;
 	uint32_t context; /* maximum number of tokens of a sequence */
-	/* slots of the cache; bytes of the keys (or of the values) of a slot,
-	 * per layer */
+	/* number of cache slots; bytes of the keys (or of the values) of one
+	 * slot in one layer */
 	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
-	/* Bytes of the window that the cache and the activations take: more
-	 * than kv_bytes and io_bytes if the session is priced as a larger
+	/* Bytes of the window reserved for the cache and the activations. These
+	 * exceed kv_bytes and io_bytes if the session is priced as a larger
 	 * shape. */
 	uint64_t kv_room, io_room;
-	/* With opts.predict_top_k: bytes of the window that the norm and the
-	 * output matrix take, at least those of the real model. */
+	/* With opts.predict_top_k: bytes of the window reserved for the norm
+	 * and the output matrix; at least the bytes that the real model
+	 * needs. */
 	uint64_t output_room;
 	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
 	uint32_t n_graphs, max_rows;
 	/* index into graph_rows of the largest graph used for decoding */
 	uint32_t decode_graph;
-	/* minimum number of blocks for the resident layers */
+	/* minimum number of blocks into which the resident layers are cut */
 	uint32_t least_blocks;
 	/* each layer of the priced shape is a unit of its own */
 	bool by_layer;
@@ -65,21 +66,23 @@ struct session_plan {
 	size_t hidden_off, tap_off, io_bytes;
 	/* with opts.predict_top_k: [max_rows] results of the output graph */
 	size_t likely_off;
-	/* With graph switching, a pass may run in several parts. Their batches
-	 * are at this offset, before the hidden states; each takes
-	 * part_bytes. */
+	/* With graph switching, a pass may be cut into parts. The batches of
+	 * the parts are at this offset, before the hidden states; each batch
+	 * takes part_bytes. */
 	size_t parts_off, part_bytes;
 	/* Bytes of a staging slot, including its header; 0 if no layer is
 	 * streamed. */
 	size_t stage_bytes;
-	/* With experts: how many of them have a slot in memory. */
+	/* With experts: number of experts that have a slot in memory. */
 	uint32_t expert_slots;
-	/* With experts: offsets in the activation buffer of the router's
-	 * products, float [max_rows][n_expert], and of PICK_AREAS arrays struct
-	 * wire_pick [max_rows][n_used], each pick_bytes long. */
+	/* With experts: offsets in the activation buffer. At scores_off: the
+	 * router's scores, float [max_rows][n_expert]. At picks_off: PICK_AREAS
+	 * arrays struct wire_pick [max_rows][n_used] of pick_bytes bytes
+	 * each. */
 	size_t scores_off, picks_off, pick_bytes;
 };
-/* Runs of the experts of a layer that may be in flight at the same time. */
+/* Maximum number of expert runs of a layer that are in flight at the same
+ * time. */
 #define PICK_AREAS 2
 
 /* Make the plan. Returns 0, or -EINVAL or -EFBIG with a message that names the
@@ -89,39 +92,39 @@ int session_plan(struct session_plan *out, const struct model *,
 
 /*
  * Cut the model's layers into blocks (consecutive layers that have one buffer
- * and run as one request) for a device whose threads each have room for
- * `strip_max` bytes of a matrix (a strip, tensor/layout.h). The caller owns
- * *blocks and frees it with weights_release.
+ * and run as one request) `strip_max` is the number of bytes of a matrix (a
+ * strip, tensor/layout.h) that a device thread can hold in its local memory.
+ * The caller owns *blocks and frees it with weights_release.
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *);
 
-/* Set up the pricing of the blocks, by the options. The caller must call
- * pricing_release, even if this function fails. Returns 0 or -ENOMEM. */
+/* Set up the cost model of the blocks, as the options require. The caller must
+ * call pricing_release, even if this function fails. Returns 0 or -ENOMEM. */
 int session_plan_pricing(struct pricing *, const struct session_plan *,
 	const struct model *, const struct session_opts *, size_t strip_max,
 	const struct block *, uint32_t n, struct err *);
 
 /*
- * A part of a block's weights that is mapped, or copied into the window, by
- * itself. A block is one unit, unless it stands for many layers of a larger
- * shape (host/session/pricing.h): such a block is cut into units of whole
- * layers, as large as blocks of the shape would be. The weights that run are
- * in the block's last unit. The other units are ranges of addresses that are
- * never touched, so they take no memory. A layer of more than BUFFER_MAX bytes
- * has several units, of which only the last one has the layer.
+ * A part of a block's weights that is mapped, or copied into the window,
+ * separately. Usually a block is one unit. If a block stands for many layers of
+ * a larger shape (host/session/pricing.h), it is cut into units of whole
+ * layers, as large as blocks of the shape would be. The device reads only the
+ * weights in the block's last unit. The other units only reserve addresses and
+ * take no memory. A layer of more than BUFFER_MAX bytes has several units; its
+ * layer number is in the last of them.
  */
 struct unit {
 	uint32_t block;
 	struct share layers; /* the priced layers */
 	bool last;
-	uint64_t bytes; /* of the priced layers */
-	/* bytes that it takes in the window: more than `bytes` if the shape is
-	 * smaller than what runs */
+	uint64_t bytes; /* bytes of these layers */
+	/* bytes of the window that the unit takes: more than `bytes` if the
+	 * real block is larger than the shape's */
 	uint64_t room;
-	/* Set by the session: the buffer of a unit that is not the last of its
-	 * block, and the id of the unit's buffer on the device. */
+	/* Set by the session: the unit's buffer if the unit is not the last of
+	 * its block, and the id of its buffer on the device. */
 	struct buffer *buffer;
 	uint32_t id;
 };
@@ -131,17 +134,17 @@ int session_plan_units(const struct session_plan *, const struct session_opts *,
 	const struct pricing *, uint32_t n_blocks, struct unit **units,
 	uint32_t *n, struct err *);
 
-/* Bytes that a session maps into the device window, in whole pages. `weights`
- * is the smallest amount with which the placement policy works. */
+/* Bytes that a session maps into the device window, rounded up to whole pages.
+ * `weights` is the least that the placement policy needs. */
 struct session_room {
-	/* `total` includes the guard pages */
+	/* `total` also includes guard pages */
 	uint64_t kv, io, output, staging, weights, total;
 	uint64_t beside; /* bytes mapped by other sessions */
 	uint32_t slots;
 };
 
-/* Another session of the same device, with all of its weights mapped. Further
- * sessions of the device have mapped `more` bytes. */
+/* Another session that uses the same device and keeps all of its weights
+ * mapped. `more`: bytes mapped by all other sessions of the device. */
 struct session_beside {
 	const struct model *model;
 	const struct session_opts *opts;
@@ -150,9 +153,9 @@ struct session_beside {
 
 /*
  * Compute the smallest window in which a session can be opened. With another
- * session on the device (`beside` not NULL), the result is a window that is
- * large enough, but not always the smallest. Returns false if no window is
- * large enough or the options are invalid.
+ * session on the device (`beside` not NULL), the computed window is large
+ * enough, but may not be the smallest. Returns false if no window is large
+ * enough or the options are invalid.
  */
 bool session_plan_window(const struct model *, const struct session_opts *,
 	size_t strip_max, const struct session_beside *, struct session_room *);

@@ -1,7 +1,7 @@
 /*
  * Predictions of the device: the likeliest next tokens after each row of a
- * pass, which an output graph (struct wire_output) computes from the states of
- * the pass.
+ * pass. An output graph (struct wire_output) computes them from the hidden
+ * states of the pass.
  */
 #include "host/session/session_impl.h"
 
@@ -48,14 +48,15 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 	while (s->plan.graph_rows[kind] < rows)
 		kind++;
 	run.graph = graph_id(s, s->n_blocks, kind);
-	/* Charge a run of the shape in place of the real model's. */
+	/* Charge the cost for the shape instead of the device's cost for the
+	 * real model. */
 	if (s->opts.soc && (s->opts.as || s->pricing.by_cpu)) {
 		pricing_likely(&s->pricing, s->plan.graph_rows[kind], rows,
 			s->output.extended, &as);
 		s->instead_rings =
 			session_ring_bytes(s, ARRAY_LEN(refs), sizeof(run));
-		/* One level of cache is cleaned by lines; two are cleaned
-		 * whole. */
+		/* With one level of cache, only the lines of the results are
+		 * cleaned; with two levels, the whole cache is cleaned. */
 		if (s->opts.contract == COHERENCE_TWO_LEVELS)
 			bytes = (uint64_t)s->opts.soc->l2_bytes;
 		price_maintenance(
@@ -72,8 +73,8 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 	return ret;
 }
 
-/* The states outlive a lost device, so a replacement can compute predictions
- * from them. */
+/* If the device is lost, a replacement device can compute the predictions,
+ * because the states are in shared memory. */
 int session_predict(struct session *s, struct err *e)
 {
 	size_t off = s->plan.likely_off, bytes;
@@ -99,7 +100,7 @@ int session_predict(struct session *s, struct err *e)
 	memcpy(s->likely, buffer_begin(s->io.buffer, off, bytes, BUFFER_READ),
 		bytes);
 	buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
-	/* The device is not trusted to stay within the vocabulary. */
+	/* Check the ids of the tokens: the device is not trusted. */
 	for (size_t i = 0; i < (size_t)rows * s->opts.predict_top_k; i++) {
 		const struct wire_likely *l = &s->likely[i];
 

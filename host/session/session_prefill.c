@@ -1,7 +1,5 @@
-/*
- * Prefill of a prompt, chunk by chunk. After a chunk the device can predict the
- * tokens that follow each of the chunk's tokens (struct wire_output).
- */
+/* Prefill of a prompt, chunk by chunk. After a chunk the device can predict the
+ * token that follows each token of the chunk (struct wire_output). */
 #include "host/session/session_impl.h"
 
 #include "base/err.h"
@@ -9,8 +7,8 @@
 
 #include <errno.h>
 
-/* After a chunk with tokens [first, first + rows): let the device predict if
- * the reader wants any predictions, and pass these on. */
+/* Called after a chunk with tokens [first, first + rows): if the reader wants
+ * any predictions, let the device compute them, and pass them to the reader. */
 static int predict(struct session *s, const struct session_reader *reader,
 	size_t first, uint32_t rows, struct err *e)
 {

@@ -33,8 +33,8 @@ struct switch_stats {
 	uint32_t blocks; /* number of blocks; 0 if graph switching is off */
 	uint32_t prefill_rows, decode_rows;
 	SWITCH_STATS(COUNTER_MEMBER)
-	/* Largest number of graphs that the device held at the same time, and
-	 * largest size of the weights of these graphs in KiB. */
+	/* Largest number of graphs that were on the device at the same time,
+	 * and largest size of the weights of these graphs in KiB. */
 	uint32_t most_graphs, most_graphs_kib;
 };
 

@@ -1,10 +1,10 @@
 /*
  * Weights with --placement swap. Some units (session_plan.h) stay in the
- * window, contiguous in a few large mappings. The other units are temporary:
- * they are copied in turn into two slots, before they are used
- * (host/memory/swap.h). If the device has an extended region (addresses outside
- * the window that only DMA can read), the last units are placed there, so that
- * fewer units, or none, must be copied.
+ * window, in a few large contiguous mappings. The other units are temporary:
+ * before a unit is used, it is copied into one of two slots, which are used
+ * alternately (host/memory/swap.h). If the device has an extended region
+ * (addresses outside the window that only DMA can read), the last units are
+ * placed there, so that fewer units, or none, must be copied.
  */
 #include "host/session/session_impl.h"
 
@@ -26,7 +26,7 @@
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* Rows and context of the expected run of a block: the decode graph, at half of
+/* A typical run of a block, for cost estimates: the decode graph, at half of
  * the context length. */
 static struct priced_run expected(const struct session *s, uint32_t block)
 {
@@ -37,10 +37,10 @@ static struct priced_run expected(const struct session *s, uint32_t block)
 }
 
 /*
- * Expected time of running a unit on the phone. Without a simulated phone the
- * number of bytes is used as the time, both of runs and of copies: a pass of
- * few rows reads its weights once, as a copy does. So the plan is the same on
- * every machine.
+ * Expected time of running a unit on the phone. Without a simulated phone, the
+ * number of bytes stands for the time, both of runs and of copies, because a
+ * pass of few rows reads its weights once, as a copy does. This makes the plan
+ * the same on every machine.
  */
 static uint64_t unit_time(const struct session *s, const struct unit *u)
 {
@@ -103,8 +103,8 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		op[i].run = unit_time(s, u);
 		op[i].copy = s->opts.soc ? copy_price(s, u).total_ps : u->bytes;
 	}
-	/* Copies continue while other weights run, those that are streamed or
-	 * in the extended region, so add the time of these to that of the
+	/* Copies continue while streamed weights, or weights in the extended
+	 * region, run. So add the time of such runs to the time of the
 	 * preceding unit. */
 	for (uint32_t i = 0; i < s->n_blocks; i++) {
 		uint32_t b = s->order[i];
@@ -129,9 +129,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	return ret;
 }
 
-/* Choose how many of the last units go into the extended region: as few as
- * allow all other units to stay in the window or, if that is not possible, as
- * many as fit. */
+/* Choose how many of the last units go into the extended region: the smallest
+ * number with which all other units can stay in the window or, if there is no
+ * such number, as many as fit. */
 static int plan_window(struct session *s, struct err *e)
 {
 	uint32_t n = s->n_units, least = n;
@@ -139,7 +139,8 @@ static int plan_window(struct session *s, struct err *e)
 	uint64_t bytes, all = 0;
 
 	npu_room(s->npu, &room);
-	/* Units from number `least` on fit into the extended region. */
+	/* Find the lowest `least` for which all units from `least` on fit into
+	 * the extended region. */
 	for (; least; least--) {
 		bytes = align_up(s->unit[least - 1].room, room.page);
 		if (bytes > room.extended)
@@ -163,7 +164,7 @@ static int plan_window(struct session *s, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Create the mappings of the resident units, in the order in which the units
+/* Create the buffers for the resident units, in the order in which the units
  * are used. */
 static int open_residents(struct session *s, struct err *e)
 {
@@ -186,7 +187,8 @@ static int open_residents(struct session *s, struct err *e)
 				bytes = p->at + s->unit[k].room;
 		}
 		snprintf(name, sizeof(name), "resident%u", i);
-		/* Priced as a shape, much of the mapping is never touched. */
+		/* With opts.as most of the mapping only reserves addresses, so
+		 * huge pages would waste memory. */
 		ret = buffer_create(&w->resident[i].buffer, name, bytes,
 			BUFFER_DMA | (s->opts.as ? 0 : BUFFER_HUGE), e);
 		if (ret) {
@@ -219,9 +221,9 @@ int session_plan_swap(struct session *s, struct err *e)
 	for (uint32_t i = 0; i < s->n_units; i++)
 		by_layer &=
 			s->unit[i].layers.end <= s->unit[i].layers.first + 1;
-	/* If some units must be copied, make each layer a unit. The two slots
-	 * then take the least room in the window, and copies overlap runs of
-	 * other layers. */
+	/* If some units must be copied, make each layer a separate unit. The
+	 * two slots then take the least room in the window, and copies overlap
+	 * runs of other layers. */
 	if ((ret || s->swapping.plan.temporary) && !by_layer) {
 		s->plan.least_blocks = s->plan.resident;
 		s->plan.by_layer = true;
@@ -277,8 +279,8 @@ int session_attach_swap(struct session *s, struct err *e)
 	struct swapping *w = &s->swapping;
 	int ret = 0;
 
-	/* Allocate mappings for the units in the extended region; each unit has
-	 * its own buffer. */
+	/* Allocate the mappings of the units in the extended region; each unit
+	 * has its own buffer. */
 	free(w->beside);
 	w->beside = calloc(s->n_units + 1, sizeof(*w->beside));
 	if (!w->beside)
@@ -331,8 +333,9 @@ static int await_copy(struct session *s, unsigned slot, struct err *e)
 	return 0;
 }
 
-/* Lend the slot with a temporary unit's weights to the caller. *ready receives
- * the phone's time at which the weights are in the slot. */
+/* Take the slot that holds a temporary unit's weights; the caller must release
+ * it. *ready receives the simulated phone time at which the weights are in the
+ * slot. */
 static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
 	uint64_t *ready, struct err *e)
 {
@@ -345,9 +348,9 @@ static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
 }
 
 /*
- * Run a unit that is not the last of its block: on the phone alone, because the
- * device computes nothing for it. All earlier runs were answered, so the
- * phone's NPU has finished them.
+ * Simulate running a unit that is not the last of its block. The real device
+ * computes nothing for such a unit. All earlier runs were answered, so in
+ * simulated phone time the NPU has finished them.
  */
 static int run_on_phone(
 	struct session *s, uint32_t unit, struct inflight *f, struct err *e)

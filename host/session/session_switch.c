@@ -115,14 +115,14 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* On the simulated phone's clock the load may end later than the real
-	 * answer arrived. */
+	/* In simulated phone time the load may end later than the time of the
+	 * real answer. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;
 }
 
-/* The request to drop the old graph is sent before the request to load the new
+/* Send the request to drop the old graph before the request to load the new
  * one. The device executes requests in order, so the block never has two graphs
  * at the same time. */
 int switching_load(
@@ -169,7 +169,8 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 		return false;
 
 	if (s->opts.as && s->opts.soc) {
-		/* The cost does not depend on the number of rows. */
+		/* The load cost does not depend on the graph's number of
+		 * rows. */
 		price_graph_load(s->opts.soc,
 			pricing_bytes(&s->pricing, sw->block,
 				pricing_share(&s->pricing, sw->block)),
@@ -245,8 +246,8 @@ int switching_before(struct session *s, uint32_t block, struct err *e)
 
 /* ---- a prompt ------------------------------------------------------------ */
 
-/* The expected times of a prompt's executions, and the plan that is based on
- * them. */
+/* The expected times of a prompt's executions, and the plan made from these
+ * times. */
 struct prospect {
 	struct switch_problem problem;
 	/* [2][chunks][blocks] expected times with the decode graph, and with
@@ -254,7 +255,8 @@ struct prospect {
 	uint64_t *time;
 	bool switched[SWITCH_BLOCKS];
 	struct switch_plan plan;
-	/* expected time of the prompt, including loads that precede it */
+	/* expected time of the prompt, including loads of prefill graphs before
+	 * the prompt */
 	uint64_t takes;
 };
 
@@ -290,9 +292,8 @@ static int expect_times(const struct session *s, struct prospect *p,
 	return 0;
 }
 
-/* Make a plan that starts from the graphs that the blocks have at present. If
- * `back` is set, the plan assumes that all blocks load their prefill graphs
- * first. */
+/* Make a plan that starts from the blocks' current graphs. If `back` is set,
+ * the plan assumes that all blocks load their prefill graphs first. */
 static int plan_from(
 	const struct session *s, struct prospect *p, bool back, struct err *e)
 {
@@ -323,7 +324,8 @@ static bool any_switched(const struct session *s)
 	return false;
 }
 
-/* Load the prefill graphs of all blocks, again if the device is lost. */
+/* Load the prefill graphs of all blocks. If the device is lost meanwhile,
+ * repeat this on the new device. */
 static int load_back(struct session *s, struct err *e)
 {
 	int ret = 0;
@@ -350,7 +352,7 @@ static int begin(struct session *s, struct prospect *here,
 {
 	struct switching *sw = s->switching;
 	const struct prospect *best = here;
-	/* room for all runs that a prompt can take, and for all loads */
+	/* number of log entries for all runs of a prompt, plus all loads */
 	size_t room = ((size_t)here->problem.chunks * sw->most_parts + 2) *
 		s->n_blocks;
 	int ret = plan_from(s, here, false, e);
@@ -406,7 +408,8 @@ int switching_end(struct session *s, int ret, struct err *e)
 	struct switching *sw = s->switching;
 	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
 
-	/* Load the remaining graphs, again if the device is lost. */
+	/* Load the remaining graphs. If the device is lost meanwhile, repeat
+	 * this on the new device. */
 	while (!ret) {
 		session_watch(s);
 		while (sw->next < sw->plan.n_loads && !ret)
@@ -446,10 +449,10 @@ int switching_end(struct session *s, int ret, struct err *e)
 /* ---- a pass in parts ----------------------------------------------------- */
 
 /*
- * A block whose graph has fewer rows than the pass runs once for each part of
- * the rows. Each part finds the rows of earlier parts in the cache. A row has
- * the same bytes as in a single run, because sums are computed in the same
- * order.
+ * If a block's graph has fewer rows than the pass, the block runs once for each
+ * part of the rows. Each part finds the keys and values of earlier parts in the
+ * cache. The results have the same bytes as in a single run, because sums are
+ * computed in the same order.
  */
 int switching_cut(struct session *s, bool some, struct err *e)
 {
@@ -461,8 +464,8 @@ int switching_cut(struct session *s, bool some, struct err *e)
 	int ret = 0;
 
 	sw->n_parts = 0;
-	/* Parts are also needed if a block may get its smaller graph while the
-	 * pass runs. */
+	/* Parts are needed only if a block has its smaller graph, or may get it
+	 * while the pass runs. */
 	if (n <= rows || !(sw->running || any_switched(s)))
 		return 0;
 	if (some || !batch_is_chain(s->batch))

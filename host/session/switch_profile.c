@@ -1,9 +1,9 @@
 /*
- * Times of runs and loads of each block. They are measured once, when the
- * session opens, on the current device and by the clock in use, with a few
- * dummy rows. Attention takes longer if more tokens are cached. So each graph
- * is measured at two lengths, and times for other lengths are interpolated
- * linearly.
+ * Times of runs and loads of each block. The times are measured once, when the
+ * session opens, with a few dummy rows, in simulated phone time or, without a
+ * simulated phone, in wall time. Attention takes longer if more tokens are
+ * cached. So each graph is measured at two lengths, and times for other lengths
+ * are interpolated linearly.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -22,9 +22,9 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Measure a pass with as many rows as the graph has, after the tokens that are
- * cached at present. The times become sample `i`. If `keep` is set, the rows
- * are accepted. */
+/* Measure a pass that fills the graph, after the tokens that are cached now,
+ * and store the times as sample number `i`. If `keep` is set, accept the
+ * rows. */
 static int sample(struct session *s, enum graph_kind kind, unsigned i,
 	const int32_t *token, bool keep, struct err *e)
 {
@@ -76,8 +76,8 @@ static int sample_decode(struct session *s, const int32_t *token, struct err *e)
 	return ret;
 }
 
-/* Load all graphs of a kind. The handler of the answers stores the times of the
- * loads. */
+/* Load all graphs of one kind, to measure the load times. request_done stores
+ * the times. */
 static int load_all(struct session *s, enum graph_kind kind, struct err *e)
 {
 	int ret = 0;
@@ -102,7 +102,7 @@ static int measure(struct session *s, struct err *e)
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
-		/* set this also after a failure */
+		/* restored after a failure, too */
 		s->switching->kind[b] = GRAPH_PREFILL;
 	free(token);
 	return ret;
@@ -116,11 +116,11 @@ int switching_measure(struct session *s, struct err *e)
 	int ret;
 
 	npu_stats(s->npu, &npu);
-	s->time->trace = NULL; /* the measurement is not traced */
+	s->time->trace = NULL; /* do not trace the measurement */
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
 	npu_stats_less(&s->switching->warm_up, &npu);
-	/* violations stay in the session's counters */
+	/* keep violations found by the measurement in the session's counters */
 	s->switching->warm_up.violations = 0;
 	stats.bytes_mapped = s->stats.bytes_mapped;
 	s->stats = stats;
@@ -132,9 +132,9 @@ int switching_measure(struct session *s, struct err *e)
 
 /* ---- expecting ----------------------------------------------------------- */
 
-/* Expected time of a run at `length`: a line through both samples, but never a
- * falling one. A longer run cannot be faster, even if the wall clock measured
- * that. */
+/* Expected time of a run at `length`, by linear interpolation of the two
+ * samples. The time never decreases with the length, even if the wall clock
+ * measured a decrease. */
 static uint64_t expect_run(
 	const struct switch_samples *of, uint32_t block, uint32_t length)
 {

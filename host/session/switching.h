@@ -31,7 +31,7 @@ struct err;
 struct inflight;
 struct price;
 
-/* Index of a graph's size in session_plan.graph_rows. */
+/* Kind of a graph. */
 enum graph_kind { GRAPH_DECODE, GRAPH_PREFILL, GRAPH_KINDS };
 
 /* Some of the rows of a pass. A pass is cut into such parts if a graph has
@@ -56,27 +56,28 @@ struct switch_samples {
 };
 
 struct switching {
-	/* graph that the block has, or that is being loaded */
+	/* the block's graph, or the graph that is being loaded for the block */
 	enum graph_kind kind[SWITCH_BLOCKS];
 
 	/* The current load: a request to drop the old graph, followed by a
 	 * request to load the new one. */
 	bool dropping, loading;
-	/* the old graph was dropped, but the load could not be sent yet */
+	/* the request to drop the old graph was answered, but the request to
+	 * load the new graph could not be sent yet */
 	bool lacks;
 	uint32_t drop_seq, load_seq, block;
 	uint64_t sent_ps, begin, end;
 
 	struct switch_samples run[GRAPH_KINDS];
 	uint64_t load[GRAPH_KINDS][SWITCH_BLOCKS];
-	/* [blocks] receives the times of runs during the measurement; NULL at
-	 * other times */
+	/* [blocks] receives the measured times of runs; NULL if no measurement
+	 * is running */
 	uint64_t *sample;
 	bool measured;
-	/* the change of the device's counters caused by the measurement */
+	/* amount that the measurement added to the device's counters */
 	struct npu_stats warm_up;
 
-	/* The prompt that is being computed by a plan. */
+	/* The prompt that is being computed according to a plan. */
 	bool running;
 	struct switch_plan plan;
 	/* number of the current execution, and of the plan's next load */
@@ -109,8 +110,8 @@ int switching_attach(struct session *, struct err *);
  * begins. */
 uint32_t switching_rows(const struct session *, uint32_t n);
 
-/* Get the counters of switching. What the measurement added to the device's
- * counters is subtracted from *npu. */
+/* Get the counters of graph switching, and subtract from *npu the amount that
+ * the measurement added to the device's counters. */
 void switching_stats(
 	const struct session *, struct npu_stats *, struct switch_stats *out);
 
@@ -118,21 +119,21 @@ void switching_stats(
 
 /*
  * switching_begin is called before a prompt of n tokens that follow `cached`
- * tokens. It plans the prompt, and loads the prefill graphs first if that is
- * expected to be faster. switching_end must be called after each successful
- * switching_begin. It loads the remaining graphs and waits for the loads. `ret`
- * is the result of the prompt; switching_end returns it, or the error of its
- * own loads.
+ * tokens. It makes the plan, and first loads the prefill graphs if the prompt
+ * is then expected to end earlier. switching_end must be called after each
+ * successful switching_begin. switching_end loads the remaining graphs and
+ * waits for the loads. `ret` is the result of the prompt; switching_end returns
+ * it, or the error of its own loads.
  */
 int switching_begin(struct session *, uint32_t cached, size_t n, struct err *);
 int switching_end(struct session *, int ret, struct err *);
 
 /* Called before a block is computed. Starts the loads that the plan has at this
- * point, and waits for the load of the block itself. */
+ * point, and waits if the block's own graph is being loaded. */
 int switching_before(struct session *, uint32_t block, struct err *);
 
-/* Handle the answer to a drop or load request. Returns false if `seq` is
- * neither. */
+/* Handle the answer to request `seq`. Returns false if `seq` is neither a drop
+ * nor a load request. */
 bool switching_answered(struct session *, uint32_t seq, const struct price *);
 /* Record that a run has ended. */
 void switching_ran(struct session *, const struct inflight *, uint64_t busy_ns);
@@ -150,8 +151,8 @@ int switching_wait(struct session *, struct err *);
 /* Measure the times of runs and loads. All blocks must have their prefill
  * graphs, and have them again afterwards. */
 int switching_measure(struct session *, struct err *);
-/* Expected time of computing `rows` rows after `cached` tokens with a graph; in
- * several runs if the graph has fewer rows. */
+/* Expected time of computing `rows` rows after `cached` tokens with a graph. If
+ * the graph has fewer rows, the time of several runs. */
 uint64_t switching_expect(const struct session *, enum graph_kind,
 	uint32_t block, uint32_t cached, uint32_t rows);
 
@@ -161,8 +162,8 @@ uint64_t switching_expect(const struct session *, enum graph_kind,
  * If some block's graph may have fewer rows than the session's batch, cut the
  * batch into parts and write them. Returns 0, or -EINVAL if the batch is not a
  * chain, because only the parts of a chain can run one after the other. Also
- * returns -EINVAL if `some` is set, which means that rows may be dropped in the
- * middle of the pass.
+ * returns -EINVAL if `some` is set (rows may be dropped in the middle of the
+ * pass).
  */
 int switching_cut(struct session *, bool some, struct err *);
 
