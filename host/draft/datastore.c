@@ -40,8 +40,8 @@ int datastore_add(
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Compare the first n tokens. DATASTORE_END is less than any token, and the
- * comparison ends there. */
+/* Compare the first n tokens. If both have DATASTORE_END at the same place,
+ * they are equal; DATASTORE_END is less than any token. */
 static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -53,8 +53,8 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 	return 0;
 }
 
-/* A suffix to sort. `head` holds its first two tokens, which decide most
- * comparisons without reading the tokens at `at`. */
+/* A suffix to sort, which begins at index `at`. `head` holds its first two
+ * tokens, so that most comparisons need not read the token array. */
 struct key {
 	uint64_t head;
 	uint32_t at;
@@ -104,8 +104,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 	if (n)
 		qsort_r(new, n, sizeof(*new), by_suffix, d->token);
 
-	/* Merge from the greatest new suffix down. Before a new suffix is
-	 * stored, the old suffixes that are greater move to their final
+	/* Merge in place, beginning with the greatest new suffix. Before a new
+	 * suffix is stored, all greater old suffixes are moved to their final
 	 * places. */
 	end = d->n_suffixes;
 	d->n_suffixes += n;
@@ -113,7 +113,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 		const int32_t *token = d->token + new[--n].at;
 		size_t at = 0, high = end;
 
-		/* Find the number of old suffixes that are not greater. */
+		/* Find the number of old suffixes that are not greater than
+		 * this new suffix. */
 		while (at < high) {
 			size_t middle = at + (high - at) / 2;
 
@@ -135,8 +136,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Number of suffixes whose comparison with these tokens gives no more than
- * `most`: those that are less (most -1), or less or equal (most 0). */
+/* Number of suffixes that compare with these tokens as less (most == -1), or as
+ * less or equal (most == 0). */
 static size_t below(
 	const struct datastore *d, const int32_t *token, uint32_t n, int most)
 {

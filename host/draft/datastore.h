@@ -3,9 +3,9 @@
  * al., NAACL 2024). All sequences are in one array with a suffix array over it,
  * so that a binary search finds every occurrence of given tokens, and thus the
  * tokens that followed them. Suffixes are ordered by their first
- * DATASTORE_REACH tokens, or by fewer where their sequence ends earlier. No
- * reader compares more tokens, and the limit bounds the cost of repetitive
- * sequences.
+ * DATASTORE_REACH tokens, or by fewer where their sequence ends earlier. The
+ * limit bounds the cost of sorting repetitive sequences; datastore_find
+ * compares no more tokens than that.
  *
  * datastore_sort sorts only the sequences added since its last call, and merges
  * their suffixes into the suffix array. Sequences are never removed. Not

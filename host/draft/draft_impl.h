@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 
-/* Tokens of a prompt that are computed as one batch: the matmul kernels read
- * and decode each weight once for this many rows. */
+/* maximum number of rows of a pass: the matmul kernels read and decode each
+ * weight once for all rows of a pass */
 #define PASS_ROWS 64
 
 struct kern;
@@ -32,9 +32,9 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
-	/* True if the arrays token, row, kv and state belong to this draft
-	 * model and all others to the one that was passed to
-	 * draft_open_like. */
+	/* Set by draft_open_like: only the arrays token, row, kv and state
+	 * belong to this draft model. All other arrays belong to the draft
+	 * model that was passed to draft_open_like. */
 	bool borrows;
 	/* width of the queries, and of the keys or values, of all heads
 	 * together */
@@ -69,30 +69,32 @@ struct draft_model {
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
 	size_t q8_bytes;
-	const struct soc *soc; /* NULL if the time on a phone is not computed */
-	/* The layer whose cost is computed; the types of its matrices are not
-	 * stored here. */
+	/* the simulated phone; NULL if no costs are computed */
+	const struct soc *soc;
+	/* The layer for which costs are computed. The types of its matrices are
+	 * in priced_type. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	/* of the matrices in the cost; F32: the types of the loaded weights */
+	/* types of the matrices, for costs; F32 means the types of the loaded
+	 * weights */
 	struct shape_type priced_type;
 	struct price price;
 };
 
-/* One model's share of a pass: `rows` uncommitted rows from number `first` on.
- * The rows before `first` have been computed in earlier passes. */
+/* The rows of one model in a pass: `rows` uncommitted rows from row number
+ * `first` on. Rows with lower numbers were computed in earlier passes. */
 struct draft_part {
 	struct draft_model *d;
 	uint32_t first, rows;
 };
 
-/* Compute 1 to PASS_ROWS rows in all, of n models that share weights: one model
- * and those opened from it by draft_open_like. The cost is added to the price
- * of part[0].d. */
+/* Compute a total of 1 to PASS_ROWS rows of n models that share weights: a
+ * model and models opened from it by draft_open_like. The cost of the pass is
+ * added to the price of part[0].d. */
 void draft_pass(const struct draft_part *, unsigned n);
 
-/* Write the logits [n][n_vocab] of n rows of the last pass; row[n] are indices
- * in that pass. */
+/* Write the logits [n][n_vocab] of n rows of the last pass. row[n] are indices
+ * of rows in that pass. */
 void draft_logits(
 	struct draft_model *, const uint32_t *row, uint32_t n, float *logits);
 

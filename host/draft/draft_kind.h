@@ -59,18 +59,20 @@ struct draft_kind {
 	/* shown in help, such as "oracle:P"; NULL means `name` */
 	const char *shown;
 	const char *summary; /* one line for the help */
-	/* for kinds that run a file: true if the model runs on the device
-	 * (--draft-on) */
+	/* for kinds that read a model file: whether the model runs on the
+	 * device (--draft-on) */
 	bool on_device;
 	/* The drafter must be given the prompt and its true continuation before
 	 * it opens, because it simulates drafts of a chosen quality. */
 	bool needs_text;
-	/* The drafter reads the target's predictions for the prompt, which only
-	 * a request alone in its passes gives it. */
+	/* The drafter reads the device's predictions for the tokens of the
+	 * prompt. These are available only if no other request runs in the same
+	 * passes. */
 	bool reads_prompt;
-	/* Returns the number of likeliest tokens that the drafter reads from a
-	 * prediction of the device, for the prompt or for verified rows; 0 if
-	 * it reads none. NULL for a kind that reads none. */
+	/* Returns how many of the likeliest tokens after a token of the prompt,
+	 * or after a verified row, the drafter reads from the device's
+	 * predictions; 0 if it reads none. NULL for a kind that never reads
+	 * any. */
 	uint32_t (*predictions)(const struct opt_values *);
 	/* name in reports; NULL means the path of the file */
 	const char *title;
@@ -79,8 +81,9 @@ struct draft_kind {
 	/* Returns the length of the longest chain that the kind drafts. NULL if
 	 * it has no limit. */
 	uint32_t (*length)(const struct opt_values *);
-	/* Check the argument `word`; `said` is the name with the argument, for
-	 * messages. Returns 0 or -EINVAL. NULL if every argument is valid. */
+	/* Check the argument `word`. `said` is the kind's name with the
+	 * argument, for error messages. Returns 0 or -EINVAL. NULL if every
+	 * argument is valid. */
 	int (*check)(const char *said, const char *word, struct err *);
 	int (*open)(
 		struct drafter *out, const struct draft_site *, struct err *);
@@ -100,8 +103,8 @@ extern const struct draft_kind *const draft_kinds[];
 DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
- * Returns the kind whose name `said` begins with, or NULL. If there is one,
- * *len is set to the length of the name with its argument, up to a "+" or the
+ * Returns the kind with whose name `said` begins, or NULL. If there is one,
+ * *len receives the length of the name with its argument, up to a "+" or the
  * end of the string.
  */
 const struct draft_kind *draft_kind_named(const char *said, size_t *len);

@@ -329,9 +329,9 @@ int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 		for (uint32_t r = 0; r < rows; r++)
 			add_row(d, token[i + r], (int32_t)r - 1);
 		draft_pass(&(struct draft_part){ d, 0, rows }, 1);
-		/* The rows of a chain are already in the cache slots that
-		 * follow the cached tokens, so counting them makes them
-		 * cached. */
+		/* The rows of a chain are in the cache slots directly after the
+		 * cached tokens, so increasing d->n makes them cached
+		 * tokens. */
 		d->n += rows;
 		d->rows = 0;
 	}
@@ -353,8 +353,8 @@ int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 {
 	uint32_t same = 0;
 
-	/* The last token is computed even if it is cached, to get its
-	 * logits. */
+	/* Always compute the last token, even if it is cached, because its
+	 * logits are needed. */
 	while (same < d->n && same + 1 < n && d->token[same] == token[same])
 		same++;
 	draft_truncate(d, same);
@@ -399,7 +399,7 @@ int draft_together(
 	draft_pass(part, n);
 	put_logits(ask[0].draft, wanted, state, n_wanted, logits);
 	for (unsigned i = 0; i < n; i++)
-		/* the rows become cached tokens, as in draft_append */
+		/* turn the rows into cached tokens, as draft_append does */
 		if (!ask[i].parent) {
 			ask[i].draft->n += ask[i].n;
 			ask[i].draft->rows = 0;

@@ -79,12 +79,12 @@ void draft_price_guesses(struct draft_model *, uint32_t rows);
 
 /*
  * For EAGLE heads. draft_put_state sets g of position `at` from the target's
- * last state there, before its final norm, float32 [n_embd]. Before tokens are
- * appended, the states from the position before the first of them to the
- * position before the last must be set. draft_begin appends the token of
- * position 0, which has no row, to an empty cache; all other tokens are
- * appended after it. Drafted rows are not kept: the n of draft_keep is 0, and
- * the parents of rows are of earlier passes.
+ * last hidden state at this position, before the target's final norm, float32
+ * [n_embd]. Before tokens at positions p to q are appended, g must be set for
+ * positions p - 1 to q - 1. draft_begin appends the token of position 0, which
+ * has no row, to an empty cache; all other tokens are appended after it.
+ * Drafted rows cannot be kept: draft_keep must be called with n == 0. Parents
+ * of rows must be rows of earlier passes.
  */
 bool draft_is_eagle(const struct draft_model *);
 void draft_put_state(struct draft_model *, uint32_t at, const float *hidden);
@@ -119,7 +119,7 @@ int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 
 /* ---- trees: uncommitted rows after the cached tokens --------------------- */
 
-/* One model's rows in a pass that several models share. */
+/* The rows of one model in a pass that several models share. */
 struct draft_ask {
 	struct draft_model *draft;
 	const int32_t *token; /* [n] */
@@ -131,8 +131,8 @@ struct draft_ask {
 	 * are computed. */
 	const int32_t *parent;
 	uint32_t n; /* >= 1 */
-	/* output: number of the first row; the other rows are numbered
-	 * consecutively */
+	/* output: number of the model's first row in this pass; the other rows
+	 * are numbered consecutively */
 	uint32_t first;
 };
 #define DRAFT_ASK_ROWS 64 /* most rows in one pass, over all models */

@@ -18,7 +18,8 @@
 struct pass {
 	struct draft_model *d; /* the model whose workspace is used */
 	uint32_t rows, layer;
-	/* For each row its model, and its row number in that model. */
+	/* for each row of the pass: its model, and its row number in that
+	 * model */
 	struct draft_model *of[PASS_ROWS];
 	uint32_t number[PASS_ROWS];
 };
@@ -29,7 +30,7 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	/* outputs per part of the work: whole strips of tiles */
+	/* number of outputs per work item: a multiple of the strip size */
 	uint32_t piece;
 };
 
@@ -51,8 +52,8 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 
 /*
  * Prepare x[rows][k] as the input of n matrices w[n]. Float32 arithmetic needs
- * no change. With int8 arithmetic x is rounded to fp16 if any of the matrices
- * has no int8 kernel, and quantized into d->q8 if any has one.
+ * no change. With int8 arithmetic, x is rounded to fp16 if any matrix has no
+ * int8 kernel, and quantized into d->q8 if any matrix has an int8 kernel.
  */
 static void operand(struct draft_model *d, float *x, uint32_t k, uint32_t rows,
 	const struct draft_tensor *w, unsigned n)
@@ -77,8 +78,8 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint64_t work = (uint64_t)rows * n * k;
 	struct matmul j = { d, w, x, y, rows, n, k, n };
 
-	/* Four parts per thread balance the load: all threads finish at about
-	 * the same time. */
+	/* Four work items per thread, so that all threads end at about the same
+	 * time. */
 	if (work >= WORKERS_WORTH)
 		j.piece = (uint32_t)align_up(
 			n / (4 * workers_count(d->workers)) + 1, TILE);
@@ -124,7 +125,8 @@ static void place_heads(
 	}
 }
 
-/* Keys (which 0) or values (1) of a layer, starting at cache slot `slot`. */
+/* Address of the keys (which == 0) or values (which == 1) of a layer, from
+ * cache slot `slot` on. */
 static uint8_t *cached(const struct draft_model *d, uint32_t layer,
 	unsigned which, size_t slot)
 {
@@ -140,8 +142,8 @@ static void keep(const struct draft_model *d, uint8_t *to, float *x)
 		memcpy(to, x, d->kv_row);
 }
 
-/* Compute attention for one row and one key-value head: for all query heads
- * that share this key-value head. */
+/* Compute attention of one row, for all query heads that share one key-value
+ * head. */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct pass *p = arg;
@@ -163,8 +165,9 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 		.slot = slot + first,
 	};
 
-	/* The row attends to the cached tokens, its ancestors and itself; in an
-	 * EAGLE head not to position 0, which has no row. */
+	/* The row attends to the cached tokens, its ancestors and itself. An
+	 * EAGLE head has no row for position 0, so attention begins at position
+	 * 1. */
 	n = of->n + of->row[number].depth + 1;
 	kv.n = n - first;
 	for (uint32_t i = 0; i < of->n; i++)
@@ -226,8 +229,9 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 		price_add(&d->price, &p);
 }
 
-/* Add the cost of the matrices of all layers. Attention and the work done row
- * by row are left out: they are negligible for so small a model. */
+/* Add the cost of the matrices of all layers. Attention, and work proportional
+ * to the number of rows, are left out because they are negligible in a small
+ * model. */
 static void price_layers(struct draft_model *d, uint32_t rows)
 {
 	uint64_t width = d->priced.n_embd;
@@ -282,7 +286,7 @@ void draft_pass(const struct draft_part *part, unsigned n)
 	for (uint32_t r = 0; d->state && r < p.rows; r++) {
 		const struct draft_model *of = p.of[r];
 		int32_t parent = of->row[p.number[r]].parent;
-		/* the slot of the parent, which for -1 is the last cached
+		/* cache slot of the parent; parent -1 means the last cached
 		 * token */
 		size_t before = of->n + (size_t)(parent + 1) - 1;
 		float *pair = d->pair + (size_t)r * 2 * n_embd;
@@ -328,8 +332,8 @@ void draft_logits(
 		d->kern->rmsnorm(d->h + (size_t)r * m->n_embd,
 			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
-	/* A session computes float32 logits if the output matrix has no int8
-	 * kernel; do the same here. */
+	/* If the output matrix has no int8 kernel, a session computes float32
+	 * logits from unquantized states. Do the same here. */
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weights of a model up to this size, as float32, are decoded at opening.
- * Larger models are limited by memory bandwidth, not by decoding. */
+/* Models of up to this size in float32 are decoded when opened. For larger
+ * models memory bandwidth limits the speed more than decoding does. */
 #define DECODED_MAX ((size_t)64 << 20)
 
 struct packing {
@@ -120,8 +120,8 @@ static int read_all(
 	return ret;
 }
 
-/* Read weights from a flash image (a model file with weights in the layout of
- * the device), in which they are already packed. */
+/* Copy the weights from a flash image (a model file with weights in the layout
+ * of the device); they already have the layout that the kernels read. */
 static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
@@ -153,7 +153,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 		.layout = arithmetic == DRAFT_INT8 ? LAYOUT_TILES : LAYOUT_ROWS,
 		.workers = workers,
 	};
-	/* The output matrix of an EAGLE head may be in its target's image. */
+	/* An EAGLE head's output matrix can be that of its target, in the
+	 * target's flash image. */
 	const struct packed *image = m->target ? m->target->packed : NULL;
 	const bool in_image = image && image->output.rows;
 	const struct {

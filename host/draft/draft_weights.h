@@ -1,11 +1,11 @@
 /*
- * Weights of a model that the host computes, stored in the form that the host's
- * kernels read, each aligned to DRAFT_ALIGN. Vectors are float32. Matrices are
- * in tiles for int8 arithmetic; otherwise they are float32 where the size
- * allows. Decoding a quantized row costs nearly as much as multiplying by it,
- * and a draft model multiplies by every row for every token, so the matrices of
- * a small model are decoded once, at opening. A large matrix without a tiled
- * form is used in place, in the mapped model file.
+ * Weights of a model that the host computes, in the form that the host's
+ * kernels read, each array aligned to DRAFT_ALIGN. Vectors are float32.
+ * Matrices are in tiles for int8 arithmetic. Otherwise the matrices of a small
+ * model are decoded to float32 once, at opening, because decoding a quantized
+ * row costs nearly as much as multiplying by it, and a draft model multiplies
+ * by every row for every token. A large matrix that has no tiled form is not
+ * copied: kernels read it in the mapped model file.
  */
 #ifndef HOST_DRAFT_DRAFT_WEIGHTS_H
 #define HOST_DRAFT_DRAFT_WEIGHTS_H
@@ -18,8 +18,8 @@
 
 struct workers;
 
-/* Alignment of all arrays that kernels read: a load that straddles two cache
- * lines takes two accesses. */
+/* Alignment of all arrays that kernels read, so that no load crosses a cache
+ * line. */
 #define DRAFT_ALIGN 64
 
 struct draft_tensor {
@@ -32,8 +32,8 @@ struct draft_weights {
 	uint8_t *packed;                            /* owned */
 	struct draft_tensor (*layer)[WIRE_T_COUNT]; /* [n_layer] */
 	struct draft_tensor output_norm, output;
-	/* of an EAGLE head: for the embedding, the target's final state, and
-	 * their combination */
+	/* only for an EAGLE head: norms of the embedding and of the target's
+	 * final state, and the matrix that combines both */
 	struct draft_tensor embd_norm, target_norm, fc;
 };
 

@@ -12,14 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* most anchors over which a guess averages; the latest are used */
+/* maximum number of anchors that a guess averages; the latest anchors are
+ * used */
 #define ANCHORS 64
 /* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
 #define NO_TOKEN UINT32_MAX
 
 struct anchor {
-	/* number of `next`; 0 if none is known at this position */
+	/* number of entries of next[]; 0 if no prediction is known at this
+	 * position */
 	uint32_t n;
 	struct candidate next[CALIBRATED_SUCCESSORS];
 };
@@ -33,8 +35,9 @@ struct calibrated {
 	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
-	size_t asked; /* wants was called for the tokens before this one */
-	/* true after running out of memory: this prompt has no anchors */
+	size_t asked; /* number of tokens for which wants() has been called */
+	/* set if memory ran out for this prompt: the prompt then has no
+	 * anchors */
 	bool is_short;
 	/* last tokens of the sequence, the last one first */
 	int32_t end[CALIBRATED_KEY];
@@ -63,11 +66,11 @@ static bool make_room(struct calibrated *c, size_t n)
 }
 
 /*
- * Whether to keep the predictions after token `at` of a prompt. Predictions
- * after the last token are not needed: the next token is sampled there, so it
- * is known before the first draft. After a cached prefix, the first call for a
- * prompt does not have `at` 0; a new prompt is recognised because `at` does not
- * follow the previous call's.
+ * Return whether to keep the predictions after token `at` of a prompt.
+ * Predictions after the last token are not needed: the target samples the next
+ * token there before the first draft. With a cached prefix, the first call for
+ * a prompt does not have at == 0, so a new prompt is recognised by an `at` that
+ * does not follow the previous call's `at`.
  */
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
@@ -75,8 +78,8 @@ static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 	size_t same = 0;
 
 	if (n != c->n || at != c->asked) {
-		/* Tokens that the prompt shares with the last one keep their
-		 * predictions, because they may be cached and then are not
+		/* Keep the predictions of tokens that this prompt shares with
+		 * the previous one: if these tokens are cached, they are not
 		 * computed again. */
 		while (same < n && same < c->n &&
 			prompt[same] == c->prompt[same])
@@ -142,8 +145,8 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[0] = (uint32_t)token;
 }
 
-/* Returns the number of tokens, up to `most`, in which the prompt's tokens up
- * to index `at` agree with the end of the path. */
+/* Returns how many tokens, up to `most`, are the same at the end of the path
+ * and in the prompt up to and including index `at`. */
 static uint32_t match(struct calibrated *c, size_t at,
 	const struct source_place *p, uint32_t most)
 {
@@ -176,7 +179,8 @@ static void add(struct sum *s, const struct candidate *c)
 	s->guess[i].share += c->q;
 }
 
-/* Whether a path of `depth` drafted tokens may go on at anchor `at`. */
+/* Whether a path of `depth` drafted tokens may be continued by the predictions
+ * of the anchor at index `at`. */
 static bool may_go_on(const struct calibrated *c, uint32_t depth, size_t at)
 {
 	return c->anchor[at].n &&
@@ -217,7 +221,8 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		key && at && found < ANCHORS; at = c->before[at - 1]) {
 		const struct anchor *a = &c->anchor[at - 1];
 
-		/* The anchor, and the next one of the list. */
+		/* count two steps: reading the anchor, and reading its
+		 * successor in the list */
 		c->work.steps += 2;
 		if (!may_go_on(c, depth, at - 1) ||
 			match(c, at - 1, p, key) < key)

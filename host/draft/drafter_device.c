@@ -18,7 +18,9 @@ struct device {
 	bool owned; /* close the session with the drafter */
 	float temperature;
 	uint32_t batch, max_rows;
-	int32_t *text; /* [context] sequence of the last begin(); n tokens */
+	/* [context] the n tokens of the sequence that begin() was called with
+	 * last */
+	int32_t *text;
 	uint32_t n;
 	struct guesses found;
 	float *logits;   /* [batch][n_vocab] */
@@ -30,8 +32,7 @@ struct device {
 /* ---- a pass -------------------------------------------------------------- */
 
 /* Number of tokens at the end of the sequence that are not in the session's
- * cache: the root, and any tokens before it that were added since the last
- * pass. */
+ * cache: the root, and tokens added since the last pass. */
 static uint32_t pending(const struct device *d)
 {
 	return d->n - session_length(d->session, SESSION_TEXT);
@@ -60,7 +61,8 @@ static void add_text(struct device *d)
 		add_row(d, *text++, (int32_t)d->rows - 1);
 }
 
-/* Compute the rows, then add the sequence without the root to the cache. */
+/* Compute the rows. Then accept the rows of the sequence into the cache, except
+ * the root. */
 static int run_pass(struct device *d, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, d->rows, d->row };
@@ -109,8 +111,8 @@ static int look_at_root(struct device *d, struct err *e)
 	uint32_t n = pending(d) - 1, last;
 	int ret = 0;
 
-	/* Prefill the tokens before the root if the sequence is new or if they
-	 * are more than a pass has rows. */
+	/* Prefill the tokens that precede the root if the cache is empty or if
+	 * a pass has too few rows for these tokens. */
 	if (n && (!length || n >= d->max_rows))
 		ret = session_prefill(d->session, SESSION_TEXT,
 			d->text + length, n, NULL, &last, e);
@@ -147,15 +149,17 @@ static int device_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Values of a row's `at` before it holds the row's index in the pass. TRIED: an
- * ancestor of a node being considered; CHOSEN: the pass computes the row. */
+/* Values of a row's `at` until it is set to the row's index in the pass. TRIED:
+ * the row is an ancestor of a node that is being considered. CHOSEN: the pass
+ * computes the row. */
 enum { LEFT_OUT, TRIED, CHOSEN };
 
-/* Row of a node that had no room. */
+/* Value of tree->row for a node for which there was no room. */
 #define NO_ROOM INT32_MAX
 
-/* Set the mark of a row and of its ancestors, up to the first that has this
- * mark or a higher one. Returns the number of marked rows. */
+/* Set the mark of a row and of its ancestors. Stop at the first ancestor that
+ * already has this mark or a higher one. Returns the number of rows that were
+ * marked. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 {
 	uint32_t n = 0;
@@ -168,9 +172,9 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 }
 
 /*
- * Returns how many of the n nodes, counted from the first, one pass can expand:
- * these nodes, all their ancestors and the uncached end of the sequence must
- * fit into the pass and the context. Marks the rows of the ancestors CHOSEN.
+ * Returns how many of the n nodes (a prefix of node[]) fit into one pass,
+ * together with all their ancestors and the uncached end of the sequence. Marks
+ * the rows of the ancestors as CHOSEN.
  */
 static uint32_t choose(
 	struct device *d, struct tree *t, const uint32_t *node, uint32_t n)
@@ -187,8 +191,8 @@ static uint32_t choose(
 	for (; fit < n; fit++) {
 		int32_t above = guesses_above(t, node[fit]);
 
-		/* The parent is one of these nodes and must be computed first.
-		 */
+		/* The parent is itself one of node[], so it must be computed in
+		 * an earlier pass. */
 		if (above >= (int32_t)g->n)
 			break;
 		t->row[node[fit]] = g->n + fit;
@@ -200,8 +204,8 @@ static uint32_t choose(
 	return fit;
 }
 
-/* The index in the pass of a parent: of row `above`, or of the root if `above`
- * is -1. */
+/* Index in the pass of a node's parent: of row `above`, or of the root if
+ * `above` is -1. */
 static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 {
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
@@ -218,7 +222,8 @@ static int look(struct device *d, struct tree *t, const uint32_t *node,
 		return ret;
 	add_text(d);
 
-	/* Add parents before their children, and last the nodes to expand. */
+	/* Add the ancestors in the order of their rows, so that parents come
+	 * first; then add the nodes to expand. */
 	root = d->rows - 1;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->row[i].at == CHOSEN)
@@ -262,8 +267,8 @@ static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 		if (fit) {
 			ret = look(d, t, node + i, fit, e);
 		} else if (pending(d) > 1) {
-			/* Move the end of the sequence to the cache: this frees
-			 * rows of the pass. */
+			/* Put the uncached end of the sequence into the cache,
+			 * so that later passes have room for more rows. */
 			ret = look_at_root(d, e);
 		} else {
 			t->n_candidates[node[i]] = 0;
@@ -341,8 +346,8 @@ void drafter_device_temperature(struct drafter *d, float temperature)
 
 #define BATCH 8 /* nodes that are expanded in one pass on the NPU */
 
-/* The draft model's weights all stay in memory: its session has no DRAM
- * limit. */
+/* The draft model's weights all stay in memory; --dram-budget applies to the
+ * target only. */
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
@@ -358,7 +363,7 @@ static int open_kind(
 	own.exit_layers = own.tap_layers = 0;
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_DEFAULT;
-	/* only the target's session switches graphs */
+	/* graph switching is only for the target's session */
 	own.graph_switch = SWITCH_OFF;
 	own.one_graph = false;
 	own.smaller_graphs = true;

@@ -6,9 +6,9 @@
  *
  * The session's cache holds the sequence without its last token, the tree's
  * root, which every pass computes. When the sequence has grown, the next pass
- * computes the new tokens together with the root, and they then enter the
- * cache. A session of precision int8 with weights in tiles gives, bit for bit,
- * the candidates of drafter_host with DRAFT_INT8.
+ * computes the new tokens together with the root, and then adds the new tokens
+ * to the cache. In a session of precision int8 with weights in tiles, the
+ * candidates are bit for bit the same as those of drafter_host with DRAFT_INT8.
  */
 #ifndef HOST_DRAFT_DRAFTER_DEVICE_H
 #define HOST_DRAFT_DRAFTER_DEVICE_H

@@ -20,8 +20,9 @@ struct host {
 	struct session *session;
 	uint32_t sequence;
 	float temperature;
-	uint32_t batch; /* most nodes of a pass */
-	/* row i is the draft model's uncommitted row i */
+	uint32_t batch; /* maximum number of nodes per pass */
+	/* guesses after computed rows; row i is the draft model's uncommitted
+	 * row i */
 	struct guesses found;
 	int32_t *token, *parent; /* [batch] arguments of a pass */
 	float *logits;           /* [batch][n_vocab] */
@@ -30,10 +31,10 @@ struct host {
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* If the new sequence continues the one in the draft model's cache, move the
- * uncommitted rows of the tokens that were added into the cache, as far as
- * there are such rows. Otherwise drop all guesses. Rows of an EAGLE head rest
- * on guessed states and are computed again from the target's. */
+/* If the new sequence continues the cached one, move the uncommitted rows of
+ * the added tokens into the cache, as long as each added token has a row.
+ * Otherwise drop all guesses. Rows of an EAGLE head depend on guessed states,
+ * so they are dropped and computed again from the target's states. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
@@ -63,7 +64,7 @@ static void set_root(struct host *h, const float *logits)
 	draft_price_guesses(h->draft, 1);
 }
 
-/* The roots of several trees, which one pass computes together. */
+/* The roots of several trees. One pass computes all of them. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
 	struct draft_ask ask[DRAFT_ASK_ROWS];
@@ -107,17 +108,19 @@ static int host_begin_all(
 		if (length > draft_context(h->draft))
 			continue;
 		reuse(h, text, length);
-		/* An EAGLE head has no row for a text's first token. */
+		/* An EAGLE head has no row for the first token of a
+		 * sequence. */
 		if (h->found.root.n || (h->session && length == 1))
 			continue;
 
 		/* Truncate the cache to its common prefix with the sequence,
-		 * but compute at least the last token, to get its logits. */
+		 * but leave at least the last token to be computed, because its
+		 * logits are needed. */
 		token = draft_tokens(h->draft, &held);
 		same = text_common(text, length - 1, token, held);
 		draft_truncate(h->draft, (uint32_t)same);
-		/* The rows of an EAGLE head need the target's states of the
-		 * positions before them. */
+		/* Rows of an EAGLE head need the target's states at the
+		 * preceding positions. */
 		if (h->session) {
 			if (!same)
 				draft_begin(h->draft, text[same++]);
@@ -132,8 +135,8 @@ static int host_begin_all(
 		if (left > DRAFT_ASK_ROWS) {
 			const float *logits;
 
-			/* These are more tokens than a shared pass can hold,
-			 * typically a prompt. Compute them in separate
+			/* The tokens do not fit into a shared pass; typically
+			 * they are a prompt. Compute them in separate
 			 * passes. */
 			ret = draft_follow(h->draft, text, length, &logits, e);
 			if (!ret)
@@ -177,8 +180,8 @@ static int host_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Nodes of several trees that one pass computes: one group of nodes of each
- * tree. */
+/* Nodes of several trees that one pass computes. Each tree contributes one
+ * group of nodes. */
 struct nodes {
 	struct piece {
 		struct host *host;
@@ -220,9 +223,9 @@ static int compute_nodes(struct nodes *w, struct err *e)
 	return ret;
 }
 
-/* Write the next pass's rows for n nodes of a tree. An EAGLE head's rows stop
- * before the first node whose parent is among them. Returns the number of
- * rows. */
+/* Write the next pass's rows for n nodes of a tree. For an EAGLE head, stop
+ * before the first node whose parent is a row of the same pass. Returns the
+ * number of rows. */
 static uint32_t gather(
 	struct host *h, struct tree *t, const uint32_t *node, uint32_t n)
 {
@@ -252,7 +255,7 @@ static int host_expand_all(
 		if (most > DRAFT_ASK_ROWS)
 			most = DRAFT_ASK_ROWS;
 		/* Only `fit` nodes have room in the draft model's context. The
-		 * rest is left without candidates. */
+		 * other nodes get no candidates. */
 		draft_tokens(h->draft, &held);
 		fit = draft_context(h->draft) - held -
 			draft_branch_rows(h->draft);
@@ -262,8 +265,8 @@ static int host_expand_all(
 		for (uint32_t at = 0; at < fit && !ret; at += some) {
 			const uint32_t *node = ask[i].node + at;
 
-			/* A pass takes one group per tree, so a second group of
-			 * the same tree starts a new pass. */
+			/* A pass takes one group of nodes per tree, so start a
+			 * new pass before a second group of the same tree. */
 			if (w.rows == most || at)
 				ret = compute_nodes(&w, e);
 			some = fit - at < most - w.rows ? fit - at

@@ -4,13 +4,14 @@
  * computed twice. If the verified sequence ends in an expanded node, the next
  * tree's root costs nothing.
  *
- * The root's candidates need the root in the draft model's cache, although it
- * is not yet in the target's: after begin() the draft model's cache holds the
- * whole sequence.
+ * To predict candidates after the root (the last token of the sequence), the
+ * draft model must compute the root. So after begin() the draft model's cache
+ * holds the whole sequence, while the target's cache does not hold the root
+ * yet.
  *
  * With an EAGLE head, which --draft opens like a draft model, begin() computes
- * the tokens that were added from the target's states. These come from the
- * session's sequence that follow() has set.
+ * the added tokens from the target's states. It reads these states from the
+ * session's sequence that was set by follow().
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H

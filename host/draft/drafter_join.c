@@ -16,20 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each part (one of the joined drafters) has its own tree, with room for this
- * many times as many nodes as the caller's tree, because nodes may be dropped
- * from the caller's tree but never from a part's. A part whose tree is full
- * adds no more candidates in this cycle of drafting and verification. */
+/* Each part (one of the joined drafters) has its own tree, with room for
+ * SPACIOUS times as many nodes as the caller's tree, because nodes can be
+ * dropped from the caller's tree but never from a part's tree. A part whose
+ * tree is full adds no more candidates in this cycle of drafting and
+ * verification. */
 #define SPACIOUS 4
 
-/* When the parts that run no model give a node's candidates this total
- * probability, the others are not called for the node. */
+/* If the candidates of the parts that run no model have at least this total
+ * probability at a node, the parts that run a model are not called for the
+ * node. */
 #define SURE 0.9
 
-/* A part's weight is kept / promised, summed over the places where a token was
- * accepted: `promised` adds the probabilities of the part's candidates, `kept`
- * the part's share in predicting the accepted token. PRIOR is the weight of the
- * prior, in tokens. Beyond MEMORY, older tokens lose influence. */
+/* The weight of a part is kept / promised, both summed over the places where a
+ * token was accepted. `promised` sums the probabilities of the part's
+ * candidates, `kept` the part's share in the probability of the accepted token.
+ * PRIOR is the weight of the prior, in tokens. Once the sums exceed MEMORY
+ * tokens, older tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 
@@ -37,8 +40,9 @@ struct weight {
 	double promised, kept;
 };
 
-/* What the other parts have at a node: nothing, the same best candidate, or
- * only others. Each part has a weight for each case. */
+/* What the other parts have at a node: no candidates (ALONE), the same best
+ * candidate (SHARED), or only other candidates (DISPUTED). Each part has one
+ * weight for each of these cases. */
 enum support { ALONE, SHARED, DISPUTED, SUPPORTS };
 
 enum state { UNEXPANDED, REQUESTED, EXPANDED };
@@ -55,12 +59,14 @@ struct part {
 };
 
 struct join {
-	struct part *part;       /* [n] */
-	unsigned n, n_searching; /* the first n_searching parts run no model */
-	int32_t *text;           /* [n_text] sequence of the current tree */
+	struct part *part; /* [n] */
+	/* the first n_searching parts are those that run no model */
+	unsigned n, n_searching;
+	int32_t *text; /* [n_text] sequence of the current tree */
 	size_t n_text, room;
-	/* [capacity] For the nodes of one expansion: the corresponding node in
-	 * each part's tree, or -1, and whether the searching parts are sure. */
+	/* [capacity] for each node that is being expanded: the corresponding
+	 * node in each part's tree, or -1; and whether the parts without a
+	 * model already have the total probability SURE. */
 	uint32_t capacity;
 	int32_t (*own)[DRAFT_PARTS];
 	bool *sure;
@@ -113,9 +119,10 @@ static void request(struct part *p, uint32_t own)
 }
 
 /*
- * Returns the node of the part's tree that corresponds to `node` of `t`, adding
- * it if needed; -1 if the part has no room for it, or had none for an ancestor.
- * Requests all ancestors.
+ * Returns the node of the part's tree that corresponds to `node` of `t`. Nodes
+ * that are missing in the part's tree are added. Returns -1 if the part's tree
+ * has no room for the node or for one of its ancestors. Requests the expansion
+ * of all ancestors.
  */
 static int32_t find_own(struct part *p, const struct tree *t, uint32_t node)
 {
@@ -136,7 +143,8 @@ static int32_t find_own(struct part *p, const struct tree *t, uint32_t node)
 	return own;
 }
 
-/* Call the same part of several joins, to begin trees or to expand nodes. */
+/* Call the same part of several joins (one for each request), to begin trees or
+ * to expand nodes. */
 static int call(const struct drafter *d, const struct drafter_ask *ask,
 	uint32_t n, struct err *e)
 {
@@ -171,7 +179,7 @@ static void list_nodes(const struct drafter_ask *ask, unsigned i)
 	}
 }
 
-/* Let part i of n joins expand those of the nodes that are not sure. */
+/* Let part i of n joins expand the nodes for which sure[] is not set. */
 static int call_part(
 	const struct drafter_ask *ask, uint32_t n, unsigned i, struct err *e)
 {
@@ -221,8 +229,8 @@ static int call_part(
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* The candidates of part `i` after a node, or none if the part was not called
- * for it. */
+/* The candidates of part `i` after a node; none if the part did not expand the
+ * node. */
 static uint32_t candidates(const struct join *j, unsigned i, int32_t own,
 	const struct candidate **c)
 {
@@ -234,8 +242,9 @@ static uint32_t candidates(const struct join *j, unsigned i, int32_t own,
 	return p->tree->n_candidates[own];
 }
 
-/* The weight cell of part `i`, which has candidates, by what the other parts
- * have: own[n] are the parts' nodes. */
+/* The weight of part `i`, which has candidates at a node, in the case that
+ * applies at this node. own[n] are the corresponding nodes in the parts'
+ * trees. */
 static struct weight *weight_of(struct join *j, unsigned i, const int32_t *own)
 {
 	const struct candidate *mine, *other;
@@ -253,9 +262,10 @@ static struct weight *weight_of(struct join *j, unsigned i, const int32_t *own)
 }
 
 /*
- * Pool the candidates after the parts' nodes own[n]. Returns the number of
- * tokens, which are written to pool[] in the order of the parts. A token of
- * several parts has the source of the first of them.
+ * Pool the candidates of all parts after a node; own[n] are the corresponding
+ * nodes in the parts' trees. Returns the number of tokens, which are written to
+ * pool[] in the order of the parts. If several parts have a token, it gets the
+ * source of the first of these parts.
  */
 static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 {
@@ -282,9 +292,10 @@ static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 	return n;
 }
 
-/* Update the parts' weights for a token that was accepted after their nodes
- * own[n], and replace each node by its child with this token. Returns false if
- * no part has such a child. */
+/* Update the parts' weights for a token that was accepted after a node, and
+ * replace each own[i] by its child with this token. own[n] are the
+ * corresponding nodes in the parts' trees. Returns false if no part has such a
+ * child. */
 static bool learn(struct join *j, int32_t *own, int32_t token)
 {
 	struct candidate pooled[DRAFT_PARTS * TREE_CANDIDATES];
@@ -308,7 +319,8 @@ static bool learn(struct join *j, int32_t *own, int32_t token)
 
 		for (uint32_t k = 0; k < m; k++) {
 			promised += (double)c[k].q;
-			/* the share of this part in the pooled probability */
+			/* this part's share in the pooled probability of the
+			 * token */
 			if (c[k].token == token && pooled[at].q > 0)
 				kept = fmin(weight * (double)c[k].q, 1) /
 					(double)pooled[at].q;
@@ -396,9 +408,9 @@ static void put_candidates(const struct drafter_ask *ask)
 		t->n_candidates[node] = 0;
 		for (uint32_t k = 0; k < n; k++)
 			put(t, node, pooled[k]);
-		/* The likeliest candidate keeps its probability. If the other
-		 * probabilities add up to more than the remainder, they are
-		 * reduced in proportion. */
+		/* The likeliest candidate keeps its probability p. If the
+		 * probabilities of the others add up to more than 1 - p, reduce
+		 * them in proportion. */
 		n = t->n_candidates[node];
 		for (uint32_t k = 1; k < n; k++)
 			rest += (double)c[k].q;

@@ -1,21 +1,24 @@
 /*
- * Combines several drafters, the parts, into one, which pools their candidates
- * at every node. A token x comes unless every part is wrong about it (noisy-or;
- * Pearl, 1988):
+ * Combines several drafters, called parts, into one drafter, which pools their
+ * candidates at every node. Part i proposes token x with probability q_i(x) and
+ * is right with weight w_i. The token does not follow only if all parts are
+ * wrong about it (noisy-or; Pearl, 1988):
  *
  *   p(x) = 1 - product over the parts i of (1 - min(1, w_i q_i(x)))
  *
- * The likeliest token keeps this probability; the others share what it leaves.
- * The weight w_i is the share of a part's probabilities that came true. It is
- * learned from the accepted tokens by expectation maximization, one token at a
- * time (Cappe and Moulines, 2009): of an accepted token, a part is credited
- * with w_i q_i(x) / p(x). Each part has three weights: for nodes where it alone
- * has candidates, where another part has the same best one, and where the
- * others have only different ones.
+ * The likeliest token keeps this probability; the others share the remainder.
+ * The weight w_i is learned from the accepted tokens by expectation
+ * maximization, one token at a time (Cappe and Moulines, 2009): for an accepted
+ * token x, part i is credited with w_i q_i(x) / p(x), and w_i is the sum of
+ * these credits divided by the sum of the part's probabilities. Each part has
+ * three weights: for nodes where only this part has candidates, for nodes where
+ * another part has the same best candidate, and for nodes where the other parts
+ * have only different candidates.
  *
- * Parts that search text (drafter.searched) are called first. Where their
- * pooled probabilities add up to 0.9, no model is called. When it is called for
- * a node later, it expands all ancestors that it has not seen in the same call.
+ * Parts that search text (drafter.searched) are called first. At nodes where
+ * their pooled probabilities add up to 0.9 or more, the parts that run a model
+ * are not called. If such a part is called for a later node, it also expands
+ * those ancestors of the node that it has not expanded yet.
  *
  * Each part drafts into its own tree, which grows as the part is called, so a
  * part does not depend on the others. A part that is not called in a cycle of
@@ -27,8 +30,9 @@
 struct drafter;
 struct err;
 
-/* Open a drafter that combines part[n], n <= DRAFT_PARTS; their order has no
- * influence. The array and its drafters are borrowed. Returns 0 or -ENOMEM. */
+/* Open a drafter that combines part[n], n <= DRAFT_PARTS. The order of the
+ * parts does not affect the results. The caller keeps ownership of the array
+ * and its drafters. Returns 0 or -ENOMEM. */
 int drafter_join_open(struct drafter *out, const struct drafter *part,
 	unsigned n, struct err *);
 

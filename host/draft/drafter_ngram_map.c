@@ -2,9 +2,9 @@
  * llama.cpp's ngram-map-k and ngram-map-k4v, reimplemented from their
  * description; the name in --draft is `ngram-map`. The last 12 tokens are the
  * key, and up to 48 tokens that followed its last earlier occurrence are
- * drafted. A hash map lists the places of each key. Nothing is drafted if the
- * sequence is no longer than a key and a draft together, nor from a place that
- * is followed by fewer tokens than a key has.
+ * drafted. A hash map lists the places of each key. Nothing is drafted while
+ * the sequence has no more tokens than a key and a draft together. A place
+ * followed by fewer tokens than a key has is not used.
  *
  * With more than one value (--ngram-map-values), the map counts up to this
  * number of different continuations of a key. It drafts one only if this
@@ -64,10 +64,10 @@ static const struct opt_table table = {
 
 struct ngram_map {
 	struct ngram_map_options o;
-	/* Places are identified by the index after the key's last token.
-	 * newest: the newest place for each hash. older: for each place, the
-	 * next older one of the same hash. 0 means none. Places up to `n` are
-	 * in the map. */
+	/* A place is an occurrence of a key, identified by the index after the
+	 * key's last token. newest: for each hash, the newest place. older: for
+	 * each place, the next older place with the same hash. 0 means none.
+	 * Places up to `n` are in the map. */
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;
@@ -119,7 +119,8 @@ static int update(struct ngram_map *m, const int32_t *text, size_t n,
 /* ---- drafting ------------------------------------------------------------ */
 
 struct value {
-	/* index after the newest place where the value followed the key */
+	/* index after the newest occurrence of the key that was followed by
+	 * this continuation */
 	uint32_t end;
 	uint32_t times;
 };
@@ -154,7 +155,8 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 
 	for (uint32_t at = m->newest[bucket(key, m->o.key)]; at;
 		at = m->older[at]) {
-		/* The place, and the tokens before it. */
+		/* count two steps (reading the place and its `older`) and the
+		 * comparison of the key */
 		m->work.steps += 2;
 		m->work.values += m->o.key;
 		if (memcmp(text + at - m->o.key, key,

@@ -22,10 +22,12 @@
 #include <string.h>
 
 #define PLACES (1u << 22)
-/* most entries in use when a sequence begins; above this, all are cleared */
+/* If more entries than this are in use when a sequence begins, the table is
+ * cleared. */
 #define PLACES_MOST (PLACES / 4)
-#define CHUNK       32 /* least number of new tokens that are added at once */
-#define FAILURES    5  /* failed drafts in a row before the table is cleared */
+#define CHUNK       32 /* minimum number of new tokens that are added at once */
+/* number of consecutive failed drafts after which the table is cleared */
+#define FAILURES    5
 #define MATCH_MOST  256
 #define LENGTH_MOST 255
 
@@ -69,7 +71,7 @@ struct ngram_mod {
 	struct search_work work;
 };
 
-/* The place for the next token after a match. */
+/* The table entry for the token that follows these tokens. */
 static int32_t *place_of(struct ngram_mod *m, const int32_t *token)
 {
 	uint64_t hash = 0;
@@ -121,14 +123,15 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	struct ngram_mod *m = arg;
 	size_t accepted = 0, most;
 
-	if (same < m->n || same < m->drafted) { /* not the same sequence */
+	if (same < m->n || same < m->drafted) { /* this is another sequence */
 		if (m->used > PLACES_MOST)
 			forget(m);
 		m->n = 0;
 	} else if (m->drafted && n > m->drafted && c->n) {
 		/* The last draft failed if less than a quarter of it was
-		 * accepted and a rejected token ended it. A draft whose
-		 * verification merely ended early has not failed. */
+		 * accepted and it contained a rejected token. If verification
+		 * stopped early, for example at the end of the text, the draft
+		 * has not failed. */
 		most = n - m->drafted < c->n ? n - m->drafted : c->n;
 		while (accepted < most &&
 			text[m->drafted + accepted] == c->token[accepted])

@@ -18,17 +18,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Streams of random numbers, one for each purpose. Each place that is off the
- * given sequence has its own stream, whose number includes the bits of
- * STREAM_ELSEWHERE. */
+/* Independent streams of random numbers, one for each purpose. Each place
+ * outside the given sequence has its own stream, whose number includes the bits
+ * of STREAM_ELSEWHERE. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
-/* Place of a path. Either its first `at` tokens agree with the given sequence,
- * or it has left the sequence; `hash` then identifies the position where it
- * left and the path's tokens from there on. */
+/* Place of a path. Either the path agrees with the given sequence up to token
+ * `at`, or it has left the sequence; then `hash` identifies the position where
+ * it left and the path's tokens from there on. */
 struct place {
 	size_t at;
-	bool known; /* the path agrees, and the sequence has a next token */
+	/* the path agrees with the sequence, and the next token of the sequence
+	 * is known */
+	bool known;
 	uint64_t hash;
 };
 
@@ -39,8 +41,9 @@ struct oracle {
 	uint64_t seed;
 	uint32_t n_vocab;
 	struct place root;
-	/* Cost model: a draft model of this shape on the phone's CPU computes
-	 * `batch` rows at a time. NULL means that drafting has no cost. */
+	/* Cost model: drafting costs as much as on a draft model of this shape
+	 * that computes `batch` rows at a time on the phone's CPU. NULL:
+	 * drafting has no cost. */
 	const struct shape *as;
 	const struct soc *soc;
 	struct shape_type type;
@@ -58,8 +61,8 @@ static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
 
 /* ---- place of a node ----------------------------------------------------- */
 
-/* The place after the first `at` tokens of the sequence, if the next token is
- * unknown or differs from the sequence. */
+/* The place of a path that agrees with the sequence for `at` tokens and whose
+ * next token is unknown or differs from the sequence. */
 static struct place off(const struct oracle *o, size_t at)
 {
 	uint64_t hash = word(o, STREAM_LEFT, at);
@@ -129,7 +132,7 @@ static uint32_t true_rank(const struct oracle *o, size_t at, double agreement)
 
 	if (agreement == 1)
 		return 0;
-	if (agreement == 0) /* the divisor would be 0 */
+	if (agreement == 0) /* avoid a division by 0 */
 		return TREE_CANDIDATES;
 	r = log1p(-u) / log1p(-agreement);
 	return r < TREE_CANDIDATES ? (uint32_t)r : TREE_CANDIDATES;

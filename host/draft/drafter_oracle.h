@@ -1,6 +1,6 @@
 /*
- * A drafter that is given the true continuation, so that speed can be studied
- * on models whose output is meaningless. An option sets how often it agrees
+ * A drafter that is given the true continuation, so that speed can be measured
+ * with models whose output is meaningless. An option sets how often it agrees
  * with the target: one probability for all drafted tokens, or one for each
  * position of a draft.
  *
@@ -8,11 +8,11 @@
  * 0, 1 ... among the candidates with probability P (1 - P)^r, and is left out
  * if r is the tree's k or more. P may depend on the depth of the candidates'
  * node. The other candidates are pseudo-random. After a path has left the
- * sequence, all candidates are pseudo-random. The candidate of rank r has
- * q = P (1 - P)^r, so the draft is calibrated; a candidate whose q is 0 in
- * float32 is left out. With P = 0, however, all candidates are wrong and have
- * q = 0, so that the cost of verifying wrong tokens can be simulated. Every
- * choice is a pure function of the seed and the path (base/rng.h).
+ * sequence, all candidates are pseudo-random. The candidate of rank r has q = P
+ * (1 - P)^r, so the draft is calibrated; a candidate whose q is 0 in float32 is
+ * left out. With P = 0, however, all candidates are wrong and have q = 0, so
+ * that the cost of verifying wrong tokens can be simulated. Every choice is a
+ * pure function of the seed and the path (base/rng.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
@@ -52,8 +52,8 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 /*
  * Charge the time that a draft model of shape `as` takes on the phone's CPU,
  * with matrices of `type` (F32 stands for Q8_0): one pass for each `batch`
- * nodes. With batch 0 the nodes are grouped as for a draft model on the host
- * without --draft-batch.
+ * nodes. batch 0: the default batch of a draft model on the host (without
+ * --draft-batch).
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
 	const struct shape *as, struct shape_type type, uint32_t batch);

@@ -1,9 +1,9 @@
 /*
  * Prompt lookup decoding (Saxena, 2023); the name in --draft is `pld`. The last
  * 3 tokens are searched for from the beginning of the sequence; the 10 tokens
- * after the first match are the draft. Without a match the last 2 tokens are
- * searched for, then the last one. A match that is followed by fewer than 10
- * tokens is skipped; other implementations draft these few tokens.
+ * after the first match are the draft. If there is no match, the last 2 tokens
+ * are searched for, and then the last token. A match that is followed by fewer
+ * than 10 tokens is skipped; other implementations draft these few tokens.
  */
 #include "base/checked.h"
 #include "base/err.h"

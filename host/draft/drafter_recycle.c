@@ -2,14 +2,14 @@
  * Token Recycling (Luo et al., ACL 2025): the tokens that the target predicted
  * after a token when it last occurred are likely to follow it again. For every
  * token, across all requests, the table keeps the eight likeliest successors
- * from the last verified row of this token. A draft goes from token to token
- * through the table. If a tree has several rows of one token, the deepest row
- * is kept, and of equally deep ones the last.
+ * from the last verified row of this token. A draft is built by looking up each
+ * drafted token in turn. If a token occurs in several rows of a tree, the table
+ * keeps the deepest of these rows and, of equally deep rows, the last.
  *
- * The paper fills a tree of fixed shape by these ranks. Here each rank has a
- * probability: the share of cases in which the target's best token was found at
- * that rank, learned whenever a table row is replaced. Tree builders choose
- * nodes by this probability.
+ * The paper fills a tree of fixed shape with the successors by rank. Here each
+ * rank has a probability: the share of cases in which the target's best token
+ * was found at that rank, learned whenever a table row is replaced. Tree
+ * builders choose nodes by this probability.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -26,7 +26,8 @@
 #define RANKS   8
 #define UNKNOWN (-1)
 
-/* Number of replaced rows that the shares average over; older rows fade. */
+/* Number of replaced rows over which the shares are averaged; older rows lose
+ * influence. */
 #define MEMORY 1024.0
 
 struct recycle_options {
@@ -65,12 +66,12 @@ struct recycle {
 	/* [n_vocab], best first; UNKNOWN if the token has no row yet */
 	int32_t (*next)[RANKS];
 	uint32_t n_vocab;
-	/* rows: number of table rows that were replaced. at: for each rank of
-	 * the old row, how many new rows had their best token there. */
+	/* rows: number of table rows that were replaced. at[i]: number of times
+	 * that the best token of the new row was at rank i of the old row. */
 	double rows, at[RANKS];
-	/* [n_fresh], by depth. They enter the table only at the next take():
-	 * each is then compared with the old row, from which the last draft was
-	 * made, to learn the shares. */
+	/* [n_fresh] sorted by depth. These rows are put into the table only at
+	 * the next take(): each is then compared with the old row, from which
+	 * the last draft was made, to learn the shares. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
 	int32_t last; /* last token of the sequence */
@@ -79,8 +80,8 @@ struct recycle {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Set next[] to the tokens of the largest logits, best first; equal logits in
- * the order of token ids. */
+/* Set next[] to the tokens with the largest logits, in descending order; equal
+ * logits are ordered by token id. */
 static void best_tokens(const float *logits, uint32_t n, int32_t next[RANKS])
 {
 	uint32_t kept = 0;
@@ -113,8 +114,8 @@ static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
 	r->rows = MEMORY;
 }
 
-/* Probability of a rank. In the prior, rank 0 is right in half of the cases,
- * and each further rank half as often as the rank before. */
+/* Estimated probability that the token at a rank is right. The prior is 1/2 for
+ * rank 0 and halves from rank to rank. */
 static double share(const struct recycle *r, uint32_t rank)
 {
 	const double prior = 8;
@@ -249,7 +250,7 @@ static int open_kind(
 	return source_drafter_open(out, &source, e);
 }
 
-/* Number of levels of the paper's tree. */
+/* Depth of the paper's tree. */
 static uint32_t length(const struct opt_values *values)
 {
 	return 6;

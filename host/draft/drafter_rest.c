@@ -1,10 +1,10 @@
 /*
  * REST (He et al., NAACL 2024): retrieve from a datastore what followed the
  * last tokens of the sequence. The datastore holds the history of earlier
- * requests and, for rest:FILE, a text file. The longest suffix of the sequence
- * that occurs in the datastore, of 16 to 2 tokens, is looked up. From up to
- * 5000 continuations of 10 tokens each, the 64 most frequent prefixes are the
- * draft, with probabilities by count.
+ * requests and, for rest:FILE, a text file. The drafter finds the longest
+ * suffix of the sequence, of 2 to 16 tokens, that occurs in the datastore. It
+ * takes up to 5000 continuations of 10 tokens each. Their 64 most frequent
+ * prefixes are the draft; the probabilities are proportional to the counts.
  *
  * If there are more than 5000 hits, the paper uses the first ones. Here the
  * hits are sorted by their continuation, so 5000 hits at equal distances are
@@ -30,8 +30,8 @@
 #define NOWHERE    UINT32_MAX
 #define MAX_FILE   ((size_t)256 << 20)
 
-/* A prefix of the continuations: its last token, and the range of hits that
- * begin with it. */
+/* A prefix of the continuations: its last token, and the range of hits whose
+ * continuation begins with this prefix. */
 struct beginning {
 	int32_t token;
 	uint32_t above; /* index of the parent in `node`; 0 is the root */
@@ -48,8 +48,9 @@ struct rest {
 	 * take() */
 	size_t n;
 	/* The hits (suffixes in the store that begin with the match), sorted.
-	 * span: length of the match. found: number of hits; found_first: index
-	 * of the first in store.suffix. hits: number of hits that are used. */
+	 * span: length of the match. found: number of hits. found_first: index
+	 * of the first hit in store.suffix. hits: number of hits that are
+	 * used. */
 	uint32_t span;
 	size_t found, found_first;
 	uint32_t hits;
@@ -74,8 +75,9 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 		size_t first, end;
 
 		datastore_find(&r->store, text + n - span, span, &first, &end);
-		/* Two binary searches: each probe loads a suffix's place and
-		 * its first tokens, and compares up to `span` of them. */
+		/* Count two binary searches. Each probe loads the index of a
+		 * suffix and its first tokens, and compares up to `span`
+		 * tokens. */
 		for (size_t left = r->store.n_suffixes; left; left /= 2) {
 			r->work.steps += 4;
 			r->work.values += 2ull * span;
@@ -92,7 +94,8 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 	}
 }
 
-/* Returns the token `depth` places after the match at a hit. */
+/* Returns the token that follows the match of hit number `hit` at distance
+ * `depth`. */
 static int32_t token_after(struct rest *r, uint32_t hit, uint32_t depth)
 {
 	size_t at = r->found_first + hit * r->found / r->hits;
@@ -101,8 +104,8 @@ static int32_t token_after(struct rest *r, uint32_t hit, uint32_t depth)
 	return r->store.token[r->store.suffix[at] + r->span + depth];
 }
 
-/* Returns the end of the run of hits that begins at `first` and whose token at
- * `depth` is the same. The search ends at `end`. */
+/* Returns the end of the run of consecutive hits, from `first` on, that have
+ * the same token at `depth`. The search ends at `end`. */
 static uint32_t end_of_run(
 	struct rest *r, uint32_t first, uint32_t end, uint32_t depth)
 {
@@ -140,8 +143,8 @@ static uint32_t count(const struct beginning *b)
 	return b->end - b->first;
 }
 
-/* Insert by count; of equal counts, the one inserted first is first. If there
- * is no room, the least frequent is dropped. */
+/* Insert by descending count; of equal counts, the item that was inserted first
+ * comes first. If there is no room, drop the least frequent item. */
 static void put(struct queue *q, struct beginning new)
 {
 	uint32_t at = q->n;
@@ -154,8 +157,8 @@ static void put(struct queue *q, struct beginning new)
 	q->item[at] = new;
 }
 
-/* Insert the continuations of a node, except DATASTORE_END, after which there
- * are none. */
+/* Insert the continuations of a node. DATASTORE_END is left out, because
+ * nothing follows it. */
 static void put_next(struct rest *r, struct queue *q, uint32_t node)
 {
 	const struct beginning *b = &r->node[node];
@@ -288,7 +291,7 @@ static int add_file(
 	return ret;
 }
 
-/* For both kinds. The word of rest:FILE is the name of the file; that of `rest`
+/* Opens both kinds. For rest:FILE `word` is the name of the file; for `rest` it
  * is empty. */
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)

@@ -12,35 +12,41 @@
 #include <string.h>
 
 #define DRAFTS 16
-#define CHAINS 32 /* one bit each in source_place.at[0] */
-#define LENGTH 32 /* most tokens of a draft */
+/* maximum number of chains; source_place.at[0] has one bit for each chain */
+#define CHAINS 32
+#define LENGTH 32 /* maximum number of tokens of a draft */
 
-/* Paths of a tree that are kept, unless checked, and the greatest difference of
- * gamma and delta + 1 that is tried. Tuned on the long tasks: more of either
- * adds guesses that are seldom accepted. */
+/* PATHS: number of paths kept per tree, without opts.checked. SHIFT: greatest
+ * difference between gamma and delta + 1 that is tried. Both were tuned on the
+ * benchmark's long tasks: larger values add guesses that are seldom
+ * accepted. */
 #define PATHS 3
 #define SHIFT 3
 
-/* How a sequence continues with a draft: with x_e (table 2, "missing"), after
- * other words in the place of the first ones ("synonym"), or where its last
- * tokens already occur in the draft. The values are also the origins of
- * guesses. */
+/* How a rejected draft can continue the sequence. MISSING: from x_e on (table
+ * 2, "missing"). SYNONYM: after other words that replace the draft's first
+ * words ("synonym"). REJOINED: after the place in the draft where the
+ * sequence's last tokens occur. The values are also the origins of guesses. */
 enum repair { MISSING, SYNONYM, REJOINED, REPAIRS };
 
 /* A rejected draft, from x_e on. */
 struct draft {
 	uint32_t age;
-	/* [n] x_e to x_{e+epsilon}; the target predicted the last `run` */
+	/* [n] x_e to x_{e+epsilon}; the last `run` of these tokens were also
+	 * predicted by the target */
 	int32_t token[LENGTH];
 	uint32_t n, run;
-	size_t e; /* index in the sequence of z_e, accepted in place of x_e */
+	/* index in the sequence of z_e, the token that was accepted instead of
+	 * x_e */
+	size_t e;
 };
 
-/* A guess at what follows the sequence: x_{e+gamma} to x_{e+epsilon}. */
+/* A possible continuation of the sequence: x_{e+gamma} to x_{e+epsilon}. */
 struct chain {
 	enum repair repair;
-	/* REJOINED: tokens at the end of the sequence that precede the chain in
-	 * the draft. SYNONYM: SHIFT - |gamma - (delta + 1)|. */
+	/* REJOINED: number of tokens by which the end of the sequence agrees
+	 * with the draft before the chain. SYNONYM: SHIFT - |gamma - (delta +
+	 * 1)|. */
 	uint32_t match;
 	const int32_t *token; /* [n], in a struct draft */
 	uint32_t n;
@@ -58,7 +64,9 @@ struct reuse {
 	struct reuse_options opts;
 	struct node *node; /* [n], room for `rows` */
 	uint32_t n, rows;
-	size_t before_tree; /* length of the sequence up to the tree's root */
+	/* number of tokens of the sequence before the tree's root was
+	 * appended */
+	size_t before_tree;
 	size_t n_text;
 	struct draft draft[DRAFTS]; /* [n_drafts], the newest first */
 	uint32_t n_drafts;
@@ -96,8 +104,8 @@ static void verified(void *arg, const struct tree *t, uint32_t node,
 		r->node[node].predicted = c[0].token;
 }
 
-/* Returns how many of the sequence's new tokens the path to the node begins
- * with. */
+/* Returns how many of the new tokens of the sequence are equal to the first
+ * tokens of the path to the node. */
 static uint32_t agreed(
 	const struct reuse *r, uint32_t node, const int32_t *new, size_t n)
 {
@@ -122,9 +130,10 @@ static bool has_child(const struct reuse *r, uint32_t node)
 	return false;
 }
 
-/* Set *d to the tokens of the path to a leaf after the first `from`, which were
- * accepted, up to the end of the longest run after x_e that the target
- * predicted (equation 3). Unchecked, all tokens count as predicted. */
+/* Set *d to the path to a leaf without its first `from` tokens, which were
+ * accepted. The path is cut after the longest run of tokens beyond x_e that the
+ * target predicted (equation 3). Without opts.checked, all tokens count as
+ * predicted. */
 static void reject(
 	const struct reuse *r, uint32_t leaf, uint32_t from, struct draft *d)
 {
@@ -151,8 +160,8 @@ static void reject(
 	}
 }
 
-/* Keep the rejected paths of the verified tree with the longest runs; new[n]
- * are the tokens of the sequence after the tree's root. */
+/* Keep those rejected paths of the verified tree that have the longest runs.
+ * new[n] are the tokens that follow the tree's root in the sequence. */
 static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 {
 	uint32_t most = r->opts.checked ? 1 : PATHS, kept = 0, at;
@@ -177,8 +186,8 @@ static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 	r->n_drafts = r->n_drafts + kept < DRAFTS ? r->n_drafts + kept : DRAFTS;
 }
 
-/* Drop drafts that are too old, and the oldest ones if all together have too
- * many tokens. */
+/* Drop drafts that are too old. If the remaining drafts have too many tokens in
+ * total, drop the oldest of them. */
 static void drop_old(struct reuse *r)
 {
 	uint32_t kept = 0, tokens = 0;
@@ -197,14 +206,16 @@ static void drop_old(struct reuse *r)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* Add the chains of a draft after the sequence text[n]. Unchecked, gamma is not
- * known. Often the target's words have as many tokens as the draft's, so values
- * near delta + 1 are tried, and all those for which the draft's tokens before
- * x_{e+gamma} are the last ones of the sequence. */
+/* Add the chains of a draft after the sequence text[n]. Without opts.checked,
+ * gamma is not known, so several values are tried. The target's words often
+ * have as many tokens as the draft's words, so values near delta + 1 are tried.
+ * Also tried are all values for which the tokens before x_{e+gamma} in the
+ * draft are the last tokens of the sequence. */
 static void add_chains(
 	struct reuse *r, const struct draft *d, const int32_t *text, size_t n)
 {
-	size_t accepted = n - d->e; /* delta + 1 tokens: z_e to z_{e+delta} */
+	/* number of tokens z_e to z_{e+delta}, which is delta + 1 */
+	size_t accepted = n - d->e;
 
 	for (uint32_t gamma = 0; gamma < d->n && r->n_chains < CHAINS;
 		gamma++) {
@@ -232,8 +243,7 @@ static void add_chains(
 	}
 }
 
-/* If the sequence does not continue the previous one, all drafts are
- * dropped. */
+/* If the sequence does not continue the previous sequence, drop all drafts. */
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
@@ -254,8 +264,8 @@ static int take(
 
 /* ---- guesses ------------------------------------------------------------- */
 
-/* In a source_place, at[0] is the set of the chains that the path follows, one
- * bit each, and at[1] the number of its tokens. */
+/* In a source_place, at[0] has one bit for each chain that the path follows,
+ * and at[1] is the number of drafted tokens. */
 static void root(void *arg, struct source_place *p)
 {
 	const struct reuse *r = arg;
@@ -282,8 +292,9 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	r->work.values += r->n_chains;
 }
 
-/* The guesses of one repair and match share the probability. The likeliest
- * repair comes first, for drafts of a single chain. */
+/* Guesses with the same repair and match length share the probability equally.
+ * List the likeliest repair first, because a draft without a tree takes only
+ * the first guess. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

@@ -34,15 +34,16 @@
 struct err;
 struct source;
 
-/* Least length of a run. */
+/* Minimum length of a run. */
 #define REUSE_RUN 2
 
 struct reuse_options {
-	uint32_t age; /* passes for which a draft is kept, at least one */
-	/* most tokens of all kept drafts together; those of the last pass are
-	 * kept even if they have more */
+	/* number of passes for which a draft is kept, at least one */
+	uint32_t age;
+	/* maximum number of tokens of all kept drafts together; drafts of the
+	 * last pass are kept even if they have more tokens */
 	uint32_t room;
-	bool checked; /* use the target's predictions */
+	bool checked; /* use the target's predictions on the rejected path */
 };
 
 /* Open the source of guesses, for trees of up to `rows` rows. Returns 0 or

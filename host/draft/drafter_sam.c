@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MOST 255 /* most tokens of a chain */
+#define MOST 255 /* maximum number of tokens of a chain */
 
 enum origin {
 	FIRST_PLACE,
@@ -30,8 +30,8 @@ struct sam {
 	uint64_t read;                    /* number of the last record added */
 	struct suffix_automaton *history; /* NULL if no history is kept */
 	struct suffix_match past; /* match of the sequence's end in `history` */
-	/* The chain that the paper's rule drafts after the sequence: whether it
-	 * comes from the history, and its number of tokens. */
+	/* Result of the paper's rule for the draft after the sequence: whether
+	 * the chain comes from the history, and the number of its tokens. */
 	bool by_history;
 	uint32_t length;
 	struct search_work work;
@@ -39,8 +39,8 @@ struct sam {
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Add new records to the history's automaton. *grown is set to whether any were
- * added, which invalidates places in the automaton. */
+/* Add new records of the history to its automaton. *grown is set if any were
+ * added; places in the automaton are then invalid. */
 static int read_records(struct sam *s, bool *grown, struct err *e)
 {
 	size_t n = s->records ? history_count(s->records) : 0, i = n;
@@ -141,12 +141,13 @@ static void step(void *arg, struct source_place *p, int32_t token)
 struct list {
 	struct source_guess *guess; /* [n] */
 	uint32_t n, most;
-	/* probability not yet given to tokens after longer matches in this
-	 * automaton */
+	/* probability that tokens after longer matches in this automaton have
+	 * left over */
 	float left;
 };
 
-/* Number of matched tokens that belong to the sequence, not to the draft. */
+/* Number of matched tokens that belong to the sequence; the others are drafted
+ * tokens. */
 static uint32_t grounds(struct suffix_match m, uint32_t depth)
 {
 	return m.len > depth ? m.len - depth : 0;
@@ -160,9 +161,9 @@ static bool among(const struct list *l, uint32_t from, int32_t token)
 	return false;
 }
 
-/* Add guesses for the children of one state, without those that the list
- * already has from index `first` on. One automaton gives no more than
- * o.children guesses. */
+/* Add guesses for the children of one state, except tokens that are already in
+ * the list from index `first` on. Each automaton adds at most o.children
+ * guesses. */
 static void put_state(const struct sam *s, struct suffix_automaton *a,
 	struct list *l, uint32_t first, struct suffix_match m,
 	struct source_guess like)
@@ -171,9 +172,10 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	uint32_t n =
 		suffix_automaton_children(a, m.state, child, s->o.children);
 	bool counts = a != s->text;
-	/* Number of occurrences of the state, plus one per distinct child that
-	 * stands for an unseen next token. A match that occurred once thus has
-	 * the probability 1/2 (Moffat's PPMC, 1990). */
+	/* Number of occurrences of the state, plus one per distinct child; the
+	 * added number represents tokens not seen yet. So the token after a
+	 * match that occurred once gets the probability 1/2 (Moffat's PPMC,
+	 * 1990). */
 	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
 			      : 2 * (float)n;
 
@@ -204,8 +206,9 @@ static void put_first(const struct sam *s, struct list *l,
 			1, FIRST_PLACE, grounds(m, depth) };
 }
 
-/* Add the token after the first occurrence; then the tokens after other
- * occurrences, and after ever shorter suffixes of the path. */
+/* Add the token that followed the first occurrence of the match, then tokens
+ * that followed other occurrences, then tokens that followed ever shorter
+ * suffixes of the path. */
 static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
 	uint32_t depth)
 {
@@ -243,8 +246,8 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct list l = { out, 0, most, 1 };
 
 	if (most == 1) {
-		/* Add the token of the paper's rule, unless the draft already
-		 * has the length of this rule. */
+		/* Add the token chosen by the paper's rule, unless the draft
+		 * has already reached the length given by this rule. */
 		if (depth < s->length && !s->by_history)
 			put_first(s, &l, in_text(p), depth);
 		else if (depth < s->length && past.len)

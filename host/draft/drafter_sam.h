@@ -1,28 +1,29 @@
 /*
  * SAM-Decoding (Hu et al., 2024): drafting from suffix automata; its name in
- * --draft is `sam`. The draft is what followed the longest suffix of the
- * sequence that occurred before, either in the sequence itself (one automaton)
- * or in the history of earlier requests (a second automaton). The method is
- * retrieval alone: if nothing matches, nothing is drafted. Its options are
- * those of the paper's code.
+ * --draft is `sam`. The drafter finds the longest suffix of the sequence that
+ * occurred before, and drafts the tokens that followed this occurrence. It
+ * searches the sequence itself (one automaton) and the history of earlier
+ * requests (a second automaton). The method uses retrieval alone: if nothing
+ * matches, nothing is drafted. Its options are those of the paper's code.
  *
  * A chain follows the paper's rule. Let m be the length of the match in the
  * sequence, and h the length of the match in the history. If m >= h - `bias`,
  * the chain comes from the sequence and L = m; otherwise it comes from the
  * history and L = h - `bias`. The chain has up to `alpha` times L tokens, and
  * fewer than `most`. `least` sets a minimum length (10 in the sd.npu paper's
- * version of this method). In the
- * sequence, the next token of the chain is the one after the first occurrence;
- * in the history, it is the most frequent child of each state.
+ * version of this method). In the sequence, the next token of the chain is the
+ * one after the first occurrence; in the history, it is the most frequent child
+ * of each state.
  *
- * A tree gets more candidates. Each is weighted by the share of earlier
- * candidates of its origin that were accepted (reliance.h). They come from
- * both automata also the tokens that followed shorter matches, and from the
- * sequence also the tokens that followed later occurrences. The origin of a
- * candidate is 0 for the first occurrence in the sequence, 1 for the longest
- * match in the history, 2 for other candidates from the sequence and 3 for
- * other candidates from the history. A path that departs from the matched place
- * continues with the longest suffix of the path that occurs anywhere.
+ * A tree gets more candidates: from both automata also tokens that followed
+ * shorter matches, and from the sequence also tokens that followed later
+ * occurrences. Each candidate has an origin: 0 for the first occurrence in the
+ * sequence, 1 for the longest match in the history, 2 for other candidates from
+ * the sequence and 3 for other candidates from the history. A candidate is
+ * weighted by the share of earlier candidates of the same origin that were
+ * accepted (reliance.h). If a path departs from the matched place, its
+ * candidates are the tokens that followed the longest suffix of the path that
+ * occurs anywhere.
  *
  * Rejected tokens never enter an automaton. If a sequence does not continue the
  * previous one, the sequence's automaton is rebuilt.
@@ -37,12 +38,13 @@ struct history;
 struct source;
 
 struct sam_options {
-	double alpha; /* tokens drafted per matched token */
-	/* Limits of a chain's length, counting the last token of the sequence,
-	 * if anything matches. */
+	double alpha; /* maximum number of drafted tokens per matched token */
+	/* Limits of a chain's length if anything matches. The length includes
+	 * the last token of the sequence. */
 	uint32_t least, most;
-	uint32_t children; /* most candidates per state */
-	/* tokens by which the history's match must be longer to be preferred */
+	uint32_t children; /* maximum number of candidates per state */
+	/* number of tokens by which the match in the history must be longer
+	 * than the match in the sequence to be preferred */
 	uint32_t bias;
 };
 

@@ -1,11 +1,11 @@
 /*
  * SuffixDecoding (Oliaro et al., NeurIPS 2025): suffix trees count, for every
- * suffix of the sequence, which tokens followed its earlier occurrences. Of the
- * suffixes that match, the draft uses the one with the highest expected number
- * of accepted tokens: the sum, over the tokens of its likeliest path, of the
- * probability that they are reached. A draft is `factor` times as long as the
- * match, plus `offset`. Tokens with less than a tenth of the counts are left
- * out.
+ * suffix of the sequence, which tokens followed its earlier occurrences.
+ * Several suffixes can match. The draft uses the suffix whose draft has the
+ * highest expected number of accepted tokens: the sum, over the tokens of its
+ * likeliest path, of the probability that verification accepts the path up to
+ * this token. A draft is `factor` times as long as the match, plus `offset`.
+ * Tokens that followed in less than a tenth of the occurrences are left out.
  *
  * There is one tree for the sequence and, if a history is kept, one for the
  * history. A token tree takes candidates from both trees; a chain comes from
@@ -53,9 +53,9 @@ enum { TEXT, HISTORY, MEMORIES };
 struct memory {
 	struct suffix_tree *tree; /* NULL if no history is kept */
 	struct suffix_matches matches;
-	/* root: the match from which the draft is made. match: its length.
-	 * limit: the draft's length. worth: the draft's expected number of
-	 * accepted tokens. */
+	/* root: place of the match from which the draft is made. match: length
+	 * of the match. limit: length of the draft. worth: expected number of
+	 * accepted tokens of the draft. */
 	struct suffix_place root;
 	uint32_t match, limit;
 	double worth;
@@ -80,7 +80,7 @@ static uint32_t limit_of(const struct suffix_options *o, uint32_t match)
 }
 
 /* Returns the expected number of accepted tokens of the likeliest path from a
- * place. */
+ * place, limited to `limit` tokens. */
 static double worth(
 	const struct suffix_tree *t, struct suffix_place p, uint32_t limit)
 {
@@ -99,8 +99,9 @@ static double worth(
 	return sum;
 }
 
-/* Choose the match with the best draft. A draft's expected value never exceeds
- * its length, so matches whose draft would be too short are skipped. */
+/* Choose the match with the best draft. The expected number of accepted tokens
+ * never exceeds a draft's length, so matches with a shorter draft than the best
+ * value so far are skipped. */
 static void choose(const struct suffix *s, struct memory *m)
 {
 	m->match = m->limit = 0;
@@ -221,8 +222,8 @@ static uint32_t put_guesses(const struct suffix *s, unsigned memory,
 	return n;
 }
 
-/* A chain comes from the tree with the higher expected value; a token tree
- * takes guesses from both. */
+/* A chain (most == 1) comes from the tree whose draft has the higher expected
+ * number of accepted tokens; a token tree takes guesses from both trees. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

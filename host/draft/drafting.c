@@ -143,8 +143,8 @@ int drafting_ask(
 		size_t len, unused;
 
 		kind = draft_kind_named(word, &len);
-		/* A path may itself contain "+", so it ends only at a "+" that
-		 * is followed by the name of a kind. */
+		/* A path may contain "+", so only a "+" followed by the name of
+		 * a kind ends the path. */
 		if (!kind) {
 			len = strcspn(word, "+");
 			while (word[len] &&
@@ -158,8 +158,8 @@ int drafting_ask(
 				d->opts.draft, DRAFT_PARTS);
 		d->n++;
 		p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
-		/* "model" stands for the bundled draft model, like an empty
-		 * name. A file of that name can be given as ./model. */
+		/* "model" stands for the bundled draft model, as does an empty
+		 * name. A file with this name can be given as ./model. */
 		if (kind || len != 5 || memcmp(word, "model", 5))
 			memcpy(p->word, word, len);
 		if (p->kind->check)
@@ -279,7 +279,7 @@ static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	if (n > 1)
 		return drafter_join_open(all, each, n, e);
 	*all = each[0];
-	all->close = NULL; /* each[0] is closed on its own */
+	all->close = NULL; /* the caller closes each[0] */
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /*
  * The drafter of a decoder: one of the kinds of host/draft/draft_kind.h, or
  * several joined by "+" in --draft, which draft together
- * (host/draft/drafter_join.h). The user's options choose it, for decoding
- * methods that draft. Not thread-safe.
+ * (host/draft/drafter_join.h). The user's options choose the drafter, for
+ * decoding methods that draft. Not thread-safe.
  */
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
@@ -24,8 +24,8 @@ struct session;
 struct session_opts;
 struct shape;
 
-/* An opt_tables function: drafting_table, then the option table of every kind,
- * each once. */
+/* Function for opt_tables: lists drafting_table and then the option table of
+ * every kind, each table once. */
 const struct opt_table *drafting_tables(size_t i);
 
 #define DRAFT_PARTS 6
@@ -61,27 +61,27 @@ struct drafting {
  * cannot be parsed. */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
-/* Check that the user gave no option of a kind of drafter that is not used.
- * Only options with a `noun` (a description of their value, for messages) are
- * checked. Returns 0 or -EINVAL. */
+/* Return an error if the user gave an option of a kind of drafter that is not
+ * used. Only options with a `noun` (a description of their value, for messages)
+ * are checked. Returns 0 or -EINVAL. */
 int drafting_check_needless(const struct drafting *, struct err *);
 
 /* Whether one of the drafters is a draft model. */
 bool drafting_has_model(const struct drafting *);
 
-/* The shape whose cost is charged for a draft model, or NULL for its own
- * shape. */
+/* The shape whose cost is charged for the draft model; NULL for the draft
+ * model's own shape. */
 const struct shape *drafting_as(const struct drafting_options *);
 
-/* Open the draft models' files, if there are any, but no drafters. Returns 0,
- * -EINVAL if a draft model's vocabulary differs from the target's, or another
- * negative errno. */
+/* Open the files of draft models, if --draft names any; the drafters remain
+ * closed. Returns 0, -EINVAL if a draft model's vocabulary differs from the
+ * target's vocabulary, or another negative errno. */
 int drafting_open_file(struct drafting *, const struct model *target,
 	const char *target_path, struct err *);
 
-/* Open the drafters for the target's session, whose options are given; trees
- * have up to `rows` rows. Drafters with needs_text (draft_kind.h) are left
- * closed. Returns 0 or a negative errno. */
+/* Open the drafters for the target's session; session_opts are the session's
+ * options. Trees have up to `rows` rows. Drafters with needs_text
+ * (draft_kind.h) are left closed. Returns 0 or a negative errno. */
 int drafting_open(struct drafting *, struct session *target,
 	const struct session_opts *, uint32_t rows, struct err *);
 
@@ -115,8 +115,8 @@ void drafters_close(struct drafters *);
 /* Whether a drafter reads the target's predictions for the prompt. */
 bool drafting_reads_prompt(const struct drafting *);
 
-/* Number of tokens that the drafters read from a prediction of the device; 0 if
- * they read no predictions (draft_kind.h). */
+/* Number of tokens that the drafters read from each prediction of the device; 0
+ * if they read no predictions (draft_kind.h). */
 uint32_t drafting_predictions(const struct drafting *);
 
 /* Whether drafting_open_more is possible: no drafter has needs_text or

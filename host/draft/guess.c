@@ -18,9 +18,9 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	double sum;
 
 	assert(temperature > 0);
-	/* Collect the largest logits, temporarily stored in q, without those of
-	 * -infinity. Of equal logits the first one, with the lower id, stays
-	 * first. */
+	/* Collect the largest logits, which are stored in q for now; logits of
+	 * -infinity are left out. Of equal logits, the one with the lower token
+	 * id comes first. */
 	g->n = 0;
 	for (uint32_t i = 0; i < n_vocab; i++) {
 		uint32_t at;

@@ -14,8 +14,8 @@
 
 struct err;
 
-/* Sorted by falling q; equal ones by rising token id. n is 0 if the guess is
- * not computed. */
+/* Sorted by descending q; equal q by ascending token id. n is 0 if the guess
+ * has not been computed. */
 struct guess {
 	uint32_t n;
 	struct candidate c[TREE_CANDIDATES];
@@ -48,8 +48,8 @@ struct guesses {
 int guesses_reserve(struct guesses *, uint32_t more, struct err *);
 void guesses_release(struct guesses *);
 
-/* Add a row, for which there must be room, and return its number. The caller
- * sets its guess. */
+/* Add a row and return its number. guesses_reserve must have made room. The
+ * caller then sets the row's guess. */
 uint32_t guesses_add(struct guesses *, int32_t token, int32_t parent);
 
 /* The row of the parent of `node`, or -1 if the parent is the root. The node
@@ -57,10 +57,10 @@ uint32_t guesses_add(struct guesses *, int32_t token, int32_t parent);
 int32_t guesses_above(const struct tree *, uint32_t node);
 
 /*
- * Move the root along text[n], the tokens appended to the sequence. The rows
- * that these tokens follow are written to path[n], and their number is
- * returned; then all rows are dropped. The new root has a guess if n is 0 or if
- * text[n] ends at a row with a guess.
+ * Move the root along text[n], the tokens appended to the sequence. path[n]
+ * receives the rows that match these tokens, and their number is returned; then
+ * all rows are dropped. The new root has a guess if n is 0 or if text[n] ends
+ * at a row with a guess.
  */
 uint32_t guesses_follow(
 	struct guesses *, const int32_t *text, size_t n, uint32_t *path);

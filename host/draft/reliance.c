@@ -1,8 +1,7 @@
 #include "host/draft/reliance.h"
 
-/* Weights, as sums of shares: PRIOR is the weight of the prior, MEMORY the
- * largest weight of past outcomes. Beyond MEMORY, older outcomes lose
- * influence. */
+/* Weights, in sums of shares. PRIOR: weight of the prior. MEMORY: largest total
+ * weight of past outcomes; beyond it, older outcomes lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

@@ -1,10 +1,10 @@
 /*
  * Calibration of a source's guesses (source.h), learned from which guesses were
- * accepted. A source gives a token a share, which one factor for each class of
- * (origin, match length, depth) turns into a probability. The factor is the
- * number of guesses that were accepted divided by the sum of their shares, over
- * all guesses of the class. It starts from a prior that grows with the match
- * length.
+ * accepted. A source gives each guessed token a share; a factor turns the share
+ * into a probability. There is one factor for each class of (origin, match
+ * length, depth): the number of guesses of the class that were accepted,
+ * divided by the sum of their shares. The factor starts from a prior that grows
+ * with the match length.
  *
  * Lengths and depths are grouped in classes, so that a single request gives
  * enough samples for each class. Not thread-safe.
@@ -25,8 +25,9 @@ struct reliance {
 	} cell[RELIANCE_ORIGINS][RELIANCE_MATCHES][RELIANCE_DEPTHS];
 };
 
-/* Evidence for a guess: which of the source's indexes it came from, the number
- * of matched tokens before the draft, and its depth in the draft. */
+/* What a guess is based on: the source's index (automaton, tree ...) that it
+ * comes from, the number of matched tokens of the sequence, and the depth of
+ * the guess in the draft. */
 struct grounds {
 	uint32_t origin; /* below RELIANCE_ORIGINS */
 	uint32_t match;
@@ -35,12 +36,13 @@ struct grounds {
 
 void reliance_init(struct reliance *);
 
-/* Returns the factor that turns a share into a probability. It is above 0, and
- * above 1 if more guesses are accepted than their shares add up to. */
+/* Returns the factor that turns a share into a probability. The factor is above
+ * 0. It is above 1 if more guesses were accepted than the sum of their
+ * shares. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
-/* Record an outcome. The guesses with this evidence had the shares `share` in
- * all, 0 to 1; `came` is whether one of them was accepted. */
+/* Record the outcome of all guesses with these grounds at one place. `share` is
+ * the sum of their shares, 0 to 1. `came`: one of them was accepted. */
 void reliance_saw(
 	struct reliance *, const struct grounds *, double share, bool came);
 

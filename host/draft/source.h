@@ -2,9 +2,9 @@
  * A source of guesses that runs no model. It finds earlier occurrences of the
  * end of a token sequence, in the sequence itself or elsewhere, and guesses the
  * tokens that followed them. source_drafter_open makes a drafter from a source.
- * This drafter walks the source down the tree and learns how reliable the
- * source's guesses are (host/draft/reliance.h), so that the probabilities of
- * different sources are comparable.
+ * For each path of the draft tree this drafter asks the source for guesses, and
+ * it learns how reliable the source's guesses are (host/draft/reliance.h), so
+ * that the probabilities of different sources are comparable.
  *
  * A place is the state of a source after a path: after the sequence and some
  * drafted tokens. Not thread-safe.
@@ -24,47 +24,48 @@ struct candidate;
 struct drafter;
 struct err;
 
-/* Each source defines the meaning. */
+/* Each source defines the meaning of at[]. */
 struct source_place {
 	uint32_t at[4];
 };
 
 struct source_guess {
 	int32_t token;
-	/* share of the occurrences that this token follows; above 0, and no
-	 * more than 1 for all guesses together */
+	/* Fraction of the earlier occurrences that were followed by this token:
+	 * above 0; the shares of all guesses add up to at most 1. */
 	float share;
 	/* number of the index (automaton, tree ...) that it comes from, below
 	 * RELIANCE_ORIGINS */
 	uint32_t origin;
-	/* matched tokens of the sequence, without drafted ones */
+	/* number of matched tokens that belong to the sequence; drafted tokens
+	 * are not counted */
 	uint32_t match;
 };
 
 struct source {
 	void *arg;
-	/* The source adds its look-ups here; the reader sets the counts back to
-	 * 0. Belongs to the source. */
+	/* The source counts its searches here, and owns the struct. The caller
+	 * reads the counts and resets them to 0. */
 	struct search_work *work;
-	/* where the guesses of each origin come from, for the statistics */
+	/* for each origin, the draft_source that is reported in statistics */
 	enum draft_source from[RELIANCE_ORIGINS];
 	/*
-	 * Set the sequence text[n], n >= 1. Its first `same` tokens are those
-	 * of the previous sequence. Any further tokens of the previous sequence
-	 * are dropped. Returns 0 or -ENOMEM.
+	 * Set the sequence to text[n], n >= 1. Its first `same` tokens are
+	 * equal to the first tokens of the previous sequence, whose other
+	 * tokens are dropped. Returns 0 or -ENOMEM.
 	 */
 	int (*take)(void *arg, const int32_t *text, size_t n, size_t same,
 		struct err *);
-	/* root() sets the place after the sequence. step() moves a place by one
-	 * more drafted token. */
+	/* root() returns the place after the sequence. step() moves a place by
+	 * one more drafted token. */
 	void (*root)(void *arg, struct source_place *);
 	void (*step)(void *arg, struct source_place *, int32_t token);
 	/*
-	 * List up to `most` guesses at a place, `depth` drafted tokens after
-	 * the sequence, in any order, no token twice for one origin. Returns
-	 * their number; 0 if nothing matches or if the draft is long enough.
-	 * `most` 1 means that a chain is drafted: the source then chooses the
-	 * single token by its own rule.
+	 * List up to `most` guesses at a place that is `depth` drafted tokens
+	 * after the sequence, in any order. For each origin a token occurs at
+	 * most once. Returns the number of guesses; 0 if nothing matches or if
+	 * the draft is long enough. most == 1 means that a chain is drafted:
+	 * the source then chooses the single token by its own rule.
 	 */
 	uint32_t (*guesses)(void *arg, const struct source_place *,
 		uint32_t depth, struct source_guess *out, uint32_t most);

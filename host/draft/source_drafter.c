@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUESSES 64 /* most guesses at one place */
+#define GUESSES 64 /* maximum number of guesses at one place */
 
 struct retriever {
 	struct source source;
@@ -24,9 +24,9 @@ struct retriever {
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* Returns the probability that guess i's token is right by any of the guesses
- * of this token, taken as independent. Returns 0 if a guess before i has the
- * same token. */
+/* Returns the probability that at least one of the guesses with guess i's token
+ * is right, if the guesses are independent. Returns 0 if a guess before i has
+ * the same token. */
 static double pooled(const struct retriever *r,
 	const struct source_guess *guess, uint32_t n, uint32_t i,
 	uint32_t depth)
@@ -196,8 +196,8 @@ static bool record_outcome(struct retriever *r,
 	return any;
 }
 
-/* Learn from the new tokens, one by one, up to the first that was not
- * guessed. */
+/* Learn from the new tokens, one by one, up to and including the first token
+ * that was not guessed. */
 static void saw(void *arg, const int32_t *text, size_t n)
 {
 	struct retriever *r = arg;
@@ -281,8 +281,8 @@ int source_drafter_open(
 		return err_set(e, ENOMEM, "no memory to draft from a text");
 	}
 	r->source = *source;
-	/* Like loading a model, reading a history at the start costs nothing.
-	 */
+	/* Reset the counts: reading a history when the drafter opens is not
+	 * charged, as loading a model is not. */
 	*source->work = (struct search_work){ 0 };
 	reliance_init(&r->reliance);
 	*out = (struct drafter){ .arg = r,

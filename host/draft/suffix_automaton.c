@@ -13,9 +13,9 @@
 _Static_assert(SUFFIX_CHILDREN == SUFFIX_BEST, "what a table keeps");
 
 /*
- * Every edge to a state has the same token, the last token of the state's
- * substrings. The state therefore stores this token, and a single edge consists
- * of its target alone.
+ * All edges to a state have the same token, which is the last token of the
+ * state's substrings. So the token is stored in the state, and a single edge
+ * consists of its target alone.
  */
 struct state {
 	uint32_t len, link;
@@ -30,16 +30,17 @@ struct suffix_automaton {
 	struct search_work *work;
 	struct state *state; /* [n] */
 	uint32_t n, room;
-	/* [n] for SUFFIX_HISTORY only; as of the last settle() */
+	/* [n] only for SUFFIX_HISTORY: number of occurrences, valid after
+	 * settle() */
 	uint32_t *count;
 	uint32_t count_room;
 	int32_t *text; /* [tokens] for SUFFIX_TEXT only */
 	uint32_t text_room;
 	uint32_t tokens;
 	struct suffix_edges edges;
-	uint32_t last; /* state of the whole current sequence */
-	/* [n_ends] for SUFFIX_HISTORY only: the states of those prefixes of the
-	 * current sequence that are not counted yet. */
+	uint32_t last; /* state of the whole sequence that is being added */
+	/* [n_ends] only for SUFFIX_HISTORY: the states of those prefixes of the
+	 * current sequence that are not yet counted. */
 	uint32_t *end;
 	uint32_t n_ends, end_room;
 };
@@ -56,7 +57,7 @@ static int32_t label(const struct suffix_automaton *a, uint32_t state)
 	return a->kind == SUFFIX_TEXT ? a->text[mark - 1] : (int32_t)mark;
 }
 
-/* The target of the edge by `token`, or 0 if there is none. */
+/* The target of the edge with token `token`, or 0 if there is none. */
 static uint32_t target_of(
 	const struct suffix_automaton *a, uint32_t state, int32_t token)
 {
@@ -93,8 +94,9 @@ static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
 	return 0;
 }
 
-/* Set *out to the state of the substring that is the longest one of `from`
- * followed by `token`: the target of the edge, or a clone split off from it. */
+/* Append `token` to the longest substring of state `from`, and set *out to the
+ * state of the resulting substring: the target of the edge, or a clone split
+ * off from the target. */
 static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	uint32_t *out, struct err *e)
 {
@@ -107,9 +109,9 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 		return 0;
 
 	/*
-	 * The target has longer substrings too, which do not follow the longest
-	 * one of `from`. Split off the shorter ones into a clone with the
-	 * target's count.
+	 * The target also has substrings that are longer than this one. Split
+	 * off this substring and its suffixes into a clone with the target's
+	 * count.
 	 */
 	s = a->state[target];
 	s.len = a->state[from].len + 1;
@@ -144,14 +146,14 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 	uint32_t new, at = a->last, link = SUFFIX_ROOT;
 	int ret;
 
-	/* An earlier sequence of the history contains this prefix. */
+	/* This prefix already occurs in an earlier sequence of the history. */
 	if (target_of(a, a->last, token))
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);
-	/* Add an edge to the new state from all suffixes of the sequence, from
-	 * the longest down, until one already has an edge by this token. The
-	 * target of that edge, or a clone of it, becomes the new state's suffix
-	 * link. */
+	/* Follow the suffix links from the state of the whole sequence, and add
+	 * an edge by this token to each state, until a state already has such
+	 * an edge. The target of that edge, or a clone of the target, becomes
+	 * the new state's suffix link. */
 	while (!ret) {
 		uint32_t *edges = &a->state[at].edges;
 		int32_t of = 0;
@@ -178,10 +180,10 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 /* ---- counts -------------------------------------------------------------- */
 
 /*
- * The end positions of a state's substrings are those of all states whose
- * suffix links lead to it. Each new prefix therefore adds one occurrence to
- * every state along its chain of links. settle() collects the affected states
- * once, and passes counts up the links, longest states first.
+ * The end positions of a state's substrings include those of all states whose
+ * suffix links lead to this state. So each new prefix adds one occurrence to
+ * every state along its chain of suffix links. settle() visits each affected
+ * state once, longest states first, and passes the counts on along the links.
  */
 struct touched {
 	uint32_t state, count; /* count before settle() */
@@ -196,15 +198,16 @@ struct settling {
 	uint32_t *first; /* [longest + 1] first element of each length */
 };
 
-/* While a state is collected, its `count` is its index in `touched` with this
- * bit set. */
+/* This bit in a state's `count` means that the state has been collected: the
+ * other bits are its index in `touched`. */
 #define TOUCHED 0x80000000u
 
 static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
 	struct err *e)
 {
 	while (state && !(a->count[state] & TOUCHED)) {
-		/* Here, and once more when its count is passed on. */
+		/* two steps: one here, and one when the state's count is passed
+		 * on */
 		a->work->steps += 2;
 		uint32_t *first = &s->first[a->state[state].len];
 		int ret = suffix_reserve((void **)&s->touched, &s->room,
@@ -293,7 +296,8 @@ int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 		a->tokens++;
 		a->end[a->n_ends++] = a->last;
 		/* Count often enough that a long sequence leaves few prefixes
-		 * uncounted, but seldom enough that counting costs little. */
+		 * uncounted, but not so often that counting becomes
+		 * expensive. */
 		if (a->n_ends > 256 && a->n_ends > a->tokens / 8)
 			ret = settle(a, e);
 	}

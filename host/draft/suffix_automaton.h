@@ -2,12 +2,13 @@
  * A suffix automaton: the smallest automaton that accepts all suffixes of a
  * sequence, built online in amortised constant time per token (Blumer et al.,
  * 1985; used for drafting in SAM-Decoding, Hu et al., 2024). Each state stands
- * for the substrings that end at the same set of positions, and `len` is the
- * length of the longest of them. The suffix link of a state leads to the state
- * of the longest suffix of these substrings that ends at more positions. To
- * find the longest suffix of some tokens that occurs in the automaton, follow
- * the edges token by token, and where no edge fits, first follow the suffix
- * link. N tokens have up to 2 N - 1 states of about 60 bytes each.
+ * for a set of substrings that end at the same positions; `len` is the length
+ * of the longest of them. The suffix link of a state leads to the state of the
+ * longest suffix of these substrings that ends at more positions. To find the
+ * longest suffix of given tokens that occurs in the automaton, follow the edges
+ * token by token; when a state has no edge for the next token, follow suffix
+ * links until a state has one. N tokens need up to 2 N - 1 states of about 60
+ * bytes each.
  *
  * A SUFFIX_TEXT is one sequence that grows; it stores where each substring
  * first ended. A SUFFIX_HISTORY holds many sequences and counts each
@@ -32,7 +33,7 @@ enum suffix_kind {
 	SUFFIX_HISTORY,
 };
 
-/* Most children that suffix_automaton_children lists. */
+/* Maximum number of children that suffix_automaton_children lists. */
 #define SUFFIX_CHILDREN 16
 
 /* State 0 is the root, the empty substring. It has no suffix link. */
@@ -65,26 +66,27 @@ struct suffix_match {
 	uint32_t state, len;
 };
 
-/* Set *match to the longest suffix of (match, token) that occurs. */
+/* Append `token` to the match, and set *match to the longest suffix of the
+ * result that occurs in the automaton. */
 void suffix_automaton_follow(
 	const struct suffix_automaton *, struct suffix_match *, int32_t token);
 
 /*
  * SUFFIX_TEXT only: the longest suffix of the sequence that also occurs earlier
- * in it. It is the suffix link of the state of the whole sequence. Calling
- * suffix_automaton_follow for each token before adding the token gives the same
- * match.
+ * in the sequence; this is the suffix link of the state of the whole sequence.
+ * The same match results from calling suffix_automaton_follow for each token
+ * before the token is added.
  */
 struct suffix_match suffix_automaton_end(const struct suffix_automaton *);
 
-/* The longest suffix of the match that ends at more positions. After repeated
- * calls it is the root's empty match. */
+/* The longest proper suffix of the match that ends at more positions than the
+ * match. After enough calls this is the root's empty match. */
 struct suffix_match suffix_automaton_shorter(
 	const struct suffix_automaton *, struct suffix_match);
 
-/* SUFFIX_TEXT only: suffix_automaton_first returns the index after the first
- * occurrence of a state's substrings, 0 for the root; suffix_automaton_text
- * returns the tokens of the sequence. */
+/* SUFFIX_TEXT only: suffix_automaton_first returns the index of the token after
+ * the first occurrence of a state's substrings, 0 for the root.
+ * suffix_automaton_text returns the tokens of the sequence. */
 uint32_t suffix_automaton_first(
 	const struct suffix_automaton *, uint32_t state);
 const int32_t *suffix_automaton_text(const struct suffix_automaton *);
@@ -103,8 +105,8 @@ struct suffix_child {
  * List the tokens that follow a state's substrings: up to `most` of the best
  * SUFFIX_CHILDREN. Returns their number. In a SUFFIX_TEXT the list is sorted by
  * first occurrence, so the token after the state's first occurrence comes
- * first. In a SUFFIX_HISTORY it is sorted by falling count, and equal counts by
- * token id.
+ * first. In a SUFFIX_HISTORY the list is sorted by descending count, and equal
+ * counts by token id.
  */
 uint32_t suffix_automaton_children(struct suffix_automaton *, uint32_t state,
 	struct suffix_child *out, uint32_t most);

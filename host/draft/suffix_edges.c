@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Class in the `edges` words that stand for a hash table; lower classes stand
- * for blocks. */
+/* Class in an `edges` word that denotes a hash table; lower classes denote
+ * blocks. */
 #define TABLE (SUFFIX_BLOCKS + 1)
 
 /* Number of edges in a block, by class; classes begin at 1. */
 static const uint32_t block_room[SUFFIX_BLOCKS + 1] = { 0, 2, 3, 4, 6, 8, 12,
 	16 };
 
-/* Slots of a new table: more than the edges of the largest block. */
+/* Slots of a new table: more than the largest block has edges. */
 #define TABLE_LEAST 24
 
 static uint32_t class_of(uint32_t edges)
@@ -34,9 +34,9 @@ static uint32_t word_of(uint32_t class, uint32_t index)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Grow by 1/32. Doubling would take up to as much memory again, and growing
- * often is cheap: realloc moves a large array by remapping pages, not by
- * copying. */
+/* Grow by 1/32 only: doubling could waste as much memory as is in use, and
+ * growing often is cheap because realloc moves a large array by remapping
+ * pages, not by copying. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *e)
 {
@@ -109,7 +109,8 @@ static int take_block(
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* Returns the slot of the edge by `token`, or the empty slot for it. */
+/* Returns the slot that holds the edge by `token`, or else the empty slot where
+ * the edge can be stored. */
 static struct suffix_edge *probe(
 	struct suffix_edge *edge, uint32_t room, int32_t token)
 {

@@ -1,13 +1,14 @@
 /*
- * The edges of a suffix automaton (suffix_automaton.h): the target state for
- * each state and token. Most states have a single edge. Its token is stored
- * with its target state, so a single edge needs no memory here. A few edges are
- * stored in a block of an arena, whose size is one of several classes; many
- * edges are stored in a hash table keyed by token.
+ * The edges of a suffix automaton (suffix_automaton.h): maps a state and a
+ * token to a target state. Most states have a single edge. The token of a
+ * single edge is stored in its target state, so such an edge needs no memory
+ * here. A state with a few edges stores them in a block of an arena; block
+ * sizes are grouped in classes. A state with many edges stores them in a hash
+ * table keyed by token.
  *
- * A state's `edges` word is 0 if it has no edge, the target state if it has
- * one, and otherwise a class and an index. State 0, the root, is never a
- * target. Not thread-safe.
+ * A state's `edges` word is 0 if it has no edge, the target state if it has one
+ * edge, and otherwise a class and the index of a block or table. State 0, the
+ * root, is never a target. Not thread-safe.
  */
 #ifndef HOST_DRAFT_SUFFIX_EDGES_H
 #define HOST_DRAFT_SUFFIX_EDGES_H
@@ -33,8 +34,9 @@ struct suffix_edge {
 /* Cache of a state's best children (suffix_automaton_children). */
 #define SUFFIX_BEST 16
 struct suffix_best {
-	/* The state's number of edges (SUFFIX_TEXT) or count (SUFFIX_HISTORY)
-	 * when the cache was filled. */
+	/* The state's number of edges (SUFFIX_TEXT) or its count
+	 * (SUFFIX_HISTORY) when the cache was filled. The cache is valid while
+	 * this number is unchanged. */
 	uint32_t at;
 	uint32_t n;
 	struct suffix_edge edge[SUFFIX_BEST];
@@ -58,7 +60,7 @@ struct suffix_edges {
 /* Free all edges. A zeroed struct has no edges and is ready for use. */
 void suffix_edges_release(struct suffix_edges *);
 
-/* Memory that the edges occupy, in bytes. */
+/* Memory used by the edges, in bytes. */
 size_t suffix_edges_bytes(const struct suffix_edges *);
 
 /* Whether an `edges` word stands for a single target, or for no edge (0). */
@@ -77,9 +79,9 @@ struct suffix_edge *suffix_edges_find(
 	const struct suffix_edges *, uint32_t edges, int32_t token);
 
 /*
- * Add an edge to *edges, by a token for which it has no edge. If *edges is a
- * single target, `label` is the token of that edge. Returns 0, -ENOMEM or
- * -EFBIG; after an error nothing is changed.
+ * Add an edge to *edges, with a token for which *edges has no edge yet. If
+ * *edges is a single target, `label` is the token of that edge. Returns 0,
+ * -ENOMEM or -EFBIG; after an error nothing is changed.
  */
 int suffix_edges_add(struct suffix_edges *, uint32_t *edges, int32_t label,
 	struct suffix_edge, struct err *);
@@ -89,9 +91,9 @@ int suffix_edges_add(struct suffix_edges *, uint32_t *edges, int32_t label,
 int suffix_edges_copy(
 	struct suffix_edges *, uint32_t edges, uint32_t *out, struct err *);
 
-/* Make room for `need` items of `size` bytes at *p, with some spare room for
- * growth. There is no change if *room is enough. Returns 0, or -ENOMEM with
- * nothing changed. */
+/* Ensure room for `need` items of `size` bytes at *p, with some spare room for
+ * growth. Does nothing if *room is enough. Returns 0, or -ENOMEM with nothing
+ * changed. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *);
 

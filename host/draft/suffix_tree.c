@@ -9,27 +9,31 @@
 
 #define ROOT 0u
 #define NONE UINT32_MAX
-/* Most nodes that one token, or the end of a sequence, can add: each suffix of
- * the live (growing) sequence can split a node and add a leaf. */
+/* Maximum number of nodes added by one token or by the end of a sequence: each
+ * suffix of the live (growing) sequence can split a node and add a leaf. */
 #define AT_ONCE    (2 * SUFFIX_DEPTH)
 #define MAX_TOKENS ((size_t)1 << 30)
-/* All children worth listing are among the first WALK children of a node. Each
- * child that moved ahead of such a child had, when it was last counted, at
- * least 1 / (2 * SUFFIX_RARE) of its parent's count, and since then the
- * parent's count has grown by no more than a factor of SUFFIX_RARE. */
+/* All children worth listing are among the first WALK children of a node.
+ * Proof: when a child moves to the front, it has at least 1 / (2 * SUFFIX_RARE)
+ * of its parent's count. Since a child worth listing was last counted, the
+ * parent's count has grown by a factor of at most SUFFIX_RARE, so at most WALK
+ * - 1 other children can have moved ahead of it. */
 #define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
 
 struct node {
 	uint32_t text; /* index in `token` of the label's first token */
 	uint32_t parent;
-	uint32_t count;      /* number of suffixes that enter the label */
-	uint32_t child;      /* first child of a ring; NONE for a leaf */
+	/* number of suffixes whose path leads into the label */
+	uint32_t count;
+	/* first child, in a ring of siblings; NONE for a leaf */
+	uint32_t child;
 	uint32_t next, prev; /* siblings, in a ring */
-	/* Length of the label. A leaf of the live sequence ends at the current
-	 * end of the sequence, so until the sequence has grown its label is
-	 * shorter. */
+	/* Length of the label. The label of a leaf of the live sequence ends at
+	 * the current end of the sequence, so it is shorter than `length` until
+	 * the sequence has grown. */
 	uint8_t length;
-	uint8_t depth; /* tokens from the root to the start of the label */
+	/* number of tokens from the root to the start of the label */
+	uint8_t depth;
 };
 
 /* A suffix of the live sequence. */
@@ -44,8 +48,8 @@ struct suffix_tree {
 	int32_t *token;
 	size_t n, room;
 	size_t begin; /* index in `token` of the start of the live sequence */
-	/* Index in `token`: suffixes of the live sequence that start here or
-	 * later also occur elsewhere. */
+	/* Index in `token`: suffixes of the live sequence that start at this
+	 * index or later also occur elsewhere. */
 	size_t repeated;
 	/* ring, indexed by the suffix's first token */
 	struct live live[SUFFIX_DEPTH];
@@ -66,7 +70,8 @@ static uint32_t find_slot(
 		0x9e3779b97f4a7c15u;
 	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
-	/* The slot, and the node in it with its label's token. */
+	/* three steps: reading the slot, the node, and the first token of its
+	 * label */
 	t->work->steps += 3;
 	while (t->slot[s] != NONE &&
 		(t->node[t->slot[s]].parent != parent ||
@@ -143,9 +148,9 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 /*
  * Move a child to the front of its ring if it may be worth listing. The
  * parent's count also includes live suffixes that end within the parent's
- * label. Requiring only half the share allows for as many of these as there are
- * other suffixes. If there are more of them, the parent has fewer than WALK
- * children, so order does not matter.
+ * label; children do not. So only half of the share is required, which is
+ * enough while there are no more such suffixes than others. If there are more,
+ * the parent has fewer than WALK children, and their order does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {
@@ -195,9 +200,9 @@ static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 	return n;
 }
 
-/* Insert a node `upper` between `node` and its parent, with the first `at`
- * tokens of the node's label. Live suffixes that end in these tokens move to
- * `upper`. Returns `upper`. */
+/* Insert a node `upper` between `node` and its parent. `upper` gets the first
+ * `at` tokens of the node's label, and the live suffixes that end within these
+ * tokens. Returns `upper`. */
 static uint32_t split(struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t upper = t->n_nodes++;
@@ -253,7 +258,7 @@ static void become_leaf(struct suffix_tree *t, struct live *l, uint32_t parent)
 	l->leaf = true;
 }
 
-/* Extend a live suffix by the newest token. */
+/* Extend a live suffix by the newest token of the sequence. */
 static void go_on(struct suffix_tree *t, struct live *l)
 {
 	struct suffix_place *p = &l->place;
@@ -305,8 +310,9 @@ int suffix_tree_append(
 		t->live[t->n % SUFFIX_DEPTH] = (struct live){ 0 };
 		t->node[ROOT].count++;
 		t->token[t->n++] = token[k];
-		/* Longer suffixes become leaves before shorter ones: if a
-		 * suffix occurs elsewhere, so do all shorter ones. */
+		/* Process longer suffixes first: if a suffix occurs elsewhere,
+		 * so do all shorter suffixes, so longer suffixes become leaves
+		 * earlier. */
 		for (size_t i = t->repeated; i < t->n; i++) {
 			struct live *l = &t->live[i % SUFFIX_DEPTH];
 
@@ -318,9 +324,9 @@ int suffix_tree_append(
 	return ret;
 }
 
-/* Every suffix that ends within a label splits this label, so that each ended
- * suffix is counted at a node. Leaves of the ended sequence do not grow any
- * further. */
+/* Split every label within which a suffix ends, so that each suffix of the
+ * ended sequence is counted at a node. Leaves of the ended sequence do not grow
+ * any further. */
 int suffix_tree_end(struct suffix_tree *t, struct err *e)
 {
 	size_t first = t->n > SUFFIX_DEPTH ? t->n - SUFFIX_DEPTH : 0;
@@ -365,13 +371,14 @@ uint32_t suffix_tree_count(
 	const struct suffix_tree *t, const struct suffix_place *p)
 {
 	const struct node *n = &t->node[p->node];
-	/* 1 if a live suffix that occurs nowhere else ends here. */
+	/* one occurrence less if a live suffix that occurs nowhere else ends
+	 * here */
 	bool leaf_ends = t->begin < t->n && n->text + p->at == t->n;
 
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
 }
 
-/* Insert by falling count; equal counts by token id. */
+/* Insert by descending count; equal counts by token id. */
 static void put_next(
 	struct suffix_next *out, uint32_t n, struct suffix_next new)
 {
@@ -384,8 +391,8 @@ static void put_next(
 	out[n] = new;
 }
 
-/* List a node's children that are not rarer than one in SUFFIX_RARE. `left` is
- * the total count of the children not yet visited. */
+/* List those children of a node that have at least 1 / SUFFIX_RARE of its
+ * count. `left` is the total count of the children not yet visited. */
 static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	uint32_t count, struct suffix_next *out)
 {
@@ -452,7 +459,7 @@ void suffix_tree_live(const struct suffix_tree *t, struct suffix_matches *out)
 
 /* ---- checking ------------------------------------------------------------ */
 
-/* Each check returns NULL, or what is wrong with the node. */
+/* Each check returns NULL, or a description of the error in the node. */
 static const char *check_links(const struct suffix_tree *t, uint32_t node)
 {
 	const struct node *n = &t->node[node];

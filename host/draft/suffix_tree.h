@@ -10,13 +10,13 @@
  * One sequence at a time is live: it can grow at its end. As in Ukkonen's
  * construction (1995), suffixes that occur nowhere else are leaves, whose
  * labels extend to the current end of the live sequence, so appending costs
- * nothing for them. The places of all other suffixes are updated for every
- * token, as there are no suffix links; only this costs work.
+ * nothing for them. There are no suffix links, so the places of all other
+ * suffixes are updated for every token; this is the only work per token.
  *
- * Children are not sorted by count. But those with at least a tenth of their
- * parent's count are always near the front of the list: a child moves to the
- * front when it is counted and has such a share, and only a bounded number of
- * other children can have moved to the front after that.
+ * Children are not sorted by count. But children with at least a tenth of their
+ * parent's count are always near the front of the list: a child is moved to the
+ * front whenever it is counted and has such a share, and after that only a
+ * bounded number of other children can have moved ahead of it.
  *
  * Only suffix_tree_clear removes anything. Not thread-safe.
  */
@@ -69,9 +69,9 @@ struct suffix_place {
 bool suffix_tree_step(
 	const struct suffix_tree *, struct suffix_place *, int32_t token);
 
-/* Number of occurrences of the string that are followed by another token or end
- * a completed sequence. An occurrence at the end of the live sequence is not
- * yet counted. */
+/* Number of occurrences of the string that are followed by another token, or
+ * that end a completed sequence. An occurrence at the end of the live sequence
+ * is not counted yet. */
 uint32_t suffix_tree_count(
 	const struct suffix_tree *, const struct suffix_place *);
 
@@ -80,9 +80,10 @@ struct suffix_next {
 	uint32_t count;
 };
 
-/* List the tokens that followed the string, by falling count, without those
- * rarer than one in SUFFIX_RARE. A string of SUFFIX_DEPTH tokens has none.
- * Returns their number, no more than SUFFIX_RARE. */
+/* List the tokens that followed the string, in descending order of count.
+ * Tokens with less than 1 / SUFFIX_RARE of the string's count are left out. A
+ * string of SUFFIX_DEPTH tokens has no next tokens. Returns the number of
+ * tokens, at most SUFFIX_RARE. */
 uint32_t suffix_tree_next(const struct suffix_tree *,
 	const struct suffix_place *, struct suffix_next out[SUFFIX_RARE]);
 
