@@ -12,16 +12,17 @@
 #include <string.h>
 
 /*
- * A regular expression for a number. Thousands are grouped by commas or not at
- * all. A point must be followed by digits; otherwise it ends a sentence. A
- * minus is a sign if no number, word or bracket ends before it.
+ * A regular expression for a number. Thousands are either all grouped by commas
+ * or not grouped. A point is part of the number only if digits follow;
+ * otherwise it ends a sentence. A minus is a sign unless a number, word or
+ * bracket ends directly before it.
  */
 #define NUMBER                                    \
 	"(?:(?<![\\w).])-)?"                      \
 	"(?:(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)" \
 	"(?:\\.\\d+)?|(?<!\\d)\\.\\d+)(?:/\\d+)?"
 
-/* Limit of backtracking steps: a fraction of a second. */
+/* limit of backtracking steps per match, which takes a fraction of a second */
 #define MATCH_STEPS 1000000
 
 struct part {
@@ -30,8 +31,9 @@ struct part {
 };
 
 /*
- * Replacements that give LaTeX one spelling, in order. Where an argument may
- * have braces or not, two groups are alternatives.
+ * Replacements, applied in order, that reduce different spellings of the same
+ * LaTeX to one. If an argument may be written with or without braces, the
+ * pattern has two alternative groups.
  */
 static const struct {
 	const char *pattern, *replacement;
@@ -39,7 +41,7 @@ static const struct {
 	{ "\\\\[!,;:]|\\\\(?:left|right)(?![a-zA-Z])", "" },
 	{ "\\\\ |~|\\s+", " " },
 	{ "\\\\[dtc]frac(?![a-zA-Z])", "\\\\frac" },
-	/* units: text after the first character, with an exponent */
+	/* units: \text{...} and an exponent, unless at the very beginning */
 	{ "(?<=.)\\\\(?:text|mbox|mathrm|textrm) ?\\{[^{}]*\\}"
 	  "(?:\\^(?:\\d|\\{\\d\\}))?",
 		"" },
@@ -51,20 +53,21 @@ static const struct {
 		"\\\\frac{${1}${2}}{${3}${4}}" },
 	{ "(?<![\\w})])\\\\frac\\{(\\d+)\\}\\{(\\d+)\\}", "$1/$2" },
 	{ "\\\\sqrt ?(\\w)", "\\\\sqrt{$1}" },
-	/* a short left side of the only equation */
+	/* a left side of one or two characters, such as "x =", if there is only
+	 * one equals sign */
 	{ "^ ?[^= ]{1,2} ?=(?!.*=)", "" },
-	/* A space stays between words. */
+	/* Remove spaces, except those between two words. */
 	{ " (?!\\w)|(?<!\\w) ", "" },
 	{ "\\.$", "" },
 };
 #define N_SPELLING (sizeof(spelling) / sizeof(spelling[0]))
 
 struct answer_form {
-	/* appends a found part in canonical form */
+	/* appends the part of the text that was found, in canonical form */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;
 	pcre2_code *code; /* the pattern to find; NULL for the whole text */
-	pcre2_code *spelling[N_SPELLING]; /* if boxed */
+	pcre2_code *spelling[N_SPELLING]; /* used only if boxed is set */
 };
 
 /* ---- canonical ----------------------------------------------------------- */
@@ -126,7 +129,7 @@ static void put_number(struct part p, struct strbuf *out)
 	whole = until(&upper, '.');
 	put_whole(whole, &n);
 
-	/* Append the digits after the point, without trailing zeros. */
+	/* Append the digits of the fractional part, without trailing zeros. */
 	while (upper.len && upper.at[upper.len - 1] == '0')
 		upper.len--;
 	if (upper.len)
@@ -209,12 +212,13 @@ static bool last_boxed(struct part text, struct part *out)
 	return found;
 }
 
-/* Append the contents of a box in the one spelling. Fails the output if a
- * replacement fails, for lack of memory or because it takes too many steps. */
+/* Append the contents of a box in the canonical spelling. If a replacement
+ * fails, because memory is short or because it takes too many steps, sets
+ * out->failed. */
 static void put_boxed(
 	const struct answer_form *f, struct part p, struct strbuf *out)
 {
-	/* No replacement doubles the length. */
+	/* Enough room, because no replacement doubles the length. */
 	PCRE2_SIZE room = 4 * p.len + 64, len = p.len;
 	char *text = malloc(2 * room), *next = text ? text + room : NULL;
 	char *both = text;
@@ -275,7 +279,8 @@ bool answer_of(const struct answer_form *f, const char *text, size_t len,
 	return !out->failed && out->len > before;
 }
 
-/* Read a number in canonical form. Returns false if `s` is none. */
+/* Read a number in canonical form as the fraction above / below. Returns false
+ * if `s` is not a number. */
 static bool read_ratio(const char *s, double *above, double *below)
 {
 	char *end;
@@ -297,7 +302,8 @@ bool answers_equal(const char *a, const char *b)
 
 	if (!strcmp(a, b))
 		return true;
-	/* Without a fraction, equal numbers are equal bytes. */
+	/* If neither is a fraction, equal numbers have equal bytes, so they
+	 * differ. */
 	if ((!strchr(a, '/') && !strchr(b, '/')) ||
 		!read_ratio(a, &above[0], &below[0]) ||
 		!read_ratio(b, &above[1], &below[1]))

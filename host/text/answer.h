@@ -4,17 +4,16 @@
  * part of the text that is the answer:
  *
  *   last-number    the last number: 1,234.50 becomes 1234.5, -0 becomes 0, 007
- *                  becomes 7, and 3/4 is unchanged. A minus is a sign if
- *                  nothing that it could be subtracted from precedes it.
- *   boxed          contents of the last \boxed{...}, with balanced braces, in
- *                  one spelling of LaTeX, by the conventions of the MATH
- *                  data set (Hendrycks et al., 2021): without units, "x =",
- *                  \left, \text and spaces; \dfrac12 becomes 1/2. A number
- *                  is written as by last-number.
- *   text           the whole text, with each run of white space as one space
- *   regex:PATTERN  the first group of the last match of a regular expression
- *                  or, without groups, the whole match; white space as in
- *                  text. The syntax is that of PCRE2, over UTF-8.
+ *                  becomes 7, and 3/4 is unchanged. A minus is a sign unless a
+ *                  number, word or bracket ends directly before it.
+ *   boxed          contents of the last \boxed{...}, with balanced braces.
+ * LaTeX is reduced to one spelling by the conventions of the MATH data set
+ * (Hendrycks et al., 2021): units, "x =", \left, \text and spaces are removed,
+ * and \dfrac12 becomes 1/2. A number is written as by last-number. text the
+ * whole text, with each run of white space as one space regex:PATTERN  the
+ * first group of the last match of a regular expression or, if the expression
+ * has no group, the whole match; white space as in text. The syntax is that of
+ * PCRE2, over UTF-8.
  *
  * A form is read-only once open, and any thread may use it.
  */

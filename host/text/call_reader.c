@@ -1,5 +1,6 @@
-/* Dividing an output into text and calls (chat_tools.h). The form of the output
- * is enforced already, so the parts of a call are found by few of its bytes. */
+/* Dividing an output into text and tool calls (chat_tools.h). The sampler has
+ * already enforced the form of the output, so a few bytes are enough to find
+ * the parts of a call. */
 #include "host/text/chat_tools.h"
 
 #include "base/strbuf.h"
@@ -10,12 +11,12 @@
 
 enum {
 	START,
-	FREE,   /* text that a marker may end */
-	PLAIN,  /* text until the end */
-	SEEK,   /* before the brace that opens a call */
-	HEAD,   /* before the name: its opening quote is the third quote */
-	NAME,   /* in the name */
-	MIDDLE, /* before the brace that opens the arguments */
+	FREE,   /* in text that may be followed by the marker of a call */
+	PLAIN,  /* in text that no call follows */
+	SEEK,   /* in a call, before the brace that opens it */
+	HEAD,   /* in a call, before its name; the third quote opens the name */
+	NAME,   /* in the name of the tool */
+	MIDDLE, /* after the name, before the brace that opens the arguments */
 	ARGUMENTS,
 };
 
@@ -24,7 +25,7 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 	const char *marker = r->style->marker;
 	uint32_t was = r->matched, n;
 
-	/* The bytes that match the marker are held back. */
+	/* Hold back the bytes that match the beginning of the marker. */
 	r->matched = json_match_on(marker, was, (unsigned char)c);
 	n = was + 1 - r->matched;
 	strbuf_add(out, marker, n < was ? n : was);
@@ -36,13 +37,14 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 		return;
 	r->state = SEEK;
 	r->matched = 0;
-	if (marker[0] == '{') { /* with "name" and the brace before it */
+	/* this marker includes the opening brace and "name" */
+	if (marker[0] == '{') {
 		r->state = HEAD;
 		r->matched = 2;
 	}
 }
 
-/* Advance by the bytes of the arguments, up to their end. */
+/* Read bytes of a call's arguments, up to their end. */
 static int arguments(
 	struct call_reader *r, const char *text, size_t len, size_t *used)
 {
@@ -68,7 +70,7 @@ static int arguments(
 	return r->call(r->arg, r->n - 1, r->name, text, n, ended);
 }
 
-/* Advance by a byte of a call that is not one of the arguments. */
+/* Read one byte of a call before the arguments. */
 static int head_byte(struct call_reader *r, char c)
 {
 	switch (r->state) {
@@ -129,9 +131,10 @@ int call_reader_add(struct call_reader *r, int32_t id, const char *text,
 	if (r->state == START)
 		r->state = r->must ? SEEK : FREE;
 	ret = add_text(r, text, len, out);
-	/* A control token comes without its text; text that comes with it was
-	 * delayed, because it might have become a stop string. In free text, a
-	 * tag that is not the marker is not text. */
+	/* A control token has no text of its own. Text that is delivered
+	 * together with it is earlier text, delayed because it might have been
+	 * part of a stop string. In free text, a tag that is not the marker is
+	 * not text. */
 	for (unsigned i = 0; id >= 0 && i < r->tags.n && !ret; i++)
 		if (r->tags.id[i] == id &&
 			(r->state != FREE ||

@@ -1,7 +1,7 @@
 /*
- * How a family of chat templates writes tools, calls and results: a table of
- * strings that the files of chat_tools.h share. The strings are those of the
- * templates, because the models were trained with them.
+ * The strings with which a family of chat templates writes tools, calls and
+ * results, as a table that the files of chat_tools.h share. The strings are
+ * copied from the templates, because the models were trained with them.
  */
 #ifndef HOST_TEXT_CALL_STYLE_H
 #define HOST_TEXT_CALL_STYLE_H
@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Place of the list of tools in the prompt. */
 enum tools_place {
 	TOOLS_IN_SYSTEM,        /* after the text of the system turn */
 	TOOLS_IN_FIRST_USER,    /* before the text of the first user turn */
@@ -16,33 +17,37 @@ enum tools_place {
 };
 
 struct call_style {
-	/* Output: struct json_calls describes these members. `marker` is "" if
-	 * calls cannot be distinguished from text. */
+	/* Format of calls in the output; struct json_calls describes these
+	 * members. `marker` is "" if calls cannot be distinguished from
+	 * text. */
 	const char *marker, *open, *middle, *close, *again;
-	/* parts of these texts that are control tokens in some vocabularies */
+	/* the substrings of these strings that are control tokens in some
+	 * vocabularies */
 	const char *tags[2];
-	bool at_start; /* calls only at the start of an answer */
+	bool at_start; /* calls are allowed only at the start of an answer */
 	bool array;
 
-	/* The list of tools: each as JSON with this indentation. */
+	/* Format of the list of tools in the prompt. Each tool is written as
+	 * JSON with this indentation. */
 	enum tools_place place;
 	size_t indent;
 	const char *tools_open, *tools_between, *tools_close;
 
-	/* Calls in the prompt: the text before the first call, before each
-	 * further call, and after the last call. With bare_calls, calls are
-	 * outside of assistant turns: then answer_lead comes before text that
-	 * precedes the calls, and answer_end after calls that are given as
-	 * tokens. */
+	/* Format of calls in the prompt: the text before the first call, before
+	 * each further call, and after the last call. With bare_calls, calls
+	 * are outside of assistant turns: answer_lead is then written before
+	 * text that precedes the calls, and answer_end after calls that are
+	 * given as tokens. */
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;
-	bool ids; /* a call has an id, which its result repeats */
+	bool ids; /* a call has an id, and its result repeats the id */
 
-	/* Results, each in a user turn or, with bare_results, outside of turns.
-	 * With `ids` a result has the id of its call: if result_id is not NULL,
-	 * the id and result_id precede the text; otherwise the result is the
-	 * JSON object {"content": text as JSON, "call_id": id}. */
+	/* Format of results in the prompt, each in a user turn or, with
+	 * bare_results, outside of turns. With `ids` a result has the id of its
+	 * call: if result_id is not NULL, the id and result_id precede the
+	 * text; otherwise the result is the JSON object {"content": text as
+	 * JSON, "call_id": id}. */
 	bool bare_results;
 	bool result_quoted; /* the text is a JSON string */
 	const char *result_open, *result_again, *result_close, *result_id;

@@ -10,7 +10,7 @@ void certainty_of(struct certainty *c, const float *logits, uint32_t n_vocab,
 {
 	float largest[CERTAINTY_TOP], least = -INFINITY; /* descending */
 	unsigned n = 0;
-	/* double, for the precision of the mean over a large vocabulary */
+	/* double instead of float, for an exact mean over a large vocabulary */
 	double sum = 0, lse, total = 0;
 
 	assert(top && top <= CERTAINTY_TOP);

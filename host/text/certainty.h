@@ -1,21 +1,22 @@
 /*
- * A model's certainty at a sampled token, from its row of logits. It is
- * computed from the model's own distribution (temperature 1, no tokens cut
- * off), regardless of how the token was sampled. Thread-safe.
+ * How certain a model was at a sampled token, computed from the token's row of
+ * logits. The measures use the model's own distribution (temperature 1, no
+ * tokens cut off), regardless of how the token was sampled. Thread-safe.
  */
 #ifndef HOST_TEXT_CERTAINTY_H
 #define HOST_TEXT_CERTAINTY_H
 
 #include <stdint.h>
 
-#define CERTAINTY_TOP 64 /* most tokens that `confidence` covers */
+/* maximum number of tokens over which `confidence` averages */
+#define CERTAINTY_TOP 64
 
 struct certainty {
 	double logprob; /* log-probability of the token */
-	/* KL divergence of the uniform distribution from the model's, in nats.
-	 * It is 0 if all tokens are equally likely (Kang et al., "Scalable
-	 * best-of-N selection for large language models via self-certainty",
-	 * 2025). */
+	/* KL divergence of the model's distribution from the uniform
+	 * distribution, in nats: 0 if all tokens are equally likely (Kang et
+	 * al., "Scalable best-of-N selection for large language models via
+	 * self-certainty", 2025). */
 	double self;
 	/* Minus the mean log-probability of the `top` likeliest tokens (Fu et
 	 * al., "Deep think with confidence", 2025). */

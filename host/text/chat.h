@@ -1,8 +1,8 @@
 /*
  * Chat templates. The program does not run Jinja: it recognises the family from
- * the template's text, and writes the conversation by its own code for this
- * family. How families write tools and calls is in chat_tools.h. Other features
- * of templates (dates, a built-in system prompt) are not supported.
+ * the template's text, and writes the conversation with C code for this family.
+ * chat_tools.h does the same for tools and calls. Other features of templates
+ * (dates, a built-in system prompt) are not supported.
  */
 #ifndef HOST_TEXT_CHAT_H
 #define HOST_TEXT_CHAT_H
@@ -22,7 +22,7 @@ enum chat_family {
 	CHAT_CHATML,
 	CHAT_LLAMA2,
 	CHAT_LLAMA3,
-	CHAT_MISTRAL, /* no system turn, no space before an answer */
+	CHAT_MISTRAL, /* no system turn; no space before an answer */
 	CHAT_GEMMA,
 	CHAT_PHI3,
 	CHAT_ZEPHYR,
@@ -44,14 +44,17 @@ enum chat_role {
 	CHAT_USER,
 	CHAT_ASSISTANT,
 	CHAT_ROLES,
-	/* for chat_format: a turn without the template's text around it */
+	/* for chat_format: write only the turn's text, without the template's
+	 * text around it */
 	CHAT_BARE = CHAT_ROLES,
-	/* for chat_plan (chat_tools.h), which turns them into other roles */
+	/* only for chat_plan (chat_tools.h), which replaces these roles by the
+	 * other roles */
 	CHAT_CALL,
 	CHAT_RESULT
 };
 
-/* Role by name: "system", "user" or "assistant"; -1 for any other name. */
+/* Returns the role with this name ("system", "user" or "assistant"), or -1 for
+ * any other name. */
 int chat_role_of(const char *name);
 
 struct chat_turn {
@@ -59,35 +62,36 @@ struct chat_turn {
 	const char *text;
 	size_t len;
 	/*
-	 * The turn is an answer whose generated tokens are inserted into the
-	 * prompt unchanged, without the token that ended it. chat_format then
-	 * writes only the template's text around the answer, without
-	 * answer_lead, which the model generated itself.
+	 * The turn is an answer that the model generated earlier. The caller
+	 * inserts its generated tokens into the prompt unchanged, without the
+	 * token that ended the answer. So chat_format writes only the
+	 * template's text around the answer, without answer_lead, which is
+	 * among the generated tokens.
 	 */
 	bool written;
-	/* The turn continues the previous one, which has the same role: the
+	/* The turn continues the previous turn, which has the same role: the
 	 * template's text around turns is written once for both. */
 	bool joins;
-	/* Text directly before and after the turn's text, in which control
-	 * tokens are recognised; NULL for none. */
+	/* Text to write directly before and after the turn's text. Control
+	 * tokens in this text are recognised. NULL: none. */
 	const char *before, *after;
 };
 
 /*
- * Write a conversation as the model expects it, up to the start of its next
- * answer. part[i] receives the place of turn i's text in *out. *out must be
- * tokenized with TOKENIZE_SPECIAL and with these parts quoted; otherwise a
- * turn's text could contain the token that ends the turn. The part of a turn
- * with `written` is empty and marks the place for its tokens.
+ * Write a conversation in the form that the model expects, up to the start of
+ * its next answer. part[i] receives the position of turn i's text in *out.
+ * Tokenize *out with TOKENIZE_SPECIAL and with these parts quoted; otherwise a
+ * turn's text could contain the token that ends the turn. For a turn with
+ * `written` set, part[i] is empty and marks where to insert the turn's tokens.
  *
  * The parts are in the order of the turns, except in mistral-v3 and
  * mistral-tekken, whose templates put the system turn into the last user turn.
- * Except for these two, the output up to the start of an answer is the same as
- * the output of the call that requested this answer.
+ * In all other families, the output for a conversation begins with the output
+ * of the earlier call that asked for the previous answer.
  *
- * Returns 0, -ENOMEM, -ENOTSUP if the family is none or unknown, or -EINVAL for
- * an order of turns that the family's template refuses or that ends with an
- * answer.
+ * Returns 0, -ENOMEM, -ENOTSUP if the family is none or unknown, or -EINVAL if
+ * the family's template does not allow the order of turns or if the last turn
+ * is an answer.
  */
 int chat_format(enum chat_family, const struct chat_turn *turn, size_t n,
 	struct strbuf *out, struct text_span *part, struct err *);

@@ -1,4 +1,5 @@
-/* The turns of a conversation with tools (chat_tools.h). */
+/* Replaces the calls and results in a conversation with tools by turns that
+ * chat_format can write (chat_tools.h). */
 #include "host/text/chat_tools.h"
 
 #include "base/err.h"
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Append a turn that was made of turn number `given`. */
+/* Append a turn to the plan. `given` is the index of the caller's turn from
+ * which it was made. */
 static void push(struct chat_plan *p, struct chat_turn turn, size_t given)
 {
 	if (p->n == p->cap) {
@@ -30,7 +32,8 @@ static void push(struct chat_plan *p, struct chat_turn turn, size_t given)
 	p->given[p->n++] = given;
 }
 
-/* Let the plan own a text, and return it; "" without memory. */
+/* Make the plan own a text, and return the text; returns "" if memory is
+ * short. */
 static const char *own(struct chat_plan *p, char *text)
 {
 	if (text && p->n_text == p->cap_text) {
@@ -63,18 +66,19 @@ static const char *own_buffer(struct chat_plan *p, struct strbuf *text)
 
 /* ---- calls and results --------------------------------------------------- */
 
-/* The id of call number n of the conversation: nine letters and digits, as
- * Mistral's templates demand. */
+/* The id of call number n of the conversation: nine letters and digits, the
+ * form that Mistral's templates require. */
 #define ID "call%05zu"
 
-/* turn[i] is a call. */
+/* Append call turn[i]. */
 static int push_call(struct chat_plan *p, const struct call_style *s,
 	const struct chat_turn *turn, size_t i, size_t n, size_t number,
 	struct err *e)
 {
 	bool first = !i || turn[i - 1].role != CHAT_CALL;
 	bool last = i + 1 == n || turn[i + 1].role != CHAT_CALL;
-	/* An answer before the calls that has text is part of their turn. */
+	/* If the answer before the first call has text, the call is part of the
+	 * same turn. */
 	bool joins = !first ||
 		(!s->bare_calls && i && turn[i - 1].role == CHAT_ASSISTANT &&
 			turn[i - 1].len);
@@ -106,8 +110,8 @@ static int push_call(struct chat_plan *p, const struct call_style *s,
 	return 0;
 }
 
-/* Returns the text as a JSON value: itself if it is one and `quoted` is false,
- * otherwise a string. */
+/* Returns the text as a JSON value. If the text is valid JSON and `quoted` is
+ * false, the value is the text itself; otherwise it is a JSON string. */
 static char *as_json(const char *text, size_t len, bool quoted)
 {
 	json_t *v =
@@ -163,9 +167,9 @@ static int push_result(struct chat_plan *p, const struct call_style *s,
 	return 0;
 }
 
-/* Append an assistant turn. In a bare style, an assistant turn before a call or
- * a result is part of the call, so the template's end of an answer is not
- * written. */
+/* Append an assistant turn. With bare_calls, an assistant turn before a call or
+ * a result is written as part of the call, without the template's end of an
+ * answer. */
 static void push_answer(struct chat_plan *p, const struct call_style *s,
 	const struct chat_turn *turn, size_t i, size_t n)
 {

@@ -1,4 +1,4 @@
-/* Styles, and reading the tools of a request. */
+/* The styles of tool calls, and reading the tools of a request. */
 #include "host/text/chat_tools.h"
 
 #include "base/err.h"
@@ -35,7 +35,7 @@ static const struct call_style plain = {
 	.result_close = "",
 };
 
-/* Qwen2.5, Hermes. */
+/* Style of Qwen2.5 and Hermes. */
 static const struct call_style chatml = {
 	.marker = "<tool_call>",
 	.tags = { "<tool_call>", "</tool_call>" },
@@ -62,7 +62,7 @@ static const struct call_style chatml = {
 	.result_close = "\n</tool_response>",
 };
 
-/* Llama 3.1 and later. */
+/* Style of Llama 3.1 and later. */
 static const struct call_style llama3 = {
 	.marker = "{\"name\": ",
 	.open = "\"",
@@ -88,8 +88,9 @@ static const struct call_style llama3 = {
 	.result_close = "<|eot_id|>",
 };
 
-/* Mistral's templates. In some a space follows the markers, and in some
- * [TOOL_CONTENT] separates the id of a call from its result. */
+/* Style of Mistral's templates. In some versions a space follows the markers,
+ * and in some versions [TOOL_CONTENT] separates the id of a call from its
+ * result. */
 #define MISTRAL(space)                                                       \
 	.marker = "[TOOL_CALLS]", .tags = { "[TOOL_CALLS]" }, .array = true, \
 	.open = "{\"name\": \"",                                             \
@@ -115,9 +116,9 @@ static bool has(const char *text, size_t len, const char *what)
 	return memmem(text, len, what, strlen(what)) != NULL;
 }
 
-/* A template of a family may be without tools, or write them in another way:
- * Qwen3-Coder's calls are XML, and later Mistral versions mark the arguments
- * with [ARGS]. */
+/* The template of a family may have no tools, or write them in another way:
+ * Qwen3-Coder writes calls as XML, and later Mistral versions mark the
+ * arguments with [ARGS]. Such templates get the plain style. */
 const struct call_style *call_style_recognise(const char *text, size_t len)
 {
 	switch (chat_recognise(text, len)) {
@@ -168,7 +169,8 @@ void call_style_tags(const struct call_style *style,
 		struct strbuf text = STRBUF_INIT;
 		struct token_list list = { 0 };
 
-		/* A token that has bytes is found by them. */
+		/* A token that has bytes needs no tag: it is found by its
+		 * bytes. */
 		if (!tokenize(tok, tag, strlen(tag),
 			    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, &list, NULL) &&
 			list.n == 1 && !detokenize(&d, list.id[0], &text) &&
@@ -232,7 +234,8 @@ bool chat_tool_is_name(const char *s, size_t len)
 }
 
 /* Set r->schema[i] to the schema of a tool's arguments, with two additions: the
- * type is "object", and "additionalProperties" is false unless it is given. */
+ * type is "object", and "additionalProperties" is false unless the schema sets
+ * it. */
 static int read_schema(struct reading *r, size_t i, json_t *given)
 {
 	const char *where = ".function.parameters";
@@ -296,8 +299,8 @@ static int read_tool(struct reading *r, size_t i)
 	return read_schema(r, i, json_object_get(function, "parameters"));
 }
 
-/* Append a tool in the form for the prompt: without `strict`, which means
- * nothing to the model, and with the schema as it was given. */
+/* Append a tool in the form for the prompt: with the schema as the caller gave
+ * it, and without `strict`, which has no meaning for the model. */
 static void put_tool(
 	const struct reading *r, size_t i, size_t indent, struct strbuf *out)
 {
@@ -377,7 +380,7 @@ static int read_tools(struct chat_tools *t, struct reading *r,
 			strbuf_addf(&text, "%s", s->tools_between);
 		put_tool(r, i, s->indent, &text);
 	}
-	/* The places are known now that their memory no longer moves. */
+	/* Set the pointers only now, because the buffer moved while it grew. */
 	for (size_t i = 0, at = 0; i < r->n && !where.failed; i++) {
 		r->where[i] = where.data + at;
 		at += strlen(where.data + at) + 1;

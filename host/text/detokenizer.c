@@ -10,8 +10,9 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /*
- * Add one byte of text. If the incomplete character cannot be completed by this
- * byte, its bytes become U+FFFD, and the byte starts a new character.
+ * Add one byte of text. If the byte cannot continue the incomplete character,
+ * the bytes of this character become U+FFFD, and the byte starts a new
+ * character.
  */
 static void put_byte(
 	struct detokenizer *d, unsigned char byte, struct strbuf *out)
@@ -45,8 +46,8 @@ static void put(
 		put_byte(d, (unsigned char)p[i], out);
 }
 
-/* Append a SentencePiece token. The single space that tokenizing added at the
- * front of the text is removed. */
+/* Append the text of a SentencePiece token. The first token of a text loses the
+ * one leading space that the tokenizer had added. */
 static void put_spm(
 	struct detokenizer *d, struct gguf_str s, int byte, struct strbuf *out)
 {
@@ -88,7 +89,7 @@ int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 		if (d->special)
 			put(d, s.data, s.len, out);
 	} else if (t->bpe) {
-		/* A character outside the byte alphabet is output unchanged. */
+		/* Output a character outside the byte alphabet unchanged. */
 		while (s.len) {
 			const unsigned char *p = (const unsigned char *)s.data;
 			int n = utf8_length(p, s.len);

@@ -18,19 +18,22 @@ struct generation {
 	struct token_list tokens;
 	size_t n_prompt;
 	struct detokenizer detok;
-	struct strbuf held; /* text that may be the start of a stop string */
+	/* withheld text, which may be the start of a stop string */
+	struct strbuf held;
 	float *logits;
-	/* row of logits; set while a sampled token is appended */
+	/* logits from which the token that is being appended was sampled; else
+	 * NULL */
 	const float *drawn_from;
-	struct json_front place; /* place in opts.form */
+	struct json_front place; /* current place in opts.form */
 	enum gen_stop stop;
 	uint64_t first_ns;
-	uint64_t steps;  /* number of steps or drafts reported */
-	uint64_t stream; /* stream of random numbers */
+	/* number of denoising steps or drafts that were reported */
+	uint64_t steps;
+	uint64_t stream; /* number of the stream of random numbers */
 };
 
-/* Check the limits. They may be reached before the first token: there may be no
- * room in the context, or no tokens requested. */
+/* Check the limits. They can be reached before the first token: the context may
+ * be full, or the caller may request 0 tokens. */
 static void check_limits(struct generation *g)
 {
 	if (gen_generated(g) >= g->opts.n_predict)
@@ -55,9 +58,9 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	if (!g->logits)
 		ret = err_set(e, ENOMEM, "no memory for %u logits", o->n_vocab);
 	/*
-	 * The prompt also goes through the detokenizer, without output. This
-	 * determines whether the first output token has a leading space, and
-	 * handles a character that begins at the end of the prompt.
+	 * Pass the prompt through the detokenizer and discard the text. This
+	 * determines whether the first output token keeps its leading space,
+	 * and handles a character that begins at the end of the prompt.
 	 */
 	for (size_t i = 0; i < n_prompt && !ret; i++) {
 		ret = token_list_add(&g->tokens, prompt[i]);
@@ -220,8 +223,8 @@ const char *gen_stop_name(enum gen_stop stop)
 	return (size_t)stop < ARRAY_LEN(name) ? name[stop] : "unknown";
 }
 
-/* Find the first stop string in the withheld text. Returns true and its offset
- * in *at if there is one. */
+/* Find the first stop string in the withheld text. Returns true and sets *at to
+ * its offset, or returns false. */
 static bool find_stop(const struct generation *g, size_t *at)
 {
 	bool found = false;
@@ -241,8 +244,8 @@ static bool find_stop(const struct generation *g, size_t *at)
 	return found;
 }
 
-/* Number of bytes at the end of the withheld text that may begin a stop
- * string. */
+/* Number of bytes at the end of the withheld text that may be the beginning of
+ * a stop string. */
 static size_t undecided(const struct generation *g)
 {
 	size_t most = 0;
@@ -392,7 +395,8 @@ void gen_draft(struct generation *g, const struct gen_draft *draft)
 		g->stop = GEN_STOP_ERROR;
 }
 
-/* Uses a copy of the detokenizer, so that the generation does not change. */
+/* Detokenize with a copy of the detokenizer, so that the generation does not
+ * change. */
 int gen_step_text(const struct generation *g, const struct gen_step *s,
 	struct strbuf *text, size_t *at)
 {
@@ -406,8 +410,8 @@ int gen_step_text(const struct generation *g, const struct gen_step *s,
 
 		if (!token) {
 			detokenize_end(&d, text);
-			/* so that the next word keeps its space: a mask stands
-			 * for some text */
+			/* a mask stands for unknown text, so the next word
+			 * keeps its leading space */
 			d.started = true;
 		}
 		at[i] = text->len;

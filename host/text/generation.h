@@ -1,8 +1,8 @@
 /*
- * A generation: the token sequence of one request, prompt and output, with the
- * state needed to sample the next token, to deliver text as it is generated,
- * and to decide when to stop (end-of-text token, stop string, number of tokens,
- * context). Decoding methods append to it.
+ * A generation: the token sequence of one request (prompt and output), with the
+ * state that is needed to sample the next token, to deliver text while it is
+ * generated, and to decide when to stop (end-of-text token, stop string, number
+ * of tokens, context). Decoding methods append tokens to it.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H
@@ -26,7 +26,7 @@ enum gen_stop {
 	GEN_STOP_STRING,
 	GEN_STOP_LENGTH,  /* n_predict tokens were generated (-n) */
 	GEN_STOP_CONTEXT, /* the context is full */
-	/* the sink failed, for example because of a closed pipe */
+	/* the sink failed, for example because a pipe was closed */
 	GEN_STOP_ERROR,
 };
 
@@ -38,20 +38,21 @@ enum gen_mark {
 	GEN_DRAFT,   /* a guess for a block that has not begun */
 };
 
-/* The positions after the end of the sequence, following a pass of a method
- * that fills masks (diffusion). */
+/* The positions after the end of the sequence, as a diffusion method (a method
+ * that fills masks) has set them in one pass. */
 struct gen_step {
 	uint64_t pass; /* 1, 2 ...; set by gen_step */
-	/* Index of the first position in the sequence, which is the current
-	 * length of the sequence, prompt included. */
+	/* Position of token[0] in the sequence, which is the current length of
+	 * the sequence, prompt included. */
 	size_t first;
 	uint32_t n;
 	const int32_t *token; /* [n]; the value is undefined for masks */
 	const uint8_t *mark;  /* [n] enum gen_mark */
 };
 
-/* A tree of drafted tokens after the pass that verified it. Parents come before
- * their children; node 0 is the root, the last token before the draft. */
+/* A tree of drafted tokens, reported after the pass that verified it. Parents
+ * precede their children. Node 0 is the root, which is the last token before
+ * the draft. */
 struct gen_draft {
 	uint64_t pass;                 /* 1, 2 ...; set by gen_draft */
 	uint32_t n;                    /* nodes, including the root */
@@ -59,7 +60,7 @@ struct gen_draft {
 	/* [n_path] the root and the accepted nodes, as ascending indices */
 	const uint32_t *path;
 	uint32_t n_path;
-	int32_t next; /* token drawn after the last accepted node */
+	int32_t next; /* token sampled after the last accepted node */
 };
 
 /* A delivered token. */
@@ -77,7 +78,7 @@ struct generation_opts {
 	const struct tokenizer *tokenizer;
 	struct sampler *sampler;
 	uint32_t n_vocab;
-	uint32_t n_predict; /* most tokens to generate */
+	uint32_t n_predict; /* maximum number of tokens to generate */
 	uint32_t context;
 	bool ignore_eos;
 	bool special; /* deliver the text of control tokens too */
@@ -86,22 +87,24 @@ struct generation_opts {
 	const char *const *stop; /* stop strings; the output ends before them */
 	unsigned n_stop;
 	/*
-	 * Receives every id, with the text that it completes. The id -1
-	 * delivers only the text that was withheld until the end. A non-zero
-	 * result ends the generation.
+	 * Receives every id, together with the text that is ready: the bytes of
+	 * a character are delivered with the token that completes it. Text that
+	 * was withheld until the end is delivered with id -1. A nonzero result
+	 * ends the generation.
 	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
-	/* Receives the result of each denoising step. A non-zero result ends
-	 * the generation. NULL means that methods need not report steps. */
+	/* Receives the result of each denoising step. A nonzero result ends the
+	 * generation. NULL: no steps need to be reported. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
-	/* Receives each drafted tree after its pass; otherwise like `step`. */
+	/* Receives each drafted tree after the pass that verified it; otherwise
+	 * like `step`. */
 	int (*draft)(void *arg, const struct gen_draft *);
 	void *draft_arg;
 	/* Receives every token that the sink receives, together with its
-	 * logits. It is called after the sink; a non-zero result ends the
-	 * generation. NULL if not needed. */
+	 * logits. It is called after the sink. A nonzero result ends the
+	 * generation. NULL: not called. */
 	int (*token)(void *arg, const struct gen_token *);
 	void *token_arg;
 };
@@ -110,16 +113,17 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
-/* Open a generation that samples the same tokens from the same logits, without
- * delivering text. */
+/* Open another generation with the same options and prompt, which samples the
+ * same tokens from the same logits but delivers no text. */
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
 /*
  * Copy a generation with all its tokens and its withheld text. The copy
  * continues from the same position with the random numbers of `stream` and
- * delivers to `sink`. It uses the same sampler, which must outlive it, and has
- * no row of logits (gen_logits returns NULL). Returns 0 or -ENOMEM.
+ * delivers to `sink`. The copy uses the same sampler, which must outlive the
+ * copy, and has no row of logits (gen_logits returns NULL). Returns 0 or
+ * -ENOMEM.
  */
 int generation_fork(struct generation **out, const struct generation *,
 	uint64_t stream,
@@ -137,53 +141,53 @@ size_t gen_prompt_length(const struct generation *);
 int32_t gen_next(struct generation *, const float *logits);
 
 /*
- * Append and deliver a token that the decoding method chose itself. The same
- * stopping rules apply, and a token that the required form does not allow ends
- * the generation with GEN_STOP_ERROR. There is no effect after the end.
+ * Append and deliver a token that the decoding method itself chose. The same
+ * rules for stopping apply. A token that the required form does not allow ends
+ * the generation with GEN_STOP_ERROR. Does nothing if the generation has ended.
  */
 void gen_append(struct generation *, int32_t id);
-/* End the generation as if the context were full, if it has not ended yet. */
+/* End the generation with GEN_STOP_CONTEXT. Does nothing if it has already
+ * ended. */
 void gen_no_room(struct generation *);
 bool gen_done(const struct generation *);
 
 /*
  * Report a pass of a method that fills masks: the states of all positions after
- * the end of the sequence. This may end the generation, like gen_append, and
- * has no effect after the end. A method for which a report costs extra work
+ * the end of the sequence. If the callback fails, this ends the generation.
+ * Does nothing after the end. A method for which a report costs extra work
  * should call gen_is_watched first.
  */
 void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);
 
-/* Report a drafted tree. The tokens of its pass are already appended, which may
- * have ended the generation. */
+/* Report a drafted tree. The tokens that the pass accepted must be appended
+ * before this call; they may have ended the generation. */
 void gen_draft(struct generation *, const struct gen_draft *);
 
 /*
  * Append the text of a step to *text: first the text that was not delivered yet
- * (a stop string may begin there), then the text of token i from at[i] to at[i
- * + 1]. `at` has n + 2 elements, of which this function does not set the last
- * one. Masks have no text. The bytes of a character appear with the token that
- * completes it. A character that is cut off by a mask or by the end appears as
- * U+FFFD. Returns 0, -ENOMEM, or -EINVAL for an invalid token.
+ * because a stop string may begin in it, then the text of each token. The text
+ * of token i is from at[i] to at[i + 1]. `at` has n + 2 elements; this function
+ * sets all but the last. Masks have no text. The bytes of a character appear
+ * with the token that completes it. A character that is cut off by a mask or by
+ * the end appears as U+FFFD. Returns 0, -ENOMEM, or -EINVAL for an invalid
+ * token.
  */
 int gen_step_text(const struct generation *, const struct gen_step *,
 	struct strbuf *text, size_t *at);
-/* Whether the token would end the generation. */
+/* Whether appending this token would end the generation. */
 bool gen_ends(const struct generation *, int32_t id);
 
-/* The required form of the output, and in *place the place after the text; NULL
- * without a form. For methods that choose several tokens before they append
- * them. */
+/* Returns the required form of the output, or NULL. *place receives the place
+ * after the last token. For methods that choose several tokens before they
+ * append them. */
 struct json_form *gen_form(const struct generation *, struct json_front *place);
 
 /* The sampling options, for methods that sample themselves. */
 const struct sampler_opts *gen_sampling(const struct generation *);
 
-/*
- * A row of n_vocab floats for the decoding method's use, owned by the
- * generation.
- */
+/* A row of n_vocab floats that the decoding method may use. The generation owns
+ * the row. */
 float *gen_logits(struct generation *);
 
 /* Deliver the text that is still withheld because it may be part of a character
@@ -194,7 +198,7 @@ enum gen_stop gen_stop_reason(const struct generation *);
 const char *gen_stop_name(enum gen_stop); /* such as "eos", "stop", "length" */
 size_t gen_generated(const struct generation *);
 
-/* Most tokens that may still be appended, limited by n_predict and the
+/* Number of tokens that may still be appended, limited by n_predict and the
  * context. */
 size_t gen_left(const struct generation *);
 

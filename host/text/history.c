@@ -42,8 +42,8 @@ static void forget(struct history *h)
 static void history_detach(struct history *h)
 {
 	forget(h);
-	/* Unlock explicitly: closing does not release a lock that a forked
-	 * child inherited. */
+	/* Unlock explicitly: if a forked child has inherited the file
+	 * descriptor, closing the file does not release the lock. */
 	if (h->fd >= 0)
 		flock(h->fd, LOCK_UN);
 	fd_close(&h->fd);
@@ -63,8 +63,8 @@ int history_attach(struct history *h, bool create, struct err *e)
 		return 0;
 	history_detach(h);
 
-	/* O_NONBLOCK lets open() return at once for a FIFO, which is then
-	 * refused. */
+	/* With O_NONBLOCK open() does not block on a FIFO, which is refused
+	 * below. */
 	int flags = (h->opts.write ? O_RDWR : O_RDONLY) |
 		(create ? O_CREAT : 0) | O_CLOEXEC | O_NONBLOCK;
 	struct stat st;
@@ -101,8 +101,8 @@ int history_load(struct history *h, struct err *e)
 		return 0;
 	if (fstat(h->fd, &st))
 		return err_sys(e, errno, "cannot look at '%s'", h->path);
-	/* Writers never remove complete records, so another program has
-	 * truncated the file. */
+	/* Writers never remove complete records from a file, so another program
+	 * has truncated it. Drop all records. */
 	if ((uint64_t)st.st_size < h->end)
 		forget(h);
 	h->size = (uint64_t)st.st_size;
@@ -148,8 +148,8 @@ int history_open(struct history **out, const char *path,
 	h->hash = XXH64_createState();
 	if (!h->path || !h->window || !h->hash)
 		ret = err_set(e, ENOMEM, "no memory for a history");
-	/* An append of no records creates the file, or fails with the reason
-	 * why it cannot be created. */
+	/* Append 0 records, which creates the file or reports why it cannot be
+	 * created. */
 	else if (o->write && o->n_vocab)
 		ret = history_append(h, NULL, 0, e);
 	else

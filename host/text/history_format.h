@@ -21,7 +21,7 @@ struct history_head {
 	uint32_t version;
 	uint32_t n_vocab;
 	uint64_t vocabulary; /* vocabulary_hash */
-	/* no present or future record of the file has a smaller number */
+	/* no record of the file has, or will have, a smaller number */
 	uint64_t first;
 	uint64_t reserved[3];
 	uint64_t checksum; /* XXH64 of the preceding bytes of the head */
@@ -31,20 +31,22 @@ _Static_assert(offsetof(struct history_head, vocabulary) == 16, "format");
 _Static_assert(offsetof(struct history_head, checksum) == 56, "format");
 
 /*
- * Start of a record. Both 32-bit halves of the mark have the highest bit set,
- * which no token id has. So at a multiple of 8 bytes the mark cannot occur
- * among ids, and after damage, reading resumes at the start of the next record
- * and not within a record.
+ * Start of a record. Both 32-bit halves of the mark have the highest bit set;
+ * token ids never have it set. So the mark cannot occur within the ids of a
+ * record. After damage, reading therefore resumes at the start of the next
+ * record and never within a record.
  */
 #define HISTORY_MARK 0xf8d7c6b5e4a39281ull
 
 struct history_entry {
 	uint64_t mark;
 	uint64_t checksum; /* XXH64 of the record's bytes after this member */
-	uint64_t number;   /* increases from record to record, below 2^63 */
-	int64_t time;      /* seconds since 1970 */
+	/* greater than the previous record's number; below 2^63 */
+	uint64_t number;
+	int64_t time; /* seconds since 1970 */
 	uint32_t n_prompt, n_answer;
-	/* int32_t id[n_prompt + n_answer], then 0 to a multiple of 8 bytes */
+	/* followed by int32_t id[n_prompt + n_answer], then zeros up to a
+	 * multiple of 8 bytes */
 };
 _Static_assert(sizeof(struct history_entry) == 40, "format");
 _Static_assert(offsetof(struct history_entry, n_prompt) == 32, "format");

@@ -1,7 +1,7 @@
 /*
- * Private state of a history, for history*.c and the test that feeds arbitrary
- * bytes to the reader. history.c opens the file, follows its changes and
- * returns records; history_scan.c finds the records in the file;
+ * Private state of a history, for history*.c and for the test that reads
+ * arbitrary bytes. history.c opens the file, reads changes of other processes
+ * and returns records; history_scan.c finds the records in the file;
  * history_write.c changes the file.
  */
 #ifndef HOST_TEXT_HISTORY_IMPL_H
@@ -12,7 +12,7 @@
 
 #include <sys/stat.h>
 
-/* Bytes that a scan reads at a time; a multiple of 8. */
+/* Number of bytes that a scan reads at a time; a multiple of 8. */
 #define HISTORY_WINDOW (256u << 10)
 
 struct history {
@@ -21,19 +21,21 @@ struct history {
 	int fd; /* -1 if there is no file */
 	dev_t dev;
 	ino_t ino;
-	uint64_t size; /* size of the file when last checked */
-	/* offset of the end of the last record; 0 if there is no head yet */
+	uint64_t size; /* size of the file in bytes when last checked */
+	/* offset of the end of the last record; 0 if the file has no head
+	 * yet */
 	uint64_t end;
 	uint64_t damaged;         /* number of bytes between records */
 	struct history_head head; /* valid if end is not 0 */
 	uint64_t *at;             /* [n] offsets of the records; owned */
 	size_t n, cap;
-	/* the last record's number, or head.first - 1 if there are no
+	/* number of the last record, or head.first - 1 if there are no
 	 * records */
 	uint64_t last;
 	const unsigned char *map; /* the first `mapped` bytes of the file */
 	uint64_t mapped;
-	/* During a scan: window_n bytes of the file from offset window_at. */
+	/* During a scan: the window_n bytes of the file that begin at offset
+	 * window_at. */
 	unsigned char *window;
 	uint64_t window_at;
 	size_t window_n;
@@ -57,12 +59,12 @@ static inline uint64_t history_record_bytes(uint64_t n)
 
 /* ---- history.c ----------------------------------------------------------- */
 
-/* Open the file at the path, unless it is already open. With `create`, create
- * it if it does not exist. If there is no file, fd is -1, and this is not an
- * error. Returns 0 or a negative errno. */
+/* Open the file at h->path, unless it is already open. With `create`, create
+ * the file if it does not exist. Without `create`, a missing file is not an
+ * error: fd is then -1. Returns 0 or a negative errno. */
 int history_attach(struct history *, bool create, struct err *);
 
-/* Whether the path still refers to the open file. */
+/* Whether h->path still refers to the open file. */
 bool history_is_current(const struct history *);
 
 /* Load the current state of the open file. Returns 0 or a negative errno. */

@@ -9,9 +9,10 @@
 #include <xxhash.h>
 
 /*
- * The scan reads the file and does not use the map: a writer may be truncating
- * an incomplete record at the end, and an access beyond the end of a mapped
- * file raises SIGBUS. Complete records are never truncated.
+ * The scan reads the file with pread() and not through the mapping, because
+ * another process may truncate an incomplete record at the end, and an access
+ * beyond the end of a mapped file raises SIGBUS. Complete records are never
+ * truncated.
  */
 
 /* Fill the window with the bytes from offset `at`, up to the end of the
@@ -39,7 +40,7 @@ static int read_window(struct history *h, uint64_t at, struct err *e)
 }
 
 /* Set *out to the bytes [at, at + len) of the file, len <= HISTORY_WINDOW, or
- * to NULL if the file ends before. */
+ * to NULL if the file ends before at + len. */
 static int find_bytes(struct history *h, uint64_t at, size_t len,
 	const unsigned char **out, struct err *e)
 {
@@ -65,8 +66,8 @@ static bool ids_fit(const unsigned char *bytes, size_t n, uint32_t n_vocab)
 	return true;
 }
 
-/* Set *right to whether the record's ids are in the vocabulary and its checksum
- * is right. Returns 0 or a negative errno. */
+/* Set *right to true if the record's ids are in the vocabulary and its checksum
+ * is correct, else to false. Returns 0 or a negative errno. */
 static int check_ids(struct history *h, const struct history_entry *r,
 	uint64_t at, bool *right, struct err *e)
 {
@@ -96,7 +97,7 @@ static int check_ids(struct history *h, const struct history_entry *r,
 }
 
 /* Set *bytes to the size of the complete record at offset `at`, or to 0 if
- * there is none. Returns 0 or a negative errno. */
+ * there is no complete record. Returns 0 or a negative errno. */
 static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	uint64_t *bytes, struct err *e)
 {
@@ -112,7 +113,8 @@ static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	n = (uint64_t)r->n_prompt + r->n_answer;
 	if (r->mark != HISTORY_MARK || !n || n > HISTORY_TOKENS_MAX)
 		return 0;
-	/* Numbers must increase, because history_after searches for them. */
+	/* Record numbers must increase, because history_after uses a binary
+	 * search. */
 	if (r->number <= h->last || r->number > INT64_MAX)
 		return 0;
 	if (history_record_bytes(n) > h->size - at)
@@ -142,11 +144,11 @@ int history_reserve(struct history *h, size_t more, struct err *e)
 }
 
 /*
- * Load the record at `at`, if there is one, and set *taken to its size, or to
- * 0. If bytes before it were skipped, they are either damaged or were still
- * being written when they were read. In the latter case they are a complete
- * record by now, because writers append one after another; this record is then
- * loaded instead.
+ * Load the record at `at`, if there is one, and set *taken to its size;
+ * otherwise set *taken to 0. Bytes before `at` may have been skipped. Either
+ * they are damaged, or another process was still writing them when they were
+ * read. In the second case they are a complete record by now, because only one
+ * process writes at a time; this record is then loaded instead.
  */
 static int load_record(
 	struct history *h, uint64_t at, uint64_t *taken, struct err *e)
@@ -173,8 +175,9 @@ static int load_record(
 	return 0;
 }
 
-/* Whether writing the head was interrupted when the file was created: the head
- * is incomplete, or consists of zeros. Such a file has no records. */
+/* Whether the process that created the file was interrupted while it wrote the
+ * head: the head is incomplete, or consists of zeros. Such a file has no
+ * records. */
 static bool is_head_incomplete(const struct history *h, const unsigned char *p)
 {
 	size_t n = h->size < 8 ? h->size : 8;
@@ -233,8 +236,8 @@ static int scan_head(struct history *h, struct err *e)
 }
 
 /* Returns the next possible offset of a record, at or after `at`, that is not
- * in a hole of the file. A sparse file can be larger than its disk, so holes
- * must be skipped without reading them. */
+ * in a hole of the file. Holes must be skipped without reading them, because a
+ * sparse file can be far larger than its disk. */
 static uint64_t after_hole(const struct history *h, uint64_t at)
 {
 	off_t data;
@@ -253,7 +256,8 @@ int history_scan(struct history *h, struct err *e)
 	uint64_t at, taken;
 	int ret = 0;
 
-	h->window_n = 0; /* the file may have changed */
+	/* do not use the old window: the file may have changed */
+	h->window_n = 0;
 	if (!h->end)
 		ret = scan_head(h, e);
 	if (ret || !h->end)

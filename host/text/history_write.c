@@ -14,8 +14,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A writer holds the lock only for the time of rewriting and syncing a file of
- * usual size. One that holds it longer than this is stopped or hangs. */
+/* A writer holds the lock only while it rewrites and syncs a file of usual
+ * size. If a process holds the lock longer than this, it is stopped or
+ * hangs. */
 #define LOCK_WAIT_NS 10000000000ull
 #define LOCK_NAP_NS  100000
 
@@ -28,10 +29,10 @@ static void unlock(const struct history *h)
 }
 
 /*
- * Lock the file at the path and load its contents. Between opening and locking,
- * another writer may have replaced the file, and a lock on the old file would
- * protect nothing. Therefore check after locking that the path still refers to
- * the locked file, and retry if not.
+ * Lock the file at h->path and load its contents. Another writer may replace
+ * the file between opening and locking; a lock on the old file would then
+ * protect nothing. So check after locking that h->path still refers to the
+ * locked file, and retry if it does not.
  */
 static int lock(struct history *h, bool create, struct err *e)
 {
@@ -57,8 +58,8 @@ static int lock(struct history *h, bool create, struct err *e)
 					"'%s' for more than 10 seconds; find "
 					"it with: lslocks",
 					h->path);
-			/* Do not wait for the lock of a file that was
-			 * replaced. */
+			/* The file was replaced: stop waiting for the lock of
+			 * the old file. */
 			else if (!history_is_current(h))
 				break;
 			else
@@ -163,7 +164,7 @@ static int check_records(const struct history *h,
 }
 
 /* Truncate an incomplete record at the end. Complete records stay, because
- * other processes may have read them. */
+ * other processes may read them. */
 static void cut_tail(struct history *h)
 {
 	if (!history_load(h, NULL) && h->size > h->end &&
@@ -187,7 +188,7 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* Adjacent kept records are written together. */
+/* Write the kept records to fd, adjacent records in one call. */
 static int write_kept(const struct history *h, const bool *keep, int fd)
 {
 	int ret = 0;
@@ -199,16 +200,15 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 			to += history_record_bytes(history_at(h, i).n);
 		if (to > from) {
 			ret = fd_write_all(fd, h->map + from, to - from);
-			/* the record that ended the run may begin another
-			 * run */
+			/* read this record again: it may begin the next run */
 			i--;
 		}
 	}
 	return ret;
 }
 
-/* Write a new file with the kept records and `more`, and rename it over the
- * locked file. This releases the lock. */
+/* Write a new file with the kept records and `more`, and rename it to the name
+ * of the locked file. This releases the lock. */
 static int rewrite(struct history *h, const bool *keep,
 	const struct bytes *more, struct err *e)
 {
@@ -257,7 +257,7 @@ static int shorten(struct history *h, const struct history_bound *b,
 
 	if (!keep)
 		return err_set(e, ENOMEM, "no memory for %zu records", h->n);
-	/* Keep the newest records within the bounds. */
+	/* Mark the newest records that are within the limits. */
 	*dropped = 0;
 	for (size_t i = h->n; i--;) {
 		const struct history_record r = history_at(h, i);
@@ -306,12 +306,12 @@ int history_append(struct history *h, const struct history_record *r, size_t n,
 	ret = check_records(h, r, n, &b.len, e);
 	if (!ret)
 		ret = put_records(&b, h, r, n, e);
-	/* Reserve memory first, so that records can always be loaded once they
-	 * are written. */
+	/* Reserve memory before writing, so that written records can always be
+	 * loaded. */
 	if (!ret)
 		ret = history_reserve(h, n, e);
-	/* When shortening, leave an eighth of the size free; otherwise every
-	 * append would rewrite the file. */
+	/* When the file must be shortened, leave an eighth of max_bytes free;
+	 * otherwise every append would rewrite the file. */
 	bound.bytes = room > b.len ? room - b.len : 0;
 	if (!ret)
 		ret = b.len > h->opts.max_bytes - h->end ||

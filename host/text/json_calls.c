@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Make a node of one of the literals that were added from `first` on. */
+/* Make a node for one of the literals with index `first` and above. */
 static int add_text(struct schema_reader *r, uint32_t first, uint32_t *out)
 {
 	struct json_nodes *j = r->j;
@@ -20,8 +20,8 @@ static int add_text(struct schema_reader *r, uint32_t first, uint32_t *out)
 	return 0;
 }
 
-/* What follows a tool's name: arguments of its schema, and the end of the
- * call. */
+/* Make the node for the part of a call after the tool's name: the arguments,
+ * which fit the tool's schema, and the end of the call. */
 static int add_rest(struct schema_reader *r, const struct json_calls *c,
 	size_t i, uint32_t end, uint32_t *out)
 {

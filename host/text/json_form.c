@@ -18,14 +18,15 @@ struct list {
 };
 
 /*
- * Tokens that may follow within a cell's value, independently of the enclosing
- * values. ids: tokens that keep the text valid. ends: trie nodes at which the
- * value has ended; the rest of a token below such a node depends on the
- * enclosing values.
+ * Tokens that may follow within the value of a cell, independently of the
+ * enclosing values. ids: tokens after which the text is still valid. ends: trie
+ * nodes at which the value has ended; whether the rest of a token below such a
+ * node is allowed depends on the enclosing values.
  */
 struct within {
 	struct list ids, ends;
-	uint64_t *set; /* bits, used instead of ids if there are many */
+	/* one bit per token, used instead of `ids` if there are many tokens */
+	uint64_t *set;
 	bool known;
 };
 
@@ -33,13 +34,13 @@ struct json_form {
 	struct json_nodes *nodes;
 	const struct token_trie *trie;
 	struct json_machine machine;
-	/* [n_within] by number of the isolated cell (json_alone) */
+	/* [n_within] indexed by the number of the isolated cell (json_alone) */
 	struct within *within;
 	uint32_t n_within;
-	/* tokens with which the value at after_cell ends, and that continue
-	 * after it */
+	/* tokens that end the value at after_cell and then continue the
+	 * enclosing value */
 	struct list after;
-	uint32_t after_cell; /* JSON_FLOOR before the first use */
+	uint32_t after_cell; /* JSON_FLOOR until it is first set */
 	/* [TOKEN_BYTES + 1] front at each depth of the trie */
 	struct json_front *front;
 	float *row;
@@ -66,9 +67,9 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 
 /*
  * Walk the trie nodes from `from` to `to`. The front at the depth of their
- * parent must be set. Collects in `ids` the tokens that keep the text valid,
- * and in `ends` the nodes at which an isolated value has ended, after which the
- * enclosing value continues.
+ * parent must be set. Adds to `ids` the tokens after which the text is still
+ * valid, and to `ends` the nodes at which an isolated value has ended; how the
+ * text continues there depends on the enclosing value.
  */
 static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	struct list *ids, struct list *ends)
@@ -111,8 +112,8 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	f->front[0] = (struct json_front){ .cell = { alone }, .n = 1 };
 	walk(f, 0, f->trie->n_nodes, &ids, &ends);
 	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
-	/* Within a string nearly every token is allowed. A bit set makes it
-	 * possible to copy the logits of 64 tokens at once. */
+	/* If many tokens are allowed, as within a string, use a bit set, with
+	 * which the logits of 64 tokens are copied at once. */
 	if (!free_text && ids.n < f->trie->n_vocab / 32)
 		return w;
 	w->set = calloc(f->trie->n_vocab / 64 + 1, sizeof(*w->set));
@@ -130,8 +131,8 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	return w;
 }
 
-/* Collect the tokens with which the value at the cell ends and the text
- * continues. */
+/* Collect the tokens that end the value at the cell and then continue the
+ * text. */
 static void learn_after(
 	struct json_form *f, uint32_t cell, const struct within *w)
 {
@@ -278,7 +279,8 @@ int json_form_open_nodes(struct json_form **out, struct json_nodes *nodes,
 		f->tags = *tags;
 	f->trie = trie;
 	f->after_cell = JSON_FLOOR;
-	/* If each of these bytes is a token, every text can be continued. */
+	/* Every text can be continued if each of these bytes is a token by
+	 * itself. */
 	for (unsigned i = ' '; i < 0xc0 && !ret; i++)
 		if (i != 0x7f && !trie->alone[i])
 			ret = err_set(e, EINVAL,

@@ -1,10 +1,10 @@
 /*
  * The required form of an output: JSON that fits a JSON Schema
- * (docs/structured.md). For a place in the output (json_front: the automaton's
- * state after the bytes generated up to there) a form computes which tokens may
- * follow, so that sampling can be restricted to them, and caches the result.
- * End-of-text tokens are allowed where the output is complete. A place is valid
- * only for its form, and may be copied. Not thread-safe.
+ * (docs/structured.md). A place (json_front) is the state of an automaton after
+ * the bytes generated so far. For a place, a form computes which tokens may
+ * follow, so that sampling can be restricted to these tokens, and caches the
+ * result. End-of-text tokens are allowed where the output is complete. A place
+ * can be copied, and can be used only with its own form. Not thread-safe.
  */
 #ifndef HOST_TEXT_JSON_FORM_H
 #define HOST_TEXT_JSON_FORM_H
@@ -19,24 +19,25 @@ struct json_form;
 struct token_trie;
 
 /*
- * Open the form of a JSON Schema for the vocabulary of the trie, which is
- * borrowed. Returns 0, -ENOMEM, or -EINVAL for a schema outside the supported
- * subset or a vocabulary that cannot express every JSON text.
+ * Open the form of a JSON Schema for the vocabulary of the trie. The caller
+ * keeps ownership of the trie, which must outlive the form. Returns 0, -ENOMEM,
+ * or -EINVAL for a schema outside the supported subset or a vocabulary that
+ * cannot express every JSON text.
  */
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *, struct err *);
 #define JSON_TAGS 2
 
-/* Control tokens that stand for their text in the output of a form, although
- * they have no bytes. The texts are static. */
+/* Control tokens that have no bytes, but count as these texts in the output of
+ * a form. The texts are static. */
 struct json_tags {
 	int32_t id[JSON_TAGS];
 	const char *text[JSON_TAGS];
 	unsigned n;
 };
 
-/* Open the form of the nodes, which the form owns from then on, also if this
- * fails. */
+/* Open a form from nodes. The form takes ownership of the nodes, even if this
+ * function fails. */
 int json_form_open_nodes(struct json_form **out, struct json_nodes *,
 	const struct json_tags *, const struct token_trie *, struct err *);
 void json_form_close(struct json_form *);
@@ -45,15 +46,16 @@ void json_form_close(struct json_form *);
 void json_form_begin(struct json_form *, struct json_front *place);
 
 /*
- * Returns a copy of the logits [n] with -infinity for each token that may not
- * follow; owned by the form, valid until the next call. NULL if memory ran out.
+ * Returns a copy of logits[n] in which each token that may not follow is
+ * -infinity. The form owns the copy, which is valid until the next call. NULL
+ * if memory ran out.
  */
 const float *json_form_mask(struct json_form *, const struct json_front *place,
 	const float *logits, uint32_t n);
 
-/* Advance by a token that is not an end-of-text token. Where the text is free
- * (json_nodes.h), tokens without bytes may follow too. Returns false if the
- * token may not follow, or if memory ran out; the place is then invalid. */
+/* Advance the place by a token that is not an end-of-text token. In free text
+ * (json_nodes.h) the token may be one without bytes. Returns false if the token
+ * is not allowed, or if memory ran out; the place is then invalid. */
 bool json_form_take(struct json_form *, struct json_front *place, int32_t id);
 
 /* Whether only an end-of-text token may follow. */

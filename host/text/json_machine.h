@@ -1,13 +1,13 @@
 /*
  * A pushdown automaton over bytes for the nodes of a JSON Schema
- * (json_nodes.h). A cell is a position within one value, linked to the cell of
- * the enclosing value, so a cell stands for a whole stack. Equal cells are
- * stored once and have one number (hash consing). Choices in the schema make
- * the automaton nondeterministic, so the state after some text is a front: the
- * set of all cells that are possible there. A byte leads from one front to
- * another. An empty front means that no valid text begins with these bytes.
- * Every cell has a valid completion: a value is not begun if too few nesting
- * levels or digits are left for it.
+ * (json_nodes.h). A cell is a position within one value. Each cell is linked to
+ * the cell of the enclosing value, so a cell stands for a whole stack. Equal
+ * cells are stored once and have one number (hash consing). Choices in the
+ * schema make the automaton nondeterministic: several cells may be possible
+ * after some text. The set of all possible cells is called a front. A byte
+ * leads from one front to another. An empty front means that no valid text
+ * begins with these bytes. From every cell the value can be completed: a value
+ * is not begun if too few nesting levels or digits are left for it.
  *
  * White space is allowed where JSON allows it, in runs of up to 20 bytes, but
  * not after the end of the text. Not thread-safe.
@@ -21,9 +21,10 @@
 #include <stdint.h>
 
 #define FRONT_CELLS 64
-/* most bytes of a token with which json_alone is used */
+/* maximum length of a token, in bytes, for which json_alone is valid */
 #define JSON_TOKEN_BYTES 250
-#define JSON_FLOOR       UINT32_MAX /* `up` of a cell without enclosing value */
+/* value of `up` for a cell without enclosing value */
+#define JSON_FLOOR UINT32_MAX
 
 /* Must have no padding, because frames are compared as bytes. */
 struct json_frame {
@@ -34,16 +35,16 @@ struct json_frame {
 	uint8_t lex;
 	uint8_t level; /* number of open objects and arrays */
 	uint8_t minus; /* the number begins with a minus */
-	/* range of names that the bytes read up to here may still become */
+	/* range of the property names that begin with the bytes read so far */
 	uint16_t lo, hi;
-	uint32_t at; /* number of bytes of the name that were read */
-	/* number of characters, items or digits; or the index of the current
-	 * property */
+	uint32_t at; /* number of bytes of the name that have been read */
+	/* number of characters, items or digits so far; or the index of the
+	 * current property */
 	uint32_t count;
 	/* value of an unfinished escape, or bytes of an unfinished character */
 	uint32_t code;
-	/* properties already present, a bit each; or the digits of a number as
-	 * an integer, without the point */
+	/* one bit for each property already present; or the digits of a number
+	 * as an integer, without the point */
 	uint64_t bits;
 };
 _Static_assert(sizeof(struct json_frame) == 32, "a gap");
@@ -56,7 +57,7 @@ struct json_cell {
 struct json_front {
 	uint32_t cell[FRONT_CELLS];
 	unsigned n;
-	/* a value whose cell has `up` JSON_FLOOR ended with this byte */
+	/* set if this byte ended a value whose `up` is JSON_FLOOR */
 	bool left;
 };
 
@@ -78,21 +79,21 @@ void json_begin(struct json_machine *, struct json_front *out);
 void json_step(struct json_machine *, const struct json_front *from,
 	unsigned char byte, struct json_front *out);
 /* Returns the cell without its enclosing cells, or a simpler cell after which
- * the same tokens are allowed. It serves to compute the allowed tokens
- * independently of the enclosing values. */
+ * the same tokens are allowed. Used to compute the allowed tokens independently
+ * of the enclosing values. */
 uint32_t json_alone(struct json_machine *, uint32_t cell);
-/* Set *out to the front after the end of the value at the cell. */
+/* Set *out to the front directly after the end of the cell's value. */
 void json_after(struct json_machine *, uint32_t cell, struct json_front *out);
 /* json_is_whole: whether the text may end here. json_is_over: whether nothing
  * more can follow. */
 bool json_is_whole(const struct json_machine *, const struct json_front *);
 bool json_is_over(const struct json_machine *, const struct json_front *);
-/* Whether the text at the cell is free, so that any token may follow, also one
+/* Whether the cell is in free text, where any token may follow, even a token
  * without bytes. */
 bool json_is_free(const struct json_machine *, uint32_t cell);
-/* Returns the length of the longest beginning of `literal` that ends the text
- * made of the literal's first n bytes and `byte`. The literal has more than n
- * bytes. */
+/* Append `byte` to the first n bytes of `literal`, and return the length of the
+ * longest prefix of `literal` that is a suffix of the result. The literal has
+ * more than n bytes. */
 uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Functions shared by the files of the automaton (json_machine.h). A step
- * function advances a cell of one kind of value by a byte, and adds the
- * resulting cells to a front. A frame argument is a copy of the cell's frame,
+ * function advances a cell in one kind of value by a byte, and adds the
+ * resulting cells to a front. The frame argument is a copy of the cell's frame,
  * and `up` is the enclosing cell.
  */
 #ifndef HOST_TEXT_JSON_MACHINE_IMPL_H
@@ -13,16 +13,17 @@
 #include <stdint.h>
 
 enum text_state {
-	TEXT_BEFORE, /* a value is due */
+	TEXT_BEFORE, /* a value must begin now */
 	TEXT_AFTER,
-	/* States before a value, with `at` bytes of a literal read: the marker
-	 * is due; it may come; it may come at once or not at all; the text
-	 * between two values is due. */
+	/* States before a tool call, with `at` bytes of the marker read.
+	 * MARKED: the marker must follow. FREE: text may follow, and the marker
+	 * at any time. EITHER: the marker must follow at once, or else only
+	 * text. The last state: the text between two values must follow. */
 	TEXT_MARKED,
 	TEXT_FREE,
 	TEXT_EITHER,
 	TEXT_AGAIN,
-	TEXT_PLAIN, /* only free text */
+	TEXT_PLAIN, /* text until the end; no value follows */
 };
 enum object_state {
 	OPENED,
@@ -33,7 +34,7 @@ enum object_state {
 	KEY_DUE
 };
 enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
-/* A number may end in the last four states. */
+/* A number may end in the last four of these states. */
 enum number_state {
 	SIGN,
 	POINT,
@@ -45,7 +46,7 @@ enum number_state {
 	POWER
 };
 
-/* State within strings and keys. */
+/* State of reading the characters of a string or key. */
 enum lex {
 	PLAIN,
 	ESCAPE,          /* after a backslash */
@@ -67,8 +68,8 @@ static inline const struct json_node *machine_node_of(
 	return &m->nodes->node[f->node];
 }
 
-/* Count up to the number from which on the count does not matter, so that
- * equivalent positions are equal cells. */
+/* Add 1 to a count, but stop at the number from which the count no longer
+ * matters, so that equivalent positions are equal cells. */
 static inline uint32_t machine_one_more(
 	uint32_t count, uint32_t min, uint32_t max)
 {
@@ -85,13 +86,13 @@ static inline bool machine_is_space(unsigned char byte)
 /* ---- cells, and steps of all kinds of values: json_machine.c ------------- */
 
 /* Add a cell to the front. If the front already has FRONT_CELLS cells, the cell
- * is dropped, which only restricts the text further. */
+ * is dropped; fewer texts are then accepted, but all of them are valid. */
 void machine_put(struct json_machine *, const struct json_frame *, uint32_t up,
 	struct json_front *out);
 void machine_put_space(struct json_machine *, struct json_frame, uint32_t up,
 	struct json_front *out);
-/* Begin a value of `node` within the cell of the given frame, which expects a
- * value. */
+/* Begin a value of `node`. The given frame is that of the enclosing cell, which
+ * expects a value. */
 void machine_begin_value(struct json_machine *, const struct json_frame *,
 	uint32_t up, uint32_t node, unsigned char byte, struct json_front *out);
 void machine_end_value(
@@ -103,14 +104,15 @@ bool machine_fits(const struct json_machine *, uint32_t node, uint8_t level);
 /* ---- words, strings and numbers: json_machine_words.c ---- */
 
 /* Narrow the range lo .. hi to the names whose next byte is `byte`. No name is
- * a prefix of another. */
+ * a prefix of another name. */
 void machine_narrow(
 	const struct json_machine *, struct json_frame *, unsigned char byte);
 bool machine_is_named(const struct json_machine *, const struct json_frame *);
 void machine_step_text(struct json_machine *, struct json_frame, uint32_t up,
 	unsigned char byte, struct json_front *out);
-/* Advance the state within a string or key, and return the new state: PLAIN if
- * the byte completes a character, BROKEN if it is not allowed. */
+/* Advance the state of reading a string or key by a byte. Returns the new
+ * state: PLAIN if the byte completes a character, BROKEN if the byte is not
+ * allowed. */
 uint8_t machine_lex_byte(struct json_frame *, unsigned char byte);
 void machine_step_string(struct json_machine *, struct json_frame, uint32_t up,
 	unsigned char byte, struct json_front *out);

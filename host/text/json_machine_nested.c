@@ -1,8 +1,8 @@
 /* Steps of the JSON automaton (json_machine.h) within objects and arrays. */
 #include "host/text/json_machine_impl.h"
 
-/* Whether one of the names lo .. hi - 1 is not used yet and its value can be
- * completed. */
+/* Whether any of the names lo .. hi - 1 can still be used: the name is not
+ * present yet, and its value can be completed. */
 static bool may_be_named(const struct json_machine *m,
 	const struct json_frame *f, uint32_t lo, uint32_t hi)
 {
@@ -16,8 +16,9 @@ static bool may_be_named(const struct json_machine *m,
 	return false;
 }
 
-/* Advance within a key. Keys that the schema does not name may write each
- * character in one way only; otherwise an escaped key could equal a name. */
+/* Advance within a key. In keys that the schema does not name, each
+ * character can be written in one way only; otherwise a key written with
+ * escapes could be equal to a named key. */
 static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	unsigned char byte, struct json_front *out)
 {
@@ -32,8 +33,8 @@ static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 
 		if (named ? !may_be_named(m, &f, f.lo, f.lo + 1u) : !open)
 			return;
-		/* the index of the property, or n for a property that the
-		 * schema does not name */
+		/* index of the property; n means a property that the schema
+		 * does not name */
 		f.count = named ? f.lo : n->n;
 		f.state = COLON_DUE;
 		f.lex = 0;
@@ -65,11 +66,12 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 			machine_end_value(m, up, out);
 	} else if (key || (byte == ',' && f.state == VALUE_AFTER)) {
 		f.state = key ? IN_KEY : KEY_DUE;
-		f.lex = 0; /* PLAIN, or no white space yet */
+		/* state PLAIN; outside of keys, an empty run of white space */
+		f.lex = 0;
 		f.lo = 0;
 		f.hi = key ? (uint16_t)n->n : 0;
 		f.at = 0;
-		/* One more property must be possible. */
+		/* A comma is allowed only if another property is possible. */
 		if (machine_fits(m, n->rest, f.level) ||
 			may_be_named(m, &f, 0, n->n))
 			machine_put(m, &f, up, out);

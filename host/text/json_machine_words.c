@@ -64,9 +64,9 @@ static int hex(unsigned char byte)
 	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* Whether `byte` may be the second or a later byte of a UTF-8 character.
- * `first` is the first byte if `byte` is the second; some first bytes restrict
- * the second. */
+/* Whether `byte` can be the second or a later byte of a UTF-8 character. If
+ * `byte` is the second, `first` is the first byte, because some first bytes
+ * restrict the second. */
 static bool continues_character(uint32_t first, unsigned char byte)
 {
 	switch (first) {
@@ -83,8 +83,7 @@ static bool continues_character(uint32_t first, unsigned char byte)
 	}
 }
 
-/* A hex digit of \uXXXX. Codes that are NUL or an unpaired surrogate are
- * refused. */
+/* Read a hex digit of \uXXXX. NUL and unpaired surrogates are refused. */
 static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 {
 	int digit = hex(byte);
@@ -94,8 +93,8 @@ static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 	if (digit < 0)
 		return BROKEN;
 	f->code = code;
-	/* Refuse digits after which no valid character remains: the last zero
-	 * of a NUL, or a wrong first digit of a low surrogate. */
+	/* Refuse a digit after which no valid character remains: the last zero
+	 * of \u0000, or a digit that cannot be in a low surrogate. */
 	if (low &&
 		((f->lex == LOW1 && code != 0xd) ||
 			(f->lex == LOW1 + 1 && (code & 0xf) < 0xc)))
@@ -165,8 +164,10 @@ void machine_step_string(struct json_machine *m, struct json_frame f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-#define WHOLE_DIGITS 18 /* most digits of any double or 64-bit integer */
-/* most digits of a number with bounds before the point, and after it */
+/* maximum number of digits; any double or 64-bit integer needs no more */
+#define WHOLE_DIGITS 18
+/* maximum number of digits of a number with bounds, before and after the
+ * point */
 #define BOUND_WHOLE  9
 #define BOUND_PART   6
 #define POWER_DIGITS 2
@@ -184,7 +185,8 @@ static bool meets(
 	return lo <= n->hi && hi >= n->lo;
 }
 
-/* Whether some number that begins with the digits read is within the bounds. */
+/* Whether the digits read so far can be continued to a number within the
+ * bounds. */
 static bool may_reach(const struct json_node *n, const struct json_frame *f)
 {
 	bool integer = n->kind == FORM_INTEGER;
@@ -260,7 +262,7 @@ void machine_put_number(struct json_machine *m, const struct json_frame *f,
 	if (f->state < ZERO)
 		return;
 	if (n->bounded) {
-		/* The value of the digits read, in the node's unit. */
+		/* Value of the digits read so far, in units of the node. */
 		v = (int64_t)f->bits *
 			(f->state == PART ? unit / tens[f->count] : unit);
 		if (!meets(n, f->minus, v, v))

@@ -79,7 +79,7 @@ int schema_add_name(
 
 /* ---- derived data -------------------------------------------------------- */
 
-/* Collect the leaves of a choice, each once, even if references are
+/* Collect the leaves of a choice, each only once, even if references are
  * circular. */
 static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 {
@@ -113,7 +113,7 @@ static uint32_t higher(const struct json_nodes *j, uint32_t than, uint32_t node)
 }
 
 /* Returns the height of a node, computed from the current heights of its
- * parts. */
+ * children. */
 static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 {
 	uint32_t h = 0, least = JSON_NONE;
@@ -169,7 +169,7 @@ int schema_finish(struct schema_reader *r)
 	free(seen);
 	if (ret)
 		return -ENOMEM;
-	/* Heights start as "impossible" and are lowered until nothing
+	/* Begin with all heights "impossible", and lower them until nothing
 	 * changes. */
 	for (uint32_t i = 0; i < j->n; i++)
 		j->node[i].height = JSON_NONE;
@@ -198,8 +198,8 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 	int ret = 0;
 
 	strbuf_add(&r.path, "#", 1);
-	/* Jansson reports some failures of its memory allocation as invalid
-	 * JSON. */
+	/* Jansson reports some failed memory allocations as invalid JSON; errno
+	 * tells the two apart. */
 	errno = 0;
 	r.root = json_loads(
 		schema, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);

@@ -16,10 +16,11 @@
 
 struct err;
 
-#define JSON_NONE       UINT32_MAX
-#define JSON_LEVELS     32 /* most nested objects and arrays */
-#define JSON_PROPERTIES 64 /* most properties named by an object's schema */
-/* A number with bounds is counted in millionths. */
+#define JSON_NONE   UINT32_MAX
+#define JSON_LEVELS 32 /* maximum number of nested objects and arrays */
+/* maximum number of properties that the schema of an object names */
+#define JSON_PROPERTIES 64
+/* Unit of a number with bounds: one millionth. */
 #define JSON_MICRO 1000000
 
 enum form_kind {
@@ -30,7 +31,7 @@ enum form_kind {
 	FORM_NUMBER,
 	FORM_OBJECT,
 	FORM_ARRAY,
-	/* several nodes, one directly after another; follows a literal */
+	/* several nodes directly after one another, after a literal */
 	FORM_SEQUENCE,
 };
 
@@ -44,28 +45,30 @@ struct json_node {
 	uint32_t rest;
 	uint64_t required; /* a bit for each required name */
 	int bounded;
-	int64_t lo, hi; /* bounds of a number; in millionths for a NUMBER */
-	/* Range in json_nodes.leaf: for ONE_OF all nodes below it that are not
-	 * ONE_OF, for other kinds the node itself. */
+	int64_t lo, hi; /* bounds of a number; for FORM_NUMBER in millionths */
+	/* Range in json_nodes.leaf. For ONE_OF: all nodes among its descendants
+	 * that are not ONE_OF. For other kinds: the node itself. */
 	uint32_t leaf, n_leaves;
-	uint32_t height; /* nesting levels that the smallest value needs */
+	uint32_t height; /* number of nesting levels of the smallest value */
 };
 
-/* A literal as it appears in the text. A property's name has its closing quote,
- * but not the opening one. */
+/* A literal as it appears in the text. The literal of a property's name
+ * includes the closing quote, but not the opening quote. */
 struct json_name {
 	uint32_t at, len; /* range in json_nodes.text */
-	/* node of the property's value; for other literals the SEQUENCE that
-	 * follows, or JSON_NONE */
+	/* for a property's name, the node of its value; for other literals the
+	 * SEQUENCE that follows, or JSON_NONE */
 	uint32_t node;
 };
 
-/* What comes before the first value. */
+/* What the output has before the first value. */
 enum json_start {
 	JSON_START_VALUE,  /* nothing */
 	JSON_START_MARKED, /* the marker */
-	JSON_START_FREE,   /* any text, which ends with the marker or the end */
-	/* the marker, or any text that does not begin with it */
+	/* any text; the output may end in it, or the marker follows */
+	JSON_START_FREE,
+	/* either the marker, or text that does not begin with the marker and
+	 * has no value after it */
 	JSON_START_EITHER,
 };
 
@@ -80,32 +83,35 @@ struct json_nodes {
 	uint32_t n_leaves, cap_leaves;
 	struct strbuf text;
 	uint32_t root;
-	/* For tool calls (json_calls.h): the start of the output, its marker,
-	 * and the text between two values, NULL if there is only one value. The
+	/* For tool calls (json_calls.h): how the output starts, the marker, and
+	 * the text between two values (NULL if there is only one value). The
 	 * strings are static. */
 	enum json_start start;
 	const char *marker, *again;
 };
 
 /*
- * The calls of tools in an output. A call is `open`, the tool's name, `middle`,
- * arguments that fit the tool's schema, and `close`. `marker` comes before the
- * first call and `again` between two calls (NULL: one call at most), or with
- * `array` the calls are the elements of a JSON array after the marker.
+ * Format of the tool calls in an output. A call is `open`, the tool's name,
+ * `middle`, arguments that fit the tool's schema, and `close`. `marker`
+ * precedes the first call. `again` is between two calls; NULL: at most one
+ * call. With `array`, the calls are the elements of a JSON array that follows
+ * the marker.
  */
 struct json_calls {
 	enum json_start start;
 	const char *marker, *open, *middle, *close, *again;
 	bool array;
-	bool one;                 /* at most one call */
-	const char *const *name;  /* [n] */
-	json_t *const *schema;    /* [n] schemas of the arguments */
-	const char *const *where; /* [n] place of a schema, for errors */
+	bool one;                /* at most one call */
+	const char *const *name; /* [n] */
+	json_t *const *schema;   /* [n] schemas of the arguments */
+	/* [n] place of each schema in the request, for error messages */
+	const char *const *where;
 	size_t n;
 };
 
-/* Make the nodes of tool calls. The strings that are not in arrays must outlive
- * the nodes. Returns as json_nodes_open does. */
+/* Make the nodes for tool calls. The static strings of json_calls must outlive
+ * the nodes; its arrays may be freed after this call. Returns the same values
+ * as json_nodes_open. */
 int json_nodes_open_calls(
 	struct json_nodes **out, const struct json_calls *, struct err *);
 

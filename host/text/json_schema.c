@@ -18,7 +18,7 @@ static const struct {
 	{ "string", OF_STRING }, { "array", OF_ARRAY },
 	{ "object", OF_OBJECT } };
 
-/* Groups of keywords. Keywords of some groups cannot be combined. */
+/* Groups of keywords. Some groups cannot be combined. */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 
 static const struct {
@@ -97,13 +97,14 @@ int schema_read_below(
 
 /* ---- references ---------------------------------------------------------- */
 
-/* Returns the value that one step of a JSON Pointer (RFC 6901) leads to. */
+/* Follow one step of a JSON Pointer (RFC 6901). Returns the value there, or
+ * NULL. */
 static json_t *step_into(json_t *at, char *step)
 {
 	char *to = step, *end;
 	size_t i;
 
-	/* ~1 stands for a slash, ~0 for a tilde. */
+	/* In a step, ~1 means a slash and ~0 means a tilde. */
 	for (const char *p = step; *p; p++) {
 		if (p[0] == '~' && (p[1] == '0' || p[1] == '1'))
 			*to++ = *++p == '1' ? '/' : '~';
@@ -249,8 +250,9 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	return ret;
 }
 
-/* Read a schema; NULL and true stand for any value. Each schema is read once.
- * It is registered before it is read, because it may refer to itself. */
+/* Read a schema; NULL and true allow any value. Each schema is read only once.
+ * It is registered before its contents are read, because it may refer to
+ * itself. */
 int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	uint32_t node, inner;

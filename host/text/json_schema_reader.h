@@ -1,8 +1,8 @@
 /*
  * Reading a JSON Schema into nodes (json_nodes.h): functions shared by the
- * files that do this. They return 0, -ENOMEM, or -EINVAL with a description of
- * the error and its place in the schema. *out receives the number of the node
- * that was made. Not thread-safe.
+ * json_schema*.c files. They return 0, -ENOMEM, or -EINVAL with a description
+ * of the error and its place in the schema. *out receives the number of the
+ * node that was made. Not thread-safe.
  */
 #ifndef HOST_TEXT_JSON_SCHEMA_READER_H
 #define HOST_TEXT_JSON_SCHEMA_READER_H
@@ -28,8 +28,8 @@ enum type {
 	OF_ANY = 127
 };
 
-/* A schema being read. `done` lists the parts of the schema whose reading has
- * begun or ended. */
+/* A schema that is being read. `done` lists the parts of the schema whose
+ * reading has begun or ended. */
 struct schema_reader {
 	struct json_nodes *j;
 	json_t *root;
@@ -47,21 +47,22 @@ struct schema_reader {
 int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size);
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
-/* Add a literal text; or a value as jansson writes it, without its first `skip`
- * bytes. */
+/* Add a literal: schema_add_literal adds a text, schema_add_name adds a value
+ * as jansson writes it, without its first `skip` bytes. */
 int schema_add_literal(struct schema_reader *, const char *text, uint32_t node);
 int schema_add_name(
 	struct schema_reader *, json_t *value, size_t skip, uint32_t node);
 
-/* Compute the derived data of the nodes, after all are read. */
+/* Compute the members of the nodes that depend on other nodes, after all nodes
+ * have been read. */
 int schema_finish(struct schema_reader *);
 
 /* ---- places, and a schema: json_schema.c --------------------------------- */
 
 __attribute__((format(printf, 2, 3))) int schema_refuse(
 	struct schema_reader *, const char *fmt, ...);
-/* schema_enter appends a step to the current place in the schema, and returns a
- * value with which schema_leave restores the place. */
+/* schema_enter appends a step to the current place in the schema. It returns a
+ * value to pass to schema_leave, which restores the previous place. */
 size_t schema_enter(struct schema_reader *, const char *step);
 void schema_leave(struct schema_reader *, size_t was);
 int schema_read(struct schema_reader *, json_t *schema, uint32_t *out);
@@ -76,8 +77,9 @@ int schema_read_string(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_array(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_object(struct schema_reader *, json_t *schema, uint32_t *out);
 
-/* The named properties of an object, [n], with their nodes. A required property
- * that `properties` does not list has the node of further properties. */
+/* The n named properties of an object, with their nodes. If a property is
+ * required but not listed in `properties`, it has the node for further
+ * properties. */
 struct schema_named {
 	const char *key[JSON_PROPERTIES];
 	uint32_t node[JSON_PROPERTIES];
@@ -96,8 +98,8 @@ int schema_in_order(const void *a, const void *b, void *nodes);
 
 int schema_add_choice(struct schema_reader *, const uint32_t *node, uint32_t n,
 	uint32_t *out);
-/* Make a node for one of these literal values, none of which contains other
- * values. */
+/* Make a node that allows any of these literal values. The values must not be
+ * arrays or objects. */
 int schema_add_words(
 	struct schema_reader *, json_t *const *value, size_t n, uint32_t *out);
 int schema_read_values(

@@ -9,7 +9,7 @@
 
 /* ---- numbers, strings, arrays -------------------------------------------- */
 
-/* Read a number of characters or items. */
+/* Read a keyword whose value is a number of characters or items. */
 static int read_count(
 	struct schema_reader *r, json_t *s, const char *keyword, uint32_t *out)
 {
@@ -26,8 +26,9 @@ static int read_count(
 }
 
 /* Read a bound, in units of 1 / `unit`. A bound that is not a multiple of this
- * unit is refused. `by` is added, to move an exclusive bound inwards. If *n
- * already has such a bound, the narrower of both is kept. */
+ * unit is refused. `by` is added to the bound; an exclusive bound is thereby
+ * moved inwards by one unit. If *n already has this bound, the narrower of both
+ * is kept. */
 static int read_bound(struct schema_reader *r, json_t *s, const char *keyword,
 	int64_t unit, int by, struct json_node *n)
 {
@@ -201,14 +202,14 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	uint32_t first = j->n_names;
 	int ret = schema_add_node(r, FORM_OBJECT, out);
 
-	/* Skip the opening quote, which has been read before a name is
+	/* Leave out the opening quote: it is read before the name is
 	 * matched. */
 	for (unsigned i = 0; i < d->n && !ret; i++) {
 		json_t *key = json_string(d->key[i]);
 
-		/* Until the names are sorted, the node of each name is its
-		 * index in d->key. It serves to find d->required after
-		 * sorting. */
+		/* Until the names are sorted, the `node` of each name is its
+		 * index in d->key; after sorting, this index finds the entry of
+		 * d->required. */
 		ret = key ? schema_add_name(r, key, 1, i) : -ENOMEM;
 		json_decref(key);
 	}

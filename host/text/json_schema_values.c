@@ -1,4 +1,4 @@
-/* Reading the values listed in a schema, and choices among schemas. */
+/* Reading enum, const and anyOf: lists of values, and choices among schemas. */
 #include "host/text/json_schema_reader.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Make a choice among nodes node[n]. */
+/* Make a node that allows any of the nodes node[n]. */
 int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
 	uint32_t *out)
 {
@@ -130,8 +130,8 @@ static bool is_of(json_t *v, unsigned type)
 	}
 }
 
-/* Read enum or const. All strings become one node, so that they are matched
- * together. */
+/* Read enum or const. All strings are put into one node, so that they are
+ * matched at the same time. */
 int schema_read_values(
 	struct schema_reader *r, json_t *list, unsigned type, uint32_t *out)
 {

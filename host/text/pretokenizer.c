@@ -3,8 +3,8 @@
  * model family published its rule as regular expressions (the "pre_tokenizer"
  * of its tokenizer.json); a GGUF file has only a name for the rule. Several
  * expressions are applied one after another, each to the pieces that the
- * previous one left. Each match is a piece, and so is the text between two
- * matches.
+ * previous expression made. Each match is a piece, and so is the text between
+ * two matches.
  *
  * PCRE2 runs the expressions with its Unicode classes. Its \s also matches
  * U+180E, which Unicode does not count as white space any more, so the class of
@@ -37,7 +37,7 @@
 #define CL100K(number) \
 	CONTRACTION "|" LETTERS "|" number "|" SYMBOLS "|" LINES "|" TRAILING_WS
 
-/* Words end where a lower-case letter is followed by an upper-case one. */
+/* Rules that also end a word between a lower-case and an upper-case letter. */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CASED(tail, number)                                           \
@@ -91,9 +91,9 @@
 	"| ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES "|" TRAILING_WS
 
 /*
- * The rule of each pre-tokenizer. `default` is for files without a name.
- * Families with the same rule share an entry, and the flags are those of the
- * models with these names.
+ * The rule of each pre-tokenizer. `default` is for files that name no
+ * pre-tokenizer. Names with the same rule share an entry; the flags are those
+ * of the models with these names.
  */
 static const struct pretokenizer table[] = {
 	{ "default",
@@ -118,9 +118,9 @@ static const struct pretokenizer table[] = {
 			"[" WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}"
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
-			/* The match begins at the first space of a run only.
-			 * This gives the same match, but it is not tried again
-			 * at each space of the run. */
+			/* Match only from the first space of a run. Without the
+			 * look-behind the match is the same, but it would be
+			 * tried again at each space of the run. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
@@ -147,7 +147,7 @@ static const struct pretokenizer table[] = {
 	{ "minicpm5", { "\\p{N}{1,3}", CL100K("\\p{N}+") }, true },
 };
 
-/* Whether `name` is one of the words of `names`. */
+/* Whether `name` is one of the words in `names`. */
 static bool named(const char *names, struct gguf_str name)
 {
 	while (*names) {
@@ -180,7 +180,8 @@ void pretokenizer_names(struct strbuf *b)
 /* ---- splitting ------------------------------------------------------- */
 
 struct split_run {
-	pcre2_match_data *match; /* one pair: bounds of the whole match */
+	/* room for one pair of offsets: the bounds of the whole match */
+	pcre2_match_data *match;
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
 };
@@ -188,7 +189,8 @@ struct split_run {
 int splitter_init(
 	struct splitter *s, const struct pretokenizer *p, struct err *e)
 {
-	/* A $ matches only at the end, not before a final line feed. */
+	/* Without DOLLAR_ENDONLY, $ would also match before a final line
+	 * feed. */
 	const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY |
 		PCRE2_NO_AUTO_CAPTURE;
 
@@ -209,7 +211,7 @@ int splitter_init(
 				"pre-tokenizer's expression: %s at %zu",
 				why, (size_t)at);
 		}
-		/* If this fails for lack of JIT support, the expression is
+		/* Ignore an error: without JIT support the expression is
 		 * interpreted. */
 		pcre2_jit_compile(s->code[s->n], PCRE2_JIT_COMPLETE);
 	}
@@ -239,9 +241,9 @@ int split_open(struct split_run **out)
 	if (r->stack)
 		pcre2_jit_stack_assign(r->context, NULL, r->stack);
 	/*
-	 * The patterns are built in, and none takes more than linear time per
-	 * word. But a word may have millions of characters, and the limits
-	 * count them.
+	 * Remove PCRE2's limits, which count characters: a word may have
+	 * millions of them. This is safe, because all patterns are built in and
+	 * take linear time.
 	 */
 	pcre2_set_match_limit(r->context, UINT32_MAX);
 	pcre2_set_depth_limit(r->context, UINT32_MAX);
@@ -279,8 +281,8 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	int ret = pcre2_match(code, (PCRE2_SPTR)text, len, from, options,
 		s->run->match, s->run->context);
 
-	/* The interpreter keeps its state on the heap, which has no limit like
-	 * that of the JIT stack. */
+	/* If the JIT stack is too small, use the interpreter, which keeps its
+	 * state on the heap. */
 	if (ret == PCRE2_ERROR_JIT_STACKLIMIT)
 		ret = pcre2_match(code, (PCRE2_SPTR)text, len, from,
 			options | PCRE2_NO_JIT, s->run->match, s->run->context);

@@ -21,22 +21,24 @@ const struct sampler_opts sampler_defaults = {
 	.stream = 0,
 };
 
-#define BIAS_MOST 100.0f /* as in OpenAI's API */
+#define BIAS_MOST 100.0f /* largest bias, as in OpenAI's API */
 
 struct candidate {
 	float logit;
 	int32_t id;
-	double weight; /* proportional to its probability */
+	double weight; /* proportional to the candidate's probability */
 };
 
 struct sampler {
 	struct sampler_opts opts;
 	uint32_t n_vocab;
 	struct token_bias *bias; /* [opts.n_bias] */
-	float *logit;            /* [n_vocab] after biases and penalties */
-	uint64_t *seen; /* [n_vocab] bits: the token was already penalised */
+	/* [n_vocab] logits after biases and penalties */
+	float *logit;
+	/* [n_vocab] one bit per token: the token has already been penalised */
+	uint64_t *seen;
 	struct candidate *cand; /* [n_vocab] */
-	uint32_t n;             /* number of candidates left */
+	uint32_t n;             /* number of remaining candidates */
 };
 
 int sampler_open(struct sampler **out, const struct sampler_opts *opts,
@@ -82,7 +84,8 @@ int sampler_open(struct sampler **out, const struct sampler_opts *opts,
 	s->opts = *opts;
 	s->opts.bias = NULL;
 	s->n_vocab = n_vocab;
-	s->bias = malloc(bias_bytes + 1); /* not 0 bytes */
+	/* + 1, because malloc(0) may return NULL */
+	s->bias = malloc(bias_bytes + 1);
 	s->logit = malloc(n_vocab * sizeof(*s->logit));
 	s->seen = malloc((n_vocab + 63) / 64 * sizeof(*s->seen));
 	s->cand = malloc(n_vocab * sizeof(*s->cand));
@@ -125,8 +128,8 @@ static int32_t argmax(const float *logit, uint32_t n)
 	return (int32_t)best;
 }
 
-/* Whether a is likelier than b, or equally likely with a lower id: a strict
- * order of tokens. */
+/* Whether candidate a comes before candidate b: the larger logit first, of
+ * equal logits the lower id. This order has no ties. */
 static bool before(const struct candidate *a, const struct candidate *b)
 {
 	return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
@@ -137,7 +140,8 @@ static int compare(const void *a, const void *b)
 	return before(a, b) ? -1 : before(b, a) ? 1 : 0;
 }
 
-/* Restore the heap of candidates, whose top is the least likely. */
+/* Restore the heap property of the candidates from index `at` down. The top of
+ * the heap is the least likely candidate. */
 static void sift_down(struct candidate *heap, uint32_t n, uint32_t at)
 {
 	for (;;) {
@@ -167,7 +171,7 @@ static double weigh(struct sampler *s, double max, double temperature)
 	return all.sum;
 }
 
-/* Keep the candidates of at least this weight, in their order. */
+/* Keep the candidates with at least this weight; their order stays the same. */
 static void keep_weight(struct sampler *s, double least)
 {
 	uint32_t n = 0;
@@ -202,10 +206,10 @@ static void adjust(struct sampler *s, const int32_t *history, size_t n_prompt,
 	for (uint32_t i = 0; i < o->n_bias; i++)
 		s->logit[s->bias[i].id] += s->bias[i].bias;
 	/*
-	 * Make each recent token less likely, only once even if it occurred
-	 * several times (Keskar et al., "CTRL", 2019, section 4.1). A negative
-	 * logit is multiplied, so that the penalty never makes a token
-	 * likelier.
+	 * Make each recent token less likely. The penalty applies once, even if
+	 * the token occurred several times (Keskar et al., "CTRL", 2019,
+	 * section 4.1). A negative logit is multiplied, so that the penalty
+	 * never makes a token likelier.
 	 */
 	if (repeat != 1 && last)
 		memset(s->seen, 0, seen_bytes);
@@ -252,8 +256,8 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 			s->cand[s->n++] = (struct candidate){ s->logit[i],
 				(int32_t)i, 0 };
 
-	/* Move the k most likely candidates to the front. A vocabulary is too
-	 * large to be sorted for each token. */
+	/* Move the k most likely candidates to the front with a heap, because
+	 * sorting the whole vocabulary for each token would take too long. */
 	if (k && k < s->n) {
 		for (uint32_t i = k / 2; i-- > 0;)
 			sift_down(s->cand, k, i);
@@ -270,13 +274,14 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	/*
 	 * Keep the smallest set of most likely tokens whose probabilities reach
 	 * p (Holtzman et al., "The curious case of neural text degeneration",
-	 * 2020). Tokens below (1 - p) / n cannot be in this set: together they
-	 * weigh less than 1 - p, so the other tokens reach p without them. The
-	 * remaining list is short enough to sort.
+	 * 2020). Tokens whose probability is below (1 - p) / n cannot be in
+	 * this set: the sum of their probabilities is less than 1 - p, so the
+	 * other tokens reach p without them. Without these tokens the list is
+	 * short enough to sort.
 	 */
 	if (p < 1) {
-		/* Use half of (1 - p) / n, so that rounding of the sum cannot
-		 * drop a token. */
+		/* Use half of (1 - p) / n, so that a rounding error in the sum
+		 * cannot remove a token of the set. */
 		keep_weight(s, (1 - p) * sum / s->n / 2);
 		qsort(s->cand, s->n, sizeof(*s->cand), compare);
 		while (n < s->n && reached < p * sum)
@@ -284,11 +289,12 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		s->n = n;
 	}
 	if (o->min_p > 0)
-		keep_weight(s, o->min_p); /* the likeliest token has weight 1 */
+		/* relative to the likeliest token, whose weight is 1 */
+		keep_weight(s, o->min_p);
 	sum = weigh(s, max, o->temperature);
 
-	/* Draw from the cumulative distribution. If rounding leaves a rest, the
-	 * last candidate of positive weight is drawn. */
+	/* Draw from the cumulative distribution. If rounding errors leave a
+	 * remainder, the last candidate with a positive weight is drawn. */
 	rest = sum * rng_uniform(o->seed, stream, position);
 	best = s->cand[0].id;
 	for (uint32_t i = 0; i < s->n && !(rest < 0); i++) {

@@ -1,7 +1,7 @@
 /*
  * Sampling a token from a row of logits. The random number is a function of
- * (seed, stream, position), so the token at a position does not depend on how
- * or in what order positions were computed (see base/rng.h).
+ * (seed, stream, position), so the token at a position does not depend on the
+ * order in which positions are computed (base/rng.h).
  *
  * The order of operations is: biases, repetition penalty, presence and
  * frequency penalties, top-k, top-p, min-p, temperature, sampling. Temperature
@@ -29,15 +29,16 @@ struct sampler_opts {
 	double top_p;          /* 1 means no limit */
 	double min_p;          /* 0 means no limit */
 	double repeat_penalty; /* 1 means no penalty */
-	/* number of last tokens that the penalty applies to */
+	/* number of most recent tokens to which the repetition penalty
+	 * applies */
 	uint32_t repeat_last;
 	uint64_t seed, stream;
-	/* Subtracted from the logit of a token that was generated before: once
-	 * (presence), and once for each occurrence (frequency). 0 means no
-	 * penalty. */
+	/* Amounts that are subtracted from the logit of a token that was
+	 * already generated: presence_penalty once, frequency_penalty once per
+	 * occurrence. 0 means no penalty. */
 	double presence_penalty, frequency_penalty;
-	/* [n_bias]; the biases of a token that occurs several times are added.
-	 * Only read by sampler_open. */
+	/* [n_bias] If a token has several biases, they are added. The array is
+	 * needed only during sampler_open. */
 	const struct token_bias *bias;
 	uint32_t n_bias;
 };
@@ -55,9 +56,9 @@ const struct sampler_opts *sampler_options(const struct sampler *);
 
 /*
  * Returns the token for the position `position` of the sequence, with the
- * random numbers of `stream`. history[n_history] is all tokens before it, for
- * the penalties; the first n_prompt of them were not generated. `logits`
- * [n_vocab] is not changed.
+ * random numbers of `stream`. history[n_history] has all tokens before this
+ * position, for the penalties; the first n_prompt of them are the prompt.
+ * `logits` [n_vocab] is not changed.
  */
 int32_t sampler_draw_from(struct sampler *, uint64_t stream,
 	const float *logits, const int32_t *history, size_t n_prompt,

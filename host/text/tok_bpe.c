@@ -4,8 +4,8 @@
  * pairs are merged in the order of the merge list.
  *
  * Vocabulary and merges are written in an alphabet of 256 printable characters,
- * one for each byte. Here a word's symbols are its bytes, and only the interned
- * pieces use the alphabet.
+ * one for each byte. In this file the symbols of a word are its bytes; only the
+ * interned pieces are written in this alphabet.
  */
 #include "base/err.h"
 #include "host/text/tokenizer_impl.h"
@@ -74,11 +74,13 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t key)
 	return &t->merge[i];
 }
 
-/* Add a merge. `s` is "left right", and `joined` is a scratch buffer. */
+/* Add a merge. `s` is the two texts with a space between them, and `joined` is
+ * a scratch buffer. */
 static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	struct strbuf *joined)
 {
-	/* The first byte belongs to the left side, even if it is a space. */
+	/* Search from the second byte on: the first byte belongs to the left
+	 * text even if it is a space. */
 	const char *gap = s.len > 2 ? memchr(s.data + 1, ' ', s.len - 2) : NULL;
 	size_t n_left = gap ? (size_t)(gap - s.data) : 0;
 	size_t n_right = s.len - n_left - 1;
@@ -98,7 +100,8 @@ static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	if (left < 0 || right < 0 || piece < 0)
 		return -ENOMEM;
 	m = merge_slot(t, (uint64_t)left << 32 | (uint32_t)right);
-	if (m->piece < 0) /* if a merge occurs twice, the first one is used */
+	/* if the list has a merge twice, the first one is valid */
+	if (m->piece < 0)
 		*m = (struct merge){ (uint64_t)left << 32 | (uint32_t)right,
 			rank, piece };
 	return 0;
@@ -125,7 +128,7 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	t->merge = malloc(cap * sizeof(*t->merge));
 	if (!t->merge)
 		return err_sys(e, ENOMEM, "cannot store the array %s", key);
-	/* sets every piece to -1 */
+	/* sets `piece` of every slot to -1 */
 	memset(t->merge, 0xff, cap * sizeof(*t->merge));
 	t->merge_mask = cap - 1;
 	while (gguf_next_str(kv, &c, &s)) {
@@ -197,8 +200,8 @@ static bool join(const struct tokenizer *t, const char *word,
 	return m->piece >= 0;
 }
 
-/* Returns the token whose text is the whole word, -1 if there is none, or
- * -ENOMEM. */
+/* Returns the id of the token whose text is the whole word, -1 if there is no
+ * such token, or -ENOMEM. */
 static int32_t whole_word(struct tok_run *r, const char *word, size_t len)
 {
 	struct strbuf *b = &r->scratch;
@@ -242,8 +245,8 @@ static int encode_word(void *arg, const char *word, size_t len)
 	return ret ? ret : tok_emit_word(r, word);
 }
 
-/* Length of the longest prefix of text[len] that is valid UTF-8 or, with
- * `valid` false, in which no valid character begins. */
+/* With `valid`: length of the longest prefix of text[len] that is valid UTF-8.
+ * Without: length of the longest prefix in which no valid character begins. */
 static size_t run_length(const char *text, size_t len, bool valid)
 {
 	size_t at = 0;
@@ -262,10 +265,8 @@ int tok_bpe_encode(struct tok_run *r, const char *text, size_t len)
 {
 	int ret = 0;
 
-	/*
-	 * The expressions match characters. Bytes of invalid UTF-8 are encoded
-	 * as separate words.
-	 */
+	/* The expressions work on characters, so each run of bytes that are not
+	 * valid UTF-8 is encoded as a separate word. */
 	for (size_t at = 0; !ret && at < len;) {
 		size_t n = run_length(text + at, len - at, true);
 

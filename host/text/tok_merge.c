@@ -103,9 +103,9 @@ int merger_run(struct merger *m, const struct tokenizer *t, const char *word,
 		struct symbol *l = &m->sym[c.left], *r = &m->sym[c.right];
 
 		/*
-		 * The candidate is stale if either symbol was merged after the
-		 * candidate was found. A symbol only grows or vanishes, so the
-		 * sum of the lengths shows this.
+		 * The candidate is stale if one of its symbols was merged since
+		 * the candidate was found. Symbols only grow or vanish, so a
+		 * different sum of lengths reveals this.
 		 */
 		if (!l->len || !r->len || l->len + r->len != c.len)
 			continue;

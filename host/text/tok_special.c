@@ -64,8 +64,8 @@ void specials_release(struct specials *s)
 	s->at = NULL;
 }
 
-/* First index in [lo, hi) whose text has a byte >= c at position `depth`. All
- * texts in the range are longer than `depth`. */
+/* First index in [lo, hi) whose text has a byte >= c at index `depth`. All
+ * texts in the range have more than `depth` bytes. */
 static uint32_t lower_bound(const struct specials *s, uint32_t lo, uint32_t hi,
 	uint32_t depth, unsigned c)
 {

@@ -35,8 +35,8 @@ static bool crosses_word(struct gguf_str s)
 		memmem(s.data + i, s.len - i, SPACE, SPACE_LEN) != NULL;
 }
 
-/* Whether a token of this type may result from merging. Control tokens may not:
- * the text of a control token is ordinary text. */
+/* Whether a token of this type can be the result of a merge. A control token
+ * cannot: in the text its characters are ordinary text. */
 static bool mergeable(const struct tokenizer *t, int32_t id)
 {
 	return t->type[id] == TOK_NORMAL || t->type[id] == TOK_USER ||
@@ -58,7 +58,7 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (!t->order)
 		return err_sys(e, ENOMEM, "cannot store the array %s", key);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
-		/* the addition turns -0 into 0 */
+		/* adding 0 turns -0 into 0 */
 		float score = (float)gguf_elem_f64(kv, i) + 0.0f;
 		uint32_t bits;
 
@@ -66,8 +66,8 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 			return err_set(e, EINVAL,
 				"%s: the score of token %u is not a number",
 				key, i);
-		/* An integer whose ascending order is the descending order of
-		 * scores. */
+		/* Map the score to an integer, so that ascending integers are
+		 * descending scores. */
 		memcpy(&bits, &score, sizeof(bits));
 		t->order[i] = bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 	}
@@ -112,8 +112,8 @@ static bool join(const struct tokenizer *t, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c)
 {
-	/* The two symbols are adjacent in the word, so their bytes are one
-	 * range. */
+	/* The two symbols are adjacent in the word, so together they are one
+	 * range of bytes. */
 	c->piece = find(t, word + left->at, left->len + right->len);
 	if (c->piece < 0)
 		return false;
@@ -129,7 +129,7 @@ static int encode_word(struct tok_run *r, const char *word, size_t len)
 	for (size_t at = 0; at < len;) {
 		int n = utf8_length((const unsigned char *)word + at, len - at);
 
-		/* A byte of invalid UTF-8 is a separate symbol. */
+		/* Each byte that is not valid UTF-8 is a separate symbol. */
 		if (n <= 0)
 			n = 1;
 		ret = merger_add(&r->merger, (uint32_t)at, (uint32_t)n,
@@ -164,16 +164,17 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 	if (b->failed)
 		return -ENOMEM;
 	/*
-	 * If no token spans two words, no merge joins parts of two words. Words
-	 * can then be merged one by one, which gives the same ids with smaller
-	 * heaps.
+	 * If no token crosses the border between two words, no merge does
+	 * either. Words can then be merged one by one, which gives the same ids
+	 * with smaller heaps.
 	 */
 	for (size_t at = 0; at < b->len;) {
 		const char *word = b->data + at, *next;
 		size_t left = b->len - at, n = 0;
 		int ret;
 
-		/* A word is spaces, then other characters. */
+		/* A word is a run of spaces, followed by other characters up to
+		 * the next space. */
 		while (is_space(word + n, left - n))
 			n += SPACE_LEN;
 		next = memmem(word + n, left - n, SPACE, SPACE_LEN);

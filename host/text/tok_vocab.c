@@ -7,7 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define PIECES_MAX (1u << 30) /* a piece's number is an int32 */
+/* limit, because the number of a piece must fit into an int32 */
+#define PIECES_MAX (1u << 30)
 
 static uint32_t text_hash(const char *text, size_t len)
 {
@@ -41,7 +42,8 @@ static int pieces_reserve(struct pieces *p, size_t n)
 	slot = malloc(cap * sizeof(*slot));
 	if (!slot)
 		return -ENOMEM;
-	memset(slot, 0xff, cap * sizeof(*slot)); /* sets every piece to -1 */
+	/* sets `piece` of every slot to -1 */
+	memset(slot, 0xff, cap * sizeof(*slot));
 	for (size_t i = 0; p->slot && i <= p->mask; i++) {
 		size_t j = p->slot[i].hash & (cap - 1);
 
@@ -65,7 +67,8 @@ void pieces_release(struct pieces *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* Returns the slot of the text, or the free slot where it can be entered. */
+/* Returns the slot that holds the text, or the free slot where the text
+ * belongs. */
 static struct piece_slot *pieces_slot(
 	const struct pieces *p, const char *text, size_t len, uint32_t hash)
 {
@@ -88,7 +91,7 @@ int32_t pieces_find(const struct pieces *p, const char *text, size_t len)
 	return pieces_slot(p, text, len, text_hash(text, len))->piece;
 }
 
-/* Append the text with a new number, without entering it into the table. */
+/* Append the text as a new piece, without entering it into the hash table. */
 static int pieces_append(struct pieces *p, const char *text, size_t len)
 {
 	if (!range_within(p->text.len, len, UINT32_MAX))
@@ -191,7 +194,8 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 		uint32_t id = t->pieces.n;
 		int32_t at;
 
-		/* A token without text has only an id. */
+		/* A token with an empty text cannot be found by its text, so it
+		 * is not in the table. */
 		if (!s.len) {
 			ret = pieces_append(&t->pieces, "", 0);
 			continue;

@@ -26,7 +26,8 @@ static int in_bytes(const void *a, const void *b, void *arg)
 	return lx != ly ? (lx > ly) - (lx < ly) : (x > y) - (x < y);
 }
 
-/* Collect the bytes that each token appends in the middle of a text. */
+/* For each token, collect the bytes that the token appends in the middle of a
+ * text. */
 static int spell(struct token_trie *t, const struct tokenizer *tok)
 {
 	struct strbuf text = STRBUF_INIT;
@@ -56,8 +57,8 @@ static void add_nodes(struct token_trie *t)
 		const char *bytes = t->bytes + t->at[t->id[i]];
 		size_t len = length(t, t->id[i]), same = 0;
 
-		/* the number of first bytes in common with the previous token
-		 */
+		/* the number of leading bytes that this token shares with the
+		 * previous token */
 		while (same < depth && same < len &&
 			(unsigned char)bytes[same] ==
 				t->node[open[same + 1]].byte)
@@ -93,8 +94,8 @@ int token_trie_open(
 	if (!t->at || !t->id || !t->end || spell(t, tok))
 		goto fail;
 
-	/* Collect the tokens with bytes, to be sorted, and the tokens that end
-	 * the text. */
+	/* Collect the tokens that have bytes, which are sorted below, and the
+	 * tokens that end the text. */
 	for (uint32_t i = 0; i < n; i++) {
 		size_t len = length(t, (int32_t)i);
 

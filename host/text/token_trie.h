@@ -1,9 +1,9 @@
 /*
- * A trie of the bytes of all tokens of a vocabulary, for finding the tokens
- * that may follow: a prefix that is ruled out excludes a whole subtree. A
- * token's bytes are those that it appends in the middle of a text, so with its
- * leading space. Control tokens have no bytes and are not included. Read-only
- * once open; any thread may use it.
+ * A trie of the bytes of all tokens of a vocabulary, used to find the tokens
+ * that may follow: if a prefix is not allowed, its whole subtree is skipped.
+ * The bytes of a token are the bytes that it appends in the middle of a text,
+ * including its leading space. Control tokens have no bytes and are not in the
+ * trie. Read-only once open; any thread may use it.
  */
 #ifndef HOST_TEXT_TOKEN_TRIE_H
 #define HOST_TEXT_TOKEN_TRIE_H
@@ -13,17 +13,18 @@
 struct err;
 struct tokenizer;
 
-#define TOKEN_BYTES 250 /* longer tokens are not included */
+/* maximum number of bytes of a token; longer tokens are not in the trie */
+#define TOKEN_BYTES 250
 
-/* Nodes are in depth-first order. A node is followed by its descendants, which
- * end before index `skip`. */
+/* The nodes are in depth-first order. The descendants of a node follow it
+ * directly, up to index `skip`. */
 struct trie_node {
 	uint32_t skip;
-	/* index in trie.id of the tokens that end at this node */
+	/* index in trie.id of the first token whose bytes end at this node */
 	uint32_t first;
 	uint16_t n; /* number of these tokens */
 	uint8_t byte;
-	uint8_t depth; /* number of bytes from the root */
+	uint8_t depth; /* number of bytes on the path from the root */
 };
 
 struct token_trie {
@@ -31,7 +32,8 @@ struct token_trie {
 	uint32_t n_nodes;
 	int32_t *id; /* [n] sorted by the bytes of the tokens */
 	uint32_t n;  /* number of elements of id */
-	/* bytes of token i, from bytes + at[i] to bytes + at[i + 1] */
+	/* bytes of all tokens; those of token i are bytes[at[i]] to bytes[at[i
+	 * + 1] - 1] */
 	char *bytes;
 	uint32_t *at; /* [n_vocab + 1] */
 	uint32_t n_vocab;

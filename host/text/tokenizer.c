@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Offsets within a text are 32 bits wide, and a space may become three
- * bytes. */
+/* Offsets within a text are 32 bits wide, and replacing a space can make it
+ * three bytes long. */
 #define TEXT_MAX ((size_t)1 << 30)
 
 /* ---- ids with a role ------------------------------------------------- */
@@ -18,11 +18,11 @@
 enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
 
 /*
- * Tokens that are recognised by their text, because files rarely identify them
- * by a key and often give them the wrong type. They are control tokens
- * regardless of this type. A ROLE_EOT token is the end-of-turn token if the
- * file has no key with its id. All tokens with a role other than ROLE_NONE end
- * the generation.
+ * Tokens that are recognised by their text, because files rarely name their ids
+ * in a key and often give them the wrong type. They are treated as control
+ * tokens, whatever their type in the file is. If the file has no key for the
+ * end-of-turn token, it is the ROLE_EOT token. All tokens with a role other
+ * than ROLE_NONE end the generation.
  */
 static const struct {
 	const char *text;
@@ -77,7 +77,7 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const struct {
 		const char *key;
-		/* usual id in SentencePiece; -1 if there is none */
+		/* id that is usual in SentencePiece models; -1 if none is */
 		int32_t spm;
 		int32_t *out;
 	} ids[] = {
@@ -108,8 +108,9 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 	return 0;
 }
 
-/* Set *add from the file's flag, which overrides the default of the tokenizer's
- * kind. Returns -EINVAL if the flag is true but the token's id is missing. */
+/* Set *add from the file's flag, which overrides the default for this kind of
+ * tokenizer. Returns -EINVAL if the flag is true but the token's id is
+ * missing. */
 static int load_add(const struct gguf *g, const char *key, const char *id_key,
 	int32_t id, bool *add, struct err *e)
 {
@@ -124,10 +125,8 @@ static int load_add(const struct gguf *g, const char *key, const char *id_key,
 	return 0;
 }
 
-/*
- * Phi-3's special tokens remove the white space that follows them. The file has
- * no flag for this, so the model's name decides.
- */
+/* In Phi-3, special tokens remove the white space that follows them. The file
+ * has no flag for this, so it is decided by the model's name. */
 static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	static const char *const but[] = { "<unk>", "<s>", "<|endoftext|>" };
@@ -213,8 +212,9 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->flags[t->eom] |= TOK_EOG;
 
 	ret = mark_rstrip(t, g, e);
-	/* A token's text in the file has at least as many bytes as the text
-	 * that it stands for: a space has 3, other bytes 1 or 2. */
+	/* The text of a token in the file has at least as many bytes as the
+	 * text that the token stands for: a space takes 3 bytes in the file,
+	 * any other byte 1 or 2. */
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
 		size_t n = t->flags[i] & TOK_RSTRIP ? SIZE_MAX
 						    : t->pieces.span[i].len;
@@ -222,7 +222,7 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 		if (n > t->token_bytes)
 			t->token_bytes = n;
 	}
-	/* This must be last, because it points into the texts, which move while
+	/* Do this last: the list has pointers into the texts, which move while
 	 * they grow. */
 	if (!ret && specials_init(t))
 		ret = err_sys(e, ENOMEM, "cannot store the special tokens");
@@ -287,8 +287,8 @@ int tok_emit_word(struct tok_run *r, const char *word)
 
 		if (token)
 			ret = token_list_add(r->out, s->piece);
-		/* Otherwise each byte becomes a separate token, or the unknown
-		 * token. */
+		/* The symbol is not a token, so each of its bytes becomes a
+		 * separate token, or the unknown token. */
 		for (uint32_t k = 0; !token && !ret && k < s->len; k++) {
 			unsigned char byte = (unsigned char)word[s->at + k];
 			int32_t id = r->tok->byte_piece[byte];
@@ -316,8 +316,8 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* Returns the special tokens that may begin at `at`, an offset in the whole
- * text. Offsets must not decrease from call to call. */
+/* Returns the special tokens that may begin at offset `at` of the whole text.
+ * `at` must not decrease from call to call. */
 static const struct specials *specials_at(
 	struct tok_run *r, size_t at, unsigned flags)
 {
@@ -331,10 +331,8 @@ static const struct specials *specials_at(
 	return &r->tok->special;
 }
 
-/*
- * Special tokens are found first, from left to right; if several begin at the
- * same place, the longest is used. The text between them is encoded separately.
- */
+/* Find special tokens from left to right; of several that begin at the same
+ * place, use the longest. The text between them is encoded separately. */
 static int encode_all(
 	struct tok_run *r, const char *text, size_t len, unsigned flags)
 {

@@ -4,8 +4,9 @@
  * tokenizer.ggml.pre names. Read-only after opening; any thread may use it. All
  * data is copied, so the gguf may be closed while the tokenizer is in use.
  *
- * An inconsistent vocabulary, or an unknown kind or pre-tokenizer, is refused
- * with its name: slightly wrong ids would be worse than an error.
+ * An inconsistent vocabulary is refused, as is an unknown kind of tokenizer or
+ * an unknown pre-tokenizer, because slightly wrong ids would be worse than an
+ * error.
  */
 #ifndef HOST_TEXT_TOKENIZER_H
 #define HOST_TEXT_TOKENIZER_H
@@ -19,7 +20,7 @@ struct gguf;
 struct strbuf;
 struct tokenizer;
 
-/* A growing list of token ids. Zero-initialise it, and free(id) at the end. */
+/* A growing list of token ids. Zero-initialise it; the caller frees `id`. */
 struct token_list {
 	int32_t *id;
 	size_t n, cap;
@@ -29,7 +30,8 @@ struct token_list {
 int token_list_add(struct token_list *, int32_t id);
 
 enum tokenize_flags {
-	TOKENIZE_BOS = 1 << 0,     /* add BOS and EOS if the model does */
+	/* add BOS and EOS if the model's settings require them */
+	TOKENIZE_BOS = 1 << 0,
 	TOKENIZE_SPECIAL = 1 << 1, /* recognise control tokens in the text */
 	/* The text continues another text, so no space is added at its
 	 * start. */
@@ -55,9 +57,9 @@ struct text_span {
 };
 
 /*
- * Like tokenize, but no control token begins in a quoted part, so that text
- * from other sources cannot contain control tokens. The parts must be in the
- * order of the text; empty parts may be anywhere.
+ * Like tokenize, but control tokens are not recognised if they begin in a
+ * quoted part, so that text from other sources cannot contain control tokens.
+ * The parts must be in the order of the text; empty parts may be anywhere.
  */
 int tokenize_quoting(const struct tokenizer *, const char *text, size_t len,
 	unsigned flags, const struct text_span *quoted, size_t n_quoted,
@@ -69,8 +71,8 @@ int32_t tokenizer_eos(const struct tokenizer *); /* -1 if there is none */
 bool tokenizer_adds_bos(const struct tokenizer *);
 bool tokenizer_adds_eos(const struct tokenizer *);
 
-/* Upper bound of the number of bytes of text that one token stands for;
- * SIZE_MAX if some token also removes the white space after it. */
+/* Maximum number of bytes of text that one token stands for; SIZE_MAX if some
+ * token also removes the white space after it. */
 size_t tokenizer_token_bytes(const struct tokenizer *);
 
 /* True for EOS, EOT and all other tokens that end a turn in this vocabulary. */
@@ -78,21 +80,22 @@ bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
 
 /*
  * Incremental detokenizing. Bytes of tokens are output as soon as they complete
- * a UTF-8 character; malformed bytes become U+FFFD, or with `raw` are output
- * unchanged. Zero-initialise it. `special` outputs control tokens too. Set
- * `started` if the text continues another text: the leading space of its first
- * word is then output.
+ * a UTF-8 character. Malformed bytes become U+FFFD; with `raw` they are output
+ * unchanged. With `special`, control tokens are output too. Zero-initialise the
+ * struct. Set `started` if the text continues another text, so that the leading
+ * space of its first word is output.
  */
 struct detokenizer {
 	const struct tokenizer *tok;
 	bool special, raw;
-	bool started;          /* the leading space was handled */
+	/* the leading space of the text has been handled */
+	bool started;
 	unsigned char held[4]; /* bytes of an incomplete character */
 	unsigned n_held;
 };
 
-/* Append the text that `id` completes. Returns 0, -ENOMEM, or -EINVAL for an id
- * outside the vocabulary. */
+/* Append the text that token `id` completes. Returns 0, -ENOMEM, or -EINVAL for
+ * an id outside the vocabulary. */
 int detokenize(struct detokenizer *, int32_t id, struct strbuf *out);
 /* End the text: the bytes of an incomplete character become U+FFFD. */
 void detokenize_end(struct detokenizer *, struct strbuf *out);

@@ -34,15 +34,17 @@ enum tok_type { /* values of tokenizer.ggml.token_type */
 };
 
 enum tok_flag {
-	TOK_EOG = 1 << 0,    /* ends a turn */
-	TOK_RSTRIP = 1 << 1, /* removes the white space that follows it */
+	TOK_EOG = 1 << 0, /* the token ends a turn */
+	/* the token removes the white space that follows it */
+	TOK_RSTRIP = 1 << 1,
 };
 
 /*
  * Interned texts. The first n_vocab are the vocabulary, and their numbers are
  * the token ids. After them come texts that occur only in merges; in a
- * consistent vocabulary no tokenized word ends up with such a text. Texts are
- * addressed by offset, not by pointer, because `text` moves when it grows.
+ * consistent vocabulary such a text is never left over at the end of merging.
+ * Texts are addressed by offset, not by pointer, because `text` moves when it
+ * grows.
  */
 struct piece_span {
 	uint32_t at, len;
@@ -70,7 +72,9 @@ struct specials {
 		const char *text;
 		uint32_t len;
 		int32_t id;
-	} * at; /* sorted by bytes: texts with a prefix are adjacent */
+		/* sorted by bytes, so that texts with the same prefix are
+		 * adjacent */
+	} * at;
 	/* texts that start with byte c are at [first[c], first[c + 1]) */
 	uint32_t first[257];
 };
@@ -85,28 +89,28 @@ struct tokenizer {
 	bool bpe; /* false means SentencePiece-style */
 	struct pieces pieces;
 	uint32_t n_vocab;
-	/* [n_vocab] enum tok_type; [n_vocab] enum tok_flag */
+	/* [n_vocab] each: enum tok_type, and bits of enum tok_flag */
 	uint8_t *type, *flags;
 	size_t token_bytes; /* as tokenizer_token_bytes returns it */
 	int32_t byte_piece[256];
 
-	/* SentencePiece-style */
-	/* [n_vocab] rank of a token's merge; the smallest is merged first */
+	/* members for SentencePiece-style tokenizers */
+	/* [n_vocab] order in which tokens are merged, the smallest first */
 	uint32_t *order;
 	bool space_prefix;
-	bool word_bound; /* no token spans two words */
+	bool word_bound; /* no token has characters of two words */
 
-	/* byte-level BPE */
+	/* members for byte-level BPE */
 	struct merge *merge;
 	size_t merge_mask;
 	struct splitter splitter;
-	/* a word that is itself a token is not merged from its bytes */
+	/* if a whole word is a token, use this token without merging */
 	bool ignore_merges;
 
-	/* user: tokens that are always matched; special: tokens that are
-	 * matched with TOKENIZE_SPECIAL. */
+	/* user: tokens that are always recognised in the text. special: tokens
+	 * that are recognised only with TOKENIZE_SPECIAL. */
 	struct specials user, special;
-	int32_t bos, eos, eot, eom, unk; /* -1 if there is none */
+	int32_t bos, eos, eot, eom, unk; /* ids, -1 if there is none */
 	bool add_bos, add_eos;
 };
 
@@ -121,8 +125,8 @@ struct symbol {
 struct candidate {
 	uint32_t order;
 	int32_t left, right;
-	/* Length of both symbols when the candidate was found. If it has
-	 * changed, the candidate is stale. */
+	/* Total length of both symbols when the candidate was found. If the
+	 * length is different now, the candidate is stale. */
 	uint32_t len;
 	int32_t piece;
 };
@@ -139,8 +143,8 @@ struct tok_run {
 	struct merger merger;
 	struct strbuf scratch;
 	struct token_list *out;
-	/* No control token begins in these parts of the text. Parts that end
-	 * before the current position are removed from the list. */
+	/* Parts of the text in which no control token may begin. Parts that end
+	 * before the current position have been removed from the list. */
 	const struct text_span *quoted;
 	size_t n_quoted;
 	struct split_run *split; /* used only for byte-level BPE */
@@ -153,8 +157,8 @@ struct tok_run {
 
 void pieces_release(struct pieces *);
 int32_t pieces_find(const struct pieces *, const char *text, size_t len);
-/* Returns the number of the text, which is added if it is new, or a negative
- * errno. */
+/* Returns the number of the text, after adding the text if it is new, or a
+ * negative errno. */
 int32_t pieces_intern(struct pieces *, const char *text, size_t len);
 static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 {
@@ -165,11 +169,11 @@ static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 /* Read the tokens and token_type: sets pieces, n_vocab, type and flags. Returns
  * 0 or a negative errno. */
 int tok_load_vocab(struct tokenizer *, const struct gguf *, struct err *);
-/* Find an array of `type`. If it is missing or of another type, returns -EINVAL
- * with its name. */
+/* Find the array `key` with elements of this type. If it is missing or has
+ * another type, returns -EINVAL with the key in the message. */
 int tok_array(const struct gguf *, const char *key, enum gguf_type,
 	const struct gguf_kv **out, struct err *);
-/* The value of the text "<0xNN>", or -1 for any other text. */
+/* For a text of the form "<0xNN>" returns the value NN, otherwise -1. */
 int tok_byte_value(struct gguf_str);
 
 /* ---- tok_special.c ------------------------------------------------- */
@@ -184,8 +188,8 @@ int32_t specials_match(const struct specials *, const char *text, size_t len);
 
 /* ---- tok_merge.c --------------------------------------------------- */
 
-/* Whether a pair of adjacent symbols can be merged. If so, sets order and piece
- * of *c. */
+/* Function that decides whether a pair of adjacent symbols can be merged. If
+ * so, it sets order and piece of *c. */
 typedef bool merge_pair_fn(const struct tokenizer *, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c);
@@ -193,9 +197,9 @@ typedef bool merge_pair_fn(const struct tokenizer *, const char *word,
 void merger_begin(struct merger *); /* removes all symbols */
 int merger_add(struct merger *, uint32_t at, uint32_t len, int32_t piece);
 /*
- * Merge adjacent symbols until no pair can be merged: the pair with the
- * smallest order first, the leftmost among equal ones. The time is O(n log n).
- * Afterwards the list starts at symbol 0.
+ * Merge adjacent symbols until no pair can be merged. The pair with the
+ * smallest order is merged first, of equal pairs the leftmost. The time is O(n
+ * log n). Afterwards the list of symbols starts at symbol 0.
  */
 int merger_run(struct merger *, const struct tokenizer *, const char *word,
 	merge_pair_fn *);
@@ -204,7 +208,8 @@ void merger_release(struct merger *);
 /* ---- the two kinds ------------------------------------------------- */
 
 int tok_spm_load(struct tokenizer *, const struct gguf *, struct err *);
-/* `starts` is true if the text begins here or after a special token. */
+/* `starts`: the text is at the start of the input or directly after a special
+ * token. */
 int tok_spm_encode(struct tok_run *, const char *text, size_t len, bool starts);
 
 int tok_bpe_load(struct tokenizer *, const struct gguf *, struct err *);
@@ -217,8 +222,9 @@ int tok_emit_word(struct tok_run *, const char *word);
 /* ---- pretokenizer.c ------------------------------------------------ */
 
 struct pretokenizer {
-	const char *names; /* names separated by spaces, the usual one first */
-	/* expression i splits the pieces that expression i - 1 left */
+	/* names separated by spaces; the first is the usual name */
+	const char *names;
+	/* expression i splits the pieces that expression i - 1 made */
 	const char *regex[SPLITTER_MAX];
 	bool ignore_merges, add_bos;
 };
@@ -235,9 +241,9 @@ struct split_run; /* matching state of one thread */
 int split_open(struct split_run **out);
 void split_close(struct split_run *);
 /*
- * Pass every word of text[len], which must be UTF-8, to fn in order; the words
- * together are the whole text. Stops at the first non-zero result of fn and
- * returns it.
+ * Call fn with each word of text[len], in order. The text must be UTF-8; the
+ * words together are the whole text. If fn returns a nonzero value, stop and
+ * return this value.
  */
 int split_words(const struct splitter *, struct split_run *, const char *text,
 	size_t len, int (*fn)(void *arg, const char *word, size_t len),
@@ -245,7 +251,7 @@ int split_words(const struct splitter *, struct split_run *, const char *text,
 
 /* ---- byte-level alphabet (tok_bpe.c) ------------------------------- */
 
-/* The byte that a character of `len` bytes represents, or -1 if it represents
+/* The byte that the character p[len] represents, or -1 if it represents
  * none. */
 int bpe_byte_of_char(const unsigned char *p, size_t len);
 
