@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A step may request no nodes, in which case the next step follows at once, or
- * more nodes than one call can return. */
+/* A step can request no nodes; then the next step follows at once. A step can
+ * also request more nodes than one call can return. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -56,7 +56,7 @@ void build_chain_begin(
 
 /* ---- SpecInfer ----------------------------------------------------------- */
 
-/* Whether the nodes first .. end - 1, which are one layer, may have
+/* Whether any of the nodes first .. end - 1, which are one layer, may have
  * children. */
 static bool layer_may_grow(const struct build *b, uint32_t first, uint32_t end)
 {
@@ -95,8 +95,8 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 
 /* ---- EAGLE-2 ------------------------------------------------------------- */
 
-/* Add the `beam` best children of the layer that was expanded. The deepest
- * layer is not added as nodes; grow_select chooses among its candidates. */
+/* Add the `beam` best children of the layer that was expanded. Candidates of
+ * the deepest layer are not added here; grow_select chooses among them. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;
@@ -126,9 +126,9 @@ void build_eagle2_begin(struct build *b, struct tree *t,
 /* ---- OPT-Tree ------------------------------------------------------------ */
 
 /*
- * After each layer the tree is reduced to the best of all known candidates. A
- * candidate that was dropped can never return. The new nodes, of depth `depth`,
- * are the last nodes of the tree.
+ * After each layer, reduce the tree to the best of all known candidates. A
+ * candidate that has been dropped cannot become one of the best again. The new
+ * nodes, of depth `depth`, are the last nodes of the tree.
  */
 static int opt_step(struct build *b, struct err *e)
 {
@@ -179,16 +179,16 @@ static int edgellm_step(struct build *b, struct err *e)
 	struct tree *t = b->tree;
 	uint32_t node = b->first, best = 0;
 
-	/* If a leaf has no candidates after it was expanded, the draft model's
-	 * context has no room left. */
+	/* If a leaf has no candidates although it was expanded, the draft
+	 * model's context is full. */
 	if (!b->limits.depth || !tree_expects(t, node))
 		return BUILD_DONE;
 	while (t->n_children[node] < CHILDREN &&
 		t->n_children[node] < t->n_candidates[node] &&
 		t->n < b->limits.rows)
 		grow_add(t, node);
-	/* Find the likeliest leaf that may be expanded; best is 0, the root, if
-	 * there is none. */
+	/* Find the likeliest leaf that may be expanded. If there is none, best
+	 * stays 0 (the root). */
 	t->steps += t->n;
 	for (uint32_t u = 1; u < t->n; u++)
 		if (!tree_expects(t, u) && t->depth[u] < b->limits.depth &&

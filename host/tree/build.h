@@ -1,8 +1,8 @@
 /*
  * Builders of token trees. Each builder grows a tree that a drafter has begun
  * and whose root is expanded, to no more than `rows` nodes (including the root)
- * and `depth` levels below the root. Data that a builder keeps from one cycle
- * (drafting and verification of one tree) to the next is in a struct of
+ * and `depth` levels below the root. A builder can keep data from one cycle
+ * (drafting and verification of one tree) to the next, in its struct of
  * parameters and state.
  *
  * Builders call no drafter. build_NAME_begin chooses the builder and its
@@ -11,14 +11,14 @@
  * again. So the trees of several requests can grow side by side, and one pass
  * of a draft model can expand nodes of all of them.
  *
- * All builders are deterministic: of equal candidates, the one whose parent was
- * added first comes first, and of the same parent's candidates the one with the
- * lower token id. In every builder a node's children are the first of its
- * candidates. If the drafter has no room left, the tree stays smaller.
+ * All builders are deterministic. Equal candidates are ordered by the time at
+ * which their parents were added, and candidates of the same parent by token
+ * id. In every builder the children of a node are its first candidates. If the
+ * drafter's context is full, the tree stays smaller.
  *
  * The tree must have room for `rows` nodes; some builders need more, as
  * documented below. If build_next or the drafter fails, the build can be
- * abandoned: the tree is valid, but of any size.
+ * abandoned: the tree is then valid, but can be incomplete.
  */
 #ifndef HOST_TREE_BUILD_H
 #define HOST_TREE_BUILD_H
@@ -36,14 +36,16 @@ struct gain_rule;
 struct pass_cost;
 
 struct build_limits {
-	uint32_t rows;  /* most nodes, including the root; >= 1 */
-	uint32_t depth; /* most levels below the root; 0 means the root alone */
-	/* For greedy and lever only: the drafter's batch, and drafter_most of
-	 * the drafter (drafter.h). */
+	uint32_t rows; /* maximum number of nodes, including the root; >= 1 */
+	/* maximum number of levels below the root; 0 means the root alone */
+	uint32_t depth;
+	/* Used only by greedy and lever: the drafter's batch, and drafter_most
+	 * of the drafter (drafter.h). */
 	uint32_t batch, most;
 };
 
-/* Most nodes that build_next returns at once; no drafter's batch is larger. */
+/* Maximum number of nodes that build_next returns at once. No drafter has a
+ * larger batch. */
 #define BUILD_BATCH 64
 
 /* State of one tree at a time. Zero it before first use, and do not move it
@@ -52,14 +54,15 @@ struct build {
 	struct tree *tree;
 	struct build_limits limits;
 	int (*step)(struct build *, struct err *);
-	/* Nodes first .. end - 1 of the tree were expanded last or are to be
-	 * expanded next. Those from `at` on have not been returned yet. */
+	/* Nodes first .. end - 1 of the tree were expanded last, or are to be
+	 * expanded next. Nodes `at` .. end - 1 have not been returned by
+	 * build_next yet. */
 	uint32_t first, end, at;
 	uint32_t node[BUILD_BATCH], n; /* returned by build_next */
 	void *memory;                  /* [bytes] reused from tree to tree */
 	size_t bytes;
-	/* Parameters of the builders that have any; for opt also its current
-	 * state. */
+	/* Parameters of the builders that have parameters; for opt also its
+	 * current state. */
 	const uint32_t *width;
 	uint32_t n_widths, beam, layers;
 	double threshold, expected;
@@ -76,10 +79,11 @@ enum {
 };
 
 /*
- * Continue the current tree. Returns BUILD_DONE, -ENOMEM, or BUILD_EXPAND with
- * the *n nodes (*node) that must be expanded before the next call; *node is
- * valid until then. The arguments of the begin function are borrowed until the
- * tree is complete, except for the limits, which are copied.
+ * Continue the current tree. Returns BUILD_DONE, -ENOMEM, or BUILD_EXPAND. In
+ * the last case *node lists *n nodes, which must be expanded before the next
+ * call; the list is valid until that call. Until the tree is complete, the
+ * caller must keep the arguments of the begin function unchanged, except the
+ * limits, which are copied.
  */
 int build_next(
 	struct build *, const uint32_t **node, uint32_t *n, struct err *);
@@ -99,26 +103,26 @@ void build_specinfer_begin(struct build *, struct tree *,
 
 /*
  * EAGLE-2's dynamic tree (Li et al., EMNLP 2024): in each layer, the `beam`
- * nodes of largest path probability are expanded together; in the end the best
- * of all candidates are kept. Every layer can have `beam` nodes only if the
- * tree has room for 1 + beam * (depth - 1) nodes.
+ * nodes with the largest path probability are expanded together; in the end the
+ * best of all candidates are kept. For `beam` nodes in every layer the tree
+ * must have room for 1 + beam * (depth - 1) nodes.
  */
 void build_eagle2_begin(struct build *, struct tree *,
 	const struct build_limits *, uint32_t beam);
 
 /*
  * OPT-Tree (Wang et al., TACL 2025): add layers until a layer raises the
- * expected accepted length of the best `rows - 1` nodes by no more than
- * `threshold`. In each layer only nodes among the best `rows - 1` are expanded,
- * because a node outside this set has no descendant in it.
+ * expected accepted length of the best `rows - 1` nodes by `threshold` or less.
+ * In each layer only nodes among the best `rows - 1` are expanded, because a
+ * node that is not among them has no descendant among them.
  */
 void build_opt_begin(struct build *, struct tree *, const struct build_limits *,
 	double threshold);
 
 /*
- * EdgeLLM's tree (Xu et al., 2024), simplified: expand the leaf of largest path
- * probability, with two children, until every leaf's probability is below
- * alpha. Verification results adapt alpha.
+ * EdgeLLM's tree (Xu et al., 2024), simplified: expand the leaf with the
+ * largest path probability and give it two children, until every leaf's
+ * probability is below alpha. Verification results adapt alpha.
  */
 struct edgellm {
 	double alpha; /* 1e-4 to 0.9 */
@@ -127,36 +131,37 @@ void edgellm_init(struct edgellm *);
 void build_edgellm_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct edgellm *);
 /*
- * Adapt alpha after a verification. The branch that matched best had `drafted`
- * nodes, of which `accepted` were accepted. There is no effect if `drafted` is
- * 0.
+ * Adapt alpha after a verification. On the path that matched best, `drafted` is
+ * the number of drafted nodes and `accepted` the number of accepted nodes. Does
+ * nothing if `drafted` is 0.
  */
 void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
 
-/* State of greedy and lever between trees: the draft's reliability and its
- * typical distribution. */
+/* State of greedy and lever between trees: how reliable the draft is, and how
+ * its probabilities are typically distributed. */
 struct gain_rule {
 	bool best_prefix; /* see build_lever_begin, build_greedy_begin */
 	/* weight of a new value in the moving averages; default 0.1 */
 	double rate;
 	double rho_min; /* lower limit of the reliability; default 0.3 */
-	/* Moving averages: of hits (1 if the accepted token was among a node's
-	 * candidates, 0 if not), and of the probability that the draft gave to
-	 * the candidates. */
+	/* Moving averages over verified nodes. hit: 1 if the accepted token was
+	 * among the node's candidates, else 0. mass: sum of the candidates'
+	 * draft probabilities. */
 	double hit, mass;
-	/* For lever only: how the probability of a hit is divided among the
+	/* Used only by lever: how the probability of a hit is divided among the
 	 * candidates. */
 	struct calibration draft;
-	/* Average estimates (gain_rule_estimate) of a node's candidates, the
-	 * likeliest first. The initial value is a first candidate that is
-	 * certain. */
+	/* Average estimates (gain_rule_estimate) for the candidates of a node,
+	 * the likeliest first. Initially the first candidate has 1 and the
+	 * others 0. */
 	double expect[TREE_CANDIDATES];
 	uint32_t n_expect;
-	/* The last tree's G (gain) and L (latency) of equations 2 and 4 of the
-	 * Lever paper; L is 0 while costs are unknown. */
+	/* gain and latency of the last tree: G and L of equations 2 and 4 of
+	 * the Lever paper. latency is 0 while costs are unknown. */
 	double gain, latency;
-	/* Number of nodes expanded since gain_rule_init, including roots; and
-	 * of expanded nodes that had no children in the finished tree. */
+	/* expanded: number of nodes expanded since gain_rule_init, including
+	 * roots. wasted: number of these nodes that had no children in the
+	 * finished tree. */
 	uint64_t expanded, wasted;
 };
 void gain_rule_init(struct gain_rule *);
@@ -164,68 +169,71 @@ double gain_rule_reliability(const struct gain_rule *); /* rho of the paper */
 
 /*
  * Lever's estimate of the probability that each of the first n candidates of an
- * expanded node is drawn (Phi of equation 3): the probability that the drawn
- * token is a candidate, divided among them by `calibration`. `score` is as in
- * calibration.h. Writes to p[n].
+ * expanded node is drawn (Phi of equation 3). The probability that the drawn
+ * token is among the candidates is divided among them by `calibration`. `score`
+ * is as in calibration.h. Writes to p[n].
  */
 void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
 	const struct tree *, uint32_t node, const float *score, uint32_t n,
 	double *p);
 
 /*
- * Lever's tree (section 4.2, equations 1 to 6): it maximises the rate, which is
- * the expected number of tokens divided by the time of the cycle. The gain of a
- * node (also called its reach) is the probability that verification reaches it:
- * the product of the estimates (gain_rule_estimate) along its path.
+ * Lever's tree (section 4.2, equations 1 to 6). It maximises the rate: the
+ * expected number of tokens of a cycle divided by the time of the cycle. The
+ * reach of a node is the probability that verification reaches it: the product
+ * of the estimates (gain_rule_estimate) along its path.
  *
- * The cost is given by the parts of a cycle (pass_cost.h). No candidate has a
- * larger reach than its parent, so the best tree of n nodes is the n known
- * candidates of largest reach. With best_prefix, the best n is chosen from all
- * prefixes of that list; without it, the paper's rule stops before the rate
- * first falls. Nodes are expanded while this expansion, or several in a row,
- * are expected to raise the rate, judging by the candidates that nodes
- * typically have. The next expanded node is the one of largest reach, or as
- * many as the drafter expands together. Time already spent on useless
- * expansions stays in the cost.
+ * The time of a cycle is computed from its parts (pass_cost.h). No candidate
+ * has a larger reach than its parent, so the best tree of n nodes consists of
+ * the n known candidates with the largest reach. With best_prefix, the n with
+ * the highest rate is chosen. Without best_prefix, the paper's rule applies:
+ * take the last n before the rate first falls. Nodes are expanded while one
+ * expansion, or several in a row, are expected to raise the rate; the
+ * expectation is based on the average candidates of earlier nodes. The next
+ * node to expand is the one with the largest reach, or as many nodes as the
+ * drafter can efficiently expand together. The time of expansions that turned
+ * out to be useless remains part of the cycle's time.
  */
 void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
 	struct gain_rule *);
 /*
- * Whether drafting is expected to pay: whether a chain of any length that the
- * limits allow has a higher rate than a pass of the root alone, without any
- * draft. Call it before the root is expanded.
+ * Whether drafting is expected to pay: whether the rate of a chain, of any
+ * length that the limits allow, is higher than the rate of a pass with the root
+ * alone. Call this function before the root is expanded.
  */
 bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
 	const struct gain_rule *);
 
 /*
  * Like build_lever_begin, but with costs by tree shape (tree_cost.h), as in the
- * paper's greedy algorithm 1: add the candidate with the largest gain per cost,
- * until that ratio is no better than the tree's own ratio of gain to cost.
+ * paper's greedy algorithm 1: repeatedly add the candidate with the largest
+ * gain per cost, until this ratio is no better than gain / cost of the tree.
  *
- * If the cost has steps (an NPU's tiles), this rule stops at the first step.
- * With best_prefix the builder continues up to the limits and returns the best
- * tree on the way, the smallest of equal ones. It stops early when no better
- * tree is possible: if m more nodes join, G grows by no more than m times the
- * largest R available, and L is at least the cost of m more rows with the same
- * number of leaves and no further drafting.
+ * If the cost has steps (an NPU computes whole tiles), this rule stops at the
+ * first step. With best_prefix the builder continues up to the limits and then
+ * returns the best tree on the way; of equal trees, the smallest. It stops
+ * early when no better tree is possible. The bound: with m more nodes, G grows
+ * by at most m times the largest available R, and L is at least the cost of m
+ * more rows with the same number of leaves and no further drafting.
  *
- * L counts every node above the depth limit as drafted. In fact a node is
+ * In L every node above the depth limit counts as drafted. In fact a node is
  * expanded only when its candidates could be added next, which gives the same
  * tree in less time.
  *
  * Before the first verification only the limits end the tree. With
- * limits->batch > 1 the likeliest nodes are expanded ahead, together with one
- * that is needed, and the tree is the same (section 4.4). Nodes expanded ahead
- * take room beyond `rows` in the tree; without this room, batches are smaller.
+ * limits->batch > 1, likely nodes are expanded together with the node that must
+ * be expanded now, before their own candidates are needed; the tree is the same
+ * (section 4.4). Such nodes take room in the tree in addition to `rows`;
+ * without this room, batches are smaller.
  */
 void build_greedy_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct cost *, struct gain_rule *);
 /*
  * Update the averages after a verification, which accepted path[0] < path[1] <
  * ... [n] (without the root) and then sampled `next`. Each expanded node on the
- * path, including the last, counts as a hit or a miss.
+ * path, including the last node, counts as a hit (the next token was a
+ * candidate) or a miss.
  */
 void gain_rule_saw(struct gain_rule *, const struct tree *,
 	const uint32_t *path, uint32_t n, int32_t next);

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* least cost of a node, relative to the cost of the tree */
+/* smallest cost of a node that is used, relative to the cost of the tree */
 #define STEP_LEAST 1e-6
 #define SLACK      1e-12 /* tolerance for rounding errors in a bound */
 
@@ -33,7 +33,8 @@ void gain_rule_estimate(const struct gain_rule *p,
 
 	for (uint32_t i = 0; i < tree_expects(t, node); i++)
 		hit += (double)c[i].q;
-	/* Unlike gain_rule_reliability this may raise probabilities. */
+	/* hit / mass can be more than 1 here, unlike in gain_rule_reliability,
+	 * so probabilities can also be raised. */
 	hit = fmin(hit * fmax(p->hit / p->mass, p->rho_min), 1);
 	calibration_shares(calibration, c, score, n, out);
 	for (uint32_t i = 0; i < n; i++)
@@ -43,15 +44,17 @@ void gain_rule_estimate(const struct gain_rule *p,
 /* ---- the growing tree ---------------------------------------------------- */
 
 struct seat {
-	double reach;   /* R of equation 3 */
-	uint32_t taken; /* number of candidates that are members */
-	bool requested; /* expanded already, or requested */
+	double reach; /* R of equation 3 */
+	/* number of the node's candidates that have become members */
+	uint32_t taken;
+	/* the node is expanded, or its expansion was requested */
+	bool requested;
 };
 
 /*
  * The builder's data. Members are the nodes of the growing tree. struct tree
- * also contains nodes that were expanded ahead; each of these is a child of a
- * member.
+ * contains the members and also nodes that were expanded ahead of need; the
+ * parent of each such node is a member.
  */
 struct growth {
 	struct build *build;
@@ -59,18 +62,19 @@ struct growth {
 	const struct build_limits *limits;
 	const struct cost *cost;
 	double rho;
-	bool priced;       /* costs were observed */
+	bool priced;       /* true if costs have been observed */
 	struct seat *seat; /* [tree->capacity] */
-	uint32_t *member;  /* [limits->rows] nodes in the order of joining */
+	/* [limits->rows] members in the order in which they joined */
+	uint32_t *member;
 	uint32_t n, leaves, drafted;
 	double gain;
 	struct {
 		uint32_t n;
 		double gain, latency;
-	} best; /* the best tree up to now, to be returned */
+	} best; /* the best tree found so far, which will be returned */
 };
 
-/* Whether nodes of that depth may have children. */
+/* Whether nodes at this depth may have children. */
 static bool grows_at(const struct growth *g, uint32_t depth)
 {
 	return depth < g->limits->depth;
@@ -109,13 +113,15 @@ static void note(struct growth *g, bool best_prefix)
 /* ---- what is next -------------------------------------------------------- */
 
 struct choice {
-	uint32_t node; /* the node whose next candidate is chosen */
-	double ratio;  /* ratio of equation 5; 0 if there is no candidate */
-	double most;   /* largest reach R of any candidate */
+	uint32_t node; /* member whose next candidate was chosen */
+	/* ratio of gain to cost of this candidate (equation 5); 0 if there is
+	 * none */
+	double ratio;
+	double most; /* largest reach R of any candidate */
 };
 
 /* Reach R of a member's next candidate. If the member is not expanded, an upper
- * bound. */
+ * bound of this reach. */
 static double next_reach(const struct growth *g, uint32_t node)
 {
 	const struct tree *t = g->tree;
@@ -135,8 +141,8 @@ static struct choice choose(const struct growth *g)
 {
 	struct choice c = { 0 };
 	double now = latency(g, g->n, g->leaves, g->drafted);
-	/* Cost increase dL of a candidate: [whether it has siblings][whether it
-	 * may have children] */
+	/* Cost increase dL of adding a candidate; the first index is 1 if the
+	 * candidate has siblings, the second is 1 if it may have children */
 	double step[2][2];
 
 	for (uint32_t i = 0; i < 2; i++)
@@ -176,8 +182,8 @@ static bool finished(
 	if (!best_prefix)
 		return c->ratio <=
 			g->gain / latency(g, g->n, g->leaves, g->drafted);
-	/* Stop if no tree into which this one may grow has a better rate than
-	 * the best one found. */
+	/* Stop if this tree cannot grow into a tree with a better rate than the
+	 * best tree found so far. */
 	best = g->best.gain / g->best.latency;
 	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
 		double gain = g->gain + m * c->most;
@@ -193,9 +199,9 @@ static bool finished(
 
 /*
  * Returns the likeliest node that is not expanded yet, or 0 if there is none.
- * It is a member or a candidate of a member. A candidate is added to struct
- * tree, and is considered only while there is room for all nodes that may still
- * join.
+ * The node is a member or a candidate of a member. A candidate is added to
+ * struct tree for this purpose, but only while enough room remains for all
+ * nodes that may still join.
  */
 static uint32_t find_ahead(struct growth *g)
 {
@@ -225,9 +231,9 @@ static uint32_t find_ahead(struct growth *g)
 
 /* ---- building ------------------------------------------------------------ */
 
-/* Add candidates one by one, until the next candidate is that of a member that
- * is not expanded yet. When the tree is finished, reduce it to the best tree,
- * whose nodes stay in the order of joining. */
+/* Add candidates one by one, until the next candidate belongs to a member that
+ * is not expanded yet. When the tree is finished, reduce it to the best tree;
+ * its nodes stay in the order in which they joined. */
 static int grow(struct build *b, struct err *e)
 {
 	struct gain_rule *p = b->rule;
@@ -239,8 +245,8 @@ static int grow(struct build *b, struct err *e)
 		struct seat *parent = &g->seat[c.node];
 		uint32_t rank = parent->taken, node = c.node;
 
-		/* Request the expansion of this member, together with as many
-		 * other nodes as fill a batch. */
+		/* Request the expansion of this member, and of as many other
+		 * likely nodes as fit into the batch. */
 		if (!parent->requested) {
 			for (; node; node = find_ahead(g)) {
 				g->seat[node].requested = true;

@@ -1,20 +1,20 @@
 /*
- * The candidates of all expanded nodes form a list by falling reach (the
- * best-prefix list). Any prefix of this list is a tree, as no candidate has a
- * larger reach than its parent. Three decisions remain: whether to draft at
- * all, how many more nodes to expand, and how long a prefix to take. Only an
- * expansion cannot be undone.
+ * The candidates of all expanded nodes form a list sorted by descending reach.
+ * Any prefix of this list is a tree, because no candidate has a larger reach
+ * than its parent. Three decisions remain: whether to draft at all, how many
+ * more nodes to expand, and how long a prefix to take. Only an expansion cannot
+ * be undone.
  *
- * Taking the prefix of n entries gives G(n), the sum of their reach, in the
- * time L(G, d, C(n)) (pass_cost.h), where d is the drafting time spent on this
- * tree. best_of finds the n with the highest rate G / L. Expanding k nodes adds
- * D(k) to d.
+ * The prefix of n entries yields G(n), the sum of their reach, in the time L(G,
+ * d, C(n)) (pass_cost.h), where d is the drafting time spent on this tree.
+ * best_of finds the n with the highest rate G / L. Expanding k nodes adds D(k)
+ * to d.
  *
- * The list after further expansions is predicted from average candidates. One
- * expansion is not always enough to see what drafting is worth: where C has a
- * step, one more row may cost more than the row gains, although ten rows
- * together pay. So expansions are predicted up to FURTHER times in a row, until
- * the rate is higher than now.
+ * The list after further expansions is predicted with average candidates. A
+ * prediction of one expansion is not always enough: where C has a step, one
+ * more row may cost more than it gains, although ten more rows together pay. So
+ * up to FURTHER expansions in a row are predicted, until the rate is higher
+ * than now.
  */
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
@@ -24,18 +24,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY  200  /* expansions that `expect` averages over */
-#define SLACK   1e-9 /* least relative improvement of a rate */
-#define FURTHER 12   /* most expansions that are predicted in a row */
+#define MEMORY 200  /* number of expansions over which `expect` is averaged */
+#define SLACK  1e-9 /* smallest relative improvement of a rate that counts */
+/* maximum number of expansions that are predicted in a row */
+#define FURTHER 12
 
 /* ---- the list ------------------------------------------------------------ */
 
 struct entry {
-	double reach;  /* R of equation 3 */
-	int32_t node;  /* node in struct tree; -1 if it is not added yet */
-	int32_t above; /* the parent's node; -1 for the root */
+	double reach; /* R of equation 3 */
+	/* index of the node in struct tree; -1 if the entry is not a node
+	 * yet */
+	int32_t node;
+	int32_t above; /* index of the parent's node; -1 for the root */
 	uint32_t depth;
-	bool requested; /* expanded already, or requested */
+	/* the node is expanded, or its expansion was requested */
+	bool requested;
 };
 
 struct growth {
@@ -44,21 +48,24 @@ struct growth {
 	const struct build_limits *limits;
 	const struct pass_cost *cost;
 	struct gain_rule *rule;
-	double *time;       /* [limits->rows + 1] C(n) by number of rows n */
-	struct entry *list; /* [limits->rows] by falling reach */
+	/* [limits->rows + 1] C(n), indexed by the number of rows n */
+	double *time;
+	struct entry *list; /* [limits->rows] entries by descending reach */
 	uint32_t n;
-	struct entry *next; /* [limits->rows] the list that is predicted */
+	struct entry *next; /* [limits->rows] the predicted list */
 	uint32_t n_next;
-	uint32_t *keep;  /* [limits->rows] nodes */
-	double drafting; /* drafting time spent on this tree, as predicted */
+	uint32_t *keep; /* [limits->rows] nodes to keep */
+	/* predicted drafting time of the expansions made for this tree */
+	double drafting;
 	/* number of expanded nodes that were not the first of their batch */
 	uint32_t ahead;
-	/* Nodes being expanded; their candidates are not in the list yet. */
+	/* Nodes that are being expanded. Their candidates are not in the list
+	 * yet. */
 	struct entry parent[BUILD_BATCH];
 	uint32_t n_parents;
 };
 
-/* Insert after all entries with the same reach, so that a parent precedes its
+/* Insert after all entries with the same reach, so that parents precede their
  * children, and siblings stay in order. Entries beyond limits->rows are
  * dropped. */
 static void enter(struct growth *g, struct entry x)
@@ -81,7 +88,7 @@ static void enter_candidates(struct growth *g, struct entry parent)
 	uint32_t node = (uint32_t)parent.node, n = g->tree->n_candidates[node];
 	double p[TREE_CANDIDATES];
 
-	/* not expanded: the draft's context has no room */
+	/* the node was not expanded, because the draft's context is full */
 	if (!tree_expects(g->tree, node))
 		return;
 	gain_rule_estimate(rule, &rule->draft, g->tree, node, NULL,
@@ -106,8 +113,8 @@ struct best {
 };
 
 /* Returns the prefix of a list with the highest rate, for a given drafting
- * time. Without best_prefix the paper's stop rule applies: the last prefix
- * before the rate first falls. */
+ * time. Without best_prefix, applies the paper's rule: the last prefix before
+ * the rate first falls. */
 static struct best best_of(const struct growth *g, const struct entry *list,
 	uint32_t n, double drafting)
 {
@@ -143,7 +150,7 @@ static struct best best_now(const struct growth *g)
 
 /* ---- which nodes are next ------------------------------------------------ */
 
-/* Time to expand n nodes, no more than `most` together. */
+/* Time to expand n nodes in batches of at most `most` nodes. */
 static double expansion_time(const struct growth *g, uint32_t n, uint32_t most)
 {
 	double sum = 0, time;
@@ -175,9 +182,9 @@ static bool may_grow(const struct growth *g, const struct entry *x)
 	return !x->requested && x->depth < g->limits->depth;
 }
 
-/* Change the predicted list as if its `most` likeliest nodes that may be
- * expanded were expanded, and each got average candidates. Returns the number
- * of these nodes. */
+/* Change the predicted list as if the likeliest expandable nodes, at most
+ * `most`, had been expanded and each had got average candidates. Returns the
+ * number of these nodes. */
 static uint32_t predict(struct growth *g, uint32_t most)
 {
 	struct entry child[BUILD_BATCH * TREE_CANDIDATES];
@@ -201,7 +208,7 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	if (n > 1)
 		qsort(child, m, sizeof(*child), falling);
 	/* Merge the children into the list, from its end. Of equal entries,
-	 * those that were in the list come first. */
+	 * entries of the old list come first. */
 	i = g->n_next;
 	g->n_next = i + m < rows ? i + m : rows;
 	for (uint32_t at = i + m; m && at--;) {
@@ -217,8 +224,8 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	return n;
 }
 
-/* Whether expanding one node after another, up to FURTHER times in a row, is
- * predicted to raise the rate above `now`. */
+/* Whether the rate is predicted to rise above `now` if nodes are expanded one
+ * after another, up to FURTHER times in a row. */
 static bool pays_later(struct growth *g, double now)
 {
 	double drafting = g->drafting, time = expansion_time(g, 1, 1);
@@ -233,12 +240,13 @@ static bool pays_later(struct growth *g, double now)
 }
 
 /*
- * Returns how many of the n likeliest nodes that may be expanded are best
- * expanded at once; 0 if none. Only numbers that raise the rate are considered.
- * Of these, the one with the largest rise per expansion time is chosen, where
- * the rise is computed as if the expansion took no time. So several nodes are
- * expanded together if this takes little more time than one. If no number
- * raises the rate at once, one node is expanded if this pays later.
+ * Returns how many of the n likeliest expandable nodes to expand now; 0 for
+ * none. A number is considered only if it raises the rate. Of these numbers,
+ * the one with the largest rise of the rate per expansion time is chosen; for
+ * this comparison the rise is computed as if the expansion took no time. So
+ * several nodes are expanded together if this takes little more time than one
+ * node. If no number raises the rate now, but further expansions are predicted
+ * to do so, one node is expanded.
  */
 static uint32_t choose_number(
 	struct growth *g, uint32_t n, const struct entry *likeliest)
@@ -248,14 +256,15 @@ static uint32_t choose_number(
 	uint32_t most = g->limits->most;
 	double now, rise = 0, taken = 0;
 
-	/* The first node of a batch stays in the list, because no entry added
-	 * later has a larger reach. The other nodes of the batch may be dropped
-	 * from the list later; they then occupy unused nodes of struct tree,
-	 * which must still have room for limits->rows nodes. */
+	/* Limit the batch by the unused room of struct tree. The first node of
+	 * a batch stays in the list, because no entry added later has a larger
+	 * reach. The other nodes of the batch may be dropped from the list
+	 * later, but still occupy room in struct tree, which must keep room for
+	 * limits->rows nodes. */
 	most = most < 1 + spare ? most : 1 + spare;
 	most = most < n ? most : n;
-	/* Without known costs, expand until the list is full and the candidates
-	 * of the next node could not enter it. */
+	/* While costs are unknown, expand until the list is full and the next
+	 * node's candidates could not enter the list. */
 	if (!pass_cost_is_known(g->cost)) {
 		if (g->n == rows && likeliest->reach <= g->list[rows - 1].reach)
 			return 0;
@@ -293,7 +302,7 @@ static int grow(struct build *b, struct err *e)
 
 	for (uint32_t i = 0; i < g->n_parents; i++)
 		enter_candidates(g, g->parent[i]);
-	/* Collect the likeliest nodes in the list that may be expanded. */
+	/* Collect the likeliest expandable nodes of the list. */
 	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
 		if (may_grow(g, &g->list[i]))
 			at[n++] = i;
@@ -312,7 +321,7 @@ static int grow(struct build *b, struct err *e)
 		g->ahead += some - 1;
 		return grow_expand(b, first, first + some);
 	}
-	/* The best prefix becomes the tree, the likeliest nodes first. */
+	/* Make the tree from the best prefix, the likeliest nodes first. */
 	best = best_now(g);
 	for (uint32_t i = 0; i < best.n; i++) {
 		struct entry *x = &g->list[i];
@@ -363,8 +372,8 @@ static int start(struct build *b, struct err *e)
 	return grow(b, e);
 }
 
-/* The chains have the average candidates, and a depth that is known before
- * anything is drafted. */
+/* The chains in this estimate have average candidates. Their length is fixed
+ * before drafting. */
 bool build_lever_pays(const struct build_limits *limits,
 	const struct pass_cost *cost, const struct gain_rule *p)
 {

@@ -5,13 +5,14 @@
 #include <assert.h>
 #include <math.h>
 
-#define MEMORY 200 /* observations that the weights are learnt from */
-/* Information of the initial weights. An observation adds about a third if none
- * of its candidates is nearly certain. */
+/* number of observations from which the weights are learnt */
+#define MEMORY 200
+/* Information of the initial weights. An observation without a nearly certain
+ * candidate adds about a third. */
 #define PRIOR 10
-/* Range of the weights. */
+/* Weights are limited to the range 0 to MOST. */
 #define MOST 4
-/* A smaller q has the same weight, as its logarithm is noise. */
+/* A smaller q counts as Q_LEAST, because its logarithm is mostly noise. */
 #define Q_LEAST 1e-6
 
 void calibration_init(struct calibration *c, double draft, double exit)
@@ -43,17 +44,17 @@ void calibration_shares(const struct calibration *of, const struct candidate *c,
 		share[i] /= all.sum;
 }
 
-/* Change a weight, within its range. */
+/* Add `by` to a weight, and limit the weight to its range. */
 static void step(double *weight, double by)
 {
 	*weight = fmin(fmax(*weight + by, 0), MOST);
 }
 
 /*
- * The gradient of the log-likelihood is the difference between the drawn
- * candidate's ln q and s and their means by the shares; the information is
- * their covariance. Both weights are solved for together, because draft and
- * predictor mostly agree.
+ * The gradient of the log-likelihood is the difference between the values (ln q
+ * and s) of the drawn candidate and the means of these values, weighted by the
+ * shares. The information is the covariance of the values. The Newton step is
+ * solved for both weights together, because draft and predictor mostly agree.
  */
 void calibration_saw(struct calibration *of, const struct candidate *c,
 	const float *score, uint32_t n, uint32_t drawn)

@@ -9,8 +9,8 @@
  * of the probability that any of the candidates is drawn. A greedy target draws
  * likely candidates more often than q says, so a is then above 1. Both weights
  * are learnt from verifications, by Newton steps towards the largest likelihood
- * (a conditional logit model), in which old observations fade. The shares have
- * the order of q if there are no scores, and their sum is 1.
+ * (a conditional logit model), in which old observations lose influence. The
+ * shares add up to 1; without scores they have the same order as q.
  */
 #ifndef HOST_TREE_CALIBRATION_H
 #define HOST_TREE_CALIBRATION_H
@@ -21,15 +21,15 @@
 
 struct calibration {
 	double draft, exit; /* a and b of the formula above */
-	/* Information about the weights: covariances of ln q and s, summed over
-	 * observations. */
+	/* Information about the weights: sums over observations of the
+	 * variances (dd, ee) and the covariance (de) of ln q and s. */
 	double dd, de, ee;
 };
 
 void calibration_init(struct calibration *, double draft, double exit);
 
-/* Write to share[n] the shares of c[n], 1 <= n <= TREE_CANDIDATES. score[n] is
- * NULL if the predictor was not asked or has no usable answer. */
+/* Write to share[n] the shares of c[n], 1 <= n <= TREE_CANDIDATES. `score` is
+ * NULL if the predictor was not called or one of its scores is not finite. */
 void calibration_shares(const struct calibration *, const struct candidate *c,
 	const float *score, uint32_t n, double *share);
 

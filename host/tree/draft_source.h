@@ -7,8 +7,8 @@
 #ifndef HOST_TREE_DRAFT_SOURCE_H
 #define HOST_TREE_DRAFT_SOURCE_H
 
-/* X(name of the enum value, name of the counters), in the order in which the
- * methods use the sources by default. */
+/* X(enum value, name of the counters). The order is the one in which methods
+ * use the sources by default. */
 #define DRAFT_SOURCES(X)      \
 	X(TEXT, text)         \
 	X(HISTORY, history)   \

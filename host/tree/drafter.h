@@ -4,10 +4,10 @@
  * for studies of speed.
  *
  * begin() starts a tree after a token sequence. expand() fills in the
- * candidates of some of the tree's nodes (tree.h); none of these nodes is
- * expanded yet, and each of their ancestors is, or precedes them in the call.
- * Candidates depend only on the sequence and the path, not on the order or
- * grouping of expansions.
+ * candidates of some of the tree's nodes (tree.h); none of these nodes may be
+ * expanded yet. Each of their ancestors must be expanded already, or must
+ * precede them in the call. Candidates depend only on the sequence and the
+ * path, not on the order or grouping of expansions.
  *
  * Between two expansions the builders (build.h) add nodes, drop some and
  * renumber the rest (tree_keep). A drafter identifies a node by
@@ -40,40 +40,40 @@ struct drafter {
 	void *arg;
 	/*
 	 * Reset the tree to the root text[n - 1] and expand the root. Results
-	 * of an earlier tree for the same sequence are reused. Returns 0 or a
-	 * negative errno.
+	 * of an earlier tree are reused if they are for the same sequence.
+	 * Returns 0 or a negative errno.
 	 */
 	int (*begin)(void *arg, struct tree *, const int32_t *text, size_t n,
 		struct err *);
 	/* Expand as many of the n >= 1 nodes as have room in the draft model's
-	 * context; n may exceed `batch`. The remaining nodes are left without
+	 * context; n may exceed `batch`. The other nodes stay without
 	 * candidates and must not be passed again. Returns 0 or a negative
 	 * errno. */
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
-	 * Set the sequence of the target's session that begin() continues from
-	 * now on; all tokens but the last are cached there. NULL if the drafter
-	 * reads nothing from the session.
+	 * Set the sequence of the target's session that begin() is for, from
+	 * now on. All tokens of begin() except the last are cached in this
+	 * sequence. NULL if the drafter reads nothing from the target's
+	 * session.
 	 */
 	void (*follow)(void *arg, uint32_t sequence);
 	/*
 	 * begin() and expand() for the trees of several requests at once, which
-	 * is faster and gives the same results. All the drafters must have been
-	 * opened from one another (draft_site.like). The whole cost is charged
-	 * to the first one. If both are NULL, the caller uses begin() and
-	 * expand() for each tree.
+	 * is faster and gives the same results. All drafters must have been
+	 * opened from one of them (draft_site.like). The whole cost is charged
+	 * to the drafter of the first tree. If both are NULL, the caller uses
+	 * begin() and expand() for each tree.
 	 */
 	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);
-	/* `batch` is the number of nodes that are best expanded together; 1
-	 * means one by one. A builder that weighs the cost of each number may
-	 * pass up to `most` nodes at once; 0 means that there is no such
-	 * choice. */
+	/* batch: number of nodes for which one expand() call is most efficient;
+	 * 1 means to expand one node at a time. most: a builder that compares
+	 * the costs of different numbers may pass up to `most` nodes at once; 0
+	 * means that only `batch` is useful. */
 	uint32_t batch, most;
-	/* True if a node without candidates may have descendants with
-	 * candidates. If false, a node without candidates had no room in the
-	 * draft's context. */
+	/* True: a node without candidates may have descendants with candidates.
+	 * False: if a node has no candidates, the draft's context is full. */
 	bool resumes;
 	/*
 	 * Set the sequence after a verification: text[n] with the accepted
@@ -83,9 +83,9 @@ struct drafter {
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
 	 * Receives the target's logits [n_vocab] at a node of the tree that was
-	 * just verified, before `saw` is called. It is called for accepted
-	 * nodes, and for nodes whose logits were computed early because they
-	 * were likely to be accepted. NULL if not needed.
+	 * just verified; called before `saw`. It is called for accepted nodes,
+	 * and for other nodes if their logits were computed in advance because
+	 * acceptance was likely. NULL if not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
@@ -93,17 +93,19 @@ struct drafter {
 	 * Receives the target's predictions at every node of the tree that was
 	 * just verified, in the order of the nodes and before `computed`: the
 	 * likeliest n tokens with their probabilities, the likeliest first. The
-	 * device computes these for this callback alone. NULL if not needed.
+	 * device computes these predictions only if this callback is set. NULL
+	 * if not needed.
 	 */
 	void (*verified)(void *arg, const struct tree *, uint32_t node,
 		const struct candidate *, uint32_t n);
 	/*
-	 * For the target's prefill of a prompt. `wants` returns whether the
-	 * drafter needs the target's predictions after token `at`. `predicted`
-	 * receives the likeliest n tokens there with their probabilities, the
-	 * likeliest first, in the order of `at`, and possibly those after other
-	 * tokens, which another drafter requested. The caller accounts for
-	 * their cost. Both are NULL if not needed.
+	 * Called while the target prefills a prompt. `wants` returns whether
+	 * the drafter needs the target's predictions of the token after token
+	 * `at`. `predicted` receives the likeliest n tokens with their
+	 * probabilities, the likeliest first, in ascending order of `at`; it
+	 * may also receive predictions that another drafter requested. The
+	 * caller charges the cost of the predictions. Both are NULL if not
+	 * needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*predicted)(
@@ -111,13 +113,13 @@ struct drafter {
 	/* Add the cost of the drafter's work since the last call, on a phone's
 	 * CPU, to *sum. NULL if it has no cost. */
 	void (*price)(void *arg, struct price *sum);
-	/* Add the look-ups since the last call to *sum. NULL if there are
-	 * none. */
+	/* Add the searches since the last call to *sum. NULL if the drafter
+	 * makes no searches. */
 	void (*searched)(void *arg, struct search_work *sum);
 	void (*close)(void *arg); /* NULL if there is nothing to close */
 };
 
-/* Most nodes that a builder may pass at once, at least 1. */
+/* Maximum number of nodes that a builder may pass at once, at least 1. */
 static inline uint32_t drafter_most(const struct drafter *d)
 {
 	uint32_t most = d->most > d->batch ? d->most : d->batch;

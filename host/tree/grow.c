@@ -78,8 +78,8 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 
 /* ---- the best candidates ------------------------------------------------- */
 
-/* A node's next candidate. Nodes that have a next candidate form a heap by
- * falling path probability; equal ones are ordered by rising node number. */
+/* The next candidate of a node. Nodes that have a next candidate form a heap,
+ * by descending path probability; equal ones by ascending node number. */
 struct next {
 	double path;
 	uint32_t node;
@@ -87,8 +87,8 @@ struct next {
 
 struct selection {
 	struct tree *tree;
-	/* [tree->n] number of candidates selected; CLOSED if the node is not
-	 * selected */
+	/* [tree->n] number of the node's candidates that have been selected;
+	 * CLOSED if the node itself is not selected */
 	uint32_t *taken;
 	struct next *heap;
 	uint32_t n;
@@ -160,8 +160,8 @@ int grow_select(struct build *b, struct err *e)
 	for (uint32_t u = 0; u < t->n; u++)
 		s.taken[u] = u ? CLOSED : 0;
 	push(&s, 0);
-	/* Select the likeliest candidate. If it is already a node, its own
-	 * candidates become available. */
+	/* Select the likeliest candidate. If the candidate is already a node,
+	 * its own candidates can be selected from now on. */
 	for (uint32_t n = 1; n < b->limits.rows && s.n; n++) {
 		uint32_t node = pop(&s), rank = s.taken[node]++, child;
 

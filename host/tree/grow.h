@@ -1,12 +1,13 @@
 /*
  * Functions shared by the builders (build.h). In every builder a node's
- * children are its first candidates, so candidate n_children[node] is the next
- * to be added.
+ * children are its first candidates, so candidate n_children[node] is added
+ * next.
  *
- * A builder is a step function. It is called first when the root is expanded,
- * and then each time the nodes that it requested are expanded. It adds nodes to
- * the tree and requests the nodes to be expanded next: a range by grow_expand,
- * or any others by writing them to node[n], n <= BUILD_BATCH.
+ * A builder is a step function. It is called for the first time when the root
+ * has been expanded, and then each time after the nodes that it requested have
+ * been expanded. It adds nodes to the tree and requests the nodes to be
+ * expanded next: a range of nodes with grow_expand, or other nodes by writing
+ * them to node[n], n <= BUILD_BATCH.
  */
 #ifndef HOST_TREE_GROW_H
 #define HOST_TREE_GROW_H
@@ -39,15 +40,14 @@ int32_t grow_best(struct tree *, uint32_t first, uint32_t end);
 uint32_t grow_add(struct tree *, uint32_t node);
 
 /*
- * Reduce the tree to the root and the limits.rows - 1 candidates with the
- * largest path probabilities, of all candidates in the tree. They are
- * connected, as no path is likelier than its prefixes. Uses b->memory. Returns
- * BUILD_DONE or -ENOMEM.
+ * Reduce the tree to the root and the limits.rows - 1 best of all its
+ * candidates, by path probability. These are connected, because no path is
+ * likelier than its prefixes. Uses b->memory. Returns BUILD_DONE or -ENOMEM.
  */
 int grow_select(struct build *, struct err *);
 
 /* Reduce the tree to node[n] (tree_keep). Record in *rule the tree's gain and
- * latency, and how many of the expanded nodes have children in it. */
+ * latency, and how many expanded nodes have no children in the reduced tree. */
 void grow_settle(struct tree *, const uint32_t *node, uint32_t n,
 	struct gain_rule *rule, double gain, double latency);
 

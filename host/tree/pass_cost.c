@@ -4,15 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-/* RATE is the share of an error that is corrected at once. MOST is the largest
- * error, relative to the expectation, that is taken into account: a machine
- * that is sometimes busy with other work must not distort the estimates. */
+/* RATE: share of an error by which estimates are corrected at once. MOST:
+ * errors larger than this share of the expected time count only as this share,
+ * because a machine that is sometimes busy with other work must not distort the
+ * estimates. */
 #define RATE 0.1
 #define MOST 0.5
-/* Number of first passes that scale C as a whole. */
+/* number of first passes that scale all values of C by one factor */
 #define WHOLE 4
-/* Share of a pass's time that is assumed independent of rows before anything is
- * known. */
+/* Initial assumption: this share of a pass's time does not depend on rows. */
 #define FIXED 0.5
 
 const uint32_t pass_knot[PASS_KNOTS] = { 1, 8, 16, 32, 64, 96, 128, 192, 256 };
@@ -78,8 +78,8 @@ void pass_cost_remembered(struct pass_cost *c)
 		outweigh(&c->n_look[i]);
 }
 
-/* Interpolation weights of the stored row counts for C(n). Beyond the last row
- * count, C is proportional to n. */
+/* Interpolation weights of the stored row counts for C(n). Above the largest
+ * stored row count, C is proportional to n. */
 static void shares(const struct pass_cost *c, double n, double share[PASS_ROWS])
 {
 	uint32_t i = 0;
@@ -116,8 +116,8 @@ double pass_cost_rows(const struct pass_cost *c, double n)
 	return weigh(c, share);
 }
 
-/* The share FIXED of the time is independent of rows; the rest is proportional
- * to rows. */
+/* Assume that the share FIXED of the time does not depend on rows, and that the
+ * rest is proportional to rows. */
 void pass_cost_begin(struct pass_cost *c, double n, double time)
 {
 	double at[PASS_KNOTS];
@@ -145,8 +145,8 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	expected = weigh(c, share);
 	c->n_seen++;
 	if (c->n_seen <= WHOLE && expected > 0) {
-		/* Use a geometric mean, because an error that affects all row
-		 * counts is a factor. */
+		/* Scale by a geometric mean of the ratios, because an error
+		 * that affects all row counts is a factor. */
 		error = pow(
 			fmin(time / expected, 1 + MOST), 1. / (c->n_seen + 1));
 		for (uint32_t i = 0; i < c->n_rows; i++)
@@ -184,7 +184,7 @@ uint32_t pass_cost_look(const struct pass_cost *c, uint32_t most, double *time)
 
 /* ---- a cycle ------------------------------------------------------------- */
 
-/* L without W. */
+/* The time L without the part W. */
 static double overlapped(
 	const struct pass_cost *c, double gap, double rows_time)
 {

@@ -29,11 +29,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PASS_KNOTS  9
-#define PASS_ROWS   20 /* most row counts for which C can be stored */
-#define PASS_MEMORY 10 /* observations that a moving average spans */
-#define PASS_LOOKS  4  /* D is stored for 1, 2, 4 and 8 nodes */
-/* Weight, in observations, of values known before the first request. */
+#define PASS_KNOTS 9
+#define PASS_ROWS  20 /* maximum number of row counts for which C is stored */
+/* number of observations over which moving averages extend */
+#define PASS_MEMORY 10
+#define PASS_LOOKS  4 /* D is stored for 1, 2, 4 and 8 nodes */
+/* Weight, in observations, of values that were known before the first
+ * request. */
 #define PASS_BEFORE 2
 
 /* Row counts for which C is learned from observations, in ascending order from
@@ -48,8 +50,9 @@ struct pass_cost {
 	double other;            /* W */
 	/* time to choose the rows that continue after the exit layer */
 	double exit;
-	double kept; /* share of rows that such choices kept */
-	double lost; /* share of the expected tokens that they gave up */
+	double kept; /* share of rows that were kept by such choices */
+	/* share of the expected tokens that were lost by such choices */
+	double lost;
 	/* Number of observations of each average, counted up to PASS_MEMORY. */
 	uint32_t n_token, n_begin, n_look[PASS_LOOKS], n_other;
 	uint32_t n_exit, n_kept, n_lost;
@@ -59,42 +62,43 @@ struct pass_cost {
 	uint32_t row[PASS_ROWS];
 	double time[PASS_ROWS];
 	uint32_t n_seen; /* number of passes observed since C was set */
-	/* How much C varied when it was measured before the first request: the
-	 * ratio of the longer to the shorter time for the same rows, geometric
-	 * mean; 0 if no row count was measured twice. */
+	/* How much C varied when it was measured before the first request: for
+	 * row counts that were measured twice, the ratio of the longer to the
+	 * shorter time, as a geometric mean; 0 if no row count was measured
+	 * twice. */
 	double spread;
 };
 
 /* Update the moving average of a term with the observation x >= 0. */
 void pass_cost_see(double *mean, uint32_t *n, double x);
 
-/* Record the time of expanding `nodes` nodes at once. Numbers for which D is
- * not stored are ignored. */
+/* Record the time of expanding `nodes` nodes at once. Ignored if D is not
+ * stored for this number of nodes. */
 void pass_cost_saw_look(struct pass_cost *, uint32_t nodes, double time);
 
 /*
- * Returns the largest number of nodes for which D is stored, up to `most` >= 1,
- * and sets *time to its D. A number without observations has the D of the next
- * smaller number, or 0 if no D is known.
+ * Returns the largest number of nodes, at most `most` (>= 1), for which D is
+ * stored, and sets *time to this D. If D has no observations for this number,
+ * *time is the D of the next smaller number that has, or 0 if there is none.
  */
 uint32_t pass_cost_look(const struct pass_cost *, uint32_t most, double *time);
 
-/* Set C from a first observation: a pass of n rows took `time`. */
+/* Initialise C from a first observation: a pass of n rows took `time`. */
 void pass_cost_begin(struct pass_cost *, double n, double time);
 
-/* Set C at row[0] < row[1] < ... [n], n <= PASS_ROWS, and make it
+/* Set C(row[i]) = time[i] for n <= PASS_ROWS ascending row counts, then make C
  * non-decreasing. */
 void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
 	uint32_t n);
 
-/* Mark everything as known from before the first request, and possibly measured
- * on a busy machine. New observations then soon outweigh it. */
+/* Mark all values as measured before the first request, possibly on a busy
+ * machine, so that new observations soon outweigh them. */
 void pass_cost_remembered(struct pass_cost *);
 
 /*
  * Record a pass of n rows, of which `kept` continued after the share `lower` of
- * the layers. The first passes scale C as a whole, because the machine's speed
- * may have changed since C was set; the old C has the weight of one
+ * the layers. The first passes scale all values of C, because the machine's
+ * speed may have changed since C was set; the old C has the weight of one
  * observation. Later passes correct the values near n and near `kept`, each in
  * proportion to its weight in the interpolation (least mean squares), and C is
  * kept non-decreasing (isotonic regression).
@@ -114,10 +118,8 @@ double pass_cost_rows(const struct pass_cost *, double n);
 double pass_cost_cycle(const struct pass_cost *, double tokens, double drafting,
 	double rows_time);
 
-/*
- * Update W: a cycle took `time`, of which the host spent `gap` before the pass,
- * and C(n) was `rows_time`.
- */
+/* Update W: a cycle took `time`. `gap` is the part of this time that the host
+ * spent before the pass; C(n) was `rows_time`. */
 void pass_cost_saw_cycle(
 	struct pass_cost *, double gap, double rows_time, double time);
 

@@ -1,20 +1,21 @@
 /*
  * Pruning of a token tree in the middle of its verification (Lever, section
  * 4.3): rows that verification will probably not reach skip the upper layers.
- * Pruning can only shorten the accepted path, never change its tokens, as the
- * ancestors of every kept node are kept too.
+ * Pruning can shorten the accepted path but never change its tokens, because
+ * the ancestors of every kept node are kept too.
  *
  * A predictor at an early-exit layer scores the candidates of each node
- * (equation 7). The scores also of shadow tokens, which are candidates that did
- * not become nodes, and the draft's probabilities give an estimate of each
- * candidate's probability (calibration.h). The merit of a row is the product of
- * the estimates along its path. So no row is better than its parent, and the
- * best rows to keep are a prefix of the rows by falling merit.
+ * (equation 7). It also scores shadow tokens, which are candidates that did not
+ * become nodes. The scores and the draft's probabilities give an estimate of
+ * each candidate's probability (calibration.h). The merit of a row is the
+ * product of the estimates along its path. So no row has a larger merit than
+ * its parent, and the best rows to keep are a prefix of the rows sorted by
+ * descending merit.
  *
- * The rule is that of growth (build.h): the prefix with the highest rate is
- * kept, which is the expected number of tokens divided by the time of the
- * cycle. So a row stays if its merit is at least the rate times what the row
- * adds to the time of the upper layers.
+ * As when a tree is grown (build.h), the prefix with the highest rate is kept;
+ * the rate is the expected number of tokens divided by the time of the cycle.
+ * So a row is kept if its merit is at least the rate multiplied by the time
+ * that the row adds in the upper layers.
  */
 #ifndef HOST_TREE_PRUNE_H
 #define HOST_TREE_PRUNE_H
@@ -29,18 +30,19 @@ struct pass_cost;
 struct tree;
 
 struct prune_opts {
-	/* Keep all rows whose merit is at least this, whatever the costs are;
-	 * negative: keep what pays. */
+	/* Keep all rows whose merit is at least this threshold, whatever the
+	 * costs are. Negative: keep the rows whose gain is worth their cost. */
 	double threshold;
-	/* Include shadow tokens. If false, an only child is assumed to be
-	 * certain, for ablation studies. */
+	/* Also score shadow tokens. False (for ablation studies): a node's only
+	 * child counts as certain. */
 	bool shadow;
 	struct calibration calibration;
-	/* Reliability and costs. If no cost is known, all rows are kept. */
+	/* Reliability of the draft, and costs. If no cost is known, all rows
+	 * are kept. */
 	const struct gain_rule *rule;
 	const struct pass_cost *cost;
 	double lower;    /* share of the layers before the exit layer */
-	double drafting; /* time in which this tree was drafted */
+	double drafting; /* time that drafting this tree took */
 };
 
 /* Write to score[n] the predictor's scores of token[n] after `node`. */
@@ -48,26 +50,28 @@ typedef void prune_score(void *arg, uint32_t node, const int32_t *token,
 	uint32_t n, float *score);
 
 struct prune_result {
-	/* The first three are arrays of the caller. [tree->capacity] the kept
-	 * nodes in ascending order, the root first. */
+	/* The caller provides the arrays keep, merit and score. keep:
+	 * [tree->capacity] the kept nodes in ascending order, the root
+	 * first. */
 	uint32_t *keep;
 	/* [tree->capacity] estimated probability that verification reaches the
 	 * node */
 	double *merit;
 	/* [tree->capacity][tree->k] the predictor's scores of each node's
-	 * candidates. The first one is NAN if the node has no children or if
-	 * one of its scores is not finite. */
+	 * candidates. The first score of a node is NAN if the node has no
+	 * children or if one of its scores is not finite. */
 	float *score;
 	uint32_t n;         /* number of kept nodes */
-	double kept_tokens; /* sum of the merits of these */
-	double all_tokens;  /* sum of all merits */
-	/* For the cost model: number of tokens scored, and of sequential steps
-	 * over nodes. */
+	double kept_tokens; /* sum of the merits of the kept nodes */
+	double all_tokens;  /* sum of the merits of all nodes */
+	/* For the cost model: number of scored tokens, and number of sequential
+	 * steps over nodes. */
 	uint64_t scored, steps;
 };
 
-/* The caller provides the three arrays of *out; all other members are set. A
- * node's children must be the first of its candidates. */
+/* Prune a tree. The caller provides the three arrays of *out; all other members
+ * are set by this function. The children of a node must be its first
+ * candidates. */
 void prune_tree(const struct tree *, const struct prune_opts *, prune_score *,
 	void *arg, struct prune_result *out);
 

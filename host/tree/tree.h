@@ -21,18 +21,19 @@
 
 struct err;
 
-#define TREE_CANDIDATES 16 /* most candidates of a node */
+#define TREE_CANDIDATES 16 /* maximum number of candidates of a node */
 
 struct candidate {
 	int32_t token;
-	float q; /* the draft's probability of `token` after the node */
+	float q; /* the draft's probability that `token` follows the node */
 	enum draft_source source;
 };
 
 struct tree {
-	uint32_t n;           /* nodes, including the root */
-	uint32_t capacity;    /* most nodes */
-	uint32_t k;           /* most candidates of an expanded node */
+	uint32_t n;        /* nodes, including the root */
+	uint32_t capacity; /* maximum number of nodes */
+	/* maximum number of candidates of an expanded node */
+	uint32_t k;
 	uint32_t leaves;      /* nodes without children */
 	int32_t *token;       /* [n] */
 	int32_t *parent;      /* [n]; -1 for the root */
@@ -41,23 +42,25 @@ struct tree {
 	/* [n] index of the drafter's data about the node; 0 for a new node.
 	 * Only the drafter uses it. */
 	uint32_t *row;
-	/* [n] probability of the node after its parent; 1 for the root */
+	/* [n] the draft's probability that this node's token follows its
+	 * parent; 1 for the root */
 	float *q;
 	enum draft_source
-		*source; /* [n] of the candidate; unused for the root */
-	double *path;    /* [n] product of q from the root to the node */
-	/* [capacity] number of candidates that may become nodes, and of
-	 * candidates that end the sequence (tree_end). Both are 0 for a node
-	 * that is not expanded. */
+		/* [n] source of the node's token; unused for the root */
+		*source;
+	double *path; /* [n] product of q from the root to the node */
+	/* [capacity] number of candidates that may become nodes, and number of
+	 * candidates that end the sequence (tree_end). Both are 0 if the node
+	 * is not expanded. */
 	uint32_t *n_candidates, *n_ends;
-	/* [capacity][k] first the n_candidates, then the n_ends; each group is
-	 * sorted by falling q, and equal ones by rising token */
+	/* [capacity][k] the n_candidates candidates, followed by the n_ends;
+	 * both groups are sorted by descending q, equal q by ascending token */
 	struct candidate *candidate;
 	/* For the cost model: number of sequential steps over nodes that
-	 * builders made. Builders add to it, and the caller subtracts the steps
-	 * that it has charged. */
+	 * builders made. Builders add to this counter; the caller subtracts the
+	 * steps after charging them. */
 	uint64_t steps;
-	/* Buffers of tree_keep. */
+	/* Scratch memory of tree_keep. */
 	void *spare;
 	uint32_t *number;
 };
@@ -75,14 +78,16 @@ void tree_reset(struct tree *, int32_t root);
 
 /*
  * Add candidate c of `parent` as a node, 0 <= c.q <= 1, and return the node.
- * There must be room, and `parent` must not have a child of this token yet.
+ * The tree must have room, and `parent` must not have a child with the same
+ * token.
  */
 uint32_t tree_add(struct tree *, uint32_t parent, struct candidate c);
 
 /*
- * Move those candidates of a newly expanded node that end the sequence (`ends`
- * returns true) to the end of its list. Nothing is drafted after them, so they
- * never become nodes. Verification can accept such a token without a node.
+ * Move those candidates of a newly expanded node that end the sequence (for
+ * which `ends` returns true) to the end of the node's list of candidates.
+ * Nothing is drafted after them, so they never become nodes. Verification can
+ * still accept such a token.
  */
 void tree_end(struct tree *, uint32_t node,
 	bool (*ends)(const void *arg, int32_t token), const void *arg);
@@ -97,9 +102,9 @@ static inline uint32_t tree_expects(const struct tree *t, uint32_t node)
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);
 
 /*
- * Keep the nodes node[0] = 0, node[1] ... node[n - 1], each listed after its
- * parent, and renumber them in this order. All other nodes are dropped.
- * Candidates and the drafter's rows move with their nodes.
+ * Keep only the nodes node[0] = 0, node[1] ... node[n - 1], and renumber them
+ * in this order, in which each node must follow its parent. All other nodes are
+ * dropped. Candidates and the drafter's rows move with their nodes.
  */
 void tree_keep(struct tree *, const uint32_t *node, uint32_t n);
 

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY 10  /* observations that a moving average spans */
-#define MARGIN 1.1 /* factor applied to slopes */
+/* number of observations over which a moving average extends */
+#define MEMORY 10
+#define MARGIN 1.1 /* factor by which slopes are raised */
 
 void cost_init(struct cost *c, double fixed)
 {
@@ -38,7 +39,7 @@ double cost_draft(const struct cost *c)
 
 struct slopes {
 	uint32_t n;
-	/* The last point on the current line. */
+	/* The last point added on the current line of equal leaves or rows. */
 	uint32_t at; /* row or leaf count; 0 before the first point */
 	double mean;
 	float slope[COST_ROWS * COST_LEAVES];
@@ -84,9 +85,10 @@ static double leaf_slope(const struct cost *c)
 }
 
 /*
- * Slopes are measured between shapes with equal leaves. If no two shapes have
- * equal leaves, they are measured between the most expensive shapes of each row
- * count; this attributes to rows what is partly due to leaves.
+ * Slope by rows. Slopes are measured between shapes with the same number of
+ * leaves. If no two shapes have the same number of leaves, they are measured
+ * between the most expensive shapes of each row count, although part of the
+ * difference is then due to leaves.
  */
 static double row_slope(const struct cost *c)
 {
@@ -114,16 +116,16 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Set `most` of a cell, and the shape that it comes from. Call it in the order
- * of growing shapes. */
+/* Set `most` of a cell, and the shape that determines it. Call this function
+ * for the cells in the order of growing shapes. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
 	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
 	struct cost_cell *cell = &c->verify[i][j];
 
-	/* Choose the smaller neighbor with the larger known cost; NULL if
-	 * nothing smaller is known. */
+	/* Choose the smaller neighbor that has the larger known cost; NULL if
+	 * no smaller shape is known. */
 	if (!a || !a->rows || (b && b->rows && b->most > a->most))
 		a = b && b->rows ? b : NULL;
 	cell->most = a ? a->most : 0;
@@ -144,8 +146,8 @@ static void least_of(struct cost_cell *cell, const struct cost_cell *larger)
 	cell->above = larger->above;
 }
 
-/* Set the estimate to the least of this and all larger observed shapes. Call it
- * in the order of shrinking shapes. */
+/* Set the estimate to the smallest cost of this and all larger observed shapes.
+ * Call this function for the cells in the order of shrinking shapes. */
 static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 {
 	struct cost_cell *cell = &c->verify[i][j];
@@ -159,9 +161,10 @@ static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 }
 
 /*
- * Compute the final estimate, starting from the one of find_larger. Call it in
- * the order of growing shapes. If neither smaller nor larger shapes are known,
- * extrapolate from the smaller neighbors by the slopes.
+ * Compute the final estimate from the estimate that find_larger has set. Call
+ * this function for the cells in the order of growing shapes. If neither
+ * smaller nor larger shapes are known, add the slopes to the costs of the
+ * smaller neighbors.
  */
 static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 {

@@ -4,46 +4,49 @@
  * and a table of verification times by rows and leaves. The caller chooses the
  * unit (nanoseconds, or picoseconds of a phone) and uses it throughout.
  *
- * Estimates never decrease with rows or leaves: where the rules below would
- * make an estimate smaller than that of a smaller shape, it is raised. An
- * observed shape costs its average, or more if a smaller shape took more. A
- * shape without observations costs the most known cost of smaller shapes plus a
+ * Estimates never decrease with rows or leaves: an estimate below that of a
+ * smaller shape is raised to it. The estimate of an observed shape is its
+ * average, or more if a smaller shape took more. The estimate of a shape
+ * without observations is the largest known cost of smaller shapes plus a
  * conservative slope (an upper quartile of the table's slopes, plus a tenth),
  * but no more than an observed larger shape.
  *
  * If only larger shapes are known, the estimate is made from the cheapest of
  * them: the share `fixed` of its cost is assumed independent of rows, and the
- * rest proportional to rows. With `fixed` 1 a run that began with large trees
- * never learns the cost of small trees; with a smaller `fixed` it tries them.
- * If neither smaller nor larger shapes are known (more rows on fewer leaves), a
- * slope is added to the smaller neighbors' costs. Until two row counts are
- * observed, the slope is 0.
+ * rest proportional to rows. With fixed == 1, a program that began with large
+ * trees never tries small trees, so it never learns their cost; with a smaller
+ * `fixed` it tries them. If neither smaller nor larger shapes are known (more
+ * rows on fewer leaves), a slope is added to the smaller neighbors' costs.
+ * Until two row counts are observed, the slope is 0.
  */
 #ifndef HOST_TREE_TREE_COST_H
 #define HOST_TREE_TREE_COST_H
 
 #include <stdint.h>
 
-#define COST_ROWS   128 /* larger trees count as this many rows and leaves */
+/* maximum number of rows and leaves; larger trees count as trees of this
+ * size */
+#define COST_ROWS   128
 #define COST_LEAVES 64
 
 struct cost_cell {
-	double mean; /* moving average */
+	double mean; /* moving average of the observed times */
 	double estimate;
 	double most; /* largest mean of this and all smaller observed shapes */
 	uint32_t n;  /* number of observations */
-	/* The shape from which the slope to this one is taken; rows is 0 if
-	 * there is no smaller shape. */
+	/* The shape from which the slope to this shape is measured; rows is 0
+	 * if there is no smaller shape. */
 	uint16_t rows, leaves;
 	uint16_t above; /* rows of the cheapest larger observed shape */
 };
 
-/* About 300 KiB. Each observation of a verification costs a pass over it. */
+/* About 300 KiB. Each observation of a verification iterates over the whole
+ * table. */
 struct cost {
 	double draft; /* average time to expand a node */
 	uint32_t n_draft;
 	double row_slope, leaf_slope;
-	double fixed; /* 0 to 1 */
+	double fixed; /* 0 to 1; see above */
 	/* [rows - 1][leaves - 1] */
 	struct cost_cell verify[COST_ROWS][COST_LEAVES];
 };
