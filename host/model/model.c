@@ -91,8 +91,8 @@ static uint32_t extent(const struct model *m, enum extent x)
 	return 0;
 }
 
-/* GGUF stores the length of a row as dim[0], the number of rows as dim[1], and
- * the number of matrices as dim[2]. Vectors must be f32. */
+/* GGUF stores the length of a row in dim[0], the number of rows in dim[1], and
+ * the number of matrices in dim[2]. Vectors must be f32. */
 static int check_shapes(const struct gguf_tensor *t, uint64_t matrices,
 	uint64_t rows, uint64_t cols, struct err *e)
 {
@@ -129,8 +129,8 @@ static int unknown_tensor(struct gguf_str name, struct err *e)
 		(int)(name.len < 96 ? name.len : 96), name.data);
 }
 
-/* Parse a name such as "blk.12.attn_q.weight" into the layer, 12, and the rest,
- * "attn_q.weight". Returns false for any other name. */
+/* Split a name such as "blk.12.attn_q.weight" into the layer number, 12, and
+ * the rest, "attn_q.weight". Returns false for any other name. */
 static bool parse_layer_name(
 	struct gguf_str name, uint32_t *layer, struct gguf_str *rest)
 {
@@ -217,7 +217,7 @@ static int check_ends(struct model *m, struct err *e)
 			m->token_embd ? "output_norm.weight"
 				      : "token_embd.weight");
 	if (!m->output)
-		/* the embedding serves as output matrix */
+		/* the file has no output matrix: use the embedding */
 		m->output = m->token_embd;
 	if (m->token_embd->dim[1] < 2 || m->token_embd->dim[1] > MAX_VOCAB)
 		return err_set(e, EINVAL,
@@ -257,7 +257,7 @@ static int check_same(const struct model *m, const char *key,
 		key, (unsigned long long)v, of_target);
 }
 
-/* Take the embedding and the output matrix of the target. */
+/* Use the target's embedding and output matrix. */
 static int join_target(
 	struct model *m, const struct model *target, struct err *e)
 {
@@ -403,8 +403,7 @@ int model_open(struct model **out, const char *path, struct err *e)
 	return model_open_with(out, path, NULL, NULL, e);
 }
 
-/* Allocate the table of layers, and copy the RoPE frequencies of another
- * model. */
+/* Allocate the table of layers, and copy the RoPE frequencies of model `of`. */
 static int alloc_like(struct model *m, const struct model *of, struct err *e)
 {
 	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);

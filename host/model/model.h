@@ -2,11 +2,11 @@
  * A model file opened for use: its checked shape, and its tensors. The file is
  * GGUF, or a flash image made from a GGUF file. The supported architectures are
  * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
- * llada is llama, llada-moe is qwen3moe, and dream is qwen2, all with
- * bidirectional attention; attention may be limited to blocks. Opening fails
- * for another architecture, and for a key that changes the arithmetic in an
- * unsupported way; the message names it. A model is read-only after opening, so
- * any thread may read it.
+ * llada is llama, llada-moe is qwen3moe, and dream is qwen2, each with
+ * bidirectional attention, which may be limited to blocks. Opening fails for
+ * any other architecture, and for a key that changes the arithmetic in an
+ * unsupported way; the error message names the architecture or key. A model is
+ * read-only after opening, so any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -23,110 +23,114 @@ struct model_arch;
 struct packed;
 
 struct model {
-	/* GGUF header of the file, owned; NULL for a result of model_graft or
-	 * model_tail */
+	/* GGUF header of the file, owned; NULL in a model made by model_graft
+	 * or model_tail */
 	struct gguf *gguf;
 	char arch[16];
 	const struct model_arch *kind; /* description of the architecture */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	/*
-	 * A mixture of experts: every layer has n_expert FFNs of width n_ff,
-	 * and each row passes through n_used of them. Both are 0 for other
+	 * A mixture of experts: every layer has n_expert feed-forward networks
+	 * of width n_ff, of which each row uses n_used. Both are 0 for other
 	 * models.
 	 */
 	uint32_t n_expert, n_used;
-	/* Width of the shared expert, through which every row passes; 0 if
-	 * there is none. */
+	/* Width of the shared expert, a feed-forward network that every row
+	 * uses; 0 if there is none. */
 	uint32_t n_shared;
-	/* The weights of a row's experts are divided by their sum. */
+	/* divide the weights of a row's experts by their sum */
 	bool norm_picks;
 	uint32_t n_vocab;
-	uint32_t n_ctx; /* context length of the model's training */
+	uint32_t n_ctx; /* context length with which the model was trained */
 	float norm_eps;
 	bool rope_neox;
-	bool causal; /* a position attends only to itself and earlier ones */
+	/* a position attends only to itself and earlier positions */
+	bool causal;
 	int32_t mask_token; /* mask token of a diffusion model, else -1 */
 	/*
-	 * For a diffusion model: the row of a position predicts the next
-	 * position's token, as in a causal model (Ye et al., "Dream 7B", 2025).
-	 * If false, it predicts the token at the position itself.
+	 * Diffusion models only. True: the row of a position predicts the token
+	 * of the next position, as in a causal model (Ye et al., "Dream 7B",
+	 * 2025). False: it predicts the token of its own position.
 	 */
 	bool shift_logits;
 	/*
 	 * Block diffusion (Arriola et al., "Block Diffusion", 2025): the answer
-	 * is divided into blocks of this many positions, from its first
-	 * position on. A position of a block attends to the whole block and to
-	 * everything before the block; in the prompt, attention is causal. 0
-	 * for a diffusion model whose positions all attend to each other, and
-	 * for a causal model.
+	 * is divided into blocks of this many positions; the first block begins
+	 * at the first position of the answer. A position of a block attends to
+	 * the whole block and to everything before the block; in the prompt,
+	 * attention is causal. 0 for causal models, and for diffusion models in
+	 * which all positions attend to each other.
 	 */
 	uint32_t block_length;
 	/*
-	 * Probabilities for which the model is right often enough, from the
-	 * keys diffusion.visible and diffusion.stable: of a token that others
-	 * may see, and of one that is final (host/method/stages.h). Negative if
-	 * the file does not give them.
+	 * Probabilities from which the model's tokens are right often enough,
+	 * from the keys diffusion.visible and diffusion.stable. visible: other
+	 * positions may attend to the token. stable: the token is final
+	 * (host/method/stages.h). Negative if the file does not have the key.
 	 */
 	double visible, stable;
 	/*
-	 * For a result of model_tail: number of layers of the original model
-	 * before the first layer of this one. The input rows are then the
-	 * hidden states after those layers. 0 if the input rows are embeddings.
+	 * In a model made by model_tail: number of layers of the original model
+	 * before the first layer of this model. The input of this model is then
+	 * the hidden states after those layers. 0 if the input is embeddings.
 	 */
 	uint32_t layers_before;
 	float *rope_freq; /* [n_rot/2] radians per position, after scaling */
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
 	const struct gguf_tensor *output_norm; /* [n_embd] f32 */
-	/* same as token_embd if the model ties them */
+	/* equal to token_embd if the file has no output matrix */
 	const struct gguf_tensor *output;
 	/* [n_layer][WIRE_T_COUNT]; NULL for a tensor that the model does not
-	 * have. With experts, gate, up and down are those of all experts of the
-	 * layer, one after another: dim[2] is n_expert. */
+	 * have. With experts, gate, up and down have the matrices of all
+	 * experts of the layer, one after another: dim[2] is n_expert. */
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
-	/* For an EAGLE head: the target model, to which token_embd and output
-	 * belong; the weights of the embedding's norm [n_embd] and of fc
-	 * [n_embd][2 * n_embd]. NULL for other models. */
+	/* EAGLE heads only. target: the target model, which owns token_embd and
+	 * output. eagle_norm: weights of the norm of the embedding, [n_embd].
+	 * eagle_fc: [n_embd][2 * n_embd]. NULL for other models. */
 	const struct model *target;
 	const struct gguf_tensor *eagle_norm, *eagle_fc;
 
 	/*
 	 * The flash image; NULL for a GGUF file. With a flash image, `data` is
 	 * NULL in the tensors of the image's layers, in an output matrix that
-	 * is packed, and in an embedding that stays on flash. Owned together
-	 * with `gguf`; if that is NULL, another model owns the image.
+	 * is packed, and in an embedding that stays on flash. The model owns
+	 * the image if it owns `gguf`; if `gguf` is NULL, another model owns
+	 * the image.
 	 */
 	struct packed *packed;
-	/* Number of layers, from the first on, that are in the image: all; 0
-	 * for a GGUF file; fewer than all for a result of model_graft. */
+	/* Number of layers, from the first layer on, that are in the flash
+	 * image: all layers for an image, 0 for a GGUF file, some for a model
+	 * made by model_graft. */
 	uint32_t layers_packed;
 };
 
 int model_open(struct model **out, const char *path, struct err *);
 /*
- * Open a model of one of two special kinds:
+ * Open a model with one of two arguments that are not NULL:
  *
  * extra[] (NULL-terminated): the file has the tensors with these names instead
  * of an output matrix. The model ignores these tensors; the caller reads them.
  *
- * target: a draft model, which may be an EAGLE head for `target`
+ * target: the file is a draft model for `target`, and may be an EAGLE head
  * (host/draft/draft_model.h): a file of architecture tandem-eagle with one
- * layer. The target must outlive the result. Returns -EINVAL for the head of
- * another target.
+ * layer. The target must outlive the result. Returns -EINVAL if the head was
+ * made for another target.
  */
 int model_open_with(struct model **out, const char *path,
 	const char *const *extra, const struct model *target, struct err *);
 /*
- * Make a model whose first layers, before layer `first`, are those of `base`.
- * The other layers come from another file, `own`, in tensors of the usual
- * names; the tensors of `own` with other names are ignored. `base` and `own`
- * must outlive the result. Returns 0 or a negative errno.
+ * Make a model from two files: the layers before layer `first` are those of
+ * `base`; the layers from `first` on come from `own`, in tensors with the usual
+ * names. Other tensors of `own` are ignored. `base` and `own` must outlive the
+ * result. Returns 0 or a negative errno.
  */
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *);
-/* Make a model of the layers of `of`, from layer `first` on, none of which are
- * in a flash image. `of` must outlive the result. Returns 0 or -ENOMEM. */
+/* Make a model that consists of the layers of `of` from layer `first` on. None
+ * of these layers may be in a flash image. `of` must outlive the result.
+ * Returns 0 or -ENOMEM. */
 int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct err *);
 void model_close(struct model *);
@@ -134,8 +138,8 @@ void model_close(struct model *);
 /*
  * Set an error: `what` (such as "the prompt") has n tokens and needs `need`
  * positions, but the context has only `context` positions. The message
- * recommends a larger context only if the model was trained for one. Returns
- * -EFBIG.
+ * recommends a larger context only if the model was trained with a larger one.
+ * Returns -EFBIG.
  */
 int model_no_room(const struct model *, const char *what, size_t n,
 	uint64_t need, uint32_t context, struct err *);
@@ -145,10 +149,10 @@ int model_no_room(const struct model *, const char *what, size_t n,
 int model_embed(const struct model *, uint32_t token, float *out, struct err *);
 
 /*
- * Load an embedding that stays on flash into memory, for callers that embed too
- * often to read it from flash each time. After that model_embed cannot fail.
- * The embedding of an EAGLE head is its target's. Call this before other
- * threads read the model. Returns 0 or a negative errno.
+ * Load an embedding that stays on flash into memory, for callers that read it
+ * too often to read from flash each time. After that model_embed cannot fail.
+ * For an EAGLE head, this loads the embedding of its target. Call this before
+ * other threads read the model. Returns 0 or a negative errno.
  */
 int model_keep_embedding(const struct model *, struct err *);
 

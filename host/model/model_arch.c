@@ -8,13 +8,13 @@
 #include <string.h>
 
 /*
- * In files of llama and llada, the rows of Q and K are permuted so that the two
- * values that are rotated together are adjacent. llama.cpp's converter does
- * this for both, although LLaDA's original weights have them half a head apart.
- * The same holds for an EAGLE head. The other architectures keep the original
- * order.
+ * RoPE rotates pairs of values. In files of llama and llada, the rows of Q and
+ * K are permuted so that the two values of a pair are adjacent; llama.cpp's
+ * converter does this for both, although in LLaDA's original weights the two
+ * values are half a head apart. EAGLE heads are permuted too. The other
+ * architectures keep the original order.
  *
- * Mixtral is a llama with experts.
+ * Mixtral has the architecture name llama, with experts.
  */
 static const struct model_arch archs[] = {
 	{ .name = "llama",
@@ -63,9 +63,9 @@ struct other {
 	const char *name, *why;
 };
 
-/* Values of general.type of files that are not models. The architecture of an
- * adapter is that of its model; heads of Tandem are adapters with one of their
- * own. */
+/* Values of general.type that mark a file as something else than a model. An
+ * adapter has the architecture of its model; the heads of Tandem are adapters
+ * too, but with architectures of their own. */
 static const struct other kinds[] = {
 	{ "mmproj",
 		"a projector of images or sound, which are not supported; use "
@@ -78,7 +78,7 @@ static const struct other kinds[] = {
 		"model" },
 };
 
-/* Diffusion models that are not supported, and why. */
+/* Diffusion models that are not supported, and the reason. */
 static const struct other others[] = {
 	{ "rnd1", "its layers choose among experts" },
 	{ "diffusion-gemma", "its texts begin as random tokens, not as masks" },
@@ -134,7 +134,7 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 				"supported diffusion models are llada, "
 				"llada-moe and dream",
 				others[i].name, others[i].why);
-	/* a projector of an old format, without general.type */
+	/* a projector in an old format that has no general.type */
 	if (gguf_str_is(name, "clip"))
 		return err_set(
 			e, ENOTSUP, "this is no model but %s", kinds[0].why);

@@ -15,39 +15,43 @@ struct err;
 
 struct model_arch {
 	const char *name;
-	bool causal; /* a position attends only to itself and earlier ones */
-	/* the two values that are rotated together are half a head apart, not
+	/* a position attends only to itself and earlier positions */
+	bool causal;
+	/* the two values of a pair that RoPE rotates are half a head apart, not
 	 * adjacent */
 	bool rope_neox;
 	/* Q, K and V must have a bias; if false, they may have one */
 	bool qkv_bias;
-	/* Q and K must have a norm per head; if false, they must not */
+	/* Q and K must have a norm per head; if false, they must not have
+	 * one */
 	bool head_norm;
-	/* with head_norm: one norm for all heads together, not per head */
+	/* with head_norm: one norm for all heads together instead of one per
+	 * head */
 	bool whole_norm;
-	/* Default of the key diffusion.shift_logits, for diffusion models. */
+	/* value of diffusion.shift_logits if the file does not have this key */
 	bool shift_logits;
-	/* Whether a file may have, or must have, several feed-forwards in each
-	 * layer (model.h); and whether their weights are divided by their sum
-	 * unless the key expert_weights_norm is in the file. */
+	/* Whether layers have experts (model.h): never, optionally or always.
+	 * norm_picks: whether the weights of a row's experts are divided by
+	 * their sum if the file does not have the key expert_weights_norm. */
 	enum { EXPERTS_NEVER, EXPERTS_MAY, EXPERTS_MUST } experts;
 	bool norm_picks;
-	/* With experts, each layer has a shared one (model.h). */
+	/* with experts: each layer also has a shared expert (model.h) */
 	bool shared;
-	/* An EAGLE head: one layer that drafts for a target model, and no
-	 * model of its own (model_open_with). */
+	/* an EAGLE head: one layer that drafts for a target model, and not a
+	 * complete model (model_open_with) */
 	bool eagle;
 };
 
-/* The architecture with a name, or NULL if it is not supported. */
+/* The architecture with this name, or NULL if it is not supported. */
 const struct model_arch *model_arch_find(struct gguf_str name);
 const struct model_arch *model_arch_named(const char *name);
 
 /* Whether the name of a key begins with "diffusion.". */
 bool model_arch_is_diffusion_key(struct gguf_str key);
 
-/* Check the key general.type: a GGUF file can also be an adapter or a
- * projector. Returns 0, -ENOTSUP, or -EINVAL if the key is not a string. */
+/* Check the key general.type, because a GGUF file can also be an adapter or a
+ * projector. Returns 0, -ENOTSUP for a file that is not a model, or -EINVAL if
+ * the key is not a string. */
 int model_arch_check_type(const struct gguf *, struct err *);
 
 /* Set an error with the reason why the architecture is not supported. Returns

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits on values in files. They are far above any model of these
- * architectures, and so low that the product of two fits into 64 bits. */
+/* Limits on values in files. They are far above the values of any model of
+ * these architectures, and so low that the product of two values fits into 64
+ * bits. */
 #define MAX_EMBD     (1u << 16)
 #define MAX_HEADS    (1u << 12)
 #define MAX_HEAD_DIM (1u << 10)
@@ -31,8 +32,8 @@ static struct key key_of(const struct model *m, const char *suffix)
 	return k;
 }
 
-/* Read an optional integer. Returns 1 with *out in [1, max], or 0 if the key is
- * absent, or a negative errno. */
+/* Read an optional integer. Returns 1 and sets *out, which is in [1, max]; or 0
+ * if the key is absent; or a negative errno. */
 static int find_u32(const struct model *m, const char *suffix, uint32_t max,
 	uint32_t *out, struct err *e)
 {
@@ -61,8 +62,8 @@ static int need_u32(const struct model *m, const char *suffix, uint32_t max,
 		e, EINVAL, "key '%s' is missing", key_of(m, suffix).name);
 }
 
-/* Read an optional number. Returns 1 with a finite *out, or 0 if the key is
- * absent, or a negative errno. */
+/* Read an optional number. Returns 1 and sets *out, which is finite; or 0 if
+ * the key is absent; or a negative errno. */
 static int find_f64(
 	const struct model *m, const char *suffix, double *out, struct err *e)
 {
@@ -98,8 +99,8 @@ static int read_arch(struct model *m, struct err *e)
 	if (!m->kind)
 		return model_arch_refuse(s, m->gguf, e);
 	snprintf(m->arch, sizeof(m->arch), "%s", m->kind->name);
-	/* The architecture determines whether attention is causal; the key may
-	 * only repeat that. */
+	/* The architecture determines whether attention is causal. If the file
+	 * has the key, it must have the same value. */
 	m->causal = m->kind->causal;
 	causal = key_of(m, "attention.causal");
 	ret = gguf_bool(m->gguf, causal.name, &causal_key, e);
@@ -112,9 +113,9 @@ static int read_arch(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the width of the shared expert, which is by default that of a dense
- * layer. The default width of the other experts is then such that those of a
- * row are together as wide. */
+/* Read the width of the shared expert; the default is the width of a dense
+ * layer. The default width of the other experts is the dense width divided by
+ * the number of experts per row. */
 static int read_shared(struct model *m, struct err *e)
 {
 	uint32_t dense = 0;
@@ -139,8 +140,8 @@ static int read_shared(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the number of experts and of those that a row passes through, and their
- * width if it has a key of its own. */
+/* Read the number of experts, the number of experts that each row uses, and the
+ * width of an expert if the file has a key for it. */
 static int read_experts(struct model *m, struct err *e)
 {
 	struct key count = key_of(m, "expert_count");
@@ -217,8 +218,9 @@ static int read_shape(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the size of a head, from its own key or as the embedding size divided by
- * the number of heads, and the number of its values that are rotated. */
+/* Read the size of a head from its key or, without the key, as the embedding
+ * size divided by the number of heads; also read how many values of a head are
+ * rotated. */
 static int read_head(struct model *m, struct err *e)
 {
 	uint32_t key = 0, value = 0;
@@ -316,7 +318,7 @@ static int read_mask(struct model *m, struct err *e)
 	ret = gguf_u64(m->gguf, block, &length, e);
 	if (ret < 0)
 		return ret;
-	/* One pass computes a whole block, so the block must fit. */
+	/* The block must fit into one pass, which computes a whole block. */
 	if (length > WIRE_MAX_ROWS || length > m->n_ctx)
 		return err_set(e, ENOTSUP,
 			"key '%s' is %llu, but only blocks of 1 to %u tokens "
@@ -348,12 +350,13 @@ static int read_mask(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Keys that change the arithmetic unless they have the value `value` or
- * `other`: a file may contain such a key to turn a feature off. */
+/* Keys that do not change the arithmetic if they have the value `value` or
+ * `other`; any other value is an error. Files contain such keys to turn a
+ * feature off. */
 static const struct neutral {
 	const char *suffix;
 	double value, other;
-	/* the reason why other values are refused, or NULL */
+	/* the reason for refusing other values, or NULL */
 	const char *why;
 } neutrals[] = {
 	{ "expert_shared_count", 0, 0,
@@ -384,12 +387,13 @@ static const struct neutral {
 	{ "rope.scaling.yarn_log_multiplier", 0, 0 },
 };
 
-/* Keys that are neutral if they are 0, in the file of a model without experts.
- * With experts, read_experts reads them. */
+/* Keys about experts, which must be 0 in the file of a model without experts.
+ * In the file of a model with experts, read_experts reads these keys. */
 static const char *const of_experts[] = { "expert_count", "expert_used_count",
 	"expert_feed_forward_length", "expert_weights_norm" };
 
-/* Keys of the guarded groups that this file reads, or that have no effect. */
+/* Known keys of the groups in guarded[]: they are read in this file, or have no
+ * effect. */
 static const char *const known[] = {
 	"attention.head_count",
 	"attention.head_count_kv",
@@ -397,7 +401,7 @@ static const char *const known[] = {
 	"attention.key_length",
 	"attention.value_length",
 	"attention.layer_norm_rms_epsilon",
-	/* epsilon of layer norms, which these models do not have */
+	/* epsilon of layer norms; these models do not have layer norms */
 	"attention.layer_norm_epsilon",
 	"attention.sliding_window",
 	"rope.dimension_count",
@@ -405,7 +409,7 @@ static const char *const known[] = {
 	"rope.scale_linear",
 	"rope.scaling.type",
 	"rope.scaling.factor",
-	/* used by yarn scaling, which is not supported */
+	/* only for yarn scaling, which is not supported */
 	"rope.scaling.original_context_length",
 	"rope.scaling.finetuned",
 	"rope.scaling.yarn_ext_factor",
@@ -479,8 +483,9 @@ static int check_key(const struct model *m, const struct gguf_kv *kv,
 
 /*
  * Check a key of the group "diffusion.". In the file of a causal model such a
- * key indicates bidirectional attention. In the file of a diffusion model an
- * unknown key indicates an unknown way to replace the masks. Both are errors.
+ * key is an error, because it indicates bidirectional attention. In the file of
+ * a diffusion model an unknown key is an error, because it indicates an unknown
+ * way to replace the masks.
  */
 static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)
@@ -513,7 +518,8 @@ static int check_keys(const struct model *m, struct err *e)
 
 		if (model_arch_is_diffusion_key(key))
 			ret = check_diffusion_key(m, kv, e);
-		/* such as "llama.block_count", without "llama." */
+		/* keys such as "llama.block_count": check the part after
+		 * "llama." */
 		else if (key.len > arch && key.data[arch] == '.' &&
 			!memcmp(key.data, m->arch, arch))
 			ret = check_key(m, kv,
@@ -537,7 +543,7 @@ int keys_read(struct model *m, struct err *e)
 		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
 		return ret;
 
-	/* A sliding window as long as the context has no effect. */
+	/* A sliding window that is as long as the context has no effect. */
 	k = key_of(m, "attention.sliding_window");
 	ret = gguf_u64(m->gguf, k.name, &window, e);
 	if (ret <= 0)
@@ -550,7 +556,7 @@ int keys_read(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the divisor of positions, which is 1 without scaling. */
+/* Read the number by which positions are divided; 1 without scaling. */
 static int read_linear_scaling(
 	const struct model *m, double *factor, struct err *e)
 {
@@ -560,7 +566,7 @@ static int read_linear_scaling(
 
 	*factor = 0;
 	ret = find_f64(m, "rope.scaling.factor", factor, e);
-	if (!ret) /* the older name of the key */
+	if (!ret) /* older name of the key rope.scaling.factor */
 		ret = find_f64(m, "rope.scale_linear", factor, e);
 	if (ret < 0)
 		return ret;

@@ -3,7 +3,7 @@
  * is checked against a limit before any size is computed from it. An error
  * names the key that is missing, has another type or is out of range. A key
  * that changes the arithmetic in an unsupported way is an error as well,
- * because an approximation of the model would be worse.
+ * because wrong output would be worse than an error.
  */
 #ifndef HOST_MODEL_MODEL_KEYS_H
 #define HOST_MODEL_MODEL_KEYS_H

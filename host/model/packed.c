@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMBD_PART 16384 /* bytes that are read at a time: a few rows */
+#define EMBD_PART 16384 /* number of bytes to read at a time: a few rows */
 
-/* Allocate memory for an extent whose kind occurs only once. */
+/* Allocate memory for the extent of a kind that occurs only once in an
+ * image. */
 static int alloc_extent(
 	const struct image *im, enum image_kind kind, void **out, struct err *e)
 {
@@ -49,8 +50,8 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
-/* Check the extents of the matrices of n experts, the first of which is number
- * `first` in the image. */
+/* Check the extents that have the matrices of n experts, beginning with expert
+ * number `first` of the image. */
 static int check_experts(
 	const struct packed *p, size_t first, uint64_t n, struct err *e)
 {
@@ -74,8 +75,9 @@ static int check_experts(
 	return 0;
 }
 
-/* Check entry i. If the tensor belongs to the host, set its data in the GGUF
- * header; if it belongs to a layer, note the entry for packed_bind. */
+/* Check entry i. If its tensor belongs to the host, set the tensor's data in
+ * the GGUF header. If it belongs to a layer, remember the entry for
+ * packed_bind. */
 static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 {
 	const struct packed_entry *t = &p->entry[i];
@@ -244,7 +246,7 @@ static int index_of(const struct model *m, const struct gguf_tensor *t)
 	return (int)(t - gguf_tensor_at(m->gguf, 0));
 }
 
-/* Find the entry of tensor i of a layer, which must be at offset `at` of the
+/* Find the entry of tensor i of a layer. The tensor must be at offset `at` of
  * extent x. */
 static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
 	unsigned i, const struct image_extent *x, uint64_t at, struct err *e)
@@ -279,8 +281,8 @@ static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
 	return 0;
 }
 
-/* Find the tensors [first, end) of a layer, of which the extent with this kind
- * and index must consist. */
+/* Find the tensors [first, end) of a layer. They must be the whole contents of
+ * the extent with this kind and index. */
 static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	enum image_kind kind, uint32_t index, unsigned first, unsigned end,
 	struct err *e)
@@ -356,8 +358,8 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 				(int)m->output->name.len, m->output->name.data);
 		p->output = wire_of(t);
 	}
-	/* The data of each tensor must exist: in the extent of its layer, or in
-	 * memory. */
+	/* The data of each tensor must be either in the extent of its layer or
+	 * in memory. */
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
 
@@ -382,7 +384,8 @@ bool packed_may_stay(const struct packed *p, enum image_kind kind)
 	return x && x->codec == IMAGE_RAW && x->bytes >= PACKED_STAYS;
 }
 
-/* Copy all tensors of the host except number `embd` to memory, in parts. */
+/* Read all tensors of the host into memory, except tensor number `embd`; `part`
+ * is a buffer. */
 static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
 {
 	for (size_t i = 0; i < p->n_entries; i++) {

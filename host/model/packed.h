@@ -1,8 +1,7 @@
 /*
  * A model in a flash image: its checked metadata, and functions that read its
- * extents (ranges of the image). The tensors are already in the layout of the
- * device, so their types differ from those in the GGUF header, which has the
- * original types.
+ * extents (ranges of the image). The tensors have the layout and types of the
+ * device; the GGUF header of the image still has the original types.
  */
 #ifndef HOST_MODEL_PACKED_H
 #define HOST_MODEL_PACKED_H
@@ -26,24 +25,24 @@ struct packed {
 	enum layout layout;
 	/* [n_layer]; offsets are within the layer's extent; rows is 0 for a
 	 * tensor that the model does not have. With experts, gate, up and down
-	 * are those of each expert, and their offsets are within the expert's
-	 * extent. */
+	 * describe the matrices of one expert, and their offsets are within the
+	 * expert's extent. */
 	struct wire_tensor (*layer)[WIRE_T_COUNT];
 	uint32_t n_expert; /* number of experts of a layer, or 0 */
-	/* rows is 0 if the embedding serves as output matrix */
+	/* rows is 0 if the embedding is also the output matrix */
 	struct wire_tensor output;
 
 	/*
 	 * Contents of the extents `metadata` and `host`, copied to memory so
-	 * that they cannot change in the file after they were checked. The GGUF
-	 * structures point into them. If `embd` is set, the embedding's bytes
-	 * in `host` are not read.
+	 * that they cannot change after they were checked. The GGUF structures
+	 * point into these copies. If `embd` is set, `host` does not have the
+	 * bytes of the embedding.
 	 */
 	void *metadata, *host;
 	/*
-	 * The extent with the host's tensors, if the token embedding stays on
-	 * flash and is read row by row; otherwise NULL. The embedding starts at
-	 * byte embd_at of that extent.
+	 * If the token embedding stays on flash and is read row by row: the
+	 * extent with the host's tensors; otherwise NULL. The embedding starts
+	 * at byte embd_at of that extent.
 	 */
 	struct image_parts *embd;
 	uint64_t embd_at;
@@ -56,9 +55,9 @@ struct packed {
 
 /*
  * Open an image and read its metadata. *gguf is the header of the model file.
- * It points into *out, so close *gguf first. Only tensors of the host have
- * data, whose contents are undefined until packed_read_host. Returns 0 or a
- * negative errno.
+ * Close *gguf before *out, because it points into *out. Only tensors of the
+ * host have data, and the data is undefined until packed_read_host. Returns 0
+ * or a negative errno.
  */
 int packed_open(
 	struct packed **out, struct gguf **, const char *path, struct err *);
@@ -69,21 +68,21 @@ void packed_close(struct packed *);
 int packed_bind(struct packed *, const struct model *, struct err *);
 
 /*
- * An extent that is not compressed and has at least this many bytes may stay on
- * flash: the embedding is read row by row (flash/image_parts.h), and the output
- * matrix is streamed (host/memory/staging.h). Keeping a smaller extent on flash
- * would save too little memory.
+ * An extent that is not compressed and has at least PACKED_STAYS bytes may stay
+ * on flash: the embedding is then read row by row (flash/image_parts.h), and
+ * the output matrix is streamed (host/memory/staging.h). With a smaller extent
+ * too little memory would be saved.
  */
 #define PACKED_STAYS ((uint64_t)4 << 20)
 bool packed_may_stay(const struct packed *, enum image_kind);
 
 /*
- * Read the host's tensors, after packed_bind. The embedding is not read if it
- * may stay on flash and does not serve as output matrix. Returns 0 or a
+ * Read the host's tensors; call packed_bind first. The embedding is not read if
+ * it may stay on flash and is not also the output matrix. Returns 0 or a
  * negative errno.
  */
 int packed_read_host(struct packed *, const struct model *, struct err *);
-/* Read an embedding that stayed on flash into memory as well. Returns 0 or a
+/* If the embedding stayed on flash, read it into memory now. Returns 0 or a
  * negative errno. */
 int packed_keep_host(struct packed *, const struct model *, struct err *);
 
@@ -96,10 +95,11 @@ int packed_embed(const struct packed *, const struct model *, uint32_t token,
 	float *out, struct err *);
 
 size_t packed_layer_bytes(const struct packed *, uint32_t layer);
-/* Read a part of the image to dst. IMAGE_LAYER: a layer, of
- * packed_layer_bytes() bytes; its tensors are then at the offsets in `layer`.
- * IMAGE_OUTPUT, with `layer` 0: the output matrix, of layout_bytes() of
- * `output`, rounded up to a multiple of 64; output.rows must not be 0. */
+/* Read a part of the image to dst. IMAGE_LAYER: layer number `layer`,
+ * packed_layer_bytes() bytes; the member `layer` of struct packed has the
+ * offsets of its tensors. IMAGE_OUTPUT, with `layer` 0: the output matrix,
+ * layout_bytes() of `output` rounded up to a multiple of 64 bytes; output.rows
+ * must not be 0. */
 int packed_read(const struct packed *, enum image_kind, uint32_t layer,
 	void *dst, struct err *);
 

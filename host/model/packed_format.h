@@ -2,7 +2,7 @@
  * Format of the metadata in a model's flash image: a head, the unchanged header
  * of the model file (docs/flash-image.md), and a table with each tensor's
  * extent. Numbers are little endian; reserved bytes are 0.
- * host/convert/convert.c writes it, host/model/packed.c reads it.
+ * host/convert/convert.c writes the metadata, host/model/packed.c reads it.
  */
 #ifndef HOST_MODEL_PACKED_FORMAT_H
 #define HOST_MODEL_PACKED_FORMAT_H
@@ -11,13 +11,14 @@
 #include <stdint.h>
 
 #define PACKED_VERSION 1
-#define PACKED_ALIGN   64 /* alignment of tensors in an extent */
+#define PACKED_ALIGN   64 /* alignment of tensors in an extent, in bytes */
 
 struct packed_head {
 	uint32_t version;
 	uint32_t layout;     /* enum layout */
 	uint64_t file_bytes; /* size of the model file */
-	/* size of the model file's header, which follows */
+	/* size of the model file's header, which is stored directly after this
+	 * head */
 	uint64_t header_bytes;
 	/* offset of the table in the metadata, a multiple of 8 */
 	uint64_t table;
@@ -32,9 +33,10 @@ _Static_assert(offsetof(struct packed_head, n_tensors) == 32, "format");
  * the order of enum wire_layer_tensor (ipc/wire.h), each at a multiple of 64.
  *
  * The matrices of all experts of a layer are one tensor of the model file. Each
- * expert has an extent with its gate, up and down, in this order, and all have
- * the same form. The entry of such a tensor describes the matrix of the
- * layer's first expert; the other experts follow in the next extents.
+ * expert has an extent with its gate, up and down, in this order; all these
+ * extents have the same structure. The entry of such a tensor describes the
+ * matrix of the layer's first expert; the other experts follow in the next
+ * extents.
  */
 struct packed_entry {
 	uint32_t tensor; /* index in the model file's header */

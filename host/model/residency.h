@@ -1,12 +1,13 @@
 /*
  * Which layers of a model stay in memory (resident) and which are streamed from
- * flash in every pass. The layers are divided into runs. Each run has a share
- * of the resident layers, followed by a share of the streamed ones, so that
- * flash fills the staging slots while the device computes the resident layers.
+ * flash in every pass. The layers are divided into runs. Each run consists of a
+ * share of the resident layers, followed by a share of the streamed layers, so
+ * that flash fills the staging slots while the device computes the resident
+ * layers.
  *
  * With a single run, all resident layers come first, as in Lever's paper (its
- * section on DRAM budgets). Flash then fills its slots long before the first
- * streamed layer is needed and idles, and later the device waits for flash.
+ * section on DRAM budgets). Flash then fills the slots long before the first
+ * streamed layer is needed and becomes idle; later the device waits for flash.
  */
 #ifndef HOST_MODEL_RESIDENCY_H
 #define HOST_MODEL_RESIDENCY_H
@@ -15,13 +16,13 @@
 #include <stdint.h>
 
 struct residency {
-	/* number of all layers; of those in memory */
+	/* number of all layers; number of resident layers */
 	uint32_t n_layer, resident;
 	uint32_t runs; /* number of runs, at least 1 */
 };
 
-/* Divide the layers into `runs` runs. There are fewer runs if otherwise a run
- * would have no resident or no streamed layer. */
+/* Divide the layers into `runs` runs, or fewer if otherwise a run would have no
+ * resident or no streamed layer. */
 static inline struct residency residency_of(
 	uint32_t n_layer, uint32_t resident, uint32_t runs)
 {
@@ -32,8 +33,8 @@ static inline struct residency residency_of(
 	return (struct residency){ n_layer, resident, runs ? runs : 1 };
 }
 
-/* Of the `n` resident (or streamed) layers, the number that are in the runs
- * before `run`. */
+/* If n resident (or n streamed) layers are divided among the runs: the number
+ * of them in the runs before run number `run`. */
 static inline uint32_t residency_before(
 	const struct residency *r, uint32_t n, uint32_t run)
 {

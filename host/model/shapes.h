@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The model family whose special tokens and chat template a shape uses. */
+/* The model family from which a shape takes special tokens and chat
+ * template. */
 enum shape_vocab {
 	SHAPE_QWEN,
 	SHAPE_LLAMA3,
@@ -34,8 +35,8 @@ struct shape {
 	/* block length of block diffusion; 0 for other models */
 	uint32_t block_length;
 	enum shape_vocab vocab;
-	/* number of experts of a layer, each of width n_ff, and of those that a
-	 * row passes through; 0 for other models */
+	/* number of experts of a layer, each of width n_ff; number of experts
+	 * that each row uses; 0 for other models */
 	uint32_t n_expert, n_used;
 	/* width of the shared expert; 0 if there is none */
 	uint32_t n_shared;
@@ -46,11 +47,11 @@ extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
-/* The first of these names: shapes without experts, for which the cost model
- * computes prices. NULL-terminated. */
+/* Names of the shapes without experts, which the cost model can price; these
+ * are the first of the names above. NULL-terminated. */
 extern const char *const dense_shape_names[];
 
-/* The shape of a name, which must exist. */
+/* The shape with this name. The name must exist. */
 const struct shape *shape_named(const char *name);
 
 #endif
