@@ -36,7 +36,8 @@ static int read_count(
 	return ret < 0 ? ret : 0;
 }
 
-/* Check that a number equals the target's. */
+/* Return an error if the number in key `key` differs from the target's
+ * number. */
 static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	struct err *e)
 {
@@ -203,7 +204,7 @@ void exit_head_score(const struct exit_head *h, const float *hidden,
 		uint32_t some;
 
 		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);
-		/* The product of the row and the normed state, without
+		/* Dot product of the output row and the normed state, without
 		 * `factor`. */
 		sum = 0;
 		for (uint32_t at = 0; at < h->n_embd; at += some) {

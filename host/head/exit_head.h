@@ -20,10 +20,10 @@ struct exit_head;
 struct model;
 
 /*
- * Open the exit predictor of `target`, which is not used after this call.
+ * Open the exit predictor of `target`. After this call `target` may be closed.
  * Returns 0, -ENOMEM, an error of opening the file, -EINVAL if the file is not
- * an exit predictor or is for another target, or -ENOTSUP for an unknown tensor
- * or type.
+ * an exit predictor or was made for another target, or -ENOTSUP for an unknown
+ * tensor or type.
  */
 int exit_head_open(struct exit_head **out, const char *path,
 	const struct model *target, struct err *);
@@ -34,10 +34,10 @@ void exit_head_close(struct exit_head *);
 uint32_t exit_head_layers(const struct exit_head *);
 
 /*
- * Compute the scores (logits) of token[n] after a position. `hidden` is the
- * hidden state there, float32 [n_embd], before any norm. Each token must be in
- * the vocabulary. Sums are in double precision in the order of the row, so a
- * score depends only on the state and the token.
+ * Compute the scores (logits) of token[n] as the next token after a position.
+ * `hidden` is the hidden state at this position, float32 [n_embd], before any
+ * norm. Each token must be in the vocabulary. Sums are in double precision in
+ * the order of the row, so a score depends only on the state and the token.
  */
 void exit_head_score(const struct exit_head *, const float *hidden,
 	const int32_t *token, uint32_t n, float *score);

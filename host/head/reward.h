@@ -16,9 +16,11 @@
  * sequences, and cache their results (host/head/scorer.h): only the new part of
  * a solution is computed, with the rows of many solutions in one pass. A score
  * depends only on the text that is scored, not on other texts scored before or
- * together with it. A reward that was made for another model is refused.
+ * together with it. A reward model of kind head that was made for another
+ * target is refused.
  *
- * All arguments of opening are borrowed. Not thread-safe.
+ * The caller keeps ownership of all arguments of reward_open, which must
+ * outlive the reward. Not thread-safe.
  */
 #ifndef HOST_HEAD_REWARD_H
 #define HOST_HEAD_REWARD_H
@@ -37,13 +39,14 @@ struct session_opts;
 struct tokenizer;
 
 struct reward_options {
-	/* a name or a file; NULL for the bundled reward of the target */
+	/* name or file of the reward; NULL for the bundled reward of the
+	 * target */
 	const char *name;
 };
-/* For methods whose needs_reward is true; method.c checks this. */
+/* Options of methods whose needs_reward is true; method.c checks this. */
 extern const struct opt_table reward_table;
 
-/* The model that generates the texts to score, and its tokenizer. */
+/* The model that generates the texts that are scored, and its tokenizer. */
 struct reward_site {
 	const struct model *target;
 	const char *target_path;
@@ -51,48 +54,48 @@ struct reward_site {
 };
 
 /*
- * Open the reward `name`, or the bundled one of the target if it is NULL. This
- * only reads the file. Returns 0, -EINVAL or -ENOTSUP if the file is not a
- * reward or is for another model, or another negative errno.
+ * Open the reward `name` or, if it is NULL, the bundled reward of the target.
+ * Only reads the file; reward_start prepares scoring. Returns 0, -EINVAL or
+ * -ENOTSUP if the file is not a reward model or was made for another model, or
+ * another negative errno.
  */
 int reward_open(struct reward **out, const char *name,
 	const struct reward_site *, struct err *);
 /*
- * Number of target layers after which the target's hidden states can be reused:
- * if reward_text has the states after this layer (session_opts.tap_layers), the
- * reward need not compute these layers again. 0 if the reward reads only
- * tokens.
+ * Number of the target's layers whose hidden states the reward can reuse: if
+ * reward_text has the target's states after this many layers
+ * (session_opts.tap_layers), the reward does not compute these layers again. 0
+ * if the reward reads only tokens.
  */
 uint32_t reward_tap_layers(const struct reward *);
-/*
- * Whether the score of a step is never larger than that of the step before it.
- */
+/* Whether the score of a step is never larger than the score of the previous
+ * step. */
 bool reward_scores_fall(const struct reward *);
 /*
- * Call this before the first reward_score. The reward runs beside `session`,
- * which was opened with these options and must be closed after the reward. Up
- * to `texts` texts are scored at a time without computing any part twice. If
- * the options have the reward's tap_layers, all texts must be given with their
- * states; the scores are bit for bit the same as without. Returns 0 or a
- * negative errno.
+ * Prepare scoring; call this once, before the first reward_score. The reward
+ * runs beside `session`, which must be closed after the reward; session_opts
+ * are the options of this session. Up to `texts` texts can be scored at a time
+ * without computing any part twice. If these options have tap_layers of
+ * reward_tap_layers(), all texts must have states; the scores are bit for bit
+ * the same as without. Returns 0 or a negative errno.
  */
 int reward_start(struct reward *, struct session *, const struct session_opts *,
 	uint32_t texts, struct err *);
 void reward_close(struct reward *);
 
-/* "exact", or the path of the file. */
+/* Returns "exact", or the path of the file. */
 const char *reward_name(const struct reward *);
 
 /*
- * Score n texts. If the last token of a step is an end-of-text token, the step
- * is scored by the tokens before it. Returns 0, -EFBIG if a text is too long
- * for the reward model, or another negative errno.
+ * Score n texts. If a step ends with an end-of-text token, its score is
+ * computed without this token. Returns 0, -EFBIG if a text is too long for the
+ * reward model, or another negative errno.
  */
 int reward_score(
 	struct reward *, struct reward_text *, unsigned n, struct err *);
 
-/* Set the function of the kind "exact". With NULL, scoring fails. There is no
- * effect for other kinds. */
+/* Set the function that computes the scores of kind "exact". Without a function
+ * (NULL), scoring fails. Has no effect for other kinds. */
 void reward_report(struct reward *, reward_function *, void *arg);
 
 void reward_stats(const struct reward *, struct reward_stats *out);

@@ -1,18 +1,18 @@
 /*
  * The kind "head": a verifier, which is the target with other weights in its
- * last blocks (scripts/train/reward.py). They are in a GGUF file of
+ * last blocks (scripts/train/reward.py). These weights are in a GGUF file of
  * architecture "tandem-reward", with the keys tandem-reward.{embedding_length,
  * layer, block_count}. The tensors are those of the blocks, with the blocks'
  * numbers in the target, and reward.bias, one float32.
  *
- * The verifier gives each token of a solution the probability that it is right,
- * if all tokens before it are:
+ * The verifier computes for each token of a solution the probability that the
+ * token is right, given that all earlier tokens are right:
  *
  *   P(token) = sigmoid(state . embedding(token) + reward.bias)
  *
- * where `state` is the normed final state of the token before it. The score of
- * a step is the product of these probabilities from the solution's first token
- * to the last one of the step.
+ * where `state` is the normed final state of the previous token. The score of a
+ * step is the product of these probabilities from the solution's first token to
+ * the last one of the step.
  */
 #include "host/head/reward_impl.h"
 
@@ -34,8 +34,8 @@
 struct head {
 	struct gguf *gguf; /* owned */
 	struct model *verifier;
-	/* The verifier's own blocks as a model, which reads the target's
-	 * states; NULL if all layers are computed. */
+	/* The verifier's own blocks as a model whose input is the target's
+	 * states; NULL if the verifier computes all layers itself. */
 	struct model *own;
 	const struct model *target;
 	const struct tokenizer *tokenizer;
@@ -141,7 +141,7 @@ static void head_close(struct reward *r)
 
 /* ---- notes --------------------------------------------------------------- */
 
-/* Write log P(next). */
+/* Write log P(next) to the note. */
 static void head_finish(
 	void *arg, const float *state, int32_t next, float *note)
 {
@@ -214,9 +214,9 @@ static int head_start(struct reward *r, struct session *beside,
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* Index of the token by which a step that begins after token `at` is scored:
- * its last token, or the one before if that is an end-of-text token, because
- * the solutions used in training had none. */
+/* Index of the token with which a step that begins after token `at` is scored:
+ * the step's last token or, if this is an end-of-text token, the token before
+ * it, because the solutions used in training had no end-of-text token. */
 static size_t last_of(const struct head *h, const struct reward_text *t,
 	size_t at, size_t end)
 {
@@ -263,7 +263,7 @@ static int head_score(
 	for (unsigned i = 0; i < n; i++) {
 		const uint32_t *end = t[i].step_end, k = t[i].n_steps;
 		size_t at = k > 1 ? end[k - 2] : t[i].n_prompt - 1;
-		/* A text is read only as far as its steps require. */
+		/* Read a text only up to the end of its last step. */
 		size_t needed = k ? last_of(h, &t[i], at, end[k - 1]) + 1
 				  : t[i].n_prompt;
 
@@ -277,7 +277,8 @@ static int head_score(
 
 const struct reward_kind reward_kind_head = {
 	.name = "head",
-	.scores_fall = true, /* products of ever more probabilities */
+	/* a score is a product of probabilities with more and more factors */
+	.scores_fall = true,
 	.tap_layers = head_tap_layers,
 	.read = head_read,
 	.start = head_start,

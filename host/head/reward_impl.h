@@ -1,7 +1,5 @@
-/*
- * The kinds of rewards: each is a table of functions in a separate file.
- * Private to host/head.
- */
+/* Interface between reward.c and the kinds of rewards: each kind is a table of
+ * functions in a file of its own. Private to host/head. */
 #ifndef HOST_HEAD_REWARD_IMPL_H
 #define HOST_HEAD_REWARD_IMPL_H
 
@@ -13,8 +11,8 @@ struct scorer;
 
 struct reward_kind {
 	const char *name;
-	bool scores_fall; /* reward_scores_fall */
-	/* NULL means 0 layers. */
+	bool scores_fall; /* result of reward_scores_fall */
+	/* Function for reward_tap_layers; NULL means 0 layers. */
 	uint32_t (*tap_layers)(const struct reward *);
 	/* Read the file at reward->path into reward->own. close() releases it,
 	 * even after a failure. */
@@ -32,7 +30,7 @@ struct reward {
 	const struct reward_kind *kind;
 	char path[PATH_MAX];
 	struct reward_site site;
-	void *own;             /* data of the kind */
+	void *own;             /* data that belongs to the kind */
 	struct scorer *scorer; /* NULL before reward_start */
 	struct session *beside;
 	struct reward_stats stats;

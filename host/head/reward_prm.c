@@ -49,8 +49,8 @@
 #define STEP_TOKEN "<extra_0>"
 #define WIDTH_MAX  (1u << 16) /* largest width of the hidden layer */
 
-/* Weight and bias of the hidden layer, then of the output layer; NULL if there
- * is no such tensor. */
+/* Names of the weight and bias of the hidden layer, then of the output layer;
+ * NULL if the layer has no such tensor. */
 static const char *const names[][4] = {
 	{ "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias" },
 	{ "score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias" },
@@ -66,12 +66,15 @@ struct layer {
 struct prm {
 	struct model *model;
 	struct tokenizer *tokenizer;       /* tokenizer of the reward model */
-	const struct tokenizer *of_target; /* vocabulary of the solutions */
+	const struct tokenizer *of_target; /* tokenizer of the solutions */
 	const struct soc *soc;
 	bool classes;
-	struct layer dense, out; /* dense: only for `classes` */
-	int32_t mark;            /* token that ends a step */
-	float *state, *between;  /* [n_embd], [dense.rows] */
+	/* dense: the hidden layer, used only for `classes`; out: the output
+	 * layer */
+	struct layer dense, out;
+	/* token at the end of a step, where the step is scored */
+	int32_t mark;
+	float *state, *between; /* scratch memory, [n_embd] and [dense.rows] */
 };
 
 /* ---- the head ------------------------------------------------------------ */
@@ -112,8 +115,8 @@ static int refuse_shape(
 		(unsigned long long)t->dim[1], (unsigned long long)cols);
 }
 
-/* Read a layer whose weight is names[][which], of `cols` columns, and whose
- * bias is names[][which + 1]. */
+/* Read a layer with `cols` columns. Its weight has the name names[][which], its
+ * bias the name names[][which + 1]. */
 static int take_layer(const struct prm *p, struct layer *l, unsigned which,
 	uint64_t cols, struct err *e)
 {
@@ -161,7 +164,7 @@ static int take_head(struct prm *p, struct err *e)
 		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
 }
 
-/* Check the keys about the head that llama.cpp's files have. */
+/* Check the keys that llama.cpp's files have for a scoring head. */
 static int check_keys(const struct prm *p, struct err *e)
 {
 	const struct model *m = p->model;
@@ -191,7 +194,7 @@ static int check_keys(const struct prm *p, struct err *e)
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* Set p->mark to the token that ends a step. */
+/* Set p->mark to the id of the token at the end of a step. */
 static int find_mark(struct prm *p, struct err *e)
 {
 	const char *text = p->classes ? STEP_TOKEN : "\n";
@@ -279,7 +282,7 @@ static float output(const struct layer *l, uint32_t row, const float *x)
 	return (float)sum;
 }
 
-/* Score the rows at which a step may end; the notes of other rows are 0. */
+/* Score the rows at the ends of steps; the notes of all other rows are 0. */
 static int prm_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
@@ -310,8 +313,8 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct scorer_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
-	/* The same text may have twice as many tokens in the reward model's
-	 * vocabulary. */
+	/* Allow twice as many tokens as in the target's vocabulary for the same
+	 * text. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_DEFAULT,
@@ -330,11 +333,11 @@ static int prm_start(struct reward *r, struct session *beside,
 struct words {
 	struct token_list list;
 	size_t n_prompt;
-	uint32_t *end; /* [n_steps] */
+	uint32_t *end; /* [n_steps] index of each step's last token */
 };
 
-/* Detokenize the target's tokens. The result, without surrounding white space,
- * is *len bytes from out->data + *at. */
+/* Detokenize the target's tokens and append the text to *out. Without its
+ * surrounding white space, the text is *len bytes from out->data + *at on. */
 static int detokenize_trimmed(const struct prm *p, const int32_t *token,
 	size_t n, bool started, struct strbuf *out, size_t *at, size_t *len,
 	struct err *e)
@@ -373,7 +376,7 @@ static int add_chat(struct prm *p, const char *problem, size_t len,
 	int ret;
 
 	if (family == CHAT_NONE || family == CHAT_UNKNOWN)
-		family = CHAT_CHATML; /* the family of Qwen's models */
+		family = CHAT_CHATML; /* the template family of Qwen's models */
 	ret = chat_format(family, turns, 2, &text, part, e);
 	if (!ret)
 		ret = tokenize_quoting(p->tokenizer, text.data, text.len,

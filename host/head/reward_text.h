@@ -10,24 +10,25 @@
 struct err;
 struct opt_word;
 
-/* Names of rewards other than files, as an option's word list. */
+/* Word list of the reward option: the names of rewards other than files. */
 bool reward_word(size_t i, struct opt_word *);
-/* Returns -EINVAL if `name` is "exact", which needs tasks with known answers,
- * and 0 otherwise. `name` may be NULL. */
+/* Returns -EINVAL if `name` is "exact", which needs tasks with known answers;
+ * otherwise 0. `name` may be NULL. */
 int reward_check_unanswered(const char *name, struct err *);
 
 struct reward_text {
 	const int32_t *token; /* [n]: the prompt, then the generated tokens */
 	size_t n, n_prompt;
-	/* [n_steps] index in `token` of each step's last token: ascending,
-	 * after the prompt. */
+	/* [n_steps] index in `token` of each step's last token, in ascending
+	 * order; all are after the prompt. */
 	const uint32_t *step_end;
 	uint32_t n_steps;
 	float *score; /* output: [n_steps] probabilities */
-	/* Only if the reward was started with tap_layers: the target's hidden
-	 * states after tap_layers layers, [n_embd] each. prompt_state: of the
-	 * prompt's tokens. state: of the tokens after the prompt, up to the
-	 * last step, without an end-of-text token. */
+	/* Set these only if the reward was started with tap_layers: the
+	 * target's hidden states after tap_layers layers, [n_embd] each.
+	 * prompt_state: states of the prompt's tokens. state: states of the
+	 * tokens after the prompt, up to the end of the last step, without an
+	 * end-of-text token. */
 	const float *prompt_state, *state;
 };
 
@@ -35,12 +36,13 @@ struct reward_text {
 typedef int reward_function(
 	void *arg, struct reward_text *, unsigned n, struct err *);
 
-/* Counters of a reward. ps is the computed time on a phone in picoseconds, 0 if
- * none is computed. */
+/* Counters of a reward. ps: simulated phone time in picoseconds, or 0 without a
+ * simulated phone. */
 struct reward_stats {
-	uint64_t texts, steps; /* scored texts and steps */
-	uint64_t tokens;       /* tokens of the scored texts */
-	uint64_t rows;         /* rows computed, including those of prompts */
+	uint64_t texts, steps; /* number of scored texts and steps */
+	uint64_t tokens;       /* total number of tokens of the scored texts */
+	/* number of computed rows, including rows of prompts */
+	uint64_t rows;
 	uint64_t passes;
 	uint64_t ns, ps;
 };

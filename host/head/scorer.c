@@ -9,28 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least number of rows that a pass over many texts can have. */
+/* number of rows of the graph for a pass over many texts, at least */
 #define ROWS 128
-/* Cache slots of each text after its shared prefix; a longer text may use
- * more. */
+/* Number of cache slots planned for each text after its shared prefix; a longer
+ * text may use more. */
 #define TAIL 128
 
-/* A cached text: it was read or is being read. */
+/* A text in the cache, computed completely or in part. */
 struct held {
 	bool open;
 	uint32_t sequence;
-	int32_t *token; /* [end] */
+	int32_t *token; /* [end] tokens of the text */
 	uint32_t end;
-	/* number of tokens computed; equals `end` when the text is read */
+	/* number of computed tokens; equal to `end` when the text is
+	 * complete */
 	uint32_t n;
 	uint32_t from; /* index of the first token with a note */
 	float *note;   /* [end - from][reader.note] */
-	/* [n_embd] from the reader, after the last token; NULL if not stored */
+	/* [n_embd] stored by the reader for the last token; NULL if not
+	 * stored */
 	float *tail;
 	uint64_t used; /* value of scorer.now when last used */
 	bool busy;     /* the text is in the current group */
-	bool unread;   /* the text is not completely computed */
-	/* As in scorer_text; used only while the text is being read. */
+	bool unread;   /* the text is not completely computed yet */
+	/* as in scorer_text; valid only while the text is being computed */
 	const float *prompt_state, *state;
 };
 
@@ -39,11 +41,12 @@ struct scorer {
 	const struct model *model;
 	struct scorer_reader reader;
 	struct held *held; /* [most] */
-	/* most: number of cached texts; texts: most texts of a group */
+	/* most: maximum number of cached texts; texts: maximum number of texts
+	 * in a group */
 	uint32_t most, texts;
 	uint64_t now;
-	/* Indices in `held` of the group (the texts that are read together), in
-	 * the order of the texts. */
+	/* Indices in `held` of the texts of the current group (texts that are
+	 * computed together), in the order of the texts. */
 	uint32_t work[SCORER_TEXTS], n_work;
 	/* Buffers of a pass. */
 	struct row *row;        /* [max_rows] */
@@ -70,8 +73,8 @@ int scorer_open(struct scorer **out, const struct model *model,
 	texts = texts > SCORER_TEXTS ? SCORER_TEXTS : texts ? texts : 1;
 	context = context < model->n_ctx ? context : model->n_ctx;
 
-	/* The target's options, except those that are suitable for the target
-	 * only. */
+	/* Take the target's options, then reset those that make sense for the
+	 * target only. */
 	o = *opts;
 	o.beside = beside;
 	o.dram_share = 1;
@@ -84,16 +87,16 @@ int scorer_open(struct scorer **out, const struct model *model,
 	o.prefill_chunk = o.decode_rows = ROWS;
 	o.context = 0;
 	o.context_need = context;
-	/* A single buffer leaves more of the device's address window to the
-	 * other models. */
+	/* With a single weight buffer, more of the device's address window is
+	 * left for the other models. */
 	o.weight_buffers = 1;
 	o.sequences = 2 * texts + 2;
 	o.as = limits->as;
 	o.layout = limits->layout;
 
-	/* Cache slots for two contexts, and TAIL slots for each sequence, but
-	 * no more than a quarter of the address window; at least a context and
-	 * TAIL slots. */
+	/* Number of cache slots: two contexts plus TAIL slots per sequence, but
+	 * at most a quarter of the address window, and at least one context
+	 * plus TAIL slots. */
 	token = 2ull * model->n_layer * model->n_kv_head * model->head_dim *
 		sizeof(float);
 	want = 2ull * context + (uint64_t)o.sequences * TAIL;
@@ -105,7 +108,7 @@ int scorer_open(struct scorer **out, const struct model *model,
 	s->model = model;
 	s->reader = *reader;
 	s->texts = texts;
-	/* The session's initial sequence is not used. */
+	/* One sequence less: the session's initial sequence is not used. */
 	s->most = o.sequences - 1;
 	ret = session_open(&s->session, model, &o, e);
 	if (!ret) {
@@ -188,9 +191,9 @@ static struct held *oldest(struct scorer *s)
 	return old;
 }
 
-/* Returns a free entry. If there is none, first drops the least recently used
- * text that is neither in the group nor `but`. Returns NULL if there is no such
- * text. */
+/* Returns a free entry. If all entries are in use, drops the least recently
+ * used text that is neither in the group nor `but`. Returns NULL if there is no
+ * such text. */
 static struct held *vacant(struct scorer *s, struct held *but)
 {
 	bool busy = but && but->busy;
@@ -212,9 +215,10 @@ static struct held *vacant(struct scorer *s, struct held *but)
 }
 
 /*
- * Number of the text's first tokens for which a cached text's results can be
- * used. If the texts differ before the end of both, the note of the last common
- * token was made for another next token, so this token is not counted.
+ * Number of tokens at the beginning of the text for which the results of a
+ * cached text can be used. If the two texts differ before the end of both, the
+ * note of the last common token was made for a different next token, so this
+ * token is not counted.
  */
 static uint32_t usable(const struct scorer *s, const struct held *h,
 	const struct scorer_text *t)
@@ -224,7 +228,7 @@ static uint32_t usable(const struct scorer *s, const struct held *h,
 
 	while (same < most && h->token[same] == t->token[same])
 		same++;
-	/* the cached text's notes begin later */
+	/* the cached text has no notes before index h->from */
 	if (h->from > from && same > from)
 		same = from;
 	if (s->reader.finish && same < t->n && same < h->n && same > from)
@@ -255,8 +259,8 @@ static struct held *best(
 	return found;
 }
 
-/* Whether a text of the current group has the whole of text t as its prefix,
- * with notes. */
+/* Whether a text of the current group begins with the whole of text t, and has
+ * notes for it. */
 static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 {
 	for (uint32_t i = 0; i < s->n_work; i++) {
@@ -269,8 +273,9 @@ static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 	return false;
 }
 
-/* Add a text to the group, reusing the first n tokens of `like` (NULL if n is
- * 0). Returns 0, 1 if there is no room, or a negative errno. */
+/* Add a text to the group, and reuse the first n tokens of the cached text
+ * `like` (NULL if n is 0). Returns 0, 1 if there is no room, or a negative
+ * errno. */
 static int take(struct scorer *s, const struct scorer_text *t,
 	struct held *like, uint32_t n, struct err *e)
 {
@@ -311,8 +316,8 @@ static int take(struct scorer *s, const struct scorer_text *t,
 	if (n > from)
 		memcpy(h->note, note_at(s, like, from),
 			(n - from) * s->reader.note * sizeof(*h->note));
-	/* The new text continues the cached one: complete the last note of the
-	 * cached text's copy. */
+	/* The new text continues the cached text, so its next token is known
+	 * now: complete the last copied note. */
 	if (n > from && n == like->n && finishes)
 		s->reader.finish(s->reader.arg, like->tail, t->token[n],
 			note_at(s, h, n - 1));
@@ -322,7 +327,7 @@ static int take(struct scorer *s, const struct scorer_text *t,
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Add the uncomputed rows of a text to the pass, as far as there is room.
+/* Add the text's rows that are not yet computed to the pass, as many as fit.
  * Returns the number of added rows. */
 static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 {
@@ -374,9 +379,9 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 		s->reader.arg, s->session, s->see, seen, h->tail, e);
 }
 
-/* Free cache slots: drop a text outside the group, or else the last text of the
- * group. Returns 0, or 1 if the group has a single text and there is no
- * other. */
+/* Free cache slots: drop a text outside the group or, if there is none, the
+ * last text of the group. Returns 0, or 1 if the group has only one text and no
+ * other text is cached. */
 static int make_room(struct scorer *s)
 {
 	struct held *h = oldest(s);
@@ -391,8 +396,8 @@ static int make_room(struct scorer *s)
 	return 0;
 }
 
-/* Compute the group's texts. If slots run out, texts at the end of the group
- * are dropped without being computed. */
+/* Compute the texts of the group. If cache slots run out, drop texts at the end
+ * of the group without computing them. */
 static int run(struct scorer *s, struct err *e)
 {
 	struct rows rows = { VISIBILITY_TREE, 0, s->row,
@@ -431,7 +436,7 @@ static int run(struct scorer *s, struct err *e)
 	return ret;
 }
 
-/* End the group, and drop its texts that were not completed. */
+/* End the group, and drop the texts that are not complete. */
 static void end_group(struct scorer *s)
 {
 	for (uint32_t i = 0; i < s->most; i++) {
@@ -471,7 +476,8 @@ static int check_text(
 	return 0;
 }
 
-/* Read those prompts of the texts from `first` on that are not cached yet. */
+/* Compute the prompts of the texts from text number `first` on, unless they are
+ * cached. */
 static int read_prompts(struct scorer *s, const struct scorer_text *t,
 	unsigned first, unsigned n, struct err *e)
 {
@@ -485,8 +491,8 @@ static int read_prompts(struct scorer *s, const struct scorer_text *t,
 		prompt.n = prompt.n_prompt;
 		like = best(s, &prompt, &have);
 		if (have == prompt.n) {
-			/* Mark the prompt as used, so that it is not dropped
-			 * before its texts are read. */
+			/* Mark the prompt as used now, so that it is not
+			 * dropped before its texts are computed. */
 			like->used = ++s->now;
 			continue;
 		}
@@ -499,9 +505,9 @@ static int read_prompts(struct scorer *s, const struct scorer_text *t,
 	return ret;
 }
 
-/* Add texts to the group, starting with text `first`, as many as fit. *end is
- * set to the first text that does not fit. of[i] receives the entry of text
- * i. */
+/* Add texts to the group, from text number `first` on, as many as fit. *end
+ * receives the number of the first text that does not fit. of[i] receives the
+ * entry of text i. */
 static int take_texts(struct scorer *s, const struct scorer_text *t,
 	unsigned first, unsigned n, uint32_t *of, unsigned *end, struct err *e)
 {
@@ -513,7 +519,9 @@ static int take_texts(struct scorer *s, const struct scorer_text *t,
 		struct held *like = best(s, text, &have);
 
 		if (have + 1 < text->n_prompt && *end > first)
-			return 0; /* there was no room for the text's prompt */
+			/* the text's prompt is not cached, because there was no
+			 * room for it */
+			return 0;
 		if (like && have == text->n) {
 			like->busy = true;
 			like->used = ++s->now;
@@ -542,8 +550,7 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 
 	for (unsigned i = 0; i < n && !ret; i++)
 		ret = check_text(s, &t[i], e);
-	/* Read the texts in groups, each of as many texts as there is room
-	 * for. */
+	/* Compute the texts in groups. Each group has as many texts as fit. */
 	for (; first < n && !ret; first = end) {
 		ret = read_prompts(s, t, first, n, e);
 		if (!ret)

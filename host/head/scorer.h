@@ -1,16 +1,16 @@
 /*
- * A model that reads texts (token sequences) for scoring, on a session beside
- * the target's, with a cache of texts that were read before. The device
- * computes the new parts of many texts in shared passes. A reader, provided by
- * the caller, derives a note (a few floats) from the state of every row,
- * starting at the prompt's last token. The sequences and notes of texts are
- * cached as long as there is room (a prefix cache); a new text forks the cached
- * text with the longest common prefix.
+ * A model that reads texts (token sequences) to score them, on a session beside
+ * the target's session, with a cache of the texts read before. The device
+ * computes the new parts of many texts in shared passes. The caller provides a
+ * reader, which computes a note (a few floats) from the hidden state of every
+ * row, beginning with the last token of the prompt. Sequences and notes of
+ * texts are cached as long as there is room (a prefix cache); a new text forks
+ * the cached text with the longest common prefix.
  *
- * For a text the scorer computes its prompt, once for all texts with the same
- * prompt, and the part after the longest prefix that it shares with a cached
- * text. For readers whose notes depend on the next token it also computes the
- * last row of that prefix again, as the next token after it differs. The rows
+ * For each text the scorer computes the prompt (only once for all texts with
+ * the same prompt) and the part after the longest prefix that the text shares
+ * with a cached text. If notes depend on the next token, the last row of this
+ * prefix is computed again, because its next token is a different one. The rows
  * of several sequences in a pass have the same bytes as in separate passes, so
  * a note depends only on its text.
  *
@@ -33,11 +33,11 @@ struct session;
 struct session_opts;
 struct shape;
 
-#define SCORER_TEXTS 64 /* most texts read in one pass */
+#define SCORER_TEXTS 64 /* maximum number of texts read in one pass */
 
-/* A row that needs a note. row: its index in the last pass. next: the token
- * after `token`, or -1 at the end of the text, which may be continued later.
- * note: receives the note. */
+/* A row that needs a note. row: index of the row in the last pass. next: the
+ * token after `token`, or -1 if `token` ends the text for now. note: receives
+ * the note. */
 struct scorer_row {
 	uint32_t row;
 	int32_t token, next;
@@ -47,31 +47,33 @@ struct scorer_row {
 struct scorer_reader {
 	size_t note; /* number of floats in a note */
 	/*
-	 * Write the notes of n rows of the session's last pass. For a row whose
-	 * next is -1, store what finish() will need in tail [n_embd], if that
-	 * is not NULL; finish() is called when the text is continued. Returns 0
-	 * or a negative errno.
+	 * Write the notes of n rows of the session's last pass. A row with next
+	 * == -1 ends a text that may be continued later: if `tail` is not NULL,
+	 * store in tail[n_embd] the data that finish() will need. Returns 0 or
+	 * a negative errno.
 	 */
 	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);
-	/* Complete a note, from `tail`, when the next token is known. If NULL,
-	 * notes need no completion and no tail is stored. */
+	/* Called when a text is continued, so that the next token of its last
+	 * note is known: complete the note from `tail`. NULL: notes do not
+	 * depend on the next token, and no tail is stored. */
 	void (*finish)(void *arg, const float *tail, int32_t next, float *note);
 	void *arg;
 };
 
 struct scorer_limits {
-	uint32_t texts; /* texts read at a time */
-	/* Tokens of one text; limited to the model's own context. */
+	uint32_t texts; /* maximum number of texts to read at a time */
+	/* Maximum number of tokens of a text; limited to the context of the
+	 * scoring model. */
 	uint32_t context;
 	enum layout layout; /* layout of the scoring model's weights */
-	/* shape for the cost model; NULL for the model's own */
+	/* shape for the cost model; NULL: the shape of the scoring model */
 	const struct shape *as;
 };
 
-/* Open `model` on a new session beside the session `beside`, which was opened
- * with these options and must be closed after the scorer. Returns 0 or a
- * negative errno. */
+/* Open `model` on a new session beside the session `beside`, which must be
+ * closed after the scorer. session_opts are the options of `beside`. Returns 0
+ * or a negative errno. */
 int scorer_open(struct scorer **out, const struct model *model,
 	struct session *beside, const struct session_opts *,
 	const struct scorer_limits *, const struct scorer_reader *,
@@ -80,25 +82,27 @@ void scorer_close(struct scorer *);
 /* The scorer's own session. */
 struct session *scorer_session(const struct scorer *);
 
-/* Apply the final norm to a hidden state, which gives the input of the model's
- * output matrix. `hidden` and `out` are float32 [n_embd]; the sum is in double
- * precision. */
+/* Apply the model's final norm to a hidden state; the result is the input of
+ * the output matrix. `hidden` and `out` are float32 [n_embd]; the sum is in
+ * double precision. */
 void scorer_norm(const struct model *, const float *hidden, float *out);
 
 struct scorer_text {
-	const int32_t *token; /* [n], of which n_prompt >= 1 are the prompt */
+	/* [n]; the first n_prompt >= 1 tokens are the prompt */
+	const int32_t *token;
 	size_t n, n_prompt;
-	/* Only for a model that consists of the upper layers of another model:
-	 * the input states of rows, [n_embd] each, of the prompt and of the
-	 * tokens after it. */
+	/* Set these only if the scoring model consists of the upper layers of
+	 * another model: input states, [n_embd] each, of the prompt's tokens,
+	 * and of the tokens after the prompt. */
 	const float *prompt_state, *state;
 };
 
 /*
- * Read n texts, and call `each` for text i as soon as it is read. It has notes
- * for the tokens from the prompt's last one to the text's last one, which are
- * valid only during the call. Returns 0, -EFBIG if a text does not fit into the
- * context, another negative errno, or the first non-zero result of `each`.
+ * Read n texts. `each` is called for text i as soon as the text is complete; it
+ * receives the notes from the prompt's last token to the text's last token,
+ * which are valid only during the call. Returns 0, -EFBIG if a text does not
+ * fit into the context, another negative errno, or the first nonzero result of
+ * `each`.
  */
 struct scorer_notes {
 	/* note of token n_prompt - 1; the notes of the next tokens follow */
