@@ -18,8 +18,8 @@
 struct extent {
 	enum image_kind kind;
 	uint32_t index;
-	/* [first, first + n): its tensors in conversion.tensor; the experts of
-	 * a layer share them */
+	/* The extent has the tensors [first, first + n) of conversion.tensor.
+	 * All experts of a layer refer to the same tensors. */
 	size_t first, n;
 	uint32_t expert; /* number of the expert in its layer */
 	uint64_t bytes;
@@ -35,7 +35,7 @@ struct convert {
 	struct extent *extent;
 	uint32_t n_extents;
 	uint8_t *buffer; /* holds the contents of the largest extent */
-	/* bytes of all extents, and of those that are written */
+	/* total: bytes of all extents; done: bytes written so far */
 	uint64_t total;
 	uint64_t done;
 };
@@ -48,8 +48,8 @@ static void begin_extent(struct convert *c, enum image_kind kind, uint32_t i)
 		(struct extent){ kind, i, c->out->n, 0, 0, 0 };
 }
 
-/* The router is copied: it is small, and the choice of experts depends on its
- * precision. */
+/* The router is not converted: it is small, and the choice of experts depends
+ * on its precision. */
 static bool is_copied(const struct gguf_tensor *t, unsigned i)
 {
 	return t->dim[1] == 1 || i == WIRE_T_ROUTER;
@@ -110,8 +110,8 @@ static int plan(struct convert *c, struct err *e)
 		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
 	enum dtype type;
 
-	/* Allocate one additional entry, because the embedding may be written
-	 * twice: unchanged for the host, and as the output matrix. */
+	/* + 1, because the embedding may be written twice: unchanged for the
+	 * host, and as the output matrix. */
 	c->out->tensor =
 		calloc(gguf_n_tensors(m->gguf) + 1, sizeof(*c->out->tensor));
 	c->extent = calloc(
@@ -127,8 +127,9 @@ static int plan(struct convert *c, struct err *e)
 	if (rope)
 		add(c, rope, rope->type, false);
 
-	/* Write no separate output matrix if the model uses the embedding as
-	 * its output matrix and its type does not change. */
+	/* If the model uses the embedding as its output matrix, and the type of
+	 * the matrix does not change, the image needs no separate output
+	 * matrix. */
 	type = layout_type(
 		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
 	if (t != m->token_embd || type != t->type) {
@@ -178,8 +179,8 @@ static int alloc_buffer(struct convert *c, uint64_t bytes, struct err *e)
 			  (unsigned long long)(bytes >> 20));
 }
 
-/* Convert matrix number `i` of a tensor to the tensor's position in the
- * buffer. */
+/* Convert matrix number `i` of a tensor, and write it to the tensor's position
+ * in the buffer. */
 static int fill(
 	struct convert *c, struct convert_tensor *t, uint64_t i, struct err *e)
 {
@@ -268,7 +269,8 @@ static int write_all(struct convert *c, struct err *e)
 	for (uint32_t i = 1; i < c->n_extents && !ret; i++) {
 		const struct extent *x = &c->extent[i];
 
-		memset(c->buffer, 0, x->bytes); /* the gaps between tensors */
+		/* zero the gaps between tensors */
+		memset(c->buffer, 0, x->bytes);
 		for (size_t k = 0; k < x->n && !ret; k++)
 			ret = fill(
 				c, &c->out->tensor[x->first + k], x->expert, e);
@@ -290,7 +292,7 @@ static void put_keys(const struct convert *c, struct gguf_writer *w)
 	for (size_t i = 0; i < gguf_n_kv(g); i++) {
 		const struct gguf_kv *kv = gguf_kv_at(g, i);
 
-		/* The writer aligns data as a file without this key. */
+		/* Leave out this key: the writer uses the default alignment. */
 		if (gguf_str_is(kv->key, "general.alignment"))
 			continue;
 		if (retyped &&
@@ -339,8 +341,8 @@ static int write_gguf(struct convert *c, const char *path, struct err *e)
 	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
 		struct convert_tensor *to = &out->tensor[out->n++];
-		/* The writer refuses names that are too long for ggml, so also
-		 * those that are cut here. */
+		/* A name that is cut here is too long for ggml, so the writer
+		 * refuses it. */
 		char name[80];
 
 		*to = in_file(c, t);

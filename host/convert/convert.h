@@ -1,14 +1,14 @@
 /*
  * Packs a model file into a flash image (docs/flash-image.md). Each layer is
  * one extent, whose bytes are exactly those of the layer's block of weights in
- * memory (host/memory/weights.h). So is each expert of a mixture of experts,
- * and the layer's extent then has no feed-forward (host/memory/experts.h). The
- * image also contains the output matrix, the tensors that the host uses, and
- * the metadata.
+ * memory (host/memory/weights.h). In a mixture of experts each expert has an
+ * extent of its own, and the layer's extent has no feed-forward
+ * (host/memory/experts.h). The image also contains the output matrix, the
+ * tensors that the host uses, and the metadata.
  *
- * Alternatively writes a GGUF file whose layers have matrices of other types.
- * All other tensors and all keys are those of the model file, except the keys
- * that describe the types and the alignment of the data.
+ * Can also write a GGUF file in which the matrices of the layers have other
+ * types. All other tensors and all keys are those of the model file, except the
+ * keys that describe the types and the alignment of the data.
  */
 #ifndef HOST_CONVERT_CONVERT_H
 #define HOST_CONVERT_CONVERT_H
@@ -26,20 +26,21 @@ struct err;
 struct gguf_tensor;
 struct model;
 
-/* value of a type option: keep the type that the file has */
+/* value of a type option: keep the type that the matrix has in the file */
 #define CONVERT_KEEP (-1)
 
 struct convert_opts {
-	/* write a GGUF file, not an image; `layout` and `zstd` are not used */
+	/* write a GGUF file instead of an image; `layout` and `zstd` are then
+	 * ignored */
 	bool gguf;
 	enum layout layout;
 	/*
 	 * Types to which the matrices of the layers (`type`) and their FFN-down
-	 * matrices (`down`) are quantized: an enum dtype, or CONVERT_KEEP.
-	 * `layout` then determines the corresponding type in memory. The
-	 * conversion from the file's type to the type in memory takes only one
-	 * step. A matrix whose rows are not a multiple of the quantization
-	 * block keeps its type.
+	 * matrices (`down`) are quantized: an enum dtype, or CONVERT_KEEP. In
+	 * an image, `layout` determines the memory format of this type; each
+	 * matrix is converted directly from the file's type to this format. A
+	 * matrix whose row length is not a multiple of the quantization block
+	 * keeps its type.
 	 */
 	int type, down;
 	/* Round the layers' matrices to 4 bits per channel. Only with `gguf`
@@ -48,7 +49,8 @@ struct convert_opts {
 	int zstd; /* zstd compression level; 0 means no compression */
 	/* measure the loss of each matrix */
 	bool measure;
-	/* set to cancel; NULL if the conversion cannot be canceled */
+	/* conversion is canceled when this becomes nonzero; NULL: cannot be
+	 * canceled */
 	const volatile sig_atomic_t *cancel;
 	/* reports progress in bytes of the file that is written */
 	struct progress_sink progress;
@@ -56,16 +58,19 @@ struct convert_opts {
 
 struct convert_tensor {
 	const struct gguf_tensor *tensor; /* the tensor in the model file */
-	enum dtype type;                  /* type in the file that is written */
-	/* a matrix that may be converted; routers, matrices of the host, and in
-	 * a GGUF file those outside the layers, are copied */
+	/* type of the tensor in the file that is written */
+	enum dtype type;
+	/* a matrix that may be converted. These are copied unchanged: routers,
+	 * matrices that the host uses, and, in a GGUF file, matrices outside
+	 * the layers. */
 	bool of_device;
-	/* For the matrices of all experts of a layer, the numbers are those of
-	 * the first one: each expert has an extent, and all have the same
-	 * form. */
-	uint32_t extent;          /* 0 in a GGUF file */
-	uint64_t offset, bytes;   /* position and size in the extent */
-	struct requant_loss loss; /* of all; valid if opts.measure */
+	/* If the tensor has the matrices of all experts of a layer, these
+	 * numbers are for the first expert. Each expert has an extent, and all
+	 * these extents have the same structure. */
+	uint32_t extent;        /* 0 in a GGUF file */
+	uint64_t offset, bytes; /* position and size in the extent */
+	/* loss over all matrices of the tensor; valid if opts.measure is set */
+	struct requant_loss loss;
 };
 
 struct conversion {
@@ -76,9 +81,9 @@ struct conversion {
 };
 
 /*
- * Convert a model, which must be from a GGUF file. On failure no file is left
- * behind. The caller releases *out, also on failure. Returns 0 or
- * a negative errno.
+ * Convert a model, which must come from a GGUF file. If the conversion fails,
+ * no file is left behind. The caller must call conversion_release(out), even
+ * after a failure. Returns 0 or a negative errno.
  */
 int convert(const struct model *, const char *path, const struct convert_opts *,
 	struct conversion *out, struct err *);

@@ -20,11 +20,12 @@ struct job {
 	uint8_t *dst;
 	const uint8_t *packed;
 	uint32_t n, k;
-	/* conventional type to compare with, valid if `is_grouped`, that is, if
-	 * `to` is a type of tile groups or super-groups */
+	/* is_grouped: `to` is a type of tile groups or super-groups. groups:
+	 * the conventional type with which it is compared; valid if
+	 * is_grouped */
 	enum dtype groups;
 	bool is_grouped;
-	bool by_channel; /* values are rounded first (requant_channels) */
+	bool by_channel; /* round the values first, as requant_channels does */
 	struct requant_sums *sums; /* [number of parts] */
 };
 
@@ -35,8 +36,8 @@ static uint32_t part_rows(const struct job *j, unsigned part)
 	return left < TILE ? left : TILE;
 }
 
-/* Load up to SPAN values of row `row`, starting at column `at`, as float32.
- * Returns the number of values. */
+/* Load up to SPAN values of row `row`, from column `at` on, as float32. Returns
+ * the number of values. */
 static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 {
 	uint32_t n = j->k - at < SPAN ? j->k - at : SPAN;
@@ -50,7 +51,7 @@ static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 
 /* ---- conversion ---------------------------------------------------------- */
 
-/* The value of largest magnitude of a row. */
+/* The value with the largest magnitude in a row. */
 static float largest(const struct job *j, uint64_t row)
 {
 	float values[SPAN], most = 0;
@@ -78,8 +79,9 @@ static void convert_part(void *arg, unsigned part, unsigned thread)
 		for (uint32_t at = 0; at < j->k; at += SPAN) {
 			uint32_t n = load(j, values, row, at);
 
-			/* Round to -8 .. 7 times the scale. The largest value
-			 * of the row gets the code -8, as in Q4_0. */
+			/* Round to an integer from -8 to 7, times the scale.
+			 * The largest value of the row becomes -8, as in
+			 * Q4_0. */
 			for (uint32_t i = 0; j->by_channel && i < n; i++) {
 				float code = scale != 0
 					? roundf(values[i] / scale)
@@ -134,7 +136,7 @@ static void add_errors(
 	}
 }
 
-/* Add the errors of n columns, starting at column `at`, of the rows in `part`.
+/* Add the errors of n columns, from column `at` on, for the rows in `part`.
  * was[r][i] is the original value of row r in column at + i. */
 static void compare_tiles(const struct job *j, struct requant_sums *s,
 	unsigned part, uint32_t at, uint32_t n, float was[TILE][SPAN])

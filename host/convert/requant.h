@@ -13,9 +13,10 @@
 
 struct workers;
 
-/* Convert a matrix [n][k] of the GGUF type `from` at `src` to the type `to`,
- * which can be any type that is writable or a memory layout, and can be the
- * same as `from`. k must be a multiple of the block sizes of both types. */
+/* Convert a matrix [n][k] of type `from` at `src` to type `to`. `from` must be
+ * a GGUF type; `to` can be any type that can be written, or a memory layout,
+ * and may be equal to `from`. k must be a multiple of the block sizes of both
+ * types. */
 void requant(struct workers *, enum dtype to, void *dst, enum dtype from,
 	const void *src, uint32_t n, uint32_t k);
 
@@ -32,8 +33,8 @@ void requant_channels(struct workers *, void *dst, enum dtype from,
  */
 struct requant_loss {
 	double error;
-	/* `to` is a type of tile groups or super-groups, so the next two
-	 * members are set */
+	/* `to` is a type of tile groups or super-groups; only then are the next
+	 * two members set */
 	bool is_grouped;
 	double conventional; /* error of conventional groups */
 	/* error / conventional; 1 if both are 0, infinite if only
@@ -47,10 +48,10 @@ struct requant_loss {
 };
 
 /*
- * Measure the loss of the matrix at `packed`, which has been converted to `to`
- * from the matrix at `src`. *loss is zero, or that of other matrices, which are
- * converted between the same types: then it becomes the loss of all of them.
- * Returns 0 or -ENOMEM.
+ * Measure the loss of the matrix at `packed`, which was converted to `to` from
+ * the matrix at `src`. *loss must be zero, or the loss of other matrices
+ * converted between the same types; the new loss then covers these matrices as
+ * well. Returns 0 or -ENOMEM.
  */
 int requant_measure(struct workers *, struct requant_loss *, enum dtype to,
 	const void *packed, enum dtype from, const void *src, uint32_t n,

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* number of runs in the pool; 16 random bits select a run */
+/* number of runs (RUN consecutive weights) in the pool; 16 random bits select a
+ * run */
 #define POOL_RUNS 65536
 /* Number of weights in a run: a multiple of the block size of every quantized
  * type that is written. */
@@ -33,15 +34,18 @@ struct synth {
 	float *gauss; /* [POOL_RUNS * RUN] Gaussian numbers of unit variance */
 	/* [POOL_RUNS] whether a run of `gauss` is filled */
 	bool *drawn;
-	/* numbers of `gauss`, scaled for `cols` and converted to `type` */
+	/* the numbers of `gauss`, scaled for rows of `cols` weights and
+	 * converted to `type` */
 	uint8_t *pool;
 	/* [POOL_RUNS] whether a run of `pool` is filled */
 	bool *made;
-	size_t run;           /* size of a run in the pool in bytes */
-	uint32_t cols;        /* row length for which the pool is scaled */
-	enum dtype type;      /* type of the weights in the pool */
-	uint8_t *buffer;      /* output buffer for up to POOL_RUNS runs */
-	uint64_t total, done; /* number of weights: in all, and written */
+	size_t run;      /* size of a run in the pool in bytes */
+	uint32_t cols;   /* row length for which the pool is scaled */
+	enum dtype type; /* type of the weights in the pool */
+	uint8_t *buffer; /* output buffer for up to POOL_RUNS runs */
+	/* total: number of weights in the file; done: number of weights written
+	 * so far */
+	uint64_t total, done;
 };
 
 /* ---- keys ---- */
@@ -99,7 +103,8 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "vocab_size", m->n_vocab);
 }
 
-/* Write the same keys as llama.cpp's converter does for ranking models. */
+/* Write the keys that llama.cpp's converter writes for models that rank
+ * texts. */
 static void put_head_keys(struct synth *s)
 {
 	static const struct gguf_str labels[] = { { "wrong", 5 },
@@ -140,8 +145,8 @@ static void put_tokenizer_keys(struct synth *s)
 
 /*
  * Make two Gaussian numbers of unit variance (Box-Muller transform). They are
- * rounded to 16 fractional bits. So the file is the same with all math
- * libraries, even if their logarithms differ in the last bit.
+ * rounded to 16 fractional bits, so that all math libraries give the same file,
+ * even if their logarithms differ in the last bit.
  */
 static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 {
@@ -218,10 +223,10 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 }
 
 /*
- * Return the divisor of the base frequency of dimension pair i, as in Llama 3.1
- * and later models. It is the scaling factor for long wavelengths, 1 for
- * wavelengths that fit into the original context, and interpolated linearly in
- * between.
+ * Return the number by which the base frequency of dimension pair i is divided,
+ * as in Llama 3.1 and later models: the scaling factor for long wavelengths, 1
+ * for wavelengths that fit into the original context, and an interpolated
+ * number in between.
  */
 static float rope_divisor(const struct shape *m, uint32_t i)
 {
@@ -255,9 +260,9 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
-/* Make a row of a router in a grown model. Its input has as many values as the
- * smaller model's states; the others are 0. Their root mean square is often
- * about a half in a trained model, and the products should be about 1. */
+/* Make a row of a router in a grown model. Only as many inputs as the smaller
+ * model has states are not 0. In a trained model the root mean square of the
+ * states is often about 0.5, and the products should be about 1. */
 static void router_row(struct synth *s, uint64_t stream, uint32_t row,
 	float *out, uint32_t cols)
 {
@@ -271,7 +276,7 @@ static void router_row(struct synth *s, uint64_t stream, uint32_t row,
 	}
 }
 
-/* Write a tensor that consists of the smaller model's weights and zeros. */
+/* Write a tensor that consists of the smaller model's weights and of zeros. */
 static int write_grown(struct synth *s, const struct synth_part *p,
 	uint64_t stream, struct err *e)
 {
@@ -347,8 +352,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		goto out;
 	put_model_keys(&s);
 	if (o->grown) {
-		/* Write the tokenizer keys of the model, with its tokens
-		 * extended to the number of tokens of the shape. */
+		/* Write the tokenizer keys of the smaller model. Its list of
+		 * tokens is extended to the number of tokens of the shape. */
 		const struct gguf *g = grown_gguf(o->grown);
 		static const char prefix[] = "tokenizer.";
 
@@ -366,8 +371,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	} else
 		put_tokenizer_keys(&s);
 
-	/* Write the same keys as llama.cpp's converter, which omits
-	 * shift_logits for Dream. */
+	/* Write the keys that llama.cpp's converter writes; for Dream it writes
+	 * no shift_logits. */
 	arch = model_arch_named(s.shape->arch);
 	if (!arch->causal) {
 		snprintf(
@@ -403,7 +408,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 
 		if (o->grown)
 			ret = write_grown(&s, p, i + 1, e);
-		/* random stream 0 is used for the pool */
+		/* random stream 0 is for the pool, so streams begin at 1 */
 		else if (p->fill == SYNTH_WEIGHTS)
 			ret = write_weights(&s, p, i + 1, e);
 		else

@@ -1,15 +1,15 @@
 /*
  * Writes model files that have the shape of a real model and random weights.
- * Anyone can make such a file, so its speed can be compared here and in other
- * programs. Keys, tensor names, types and the tokenizer are those of the real
- * model; the output of the model is meaningless.
+ * Anyone can make such a file, so the speed of this program and of others can
+ * be compared on it. Keys, tensor names, types and the tokenizer are those of
+ * the real model; the output of the model is meaningless.
  *
  * Weights are Gaussian with standard deviation 1/sqrt(row length), so that
  * activations keep their magnitude through the layers. The weights of norms are
- * near 1, biases near 0. Routers are float32 like any other matrix with random
- * weights, so the experts of a row are a random choice. To save time, each run
- * of 32 weights is copied from a random place in a pool of 65,536 runs. The
- * pool is generated once for a file, and scaled and quantized once for each row
+ * near 1, biases near 0. Routers are float32 and have random weights too, so
+ * each row is computed by a random choice of experts. To save time, each run of
+ * 32 weights is copied from a random place in a pool of 65,536 runs. The pool
+ * is generated once for a file, and scaled and quantized once for each row
  * length and type. So no two tensors are equal, and all weights have the right
  * distribution, but runs of 32 weights repeat.
  *
@@ -38,18 +38,18 @@ struct grown;
 struct shape;
 
 struct synth_opts {
-	/* the shape; not used if `grown` has one */
+	/* the shape; ignored if `grown` is set, which has its own shape */
 	const struct shape *shape;
 	/* type of all matrices except FFN-down; must be a writable type */
 	enum dtype quant;
-	/* type of FFN-down matrices, to whose precision the layer's output is
-	 * sensitive */
+	/* type of FFN-down matrices, usually more precise because the layer's
+	 * output is sensitive to them */
 	enum dtype ffn_down;
 	uint64_t seed;
 	/* reports the number of weights written */
 	struct progress_sink progress;
-	/* Model that provides the weights; NULL means random weights. A scoring
-	 * head needs random weights. */
+	/* The smaller model that provides the weights; NULL: random weights.
+	 * Must be NULL with a scoring head. */
 	struct grown *grown;
 	enum synth_head head;
 };

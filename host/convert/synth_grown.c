@@ -11,28 +11,28 @@
 #include <string.h>
 
 /*
- * One additional state is used to make tokens that the model lacks unlikely.
- * CONSTANT is its value in the embedding of every token. LIFT is the weight of
- * the last norm for this state. ABSENT is its value in the output rows of
- * tokens that the model lacks.
+ * One additional state makes tokens unlikely that are in the shape but not in
+ * the model. CONSTANT is the value of this state in the embedding of every
+ * token. LIFT is the weight of the last norm for this state. ABSENT is its
+ * value in the output rows of the tokens that are not in the model.
  *
  * CONSTANT is so small that its square vanishes when the mean of squares is
  * rounded, so norms do not change. After the last norm the state is about as
- * large as the other states. With states whose root mean square is up to 25,
- * the logits of tokens that the model lacks are below -40.
+ * large as the other states. If the root mean square of the states is at most
+ * 25, the logits of tokens that are not in the model are below -40.
  */
 #define CONSTANT 0x1p-12f
 #define LIFT     0x1p12f
 #define ABSENT   (-0x1p10f)
 
-/* Return the index of the additional state. It is in a quantization block of
- * its own, so that it does not affect the rounding of other states. */
+/* Return the index of the additional state. It is in a quantization block
+ * without other states, so that it does not affect their rounding. */
 static uint32_t constant_at(const struct grown *g)
 {
 	return (g->model->n_embd + 31) / 32 * 32;
 }
 
-/* Whether the shape has tokens that the model lacks. */
+/* Whether the shape has tokens that are not in the model. */
 static bool has_constant(const struct grown *g)
 {
 	return g->shape.n_vocab > g->model->n_vocab;
@@ -52,8 +52,8 @@ static int model_head(const struct grown *g, uint32_t head, bool is_query)
 	return (int)(head / group * model_group + head % group);
 }
 
-/* Return the position in the model's head for position i in a head of the
- * shape, for heads that are rotated (RoPE). The two values of a rotated pair
+/* For heads that are rotated (RoPE): return the index in the model's head that
+ * corresponds to index i in the shape's head. The two values of a rotated pair
  * are half a head apart or adjacent, depending on the architecture. */
 static int model_rotated(const struct grown *g, uint32_t i)
 {
@@ -109,8 +109,8 @@ static bool put_row(struct grown *g, const struct gguf_tensor *t, int row,
 	return true;
 }
 
-/* Write a row of the attention output matrix, whose columns are values of
- * heads. */
+/* Write a row of the attention output matrix. The columns of this matrix
+ * correspond to values of heads. */
 static bool put_attention_output(struct grown *g, const struct gguf_tensor *t,
 	uint32_t row, uint32_t cols, float *out)
 {
@@ -187,8 +187,9 @@ bool grown_row(
 	if (p->layer < 0)
 		return outer_row(g, p, row, out);
 	if (l >= n || l * of / n != p->layer) {
-		/* All experts of such a layer are zero. With weights of their
-		 * norm, its router chooses among them as in other layers. */
+		/* All experts of an added layer are zero. The norm before the
+		 * experts still gets weights, so that the router chooses among
+		 * the experts as in other layers. */
 		if (!g->shape.n_expert || p->inner != WIRE_T_FFN_NORM)
 			return false;
 		memset(out, 0, p->cols * sizeof(*out));
@@ -275,7 +276,7 @@ static bool is_rope_plain(const struct model *m, double base)
 	return m->n_rot == m->head_dim;
 }
 
-/* Return the reason why the shape cannot represent the model, or NULL if it
+/* Return the reason why the model cannot be grown into the shape, or NULL if it
  * can. */
 static const char *what_differs(
 	const struct model *m, const struct shape *s, double base)
@@ -317,7 +318,7 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	if (ret)
 		return ret;
 	m = g->model;
-	/* Without a given shape, take that of the model. */
+	/* If no shape is given, use the shape of the model. */
 	if (!shape->name)
 		g->shape = (struct shape){ .name = "of its own",
 			.arch = m->kind->name,
@@ -334,7 +335,8 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 			.n_expert = shape->n_expert,
 			.n_used = shape->n_used };
 	g->norm = sqrtf((float)m->n_embd / (float)g->shape.n_embd);
-	/* Norms of queries and keys would change the output. */
+	/* The grown model must have no norms of queries and keys, because they
+	 * would change the output. */
 	if (shape->n_expert) {
 		g->shape.arch = "llama";
 		g->shape.qk_norm = false;

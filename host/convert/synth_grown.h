@@ -45,20 +45,21 @@ struct gguf;
 
 struct grown {
 	struct model *model;
-	/* the larger shape, with context, rope and norms of the model */
+	/* the larger shape, with the model's context length, RoPE parameters
+	 * and norm epsilon */
 	struct shape shape;
-	/* factor of the weights of norms: sqrt(model's width / shape's width)
-	 */
+	/* factor applied to the weights of norms: sqrt(model's width / shape's
+	 * width) */
 	float norm;
 	float *row; /* buffer for the widest row of the model */
 };
 
 /*
- * Open the model and check that it can be grown into the shape. A shape without
- * a name is that of the model, except for n_expert and n_used. Returns 0 on
- * success. Returns -EINVAL with the reason in the message if a dimension of the
- * model is larger than that of the shape, or if the shape cannot represent a
- * property of the model.
+ * Open the model and check that it can be grown into the shape. If the shape
+ * has no name, use the shape of the model, except n_expert and n_used. Returns
+ * 0, or -EINVAL with the reason in the message: a dimension of the model is
+ * larger than in the shape, or the shape cannot represent a property of the
+ * model.
  */
 int grown_open(
 	struct grown *, const char *path, const struct shape *, struct err *);
@@ -70,10 +71,8 @@ const struct gguf *grown_gguf(const struct grown *);
  * written. */
 enum dtype grown_type(const struct grown *);
 
-/*
- * Write row `row` of a tensor of the shape to out[cols]; a vector consists of
- * row 0. Returns false without changing `out` if the row is all zero.
- */
+/* Write row `row` of a tensor of the shape to out[cols]; a vector has only row
+ * 0. If the whole row is zero, returns false and leaves `out` unchanged. */
 bool grown_row(
 	struct grown *, const struct synth_part *, uint32_t row, float *out);
 

@@ -33,7 +33,7 @@ enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 static const struct family {
 	const char *pre, *chat_template;
 	bool add_bos;
-	/* token numbers relative to the first special token */
+	/* ids of tokens, relative to the first special token */
 	uint32_t bos, eos, eot, pad, mask;
 	const char *special[SPECIALS_MAX]; /* NULL means an unused token */
 } families[] = {
@@ -64,7 +64,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_LLADA] = { /* with the special tokens of Ling */
+	[SHAPE_LLADA] = { /* has the special tokens of Ling */
 		.pre = "bailingmoe",
 		.add_bos = true,
 		.bos = 0, .eos = 1, .eot = 268, .pad = 1, .mask = 256,
@@ -79,7 +79,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_DREAM] = { /* Qwen2.5's special tokens and two more */
+	[SHAPE_DREAM] = { /* has Qwen2.5's special tokens and two more */
 		.pre = "qwen2",
 		.bos = 22, .eos = 0, .eot = 2, .pad = 0, .mask = 23,
 		.special = {
@@ -195,7 +195,8 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	v->token = calloc(n, sizeof(*v->token));
 	v->type = calloc(n, sizeof(*v->type));
 	v->merge = calloc(MERGES_MAX + 256, sizeof(*v->merge));
-	/* the longest special token has 28 bytes, so 32 are enough for each */
+	/* the longest special token has 28 bytes, so 32 bytes per special token
+	 * are enough */
 	v->text = malloc(((size_t)n + MERGES_MAX + 256) * TOKEN_BYTES +
 		SPECIALS_MAX * 32);
 	v->end = v->text;
@@ -204,7 +205,8 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 		return -ENOMEM;
 	}
 
-	/* Tokens 0 to 255 are single bytes in GPT-2's order of characters. */
+	/* Tokens 0 to 255 are the single bytes, in the order in which GPT-2
+	 * numbers them. */
 	for (int others = 0; others < 2; others++) {
 		for (unsigned b = 0; b < 256; b++) {
 			char c[2];
@@ -225,7 +227,7 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	limit = first_special < MERGES_MAX ? first_special : MERGES_MAX;
 	n_space = byte_char(' ', space);
 	for (int sum = 0; sum <= 51; sum++) {
-		/* -1 stands for the space */
+		/* left == -1 means the space */
 		for (int left = -1; left < 26; left++) {
 			const int right = sum - left - 1;
 			const struct gguf_str l = left < 0

@@ -19,7 +19,7 @@ struct synth_vocab {
 	uint32_t n_merges;
 	/* [n_merges] strings of the form "left right" */
 	struct gguf_str *merge;
-	/* storage of the strings, and the end of its used part */
+	/* memory of the strings; end of the used part of this memory */
 	char *text, *end;
 	const char *pre; /* name of the pre-tokenizer */
 	uint32_t bos, eos, eot, pad;
@@ -29,16 +29,17 @@ struct synth_vocab {
 };
 
 /*
- * Make a vocabulary of `n` tokens; those from `first_special` on are special or
- * unused. Returns 0, or -ENOMEM, after which there is nothing to release.
+ * Make a vocabulary of `n` tokens. The tokens from `first_special` on are
+ * special or unused. Returns 0 or -ENOMEM; after -ENOMEM nothing must be
+ * released.
  */
 int synth_vocab_init(struct synth_vocab *, enum shape_vocab, uint32_t n,
 	uint32_t first_special);
 /*
- * Make a vocabulary from that of a model, extended to `n` tokens by unused
- * ones. It points into the model's vocabulary; it has no merges, and the other
- * members are not set. Returns 0, or -ENOMEM, after which there is nothing to
- * release.
+ * Make a vocabulary from a model's vocabulary, with unused tokens added up to
+ * `n` tokens. The strings point into the model's vocabulary. There are no
+ * merges, and the other members are not set. Returns 0 or -ENOMEM; after
+ * -ENOMEM nothing must be released.
  */
 int synth_vocab_of(struct synth_vocab *, const struct gguf *, uint32_t n);
 
