@@ -188,8 +188,8 @@ void *probe_memfd(size_t bytes, unsigned flags, int *fd)
 	*fd = memfd_create("tandem:doctor", MFD_CLOEXEC | flags);
 	if (*fd < 0)
 		return NULL;
-	/* Allocate the pages with fallocate(), because a huge page that is not
-	 * available would otherwise raise SIGBUS at the first access. */
+	/* Allocate huge pages now, with fallocate(): if no huge page were
+	 * available, the first access would raise SIGBUS. */
 	if (ftruncate(*fd, (off_t)bytes) ||
 		(flags & MFD_HUGETLB && fallocate(*fd, 0, 0, (off_t)bytes)))
 		goto fail;

@@ -2,9 +2,9 @@
  * The probes of `tandem doctor`, which check what the system provides. Each
  * probe is a function with a row in the table probes[], in the order of the
  * report. A probe tries the real operation if possible (it maps a window,
- * registers buffers, or reads with O_DIRECT). It inspects kernel settings only
- * if the operation failed, so that a limit without effect is not reported. A
- * probe cleans up and changes nothing.
+ * registers buffers, or reads with O_DIRECT). Only if the operation fails does
+ * it inspect kernel settings, so that limits without effect are not reported. A
+ * probe releases everything that it creates and changes no settings.
  *
  * Probes do not print and cannot fail: an error is the result of the probe.
  */
@@ -18,18 +18,18 @@
 
 enum probe_state {
 	PROBE_OK,
-	PROBE_LIMITED, /* works, but less well than possible */
+	PROBE_LIMITED, /* works, but with reduced speed or function */
 	PROBE_MISSING,
 	PROBE_STATE_COUNT
 };
 
 struct finding {
 	enum probe_state state;
-	char found[384]; /* the fact, with its numbers */
-	char means[384]; /* what this means for the user, in a sentence */
+	char found[384]; /* what was found, with numbers */
+	char means[384]; /* the consequence for the user, as a sentence */
 	/* a shell command that improves the situation, or "" */
 	char fix[256];
-	json_t *numbers; /* JSON object with the numbers of `found` */
+	json_t *numbers; /* the numbers in `found`, as a JSON object */
 };
 
 struct probe {
@@ -65,23 +65,24 @@ void finding_number(struct finding *, const char *key, int64_t);
  * `buf`. */
 const char *probe_bytes(char buf[24], uint64_t bytes);
 
-/* probe_line() reads the first line of a small file, without the newline;
- * probe_number() reads a number. Both return false if they cannot. */
+/* probe_line() reads the first line of a small file, without the newline.
+ * probe_number() reads a number from a file. Both return false if reading
+ * fails. */
 bool probe_line(const char *path, char *buf, size_t size);
 bool probe_number(const char *path, int64_t *out);
 /* Read the number after "KEY:" in a file such as /proc/self/status. Returns
- * false if there is none. */
+ * false if the file has no such number. */
 bool probe_field(const char *path, const char *key, int64_t *out);
 
 /* Find the full path of a program in PATH. Returns false if there is none. */
 bool probe_program(const char *name, char *buf, size_t size);
 
-/* Return "sudo ", or "" for root, because a system used as root may have no
- * sudo. */
+/* Return "sudo ", or "" if the user is root, because sudo may not be
+ * installed. */
 const char *probe_sudo(void);
 
-/* Create a memfd of `bytes` bytes and map it shared. Returns the mapping, with
- * the descriptor in *fd, or NULL with errno set. */
+/* Create a memfd of `bytes` bytes and map it shared. Returns the mapping and
+ * sets *fd to the descriptor. Returns NULL and sets errno on failure. */
 void *probe_memfd(size_t bytes, unsigned flags, int *fd);
 
 /* The following probes are defined in probe_system.c. */

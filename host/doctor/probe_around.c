@@ -44,10 +44,10 @@ static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
 }
 
 /*
- * Send Hello on a bus and wait for the reply. This does not use libdbus's
- * blocking calls: these first flush the connection, and so never return if the
- * peer accepts the connection but does not authenticate. Returns whether the
- * bus replied; `name` is then the unique name of the connection.
+ * Send Hello on a bus and wait for the reply. libdbus's blocking calls are not
+ * used, because they first flush the connection, and therefore never return if
+ * the peer accepts the connection but does not authenticate. Returns whether
+ * the bus replied; `name` is then the unique name of the connection.
  */
 static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 {
@@ -74,9 +74,9 @@ static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 	return ok;
 }
 
-/* Probe a message bus. At the end, also free the memory that libdbus caches,
- * because this program may not use a bus again. This is safe because no other
- * thread uses libdbus at this time. */
+/* Probe a message bus. At the end, free the memory that libdbus caches, because
+ * this program may not use a bus again. This is safe, because no other thread
+ * uses libdbus while the probe runs. */
 static void probe_bus(struct finding *f, const char *address)
 {
 	DBusError error = DBUS_ERROR_INIT;
@@ -108,7 +108,7 @@ void probe_session_bus(struct finding *f)
 	char path[PATH_MAX + 16];
 
 	snprintf(path, sizeof(path), "unix:path=%s/bus", dir ? dir : "");
-	/* Do not use "autolaunch:", because it would start a bus. */
+	/* Ignore "autolaunch:", which would start a bus. */
 	if (set && *set && strncmp(set, "autolaunch:", 11))
 		probe_bus(f, set);
 	else if (dir && !access(path + strlen("unix:path="), F_OK))

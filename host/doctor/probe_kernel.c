@@ -1,5 +1,5 @@
-/* Probes of kernel features that may be forbidden: futexes, pidfds, seccomp,
- * tracing and performance counters. */
+/* Probes of kernel features to which access may be denied: futexes, pidfds,
+ * seccomp, tracing and performance counters. */
 #include "host/doctor/probe.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ void probe_futex(struct finding *f)
 		finding_fix(f, "tandem doctor   # look at memfd first");
 		return;
 	}
-	/* Do not use FUTEX_PRIVATE, because processes share the word through a
-	 * file. */
+	/* FUTEX_PRIVATE must not be used, because different processes share the
+	 * word through a file. */
 	if (syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) < 0) {
 		finding_is(f, PROBE_MISSING, "futex on shared memory: %s",
 			strerror(errno));
@@ -90,7 +90,7 @@ static int try_ptrace(void)
 		return errno;
 	if (!pid)
 		_exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) ? errno : 0);
-	/* The child does not stop although it is traced, because _exit() raises
+	/* The child never stops, although it is traced, because _exit() raises
 	 * no signal. */
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)

@@ -30,7 +30,8 @@ void probe_processor(struct finding *f)
 	char features[128];
 	struct err e;
 
-	/* List CPU features ("avx2 f16c ...") that matter for kernels. */
+	/* List the CPU features ("avx2 f16c ...") that the kernels of the
+	 * device and host use. */
 	features[0] = '\0';
 #if defined(__x86_64__)
 	const struct {
@@ -97,7 +98,7 @@ void probe_cores(struct finding *f)
 	char line[128];
 	double period;
 
-	/* Find the number of CPUs that the control group allows in `quota`; 0
+	/* Set `quota` to the number of CPUs that the control group allows; 0
 	 * means no limit. */
 	if (!probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
 		sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
@@ -171,8 +172,8 @@ void probe_memory(struct finding *f)
 	}
 	finding_number(f, "total", total << 10);
 	finding_number(f, "available", (int64_t)room);
-	/* A model needs its size twice: pages of the file in the page cache,
-	 * and weights in shared buffers. */
+	/* A model needs its size twice: once for the file in the page cache,
+	 * and once for the weights in shared buffers. */
 	finding_means(f,
 		"Weights are copied from the file into shared buffers: a "
 		"model file of about %s fits with the file cached too.",
@@ -187,7 +188,8 @@ void probe_address_space(struct finding *f)
 {
 	static const uint64_t size[] = { WIRE_WINDOW_MAX, 3584 * MIB,
 		3072 * MIB, 2048 * MIB, 1024 * MIB, 256 * MIB, 64 * MIB,
-		16 * MIB }; /* hardly any model runs in a smaller window */
+		/* minimum window: hardly any model runs in a smaller one */
+		16 * MIB };
 	uint64_t limit = UINT64_MAX, got = 0;
 	struct rlimit r;
 	char a[24], b[24];
@@ -291,8 +293,8 @@ void probe_huge_pages(struct finding *f)
 		close(fd);
 	}
 
-	/* Check whether a buffer that requests huge pages gets them, regardless
-	 * of the kernel mechanism that provides them. */
+	/* Check whether a buffer that requests huge pages gets them. Which
+	 * kernel mechanism provides them does not matter. */
 	if (buffer_create(
 		    &b, "doctor", bytes, BUFFER_DMA | BUFFER_HUGE, NULL)) {
 		got = false;

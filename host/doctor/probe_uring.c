@@ -19,12 +19,13 @@
 
 #define RING_ENTRIES 8
 #define READ_BYTES   65536u
-/* about the size of one layer of a 4B model */
+/* bytes to register: about the size of one layer of a model with 4 B
+ * parameters */
 #define FIXED_BYTES ((size_t)64 << 20)
 #define WAIT_S      2
 
-/* Submit the prepared request and wait for it. Returns its result, or a
- * negative errno. */
+/* Submit the prepared request and wait for its completion. Returns the result
+ * of the request, or a negative errno. */
 static int finish(struct io_uring *ring)
 {
 	struct __kernel_timespec limit = { .tv_sec = WAIT_S };
@@ -53,8 +54,8 @@ void probe_io_uring(struct finding *f)
 		int error = -ret;
 		int64_t disabled = 0, group = -1, filter = 0;
 
-		/* io_uring_queue_init() has failed. Find the reason and a
-		 * fix. */
+		/* Called after io_uring_queue_init() has failed: find the
+		 * reason and a fix. */
 		probe_number("/proc/sys/kernel/io_uring_disabled", &disabled);
 		probe_number("/proc/sys/kernel/io_uring_group", &group);
 		probe_field("/proc/self/status", "Seccomp", &filter);
@@ -186,8 +187,8 @@ void probe_direct_read(struct finding *f)
 	close(fd);
 }
 
-/* Return the largest size that can be registered, of FIXED_BYTES, FIXED_BYTES /
- * 2, and so on. */
+/* Try to register FIXED_BYTES, FIXED_BYTES / 2, and so on. Return the largest
+ * size that can be registered. */
 static size_t most_registered(struct io_uring *ring)
 {
 	struct iovec iov;

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* number of attempts; large, because a device may map and unmap continuously */
+/* number of attempts to copy the view; large, because the device may change its
+ * window continuously */
 #define TRIES 1000
 
 /* Find the descriptor of a process's window view in /proc, and open it. Returns
@@ -141,9 +142,9 @@ static int copy(const struct window_view *from, struct window_view *to)
 		const uint32_t *word = (const void *)from;
 		uint32_t *out = (void *)to;
 
-		/* Rule W2 of the view: a reader that sees a word written in a
-		 * turn also sees the number of that turn. So a changed word
-		 * implies that `turn` has changed. */
+		/* Rule W2 of the view (ipc/window_view.h): a reader that sees a
+		 * word also sees the number of the turn in which the word was
+		 * written. So if a word has changed, `turn` has changed. */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
 
@@ -185,8 +186,8 @@ int window_look(
 			"the device's window changed during every read; try "
 			"again");
 
-	/* Check all numbers before use, because they come from another
-	 * process. */
+	/* The numbers come from another process, so check all of them before
+	 * use. */
 	end = out->page;
 	if (out->magic != WINDOW_VIEW_MAGIC ||
 		out->version != WINDOW_VIEW_VERSION)
