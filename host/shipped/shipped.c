@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Number of folders to search upward. build/VARIANT/tandem is two folders below
- * the root of the source tree, and a build folder with another name may be
- * deeper. */
+/* Number of parent folders of the executable to search for the root of a source
+ * tree. build/VARIANT/tandem is two folders below the root; other build folders
+ * may be deeper. */
 #define LEVELS_UP 4
 
 /* State of the search for a file in several places. */
@@ -22,7 +22,7 @@ struct search {
 	const char *file;
 	char *path; /* [PATH_MAX] result: the path of the file */
 	bool found;
-	/* list of the folders searched, for the error message */
+	/* list of the folders that were searched, for the error message */
 	struct strbuf places;
 };
 

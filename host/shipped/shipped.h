@@ -14,8 +14,8 @@ struct err;
 
 struct shipped {
 	const char *env; /* environment variable, such as "TANDEM_MODELS" */
-	/* folder next to the executable and in share/tandem, such as
-	 * "models" */
+	/* name of the folder, next to the executable and in share/tandem, such
+	 * as "models" */
 	const char *folder;
 	/* folder in the source tree, such as "flash/models" */
 	const char *in_tree;
@@ -23,9 +23,9 @@ struct shipped {
 };
 
 /*
- * Store the path of `file` in `path`. Returns 0, or -ENOENT with the message
- * that there is no `what`, which lists the places searched and advises to set
- * the environment variable. `hint` stands before this advice: "", or other
+ * Store the path of `file` in `path`. Returns 0, or -ENOENT with a message that
+ * names what is missing (`what`), lists the searched places and advises to set
+ * the environment variable. `hint` is inserted before this advice: "", or other
  * advice that ends in ", or ".
  */
 int shipped_find(const struct shipped *, const char *file, const char *what,

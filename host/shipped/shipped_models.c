@@ -13,7 +13,8 @@
 static const struct shipped models = { "TANDEM_MODELS", "models",
 	"flash/models", "the models" };
 
-/* Each names the option as the library does, and as the command line does. */
+/* These texts give an option's name in the library, and in brackets its name on
+ * the command line. */
 #define GIVE_MODEL "give a file by the option model (-m FILE), or "
 #define GIVE_DRAFT "give a file by the option draft (--draft FILE), or "
 
@@ -51,12 +52,12 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 {
 	if (!named)
 		return models_find(role, path, e);
-	/* A file that has the name of a role has precedence over the role. */
+	/* If there is a file with the name of a role, use the file. */
 	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
 		if (!strcmp(roles[i].name, named) && access(named, F_OK))
 			return models_find((enum model_role)i, path, e);
-	/* Report a name that could only be a misspelled role: it is not a path,
-	 * has no extension, and no such file exists. */
+	/* Report a misspelt role if `named` cannot be a file: no such file
+	 * exists, and the name has neither a slash nor an extension. */
 	if (!strpbrk(named, "/.") && access(named, F_OK)) {
 		struct opt_nearest near = { .word = named };
 

@@ -13,7 +13,7 @@ struct err;
 
 enum model_role {
 	MODEL_TARGET,
-	MODEL_SMALL, /* a target model of a third of the size */
+	MODEL_SMALL, /* a target model with a third of the parameters */
 	MODEL_DRAFT,
 	MODEL_EAGLE, /* EAGLE head of the target */
 	MODEL_DIFFUSION,
@@ -27,20 +27,21 @@ enum model_role {
 	MODEL_REWARD_SMALL, /* reward model for the small target */
 };
 
-/* Return the name of a role ("target", "draft", ...), which is used in
- * messages, and as the name of the file without .gguf. */
+/* Return the name of a role ("target", "draft", ...). It is used in messages,
+ * and the file of the role is called NAME.gguf. */
 const char *model_role_name(enum model_role);
 
 /*
  * Store the path of a role's file in `path`. Returns 0, or -ENOENT with a
- * message that lists the places searched and the option that names a file.
+ * message that lists the searched places and names the option with which the
+ * user can give a file.
  */
 int models_find(enum model_role, char path[PATH_MAX], struct err *);
 
 /*
- * Find the model file that `named` stands for. NULL means the file of `role`.
- * The name of a role means the file of that role, unless a file with this name
- * exists. Any other text is a path. Returns 0 or a negative errno.
+ * Find the model file for the text `named` of an option. NULL means the file of
+ * `role`. The name of a role means the file of that role, unless a file with
+ * this name exists. Any other text is a path. Returns 0 or a negative errno.
  */
 int models_choose(
 	const char *named, enum model_role, char path[PATH_MAX], struct err *);

@@ -61,8 +61,8 @@ int soc_file_set(struct soc *out, const char *name, const char *number,
 			opt_nearest_clause(&near));
 	if (!*number)
 		return err_set(e, EINVAL, "%s: no number", name);
-	/* Other forms than decimal numbers are refused, because strtod would
-	 * also accept "inf", "0x1p3" and the decimal comma of a locale. */
+	/* Accept only decimal numbers: strtod would also accept "inf", "0x1p3"
+	 * and the decimal comma of a locale. */
 	value = strtod(number, &end);
 	if (number[strspn(number, "0123456789.eE+-")] || *end)
 		return err_set(
@@ -71,8 +71,8 @@ int soc_file_set(struct soc *out, const char *name, const char *number,
 	return 0;
 }
 
-/* Cut a field off the text at *at. The field ends at white space, which is
- * skipped. */
+/* Return the next field of the text at *at. The field ends at white space; *at
+ * is moved past this white space. */
 static char *cut_field(char **at)
 {
 	char *field = *at;
@@ -148,7 +148,7 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 	return ret ? err_in(e, "%s", path) : 0;
 }
 
-/* Apply the changes "KEY=VALUE,KEY=VALUE" at `text`, which is modified. */
+/* Apply the changes "KEY=VALUE,KEY=VALUE" in `text`, which is overwritten. */
 static int apply_changes(struct soc *out, char *text, struct err *e)
 {
 	bool seen[SOC_COUNT] = { false };

@@ -39,19 +39,19 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 	size_t len, struct err *);
 
 /*
- * Set the number called `name` to the decimal number at `number`, and store the
- * position of `name` (tensor/soc/soc.h) in *i. Returns 0, or -EINVAL with a
- * message that suggests the nearest name. The caller checks the limits with
- * soc_check.
+ * Set the number with the name `name` to the decimal number in `number`, and
+ * store the index of this name (tensor/soc/soc.h) in *i. Returns 0, or -EINVAL
+ * with a message that suggests the nearest name. The caller must check the
+ * limits with soc_check.
  */
 int soc_file_set(struct soc *, const char *name, const char *number, size_t *i,
 	struct err *);
 
 /*
- * Find, read and parse a profile. `name` is that of soc_file_find, and may be
- * followed by changes of the profile's numbers: "sd8gen3,operator_s=0". A
- * comma always begins a change, so a path that has one cannot be named. Returns
- * 0 or a negative errno.
+ * Find, read and parse a profile. `name` is as for soc_file_find, and may be
+ * followed by changes of the profile's numbers: "sd8gen3,operator_s=0". A comma
+ * always begins a change, so a path with a comma cannot be used. Returns 0 or a
+ * negative errno.
  */
 int soc_file_load(struct soc *out, const char *name, struct err *);
 
