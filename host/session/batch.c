@@ -31,7 +31,7 @@ static int find_part(struct batch *b, const struct sequences *s, uint32_t row,
 		return 0;
 	if (!sequence_is_open(s, sequence))
 		return err_set(e, EINVAL,
-			"row %u is of sequence %u, which is not open", row,
+			"row %u belongs to sequence %u, which is not open", row,
 			sequence);
 	if (b->n_parts == ROWS_SEQUENCES)
 		return err_set(e, EINVAL,
@@ -56,15 +56,15 @@ static int take_tree_row(
 	b->claim[part].to++;
 	if (row->parent == -1 && row->position > b->part[part].length)
 		return err_set(e, EINVAL,
-			"row %u is at position %u, after a sequence of %u "
-			"tokens",
+			"row %u, a root, is at position %u, but its sequence "
+			"has only %u cached tokens",
 			i, row->position, b->part[part].length);
 	if (row->parent == -1)
 		return 0;
 	if (row->parent < 0 || row->parent >= (int32_t)i)
 		return err_set(e, EINVAL,
-			"row %u of a tree has parent %d, which does not come "
-			"before it",
+			"row %u of a tree has parent %d; a parent must have "
+			"a lower row number",
 			i, row->parent);
 	above = &b->rows.row[row->parent];
 	if (above->sequence != row->sequence ||
@@ -87,13 +87,14 @@ static int take_placed_row(
 
 	if (p->rows && row->position <= b->rows.row[p->last].position)
 		return err_set(e, EINVAL,
-			"row %u is at position %u, and row %d of its sequence "
-			"at %u",
+			"row %u is at position %u, but row %d of the same "
+			"sequence is at %u; positions must ascend",
 			i, row->position, p->last,
 			b->rows.row[p->last].position);
 	if (row->position > c->to)
 		return err_set(e, EINVAL,
-			"row %u is at position %u, and %u tokens are before it",
+			"row %u is at position %u, but its sequence has only "
+			"%u tokens; positions must follow without a gap",
 			i, row->position, c->to);
 	if (!p->rows)
 		c->from = row->position;
@@ -134,16 +135,17 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 
 		if (row->end <= row->position || row->end > to)
 			return err_set(e, EINVAL,
-				"row %u at position %u of a text of %u: its "
-				"block cannot end at %u, only after the row "
-				"and within the text",
+				"row %u is at position %u of a sequence of "
+				"%u tokens, but its block ends at %u; a "
+				"block must end after the row and within "
+				"the sequence",
 				i, row->position, to, row->end);
 		if (limits->block_length &&
 			row->end - row->position > limits->block_length)
 			return err_set(e, EINVAL,
-				"row %u at position %u: its block ends at %u, "
-				"which is more than this model's block length "
-				"of %u away",
+				"row %u is at position %u, but its block "
+				"ends at %u, which is farther away than "
+				"this model's block length of %u",
 				i, row->position, row->end,
 				limits->block_length);
 	}
@@ -172,8 +174,8 @@ int batch_init(struct batch *b, const struct rows *rows,
 	if (visibility == VISIBILITY_TREE && !limits->causal &&
 		!limits->block_length)
 		return err_set(e, EINVAL,
-			"this model cannot compute a token tree: its rows "
-			"attend to later positions too");
+			"this model cannot compute a token tree, because its "
+			"rows also attend to later positions");
 	if (visibility != VISIBILITY_TREE && limits->causal)
 		return err_set(e, EINVAL,
 			"rows cannot attend to later positions: this model is "
@@ -181,15 +183,16 @@ int batch_init(struct batch *b, const struct rows *rows,
 	if (visibility == VISIBILITY_WINDOW && limits->block_length)
 		return err_set(e, EINVAL,
 			"rows cannot attend to the whole sequence: in this "
-			"model they attend to nothing after their block");
+			"model a row attends only up to the end of its block");
 	ret = take_rows(b, limits, s, e);
 	for (uint32_t i = 0; i < b->n_parts && !ret; i++) {
 		uint32_t length = b->part[i].length;
 
 		if (b->claim[i].to > limits->context)
 			ret = err_set(e, ENOSPC,
-				"the context of %u tokens is full: %u are in "
-				"it, %u more were to come; try a larger --ctx",
+				"the context of %u tokens is full: it has %u "
+				"tokens, and %u more were requested; try a "
+				"larger --ctx",
 				limits->context, length,
 				b->claim[i].to - length);
 	}

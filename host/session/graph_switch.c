@@ -339,8 +339,7 @@ static int plan_exact(
 	d.choice = calloc((size_t)d.n * d.sets, sizeof(*d.choice));
 	if (!d.left || !d.choice) {
 		ret = err_set(e, ENOMEM,
-			"no memory to plan when %u graphs are loaded",
-			p->blocks);
+			"no memory for a plan to load %u graphs", p->blocks);
 		goto out;
 	}
 	solve(&d);

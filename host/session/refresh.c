@@ -106,8 +106,9 @@ int refresh_open(struct refresh **out, struct session *s,
 
 	if (s->model->causal)
 		return err_set(e, EINVAL,
-			"cannot refresh the cache of a causal model: no token "
-			"changes what is cached for earlier ones");
+			"cannot refresh the cache of a causal model, where "
+			"later tokens do not change the cached keys and "
+			"values of earlier tokens");
 	if (s->plan.resident < s->model->n_layer)
 		return err_set(e, ENOTSUP,
 			"a refresh of the cache on the host needs all layers "
@@ -200,8 +201,8 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 
 	if (!rows->n || rows->visibility == VISIBILITY_TREE)
 		return err_set(e, EINVAL,
-			"%s cannot be refreshed: only rows at cached "
-			"positions can be",
+			"%s cannot be refreshed; give at least one row, and "
+			"only rows at cached positions",
 			rows->n ? "a tree" : "no rows");
 	ret = batch_init(&r->batch, rows, &limits, s->sequences, e);
 	if (!ret && r->batch.n_parts > 1)

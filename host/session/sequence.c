@@ -462,9 +462,10 @@ static int own(
 		return ret;
 	if (!sequences_have_room(s, c, n))
 		return err_set(e, ENOSPC,
-			"the cache of %u tokens is full: room for %u was "
-			"requested, there is room for %u, and %u sequence%s the "
-			"others; close or truncate some, or try a larger --ctx",
+			"the cache of %u tokens is full: room for %u tokens "
+			"was requested, there is room for %u, and %u "
+			"sequence%s all other tokens; close or truncate "
+			"sequences, or try a larger --ctx",
 			s->kv.slots, count_all(s, c, n) * KV_RUN,
 			sequences_free(s), holders(s),
 			holders(s) == 1 ? " holds" : "s hold");
@@ -542,9 +543,9 @@ static int check_range(const struct sequences *s, uint32_t id, uint32_t layer,
 
 	if (layer >= s->kv.layers || !range_within(at, n, length))
 		return err_set(e, EINVAL,
-			"keys and values were requested of layer %u, "
-			"positions %u to %u, of sequence %u, which has %u "
-			"layers and %u tokens",
+			"keys and values were requested for layer %u, "
+			"positions %u to %u of sequence %u, which has only "
+			"%u layers and %u tokens",
 			layer, at, at + n, id, s->kv.layers, length);
 	return 0;
 }

@@ -321,10 +321,10 @@ int session_take_over(struct session *s, struct err *e)
 	 * local memory. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
-			"the device that replaces the lost one is smaller: a "
-			"strip of weights may have %u KiB there, and had up to "
-			"%u KiB on the first; start one with as much local "
-			"memory",
+			"the replacement device has less local memory: a "
+			"strip of weights can have %u KiB, but has up to %u "
+			"KiB in this session; start a device with as much "
+			"local memory as the lost one",
 			has >> 10, s->strip_max >> 10);
 	placement_close(s->placement);
 	s->placement = NULL;

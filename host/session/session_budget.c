@@ -96,12 +96,12 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	}
 	if (room < 2 * slot)
 		return err_set(e, EINVAL,
-			"--dram-budget of %.1f MiB, but streaming needs at "
-			"least two slots, which are part of it: %sthey take "
-			"%.1f MiB; try --dram-budget %lluM, or a share like "
-			"0%%, which does not include them",
+			"--dram-budget of %.1f MiB is too small: it includes "
+			"two staging slots%s, which take %.1f MiB; try "
+			"--dram-budget %lluM, or a share like 0%%, which "
+			"does not include the slots",
 			(double)room / (double)MIB,
-			p->stage_parts > 1 ? "of parts of layers, " : "",
+			p->stage_parts > 1 ? "for parts of layers" : "",
 			(double)(2 * slot) / (double)MIB,
 			(unsigned long long)((2 * slot + MIB - 1) / MIB));
 	while (p->stage_slots * slot > room)
@@ -131,10 +131,10 @@ static int choose_experts(struct session_plan *p, const struct model *m,
 
 	if (o->dram_bytes && o->dram_bytes < least)
 		return err_set(e, EINVAL,
-			"--dram-budget of %.1f MiB, but all weights except "
-			"experts, and %u experts, need %.1f MiB; try "
-			"--dram-budget %lluM, or a share like 20%%, which is a "
-			"share of the experts",
+			"--dram-budget of %.1f MiB is too small: the weights "
+			"other than experts, plus %u experts, take %.1f "
+			"MiB; try --dram-budget %lluM, or a share of the "
+			"experts like 20%%",
 			(double)o->dram_bytes / (double)MIB, EXPERTS_SLOTS_MIN,
 			(double)least / (double)MIB,
 			(unsigned long long)((least + MIB - 1) / MIB));
@@ -162,16 +162,17 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 		return 0;
 	if (m->layers_packed < m->n_layer)
 		return err_set(e, EINVAL,
-			"--dram-budget, but this model is no flash image, and "
-			"only those can be streamed; make one with tandem "
+			"--dram-budget needs a flash image, but this model "
+			"is in a GGUF file; convert the file with tandem "
 			"convert");
 	if (m->n_expert)
 		return choose_experts(p, m, o, e);
 	if (p->stage_parts > 1 && !staging_parts_may(m->packed->image))
 		return err_set(e, EINVAL,
-			"--stage-parts %u, but layers of this image are "
-			"compressed, and are unpacked whole; leave it out, or "
-			"convert without --zstd",
+			"--stage-parts %u is not possible: the layers of "
+			"this image are compressed, so they can only be "
+			"read whole; leave --stage-parts out, or convert "
+			"the model without --zstd",
 			p->stage_parts);
 	if (o->dram_bytes)
 		ret = choose_by_size(p, m, o, e);
@@ -234,15 +235,15 @@ static int refuse_experts(const struct session_plan *p, const struct model *m,
 	uint64_t one = experts_slot_bytes(m, p->layout, SIZE_MAX);
 	uint64_t rest = needs(p, m) - experts_bytes(p, m);
 	uint64_t fit = left->bytes > rest ? (left->bytes - rest) / one : 0;
-	char try[64] = "not even two of them fit: try a smaller model";
+	char try[64] = "not even two experts fit: try a smaller model";
 
 	if (fit >= EXPERTS_SLOTS_MIN)
 		snprintf(try, sizeof(try), "try --dram-budget %u%%",
 			(unsigned)(fit * 100 /
 				((uint64_t)m->n_layer * m->n_expert)));
 	return err_set(e, ENOMEM,
-		"%llu MiB of memory are needed, for %u of %u experts %llu and "
-		"for all else %llu; %s has %llu left of %llu; %s",
+		"%llu MiB of memory are needed: %u of %u experts take %llu, "
+		"all else takes %llu; %s has %llu left of %llu; %s",
 		(unsigned long long)(needs(p, m) / MIB), p->expert_slots,
 		m->n_layer * m->n_expert,
 		(unsigned long long)(experts_bytes(p, m) / MIB),
@@ -273,9 +274,9 @@ static int refuse(const struct session_plan *p, const struct model *m,
 			"fits: try a smaller model or a smaller --ctx",
 			(double)any_slot(m, parts) / (double)MIB);
 	return err_set(e, ENOMEM,
-		"%llu MiB of memory are needed, for %u of %u layers %llu, for "
-		"slots %llu, the output matrix %llu, the cache %llu, and all "
-		"else %llu; %s has %llu left of %llu; %s",
+		"%llu MiB of memory are needed, for %u of %u layers %llu, "
+		"for slots %llu, the output matrix %llu, the cache %llu, "
+		"and all else %llu; %s has %llu left of %llu; %s",
 		(unsigned long long)(needs(p, m) / MIB), p->resident,
 		m->n_layer,
 		(unsigned long long)(layers_bytes(p, m, p->resident) / MIB),

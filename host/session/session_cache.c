@@ -149,8 +149,8 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 				s->keep[found++] = i;
 		if (found < n)
 			return err_set(e, EINVAL,
-				"%u rows were accepted, but of the %u rows of "
-				"the last pass only %u can be",
+				"%u rows were accepted, but of the %u rows "
+				"of the last pass only %u can be accepted",
 				n, rows, found);
 		path = s->keep;
 	}

@@ -628,8 +628,8 @@ int session_close(struct session *s, struct err *e)
 	if (left) {
 		atomic_fetch_add(&fault_plan_unfired, 1);
 		snprintf(text, sizeof(text),
-			"the fault '%s' was never triggered: there were no "
-			"such reads of flash",
+			"the fault '%s' was never triggered: the program "
+			"made fewer reads from flash",
 			plan);
 		if (s->opts.notice.report)
 			s->opts.notice.report(s->opts.notice.arg, text);

@@ -263,11 +263,11 @@ static int check_forward(struct session *s, const struct rows *rows,
 		return err_set(e, ECANCELED, "interrupted");
 	if (!s->attached)
 		return err_set(e, ERR_DEVICE_LOST,
-			"the device was lost and no other has taken over");
+			"the device was lost and has not been replaced");
 	if (!rows->state != !s->model->layers_before)
 		return err_set(e, EINVAL,
-			"rows %s hidden states were given to a model whose "
-			"layers follow %u others",
+			"rows %s input states were given, but the layers of "
+			"this model follow %u layers of another model",
 			rows->state ? "with" : "without",
 			s->model->layers_before);
 	if (hooks && hooks->choose && rows->visibility != VISIBILITY_TREE)

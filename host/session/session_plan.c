@@ -70,16 +70,16 @@ static int choose_context(struct session_plan *p, const struct model *m,
 	if (o->context > most)
 		return err_set(e, EFBIG,
 			"a context of %u tokens needs %.0f MiB of key-value "
-			"cache, and a shared buffer holds %zu MiB; try --ctx "
-			"%llu%s",
+			"cache, but a shared buffer holds %zu MiB; try "
+			"--ctx %llu%s",
 			o->context,
 			(double)kv_bytes_per_token(p, m) * o->context /
 				(1 << 20),
 			BUFFER_MAX >> 20, (unsigned long long)most,
 			wire_kv_f16(o->precision)
 				? ""
-				: " or --precision f16-kv16, which needs "
-				  "half");
+				: "or --precision f16-kv16, which halves the "
+				  "cache");
 	p->context = o->context;
 	if (p->context)
 		return 0;
@@ -189,9 +189,10 @@ static int choose_output(struct session_plan *p, const struct model *m,
 		return 0;
 	if (p->output_streamed)
 		return err_set(e, EINVAL,
-			"the output matrix is streamed, and the drafts read "
-			"predictions of the device, which need it in memory; "
-			"try a larger --dram-budget or another --draft");
+			"the output matrix is streamed, but this --draft "
+			"reads predictions of the device, which need the "
+			"output matrix in memory; try a larger "
+			"--dram-budget or another --draft");
 	/* Room for the final norm and the output matrix: the larger of what the
 	 * model and the priced shape need. */
 	for (int priced = 0; priced <= (o->as != NULL); priced++) {
@@ -207,9 +208,9 @@ static int choose_output(struct session_plan *p, const struct model *m,
 	if (p->output_room <= BUFFER_MAX)
 		return 0;
 	return err_set(e, EFBIG,
-		"an output matrix of %.0f MiB, and a shared buffer holds %zu "
-		"MiB, so the drafts cannot read predictions of the device; "
-		"try another --draft",
+		"this --draft reads predictions of the device, which need "
+		"the output matrix of %.0f MiB in a shared buffer, but a "
+		"buffer holds %zu MiB; try another --draft",
 		(double)p->output_room / (1 << 20), BUFFER_MAX >> 20);
 }
 
@@ -242,8 +243,9 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	if (slots > most)
 		return err_set(e, EFBIG,
 			"%llu tokens of %u sequences need %.0f MiB of "
-			"key-value cache, and a shared buffer holds %zu MiB, "
-			"%llu tokens; try fewer sequences or a smaller --ctx",
+			"key-value cache, but a shared buffer holds %zu MiB "
+			"(%llu tokens); try fewer sequences or a smaller "
+			"--ctx",
 			(unsigned long long)slots, o->sequences,
 			(double)(slots * kv_bytes_per_token(p, m)) / (1 << 20),
 			BUFFER_MAX >> 20, (unsigned long long)most);
@@ -259,14 +261,16 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 {
 	if (!m->causal && !m->block_length)
 		return err_set(e, EINVAL,
-			"--graph-switch, but the rows of this model also "
-			"attend to later rows, so no smaller graph can "
-			"compute a chunk in parts; leave --graph-switch out");
+			"--graph-switch is not possible: the rows of this "
+			"model also attend to later rows, so a smaller "
+			"graph cannot compute a chunk in parts; leave "
+			"--graph-switch out");
 	if (p->resident < m->n_layer)
 		return err_set(e, EINVAL,
-			"--graph-switch, but %u layers are streamed: a graph "
-			"is loaded with its weights, and theirs change in "
-			"every pass; leave out --graph-switch or --dram-budget",
+			"--graph-switch is not possible: %u layers are "
+			"streamed, but a graph is loaded together with "
+			"weights that must stay in memory; leave out "
+			"--graph-switch or --dram-budget",
 			m->n_layer - p->resident);
 	if (o->placement == PLACEMENT_SWAP)
 		return err_set(e, EINVAL,
@@ -275,10 +279,11 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 			"of the options out");
 	if (o->smaller_graphs || o->beside)
 		return err_set(e, EINVAL,
-			"--graph-switch keeps one graph for each block, and "
-			"%s; leave it out",
-			o->beside ? "a model beside the target keeps its own"
-				  : "smaller ones were requested, too");
+			"--graph-switch keeps only one graph for each block, "
+			"but %s; leave --graph-switch out",
+			o->beside ? "a second model on the device needs its "
+				    "own graphs"
+				  : "smaller graphs were requested as well");
 	if (o->one_graph)
 		return err_set(e, EINVAL,
 			"--graph-switch replaces one graph by another, but "
@@ -287,8 +292,9 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 	if (few < o->prefill_chunk)
 		return 0;
 	return err_set(e, EINVAL,
-		"--graph-switch, but a decode graph of %u rows is no smaller "
-		"than a prefill graph of %u; try a larger --prefill-chunk",
+		"--graph-switch is not possible: the decode graph (%u rows) "
+		"is not smaller than the prefill graph (%u rows); try a "
+		"larger --prefill-chunk",
 		few, o->prefill_chunk);
 }
 
@@ -298,23 +304,24 @@ static int check_experts(
 {
 	if (o->as && (m->n_expert || o->as->n_expert))
 		return err_set(e, ENOTSUP,
-			"--as %s, but a model with experts can neither be "
-			"priced as another model nor stand for one; leave --as "
-			"out, or make such a model with tandem synth --like",
+			"--as %s is not possible: neither this model nor the "
+			"model of --as may have experts; leave --as out, or "
+			"make a model of that shape with tandem synth --like",
 			o->as->name);
 	if (!m->n_expert)
 		return 0;
 	if (o->graph_switch)
 		return err_set(e, EINVAL,
-			"--graph-switch, but a graph is loaded with its "
-			"weights, and those of experts change in every pass; "
-			"leave --graph-switch out");
+			"--graph-switch is not possible: a graph is loaded "
+			"together with its weights, but the experts in "
+			"memory change in every pass; leave --graph-switch "
+			"out");
 	if (o->placement == PLACEMENT_SWAP)
 		return err_set(e, EINVAL,
-			"--placement swap, but the experts of this model are "
-			"read into memory when they are used; leave --placement "
-			"out, and give --dram-budget to keep fewer of them in "
-			"memory");
+			"--placement swap is not possible: the experts of "
+			"this model are read into memory when they are "
+			"used; leave --placement out, and give "
+			"--dram-budget to keep fewer experts in memory");
 	return 0;
 }
 
@@ -356,9 +363,9 @@ int session_plan(struct session_plan *p, const struct model *m,
 	p->layout = o->layout == LAYOUT_DEFAULT ? is : o->layout;
 	if (m->packed && p->layout != is)
 		return err_set(e, EINVAL,
-			"--layout %s, but the flash image is in layout %s and "
-			"is used as it is; leave --layout out, or convert the "
-			"model file with --layout %s",
+			"--layout %s does not match the flash image: its "
+			"layout is %s and cannot be changed; leave --layout "
+			"out, or convert the model file with --layout %s",
 			layout_names[p->layout], layout_names[is],
 			layout_names[p->layout]);
 	if ((ret = session_budget_choose(p, m, o, e)) ||
@@ -368,8 +375,9 @@ int session_plan(struct session_plan *p, const struct model *m,
 		return ret;
 	if (kv_room_per_token(p, m, o) * p->slots > WIRE_WINDOW_MAX)
 		return err_set(e, EFBIG,
-			"%u tokens of %s need %.0f MiB of key-value cache, and "
-			"a window has less than 4 GiB; try a smaller --ctx",
+			"%u tokens of %s need %.0f MiB of key-value cache, "
+			"but a window has less than 4 GiB; try a smaller "
+			"--ctx",
 			p->slots, o->as->name,
 			(double)(kv_room_per_token(p, m, o) * p->slots) /
 				(1 << 20));

@@ -69,10 +69,10 @@ refused() { # MESSAGE OPTION...
   [ "$status" != 0 ] || fail "not refused: $*"
   check_has "refusal of ${*:2}" "$err" "$message"
 }
-refused 'is no flash image' -m "$tmp/m.gguf" --dram-budget 50%
-refused 'all weights except experts' -m "$tmp/m.tdm" --dram-budget 1M
+refused 'needs a flash image' -m "$tmp/m.gguf" --dram-budget 50%
+refused 'weights other than experts' -m "$tmp/m.tdm" --dram-budget 1M
 refused 'graph-switch' -m "$tmp/m.tdm" --graph-switch sync
 refused 'read into memory when they are used' -m "$tmp/m.tdm" --placement swap
-refused 'neither be priced' -m "$tmp/m.tdm" --clock soc:sd8gen3 --as qwen2.5-3b
+refused 'neither this model' -m "$tmp/m.tdm" --clock soc:sd8gen3 --as qwen2.5-3b
 refused 'do not fit into the window' -m "$tmp/m.tdm" --va-window 24M
 finish

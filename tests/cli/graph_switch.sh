@@ -122,7 +122,7 @@ refuse() { # SAYS OPTION...
   check_eq "stdout with $*" "$out" ''
   check_has "stderr with $*" "$err" "$says"
 }
-refuse 'no smaller than a prefill graph of 32' --prefill-chunk 32
+refuse 'not smaller than the prefill graph (32 rows)' --prefill-chunk 32
 refuse 'with --one-graph there is only one' --one-graph
 refuse 'also attend to later rows' --method llada -m flash/models/diffusion.gguf
 run_ok "$TANDEM" convert draft "$tmp/draft.tdm"

@@ -61,7 +61,7 @@ refuse() { # SAYS OPTION...
   check_has "stderr with $*" "$err" "$says"
   check_lacks "stderr with $*" "$err" $'\n' # it is one line
 }
-refuse 'no flash image' -m $model --dram-budget 50%
+refuse 'needs a flash image' -m $model --dram-budget 50%
 refuse 'needs a flash image' -m $model --method flash-ar
 refuse 'stage5' -m "$image" --dram-budget 0% --stage-slots 6 --va-slots 7
 refuse 'drop@1' -m "$image" --dram-budget 0% --flash-fault drop@1

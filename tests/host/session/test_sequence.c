@@ -493,7 +493,7 @@ static void test_full_cache_changes_nothing(void **state)
 	assert_false(sequences_have_room(f->s, both, 2));
 	assert_int_equal(sequences_claim(f->s, both, 2, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "2560 tokens"));
-	assert_non_null(strstr(e.text, "2592 was requested"));
+	assert_non_null(strstr(e.text, "2592 tokens was requested"));
 	assert_non_null(strstr(e.text, "0 sequences hold"));
 	assert_int_equal(sequences_free(f->s), SLOTS);
 	assert_int_equal(sequence_claimed(f->s, a), 0);

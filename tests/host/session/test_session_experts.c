@@ -297,9 +297,9 @@ static void test_refused(void **state)
 	open_mixture(f);
 	opts = f->opts;
 	f->opts.dram_share = 0.5;
-	refuse(f, f->model, -EINVAL, "no flash image");
+	refuse(f, f->model, -EINVAL, "needs a flash image");
 	f->opts.dram_bytes = 4096;
-	refuse(f, f->image.model, -EINVAL, "all weights except experts");
+	refuse(f, f->image.model, -EINVAL, "weights other than experts");
 	f->opts = opts;
 	f->opts.placement = PLACEMENT_SWAP;
 	refuse(f, f->model, -EINVAL, "--placement swap");

@@ -191,7 +191,7 @@ static void test_what_stays(void **state)
 	assert_int_equal(f->plan.stage_bytes, 0);
 	assert_int_equal(f->plan.layout, LAYOUT_TILES);
 	f->opts.dram_share = .5;
-	refused(f, -EINVAL, "no flash image");
+	refused(f, -EINVAL, "needs a flash image");
 	image_file_open(&f->image, f->model, 0);
 	assert_int_equal(plan_of(f)->resident, LAYERS / 2);
 	layer = packed_layer_bytes(f->image.model->packed, LAYERS - 1);
@@ -217,13 +217,13 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes = 3 * quarter - 1;
 	assert_int_equal(plan_of(f)->stage_slots, 2);
 	f->opts.dram_bytes = 2 * quarter - 1;
-	refused(f, -EINVAL, "at least two slots");
+	refused(f, -EINVAL, "includes two staging slots");
 	f->opts.stage_parts = 1;
 	f->opts.dram_bytes = 3 * slot - 1;
 	assert_int_equal(plan_of(f)->stage_slots, 2);
 	assert_int_equal(f->plan.stage_parts, 1);
 	f->opts.dram_bytes = 2 * slot - 1;
-	refused(f, -EINVAL, "at least two slots");
+	refused(f, -EINVAL, "includes two staging slots");
 	f->opts.stage_parts = 0;
 	/* If all layers fit in memory there are no staging slots. */
 	f->opts.dram_bytes = LAYERS * layer;
@@ -233,7 +233,7 @@ static void test_what_stays(void **state)
 	assert_int_equal(plan_of(f)->resident, LAYERS);
 	assert_false(f->plan.output_streamed);
 	f->opts.layout = LAYOUT_ROWS;
-	refused(f, -EINVAL, "the flash image is in layout tiles");
+	refused(f, -EINVAL, "its layout is tiles");
 }
 
 static void check_left(struct fixture *f, uint64_t bytes, const char *says)

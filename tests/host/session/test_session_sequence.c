@@ -256,11 +256,12 @@ static void test_full_cache(void **state)
 	session_stats(f->s, &a);
 	assert_int_equal(session_continue(f->s, id, t, 1, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "cache of 96 tokens is full"));
-	assert_non_null(strstr(e.text, "for 32 was requested"));
+	assert_non_null(strstr(e.text, "for 32 tokens was requested"));
 	assert_non_null(strstr(e.text, "room for 0"));
 	assert_non_null(strstr(e.text, "2 sequences hold"));
 	assert_int_equal(session_continue(f->s, id, t, 21, &e), -ENOSPC);
-	assert_non_null(strstr(e.text, "context of 90 tokens is full: 70 are"));
+	assert_non_null(
+		strstr(e.text, "context of 90 tokens is full: it has 70"));
 	session_stats(f->s, &b);
 	/* no request was sent to the device */
 	assert_memory_equal(&a, &b, sizeof(a));
@@ -485,7 +486,7 @@ static void test_bad_rows(void **state)
 	refuse(f, VISIBILITY_TREE, &closed, 1, "sequence 2, which is not open");
 	refuse(f, VISIBILITY_TREE, &beyond, 1,
 		"sequence 70, which is not open");
-	refuse(f, VISIBILITY_TREE, &far, 1, "after a sequence of 5");
+	refuse(f, VISIBILITY_TREE, &far, 1, "has only 5 cached tokens");
 	refuse(f, VISIBILITY_TREE, other, 2,
 		"parent 0 at position 5 of sequence 0");
 	refuse(f, VISIBILITY_TREE, skip_one, 2, "parent 0 at position 5");
@@ -526,10 +527,11 @@ static void test_bad_windows(void **state)
 	open_session(f);
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
-	refuse(f, VISIBILITY_WINDOW, &gap, 1, "position 6, and 5 tokens");
-	refuse(f, VISIBILITY_WINDOW, back, 2, "row 0 of its sequence at 3");
-	refuse(f, VISIBILITY_BLOCK, block, 2, "cannot end at 8");
-	refuse(f, VISIBILITY_BLOCK, &inside, 1, "cannot end at 5");
+	refuse(f, VISIBILITY_WINDOW, &gap, 1, "has only 5 tokens");
+	refuse(f, VISIBILITY_WINDOW, back, 2,
+		"row 0 of the same sequence is at 3");
+	refuse(f, VISIBILITY_BLOCK, block, 2, "its block ends at 8");
+	refuse(f, VISIBILITY_BLOCK, &inside, 1, "its block ends at 5");
 	refuse(f, VISIBILITY_TREE, &inside, 1, "cannot compute a token tree");
 	assert_int_equal(session_forward(f->s, &rows, &hooks, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "may be dropped"));
@@ -566,9 +568,10 @@ static void test_bad_blocks(void **state)
 	open_session(f);
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
-	refuse(f, VISIBILITY_WINDOW, &all, 1, "nothing after their block");
+	refuse(f, VISIBILITY_WINDOW, &all, 1,
+		"only up to the end of its block");
 	refuse(f, VISIBILITY_BLOCK, large, 4, "block length of 3");
-	refuse(f, VISIBILITY_BLOCK, block, 2, "cannot end at 8");
+	refuse(f, VISIBILITY_BLOCK, block, 2, "its block ends at 8");
 	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
 	pair_close(&f->s);
 }

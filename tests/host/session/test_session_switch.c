@@ -510,13 +510,13 @@ static void test_refused(void **state)
 	struct session *first;
 
 	f->opts.graph_rows = CHUNK;
-	refuses(f, "no smaller than a prefill graph of 8");
+	refuses(f, "not smaller than the prefill graph (8 rows)");
 	f->opts.graph_rows = FEW;
 	f->opts.decode_rows = 9;
-	refuses(f, "a decode graph of 9 rows");
+	refuses(f, "the decode graph (9 rows)");
 	f->opts.decode_rows = 1;
 	f->opts.smaller_graphs = true;
-	refuses(f, "smaller ones were requested");
+	refuses(f, "smaller graphs were requested");
 	f->opts.smaller_graphs = false;
 	f->opts.one_graph = true;
 	refuses(f, "with --one-graph there is only one");
@@ -524,7 +524,7 @@ static void test_refused(void **state)
 	open_session(f);
 	first = f->s;
 	f->opts.beside = first;
-	refuses(f, "a model beside the target keeps its own");
+	refuses(f, "a second model on the device needs its own");
 	f->s = first;
 }
 
