@@ -109,14 +109,13 @@ int draft_open(struct draft_model **out, const struct model *m,
 	if (!m->causal)
 		return err_set(e, EINVAL,
 			"a model of architecture '%s' cannot draft: it does "
-			"not write from left to right",
+			"not generate from left to right",
 			m->arch);
 	if (target && m->n_vocab != target->n_vocab)
 		return err_set(e, EINVAL,
-			"the draft model has a vocabulary of %u tokens and the "
-			"target one of %u; a draft model must share its "
-			"target's; try another --draft, or one without a model "
-			"like sam",
+			"the draft model's vocabulary has %u tokens, the "
+			"target's has %u; they must be the same; try "
+			"another --draft, such as sam, which needs no model",
 			m->n_vocab, target->n_vocab);
 	d = calloc(1, sizeof(*d));
 	if (!d)

@@ -285,7 +285,7 @@ static const struct opt option_rows[] = {
 		"--request-tokens); a draft may continue at any token",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
-		"calibrated: with anchors of the request, the number of last "
+		"calibrated: with --anchors request, the number of last "
 		"prompt tokens at which a draft may begin ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,

@@ -305,7 +305,7 @@ int drafter_device_open(struct drafter *out, struct session *session,
 	if (!session_model(session)->causal)
 		return err_set(e, EINVAL,
 			"a model of architecture '%s' cannot draft: it does "
-			"not write from left to right",
+			"not generate from left to right",
 			session_model(session)->arch);
 	d = calloc(1, sizeof(*d));
 	if (!d)

@@ -27,10 +27,11 @@ struct pld_options {
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "pld-ngram", IN(ngram), "N",
 		"pld: number of last tokens to look up in earlier text ({}); "
-		"fewer where these are not found",
+		"fewer if they are not found",
 		1, 64 },
 	{ OPT_UINT, 0, "pld-length", IN(length), "N",
-		"pld: tokens drafted for a pass ({})", 1, LENGTH_MOST },
+		"pld: number of tokens to draft for each pass ({})", 1,
+		LENGTH_MOST },
 };
 /* clang-format on */
 

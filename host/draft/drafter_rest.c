@@ -352,7 +352,8 @@ const struct draft_kind draft_kind_rest = {
 const struct draft_kind draft_kind_rest_file = {
 	.name = "rest:",
 	.shown = "rest:FILE",
-	.summary = "the same, in the history and in a text file",
+	.summary = "what most often followed them, in a history and a text "
+		   "file",
 	.title = "a datastore",
 	.check = check_file,
 	.length = length,

@@ -44,14 +44,15 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
-		"nodes of a tree that are drafted in one step (0: on the host "
+		"number of tree nodes to draft in one step (0: on the host "
 		"as many as the method requests, on the device 8)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
-		"compute phone times for a draft model of this shape; see "
-		"--as. With an oracle, drafting then takes the time of such a "
-		"model on the CPU instead of none", .choices = dense_shape_names,
+		"compute phone times as if the draft model had this shape; "
+		"see --as. With --draft oracle, drafting then takes the "
+		"time of such a model on the CPU instead of no time",
+		.choices = dense_shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
 		"seed of --draft oracle:P ({})", 0, INT32_MAX },
@@ -196,8 +197,9 @@ static int check_vocabulary(const struct draft_part *p,
 			!memcmp(ours->value, its->value, its->bytes)))
 		return 0;
 	return err_set(e, EINVAL,
-		"the draft model '%s'%s has another vocabulary than '%s': of "
-		"the same size, but of other tokens; %s",
+		"the draft model '%s'%s and the target '%s' have "
+		"vocabularies of the same size, but with different tokens; "
+		"%s",
 		p->path, whence, target_path, advice);
 }
 

@@ -98,7 +98,7 @@ refused "'diffusion.canvas_length_too' is not known" "$tmp/canvas.gguf" \
 refused 'is no diffusion model' "$tmp/tiny.gguf" --method llada
 refused 'is a diffusion model' "$dream"
 refused 'is a diffusion model' "$dream" --method chain --draft "$tmp/tiny.gguf"
-refused 'does not write from left to right' "$tmp/tiny.gguf" --method chain \
+refused 'does not generate from left to right' "$tmp/tiny.gguf" --method chain \
   --draft "$llada"
 run "$TANDEM" synth --like tiny-dream --grow "$tmp/tiny.gguf" -o "$tmp/x.gguf"
 check_eq 'status of a causal model grown into Dream' "$status" 1
