@@ -273,9 +273,9 @@ static int join_target(
 			"GGUF file");
 	if (!target->causal)
 		return err_set(e, EINVAL,
-			"an EAGLE head drafts for a model that writes from "
-			"left to right, and the target of architecture '%s' "
-			"does not; try another --draft",
+			"an EAGLE head can draft only for a model that "
+			"generates from left to right, but the target of "
+			"architecture '%s' does not; try another --draft",
 			target->arch);
 	if ((ret = check_same(
 		     m, "tandem-eagle.embedding_length", target->n_embd, e)) ||

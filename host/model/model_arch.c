@@ -80,8 +80,10 @@ static const struct other kinds[] = {
 
 /* Diffusion models that are not supported, and the reason. */
 static const struct other others[] = {
-	{ "rnd1", "its layers choose among experts" },
-	{ "diffusion-gemma", "its texts begin as random tokens, not as masks" },
+	{ "rnd1", "its layers have experts" },
+	{ "diffusion-gemma",
+		"generation begins with random tokens, not with "
+		"masks" },
 };
 
 const struct model_arch *model_arch_find(struct gguf_str name)
@@ -118,7 +120,8 @@ int model_arch_check_type(const struct gguf *g, struct err *e)
 		ret = gguf_str(g, "general.type", &type, e);
 	for (size_t i = 0; ret > 0 && i < ARRAY_LEN(kinds); i++)
 		if (gguf_str_is(type, kinds[i].name))
-			return err_set(e, ENOTSUP, "this is no model but %s",
+			return err_set(e, ENOTSUP,
+				"this file is not a model but %s",
 				kinds[i].why);
 	return ret < 0 ? ret : 0;
 }
@@ -136,8 +139,8 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 				others[i].name, others[i].why);
 	/* a projector in an old format that has no general.type */
 	if (gguf_str_is(name, "clip"))
-		return err_set(
-			e, ENOTSUP, "this is no model but %s", kinds[0].why);
+		return err_set(e, ENOTSUP, "this file is not a model but %s",
+			kinds[0].why);
 	for (size_t i = 0; i < gguf_n_kv(g); i++)
 		if (model_arch_is_diffusion_key(gguf_kv_at(g, i)->key))
 			return err_set(e, ENOTSUP,

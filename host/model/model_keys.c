@@ -168,8 +168,8 @@ static int read_experts(struct model *m, struct err *e)
 		return err_set(e, EINVAL, "key '%s' is missing", used.name);
 	if (!n_used || n_used > n || n_used > WIRE_MAX_USED)
 		return err_set(e, EINVAL,
-			"key '%s' is %llu; 1 to %d, and at most the %llu "
-			"experts, is supported",
+			"key '%s' is %llu; supported is 1 to %d, and at most "
+			"the number of experts, %llu",
 			used.name, (unsigned long long)n_used, WIRE_MAX_USED,
 			(unsigned long long)n);
 	m->n_expert = (uint32_t)n;
@@ -368,7 +368,7 @@ static const struct neutral {
 		"either all layers have experts or none" },
 	{ "expert_weights_scale", 0, 1 },
 	{ "expert_gating_func", 0, 1, /* 1: softmax */
-		"experts are only chosen by a softmax of all" },
+		"only a softmax over all experts is supported" },
 	{ "expert_group_count", 0, 1 },
 	{ "expert_group_used_count", 0, 1 },
 	{ "nextn_predict_layers", 0, 0 },

@@ -272,7 +272,7 @@ static void test_other_diffusion_models(void **state)
 		void (*keys)(struct gguf_writer *);
 		const char *why;
 	} others[] = {
-		{ "rnd1", put_mask, "choose among experts" },
+		{ "rnd1", put_mask, "its layers have experts" },
 		{ "diffusion-gemma", put_canvas, "random tokens" },
 		{ "llada9", put_canvas, "not supported" },
 	};
