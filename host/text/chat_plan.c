@@ -90,8 +90,8 @@ static int push_call(struct chat_plan *p, const struct call_style *s,
 
 	if (i + 1 == n || !chat_tool_is_name(text, name))
 		return err_set(e, EINVAL,
-			i + 1 == n ? "turn %zu is a call, which its result "
-				     "must follow"
+			i + 1 == n ? "turn %zu is a call, but the next turn "
+				     "is not its result"
 				   : "turn %zu, a call, is not a tool's name, "
 				     "a space and arguments",
 			i + 1);

@@ -184,8 +184,8 @@ int schema_finish(struct schema_reader *r)
 	}
 	if (j->node[j->root].height > JSON_LEVELS)
 		return schema_refuse(r,
-			"no value with at most %d levels of objects and arrays "
-			"fits it",
+			"no value with at most %d levels of objects and "
+			"arrays fits the schema",
 			JSON_LEVELS);
 	return 0;
 }

@@ -205,7 +205,8 @@ static void test_refused_turns(void **state)
 		const char *reason;
 	} cases[] = {
 		{ { { CHAT_USER, "a", 1 }, { CHAT_CALL, "f {}", 4 } },
-			"turn 2 is a call, which its result must follow" },
+			"turn 2 is a call, but the next turn is not its "
+			"result" },
 		{ { { CHAT_USER, "a", 1 }, { CHAT_RESULT, "b", 1 } },
 			"turn 2 is a result, but the turn before" },
 		{ { { CHAT_CALL, "f", 1 }, { CHAT_RESULT, "b", 1 } },
