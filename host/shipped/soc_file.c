@@ -57,10 +57,10 @@ int soc_file_set(struct soc *out, const char *name, const char *number,
 	}
 	if (*i == SOC_COUNT)
 		return err_set(e, EINVAL,
-			"no number of a profile is called '%.60s'%s", name,
+			"a profile has no number called '%.60s'%s", name,
 			opt_nearest_clause(&near));
 	if (!*number)
-		return err_set(e, EINVAL, "%s: no number", name);
+		return err_set(e, EINVAL, "%s: the number is missing", name);
 	/* Accept only decimal numbers: strtod would also accept "inf", "0x1p3"
 	 * and the decimal comma of a locale. */
 	value = strtod(number, &end);
@@ -106,8 +106,10 @@ static int parse_line(
 	if (seen[i])
 		return err_set(e, EINVAL, "%s is given twice", name);
 	if (*line)
-		return err_set(
-			e, EINVAL, "%s: '%.40s' after the number", name, line);
+		return err_set(e, EINVAL,
+			"%s: '%.40s' follows the number; only '#' and the "
+			"source may follow",
+			name, line);
 	if (!source || !*source)
 		return err_set(e, EINVAL,
 			"%s has no source: write it after '#'", name);

@@ -93,8 +93,8 @@ static void test_malformed(void **state)
 		int code;
 	} bad[] = {
 		{ "clock_mhz 1500 # x", "did you mean 'clock_hz'", -EINVAL },
-		{ "clock_hz", "clock_hz: no number", -EINVAL },
-		{ "clock_hz # x", "clock_hz: no number", -EINVAL },
+		{ "clock_hz", "clock_hz: the number is missing", -EINVAL },
+		{ "clock_hz # x", "clock_hz: the number is missing", -EINVAL },
 		{ "clock_hz = 1e9 # x", "'=' is not a number", -EINVAL },
 		{ "clock_hz 1e9", "has no source", -EINVAL },
 		{ "clock_hz 1e9 #", "has no source", -EINVAL },
@@ -250,16 +250,18 @@ static void test_changed_numbers(void **state)
 		int code;
 	} bad[] = {
 		{ "sd8gen3,opertor_s=0",
-			"profile 'sd8gen3,opertor_s=0': no number of a profile "
-			"is called 'opertor_s'; did you mean 'operator_s'?",
+			"profile 'sd8gen3,opertor_s=0': a profile has no "
+			"number called 'opertor_s'; did you mean 'operator_s'?",
 			-EINVAL },
-		{ "sd8gen3,operator_s", "operator_s: no number", -EINVAL },
-		{ "sd8gen3,operator_s=", "operator_s: no number", -EINVAL },
+		{ "sd8gen3,operator_s", "operator_s: the number is missing",
+			-EINVAL },
+		{ "sd8gen3,operator_s=", "operator_s: the number is missing",
+			-EINVAL },
 		{ "sd8gen3,operator_s=2us", "'2us' is not a number", -EINVAL },
 		{ "sd8gen3,operator_s=0=0", "'0=0' is not a number", -EINVAL },
 		{ "sd8gen3,operator_s= 0", "' 0' is not a number", -EINVAL },
-		{ "sd8gen3,", "is called ''", -EINVAL },
-		{ "sd8gen3,operator_s=0,", "is called ''", -EINVAL },
+		{ "sd8gen3,", "called ''", -EINVAL },
+		{ "sd8gen3,operator_s=0,", "called ''", -EINVAL },
 		{ "sd8gen3,map_s=0,operator_s=0,map_s=0",
 			"map_s is given twice", -EINVAL },
 		{ "sd8gen3,operator_s=1.5",
