@@ -71,13 +71,15 @@ void probe_seccomp(struct finding *f)
 		"The device confines itself to the few system calls it needs "
 		"once it is set up.");
 	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) {
-		finding_is(f, PROBE_LIMITED, "filters are refused: %s",
+		finding_is(f, PROBE_LIMITED, "seccomp filters are refused: %s",
 			strerror(errno));
 		finding_fix(f, "zgrep CONFIG_SECCOMP_FILTER /proc/config.gz");
 		return;
 	}
-	finding_is(f, PROBE_OK, "filters can be set; this process is under %s",
-		mode == 2 ? "one already (a container's?)" : "none");
+	finding_is(f, PROBE_OK,
+		"seccomp filters can be set; this process "
+		"has %s",
+		mode == 2 ? "one already (of a container?)" : "none");
 }
 
 /* Return the result of PTRACE_TRACEME in a child process: 0 or an errno. */
@@ -109,8 +111,8 @@ void probe_strace(struct finding *f)
 	probe_field("/proc/self/status", "TracerPid", &tracer);
 	finding_number(f, "ptrace_scope", scope);
 	finding_means(f,
-		"scripts/strace-pair shows how the two processes talk; "
-		"docs/tracing-ipc.md explains how to read it.");
+		"scripts/strace-pair shows the system calls of both "
+		"processes; docs/tracing-ipc.md explains its output.");
 	finding_is(f, PROBE_OK, "%s", there ? path : "strace is not in PATH");
 	if (scope >= 0)
 		finding_also(f, ", ptrace_scope %lld", (long long)scope);

@@ -305,9 +305,9 @@ void probe_huge_pages(struct finding *f)
 	}
 
 	finding_is(f, got ? PROBE_OK : PROBE_LIMITED,
-		"a shared buffer %s them; %lld of %lld reserved pages of %s "
-		"free, MFD_HUGETLB %s; transparent: shared memory %s, "
-		"anonymous %s",
+		"a shared buffer %s huge pages; %lld of %lld reserved pages "
+		"of %s are free, MFD_HUGETLB %s; transparent: shared memory "
+		"%s, anonymous %s",
 		got ? "gets" : "does not get", (long long)unused,
 		(long long)reserved, probe_bytes(a, bytes),
 		works ? "works" : "refused", shmem, anon);

@@ -228,7 +228,7 @@ void probe_locked_memory(struct finding *f)
 		"%s of buffers can be registered; RLIMIT_MEMLOCK %s",
 		probe_bytes(a, most), probe_bytes(b, limit));
 	if (most > limit)
-		finding_also(f, ", which does not bind this user");
+		finding_also(f, ", which does not limit this user");
 	finding_number(f, "registered", (int64_t)most);
 	finding_number(f, "limit", limit == UINT64_MAX ? -1 : (int64_t)limit);
 	if (most == FIXED_BYTES) {

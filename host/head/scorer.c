@@ -574,7 +574,7 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 		if (!ret && end == first)
 			ret = err_set(e, ENOSPC,
 				"the scoring model's cache has no room for a "
-				"text");
+				"text; try a larger --va-window");
 	}
 	free(of);
 	return ret;
