@@ -238,8 +238,9 @@ static int serve_or_refuse(
 		child_end(c);
 	if (c->pid) {
 		err_set(&e, EBUSY,
-			"it serves another host (pid %u); wait for that one to "
-			"end, or start another tandem-npu",
+			"the device serves another host (pid %u); wait until "
+			"that host exits, or start a second tandem-npu with "
+			"another --listen PATH",
 			c->host_pid);
 		client_refuse(g, -EBUSY, e.text);
 		return 0;

@@ -65,36 +65,37 @@ static bool window_word(size_t i, struct opt_word *w)
 #define IN(field) OPT_IN(pair_options, field)
 static const struct opt pair_rows[] = {
 	{ OPT_UINT, 't', "threads", IN(session.threads), "N",
-		"threads of host and device, each (0: one for each CPU)", 0, WORKERS_MAX },
+		"compute threads of each process (0: one for each CPU)", 0, WORKERS_MAX },
 	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
 		"token positions of the key-value cache (0: as needed); never "
 		"more than the model's context", 0, 1 << 26 },
 	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
 		"precision of the device's arithmetic (int8); f16-kv16: fp16 "
-		"activations, keys and values; int8: the same, but int8 "
-		"activations where Q4_0 and Q8_0 weights lie in tiles; npu: "
-		"fp16 throughout with exponentials from a table, as on a "
-		"phone; f16: fp16 activations, float32 keys and values; f32: "
-		"float32 throughout, the reference", .choices = precision_names },
+		"activations, keys and values; int8: like f16-kv16, but int8 "
+		"activations for Q4_0 and Q8_0 weights in tiles; npu: fp16 "
+		"throughout with exponentials from a table, as on a phone; "
+		"f16: fp16 activations, float32 keys and values; f32: float32 "
+		"throughout, the reference", .choices = precision_names },
 	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
 		"layout of the weights in memory (tiles); rows: as in the "
 		"model file; tiles: as the matrix engine reads them, values "
 		"unchanged; groups, super: requantized in groups or "
 		"super-groups of a tile. A flash image keeps its own layout", .choices = layout_names },
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
-		"rows of the prefill graph ({}); a shorter last chunk of the "
-		"prompt is padded to it",
+		"rows of the prefill graph ({}); the prompt is computed in "
+		"chunks of this size, and a shorter last chunk is padded",
 		1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,
 		"use only the prefill graph; decoding passes are padded to its "
 		"rows" },
 	{ OPT_CHOICE, 0, "graph-switch", IN(session.graph_switch), NULL,
-		"when the device replaces a block's prefill graph by its "
-		"decode graph, so that it holds one graph of each block ({}). "
-		"off: never, both stay loaded; sync: after the prompt; async: "
-		"after the block's last part of the prompt; greedy: when other "
-		"work hides the loading completely; partial: when it hides the "
-		"loading at least in part; best: by the plan that ends first", .choices = graph_switch_names },
+		"when the device replaces the prefill graph of a block of "
+		"layers by its decode graph, to hold only one graph of each "
+		"block ({}). off: never, both stay loaded; sync: after the "
+		"prompt; async: after the block's last part of the prompt; "
+		"greedy: when other work hides the loading completely; "
+		"partial: when it hides the loading at least in part; best: by "
+		"the plan that finishes first", .choices = graph_switch_names },
 	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
 		"smallest number of blocks into which the layers are divided "
 		"with --graph-switch ({})",
@@ -103,8 +104,9 @@ static const struct opt pair_rows[] = {
 		"rows of the decode graph with --graph-switch ({}); more "
 		"where the method needs more", 1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
-		"let each row of a pass read shared keys and values by "
-		"itself; slower, with the same result, for comparison" },
+		"read keys and values that several rows of a pass share once "
+		"for each of these rows; slower, with the same result, for "
+		"comparison" },
 	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
 		"how host and device wake each other (poll: spin, then futex)",
 		.choices = doorbell_names },
@@ -118,8 +120,9 @@ static const struct opt pair_rows[] = {
 		"give up on a device that makes no progress for this long "
 		"({}; 0: never)", 0, 86400 },
 	{ OPT_UINT, 0, "restarts", IN(restarts), "N",
-		"how many times within a minute a lost device is replaced and "
-		"the request continued ({}; 0: exit with status 3 at once)", 0, SESSION_RESTARTS_MAX },
+		"replace a lost device and continue the request, at most N "
+		"times in a minute ({}; 0: exit with status 3 at once)",
+		0, SESSION_RESTARTS_MAX },
 	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
 		"inject faults into device, channel and flash, for tests; "
 		"such as die@run#3, seq@5, eio@3, or @FILE ('tandem help "
@@ -128,32 +131,34 @@ static const struct opt pair_rows[] = {
 	{ .type = OPT_GROUP, .name = "coherence" },
 	{ OPT_CHOICE, 0, "coherence", IN(session.coherence), NULL,
 		"simulate a device cache without hardware coherence ({}); "
-		"strict: missing cache maintenance gives wrong data; check: "
-		"it is also reported, and the exit status is 1", .choices = coherence_names },
+		"strict: missing cache maintenance gives wrong data; check: as "
+		"strict, but each violation is also reported, and then the "
+		"exit status is 1", .choices = coherence_names },
 	{ OPT_UINT, 0, "contract", IN(session.contract), "1|2",
 		"rules of the device's cache; 1: maintenance of an address "
 		"range reaches memory; 2: only maintenance of the whole cache "
-		"does (default: those of the phone; 1 without --clock)",
+		"does (default: the rules of the phone; 1 without --clock)",
 		0, COHERENCE_TWO_LEVELS },
 	{ OPT_CHOICE, 0, "coherence-ctrl", IN(session.coherence_ctrl), NULL,
-		"on: the device accesses the rings (tandem:ctrl) through a "
-		"cache as well ({})", .choices = off_on },
+		"on: the device also accesses the rings (the buffer "
+		"tandem:ctrl) through its simulated cache ({})",
+		.choices = off_on },
 	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
 		"FILE",
 		"add the reports of --coherence check to FILE; one JSON "
 		"object a line (docs/coherence.md)" },
 	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
 		"FILE",
-		"leave out reports of cache violations that match a pattern "
-		"in FILE; with the level check" },
+		"leave out reports of cache violations that match a pattern in "
+		"FILE; with --coherence check" },
 	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
 		"seed of the device cache's random early write-backs, with "
 		"--coherence strict or check ({}; 0: none)", 0, INT32_MAX },
 
 	{ .type = OPT_GROUP, .name = "window" },
 	{ OPT_SIZE, 0, "va-window", IN(session.va_window), "SIZE",
-		"size of the device's address window ({}); 1M or more, or a "
-		"generation of NPUs:",
+		"size of the device's address window ({}); 1M or more, or the "
+		"name of an NPU generation:",
 		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX,
 		.words = window_word },
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
@@ -168,19 +173,19 @@ static const struct opt pair_rows[] = {
 		"firmware does ({})",
 		0, WIRE_DEFER_MAX },
 	{ OPT_UINT, 0, "va-map-us", IN(session.va_map_us), "USEC",
-		"microseconds that mapping or unmapping a buffer takes at "
-		"least, by the wall clock ({})",
+		"least time to map or unmap a buffer, in microseconds of the "
+		"wall clock ({})",
 		0, WIRE_MAP_US_MAX },
 	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
 		"also limit the device process's address space with "
 		"RLIMIT_AS, after it has started" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
-		"which weights stay in the window if not all fit (belady); to "
+		"which weights stay in the window if not all fit (belady). To "
 		"make room for a block of layers, belady evicts the block "
-		"whose next use is furthest away, paging the least recently "
-		"used one, drop-all all others; swap: some layers stay, the "
-		"others are copied into two slots before they are needed; "
-		"fixed: all must fit",
+		"whose next use is furthest away; paging: the least recently "
+		"used block; drop-all: all other blocks. swap: some layers "
+		"stay, the others are copied into two slots before they are "
+		"needed; fixed: fail unless all weights fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
 		"for tests: overwrite a slot of --placement swap when the "
@@ -189,17 +194,18 @@ static const struct opt pair_rows[] = {
 	{ .type = OPT_GROUP, .name = "flash" },
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
 		"weights that stay in memory, as a share or a size (100%); "
-		"other layers are read from flash in every pass. A share is of "
-		"the layers, or of the experts if a model has some; a size "
-		"includes the staging slots. Needs a flash image (tandem "
-		"convert)" },
+		"other layers are read from flash in every pass. A share is a "
+		"percentage of the layers, or of the experts of a mixture of "
+		"experts; a size includes the staging slots. Needs a flash "
+		"image (tandem convert)" },
 	{ OPT_UINT, 0, "experts-ahead", IN(session.experts_ahead), "N",
-		"mixture of experts, streamed: for each row, experts of the "
-		"next layer that are predicted and read ahead ({}; 0: none)", 0, WIRE_MAX_EXPERTS },
+		"for a streamed mixture of experts: number of experts of the "
+		"next layer that are predicted and read ahead for each row "
+		"({}; 0: none)", 0, WIRE_MAX_EXPERTS },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
-		"divide the layers that stay in memory into N runs, with "
-		"streamed layers between them (0: 6; 1: the first layers "
-		"stay)",
+		"divide the layers that stay in memory into N groups of "
+		"adjacent layers, with streamed layers between the groups (0: "
+		"6 groups; 1: the first layers stay)",
 		0, SESSION_RESIDENT_RUNS },
 	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
 		"number of staging slots, buffers into which streamed layers "
@@ -222,18 +228,18 @@ static const struct opt pair_rows[] = {
 
 	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
-		"also compute the time that this phone would take (wall: do "
-		"not); benchmarks then report this time alone; 'tandem help "
-		"clocks' lists phones and shows how to change one",
+		"also compute the time that the phone NAME would take (wall: "
+		"do not); benchmarks then report only the phone's time; "
+		"'tandem help clocks' lists phones and shows how to change one",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
 		"compute phone times for a model of this shape; the model "
 		"that runs stays the same ('tandem help shapes'). With "
 		"--clock soc:NAME", .choices = dense_shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
-		"type of the matrices with --as or --draft-as (that of the "
+		"type of the matrices with --as or --draft-as (the type of the "
 		"model that runs; q8_0 for an oracle); with q4_0 the FFN down "
-		"matrices are q8_0, with q4_0-all they are q4_0 too",
+		"matrices are q8_0; with q4_0-all all matrices are q4_0",
 		.choices = shape_type_names },
 
 	{ .type = OPT_GROUP, .name = "trace" },
@@ -242,7 +248,7 @@ static const struct opt pair_rows[] = {
 		"for ui.perfetto.dev and 'tandem trace'" },
 	{ OPT_SIZE, 0, "trace-limit", IN(session.trace_limit), "SIZE",
 		"keep at most this much of the timeline, the newest part, in "
-		"FILE and FILE.1 (all; tandem serve: 256M)", 1 << 20,
+		"FILE and FILE.1 (no limit; tandem serve: 256M)", 1 << 20,
 		(double)((uint64_t)1 << 40) },
 };
 #undef IN
@@ -331,7 +337,7 @@ static int check_device_options(const struct session_opts *opts, struct err *e)
 	if (!opts->device || !what)
 		return 0;
 	return err_set(e, EINVAL,
-		"--%s cannot be set here: the device at '%s' runs already; "
+		"--%s cannot be set here: the device at '%s' already runs; "
 		"give the option to its tandem-npu --listen",
 		what, opts->device);
 }
@@ -353,8 +359,9 @@ static int check_faults(const struct session_opts *opts, struct err *e)
 			"give one of them");
 	if (device.n && opts->device)
 		return err_set(e, EINVAL,
-			"--fault cannot be set here: the device at '%s' runs "
-			"already; give the option to its tandem-npu --listen",
+			"--fault cannot be set here: the device at '%s' "
+			"already runs; give the option to its tandem-npu "
+			"--listen",
 			opts->device);
 	return 0;
 }
@@ -457,10 +464,10 @@ static const struct opt decoding_rows[] = {
 	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
 		"use the history but add nothing to it" },
 	{ OPT_CHOICE, 0, "profile", IN(profile), "WHAT",
-		"where lever and sdnpu take the measured cost of passes "
-		"from; remember: from a file in $XDG_CACHE_HOME/tandem, "
-		"measured when the model is first opened ({}); probe: "
-		"measure now; learn: only from passes as they run",
+		"source of the measured cost of passes for lever and sdnpu; "
+		"remember: a file in $XDG_CACHE_HOME/tandem, written when the "
+		"model is first opened ({}); probe: measure now; learn: only "
+		"from the passes of requests",
 		.choices = profile_uses },
 };
 #undef IN
@@ -492,8 +499,8 @@ const struct opt_table *decoder_tables(size_t i)
 #define IN(field) OPT_IN(texts_options, field)
 static const struct opt texts_rows[] = {
 	{ OPT_UINT, 0, "texts", IN(texts), "N",
-		"requests that are decoded at a time, in shared passes ({}); "
-		"others wait",
+		"requests that are decoded at the same time, in shared passes "
+		"({}); further requests wait",
 		1, ROWS_SEQUENCES },
 	{ OPT_UINT, 0, "keep", IN(keep), "N",
 		"finished requests whose keys and values are kept ({}); a "

@@ -113,8 +113,8 @@ static int means_something(const struct options_set *set,
 	*does = true;
 	if (setting_value(&set->changes, "method"))
 		return err_set(e, EINVAL,
-			"a set of options cannot change the method; --methods "
-			"lists the methods");
+			"a set of --sets cannot contain the option method; "
+			"list methods with --methods");
 	for (unsigned i = 0; i < set->changes.n && *does && !ret; i++) {
 		const char *text = set->changes.change[i];
 		char name[TABLE_NAME];
@@ -186,9 +186,10 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 				b->unchosen.len ? ", " : "", m->name);
 		if (!r.pair->soc != !b->run.clock)
 			ret = err_set(e, EINVAL,
-				"this machine's times and a phone's cannot be "
-				"compared; choose a phone with --clock "
-				"soc:NAME, and other phones in --sets");
+				"some rows would have wall-clock times and "
+				"others phone times, which cannot be compared; "
+				"choose a phone for all rows with --clock "
+				"soc:NAME; a set may then name another phone");
 		tandem_end(t, NULL);
 	}
 	if (ret) {

@@ -281,8 +281,8 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
 		"calibrated: tokens of the prompt at which a draft may begin "
-		"({}); context: all; request: only the last ones (see "
-		"--request-tokens); a draft may continue at any token",
+		"({}); context: all tokens; request: only the last tokens (see "
+		"--request-tokens); a draft may continue over any tokens",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
 		"calibrated: with --anchors request, the number of last "

@@ -374,7 +374,8 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 #define IN(field) OPT_IN(reuse_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "reuse-age", IN(age), "N",
-		"reuse: draft rejected tokens again for this many passes ({})", 1, 64 },
+		"reuse: number of passes during which rejected tokens are "
+		"drafted again ({})", 1, 64 },
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
 		"reuse: rejected tokens that are kept to be drafted again, at "
 		"most ({})", 1, 512 },

@@ -36,8 +36,9 @@ static const struct opt option_rows[] = {
 		"({})",
 		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: further tokens drafted after any match ({})", 0,
-		SUFFIX_DEPTH },
+		"suffix: tokens drafted after any match, in addition to the "
+		"tokens for its length ({})",
+		0, SUFFIX_DEPTH },
 };
 
 static const struct opt_table table = {

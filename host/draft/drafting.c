@@ -106,8 +106,8 @@ int drafting_check_needless(const struct drafting *d, struct err *e)
 			if (t->rows[k].noun && !drafts(d, kind) &&
 				opt_is_set(d->values, t, &t->rows[k]))
 				return err_set(e, EINVAL,
-					"--%s needs --draft %s, the only "
-					"drafter that uses %s",
+					"--%s needs --draft %s, because no "
+					"other drafter uses %s",
 					t->rows[k].name, kind->name,
 					t->rows[k].noun);
 	}
@@ -181,8 +181,7 @@ static int check_vocabulary(const struct draft_part *p,
 	static const char key[] = "tokenizer.ggml.tokens";
 	const struct gguf_kv *ours = gguf_find(target->gguf, key);
 	const struct gguf_kv *its = gguf_find(p->file->gguf, key);
-	const char *whence =
-		*p->word ? "" : ", which is taken without --draft,";
+	const char *whence = *p->word ? "" : " (the default for --draft)";
 	const char *advice = "try --draft FILE with a model made for this "
 			     "target, or --draft sam, which needs no model";
 
@@ -217,8 +216,8 @@ static int open_file(struct drafting *d, struct draft_part *p,
 			if (draft_kinds[i]->name)
 				opt_nearest_offer(&near, draft_kinds[i]->name);
 		return err_set(e, ENOENT,
-			"no file and no drafter '%s' ('tandem help drafts' "
-			"lists those)%s",
+			"'%s' is neither a file nor a drafter ('tandem help "
+			"drafts' lists drafters)%s",
 			p->word, opt_nearest_clause(&near));
 	}
 	if (!ret)

@@ -19,8 +19,8 @@
 #define IN(field) OPT_IN(beam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "beam-width", IN(width), "M",
-		"beam, dvts: continuations of each beam that is kept ({}); N "
-		"/ M of the N beams are kept after each step",
+		"beam, dvts: number of continuations of each kept beam ({}); N "
+		"/ M of the N beams (-N) are kept after each step",
 		1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
 		"beam, dvts: steps after which beams are chosen, at most ({}); "

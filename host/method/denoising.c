@@ -29,8 +29,8 @@ static const struct opt block_rows[] = {
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"block with --no-cache: mask positions after the prompt that "
-		"every pass computes (0: those of the current block)",
+		"block with --no-cache: number of mask positions after the "
+		"prompt in every pass (0: only the masks of the current block)",
 		0, WIRE_MAX_ROWS },
 };
 
@@ -48,8 +48,8 @@ static const struct opt steps_rows[] = {
 
 static const struct opt threshold_rows[] = {
 	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
-		"fix every guess for a mask of at least this probability "
-		"(0.9; block: off, see --block-steps)",
+		"fix every guess for a mask of at least this probability (0.9; "
+		"with --method block: off, see --block-steps)",
 		0, 1 },
 };
 /* clang-format on */
@@ -203,9 +203,9 @@ int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 			o->presence_penalty == 0 && o->frequency_penalty == 0))
 		return 0;
 	return err_set(e, EINVAL,
-		"the method %s draws from all tokens as the model predicts "
-		"them: --top-k, --top-p, --min-p, --repeat-penalty, logit "
-		"biases and penalties cannot be used with it",
+		"the method %s draws from the model's unchanged distribution "
+		"over all tokens: --top-k, --top-p, --min-p, --repeat-penalty, "
+		"logit biases and penalties cannot be used with it",
 		d->env->method->name);
 }
 
@@ -225,8 +225,8 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 	if (n < d->limit)
 		return 0;
 	return err_set(e, ENOSPC,
-		"a pass of a diffusion model computes all positions at "
-		"once, here %u at most, and the text has %zu; try a "
+		"a pass of a diffusion model computes all positions at once, "
+		"at most %u here, but prompt and output have %zu; try a "
 		"shorter prompt%s",
 		d->limit, n, n < trained ? " or a larger --ctx" : "");
 }

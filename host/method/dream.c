@@ -30,8 +30,8 @@ struct dream_options {
 #define IN(field) OPT_IN(dream_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "order-temperature", IN(order_temperature), "T",
-		"dream: choose at random which guesses to keep, at this "
-		"temperature ({}: take the best in --order)", 0, 1000 },
+		"dream: temperature for choosing at random which guesses to "
+		"keep ({}: keep the best ones by --order)", 0, 1000 },
 };
 /* clang-format on */
 

@@ -38,8 +38,8 @@ struct fast_options {
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "cache", IN(cache), NULL,
 		"fast-dllm: keys and values that later passes over a block "
-		"reuse ({}); prefix: those before the block; dual: also those "
-		"after it",
+		"reuse ({}); prefix: of positions that precede the block; "
+		"dual: also of positions that follow the block",
 		.choices = cachings },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
 		"fast-dllm: instead of by --threshold, fix the k most "

@@ -82,8 +82,8 @@ static const struct opt option_rows[] = {
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
 		"lever: after the exit predictor, keep only rows whose chance "
-		"of being accepted is at least P (default: those worth their "
-		"time)", 0, 1 },
+		"of being accepted is at least P (default: rows that are worth "
+		"their time)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
 		"lever: run the exit predictor even if pruning saves too "
 		"little time" },

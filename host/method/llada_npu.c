@@ -60,18 +60,18 @@ struct npu_options {
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
 		"llada-npu: let other positions attend to guesses of at least "
-		"this probability (the model's, or 0.7)", 0, 1 },
+		"this probability (the model's threshold, or 0.7)", 0, 1 },
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
 		"llada-npu: never change guesses of at least this probability "
-		"again (the model's, or 0.9)", 0, 1 },
+		"again (the model's threshold, or 0.9)", 0, 1 },
 	{ OPT_INT, 0, "settle", IN(settle), "N",
 		"llada-npu: when a block has no mask left, predict its tokens "
 		"again until a pass changes none, at most N times (block "
 		"diffusion: 2; else 0)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
-		"llada-npu: never change a guess once it has the probability "
-		"--visible" },
+		"llada-npu: never change a guess after its probability has "
+		"reached --visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
 		"llada-npu: replace a token by its mask again, once, where "
 		"its probability has fallen below --visible" },
@@ -84,11 +84,11 @@ static const struct opt option_rows[] = {
 		"to the chunks before it (without: the whole prompt in one "
 		"pass with the first block)" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
-		"llada-npu: rows of a pass (the window), which may reach into "
+		"llada-npu: rows of a pass (the window), which may extend into "
 		"later blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "window-from", IN(from), NULL,
 		"llada-npu: where the window begins ({}); invisible: at the "
-		"first token that is not visible; unstable: at the first "
+		"first token that is not visible; unstable: at the first token "
 		"that is not stable; block: at the block's first token",
 		.choices = window_froms },
 	{ OPT_CHOICE, 0, "window-visibility", IN(visibility), NULL,

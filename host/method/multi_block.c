@@ -44,13 +44,14 @@ struct multi_options {
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "add-block-at", IN(add), "P",
 		"multi-block: add the next block when this share of the last "
-		"one is filled ({})", 0, 1 },
+		"block is filled ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
 		"multi-block: when this share of a block is filled, every "
 		"pass must fix a guess in the next block too ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "entropy", IN(entropy), "H",
-		"multi-block: fix guesses of less entropy than this, in "
-		"nats, instead of by --threshold (0: off)", 0, 100 },
+		"multi-block: fix the guesses whose entropy is below this, in "
+		"nats, instead of those that reach --threshold (0: off)",
+		0, 100 },
 	{ OPT_UINT, 0, "cache-delay", IN(delay), "N",
 		"multi-block: passes over a filled block before its keys and "
 		"values are kept ({})", 1, WIRE_MAX_ROWS },

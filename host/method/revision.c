@@ -20,21 +20,21 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 #define IN(field) OPT_IN(revision_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
-		"llada-npu: when the host recomputes unstable tokens before "
-		"the window ({}); host: in every pass; drift: when attention "
-		"has changed (--refresh-drift)",
+		"llada-npu: when the host recomputes unstable tokens at "
+		"positions that precede the window ({}); host: in every pass; "
+		"drift: when attention has changed (--refresh-drift)",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
-		"llada-npu: how many tokens the host recomputes, the least "
-		"probable ones ({}; 0: all)",
+		"llada-npu: number of unstable tokens that the host "
+		"recomputes, the least probable first ({}; 0: all)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "refresh-drift", IN(drift), "C",
-		"llada-npu: attention has changed when the cosine between its "
-		"old and new weights falls below this ({})", 0, 1 },
+		"llada-npu: attention counts as changed when the cosine of old "
+		"and new attention weights falls below this ({})", 0, 1 },
 	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
 		"llada-npu: the device does not wait for the host's results "
-		"and uses them when they come; the text then depends on "
-		"timing" },
+		"but uses them in the first pass after they arrive; the text "
+		"then depends on timing" },
 };
 /* clang-format on */
 

@@ -20,8 +20,8 @@
 #define IN(field) OPT_IN(samples_options, field)
 static const struct opt samples_rows_of[] = {
 	{ OPT_UINT, 'N', "samples", IN(n), "N",
-		"samples of one prompt ({}); each with its own random "
-		"numbers; without a method that chooses one, all are printed",
+		"samples of one prompt ({}); each with its own random numbers; "
+		"all are printed, unless the method chooses one",
 		1, SAMPLES_MOST, .noun = "samples" },
 	{ OPT_UINT, 0, "parallel", IN(parallel), "K",
 		"samples that are decoded at a time ({}); further ones start "

@@ -601,7 +601,7 @@ static void test_full_context_is_an_error(void **state)
 
 	f->s.max_rows = N_PROMPT + 13;
 	assert_int_equal(run(f), -ENOSPC);
-	assert_non_null(strstr(f->e.text, "20 at most"));
+	assert_non_null(strstr(f->e.text, "at most 20"));
 	/* as many tokens as the context had room for */
 	assert_int_equal(gen_generated(f->g), 13);
 	f->s.context = N_PROMPT;
