@@ -31,7 +31,7 @@ struct bench_line {
 /* clang-format off */
 #define BENCH_PREDICT(line)                                                   \
 	{ OPT_INT, 'n', "predict", &(line).predict, "N",                      \
-		"tokens of an output, at most (128)", 2, 1 << 20 }
+		"largest number of tokens of an output (128)", 2, 1 << 20 }
 #define BENCH_ROUNDS(line)                                                    \
 	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
 		"number of times that every figure is measured (3; with a "   \
@@ -51,16 +51,16 @@ struct bench_line {
 		"JSON, and 'tandem merge' joins all N shards" }
 /* clang-format on */
 
-/* Make the benchmark commands report these shards instead of measuring. NULL
- * means that they measure. */
+/* Make the benchmark commands report the results in these shards instead of
+ * measuring. NULL: measure. */
 void bench_line_merges(const struct shards *);
 
 /*
  * Parse the options. Returns true if the caller can continue. Returns false if
  * the caller must return *status: help was printed, or an error was reported
  * (as in cmd_parse). Conflicting options are errors: --json with --csv, --shard
- * with --csv or --plot, and --method, because the option `said_by` of this
- * command sets the methods.
+ * with --csv or --plot, and --method, because methods are set by another option
+ * of the command, whose name is `said_by`.
  */
 bool bench_line_parse(const struct command *, struct bench_line *, int argc,
 	char **argv, const char *said_by, int *status);

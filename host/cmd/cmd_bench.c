@@ -24,9 +24,9 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "rounds", &rounds, "N",
 		"rounds of measurement; medians are printed (7)", 1, 1000 },
 	{ OPT_STRING, 'm', "model", &model, "FILE",
-		"model that decode and texts run (target)"},
+		"decode and texts: model to measure (target)"},
 	{ OPT_INT, 't', "threads", &threads, "N",
-		"threads that compute (0: one for each CPU)", 0, WORKERS_MAX },
+		"compute threads (0: one for each CPU)", 0, WORKERS_MAX },
 	{ OPT_INT, 0, "beside", &beside, "N",
 		"decode: also measure with N other busy threads (0)",
 		0, 64 },
@@ -78,7 +78,7 @@ static const struct opt_command usage = {
 		"*\n"
 		"  serve      servers under load, also of other programs *\n\n"
 		"* has its own options: 'tandem bench lever --help'. Compare "
-		"within one run.",
+		"figures of one run.",
 	.examples =
 		"  tandem bench decode -m model.gguf\n"
 		"  tandem bench texts --method chain --task math --texts 1,8\n"
@@ -148,7 +148,7 @@ static int bench_main(int argc, char **argv)
 	}
 	if (command_find(own, argv[1]))
 		return cmd_misuse(&cmd_bench,
-			"write the options of '%s' after its name", argv[1]);
+			"options of '%s' must come after its name", argv[1]);
 	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
 }
 

@@ -27,16 +27,17 @@ static const struct opt opts[] = {
 		"windows), exact (outputs that must be equal)" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks (short); some of " EVAL_TASK_NAMES "; "
-		EVAL_TASK_GROUPS "; none: prompts of random tokens, with "
-		"texts that end at -n",
+		EVAL_TASK_GROUPS "; none: random prompts, each continued to "
+		"exactly -n tokens",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (2)", 1, 1000 },
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "windows", &windows, "LIST",
-		"address windows for the table of windows, in MiB (3584)" },
+		"sizes of the address window for the table window, in MiB "
+		"(3584)" },
 	{ OPT_STRING, 0, "slots", &slots, "LIST",
-		"numbers of buffers mapped at a time, for the table of windows "
+		"limits on the number of mapped buffers for the table window "
 		"(4,16)" },
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),

@@ -34,17 +34,19 @@ static const struct opt opts[] = {
 		.words = method_name_word },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks (short); some of " EVAL_TASK_NAMES "; "
-		EVAL_TASK_GROUPS "; none: prompts of random tokens, with "
-		"texts that end at -n",
+		EVAL_TASK_GROUPS "; none: random prompts, each continued to "
+		"exactly -n tokens",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (10)", 1, 1000 },
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "budgets", &budgets, "LIST",
-		"percent of the layers in memory (0,20,40,60,80,100); all "
-		"for the tables budget and cells, the first for the others" },
+		"percent of the layers in memory (0,20,40,60,80,100); the "
+		"tables budget and cells use all of these, the other tables "
+		"the first" },
 	{ OPT_STRING, 0, "lengths", &lengths, "LIST",
-		"output lengths for the table of lengths (32,64,128,256)" },
+		"output lengths for the table length, in tokens (32,64,128,256)"
+	},
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),

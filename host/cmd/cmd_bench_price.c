@@ -35,7 +35,8 @@ static const struct opt opts[] = {
 		"are q8_0, with q4_0-all they are q4_0 too",
 		.choices = shape_type_names },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
-		"numbers of rows of the passes to compute (1,9,17,33,65)" },
+		"numbers of rows, for each of which a pass is priced "
+		"(1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
 		"rows that pruning leaves in the upper half of the layers "
 		"(all)", 1,
@@ -45,7 +46,8 @@ static const struct opt opts[] = {
 		"- 1)", 0,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "length", &length, "N",
-		"accepted tokens of a pass, each with a row of logits (1)", 0.01,
+		"accepted tokens of a pass; each needs a row of logits (1)",
+		0.01,
 		PRICE_ROWS_MAX },
 	{ OPT_STRING, 0, "from", &from, "FILE",
 		"take the mean pass of each method from FILE, the output of "
@@ -58,11 +60,11 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
 		"number of layers that can be read ahead (3)", 2, 16 },
 	{ OPT_INT, 0, "resident-runs", &runs, "N",
-		"number of runs into which the layers in memory are divided, "
-		"with streamed layers between them (6; 1: the first layers "
-		"stay)", 1, SESSION_RESIDENT_RUNS },
+		"number of groups into which the layers in memory are divided, "
+		"with streamed layers between the groups (6; 1: the first "
+		"layers stay)", 1, SESSION_RESIDENT_RUNS },
 	{ OPT_INT, 0, "seen", &seen, "N",
-		"positions that a row attends to (200)", 1, 1 << 20 },
+		"number of positions that a row attends to (200)", 1, 1 << 20 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object instead of the table" },
 };

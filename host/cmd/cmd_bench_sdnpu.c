@@ -29,18 +29,18 @@ static const struct opt opts[] = {
 		"tables to make (all); some of ablation, length, "
 		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (long: those whose answers copy most); some of "
+		"tasks (long: the tasks whose answers copy most); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
 		"instead of tasks, prompts to continue; one a line, or JSON "
 		"lines with a member prompt; - is standard input" },
 	{ OPT_CHOICE, 0, "paper", &paper, NULL,
-		"set the drafters' parameters as in version a or b of "
-		"sd.npu's paper (none: as without the option). Both set the "
-		"options sam-children 1, anchor-key single, calibrated-depth "
-		"2, reuse-checked and reuse-room 32; a also anchors context "
-		"and reuse-age 64 (the paper limits no age); b also anchors "
+		"set the drafters' parameters as in version a or b of sd.npu's "
+		"paper (none: keep the usual defaults). Both set the options "
+		"sam-children 1, anchor-key single, calibrated-depth 2, "
+		"reuse-checked and reuse-room 32; a also anchors context and "
+		"reuse-age 64 (the paper limits no age); b also anchors "
 		"request. The texts of the papers do not have successors 3 "
 		"(from a figure), successor-share 0.9, request-tokens 64 and, "
 		"for b, reuse-age 3",

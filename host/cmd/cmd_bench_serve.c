@@ -38,12 +38,13 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "items", &items, "N",
 		"prompts of each task (10), or of the file (all)", 1, 1000000 },
 	{ OPT_INT, 'n', "predict", &predict, "N",
-		"tokens of an answer, at most (128)", 1, 1 << 20 },
+		"largest number of tokens of an answer (128)", 1, 1 << 20 },
 	{ OPT_FLAG, 0, "chat", &chat, NULL,
 		"send prompts as chats, with all turns that a prompt has" },
 	{ OPT_INT, 0, "rounds", &rounds, "N",
-		"rounds, in alternation, whose requests are reported together "
-		"(1)", 1, 1000 },
+		"number of rounds (1); each round measures all servers in "
+		"turn, and the requests of all rounds are reported together",
+		1, 1000 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print a JSON object for each row instead of the table" },
 };

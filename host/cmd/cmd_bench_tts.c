@@ -37,15 +37,15 @@ static const struct opt opts[] = {
 		.choices = tts_table_names },
 	{ OPT_STRING, 0, "models", &models, "LIST",
 		"one or two models (small,target); with two, the report also "
-		"has the number of samples from which on the first is more "
-		"accurate than the second" },
+		"has the number of samples from which on the first model is "
+		"more accurate than the second" },
 	{ OPT_STRING, 0, "shapes", &shapes_list, "LIST",
 		"shape of each model for phone times (--as), such as "
-		"qwen2.5-1.5b,qwen2.5-3b (none: that of the model)" },
+		"qwen2.5-1.5b,qwen2.5-3b (none: the model's own shape)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"methods, at most twelve; a method with a reward can be given "
-		"as NAME:AGGREGATE too (all methods, best-of-n:min and "
-		"best-of-n:prod)",
+		"methods, at most twelve; a method with a reward can also be "
+		"given as NAME:AGGREGATE (default: all methods, best-of-n:min "
+		"and best-of-n:prod)",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
 		"numbers of samples to compare, at most six (1,2,4,8,16,32)" },
@@ -127,7 +127,8 @@ static int take_shapes(struct tts_args *a)
 			return cmd_misuse(&cmd_bench_tts, "--shapes '%s': %s",
 				shapes_list,
 				dense_shape_names[s]
-					? "there are more shapes than models"
+					? "list at most one shape for each "
+					  "model of --models"
 					: "no shape without experts has this "
 					  "name; 'tandem help shapes' lists "
 					  "the shapes");

@@ -25,7 +25,7 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
 		"system turn of the conversation, as set by /system" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",
-		"continue a conversation that /save wrote" },
+		"continue the conversation in FILE, written by /save" },
 	{ OPT_TABLES, .value = &values, .tables = drawing_tables },
 	DECODING_OPTIONS(values),
 	{ .type = OPT_GROUP, .name = "terminal" },
@@ -43,10 +43,10 @@ static const struct opt_command usage = {
 	.summary = "chat with a model on the terminal",
 	.details = "Reads turns from the terminal and writes the answers as "
 		   "they are generated. Lines that begin with / are commands; "
-		   "/help lists them. Ctrl-C ends an answer; pressed twice at "
-		   "the prompt, or with Ctrl-D, the program ends.\n\n"
-		   "From a pipe each line is a turn, and only answers are "
-		   "written to standard output.\n\n"
+		   "/help lists them. Ctrl-C stops an answer. Ctrl-D at the "
+		   "prompt, or Ctrl-C twice, ends the program.\n\n"
+		   "If standard input is a pipe, each line is a turn, and only "
+		   "answers are written to standard output.\n\n"
 		   "The conversation is put into the model's chat template; a "
 		   "model without one continues the text as it is. When the "
 		   "context is full, the program reports the number of tokens "
@@ -118,7 +118,7 @@ static int talk_on(struct conversation *c, struct chat_input *input)
 			if (interrupted_once)
 				break;
 			interrupted_once = true;
-			fputs("Ctrl-C again, or Ctrl-D, ends\n", stderr);
+			fputs("Ctrl-C again, or Ctrl-D, exits\n", stderr);
 			continue;
 		}
 		interrupted_once = false;

@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 
 #define JSON_VERSION 1
-/* a tensor whose loss is more than this times the loss in conventional groups
- * is marked */
+/* the report marks a tensor whose rounding error is more than WORSE times the
+ * error of conventional groups */
 #define WORSE 1.05
 
 static const char *const types[] = { "q4_0", "iq4_nl", "nf4", "fp4", "mxfp4",
@@ -43,14 +43,14 @@ static const struct opt opts[] = {
 		"nf4 and fp4 only in flash images",
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
-		"type of the FFN down matrices (that of --type; q8_0 with "
-		"a --type of 4 bits)",
+		"type of the FFN down matrices (the same as --type, but q8_0 "
+		"if that has 4 bits)",
 		.choices = types },
 	{ OPT_FLAG, 0, "per-channel", &per_channel, NULL,
 		"round the layers' matrices to 4 bits with one scale for each "
-		"output, and store f16; only in a model file" },
+		"output row, and store f16; OUT ends in .gguf" },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
-		"zstd level, 1 to 19, for parts that become 3 % smaller", 1,
+		"compress parts that become 3 % smaller (level 1 to 19)", 1,
 		19 },
 	{ OPT_FLAG, 0, "report", &report, NULL,
 		"print the rounding error of each converted matrix" },
@@ -112,7 +112,7 @@ static bool is_worse(const struct convert_tensor *t)
 
 struct tally {
 	size_t worse;
-	/* number of tensors without any loss in conventional groups */
+	/* number of tensors that conventional groups store without any error */
 	size_t lossless;
 	/* the tensor with the largest finite ratio */
 	const struct convert_tensor *most;
@@ -207,8 +207,8 @@ static int convert_file(const char *source, const char *path, struct err *e)
 
 	if (image_probe(source))
 		return err_set(e, EINVAL,
-			"'%s' is a flash image already; convert the model "
-			"file it was made from",
+			"'%s' is already a flash image; convert its original "
+			"model file instead",
 			source);
 	if (!stat(source, &from) && !stat(path, &to) &&
 		from.st_dev == to.st_dev && from.st_ino == to.st_ino)
@@ -257,9 +257,10 @@ static int convert_file(const char *source, const char *path, struct err *e)
 				gguf_show(tally.most->tensor->name, name,
 					sizeof(name)));
 		if (tally.lossless)
-			printf("%zu have conventional groups of as many bits "
-			       "in the model file already (inf);\n"
-			       "convert from a file of more bits\n",
+			printf("%zu have ratio inf: in the model file they "
+			       "already have conventional\n"
+			       "groups of as many bits; convert a file with "
+			       "more bits\n",
 				tally.lossless);
 		printf("%s: ", path);
 		if (!o.gguf)

@@ -33,7 +33,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"use only the first N items of a task (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens of an output, at most (320)", 1, INT32_MAX },
+		"largest number of tokens of an output (320)", 1, INT32_MAX },
 	{ OPT_STRING, 0, "shard", &shard_said, "I/N",
 		"use only every N-th item, beginning with the I-th, and "
 		"print JSON; 'tandem merge' joins all N shards" },
@@ -125,8 +125,9 @@ static int check_usage(const char *operand)
 			: EXIT_OK;
 	if (!operand)
 		return cmd_misuse(&cmd_eval,
-			"no task: " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
-			"; or a file of items or prompts");
+			"no task and no file; give one of the tasks " EVAL_TASK_NAMES
+			"; " EVAL_TASK_GROUPS
+			"; or the path of a file of items or prompts");
 	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL)) {
 		struct opt_nearest near = { .word = operand };
 

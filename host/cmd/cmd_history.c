@@ -161,11 +161,10 @@ static int run_list(int argc, char **argv)
 	if (!ret) {
 		history_stats(h, &s);
 		if (s.damaged_bytes)
-			cmd_warn(
-				"%" PRIu64
-				" bytes of '%s' are damaged, and the records "
-				"there are lost; 'tandem history prune' removes "
-				"them",
+			cmd_warn("%" PRIu64
+				 " bytes of '%s' are damaged, and the records "
+				 "in these bytes are lost; 'tandem history "
+				 "prune' removes them",
 				s.damaged_bytes, argv[1]);
 		if (s.tail_bytes)
 			cmd_warn("%" PRIu64
@@ -288,8 +287,8 @@ static const struct opt_command prune_usage = {
 	.name = "tandem history prune",
 	.synopsis = "[--keep N] [--max SIZE] [--older-than DAYS] FILE",
 	.summary = "drop the oldest records of a history",
-	.details = "Drops the records that any of the options selects, and "
-		   "damaged ones. A new file replaces the old one, so that "
+	.details = "Drops each record that an option selects, and damaged "
+		   "records. A new file replaces the old one, so that "
 		   "processes that use the history keep all other records. "
 		   "Records keep their numbers. Needs no model.",
 	.examples = "  tandem history prune --keep 1000 answers",
@@ -339,9 +338,10 @@ static const struct opt_command usage = {
 		"A history is the file in which 'tandem run --history FILE' "
 		"and other commands keep finished answers with their prompts, "
 		"as drafts for later answers.\n\n"
-		"  list    print its records\n"
-		"  stats   show how many there are, and of which vocabulary\n"
-		"  prune   drop the oldest ones, by number, size or age\n"
+		"  list    print the records\n"
+		"  stats   show the number of records and tokens, and the "
+		"vocabulary\n"
+		"  prune   drop the oldest records, by number, size or age\n"
 		"  import  add answers or documents from other programs\n\n"
 		"'tandem history list --help' and so on explain each. To "
 		"forget everything, remove the file.",

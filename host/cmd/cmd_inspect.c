@@ -25,8 +25,8 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL, "print one JSON object" },
 	{ OPT_FLAG, 0, "window", &window, NULL,
 		"show the address window of a running device; PID is the "
-		"device's or its host's process id, and not needed if only one "
-		"device runs" },
+		"process id of the device or its host; it may be omitted if "
+		"only one device runs" },
 };
 
 static const struct opt_command usage = {

@@ -113,9 +113,10 @@ static int start(struct tandem *t, const struct model *m,
 
 	if (m->block_length)
 		return err_set(e, EINVAL,
-			"this is a block diffusion model: its attention "
-			"depends on the end of the prompt, which a list of ids "
-			"does not show");
+			"logits cannot be written for a block diffusion model: "
+			"its first block begins after the prompt, and a list "
+			"of ids does not show where the prompt ends; use a "
+			"causal or a masked diffusion model");
 	if (ids->n > context)
 		return model_no_room(
 			m, "the list of ids", ids->n, ids->n, context, e);

@@ -36,8 +36,8 @@ static const struct opt opts[] = {
 		"use only the first N items of a task, or windows of a text "
 		"(0: all)", 0, INT32_MAX },
 	{ OPT_INT, 0, "window", &window, "N",
-		"tokens of each window that a text is divided into (0: the "
-		"context, at most 2048)",
+		"number of tokens of the windows into which a text is divided "
+		"(0: the context, at most 2048)",
 		0, 1 << 26 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },
@@ -360,19 +360,19 @@ static int perplexity_main(int argc, char **argv)
 	operand = operands ? argv[1] : NULL;
 	if (!operand)
 		return cmd_misuse(&cmd_perplexity,
-			"nothing to read: " EVAL_TASK_NAMES
-			"; " EVAL_TASK_GROUPS
-			"; a file of items or one of text");
+			"no task and no file to read; give one of the "
+			"tasks " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
+			"; or the path of a file of items or of text");
 	if (window &&
 		(eval_task_named(operand, NULL) || eval_task_is_jsonl(operand)))
 		return cmd_misuse(&cmd_perplexity,
-			"--window is for a text; '%s' has items, which are "
-			"read whole",
+			"--window applies only to plain text; '%s' has items, "
+			"which are read whole",
 			operand);
 	if (window == 1)
 		return cmd_misuse(&cmd_perplexity,
-			"--window must be 2 or more: a token is predicted from "
-			"at least one before it");
+			"--window must be 2 or more: each token is predicted "
+			"from at least one earlier token");
 	j = calloc(1, sizeof(*j));
 	if (!j) {
 		err_set(&e, ENOMEM, "no memory for the perplexity");

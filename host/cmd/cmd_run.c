@@ -50,9 +50,10 @@ static const struct opt opts[] = {
 		"tokens to generate, at most (256; -1: until the text ends or "
 		"the context is full)", -1, INT32_MAX },
 	{ OPT_LIST, 0, "stop", &stop_strings, "TEXT",
-		"stop before this text; may be given several times" },
+		"stop when the output contains TEXT, which is not printed; may "
+		"be given several times" },
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
-		"continue after the token that ends a text" },
+		"continue after an end-of-text token" },
 	{ OPT_STRING, 0, "json-schema", &schema_option, "FILE|JSON",
 		"generate JSON that fits this JSON Schema; a file, or the "
 		"schema itself ('{}' is any JSON); docs/structured.md has "
@@ -60,7 +61,7 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "prompt" },
 	{ OPT_FLAG, 0, "chat", &chat, NULL,
-		"put the prompt into the model's chat template; as a user's "
+		"put the prompt into the model's chat template; as the user's "
 		"turn" },
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
 		"text of the system turn, with --chat" },
@@ -68,7 +69,7 @@ static const struct opt opts[] = {
 		"recognize special tokens in the prompt, and print generated "
 		"ones" },
 	{ OPT_FLAG, 0, "no-bos", &no_bos, NULL,
-		"do not put the token that begins a text before the prompt" },
+		"do not add the beginning-of-text token before the prompt" },
 
 	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
@@ -90,8 +91,9 @@ static const struct opt opts[] = {
 		"seed of the random numbers (1); the same seed gives the "
 		"same text", 0, (double)(1ll << 53) },
 	{ OPT_INT, 0, "stream", &stream, "I",
-		"number of the stream of random numbers (0); stream I gives "
-		"the text of sample I of -N", 0, (double)(1ll << 53) },
+		"number I of the stream of random numbers (0); stream I "
+		"generates the text of sample I of -N",
+		0, (double)(1ll << 53) },
 
 	DECODING_OPTIONS(values),
 
@@ -112,7 +114,8 @@ static const struct opt opts[] = {
 		"print a summary to standard error; tokens/s, passes, "
 		"drafts, window, flash, phone" },
 	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
-		"draw the device's window when something does not fit into it" },
+		"draw a map of the device's address window when a buffer does "
+		"not fit into it" },
 
 	PAIR_OPTIONS(values),
 };
@@ -262,7 +265,7 @@ static int check_samples(struct run *r)
 			"generates one text; try -N 8",
 			of->method);
 	if (of->wanted > 1 && t == 0)
-		cmd_warn("samples of temperature 0 are all the same text; try "
+		cmd_warn("all samples have the same text at temperature 0; try "
 			 "--temp 0.8");
 	if (of->wanted > 1)
 		tandem_watch_samples(r->tandem, samples_draw);
@@ -532,8 +535,8 @@ static int run_main(int argc, char **argv)
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
-	/* Warn about options that only other drafters or an evaluation would
-	 * use. */
+	/* Refuse options that have no effect here, because only other drafters
+	 * or an evaluation use them. */
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
 	if (!status && !(status = check_watch(&r)) &&

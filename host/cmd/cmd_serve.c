@@ -36,8 +36,8 @@ static const struct opt opts[] = {
 		"also offer the .gguf and .tdm files in DIR, by their names; "
 		"each is loaded when a request names it" },
 	{ OPT_STRING, 0, "allow-methods", &allowed, "LIST",
-		"methods that requests may choose, as well as drafters and "
-		"options: names with commas, or all (none)" },
+		"methods that requests may choose, with their drafters and "
+		"options: names joined by commas, or all (none)" },
 	{ OPT_SIZE, 0, "memory", &memory, "SIZE",
 		"memory limit for all loaded models together (0: none); unused "
 		"models are unloaded to make room for others",
@@ -69,7 +69,8 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
-		"texts generated at a time, in shared passes (16)", 1, 64 },
+		"texts generated at a time, in shared passes (16)",
+		1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
 		"finished requests whose key-value cache is kept (16); a "
 		"prompt that begins like one of them reuses it", 0, 1024 },
@@ -83,15 +84,16 @@ static const struct opt opts[] = {
 		"requests get status 429",
 		0, 65536 },
 	{ OPT_UINT, 0, "connections", &connections, "N",
-		"connections at a time (256)", 1, 65536 },
+		"largest number of open connections (256)", 1, 65536 },
 	{ OPT_UINT, 0, "idle", &idle, "SECONDS",
 		"drop a client that reads nothing of its answer for this time, "
 		"or sends no whole request for twice this time (60)",
 		1, 86400 },
 	{ OPT_SIZE, 0, "body-max", &body_max, "SIZE",
-		"size limit of a request (4M)", 1024, 1 << 30 },
+		"size limit of a request's body (4M)", 1024, 1 << 30 },
 	{ OPT_SIZE, 0, "header-max", &header_max, "SIZE",
-		"size limit of a request's header and buffers (64K)", 8192,
+		"size limit of a request's header and of the buffers of its "
+		"connection (64K)", 8192,
 		1 << 20 },
 	{ OPT_FLOAT, 0, "grace", &grace, "SECONDS",
 		"seconds in which running requests may finish after SIGTERM or "
@@ -100,7 +102,7 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "output" },
 	{ OPT_FLAG, 0, "quiet", &quiet, NULL,
-		"do not print the address" },
+		"do not print the server's address" },
 
 	DECODING_OPTIONS(values),
 	PAIR_OPTIONS(values),
@@ -122,7 +124,7 @@ static const struct opt_command usage = {
 		"sizes of both; an unknown parameter is refused, and the error "
 		"names it.\n\n"
 		"SIGTERM or Ctrl-C finishes the running requests, for at most "
-		"--grace seconds, then exits; a second one exits at once.",
+		"--grace seconds, then exits; a second signal exits at once.",
 	.examples =
 		"  tandem serve\n"
 		"  tandem serve -m model.gguf --listen 0.0.0.0:8080 --api-key-file keys\n"
@@ -191,8 +193,8 @@ static int allow_methods(const char *own, struct err *e)
 static void report_keys(const char *message)
 {
 	fprintf(stderr,
-		"tandem: cannot read the keys again, so the old ones "
-		"stay valid: %s\n",
+		"tandem: cannot read the new keys, so the old keys stay valid: "
+		"%s\n",
 		message);
 }
 

@@ -29,31 +29,31 @@ static const char *output, *from;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
-		"shape of the model (that of --grow); 'tandem help shapes' "
-		"lists them",
+		"shape of the model (or as in --grow MODEL); 'tandem help "
+		"shapes' lists shapes",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
-		"type of the matrices (q4_0; with --grow that of the model); "
-		"q4_0, iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
+		"type of the matrices (q4_0, or as in --grow MODEL); q4_0, "
+		"iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the FFN down matrices (q8_0 with a --quant of "
-		"4 bits, otherwise that type)",
+		"type of the FFN down matrices (the same as --quant, but q8_0 "
+		"if that has 4 bits)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model with this head; classes: as "
 		"Qwen2.5-Math-PRM; value: as Skywork-o1-Open-PRM",
 		.choices = heads },
 	{ OPT_INT, 0, "layers", &layers, "N",
-		"number of layers (that of the shape)", 1, MODEL_MAX_LAYERS },
+		"number of layers (as in the shape)", 1, MODEL_MAX_LAYERS },
 	{ OPT_INT, 0, "experts", &experts, "N",
-		"experts of each layer (that of the shape)", 2,
+		"experts of each layer (as in the shape)", 2,
 		WIRE_MAX_EXPERTS },
 	{ OPT_INT, 0, "used", &used, "N",
-		"experts for each token (that of the shape, or 4)", 1,
+		"experts for each token (as in the shape, or 4)", 1,
 		WIRE_MAX_USED },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
-		"take the weights, and so the text, of a smaller model" },
+		"give the model the weights, and so the text, of MODEL" },
 	{ OPT_INT, 0, "seed", &seed, "N", "seed of the random weights (1)", 0,
 		0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
@@ -111,7 +111,7 @@ static int run(int argc, char **argv)
 	if (like < 0 && !from)
 		return cmd_misuse(&cmd_synth,
 			"no shape for the model: give one with --like SHAPE "
-			"('tandem help shapes' lists them)");
+			"('tandem help shapes' lists shapes)");
 	if (!output)
 		return cmd_misuse(
 			&cmd_synth, "no file to write: give one with -o FILE");

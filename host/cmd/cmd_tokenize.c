@@ -66,7 +66,7 @@ static const struct opt tokenize_opts[] = {
 	{ OPT_STRING, 'f', "file", &file, "FILE",
 		"read from FILE; - is standard input, the default" },
 	{ OPT_FLAG, 0, "bos", &bos, NULL,
-		"add the tokens that the model wants at the beginning and "
+		"add the tokens that the model expects at the beginning and "
 		"end of a text" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
 		"handle control tokens such as <|im_start|> as tokens, not "

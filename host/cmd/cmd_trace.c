@@ -26,7 +26,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "svg", &svg_path, "FILE",
 		"draw the timeline to FILE" },
 	{ OPT_STRING, 0, "html", &html_path, "FILE",
-		"write the timeline to FILE as a page to zoom and scroll in" },
+		"write the timeline to FILE as an HTML page that can be zoomed "
+		"and scrolled" },
 };
 /* clang-format on */
 
@@ -153,7 +154,7 @@ static void report_text(const char *path, const struct timeline *t,
 			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
 	counts_text(s, f);
 	/* Print the time by track and kind of work. An event's time does not
-	 * include that of the events nested in it. */
+	 * include the time of the events nested in it. */
 	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
 		"times", "seconds", "ms each", "time %");
 	for (unsigned r = 0; r < TIMELINE_ROLES; r++)

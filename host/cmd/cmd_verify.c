@@ -13,8 +13,9 @@ static const struct opt_command usage = {
 	.synopsis = "IMAGE",
 	.summary = "check a flash image for damage",
 	.details =
-		"Reads the whole image, compares each extent's checksum, and "
-		"names what is damaged; the exit status is then 1.",
+		"Reads the whole image, compares the checksum of each extent, "
+		"and lists damaged extents. The exit status is 1 if an extent "
+		"is damaged.",
 	.examples = "  tandem verify model.tdm",
 	.min_operands = 1,
 	.max_operands = 1,

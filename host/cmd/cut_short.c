@@ -55,8 +55,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 {
 	static const char prefix[] = "tandem: '";
 	static const char reason[] =
-		"' cannot be read any more: it was truncated while it was in "
-		"use, or its disk fails\n";
+		"' can no longer be read: the file was truncated while it was "
+		"in use, or the disk failed\n";
 	static atomic_flag printed = ATOMIC_FLAG_INIT;
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -51,8 +51,7 @@ static void drafts(FILE *f)
 		f);
 	option_words(f, "draft");
 	fputs("\n"
-	      "The candidates of several drafters, joined by +, are pooled: "
-	      "sam+recycle.\n",
+	      "sam+recycle pools the candidates of both drafters.\n",
 		f);
 }
 
@@ -86,8 +85,9 @@ static void tasks(FILE *f)
 
 static void all_shapes(FILE *f)
 {
-	fputs("Shapes of models, for --as, --draft-as and synth --like; those "
-	      "with experts\nonly for the latter:\n\n",
+	fputs("Shapes of models, for --as, --draft-as and synth --like; shapes "
+	      "with\n"
+	      "experts only for synth --like:\n\n",
 		f);
 	for (unsigned i = 0; i < SHAPES; i++) {
 		const struct shape *s = &shapes[i];

@@ -1,7 +1,7 @@
 /*
- * Reports the shape whose costs are computed in place of those of the running
- * model (option --as). Every report of phone times prints this shape first.
- * Without --as nothing is printed.
+ * Reports the model shape of option --as, for which phone times are computed
+ * instead of for the running model. Every report of phone times prints this
+ * shape first. Without --as these functions print nothing.
  */
 #ifndef HOST_CMD_PRICED_H
 #define HOST_CMD_PRICED_H

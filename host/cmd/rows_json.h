@@ -8,9 +8,10 @@
 struct method_stats;
 struct row_counts;
 
-/* Return an object with the number of passes, the rows of their graphs, the
- * valid, wasted and underutilized rows among these, and the rows of whole
- * tiles. Returns NULL if out of memory. */
+/* Return an object with the number of passes, the rows of their graphs, and how
+ * these rows were used: valid rows were kept, wasted rows were rejected drafts,
+ * and underutilized rows were padding. Also has the number of rows if graphs
+ * are rounded up to whole tiles. Returns NULL if out of memory. */
 json_t *rows_json(const struct row_counts *);
 
 /* Add the numbers of tokens drafted and accepted, and ratios derived from

@@ -408,8 +408,8 @@ void report_text(const struct run_report *r, FILE *f)
 		history_stats(of->history, &kept);
 		fprintf(f,
 			"history      %" PRIu64 " answers, %" PRIu64
-			" tokens with their prompts, %.1f MiB; this one is "
-			"%s\n",
+			" tokens with their prompts, %.1f MiB; this answer "
+			"is %s\n",
 			kept.records, kept.prompt_tokens + kept.answer_tokens,
 			mib(kept.file_bytes), of->kept ? "kept" : "not kept");
 	}

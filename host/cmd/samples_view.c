@@ -102,7 +102,8 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 		seconds > 0 ? (double)s->tokens / seconds : 0);
 	if (s->pauses)
 		fprintf(f,
-			"; %" PRIu64 " pauses for want of slots, %" PRIu64
+			"; %" PRIu64
+			" pauses because the cache was full, %" PRIu64
 			" tails computed again",
 			s->pauses, s->forgotten);
 	fputc('\n', f);

@@ -84,7 +84,7 @@ refused 'try --method block' run -m "$model" -p a --method llada
 refused 'try --method llada' run -m "$other" -p a --method block
 refused 'blocks of 32' run -m "$model" -p a --method block --block 16
 refused 'method block draws' run -m "$model" -p a --method block --top-k 5
-refused 'the end of the prompt' logits -m "$model" --ids '1 2' -o "$tmp/logits"
+refused 'where the prompt ends' logits -m "$model" --ids '1 2' -o "$tmp/logits"
 run "$TANDEM" bench methods -m "$model" --methods block,llada --items 1
 check_eq 'status of two kinds of diffusion' "$status" 2
 check_has 'stderr of two kinds of diffusion' "$err" 'no model can run both'

@@ -162,7 +162,7 @@ is 'bytes' bytes "$(stat -c %s "$tmp/q4.gguf")"
 run_ok "$TANDEM" convert "$model" "$image" --layout groups --report
 check_has 'the report' "$out" '29 worse than conventional groups'
 check_has 'the report' "$out" 'inf  worse than conventional groups'
-check_has 'the report' "$out" 'a file of more bits'
+check_has 'the report' "$out" 'a file with more bits'
 run_ok "$TANDEM" convert "$model" "$image" --layout groups --json
 is 'worse' worse 29
 is 'largest_ratio' largest_ratio null
@@ -241,7 +241,7 @@ refuse() { # SAYS COMMAND...
   check_eq "status of: $*" "$status" 1
   check_has "stderr of: $*" "$err" "$says"
 }
-refuse 'a flash image already' convert "$image" "$tmp/x"
+refuse 'already a flash image' convert "$image" "$tmp/x"
 refuse 'overwrite the model file' convert "$model" "$model" --type q4_0
 refuse none convert "$tmp/none" "$tmp/x"
 refuse no/such convert "$model" "$tmp/no/such"

@@ -30,8 +30,8 @@ status=0
 wait $host || status=$?
 check_eq 'status when the file is cut short' "$status" 1
 check_has 'the message' "$(cat "$tmp/said")" \
-  "tandem: '$model' cannot be read any more: it was truncated"
-check_eq 'lines of the message' "$(grep -c 'cannot be read' "$tmp/said")" 1
+  "tandem: '$model' can no longer be read: the file was truncated"
+check_eq 'lines of the message' "$(grep -c 'no longer be read' "$tmp/said")" 1
 
 # ---- an image ----------------------------------------------------------------
 # Streamed: all but the layers is overwritten while the text is written.

@@ -24,12 +24,12 @@ ask --stats
 check_eq 'status' "$status" 0
 check_eq 'the text with a history' "$out" "$plain"
 check_has 'stats' "$err" 'history      1 answers'
-check_has 'stats' "$err" 'this one is kept'
+check_has 'stats' "$err" 'this answer is kept'
 holds 'an answer' 1
 check_eq 'mode' "$(stat -c %a "$file")" 600
 
 ask -n 2 --stats
-check_has 'stats' "$err" 'this one is not kept'
+check_has 'stats' "$err" 'this answer is not kept'
 holds 'an answer cut by -n' 1
 ask --stop "${plain:4:3}"
 holds 'an answer cut by a stop string' 1

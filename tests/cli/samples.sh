@@ -80,7 +80,7 @@ write -N 3 --stats
 check_has 'the first of three' "$out" "$plain"
 check_has stats "$err" 'samples      3: 3 ended, 0 cut, 0 failed, 0 incomplete'
 run_ok "$TANDEM" run -m small "$question" -n 5 -N 2
-check_has 'the warning about greedy samples' "$err" 'all the same text'
+check_has 'the warning about greedy samples' "$err" 'have the same text'
 
 # ---- steps -------------------------------------------------------------------
 write -N 4 --json --step-end ' '
