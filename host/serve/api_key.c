@@ -71,7 +71,7 @@ bool api_keys_admit(const struct api_keys *k, const char *authorization)
 	authorization += 7;
 	while (next_key(k, &at, &key, &len)) {
 		/* Compare in constant time: the number of steps depends only on
-		 * the length of the client's key, not on the right key. */
+		 * the length of the client's key, not on the server's keys. */
 		size_t given_len = strlen(authorization);
 		unsigned d = len != given_len;
 

@@ -1,7 +1,8 @@
 /*
- * API keys: a client that sends one of them is admitted. They are read from a
- * file with one key on each line. The time of a comparison reveals neither how
- * many characters of a key were right nor which key was similar.
+ * API keys: a client that sends one of them is admitted. The keys are read from
+ * a file with one key on each line. The time that a comparison takes reveals
+ * neither how many characters of the client's key were right nor which of the
+ * keys was similar.
  */
 #ifndef HOST_SERVE_API_KEY_H
 #define HOST_SERVE_API_KEY_H
@@ -23,8 +24,8 @@ struct api_keys {
 int api_keys_read(struct api_keys *, const char *path, struct err *);
 void api_keys_release(struct api_keys *);
 
-/* Whether the value of an Authorization header admits the client; NULL if the
- * request has no such header. */
+/* Whether the value of a request's Authorization header admits the client. The
+ * value is NULL if the request has no such header. */
 bool api_keys_admit(const struct api_keys *, const char *authorization);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The members of a request's JSON object: the table of them is in
- * api_request.c, and some are taken in api_prompt.c.
+ * The members of a request's JSON object. Their table is in api_request.c; the
+ * functions that read prompts and messages are in api_prompt.c.
  */
 #ifndef HOST_SERVE_API_MEMBER_H
 #define HOST_SERVE_API_MEMBER_H
@@ -28,12 +28,13 @@ struct api_member {
  * -EINVAL. */
 int api_wrong_type(const struct api_member *, const char *what, struct fault *);
 
-/* Take a text, a list of texts, a list of ids or a list of such lists, at most
- * `max` of the member. */
+/* Take one prompt, which is a string or a list of token ids, or a list of up to
+ * member->max prompts. */
 int api_take_prompt(struct api_request *, const struct api_member *,
 	const json_t *, struct fault *);
 
-/* Take the turns of a chat, of which the last is not the assistant's. */
+/* Take the turns of a chat. A chat whose last turn is the assistant's is
+ * refused. */
 int api_take_messages(struct api_request *, const struct api_member *,
 	const json_t *, struct fault *);
 

@@ -36,7 +36,7 @@ static int take_one_prompt(struct api_prompt *p, const json_t *v,
 
 		if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
 			return api_wrong_type(m,
-				"a list of token ids only, because its first "
+				"a list of token ids only, because the first "
 				"element is a token id",
 				f);
 		p->tokens[i] = (int32_t)n;

@@ -235,7 +235,8 @@ static int take_format(struct api_request *a, const struct api_member *m,
 	return a->json_schema ? 0 : fault_no_memory(f);
 }
 
-/* {"50256": -100}: from token ids to values that are added to their logits. */
+/* {"50256": -100}: each token id has a value that is added to the token's
+ * logit. */
 static int take_bias(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {

@@ -56,11 +56,11 @@ enum api_limits {
 	API_TEXTS = 128,    /* texts of one request: prompts times best_of */
 	API_INPUTS = 2048,  /* texts of one request for embeddings */
 	API_LIKELIEST = 20, /* alternative tokens reported with each token */
-	API_PRIORITY = 100, /* of either sign */
+	API_PRIORITY = 100, /* priorities are from -100 to 100 */
 };
 
 struct api_prompt {
-	/* The text, if the client sent no token ids. Part of the body. */
+	/* The text, if the client sent no token ids; points into the body. */
 	const char *text;
 	size_t bytes;
 	/* The client's token ids; NULL for a text until the text is
@@ -73,14 +73,14 @@ struct api_turn {
 	/* "system", "user", "assistant"; "call" and "tool" as in tandem.h */
 	const char *role;
 	char *text;
-	const char *id; /* of a call, or of the call of a result */
+	const char *id; /* id of the call; a result has the id of its call */
 	size_t message; /* index of the message in the body */
 };
 
 struct api_request {
 	enum api_kind kind;
 	/* Names that choose an engine; NULL if the body does not have them.
-	 * Part of the body, until api_request_trim. */
+	 * They point into the body; api_request_trim sets them to NULL. */
 	const char *model, *method, *draft, *clock, *precision;
 	const json_t *options; /* object of the method's options, or NULL */
 	json_t *body; /* owns the texts of prompts and the stop strings */
@@ -88,8 +88,8 @@ struct api_request {
 	size_t n_prompts;      /* 1 for a chat */
 	struct api_turn *turn; /* of a chat; otherwise NULL */
 	size_t n_turns;
-	/* Texts for each prompt: those in the answer, and those that are
-	 * generated, of which the n best are chosen. */
+	/* Number of texts for each prompt: best_of texts are generated, and the
+	 * n best of them are in the answer. */
 	int64_t n, best_of;
 	int64_t max_tokens; /* -1 if the body does not set it */
 	int64_t seed;       /* -1 if the body does not set it */
@@ -104,7 +104,7 @@ struct api_request {
 	int64_t top_logprobs;
 	bool stream, include_usage, include_provisional, include_draft;
 	bool timings_per_token; /* each chunk of a stream has timings */
-	int64_t priority;       /* lower numbers come first */
+	int64_t priority;       /* requests with lower numbers run first */
 	double timeout;         /* in seconds; 0 if the body does not set it */
 	char *json_schema;      /* NULL if the text need not be JSON */
 	const char *format;     /* "text", "json_object", "json_schema" */
@@ -113,13 +113,13 @@ struct api_request {
 	const char *tool_choice;
 	const char *tool; /* the function of tool_choice */
 	bool must_call, one_call;
-	/* of a request for a response (responses.h); otherwise NULL */
+	/* set for a request to /v1/responses (responses.h); otherwise NULL */
 	struct response *response;
 	/* Of /tokenize and /detokenize: recognize or write special tokens; add
 	 * the beginning-of-text token. */
 	bool special, bos;
-	/* Of embeddings: number of values, 0 for all that the model has;
-	 * whether they are sent as base64 of float32. */
+	/* Of embeddings: the number of values (0: all values of the model), and
+	 * whether the values are sent as base64 of float32. */
 	int64_t dimensions;
 	bool base64;
 };
@@ -138,9 +138,10 @@ int api_request_take(
 	struct api_request *out, enum api_kind, json_t *body, struct fault *);
 void api_request_release(struct api_request *);
 
-/* Free what is not needed after tokenizing: the turns, the texts of prompts,
- * and all members of the body except "stop" and "logit_bias", which answers
- * repeat, and "tool_choice". The names of the engine are then NULL. */
+/* Free the parts that are not needed after tokenizing: the turns, the texts of
+ * prompts, and all members of the body except "stop", "logit_bias" and
+ * "tool_choice", which answers repeat. The names that choose the engine become
+ * NULL. */
 void api_request_trim(struct api_request *);
 
 #endif

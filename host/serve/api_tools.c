@@ -161,13 +161,14 @@ int api_tools_take_result(
 			       "'%s' must be the id of a call", where);
 }
 
-/* Whether the turn is a call or a result. */
+/* Whether the turn has the role. */
 static bool is(const struct api_turn *t, const char *role)
 {
 	return !strcmp(t->role, role);
 }
 
-/* Pair the results turn[0] ... turn[n - 1] with the calls before them. */
+/* Bring the results turn[0] ... turn[n - 1] into the order of the n calls that
+ * precede turn[0]. */
 static int pair_group(struct api_turn *turn, size_t n, struct fault *f)
 {
 	struct api_turn *call = turn - n;

@@ -22,8 +22,8 @@ int api_tools_take_parallel(struct api_request *, const struct api_member *,
 /* Check the members together, after all were taken. */
 int api_tools_check(struct api_request *, struct fault *);
 
-/* Number of turns of which the message "tool_calls" and the message itself
- * consist. */
+/* Number of turns that a message becomes: one for the message itself, and one
+ * for each call of its "tool_calls". */
 size_t api_tools_turns(const json_t *message);
 
 /* Set turn[0], turn[1] ... to the calls of messages[i]. */
@@ -34,12 +34,12 @@ int api_tools_take_calls(
 int api_tools_take_result(
 	struct api_turn *, const json_t *message, size_t i, struct fault *);
 
-/* Bring results into the order of their calls, and check that each call has
- * one. */
+/* Bring the results of calls into the order of the calls, and check that each
+ * call has a result. */
 int api_tools_pair(struct api_turn *turn, size_t n, struct fault *);
 
-/* Set the fault's param to the place of a tool that its text names, if it names
- * one. */
+/* If the fault's text names a tool, set the fault's param to the place of this
+ * tool in "tools". */
 void api_tools_blame(struct fault *);
 
 #endif

@@ -82,7 +82,9 @@ bool background_add(struct exchange *x)
 	return !closing;
 }
 
-/* The keeper ends before background_close, so some thread will take it. */
+/* The engines' keeper lets waiting requests continue, and it ends before
+ * background_close is called: so a thread still runs that handles the
+ * exchange. */
 void background_again(struct exchange *x)
 {
 	struct background *b = &x->server->background;

@@ -39,7 +39,8 @@ static int begin(struct bus *b, struct api_request *request,
 	return engine_submit(engine, request, reader, &t->answer, f);
 }
 
-/* Update b->now, and emit a signal if the state has changed. */
+/* Read the state of the engine into b->now, and emit a signal if the state has
+ * changed. */
 static void look(struct bus *b)
 {
 	const struct engine_state *a;
@@ -100,9 +101,9 @@ static void go_round(struct bus *b)
 	nfds_t n = 2;
 	eventfd_t rung;
 
-	/* Wait for the D-Bus connection, the eventfd and the pipes: for room in
-	 * a pipe if a text has unsent output, and for clients that close the
-	 * reading end. */
+	/* Wait for the D-Bus connection, the eventfd and the pipes. A pipe
+	 * wakes this thread when its client closes the reading end and, if the
+	 * text has unsent output, when the pipe has room. */
 	p[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
 	dbus_connection_get_unix_fd(b->connection, &p[0].fd);
 	if (dbus_connection_has_messages_to_send(b->connection))

@@ -1,8 +1,8 @@
 /*
  * Shared by the files bus*.c: the bus, the text objects, and the values of
- * properties. A text object is the D-Bus object of one request: of the text
- * that is generated. Only the bus thread uses these data and functions, unless
- * a comment says otherwise.
+ * properties. A text object is the D-Bus object of one request and of its
+ * generated text. Only the bus thread uses these data and functions, unless a
+ * comment says otherwise.
  */
 #ifndef HOST_SERVE_BUS_IMPL_H
 #define HOST_SERVE_BUS_IMPL_H
@@ -27,10 +27,9 @@
 #define BUS_ERRORS      "dev.tandem.Error."
 
 enum {
-	BUS_ENDED_MAX =
-		64,        /* maximum number of ended texts that stay objects */
-	BUS_WAITERS = 8,   /* maximum number of pending Wait calls on a text */
-	BUS_PROPERTIES = 8 /* of an object, with an end mark */
+	BUS_ENDED_MAX = 64, /* maximum number of objects of ended texts */
+	BUS_WAITERS = 8,    /* maximum number of pending Wait calls on a text */
+	BUS_PROPERTIES = 8 /* elements of an object's array, with an end mark */
 };
 
 /* A property of an object and its value. */
@@ -56,7 +55,7 @@ struct bus_text {
 	uint64_t full_ns; /* when the pipe became full; 0 if it is not full */
 	bool ended;       /* the end of the text was reported */
 	uint64_t prompt_tokens, seed;
-	char stop[16];          /* why the text ended; "" before */
+	char stop[16];          /* why the text ended; "" before the end */
 	char state[16];         /* the state that was reported last */
 	char error[64];         /* a D-Bus error name, or "" */
 	char why[ERR_TEXT_MAX]; /* message of the error */
@@ -91,7 +90,7 @@ struct bus {
 	/* An eventfd that wakes the bus thread. Any thread may write to it. */
 	int bell;
 	/* Number of texts that are not delivered completely. Any thread may
-	 * read this and the next two members. */
+	 * read `busy`, `ending` and `left`. */
 	atomic_uint busy;
 	atomic_bool ending; /* the bus thread must end */
 	atomic_bool left;   /* the connection is closed */
@@ -126,7 +125,7 @@ void bus_error_name(const char *code, char *out, size_t cap);
  * if the reply is sent later, or if there is no memory for a reply. */
 DBusMessage *bus_reply(struct bus *, DBusMessage *call);
 
-/* Emit a PropertiesChanged signal of the engine, or of a text. */
+/* Emit a PropertiesChanged signal for the engine, or for a text. */
 void bus_report_engine(struct bus *);
 void bus_report_text(struct bus_text *);
 /* Emit the signal that a text object was added, or removed. */

@@ -50,9 +50,10 @@ static struct object text_object(const struct bus_text *t)
 
 /*
  * The functions put_* append a value to a message and return false if there is
- * no memory; the message is then dropped. Containers that are open at that time
- * must be abandoned, the innermost first, or libdbus leaks their memory: each
- * dbus_message_iter_open_container is followed by a shut_in, also a failed one.
+ * no memory; the caller then drops the message. Containers that are still open
+ * must first be abandoned, the innermost first, because libdbus would leak
+ * their memory. So each call of dbus_message_iter_open_container, even a failed
+ * one, is followed by a call of shut_in.
  */
 
 /* Close the container `in` if `whole`, or abandon it otherwise. Returns whether
@@ -110,8 +111,8 @@ static bool put_value(
 	return shut_in(out, &in, ok);
 }
 
-/* Append a{sv}: all properties; with `changing` only the properties whose
- * changes are reported by signals. */
+/* Append a{sv}: all properties or, if `changing` is set, only the properties
+ * whose changes are reported by signals. */
 static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
@@ -162,7 +163,8 @@ static bool put_object(
 	return shut_in(out, &entry, ok);
 }
 
-/* Append an array of strings with one name, or an empty array for NULL. */
+/* Append an array of strings: one element, the name, or no element if the name
+ * is NULL. */
 static bool put_names(DBusMessageIter *out, const char *name)
 {
 	DBusMessageIter list;

@@ -74,8 +74,9 @@ static json_t *value_of(DBusMessageIter *at)
 				DBUS_TYPE_DICT_ENTRY
 			? object_of(at)
 			: list_of(at);
-	case DBUS_TYPE_BYTE: /* a text as an array of bytes would be mistaken
-			      * for a list of token ids */
+	/* Bytes are refused: a text that is sent as an array of bytes would be
+	 * mistaken for a list of token ids. */
+	case DBUS_TYPE_BYTE:
 	case DBUS_TYPE_UNIX_FD:
 		return NULL;
 	}

@@ -91,8 +91,8 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 	if (!ret && request.wants_logprobs)
 		ret = fault_set(&fault, 400, "unsupported_parameter",
 			"logprobs",
-			"logprobs are not supported on D-Bus: the "
-			"pipe has only the generated text");
+			"logprobs are not supported on D-Bus, which returns "
+			"only the generated text");
 	if (!ret && !(t = text_new(b, dbus_message_get_sender(call), &end)))
 		ret = fault_set(&fault, 503, "out_of_memory", NULL,
 			"no memory or no file descriptor for the generated "
@@ -117,7 +117,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 		dbus_message_unref(reply);
 		reply = NULL;
 	}
-	fd_close(&end); /* the reply holds a duplicate */
+	fd_close(&end); /* the reply holds a duplicate of the descriptor */
 	t->next = b->texts;
 	b->texts = t;
 	b->busy++;
@@ -189,7 +189,7 @@ static void fail(struct bus_text *t, const char *code, const char *why)
 }
 
 /* Take new output from the answer, and set *state to the name of the text's
- * state. Returns true if the answer has ended; then the reason is set, too. */
+ * state. Returns true if the answer has ended, with t->stop or t->error set. */
 static bool take(struct bus_text *t, const char **state)
 {
 	static const char *const stops[] = {
@@ -211,7 +211,7 @@ static bool take(struct bus_text *t, const char **state)
 	t->tokens = c->tokens;
 	stop = c->result.stop;
 	if (*t->error)
-		; /* it was dropped */
+		; /* the text was already dropped, with an error */
 	else if (whole && r->fault.status)
 		fail(t, r->fault.code, r->fault.text);
 	else if (whole && c->ended && !c->status &&
@@ -263,8 +263,8 @@ void bus_text_advance(struct bus_text *t)
 	whole = take(t, &state);
 	if (t->unsent.failed)
 		bus_text_cancel(t);
-	/* First write: the client may have read while this thread had no turn.
-	 */
+	/* Write before checking the time: the client may have read while this
+	 * thread was not scheduled. */
 	pour(t);
 	/* Drop a client that has read nothing from a full pipe for too long. */
 	if (t->full_ns && t->pipe >= 0 &&

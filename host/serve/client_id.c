@@ -39,8 +39,9 @@ uint64_t client_of_socket(int fd)
 	case AF_INET:
 		return hash(&a.v4.sin_addr, sizeof(a.v4.sin_addr));
 	case AF_INET6:
-		/* A machine usually has a block of 2^64 IPv6 addresses and may
-		 * use many of them at a time. */
+		/* Hash only the first 8 bytes of an IPv6 address: a machine
+		 * usually has a block of 2^64 addresses and may use many of
+		 * them at the same time. */
 		return IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr) ? hash(v6 + 12, 4)
 							     : hash(v6, 8);
 	default:

@@ -1,9 +1,11 @@
 /*
- * A number for each client, by which the queue is fair (fair_queue.h): of its
- * API key, if keys are required; otherwise of its network address, of its
- * process at a Unix socket, or of its name on a bus. Programs of one machine
- * that use the network share an address, and count as one client. Two clients
- * with the same number, which is unlikely, would share their turns.
+ * A number that identifies a client, so that the queue can give each client a
+ * fair share (fair_queue.h). The number is a hash of the client's API key, if
+ * keys are required; otherwise of the client's network address, of the process
+ * id of a client at a Unix socket, or of the client's name on a D-Bus bus. All
+ * programs of one machine that use the network count as one client, because
+ * they share an address. Two clients whose hashes are equal, which is unlikely,
+ * share one client's turns.
  */
 #ifndef HOST_SERVE_CLIENT_ID_H
 #define HOST_SERVE_CLIENT_ID_H

@@ -8,9 +8,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The longest token is taken to stand for at least this number of bytes. This
- * is a margin: a prompt that fits must not be refused for its bytes because a
- * file describes the vocabulary wrongly. */
+/* Least assumed length of the longest token, in bytes. A prompt is refused
+ * before it is tokenized if its bytes are too many for the context; this margin
+ * avoids refusing a prompt that fits if a model file describes its vocabulary
+ * wrongly. */
 #define TOKEN_BYTES_MIN 64
 
 /* ---- answers ------------------------------------------------------------- */
@@ -58,8 +59,8 @@ bool answer_is_late(struct answer *r, uint64_t now)
 	return r->late;
 }
 
-/* Update the numbers of texts in the state; to be called after each change of
- * the queue. */
+/* Copy the queue's numbers of texts to the engine's state. To be called after
+ * each change of the queue. */
 static void count_texts(struct engine *engine)
 {
 	struct engine_state *s = &engine->state;
@@ -160,7 +161,7 @@ void engine_leave(struct answer *r)
 
 /* ---- ends ---------------------------------------------------------------- */
 
-/* The text has ended: add its time in the queue to the totals. */
+/* Mark the text as ended, and add its time in the queue to the totals. */
 static void end_text(struct choice *c)
 {
 	struct engine_state *s = &c->answer->owner->state;
@@ -170,8 +171,8 @@ static void end_text(struct choice *c)
 	histogram_add(&s->queue_seconds, c->result.seconds_waiting);
 }
 
-/* End the texts of the answer that still wait, with a status as in struct
- * choice and a reason. Returns their number. */
+/* End the answer's texts that are still in the queue, with the status and the
+ * stop reason for struct choice. Returns the number of these texts. */
 static unsigned end_waiting(struct answer *r, int status, enum tandem_stop stop)
 {
 	struct engine *engine = r->owner;
@@ -208,8 +209,8 @@ void engine_refuse_late(struct engine *engine, uint64_t now)
 	}
 }
 
-/* Cancel the texts of clients that have disconnected and of requests whose
- * deadline has passed, so that these texts take no part in the next pass. */
+/* Cancel the texts of disconnected clients and of requests whose deadline has
+ * passed, so that the next pass does not compute them. */
 static void cancel_texts(struct engine *engine)
 {
 	uint64_t now = clock_ns();
@@ -233,7 +234,7 @@ static void cancel_texts(struct engine *engine)
 
 /* Close all requests of the answer in the library. The caller must not hold the
  * lock: closing a running text emits the output that was held back for a stop
- * string, and that callback takes the lock. */
+ * string, and the callback that stores this output takes the lock. */
 static void close_texts(struct answer *r)
 {
 	for (size_t i = 0; i < r->n_choices; i++) {
@@ -250,8 +251,9 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 
 	if (r->fault.status)
 		return;
-	/* Of a bad request only the schema can be the reason: all other members
-	 * were checked when the request was parsed. */
+	/* If the library reports a bad request, only the schema can be the
+	 * reason: all other members were checked when the request was parsed.
+	 */
 	fault_set(&r->fault, misuse ? 400 : 500,
 		misuse                          ? "invalid_value"
 			: status == TANDEM_LOST ? "device_lost"
@@ -262,8 +264,9 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 }
 
 /* Submit the answer's next text, whose turn has come, to the library. The
- * caller holds the lock, which is released in between. The answer stays in the
- * list meanwhile, because only this thread removes answers. */
+ * caller holds the lock; this function releases it during the library call. The
+ * answer stays in the list meanwhile, because only this thread removes answers.
+ */
 static void submit(struct engine *engine, struct answer *r)
 {
 	const struct api_request *request = &r->request;
@@ -328,8 +331,8 @@ static bool take_result(struct choice *c)
 	if (c->status == 1)
 		return false;
 	r->seconds_waiting += c->queued_s;
-	/* A text that was cut at its deadline ends like one that was cut at its
-	 * maximum of tokens. */
+	/* A text that was cut at its deadline gets the same stop reason as a
+	 * text that has reached its token limit. */
 	if (answer->late && !answer_is_unread(answer) &&
 		(c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK)) {
 		c->status = TANDEM_OK;
@@ -338,7 +341,7 @@ static bool take_result(struct choice *c)
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
 			answer, c->status, tandem_request_error(c->handle));
-	/* Otherwise the prompt was not read completely. */
+	/* Count the prompt only if it was read completely. */
 	if (r->tokens ||
 		(answer->request.kind == API_EMBEDDING && !c->status)) {
 		s->prompt_tokens += r->prompt_tokens;
@@ -355,9 +358,9 @@ static bool take_result(struct choice *c)
 }
 
 /* Take the results of all texts after a pass, and remove the answers that have
- * ended. The caller holds the lock, which is released to close texts. Other
- * answers stay in the list meanwhile, because only this thread removes
- * answers. */
+ * ended. The caller holds the lock; this function releases it while it closes
+ * texts. Other answers stay in the list meanwhile, because only this thread
+ * removes answers. */
 static void take_results(struct engine *engine)
 {
 	struct answer **at = &engine->first, *r;
@@ -375,7 +378,8 @@ static void take_results(struct engine *engine)
 		engine_unlock(engine);
 		close_texts(r);
 		engine_lock(engine);
-		/* after a fault: the texts that were closed above */
+		/* After a fault, texts that had not ended were closed above:
+		 * free their lanes. */
 		for (size_t i = 0; i < r->n_choices; i++)
 			if (!r->choice[i].ended)
 				fair_queue_end(
@@ -423,8 +427,8 @@ static void *work(void *arg)
 			take_results(engine);
 	}
 	engine_unlock(engine);
-	/* The lock is not needed: engine_submit refuses requests, and only this
-	 * thread removes answers. */
+	/* The list can be read without the lock: engine_submit refuses requests
+	 * now, and only this thread removes answers. */
 	for (struct answer *r = engine->first; r; r = r->next)
 		close_texts(r);
 	return NULL;

@@ -6,8 +6,8 @@
  * when lanes get free. The reader of an answer is the code that sends the
  * answer to a client (HTTP or D-Bus); the engine calls its two callbacks. One
  * lock, which several engines may share, guards all answers. Readers take text
- * out of an answer and then own the text. All functions are for other threads
- * than the engine's own.
+ * out of an answer and then own the text. Any thread but the engine's own may
+ * call the functions.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -46,28 +46,32 @@ struct choice_call {
 struct choice {
 	struct answer *answer;
 	/* Output that the reader has not taken yet. If the reader is slow, this
-	 * may grow to the whole text. For an embedding: its values, float32. */
+	 * may grow to the whole text. For an embedding: the values of the
+	 * vector, float32. */
 	struct strbuf text;
 	/* Log-probabilities of the tokens that the reader has not taken yet, in
 	 * the format of a chat's answer; NULL if there are none. */
 	json_t *logprobs;
-	struct choice_call *calls; /* [n_calls]; may move when one begins */
+	/* [n_calls]; reallocated when a call begins */
+	struct choice_call *calls;
 	size_t n_calls;
 	uint64_t tokens; /* number of tokens generated */
-	/* Sum of the tokens' log-probabilities, if the best of several texts
-	 * are chosen. */
+	/* Sum of the tokens' log-probabilities; computed only if the best of
+	 * several texts are chosen. */
 	double logprob;
 	/*
-	 * For a stream that wants provisional text: the positions that follow
-	 * the first `provisional_after` bytes of the output, as they were after
-	 * the last pass, and whether the reader has not taken them yet. `bytes`
-	 * is the number of bytes of the output so far.
+	 * For a stream with "include_provisional": the text of the positions
+	 * that may still change, as it was after the last pass. It follows the
+	 * first `provisional_after` bytes of the output. `has_provisional` is
+	 * set until the reader takes this text. `bytes` is the number of bytes
+	 * of the output so far.
 	 */
 	struct strbuf provisional;
 	uint64_t provisional_after, bytes;
 	bool has_provisional;
-	/* For a stream that wants drafts: the trees of the passes since the
-	 * reader's last chunk, as the JSON of the next one, or NULL. */
+	/* For a stream with "include_draft": the drafted trees of the passes
+	 * since the reader's last chunk, as JSON for the next chunk; or NULL.
+	 */
 	json_t *drafts;
 	bool ended;
 	int status; /* after the end: enum tandem_status */
@@ -78,8 +82,8 @@ struct choice {
 };
 
 enum answer_state {
-	ANSWER_WAITING, /* none of its texts runs yet */
-	ANSWER_RUNNING, /* its texts are generated; some of them may wait */
+	ANSWER_WAITING, /* no text runs yet */
+	ANSWER_RUNNING, /* at least one text has started; others may wait */
 	ANSWER_ENDED,   /* all texts have ended, or `fault` is set */
 };
 
@@ -118,14 +122,16 @@ struct engine_state {
 	uint64_t answers, canceled, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	double prompt_seconds, decode_seconds, waiting_seconds;
-	/* Requests that were refused because the queue was full, or because
-	 * their client had its share of the queue; and requests whose deadline
-	 * has passed, and those of them that were still waiting. */
+	/* refused_full: requests refused because the queue was full.
+	 * refused_share: requests refused because their client had used its
+	 * share of the queue. late: requests whose deadline has passed.
+	 * refused_late: the late requests that were still waiting. */
 	uint64_t refused_full, refused_share, late, refused_late;
 	/* time of texts in the queue; time from a request's arrival to the
 	 * first token of each of its texts */
 	struct histogram queue_seconds, first_token_seconds;
-	/* texts that run or wait; those that wait; their clients */
+	/* texts that run or wait; texts that wait; clients with waiting texts
+	 */
 	unsigned texts, waiting, clients_waiting;
 	bool lost; /* the device is lost; further requests are refused */
 	struct tandem_stats stats;
@@ -136,7 +142,7 @@ struct engine {
 	 * handle to functions that only read it (report.h). */
 	struct tandem *tandem;
 	const struct engine_offer *offer;
-	uint64_t context;      /* context of a request in tokens */
+	uint64_t context;      /* maximum length of a request, in tokens */
 	size_t token_bytes;    /* maximum bytes of text of a token */
 	unsigned lanes, bound; /* texts that may run and wait at a time */
 	pthread_mutex_t *lock;
@@ -144,7 +150,7 @@ struct engine {
 	pthread_cond_t work; /* `stopping` or the list has changed */
 	/* Guarded by the lock. */
 	pthread_cond_t *idle; /* signaled when the list is empty; or NULL */
-	uint64_t idle_ns;     /* when it was last empty after an answer */
+	uint64_t idle_ns;     /* when the list last became empty */
 	bool stopping;
 	struct answer *first; /* answers that have not ended, oldest first */
 	struct fair_queue queue;
@@ -161,8 +167,8 @@ int engine_open(struct engine **out, struct tandem *,
 	const struct engine_offer *, unsigned lanes, unsigned queue,
 	pthread_mutex_t *lock, struct err *);
 
-/* Stop the thread: all running and waiting answers end, their readers are
- * woken, and further requests are refused. Does nothing for NULL. */
+/* Stop the thread: end all running and waiting answers, wake their readers, and
+ * refuse further requests. Does nothing for NULL. */
 void engine_stop(struct engine *);
 
 /* Free a stopped engine. Its answers stay until engine_leave. Does nothing for
@@ -184,7 +190,7 @@ int engine_submit(struct engine *, struct api_request *,
 void engine_leave(struct answer *);
 
 /* Refuse the waiting requests whose deadline has passed, although the engine's
- * thread may be in a long pass. To be called now and then with the lock
+ * thread may be in a long pass. To be called a few times a second with the lock
  * held. */
 void engine_refuse_late(struct engine *, uint64_t now_ns);
 

@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Trees of passes that are kept for a reader. */
+/* Maximum number of drafted trees, one for each pass, that are kept for a
+ * reader. */
 #define DRAFTS_MAX 64
 
-/* Wake the reader after a callback, for which the lock is held. */
+/* Wake the reader after a callback has changed the choice. The caller holds the
+ * lock. */
 static void report(struct choice *c)
 {
 	c->result.size = sizeof(c->result);
@@ -62,8 +64,9 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct choice *c = arg;
 
-	/* on_token() appends the token with its log-probability instead. With
-	 * tools its text may be that of a call. */
+	/* on_token() counts the token and appends it with its log-probability.
+	 * Only a request with tools takes the text from here, because a token's
+	 * text may belong to a call. */
 	if (id >= 0 && has_token_callback(&c->answer->request))
 		return c->answer->request.tools
 			? add_text(c, -1, text, len, NULL)
@@ -100,8 +103,8 @@ static int on_call(void *arg, const struct tandem_call *call)
 	return end;
 }
 
-/* A pass of a method that fills masks: keep the positions that may still
- * change. */
+/* Called after a pass of a method that fills masks: keep the text of the
+ * positions that may still change. */
 static int on_step(void *arg, const struct tandem_step *step)
 {
 	static const char mask[] = "\u25a2"; /* as tandem run --watch */
@@ -130,8 +133,9 @@ static int on_step(void *arg, const struct tandem_step *step)
 	return end;
 }
 
-/* A pass of a method that drafts: keep its tree until the reader takes it. For
- * a slow reader only the trees of the last DRAFTS_MAX passes are kept. */
+/* Called after a pass of a method that drafts: keep the pass's tree until the
+ * reader takes it. For a slow reader only the trees of the last DRAFTS_MAX
+ * passes are kept. */
 static int on_draft(void *arg, const struct tandem_draft *d)
 {
 	struct choice *c = arg;
@@ -139,7 +143,8 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	json_t *nodes = json_array(), *next = NULL, *draft;
 	bool end;
 
-	/* After the nodes' texts comes that of the token that the pass drew. */
+	/* The texts of the nodes are followed by the text of the token that the
+	 * pass drew. */
 	for (size_t i = 0; i <= d->n; i++) {
 		next = reply_text(d->text + d->at[i], d->at[i + 1] - d->at[i]);
 		if (i < d->n)
@@ -163,8 +168,8 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	return end;
 }
 
-/* The JSON object of a token and its log-probability, which is null for NAN,
- * because JSON has no NAN. */
+/* Returns the JSON object of a token and its log-probability. A log-probability
+ * of NAN becomes null, because JSON has no NAN. */
 static json_t *likely(const char *text, size_t len, float logprob)
 {
 	json_t *bytes = json_array();
@@ -184,7 +189,7 @@ static int on_token(void *arg, const struct tandem_token *t)
 	const struct api_request *request = &r->request;
 	json_t *one, *top;
 
-	/* The log-probabilities choose the best texts. */
+	/* The best texts cannot be chosen without log-probabilities. */
 	if (request->best_of > request->n && isnan(t->logprob)) {
 		engine_lock(r->owner);
 		fault_set(&r->fault, 400, "invalid_value", "best_of",
@@ -206,8 +211,8 @@ static int on_token(void *arg, const struct tandem_token *t)
 	return add_text(c, t->id, t->text, request->tools ? 0 : t->bytes, one);
 }
 
-/* Keep the first request.dimensions values of an embedding, again of length 1.
- */
+/* Keep the first request.dimensions values of an embedding, scaled so that the
+ * vector of these values again has length 1. */
 static void on_embedding(void *arg, const float *values, size_t n)
 {
 	struct choice *c = arg;

@@ -16,8 +16,8 @@
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* Append the option of a row as "name=value", if its value is not the
- * default. */
+/* Append the option that the table row describes, as "name=value", if its value
+ * is not the default. */
 static void add_setting(char **list, size_t *n, const struct opt_values *v,
 	const struct opt_table *t, const struct opt *row, bool *failed)
 {
@@ -47,7 +47,8 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 	case OPT_CHOICE:
 		strbuf_addf(&s, "=%s", row->choices[*(const int *)at]);
 		break;
-	default: /* a flag; no table of the decoder has lists */
+	/* a flag; the decoder's tables have no options that are lists */
+	default:
 		break;
 	}
 	*failed |= s.failed;
@@ -115,13 +116,14 @@ json_t *engine_choice_json(char *const *choice, char *const *own)
 
 /* ---- what a request may choose ------------------------------------------- */
 
-/* Whether a request leaves the member out, or gives the server's own value. */
+/* Whether a request omits the member, or gives the server's own value. */
 static bool is_same(const char *said, const char *is)
 {
 	return !said || (is && !strcmp(said, is));
 }
 
-/* Check a name that a request may repeat but not change. */
+/* Check a name, such as the clock's, that a request may repeat but not change.
+ */
 static int check_fixed(
 	const char *param, const char *is, const char *said, struct fault *f)
 {
@@ -154,9 +156,10 @@ static int check_method(
 	return -EINVAL;
 }
 
-/* Whether `draft` names drafters or bundled draft models only. Only the
- * operator of the server may choose others: a drafter with an argument takes a
- * file or simulates drafts for measurements, and any other word is a path. */
+/* Check that `draft` names only drafters or bundled draft models. Other values
+ * are left to the operator of the server: the argument of a drafter is a file,
+ * or selects simulated drafts for measurements, and any other word is a path.
+ */
 static int check_draft(const char *draft, struct fault *f)
 {
 	static const char *const bundled[] = { "model", "eagle" };
@@ -190,8 +193,8 @@ static int check_draft(const char *draft, struct fault *f)
 			  draft);
 }
 
-/* Returns the row of an option of methods, drafters or samples, and its table
- * in *of; NULL if there is none. */
+/* Returns the row of an option of methods, drafters or samples, and sets *of to
+ * the row's table; NULL if no such option exists. */
 static const struct opt *method_option(
 	const char *name, const struct opt_table **of)
 {
@@ -240,13 +243,14 @@ static int set_option(struct opt_values *v, const char *method,
 	if (row && !strcmp(row->name, "draft"))
 		return fault_set(f, 400, "unsupported_parameter", param,
 			"'draft' is a member of the request, not of 'options'");
-	/* A regular expression of a client may take any time and memory. */
+	/* Refuse regular expressions of clients: matching one may take
+	 * unlimited time and memory. */
 	if (row &&
 		(strstr(row->arg ? row->arg : "", "FILE") ||
 			(text && !strncmp(text, "regex:", 6))))
 		return fault_set(f, 400, "not_offered", param,
-			"'%s' may name a file or a pattern, so only the server "
-			"can set it",
+			"'%s' may name a file or a pattern, so requests cannot "
+			"set it; give the option to tandem serve instead",
 			name);
 	if (row && !method_takes(method, of))
 		return fault_set(f, 400, "invalid_value", param,
@@ -262,8 +266,8 @@ static int set_option(struct opt_values *v, const char *method,
 	return 0;
 }
 
-/* Set the options that the request chooses. `room` has OPTION_ROOM bytes for
- * each option of the request, for its value. */
+/* Set the options that the request chooses. `room` is a buffer for the values
+ * as text: OPTION_ROOM bytes for each option of the request. */
 #define OPTION_ROOM 32
 static int set_chosen(struct opt_values *v, const struct engine_menu *m,
 	const struct api_request *q, char *room, struct fault *f)

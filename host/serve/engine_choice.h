@@ -1,10 +1,11 @@
 /*
- * Which engine a request chooses: the decoding method and its options, from the
- * members `method`, `draft` and `options`. Two requests choose the same engine
- * if the resulting options of the whole decoder are equal, however the requests
- * spell them. So a choice is a list of settings in one spelling: all options of
- * the decoder that differ from their defaults, as in tandem_options.set
- * ("method=chain", "draft-len=4"), ending with NULL. Any thread may call.
+ * Which engine a request chooses. The members `method`, `draft` and `options`
+ * of the request select the decoding method and its options. Two requests
+ * choose the same engine if the resulting options of the whole decoder are
+ * equal, however the requests spell them. So a choice is a list of settings in
+ * canonical spelling: all options of the decoder that differ from their
+ * defaults, as in tandem_options.set ("method=chain", "draft-len=4"), ending
+ * with NULL. Any thread may call.
  */
 #ifndef HOST_SERVE_ENGINE_CHOICE_H
 #define HOST_SERVE_ENGINE_CHOICE_H
@@ -29,16 +30,15 @@ struct engine_menu {
 
 /*
  * Check the names in the request, and make its choice. `request` is NULL for
- * the server's own options. Returns 0 and *out, which is NULL if the request
- * chooses nothing else than the server's own options; or a negative errno with
- * *fault set.
+ * the server's own options. Returns 0 and *out, which is NULL if the request's
+ * choice equals the server's own options; or a negative errno with *fault set.
  */
 int engine_choose(char ***out, const struct engine_menu *,
 	const struct api_request *request, struct fault *);
 void engine_choice_free(char **);
 
 /* Get the method and drafter of a choice, and check that its options can be
- * combined. Returns 0 with *offer, whose strings are those of the choice and of
+ * combined. Returns 0 with *offer, whose strings belong to the choice and to
  * the menu, and whose `model` is NULL; or a negative errno with *fault set. */
 int engine_choice_check(char *const *choice, const struct engine_menu *,
 	struct engine_offer *offer, struct fault *);

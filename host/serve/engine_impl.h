@@ -17,7 +17,7 @@ static inline void engine_unlock(struct engine *engine)
 	pthread_mutex_unlock(engine->lock);
 }
 
-/* The caller of these three holds the lock. */
+/* The caller of the next three functions holds the lock. */
 
 /* Notify the reader, unless it has left, that the answer has changed. */
 void answer_wake(struct answer *);
@@ -25,11 +25,11 @@ void answer_wake(struct answer *);
 /* Returns whether the reader has left or its client has disconnected. */
 bool answer_is_unread(const struct answer *);
 
-/* Note whether the deadline has passed. Returns whether it has. */
+/* Set the answer's `late` if its deadline has passed. Returns `late`. */
 bool answer_is_late(struct answer *, uint64_t now_ns);
 
-/* Set the callbacks that the choice's request wants, with the choice as their
- * argument. They take the lock. */
+/* Set the callbacks that the choice's request needs, with the choice as their
+ * argument. The callbacks take the lock. */
 void engine_set_callbacks(struct tandem_request *, struct choice *);
 
 #endif

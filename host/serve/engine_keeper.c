@@ -1,4 +1,5 @@
-/* The keeper: a thread that opens engines, and closes others to make room. */
+/* The keeper: the thread that opens engines, and closes idle engines to make
+ * room. */
 #include "host/serve/engines_impl.h"
 
 #include "base/clock.h"
@@ -18,7 +19,7 @@ static bool is_idle(const struct engine_entry *e)
 	return e->phase == ENGINE_LOADED && !e->holds && !e->engine->first;
 }
 
-/* When an idle engine was last used. */
+/* Time of the last use of an idle engine. */
 static uint64_t last_use(const struct engine_entry *e)
 {
 	return e->used_ns > e->engine->idle_ns ? e->used_ns
@@ -96,8 +97,8 @@ int entry_take_handle(struct server *s, struct engine_entry *e,
 
 /* ---- closing ------------------------------------------------------------- */
 
-/* Close an idle engine, or one whose device is lost. The caller holds the lock,
- * which is released in between. */
+/* Close an engine that is idle or whose device is lost. The caller holds the
+ * lock; this function releases it while the engine stops. */
 static void close_engine(struct server *s, struct engine_entry *e)
 {
 	struct engine *engine = e->engine;
@@ -117,7 +118,7 @@ static void close_engine(struct server *s, struct engine_entry *e)
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* Wait until the state of an engine has changed, or for `ns`. */
+/* Wait until the state of any engine changes, but at most `ns` nanoseconds. */
 static void wait_for(struct server *s, uint64_t ns)
 {
 	uint64_t until = clock_ns() + ns;
@@ -162,17 +163,18 @@ static int make_room(struct server *s, const struct engine_entry *e,
 		}
 		if (bound && need + pinned > bound)
 			return err_set(why, ENOMEM,
-				"it needs %.1f MiB of memory, and the limit of "
-				"this server is %.1f MiB (--memory)%s; try a "
-				"larger --memory, a smaller --ctx or fewer "
-				"--texts",
+				"the model needs %.1f MiB of memory, but the "
+				"limit of this server is %.1f MiB "
+				"(--memory)%s; try a larger --memory, a "
+				"smaller --ctx or fewer --texts",
 				(double)need / MIB, (double)bound / MIB,
 				pinned ? ", part of it for the model on D-Bus"
 				       : "");
 		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
 			return 0;
-		/* Close the idle engine that was used least recently, or let
-		 * the engine that was opened first yield, unless one does. */
+		/* Close the idle engine that was used least recently. If none
+		 * is idle, let the engine that was opened first yield, unless
+		 * an engine yields already. */
 		if (idle) {
 			close_engine(s, idle);
 			entry_forget_unused(g, idle);
@@ -186,12 +188,12 @@ static int make_room(struct server *s, const struct engine_entry *e,
 
 /* ---- the keeper ---------------------------------------------------------- */
 
-/* Let the requests that wait for an open engine go on. The caller holds the
- * lock, which is released in between. */
+/* The engine is open: let the requests that wait for it continue. The caller
+ * holds the lock; this function releases it while it passes on each request. */
 static void end_waiting(struct server *s, struct engine_entry *e)
 {
-	/* The requests hold the engine at once, so that it is not closed before
-	 * they use it. */
+	/* Let all these requests hold the engine first, so that it is not
+	 * closed before they use it. */
 	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
 		x->engine = e->engine;
 		x->held = true;
@@ -210,8 +212,8 @@ static void end_waiting(struct server *s, struct engine_entry *e)
 	}
 }
 
-/* Open an engine, and let its requests go on. The caller holds the lock, which
- * is released in between. */
+/* Open an engine, and let its requests continue. The caller holds the lock;
+ * this function releases it while the model is loaded. */
 static void load(struct server *s, struct engine_entry *e)
 {
 	struct engines *g = &s->engines;
@@ -245,8 +247,9 @@ static void load(struct server *s, struct engine_entry *e)
 				"model_failed", "model",
 				"cannot open model '%s': %s", e->offer.model,
 				why.text);
-		/* The phase stays until the handle is closed, so that the entry
-		 * is not freed by the last of its requests. */
+		/* Do not change the phase before the handle is closed:
+		 * otherwise the entry would be freed when the last of its
+		 * requests is refused. */
 		entry_refuse_waiting(e, &f);
 		engines_unlock(s);
 		if (t)
@@ -259,8 +262,8 @@ static void load(struct server *s, struct engine_entry *e)
 	end_waiting(s, e);
 }
 
-/* Do the next pending task. Returns false if there is none; then *ns is the
- * time until an engine will have been idle for too long. */
+/* Do the next pending task. Returns false if there is none; *ns is then the
+ * time until the next engine exceeds its idle time and must be closed. */
 static bool keep(struct server *s, uint64_t *ns)
 {
 	uint64_t now = clock_ns();
@@ -273,8 +276,8 @@ static bool keep(struct server *s, uint64_t *ns)
 		uint64_t since;
 
 		if (e->yields && entry_is_open(e)) {
-			/* Another engine was closed, so this one need not
-			 * yield. */
+			/* This engine is still open because another one was
+			 * closed: it need not yield any more. */
 			e->yields = false;
 			end_waiting(s, e);
 			return true;

@@ -63,8 +63,8 @@ static struct engine_entry *find(
 	return e;
 }
 
-/* Append an entry. With `choice` NULL it has the server's own; otherwise it
- * takes the choice on success. */
+/* Append an entry. Its choice is the server's own if `choice` is NULL;
+ * otherwise the entry takes ownership of `choice` on success. */
 static struct engine_entry *add(struct engines *g, size_t model, char **choice,
 	const struct engine_offer *offer)
 {
@@ -117,9 +117,10 @@ static int find_model(
 	return -EINVAL;
 }
 
-/* Find or add the entry of a model and a choice, which is NULL for the server's
- * own; takes the choice in any case. Returns NULL with *f set, otherwise with
- * the lock held. */
+/* Find or add the entry of a model and a choice. `choice` is NULL for the
+ * server's own choice; otherwise this function takes ownership of it, also
+ * after a failure. On success the lock is held on return. Returns NULL after a
+ * failure, with *f set and without the lock. */
 static struct engine_entry *entry_for(
 	struct server *s, size_t model, char **choice, struct fault *f)
 {
@@ -130,7 +131,7 @@ static struct engine_entry *entry_for(
 	engines_lock(s);
 	e = find(g, model, choice ? choice : g->own);
 	if (!e && choice) {
-		/* The check reads files, so the lock is not held. */
+		/* Release the lock: the check reads files. */
 		engines_unlock(s);
 		if (engine_choice_check(choice, &g->menu, &offer, f)) {
 			engine_choice_free(choice);
@@ -191,7 +192,8 @@ int engines_find(
 		x->held = true;
 		e->holds++;
 	} else {
-		/* Without its device the server ends (engines_lost). */
+		/* A server with a single engine ends when its device is lost
+		 * (engines_lost): refuse the request. */
 		x->must_wait =
 			g->several || !e->engine || !e->engine->state.lost;
 		ret = x->must_wait ? -EINPROGRESS : fault_stopping(f);
@@ -418,7 +420,7 @@ int engines_close(struct server *s, struct err *e)
 	if (g->why)
 		*e = *g->why;
 	else if (ret)
-		err_set(e, -ret, "an engine was not closed without errors");
+		err_set(e, -ret, "closing a model failed");
 	free(g->why);
 	free(g->facts);
 	engine_choice_free(g->own);

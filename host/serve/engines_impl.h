@@ -23,19 +23,19 @@ static inline bool entry_is_open(const struct engine_entry *e)
 	return e->phase == ENGINE_LOADED && !e->engine->state.lost;
 }
 
-/* The keeper's thread, which ends when the list is closing. `server` is a
- * struct server. */
+/* The function of the keeper's thread, which returns when engines.closing is
+ * set. `server` is a struct server. */
 void *engines_keep(void *server);
 
 /* Keep the first error of closing a handle, such as violations that the
  * coherence checker found. */
 void engines_close_handle(struct engines *, struct tandem *);
 
-/* The caller of the following functions holds the lock. */
+/* The caller of the next functions holds the lock. */
 
-/* Free an entry that is no longer used. Its counters go to another entry of the
- * same model and method, so that no sum becomes less; the last such entry
- * stays. */
+/* Free an entry that is no longer used. Its counters are added to another entry
+ * of the same model and method, so that their sums, which are metrics, never
+ * decrease. The last entry of a model and method is not freed. */
 void entry_forget_unused(struct engines *, struct engine_entry *);
 
 /* Refuse all requests that wait for the entry. */

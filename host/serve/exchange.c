@@ -13,14 +13,15 @@
 #include <sys/socket.h>
 
 /* A stream without output for this time gets a comment line. */
-#define SILENCE_NS  1000000000ull
-#define BLOCK       16384
-#define REFUSED_MAX 16 /* times body_max: bytes read of a refused body */
+#define SILENCE_NS 1000000000ull
+#define BLOCK      16384
+/* read at most this multiple of body_max of a refused body */
+#define REFUSED_MAX 16
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Whether the connection has something to do: send the answer of the engine, or
- * a comment line. */
+/* Whether there is something to send: the answer of the engine, or a comment
+ * line of a stream. */
 static bool has_news(const struct exchange *x)
 {
 	const struct answer *r = x->answer;
@@ -181,8 +182,9 @@ static enum MHD_Result send_fault(struct exchange *x)
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* Append a comment line for a stream that waits for its engine, or the error
- * that has ended the wait; otherwise suspend the connection. */
+/* Continue a stream whose request waits for its engine: append the error if the
+ * request was refused, or a comment line if one is due; otherwise suspend the
+ * connection. */
 static void read_waiting(struct exchange *x)
 {
 	bool goes_on = false;
@@ -220,8 +222,8 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 		x->out_at = 0;
 		read_waiting(x);
 	} else if (x->out_at == x->out.len) {
-		/* All was sent: take new output, or suspend the connection
-		 * until there is new output. */
+		/* All output was sent: take new output, or suspend the
+		 * connection until the engine has new output. */
 		const struct answer *r = x->answer;
 		bool written = false;
 
@@ -272,8 +274,8 @@ static enum MHD_Result begin_stream(struct exchange *x)
 
 /* ---- answers of the model ------------------------------------------------ */
 
-/* Send the answer of the engine if it is ready; otherwise suspend the
- * connection until it is. */
+/* Send the answer of the engine if there is something to send; otherwise
+ * suspend the connection. */
 static enum MHD_Result go_on(struct exchange *x)
 {
 	struct answer *r = x->answer;
@@ -300,8 +302,8 @@ static enum MHD_Result go_on(struct exchange *x)
 	return whole ? send_out(x, MHD_HTTP_OK) : begin_stream(x);
 }
 
-/* Whether the connection was resumed to send a comment line while the request
- * waits for its engine. */
+/* Whether the connection was resumed while the request waits for its engine, to
+ * begin a stream with a comment line. */
 static bool begins_comments(struct exchange *x)
 {
 	bool is;
@@ -363,9 +365,10 @@ static bool is_local_host(const char *host)
 
 /*
  * Refuse requests from pages of other web sites. Such a page, open in the
- * user's browser, can send requests to this machine, even under a host name
- * that its owner made resolve to 127.0.0.1. Programs send no Origin header; for
- * the server's own page the Origin is the server itself.
+ * user's browser, can send requests to this machine, even under a host name of
+ * the site that the site's owner lets resolve to 127.0.0.1 (DNS rebinding).
+ * Programs send no Origin header; for the server's own page the Origin is the
+ * server itself.
  */
 static int check_origin(struct exchange *x)
 {
@@ -435,7 +438,7 @@ void client_notify(void *server, struct MHD_Connection *connection,
 		free(g);
 }
 
-/* Returns NULL if there was no memory for it. */
+/* Returns NULL if there was no memory for a struct client. */
 static struct client *client_of(struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info = httpd.get_connection_info(
@@ -445,15 +448,17 @@ static struct client *client_of(struct MHD_Connection *connection)
 }
 
 /* Record that the request of a connection is complete and is being answered,
- * or, with `answered` false, that the answer was sent and a next request may
- * come. */
+ * or, with `answered` false, that the answer was sent and the next request may
+ * arrive. */
 static void client_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
 	struct client *g = client_of(connection);
 
-	/* libmicrohttpd looks at its timeouts before it reads what has arrived,
-	 * so it limits answers only; client_show_out limits requests. */
+	/* libmicrohttpd checks its timeout before it reads bytes that have
+	 * already arrived, so it could close a connection whose request is
+	 * there. Use its timeout only while an answer is sent; client_show_out
+	 * limits the time of requests. */
 	httpd.set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
 		answered ? s->options.idle_s : 0);
 	if (!g)
@@ -501,7 +506,7 @@ static enum MHD_Result count_framing(
 }
 
 /* Called when the headers of a request are complete: create the exchange, and
- * check what does not depend on the body. */
+ * check the parts of the request that precede the body. */
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
 {
@@ -530,9 +535,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 		g->begun = true;
 	pthread_mutex_unlock(&s->lock);
 
-	/* With two such headers a proxy may see another end of the body, and
-	 * therefore another next request, than this server (RFC 9112, section
-	 * 6.3). So nothing more is read from the connection. */
+	/* With two such headers, a proxy and this server may disagree where the
+	 * body ends and the next request begins (request smuggling; RFC 9112,
+	 * section 6.3). So read nothing more from this connection. */
 	httpd.get_connection_values(c, MHD_HEADER_KIND, count_framing, &f);
 	if (f.lengths + f.encodings > 1) {
 		x->closes = true;
@@ -590,8 +595,8 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 		client_answered(server, c, true);
 		return answer(x);
 	}
-	/* Read the body of a refused request, too, up to a limit: otherwise the
-	 * client, which is still sending, may not see the answer. */
+	/* Read the body even if the request is refused, up to a limit: a client
+	 * that is still sending may otherwise not see the answer. */
 	*size = 0;
 	max = x->server->options.body_max;
 	x->received += n;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define RETRY_MAX 3600.0
-/* Weight of the newest interval in the mean of the intervals. */
+/* Weight of the newest interval in the moving average of the intervals. */
 #define NEWEST (1.0 / 8)
 
 struct fair_client {
@@ -88,7 +88,7 @@ int fair_queue_add(struct fair_queue *q, struct fair_ticket *t, uint64_t client,
 	return 0;
 }
 
-/* Take the ticket, which has no waiting texts any more, from its client's
+/* Remove the ticket, which has no waiting texts any more, from its client's
  * list. */
 static void unlink_ticket(struct fair_ticket *t)
 {
@@ -127,15 +127,16 @@ struct fair_ticket *fair_queue_take(struct fair_queue *q)
 	struct fair_client *best = NULL;
 	struct fair_ticket *t, *passed = NULL;
 
-	/* The list begins with the newest client; of equal ones the oldest is
-	 * taken. */
+	/* The list begins with the newest client. If several clients are equal,
+	 * take the oldest. */
 	for (struct fair_client *c = q->first; c; c = c->next)
 		if (c->first && (!best || !is_before(best, c)))
 			best = c;
 	if (!best)
 		return NULL;
 	t = best->first;
-	/* the ticket that arrived first of those with a higher number */
+	/* `passed` is the ticket that arrived first among the tickets with a
+	 * higher priority number than t. */
 	for (struct fair_client *c = q->first; c; c = c->next)
 		for (struct fair_ticket *o = c->first; o; o = o->next)
 			if (o->priority > t->priority &&

@@ -12,17 +12,17 @@
  *   4. of this client's texts, the one that arrived first.
  *
  * A client with one text therefore waits for at most one turn of each other
- * client, however many texts these have.
+ * client, however many texts the other clients have.
  *
- * So that texts with a higher number run in the end, they get a turn after
- * FAIR_PASSES turns in a row have gone to a lower number while they waited.
- * This turn goes to the text that arrived first among those with a number above
- * the lowest waiting one.
+ * Texts with a higher priority number must not wait for ever. So after
+ * FAIR_PASSES turns in a row have gone to a lower number while they waited, the
+ * next turn goes to one of them: the text that arrived first among all texts
+ * whose number is above the lowest waiting number.
  *
- * The queue is bounded, and each client's part of it too (fair_queue_room), so
- * that one client cannot fill it and have all others refused.
+ * The queue is bounded, and so is each client's share of it (fair_queue_room):
+ * one client cannot fill the queue so that all other clients are refused.
  *
- * A ticket belongs to its caller, the list of clients to the queue. The queue
+ * The caller owns the tickets; the queue owns the list of clients. The queue
  * takes no lock and does not depend on a model. Times are in nanoseconds of
  * clock_ns().
  */
@@ -36,8 +36,8 @@ struct fair_client;
 
 enum { FAIR_PASSES = 8 };
 
-/* The texts of one request. The caller must not move it while texts of it wait
- * or run. */
+/* The texts of one request. The caller must not move the ticket while any of
+ * its texts waits or runs. */
 struct fair_ticket {
 	struct fair_client *client;
 	int priority;
@@ -48,12 +48,15 @@ struct fair_ticket {
 
 struct fair_queue {
 	struct fair_client *first; /* clients with waiting or running texts */
-	/* waiting and running texts, and clients with waiting ones */
+	/* numbers of waiting texts, running texts, and clients with waiting
+	 * texts */
 	unsigned waiting, running, clients_waiting;
-	uint64_t turns, arrivals; /* so far */
-	unsigned passes; /* turns in a row that passed over a higher number */
-	/* The mean time between two ends of texts while any ran or waited, and
-	 * the time since when the next interval counts. */
+	uint64_t turns, arrivals; /* numbers so far */
+	/* turns in a row for which a text with a higher priority number had to
+	 * wait */
+	unsigned passes;
+	/* interval_s: mean time between the ends of two texts, counted only
+	 * while texts run or wait. since_ns: start of the current interval. */
 	double interval_s;
 	uint64_t since_ns;
 };
@@ -65,12 +68,12 @@ enum fair_room {
 };
 
 /*
- * Whether n more texts of a client may be added, if up to `lanes` texts run and
- * up to `bound` texts wait at a time. While other clients wait, each client's
- * share is the bound divided by the number of waiting clients. A client without
- * waiting texts may add one text to a full queue if its share is at least one
- * text; so at most twice the bound wait. An empty queue without running texts
- * takes any number. If there is no room, *ahead receives the number of texts
+ * Whether n more texts of a client may be added, if up to `lanes` texts may run
+ * and up to `bound` texts may wait at the same time. While other clients wait,
+ * each client's share is the bound divided by the number of waiting clients. A
+ * client without waiting texts may add one text to a full queue if its share is
+ * at least one text; so at most 2 * bound texts wait. If no text waits or runs,
+ * any n is accepted. If there is no room, *ahead receives the number of texts
  * that have to leave the queue first.
  */
 enum fair_room fair_queue_room(const struct fair_queue *, uint64_t client,
@@ -91,7 +94,7 @@ struct fair_ticket *fair_queue_take(struct fair_queue *);
 /* Remove the waiting texts of the ticket. */
 void fair_queue_remove(struct fair_queue *, struct fair_ticket *);
 
-/* A running text of the ticket has ended. */
+/* To be called when a running text of the ticket has ended. */
 void fair_queue_end(struct fair_queue *, struct fair_ticket *, uint64_t now_ns);
 
 /* Free the list of clients. All tickets are invalid afterwards. */

@@ -15,7 +15,7 @@ static const double histogram_bounds[HISTOGRAM_BOUNDS] = { 0.001, 0.0025, 0.005,
 	0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300 };
 
 struct histogram {
-	/* durations of each bucket, without those of smaller buckets */
+	/* number of durations in each bucket, not cumulative */
 	uint64_t n[HISTOGRAM_BOUNDS + 1];
 	double sum; /* of all durations, in seconds */
 };

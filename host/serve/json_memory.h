@@ -1,9 +1,8 @@
 /*
- * Detection of failed allocations in Jansson. Without memory Jansson's
- * functions for building JSON may leave out a member without reporting it, and
- * the server does not end when memory is short. So each thread has a flag,
- * which is set by a failed allocation; code that builds JSON checks the flag
- * before the JSON is sent.
+ * Detection of failed allocations in Jansson. When memory is short, Jansson's
+ * functions for building JSON may omit a member without reporting an error, and
+ * the server keeps running. So each thread has a flag that a failed allocation
+ * sets; code that builds JSON checks the flag before the JSON is sent.
  */
 #ifndef HOST_SERVE_JSON_MEMORY_H
 #define HOST_SERVE_JSON_MEMORY_H

@@ -65,8 +65,9 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 		ret = open_socket(AF_UNIX, &l->fd, e);
 	if (ret)
 		return ret;
-	/* bind() creates the file with the mode of the socket, so other users
-	 * cannot open it at any time. */
+	/* Set the mode of the socket before bind(), which creates the file with
+	 * this mode: so there is no moment at which other users can open the
+	 * file. */
 	if (fchmod(l->fd, 0600) ||
 		bind(l->fd, (const struct sockaddr *)&a, sizeof(a)))
 		return err_sys(e, errno, "cannot listen at '%s'", path);

@@ -20,8 +20,8 @@ struct listening {
 };
 
 /*
- * Listen at `where`: HOST:PORT, where port 0 chooses a free one, or unix:PATH.
- * A socket file at PATH that no process listens on is replaced. `open_to_all`
+ * Listen at `where`: HOST:PORT or unix:PATH. Port 0 chooses a free port. A
+ * socket file at PATH that no process listens on is replaced. `open_to_all`
  * permits addresses that other machines can reach. Returns 0; or a negative
  * errno with a message, and there is nothing to close.
  */

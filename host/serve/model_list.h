@@ -1,7 +1,7 @@
 /*
- * The models that a server offers: those of a folder, by the names of their
- * files, and the one of -m. The list is made before the server opens and does
- * not change.
+ * The models that a server offers: the model of -m, and the models in the
+ * folder of --models, named after their files. The list is made before the
+ * server opens and does not change.
  */
 #ifndef HOST_SERVE_MODEL_LIST_H
 #define HOST_SERVE_MODEL_LIST_H
@@ -21,15 +21,15 @@ struct model_list {
 	size_t n;
 };
 
-/* Append a model. With `name` NULL its name is the file's, without the folder
- * and the ending. Returns 0, or a negative errno with a message: -EEXIST if
- * another model has the name. A file that is in the list already is not added
- * again. */
+/* Append a model. If `name` is NULL, the model is named after its file, without
+ * the folder and the ending. Returns 0, or a negative errno with a message:
+ * -EEXIST if another model has the name. A file that is already in the list is
+ * not added again. */
 int model_list_add(
 	struct model_list *, const char *name, const char *path, struct err *);
 
 /* Append all .gguf and .tdm files of the folder, in the order of their names.
- * Returns -ENOENT if there are none. */
+ * Returns -ENOENT if there are no such files. */
 int model_list_add_folder(
 	struct model_list *, const char *folder, struct err *);
 

@@ -65,8 +65,8 @@ static int tokenize_chat(const struct engine *engine,
 	return ret;
 }
 
-/* Check that token ids are in the vocabulary: only then can they be converted
- * to text. */
+/* Check that all token ids are in the vocabulary, by converting them to text.
+ */
 static int check_tokens(const struct engine *engine, const int32_t *tokens,
 	size_t n, const char *param, struct fault *f)
 {
@@ -79,22 +79,22 @@ static int check_tokens(const struct engine *engine, const int32_t *tokens,
 	return ret ? prepare_misuse(ret, param, &e, f) : 0;
 }
 
-/* The smallest number of tokens that n bytes of text can have. */
+/* Lower bound of the number of tokens of a text of n bytes. */
 static uint64_t tokens_of_bytes(const struct engine *engine, size_t n)
 {
 	return n / engine->token_bytes + (n % engine->token_bytes != 0);
 }
 
-/* The number of tokens of the longest prompt; before prompts are tokenized, the
- * smallest number that the prompt can have. */
+/* Number of tokens of the longest prompt. Before the prompts are tokenized, a
+ * lower bound of this number. */
 static uint64_t longest_prompt(
 	const struct engine *engine, const struct api_request *request)
 {
 	uint64_t most = 0, n;
 	size_t bytes = 0;
 
-	/* Bytes of the turns, without white space at the ends of a turn, which
-	 * a chat template may drop. */
+	/* Count the bytes of the turns, without white space at both ends of
+	 * each turn, because a chat template may drop it. */
 	for (size_t i = 0; !request->prompt && i < request->n_turns; i++) {
 		const char *t = request->turn[i].text;
 		size_t len;
@@ -116,8 +116,9 @@ static uint64_t longest_prompt(
 	return most;
 }
 
-/* Check that a prompt of so many tokens and the requested tokens fit into the
- * context. `least` is "at least " if the prompt may have more tokens, or "". */
+/* Check that a prompt of `tokens` tokens and the requested number of generated
+ * tokens fit into the context. `least` is "at least " if `tokens` is a lower
+ * bound, otherwise "". */
 static int check_room(const struct engine *engine,
 	const struct api_request *request, uint64_t tokens, const char *least,
 	struct fault *f)
@@ -183,8 +184,8 @@ int prepare_request(const struct engine *engine, struct api_request *request,
 					: TOKENS_DEFAULT);
 	if (request->seed >= 0)
 		return 0;
-	/* Without a seed in the request, a sampled text is different each
-	 * time. */
+	/* If the request has no seed, draw one, so that a sampled text is
+	 * different each time. */
 	request->seed = 1;
 	if (request->temperature > 0 &&
 		getrandom(&drawn, sizeof(drawn), 0) == sizeof(drawn))

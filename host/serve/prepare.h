@@ -1,7 +1,7 @@
 /*
  * Completes a parsed request of an HTTP or D-Bus client for the engine. These
- * steps depend on the model's tokenizer and context, which api_request_read has
- * no access to. Any thread may call.
+ * steps need the model's tokenizer and context length, which api_request_read
+ * does not know. Any thread may call.
  */
 #ifndef HOST_SERVE_PREPARE_H
 #define HOST_SERVE_PREPARE_H

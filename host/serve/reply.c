@@ -106,8 +106,8 @@ struct tandem_result reply_result(const struct answer *r)
 	for (size_t i = 0; i < r->n_choices; i++) {
 		const struct tandem_result *c = &r->choice[i].result;
 
-		/* Count the tokens of a prompt once, not for each of its
-		 * texts. */
+		/* Count the tokens of a prompt only with its first text,
+		 * because all its texts share them. */
 		if (i % (size_t)r->request.best_of == 0) {
 			s.prompt_tokens += c->prompt_tokens;
 			s.cached_tokens += c->cached_tokens;
@@ -173,8 +173,9 @@ static uint64_t characters_in(const char *text, size_t len)
 	return n;
 }
 
-/* Take the log-probabilities of the choice's new tokens. Returns them in the
- * format of the request's kind, or JSON null if they were not requested. */
+/* Take the log-probabilities of the choice's new tokens from the answer.
+ * Returns them as a completion or a chat has them, or JSON null if they were
+ * not requested. */
 static json_t *take_logprobs(const struct api_request *request,
 	struct choice *c, const struct choice_sent *sent)
 {
@@ -265,9 +266,10 @@ void reply_add_end(const struct reply *p, json_t *object)
 	json_object_set_new(object, "timings", timings_of(p->answer));
 }
 
-/* The index of the prompt's best text that was not taken yet: the one with the
- * highest mean log-probability of its tokens, the first among equals. If all
- * texts are sent, they keep their order. */
+/* Take the best of the prompt's texts that were not taken yet, and return its
+ * index. The best text is the one with the highest mean log-probability of its
+ * tokens; among equal texts the first. If all texts are sent (n is best_of),
+ * they keep their order. */
 static size_t take_best(struct reply *p, size_t prompt)
 {
 	const struct api_request *request = &p->answer->request;
@@ -346,8 +348,8 @@ static void add_event(json_t *json, struct strbuf *out)
 	strbuf_add(out, "\n\n", 2);
 }
 
-/* Returns a chunk of a stream with one choice, or without any if `choice` is
- * NULL. */
+/* Returns a chunk of a stream with one choice, or without a choice if `choice`
+ * is NULL. */
 static json_t *chunk(const struct reply *p, json_t *choice)
 {
 	json_t *object = head_of(p, "chat.completion.chunk");
@@ -367,7 +369,8 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 	struct choice *c = &p->answer->choice[i];
 	json_t *calls = reply_calls_new(c) ? reply_calls_delta(p, i) : NULL;
 
-	/* If an answer may call tools, a delta has only new members. */
+	/* If an answer may call tools, a delta has only the members with new
+	 * output. */
 	if (p->answer->request.tools && !c->text.len) {
 		json_decref(text);
 		text = p->sent[i].begun ? NULL : json_null();
@@ -383,8 +386,8 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 		finish);
 }
 
-/* The provisional positions after the chunk's text, as they were after the last
- * pass, without those that have become output since. */
+/* The provisional text that follows the output sent so far: as it was after the
+ * last pass, without the part that has become output since then. */
 static json_t *provisional(const struct choice *c)
 {
 	uint64_t known = c->bytes - c->provisional_after;
@@ -425,8 +428,8 @@ static void put_choice(struct reply *p, size_t i, struct strbuf *out)
 	strbuf_reset(&c->text);
 	for (size_t k = 0; k < r->n_choices; k++)
 		last &= p->sent[k].ended;
-	/* With include_usage the last chunk is one without a choice, which
-	 * follows. */
+	/* With include_usage another chunk follows, without a choice, and ends
+	 * the stream. */
 	if (last && !r->request.include_usage)
 		reply_add_end(p, object);
 	add_event(object, out);

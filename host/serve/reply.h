@@ -1,8 +1,9 @@
 /*
  * Formats answers and errors for HTTP clients: OpenAI's JSON, as one object or
  * as the events of a stream, with Tandem's additions (settings and timings).
- * The functions take the new output out of an answer; they do not use sockets.
- * The caller of a function with a struct reply holds the answer's lock.
+ * The functions move new output from an answer to the caller's buffer; they do
+ * not use sockets. The caller of a function with a struct reply holds the
+ * answer's lock.
  */
 #ifndef HOST_SERVE_REPLY_H
 #define HOST_SERVE_REPLY_H
@@ -18,19 +19,20 @@ struct answer;
 struct engine_offer;
 struct strbuf;
 
-/* What was already sent of a choice. */
+/* The part of a choice that was already sent. */
 struct choice_sent {
 	bool begun, ended;
-	uint64_t characters; /* of its text */
+	uint64_t characters; /* number of characters of the text */
 };
 
 struct reply {
 	const struct engine_offer *offer;
 	struct answer *answer; /* borrowed */
 	char id[40];
-	int64_t created;                /* seconds since 1970 */
-	struct choice_sent *sent;       /* [answer->n_choices] */
-	struct response_writer *writer; /* of a response; otherwise NULL */
+	int64_t created;          /* seconds since 1970 */
+	struct choice_sent *sent; /* [answer->n_choices] */
+	/* set for a request to /v1/responses; otherwise NULL */
+	struct response_writer *writer;
 };
 
 /* `number` makes the answer's id unique. Returns 0, and the caller releases the
@@ -39,20 +41,21 @@ int reply_init(struct reply *, const struct engine_offer *, struct answer *,
 	uint64_t number);
 void reply_release(struct reply *);
 
-/* Append an answer that has ended, as one JSON object. reply_embeddings does
- * this for a request for embeddings. */
+/* Append an answer that has ended, as one JSON object. reply_embeddings is the
+ * same for a request for embeddings. */
 void reply_whole(struct reply *, struct strbuf *out);
 void reply_embeddings(struct reply *, struct strbuf *out);
 
-/* Append the events of all output since the last call. Returns true if the last
- * event of the stream is among them. */
+/* Append events with all output since the last call. Returns true if they
+ * include the last event of the stream. */
 bool reply_events(struct reply *, struct strbuf *out);
 
 /* Append an error as the last events of a stream. */
 void reply_error_event(const struct fault *, struct strbuf *out);
 
-/* The result of all texts of an answer: counters are summed, but passes and
- * times are the largest of any text, because the texts run at the same time. */
+/* Combine the results of all texts of an answer: counters are summed, but
+ * passes and times are the maximum over the texts, because the texts run at the
+ * same time. */
 struct tandem_result reply_result(const struct answer *);
 
 /* Add "settings" and "timings", the last members of every answer. */

@@ -12,14 +12,14 @@
 struct choice;
 struct reply;
 
-/* Whether the choice has calls, or parts of them, that were not taken yet. */
+/* Whether the choice has calls, or parts of calls, that were not taken yet. */
 bool reply_calls_new(const struct choice *);
 
-/* Whether the calls of the choice are complete, and there are some. */
+/* Whether the choice has calls and all of them are complete. */
 bool reply_calls_made(const struct choice *);
 
-/* Take the calls of choice number `i`, complete (reply_calls) or the part of
- * them that is new (reply_calls_delta). Return a JSON list. */
+/* Take calls of choice number `i` and return them as a JSON list: reply_calls
+ * takes the complete calls, reply_calls_delta the parts that are new. */
 json_t *reply_calls(const struct reply *, size_t i);
 json_t *reply_calls_delta(const struct reply *, size_t i);
 

@@ -1,6 +1,6 @@
 /* The answer to a request for embeddings: OpenAI's JSON, with the values of
- * each embedding as numbers or as base64 of float32 in little-endian order,
- * which is the order in memory. */
+ * each embedding as numbers or as base64 of float32 in little-endian byte
+ * order, which is also the byte order of this machine. */
 #include "host/serve/reply.h"
 
 #include "base/strbuf.h"
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Append base64 (RFC 4648, section 4): each three bytes become four characters
- * of 6 bits; the last ones are padded with '='. */
+/* Append base64 (RFC 4648, section 4): each group of three bytes becomes four
+ * characters of 6 bits; the last group is padded with '='. */
 static void add_base64(struct strbuf *out, const char *data, size_t len)
 {
 	static const char digits[] =

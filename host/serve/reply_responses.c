@@ -13,15 +13,15 @@
 
 /* An item of the output: the message, or a call. */
 struct item {
-	char name[65]; /* of the tool; "" for the message */
+	char name[65]; /* name of the tool; "" for the message */
 	struct strbuf text;
-	bool complete, closed; /* `closed`: its last event was written */
+	bool complete, closed; /* `closed`: the item's last event was written */
 };
 
 struct response_writer {
 	struct item *item; /* [n] */
 	size_t n;
-	int64_t number; /* events so far */
+	int64_t number; /* number of events so far */
 	bool begun, failed;
 };
 
@@ -68,7 +68,8 @@ static json_t *item_id(const struct reply *p, size_t i)
 		"%s_%s%zu", is_call(&w->item[i]) ? "fc" : "msg", id_of(p), i);
 }
 
-/* The item as it is: without text while it is `new`. */
+/* Returns the JSON object of the item in its current state; without text if
+ * `new`. */
 static json_t *item_json(const struct reply *p, size_t i, bool new)
 {
 	const struct item *item = &p->writer->item[i];
@@ -89,7 +90,8 @@ static json_t *item_json(const struct reply *p, size_t i, bool new)
 		new ? json_array() : json_pack("[o]", part_of(item)));
 }
 
-/* Whether a limit ended the text, and the reason in the words of the API. */
+/* Returns the API's name of the limit that ended the text; NULL if no limit
+ * did. */
 static const char *cut_by(const struct choice *c)
 {
 	return c->result.stop == TANDEM_STOP_LENGTH ||
@@ -98,7 +100,8 @@ static const char *cut_by(const struct choice *c)
 		: NULL;
 }
 
-/* The response. While it runs it has no output. */
+/* Returns the JSON object of the response. Its list of output items is empty
+ * while the response is being generated. */
 static json_t *object_of(const struct reply *p, const char *status)
 {
 	const struct api_request *q = &p->answer->request;
@@ -148,7 +151,8 @@ static const char *status_of(const struct reply *p)
 	return cut_by(&p->answer->choice[0]) ? "incomplete" : "completed";
 }
 
-/* Append the finished response to *out, and keep it. */
+/* Append the finished response to *out, and store it if the client wants that.
+ */
 static void put_object(struct reply *p, json_t *object, struct strbuf *out)
 {
 	const struct response *r = p->answer->request.response;
@@ -218,7 +222,8 @@ void response_error_event(const struct fault *f, struct strbuf *out)
 		out);
 }
 
-/* Members that events about an item, or about the part of a message, have. */
+/* Returns the members that all events about an item have; with `part`, the
+ * members of events about the content part of a message. */
 static json_t *about(const struct reply *p, size_t i, bool part)
 {
 	json_t *members = json_pack("{s:o, s:I}", "item_id", item_id(p, i),
@@ -287,7 +292,8 @@ static void close_item(struct reply *p, size_t i, struct strbuf *out)
 		out);
 }
 
-/* Move new output to an item, and write its event. */
+/* Move new output from `from` to an item, and append the event that reports the
+ * output. */
 static void take_text(
 	struct reply *p, size_t i, struct strbuf *from, struct strbuf *out)
 {
@@ -320,8 +326,8 @@ static void take_output(struct reply *p, struct strbuf *out)
 	bool over = p->answer->state == ANSWER_ENDED;
 	size_t before;
 
-	/* The message precedes the calls; a response without output has an
-	 * empty one. */
+	/* The message precedes the calls. A response without any output has an
+	 * empty message. */
 	if (!w->n && (c->text.len || (over && !c->n_calls)))
 		open_item(p, "", out);
 	if (w->failed)

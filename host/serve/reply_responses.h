@@ -16,13 +16,13 @@ struct strbuf;
 int response_writer_open(struct response_writer **out);
 void response_writer_close(struct response_writer *);
 
-/* Like reply_whole and reply_events; both keep the finished response if the
+/* Like reply_whole and reply_events. Both store the finished response if the
  * client wants that. */
 void response_whole(struct reply *, struct strbuf *out);
 bool response_events(struct reply *, struct strbuf *out);
 
-/* Append the only event of a stream whose request was refused before there was
- * a response. */
+/* Append an error event, which is the only event of a stream whose request was
+ * refused before a response existed. */
 void response_error_event(const struct fault *, struct strbuf *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* The items of a request for a response, turned into messages of a chat. */
+/* Converts the input items of a request to /v1/responses to messages of a chat.
+ */
 #include "host/serve/response_input.h"
 
 #include "base/checked.h"
@@ -14,8 +15,8 @@ int response_refuse(struct fault *f, const char *param, const char *what)
 		f, 400, "invalid_value", param, "'%s' %s", param, what);
 }
 
-/* Returns the text of a content: a string, or a list of parts. NULL with the
- * fault set if it is neither. */
+/* Returns the text of the member "content", which is a string or a list of
+ * parts. Otherwise returns NULL and sets the fault. */
 static json_t *content_of(const json_t *v, const char *where, struct fault *f)
 {
 	static const char *const types[] = { "input_text", "output_text",
@@ -106,8 +107,8 @@ static int add_message(json_t *messages, const json_t *item, const char *where,
 	return f->status ? -EINVAL : 0;
 }
 
-/* A call belongs to the assistant's message before it, or to one without
- * content. */
+/* Add a call to the assistant's message that precedes it; if no such message
+ * precedes it, add the call to a new assistant's message without content. */
 static int add_call(json_t *messages, const json_t *item, const char *where,
 	struct fault *f)
 {
@@ -143,7 +144,7 @@ static int add_call(json_t *messages, const json_t *item, const char *where,
 	return 0;
 }
 
-/* Whether a message of the conversation has the call. */
+/* Whether any message of the conversation has a call with this id. */
 static bool has_call(const json_t *messages, const char *id)
 {
 	const json_t *message, *call;

@@ -9,17 +9,18 @@
 
 #include <jansson.h>
 
-/* Append the input to the messages of a chat, and check that each call in them
- * has an output. Returns 0, or a negative errno with the fault set. */
+/* Append the input to the messages of a chat, and check that each call in the
+ * messages has an output. Returns 0, or a negative errno with the fault set. */
 int response_add_input(json_t *messages, const json_t *v, struct fault *);
 
-/* Check that the item has no members but `known`, a list with a NULL at its
- * end. `where` is its name. Returns 0, or -EINVAL with the fault set. */
+/* Check that the item has no members other than `known`, a list that ends with
+ * NULL. `where` is the item's place in the request, for the fault. Returns 0,
+ * or -EINVAL with the fault set. */
 int response_check_members(const json_t *item, const char *where,
 	const char *const *known, struct fault *);
 
-/* Set the fault that the parameter is not `what`, as in "must be a string".
- * Returns -EINVAL. */
+/* Set the fault "PARAM WHAT", where `what` says what is wrong, such as "must be
+ * a string". Returns -EINVAL. */
 int response_refuse(struct fault *, const char *param, const char *what);
 
 #endif

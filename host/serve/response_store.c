@@ -62,7 +62,8 @@ void response_store_close(struct response_store *s)
 	free(s);
 }
 
-/* Returns where the link to the response is, or the end. */
+/* Returns the address of the list link that points to the response; if the list
+ * has no such response, the address of the last link, which is NULL. */
 static struct kept **find(
 	struct response_store *s, uint64_t owner, const char *id)
 {

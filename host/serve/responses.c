@@ -1,4 +1,4 @@
-/* Translating a request for a response to a request of a chat. */
+/* Translates a request to /v1/responses to a request of a chat. */
 #include "host/serve/responses.h"
 
 #include "base/checked.h"
@@ -87,9 +87,9 @@ static int add_text(json_t *chat, const json_t *text, struct fault *f)
 
 enum what { PASS, IGNORE, OWN, NEUTRAL };
 
-/* The members of a request. PASS: the chat has the same one. OWN: response_read
- * takes it. NEUTRAL: only the listed values are accepted; they have no effect.
- */
+/* The members of a request. PASS: copied to the chat's request. OWN:
+ * response_read handles the member. NEUTRAL: only the values in `only` are
+ * accepted; they have no effect. */
 static const struct {
 	const char *name;
 	enum what what;
@@ -173,7 +173,7 @@ static int take_members(json_t *body, json_t *chat, struct fault *f)
 	return 0;
 }
 
-/* Returns a member that is not null. */
+/* Returns the member, or NULL if the member is missing or null. */
 static json_t *given(const json_t *body, const char *key)
 {
 	json_t *v = json_object_get(body, key);
@@ -181,7 +181,8 @@ static json_t *given(const json_t *body, const char *key)
 	return json_is_null(v) ? NULL : v;
 }
 
-/* Set r->messages to the conversation so far. */
+/* Set r->messages to the conversation that "previous_response_id" names, or to
+ * an empty list. */
 static int take_previous(struct response *r, struct response_store *store,
 	const json_t *body, struct fault *f)
 {
@@ -207,7 +208,7 @@ static int take_previous(struct response *r, struct response_store *store,
 	return r->messages ? 0 : fault_no_memory(f);
 }
 
-/* Set the members that the response repeats. */
+/* Set r->echo to the members of the request that the response repeats. */
 static void take_echo(struct response *r, const json_t *body)
 {
 	static const struct {

@@ -1,10 +1,10 @@
 /*
- * POST /v1/responses. A request is translated to one of a chat, and its answer
- * is written in another format (reply_responses.c). Finished responses are
- * kept in memory, so that a later request can continue the conversation
- * (previous_response_id); if there are too many, the oldest is dropped. A
- * response belongs to the API key that it was made with; for another key it
- * does not exist. Any thread may call.
+ * POST /v1/responses. A request is translated to a chat request, and the answer
+ * is written in the format of this API (reply_responses.c). Finished responses
+ * are kept in memory, so that a later request can continue the conversation
+ * (previous_response_id); if there are too many responses, the oldest is
+ * dropped. A response belongs to the API key of the request that made it; a
+ * client with another key cannot read it. Any thread may call.
  */
 #ifndef HOST_SERVE_RESPONSES_H
 #define HOST_SERVE_RESPONSES_H
@@ -17,12 +17,13 @@
 
 struct response_store;
 
-/* Limits of a store: responses, and bytes of their texts. */
+/* Limits of a store: number of responses, and total bytes of their JSON texts.
+ */
 enum { RESPONSES_KEPT = 256, RESPONSES_BYTES = 64 << 20 };
 
 #define RESPONSE_ID 40 /* bytes of an id with its NUL */
 
-/* What a request for a response has besides the chat. */
+/* The part of a request to /v1/responses that a chat request does not have. */
 struct response {
 	struct response_store *store; /* NULL if the response is not kept */
 	uint64_t
@@ -42,20 +43,22 @@ void response_store_close(struct response_store *);
  * the answer. A response that cannot be kept for lack of memory is dropped. */
 void response_store_put(struct response_store *, uint64_t owner, const char *id,
 	const char *object, size_t len, const json_t *messages);
-/* Returns the JSON text of a kept response, or with `messages` that of its
- * conversation; the caller frees it. NULL if the owner has no response with the
- * id. */
+/* Returns the JSON text of a kept response, or, if `messages` is set, the JSON
+ * text of its conversation; the caller frees the text. NULL if the owner has no
+ * response with the id. */
 char *response_store_get(
 	struct response_store *, uint64_t owner, const char *id, bool messages);
-/* Returns whether the owner had the response. */
+/* Delete a kept response. Returns whether the owner had a response with the id.
+ */
 bool response_store_drop(
 	struct response_store *, uint64_t owner, const char *id);
 
-/* As api_request_read, for the body of /v1/responses. */
+/* Like api_request_read, for the body of a request to /v1/responses. */
 int response_read(struct api_request *out, struct response_store *,
 	uint64_t owner, const char *body, size_t len, struct fault *);
 
-/* Replace the names of a chat's members in a fault by those of a response. */
+/* Replace the names of a chat's members in a fault by the names of the same
+ * members in a request to /v1/responses. */
 void response_rename(struct fault *);
 
 #endif

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parse the body, and find the engine that it names. Returns 0, or a negative
- * errno with x->fault set or, if the request must wait, x->must_wait; in all
- * cases the caller releases *request. */
+/* Parse the body, and find the engine that it names. Returns 0; or a negative
+ * errno, and either x->must_wait is set, if the request must wait for its
+ * engine, or x->fault. In all cases the caller releases *request. */
 static int read_request(
 	struct exchange *x, enum api_kind kind, struct api_request *request)
 {
@@ -29,7 +29,7 @@ static int read_request(
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* Submit a parsed request, unless `ret` is an error already. */
+/* Submit a parsed request, unless `ret`, the result of parsing, is an error. */
 static void submit(struct exchange *x, struct api_request *request, int ret)
 {
 	struct server *s = x->server;
@@ -37,7 +37,8 @@ static void submit(struct exchange *x, struct api_request *request, int ret)
 	bool stream, response;
 
 	if (!ret && !prepare_request(x->engine, request, &x->fault)) {
-		/* A request that has waited is not new. */
+		/* While the server is ending, only requests that have waited
+		 * for their engine are still accepted. */
 		ret = s->ending && !x->waited
 			? fault_stopping(&x->fault)
 			: engine_submit(x->engine, request, &reader, &x->answer,
@@ -66,7 +67,8 @@ static void answer_texts(struct exchange *x)
 	submit(x, &request, ret);
 }
 
-/* The owner of the responses that this client makes and reads. */
+/* Returns the number of the owner of the responses that this client creates and
+ * may read. */
 static uint64_t owner_of(const struct exchange *x)
 {
 	return x->server->options.key_file ? x->client : 0;
@@ -180,7 +182,7 @@ out:
 /* ---- status and model ---------------------------------------------------- */
 
 /* Names of the methods that requests may choose and that can run the model;
- * `kind` is 0 if the model was not opened yet. */
+ * `kind` is the model's kind, or 0 if the model was not opened yet. */
 static json_t *methods_of(const struct server *s, unsigned kind)
 {
 	const struct engine_menu *m = &s->engines.menu;

@@ -12,9 +12,9 @@
 
 enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL, HISTOGRAM };
 
-/* A copy of the state of an engine, or of the sum of several, and values
- * derived from it, so that the lock is not held while the metrics are
- * formatted. */
+/* A copy of the state of an engine, or the sum of the states of several
+ * engines, with values derived from it. Metrics are formatted from the copy, so
+ * that the lock is not held meanwhile. */
 struct shown {
 	struct engine_state now;
 	uint64_t waiting, clients_waiting, running, lost, memory;
@@ -45,13 +45,14 @@ static const struct metric metrics[] = {
 	{ "deadlines_missed_total", "requests that were not complete within "
 		"their timeout", COUNTER, AT(now.late) },
 	{ "texts_waiting", "texts in the queue", GAUGE, AT(waiting) },
-	{ "clients_waiting", "clients with texts in the queue", GAUGE,
+	{ "clients_waiting", "clients that have texts in the queue", GAUGE,
 		AT(clients_waiting) },
-	{ "texts_under_way", "texts that are generated now", GAUGE, AT(running) },
+	{ "texts_under_way", "texts that are being generated", GAUGE,
+		AT(running) },
 	{ "prompt_tokens_total", "prompt tokens, cached ones included",
 		COUNTER, AT(now.prompt_tokens) },
 	{ "prompt_cached_tokens_total",
-		"prompt tokens found in the cache",
+		"prompt tokens whose keys and values were in the cache",
 		COUNTER, AT(now.cached_tokens) },
 	{ "prompt_seconds_total", "time of prefill",
 		COUNTER_REAL, AT(now.prompt_seconds) },
@@ -91,9 +92,11 @@ static const struct metric metrics[] = {
 		COUNTER, AT(now.stats.restarts) },
 	{ "device_lost", "1 if the device is lost and cannot be restarted",
 		GAUGE, AT(lost) },
-	{ "phone_seconds_total", "time computed for the phone",
+	{ "phone_seconds_total",
+		"time that the simulated phone would have taken",
 		COUNTER_REAL, AT(now.stats.phone_seconds) },
-	{ "phone_joules_total", "energy computed for the phone", COUNTER_REAL,
+	{ "phone_joules_total",
+		"energy that the simulated phone would have used", COUNTER_REAL,
 		AT(now.stats.phone_joules) },
 	{ "context_tokens", "context of a text, in tokens", GAUGE,
 		AT(now.stats.context) },
@@ -112,7 +115,7 @@ static const struct metric by_position[] = {
 		AT(now.stats.accepted_at) },
 };
 
-/* Requests that were not computed, by the reason. */
+/* Numbers of refused requests, by reason. */
 static const struct metric refused[] = {
 	{ "queue_full", NULL, COUNTER, AT(now.refused_full) },
 	{ "client_share", NULL, COUNTER, AT(now.refused_share) },
@@ -120,10 +123,10 @@ static const struct metric refused[] = {
 };
 
 static const struct metric refused_total = { "refused_total",
-	"requests that were not computed", COUNTER };
+	"requests refused before a token was computed", COUNTER };
 
 static const struct metric histograms[] = {
-	{ "queue_seconds", "time of a text in the queue", HISTOGRAM,
+	{ "queue_seconds", "time that each text spent in the queue", HISTOGRAM,
 		AT(now.queue_seconds) },
 	{ "first_token_seconds", "time from a request's arrival to the first "
 		"token of each of its texts", HISTOGRAM,
@@ -200,7 +203,7 @@ static void add_rates(struct shown *v)
 	v->decode_rate = rate(v->now.tokens, v->now.decode_seconds);
 }
 
-/* Add the counters and gauges of one more engine to a sum. */
+/* Add the counters and gauges of an engine to a sum. */
 static void add_shown(struct shown *sum, const struct shown *v)
 {
 	uint64_t context = v->now.stats.context;
@@ -215,8 +218,8 @@ static void add_shown(struct shown *sum, const struct shown *v)
 	add_rates(sum);
 }
 
-/* Copy the states of all engines to *out, which the caller frees. Returns their
- * number, 0 also without memory. */
+/* Copy the states of all engines to *out, which the caller frees. Returns the
+ * number of engines; 0 if there is no memory. */
 static size_t look(struct server *s, struct shown **out)
 {
 	size_t n = 0, i = 0;
@@ -248,8 +251,9 @@ static size_t look(struct server *s, struct shown **out)
 	return i;
 }
 
-/* Add engines of the same model and method up, which have the same labels.
- * Returns the number of the sums, which replace the first elements. */
+/* Sum the elements with the same model and method, because their labels would
+ * be equal. The sums replace the first elements of the array. Returns the
+ * number of sums. */
 static size_t join(struct shown *v, size_t n)
 {
 	size_t sums = 0;
@@ -281,8 +285,9 @@ static void print_head(const struct metric *m, struct strbuf *out)
 		m->help, m->name, type);
 }
 
-/* Begin a sample with the labels of an engine, up to the last one. `part` is
- * the end of the name, or "". */
+/* Begin a sample: print its name and labels. The caller may add a label and
+ * closes the brace. `part` is appended to the name of the metric, such as
+ * "_sum"; or "". */
 static void print_labels(const struct metric *m, const char *part,
 	const struct shown *v, struct strbuf *out)
 {
@@ -313,8 +318,8 @@ static void print_histogram(
 	strbuf_addf(out, "} %" PRIu64 "\n", n);
 }
 
-/* Number of positions to show: up to the last position with a drafted token,
- * but at least 1, so that the metric exists before any token is drafted. */
+/* Number of positions to print: up to the last position at which a token was
+ * drafted; at least 1, so that the metric exists before the first draft. */
 static size_t positions(const struct shown *v)
 {
 	size_t n = TANDEM_POSITIONS;
@@ -414,7 +419,7 @@ void metrics_answer(struct exchange *x)
 
 /* ---- the page ------------------------------------------------------------ */
 
-/* Returns an object of all metrics. */
+/* Returns a JSON object of all metrics. */
 static json_t *object_of(const struct shown *v)
 {
 	json_t *object = json_object(), *reasons = json_object();
@@ -459,7 +464,8 @@ static json_t *object_of(const struct shown *v)
 	return object;
 }
 
-/* The sums over all engines, and each engine by itself. */
+/* Answer with the sums over all engines, and with the metrics of each engine.
+ */
 void state_answer(struct exchange *x)
 {
 	struct server *s = x->server;
@@ -491,8 +497,9 @@ void state_answer(struct exchange *x)
 
 /* ---- counting ------------------------------------------------------------ */
 
-/* The element after those of the routes counts requests without a route. If
- * there are more status codes than STATUSES, the last element has the rest. */
+/* answered[i] is for route i; the element after the last route counts requests
+ * without a route. If more than STATUSES different status codes occur, the last
+ * element of status[] counts all further codes. */
 void metrics_count(struct server *s, const struct route *route, int status)
 {
 	size_t i = 0, k = 0;

@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The name of libmicrohttpd from 0.9.34 up to version 1. */
+/* The library's file name in versions 0.9.34 to 1 of libmicrohttpd. */
 #define LIBRARY  "libmicrohttpd.so.12"
 #define PULSE_NS 250000000
-/* Time to deliver the ends of canceled texts: HURRIED_S after a second signal,
- * otherwise PARTING_S. */
+/* Maximum time, in seconds, to send the last output of texts that were canceled
+ * at the end: HURRIED_S after a second signal, otherwise PARTING_S. */
 #define PARTING_S        1.0
 #define HURRIED_S        0.05
 #define PARTING_PULSE_NS 2000000
@@ -126,7 +126,8 @@ const char *server_url(const struct server *s)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Replace the keys by those in the file, or keep them if it cannot be read. */
+/* Replace the keys by the keys in the file; keep the old keys if the file
+ * cannot be read. */
 static void read_keys_again(struct server *s)
 {
 	struct api_keys now, before;
@@ -195,8 +196,8 @@ static void stop_accepting(struct server *s)
 	listening_close(&s->listening);
 }
 
-/* Wait up to `seconds` until no request is running. A signal ends the wait;
- * returns the signal's number, or 0. */
+/* Wait until no request is running, but at most `seconds`. A signal also ends
+ * the wait. Returns the signal's number, or 0 if none arrived. */
 static int wait_for_running(struct server *s, double seconds, long pulse_ns)
 {
 	uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
@@ -212,8 +213,8 @@ int server_run(struct server *s, struct err *e)
 {
 	bool lost = false;
 
-	/* Without HTTP no request can arrive after the connection to the bus is
-	 * closed. */
+	/* A server without HTTP also ends when the connection to the bus is
+	 * closed, because no request can arrive any more. */
 	while (!lost && (s->http || !bus_is_gone(s->bus)) &&
 		!wait_signal(s, PULSE_NS))
 		look_after(s, &lost);
@@ -234,8 +235,8 @@ int server_close(struct server *s, struct err *e)
 
 	stop_accepting(s);
 	engines_stop(s);
-	/* stop_daemon aborts if a connection is suspended. After engines_stop
-	 * and background_close all connections are resumed. */
+	/* stop_daemon aborts if a connection is suspended. No connection is
+	 * suspended after engines_stop and background_close. */
 	background_close(s);
 	if (s->http) {
 		wait_for_running(s, s->hurried ? HURRIED_S : PARTING_S,

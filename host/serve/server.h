@@ -23,7 +23,7 @@ struct opt_values;
 struct server;
 struct tandem;
 
-/* The D-Bus bus to serve on in addition to HTTP. */
+/* The D-Bus bus on which the server also answers. */
 enum server_bus { SERVER_BUS_NONE, SERVER_BUS_SESSION, SERVER_BUS_SYSTEM };
 
 /* A property of this machine: one row of the output of `tandem doctor`. */
@@ -43,37 +43,44 @@ struct server_options {
 	/* Called with a message if the keys cannot be read again. */
 	void (*keys_failed)(const char *message);
 	bool no_key; /* permit access from other machines without a key */
-	/* The models that requests may name; NULL for that of the handle alone.
-	 * Borrowed until server_close, as the next two members. */
+	/* The models that requests may name; NULL if only the handle's model is
+	 * offered. `models`, `methods` and `values` are borrowed until
+	 * server_close. */
 	const struct model_list *models;
-	/* What a request may choose: see struct engine_menu. */
+	/* The methods and options that a request may choose: see struct
+	 * engine_menu. */
 	const char *const *methods;
 	const struct opt_values *values;
 	/* The method, drafter, clock and precision of the server's own options.
-	 * `model` is the name of the handle's model, or NULL with `models`. */
+	 * `model` is the name of the handle's model, or NULL if `models` is
+	 * set. */
 	struct engine_offer offer;
 	/* How further handles are opened; `model` and `set` are not used. */
 	struct tandem_options handle;
-	uint64_t context; /* of such a handle, as for tandem_start */
-	uint64_t memory;  /* bound for all handles in bytes; 0: none */
-	/* An engine that was idle for this time is closed; 0: never. */
+	uint64_t context; /* context of these handles, as for tandem_start */
+	/* memory limit for all handles together, in bytes; 0: none */
+	uint64_t memory;
+	/* An engine that has been idle for this time is closed; 0: never. */
 	unsigned idle_unload_s;
-	unsigned texts;       /* maximum of texts that run at a time */
-	unsigned queue;       /* maximum of texts that wait in addition */
-	unsigned connections; /* maximum of connections at a time */
-	/* A client that reads nothing of its answer for this time is dropped,
-	 * and one that sends no complete request for twice this time. */
+	/* maximum number of texts that run at the same time */
+	unsigned texts;
+	unsigned queue;       /* maximum number of texts that wait */
+	unsigned connections; /* maximum number of open connections */
+	/* A client is dropped if it reads nothing of its answer for this time,
+	 * or sends no complete request for twice this time. */
 	unsigned idle_s;
-	size_t body_max, header_max; /* maximum size of a request in bytes */
-	/* Time that running requests have to finish after the first signal. */
+	size_t body_max, header_max; /* limits of a request, in bytes */
+	/* Maximum time that running requests have to finish after the first
+	 * signal. */
 	double grace_s;
 };
 
 /*
- * Open a server and listen from then on. The handle is that of the first model:
- * it is started, its estimated memory is `need` (tandem_need), and the server
- * owns it, also after a failure. It may be NULL with `models` and without a
- * bus. Returns 0; or a negative errno with a message, and *out is NULL.
+ * Open a server, which then accepts connections. The handle is a started handle
+ * of the first model, and `need` is its estimated memory (tandem_need). The
+ * server owns the handle, also after a failure. The handle may be NULL if
+ * `models` is set and no bus is served. Returns 0; or a negative errno with a
+ * message, and *out is NULL.
  */
 int server_open(struct server **out, const struct server_options *,
 	struct tandem *, uint64_t need, struct err *);
@@ -84,12 +91,12 @@ const char *server_url(const struct server *);
 
 /*
  * Serve until SIGINT or SIGTERM, which the caller has blocked in all threads;
- * or, without HTTP, until the connection to the bus is closed. With a file of
- * keys the caller has blocked SIGHUP, too, which makes the server read the file
- * again; if that fails, the old keys stay valid. At the end accept no more
- * requests, and wait up to grace_s until the running requests have ended; a
- * second signal ends this wait. Returns 0, or -ERR_DEVICE_LOST as soon as the
- * device is lost and cannot be restarted.
+ * or, without HTTP, until the connection to the bus is closed. If there is a
+ * key file, the caller has also blocked SIGHUP: on SIGHUP the server reads the
+ * key file again, and if that fails, the old keys stay valid. At the end accept
+ * no more requests, and wait up to grace_s until the running requests have
+ * ended; a second signal ends this wait. Returns 0, or -ERR_DEVICE_LOST as soon
+ * as the device is lost and cannot be restarted.
  */
 int server_run(struct server *, struct err *);
 

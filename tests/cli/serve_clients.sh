@@ -50,7 +50,7 @@ chmod 600 "$tmp/keys"
 : >"$tmp/keys"
 kill -HUP "$server"
 said 'holds no key'
-check_eq 'messages' "$(grep -c 'the old ones stay valid' "$tmp/said")" 2
+check_eq 'messages' "$(grep -c 'the old keys stay valid' "$tmp/said")" 2
 check_eq 'status with the key as before' "$(status_of new-key)" 200
 check_eq 'status with a key of the file that was not read' \
   "$(status_of third-key)" 401

@@ -178,7 +178,7 @@ wait $busy
 ends TERM 0
 serve --models "$tmp/models" --memory $((one / 2))
 ask m1
-refused 500 model_failed model 'MiB of memory, and the limit of this server'
+refused 500 model_failed model 'MiB of memory, but the limit of this server'
 ends TERM 0
 
 # ---- idle --------------------------------------------------------------------

@@ -155,10 +155,10 @@ static void what_is_not_allowed_is_refused_by_name(void **state)
 	refused(&m, "\"options\":{\"draft\":\"pld\"}", "unsupported_parameter",
 		"options.draft", "member of the request");
 	refused(&m, "\"method\":\"lever\",\"options\":{\"exit\":\"/x\"}",
-		"not_offered", "options.exit", "only the server");
+		"not_offered", "options.exit", "requests cannot set it");
 	refused(&m,
 		"\"method\":\"vote\",\"options\":{\"answer\":\"regex:(a*)*\"}",
-		"not_offered", "options.answer", "only the server");
+		"not_offered", "options.answer", "requests cannot set it");
 	refused(&m, "\"method\":\"chain\",\"options\":{\"draft-lne\":4}",
 		"unsupported_parameter", "options.draft-lne", "--draft-len");
 	refused(&m, "\"method\":\"chain\",\"options\":{\"draft-len\":\"x\"}",
