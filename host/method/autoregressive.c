@@ -1,7 +1,8 @@
 /*
  * Plain decoding: one token per pass. The output and the speed of all other
- * methods are compared with it. The method has no steps: in each pass a lane
- * without a draft has one row, that of its last token (host/method/lanes.h).
+ * methods are compared with it. The method needs no steps of its own: a lane
+ * without a draft has one row in each pass, the row of its last token
+ * (host/method/lanes.h).
  */
 #include "host/method/method.h"
 

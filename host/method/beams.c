@@ -23,11 +23,12 @@ static const struct opt option_rows[] = {
 		"/ M of the N beams (-N) are kept after each step",
 		1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
-		"beam, dvts: steps after which beams are chosen, at most ({}); "
-		"after the last one, beams continue to their ends", 1, 1 << 16, .noun = "beams" },
+		"beam, dvts: after each of the first N steps keep only the "
+		"best beams ({}); then let the kept beams run to their ends", 1, 1 << 16, .noun = "beams" },
 	{ OPT_FLAG, 0, "beam-ahead", IN(ahead), NULL,
-		"beam, dvts: while some beams still finish a step, already "
-		"continue those that will likely be kept; the text is the same",
+		"beam, dvts: start the next step of beams that will likely be "
+		"kept while other beams still finish their step; faster, same "
+		"text",
 		.noun = "beams" },
 };
 #undef IN
@@ -82,7 +83,8 @@ int beams_open(
 
 /* ---- comparing beams ----------------------------------------------------- */
 
-/* Negative if x is worth more than y; unknown values are worth least. */
+/* Compare for sorting: negative if x has the larger value. A beam whose value
+ * is unknown (NAN) comes last. */
 static int by_worth(const struct sample *x, const struct sample *y)
 {
 	if (isnan(x->value) != isnan(y->value))
@@ -92,7 +94,8 @@ static int by_worth(const struct sample *x, const struct sample *y)
 	return 0;
 }
 
-/* Sort by descending value, beams of equal value by their places. */
+/* Compare for qsort: descending value; beams with equal values in the order of
+ * their places in the round. */
 static int by_value(const void *a, const void *b)
 {
 	const struct sample *const *at = a, *const *bt = b;
@@ -123,8 +126,8 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round of the search ----------------------------------------------- */
 
-/* Score the beams that have ended, and those of a tree of which not all can be
- * kept. */
+/* Score the beams that have ended, and all beams of each tree that has more
+ * beams than it may keep. */
 static int score(struct beams *b, const struct method_env *env, struct err *e)
 {
 	uint32_t n = 0;
@@ -211,8 +214,8 @@ static int proceed(struct beams *b, struct samples *p, struct sample *from,
 
 /*
  * Choose the beams of the next round. A tree without a beam that continues is
- * removed, and later trees move up in active[]. They only overwrite entries
- * that were read before.
+ * removed, and later trees move up in active[]. Moving a tree overwrites only
+ * entries of active[] that this loop has already read.
  */
 static int choose(struct beams *b, struct samples *p, struct err *e)
 {
@@ -243,7 +246,8 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 
 /* ---- beginning the next step ahead --------------------------------------- */
 
-/* The score of the text before the step that has just ended. */
+/* The score that the text had before its last step; the last step itself is not
+ * scored yet. */
 static float score_so_far(const struct sample *s)
 {
 	return s->n_steps > 1 ? s->score[s->n_steps - 2] : 0;
@@ -258,8 +262,8 @@ int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
 	if (!goes_ahead(samples_env(p)))
 		return 0;
 	while (rows-- && began && !ret) {
-		/* the waiting beam with the best score so far that has fewer
-		 * than the usual number of continuations */
+		/* among the waiting beams with fewer than the usual number of
+		 * continuations, the one with the best score so far */
 		struct sample *best = NULL;
 
 		for (uint32_t i = 0; i < b->n; i++) {
@@ -379,8 +383,7 @@ void beams_tally(const struct samples *p, struct strbuf *out)
 
 	strbuf_addf(out, "; round %u, %u finished", b->round, b->finished);
 	if (b->best && !isnan(b->best->value))
-		strbuf_addf(
-			out, ", the best scored %.3f", (double)b->best->value);
+		strbuf_addf(out, ", best score %.3f", (double)b->best->value);
 }
 
 void beams_report(const struct samples *p, struct strbuf *out)
@@ -393,6 +396,8 @@ void beams_report(const struct samples *p, struct strbuf *out)
 		" tokens computed for a text of %" PRIu64,
 		t->round, t->forks, t->cut, t->finished, t->drawn, t->chosen);
 	if (t->ahead)
-		strbuf_addf(out, "; %" PRIu64 " of %" PRIu64 " used ahead",
+		strbuf_addf(out,
+			"; %" PRIu64 " of %" PRIu64 " early "
+			"continuations used",
 			t->used, t->ahead);
 }

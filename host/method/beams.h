@@ -10,20 +10,21 @@
  *
  * The N beams (-N) form trees of equal size. In each round the best K beams of
  * a tree are kept, and forks of these K beams fill the tree up again: fork j
- * continues kept beam j mod K, as its child number j / K. Its random stream
- * follows from the round, the place of its parent among the beams of the round
- * and the number of the child. If a tree has K beams or fewer left, all of them
- * are kept. Beams with equal texts are not merged, and of beams with equal
- * values the first is taken. After --beam-rounds rounds the beams run to their
- * ends. The result is the finished beam with the best value, or of several best
- * ones the one that finished first.
+ * continues kept beam j mod K, as its child number j / K. The random stream of
+ * a fork is determined by the round, by the place of the fork's parent among
+ * the beams of the round, and by the number of the child. If a tree has K beams
+ * or fewer left, all of them are kept. Beams with equal texts are not merged.
+ * Among beams with equal values the first one is taken. After --beam-rounds
+ * rounds the beams run to their ends. The result is the finished beam with the
+ * best value; among equal values, the beam that finished first.
  *
- * With --beam-ahead, rows of a pass that would be empty because beams wait for
- * others at the end of a step begin the next step: a waiting beam is continued
- * by itself (child 0) and by its children, the beams with the best scores so
- * far first. If the beam is then kept, these continuations are used, otherwise
- * they are dropped. The chosen beams and texts are the same as without. This is
- * the speculative beam extension of Chen et al., "FastTTS", 2025.
+ * Beams that have finished a step wait until the others have finished it, so a
+ * pass may have idle rows. With --beam-ahead the idle rows begin the next step:
+ * a waiting beam is continued by itself (child 0) and by its children, the
+ * beams with the best scores so far first. If the beam is then kept, these
+ * continuations are used, otherwise they are dropped. The option does not
+ * change which beams are chosen, or their texts. This is the speculative beam
+ * extension of Chen et al., "FastTTS", 2025.
  *
  * The reward model is called once per round, and only for beams whose score can
  * matter: beams that have ended, and beams of a tree from which some must be
@@ -69,15 +70,15 @@ struct beams {
 	 * number of elements of `active`, which lists the beams tree after tree
 	 */
 	uint32_t n;
-	struct sample **active; /* the beams that are generated */
+	struct sample **active; /* the beams that continue */
 	/* the beams that the reward model scores in this round */
 	struct sample **to_score;
 	const struct sample *best; /* the best finished beam, or NULL */
 
 	uint32_t round, finished;
 	uint64_t forks, cut;
-	/* continuations that began before their beam was chosen: all, and those
-	 * that were used */
+	/* continuations that began before it was known whether their beam is
+	 * kept: number of all, number of those that were used */
 	uint64_t ahead, used;
 	/* tokens drawn by all beams; tokens of the result */
 	uint64_t drawn, chosen;
@@ -89,7 +90,7 @@ int beams_open(struct method_env *, const struct model *, struct err *);
 /* Number of beams that continue a kept beam (M), or 1 if there is only one
  * beam. */
 uint32_t beams_width(const struct method_env *);
-/* For struct method: the number of rows of a pass and of sequences. */
+/* The operations `decode_rows` and `sequences` of a beam method. */
 uint32_t beams_rows(const struct method_env *);
 uint32_t beams_sequences(const struct method_env *);
 

@@ -17,7 +17,7 @@ static const struct chooser how = { 0 };
 
 const struct method method_best_of_n = {
 	.name = "best-of-n",
-	.summary = "the sample (-N) with the best reward",
+	.summary = "of -N samples, the one with the best reward",
 	.needs_reward = true,
 	.options = tables,
 	.decode_rows = samples_rows,

@@ -13,8 +13,9 @@
  * and values of that pass are cached.
  *
  * With --no-cache each pass computes the whole text with the same attention
- * mask, and nothing is cached. This serves to check that the cache is exact,
- * and with --canvas to measure the cost of passes over a whole answer.
+ * mask, and nothing is cached. The option is for checking that the cache is
+ * exact and, with --canvas, for measuring the cost of passes over a whole
+ * answer.
  *
  * With shifted logits (d->shift) the row before a block predicts the block's
  * first token. That row is the same in all passes of the block, so its logits
@@ -35,8 +36,8 @@ struct cache_options {
 /* clang-format off */
 static const struct opt cache_rows[] = {
 	{ OPT_FLAG, 0, "no-cache", OPT_IN(cache_options, no_cache), NULL,
-		"block: compute the whole text in every pass; slower, with "
-		"the same result" },
+		"block: cache nothing: compute the whole text in every pass; "
+		"slower, with the same result" },
 };
 /* clang-format on */
 
@@ -52,7 +53,8 @@ static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, &threshold_table, &cache_table, NULL };
 
 struct text {
-	/* start of the block, even after d->begin has moved to its end */
+	/* start of the block (d->begin cannot be used: it may already have
+	 * moved to the end of the block) */
 	uint32_t begin;
 	/* the block is filled: the next pass computes it from its tokens */
 	bool filled;

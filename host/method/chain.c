@@ -3,8 +3,9 @@
  * 2023). The draft model generates a chain of gamma tokens, one after the
  * other. The target computes all of them in one pass, which takes little longer
  * than a pass of one row. Row i of the chain predicts token i + 1. While the
- * target's token equals the drafted one, the next row is valid too. The first
- * token that differs is the target's own and ends the cycle.
+ * target's token equals the drafted one, the next row is valid too. At the
+ * first difference the target's token is used instead of the drafted one, and
+ * the cycle ends.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -20,8 +21,8 @@ struct chain_options {
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "draft-len", OPT_IN(chain_options, length), "N",
-		"chain: tokens drafted for a pass (0: 8 with a draft model, "
-		"otherwise as many as the drafter finds)",
+		"chain: number of tokens to draft for each pass (0: 8 with a "
+		"draft model, otherwise as many as the drafter finds)",
 		0, WIRE_MAX_ROWS - 1 },
 };
 
@@ -56,7 +57,8 @@ static void chain_start(struct cycle *c)
 	c->tree->k = 1;
 }
 
-/* Where a single token is drafted, look-ups add nothing to a draft model. */
+/* The default is the draft model alone: with one candidate per node, a look-up
+ * drafter combined with a draft model would add nothing. */
 static void chain_compose(
 	const struct method_env *env, const char *given, struct strbuf *draft)
 {

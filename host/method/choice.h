@@ -13,7 +13,7 @@
 
 #define CHOICE_NONE UINT32_MAX
 
-/* What the choice needs of a sample. */
+/* The properties of a sample that a choice depends on. */
 struct candidate {
 	/* answer in canonical form; NULL (no answer) means no vote */
 	const char *answer;
@@ -33,10 +33,10 @@ uint32_t choice_tally(const struct candidate *, uint32_t n, struct tally *row);
 uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
 /*
- * Index of the answer with the most votes, the first of equal ones, if it wins
- * for any answers of the `left` candidates that have not voted yet. first_left
- * is the index of the first of these candidates. Otherwise CHOICE_NONE. All
- * votes weigh 1.
+ * Whether a vote is decided although `left` candidates have not voted yet;
+ * first_left is the index of the first of them. Returns the index of the answer
+ * with the most votes (the first of equal ones) if this answer wins whatever
+ * the remaining candidates vote for, otherwise CHOICE_NONE. All votes weigh 1.
  */
 uint32_t choice_decided(
 	const struct tally *, uint32_t n, uint32_t left, uint32_t first_left);

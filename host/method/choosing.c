@@ -17,7 +17,8 @@
 #define IN(field) OPT_IN(answer_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "answer", IN(form), "FORM",
-		"which part of a text is its answer ({}): " ANSWER_FORMS,
+		"which part of a generated text is compared as its answer "
+		"({}): " ANSWER_FORMS,
 		.noun = "answers" },
 };
 #undef IN
@@ -35,8 +36,8 @@ const struct opt_table answer_table = {
 #define IN(field) OPT_IN(aggregate_options, field)
 static const struct opt aggregate_rows[] = {
 	{ OPT_CHOICE, 0, "aggregate", IN(how), "NAME",
-		"how the scores of a sample's steps are combined ({}); last, "
-		"min or product", .choices = aggregate_names,
+		"how to combine the scores of a sample's steps ({}): the last "
+		"score, the smallest, or the product", .choices = aggregate_names,
 		.noun = "scores" },
 };
 #undef IN
@@ -60,7 +61,7 @@ struct choosing {
 	/* The warm-up has ended, and the other samples were added unless the
 	 * votes of the warm-up agreed. */
 	bool all_added;
-	/* set when the reward model, if there is one, has scored the samples */
+	/* the samples have been scored, or there is no reward model */
 	bool scored;
 };
 
@@ -105,8 +106,11 @@ uint32_t choosing_tally(const struct samples *p, struct tally *row)
 	return rows;
 }
 
-/* Whether the leading answer has so many of the votes that all unfinished
- * samples can be cut. False if there is no memory to count the votes. */
+/*
+ * Whether the share of votes for the leading answer is so large that all
+ * unfinished samples are cut (early_stop_agrees). False if there is no memory
+ * to count the votes.
+ */
 static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
@@ -237,10 +241,11 @@ static int score_rest(
 }
 
 /*
- * Whether to score samples while some still run. No sample can be cut before
- * the first one has ended. After that, scores are computed when another sample
- * has ended, because the best value may have changed, and when all running
- * samples have ended a step, because their values have changed.
+ * Whether to score samples while some still run. Nothing is scored before the
+ * first sample has ended, because until then no sample can be cut. After that,
+ * samples are scored whenever another sample has ended, because the best value
+ * may have changed, and whenever all running samples have ended a step, because
+ * their values have changed.
  */
 static bool is_time_to_score(const struct samples *p)
 {
@@ -325,10 +330,13 @@ int choosing_none(const struct samples *p, struct err *e)
 		if (samples_at(p, i)->lane.state == LANE_FAILED) {
 			*e = samples_at(p, i)->err;
 			return err_in(e,
-				"none of %u samples ended; sample %u failed",
+				"no sample of %u has ended normally; sample %u "
+				"failed",
 				samples_count(p), i);
 		}
-	return err_set(e, ECANCELED, "no sample has ended");
+	return err_set(e, ECANCELED,
+		"canceled before any sample ended, so "
+		"there is no text");
 }
 
 /* Compute the values of the first n samples and choose one of them. */

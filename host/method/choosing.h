@@ -43,18 +43,19 @@ extern const struct opt_table aggregate_table;
 struct chooser {
 	/*
 	 * The value of a sample that has ended; larger is better. Called when
-	 * all samples are over. NULL means that the value comes from the reward
-	 * model, if the method has one.
+	 * no sample runs or waits any more. NULL means that the value comes
+	 * from the reward model, if the method has one.
 	 */
 	double (*value)(const struct method_env *, const struct sample *);
-	/* Sets the weights of the votes of n candidates, which are 1 before.
-	 * NULL means that all weights stay 1. */
+	/* Sets the weights of the votes of n candidates. All weights are 1
+	 * before the call. NULL means that all weights stay 1. */
 	void (*weigh)(
 		const struct method_env *, struct candidate *, uint32_t n);
 	/*
 	 * True: the samples vote for their answers. The answer with the largest
-	 * weight wins, and of its samples the one with the best value is
-	 * chosen. False: the sample with the largest value is chosen.
+	 * total weight wins; among the samples with this answer, the one with
+	 * the best value is chosen. False: the sample with the largest value is
+	 * chosen.
 	 */
 	bool votes;
 };
@@ -73,22 +74,22 @@ int choosing_none(const struct samples *, struct err *);
 extern const struct many_steps choosing_steps;
 
 /*
- * Find the sample that the method of `as` would choose, with the options of
- * `as`, from the first n samples of a pool. Sample i does not depend on the
- * number of samples, so one large pool gives the choices for all smaller
- * numbers.
+ * Find the sample that the method and the options of `as` would choose from the
+ * first n samples of a pool. Sample i does not depend on the number of samples,
+ * so one large pool gives the choices for all smaller numbers.
  *
- * All samples must be over, and their steps must be scored if the method has a
- * reward model. The call changes values and weights of the samples to those of
- * this choice. Returns 0 with the index in *at, or a negative errno.
+ * No sample may still run or wait, and the samples' steps must be scored if the
+ * method has a reward model. The call changes values and weights of the samples
+ * to those of this choice. Returns 0 with the index in *at, or a negative
+ * errno.
  */
 int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
 	uint32_t *at, struct err *);
 
 /*
  * Count the answers of the samples that have ended. row[] must have room for
- * samples_count() answers; indices in it are those of the samples. Returns the
- * number of different answers.
+ * samples_count() answers. The indices in row[] are indices of samples in the
+ * pool. Returns the number of different answers.
  */
 uint32_t choosing_tally(const struct samples *, struct tally *row);
 

@@ -19,11 +19,11 @@
 
 /*
  * The logits of several rows are computed in one sweep over the output matrix.
- * Rows that the walk down the tree may reach later are added to a sweep if the
- * walk reaches them with at least this probability. The best limit is the time
- * of one additional row divided by the time of a sweep for one row. This ratio
- * is about a third on a phone. It is about 1 ms / 13.5 ms on two x86 cores that
- * read a 125 MiB matrix from the page cache.
+ * A sweep also includes rows that the walk down the tree may reach later, if
+ * the probability of reaching the row is at least this limit. The best limit is
+ * the time for one additional row in a sweep, divided by the time of a sweep
+ * for one row. This ratio is about a third on a phone. It is about 1 ms / 13.5
+ * ms on two x86 cores that read a 125 MiB matrix from the page cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
@@ -215,9 +215,11 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 		c->draft_time = c->expand_time = 0;
 		c->expanded = 0;
 		c->exit = NULL;
-		/* The method chooses its builder. A method without a plan of
-		 * its own drafts only if --draft is given, with the builder of
-		 * OPT-Tree. */
+		/*
+		 * The method chooses the builder of its tree in `plan`. A
+		 * method without `plan` drafts only if --draft is given, and
+		 * uses the builder of OPT-Tree.
+		 */
 		if (c->drafts && m->plan)
 			m->plan(c);
 		else if (c->drafts)
@@ -345,7 +347,8 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 
 	prune_tree(c->tree, c->prune, score, c, &r);
 	stats->pruned++;
-	/* the sums have different orders */
+	/* The two sums are added up in different orders, so rounding may make
+	 * the difference negative. */
 	c->lost = fmax(1 - r.kept_tokens / r.all_tokens, 0);
 
 	/* Charge the simulated phone for the predictor's dot products, its
@@ -374,7 +377,7 @@ int cycle_meanwhile(struct cycle *c, struct err *e)
 /* ---- logits -------------------------------------------------------------- */
 
 /*
- * Whether the walk, which has reached `node`, probably reaches u. The path of a
+ * Whether the walk, which is at `node`, will probably reach u. The path of a
  * node is never likelier than that of its parent, so the ancestors of a likely
  * node are likely too.
  */
@@ -483,8 +486,11 @@ void cycle_learn(struct cycle *c)
 	c->next = text[n - 1];
 	method_count_draft(
 		c->env, c->tree->depth + 1, c->verified - 1, c->n_path - 1);
-	/* Count each drafted token for its source. Nodes have rising numbers
-	 * along the path. */
+	/*
+	 * Count the drafted and the accepted tokens of each source. Node
+	 * numbers ascend along the path, so one loop over the nodes finds all
+	 * nodes of the path.
+	 */
 	for (uint32_t u = 1, k = 1; u < c->verified; u++) {
 		bool accepted = k < c->n_path && c->path[k] == u;
 
@@ -517,7 +523,7 @@ void cycle_learn(struct cycle *c)
 struct prompt {
 	const struct drafter *drafter;
 	const int32_t *token;
-	size_t n, from; /* tokens before index `from` are cached */
+	size_t n, from; /* the first `from` of the n tokens are cached */
 };
 
 static bool wants(void *arg, size_t at)

@@ -93,7 +93,8 @@ struct cycle {
 	 * prompt. The other members describe the last pass: the device time in
 	 * nanoseconds, the time for choosing the rows that continue after the
 	 * exit layer, the number of these rows, and the share of the expected
-	 * tokens that the other rows stand for.
+	 * number of accepted tokens that is lost because the other rows do not
+	 * continue.
 	 */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
@@ -134,7 +135,7 @@ int cycle_read_prompt(struct cycle *, struct err *);
 
 /* ---- called by the steps of a method ---- */
 
-/* Compute the limits of the tree that is being planned; it gets no more than
+/* Compute the limits of the tree that is being planned. The tree gets at most
  * `depth` levels. Returns &c->limits. */
 const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
@@ -149,11 +150,12 @@ double cycle_draft_cost(const struct cycle *);
 
 /*
  * Set *cost to the time that the simulated phone's NPU needs for passes of up
- * to `rows` rows after `cached` tokens. The time is computed for one row, and
- * for the smallest and the largest number of rows above one of each compiled
- * graph; it is interpolated linearly between these. The NPU always computes all
- * rows of a graph, but the runtime may take longer for more rows, and has an
- * additional cost from the second row on.
+ * to `rows` rows after `cached` tokens. The time is computed for one row and,
+ * for each compiled graph, for the smallest number of rows above one and for
+ * the largest number of rows that the graph can run. Between these points it is
+ * interpolated linearly. The NPU always computes all rows of a graph, but the
+ * runtime may take longer if more rows are used, and has an additional cost as
+ * soon as a pass has more than one row.
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);
@@ -170,11 +172,13 @@ uint64_t cycle_now(const struct cycle *);
  * negative errno.
  */
 int cycle_plan(struct cycle *const *, uint32_t n, struct err *);
-/* Record that a pass begins at time `now` of cycle_now, in which the tree's
- * root is row `first_row`. */
+/* Record that a pass begins at time `now` (see cycle_now). Row `first_row` of
+ * the pass is the root of the tree. */
 void cycle_begin_pass(struct cycle *, uint32_t first_row, uint64_t now);
-/* At the exit layer, choose the nodes that continue. Writes their indices to
- * keep[] in ascending order and returns their number. */
+/*
+ * At the exit layer, choose the nodes whose rows the upper layers compute.
+ * Writes their indices to keep[] in ascending order and returns their number.
+ */
 uint32_t cycle_choose(struct cycle *, uint32_t *keep);
 /* Call the method's `meanwhile`, between two blocks of layers of the pass, when
  * the host would otherwise wait. */
@@ -189,11 +193,11 @@ void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
  */
 uint32_t cycle_likely(
 	const struct cycle *, uint32_t node, uint32_t most, uint32_t *out);
-/* Pass the logits of a node to the cycle and to the drafter. They must stay
- * valid until the caller clears known[]. */
+/* Pass the logits of a node to the cycle and to the drafter. The logits must
+ * stay valid until the caller clears known[]. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
-/* Pass the device's predictions (session_predict) at the tree's nodes, which
- * are the rows from `first` on of the last pass, to the drafter. */
+/* Give the drafter the device's predictions (session_predict) for rows [first,
+ * first + rows) of the last pass, which are the nodes of the tree. */
 void cycle_verified(struct cycle *, uint32_t first, uint32_t rows);
 
 /* The child of `node` with this token, or -1 if there is none or the pass did

@@ -16,8 +16,8 @@
 #define IN(field) OPT_IN(decided_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-decided", IN(on), NULL,
-		"stop samples that can no longer change which one is chosen; "
-		"the text is the same",
+		"stop samples as soon as they can no longer be chosen or "
+		"change the choice; faster, same text",
 		.noun = "a choice that can be decided early" },
 };
 #undef IN
@@ -51,8 +51,8 @@ int decided_check(
 	if (early->on)
 		return err_set(e, EINVAL,
 			"--stop-decided and --early-stop exclude each other: "
-			"--stop-decided never changes the chosen text, "
-			"--early-stop may");
+			"only --early-stop may change the chosen text; leave "
+			"out one of them");
 	if (r && a->how == AGGREGATE_LAST && !reward_scores_fall(r))
 		return err_set(e, EINVAL,
 			"--stop-decided cannot be used with --aggregate last "

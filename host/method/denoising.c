@@ -22,8 +22,8 @@
 /* clang-format off */
 static const struct opt block_rows[] = {
 	{ OPT_UINT, 0, "block", OPT_IN(block_options, length), "N",
-		"token positions of a diffusion block, which are decoded "
-		"together ({})",
+		"length of a diffusion block: number of token positions that "
+		"are decoded together ({})",
 		1, WIRE_MAX_ROWS },
 };
 
@@ -36,13 +36,13 @@ static const struct opt canvas_rows[] = {
 
 static const struct opt steps_rows[] = {
 	{ OPT_UINT, 0, "block-steps", OPT_IN(steps_options, steps), "N",
-		"passes for a diffusion block, at most (0: as many as it has "
-		"positions)",
+		"largest number of passes for a diffusion block (0: as many as "
+		"it has positions)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
-		"which guesses for masks are fixed first ({}); the most "
-		"probable ones, those with the largest margin to the second "
-		"candidate, those of least entropy, or random ones",
+		"which guessed tokens are fixed first ({}): the most probable, "
+		"those with the largest margin to the second candidate, those "
+		"of least entropy, or random ones",
 		.choices = guess_orders },
 };
 
@@ -233,8 +233,8 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 
 /*
  * Blocks are added until the wanted number of tokens is reached, and a window
- * may extend into the next block. So the request needs slots for two blocks
- * more than for its tokens.
+ * may extend into the next block. So the request needs slots for its tokens and
+ * for two more blocks.
  */
 uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	const struct generation *g, uint32_t sequence)
@@ -364,7 +364,8 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 		return;
 	}
 	guess_from(&d->guessing, logits, d->at[i], d->pass, g);
-	/* Nothing follows a token that ends the text or its form. */
+	/* The parser only advances after a token that ends neither the text nor
+	 * its form. */
 	if (d->form && !gen_ends(d->gen, g->token) &&
 		json_form_take(d->form, &d->place, g->token) &&
 		!json_form_is_over(d->form, &d->place))
@@ -421,7 +422,8 @@ uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
 	if (threshold >= 0)
 		return guesses_over(d->guess, d->n_at, threshold);
 	guesses_sort(d->guess, d->n_at);
-	/* With a form fewer guesses than planned may have been committed. */
+	/* `left` may be 0 although there are masks: with a form, earlier passes
+	 * may have committed fewer guesses than planned. */
 	left = left ? left : 1;
 	return d->n_at / left + (d->n_at % left ? 1 : 0);
 }

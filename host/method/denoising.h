@@ -79,9 +79,10 @@ int denoising_open_blocks(
 
 /*
  * The `decode_rows` operation of a method: the number of rows of its decode
- * graph (the NPU graph for passes that decode). denoising_all_rows is that of
- * the largest graph. denoising_block_rows is that of a few blocks if the model
- * was trained with blocks, otherwise that of the largest graph.
+ * graph (the NPU graph for passes that decode). denoising_all_rows returns the
+ * rows of the largest graph. denoising_block_rows returns the rows of a few
+ * blocks if the model was trained with blocks, otherwise the rows of the
+ * largest graph.
  */
 uint32_t denoising_all_rows(const struct method_env *);
 uint32_t denoising_block_rows(const struct method_env *);
@@ -119,19 +120,20 @@ struct denoising {
 	struct row *row; /* planned rows; room for `limit` */
 	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
-	/* number of the pass in the block or text, for random draws */
+	/* number of the pass within the block, or within the text for methods
+	 * without blocks; selects random numbers */
 	uint32_t pass;
 
-	/* The last pass: the row of the pass that was row[0], and a guess for
-	 * each position at[]. */
+	/* The last pass: the index in the pass of the planned row row[0], and a
+	 * guess for each position in at[]. */
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
 	 * The grammar that the text must follow, or NULL. The tokens that it
 	 * allows depend on all tokens before them: `place` is the parser's
-	 * state before position next_of_form, if the guesses of the pass for
-	 * earlier positions become text. Positions after next_of_form cannot be
-	 * guessed in this pass.
+	 * state before position next_of_form, under the assumption that the
+	 * guesses of this pass for earlier positions become text. Positions
+	 * after next_of_form cannot be guessed in this pass.
 	 */
 	struct json_form *form;
 	struct json_front place;
@@ -215,8 +217,11 @@ void denoising_extend(struct denoising *, uint32_t masks);
  * says. */
 void denoising_lay_canvas(struct denoising *);
 
-/* Plan rows for the positions [from, to), which attend to the whole text. With
- * VISIBILITY_BLOCK the method must also set row[].end, which limits that. */
+/*
+ * Plan rows for the positions [from, to), which attend to the whole text. With
+ * VISIBILITY_BLOCK the method must also set row[].end: a row attends only to
+ * positions before its `end`.
+ */
 void denoising_rows(
 	struct denoising *, enum visibility, uint32_t from, uint32_t to);
 
@@ -243,16 +248,16 @@ int denoising_carry_logits(
 
 /*
  * Commit the first n guesses: write their tokens to x[]. If the text must have
- * a form, only those of the first n are committed whose positions follow the
- * text without a gap, and at least the first of these.
+ * a form, only those of the n guesses are committed that continue the committed
+ * tokens without a gap, or else the leftmost guess.
  */
 void denoising_commit(struct denoising *, uint32_t n);
 
 /*
  * Choose which of the n_at guesses to keep, sort these first, and return their
- * number. With `threshold` >= 0 they are the guesses of at least this
- * confidence. With a negative `threshold` each of the `left` remaining passes
- * of the block gets an equal share.
+ * number. With `threshold` >= 0 the guesses whose confidence is at least
+ * `threshold` are kept. With a negative `threshold` each of the `left`
+ * remaining passes of the block gets an equal share.
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
@@ -262,14 +267,14 @@ void denoising_report(const struct denoising *, uint32_t to);
 
 /*
  * Append the tokens of x[] up to the first mask, or up to `end`, to the text. A
- * stop token ends the text, and the tokens after it are dropped: once all
- * tokens up to a stop token are fixed, no pass is needed for the masks after
- * it. Returns the position of that mask, or `end`.
+ * stop token ends the text, and the tokens after the stop token are dropped:
+ * once all tokens up to a stop token are fixed, no pass is needed for later
+ * masks. Returns the position of the first mask, or `end`.
  */
 uint32_t denoising_emit(struct denoising *, uint32_t end);
 
-/* Append what denoising_emit appends of the current block. The block ends if it
- * has no mask left. */
+/* Append the finished tokens of the current block to the text (denoising_emit).
+ * The block ends if it has no mask left. */
 void denoising_end_block(struct denoising *);
 
 #endif

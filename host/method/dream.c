@@ -8,8 +8,8 @@
  *
  * Every pass computes all positions, and nothing is cached. The masks are those
  * of one block, as in the method llada. Dream's own decoder uses one block as
- * long as the answer. A step that would commit nothing would not change the
- * input of the next step, so it is not computed.
+ * long as the answer. A step that commits nothing is not computed, because it
+ * would not change the input of the next step.
  */
 #include "base/checked.h"
 #include "base/rng.h"

@@ -34,7 +34,7 @@ static const struct many_steps steps = {
 
 const struct method method_dvts = {
 	.name = "dvts",
-	.summary = "beam search in separate trees, for more diversity (-N)",
+	.summary = "beam search in separate trees, more diverse (-N beams)",
 	.needs_reward = true,
 	.options = tables,
 	.open = beams_open,

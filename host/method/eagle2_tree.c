@@ -61,8 +61,8 @@ static uint32_t top_k(const struct method_env *env)
 	return o->top_k;
 }
 
-/* Number of additional nodes for the candidates of all layers, of which only
- * the best become rows. */
+/* Number of nodes that the tree needs in addition to its rows: it holds the
+ * candidates of all layers, and only the best candidates become rows. */
 static uint32_t spare_nodes(const struct method_env *env)
 {
 	return 1 + top_k(env) * (depth_of(env) - 1);

@@ -14,23 +14,24 @@
 #define IN(field) OPT_IN(early_stop_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "early-stop", IN(on), NULL,
-		"stop samples whose confidence falls below a threshold, and "
-		"all when the votes agree; the first samples (--warm-up) give "
-		"the threshold", .noun = "early stop" },
+		"stop samples whose confidence falls below a threshold (see "
+		"--warm-up), and all samples when their votes agree "
+		"(--consensus); may change the text", .noun = "early stop" },
 	{ OPT_UINT, 0, "warm-up", IN(warm_up), "N",
-		"early-stop: samples that are always decoded to the end ({})",
+		"early-stop: decode the first N samples to the end, and derive "
+		"the threshold from their confidence ({})",
 		1, SAMPLES_MOST, .noun = "early stop" },
 	{ OPT_UINT, 0, "confidence-window", IN(window), "N",
 		"early-stop: number of tokens over which a sample's "
 		"confidence is averaged ({})",
 		1, 65536, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "confidence-keep", IN(keep), "SHARE",
-		"early-stop: choose the threshold so that this share of the "
-		"warm-up samples stays above it ({})",
+		"early-stop: choose the threshold such that this share of the "
+		"warm-up samples stays above it, 0 to 1 ({})",
 		0, 1, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "consensus", IN(consensus), "SHARE",
-		"early-stop: stop all other samples when one answer has this "
-		"share of the votes ({}; above 1: never)", 0, 2, .noun = "early stop" },
+		"early-stop: stop all unfinished samples when one answer has "
+		"this share of the votes, 0 to 1 ({}; above 1: never)", 0, 2, .noun = "early stop" },
 };
 #undef IN
 /* clang-format on */

@@ -3,9 +3,9 @@
  * al., "Deep think with confidence", 2025, the online variant). The first
  * samples, the warm-up, always run to their ends. The group confidence of a
  * sample is the mean confidence over a window of its tokens. The threshold s is
- * chosen so that the group confidence of a share `keep` of the warm-up samples
- * never fell below s. After the warm-up a sample is cut when its group
- * confidence falls below s. When the votes of the finished samples agree
+ * chosen such that, for a share `keep` of the warm-up samples, the group
+ * confidence never fell below s. After the warm-up a sample is cut when its
+ * group confidence falls below s. When the votes of the finished samples agree
  * enough, all unfinished samples are cut.
  *
  * The code reads and cuts the samples of a pool (samples.h). All calls come
@@ -49,8 +49,8 @@ void early_stop_init(struct early_stop *, const struct method_env *);
  * Number of warm-up samples out of n samples. It is n if early stopping is off.
  */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
-/* Compute the threshold, when the warm-up samples have ended and more samples
- * will follow. Returns 0 or -ENOMEM. */
+/* Compute the threshold. Called when the warm-up samples have ended, if more
+ * samples follow. Returns 0 or -ENOMEM. */
 int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
 /*

@@ -4,7 +4,7 @@
  * node, the open branch with the largest path probability. Drafting ends when
  * no open branch has a probability of alpha or more; then the tree is verified.
  *
- * alpha is adapted after each verification, and kept from request to request.
+ * alpha is adapted after each verification, and is not reset for a new request.
  * The best branch had N_all drafted tokens, of which N_ok were accepted. If
  * N_ok = N_all, alpha is halved; otherwise it is divided by 0.5^((N_all - N_ok)
  * / N_all) (struct edgellm in host/tree/build.h).
@@ -26,9 +26,9 @@ struct ahead {
 /*
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
- * continue. There is none if the tree has only its root because nothing was
- * drafted for it. `grown` would be too early to find the tip: after it, nodes
- * that get no rows in a shared pass are removed from the tree.
+ * continue. There is no tip if nothing was drafted, so that the tree has only
+ * its root. The tip cannot be found in the step `grown`, because nodes that get
+ * no rows in a shared pass are removed from the tree after that step.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {

@@ -42,9 +42,9 @@ static const struct opt option_rows[] = {
 		"dual: also of positions that follow the block",
 		.choices = cachings },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
-		"fast-dllm: instead of by --threshold, fix the k most "
-		"probable guesses, with the largest k whose k-th probability "
-		"is at least 1 - F/(k+1) (0: off)", 0, 100 },
+		"fast-dllm: instead of --threshold: fix the k most probable "
+		"guesses, with the largest k such that the k-th probability is "
+		"at least 1 - F/(k+1) (0: off)", 0, 100 },
 };
 /* clang-format on */
 
@@ -98,7 +98,8 @@ static int fast_after_pass(struct denoising *d, struct err *e)
 	kept = o->factor > 0 ? guesses_by_factor(d->guess, d->n_at, o->factor)
 			     : guesses_over(d->guess, d->n_at,
 				       denoising_threshold(d->env, THRESHOLD));
-	/* The block's first position is always committed: see above. */
+	/* With shifted logits the block's first position must be committed in
+	 * the first pass: see the top of this file. */
 	for (uint32_t i = kept; caches && d->shift && i < d->n_at; i++)
 		if (d->guess[i].at == d->begin) {
 			guesses_exchange(d->guess, kept++, i);

@@ -20,7 +20,7 @@ static int flash_ar_open(
 	if (!target->packed)
 		return err_set(e, EINVAL,
 			"method flash-ar needs a flash image, and this model "
-			"is not one; make one with tandem convert");
+			"is not one; make one with 'tandem convert'");
 	return 0;
 }
 

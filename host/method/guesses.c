@@ -14,8 +14,8 @@ const char *const guess_orders[] = { "confidence", "margin", "entropy",
 
 /*
  * A uniform random number for a position in pass number `pass` of its block.
- * There is one for each token, `which` < n_vocab, and one for the position
- * itself, `which` = n_vocab.
+ * `which` selects one of n_vocab + 1 numbers: the number of a token (`which` <
+ * n_vocab), or the number of the position itself (`which` = n_vocab).
  */
 static double noise(
 	const struct guessing *g, uint32_t at, uint32_t pass, uint32_t which)

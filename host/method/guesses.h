@@ -50,8 +50,8 @@ struct guessing {
  * Guess a token for position `at` from its logits [n_vocab], in pass number
  * `pass` of its block. At temperature 0 the guess is the likeliest token, the
  * lowest id among equals. At other temperatures it is drawn, with Gumbel noise
- * that differs in each pass. From NaN logits the guess is some token, with
- * confidence 0.
+ * that differs in each pass. If logits are NaN, the guess is an arbitrary token
+ * with confidence 0.
  */
 void guess_from(const struct guessing *, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out);

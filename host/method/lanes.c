@@ -138,7 +138,7 @@ void lane_end(struct lane *x, enum lane_state state)
 
 /* ---- cache slots --------------------------------------------------------- */
 
-/* Number of tokens before the lane's last token that are not cached. */
+/* Number of uncached tokens, not counting the lane's last token. */
 static uint32_t unread(const struct lanes *l, const struct lane *x)
 {
 	size_t n;
@@ -201,8 +201,8 @@ void lanes_pause_one(struct lanes *l)
 
 /*
  * Make room for a lane that would be alone in the pass but has no slots: drop
- * the cache of another lane, the last one that has a cache. If there is none,
- * end this lane.
+ * the cache of another lane, the last one that has a cache. If no other lane
+ * has a cache, end this lane.
  */
 static void make_room_for(struct lanes *l, struct lane *x)
 {
@@ -274,9 +274,9 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
 
 /*
  * Find the next lane to start or resume: a paused lane before one that has not
- * begun. A dropped cache is computed again only after another lane has ended,
- * or if the pass has no lane. Otherwise two lanes could drop each other's cache
- * in turn.
+ * begun. A lane whose cache was dropped resumes only after another lane has
+ * ended, or if the pass has no other lane. Otherwise two lanes could drop each
+ * other's cache in turn.
  */
 static struct lane *next(const struct lanes *l)
 {
@@ -300,10 +300,11 @@ static struct lane *next(const struct lanes *l)
 }
 
 /*
- * Whether the pass has rows for one more lane. All tokens of the lanes in the
- * pass come first, so a prompt is read only after the prompts of earlier lanes.
- * A lane that is held before it has begun counts as a lane of the pass, because
- * it precedes the lanes that wait.
+ * Whether the pass has rows for one more lane. Rows are first given to all
+ * tokens of the lanes that are already in the pass, so a prompt is read only
+ * after the prompts of earlier lanes. A lane that is held before it has begun
+ * also counts as a lane of the pass, because it must not lose its turn to the
+ * lanes after it.
  */
 static bool has_rows(const struct lanes *l)
 {

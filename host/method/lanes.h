@@ -1,9 +1,9 @@
 /*
  * Lanes: sequences that decode together, one per lane, in shared passes. A lane
  * is a whole request (host/api/requests.c) or one of many samples of a prompt
- * (host/method/samples.h). For each pass, this code decides which rows it has,
- * lets the draft of each lane be planned, lets each lane draw its tokens, and
- * keeps the accepted tokens in the cache:
+ * (host/method/samples.h). For each pass, this code plans the draft of each
+ * lane, chooses the rows, lets each lane draw its tokens, and keeps the
+ * accepted tokens in the cache:
  *
  *   lanes.c          which lanes are in a pass, and which wait for slots
  *   lanes_draft.c    the drafter of each lane, and the trees of a pass
@@ -16,17 +16,17 @@
  * pass as in a pass of its own, and that each token is drawn with the random
  * number of its own position.
  *
- * Tokens of a lane before its last one may be uncached: its prompt, or tokens
- * whose cache was dropped. They are prefilled first. With `mixed_prefill` they
- * use rows of shared passes that decoding lanes leave free, the first lane
- * before the others, so that a long prompt delays no other lane. Without it
- * they are prefilled in passes of their own.
+ * Tokens that precede the last token of a lane may be uncached: the prompt, or
+ * tokens whose cache was dropped. Such tokens are prefilled first. With
+ * `mixed_prefill` they use rows that decoding lanes leave free in shared
+ * passes, the first lane before the others, so that a long prompt delays no
+ * other lane. Without `mixed_prefill` they are prefilled in separate passes.
  *
  * A lane takes cache slots as it grows. When no slots are left, lanes are
  * paused, the last ones first, and resume when other lanes have ended. If
  * pausing frees too few slots, the cache of a paused lane is dropped and
- * computed again later. A lane that has no room although no other lane holds
- * slots ends as if its context were full.
+ * computed again later. If no other lane holds slots and there is still no room
+ * for a lane, this lane ends as if its context were full.
  *
  * The session, the env and the lanes belong to the caller. A lane must not move
  * in memory while it is in the list. All calls come from one thread.
@@ -57,8 +57,11 @@ enum lane_state {
 	LANE_WAITING,
 	LANE_RUNNING,
 	LANE_PAUSED, /* paused until there are cache slots for it */
-	/* its prompt is read and stays cached; it takes part in no further
-	 * pass, because its samples, which are lanes too, fork its sequence */
+	/*
+	 * the lane of a request with samples: its prompt is read and stays
+	 * cached for the samples to fork; the lane takes part in no further
+	 * pass
+	 */
 	LANE_KEPT,
 	LANE_ENDED,  /* ended by itself; its generation has the reason */
 	LANE_CUT,    /* ended by its owner */
@@ -76,7 +79,7 @@ struct lane {
 	enum lane_state state;
 	/* LANE_NO_SEQUENCE if there is none yet or it was dropped */
 	uint32_t sequence;
-	/* its owner keeps it out of passes for the time being */
+	/* the owner keeps the lane out of passes until it clears this flag */
 	bool held;
 	/*
 	 * The next pass computes the row of the lane's last token only for its
@@ -84,7 +87,7 @@ struct lane {
 	 * allows it.
 	 */
 	bool closing;
-	/* value of lanes.ended when its cache was dropped */
+	/* value of lanes.ended when the lane's cache was dropped */
 	uint32_t ended_before;
 	/* number of drafted tokens: all; accepted ones */
 	uint64_t drafted, accepted;
@@ -103,18 +106,21 @@ struct lane {
 struct lane_ops {
 	/*
 	 * Called before the lane begins or resumes. If the lane has no
-	 * sequence, the callback sets one, which may have tokens cached that
-	 * come before the lane's last token. Instead it may end the lane. For a
-	 * lane that has never run it may also set `held`; the lane then keeps
-	 * its place in the order. Returns 0, -ENOSPC if all sequences are in
-	 * use, or another negative errno.
+	 * sequence, the callback sets one; the sequence may already cache
+	 * tokens that precede the lane's last token. Instead, the callback may
+	 * end the lane, or it may set `held` for a lane that has never run; a
+	 * held lane keeps its place in the order. Returns 0, -ENOSPC if all
+	 * sequences are in use, or another negative errno.
 	 */
 	int (*enter)(struct lane *, struct err *);
 	/* Called when row `row` of the session's last pass is that of the
 	 * lane's last token. May end the lane. May be NULL. */
 	void (*row_done)(struct lane *, uint32_t row);
-	/* Draws the next token from these logits. May end the lane. `logits` is
-	 * NULL if the lane is `closing` and its generation is done. */
+	/*
+	 * Draws the next token from these logits. May end the lane. `logits` is
+	 * NULL if no logits were computed: the lane is `closing` and its
+	 * generation is done.
+	 */
 	void (*draw)(struct lane *, const float *logits);
 	/*
 	 * Called after a pass that began at began_ns, in which rows [first,
@@ -164,7 +170,8 @@ struct lanes {
 	/* State of the pass that is being prepared or run: */
 	uint32_t n_in;
 	struct lane *in[ROWS_SEQUENCES];
-	/* number of uncached tokens before the last token */
+	/* for lane in[i], the number of uncached tokens, without the last
+	 * token */
 	uint32_t unread[ROWS_SEQUENCES];
 	/*
 	 * For lane in[i] of the pass: its draft (NULL if the lane has only the
@@ -214,9 +221,10 @@ void lane_end(struct lane *, enum lane_state state);
 void lane_forget(struct lane *);
 
 /*
- * Run one pass. No pass runs if lanes_gather has to end a lane or drop a cache.
- * Errors of a single lane are reported to its owner. Errors of the whole pass
- * (-ECANCELED, a lost device, ...) are returned, and the lanes do not change.
+ * Run one pass. The call runs no pass if lanes_gather had to end a lane or drop
+ * a cache. Errors of a single lane are reported to its owner. Errors of the
+ * whole pass (-ECANCELED, a lost device, ...) are returned, and the lanes do
+ * not change.
  */
 int lanes_pass(struct lanes *, struct err *);
 
@@ -246,8 +254,8 @@ void lanes_report_pass(const struct lanes *, uint64_t began_ns);
 int speculation_open(struct lanes *, struct err *);
 void speculation_close(struct lanes *);
 
-/* Get the draft of a lane. It belongs to the lane until speculation_leave, or
- * until another lane of a pass needs it. */
+/* Get the cycle in which a lane drafts. The cycle belongs to the lane until
+ * speculation_leave, or until another lane of a pass needs it. */
 int speculation_join(
 	struct lanes *, struct lane *, struct cycle **, struct err *);
 void speculation_leave(struct lanes *, const struct lane *);
@@ -258,8 +266,8 @@ int speculation_plan(struct lanes *, struct err *);
 
 /* ---- lanes_denoise.c: passes of a diffusion method ---- */
 
-/* Open the lane's denoising state. An error that concerns only this lane ends
- * it, and the call returns 0. */
+/* Open the lane's denoising state. If an error concerns only this lane, the
+ * lane ends and the call returns 0. */
 int lane_start_denoising(struct lane *, struct err *);
 /* Run a pass of the lanes in l->in. */
 int lanes_denoise(struct lanes *, struct err *);

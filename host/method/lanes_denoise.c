@@ -3,11 +3,11 @@
  * (host/method/denoising.h).
  *
  * All rows of a pass have the same kind of attention mask, and all rows that a
- * lane has planned must be in the same pass. So a lane keeps its plan until a
- * pass has room for it. The lane that has waited longest comes first; other
- * lanes with the same kind of mask join it while the largest graph has rows for
- * them. A prompt that is read before the blocks has passes of its own, one for
- * each chunk, in the same order of lanes.
+ * lane has planned must be in the same pass. So a planned lane waits until a
+ * pass has room for all its rows. The lane that has waited longest comes first;
+ * other lanes with the same kind of mask join it while the largest graph has
+ * rows for them. If a method reads the prompt before the blocks, the prompt has
+ * separate passes, one for each chunk; lanes take turns in the same order.
  *
  * These lanes are never paused. The cached keys and values of a window are
  * stale by design, so they could not be computed again from the tokens. Instead
@@ -125,8 +125,8 @@ static void put_rows(struct lanes *l)
 
 /* ---- running the pass ---------------------------------------------------- */
 
-/* Read a chunk of the first lane's prompt. If there can be no other lane, read
- * all of the prompt. */
+/* Read a chunk of the first lane's prompt, or the whole prompt if there can be
+ * no other lane. */
 static int read_prompt(struct lanes *l, struct err *e)
 {
 	struct lane *x = l->in[0];

@@ -22,7 +22,7 @@
  * the drafter. */
 struct place {
 	/* drafters opened for this place; empty for the first place, which uses
-	 * env's */
+	 * env->drafter */
 	struct drafters own;
 	struct cycle cycle;
 	/* the lane that uses the place; NULL if it is free */
@@ -72,8 +72,8 @@ void speculation_close(struct lanes *l)
 }
 
 /*
- * The lane gets the place that it has, or a free one, or one whose lane is not
- * in the pass. If there is none, a new place is opened. There are never more
+ * The lane keeps its place if it has one. Otherwise it gets a free place, or a
+ * place whose lane is not in the pass, or a new place. There are never more
  * places than lanes in a pass.
  */
 int speculation_join(
@@ -140,8 +140,8 @@ static bool has_room(const struct lanes *l)
 
 /*
  * Plan the trees of a pass. Each tree is planned as if its lane had all rows;
- * then lanes_share_rows cuts the trees. If cache slots are scarce, trees are
- * cut to their roots, the first lanes' trees before the others', until all
+ * then lanes_share_rows cuts the trees. If there are too few cache slots, trees
+ * are cut to their roots, beginning with the tree of the first lane, until all
  * lanes fit. So no lane lacks a slot for its last token because of another
  * lane's draft.
  */

@@ -241,8 +241,8 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 
 /* ---- the walk down the trees --------------------------------------------- */
 
-/* Lane i draws a token from the row that its walk has reached. The walk moves
- * to the row of that token, or ends if the pass computed no such row. */
+/* Let lane i draw a token from the row that its walk has reached. The walk
+ * moves to the row of that token, or ends if the pass computed no such row. */
 static void step(struct lanes *l, uint32_t i, const float *logits)
 {
 	uint32_t row = (uint32_t)l->at[i], node = node_of(l, i);
@@ -273,8 +273,8 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
 
 /*
  * Let all lanes of the group walk on while the logits that they need are known.
- * Afterwards the group holds the lanes that need more logits. A lane that is
- * closing and whose generation is done needs none.
+ * Afterwards the group holds only the lanes that need more logits. A closing
+ * lane whose generation is done needs no logits.
  */
 static void draw_known(struct lanes *l, struct group *g)
 {
@@ -312,8 +312,8 @@ static int walk(struct lanes *l, struct err *e)
 	memset(l->known, 0, sizeof(l->known));
 	/*
 	 * The walk of a decoding lane starts at the lane's first row. A
-	 * prefilling lane keeps all its rows; it draws from the last of them if
-	 * that is the row of the lane's last token.
+	 * prefilling lane keeps all its rows; it draws a token only if its last
+	 * row in the pass is the row of the lane's last token.
 	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t read = l->unread[i] ? l->got[i] : 0;

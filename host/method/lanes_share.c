@@ -3,27 +3,28 @@
  * a pass. Every lane has a row for its last token. Additional rows are chosen
  * by the ratio of expected gain to cost.
  *
- *   gain    A drafted token saves its lane a pass with the probability of
- *           its path in the tree, as the draft computes it, times
- *           `reliable`: the ratio of accepted to predicted tokens in the
- *           last passes.
+ *   gain    A drafted token saves its lane one pass if it is accepted. The
+ *           probability of this is the probability of the token's path in
+ *           the tree, as the draft computes it, times `reliable`: the ratio
+ *           of accepted to predicted tokens in the last passes.
  *   cost    A pass of r rows takes the time C(r). If layers are streamed,
  *           it takes at least the time that flash needs to read them
  *           (host/tree/pass_cost.h).
  *
  * For m = 0, 1, ... drafted rows, the likeliest first, the rate is the expected
  * number of tokens divided by the time of drafting plus the time of the pass.
- * The m with the best rate is chosen. So trees shrink when many lanes share a
- * pass. A lane that is alone in its pass keeps the tree that its method
- * planned.
+ * The m with the best rate is chosen. So trees become smaller when many lanes
+ * share a pass. If a lane is alone in its pass, the tree that its method
+ * planned is not cut.
  *
- * Prompts that are prefilled in the same pass keep up to half of the rows that
- * trees could use.
+ * If prompts are prefilled in the same pass, up to half of the rows that trees
+ * could use are reserved for the prompts.
  *
  * Drafting costs host time for each lane, even if no drafted row is chosen. If
  * the best rate is below that of passes without drafting, drafting is suspended
- * for some passes, and then tried again, because lanes end and texts change. If
- * the trial fails, the next suspension is twice as long.
+ * for some passes. Then it is tried again, because lanes end and texts become
+ * more or less predictable. If the trial does not pay, the next suspension is
+ * twice as long.
  */
 #include "host/method/lanes_share.h"
 
@@ -119,8 +120,8 @@ static int rising(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns how many of the n likeliest nodes get rows. Sets s->predicted to the
- * number of these that will probably be accepted. */
+/* Returns how many of the likeliest nodes get rows, n at most. Sets
+ * s->predicted to the expected number of accepted nodes among them. */
 static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 {
 	double reliable = s->expected > 0 ? s->accepted / s->expected : 1;
@@ -182,9 +183,9 @@ void lanes_share_rows(struct lanes_share *s, struct lanes *l)
 		return;
 
 	/*
-	 * Cut the trees. A child's path is never likelier than its parent's,
-	 * and of equal ones the parent is sorted first. So the parent of a kept
-	 * node is always kept.
+	 * Cut the trees. The path of a child is never likelier than that of its
+	 * parent; if both are equal, the parent is sorted first. So the parent
+	 * of a kept node is always kept.
 	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t keep[WIRE_MAX_ROWS] = { 0 }, kept = 1;

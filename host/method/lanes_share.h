@@ -19,9 +19,9 @@ struct lanes_share {
 	 * is simulated, otherwise in nanoseconds. */
 	struct pass_cost cost;
 	/*
-	 * Number of drafted tokens that a pass accepts. Moving averages of the
-	 * drafts' predictions and of the counted numbers, and the prediction
-	 * for the current pass.
+	 * Number of drafted tokens that a pass accepts: moving average of the
+	 * predicted numbers, moving average of the counted numbers, and the
+	 * predicted number for the current pass.
 	 */
 	double expected, accepted, predicted;
 	uint32_t base; /* rows of this pass that are not drafted */
@@ -42,7 +42,8 @@ uint32_t lanes_share_room(struct lanes_share *, const struct lanes *);
  * Cut the trees of the planned pass to the rows that gain more than they cost.
  */
 void lanes_share_rows(struct lanes_share *, struct lanes *);
-/* Update the time of a pass and the acceptance from the finished pass. */
+/* Update the cost model and the averages of accepted tokens with the results of
+ * the finished pass. */
 void lanes_share_learn(struct lanes_share *, const struct lanes *);
 
 #endif

@@ -7,7 +7,7 @@
  *   G(T) = 1 + sum of R(v) over the drafted nodes v
  *            the expected number of tokens of a cycle. R(v) is the product of
  *            Phi(q) along v's path; q is the draft's probability, and Phi
- *            corrects it by the verifications of the last cycles (struct
+ *            corrects q with the results of the last verifications (struct
  *            gain_rule)
  *   L(T)     the time of the cycle, drafting and verifying
  *            (host/tree/pass_cost.h)
@@ -17,8 +17,8 @@
  * less (--stop-rule). By default, growth continues beyond that point, and the
  * best prefix of the added nodes is kept. The reason is that L(T) grows in
  * steps: the paper's rule stops at a step, although enough nodes after the step
- * would pay for it (host/tree/build.h). If no chain is expected to pay, nothing
- * is drafted.
+ * would pay for it (host/tree/build.h). If no chain of drafted tokens is
+ * expected to save time, nothing is drafted.
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
  * drafted children of each node, and rows whose chance to be accepted is worth
@@ -42,13 +42,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Share of accepted tokens that pruning loses, and share of rows that it keeps,
- * as measured in the paper; until pruning has been tried. */
+/*
+ * Initial estimates, as measured in the paper, until pruning has been tried:
+ * the share of accepted tokens that pruning loses, and the share of rows that
+ * it keeps.
+ */
 #define PRUNING_LOSS  0.05
 #define PRUNING_KEEPS 0.48
 
-/* First weights of the draft and of the exit predictor: their geometric
- * mean. */
+/* Initial exponents of the draft's and of the exit predictor's probability in
+ * their product: 0.5 each gives the geometric mean. */
 #define DRAFT_WEIGHT 0.5
 #define EXIT_WEIGHT  0.5
 
@@ -63,7 +66,8 @@ struct lever_options {
 	bool stop_rule;
 	/* "none", a file, or NULL for the bundled predictor */
 	const char *exit;
-	double threshold; /* negative: prune what does not pay */
+	/* negative: prune rows that cost more than they gain */
+	double threshold;
 	bool always, no_shadow;
 };
 
@@ -71,25 +75,25 @@ struct lever_options {
 #define IN(field) OPT_IN(lever_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-rule", IN(stop_rule), NULL,
-		"lever: stop growing a tree before its expected tokens per "
-		"second first fall, as in the paper, instead of choosing the "
-		"best of all sizes" },
+		"lever: as in the paper, stop growing a tree as soon as one "
+		"more node would lower the expected tokens/s (default: try all "
+		"sizes and use the best)" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
-		"lever: the model's exit predictor, a file or a bundled one: "
-		"exit, after half the layers (the default, if it was trained "
-		"for the model), or exit-third, after a third; none: do not "
-		"predict",
+		"lever: exit predictor that chooses the rows to prune: a file, "
+		"or a bundled one: exit, after half the layers (the default, "
+		"if it was trained for the model), or exit-third, after a "
+		"third; none: do not prune",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
 		"lever: after the exit predictor, keep only rows whose chance "
 		"of being accepted is at least P (default: rows that are worth "
 		"their time)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
-		"lever: run the exit predictor even if pruning saves too "
-		"little time" },
+		"lever: prune in every pass, even if pruning is estimated to "
+		"cost more time than it saves" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
-		"lever: let the exit predictor compare only the drafted "
-		"children of a node, without other likely tokens" },
+		"lever: let the exit predictor score only the drafted children "
+		"of a node, not other likely tokens beside them" },
 };
 /* clang-format on */
 
@@ -169,14 +173,14 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 	double right = rows > 0 ? (double)(s->accepted + s->cycles) / rows : 0;
 
 	strbuf_addf(line,
-		"exit         %s%s, %.1f %% of the rows kept: %.1f %% right, "
-		"%.1f %% wrong",
+		"exit         %s%s, %.1f %% of the rows kept (%.1f %% "
+		"accepted, %.1f %% rejected)",
 		st->exit ? "predicted by " : "no predictor", st->exit_path,
 		100 * kept, 100 * right, 100 * (kept - right));
 	if (st->exit)
 		strbuf_addf(line,
 			"\n             pruned in %" PRIu64 " of %" PRIu64
-			" cycles, in the others it saves no time",
+			" cycles; in the others pruning would save no time",
 			s->pruned, s->cycles);
 }
 
@@ -184,9 +188,9 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 
 /*
  * Whether the rows that pruning drops save more time than the lost tokens cost,
- * estimated from the shares of rows kept and tokens lost in the last cycles. (A
- * pass that waits for flash takes the same time with all rows.) While the cost
- * of rows is unknown nothing is pruned, and the passes measure that cost.
+ * estimated from the shares of rows kept and tokens lost in the last cycles.
+ * (In a pass that waits for flash, pruned rows save no time.) While the cost of
+ * rows is unknown nothing is pruned, and the passes measure that cost.
  */
 static bool pruning_pays(const struct cycle *c)
 {
@@ -229,9 +233,10 @@ static void lever_after_pass(struct cycle *c)
 }
 
 /*
- * Whether to draft in this cycle. If that is not expected to pay, nothing is
- * drafted for some cycles, and then once, because texts change. If drafting is
- * still not expected to pay, the next such period is twice as long.
+ * Whether to draft in this cycle. If drafting is not expected to save time,
+ * nothing is drafted for some cycles. Then one cycle drafts as a trial, because
+ * a text may become more predictable. If the trial does not change the
+ * estimate, the next period without drafting is twice as long.
  */
 static bool drafting_pays(struct lever_state *st, const struct cycle *c)
 {
@@ -275,8 +280,8 @@ static void lever_grown(struct cycle *c)
 	}
 }
 
-/* Number of additional nodes for a drafter that expands nodes in batches: it
- * expands some before they are added to the tree. */
+/* Number of spare nodes. A drafter that expands nodes in batches also expands
+ * nodes that are not yet added to the tree. */
 static uint32_t lever_spare(const struct method_env *env)
 {
 	return drafter_most(env->drafter) > 1 ? tree_decode_rows_weighed(env)

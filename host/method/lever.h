@@ -25,9 +25,9 @@ struct lever_state {
 	 * length of the last such period. */
 	uint32_t rest, last_rest;
 	/*
-	 * For comparing trees with and without pruning. When set, costs and
-	 * reliability do not change, so that a tree depends only on the text
-	 * before it, and every tree is pruned.
+	 * For comparing trees with and without pruning. If set, every tree is
+	 * pruned, and costs and reliability are not updated, so that a tree
+	 * depends only on the text that precedes it.
 	 */
 	bool frozen;
 };

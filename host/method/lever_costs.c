@@ -16,12 +16,12 @@ double lever_lower_share(const struct cycle *c)
 }
 
 /*
- * The term A: time of reading ahead, counted from the end of the last pass. It
- * is the time since then, if flash has been reading throughout, plus the time
- * that flash still needs. If all slots are already full, flash read for
- * c->ahead or less, which may be shorter than the time since the pass. The
- * first tree of a request begins directly after the prompt, so only the rest of
- * the reading can overlap with drafting.
+ * The term A: the time that flash spends reading ahead, counted from the end of
+ * the last pass. While flash is reading, this is the time since the end of the
+ * pass plus the time that flash still needs. Once all slots are full, flash has
+ * read for at most c->ahead, which may be shorter than the time since the pass.
+ * For the first tree of a request, drafting begins directly after the prompt,
+ * so only the remaining reading can overlap with drafting.
  */
 static double ahead(const struct cycle *c)
 {
@@ -62,8 +62,11 @@ void lever_update_costs(struct cycle *c)
 	c->expand_cost = cost;
 }
 
-/* Update each term separately. Before a request's first tree the prompt was
- * read, and the drafter has begun the tree with the prompt. */
+/*
+ * Update each term separately. The first tree of a request is different: the
+ * prompt was read before it, and the drafter began the tree while it read the
+ * prompt.
+ */
 void lever_observe_costs(const struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;

@@ -19,9 +19,9 @@
 #include <math.h>
 
 /*
- * Numbers of rows of the trees: first the two ends of C(n), then sizes in
- * between, each as far as possible from the sizes before it. Each size is
- * measured in several rounds and the shortest time is used, because any
+ * Numbers of rows of the trees: first the largest and the smallest number, then
+ * numbers in between, each as far as possible from the numbers before it. Each
+ * size is measured in several rounds and the shortest time is used, because any
  * disturbance makes a pass longer.
  */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
@@ -34,15 +34,18 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 /* Room for one time per pass is needed: if the context is nearly full, each
  * pass may have a different number of rows. */
 #define PASSES (ROUNDS * SHAPES)
-_Static_assert(PASSES <= PASS_ROWS, "pass_cost_set takes all passes");
+_Static_assert(PASSES <= PASS_ROWS, "pass_cost_set has room for all passes");
 
 /* State of the probe's request, with the times of its passes. */
 struct probe {
 	uint64_t until; /* when the probe ends, by clock_ns */
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
-	/* ratios of the longer to the shorter time of two passes with as many
-	 * rows: sum of their logarithms, and number of ratios */
+	/*
+	 * two passes with the same number of rows give a ratio of the longer
+	 * time to the shorter: sum of the logarithms of these ratios, and their
+	 * number
+	 */
 	double ratios;
 	uint32_t n_ratios;
 	uint32_t row[PASSES];
@@ -52,9 +55,9 @@ struct probe {
 /* ---- the builder of trees ------------------------------------------------ */
 
 /*
- * A builder of trees. The root's likeliest candidates become nodes. These nodes
- * are expanded in groups of 1, 2, 4 and so on, up to the number that the
- * drafter expands at once.
+ * Grow the tree: add the root's likeliest candidates as nodes, and expand these
+ * nodes in groups of 1, 2, 4 and so on, up to the number that the drafter
+ * expands at once.
  */
 static int draft_some(struct build *b, struct err *e)
 {
@@ -147,9 +150,9 @@ static void probe_after_pass(struct cycle *c)
 
 	/*
 	 * Compute C at the knots from the measured times; passes of requests
-	 * will update these values. A pass of fewer rows does not take longer
-	 * than a pass of more rows, so a longer time came from a disturbance
-	 * and is reduced.
+	 * will update these values. A pass of fewer rows cannot take longer
+	 * than a pass of more rows. If a measured time is longer nevertheless,
+	 * the pass was disturbed, and the time of the larger pass is used.
 	 */
 	cost->read = (double)session_read_time(c->session);
 	for (i = p->n - 1; i--;)

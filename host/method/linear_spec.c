@@ -34,7 +34,7 @@ struct text {
 
 static int linear_start(struct denoising *d, struct err *e)
 {
-	/* drafts are the likeliest tokens */
+	/* draft at temperature 0: the likeliest token of each mask */
 	d->guessing.sampling = &sampler_defaults;
 	d->reads_prompt = true;
 	return denoising_reserve(d, session_context(d->session), e);
@@ -58,8 +58,8 @@ static int linear_plan(struct denoising *d, struct err *e)
 	struct text *t = d->own;
 
 	if (!t->drafted) {
-		/* The draft must fit into the context, and be no longer than
-		 * the rest of the generation. */
+		/* Limit the draft to the room in the context and to the number
+		 * of tokens that are still to be generated. */
 		uint32_t room = d->limit - t->at, n = state->length;
 		size_t left = gen_left(d->gen);
 
@@ -94,9 +94,9 @@ static int linear_after_pass(struct denoising *d, struct err *e)
 		return 0;
 	}
 	/*
-	 * Accept tokens while the drawn token equals the drafted one. The first
-	 * token that differs is generated too; it becomes the next known token
-	 * and is not cached yet.
+	 * Accept tokens while the drawn token equals the drafted one. At the
+	 * first difference the drawn token is generated, too. It becomes the
+	 * next known token and is not cached yet.
 	 */
 	t->drafted = false;
 	do {

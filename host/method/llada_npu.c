@@ -5,23 +5,25 @@
  * pass computes a window of positions, and reads the rest from the cache.
  *
  *   - Tokens become final in stages (host/method/stages.h). Other positions
- *     see a token long before it is final, and it may change until then.
+ *     attend to a token long before it is final; until then it may change.
  *   - A block that has no mask left is computed again until no pass changes
  *     its visible tokens, --settle times at most.
  *   - The window begins at the first undecided position. On request it extends
  *     into later blocks, always or when few masks are left in the current
- *     block. Guesses in later blocks are drafts. They commit nothing, and are
- *     checked again when their block becomes the current one.
+ *     block. Guesses in later blocks are drafts: they are not committed, but
+ *     predicted again when their block becomes the current one.
  *   - A position whose token was committed in a pass had the mask as its
  *     input in that pass, so its keys and values are stale. The window
- *     contains the position in the next pass too, which computes them from
- *     the token.
+ *     of the next pass contains the position again, and that pass computes
+ *     the keys and values from the token.
  *   - The logits of stable tokens are not computed.
- *   - Positions before the window whose token is visible but not stable are
- *     recomputed on the host during the passes (host/method/revision.h).
+ *   - Positions that precede the window and have a visible, not yet stable
+ *     token are recomputed on the host during the passes
+ *     (host/method/revision.h).
  *
- * Tokens are given to the reader from the left as they become stable, and all
- * of a block at its end, unless the host may recompute some of them later.
+ * Tokens are delivered to the reader from the left as they become stable. When
+ * a block is finished its remaining tokens are delivered, too, unless the host
+ * may still revise them.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -73,16 +75,15 @@ static const struct opt option_rows[] = {
 		"llada-npu: never change a guess after its probability has "
 		"reached --visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
-		"llada-npu: replace a token by its mask again, once, where "
-		"its probability has fallen below --visible" },
+		"llada-npu: turn a visible token back into a mask if its "
+		"probability falls below --visible, at most once per position" },
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
-		"llada-npu: while the least probable visible token is "
-		"predicted again, let its row see the mask instead of the "
-		"token" },
+		"llada-npu: in each pass, predict the least probable visible "
+		"token from the mask instead of the token" },
 	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
 		"llada-npu: read the prompt in chunks, each of which attends "
-		"to the chunks before it (without: the whole prompt in one "
-		"pass with the first block)" },
+		"to the chunks before it (default: the whole prompt in one "
+		"pass, together with the first block)" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
 		"llada-npu: rows of a pass (the window), which may extend into "
 		"later blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
@@ -92,15 +93,16 @@ static const struct opt option_rows[] = {
 		"that is not stable; block: at the block's first token",
 		.choices = window_froms },
 	{ OPT_CHOICE, 0, "window-visibility", IN(visibility), NULL,
-		"llada-npu: positions of the window that its rows attend to "
-		"({}); all: all of them; blocks: none after their own block",
+		"llada-npu: which positions of the window a row attends to "
+		"({}); all: all of them; blocks: those of its own and earlier "
+		"blocks",
 		.choices = window_visibility },
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
-		"llada-npu: also decode positions of later blocks when this "
-		"block has only N masks left ({}; 0: never)", 0, WIRE_MAX_ROWS },
+		"llada-npu: also decode positions of later blocks when the "
+		"current block has at most N masks left ({}; 0: never)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
-		"llada-npu: tokens of later blocks to which other positions "
-		"attend: masks, or visible guesses ({})",
+		"llada-npu: input of positions in later blocks: masks, or "
+		"visible guesses ({})",
 		.choices = draft_inputs },
 };
 /* clang-format on */
@@ -132,12 +134,12 @@ struct text {
 	uint8_t *mark;   /* [limit] marks for the observer */
 	uint32_t length; /* length of blocks; the first one begins at `first` */
 	uint32_t first;
-	/* number of tokens given to the reader, plus the prompt */
+	/* number of tokens of the prompt plus tokens delivered to the reader */
 	uint32_t emitted;
 	uint32_t cached; /* number of cached tokens */
 	uint32_t from, to;
-	/* `unchecked`: the drafts of the current block were not predicted again
-	 * since it became the current one */
+	/* `unchecked`: the drafts of the current block have not been predicted
+	 * again since the block became the current one */
 	bool by_block, unchecked;
 	/* the last pass changed visible tokens of the block */
 	bool changed;
@@ -152,9 +154,8 @@ struct text {
 /* ---- choosing the window ------------------------------------------------- */
 
 /*
- * Whether the window must contain a position: its guess, or its keys and
- * values, are still to be computed, and the host does not recompute the
- * position (revision.h).
+ * Whether the window must contain a position: the position still needs a guess,
+ * or keys and values, and the host does not recompute it (revision.h).
  */
 static bool is_open(const struct text *t, uint32_t at)
 {
@@ -167,7 +168,7 @@ static bool is_open(const struct text *t, uint32_t at)
 			p->stage == STAGE_VISIBLE);
 }
 
-/* The end of the last block whose tokens may be needed. */
+/* The end of the last block that may contain tokens of the answer. */
 static uint32_t wanted_end(const struct text *t)
 {
 	size_t n = t->emitted - t->first + gen_left(t->d->gen);
@@ -188,11 +189,12 @@ static uint32_t count(const struct text *t, enum stage stage)
 
 /*
  * Choose the window (llada.cpp, section 3.2). It begins at the row that
- * predicts the first open position. With shifted logits this is the row before
- * the position, which is not needed if its logits are carried over from an
- * earlier pass. When few masks are left in the block, the window has all rows
- * of the pass's graph: a graph computes all of its rows, so these cost nothing.
- * The sizes of graphs do not depend on the clock, so the text does not either.
+ * predicts the first open position. With shifted logits the row before a
+ * position predicts it; the window does not need this row if the row's logits
+ * were kept from an earlier pass. When few masks are left in the block, the
+ * window is extended to the size of the graph that the pass runs, at no cost: a
+ * graph always computes all of its rows. The sizes of graphs are the same on
+ * every clock, so the text is, too.
  */
 static void choose_window(struct text *t)
 {
@@ -225,8 +227,8 @@ static void choose_window(struct text *t)
 
 /*
  * Option --revision-masked: the least confident visible token of the block is
- * replaced by the mask in this pass, so that its prediction is not just a copy
- * of it.
+ * replaced by the mask in this pass, so that the new prediction does not merely
+ * repeat the input token.
  */
 static void choose_remasked(struct text *t)
 {
@@ -281,7 +283,7 @@ static void put_rows(struct text *t)
 }
 
 /* Cache the keys and values of the window up to the end of the current block.
- * Those of later blocks, which are drafts, are dropped. */
+ * Keys and values of later blocks, whose tokens are drafts, are dropped. */
 static int cache_rows(struct text *t, struct err *e)
 {
 	struct denoising *d = t->d;
@@ -303,8 +305,8 @@ static int cache_rows(struct text *t, struct err *e)
  * and commits nothing. If no position of the block became visible, make the
  * most confident one visible.
  *
- * If the text must have a form, there are no drafts, and a guess counts only if
- * all tokens before it are known, and is then final.
+ * If the text must have a form, there are no drafts. A guess then counts only
+ * if all tokens that precede it are known, and it is final at once.
  */
 static uint32_t apply_guesses(struct text *t)
 {
@@ -329,7 +331,8 @@ static uint32_t apply_guesses(struct text *t)
 			p->confidence = g->confidence;
 			continue;
 		}
-		/* a former draft may become invisible again */
+		/* a draft of a block that has just become the current one may
+		 * become invisible again */
 		rule.fall |= t->unchecked;
 		rule.revise &= !d->form;
 		change = stages_update(p, &rule, g);
@@ -355,7 +358,7 @@ static uint32_t apply_guesses(struct text *t)
 	return seen;
 }
 
-/* Report all positions that were not given to the reader yet to the
+/* Report all positions that were not delivered to the reader yet to the
  * generation's observer. */
 static void report_step(const struct text *t)
 {
@@ -381,8 +384,8 @@ static void report_step(const struct text *t)
 
 /* ---- the text, and the steps of the method ------------------------------- */
 
-/* Give stable tokens to the reader, from the left, or every token up to `end`
- * if `all` is set. */
+/* Deliver stable tokens to the reader, from the left, up to the first token
+ * that is not stable; if `all` is set, deliver all tokens up to `end`. */
 static void emit(struct text *t, uint32_t end, bool all)
 {
 	while (t->emitted < end &&
@@ -393,10 +396,10 @@ static void emit(struct text *t, uint32_t end, bool all)
 }
 
 /*
- * No tokens are needed after a stable stop token, so the block is cut there. An
- * exception is --window-from block. With this option rows of a block attend to
- * each other, and the block is computed to its end so that its tokens are the
- * same as with other block decoders.
+ * No tokens are needed after a stable stop token, so the block is cut after it.
+ * With --window-from block the block is not cut: rows of a block attend to each
+ * other, so only a block that is computed to its end has the same tokens as
+ * with other block decoders.
  */
 static void cut_at_end(struct text *t)
 {
@@ -447,8 +450,11 @@ static void begin_block(struct text *t)
 	t->unchecked = true;
 }
 
-/* The thresholds: those of the options, else those of the model, else the
- * paper's. If only one is given as an option, the other one follows it. */
+/*
+ * The thresholds come from the options, else from the model, else from the
+ * paper. If only one of the two options is given and contradicts the other
+ * threshold (stable below visible), the given value is used for both.
+ */
 static struct stages_rule rule_of(
 	const struct npu_options *o, const struct model *m)
 {
@@ -611,7 +617,8 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	/* The block is finished. */
 	t->settled = 0;
 	end = text_end(t);
-	/* Only a refresh changes tokens before the next block. */
+	/* Without revision nothing changes tokens of finished blocks, so all of
+	 * them can be delivered. */
 	if (end || !t->revision)
 		emit(t, end ? end : d->end, true);
 	if (gen_done(d->gen))
@@ -638,8 +645,8 @@ static int npu_open(
 
 	if (r.stable < r.visible)
 		return err_set(e, EINVAL,
-			"--stable %g is less than --visible %g; a final token "
-			"must be at least as probable as a visible one",
+			"--stable %g is less than --visible %g; try a --stable "
+			"of at least the value of --visible",
 			r.stable, r.visible);
 	return denoising_open_blocks(env, m, e);
 }

@@ -17,7 +17,7 @@ static const struct chooser how = { .value = mean_logprob };
 
 const struct method method_mean_logprob = {
 	.name = "mean-logprob",
-	.summary = "the sample (-N) with the best mean log-probability",
+	.summary = "of -N samples, the one with the best mean log-probability",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

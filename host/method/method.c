@@ -14,7 +14,8 @@
 #include <string.h>
 
 /*
- * The test program tandem-echo (make tests) is built with additional methods.
+ * The test program tandem-echo (make tests) is built with additional methods,
+ * which MORE_METHODS_ROW lists.
  */
 #ifdef MORE_METHODS_ROW
 #include MORE_METHODS_ROW
@@ -97,7 +98,7 @@ static void list_all(struct listed *l, bool draft)
 }
 
 /*
- * The tables about drafting come first, so that they stay together in the help.
+ * List the tables about drafting first, so that --help shows them together.
  */
 const struct opt_table *method_table(size_t i)
 {

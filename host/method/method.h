@@ -84,13 +84,15 @@ struct many_steps {
 	 * Called when no sample is running. Adds or forks samples, resumes
 	 * samples that wait, or chooses the answer. Returns 0 to continue,
 	 * MANY_DONE if the answer is chosen, or a negative errno, which ends
-	 * the request. When it returns -ECANCELED it must have changed nothing,
-	 * so that it can be called again.
+	 * the request. If it returns -ECANCELED, it must have changed nothing,
+	 * so that the call can be repeated.
 	 */
 	int (*next)(struct samples *, struct err *);
-	/* Called between passes while samples run, with the number of rows that
-	 * the next pass has to spare. May begin continuations early, and cut
-	 * samples. May be NULL. */
+	/*
+	 * Called between passes while samples run; `rows` is the number of rows
+	 * of the next pass that no sample uses. May begin continuations early,
+	 * and cut samples. May be NULL.
+	 */
 	int (*between)(struct samples *, uint32_t rows, struct err *);
 	/* Called when the run was canceled. Chooses one of the existing
 	 * samples. May be NULL. */
@@ -116,7 +118,8 @@ struct method {
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
 	bool needs_reward;
-	/* computes the logits of more rows than it generates tokens */
+	/* the method computes logits also of rows from which no token is
+	 * generated */
 	bool logits_ahead;
 	bool diffusion; /* is a diffusion method: replaces masks */
 	/* set of enum method_models that it can run; 0 means METHOD_CAUSAL */
@@ -138,8 +141,8 @@ struct method {
 	 */
 	void (*compose)(const struct method_env *, const char *given,
 		struct strbuf *draft);
-	/* Both may be NULL. close() must also undo an open() that failed
-	 * halfway. */
+	/* Called by method_open and method_close; both may be NULL. If open()
+	 * fails, close() is called too and must undo what open() has done. */
 	int (*open)(
 		struct method_env *, const struct model *target, struct err *);
 	void (*close)(struct method_env *);
@@ -147,10 +150,10 @@ struct method {
 	 * decode. */
 	uint32_t (*decode_rows)(const struct method_env *);
 	/*
-	 * Number of sequences, in addition to the prompt's, that have tokens of
-	 * their own at the same time. NULL means that only SESSION_TEXT is
-	 * used. A method with such sequences drafts trees (tree_options.h) if
-	 * --draft is given.
+	 * Maximum number of sequences, in addition to that of the prompt, that
+	 * a request has at the same time. NULL means that only SESSION_TEXT is
+	 * used. If --draft is given, such a method drafts trees
+	 * (tree_options.h) for its sequences.
 	 */
 	uint32_t (*sequences)(const struct method_env *);
 	/* Default temperature; NULL means 0. */
@@ -160,8 +163,8 @@ struct method {
 	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*
-	 * For a method with a cost model that is measured, which is the case if
-	 * layers are streamed and the wall clock is used. `cost` returns the
+	 * For a method whose cost model is measured. It is measured if layers
+	 * are streamed and times are wall-clock times. `cost` returns the
 	 * model, which is part of the method's state. `probe` measures it
 	 * before the first request; the result can be copied to another env.
 	 * Both may be NULL.
@@ -173,8 +176,8 @@ struct method {
 	const struct many_steps *many;
 	/*
 	 * How the method chooses among finished samples (choosing_steps,
-	 * host/method/choosing.h). NULL if it does not choose, or chooses
-	 * earlier.
+	 * host/method/choosing.h). NULL if the method does not choose, or
+	 * chooses before all samples have finished.
 	 */
 	const struct chooser *chooser;
 	/*
@@ -187,7 +190,7 @@ struct method {
 	 *   plan        Chooses the builder that grows the token tree of
 	 *               the next pass (host/tree/build.h), within
 	 *               cycle_limits.
-	 *   grown       Called when the tree is complete: decides what
+	 *   grown       Called when the tree is complete: sets what
 	 *               depends on the whole tree.
 	 *   meanwhile   Called between two blocks of layers of the pass,
 	 *               while the host has time.
@@ -226,21 +229,22 @@ int method_open(struct method_env *, const struct method *,
 void method_close(struct method_env *);
 
 /*
- * Count a draft of n tokens, of which `accepted` were accepted, one at each
- * depth from 1 on. depth[i] is the depth of token i of the draft below the last
- * token of the text; NULL means that the draft is a chain.
+ * Count a draft of n tokens, of which `accepted` were accepted, one at each of
+ * the depths 1 to `accepted`. depth[i] is the depth of token i of the draft
+ * below the last token of the text; NULL means that the draft is a chain.
  */
 void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * Generate for one request, as the only lane (host/method/lanes.h), in passes
- * of its own. Not for methods with many samples.
+ * Generate the text of one request in passes that it shares with no other
+ * request: it is the only lane (host/method/lanes.h). Not for methods with many
+ * samples.
  *
  * SESSION_TEXT must be empty; for a causal model it may instead hold the first
- * tokens of the prompt, but not all of them. Afterwards it holds the tokens of
- * the text for which keys and values were computed, and no other sequence
- * exists. Returns 0 or a negative errno.
+ * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the
+ * tokens of the text for which keys and values were computed, and the session
+ * has no other sequence. Returns 0 or a negative errno.
  */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 /*
- * Counters of methods that verify drafts. Names in _ns are times of the wall
- * clock, names in _ps times of the simulated phone. The times of drafting do
- * not include drafting while a pass runs.
+ * Counters of methods that verify drafts. Members with the suffix _ns are
+ * wall-clock times; members with the suffix _ps are times of the simulated
+ * phone. The times of drafting do not include drafting while a pass runs.
  */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
@@ -88,20 +88,20 @@ struct draft_positions {
 
 /* Statistics of the samples of a request. */
 struct samples_stats {
-	/* drawn tokens, including those of cut and forked samples */
+	/* tokens drawn by all samples, including samples that were cut */
 	uint64_t tokens;
 	/* passes of all samples, their rows, pauses of samples for lack of
 	 * cache slots, and caches that were dropped (struct lanes_stats) */
 	uint64_t passes, rows, pauses, forgotten;
 };
 
-/* An answer, and the samples whose answer it is. */
+/* An answer, with the votes of the samples that gave this answer. */
 struct tally {
 	const char *answer; /* the answer, owned by one of the samples */
 	uint32_t votes;
 	double weight; /* sum of the weights of the samples that gave it */
-	/* index of the first sample that gave it; of the one with the best
-	 * score */
+	/* indices of two samples that gave this answer: the first one, and the
+	 * one with the best score */
 	uint32_t first, best;
 };
 

@@ -10,10 +10,10 @@
  *   - A fully active block always commits its best guess, whatever its
  *     confidence.
  *   - Finished blocks become text, from the left. Their keys and values are
- *     cached --cache-delay passes after the block was finished, which is at
- *     least one pass: only the next pass computes them from tokens instead of
- *     masks.
- *   - After every --refresh-every passes everything is computed again.
+ *     cached --cache-delay passes after the block was finished. The delay is
+ *     at least one pass, because the pass that fills the last mask of a block
+ *     still computes keys and values from that mask.
+ *   - After every --refresh-every passes all positions are computed again.
  *
  * If positions attend only to their own block and earlier ones (D2F), the cache
  * is exact. If they attend to all positions, cached values reflect the text at
@@ -46,15 +46,15 @@ static const struct opt option_rows[] = {
 		"multi-block: add the next block when this share of the last "
 		"block is filled ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
-		"multi-block: when this share of a block is filled, every "
-		"pass must fix a guess in the next block too ({})", 0, 1 },
+		"multi-block: when this share of a block is filled, 0 to 1, "
+		"every pass must fix at least one guess in the next block ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "entropy", IN(entropy), "H",
 		"multi-block: fix the guesses whose entropy is below this, in "
 		"nats, instead of those that reach --threshold (0: off)",
 		0, 100 },
 	{ OPT_UINT, 0, "cache-delay", IN(delay), "N",
-		"multi-block: passes over a filled block before its keys and "
-		"values are kept ({})", 1, WIRE_MAX_ROWS },
+		"multi-block: number of passes that still compute a filled "
+		"block before it is cached ({})", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "refresh-every", IN(refresh), "N",
 		"multi-block: recompute the keys and values of all positions "
 		"after every N passes (0: never)",
@@ -85,7 +85,7 @@ struct text {
 	uint32_t length; /* length of a block */
 	uint32_t first;  /* position where the first block begins */
 	uint32_t cached; /* number of cached tokens */
-	/* number of tokens given to the reader, plus the prompt */
+	/* number of tokens of the prompt plus tokens delivered to the reader */
 	uint32_t emitted;
 	/* [blocks] number of the pass that filled the block, or 0 */
 	uint32_t *finished;
@@ -125,9 +125,10 @@ static double progress(
 /* ---- caching finished blocks --------------------------------------------- */
 
 /*
- * Cache the prompt, and blocks from the left that were finished long enough
- * ago. With shifted logits the last cached row predicts the first position that
- * is not cached, so the logits of this row are kept too.
+ * Cache the prompt, and those blocks, from the left, that were finished at
+ * least --cache-delay passes ago. With shifted logits the last cached row
+ * predicts the first position that is not cached, so the logits of this row are
+ * kept too.
  */
 static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 {
@@ -275,8 +276,11 @@ static int multi_after_pass(struct denoising *d, struct err *e)
 	if (!gen_done(d->gen))
 		denoising_report(d, d->last);
 
-	/* Add a block if the last one has progressed far enough, a pass has
-	 * rows for one more block, and more tokens are needed. */
+	/*
+	 * Add a block if the progress of the last block has reached
+	 * --add-block-at, a pass has rows for one more block, and more tokens
+	 * are needed.
+	 */
 	n = n_blocks(d, t);
 	if (d->last != d->limit && (!n || progress(d, t, n - 1) >= t->o->add) &&
 		d->last + t->length - t->cached <=

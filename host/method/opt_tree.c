@@ -20,7 +20,7 @@ static void opt_tree_plan(struct cycle *c)
 
 const struct method method_opt_tree = {
 	.name = "opt-tree",
-	.summary = "the drafted tree with the greatest expected length",
+	.summary = "the drafted tree with the most expected accepted tokens",
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,

@@ -9,7 +9,8 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* value of session_spared while the session still has the sequence */
+	/* session_spared returns this value as long as the session has not
+	 * removed the sequence */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
 };
@@ -115,7 +116,7 @@ void prefixes_keep(struct prefixes *p, const int32_t *token, uint32_t sequence)
 {
 	uint32_t n = session_length(p->session, sequence);
 	int32_t *copy = NULL;
-	/* a cached sequence that begins with the n tokens */
+	/* an entry whose first n tokens are the given ones */
 	struct kept *same = NULL;
 
 	update(p);

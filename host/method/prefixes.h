@@ -2,9 +2,9 @@
  * A prefix cache. The sequences of finished requests remain in the session,
  * with their cached keys and values, as spare sequences (session_spare). A new
  * request whose prompt starts with the same tokens as one of these sequences
- * forks it, and only the rest of its prompt is computed. Spare sequences take
- * no slots from running requests: when slots are needed, the least recently
- * used sequence is removed.
+ * forks that sequence, and computes only the rest of its prompt. Spare
+ * sequences take no slots from running requests: when slots are needed, the
+ * least recently used sequence is removed.
  *
  * The cache is for models with causal attention, where the keys and values of a
  * token depend on earlier tokens only. The session belongs to the caller. All
@@ -46,10 +46,11 @@ int prefix_fork(struct session *, const struct prefix *, uint32_t *sequence,
 	struct err *);
 
 /*
- * Give a sequence with the tokens token[] to the cache. Cached sequences that
- * are prefixes of it are removed. If it is itself a prefix of a cached
- * sequence, or if there is no memory, it is removed instead of cached. If the
- * cache is full, the least recently used sequence is removed.
+ * Hand over a sequence with the tokens token[] to the cache. Cached sequences
+ * that are prefixes of the new sequence are removed. If the new sequence is
+ * itself a prefix of a cached sequence, or if there is no memory, the new
+ * sequence is removed instead of cached. If the cache is full, the least
+ * recently used sequence is removed.
  */
 void prefixes_keep(struct prefixes *, const int32_t *token, uint32_t sequence);
 

@@ -62,7 +62,7 @@ struct revision {
 	uint32_t n;
 	uint32_t guessed[WIRE_MAX_ROWS], predicted_by[WIRE_MAX_ROWS], n_guesses;
 	bool probing; /* only the probe token is recomputed (policy drift) */
-	/* State of the drift policy. */
+	/* The members below are for the policy drift. */
 	/* position of the probe token; 0 if there is none yet */
 	uint32_t probe;
 	float *attention;
@@ -130,9 +130,10 @@ static bool needs_refresh(const struct place *p)
 }
 
 /*
- * The largest confidence of a position that is refreshed. With --refresh-tokens
- * n it is the n-th lowest confidence among the candidates; without that option
- * it is 2, which is above any confidence.
+ * The limit of confidence: positions with a larger confidence are not
+ * refreshed. With --refresh-tokens n the limit is the n-th lowest confidence
+ * among the candidates; without the option it is 2, which is above any
+ * confidence.
  */
 static double least_of(const struct revision *r, const struct place *place,
 	uint32_t first, uint32_t from)
@@ -275,7 +276,8 @@ int revision_end(struct revision *r, const struct denoising *d,
 		return 0;
 	r->running = false;
 	/*
-	 * the position must keep a token, because no window contains it again
+	 * A refreshed position must not become a mask again, because no later
+	 * window contains it.
 	 */
 	stays.fall = false;
 	if (!r->probing) {

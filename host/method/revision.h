@@ -1,17 +1,17 @@
 /*
  * The host's part of the method llada-npu (llada.cpp, section 3.3, "Sparse
- * Cache Refresh"). A pass of the device computes a window of positions.
- * Positions before the window whose token is not final yet are recomputed on
- * the host while the device runs a pass. Between two passes their tokens are
- * revised, and their keys and values are merged into the cache. There are three
- * policies:
+ * Cache Refresh"). A pass of the device computes a window of positions. The
+ * positions that precede the window and whose tokens are not final yet are
+ * recomputed on the host while the device runs a pass. Between two passes their
+ * tokens are revised, and their keys and values are merged into the cache.
+ * There are three policies:
  *
  *   none   Such positions are not recomputed.
  *   host   Each pass recomputes all such positions, or the least confident.
- *   drift  A pass recomputes only one token, the one to which attention was
- *          largest. When the attention of that token has changed, the next
- *          pass recomputes all positions, from the first layer on in which
- *          it changed (Elastic-Cache, 2025).
+ *   drift  A pass recomputes only the token that received the largest
+ *          attention. When the attention of that token has changed, the next
+ *          pass recomputes all such positions, beginning with the first layer
+ *          in which the attention changed (Elastic-Cache, 2025).
  *
  * All calls come from one thread. Pointers passed in belong to the caller.
  */
@@ -47,8 +47,8 @@ int revision_open(struct revision **out, const struct revision_options *,
 	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
-/* Whether the position is recomputed by revision alone, because all later
- * windows begin after it. */
+/* Whether only the host recomputes the position, because all later windows
+ * begin after it. */
 bool revision_has(const struct revision *, const struct place *);
 
 /*

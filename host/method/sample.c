@@ -1,7 +1,7 @@
 /*
- * Many samples of one prompt, generated side by side. None is chosen; all are
- * reported. The request's generation receives sample 0, which is the same as
- * plain decoding with the same random numbers.
+ * Many samples of one prompt, generated side by side. All samples are reported,
+ * and none is chosen. The request's generation receives sample 0, whose tokens
+ * are those of plain decoding with the same random numbers.
  */
 #include "host/method/method.h"
 #include "host/method/samples.h"
@@ -40,7 +40,7 @@ static const struct many_steps steps = {
 
 const struct method method_sample = {
 	.name = "sample",
-	.summary = "several samples of one prompt (-N), side by side",
+	.summary = "-N samples of one prompt, all of them printed",
 	.lossless = true,
 	.options = tables,
 	.decode_rows = samples_rows,

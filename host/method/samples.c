@@ -24,16 +24,15 @@ static const struct opt samples_rows_of[] = {
 		"all are printed, unless the method chooses one",
 		1, SAMPLES_MOST, .noun = "samples" },
 	{ OPT_UINT, 0, "parallel", IN(parallel), "K",
-		"samples that are decoded at a time ({}); further ones start "
-		"as these end",
+		"number of samples that are decoded at the same time ({}); the "
+		"others wait until one of these ends",
 		1, SAMPLES_PARALLEL, .noun = "samples" },
 	{ OPT_UINT, 0, "slots", IN(slots), "N",
-		"token positions of the key-value cache for all samples "
-		"together (0: as many as needed); samples wait while it is "
-		"full",
+		"size of the key-value cache for all samples together, in "
+		"tokens (0: as many as needed); samples wait while it is full",
 		0, 1 << 26, .noun = "samples" },
 	{ OPT_STRING, 0, "step-end", IN(step_end), "TEXT",
-		"text that ends a step of a solution (a line feed)",
+		"text that marks the end of a reasoning step (a line feed)",
 		.noun = "samples" },
 	{ OPT_UINT, 0, "step-tokens", IN(step_tokens), "K",
 		"end a step after K tokens even without the text of "

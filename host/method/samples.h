@@ -2,8 +2,9 @@
  * Many samples of one prompt: a pool of lanes (host/method/lanes.h). All
  * samples are forked from the lane of their request, the root, which has read
  * the prompt. A method with many samples (best of N, votes, beams) adds
- * samples, forks a sample at its current end, cuts unpromising ones, and reads
- * the statistics of each, in its steps (struct many_steps).
+ * samples, forks a sample at its current end, cuts unpromising samples, and
+ * reads the statistics of each sample. It does so in its steps (struct
+ * many_steps).
  *
  * Sample i draws from random stream r + i, if r is the stream of the request.
  * Its tokens do not depend on other samples, on the width of a pass, or on
@@ -15,15 +16,15 @@
  * prompt from another sample, or computes it again.
  *
  * If the session keeps hidden states from the middle of the model
- * (session_opts.tap_layers), the states of all tokens by which steps are scored
- * are stored here. A finished sample then takes part in one more pass, which
- * computes the state of its last token. If samples wait for each other at the
- * ends of steps, a step ends when its last row is computed, and the next token
- * is drawn from that row.
+ * (session_opts.tap_layers), the pool stores the states of all tokens, from
+ * which a reward model scores the steps. A finished sample then takes part in
+ * one more pass, which computes the state of its last token. If samples wait
+ * for each other at the ends of steps, a step ends only when the row of its
+ * last token is computed; after the wait the next token is drawn from that row.
  *
- * A pool belongs to a request and can still be read after the run. The env and
- * the generation, whose sampler the pool draws with, belong to the caller, and
- * so do the lanes and the root, which are used during the run only. All calls
+ * A pool belongs to a request and can still be read after the run. The env, the
+ * generation (whose sampler the pool uses), the lanes and the root belong to
+ * the caller. The lanes and the root are used only during the run. All calls
  * come from one thread.
  */
 #ifndef HOST_METHOD_SAMPLES_H
@@ -69,13 +70,14 @@ struct sample {
 	struct lane lane;
 	struct samples *pool;
 	/*
-	 * The sample's number, in the order of addition; the number of the
-	 * sample that it was forked from, or -1 if it was forked from the
-	 * prompt.
+	 * index: the sample's number, in the order of addition. parent: the
+	 * number of the sample that this sample was forked from, or -1 if it
+	 * was forked from the prompt.
 	 */
 	uint32_t index;
 	int32_t parent;
-	/* random stream for its tokens, from the one where it began */
+	/* random stream of the tokens that the sample has drawn since it was
+	 * forked */
 	uint64_t stream;
 	enum gen_stop stop;
 	struct generation *gen; /* its tokens, prompt first; owned */
@@ -118,19 +120,27 @@ struct sample {
 
 	struct tapped tapped; /* hidden states of its tokens after the prompt */
 
-	/* For a method with beams: its position among the beams of the round.
+	/*
+	 * For a method with beams: the sample's position among the beams of the
+	 * round.
+	 *
 	 */
 	uint32_t place;
-	/* Continuations of the sample that began early (samples_fork_early);
-	 * for such a continuation, its number among them. */
+	/*
+	 * children: number of continuations that began early
+	 * (samples_fork_early). child: if the sample is such a continuation
+	 * itself, its number among those of its parent.
+	 */
 	uint32_t children, child;
-	bool early; /* not taken yet */
+	/* the sample is an early continuation that was not taken yet */
+	bool early;
 
-	/* The following members are for the pool only. */
+	/* The following members are private to the pool. */
 	bool no_slot; /* there was no cache slot for its last token */
-	bool ready;   /* the step of the next round is complete already */
-	/* logits from which to draw its next token after a wait; NULL if its
-	 * next row provides them */
+	/* the sample has also completed its step of the next round */
+	bool ready;
+	/* logits from which to draw the next token after a wait; NULL if the
+	 * next pass computes these logits */
 	float *ahead;
 	size_t step_at; /* offset in the text where its current step begins */
 	/* end of the text that was already searched for the end of a step */
@@ -163,9 +173,9 @@ int samples_run_alone(struct samples *, struct session *, struct err *);
 /* ---- called by the code that runs the passes ---- */
 
 /*
- * Store the hidden states of the prompt's tokens from `at` on, which are rows
- * [row, row + n) of the session's last pass. Does nothing if the session keeps
- * no such states.
+ * Store the hidden states of n tokens of the prompt, from token `at` on, which
+ * were rows [row, row + n) of the session's last pass. Does nothing if the
+ * session keeps no such states.
  */
 void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
 	uint32_t n);
@@ -176,17 +186,19 @@ void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 bool samples_are_read(const struct samples *);
 /*
  * Call the method's `begin`. The samples become lanes after the root; the
- * root's owner receives the callback `computed` for their rows. Returns 0 or a
- * negative errno. Call samples_detach at the end in both cases.
+ * callback `computed` for rows of samples is called for the root. Returns 0 or
+ * a negative errno. Call samples_detach at the end in both cases.
  */
 int samples_begin(
 	struct samples *, struct lanes *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);
-/* Call the method's `next` between two passes, if no sample is active, or else
- * its `between`. Returns 0, or what many_steps.next returns. */
+/*
+ * Called between two passes. Calls the method's `next` if no sample is active,
+ * otherwise the method's `between`. Returns 0, or what many_steps.next returns.
+ */
 int samples_next(struct samples *, struct err *);
-/* End the run: remove all sequences and lanes. What is recorded about the
- * samples remains. Unfinished samples cannot continue. */
+/* End the run: remove all sequences and lanes. The texts and statistics of the
+ * samples remain. Unfinished samples cannot continue. */
 void samples_detach(struct samples *);
 /* Number of drafted and of accepted tokens of all samples. */
 void samples_count_drafts(
@@ -194,8 +206,11 @@ void samples_count_drafts(
 
 /* ---- called by the steps of a method ---- */
 
-/* Number of steps whose tokens have all been computed, so that they can be
- * scored. The row of a running sample's last token is computed later. */
+/*
+ * Number of steps that can be scored because the rows of all their tokens have
+ * been computed. The row of a running sample's last token is computed only in
+ * the next pass.
+ */
 uint32_t sample_steps_read(const struct sample *);
 
 const struct method_env *samples_env(const struct samples *);
@@ -203,7 +218,7 @@ const struct method_env *samples_env(const struct samples *);
 void *samples_own(const struct samples *);
 
 /* Set whether samples wait for each other at the ends of steps, from the next
- * pass on. At first they do not. */
+ * pass on. Initially they do not wait. */
 void samples_wait_at_steps(struct samples *, bool wait);
 
 /* Add n samples that start at the end of the prompt, each with the random
@@ -213,25 +228,28 @@ int samples_add(struct samples *, uint32_t n, struct err *);
  * not have ended. Returns 0 or a negative errno. */
 int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 	struct sample **out, struct err *);
-/* End a sample, and its continuations that began early, and free their slots.
- * Does nothing if the sample has ended. */
+/* End a sample and its early continuations, and free their slots. Does nothing
+ * if the sample has ended. */
 void samples_cut(struct samples *, struct sample *);
 
 /*
  * Begin a continuation of `from`, which waits at the end of a step, before it
- * is known whether `from` is continued: with from->stream for the first one,
- * which continues `from` itself, or another stream. Other samples do not wait
- * for it. Sets *began to whether there was a sequence for it. Returns 0 or a
- * negative errno.
+ * is known whether `from` is kept. The first continuation continues `from`
+ * itself and must have its stream (from->stream); later ones must have other
+ * streams. Other samples do not wait for a continuation. Sets *began to false
+ * if no sequence was free. Returns 0 or a negative errno.
  */
 int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
 	bool *began, struct err *);
-/* Take the continuation of `from` with this number, or return NULL if it did
- * not begin. Number 0 takes the place of `from`, which is cut. */
+/*
+ * Make early continuation number `child` of `from` an ordinary sample. Returns
+ * NULL if this continuation did not begin. Continuation 0 replaces `from`,
+ * which is cut.
+ */
 struct sample *samples_take_early(
 	struct samples *, struct sample *from, uint32_t child);
-/* Cut the continuations of `from` that were not taken; if `from` is NULL, those
- * of all samples. */
+/* Cut the early continuations of `from` that were not taken. If `from` is NULL,
+ * cut such continuations of all samples. */
 void samples_drop_early(struct samples *, const struct sample *from);
 
 /* Returns the error of the first sample if all samples failed, otherwise 0. */
@@ -239,16 +257,16 @@ int samples_check(const struct samples *, struct err *);
 
 uint32_t samples_count(const struct samples *);
 struct sample *samples_at(const struct samples *, uint32_t i);
-/* Number of samples whose state is this one. */
+/* Number of samples in this state. */
 uint32_t samples_in(const struct samples *, enum lane_state);
 
 const char *sample_state_name(enum lane_state);
 
 /*
- * samples_deliver appends the tokens of the sample that the request's
- * generation does not have yet to that generation. Returns false if the reader
- * of the text has stopped reading. samples_choose does the same and records
- * that the sample was chosen.
+ * samples_deliver appends the sample's tokens to the request's generation,
+ * except those that were appended before. Returns false if the reader of the
+ * text has stopped reading. samples_choose does the same and records that the
+ * sample was chosen.
  */
 bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);
@@ -261,9 +279,9 @@ void samples_stats(const struct samples *, struct samples_stats *out);
 const float *samples_prompt_state(const struct samples *);
 
 /*
- * For struct method. samples_rows is the number of rows of a pass, and the
- * number of sequences of a method whose samples run independently. samples_all
- * is the number of sequences of a method whose samples wait for each other.
+ * Operations of struct method. samples_rows returns the number of rows of a
+ * pass; it is also the number of sequences if samples run independently.
+ * samples_all returns the number of sequences if samples wait for each other.
  */
 uint32_t samples_rows(const struct method_env *);
 /* Maximum number of rows of all trees of a pass together, if the samples are

@@ -130,11 +130,16 @@ static struct sample *sample_of(struct lane *x)
 {
 	return (struct sample *)x;
 }
-_Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
+_Static_assert(offsetof(struct sample, lane) == 0,
+	"a pointer to the lane also "
+	"points to its sample");
 
-/* Lane callback. A new sample draws its first token from the prompt's last row,
- * and forks the prompt from the root. If the root's cache was dropped, the
- * sample forks the prompt from another sample, or gets an empty sequence. */
+/*
+ * Lane callback. A new sample draws its first token from the logits of the
+ * prompt's last row, and forks the sequence of the root. If the root's cache
+ * was dropped, the new sample forks the prompt from the sequence of another
+ * sample, or gets an empty sequence.
+ */
 static int enter(struct lane *x, struct err *e)
 {
 	struct samples *p = sample_of(x)->pool;
@@ -193,7 +198,8 @@ static void draw_lane(struct lane *x, const float *logits)
 		notify(p, s);
 		return;
 	}
-	/* Its step may have ended just before samples stopped waiting. */
+	/* The lane may be closing because its step has ended just before
+	 * samples_wait_at_steps(p, false) was called. */
 	if (!x->closing || !p->by_step) {
 		x->closing = false;
 		draw(p, s, logits);

@@ -1,6 +1,6 @@
 /*
- * Private state of a pool of samples (host/method/samples.h), for these files
- * only: samples.c manages the pool, samples_draw.c draws tokens and implements
+ * Private state of a pool of samples (host/method/samples.h), shared by these
+ * files: samples.c manages the pool, samples_draw.c draws tokens and implements
  * the lane callbacks, sample_record.c records the statistics, text and steps of
  * a sample.
  */
@@ -22,8 +22,8 @@ struct samples {
 	/* statistics of the lanes, copied at the end of the run */
 	struct lanes_stats stats;
 	uint64_t stream; /* random stream of sample 0 */
-	/* [n_vocab] logits of the prompt's last row; NULL if the prompt is not
-	 * read yet or no token is wanted */
+	/* [n_vocab] logits of the prompt's last row; NULL until the prompt is
+	 * read, or if no token is to be generated */
 	float *prompt_logits;
 	struct tapped prompt;
 	uint32_t n, room;

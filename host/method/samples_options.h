@@ -17,7 +17,8 @@ struct samples_options {
 	/* cache slots for all samples together; 0 means as many as they need */
 	uint32_t slots;
 	const char *step_end; /* text that ends a step */
-	/* number of tokens after which a step ends in any case; 0: none */
+	/* number of tokens after which a step ends without `step_end`; 0: no
+	 * limit */
 	uint32_t step_tokens;
 };
 extern const struct opt_table samples_table;

@@ -1,17 +1,17 @@
 /*
  * sd.npu (Chen et al., "Accelerating mobile language model via speculative
  * decoding and NPU-coordinated execution", 2025): drafts are retrieved, not
- * computed. Words of the answer occur in the prompt and in earlier answers, and
- * a suffix automaton finds them there. Two options add candidates: the target's
- * own predictions for the prompt (--calibration, section 3.3), and tokens that
- * an earlier verification rejected (--reuse, section 3.4). A pass of an NPU
- * takes about the same time for one row as for all rows of its graph, so the
- * most probable candidates fill these rows.
+ * computed. Answers repeat words of the prompt and of earlier answers, and a
+ * suffix automaton finds these words there. Two options add candidates: the
+ * target's own predictions for the prompt (--calibration, section 3.3), and
+ * tokens that an earlier verification rejected (--reuse, section 3.4). A pass
+ * of an NPU takes about the same time for one row as for all rows of its graph,
+ * so the most probable candidates fill these rows.
  *
  * Where each row costs time, as on a CPU, a row must gain more than it costs.
- * Trees therefore grow by gain over cost, as with the method lever, with costs
- * measured at run time. On an NPU this fills the graph. If nothing is found in
- * the text, nothing is drafted.
+ * Therefore nodes are added by the ratio of gain to cost, as in the method
+ * lever, with costs measured at run time. On an NPU this fills the graph. If
+ * nothing is found in the text, nothing is drafted.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -28,11 +28,12 @@ struct sdnpu_options {
 #define IN(field) OPT_IN(sdnpu_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "verify-rows", IN(rows), "N",
-		"sdnpu: rows of the decode graph, filled by drafts ({})",
+		"sdnpu: number of rows of the decode graph, which drafted "
+		"tokens fill ({})",
 		2, COST_ROWS },
 	{ OPT_FLAG, 0, "fill-rows", IN(fill), NULL,
-		"sdnpu: draft until all rows of a pass (--verify-rows) are "
-		"filled, even where drafting costs more time than it saves" },
+		"sdnpu: always draft until all rows of a pass (--verify-rows) "
+		"are filled, even if this costs more time than it saves" },
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
 		"sdnpu: also draft from the target's predictions for the "
 		"prompt; the device computes them while it reads the prompt" },
@@ -54,15 +55,16 @@ static const struct opt_table *const options[] = { &table, NULL };
 
 /*
  * The default drafters. `sam` finds tokens in the text. `recycle` drafts the
- * tokens that the target predicted after the same token when it last occurred,
- * which similar texts have in common.
+ * tokens that the target predicted when the last token of the text occurred the
+ * last time; in similar texts the same tokens follow.
  */
 #define DRAFT "sam+recycle"
 
 /*
- * Share of a pass's time that is assumed not to depend on its rows, until
- * passes are measured. On a simulated phone a pass of all rows takes little
- * longer than a pass of one row; on a CPU it takes several times as long.
+ * Initial estimate of the share of a pass's time that does not depend on the
+ * number of rows; replaced by measurements of passes. On a simulated phone a
+ * pass of all rows takes little longer than a pass of one row; on a CPU it
+ * takes several times as long.
  */
 #define FIXED 0.7
 
@@ -127,7 +129,7 @@ static void sdnpu_plan(struct cycle *c)
 
 const struct method method_sdnpu = {
 	.name = "sdnpu",
-	.summary = "drafts found in text, predictions and rejected drafts",
+	.summary = "drafts retrieved from text, predictions, rejected drafts",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

@@ -2,8 +2,9 @@
  * Borda votes by self-certainty (Kang et al., "Scalable best-of-N selection for
  * large language models via self-certainty", 2025). The self-certainty of a
  * sample is the KL divergence of the model's distribution from the uniform
- * distribution, averaged over the sample's tokens. Samples are ranked by it;
- * the vote of the k-th of n samples has the weight (n - k + 1)^p.
+ * distribution, averaged over the sample's tokens. Samples are ranked by
+ * self-certainty; the vote of the k-th of n samples has the weight (n - k +
+ * 1)^p.
  */
 #include "host/method/choosing.h"
 
@@ -21,8 +22,8 @@ struct self_certainty_options {
 #define IN(field) OPT_IN(self_certainty_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "borda-power", IN(power), "P",
-		"self-certainty: the k-th most certain of n samples gets (n "
-		"- k + 1)^P votes ({}; 0: one each)", 0, 100, .noun = "Borda votes" },
+		"self-certainty: the k-th most certain of n samples has (n - k "
+		"+ 1)^P votes ({}; 0: every sample has one vote)", 0, 100, .noun = "Borda votes" },
 };
 #undef IN
 /* clang-format on */
@@ -56,7 +57,7 @@ static const struct chooser how = { certainty, by_rank, true };
 
 const struct method method_self_certainty = {
 	.name = "self-certainty",
-	.summary = "vote, weighted by how certain each sample (-N) is",
+	.summary = "a vote in which certain samples count more (-N)",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

@@ -9,8 +9,8 @@
  *
  * A guess with a confidence of theta_v (`visible`) or more makes an invisible
  * position visible. A guess with a confidence of theta_s (`stable`) or more
- * makes it stable, which is final. Plain data and pure functions, usable from
- * any thread.
+ * makes a position stable, which is final. Plain data and pure functions,
+ * usable from any thread.
  */
 #ifndef HOST_METHOD_STAGES_H
 #define HOST_METHOD_STAGES_H
@@ -24,8 +24,8 @@ enum stage { STAGE_INVISIBLE, STAGE_VISIBLE, STAGE_STABLE };
 
 struct stages_rule {
 	double visible, stable; /* least confidence: theta_v, theta_s */
-	/* visible tokens may change; if false, a visible position is stable at
-	 * once */
+	/* visible tokens may change; if false, a position that becomes visible
+	 * is stable at once */
 	bool revise;
 	/* a visible position whose confidence falls below theta_v becomes
 	 * invisible again, but only once */
@@ -34,15 +34,19 @@ struct stages_rule {
 
 struct place {
 	enum stage stage;
-	/* valid unless invisible; a draft if in a later block */
+	/* valid unless the stage is invisible; if the position is in a later
+	 * block, the token is a draft */
 	int32_t token;
-	/* confidence of the last guess; 0 before the first */
+	/* confidence of the last guess; 0 before the first guess */
 	double confidence;
-	/* The cached keys and values were not computed from this token. */
+	/* The cached keys and values were computed from another token or the
+	 * mask. */
 	bool stale;
-	/* before the window: only the host recomputes it (revision.h) */
+	/* The position precedes the window, so only the host recomputes it
+	 * (revision.h). */
 	bool outside;
-	/* must not become invisible again, so that decoding ends */
+	/* The position must not become invisible again; otherwise decoding
+	 * might not end. */
 	bool pinned;
 };
 

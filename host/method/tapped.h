@@ -1,7 +1,7 @@
 /*
  * Hidden states from the middle of the model (session_opts.tap_layers), stored
- * for the tokens of a text as passes compute them. A reward model that works on
- * these states then has nothing to compute again. Copies are charged to the
+ * for the tokens of a text as passes compute them. A reward model whose input
+ * are these states need not compute the tokens again. Copies are charged to the
  * simulated phone's CPU. The only error is -ENOMEM. All calls come from one
  * thread.
  */
@@ -21,9 +21,9 @@ struct tapped {
 };
 
 /*
- * Like method_prefill, but if the session keeps hidden states, those of the
- * whole prompt are stored. Tokens that SESSION_TEXT has cached have no such
- * states, so they are computed again.
+ * As method_prefill. If the session keeps hidden states, the states of the
+ * whole prompt are stored; for this, tokens whose keys and values are already
+ * cached in SESSION_TEXT are computed again.
  */
 int tapped_prefill(struct tapped *, struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);

@@ -8,15 +8,16 @@
 #define IN(field) OPT_IN(tree_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
-		"rows of a drafted tree with its root, at most (8 on the wall "
-		"clock with all layers in memory, else 64; lever: 64, with "
-		"streamed layers 256); with -N, rows of all trees together", 2, TREE_ROWS_MOST },
+		"largest number of rows of a drafted tree, including the root "
+		"(8 on the wall clock with all layers in memory, else 64; "
+		"lever: 64, with streamed layers 256); with -N, rows of all "
+		"trees together", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
-		"levels of a drafted tree, at most (12; lever: 32)",
+		"largest number of levels of a drafted tree (12; lever: 32)",
 		1, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "candidates", IN(candidates), "N",
-		"likely next tokens considered as children of each node of a "
-		"drafted tree ({})",
+		"number of likely next tokens that are tried as children of "
+		"each node of a drafted tree ({})",
 		1, TREE_CANDIDATES },
 };
 /* clang-format on */

@@ -10,12 +10,13 @@ struct method_env;
 
 /*
  * Default sizes. On an NPU additional rows are nearly free, because it computes
- * whole tiles. In a pass that waits for flash they are nearly free as well;
- * there a method that weighs the cost of rows may use more rows. Such a method
- * may use deeper trees anywhere, for drafts that are nearly certain. On CPUs,
- * with the model in memory, 8 rows take 2 to 3 times as long as one row, and 64
- * rows about 15 times (docs/performance.md), which is more than a larger tree
- * can gain.
+ * whole tiles. In a pass that waits for flash they are nearly free as well, so
+ * a method that weighs the cost of rows may then use more rows
+ * (TREE_ROWS_STREAMED). Such a method may always use deeper trees
+ * (TREE_DEPTH_WEIGHED), for drafts that are nearly certain. On CPUs, with the
+ * model in memory, 8 rows take 2 to 3 times as long as one row, and 64 rows
+ * about 15 times (docs/performance.md), which is more than a larger tree can
+ * gain.
  */
 #define TREE_ROWS          64
 #define TREE_ROWS_CPU      8
@@ -26,9 +27,9 @@ struct method_env;
 
 struct tree_options {
 	/*
-	 * Maximum number of rows of a tree, including the root; with many
-	 * samples, of all their trees together. 0 in `rows` or `depth` means
-	 * the method's default.
+	 * Maximum number of rows of a tree, including the root. If a request
+	 * has many samples, maximum number of rows of all their trees together.
+	 * 0 in `rows` or `depth` means the method's default.
 	 */
 	uint32_t rows;
 	uint32_t depth;
@@ -41,9 +42,9 @@ extern const struct opt_table *const tree_tables[];
 
 /*
  * The number of rows of the decode graph (the NPU graph for passes that
- * decode), and the depth of the largest tree. The rows are those of the largest
- * tree. Both are set by options; the defaults are TREE_ROWS or TREE_ROWS_CPU,
- * and TREE_DEPTH.
+ * decode), and the depth of the largest tree. The decode graph has as many rows
+ * as the largest tree. Both numbers are set by options; the defaults are
+ * TREE_ROWS or TREE_ROWS_CPU, and TREE_DEPTH.
  */
 uint32_t tree_decode_rows(const struct method_env *);
 uint32_t tree_depth(const struct method_env *);

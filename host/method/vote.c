@@ -1,7 +1,8 @@
 /*
  * Self-consistency (Wang et al., "Self-consistency improves chain of thought
- * reasoning in language models", 2023): choose the answer that most samples
- * have; of equally frequent answers, the one that came first.
+ * reasoning in language models", 2023): choose the most frequent answer; among
+ * equally frequent answers, choose the answer of the sample with the lowest
+ * number.
  */
 #include "host/method/choosing.h"
 #include "host/method/decided.h"
@@ -16,7 +17,7 @@ static const struct chooser how = { .votes = true };
 
 const struct method method_vote = {
 	.name = "vote",
-	.summary = "the most frequent answer of the samples (-N)",
+	.summary = "the most frequent answer of -N samples",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

@@ -1,8 +1,8 @@
 /*
  * Votes weighted by reward (Li et al., "Making language models better reasoners
  * with step-aware verifier", 2023; search-and-learn's weighted best of N). The
- * scores of samples with the same answer are added. Of the answer with the
- * largest sum, the sample with the best score is chosen.
+ * scores of samples with the same answer are added. The answer with the largest
+ * sum wins, and the best-scored sample with this answer is chosen.
  */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
@@ -25,7 +25,7 @@ static const struct chooser how = { .weigh = by_score, .votes = true };
 
 const struct method method_weighted_vote = {
 	.name = "weighted-vote",
-	.summary = "the answer with the greatest sum of rewards (-N)",
+	.summary = "the answer with the largest sum of rewards (-N)",
 	.needs_reward = true,
 	.options = tables,
 	.decode_rows = samples_rows,

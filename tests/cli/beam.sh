@@ -103,7 +103,7 @@ write --method beam -N 8 --temp 1.5
 want=$out
 write --method beam -N 8 --temp 1.5 --beam-ahead --stats
 check_eq 'the text of beams that go ahead' "$out" "$want"
-check_has 'statistics' "$err" ' used ahead'
+check_has 'statistics' "$err" ' early continuations used'
 write --method beam -N 8 --stats
 check_has 'the speed of beams' "$err" ' tokens/s, prompt included'
 check_has 'statistics' "$err" ' forks, '

@@ -491,7 +491,7 @@ static void test_all_failed_beams_fail_the_run(void **state)
 		assert_ok(ret, &f->e);
 	} else {
 		assert_int_equal(ret, -EPROTO);
-		assert_non_null(strstr(f->e.text, "samples ended"));
+		assert_non_null(strstr(f->e.text, "has ended normally"));
 	}
 	close_many(f);
 }

@@ -501,7 +501,8 @@ static void test_all_failed_samples_fail_the_run(void **state)
 	fake.spoil = spoil_all;
 	f->n = MANY - 1; /* a number of rows that no pass of the prompt has */
 	assert_int_equal(run_many(f, &method_vote), -EPROTO);
-	assert_non_null(strstr(f->e.text, "none of 11 samples ended"));
+	assert_non_null(
+		strstr(f->e.text, "no sample of 11 has ended normally"));
 	close_many(f);
 }
 
