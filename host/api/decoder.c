@@ -103,10 +103,13 @@ bool decoder_drafts(const struct decoder *d)
 		(d->method->sequences && d->drafting.opts.draft);
 }
 
-/* Requests cannot share passes in these cases: an oracle can be given only one
- * text, calibrated drafts only the predictions for one prompt, the device has
- * room for only one draft model while each request would need its own, and
- * graph switching plans a single prompt at a time. */
+/*
+ * Requests cannot share passes in these cases: with an oracle, which knows only
+ * one text; with calibrated drafts, which know only the predictions for one
+ * prompt; with a draft model on the device, which has room for only one, while
+ * each request needs one of its own; and with graph switching, which plans a
+ * single prompt at a time.
+ */
 bool decoder_shares(const struct decoder *d)
 {
 	return (!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
@@ -121,9 +124,11 @@ bool decoder_has_samples(const struct decoder *d)
 	return m->many && (samples_all(&d->env) > 1 || !m->lossless);
 }
 
-/* For methods that sample: check that the drafter needs nothing that they do
- * not compute, and can serve several sequences at the same time, if there are
- * several. */
+/*
+ * For methods that sample: check that these methods compute everything that the
+ * drafter needs and, if there are several sequences, that the drafter can serve
+ * several at the same time.
+ */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	const struct texts_options *t =
@@ -133,9 +138,9 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		return 0;
 	if (drafting_reads_prompt(&d->drafting))
 		return err_set(e, EINVAL,
-			"--draft %s needs the target's predictions for each "
-			"token of the prompt, which --method %s does not "
-			"compute; try another --draft, or --method sdnpu",
+			"--draft %s needs the model's predictions for each "
+			"token of the prompt, and --method %s does not compute "
+			"them; try another --draft, or --method sdnpu",
 			d->drafting.opts.draft, d->method->name);
 	if ((d->method->sequences(&d->env) == 1 && t->texts == 1) ||
 		drafting_can_be_many(&d->drafting))
@@ -145,13 +150,13 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		"try another --draft, or a single sample or request",
 		d->drafting.opts.draft,
 		drafting_needs_text(&d->drafting)
-			? "it can draft for only one text"
-			: "the device has room for one draft model, whose cache "
-			  "holds one text");
+			? "this drafter can draft for only one text"
+			: "the device has room for one draft model with the "
+			  "cache of one text");
 }
 
-/* Without --method, options of samples select the method "sample", and so does
- * a drafter if there are several requests. */
+/* Without --method, the method "sample" is selected if options of samples are
+ * set, or if a drafter is used with several requests. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
@@ -229,7 +234,8 @@ static int open_tokenizer(struct decoder *d, struct err *e)
 	if (tokenizer_n_vocab(d->tokenizer) > d->model->n_vocab)
 		return err_set(e, EINVAL,
 			"'%s': the tokenizer has %u tokens, but tensor "
-			"'token_embd.weight' only %u rows",
+			"'token_embd.weight' has only %u rows; try another "
+			"file of the model",
 			d->model_path, tokenizer_n_vocab(d->tokenizer),
 			d->model->n_vocab);
 	return 0;
@@ -360,8 +366,8 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? t->keep : 0;
 }
 
-/* texts that are scored at a time if neither samples nor kept texts need
- * more */
+/* number of texts that the reward can score at a time if there are neither
+ * samples nor kept texts */
 #define REWARD_TEXTS 16
 
 /* Number of requests that share passes. */
@@ -381,9 +387,11 @@ uint32_t decoder_lanes(const struct decoder *d)
 	return all < ROWS_SEQUENCES ? all : ROWS_SEQUENCES;
 }
 
-/* Compute the number of sequences: for running requests, their samples, and
- * kept texts; SESSION_TEXT is the first of them. Each sequence may append
- * `tail` tokens to the tokens that it shares with other sequences. */
+/*
+ * Compute the number of sequences: for running requests (the first one is
+ * SESSION_TEXT), for their samples, and for kept texts. Each sequence may
+ * append `tail` tokens to the tokens that it shares with other sequences.
+ */
 static void plan_sequences(struct decoder *d)
 {
 	const struct samples_options *a =
@@ -409,7 +417,8 @@ static void plan_sequences(struct decoder *d)
 	o->tail = d->tail ? d->tail : most;
 }
 
-/* Set d->session_opts: these options with what the method needs added. */
+/* Set d->session_opts to the options *o, plus the rows and positions that the
+ * method needs. */
 static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
@@ -438,9 +447,11 @@ static void prepare_session(struct decoder *d, const struct session_opts *o)
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
-	/* Diffusion blocks of several requests share a pass. Multiply the
-	 * number of rows, so that each request can compute as many blocks ahead
-	 * as it does alone. */
+	/*
+	 * Blocks of several diffusion requests share a pass. Multiply the
+	 * number of rows by the number of requests, so that each request has as
+	 * many rows for later blocks as a request that runs alone.
+	 */
 	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
 		--texts &&
 		d->session_opts.decode_rows + more <= o->prefill_chunk;)
@@ -456,8 +467,10 @@ int decoder_need(struct decoder *d, const struct session_opts *o,
 
 	prepare_session(d, o);
 	ret = session_need(d->model, &d->session_opts, bytes, e);
-	/* A draft model needs its file, and a float32 cache of the context for
-	 * each request that is decoded at a time. */
+	/*
+	 * A draft model needs memory for its file and, for each request that is
+	 * decoded at the same time, a float32 key-value cache of the context.
+	 */
 	for (unsigned i = 0; i < d->drafting.n && !ret; i++) {
 		const struct model *m = d->drafting.part[i].file;
 		const struct session_opts *s = &d->session_opts;
@@ -551,8 +564,8 @@ int decoder_add_bos(
 		return 0;
 	if (bos < 0)
 		return err_set(e, EINVAL,
-			"the prompt is empty and this model has no token that "
-			"begins a text, so there is nothing to continue");
+			"the prompt is empty, and this model has no "
+			"beginning-of-text token to start from; give a prompt");
 	p = realloc(prompt->id, (prompt->n + 1) * sizeof(*p));
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for the prompt");
@@ -578,9 +591,11 @@ int decoder_begin_text(
 	best = prefixes_find(d->prefixes, prompt, (uint32_t)n - 1);
 	if (!best.length)
 		return 0;
-	/* A new sequence gets the lowest free id, so here it gets SESSION_TEXT
-	 * again. An empty sequence needs no memory, so session_add cannot
-	 * fail. */
+	/*
+	 * A new sequence gets the lowest free id, which is SESSION_TEXT after
+	 * the removal. An empty sequence needs no memory, so session_add cannot
+	 * fail.
+	 */
 	session_remove(d->session, SESSION_TEXT);
 	ret = prefix_fork(d->session, &best, &sequence, e);
 	if (ret)
@@ -619,8 +634,8 @@ int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
 	ret = history_append(d->history, &r, 1, e);
 	d->kept = !ret;
 	return ret ? err_in(e,
-			     "the text is complete, but was not added to the "
-			     "history")
+			     "the text was generated, but could not be added "
+			     "to the history")
 		   : 0;
 }
 

@@ -42,9 +42,13 @@ struct decoder {
 	struct model *model;
 	struct tokenizer *tokenizer;
 	struct history *history; /* NULL if there is none */
-	bool kept;               /* the last text was added to the history */
-	/* Open a reward, which scores solutions. Set if the method needs a
-	 * reward; a caller may also set it before the model is opened. */
+	/* the text of the last request was added to the history */
+	bool kept;
+	/*
+	 * A reward, which scores solutions, must be opened with the model. True
+	 * if the method needs a reward; a caller may also set it before the
+	 * model is opened.
+	 */
 	bool wants_reward;
 	/* name of the reward; NULL: the name in the options */
 	const char *reward_name;
@@ -79,13 +83,15 @@ struct decoder {
 int decoder_set_options(
 	struct decoder *, const struct opt_values *options, struct err *);
 
-/* Reset all options that the method does not accept to their defaults. For
- * programs that run many methods with the same options. */
+/* Reset all options that the method does not accept to their defaults. Programs
+ * that run many methods with the same options need this. */
 void decoder_drop_needless(struct opt_values *, const struct method *);
 
-/* Whether the method delivers many tokens at a time, as diffusion does, and
- * methods that choose among samples. In these methods the first token does not
- * mark the end of prefill. */
+/*
+ * Whether the method delivers many tokens at a time: true for diffusion methods
+ * and for methods that choose among samples. With these methods the first token
+ * does not mark the end of prefill.
+ */
 bool decoder_emits_at_once(const struct decoder *);
 
 /* Set d->model_path; does not open the file. */
@@ -109,9 +115,9 @@ int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 	struct err *);
 
 /*
- * Open the session, which starts the device process. The options are
- * d->session_opts, which the caller may have changed, with what the method
- * needs added: rows of its decode graph and, if context_need is not 0,
+ * Open the session, which starts the device process. To the options
+ * (d->session_opts, which the caller may have changed) the call adds what the
+ * method needs: rows of its decode graph and, if context_need is not 0,
  * positions for rows that will not be accepted.
  */
 int decoder_open_session(
@@ -128,9 +134,11 @@ bool decoder_drafts(const struct decoder *);
 /* Whether requests can share passes. If not, the method runs them one by
  * one. */
 bool decoder_shares(const struct decoder *);
-/* Whether a request in shared passes has samples (host/method/samples.h). If a
- * request has a single sample, which is not chosen among several, plain
- * decoding is used instead of samples. */
+/*
+ * Whether a request in shared passes has samples (host/method/samples.h). If a
+ * request has only one sample, so that there is no choice, plain decoding is
+ * used instead of samples.
+ */
 bool decoder_has_samples(const struct decoder *);
 /* The largest number of lanes (sequences that are decoded together) in a shared
  * pass. */
@@ -146,16 +154,19 @@ void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
-/* decoder_begin_text loads the cached keys and values of a prompt, except its
- * last token, into the sequence SESSION_TEXT. decoder_keep_text empties this
- * sequence, and with the option keep=N keeps its cache for later requests. */
+/*
+ * decoder_begin_text loads the cached keys and values of a prompt, except its
+ * last token, into the sequence SESSION_TEXT. decoder_keep_text empties
+ * SESSION_TEXT; with the option keep=N it first hands over the cached keys and
+ * values to the prefix cache, for later requests.
+ */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);
 void decoder_keep_text(struct decoder *, const struct generation *);
 
 /*
  * Add a text that ended with EOS to the history, unless the history is frozen,
- * and set d->kept. Called after the request has ended, so that the time of
+ * and set d->kept. Call this after the request has ended, so that the time for
  * writing the file does not count as decoding.
  */
 int decoder_keep(struct decoder *, const struct generation *, struct err *);

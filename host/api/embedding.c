@@ -14,10 +14,13 @@
 
 struct embedding {
 	const struct model *model;
-	size_t n_tokens, added; /* tokens of the prompt; those added */
-	bool last;     /* the vector is the last token's state, not the mean */
-	double *sum;   /* [n_embd] sum of the states */
-	float *normed; /* [n_embd] state after the norm; then the vector */
+	/* number of tokens of the prompt; number of tokens whose states were
+	 * added */
+	size_t n_tokens, added;
+	bool last;   /* the vector is the last token's state, not the mean */
+	double *sum; /* [n_embd] sum of the states */
+	/* [n_embd] a state after the final norm; at the end the embedding */
+	float *normed;
 };
 
 /* Read the pooling from the model's file: TANDEM_POOLING_MEAN or _LAST. */
@@ -34,8 +37,9 @@ static int read_pooling(const struct model *m, unsigned *pooling, struct err *e)
 		return ret;
 	if (type > LAST || type == CLS)
 		return err_set(e, EINVAL,
-			"key '%s' is %llu%s; embeddings are the mean of all "
-			"tokens (1) or the last token (3)",
+			"key '%s' of the model is %llu%s, a pooling that is "
+			"not supported; use a model with 1 (mean of all "
+			"tokens) or 3 (last token)",
 			key, (unsigned long long)type,
 			type == CLS            ? " (the first token)"
 				: type == RANK ? " (a score)"
@@ -131,8 +135,11 @@ bool embedding_is_read(const struct embedding *x)
 	return x->added == x->n_tokens;
 }
 
-/* The sum has the direction of the mean, so its number of states does not
- * matter. */
+/*
+ * The sum of the states and their mean have the same direction, and the vector
+ * is scaled to Euclidean norm 1, so a division by the number of states is not
+ * needed.
+ */
 int embedding_values(
 	struct embedding *x, const float **values, size_t *n, struct err *e)
 {
@@ -143,8 +150,8 @@ int embedding_values(
 	length = sqrt(squares);
 	if (!(length > 0) || !isfinite(length))
 		return err_set(e, EDOM,
-			"the prompt has no embedding: the length of its vector "
-			"is %g",
+			"the prompt has no embedding: the norm of its vector "
+			"is %g, which is not positive and finite",
 			length);
 	for (uint32_t i = 0; i < x->model->n_embd; i++)
 		x->normed[i] = (float)(x->sum[i] / length);

@@ -2,11 +2,11 @@
  * The embedding of a prompt: one vector that represents its text, for search
  * and comparison. The hidden states of the prompt's tokens after the last layer
  * go through the final norm; the vector is their mean or the last of them
- * (pooling), divided by its length.
+ * (pooling), scaled to a Euclidean norm of 1.
  *
  * The key ARCH.pooling_type of the model file chooses the pooling: 1 is the
- * mean, 3 the last token. Without the key, or with 0 (no pooling), it is the
- * mean: the last state of a model that was not trained for embeddings mainly
+ * mean, 3 the last token. Without the key, or with 0 (no pooling), the mean is
+ * used: in a model that was not trained for embeddings the last state mainly
  * predicts the next token, while the mean covers the whole text.
  *
  * The states are added in the order of the tokens, so the bytes of the vector
@@ -27,16 +27,19 @@ struct session;
 
 /*
  * Begin the embedding of a prompt of n tokens. `pooling` is an enum
- * tandem_pooling. Returns 0, -EINVAL for an unknown pooling, for a pooling of
- * the model that is not supported and for a diffusion model, or -ENOMEM.
+ * tandem_pooling. Returns 0 or -ENOMEM, or -EINVAL if `pooling` is unknown, if
+ * the model's pooling is not supported, or if it is a diffusion model.
  */
 int embedding_open(struct embedding **out, const struct decoder *,
 	unsigned pooling, size_t n, struct err *);
 void embedding_close(struct embedding *);
 
-/* Add the states of rows [first, first + rows) of the session's last pass,
- * which are those of the prompt's tokens from token `at` on. Tokens that were
- * added before, and whose cache was dropped since, are skipped. */
+/*
+ * Add the states of rows [first, first + rows) of the session's last pass,
+ * which belong to the prompt's tokens from token `at` on. Tokens whose states
+ * were added before are skipped; such tokens occur if a cache was dropped and
+ * is computed again.
+ */
 void embedding_add(struct embedding *, struct session *, size_t at,
 	uint32_t first, uint32_t rows);
 
@@ -48,8 +51,11 @@ int embedding_read(struct embedding *, struct session *, const int32_t *token,
 /* Whether the states of all tokens were added. */
 bool embedding_is_read(const struct embedding *);
 
-/* Compute the vector, float32 [*n], which the embedding owns. Called once, when
- * all states were added. Returns 0, or -EDOM if it is not finite. */
+/*
+ * Compute the vector, float32 [*n]; the embedding keeps ownership of it. Call
+ * this once, after all states were added. Returns 0, or -EDOM if the vector is
+ * not finite.
+ */
 int embedding_values(
 	struct embedding *, const float **values, size_t *n, struct err *);
 

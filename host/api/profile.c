@@ -21,7 +21,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* bytes at the start of a draft model's file that identify it */
+/* a draft model is identified by this many bytes at the start of its file */
 #define DRAFT_HEAD ((size_t)1 << 20)
 
 const char *const profile_uses[] = { "remember", "probe", "learn", NULL };

@@ -5,14 +5,15 @@
  * $XDG_CACHE_HOME/tandem (~/.cache/tandem). There is one file for each
  * combination of flash image, machine, and everything else that changes the
  * costs (docs/lever.md has the list). A damaged file and a file with a
- * different key are ignored. If the file cannot be written, it is silently not
- * written. A profile is measured again if it was measured on a busy machine
- * that is no longer busy, or if the passes of earlier requests differed from
- * it. No profile is used with the simulated phone's clock, which computes all
- * costs, or with planned faults, which would distort the costs.
+ * different key are ignored. A failure to write a file is ignored, too. A
+ * profile is measured again if it was measured on a busy machine that is no
+ * longer busy, or if passes of earlier requests were much faster than the
+ * profile predicts. No profile is used with the clock of a simulated phone,
+ * because there all costs are computed, or with planned faults, because faults
+ * would distort the measurements.
  *
- * A profile never changes the generated text. One thread per decoder; several
- * processes may write the same file.
+ * A profile never changes the generated text. Only one thread may use a
+ * decoder; several processes may write the same file.
  */
 #ifndef HOST_API_PROFILE_H
 #define HOST_API_PROFILE_H
@@ -25,7 +26,7 @@ enum profile_use {
 	/* read the file; if there is none, measure and write it */
 	PROFILE_REMEMBER,
 	PROFILE_PROBE, /* measure, but neither read nor write a file */
-	/* measure nothing; learn only from the passes of the text */
+	/* measure nothing in advance; learn only from the passes of requests */
 	PROFILE_LEARN,
 };
 extern const char *const profile_uses[]; /* ends with NULL */
@@ -37,8 +38,11 @@ extern const char *const profile_froms[];
  * and set d->profile. Returns 0, or the session's error if measuring fails. */
 int profile_take(struct decoder *, struct err *);
 
-/* Compare the passes of the decoder's requests with its profile, and remove the
- * profile's file if they took much less time. Frees d->profile_path. */
+/*
+ * Compare the costs of the decoder's passes with the profile. If the passes
+ * took much less time, remove the profile's file, so that the profile is
+ * measured again. Frees d->profile_path.
+ */
 void profile_review(struct decoder *);
 
 #endif

@@ -16,21 +16,25 @@
 #define PROFILE_VERSION 3
 #define FILE_MOST       ((size_t)64 << 10)
 
-/* A profile that was measured at a CPU pressure of at least BUSY is measured
- * again at a pressure of at most IDLE. Passes at a pressure of BUSY or more are
- * not compared with the profile. */
+/*
+ * A profile that was measured at a CPU pressure of at least BUSY is measured
+ * again when the pressure is at most IDLE. Passes at a pressure of BUSY or more
+ * are not compared with the profile.
+ */
 #define BUSY 0.5
 #define IDLE 0.1
 
-/* A profile is measured again if passes are faster than it predicts by more
- * than the factor MISFIT, times the factor by which its own measurements
- * differed from one another. The comparison needs REVIEWED passes, because each
- * pass scales all costs (pass_cost_saw_rows). */
+/*
+ * A profile is measured again if its times exceed those of later passes by more
+ * than the factor MISFIT * spread, where `spread` is the ratio by which
+ * repeated measurements of the profile differed. The comparison needs REVIEWED
+ * passes, because each pass scales all costs (pass_cost_saw_rows).
+ */
 #define MISFIT   1.5
 #define REVIEWED 4
 
-/* Members of struct pass_cost that are numbers of nanoseconds, and for each the
- * member that counts its observations. */
+/* The members of struct pass_cost that are times in nanoseconds: offset of the
+ * time, and offset of the member that counts the observations of this time. */
 static const struct {
 	const char *name;
 	size_t at, n_at;
@@ -48,7 +52,9 @@ static const struct {
 	TERM("look_4", look[2]),
 	TERM("look_8", look[3]),
 };
-_Static_assert(PASS_LOOKS == 4, "all of them are kept");
+_Static_assert(PASS_LOOKS == 4,
+	"the table has a row for each element of "
+	"look[]");
 
 static double *term_of(struct pass_cost *c, size_t at)
 {
@@ -172,8 +178,11 @@ bool profile_was_disturbed(double then, double now)
 	return then >= BUSY && now <= IDLE;
 }
 
-/* Slower passes do not make a profile misfit: other programs and long texts
- * also slow passes down, and measuring again would not help. */
+/*
+ * Passes that are slower than the profile predicts are no reason to measure
+ * again: other programs and long texts slow passes down, and measuring again
+ * would not change that.
+ */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now)
 {

@@ -1,5 +1,8 @@
-/* The file of a profile (host/api/profile.h): a key, the measured costs, and
- * how far they can be trusted, as JSON. Times are in nanoseconds. */
+/*
+ * The file of a profile (host/api/profile.h): a key, the measured costs, their
+ * spread, and the CPU pressure during the measurement, as JSON. Times are in
+ * nanoseconds.
+ */
 #ifndef HOST_API_PROFILE_FILE_H
 #define HOST_API_PROFILE_FILE_H
 
@@ -22,9 +25,11 @@ void profile_keep(
  * and the machine is idle now, at the pressure `now`. */
 bool profile_was_disturbed(double then, double now);
 
-/* Whether the costs `is`, which passes of requests have corrected, are so much
- * lower than the costs `was` of the profile from which they began that the
- * profile must be measured again. `now` is the CPU pressure. */
+/*
+ * Whether the profile must be measured again, because costs are much lower than
+ * it says. `was`: the costs in the profile. `is`: these costs after corrections
+ * by passes of requests. `now`: the CPU pressure.
+ */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now);
 

@@ -25,10 +25,10 @@ struct chat {
 	/* [plan.n] positions of the turns in the formatted text */
 	struct text_span *part;
 	struct text_span *quote; /* [plan.n] the positions in `part`, sorted */
-	/* [plan.n] the positions in `quote` that are within the part of the
-	 * text that is being tokenized */
+	/* [plan.n] the entries of `quote` that lie in the part of the text that
+	 * is being tokenized */
 	struct text_span *here;
-	/* special tokens in turns are treated as ordinary text */
+	/* treat special tokens in turns as ordinary text */
 	bool quotes;
 	struct strbuf text;
 };
@@ -115,10 +115,12 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 		flags, c->here, n, out, e);
 }
 
-/* Turns that are given as tokens are inserted unchanged, except for an
- * end-of-text token. The text between them is tokenized in separate pieces. So
- * the part of a prompt up to an earlier answer has the same tokens as when the
- * answer was generated. */
+/*
+ * Turns that are given as tokens are inserted unchanged, except for an
+ * end-of-text token. The text between them is tokenized separately. So a prompt
+ * has the same tokens, up to the end of an earlier answer, as when that answer
+ * was generated, and their cached keys and values can be reused.
+ */
 static int add_chat(const struct decoder *d, const struct chat *c,
 	struct token_list *out, struct err *e)
 {

@@ -21,9 +21,10 @@ struct prompt {
 	size_t len;
 	/* system turn, with `chat`; NULL if there is none */
 	const char *system;
-	bool chat; /* the text is a user's turn in a chat */
-	/* [n_turns] with `chat`: turns that are used instead of `text` and
-	 * `system`; NULL if there are none */
+	/* `text` is a user's turn in a chat; apply the chat template */
+	bool chat;
+	/* [n_turns] with `chat`: a conversation that is used instead of `text`
+	 * and `system`; NULL if there is none */
 	const struct tandem_turn *turns;
 	size_t n_turns;
 	/* the tools that the prompt lists; NULL if there are none */
@@ -34,9 +35,11 @@ struct prompt {
 	bool eos;
 };
 
-/* Append the prompt's tokens to *out. Returns 0, -ENOTSUP if the model's chat
- * template is not supported, or -EINVAL for a role or an order of roles that
- * the template does not allow. */
+/*
+ * Append the prompt's tokens to *out. Returns 0, -ENOTSUP if the model's chat
+ * template is not supported, or -EINVAL if the template does not allow a role
+ * or the order of the roles.
+ */
 int prompt_read(const struct decoder *, const struct prompt *,
 	struct token_list *out, struct err *);
 

@@ -35,7 +35,8 @@ enum report_models { REPORT_CAUSAL = 1, REPORT_WINDOW = 2, REPORT_BLOCK = 4 };
 /* All pointers refer to memory of the handle. */
 struct tandem_report {
 	/* ---- valid after tandem_create ---- */
-	/* options as requested; once the session is started, as used */
+	/* options as requested; after the session is started, the options that
+	 * it uses */
 	const struct session_opts *pair;
 	const char *method;
 	bool diffusion; /* the method fills masks */
@@ -51,23 +52,25 @@ struct tandem_report {
 	bool needs_draft, needs_reward;
 	/* models that the method can run: bits of enum report_models */
 	unsigned runs;
-	/* Logits are computed only for rows whose token is delivered. */
+	/* The method computes logits only for rows from which a token is
+	 * delivered. */
 	bool logits_emitted;
-	/* The method's choice depends only on the finished samples, so
-	 * tandem_choose can repeat it for a smaller number of samples. */
+	/* The method chooses after all samples have finished, so tandem_choose
+	 * can repeat the choice for the first n samples. */
 	bool chooses_last;
 	uint32_t group; /* the number of samples must be a multiple of this */
 	/* Name of the drafter, NULL if there is none; path of the drafter's
 	 * model, "" if it has no model. */
 	const char *drafter, *drafter_path;
-	/* the drafter is an oracle, which is given the text beforehand */
+	/* the drafter is an oracle: it is given the text before the request */
 	bool knows_text;
 	double temperature; /* the method's default temperature */
 
 	/* ---- valid after the model is opened ---- */
 	const char *model_path;
 	const struct model *model; /* NULL if the model is not opened yet */
-	unsigned kind; /* its attention mask: a bit of enum report_models */
+	/* the model's attention mask: a bit of enum report_models */
+	unsigned kind;
 	const struct tokenizer *tokenizer;
 	bool chats; /* the model has a chat template that is recognized */
 	/* length in bytes of the longest token (tokenizer_token_bytes) */
@@ -76,11 +79,11 @@ struct tandem_report {
 	/* name of the reward; NULL if there is none */
 	const char *reward;
 	/*
-	 * The shape whose costs the simulated phone's clock computes instead of
-	 * those of the model that runs, such as "qwen2.5-1.5b on sd8gen2; the
-	 * model that runs is target.gguf". Every report of simulated phone
-	 * times must begin with this text. "" if the costs are those of the
-	 * model that runs.
+	 * The simulated phone's clock can compute the costs of a shape that
+	 * differs from the model that runs. Then this text names both, such as
+	 * "qwen2.5-1.5b on sd8gen2; the model that runs is target.gguf", and
+	 * every report of simulated phone times must begin with it. "" if the
+	 * costs are those of the model that runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 
@@ -89,8 +92,11 @@ struct tandem_report {
 	uint32_t context;
 	/* how layers are read from flash; NULL if no layer is streamed */
 	const char *flash;
-	/* Whether the method uses the costs of passes; where the initial costs
-	 * came from; how many passes were run to measure these. */
+	/*
+	 * weighs: the method uses the costs of passes. profile: where the
+	 * initial costs came from. probe_passes: number of passes that were run
+	 * to measure the costs.
+	 */
 	bool weighs;
 	enum profile_from profile;
 	uint64_t probe_passes;
@@ -118,9 +124,10 @@ void tandem_report(const struct tandem *, struct tandem_report *out);
  * tandem_prompt_tokens returns the tokens of a request's prompt, as
  * tandem_prompt does; the caller frees *ids. tandem_tokens_text appends the
  * text of tokens to *out, as tandem_detokenize returns it. Any number of
- * threads may call these two at the same time, also while another thread
- * generates with the handle, because they only read what opening the model has
- * set. Both return 0, or a negative errno with a message.
+ * threads may call these two functions at the same time, even while another
+ * thread generates with the handle, because they only read data that does not
+ * change after the model is opened. Both return 0, or a negative errno with a
+ * message.
  */
 int tandem_prompt_tokens(const struct tandem *, const struct tandem_request *,
 	int32_t **ids, size_t *n, struct err *);
@@ -154,9 +161,11 @@ void tandem_sample_report(
  * descending order of their weights. Returns the number of answers. */
 uint32_t tandem_answers(const struct tandem *, struct tally *row);
 
-/* Set a function that is called while samples are generated, with a line that
- * describes their state, the number of samples that have ended, and the total
- * number. If `report` is NULL, nothing is reported. */
+/*
+ * Set a function that is called while samples are generated. line: a
+ * description of the state of the samples. over: number of samples that have
+ * ended. of: number of all samples. If `report` is NULL, nothing is reported.
+ */
 void tandem_watch_samples(struct tandem *,
 	void (*report)(const char *line, uint32_t over, uint32_t of));
 

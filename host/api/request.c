@@ -31,7 +31,8 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 	for (size_t i = 0; x->stop && i < n; i++)
 		if (!(x->stop[i] = strdup(from[i])))
 			n = i;
-	/* A copy that failed is NULL, which ends the copied list too early. */
+	/* If a string could not be copied, its entry is NULL, so the copied
+	 * list ends before the caller's list. */
 	if (!x->stop || (from && from[n]))
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;
@@ -211,10 +212,12 @@ void request_begin(struct tandem_submitted *x)
 		request_trace_begun(x);
 }
 
-/* Compute the work of the request. Shared passes count for each of their
- * requests, and simulated phone time is the time from the request's start to
- * its end. If the request did not share passes, the session's counters contain
- * only the work of this request. */
+/*
+ * Compute the work of the request. A shared pass counts as a pass of each
+ * request that has rows in it, and the simulated phone time of a request is the
+ * time from its start to its end. If the request did not share passes, the
+ * session's counters contain only the work of this request.
+ */
 static void count_work(struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;

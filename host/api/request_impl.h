@@ -41,20 +41,25 @@ struct tandem;
 
 struct tandem_submitted {
 	struct tandem *tandem;
-	struct tandem_submitted *next; /* the request that was submitted next */
-	/* A copy of the caller's struct. Prompt and system turn have been
-	 * tokenized already, so only `stop` and the callbacks are used of its
-	 * pointers. */
+	/* the next request in the order of submission */
+	struct tandem_submitted *next;
+	/*
+	 * A copy of the caller's struct. Of the pointers in it, only `stop` and
+	 * the callbacks are used, because prompt and system turn have already
+	 * been tokenized.
+	 */
 	struct tandem_request request;
 	/* copies of the stop strings; NULL if the caller's strings are used */
 	char **stop;
 	struct token_list prompt;
-	/* the form of a JSON Schema or of the calls of tools; NULL if there is
-	 * none */
+	/* the grammar of a JSON Schema or of tool calls that the text must
+	 * follow; NULL if there is none */
 	struct json_form *form;
-	/* The tools that may be called; NULL if there are none. Then the reader
-	 * takes calls out of the text, and `prose` is the text of a token
-	 * outside of calls. */
+	/*
+	 * The tools that may be called; NULL if there are none. If there are
+	 * tools, `reader` separates calls from the text, and `prose` holds the
+	 * text of a token that lies outside of calls.
+	 */
 	struct chat_tools *tools;
 	struct call_reader reader;
 	struct strbuf prose;
@@ -67,29 +72,32 @@ struct tandem_submitted {
 	bool canceled; /* tandem_request_cancel was called */
 	struct err err;
 
-	/* Set if a callback stopped the request. Buffers for the data that
-	 * callbacks receive follow. */
+	/* A callback stopped the request. The members below are buffers for the
+	 * data that callbacks receive. */
 	bool stopped;
 	/* number of positions for which there is memory */
 	uint32_t room;
-	int32_t *tokens; /* [room] tokens of a step's positions */
+	/* [room] tokens of the positions that the step callback receives */
+	int32_t *tokens;
 	/* [room + 1] offsets of the texts of positions or nodes */
 	size_t *at;
 	struct strbuf scratch; /* text of positions, nodes or tokens */
 	/* [request.logprobs] candidates of a token */
 	struct tandem_likely *top;
 
-	/* Counters at the start of the request, and the work of the request
-	 * itself. Times are clock_ns values. */
+	/* before: counters at the start of the request. work: the work of the
+	 * request alone. Times are clock_ns values. */
 	struct session_stats before, work;
 	struct method_stats drafts_before, drafts;
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
 	/* number of the prompt's tokens that were in the cache */
 	uint64_t cached;
 
-	/* For shared passes: the request's lane (its sequence in these passes;
-	 * lane.lanes is NULL if it has none), and the request's share of the
-	 * passes, including the share of its samples. */
+	/*
+	 * For shared passes: the request's lane (lane.lanes is NULL if the
+	 * request has none), and the request's share of the passes, including
+	 * the share of its samples.
+	 */
 	struct lane lane;
 	bool shared;
 	uint32_t pass_rows; /* rows of the request in the last pass */
@@ -109,8 +117,8 @@ struct tandem_submitted {
 
 /* ---- request_options.c ---- */
 
-/* Check the caller's struct and copy it to *q. Data that its pointers refer to
- * is not copied. */
+/* Check the caller's struct and copy it to *q. The data that the struct's
+ * pointers refer to is not copied. */
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *);
 /* Open the request's tools; *out is NULL if the request has none. */
@@ -125,7 +133,8 @@ int request_prompt(const struct tandem *, const struct tandem_request *,
 /* Callbacks of a generation (struct generation_opts); `request` is the struct
  * tandem_submitted. */
 int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
-/* Deliver the text that was held back because it might have begun a call. */
+/* At the end, deliver the text that was held back because it might have been
+ * the beginning of a tool call. */
 void request_deliver_rest(struct tandem_submitted *);
 int request_report_step(void *request, const struct gen_step *);
 int request_report_draft(void *request, const struct gen_draft *);
@@ -174,13 +183,15 @@ void request_end(struct tandem_submitted *, int ret);
 /* Generate a request's whole text in passes that are not shared. Calls
  * request_begin and request_end. */
 void request_decode(struct tandem_submitted *);
-/* request_decode, plus the work before and after it that is not part of the
- * measured time: plain decoding for an oracle, and adding the text to the
- * history. Returns the request's state. */
+/*
+ * Call request_decode, and do the work before and after it that is not part of
+ * the measured time: plain decoding for an oracle, and adding the text to the
+ * history. Returns the request's state.
+ */
 int request_run(struct tandem_submitted *);
 
-/* Get the request's statistics up to the present; all 0 if the request is NULL.
- * The caller must have set out->size. */
+/* Get the request's statistics up to this moment; all are 0 if the request is
+ * NULL. The caller must have set out->size. */
 void request_result(const struct tandem_submitted *, struct tandem_result *out);
 
 enum tandem_stop tandem_stop_of(enum gen_stop);

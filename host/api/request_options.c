@@ -69,14 +69,17 @@ static int check_prompt(const struct tandem_request *r, struct err *e)
 	if (!r->turns)
 		return r->prompt || r->tokens
 			? 0
-			: err_set(e, EINVAL, "the request has no prompt");
+			: err_set(e, EINVAL,
+				  "the request has no prompt: set "
+				  "prompt, tokens or turns");
 	if (!(r->flags & TANDEM_CHAT))
 		return err_set(e, EINVAL,
-			"the request has turns; they need TANDEM_CHAT");
+			"the request has turns, so its flags must have "
+			"TANDEM_CHAT");
 	if (r->prompt || r->tokens || r->system)
 		return err_set(e, EINVAL,
 			"the request has turns and also prompt, tokens or "
-			"system; turns replace all of these");
+			"system; leave these NULL, because turns replace them");
 	return 0;
 }
 
@@ -96,16 +99,17 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 		return ret;
 	if (q->max_tokens < -1)
 		return err_set(e, EINVAL,
-			"max_tokens is %lld, must be a number of tokens or -1 "
-			"(no limit)",
+			"max_tokens is %lld, must be 0 or more, or -1 (no "
+			"limit)",
 			(long long)q->max_tokens);
 	if (q->logprobs > LIKELY_TOP)
 		return err_set(e, EINVAL, "logprobs is %u, must be 0 to %d",
 			q->logprobs, LIKELY_TOP);
 	if (q->json_schema && q->flags & TANDEM_IGNORE_EOS)
 		return err_set(e, EINVAL,
-			"json_schema cannot be used with TANDEM_IGNORE_EOS: "
-			"generation stops when the JSON text is complete");
+			"json_schema cannot be used with TANDEM_IGNORE_EOS, "
+			"because generation always stops when the JSON text is "
+			"complete");
 	if (q->tools && (q->json_schema || q->flags & TANDEM_IGNORE_EOS))
 		return err_set(e, EINVAL, "tools cannot be used with %s",
 			q->json_schema ? "json_schema" : "TANDEM_IGNORE_EOS");

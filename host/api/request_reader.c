@@ -1,5 +1,5 @@
-/* Converts the data of a generation's callbacks and calls the callbacks of its
- * request. */
+/* Converts the data that a generation passes to its callbacks, and calls the
+ * callbacks of the request with it. */
 #include "host/api/embedding.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
@@ -13,7 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The return value of a callback; a value other than 0 stops the generation. */
+/* Compute the value that a callback returns to the generation; a value other
+ * than 0 stops the generation. */
 static int ends(struct tandem_submitted *x, bool stopped)
 {
 	x->stopped |= stopped;
@@ -28,7 +29,7 @@ static int to_sink(
 	return ends(x, q->sink && q->sink(q->sink_arg, id, bytes, len));
 }
 
-/* The callback of a call_reader. */
+/* The callback of the call_reader: delivers a piece of a tool call. */
 static int to_call(void *arg, unsigned index, const char *name,
 	const char *piece, size_t len, bool ended)
 {

@@ -1,8 +1,9 @@
 /*
- * Trace events of submitted requests. Each request has its own track, which
- * shows when the request is queued, reads its prompt and decodes, and its rows
- * in each pass. If the request does not share passes, its track shows only the
- * time in the queue; its decoding is shown on the track of the calling thread.
+ * Trace events of submitted requests. Each request has its own track. The track
+ * shows when the request is queued, when it reads its prompt, when it decodes,
+ * and how many rows it has in each pass. If the request does not share passes,
+ * its track shows only the time in the queue; its decoding is shown on the
+ * track of the calling thread.
  */
 #include "base/clock.h"
 #include "host/api/tandem_impl.h"
@@ -10,8 +11,8 @@
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
 
-/* Emit an event of kind `name`. `arg` has the values of the kind's arguments
- * number `first` to `first` + n - 1. */
+/* Emit an event of kind `name`. arg[0] to arg[n - 1] are the values of the
+ * arguments number `first` to `first` + n - 1 that events of this kind have. */
 static void emit(const struct tandem_submitted *x, enum trace_type type,
 	enum trace_name name, uint64_t at, uint32_t first, uint32_t n,
 	const uint64_t *arg)

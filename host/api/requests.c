@@ -1,10 +1,10 @@
 /*
  * Submitted requests: tandem_submit, tandem_advance and the calls about a
  * single request. If requests of the method can share passes, each request is a
- * lane, which is one sequence of these passes (host/method/lanes.h). The
- * functions below then find the cached part of a prompt, draw tokens, and end
- * requests. Otherwise each call of tandem_advance runs the first unfinished
- * request to its end.
+ * lane (host/method/lanes.h): one sequence in these passes. The functions below
+ * then find the cached part of a prompt, draw tokens, and end requests.
+ * Otherwise each call of tandem_advance runs the first unfinished request to
+ * its end.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -52,8 +52,11 @@ static struct tandem_submitted *request_of(struct lane *x)
 		offsetof(struct tandem_submitted, lane));
 }
 
-/* Whether the request decodes in SESSION_TEXT. It does if this is the session's
- * only sequence, or the only one for prompts from which samples are forked. */
+/*
+ * Whether the request decodes in SESSION_TEXT. This is the case if SESSION_TEXT
+ * is the session's only sequence, or its only sequence for a prompt from which
+ * samples are forked.
+ */
 static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
@@ -63,8 +66,8 @@ static bool has_session_text(const struct tandem_submitted *x)
 	return d->session_opts.sequences == 1 || (x->samples && t->texts == 1);
 }
 
-/* Replace *best by the sequence of a running request if that sequence has more
- * of the prompt's first n tokens. */
+/* If the sequence of a running request has cached more of the prompt's first n
+ * tokens than *best, set *best to it. */
 static void find_in_lanes(
 	const struct tandem_submitted *x, uint32_t n, struct prefix *best)
 {
@@ -86,8 +89,8 @@ static void find_in_lanes(
 	}
 }
 
-/* How many of the prompt's first n tokens another lane, which is reading its
- * own prompt at present, will have in the cache when it has finished. */
+/* How many of the prompt's first n tokens will be cached when another lane,
+ * which is currently reading its own prompt, has finished. */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct lanes *l = x->tandem->lanes;
@@ -108,12 +111,12 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 
 /*
  * Give the lane a sequence with the cached part of its prompt, except the last
- * token. If another lane is reading at least half of the uncached rest
- * at present, this lane is held (it takes no part in passes) until that part is
- * cached, so that the same tokens are not computed twice. The other lane has
- * rows in the next pass, so the delay is only a few passes. A reward head or an
- * embedding needs the hidden states of the whole prompt, which are not in the
- * cache; with these nothing is reused.
+ * token. If another lane is currently reading at least half of the tokens that
+ * are not cached yet, this lane is held (it takes no part in passes) until
+ * those tokens are cached, so that they are not computed twice. The other lane
+ * has rows in the next pass, so the delay is only a few passes. For a reward
+ * head or an embedding nothing is reused, because they need the hidden states
+ * of the whole prompt, which are not in the cache.
  */
 static int find_cached(struct tandem_submitted *x, struct err *e)
 {
@@ -208,9 +211,11 @@ static void end_lane(struct tandem_submitted *x, int ret)
 		x->state = tandem_status_of(
 			decoder_keep(d, x->generation, &x->err));
 
-	/* With the option keep=N, keep the keys and values of a request that
-	 * succeeded, unless it was for an embedding: its text is not
-	 * continued. */
+	/*
+	 * With the option keep=N, keep the keys and values of a request that
+	 * succeeded, except a request for an embedding, whose text is not
+	 * continued.
+	 */
 	text = x->lane.sequence;
 	keep = !x->state && !x->embedding;
 	if (has_session_text(x) && x->began_ns) {
@@ -309,10 +314,12 @@ void requests_close(struct tandem *t)
 	t->lanes = NULL;
 }
 
-/* Add a lane for a request. A request with samples gets its lane when it is
- * admitted (run_pass), because its samples then also need lanes. A request
+/*
+ * Add a lane for a request. A request with samples gets its lane only when it
+ * is admitted (run_pass), together with the lanes of its samples. A request
  * with max_tokens 0 ends at once. A request for an embedding only reads its
- * prompt: its lane is closing from the start. */
+ * prompt: its lane is closing from the start.
+ */
 static int add_lane(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -445,8 +452,11 @@ static int run_pass(struct tandem *t)
 	uint64_t before = energy_pj(d), spent;
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
-	/* Admit requests with samples in the order of submission. Release held
-	 * lanes, whose prompts may have been cached by now (find_cached). */
+	/*
+	 * Admit requests with samples in the order of submission. Release lanes
+	 * that were held until another lane had read their prompts
+	 * (find_cached).
+	 */
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
 		x->pass_rows = 0;

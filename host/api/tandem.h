@@ -5,18 +5,19 @@
  * The library prints nothing, never exits, handles no signals and keeps no
  * state outside its handles, so a program may have several handles. At any time
  * only one thread may use a handle and its requests; different handles may be
- * used by different threads at the same time. Only tandem_cancel may be called
- * while another call on the same handle is running.
+ * used by different threads at the same time. The exception is tandem_cancel,
+ * which may be called while another call on the same handle is running.
  *
  * The caller keeps ownership of all arguments. Unless a function's comment says
- * otherwise, the library copies what it needs after the call returns. All text
- * is UTF-8.
+ * otherwise, arguments need not stay valid after the call returns, because the
+ * library copies what it needs later. All text is UTF-8.
  *
  * Structs begin with their size, so that later versions can add members.
  * Initialize a struct with its _init function, then set the members that differ
  * from the defaults. A binding of another language may declare only the first
- * members of tandem_options and tandem_request, and pass the size of these, a
- * multiple of 8: the others have their defaults.
+ * members of tandem_options and tandem_request, and pass the size of these
+ * members, which must be a multiple of 8. The other members then have their
+ * defaults.
  */
 #ifndef TANDEM_H
 #define TANDEM_H
@@ -142,7 +143,8 @@ enum tandem_flags {
 
 /* How the states of a prompt's tokens become its embedding. */
 enum tandem_pooling {
-	/* as the model's file says; if it says nothing, the mean */
+	/* the pooling that the model's file names; if it names none, the
+	 * mean */
 	TANDEM_POOLING_MODEL,
 	TANDEM_POOLING_MEAN, /* the mean of all states */
 	TANDEM_POOLING_LAST  /* the state of the last token */
@@ -167,14 +169,15 @@ enum tandem_mark {
 };
 
 /*
- * For methods that fill masks: the state after one pass of those positions that
- * have not been delivered to the sink yet. The library owns the memory, which
- * is valid until the callback returns.
+ * For methods that fill masks: the positions that have not been delivered to
+ * the sink yet, as they are after a pass. The library owns the memory, which is
+ * valid until the callback returns.
  */
 struct tandem_step {
 	size_t size;
 	uint64_t pass; /* number of the pass in this request, starting with 1 */
-	/* number of tokens before the first position, including the prompt */
+	/* number of tokens that precede the first position, including the
+	 * prompt */
 	size_t first;
 	size_t n;                   /* number of positions */
 	const int32_t *tokens;      /* [n] the tokens; -1 for a mask */
@@ -192,9 +195,10 @@ struct tandem_step {
 
 /*
  * For methods that draft: the tree of drafted tokens that a pass has verified.
- * Parents come before their children. Node 0 is the root, the last token before
- * the draft; it counts as accepted. The accepted nodes form a path from the
- * root. The library owns the memory, which is valid until the callback returns.
+ * Parents come before their children. Node 0 is the root: the last token that
+ * precedes the draft. The root counts as accepted. The accepted nodes form a
+ * path from the root. The library owns the memory, which is valid until the
+ * callback returns.
  */
 struct tandem_draft {
 	size_t size;
@@ -243,7 +247,8 @@ struct tandem_sample {
 	 * self-certainty, and the mean of the tokens' confidence.
 	 */
 	double logprob, certainty, confidence;
-	double score; /* score that the method gave; NaN if it gave none */
+	/* score of the sample by the method; NaN if there is none */
+	double score;
 	/* For each reasoning step: the index of the step's last token, counted
 	 * from the first token of the prompt, and the step's score (NaN if it
 	 * has none). */
@@ -289,10 +294,11 @@ struct tandem_token {
 };
 
 /*
- * A turn of a conversation. A call that an answer made is a turn of its own,
- * after the turn of the answer's text, if any, whose text is the tool's name, a
- * space and the arguments. The results of the calls follow as turns of the role
- * "tool", in the order of the calls.
+ * A turn of a conversation. Each tool call of an answer is a turn of its own,
+ * with the role "call"; its text is the tool's name, a space and the arguments.
+ * Call turns follow the turn of the answer's text, if the answer has text. The
+ * results of the calls follow as turns of the role "tool", in the order of the
+ * calls.
  */
 struct tandem_turn {
 	/* "system", "user", "assistant", "call", "tool" */
@@ -346,8 +352,11 @@ struct tandem_request {
 	/* maximum number of tokens to generate; -1 means no limit. Default:
 	 * 256 */
 	int64_t max_tokens;
-	/* strings before whose first occurrence generation stops; the list ends
-	 * with NULL. NULL if there are none */
+	/*
+	 * Stop strings: generation stops at the first occurrence of one of
+	 * them, and the stop string is not delivered. The list ends with NULL.
+	 * NULL: no stop strings.
+	 */
 	const char *const *stop;
 	/* Sampling parameters, as in `tandem run`; the defaults are in
 	 * parentheses. */
@@ -358,7 +367,7 @@ struct tandem_request {
 	double top_p;          /* 1: all tokens (1) */
 	double min_p;          /* 0: all tokens (0) */
 	double repeat_penalty; /* 1: no penalty (1) */
-	/* number of last tokens that the penalty applies to (64) */
+	/* `repeat_penalty` applies to this many last tokens (64) */
 	uint32_t repeat_last;
 	/* seed and stream of the random numbers (1, 0) */
 	uint64_t seed, stream;
@@ -370,7 +379,8 @@ struct tandem_request {
 	/*
 	 * Called for every generated token, with the `len` bytes of text that
 	 * the token completes. The text has no NUL; len may be 0. A call with
-	 * token -1 delivers only text, which was held back until the end.
+	 * token -1 delivers text without a token: text that was held back until
+	 * the end.
 	 */
 	int (*sink)(void *arg, int32_t token, const char *text, size_t len);
 	void *sink_arg;
@@ -415,8 +425,8 @@ struct tandem_request {
 	 * at most TANDEM_BIASES; several values for one token are added up.
 	 * Then the penalties (-2 to 2) are subtracted from the logits of the
 	 * tokens that the request has generated so far: the presence penalty
-	 * once, the frequency penalty for each occurrence. With a
-	 * `repeat_penalty`, too, that one is applied between the two. Methods
+	 * once, the frequency penalty for each occurrence. A `repeat_penalty`
+	 * is applied after the biases and before these two penalties. Methods
 	 * that fill masks reject all of these. (NULL, 0, 0, 0)
 	 */
 	const struct tandem_bias *bias;
@@ -426,9 +436,10 @@ struct tandem_request {
 	 * With TANDEM_EMBED: called once with the embedding of the prompt,
 	 * float32 values[n] whose squares add up to 1, in memory of the library
 	 * that is valid until the callback returns. The request then generates
-	 * no text, and ignores all members that concern generated text. A
-	 * prompt that is given as text gets an end-of-text token, too, if the
-	 * model was trained for that. Diffusion models have no embeddings.
+	 * no text, and ignores all members that concern generated text. If the
+	 * model was trained with an end-of-text token at the end of prompts, a
+	 * prompt that is given as text gets this token. Diffusion models have
+	 * no embeddings.
 	 */
 	void (*embedding)(void *arg, const float *values, size_t n);
 	void *embedding_arg;
@@ -442,11 +453,11 @@ struct tandem_request {
 	 * With TANDEM_CHAT: tools that the answer may call, or with
 	 * TANDEM_MUST_CALL must call. A JSON list, as in OpenAI's API, of
 	 * {"type": "function", "function": {"name", "description",
-	 * "parameters"}}; the schema `parameters` is of the subset of
-	 * docs/structured.md. The prompt lists the tools, if it is not given as
-	 * `tokens`, and the arguments of calls fit their schemas. A message
-	 * about a wrong tool names its place, such as tools[0].function.name.
-	 * NULL: no tools.
+	 * "parameters"}}; the schema `parameters` must be in the subset of
+	 * docs/structured.md. Unless the prompt is given as `tokens`, a
+	 * description of the tools is added to it. The arguments of calls
+	 * conform to the schemas. An error message about a wrong tool names the
+	 * place in the list, such as tools[0].function.name. NULL: no tools.
 	 */
 	const char *tools;
 	/* name of the tool that must be called; NULL: any of them */
@@ -454,8 +465,8 @@ struct tandem_request {
 	/*
 	 * Called for each call when its name is known, and then for each piece
 	 * of its arguments. The sink receives only the text outside of calls.
-	 * If max_tokens or the context ends a call, its last piece does not
-	 * have `ended` set.
+	 * If a call is cut off by max_tokens or by the end of the context, no
+	 * piece of it has `ended` set.
 	 */
 	int (*call)(void *arg, const struct tandem_call *call);
 	void *call_arg;
@@ -470,7 +481,8 @@ struct tandem_result {
 	/* number of tokens in the prompt, and of generated tokens */
 	uint64_t prompt_tokens, tokens;
 	uint64_t passes; /* number of passes of the model */
-	/* numbers of tokens; 0 for methods that do not draft */
+	/* numbers of drafted and of accepted tokens; 0 for methods that do not
+	 * draft */
 	uint64_t drafted, accepted;
 	double seconds_to_first; /* wall time until the first token */
 	/* wall time from the start of the request to its end */
@@ -488,8 +500,8 @@ struct tandem_result {
 
 /*
  * Generate text for one request; returns when the request has ended. The KV
- * cache is empty at the start or, with "keep=N", contains what an earlier
- * request has cached of the beginning of this prompt. *result is filled even on
+ * cache is empty at the start. With "keep=N" it may contain the beginning of
+ * this prompt, if an earlier request has cached it. *result is filled even on
  * failure, with the values up to the failure; `result` may be NULL. All
  * submitted requests must have ended before this call.
  */
@@ -526,11 +538,11 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
 
 /*
  * Run one pass. *requests receives the number of requests that have not ended;
- * `requests` may be NULL. With "texts=N" up to N requests, with all their
- * samples, are computed at the same time. Requests are admitted in the order in
- * which they were submitted; the remaining requests wait. If requests of the
- * decoding method cannot share passes (docs/library.md), one call generates the
- * whole text of the first request.
+ * `requests` may be NULL. With the option "texts=N", up to N requests, each
+ * with all its samples, are computed at the same time. Requests are admitted in
+ * the order in which they were submitted; the remaining requests wait. If
+ * requests of the decoding method cannot share passes (docs/library.md), one
+ * call generates the whole text of the first request.
  *
  * An error that concerns a single request ends only this request. The return
  * value reports errors that concern all requests. If tandem_cancel makes the
@@ -545,9 +557,11 @@ TANDEM_API int tandem_advance(struct tandem *, unsigned *requests);
  * advance, too. */
 TANDEM_API int tandem_wait(struct tandem *, const struct tandem_submitted *);
 
-/* Returns 1 if the request has not ended, otherwise what tandem_generate would
- * return for it. *result receives the request's statistics up to the present;
- * `result` may be NULL. */
+/*
+ * Returns 1 if the request has not ended, otherwise what tandem_generate would
+ * return for it. *result receives the request's statistics up to this call;
+ * `result` may be NULL.
+ */
 TANDEM_API int tandem_request_state(
 	const struct tandem_submitted *, struct tandem_result *result);
 
@@ -600,17 +614,19 @@ struct tandem_stats {
 	uint64_t context;
 	uint64_t passes; /* number of passes of the model */
 	/* rows: rows computed in all passes. prompt_rows: rows of prompts among
-	 * them. padded_rows: rows of static graphs that contained only
-	 * padding. */
+	 * them. padded_rows: rows of static graphs that had no token. */
 	uint64_t rows, prompt_rows, padded_rows;
 	uint64_t drafted, accepted; /* numbers of tokens */
-	/* The device's address window: its size, the bytes that are mapped at
-	 * present, and the number and bytes of mappings for which a pass had to
-	 * wait. */
+	/*
+	 * The device's address window: size of the window, bytes that are
+	 * mapped now, number of mappings for which a pass had to wait, and
+	 * bytes of these mappings.
+	 */
 	uint64_t window_bytes, mapped_bytes, remaps, remap_bytes;
 	/* bytes read from flash while layers are streamed */
 	uint64_t flash_bytes;
-	uint64_t restarts; /* lost devices that were replaced */
+	/* number of times that a lost device process was replaced */
+	uint64_t restarts;
 	/* simulated phone time and energy with "clock=soc:NAME"; else 0 */
 	double phone_seconds, phone_joules;
 	/* Drafted and accepted tokens by their distance to the last token of

@@ -18,7 +18,8 @@ struct token_trie;
 
 struct tandem {
 	struct decoder decoder;
-	/* copies of options.set; decoder.options refers to them */
+	/* copies of the strings in options.set, to which decoder.options
+	 * points */
 	char **setting;
 	char *program;
 	volatile sig_atomic_t canceled;
@@ -47,21 +48,24 @@ struct tandem {
  * tandem_status. */
 int tandem_status_of(int ret);
 
-/* Called at the end of every call with the status that the call returns. Marks
- * the handle as dead if the device was lost, and resets a cancelation. Returns
- * `status`. */
+/*
+ * Every function of the library calls this at its end, with the status that the
+ * function returns. Marks the handle as dead if the device was lost, and resets
+ * a cancelation. Returns `status`.
+ */
 int tandem_settle(struct tandem *, int status);
 
 /*
  * Copy the caller's struct to a struct of `size` bytes of this version, which
- * must hold the defaults. A shorter struct, of an older version or of a binding
- * that declares only the first members, leaves the remaining members at their
- * defaults. A longer struct is of a newer version; members that this version
- * does not have must be zero. `name` is that of the struct without "struct ".
+ * must hold the defaults. A shorter struct comes from an older version, or from
+ * a binding that declares only the first members; the remaining members keep
+ * their defaults. A longer struct comes from a newer version; members that this
+ * version does not have must be zero. `name` is the name of the struct without
+ * "struct ".
  *
  * Returns -EINVAL if the size is 0 or not a multiple of 8, as in a struct that
- * was never initialized, or if an unknown member is not zero. Members do not
- * cross a multiple of 8 bytes, so such a size ends after a whole member.
+ * was never initialized, or if an unknown member is not zero. No member crosses
+ * a multiple of 8 bytes, so a size that is a multiple of 8 never cuts a member.
  */
 int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
 	struct err *);

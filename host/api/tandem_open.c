@@ -54,8 +54,8 @@ int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
 	memcpy(&their_size, theirs, sizeof(their_size));
 	if (!their_size || their_size % 8)
 		return err_set(e, EINVAL,
-			"the size of struct %s is %zu, must be a multiple of "
-			"8; call %s_init first",
+			"member `size` of struct %s is %zu, must be a multiple "
+			"of 8 above 0; call %s_init first",
 			name, their_size, name);
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])
@@ -163,8 +163,8 @@ struct session_opts *tandem_pair(struct tandem *t)
 	return &t->decoder.session_opts;
 }
 
-/* Open in the C locale, because numbers in options have a decimal point in
- * every language. */
+/* Parse options in the C locale, so that numbers have a decimal point whatever
+ * the caller's locale is. */
 int tandem_open(struct tandem **out, const struct tandem_options *options)
 {
 	locale_t was = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
@@ -317,7 +317,9 @@ int tandem_tokens_text(const struct tandem *t, const int32_t *ids, size_t n,
 	detokenize_end(&d, out);
 	if (ret == -EINVAL)
 		return err_set(e, EINVAL,
-			"not all of the %zu ids are tokens of this model", n);
+			"at least one of the %zu ids is not a token of this "
+			"model",
+			n);
 	return out->failed ? err_set(e, ENOMEM, "no memory for the text") : 0;
 }
 

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-_Static_assert(TANDEM_POSITIONS == DRAFT_POSITIONS, "one for each");
+_Static_assert(TANDEM_POSITIONS == DRAFT_POSITIONS,
+	"the arrays have the same "
+	"number of elements");
 
 void tandem_stats(const struct tandem *t, struct tandem_stats *out)
 {

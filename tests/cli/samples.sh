@@ -62,7 +62,7 @@ has 'a draft was right' '.accepted_tokens > 0'
 write -N 6 --json --draft recycle+model --slots 128 --parallel 3
 same 'samples with drafts and a full cache' "$alone"
 misuse "$TANDEM" run -N 2 --draft oracle:0.8 hello
-check_has 'a draft that needs a text' "$err" 'it can draft for only one text'
+check_has 'a draft that needs a text' "$err" 'this drafter can draft for only one text'
 misuse "$TANDEM" run -N 2 --draft model --draft-on device hello
 check_has 'a draft on the device' "$err" 'room for one draft model'
 

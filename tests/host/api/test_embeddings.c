@@ -198,7 +198,7 @@ static void assert_refused(
 static void other_requests_are_refused(void **state)
 {
 	static const char *const says[] = {
-		[2] = "is 2 (the first token);", [4] = "is 4 (a score);"
+		[2] = "is 2 (the first token),", [4] = "is 4 (a score),"
 	};
 	int32_t token[200] = { 1 };
 	struct vector v;

@@ -161,7 +161,7 @@ static void test_bad_turns(void **state)
 	r = conversing(turn, 1);
 	r.system = "x";
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
-	assert_says(t, "turns replace all of these");
+	assert_says(t, "turns replace them");
 	r = conversing(turn, 1);
 	turn[0].tokens = &id;
 	turn[0].n_tokens = 1;
