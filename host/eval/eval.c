@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 97.5 % quantile of the normal distribution, for 95 % intervals. */
+/* The 97.5 % quantile of the standard normal distribution: 95 % of the values
+ * lie between -Z95 and Z95. */
 #define Z95 1.959963984540054
 
 double eval_accuracy(const struct eval_tally *t)
@@ -24,9 +25,11 @@ double eval_accuracy(const struct eval_tally *t)
 	return t->total ? (double)t->right / (double)t->total : 0;
 }
 
-/* Wilson's score interval (E. B. Wilson, "Probable inference, the law of
- * succession, and statistical inference", 1927). It is also valid for few
- * items, and for shares near 0 and 1. */
+/*
+ * Wilson's score interval (E. B. Wilson, "Probable inference, the law of
+ * succession, and statistical inference", 1927). This interval is also valid
+ * for few items, and for shares near 0 and 1.
+ */
 void eval_interval(const struct eval_tally *t, double *low, double *high)
 {
 	double n = (double)t->total, p = eval_accuracy(t), z2 = Z95 * Z95;
@@ -107,8 +110,8 @@ void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 	method_stats_add(&sum->drafts, &more->drafts);
 }
 
-/* Decode an item, and score it if it has an expected answer. Adds the number of
- * generated tokens, the costs and the score to *r. */
+/* Decode an item, and score it if it has an expected answer. The number of
+ * generated tokens, the costs and the score are added to *r. */
 static int run_item(struct tandem *t, const struct eval_items *items, size_t i,
 	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
 	struct err *e)

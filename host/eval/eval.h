@@ -1,7 +1,7 @@
 /*
  * Evaluates a decoder on the items of a task: the number of right answers, and
- * the costs. Every item starts with an empty KV cache in the same session.
- * Prints nothing; the caller gets the results in callbacks.
+ * the costs. All items run in the same session, and each item starts with an
+ * empty KV cache. Prints nothing; the caller gets the results in callbacks.
  */
 #ifndef HOST_EVAL_EVAL_H
 #define HOST_EVAL_EVAL_H
@@ -20,17 +20,19 @@ struct err;
 struct strbuf;
 struct tandem;
 
-/* Number of random streams for each item. It is more than the samples of an
- * item and all forks of beam search need, so that no two items use the same
- * random numbers. */
+/*
+ * Number of random streams for each item. The samples of an item and all forks
+ * of beam search need fewer streams than this, so no two items use the same
+ * random numbers.
+ */
 #define EVAL_STREAMS (UINT64_C(1) << 32)
 
 struct eval_tally {
 	uint64_t right, total;
 };
 
-/* Sums over the items. The members phone_* are modeled values for a phone, or 0
- * if no phone is modeled. */
+/* Sums over the items. The members phone_* are modeled values of a simulated
+ * phone; they are 0 without a simulated phone. */
 /* clang-format off */
 #define EVAL_SUMS(X)                                                          \
 	X(uint64_t, tokens)       /* tokens of the outputs */                 \
@@ -46,12 +48,12 @@ struct eval_result {
 	/* the caller owns both strings */
 	const char *task;
 	const char *path;
-	/* the items have expected answers; otherwise only .total of the tallies
-	 * is set */
+	/* true if the items have expected answers; if false, only .total of the
+	 * tallies is set */
 	bool marked;
 	struct eval_tally all, level[EVAL_LEVELS];
 	EVAL_SUMS(COUNTER_MEMBER)
-	/* use of the rows of passes after the prompts */
+	/* how the rows of decode passes (after the prompts) were used */
 	struct row_counts decode_rows;
 	/* Sum of the hashes of the items' logits (see session_stats). It is a
 	 * sum so that it does not depend on the order of the items. */
@@ -83,9 +85,12 @@ double eval_accuracy(const struct eval_tally *);
 /* Compute the 95 % Wilson score interval of the accuracy, within [0, 1]. */
 void eval_interval(const struct eval_tally *, double *low, double *high);
 
-/* The two-sided p-value of the exact McNemar test (Q. McNemar, 1947), which
- * compares two settings on the same items. a_only: items that are right with
- * the first setting alone; b_only: with the second alone. */
+/*
+ * The two-sided p-value of the exact McNemar test (Q. McNemar, 1947), which
+ * compares two settings on the same items. a_only: number of items that only
+ * the first setting answers correctly; b_only: number of items that only the
+ * second setting answers correctly.
+ */
 double eval_mcnemar(uint64_t a_only, uint64_t b_only);
 
 /*
@@ -101,9 +106,9 @@ int eval_longest(struct tandem *, const struct eval_items *, uint32_t context,
 void eval_result_add(struct eval_result *sum, const struct eval_result *more);
 
 /*
- * Run the items. The caller has set the names in *r. Also on failure, *r has
- * the results of the items that were finished. Returns 0 on success, -ECANCELED
- * if interrupted, or another negative errno.
+ * Run the items. The caller has set the names in *r. If the call fails, *r has
+ * the results of the items that were finished before. Returns 0 on success,
+ * -ECANCELED if interrupted, or another negative errno.
  */
 int eval_run(struct tandem *, const struct eval_items *,
 	const struct eval_opts *, struct eval_result *r, struct err *);

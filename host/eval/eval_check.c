@@ -53,7 +53,8 @@ static char next_char(struct part p, size_t *at)
 	return ' ';
 }
 
-/* Whether two texts have an answer in this form, and the same one. */
+/* Set *same to whether both texts contain an answer in this form and the two
+ * answers are equal. */
 static int same_answer(const char *form, struct part a, struct part b,
 	bool *same, struct err *e)
 {

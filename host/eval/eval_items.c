@@ -57,8 +57,8 @@ static int read_marked(struct eval_item *item, struct err *e)
 		check++;
 	if (!eval_check_names[check])
 		return err_set(e, EINVAL,
-			"member 'check' is '%.40s'; exact, number, boxed, "
-			"text and facts are known",
+			"member 'check' is '%.40s', must be exact, number, "
+			"boxed, text or facts",
 			name);
 	item->check = (enum eval_check)check;
 	item->facts = json_object_get(item->line, "facts");
@@ -88,13 +88,14 @@ static int read_marked(struct eval_item *item, struct err *e)
 	ret = eval_check(item, item->answer, strlen(item->answer), &right, e);
 	if (!ret && !right)
 		return err_set(e, EINVAL,
-			"member 'answer' has %s, so the check '%s' can never "
-			"pass",
+			"member 'answer' has %s, so no output can pass the "
+			"check '%s'; give another answer or check",
 			wanted[item->check], name);
 	return ret;
 }
 
-/* A prompt is a text, or the first of the turns of a chat. */
+/* The prompt is the member "prompt", or the first element of the member "turns"
+ * (the user's turns of a chat). */
 static int read_prompt(struct eval_item *item, struct err *e)
 {
 	const json_t *turns = json_object_get(item->line, "turns"), *turn;
@@ -138,15 +139,15 @@ static int add_item(
 	size_t *number;
 	int ret = 0;
 
-	/* When Jansson runs out of memory, it sometimes reports invalid JSON.
-	 * errno then is ENOMEM. */
+	/* When Jansson runs out of memory, it may report invalid JSON instead.
+	 * errno tells the two cases apart: it is ENOMEM if memory ran out. */
 	errno = 0;
 	if (r->plain && len && text[len - 1] == '\r')
 		len--;
 	if (!r->plain)
 		line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	else if (memchr(text, '\0', len))
-		return err_set(e, EINVAL, "a NUL byte is in the text");
+		return err_set(e, EINVAL, "the line contains a NUL byte");
 	else if (!utf8_is_valid(text, len))
 		return err_set(e, EINVAL, "not valid UTF-8");
 	else if (!(line = json_pack("{ss%}", "prompt", text, len)))

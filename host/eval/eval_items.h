@@ -9,9 +9,10 @@
  * as those of a chat template are recognized in a prompt, not in an answer.
  *
  * Items can also be prompts without answers, whose outputs cannot be scored.
- * These are JSON lines with a "prompt", or with "turns", the user's turns of a
- * chat, of which the first is the prompt (and an optional "id", by default the
- * line number); or lines of plain text with one prompt each.
+ * Such a file consists of JSON lines or of lines of plain text. A JSON line has
+ * a "prompt" or, instead, "turns": a list of the user's turns of a chat, of
+ * which the first is the prompt. It may have an "id"; the default is the line
+ * number. A line of plain text is one prompt.
  */
 #ifndef HOST_EVAL_EVAL_ITEMS_H
 #define HOST_EVAL_EVAL_ITEMS_H

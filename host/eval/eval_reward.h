@@ -1,8 +1,9 @@
 /*
  * The reward "exact" (host/head/reward.h). It compares a text with the expected
- * answer, and gives all steps of the text the result, 1 or 0. It chooses among
- * samples as a perfect reward model would, so its accuracy is an upper bound.
- * An unfinished text is scored as if it were finished.
+ * answer. All steps of the text get the same score: 1 if the answer is right,
+ * otherwise 0. It chooses among samples as a perfect reward model would, so its
+ * accuracy is an upper bound. An unfinished text is scored as if it were
+ * finished.
  */
 #ifndef HOST_EVAL_EVAL_REWARD_H
 #define HOST_EVAL_EVAL_REWARD_H

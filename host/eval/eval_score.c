@@ -153,7 +153,7 @@ int scoring_tokenize(struct scoring *sc, struct tandem *t, const char *step_end,
 			break;
 		if (s->marks && json_array_size(s->marks) != s->n_steps)
 			return err_set(e, EINVAL,
-				"'%s' has %u step%s and %zu mark%s",
+				"'%s' has %u step%s but %zu mark%s",
 				s->item->id, s->n_steps,
 				s->n_steps == 1 ? "" : "s",
 				json_array_size(s->marks),

@@ -6,9 +6,9 @@
  *   {"prompt": "Problem: ...\nSolution:", "solution": " 2 + 3 = 5.\n...",
  *    "marks": [true, false]}
  *
- * For each step, "marks" contains whether everything up to the end of the step
- * is right. Either all lines have "marks" or none has. Lines with the same
- * prompt are solutions of the same problem.
+ * "marks" has one element for each step: true if everything up to the end of
+ * the step is right. Either all lines have "marks", or no line has. Lines with
+ * the same prompt are solutions of the same problem.
  */
 #ifndef HOST_EVAL_EVAL_SCORE_H
 #define HOST_EVAL_EVAL_SCORE_H
@@ -67,10 +67,13 @@ int scoring_run(struct scoring *, struct tandem *, const struct progress_sink *,
 struct scoring_summary {
 	uint64_t solutions, steps, right_steps;
 	double area; /* area under the ROC curve; NAN if all marks are equal */
-	/* Number of problems, and the smallest and largest number of solutions
-	 * of a problem. Share of problems that are solved by a random solution,
-	 * by the solution with the best score of its last step, and by any
-	 * solution. */
+	/*
+	 * Number of problems, and the smallest and largest number of solutions
+	 * of a problem. one: probability that a random solution of a problem is
+	 * right. best: share of problems for which the solution with the best
+	 * last-step score is right. any: share of problems with at least one
+	 * right solution.
+	 */
 	uint64_t problems, least, most;
 	double one, best, any;
 };

@@ -36,8 +36,11 @@ struct eval_tasks {
 	size_t n;
 };
 
-/* Whether `operand` is the name of a task or of a group. If so, sets which[i]
- * for each of its tasks, unless `which` is NULL. */
+/*
+ * Whether `operand` is the name of a task or of a group. If it is, and `which`
+ * is not NULL, sets which[i] to true for the task, or for each task of the
+ * group.
+ */
 bool eval_task_named(const char *operand, bool which[EVAL_TASKS]);
 bool eval_task_is_jsonl(const char *operand);
 
@@ -47,7 +50,7 @@ bool eval_task_is_file(const char *operand);
 
 /*
  * Read all items of a task, of a group, or of a file (see eval_task_is_file).
- * The items must have what `need` requires; those of bundled tasks always do.
+ * Fails if items lack what `need` requires; items of bundled tasks never do.
  * The caller zeroes *t, and releases it with eval_tasks_release() even on
  * failure. Returns 0 or a negative errno.
  */

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 97.5 % quantile of the normal distribution, for 95 % intervals. */
+/* The 97.5 % quantile of the standard normal distribution: 95 % of the values
+ * lie between -Z95 and Z95. */
 #define Z95 1.959963984540054
 
 /* ---- passages ------------------------------------------------------------ */
@@ -79,8 +80,8 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 		/*
 		 * Append the tokens of the answer. If possible, they are taken
 		 * from the tokens of prompt and answer together. An answer that
-		 * is tokenized alone may begin differently, because some
-		 * vocabularies insert a space before a text.
+		 * is tokenized alone may begin with another token, because some
+		 * vocabularies insert a space at the start of a text.
 		 */
 		size_t n_prompt = l->n - begin;
 		size_t prompt = strlen(item->prompt),
@@ -190,7 +191,8 @@ int passages_check(const struct passages *p, const struct model *m,
 		if (!one->id)
 			return err_set(e, EFBIG,
 				"a window of %u tokens does not fit into the "
-				"context of %u; give a smaller --window%s",
+				"context of %u tokens; give a smaller "
+				"--window%s",
 				one->n, context,
 				one->n - 1 > m->n_ctx ? ""
 						      : " or a larger --ctx");
@@ -260,8 +262,8 @@ int perplexity_run(struct session *s, const struct model *m,
 		const struct passage *one = &all->passage[i];
 
 		r.token = all->tokens.id + one->at;
-		/* The last token is predicted, but the model does not process
-		 * it. */
+		/* The last token of the passage is only predicted, so the model
+		 * need not read it. */
 		ret = pass_read(
 			s, r.token, one->n - 1, one->first - 1, &reader, e);
 		progress_report(
@@ -296,7 +298,8 @@ void perplexity_interval(const struct perplexity *p, double *low, double *high)
 	*low = *high = NAN;
 	if (p->tokens < 2)
 		return;
-	/* Rounding can make the difference of equal values negative. */
+	/* If all values are equal, rounding can make the variance slightly
+	 * negative; use 0 then. */
 	half = fmax(p->squares / n - mean * mean, 0) / (n - 1);
 	half = Z95 * sqrt(half);
 	*low = exp(mean - half);

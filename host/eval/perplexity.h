@@ -25,8 +25,8 @@ struct session;
 struct passage {
 	size_t at;
 	uint32_t n, first;
-	/* id of the item, which owns it; NULL if the passage is a window of a
-	 * text */
+	/* id of the item; the item owns the string. NULL if the passage is a
+	 * window of a text */
 	const char *id;
 };
 
@@ -41,21 +41,23 @@ struct passages {
 /*
  * Append a passage for each item. It consists of BOS if the model uses it, the
  * prompt, the answer, and an end token if the model has one; the answer and the
- * end token are scored. If the tokens of prompt and answer together begin with
- * the prompt's tokens, the rest is used as the answer's tokens; otherwise the
- * answer is tokenized alone. Returns 0 or a negative errno.
+ * end token are scored. Prompt and answer are tokenized together. If the result
+ * begins with the tokens of the prompt, its remaining tokens are those of the
+ * answer; otherwise the answer is tokenized alone. Returns 0 or a negative
+ * errno.
  */
 int passages_add_items(struct passages *, const struct tokenizer *,
 	const struct eval_items *, struct err *);
 
 /*
  * Append windows of a text, of `window` >= 2 tokens each, in the same way as
- * llama.cpp's perplexity tool. If the model uses BOS, it precedes the text, and
- * replaces the first token of all windows but the first. The tokens from index
- * window / 2 + 1 on are scored. Tokens after the last complete window are not
- * used. A text shorter than a window is one window. `most` limits the number of
- * windows; 0 means no limit. Returns 0 on success, -EINVAL if the text has
- * fewer than two tokens including BOS, or another negative errno.
+ * llama.cpp's perplexity tool. If the model uses BOS, a BOS token is inserted
+ * before the text, and the first token of each later window is replaced by BOS.
+ * The tokens from index window / 2 + 1 on are scored. Tokens after the last
+ * complete window are not used. A text shorter than a window is one window.
+ * `most` limits the number of windows; 0 means no limit. Returns 0 on success,
+ * -EINVAL if the text has fewer than two tokens including BOS, or another
+ * negative errno.
  */
 int passages_add_text(struct passages *, const struct tokenizer *,
 	const char *text, size_t len, uint32_t window, uint64_t most,
@@ -94,10 +96,10 @@ double token_nll(const float *logits, uint32_t n, int32_t token);
 
 /*
  * Score all passages with passes of the model in the session (tandem_session).
- * Reports progress in tokens under the name `name`. Also on failure, the
- * results up to that point are added to *p. Returns 0 on success, -ECANCELED if
- * interrupted, -EDOM if logits give no finite likelihood, or another negative
- * errno.
+ * Reports progress in tokens under the name `name`. If the call fails, the
+ * results up to the failure are added to *p. Returns 0 on success, -ECANCELED
+ * if interrupted, -EDOM if logits give no finite likelihood, or another
+ * negative errno.
  */
 int perplexity_run(struct session *, const struct model *,
 	const struct passages *, const char *name, const struct progress_sink *,

@@ -25,8 +25,8 @@ int shard_parse(struct shard *s, const char *text, struct err *e)
 		sscanf(text, "%u/%u%n", &index, &of, &used) != 2 ||
 		text[used] || !index || index > of || of > SHARDS_MAX)
 		return err_set(e, EINVAL,
-			"--shard takes I/N, the I-th of N parts, of which "
-			"there may be %d: 1/4, 2/4 and so on, not '%s'",
+			"--shard takes I/N (part I of N parts, N at most %d), "
+			"not '%s'; try 1/4",
 			SHARDS_MAX, text);
 	*s = (struct shard){ index - 1, of };
 	return 0;
@@ -46,7 +46,8 @@ size_t shard_count(const struct shard *s, size_t n)
 
 /* ---- the command line ---------------------------------------------------- */
 
-/* Options that may differ between shards, and whether they take a value. */
+/* Options that may differ between the shards of a measurement, and whether they
+ * take a value. */
 static const struct {
 	const char *name;
 	bool valued;
@@ -139,7 +140,7 @@ static json_t *load(const char *path, struct err *e)
 }
 
 /* Read the file of a shard and add it to *all. Returns 0, or a negative errno,
- * such as -EINVAL if the file is not a valid, complete shard. */
+ * for example -EINVAL if the file is not a valid, complete shard. */
 static int read_one(struct shards *all, const char *path, struct err *e)
 {
 	json_t *one = load(path, e);
@@ -155,13 +156,13 @@ static int read_one(struct shards *all, const char *path, struct err *e)
 	for (size_t i = 0; i < json_array_size(words); i++)
 		damaged |= !json_is_string(json_array_get(words, i));
 	if (!shard)
-		why = "is not a shard: only the output of a command with "
-		      "--shard is one";
+		why = "is not a shard; give files that commands with --shard "
+		      "have written";
 	else if (damaged)
-		why = "is a damaged shard: make it again";
+		why = "is a damaged shard; run its command again";
 	else if (json_is_false(json_object_get(one, "complete")))
-		why = "is a shard that was interrupted or failed: make it "
-		      "again";
+		why = "is a shard that was interrupted or failed; run its "
+		      "command again";
 	if (!ret && why)
 		ret = err_set(e, EINVAL, "'%s' %s", path, why);
 	if (!ret && !all->n) {
@@ -194,7 +195,7 @@ static int differ(
 	const struct shards *all, unsigned i, const char *what, struct err *e)
 {
 	return err_set(e, EINVAL,
-		"'%s' and '%s' are not shards of one measurement: their %s "
+		"'%s' and '%s' are shards of different measurements: their %s "
 		"differ",
 		all->path[0], all->path[i], what);
 }

@@ -2,8 +2,9 @@
  * Shards: parts of a measurement that several machines can run without a
  * connection between them (docs/sweeps.md). A shard runs every N-th item of
  * each task, so that all shards take about the same time. Each shard writes a
- * JSON object with its command line and unrounded sums. From the objects of all
- * shards, the result of a single run is computed. Single-threaded.
+ * JSON object with its command line and unrounded sums. The objects of all
+ * shards are merged into the result that a single run would give.
+ * Single-threaded.
  */
 #ifndef HOST_EVAL_SHARD_H
 #define HOST_EVAL_SHARD_H
@@ -53,9 +54,9 @@ struct shards {
 /*
  * Read the files of all shards; "-" is standard input. The caller zeroes the
  * struct, and releases it with shards_release() even on failure. Returns 0 on
- * success. Returns -EINVAL if a file is not a shard, is incomplete, or has
- * another command line or program version than the first one, and if a shard is
- * missing or occurs twice; the message names the file or the shard.
+ * success. Returns -EINVAL if a file is not a shard or is incomplete, if its
+ * command line or program version differs from that of the first file, or if a
+ * shard is missing or occurs twice. The message names the file or the shard.
  */
 int shards_read(struct shards *, char *const *paths, unsigned n, struct err *);
 void shards_release(struct shards *);

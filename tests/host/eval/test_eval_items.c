@@ -264,7 +264,7 @@ static void test_bad_prompts(void **state)
 		{ " \n\r\n", 4, "has no prompts" },
 		{ "a\nb\xff\n", 5, "line 2: not valid UTF-8" },
 		{ "a\xc3", 2, "line 1: not valid UTF-8" },
-		{ "a\nb\0c\n", 6, "line 2: a NUL byte" },
+		{ "a\nb\0c\n", 6, "line 2: the line contains a NUL byte" },
 		{ "{}\n", 3, "line 1: member 'prompt' is missing" },
 		{ "{\"prompt\":\"\"}", 13, "member 'prompt' is empty" },
 		{ "{\"prompt\":\"p\",\"id\":7}", 21,
