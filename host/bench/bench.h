@@ -21,18 +21,20 @@ struct bench_args {
 	/* number of rounds; each round makes every measurement once */
 	unsigned rounds;
 	unsigned threads;
-	/* number of threads that compute at the same time as the decode
-	 * benchmark */
+	/* for decode: number of competing threads, which compute while the
+	 * benchmark measures */
 	unsigned beside;
 	const char *model;  /* NULL means the bundled model */
 	const char *shapes; /* "NAME,NAME" or "all"; NULL means the default */
 	/* "soc:NAME" names a phone profile; NULL means the default */
 	const char *clock;
-	/* For decode: "N,N", a list of numbers of samples. For each number, the
-	 * samples of one prompt are decoded together in one pass, with one row
-	 * for each sample; NULL means that all rows of a pass belong to a
-	 * single sequence. For texts: "N" samples of each request; NULL means
-	 * the default. */
+	/*
+	 * For decode: "N,N", a list of numbers of samples. For each number N,
+	 * passes decode N samples of one prompt together, one row per sample;
+	 * NULL means that all rows of a pass belong to a single sequence. For
+	 * texts: "N", the number of samples of each request; NULL means the
+	 * default.
+	 */
 	const char *samples;
 	/* for texts: "N,N", numbers of simultaneous requests; NULL means the
 	 * default */

@@ -62,8 +62,8 @@ static void take_connection(DBusServer *server, DBusConnection *c, void *data)
 		s->connection = dbus_connection_ref(c);
 }
 
-/* Serve `trips` calls. The first call of this function sets up the server and
- * accepts the connection instead. */
+/* Serve `trips` calls. The first call serves nothing: it sets up the server and
+ * accepts the connection. */
 static int dbus_serve(void *arg, unsigned trips)
 {
 	static struct service service;
@@ -177,8 +177,8 @@ static int dbus_dial(struct dbus_peer *d, struct err *e)
 
 	if (ret)
 		return ret;
-	/* Close this process's copy of the writing end, so that reading ends
-	 * with end-of-file if the child dies. */
+	/* Close this process's copy of the writing end, so that a read returns
+	 * end-of-file if the child dies. */
 	fd_close(&d->address[1]);
 	do {
 		if (n == ADDRESS_MAX ||

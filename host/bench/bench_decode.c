@@ -1,8 +1,8 @@
 /*
- * tandem bench decode: measures the speed of the host and device processes with
- * one model, and the speed of the same kernels in a single process (the host's
- * forward pass in host/draft/). Reports both as shares of this machine's memory
- * bandwidth and arithmetic rate.
+ * tandem bench decode: measures the speed of a model that host and device
+ * process run together, and the speed of the same model and kernels in a single
+ * process (the host's forward pass in host/draft/). Reports both as shares of
+ * this machine's memory bandwidth and arithmetic rate.
  */
 #include "host/bench/bench.h"
 
@@ -30,9 +30,11 @@
 #define CHUNK  256 /* number of rows of the graph for prompts */
 #define DEPTH  64  /* number of tokens in the KV cache before a timed pass */
 #define PASSES 8   /* number of passes that are timed together */
-/* Number of timings in a row while competing threads run. Together these
- * timings take longer than a scheduler time slice, so that they include
- * preemption by the competing threads. */
+/*
+ * While competing threads run, this many timings are taken one after another,
+ * and their mean is used. Together these timings take longer than a scheduler
+ * time slice, so that they include preemption by the competing threads.
+ */
 #define BESIDE_TIMES 16
 #define BESIDE_MAX   64
 
@@ -56,13 +58,14 @@ struct bench_decode {
 	int32_t token[PROMPT];
 	uint32_t prompt;
 	float *logits;
-	/* number of weights multiplied for each token, and bytes read by each
-	 * pass */
+	/* weights: number of weights that are multiplied for each token. bytes:
+	 * number of weight bytes that each pass reads. */
 	double weights, bytes;
-	/* bytes mapped in the window; bytes of huge pages */
+	/* mapped: bytes mapped in the device's address window. huge: how many
+	 * of these bytes are in huge pages. */
 	uint64_t mapped, huge;
 	struct figure prefill, pair[N_ROWS], single;
-	/* results with one row while competing threads run */
+	/* passes of one row while competing threads run */
 	struct figure pair_contended, single_contended;
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
@@ -242,8 +245,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Medians over the rounds: rates of one figure, and their ratios to the
- * machine's limits as measured in the same round. */
+/* Medians over the rounds for one figure: time per pass, rates, and ratios of
+ * the rates to the machine's limits as measured in the same round. */
 struct run_summary {
 	double seconds, tokens_per_s;
 	/* bytes/s at which weights are read, and its ratio to the limit */
@@ -277,8 +280,8 @@ static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	return median(ratio, b->rounds);
 }
 
-/* Return the slowdown that a thread has if the CPUs are shared equally between
- * its process and the competing threads. */
+/* Return the slowdown of the benchmark if all threads, including the competing
+ * ones, get equal shares of the CPUs. */
 static double fair_share(const struct bench_decode *b)
 {
 	double want = b->args->threads + b->args->beside;
@@ -300,9 +303,9 @@ static void print_text(const struct bench_decode *b)
 {
 	char name[40];
 
-	printf("Decoding on %u threads, wall clock, medians of %u rounds; the "
-	       "machine reads\n%.1f GB/s and does %.0f GOP/s of int8 "
-	       "products\n\n",
+	printf("Decoding on %u threads, wall clock, medians of %u rounds. "
+	       "Limits of this machine:\nmemory reads %.1f GB/s, %.0f GOP/s of "
+	       "int8 products\n\n",
 		b->args->threads, b->rounds,
 		median(b->bandwidth, b->rounds) / 1e9,
 		median(b->int8, b->rounds) / 1e9);
@@ -320,18 +323,16 @@ static void print_text(const struct bench_decode *b)
 		print_row(b, "busy: pass of 1 row", &b->pair_contended);
 		print_row(b, "busy: one process", &b->single_contended);
 	}
-	printf("\n"
-	       "A pass of one row takes host and device %.3f times as long as "
-	       "one process. The device\n"
-	       "maps %.1f of %.1f MiB by huge pages.\n",
+	printf("\nA pass of one row on host and device takes %.3f times as "
+	       "long as in one process. The device\nmaps %.1f of %.1f MiB with "
+	       "huge pages.\n",
 		ratio_of(b, &b->pair[0], &b->single), (double)b->huge / 0x1p20,
 		(double)b->mapped / 0x1p20);
 	if (b->args->beside)
-		printf("\n"
-		       "With %u busy thread%s host and device take %.2f times "
-		       "as long as without, one process\n"
-		       "%.2f times; an equal share of the CPUs would be %.2f "
-		       "times, on %u CPUs.\n",
+		printf("\nWith %u busy thread%s, host and device take %.2f "
+		       "times as long as without, one process\n%.2f times. "
+		       "Equal shares of the CPUs for all threads would give "
+		       "%.2f times (%u CPUs).\n",
 			b->args->beside, b->args->beside > 1 ? "s" : "",
 			ratio_of(b, &b->pair_contended, &b->pair[0]),
 			ratio_of(b, &b->single_contended, &b->single),

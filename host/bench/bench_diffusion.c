@@ -14,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Groups of runs that must generate the same text. CAUSAL: plain and
+/*
+ * Groups of runs that must generate the same text. CAUSAL: plain and
  * speculative decoding of the target. BLOCKS: the block-diffusion model with
  * plain decoding and with linear-spec. PLACED: llada-npu with every address
- * window and weight placement. CACHED: one block-diffusion decoder with and
- * without a KV cache, one token per pass. CACHED_SURE: the decoder with and
- * without a cache when a pass decides all tokens above the threshold. */
+ * window and weight placement. CACHED: method block with and without a KV
+ * cache, one token per pass. CACHED_SURE: the same two if a pass fixes all
+ * tokens whose probability is above the threshold.
+ */
 enum diffusion_texts {
 	DIFFUSION_ANY,
 	DIFFUSION_CAUSAL,
@@ -29,7 +31,8 @@ enum diffusion_texts {
 	DIFFUSION_CACHED_SURE
 };
 
-/* Consecutive parts with the same table name form one table. */
+/* A part is a group of rows of a table; consecutive parts with the same table
+ * name form one table. */
 struct diffusion_part {
 	enum diffusion_table_kind kind;
 	enum diffusion_texts texts;
@@ -47,14 +50,18 @@ enum diffusion_hook {
 const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 	"blocks", "curve", "ablation", "sensitivity", "window", "exact" };
 
-/* The answer starts as one mask for each token that the output may have, unless
- * a row of the table sets another canvas size. */
+/*
+ * The benchmark sets --canvas to the maximum number of tokens of an output, so
+ * that the whole answer starts as masks. Rows with NO_CANVAS use only the masks
+ * of the current block.
+ */
 #define NO_CANVAS "canvas=0"
 #define FAST      "method=fast-dllm"
 #define OURS      "method=llada-npu"
 #define BLOCKS    "model=block"
 #define TARGET    "model=target"
-/* The thresholds of the paper, and its rows for later blocks. */
+/* PAPER: the thresholds of the paper. AHEAD: passes have rows for later blocks,
+ * as in the paper. */
 #define PAPER "visible=0.7", "stable=0.9"
 #define AHEAD "window=32", "lookahead=4"
 
@@ -111,9 +118,12 @@ static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
 
 /* ---- decoders of one block diffusion model ------------------------------- */
 
-/* The thresholds were chosen on items that a run does not start with. Each is
- * the lowest threshold at which the share of right outputs is within one
- * percent of that with one token per pass. */
+/*
+ * The thresholds in these tables were chosen on other items than the first ones
+ * of each task, which a run measures. Each is the lowest threshold at which the
+ * share of right outputs is at most one percent below the share with one token
+ * per pass.
+ */
 static const struct table_variant one_by_one[] = {
 	{ "canvas", { "method=block", "no-cache=true", BLOCKS } },
 	{ "one a pass", { "method=block", BLOCKS } },
@@ -185,12 +195,13 @@ static const struct column_spec curve_columns[] = {
 
 /* ---- what each technique adds -------------------------------------------- */
 
-/* A threshold of 1 decides one token per pass; 0.9 decides all tokens whose
- * probability is above 0.9. */
+/* ONE_A_PASS: a threshold of 1 fixes one token per pass. SURE: a threshold of
+ * 0.9 fixes all tokens with a probability above 0.9. */
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
-/* Passes have rows for later blocks once a block is nearly finished. */
+/* Passes have rows for later blocks when the current block has at most two
+ * masks left. */
 #define LATE "lookahead=2"
 /* The window has too few slots to map all blocks of weights at once. */
 #define FEW_MAPS "va-slots=4"
@@ -224,9 +235,12 @@ static const struct table_variant cpu_rows[] = {
 	{ "CPU, +block", { OURS, ONE_A_PASS }, DIFFUSION_BY_CPU },
 };
 
-/* The target model has 8-bit weights. To compare weights of equal size, the
- * block-diffusion model (4-bit weights, like the masked-diffusion model) also
- * decodes token by token here. */
+/*
+ * Plain decoding uses the target model, which has 8-bit weights; the
+ * masked-diffusion model has 4-bit weights. For a comparison at equal weight
+ * sizes, these rows decode token by token with the block-diffusion model, which
+ * also has 4-bit weights.
+ */
 static const struct table_variant plain_rows[] = {
 	{ "autoregressive, 4 bits", { "method=autoregressive", BLOCKS } },
 };
@@ -320,10 +334,10 @@ static const struct column_spec window_columns[] = {
 /* Each row combines a window size with a placement of the weights. */
 static const struct table_spec window_table = { .name = "window",
 	.title = "Small address windows, by the placement of the weights",
-	.note = "For a pass of llada-npu: how many buffers were mapped and "
-		"unmapped, how many\nbytes were copied into slots, and how "
-		"long the NPU waited for weights. The text\nis the same with "
-		"each placement.",
+	.note = "Per pass of llada-npu: number of buffers that were mapped and "
+		"unmapped, number\nof bytes copied into slots, and time that "
+		"the NPU waited for weights. All\nplacements generate the same "
+		"text.",
 	.name_key = { "window", "placement" },
 	.column = window_columns,
 	.plot = { .y = { "ms a pass", "maps a pass" } } };
@@ -341,24 +355,24 @@ static const struct table_spec window_table = { .name = "window",
 	}
 
 static const char about_decoders[] =
-	"tok/s: decoding speed, geometric mean of the tasks; for diffusion "
-	"models it\nincludes the prompt. all: the same, with the prompt for "
-	"every model. Per pass:\nrows; logits; skipped, rows without logits "
-	"because their token is final;\nrefreshed, rows that the host computed "
-	"meanwhile. revised: share of the tokens\nthat changed after they were "
-	"shown. The last two rows are the target's.\n"
-	"times: speed over that of llada block by block; of\ncanvas: "
-	"over that of llada as in its authors' code and public runtimes, with\n"
-	"the whole text and all masks of the answer in every pass; of prefix: "
-	"over that\nof fast-dllm, small. small: with thresholds for a model of "
-	"a few million\nparameters.";
+	"tok/s: decoding speed, geometric mean over the tasks; for diffusion "
+	"models the\ntime of the prompt is included. all ms/token: time per "
+	"token with the prompt,\nfor all models. rows, logits, skipped, "
+	"refreshed: per pass. skipped: rows\nwithout logits because their "
+	"token is final. refreshed: rows that the host\ncomputed during the "
+	"pass. revised%: share of the tokens that changed after they\nwere "
+	"shown. times, of canvas, of prefix: tok/s divided by the tok/s of the "
+	"rows\n'llada' (block by block), 'llada, canvas' (as in the code of "
+	"LLaDA's authors,\nevery pass computes the whole text and all masks of "
+	"the answer) and 'fast-dllm,\nsmall'. small: with thresholds for a "
+	"model of a few million parameters. The\nlast two rows decode the "
+	"target model from left to right.";
 
 static const char about_exact[] =
-	"block without a cache computes the whole text in every pass. "
-	"llada-npu runs\nhere without changing tokens that were shown, and "
-	"without rows for later\nblocks. linear-spec verifies its drafts. Each "
-	"must generate the same text as\nthe decoder that it is compared with, "
-	"or the run fails.";
+	"All rows of a group must generate the same text, or the run fails. "
+	"'block, no\ncache' computes the whole text in every pass. llada-npu "
+	"runs here without\nchanging shown tokens and without rows for later "
+	"blocks. linear-spec verifies\nits own drafts.";
 
 #define EXACT(same, variants)                                           \
 	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns, \
@@ -373,14 +387,15 @@ static const char about_exact[] =
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
 
 static const char about_blocks[] =
-	"canvas: the whole text with all masks of the answer in every pass; "
-	"one a pass:\nfinished blocks are cached; parallel: and a pass keeps "
-	"all tokens from 0.998;\nmulti-block: of several blocks (d3LLM). The "
-	"next rows are llada-npu: without\nstages, tokens are final from "
-	"0.995; stages: shown and final from the model's\nthresholds; ahead: "
-	"with rows for the next block; refresh: and the host computes\nshown "
-	"tokens before the block again. blocks, plain and linear-spec: from "
-	"left to\nright.";
+	"canvas: every pass computes the whole text and all masks of the "
+	"answer. one a\npass: finished blocks are cached; a pass fixes one "
+	"token. parallel: a pass fixes\nall tokens with a probability of at "
+	"least 0.998; multi-block: in several blocks\nat once (d3LLM). Method "
+	"llada-npu: without stages: tokens are final at 0.995.\nstages: tokens "
+	"are shown, and final, at the thresholds of the model. ahead:\npasses "
+	"have rows for the next block. refresh: the host recomputes shown "
+	"tokens\nthat precede the block. blocks, plain and linear-spec decode "
+	"from left to right.";
 
 #define OF_BLOCKS(same, variants)                                        \
 	PART(DIFFUSION_T_BLOCKS, same, variants, "block", block_columns, \
@@ -389,31 +404,31 @@ static const char about_blocks[] =
 		.note = about_blocks, .name_key = { "decoder" },         \
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
 
-#define CURVE(of, variants)                                                 \
-	PART(DIFFUSION_T_CURVE, DIFFUSION_ANY, variants, of, curve_columns, \
-		.name = "curve", .title = "Accuracy by tokens per pass",    \
-		.note = "One threshold; or those at which a token is "      \
-			"shown, and at which it is final.",                 \
-		.name_key = { "method", "thresholds" },                     \
-		.plot = { .y = { "right, %" },                              \
-			.points = true,                                     \
+#define CURVE(of, variants)                                                     \
+	PART(DIFFUSION_T_CURVE, DIFFUSION_ANY, variants, of, curve_columns,     \
+		.name = "curve", .title = "Accuracy by tokens per pass",        \
+		.note = "Name of a row: its threshold; or two thresholds,\nat " \
+			"which a token is shown and at which it is final.",     \
+		.name_key = { "method", "thresholds" },                         \
+		.plot = { .y = { "right, %" },                                  \
+			.points = true,                                         \
 			.x = "tokens a pass" })
 
 static const char about_ablation[] =
-	"NPU: the whole text in every pass, with all masks of the answer, one "
-	"token per\npass. Each following row adds a technique. +prefix: tokens "
-	"before the block are\ncached; +block: there are no masks after the "
-	"block; +sure at once: all tokens\nwith a probability above 0.9 are "
-	"fixed at once; +later blocks: passes have rows\nfor later blocks; "
-	"+stages: a token is shown at 0.7 and final at 0.9; +refresh:\nthe "
-	"host recomputes unstable tokens before the block. From +block on, no "
-	"logits\nof final tokens are computed. late: rows for later blocks "
-	"only when a block is\nnearly done. mapped anew, "
-	"packed: in a window of 4\nbuffers, with --placement drop-all and "
-	"swap. CPU: priced for the CPU alone,\neach matrix by the longer of "
-	"its time for bytes and for products; of CPU: speed\nover that of "
-	"these rows. autoregressive and chain use the target; 4 bits: the\n"
-	"block diffusion model, whose weights are as small as those of the "
+	"NPU: every pass computes the whole text with all masks of the answer, "
+	"and fixes\none token. Each of the next rows adds a technique. "
+	"+prefix: tokens before the\nblock are cached. +block: there are no "
+	"masks after the block, and logits of\nfinal tokens are not computed. "
+	"+sure at once: a pass fixes all tokens with a\nprobability above 0.9. "
+	"+later blocks: passes have rows for later blocks.\n+stages: a token "
+	"is shown at 0.7 and final at 0.9. +refresh: the host recomputes\n"
+	"unstable tokens that precede the block. late: rows for later blocks "
+	"only when a\nblock is nearly done. mapped anew, packed: in an address "
+	"window of 4 buffers,\nwith --placement drop-all and swap. CPU: costs "
+	"as if the phone's CPU ran all\npasses; a matrix takes the longer of "
+	"its times for bytes and for products. of\nCPU...: tok/s divided by "
+	"that of the CPU row. autoregressive and chain use the\ntarget model; "
+	"4 bits: the block diffusion model, which has 4-bit weights like\nthe "
 	"masked model.";
 
 #define ABLATION(same, variants)                                              \
@@ -446,14 +461,17 @@ static const struct diffusion_part parts[] = {
 	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
 		.title = "llada-npu by the number of masks left when passes "
 			 "begin to include later blocks",
-		.note = "With more masks left, windows end with the block."),
+		.note = "N: passes include later blocks when the current block "
+			"has at most N masks left;\nbefore that, windows end "
+			"with the block."),
 	SETTINGS(widths, "window", .name = "widths",
 		.title = "llada-npu by the rows of a pass",
-		.note = "0: rows to the end of the block. Without lookahead."),
+		.note = "0: the window ends with the block. --lookahead is 0 "
+			"in all rows."),
 	SETTINGS(thresholds, "thresholds", .name = "thresholds",
 		.title = "llada-npu by its thresholds",
-		.note = "Thresholds at which a token is shown, and at which it "
-			"is final."),
+		.note = "The two thresholds: probability at which a token is "
+			"shown, and probability at\nwhich it is final."),
 	EXACT(DIFFUSION_CACHED, cached),
 	EXACT(DIFFUSION_CACHED_SURE, cached_sure),
 	EXACT(DIFFUSION_BLOCKS, block_readers),
@@ -461,7 +479,8 @@ static const struct diffusion_part parts[] = {
 
 /* ---- planning ------------------------------------------------------------ */
 
-/* parts, areas under the curves, and address windows */
+/* at most one table for each part, plus areas under the curves and address
+ * windows */
 #define TABLES (ARRAY_LEN(parts) + 2)
 
 struct bench_diffusion {
@@ -514,16 +533,16 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	char number[16];
 	int ret = 0;
 
-	/* In all rows of the tables, the answer starts as masks. */
+	/* In all rows that do not set another canvas, the whole answer starts
+	 * as masks. */
 	snprintf(number, sizeof(number), "%u", b->run.n_predict);
 	if (!run_option_is_set(a->run.options, "canvas"))
 		ret = setting_set(&b->usual, "canvas", number, e);
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !ret; i++) {
 		const struct diffusion_part *p = &parts[i];
 
-		/* Tables with rows for the phone's CPU show the modeled time of
-		 * this CPU, so they are left out if times are on the wall
-		 * clock. */
+		/* Rows for the phone's CPU have modeled times, so they are left
+		 * out if the other times are wall-clock times. */
 		if (!a->table[p->kind] ||
 			(p->table.variant->hook && !b->run.clock))
 			continue;
@@ -557,11 +576,12 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 	*out = (struct bench_table){ .name = "areas",
 		.title = "Areas below the curves of accuracy",
-		.note = "area: below the curve, by trapezoids, from 1 token "
-			"per pass to the most that\nthe method reached. "
-			"weighted: from 0 tokens, with accuracy y counted as "
-			"y\nexp(-3 (1 - y/best)), and without points that lose "
-			"more than 5 % (accuracy\nunder parallelism, d3LLM).",
+		.note = "area: below the curve (trapezoidal rule), from 1 "
+			"token per pass to the largest\nnumber that the method "
+			"reached. weighted: from 0 tokens per pass, with "
+			"accuracy\ny weighted by exp(-3 (1 - y/best)), without "
+			"points that lose more than 5 points\nof accuracy "
+			"(accuracy under parallelism, d3LLM).",
 		.name_key = { "method" },
 		.n_names = 1,
 		.plot = { .y = { "accuracy (%) times tokens per pass" } } };
@@ -574,7 +594,7 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 		best = fmax(best, figure_right(&t));
 	}
-	/* Consecutive rows with the same first name form one curve. */
+	/* Consecutive rows with the same first name are points of one curve. */
 	for (unsigned i = 0; i < p->n;) {
 		const char *name = p->row[i].name[0];
 		struct curve_point point[CURVE_POINTS];

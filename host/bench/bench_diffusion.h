@@ -8,9 +8,9 @@
  * address window. The benchmark is an experiment (host/bench/experiment.h).
  * Single-threaded.
  *
- * Table rows of masked diffusion run the model given with --model if it is a
+ * Table rows of masked diffusion run the model of the option --model if it is a
  * masked diffusion model. Table rows of block diffusion and of plain decoding
- * run bundled models, because one model cannot be of two kinds.
+ * run bundled models, because one model cannot be of several kinds.
  */
 #ifndef HOST_BENCH_BENCH_DIFFUSION_H
 #define HOST_BENCH_BENCH_DIFFUSION_H
@@ -24,8 +24,9 @@
 struct err;
 
 enum diffusion_table_kind {
-	DIFFUSION_T_DECODERS, /* of masked diffusion, and of the target */
-	DIFFUSION_T_BLOCKS,   /* of one block diffusion model */
+	/* decoders of masked diffusion, and of the target */
+	DIFFUSION_T_DECODERS,
+	DIFFUSION_T_BLOCKS, /* decoders of one block diffusion model */
 	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,
 	/* gain of each technique (table 6 of the paper) */

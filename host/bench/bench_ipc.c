@@ -1,10 +1,10 @@
 /*
  * tandem bench ipc: measures the time of a round trip between two processes.
- * First it measures the limits of this machine between two pinned processes,
- * each with minimal code; then Tandem's empty request to the real device
- * process with each doorbell. All subjects are measured in one run in
- * alternating batches, so that other load on the machine affects all subjects
- * alike.
+ * First it measures the limits of this machine: round trips between two pinned
+ * processes with minimal code. Then it measures an empty request of Tandem to
+ * the real device process, with each kind of doorbell. All subjects are
+ * measured in one run in alternating batches, so that other load on the machine
+ * affects all subjects alike.
  *
  * Figures are wall-clock ns, minus the cost of reading the clock. Do not run
  * two of these benchmarks at the same time.
@@ -30,11 +30,12 @@
  * process and warm the caches. */
 #define WARM_UP 200
 
-/* A batch normally takes at most a tenth of a second. After LATE_S seconds it
- * is considered hung. */
+/* A batch normally takes at most a tenth of a second. A batch that takes more
+ * than LATE_S seconds is considered hung. */
 #define LATE_S 30
 
-/* A batch is shortened if it would take longer than this. */
+/* A batch has fewer trips if it would take longer than this at the speed of the
+ * warm-up. */
 #define BATCH_NS 500000000u
 
 /* The ring should take at most this many times the round trip of a single cache
@@ -58,8 +59,8 @@ struct bench_ipc {
 	uint64_t clock_ns;
 	unsigned n_rows;
 	struct bench_row rows[16];
-	/* median round trip of the polled ring divided by that of the cache
-	 * line; 0 if not measured */
+	/* median round trip of the subject "ring poll" divided by that of
+	 * "cache line"; 0 if not measured */
 	double ratio;
 };
 
@@ -85,8 +86,8 @@ static void on_alarm(int signo)
 
 static void watchdog(unsigned seconds)
 {
-	/* Repeat the signal each second. If the first one arrives just before a
-	 * wait begins, it cannot interrupt this wait, but the next one does. */
+	/* Repeat the signal each second: a signal that arrives just before a
+	 * wait begins cannot interrupt the wait, but the next signal does. */
 	struct itimerval t = { { seconds ? 1 : 0, 0 }, { seconds, 0 } };
 
 	setitimer(ITIMER_REAL, &t, NULL);
@@ -115,8 +116,11 @@ static uint64_t less(uint64_t ns, uint64_t clock)
 
 /* ---- measuring ----------------------------------------------------- */
 
-/* If other processes use the CPUs too, each direction of a round trip can take
- * a time slice of the scheduler. The batch then has fewer trips. */
+/*
+ * Measure one batch. If other processes use the CPUs, each direction of a round
+ * trip may have to wait for a time slice of the scheduler; the batch then has
+ * fewer trips, so that it ends in time.
+ */
 static int batch(struct sampled *s, struct err *e)
 {
 	const struct bench_peer_ops *ops = s->peer->ops;
@@ -158,7 +162,7 @@ static int subject_open(struct run *r, unsigned i, struct err *e)
 	};
 	if (b->spins && r->out->cpus.usable < 2) {
 		snprintf(row->skipped, sizeof(row->skipped),
-			"one processor: two cannot spin on it");
+			"needs two CPUs, because both sides busy-wait");
 		return 0;
 	}
 	s->ns = malloc(r->out->rounds * b->trips * sizeof(*s->ns));
@@ -380,8 +384,8 @@ int bench_ipc_main(const struct bench_args *a, struct err *e)
 	for (unsigned i = 0; i < b.n_rows; i++)
 		printf("%-13s %s\n", b.rows[i].name, b.rows[i].means);
 	if (b.ratio > 0)
-		printf("\nring poll takes %.2f times a cache line's round "
-		       "trip; the aim is at most %.0f\n",
+		printf("\nA round trip of 'ring poll' takes %.2f times as long "
+		       "as one of 'cache line' (target: at most %.0f).\n",
 			b.ratio, BENCH_IPC_TARGET);
 
 	return 0;

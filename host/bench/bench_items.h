@@ -23,7 +23,7 @@ struct err;
 struct bench_items {
 	const char *task[FIGURES_TASKS];
 	unsigned n_tasks;
-	/* task name that is reported for prompts from the user's file */
+	/* name that reports show as the task of prompts from the user's file */
 	char file[NAME_MAX + 1];
 	/* [n] prompt texts; NULL if item i consists of BENCH_RANDOM_PROMPT
 	 * tokens from random stream i */

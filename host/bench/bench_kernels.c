@@ -23,19 +23,19 @@
 
 #define SAMPLE_NS 20000000u
 #define MODEL_NS  UINT64_C(60000000000)
-/* number of distinct pseudo-random bytes, which are repeated to fill the block
- * of weights */
+/* The block of weights is filled with repetitions of this many pseudo-random
+ * bytes. */
 #define SOME_WEIGHTS ((size_t)1 << 20)
 #define ALIGNMENT    64
 
-/* number of samples that one round takes of one model */
+/* number of time measurements in one round of one model */
 #define SAMPLES                                                              \
 	(KERNELS_PASSES +                                                    \
 		KERNELS_MATRICES * KERNELS_LAYOUT_PASSES * KERNELS_LAYOUTS + \
 		2 * KERNELS_SOFTMAXES)
 
 #define DEFAULT_SHAPES "qwen2.5-1.5b"
-#define SHAPE_TINY     1u /* bit of the first shape in `shapes` */
+#define SHAPE_TINY     1u /* bit mask of the first element of shapes[] */
 
 static const struct kernels_shape shapes[] = {
 	{ "tiny", 64, 128, 2, 1 },
@@ -142,8 +142,8 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Allocate the block of weights. Its bytes are 0x28 to 0x2f with either sign,
- * for the reason given in bench_kernels.h. */
+/* Allocate the block of weights. Its bytes are 0x28 to 0x2f and 0xa8 to 0xaf;
+ * bench_kernels.h explains why. */
 static int make_weights(struct bench_kernels *b, struct err *e)
 {
 	int ret = buffer_create(&b->buffer, "bench", KERNELS_WEIGHTS,

@@ -1,17 +1,17 @@
 /*
  * The measurements of `tandem bench kernels`, and the declarations that its
- * source files share. Measured are the matrices of a layer, one matrix in each
+ * source files share. It measures the matrices of a layer, one matrix in each
  * weight layout, and attention with and without a table of exponentials. Each
  * figure is reported next to the modeled cost of the same shape on a phone
  * (tensor/soc/price.h). bench_kernels.c sets up and runs the rounds; the other
  * files measure and report.
  *
  * The weights of all types and shapes come from one block of memory that is far
- * larger than any cache. Calls take consecutive pieces of the block and start
- * over at its end, so that each call reads its weights from memory and not from
- * a cache. Any two bytes of the block are a small fp16 number and any byte is a
- * valid quantized code. So the weights need no packing, and kernels meet no
- * denormals or NaNs.
+ * larger than any cache. Successive calls use successive pieces of the block
+ * and start over at its end, so that each call reads its weights from memory
+ * and not from a cache. Any two adjacent bytes of the block are a small fp16
+ * number, and any byte is a valid quantized code. So any piece can serve as
+ * weights of any type without packing, and kernels meet no denormals or NaNs.
  *
  * One thread calls these functions; worker threads share the computation.
  * Private to bench_kernels*.c.
@@ -32,8 +32,10 @@
 struct bench_args;
 struct err;
 
-#define KERNELS_ROUNDS   BENCH_ROUNDS_MAX
-#define KERNELS_WEIGHTS  ((size_t)384 << 20) /* size of the block of weights */
+#define KERNELS_ROUNDS BENCH_ROUNDS_MAX
+#define KERNELS_WEIGHTS                                      \
+	((size_t)384 << 20) /* bytes of the block of weights \
+			     */
 #define KERNELS_MAX_ROWS 256
 #define KERNELS_MAX_KV   16384
 
@@ -73,12 +75,14 @@ struct kernels_pass {
 /* The weight layouts of figure 15 of the npu-tts paper, and two additional ones
  * (fp16 tiles, and reading without computing). */
 enum kernels_layout {
-	/* conventional groups of weights of one row, as in the file */
+	/* conventional quantization groups (weights of one row), stored as in
+	 * the model file */
 	KERNELS_ROWS,
-	KERNELS_GROUPS, /* each group of weights is taken from one tile */
+	/* each quantization group consists of weights of one tile */
+	KERNELS_GROUPS,
 	/* KERNELS_GROUPS, with groups merged into super-groups */
 	KERNELS_SUPER,
-	KERNELS_TILES, /* conventional groups, stored in tiles */
+	KERNELS_TILES, /* conventional quantization groups, stored in tiles */
 	KERNELS_F16,   /* tiles without quantization */
 	/* reads the quantized bytes and computes nothing */
 	KERNELS_READ,

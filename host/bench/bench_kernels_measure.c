@@ -92,9 +92,11 @@ static struct product product(struct bench_kernels *b,
 
 typedef uint64_t line __attribute__((vector_size(64)));
 
-/* Prefetch distance, as in the integer kernels: large enough to cover the
- * latency of memory. Without prefetching, a plain read would be slower than the
- * kernels and could not serve as an upper bound. */
+/*
+ * Prefetch distance, as in the integer kernels: large enough to hide the
+ * latency of memory. Without prefetching, the plain read would be slower than
+ * the kernels, so its speed would not be an upper bound of theirs.
+ */
 #define LINES_AHEAD 64
 
 /* Read `bytes` bytes. These must be whole cache lines, which is true for
@@ -315,8 +317,11 @@ static const uint32_t lengths[] = { 1024, 4096, KERNELS_MAX_KV };
 _Static_assert(
 	ARRAY_LEN(queries) * ARRAY_LEN(lengths) == KERNELS_SOFTMAXES, "");
 
-/* Queries are uniform in [-1, 1] and keys are about 0.07. Scores then have a
- * standard deviation of 3, so that exponentials vary as in a real model. */
+/*
+ * Queries are uniform in [-1, 1], and keys are about 0.07. With this factor
+ * scores have a standard deviation of 3, so that exponentials vary as in a real
+ * model.
+ */
 #define SCORE_SCALE 75.0f
 
 struct attention {

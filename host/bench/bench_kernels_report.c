@@ -59,7 +59,8 @@ static double over(uint64_t a, uint64_t b)
 
 static void print_layouts(const struct kernels_model *m)
 {
-	printf("\n%s: layouts, floats, times as fast as rows\n\n",
+	printf("\n%s: one matrix in each layout, float kernels; x: speed over "
+	       "layout rows\n\n",
 		m->shape->name);
 	printf("%-20s %4s  %-10s  %9s %8s  %9s\n", "matrix", "rows", "layout",
 		"wall ms", "", "phone us");
@@ -117,9 +118,10 @@ void kernels_print(const struct bench_kernels *b)
 	for (unsigned i = 0; i < b->n_models; i++) {
 		const struct kernels_model *m = &b->model[i];
 
-		printf("\n%s: the matrices of a layer, %.1f MB, int8\nHere "
-		       "and below medians of %u rounds. The machine reads\n"
-		       "%.1f GB/s and does %.0f GOP/s of int8 products.\n\n",
+		printf("\n%s: the matrices of a layer, %.1f MB, int8 kernels\n"
+		       "All times are medians of %u rounds. Limits of this "
+		       "machine:\nmemory reads %.1f GB/s, %.0f GOP/s of int8 "
+		       "products.\n\n",
 			m->shape->name, (double)kernels_layer_bytes(m) / 1e6,
 			m->rounds, median(m->read_rate, m->rounds) / 1e9,
 			median(m->int8_rate, m->rounds) / 1e9);

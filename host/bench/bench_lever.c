@@ -25,7 +25,7 @@ const struct soc *bench_lever_phone(const struct bench_lever *b)
 	return b->run.clock ? &b->phone : NULL;
 }
 
-/* Whether an oracle drafts in any row of the tables. */
+/* Whether any row of the tables uses an oracle as its drafter. */
 static bool has_oracle(const struct bench_lever *b)
 {
 	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY] ||
@@ -58,8 +58,8 @@ static int open_image(struct bench_lever *b, struct err *e)
 			folder && *folder ? folder : "/tmp", (long)getpid());
 		if (ret >= (int)sizeof(b->model)) {
 			ret = err_set(e, ENAMETOOLONG,
-				"the path in $TMPDIR is too long for the "
-				"temporary image; set a shorter one");
+				"the path of the temporary image is too long; "
+				"set $TMPDIR to a shorter path");
 		} else {
 			ret = model_open(&m, b->source, e);
 			if (!ret) {
@@ -117,8 +117,8 @@ static int use_recorded_costs(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-/* Add a run that no table shows. *s holds the changes of the run and is
- * released, also on failure. */
+/* Add a run that no table shows. *s holds the changes of the run; the call
+ * releases *s even if it fails. */
 static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	struct err *e)
 {
@@ -130,9 +130,11 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	return ret;
 }
 
-/* An oracle drafts from the known text of an item, which must be long enough
- * for all runs. So a run without drafts, with the model in memory, generates
- * the longest text first. */
+/*
+ * An oracle drafts from the known text of an item, so a text that is long
+ * enough for all runs must be known first. Therefore the first run decodes
+ * without drafts, with the model in memory, and generates the longest text.
+ */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
 	const struct bench_lever_args *a = b->args;
@@ -225,7 +227,7 @@ static int plan(struct bench_lever *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Return the bytes/s of a program that only reads the layers. */
+/* Return the speed, in bytes/s, of a program that only reads the layers. */
 static double plain_rate(const struct bench_lever *b)
 {
 	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;
@@ -244,11 +246,15 @@ static double plain_rate(const struct bench_lever *b)
 			  : b->plain.bytes_per_s;
 	for (uint32_t l = 0; l < b->n_layer; l++)
 		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
-	/* If costs are those of another shape, use the largest number of bytes
-	 * that a pass reads. */
+	/*
+	 * If costs are computed for another shape, the layers of the image do
+	 * not have the sizes of that shape; use the largest number of bytes
+	 * that a pass reads.
+	 */
 	if (b->as)
 		layers = most;
-	/* With several reads in flight, latency overlaps earlier transfers. */
+	/* With several reads in flight, the latency of a read overlaps the
+	 * transfer of earlier reads. */
 	if (b->phone.flash_queue > 1)
 		return b->phone.flash_bytes_per_s;
 	price_flash(&b->phone, layers, &p);
@@ -285,9 +291,12 @@ static double rate_of(const struct bench_lever *b,
 	return most;
 }
 
-/* Lever's tokens/s divided by those of other methods, each the geometric mean
- * over the tasks: of the table of methods, and of each method's fastest setting
- * in the grid. */
+/*
+ * The reported speed-ups of lever: its tokens/s divided by those of another
+ * method (geometric means over the tasks). One kind compares the rows of the
+ * table of methods; the other compares each method's fastest setting in the
+ * table "grid".
+ */
 static const struct {
 	enum bench_lever_table_kind kind;
 	const char *key, *csv, *note;
@@ -297,7 +306,8 @@ static const struct {
 		", each at its best setting" },
 };
 
-/* Return lever's speed-up over a method, or NAN unless both were measured. */
+/* Return lever's speed-up over a method, or NAN if one of the two was not
+ * measured. */
 static double speed_up(const struct bench_lever *b, size_t i, const char *over)
 {
 	double lever = rate_of(b, speed_ups[i].kind, "lever");
@@ -357,9 +367,11 @@ static void print_text(
 			print_speed_ups(b, 1);
 	}
 	if (b->args->table[BENCH_LEVER_T_PRUNE] && !b->exit[0])
-		puts("\nThe model has no exit predictor: nothing is pruned.");
+		puts("\nNothing is pruned, because the model has no exit "
+		     "predictor.");
 	if (b->args->table[BENCH_LEVER_T_PHONES] && !b->run.x.phone)
-		puts("\nThe table of phones needs a phone's clock: see --clock.");
+		puts("\nThe table of phones is left out, because it needs a "
+		     "phone's clock; add --clock soc:NAME.");
 
 	printf("\n"
 	       "checked: every method gives the same text, %llu times\n"
@@ -447,7 +459,8 @@ static int report(const struct bench_lever *b, struct err *e)
 		.arg = b,
 		.model = b->source,
 		.simulated = has_oracle(b) };
-	/* each table, and the published figures for it */
+	/* for each specification: its table, and a table that compares it with
+	 * published figures */
 	struct bench_table *tables =
 		calloc(2 * BENCH_LEVER_SPECS, sizeof(*tables));
 	unsigned n = 0;
@@ -489,7 +502,7 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 	if (!ret)
 		ret = open_image(b, e);
 	if (!ret) {
-		/* Read the properties of the model that planning needs. */
+		/* Open the model to read the properties that planning needs. */
 		struct setting s = { 0 };
 		struct opt_values values;
 		struct tandem_report r;

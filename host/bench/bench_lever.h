@@ -41,8 +41,9 @@ enum bench_lever_table_kind {
 	/* passes by the rows of a tree (figures 4 and 5, tables 1 and 2 of the
 	 * Lever paper) */
 	BENCH_LEVER_T_SIZE,
-	BENCH_LEVER_T_GRID, /* all methods at several settings each */
-	/* lever and its fastest rival of the grid, by draft and budget */
+	BENCH_LEVER_T_GRID, /* all methods, each with several settings */
+	/* lever and the fastest other setting of the grid, by draft and
+	 * budget */
 	BENCH_LEVER_T_CELLS,
 	/* models, tasks and phones (figure 10 of the Lever paper) */
 	BENCH_LEVER_T_PHONES,
@@ -54,7 +55,7 @@ struct bench_lever_args {
 	struct bench_options run;
 	struct method_facts method[BENCH_LEVER_METHODS];
 	unsigned n_methods;
-	/* shares of the model that fit in memory, in percent */
+	/* memory budgets, in percent of the layers' bytes */
 	uint32_t budget[TABLE_LEVELS];
 	unsigned n_budgets;
 	uint32_t length[TABLE_LEVELS];

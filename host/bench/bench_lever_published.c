@@ -21,7 +21,8 @@
 	SIZE("table 1", shape, "1 row", "compute_s", computing),              \
 	SIZE("table 1", shape, "1 row", "read_s", reading),                   \
 	SIZE("table 1", shape, "1 row", "pass_s", all)
-/* Verifying less waste is computing. */
+/* The paper gives the time of verifying and the wasted time in it; the
+ * difference is the time of computing. */
 #define TABLE_2(shape, rows, verifying, waste)                                \
 	SIZE("table 2", shape, rows, "compute_s", verifying - waste)
 
@@ -57,7 +58,7 @@
 	{ "figure 12", NULL, "prune", { "pruned" }, column, NULL, v }
 /* clang-format on */
 
-/* Times in seconds, shares from 0 to 1. */
+/* Times are in seconds; shares are from 0 to 1. */
 const struct published bench_lever_published[] = {
 	TABLE_1("llama3.1-8b", 0.0932, 0.9906, 1.0838),
 	TABLE_1("qwen3-4b", 0.1315, 0.4744, 0.6059),

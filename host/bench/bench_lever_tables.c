@@ -88,7 +88,7 @@ static const struct table_variant prunings[] = {
 
 /* ---- budgets, lengths, drafts, places ------------------------------------ */
 
-/* Whether the method is one of figure 10 of the paper. */
+/* Whether figure 10 of the paper shows the method. */
 static bool is_main(const struct method_facts *m)
 {
 	static const char *const names[] = { "flash-ar", "chain", "edgellm",
@@ -111,8 +111,8 @@ static const struct column_spec levels_columns[] = {
 	{ 0 },
 };
 
-/* The first CELL_DRAFTS of them are those of the cells. The last one is a head
- * as large as a layer of the paper's 8B. */
+/* The table "cells" uses only the first CELL_DRAFTS of these drafts. The last
+ * draft is an EAGLE head as large as a layer of the paper's 8B model. */
 #define CELL_DRAFTS 4
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },
@@ -157,8 +157,8 @@ static const struct column_spec logits_columns[] = {
 	{ 0 },
 };
 
-/* Return the seconds per pass for `times` products of the output matrix with
- * `rows` rows each. */
+/* Return the seconds that a pass spends on logits if it multiplies the output
+ * matrix `times` times, each time with `rows` rows. */
 static double logits_s(
 	const struct bench_lever *b, bool npu, double rows, double times)
 {
@@ -191,7 +191,8 @@ static void fill_logits(const struct table_request *request,
 	double all = figure_upper_rows(t), some = figure_logits_rows(t);
 
 	if (!bench_lever_phone(b)) {
-		out->note = "Computed only for a phone: see --clock.";
+		out->note = "This table is computed only for a phone; add "
+			    "--clock soc:NAME.";
 		return;
 	}
 	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
@@ -221,10 +222,11 @@ static void fill_logits(const struct table_request *request,
 /* clang-format on */
 
 /*
- * Lever's rivals, each at several settings, and lever as the last one. A tree
- * has at most 16 levels, and fewer than rows. opt-tree and edgellm stop by
- * themselves where more levels do not pay. eagle2-tree always drafts all
- * levels, so it has trees of its authors' six levels, too.
+ * The methods that lever is compared with, each with several settings; the last
+ * row is lever itself. A tree has at most 16 levels, and fewer levels than
+ * rows. opt-tree and edgellm stop by themselves when more levels would not pay.
+ * eagle2-tree always drafts all levels, so it is also measured with six levels,
+ * the depth of its authors.
  */
 static const struct table_variant grid[] = {
 	{ "flash-ar", .method = "flash-ar" },
@@ -241,7 +243,8 @@ static const struct table_variant grid[] = {
 	TREES("edgellm"),
 	{ "lever", .method = "lever" },
 };
-_Static_assert(ARRAY_LEN(grid) - 1 <= TABLE_RIVALS, "all rivals fit");
+_Static_assert(
+	ARRAY_LEN(grid) - 1 <= TABLE_RIVALS, "all rivals fit into a table");
 
 static const struct column_spec grid_columns[] = {
 	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
@@ -251,7 +254,8 @@ static const struct column_spec grid_columns[] = {
 	{ 0 },
 };
 
-/* The tokens/s of the fastest rival of a method, and lever's over them. */
+/* BEST_OF: the tokens/s of the fastest setting of `method`. OVER: lever's
+ * tokens/s divided by that number. */
 /* clang-format off */
 #define BEST_OF(key, method)                                                  \
 	{ key, "", 2, 1, figure_tokens_per_s, .against = COLUMN_BASE,         \
@@ -279,10 +283,13 @@ static const struct column_spec cells_columns[] = {
 
 /* ---- the paper's configurations ------------------------------------------ */
 
-/* The phones of the paper. The vendor claims that the NPU of the second and
- * third is 1.45 times as fast as that of the first, so rows cost less by that.
- * Their flash has the rate fitted for the first, scaled by the public figures
- * for UFS 3.1 and 4.1, 2.1 and 4.3 GB/s, over that for UFS 4.0, 4.2. */
+/*
+ * The phones of the paper. The vendor claims that the NPU of the second and
+ * third phone is 1.45 times as fast as that of the first, so their costs of
+ * rows are those of the first phone divided by 1.45. Their flash rates are the
+ * fitted rate of the first phone, scaled by the ratio of public figures: 2.1
+ * GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s for UFS 4.0.
+ */
 /* clang-format off */
 #define ELITE                                                                 \
 	"clock=soc:sd8elite,batch_weight_s=19.3e-12,row_weight_s=2.08e-12,"   \
@@ -354,9 +361,10 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "methods",
 			.title = "Methods",
-			.note = "tok/s: geometric mean of the tasks; length: "
-				"tokens that a pass emits; rows,\nlogits: per "
-				"pass; mJ: per token.",
+			.note = "tok/s: geometric mean over the tasks. length: "
+				"tokens that a pass emits. ms,\nrows, logits: "
+				"per pass. draft%, verify%: shares of time. "
+				"mJ: energy per token.",
 			.name_key = { "method" },
 			.column = methods_columns,
 			.plot = { .y = { "tokens/s" } } } },
@@ -368,27 +376,29 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.plot = { .y = { "tokens/s" } } } },
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "flash",
-			.title = "Flash: bytes read by a pass, and their share "
-				 "of its time",
+			.title = "Flash: bytes that a pass reads, and times of "
+				 "reading and computing",
 			.note = "MB: megabytes that a pass of the priced model "
-				"reads; read: time of a plain\nreader for "
-				"these bytes; compute: time that the device "
-				"computes; pass: total\ntime divided by the "
-				"number of passes; overlap: the longer of read "
-				"and compute,\ndivided by pass",
+				"reads. read: time in which a\nprogram that "
+				"only reads the layers (a plain reader) reads "
+				"these bytes. compute:\ncomputing time of the "
+				"device. pass: total time divided by the "
+				"number of passes.\noverlap: the longer of "
+				"read and compute, divided by pass.",
 			.name_key = { "method" },
 			.column = flash_columns,
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "waits",
-			.title = "Waits: the host's time in a pass",
-			.note = "reading: time with a read in flight, in "
-				"parallel with the other columns;\nwaiting: "
-				"for layers; checks: checksums of layers, "
-				"which may also run during\nwaiting and logits "
-				"(those two columns do not include them); then "
-				"the rows of\nlogits, and how many were "
-				"computed",
+			.title = "The host's time in a pass, by activity",
+			.note = "reading: time with a read in flight; it "
+				"overlaps the other columns. waiting:\ntime "
+				"that the host waits for layers. checks: "
+				"checksums of layers; some run while\nthe host "
+				"waits or computes logits, but the columns "
+				"waiting and logits do not\ninclude them. "
+				"rows: rows of logits that were used. "
+				"computed: rows that were\ncomputed",
 			.name_key = { "method" },
 			.column = waits_columns,
 			.plot = { .y = { "ms a pass" } } } },
@@ -397,13 +407,13 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.title =
 				"Pruning after the exit predictor, on the same "
 				"trees",
-			.note = "The trees are those of lever with the costs "
-				"and the reliability that a run\nwithout "
-				"pruning has learned, so that they depend on "
-				"the text alone; a cycle\nbegins where the "
-				"previous one ended. ms: time of a "
-				"verification; NPU: its time\nfor computing "
-				"alone. Saved and retained: compared with no "
+			.note = "All rows verify the same trees: lever builds "
+				"them with the costs and acceptance\nrates "
+				"that a run without pruning has learned. ms: "
+				"time of a verification. NPU\nms: the part of "
+				"it that the NPU computes. kept: rows that "
+				"pruning keeps.\nretained, saved: accepted "
+				"tokens kept, and time saved, compared with no "
 				"pruning.",
 			.name_key = { "pruning" },
 			.variant = prunings,
@@ -426,7 +436,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.published = "budget_published" } },
 	{ BENCH_LEVER_T_LENGTH,
 		{ .name = "length",
-			.title = "Tokens/s by the largest length of an output",
+			.title = "Tokens/s by the maximum length of an output",
 			.name_key = { "method" },
 			.wanted = is_main,
 			.levels = BENCH_LEVER_LENGTHS,
@@ -448,10 +458,10 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.published = "quality_published" } },
 	{ BENCH_LEVER_T_PLACE,
 		{ .name = "place",
-			.title = "Where lever's draft runs, and how many nodes "
-				 "at a time",
-			.note = "Per pass: the draft's time, and the nodes "
-				"that it expanded.",
+			.title = "Drafting of lever on the host or the device, "
+				 "with 1 or 8 nodes at a time",
+			.note = "Per pass: time of drafting, and number of "
+				"nodes whose children were drafted.",
 			.name_key = { "place" },
 			.variant = places,
 			.n_variants = ARRAY_LEN(places),
@@ -461,8 +471,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_LOGITS,
 		{ .name = "logits",
 			.title = "Logits of a pass of lever, on the phone",
-			.note = "Only the last way runs; the times of the "
-				"others come from the cost model.",
+			.note = "Only 'CPU, on demand' is run; the times of "
+				"the other rows come from the cost\nmodel.",
 			.name_key = { "logits" },
 			.method = "lever",
 			.column = logits_columns,
@@ -471,8 +481,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 	{ BENCH_LEVER_T_SIZE,
 		{ .name = "size",
 			.title = "Passes and tokens/s by the rows of a tree",
-			.note = "1 row: flash-ar; otherwise opt-tree with at "
-				"most so many rows.",
+			.note = "1 row: method flash-ar. Other rows: method "
+				"opt-tree with at most this many rows.",
 			.name_key = { "tree" },
 			.variant = sizes,
 			.n_variants = ARRAY_LEN(sizes),
@@ -494,8 +504,8 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "cells",
 			.title = "Lever and the fastest setting of the grid, "
 				 "by draft and budget",
-			.note = "The fastest setting is chosen on these same "
-				"items. lost: lever is slower.",
+			.note = "The rival is the setting that is fastest on "
+				"these same items. lost: 1 if\nlever is slower.",
 			.name_key = { "cell", "rival" },
 			.variant = drafts,
 			.n_variants = CELL_DRAFTS,

@@ -1,6 +1,6 @@
 /*
- * Benchmark subjects: the limits of this machine. Each has minimal code to wake
- * or notify another process, without any message.
+ * Benchmark subjects: the limits of this machine. Each subject wakes or
+ * notifies another process with minimal code and transfers no message.
  */
 #include "host/bench/bench_peer.h"
 
@@ -27,11 +27,11 @@ struct limit {
 	 * A counter of turns: the host makes it odd, then the peer process
 	 * makes it even again. It lies alone in a cache line of memory that
 	 * both processes map. Each batch uses another cache line, because the
-	 * distance of a line from the two cores differs between lines.
+	 * latency between the two cores differs from line to line.
 	 */
 	_Atomic uint32_t *turn;
 	unsigned char *lines;
-	/* number of batches that were begun; both processes count */
+	/* number of batches that have begun; each process counts for itself */
 	unsigned batches;
 	/* A pipe or socket in each direction; [0] is the end to read, [1] the
 	 * end to write. */
@@ -189,7 +189,9 @@ int bench_limit_open(struct bench_peer **out, const struct bench_subject *s,
 	shared = mmap(NULL, LINES * LINE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared == MAP_FAILED)
-		ret = err_sys(e, errno, "cannot map memory to measure with");
+		ret = err_sys(e, errno,
+			"cannot map shared memory for the "
+			"measurement");
 	else
 		l->lines = shared;
 	for (int i = 0; i < 2 && !ret; i++) {
@@ -206,7 +208,9 @@ int bench_limit_open(struct bench_peer **out, const struct bench_subject *s,
 			ret = fd[1] < 0 ? -1 : 0;
 		}
 		if (ret)
-			ret = err_sys(e, errno, "cannot open descriptors");
+			ret = err_sys(e, errno,
+				"cannot open a pipe, socket or "
+				"eventfd");
 	}
 	if (!ret)
 		ret = bench_fork(

@@ -39,8 +39,8 @@ int bench_phone(
 		clock = "soc:sd8gen3";
 	if (strncmp(clock, "soc:", 4) || !clock[4])
 		return err_set(e, EINVAL,
-			"--clock '%s' is not soc:NAME; the wall clock is "
-			"always reported; try soc:sd8gen3",
+			"--clock '%s' is not soc:NAME; try soc:sd8gen3 (times "
+			"by the wall clock are always reported)",
 			clock);
 	*name = clock + 4;
 	return soc_file_load(soc, *name, e);

@@ -13,7 +13,7 @@
 
 #define READ_BYTES ((size_t)512 << 20) /* far larger than any cache */
 #define READ_PART  ((size_t)1 << 20)
-#define TIMES      3 /* number of repetitions, of which the best counts */
+#define TIMES      3 /* number of repetitions; the best result is used */
 #define PEAK_PARTS 8 /* number of work items for each thread */
 #define PEAK_STEPS 200000
 

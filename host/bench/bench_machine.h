@@ -24,13 +24,14 @@ void bench_machine_close(struct bench_machine *);
 
 /*
  * Each call takes three measurements of a few ms each, on all threads at once
- * and with the same instructions as the kernels, and returns the best result,
- * because a measurement is too low if a thread wakes up late. Returns 0 if the
+ * and with the same instructions as the kernels. It returns the best result,
+ * because a result is too low if a thread wakes up late. Returns 0 if the
  * kernels have no such instructions.
  *
  * bench_read_bandwidth returns the bytes/s of reading the same `bytes` bytes
- * repeatedly. Pass the size of the weights, because weights of this size may
- * fit in a cache. bench_int8_peak returns int8 operations/s.
+ * repeatedly. Pass the size of the weights: if they fit in a cache, the limit
+ * must be the bandwidth of this cache. bench_int8_peak returns int8
+ * operations/s.
  */
 double bench_read_bandwidth(struct bench_machine *, size_t bytes);
 double bench_int8_peak(struct bench_machine *);

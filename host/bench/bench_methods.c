@@ -17,7 +17,8 @@
 #include <string.h>
 
 #define TEXTS_KEY 512
-/* the last table exists only if there is more than one task */
+/* tables: methods, rows, and tasks; the last one exists only if there is more
+ * than one task */
 #define TABLES 3
 
 struct bench_methods {
@@ -26,17 +27,18 @@ struct bench_methods {
 	bool oracle;
 	struct table_spec spec[TABLES];
 	struct table_plan plan[TABLES];
-	/* For each group of runs that must generate the same text, the option
-	 * values that determine this text. */
+	/* For each group of runs that must generate the same text: a key with
+	 * the values of the options that determine the text. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
-	/* an enum report_models value, if it is the same in all rows */
+	/* the kind of model (enum report_models), if all rows have the same
+	 * kind */
 	unsigned runs;
 	bool any_causal; /* at least one row runs a causal model */
 	/* the rows run different models, so each row names its model */
 	bool models_differ;
-	/* names of methods that choose among samples and get only one,
-	 * separated by ", " */
+	/* names, separated by ", ", of methods that choose among samples but
+	 * run with only one sample */
 	struct strbuf unchosen;
 };
 
@@ -77,21 +79,22 @@ static const struct column_spec tasks_columns[] = {
 
 static const struct table_spec methods_table = { .name = "methods",
 	.title = "Methods compared",
-	.note = "tok/s: geometric mean of the tasks; times: speed over that of "
-		"the first row;\nlength: tokens that a pass emits; ms, rows: "
-		"per pass; draft%: of the time, for drafting;\nmJ/tok: energy "
-		"of a token; passes, s: of all decoding, summed over the "
-		"rounds.",
+	.note = "tok/s: geometric mean over the tasks. times: tok/s divided by "
+		"that of the first\nrow. length: tokens that a pass emits. ms, "
+		"rows: per pass. draft%: share of the\ntime that is spent "
+		"drafting. mJ/tok: energy per token. passes, s: sums of\nall "
+		"decoding over the rounds.",
 	.name_key = { "method" },
 	.column = methods_columns,
 	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };
 
 static const struct table_spec rows_table = { .name = "rows",
 	.title = "Use of the rows of decode passes",
-	.note = "valid: rows that were kept; wasted: rejected drafts; "
-		"underutilized: padding of\nthe static graph; of tiles: share "
-		"of valid rows if graphs are rounded up to\nwhole tiles of the "
-		"matrix engine.",
+	.note = "Shares of all rows of the graphs. valid: rows whose token was "
+		"kept. wasted: rows\ncomputed for rejected drafts. "
+		"underutilized: padding rows. of tiles: share of\nvalid rows "
+		"if each graph is rounded up to whole tiles of the matrix "
+		"engine.",
 	.name_key = { "method" },
 	.column = rows_columns,
 	.plot = { .y = { "% of the rows" } } };
@@ -104,7 +107,7 @@ static const struct table_spec tasks_table = { .name = "tasks",
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Set *does to whether every option of the set applies to the method. */
+/* Set *does to whether the method uses every option of the set. */
 static int means_something(const struct options_set *set,
 	const struct method_facts *m, bool *does, struct err *e)
 {
@@ -148,7 +151,8 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 
 		used += (size_t)snprintf(key + used, sizeof(key) - used, "%s\n",
 			value ? value : "");
-		/* A key that does not fit cannot be compared. */
+		/* If the key does not fit, its text cannot be compared: no
+		 * group. */
 		if (used >= sizeof(key))
 			return 0;
 	}
@@ -239,8 +243,8 @@ static int plan(struct bench_methods *b, struct err *e)
 	}
 	if (!ret && o->model && !b->runs)
 		ret = err_set(e, EINVAL,
-			"no model can run both %s methods; leave out -m: then "
-			"each method runs its bundled model",
+			"no model can run both %s methods; leave out -m, so "
+			"that each method runs its bundled model",
 			b->any_causal ? "diffusion and other"
 				      : "block diffusion and other diffusion");
 	for (unsigned i = 0; i < a->sets->n && !ret; i++)
@@ -268,18 +272,20 @@ static void print_text(
 		printf("draft %s\n", r->pair.draft);
 	report_print_size(&r->x, r->n_predict);
 	if (b->unchosen.len && !b->unchosen.failed)
-		printf("one sample each, so nothing to choose from (-N): %s\n",
+		printf("These methods had one sample each, so nothing to "
+		       "choose from (-N): %s\n",
 			b->unchosen.data);
 	if (b->oracle)
 		printf("\n%s\n", bench_simulated);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
 	if (r->x.same_texts)
-		printf("\nchecked: the same text by all lossless methods, %llu "
-		       "times\n",
+		printf("\nchecked: all lossless methods generate the same "
+		       "text, %llu times\n",
 			(unsigned long long)r->x.same_texts);
 	else
-		puts("\nnot checked: no two runs must generate the same text");
+		puts("\nnot checked: texts, because no two runs must generate "
+		     "the same text");
 }
 
 static void print_csv(

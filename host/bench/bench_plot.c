@@ -19,15 +19,15 @@
 #define PAGE_MOST    1640
 #define TOP          74  /* height of title and caption */
 #define PANEL_HEIGHT 330 /* including the space below it */
-/* height for the names of rows, part of PANEL_HEIGHT */
+/* height for the names of rows; included in PANEL_HEIGHT */
 #define BOTTOM       52
-#define LEFT         90 /* width for the figures of the y axis */
+#define LEFT         90 /* width for the numbers at the y axis */
 #define KEY_SAMPLE   60
 #define NO_KEY       30
 #define BAR_WIDTH    24
 #define LETTER_WIDTH 7
 #define LINE_HEIGHT  22
-/* if there are more bars, their values are printed vertically */
+/* with more bars than this, the values of the bars are printed vertically */
 #define BARS_UPRIGHT 16
 
 #define ROW_NAME     (3 * TABLE_NAME + 4) /* size of "A B (MODEL)" */
@@ -54,7 +54,8 @@ int bench_plot_ready(const char *folder, struct err *e)
 	if (!have_gnuplot)
 		return err_set(e, ENOENT,
 			"--plot needs the program gnuplot, which is not "
-			"installed; try the package gnuplot-nox");
+			"installed; install it (on Debian the package "
+			"gnuplot-nox)");
 	if (mkdir(folder, 0777) && errno != EEXIST)
 		return err_sys(e, errno, "cannot make the folder '%s'", folder);
 	if (stat(folder, &st))
@@ -108,7 +109,7 @@ struct page {
 	FILE *f;
 	/* number of panels, and the largest number of bars in a panel */
 	unsigned panels, bars;
-	/* `right` is the part of `width` that the key takes */
+	/* `right` is the width of the key, which is part of `width` */
 	unsigned width, height, right;
 	/* height for rotated row names or for the label of the x axis */
 	unsigned below;
@@ -123,7 +124,8 @@ static unsigned columns_of(const struct bench_table *t, unsigned panel)
 	return n;
 }
 
-/* Write the names of a row, and its model if the row has one of its own. */
+/* Write the names of a row and, if the row differs from the others in its
+ * model, the name of the model. */
 static const char *row_name(
 	const struct bench_table *t, unsigned row, char text[ROW_NAME])
 {
@@ -226,7 +228,8 @@ static void draw_points(const struct page *p)
 	unsigned x = column_in(t, 2), y = column_in(t, 1);
 	unsigned begin[TABLE_ROWS], n = 0;
 
-	/* A line's points are the adjacent rows with the same first name. */
+	/* Consecutive rows with the same first name are the points of a
+	 * line. */
 	for (unsigned r = 0; r < t->n_rows; n++) {
 		begin[n] = r;
 		fprintf(p->f, "$line%u << END\n", n);
@@ -330,8 +333,8 @@ static void draw_bars(const struct page *p, unsigned panel)
 	}
 	fputs(")\n", p->f);
 
-	/* Leave room above the highest bar for its value. An axis of shares
-	 * ends at 100 %, though. */
+	/* Leave room above the highest bar for its value. An axis of
+	 * percentages ends at 100 %. */
 	fprintf(p->f,
 		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
 		"set yrange [0:%s]\nset offsets 0,0,graph %.2f,0\n"

@@ -67,8 +67,10 @@ struct recording {
 	unsigned n;
 };
 
-/* Read the mean pass of each method from a recording. Settings that a recording
- * does not contain come from `p`. Returns 0 or a negative errno. */
+/*
+ * Read the mean pass of each method from a recording. Settings that the
+ * recording does not contain are taken from `p`. Returns 0 or a negative errno.
+ */
 static int take_recording(const char *path, const struct pass_ask *p,
 	struct recording *out, struct err *e)
 {
@@ -162,7 +164,7 @@ static const struct recorded *find_lever(const struct recording *r)
 	return NULL;
 }
 
-/* Add a row of ratios: lever's tokens/s divided by that of each other
+/* Add a row of ratios: lever's tokens/s divided by the tokens/s of each other
  * method. */
 static void add_ratios(struct bench_table *t, const char *name,
 	const struct recording *r, const struct soc *soc)
@@ -205,8 +207,8 @@ int price_vary_parse(const char *text, struct price_vary *v, struct err *e)
 	if (strlen(text) >= sizeof(copy) || !to || (rest && *end) || n < 2 ||
 		n > TABLE_ROWS)
 		return err_set(e, EINVAL,
-			"'--vary' takes fitted or KEY=A:B[:N], with N from 2 "
-			"to %d, not '%s'",
+			"--vary takes 'fitted' or KEY=A:B[:N] (N values from A "
+			"to B, 2 to %d), not '%s'",
 			TABLE_ROWS, text);
 	if (soc_file_set(&soc, name, from, &v->which, e))
 		return err_in(e, "--vary");
@@ -222,7 +224,8 @@ static double varied(const struct price_vary *v, unsigned i)
 {
 	double share = i / (v->n - 1.0);
 
-	/* so that rounding cannot exceed a limit of the constant */
+	/* return the last value exactly, because a rounded value could exceed
+	 * the allowed range */
 	if (i == v->n - 1)
 		return v->to;
 	if (v->from > 0 && v->to / v->from > 10)
@@ -245,7 +248,7 @@ static int fill_varied(const struct bench_price_args *a,
 		return err_set(e, EINVAL,
 			"--vary fitted compares lever with other methods, and "
 			"the table 'methods' in the file does not have both");
-	/* one column is for the value */
+	/* one column is needed for the varied value */
 	if (v->n && r->n >= TABLE_COLUMNS)
 		return err_set(e, EINVAL, "--vary shows at most %d passes",
 			TABLE_COLUMNS - 1);
@@ -261,11 +264,12 @@ static int fill_varied(const struct bench_price_args *a,
 			.title = "Lever's tokens/s divided by those of other "
 				 "methods",
 			.note = times
-				? "The trees are those recorded with the "
-				  "unchanged profile."
-				: "Each fitted constant of the profile, "
-				  "decreased and increased; the trees are\n"
-				  "those recorded with the unchanged profile.",
+				? "The recorded trees are priced; they were "
+				  "built with the unchanged profile."
+				: "One fitted constant of the profile is "
+				  "decreased or increased in each row. The\n"
+				  "recorded trees are priced; they were built "
+				  "with the unchanged profile.",
 			.name_key = { "constant" },
 			.n_names = 1 };
 	for (unsigned i = 0; i < r->n; i++) {
@@ -321,10 +325,11 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 		return err_set(e, ENOMEM, "no memory for the recorded passes");
 	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and its parts, in ms",
-		.note = "read, NPU, draft, logits: time of each part; hidden: "
-			"how much of these times\nruns in parallel with other "
-			"parts; lost: the pass's time beyond the longer of\n"
-			"reading and everything else; mJ: per token.",
+		.note = "read, NPU, draft, logits: time of each part. hidden: "
+			"how much of these times\noverlaps with other parts. "
+			"lost: time of the pass minus the longer of 'read' "
+			"and\nthe sum of the other parts. mJ: energy per "
+			"token.",
 		.name_key = { "pass" },
 		.n_names = 1 };
 	*n = 1;

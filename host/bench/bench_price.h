@@ -35,8 +35,11 @@ struct bench_price_args {
 	struct shape_type type;
 	double resident;
 	uint32_t runs, slots, seen;
-	/* [n_rows] numbers of rows of a pass. Ignored if `from` names a file
-	 * with the JSON output of bench lever, which then gives the passes. */
+	/*
+	 * [n_rows] numbers of rows: one pass is computed for each. Ignored if
+	 * `from` is not NULL: then the passes come from that file, the JSON
+	 * output of bench lever.
+	 */
 	uint32_t rows[BENCH_PRICE_ROWS];
 	unsigned n_rows;
 	/* These three apply to all entries of `rows`: rows computed in the
@@ -46,8 +49,8 @@ struct bench_price_args {
 	double upper, drafted, length;
 	const char *from;
 	struct price_vary vary;
-	/* vary the fitted constants of the profile instead, each by 30 %; needs
-	 * `from` */
+	/* instead of `vary`: decrease and increase each fitted constant of the
+	 * profile by 30 %; needs `from` */
 	bool vary_fitted;
 	bool json;
 };

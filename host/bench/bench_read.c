@@ -18,10 +18,11 @@
 
 #define THREADS   2
 #define DEPTH_MAX 8
-/* the buffer has room for this many layers, like a set of staging slots */
+/* the buffer has room for this many layers, as the staging slots of a session
+ * have */
 #define LAYERS    3
 #define BLOCK_MAX ((size_t)16 << 20)
-/* number of bytes that a trial reads, if the layers have as many */
+/* number of bytes that a trial reads; fewer if the layers are smaller */
 #define TRIAL      ((uint64_t)192 << 20)
 #define TRIAL_NS   20000000
 #define LASTING_NS 50000000
@@ -31,7 +32,8 @@
 struct place {
 	int fd;
 	uint64_t from, to;
-	/* [room]; consecutive blocks fill the buffer, then start over */
+	/* [room] buffers with huge and with small pages; blocks fill a buffer
+	 * from its start to its end, then from its start again */
 	uint8_t *huge, *small;
 	size_t room; /* a multiple of BLOCK_MAX */
 };
@@ -54,8 +56,8 @@ struct part {
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
-	/* Readers use the places in memory alternately, so that no two readers
-	 * share a place. */
+	/* Place k of the buffer belongs to reader k mod n, so that no two
+	 * readers share a place. */
 	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)
@@ -204,8 +206,8 @@ static uint8_t *small_pages(size_t bytes)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* The call fails on kernels without huge pages, where it is not
-	 * needed. */
+	/* Ignore errors: the call fails only on kernels without huge pages,
+	 * where it is not needed. */
 	madvise(p, bytes, MADV_NOHUGEPAGE);
 	memset(p, 0, bytes);
 	return p;

@@ -54,8 +54,7 @@ json_t *report_tables_json(const struct bench_table *tables, unsigned n)
 
 void report_print_priced(const char *priced)
 {
-	/* One line for each part: settings without a draft model, and settings
-	 * with one. */
+	/* Print one line for each part; " | " separates the parts. */
 	while (*priced) {
 		const char *end = strstr(priced, " | ");
 		size_t n = end ? (size_t)(end - priced) : strlen(priced);

@@ -17,9 +17,11 @@ enum bench_form { BENCH_TEXT, BENCH_JSON, BENCH_CSV };
 /* A note for tables in which the acceptance of drafted tokens is simulated. */
 extern const char bench_simulated[];
 
-/* If `priced` is not "", print one line that names the shapes whose costs are
- * reported in place of the models that ran (pair_runner.h). This line comes
- * before all other text; in CSV it follows the header line. */
+/*
+ * Print lines that name the shapes for which costs were computed, if these
+ * differ from the models that ran (pair_runner.h); print nothing if `priced` is
+ * "". The lines come before all other text; in CSV, after the header line.
+ */
 void report_print_priced(const char *priced);
 void report_print_priced_csv(const char *priced);
 
@@ -32,9 +34,8 @@ json_t *report_tables_json(const struct bench_table *, unsigned n);
 /* Print CSV lines such as run,,,same_texts,1. */
 void report_print_checks_csv(const struct experiment *);
 
-/* Write the caption of a picture: the shape whose costs are reported, if it
- * differs from that of the running model; then model, clock, tasks and items,
- * and whether acceptance is simulated. */
+/* Write the caption of a picture: `priced`, if it is not ""; then model, clock,
+ * tasks and items, and whether acceptance is simulated. */
 #define BENCH_CAPTION 900
 void report_caption(const struct experiment *, const char *priced,
 	const char *model, const char *clock, bool simulated,

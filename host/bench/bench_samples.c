@@ -1,9 +1,9 @@
 /*
  * tandem bench decode --samples: measures passes that decode many samples of
- * one prompt, each sample in a row and sequence of its own. Compares a prompt
- * in the KV cache that all samples share with a copy of the prompt for each
- * sample. Both ways are measured in turn in every round, so that other load
- * affects both alike.
+ * one prompt, each sample in a row and sequence of its own. Compares two ways
+ * to attend to the prompt: SHARED reads the keys and values of the prompt once
+ * for all samples, APART reads them for each sample. Every round measures both
+ * ways in turn, so that other load affects both alike.
  */
 #include "host/bench/bench.h"
 
@@ -31,11 +31,11 @@
 #define PASSES 6
 #define CHUNK  256
 
-/* The ways to store the prompt. SHARED is first, because decoding also shares
- * the prompt. */
+/* The ways to read the prompt's keys and values. SHARED is index 0 because it
+ * is the way of ordinary decoding. */
 enum way { SHARED, APART, WAYS };
 
-/* Time of the timed passes, and the number of KV bytes that these passes
+/* Sums over the timed passes: their times, and the number of KV bytes that they
  * read. */
 struct cost {
 	struct bare_pass_times of;
@@ -122,9 +122,9 @@ static int open_all(struct bench_samples *b, struct err *e)
 			"a causal one");
 	if (r.model->n_ctx < room + b->args->prompt)
 		return err_set(e, EINVAL,
-			"a prompt of %u tokens and %u generated ones do not "
-			"fit into the model's context of %u; try a shorter "
-			"--prompt",
+			"a prompt of %u tokens and %u generated tokens do not "
+			"fit into the model's context of %u tokens; try a "
+			"shorter --prompt",
 			b->args->prompt, room, r.model->n_ctx);
 	b->prompt = b->args->prompt;
 	b->token = malloc((b->prompt + room) * sizeof(*b->token));
@@ -255,16 +255,17 @@ static int report(const struct bench_samples *b, struct err *e)
 			b->prompt, b->args->threads, b->rounds);
 		*t = (struct bench_table){ .name = "samples",
 			.title = "wall clock",
-			.note = "pass: one row per sample, the prompt's keys "
-				"and values read once; apart: read for each",
+			.note = "pass: one row per sample; the prompt's keys "
+				"and values are read once for all\nsamples. "
+				"apart: they are read again for each sample.",
 			.name_key = { "samples" },
 			.n_names = 1 };
 		fill(b, t, 0, PHONE_FROM);
 		table_print(t, stdout);
 		*t = (struct bench_table){ .name = "phone",
 			.title = b->phone,
-			.note = "logits: their share of the time; grown: "
-				"tokens/s divided by those of the first row",
+			.note = "logits: share of the time. grown: tokens/s "
+				"divided by that of the first row.",
 			.name_key = { "samples" },
 			.n_names = 1 };
 		fill(b, t, PHONE_FROM, FIGURES);

@@ -26,7 +26,8 @@ struct sdnpu_spec {
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"sources", "cycles", "overhead", "row_cost", "phones", "graphs" };
 
-/* A chain of 31 tokens fills the decode graph, as the compared trees do. */
+/* A chain of 31 tokens and the root fill the decode graph of 32 rows, as the
+ * compared trees do. */
 #define CHAIN      "method=chain", "draft-len=31"
 #define OURS       "method=sdnpu"
 #define CALIBRATED "calibration=true"
@@ -43,8 +44,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define PLAIN "method=autoregressive"
 #define TREE  OURS, "draft=sam", TWO
 
-/* The costs of a draft model are those of a small model of the target shape's
- * family. */
+/* Costs of the draft model are computed for a small model of the family to
+ * which the target's shape belongs. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
 /* The paper's parameters; see the help of --paper for those that it does not
@@ -62,8 +63,8 @@ static const struct table_variant ablation[] = {
 	{ "+G", { PLAIN, TWO } },
 	{ "+SD", { CHAIN, "draft=sam", ONE } },
 	{ SAM, { CHAIN, "draft=sam", TWO } },
-	/* The drafter that a phone computes. An EAGLE head is a layer of its
-	 * target's shape. */
+	/* A drafter that the phone must compute: an EAGLE head, which is as
+	 * large as one layer of the target. */
 	{ "EAGLE-2",
 		{ "method=eagle2-tree", "draft=eagle", "tree-rows=32", TWO },
 		.bundled = true, .as_option = "draft-as" },
@@ -83,7 +84,10 @@ static const struct table_variant ablation[] = {
 	{ "reuse, both loaded", { OURS, REUSED, BOTH } },
 };
 
-/* What each technique gains. The tree is compared with the automaton's chain.
+/*
+ * What each technique gains. The tree is compared with the chain that the
+ * suffix automaton drafts.
+ *
  */
 static const struct table_pair gains[] = {
 	{ "graph switching", "+G", NPU },
@@ -101,7 +105,7 @@ static const struct table_pair gains[] = {
 	{ "both graphs loaded", "reuse, both loaded", "default + reuse" },
 };
 
-/* Factors over plain decoding and over the suffix automaton alone. */
+/* Ratios to plain decoding, and to a chain of the suffix automaton alone. */
 #define OVER(prefix, f)                                                    \
 	{ prefix "over_npu", "over NPU", 2, 1, f, .against = COLUMN_SHARE, \
 		.base = NPU },                                             \
@@ -212,8 +216,8 @@ static const struct column_spec drafted_columns[] = {
 
 /* ---- the NPU's rows ------------------------------------------------------ */
 
-/* With two graphs, as in the paper: a pass has all rows of the decode graph, so
- * that rows without a draft count as padding. */
+/* These rows use two graphs, as the paper does: a pass always runs all rows of
+ * the decode graph, so rows without a drafted token count as padding. */
 static const struct table_variant cycles[] = {
 	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
 	{ "+G", { "method=autoregressive", TWO } },
@@ -273,8 +277,11 @@ static const struct column_spec row_cost_columns[] = {
 	{ 0 },
 };
 
-/* row_weight_s of a phone's profile in 1e-13 s: no cost, and that of a pass of
- * 32 rows in figure 6 of the paper, with one between */
+/*
+ * Values of row_weight_s of a phone's profile, in 1e-13 s: no cost of rows, the
+ * cost that figure 6 of the paper implies for a pass of 32 rows, and one value
+ * between.
+ */
 static const struct table_levels row_weights = {
 	.unit = "e-13",
 	.key = "row_weight_e13_",
@@ -287,7 +294,8 @@ static const struct table_levels row_weights = {
 
 /* Values of table_variant.hook. */
 enum sdnpu_hook {
-	/* as if the phone's CPU computed what follows the prompt */
+	/* compute costs as if the phone's CPU ran all passes after the
+	 * prompt */
 	SDNPU_DECODING_BY_CPU = 1,
 };
 
@@ -315,7 +323,10 @@ static const struct table_variant phones[] = {
 	ON_PHONES("llama3.2-3b"),
 };
 
-/* The paper's rivals. On a CPU each row takes time, so small drafts are best.
+/*
+ * The rivals that the paper compares with. On a CPU each row takes time, so
+ * small drafts are best.
+ *
  */
 /* clang-format off */
 #define ON_CPU       .hook = SDNPU_DECODING_BY_CPU
@@ -372,7 +383,7 @@ static const struct column_spec phones_columns[] = {
 	{                          \
 		CALIBRATED, change \
 	}
-/* what both versions have in common */
+/* the parameters that both versions of the paper have in common */
 #define IN_PAPER                                                    \
 	IN_OURS("sam-children=1"), IN_REUSED("reuse-checked=true"), \
 		IN_REUSED("reuse-room=32"),                         \
@@ -381,8 +392,8 @@ static const struct column_spec phones_columns[] = {
 		IN_CALIBRATED("successor-share=0.9"),               \
 		IN_CALIBRATED("calibrated-depth=2")
 
-/* Version A keeps a draft until there are too many tokens, so it has the
- * greatest age. Version B has anchors in the user's request only. */
+/* Version A discards a draft only when there are too many tokens, so reuse-age
+ * is set to its maximum. Version B has anchors only in the user's request. */
 static const struct table_preset paper_a[] = { IN_PAPER,
 	IN_REUSED("reuse-age=64"), IN_CALIBRATED("anchors=context"), { 0 } };
 static const struct table_preset paper_b[] = { IN_PAPER,
@@ -409,30 +420,30 @@ static const struct sdnpu_spec specs[] = {
 		.title = "What each technique adds: requests with their "
 			 "prompts",
 		.in_a_row = true,
-		.note = "ms/token: time of all requests divided by their "
-			"tokens. over NPU, over SAM\n(+G+SD), and the tasks "
-			"(over NPU): speed divided by that of the row. in a "
-			"row:\nrequests follow one another at once; for the "
-			"other columns the device has\nloaded the prefill "
-			"graphs before each request.",
+		.note = "ms/token: time of all requests, with their prompts, "
+			"divided by their tokens.\nover NPU, over SAM: speed "
+			"divided by that of the row NPU or +G+SD; tasks: over\n"
+			"NPU. in a row: each request starts directly after the "
+			"previous one; for the\nother columns the device has "
+			"loaded the prefill graphs before each request.",
 		.plot = { .y = { "ms a token" } }),
 	SPEC(SDNPU_T_ABLATION, ablation, decoding_columns, .name = "decoding",
 		.title = "What each technique adds: decoding",
-		.note = "ms/token: for the geometric mean of the tasks' "
-			"tokens/s; tasks: speed over NPU;\nlength: tokens that "
-			"a pass emits.",
+		.note = "ms/token: 1 / geometric mean of the tasks' tokens/s. "
+			"tasks: speed divided by\nthat of the row NPU. length: "
+			"tokens that a pass emits.",
 		.plot = { .y = { "ms a token" } }),
 	SPEC(SDNPU_T_ABLATION, ablation, energy_columns, .name = "energy",
 		.title = "What each technique adds: energy", .of_phone = true,
-		.note = "over: the energy of that row divided by the energy of "
-			"this row; tasks: over\nNPU; mJ/tok: for decoding "
-			"alone.",
+		.note = "over NPU, over SAM: energy of the row NPU or +G+SD "
+			"divided by the energy of this\nrow; tasks: over NPU. "
+			"mJ/tok: for decoding alone.",
 		.plot = { .y = { "J a request", "mJ a token" } }),
 	SPEC(SDNPU_T_LENGTH, of_pld, length_columns, .name = "length_pld",
 		.title = "Tokens that a pass emits: prompt lookup alone, and "
 			 "with Tandem's drafters",
-		.note = "All rows of the decode graph are filled if there is "
-			"any draft.",
+		.note = "If a pass has a draft, drafted tokens fill all rows "
+			"of the decode graph.",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_LENGTH, of_sam, length_columns, .name = "length_sam",
 		.title = "Tokens that a pass emits: the suffix automaton "
@@ -441,46 +452,50 @@ static const struct sdnpu_spec specs[] = {
 	SPEC(SDNPU_T_SOURCES, sources, accepted_columns, .name = "accepted",
 		.title = "Accepted tokens of a pass by the source of the draft",
 		.note = "A token that several sources proposed counts for the "
-			"leftmost of them; length:\nincludes the target's own "
-			"token.",
+			"leftmost of these columns.\nlength: tokens that a "
+			"pass emits, including the target's own token.",
 		.plot = { .y = { "tokens a pass" } }),
 	SPEC(SDNPU_T_SOURCES, sources, drafted_columns, .name = "drafted",
 		.title = "Drafted tokens of a pass by source",
-		.note = "rows: includes that of the last token of the text; "
-			"drafting: time of look-ups\nand of growing the tree "
-			"of a pass.",
+		.note = "rows: rows of a pass, including the row of the last "
+			"token of the text. drafting:\ntime of look-ups and of "
+			"building the tree.",
 		.plot = { .y = { "rows a pass" } }),
 	SPEC(SDNPU_T_CYCLES, cycles, cycles_columns, .name = "cycles",
 		.title = "Use of the rows of the NPU's graphs",
-		.note = "valid: rows that were kept; wasted: rejected; "
-			"underutilized: padding. lost:\nrows per token that "
-			"are not valid; recovered: share of the first row's "
-			"lost\nrows that this row does not lose.",
+		.note = "Shares of all rows of the graphs. valid: rows whose "
+			"token was kept. wasted: rows\ncomputed for rejected "
+			"drafts. underutilized: padding rows. lost: wasted "
+			"and\npadding rows per token. recovered: how much "
+			"smaller 'lost' is than in the first\nrow of the "
+			"table.",
 		.plot = { .y = { "% of the rows" } }),
 	SPEC(SDNPU_T_OVERHEAD, overheads, overhead_columns, .name = "overhead",
 		.title = "Overhead",
-		.note = "prompt token: time to the first token, divided by the "
-			"prompt's tokens.",
+		.note = "us/prompt token: time to the first token, divided by "
+			"the tokens of the prompt.",
 		.plot = { .y = { "us a prompt token" } }),
 	SPEC(SDNPU_T_ROW_COST, row_costs, row_cost_columns, .name = "row_cost",
 		.title = "Speed of decoding over NPU, by the time that each "
 			 "row takes for each weight",
 		.of_phone = true, .levels = 1,
-		.note = "The phone takes this time for each weight and row of "
-			"a pass in addition to the\ntime of its engines "
-			"(row_weight_s of its profile); padding rows do not "
+		.note = "Each column adds this time for each weight and each "
+			"row of a pass to the time of\nthe phone's engines "
+			"(row_weight_s of its profile). Padding rows do not "
 			"count.",
 		.plot = { .y = { "times" } }),
 	{ SDNPU_T_PHONES,
 		{ .name = "phones",
 			.title = "Requests by model, phone and task: speed and "
 				 "energy over each rival",
-			.note = "ms/token: of the default method, with the "
-				"prompt. J: energy of a request. CPU: the "
-				"NPU\ncomputes the prompt, and the phone's CPU "
-				"the rest. NPU, SAM, EAGLE-2: with graph\n"
-				"switching. SAM and EAGLE-2: the fastest of "
-				"several sizes of drafts.",
+			.note = "ms/token: time per token of the default "
+				"method, with the prompt. Other columns:\n"
+				"speed, or energy of a request (J), compared "
+				"with a rival. NPU: plain decoding.\nCPU: the "
+				"NPU computes the prompt, the phone's CPU "
+				"everything else. NPU, SAM and\nEAGLE-2 switch "
+				"graphs. SAM and EAGLE-2: the fastest of "
+				"several draft sizes.",
 			.name_key = { "model", "task" },
 			.variant = phones,
 			.n_variants = ARRAY_LEN(phones),
@@ -497,7 +512,7 @@ static const struct sdnpu_spec specs[] = {
 
 struct bench_sdnpu {
 	struct bench_run run;
-	/* the base of all settings; contains no changes */
+	/* the setting that all others start from; it has no changes */
 	struct setting usual;
 	struct table_request request;
 	struct table_levels row_weights;
@@ -507,7 +522,7 @@ struct bench_sdnpu {
 	struct method_facts method[32]; /* all of them */
 };
 
-/* the tables of gains and of graphs have no specification */
+/* plus the tables "gains" and "graphs", which are not in specs[] */
 #define TABLES (ARRAY_LEN(specs) + 2)
 
 static int plan(

@@ -26,7 +26,8 @@ enum sdnpu_table_kind {
 	SDNPU_T_CYCLES, /* use of the NPU's rows */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
-	SDNPU_T_ROW_COST, /* gains by the time that a phone takes for a row */
+	/* gains for several values of the phone's time for a row */
+	SDNPU_T_ROW_COST,
 	/* gains over each rival, by phone and model (figures 11 and 12) */
 	SDNPU_T_PHONES,
 	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
@@ -34,7 +35,7 @@ enum sdnpu_table_kind {
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];
 
-/* Versions of the paper whose parameters our drafters can use. */
+/* The version of the paper whose parameters the drafters use. */
 enum sdnpu_paper { SDNPU_PAPER_NONE, SDNPU_PAPER_A, SDNPU_PAPER_B };
 
 struct bench_sdnpu_args {

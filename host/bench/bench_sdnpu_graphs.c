@@ -63,8 +63,8 @@ static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
 	return 0;
 }
 
-/* Measure one plan with one prompt length. Opens the model for each prompt, so
- * that the graphs start in their initial state. */
+/* Measure one plan with one prompt length. The model is opened anew for each
+ * prompt, so that the graphs are in their initial state. */
 static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct bench_run *r, struct err *e)
 {
@@ -131,10 +131,11 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 
 	*t = (struct bench_table){ .name = "graphs",
 		.title = "Prompts by plans of graph switching",
-		.note = "ms until a prompt is computed and the decode graphs "
-			"are loaded. off: both kinds\nof graph are always "
-			"loaded. waited (for loads) and held (graphs at a "
-			"time) are\nfor the longest prompt.",
+		.note = "ms: time until a prompt is computed and the decode "
+			"graphs are loaded. off: both\nkinds of graph are "
+			"always loaded. For the longest prompt: waited: time "
+			"that the\nNPU waits for loads; held: largest number "
+			"of graphs that are loaded at a time.",
 		.name_key = { "plan" },
 		.n_names = 1,
 		.plot = { .y = { "ms a prompt" } } };
@@ -159,7 +160,7 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 	}
 }
 
-/* two lanes for each plan with switching: NPU and loader */
+/* two lanes of the chart, NPU and loader, for each plan that switches graphs */
 #define LANES (2 * (SWITCH_COUNT - 1))
 
 int sdnpu_graphs_plot(const struct sdnpu_graphs *g, const char *caption,

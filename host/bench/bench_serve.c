@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The default of `tandem serve`, and the limit of its option --texts. */
+/* Default and largest value of the option --texts of `tandem serve`. */
 #define TEXTS_DEFAULT 16
 #define TEXTS_MAX     64
 
-/* A server with a number of clients. */
+/* Results of one server with one number of clients. */
 struct cell {
 	struct serve_result result;
 	/* passes of the model, and seconds on a phone's clock; NAN if the
@@ -49,7 +49,7 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 {
 	const char *said =
 		json_string_value(json_object_get(item->line, "category"));
-	/* If there is a prompt, the turns are not checked and not used. */
+	/* "turns" is used only if there is no "prompt". */
 	const json_t *turns = json_object_get(item->line, "prompt")
 		? NULL
 		: json_object_get(item->line, "turns");
@@ -76,8 +76,8 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 		c++;
 	if (c == FIGURES_TASKS)
 		return err_set(e, EINVAL,
-			"the prompts have more than %d categories; "
-			"use fewer of them",
+			"the prompts have more than %d categories; use prompts "
+			"of fewer categories",
 			FIGURES_TASKS);
 	if (c == b->n_categories)
 		b->category[b->n_categories++] = said;
@@ -124,7 +124,7 @@ static int read_prompts(struct bench_serve *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* The counters of a server of Tandem; NAN for other servers. */
+/* Read the counters of a Tandem server; NAN for other servers. */
 static int read_counters(const struct serve_target *t, double *passes,
 	double *phone_s, struct err *e)
 {
@@ -178,8 +178,8 @@ static int measure(struct bench_serve *b, const struct serve_target *t,
 	return 0;
 }
 
-/* The first request starts threads and fills caches of the CPU: it is not
- * counted. */
+/* Send one request that is not counted, because the first request of a server
+ * starts threads and fills CPU caches. */
 static int warm_up(struct bench_serve *b, const struct serve_target *t,
 	struct row *row, struct err *e)
 {
@@ -217,9 +217,12 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 	struct err closing = { 0 };
 
 	if (i < a->n_methods) {
-		/* Rounds repeat the prompts, which the server must compute
-		 * again; and as many requests as there are clients must be able
-		 * to run. The user's options come last, and may change both. */
+		/*
+		 * Every round sends the same prompts, so the server must not
+		 * keep their caches; and it must be able to run as many
+		 * requests as there are clients. The user's options come last,
+		 * so they may override both.
+		 */
 		for (unsigned k = 0; k < a->n_at; k++)
 			texts = a->at[k] > texts ? a->at[k] : texts;
 		snprintf(number, sizeof(number), "%u",
@@ -252,7 +255,8 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 		ret = measure(b, &t, row, k, e);
 	closed = serve_process_close(&p, a->row[i], &closing);
 	if (closed && ret != -ECANCELED) {
-		/* Requests failed because the server has ended. */
+		/* The server has ended, which explains why requests failed:
+		 * report its error. */
 		*e = closing;
 		ret = closed;
 	}
@@ -280,8 +284,11 @@ static struct serve_category overall(
 	return all;
 }
 
-/* The object of a row has the members of a result of `vllm bench serve`, with
- * "summary" of a SPEED-Bench report, and a few more. */
+/*
+ * Print the JSON object of one server with one number of clients. It has the
+ * members of a result of `vllm bench serve`, the member "summary" of a
+ * SPEED-Bench report, and a few more.
+ */
 static int print_cell(
 	struct bench_serve *b, unsigned row, unsigned at, struct err *e)
 {
@@ -345,10 +352,12 @@ static int print_table(struct bench_serve *b, struct err *e)
 		return err_set(e, ENOMEM, "no memory for a table");
 	*t = (struct bench_table){ .name = "serve",
 		.title = "Servers under load",
-		.note = "times: tok/s over those of the first row with as many "
-			"clients; first: ms until the\nfirst text; ms/tok: of "
-			"each later token, median; accept%: of drafted tokens; "
-			"phone ms:\nof a token, with --clock.",
+		.note = "times: tok/s divided by that of the first row with "
+			"the same number of clients.\nfirst: ms until the "
+			"first text. ms/tok: ms for each later token, median.\n"
+			"accept%: share of the drafted tokens that are "
+			"accepted. phone ms: simulated\nphone time per token, "
+			"with --clock.",
 		.name_key = { "server", "clients" },
 		.n_names = 2 };
 	table_add_column(t, "output_throughput", "tok/s", 1, 1);
@@ -416,7 +425,7 @@ static int report(struct bench_serve *b, struct err *e)
 			if (r->failed)
 				ret = err_set(e, EIO,
 					"%s with %u clients: %u of %u requests "
-					"failed; the first: %s",
+					"failed; the first error: %s",
 					a->row[i], a->at[k], r->failed,
 					r->requests, r->failure);
 		}
@@ -444,9 +453,9 @@ static int prepare_cells(struct bench_serve *b, struct err *e)
 	for (unsigned k = 0; k < a->n_at; k++)
 		if (a->at[k] > b->n_prompts)
 			return err_set(e, EINVAL,
-				"%u clients need as many prompts, but there "
-				"are %zu; try more of them (--items), or fewer "
-				"clients (--at)",
+				"%u clients need at least as many prompts, but "
+				"there are only %zu; try more prompts "
+				"(--items) or fewer clients (--at)",
 				a->at[k], b->n_prompts);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /*
- * tandem bench serve: the throughput and the latency of a server by the number
- * of clients. It starts `tandem serve` once for each method, or measures
- * servers that run already, of any program with OpenAI's API. Single-threaded.
+ * tandem bench serve: measures throughput and latency of servers with several
+ * numbers of clients. It starts `tandem serve` once for each method, and
+ * measures running servers (of any program with OpenAI's API) at the given
+ * URLs. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SERVE_H
 #define HOST_BENCH_BENCH_SERVE_H
@@ -21,7 +22,8 @@ struct err;
 #define SERVE_CLIENTS_MAX 256
 
 struct bench_serve_args {
-	/* methods, each with a server of its own; then URLs */
+	/* n_methods names of methods (a server is started for each), then URLs
+	 * of running servers */
 	const char *row[SERVE_ROWS_MAX];
 	unsigned n_methods, n_rows;
 	/* model of the started servers; NULL: the default of `tandem serve` */
@@ -31,11 +33,13 @@ struct bench_serve_args {
 	size_t n_options;
 	uint32_t at[SERVE_AT_MAX]; /* numbers of clients */
 	unsigned n_at;
-	/* file of prompts, "-" for standard input; NULL: those of tasks */
+	/* file of prompts, "-" for standard input; NULL: the prompts of
+	 * tasks */
 	const char *prompts;
 	const char *task[FIGURES_TASKS];
 	unsigned n_tasks;
-	uint32_t items; /* of each task or of the file; 0: all */
+	/* number of prompts of each task or of the file; 0: all */
+	uint32_t items;
 	uint32_t n_predict;
 	unsigned rounds;
 	bool chat, json;
@@ -45,7 +49,8 @@ struct bench_serve_args {
 
 /*
  * Measure and print the report. Returns 0, -ECANCELED if interrupted, or
- * another negative errno; -EIO if requests failed, after the report.
+ * another negative errno; If requests failed, it prints the report and returns
+ * -EIO.
  */
 int bench_serve(const struct bench_serve_args *, struct err *);
 

@@ -126,7 +126,7 @@ static bool add_items(const json_t *list, struct item_sums *sum, size_t n)
 	return good;
 }
 
-/* Whether the JSON array holds exactly the changes of this setting. */
+/* Whether the JSON array `changes` holds exactly the changes of setting *s. */
 static bool same_setting(const json_t *changes, const struct setting *s)
 {
 	bool same = json_array_size(changes) == s->n;
@@ -186,16 +186,16 @@ int bench_shards_take(
 						json_object_get(task, "rounds"),
 						x->run[k]->round[t], x->rounds);
 			}
-			/* A shard without items has not opened a model, so its
-			 * base_w is 0. */
+			/* Use the largest base_w: a shard without items has not
+			 * opened a model, and its base_w is 0. */
 			if (json_number_value(base_w) > x->run[k]->base_w)
 				x->run[k]->base_w = json_number_value(base_w);
 		}
 		if (!good)
 			return err_set(e, EINVAL,
 				"'%s' does not contain the runs of this "
-				"command line; was it made by the same version "
-				"of the program, with the same models?",
+				"command line; make all shards with the same "
+				"program version, command line and models",
 				all->path[i]);
 		x->same_texts += same_texts;
 		x->exact_reads += exact_reads;

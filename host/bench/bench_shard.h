@@ -1,8 +1,8 @@
 /*
  * Shards of a benchmark (host/eval/shard.h). A shard measures a part of the
  * items; its report holds the tables of these items, and the unrounded sums of
- * all runs. A merge plans the same experiment as each shard did and adds up the
- * sums of the shards. Single-threaded.
+ * all runs. A merge plans the experiment again, as each shard did, and adds up
+ * the sums of the shards. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SHARD_H
 #define HOST_BENCH_BENCH_SHARD_H
@@ -13,9 +13,11 @@ struct bench_run;
 struct err;
 struct shards;
 
-/* Print one line: the benchmark's report with the sums of its runs added. Takes
- * ownership of `report`, which may be NULL if memory ran out. Returns 0 or a
- * negative errno. */
+/*
+ * Print the report with the sums of the benchmark's runs added to it, as one
+ * line of JSON. Takes ownership of `report`, which may be NULL if memory ran
+ * out. Returns 0 or a negative errno.
+ */
 int bench_shard_print(const struct bench_run *, json_t *report, struct err *);
 
 /* Add the sums of all shards to the run. Returns 0 on success, or -EINVAL if

@@ -18,7 +18,7 @@
 #define TABLE_PANELS  3
 
 struct table_column {
-	char key[TABLE_TEXT]; /* name in JSON and CSV, with the unit */
+	char key[TABLE_TEXT]; /* name in JSON and CSV, including the unit */
 	/* heading in text; "" omits the column from text */
 	char head[TABLE_TEXT];
 	int decimals;
@@ -28,7 +28,7 @@ struct table_column {
 
 struct table_row {
 	char name[TABLE_NAMES][TABLE_NAME];
-	/* "" if the row uses the model that all rows share */
+	/* name of the row's model; "" if all rows have the same model */
 	char model[TABLE_NAME];
 	double value[TABLE_COLUMNS];
 };
@@ -44,9 +44,11 @@ struct table_plot {
 	 * panel. Otherwise each row is a group of bars, with one bar for each
 	 * column. */
 	bool lines;
-	/* If set, each row is a point with its panel-2 column as x and its
-	 * panel-1 column as y. A line joins consecutive rows with the same
-	 * first name. */
+	/*
+	 * If set, each row is a point: the column with panel 2 is x, the column
+	 * with panel 1 is y. A line joins consecutive rows with the same first
+	 * name.
+	 */
 	bool points;
 	const char *x; /* label of the x axis, used only with lines or points */
 };

@@ -1,9 +1,9 @@
 /*
  * tandem bench texts: measures many concurrent requests, each with its own
  * prompt, through the library's API. Reports the time until all prompts are
- * processed, and then the tokens/s of all requests together. All numbers of
- * requests are measured in turn in every round with one handle, so that other
- * load affects all alike.
+ * processed, and the tokens/s of all requests together after that. Every round
+ * measures all numbers of requests in turn, with one handle, so that other load
+ * affects all numbers alike.
  */
 #include "host/bench/bench.h"
 
@@ -30,14 +30,19 @@
 
 #define TOKENS 24 /* number of tokens of each output */
 
-/* With prompts of a task, this many requests are made in all. Each request ends
- * at its EOS token or after ITEM_TOKENS tokens. When one request ends the next
- * one starts, as in a server. */
+/*
+ * With prompts of a task, ITEMS requests are measured. Each request ends at its
+ * EOS token or after ITEM_TOKENS tokens. When one request ends the next one
+ * starts, as in a server.
+ */
 #define ITEMS       32
 #define ITEM_TOKENS 64
 
-/* Seconds on both clocks until all prompts are processed (read) and after that
- * (write), and the number of tokens emitted in the second phase. */
+/*
+ * Seconds of the phase until all prompts are processed (read) and of the phase
+ * after it (write), by the wall clock and by the phone's clock; and the number
+ * of tokens emitted in the second phase.
+ */
 struct cost {
 	double read_s, write_s, phone_read_s, phone_write_s, tokens;
 };
@@ -51,7 +56,7 @@ struct bench_texts {
 	uint32_t n_vocab;
 	struct tandem_submitted *text[SAMPLES_PARALLEL];
 	int32_t *token; /* [prompt] tokens of a random prompt */
-	/* source of the prompts; n is 0 for random prompts */
+	/* tasks that provide the prompts; tasks.n is 0 for random prompts */
 	struct eval_tasks tasks;
 	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];
 };
@@ -112,7 +117,7 @@ static int open_handle(struct bench_texts *b, struct err *e)
 	if (!r.shares)
 		return err_set(e, EINVAL,
 			"with this model, --method and --draft, requests "
-			"cannot share passes; try another method");
+			"cannot share passes; try another --method or --draft");
 	b->token = malloc(a->prompt * sizeof(*b->token));
 	if (!b->token)
 		return err_set(e, ENOMEM, "no memory for a prompt");
@@ -121,8 +126,8 @@ static int open_handle(struct bench_texts *b, struct err *e)
 		: 0;
 }
 
-/* Submit the prompt of an item; or, without a task, random tokens such that no
- * two prompts share a prefix. */
+/* Submit the prompt of an item or, without a task, a prompt of random tokens;
+ * no two random prompts share a prefix. */
 static int submit(
 	struct bench_texts *b, uint32_t item, uint32_t slot, struct err *e)
 {
@@ -247,8 +252,8 @@ static int time_texts(
 	}
 	c->write_s = wall_s() - wall - c->read_s;
 	c->phone_write_s = phone_s(b) - phone - c->phone_read_s;
-	/* If a single request fails, the passes of the others go on, so check
-	 * each request for an error. */
+	/* A request that fails does not stop the other requests, so check each
+	 * request for an error. */
 	for (uint32_t i = 0; i < n && !ret; i++)
 		if (tandem_request_state(b->text[i], NULL))
 			ret = err_set(
@@ -311,9 +316,10 @@ static int report(const struct bench_texts *b, struct err *e)
 	*t = (struct bench_table){ .name = "texts",
 		.title = "Several requests at a time",
 		.note = b->tasks.n
-			? "tokens/s of all requests together, prompts included"
-			: "prompts: time until all are read; tokens/s: from "
-			  "then on, of all requests together",
+			? "tokens/s: sum over all requests; the time includes "
+			  "that of the prompts"
+			: "prompts: time until all prompts are read. tokens/s: "
+			  "after that, sum over all\nrequests.",
 		.name_key = { "texts" },
 		.n_names = 1 };
 	for (unsigned f = 0; f < n; f++)

@@ -37,12 +37,17 @@ const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
 
 /* The purpose of a run, which determines how a finished item is processed. */
 enum purpose {
-	BY_ITSELF, /* count the sample that the method has chosen */
-	DRAW,      /* keep the samples and let all methods choose among them */
-	/* feed the kept tokens through a session again to find their phone
-	 * cost */
+	/* a method that generates in a run of its own: count the sample that it
+	 * has chosen */
+	BY_ITSELF,
+	/* draw samples, keep them, and let all methods that choose at the end
+	 * choose among them */
+	DRAW,
+	/* compute the phone cost of the kept tokens */
 	COST,
-	TIME, /* generate with timing, and compare with the kept tokens */
+	/* generate again to measure wall-clock time, and compare with the kept
+	 * tokens */
+	TIME,
 };
 
 /* A run of one model, one method and one number of samples over the items. */
@@ -59,8 +64,8 @@ struct run {
 	const char *phone, *shape;
 
 	struct tandem *tandem;
-	/* [items] the samples: a DRAW run and a greedy one keep them, COST and
-	 * TIME runs read them */
+	/* [items] the samples of each item: DRAW and greedy runs write them,
+	 * COST and TIME runs read them */
 	struct samples_script **kept;
 	size_t at; /* index of the current item */
 	/* [n_methods][n_samples] results, filled by a DRAW run */
@@ -88,12 +93,13 @@ static int check_sample(const struct sample_report *s,
 	if (s->is.stop != TANDEM_STOP_CONTEXT)
 		return 0;
 	return err_set(e, ENOSPC,
-		"sample %u of item '%s' found no room in the cache; try a "
-		"larger --slots or --ctx",
+		"the key-value cache has no room for sample %u of item '%s'; "
+		"try a larger --slots or --ctx",
 		s->is.index, item->id);
 }
 
-/* Count item `i`. `of` is NULL if nothing compares the items. */
+/* Count the result of item i in *t and, unless `of` is NULL, record it in of[i]
+ * for a comparison item by item. */
 static void count(struct eval_tally *t, bool *of, size_t i, bool right)
 {
 	t->total++;
@@ -102,14 +108,15 @@ static void count(struct eval_tally *t, bool *of, size_t i, bool right)
 		of[i] = right;
 }
 
-/* Whether each item is right, for another point. */
+/* Return the array for the next point, with one element per item: whether the
+ * item is right. */
 static bool *next_right(struct tts *t)
 {
 	return t->right + t->n_right++ * t->items.n;
 }
 
-/* Count the results of the drawn samples. right[i] is whether sample i is
- * right. */
+/* Count the results of the n drawn samples of an item; right[i] says whether
+ * sample i is right. */
 static int take_drawn(struct run *r, const struct eval_item *item,
 	const bool *right, uint32_t n, struct err *e)
 {
@@ -261,7 +268,7 @@ struct preset {
 	const char *name, *value;
 };
 
-/* Set n options that the user has not given. */
+/* Set those of the n options p[] that the user has not set. */
 static int preset(
 	struct opt_values *v, const struct preset *p, size_t n, struct err *e)
 {
@@ -274,9 +281,12 @@ static int preset(
 	return ret;
 }
 
-/* Set all options of a run: the method, its aggregate, the number of samples
- * and the shape. A shape has the paper's types, and its weights are copied if
- * they do not fit into the window beside those of its reward model. */
+/*
+ * Set all options of a run: the method, its aggregate, the number of samples
+ * and the shape. If `shape` is given, its weights have the paper's types, and
+ * they are copied if they do not fit into the address window together with the
+ * weights of the reward model.
+ */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
 	struct err *e)
@@ -316,7 +326,8 @@ static int run(struct run *r, struct err *e)
 		r->n, &values, e);
 	int closed;
 
-	/* The tokens of all samples are kept, and their costs computed. */
+	/* All samples must be generated to their ends, because their tokens are
+	 * kept and their costs computed. */
 	if (!ret && r->purpose != BY_ITSELF)
 		ret = opt_set(
 			decoder_tables, &values, "stop-decided", "false", e);
@@ -372,11 +383,12 @@ static int run_by_itself(struct tts *t, unsigned model,
 /* ---- costs of the drawn samples ------------------------------------------ */
 
 struct drawing {
-	/* [items] the samples that were drawn; the greedy outputs */
+	/* [items] for each item, the drawn samples and the greedy output */
 	struct samples_script **kept, **greedy;
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
-	/* [][0] is without a reward model, [][1] with a reward model */
+	/* cost[k][0] is without a reward model, cost[k][1] with a reward
+	 * model */
 	struct tts_cost cost[TTS_NUMBERS][2];
 };
 
@@ -491,7 +503,8 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	struct drawing *d = calloc(1, sizeof(*d));
-	/* The table of phones has the costs of drawn samples. */
+	/* Samples are needed for the table of phones, which shows their
+	 * costs. */
 	bool any = a->table[TTS_PHONES], reward = false;
 	int ret = 0;
 
@@ -590,7 +603,7 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	t->right = calloc(TTS_POINTS, t->items.n + 1);
 	if (!ret && !t->right)
 		ret = err_set(e, ENOMEM, "no memory for a benchmark");
-	/* Find out what each method does, then decode with all models. */
+	/* Query the properties of each method, then decode with all models. */
 	for (unsigned m = 0; decodes && m < a->n_methods && !ret; m++) {
 		struct opt_values values;
 		struct tandem_report r;

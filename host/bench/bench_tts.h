@@ -11,9 +11,9 @@
  * phone, their tokens are fed through a session that computes the cost of the
  * same passes without running the passes (session_opts.idle). To find
  * wall-clock times, the first items are generated again with each number of
- * samples, and must give the same tokens. Methods that choose during generation
- * (beam search), or that need more than a choice at the end (stopping samples,
- * drafting), have runs of their own.
+ * samples, and must give the same tokens. Methods that do more than choose at
+ * the end (beam search, stopping samples early, drafting) generate in runs of
+ * their own.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H
 #define HOST_BENCH_BENCH_TTS_H
@@ -33,8 +33,8 @@ struct err;
 #define TTS_NUMBERS 6
 #define TTS_NAME    32
 
-/* The tables that can be made. Those from TTS_PAPER on are computed from
- * shapes; the others decode. */
+/* The tables that can be made. Tables from TTS_PAPER on are computed from
+ * shapes; the tables before it need models to decode. */
 enum tts_table {
 	TTS_ACCURACY,
 	TTS_PASS,
@@ -63,7 +63,8 @@ struct tts_args {
 	const struct opt_values *options; /* option values of the decoders */
 	bool table[TTS_TABLES];           /* the tables to make */
 	const char *model[TTS_MODELS];
-	/* shape for phone costs; NULL means as in `options` */
+	/* [n_models] shape for which phone costs are computed; NULL means the
+	 * shape that `options` give */
 	const char *shape[TTS_MODELS];
 	unsigned n_models;
 	struct tts_method method[TTS_METHODS];

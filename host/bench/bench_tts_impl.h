@@ -45,7 +45,7 @@ struct tts_speed {
 
 /* Properties of a method. */
 struct tts_how {
-	bool plain; /* keeps all samples without choosing one */
+	bool plain; /* reports all samples without choosing one */
 	/* chooses among the first n samples that the model drew once; otherwise
 	 * the method generates in runs of its own */
 	bool follows;
@@ -54,8 +54,11 @@ struct tts_how {
 	uint32_t group;
 };
 
-/* The table of phones compares the first model with greedy decoding of the
- * second one, at the costs of these pairs of models on these phones. */
+/*
+ * The table of phones compares the first model, with samples, to greedy
+ * decoding of the second model. Costs are computed for these phones, as if the
+ * two models were one of these pairs of shapes.
+ */
 #define TTS_N_PHONES 3
 #define TTS_PAIRS    3
 extern const char *const tts_phones[TTS_N_PHONES];
@@ -67,29 +70,35 @@ struct tts {
 	struct eval_items items;
 	struct bench_trace trace;
 	bool on_phone;  /* costs on a simulated phone are computed */
-	struct soc soc; /* that phone; valid if `on_phone` */
+	struct soc soc; /* the simulated phone; valid if `on_phone` */
 	struct tts_point
 		/* ordered by model, with greedy decoding first */
 		point[TTS_POINTS];
 	unsigned n;
-	bool *right; /* [TTS_POINTS][items] of the points, in order of runs */
+	/* [TTS_POINTS][items] storage for the members `right` of the points, in
+	 * the order of the runs */
+	bool *right;
 	unsigned n_right;
 	/* [model][index into samples]: sum of pass@k over the items */
 	double pass[TTS_MODELS][TTS_NUMBERS];
 	struct tts_speed speed[TTS_MODELS][TTS_NUMBERS];
 	/* [model]: whether pass[] and speed[] are filled */
 	bool drew[TTS_MODELS];
-	/* Costs on a phone as a pair: best-of-n of the first model with each
-	 * number of samples, and greedy decoding of the second one. */
+	/*
+	 * Costs for each phone and pair of shapes: best-of-n of the first model
+	 * with each number of samples, and greedy decoding of the second model.
+	 */
 	struct tts_cost best[TTS_N_PHONES][TTS_PAIRS][TTS_NUMBERS];
 	struct tts_cost greedy[TTS_N_PHONES][TTS_PAIRS];
 };
 
 int tts_report(const struct tts *, struct err *);
 
-/* Fill a table with phone costs of kernels, passes or memory. Kernels are those
- * of the shape that is used for the first model's phone costs, or of the shape
- * of the npu-tts paper if none is given. Defined in bench_tts_paper.c. */
+/*
+ * Fill a table with phone costs of kernels, passes or memory. The shape is the
+ * one for the phone costs of the first model or, if none is given, a shape of
+ * the npu-tts paper. Defined in bench_tts_paper.c.
+ */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);

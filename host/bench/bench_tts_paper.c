@@ -3,8 +3,8 @@
  * (figures 8, 14 and 15), passes that decode one row for each sample (figures
  * 11 to 13 and 17), and memory (figure 16). All of them are computed from
  * shapes, in the paper's formats: super-groups of Q4_0, W_down in Q8_0,
- * products and attention in fp16, exponentials from a table. Nothing is run
- * here; tandem bench kernels measures kernels.
+ * products and attention in fp16, exponentials from a table. Nothing is
+ * measured here; `tandem bench kernels` measures kernels.
  */
 #include "host/bench/bench_tts_impl.h"
 
@@ -23,8 +23,8 @@
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
 #define BATCHES ARRAY_LEN(batches)
 
-/* The shape that is used for the first model's phone costs, or the paper's if
- * none is given. */
+/* The shape for the phone costs of the first model or, if none is given, a
+ * shape of the paper. */
 static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];
@@ -48,7 +48,7 @@ static double seconds(uint64_t ps)
 
 /* ---- kernels ------------------------------------------------------------- */
 
-/* A layer in the paper's formats. */
+/* The matrices of a layer in the paper's formats: Q4_0, and Q8_0 for W_down. */
 static struct price_layer layer_of(const struct shape *m, enum layout layout)
 {
 	const struct shape_type type = { DTYPE_Q4_0, DTYPE_Q8_0 };
@@ -95,11 +95,12 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "kernels",
 		.title = "Kernels on the phone, by the samples in a pass",
-		.note = "the matrices of a layer, in Q4_0 and the last in "
-			"Q8_0: rows as in a model file; groups of tiles in "
-			"the order of the paper's authors, and in ours; the "
-			"same in super-groups; a plain read of the bytes. "
-			"paper: figure 15 of npu-tts",
+		.note = "The matrices of a layer in Q4_0 (W_down in Q8_0), by "
+			"layout. rows: as in a model file. authors, groups: "
+			"groups of tiles, in the order of the paper's authors "
+			"and in Tandem's order. super: super-groups in "
+			"Tandem's order. read: only reading the bytes. paper: "
+			"figure 15 of npu-tts",
 		.name_key = { "samples" },
 		.n_names = 1 };
 	table_add_column(out, "rows_s", "rows us", 1, 1e6);
@@ -160,10 +161,10 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "softmax",
 		.title = "Softmax on the phone, by the samples in a pass",
-		.note = "of one row for each sample in all heads of a layer; "
-			"exponentials in f32, in f16 and from a table. The "
-			"last columns have f32/table if two or four gathers "
-			"are in flight. paper: figure 14 of npu-tts",
+		.note = "Softmax of one row per sample in all heads of a "
+			"layer, with exponentials in f32, in f16 and from a "
+			"table. 2 gathers, 4 gathers: f32/table if two or four "
+			"gathers are in flight. paper: figure 14 of npu-tts",
 		.name_key = { "samples", "positions" },
 		.n_names = 2 };
 	table_add_column(out, "f32_s", "f32 us", 1, 1e6);
@@ -215,12 +216,14 @@ void tts_attention(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "attention",
 		.title = "Attention of a layer on the phone, by the queries",
-		.note = "over 4096 positions, in fp16 with exponentials in "
-			"f32. other: transposing and joining keys and values. "
-			"all: these overlap, as in our kernel; in turn: one "
-			"after the other, as in the authors'; softmax %: of "
-			"the time in turn. Figure 8 of npu-tts, which has no "
-			"numbers: softmax dominates as queries grow",
+		.note = "Attention over 4096 positions, in fp16 with "
+			"exponentials in f32. other: transposing and joining "
+			"keys and values. all: time if the parts overlap, as "
+			"in Tandem's kernel. in turn: time if one part follows "
+			"the other, as in the authors' kernel. softmax %: "
+			"share of the time in turn. Figure 8 of npu-tts has no "
+			"numbers; it shows that softmax dominates for many "
+			"queries",
 		.name_key = { "queries" },
 		.n_names = 1 };
 	table_add_column(out, "matrix_s", "matrix us", 1, 1e6);
@@ -258,8 +261,8 @@ struct step {
 	double npu_s, cpu_s, joules;
 };
 
-/* A pass of `rows` rows that see `seen` positions, and the logits of
- * `logits` rows on the CPU. */
+/* Cost of a pass of `rows` rows that attend to `seen` positions, with the
+ * logits of `logits` rows computed on the CPU. */
 static struct step step_of(const struct soc *soc, const struct shape *m,
 	uint32_t rows, uint32_t logits, uint32_t seen)
 {
@@ -294,10 +297,12 @@ void tts_batches(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "batches",
 		.title = "Passes of large models, by the samples in a pass",
-		.note = "over 1024 positions. CPU: share of the time, for "
-			"logits; over 3b: energy of a pass over that of "
-			"qwen2.5-3b with one sample. paper: section 7.2 of "
-			"npu-tts, whose figures 11 to 13 have no numbers",
+		.note = "Passes over 1024 positions. grown: tokens/s divided "
+			"by that with one sample. CPU: share of the time that "
+			"the CPU computes logits. over 3b: energy of a pass "
+			"divided by that of qwen2.5-3b with one sample. paper: "
+			"section 7.2 of npu-tts; its figures 11 to 13 have no "
+			"numbers",
 		.name_key = { "model", "samples" },
 		.n_names = 2 };
 	table_add_column(out, "tokens_per_s", "tokens/s", 1, 1);
@@ -329,7 +334,8 @@ void tts_batches(const struct tts *t, struct bench_table *out)
 	paper[CPU] = 0.5;
 	paper[WATTS] = 5;
 	table_add_row(out, "paper, qwen2.5-3b", "1")->value[WATTS] = 4.3;
-	/* "lower than that of the 3B model at a batch size of 1" */
+	/* The paper says only "lower than that of the 3B model at a batch size
+	 * of 1", so the value is an upper bound. */
 	table_add_row(out, "paper, qwen2.5-1.5b, below", "8")->value[OF_LARGE] =
 		1;
 }
@@ -341,9 +347,10 @@ void tts_prompts(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "prompts",
 		.title = "Tokens a second, by prompt and samples in a pass",
-		.note = "prompt: reading it in chunks of 256. Figures 13 and "
-			"17 of npu-tts have no numbers: \"a mild decreasing "
-			"trend\" from 512 to 4096 tokens",
+		.note = "prompt: tokens/s while the prompt is read in chunks "
+			"of 256. Figures 13 and 17 of npu-tts have no numbers; "
+			"the text says \"a mild decreasing trend\" from 512 to "
+			"4096 tokens",
 		.name_key = { "model", "prompt" },
 		.n_names = 2 };
 	for (size_t i = 0; i < BATCHES; i++) {
@@ -385,8 +392,9 @@ void tts_memory(const struct tts *t, struct bench_table *out)
 
 	*out = (struct bench_table){ .name = "memory",
 		.title = "Memory while decoding, MiB",
-		.note = "cache: 4096 positions in fp16. host: the output "
-			"matrix in Q8_0. paper: figure 16 of npu-tts",
+		.note = "cache: key-value cache of 4096 positions in fp16. "
+			"with host: NPU plus the output matrix in Q8_0 on the "
+			"host. paper: figure 16 of npu-tts",
 		.name_key = { "model" },
 		.n_names = 1 };
 	table_add_column(out, "weight_bytes", "weights", 0, 1. / (1 << 20));

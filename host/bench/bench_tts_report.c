@@ -16,13 +16,13 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 		TTS_MODELS * TTS_NUMBERS <= TABLE_ROWS,
 	"a model's runs are rows of a table");
 
-/* maximum number of lines for a model in a picture, in addition to its greedy
+/* a picture shows at most this many lines per model, and the point of greedy
  * decoding */
 #define LINES 3
-/* a table of accuracy for each model, and one each of the others */
+/* a table of accuracy for each model, and one of each other kind */
 #define TABLES (TTS_MODELS - 1 + TTS_TABLES)
 
-/* A difference with a p-value below this is not chance. */
+/* A difference is reported as significant if its p-value is below this. */
 #define P_MOST 0.05
 
 static bool is_greedy(const struct tts_point *p)
@@ -42,7 +42,7 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : NAN;
 }
 
-/* The point of the second model without samples, or NULL. */
+/* The point of greedy decoding with the second model, or NULL. */
 static const struct tts_point *greedy_second(const struct tts *t)
 {
 	for (unsigned i = 0; i < t->n; i++)
@@ -93,8 +93,8 @@ static void add_columns(struct bench_table *t, bool on_phone, bool tested)
 		table_add_column(t, "p_value", "p", 5, 1);
 }
 
-/* Whether the points of a model are compared with the second model's greedy
- * decoding. */
+/* Whether the points of a model get a p-value against greedy decoding with the
+ * second model. */
 static bool is_tested(const struct tts *t, unsigned model)
 {
 	return model == 0 && t->args->n_models > 1;
@@ -133,16 +133,18 @@ static void make_accuracy(
 	*out = (struct bench_table){ .name = model ? "accuracy_2" : "accuracy",
 		.title = "Share of right answers, and the cost of an item",
 		.note = t->on_phone
-			? "from, to: the 95 % interval. sample: at least "
-			  "one is right, as with a perfect reward model. "
-			  "Times are of a whole item, with its prompt "
-			  "and its scoring. p: of the difference from the "
-			  "second model's greedy answers, by McNemar's test"
-			: "from, to: the 95 % interval. sample: at least "
-			  "one is right, as with a perfect reward model. "
-			  "Times are of the timed items, prompts "
-			  "included. p: of the difference from the second "
-			  "model's greedy answers, by McNemar's test",
+			? "from, to: 95 % interval. sample: share of items "
+			  "with at least one right sample (a perfect reward "
+			  "model would choose it). Times: per item, including "
+			  "prompt and scoring. p: p-value of the difference "
+			  "from greedy decoding with the second model "
+			  "(McNemar's test)"
+			: "from, to: 95 % interval. sample: share of items "
+			  "with at least one right sample (a perfect reward "
+			  "model would choose it). Times: of the timed items, "
+			  "including prompts. p: p-value of the difference "
+			  "from greedy decoding with the second model "
+			  "(McNemar's test)",
 		.name_key = { "how", "samples" },
 		.n_names = 2 };
 	add_columns(out, t->on_phone, is_tested(t, model));
@@ -199,9 +201,10 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = "speed",
 		.title = "Tokens a second, by samples in a pass",
-		.note = "prompts included; grown: over the first row. CPU: "
-			"share of the phone's time, for logits and sampling. "
-			"On this machine: the timed items",
+		.note = "Times include prompts. grown: tokens/s divided by "
+			"that of the first row. CPU: share of the phone's time "
+			"for logits and sampling. Times of this machine are "
+			"those of the timed items",
 		.name_key = { "model", "samples" },
 		.n_names = 2 };
 	if (t->on_phone) {
@@ -240,8 +243,11 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 		}
 }
 
-/* The cost of best-of-n with the first model, compared with greedy decoding of
- * the second one, for pairs of models on phones. */
+/*
+ * Fill the table that compares the cost of best-of-n with the first model to
+ * greedy decoding with the second model, for several phones and pairs of
+ * shapes.
+ */
 static void make_phones(const struct tts *t, struct bench_table *out)
 {
 	const struct tts_args *a = t->args;
@@ -249,11 +255,12 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 	*out = (struct bench_table){ .name = "phones",
 		.title = "Best-of-n of the first model compared with greedy "
 			 "decoding of the second",
-		.note = "Costs of an item, for these pairs of models in the "
-			"paper's formats, with the reward model. time, energy: "
-			"divided by those of the second model. right, p: as "
-			"above, the same in all rows. paper: figure 10 of "
-			"npu-tts, which has no numbers",
+		.note = "Costs per item, including the reward model, computed "
+			"for these pairs of models in the paper's formats. "
+			"time, energy: of the first model, divided by those of "
+			"the second. right, p: as in the table of accuracy; "
+			"they do not depend on phone and pair. paper: figure "
+			"10 of npu-tts, which has no numbers",
 		.name_key = { "phone and models", "samples" },
 		.n_names = 2 };
 	table_add_column(out, "phone_s", "ms", 1, 1e3);
@@ -382,8 +389,8 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 
 /* ---- overtaking a larger model ------------------------------------------- */
 
-/* Cost of the first model as a share of the cost of the second model's greedy
- * decoding. */
+/* Cost of a method with the first model, divided by the cost of greedy decoding
+ * with the second model. */
 struct beside {
 	double time, energy; /* NAN if phone costs were not computed */
 };
@@ -471,7 +478,7 @@ static void make_pass(const struct tts *t, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = "pass",
 		.title = "pass@k: at least one of k samples is right, %",
-		.note = "by the unbiased estimate from the largest number",
+		.note = "Unbiased estimate from the largest number",
 		.name_key = { "model" },
 		.n_names = 1,
 		.plot = { .y = { "one is right, %" },

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define PENALTY 3.0 /* the parameter alpha of d3LLM */
-/* points that lose more accuracy than this are left out */
+/* points whose accuracy is lower than that of the first point by more than this
+ * are left out */
 #define MOST_LOST 0.05
 
 static int by_tokens(const void *a, const void *b)

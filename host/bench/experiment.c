@@ -54,10 +54,12 @@ static struct known_text *known_text(
 			    : NULL;
 }
 
-/* Whether the lengths of two texts of the same item can both be correct: `got`
- * tokens with the limit n, and `had` tokens with the limit `might`. A text that
- * ended before its limit ends at the same place with any larger limit. A text
- * that reached its limit may be longer with a larger limit. */
+/*
+ * Whether two lengths of the same text are consistent: `got` tokens with the
+ * limit n, and `had` tokens with the limit `might`. A text that ended before
+ * its limit has the same length with any larger limit. A text that reached its
+ * limit may be longer with a larger limit.
+ */
 static bool length_fits(size_t got, uint32_t n, size_t had, uint32_t might)
 {
 	if (n <= might)
@@ -98,8 +100,9 @@ static int check_text(struct experiment *x, const struct run *r, size_t item,
 		!length_fits(t->n - t->n_prompt, t->n_predict,
 			known->n - t->n_prompt, known->n_predict))
 		return err_set(e, EPROTO,
-			"%s and %s generate different texts for an item of %s, "
-			"from token %zu after the prompt on",
+			"%s and %s must generate the same text, but for an "
+			"item of %s they differ from token %zu after the "
+			"prompt on",
 			setting_text(&r->set, here, TEXT),
 			setting_text(&known->by->set, there, TEXT),
 			x->task[x->item_task[item]],
@@ -126,9 +129,11 @@ static int check_reads(struct experiment *x, const struct run *r,
 	return 0;
 }
 
-/* Check that a pass takes at least as long as flash needs to read its bytes. A
- * faster pass has used bytes that were read before the measurement, which would
- * make the measured time too short. */
+/*
+ * Check that the passes took at least the time that flash needs to read their
+ * bytes. If they took less, some of their bytes were read before the
+ * measurement began, and the measured time is too short.
+ */
 static int check_floor(struct experiment *x, const struct run *r,
 	const struct item_report *t, struct err *e)
 {
@@ -142,9 +147,10 @@ static int check_floor(struct experiment *x, const struct run *r,
 		return 0;
 	if (took < least)
 		return err_set(e, EPROTO,
-			"%s took %.3f ms for %llu passes, but flash needs %.3f "
-			"ms at least for the %llu bytes that they read: some "
-			"bytes were read before the measurement",
+			"%s took %.3f ms for %llu passes, but flash needs at "
+			"least %.3f ms for the %llu bytes of these passes: "
+			"some of the bytes were read before the measurement "
+			"began",
 			setting_text(&r->set, text, TEXT), (double)took * ms,
 			(unsigned long long)f->passes, (double)least * ms,
 			(unsigned long long)f->priced_bytes);

@@ -1,6 +1,7 @@
 /*
- * Experiments. An experiment has one run for each setting; the runs process all
- * items in alternation. Tables are made from the results of the runs
+ * Experiments. An experiment has one run for each setting. Every run processes
+ * all items; the runs alternate, so that drifts of the machine's speed affect
+ * all of them alike. Tables are made from the results of the runs
  * (host/bench/experiment_table.h). A setting that is added twice is run once.
  * The caller passes a runner, which opens the model for a setting and processes
  * items; the experiment counts, compares and stores the results. So the code
@@ -8,9 +9,9 @@
  *
  * The experiment checks the following while it runs, and ends with an error if
  * a check fails: Runs of one group generate the same text. Each pass reads
- * exactly the expected number of bytes, also according to the kernel's own
- * count if it is available. No pass is faster than flash can read its bytes.
- * Logits are computed only for emitted tokens.
+ * exactly the expected number of bytes; the kernel's own count of bytes is
+ * compared, too, if it is available. No pass is faster than flash can read its
+ * bytes. Logits are computed only for emitted tokens.
  *
  * Prints nothing. Single-threaded.
  */
@@ -31,8 +32,8 @@ struct err;
 
 #define EXPERIMENT_ROUNDS 20
 
-/* The longest text that any run of a group has generated for an item, including
- * the prompt, and the token limit of that run. */
+/* The longest text that a run of a group has generated for an item: its tokens,
+ * including the prompt, and the token limit of the run. */
 struct known_text {
 	int32_t *id;
 	size_t n;
@@ -70,28 +71,31 @@ struct item_report {
 	uint32_t n_predict; /* token limit of the output */
 	struct figures figures;
 	uint64_t streamed; /* number of bytes that each pass must read */
-	/* Number of bytes that this process has read from storage during the
-	 * item according to the kernel, or -1 if not counted; the expected
-	 * number; and the allowed difference. */
+	/*
+	 * kernel_bytes: number of bytes that this process has read from storage
+	 * during the item, as counted by the kernel; -1 if not counted.
+	 * kernel_wanted: the expected number. kernel_slack: the allowed
+	 * difference.
+	 */
 	int64_t kernel_bytes;
 	uint64_t kernel_wanted, kernel_slack;
-	/* if set, exactly one row of logits must be computed for each token */
+	/* true: logits must be computed for exactly one row per token */
 	bool rows_emitted;
 	double base_w;
 };
 
 struct runner {
-	/* Open what the setting needs and store it in *one; NULL if there is
-	 * nothing to close. */
+	/* Open what the setting needs, and store a pointer to it in *one, which
+	 * `close` receives; NULL if there is nothing to close. */
 	int (*open)(
 		void *arg, const struct setting *, void **one, struct err *);
-	/* Process one item. `known` is the text that the item must have in this
-	 * run, or NULL if no run has generated it yet. */
+	/* Process one item. `known` is the text that this run must generate for
+	 * the item, or NULL if no run has generated it yet. */
 	int (*item)(void *arg, void *one, size_t item,
 		const struct known_text *known, struct item_report *,
 		struct err *);
-	/* Close `one`. If `good`, no error has occurred, so final conditions
-	 * are checked too. */
+	/* Close `one`. `good` is true if no error has occurred; then conditions
+	 * that must hold at the end of a run are checked, too. */
 	int (*close)(void *arg, void *one, bool good, struct err *);
 	void *arg;
 };
@@ -105,10 +109,11 @@ struct experiment {
 	const char *const *task; /* [n_tasks] names; n_tasks <= FIGURES_TASKS */
 	unsigned n_tasks;
 	unsigned rounds; /* from 1 to EXPERIMENT_ROUNDS */
-	/* rates are in the phone's time; otherwise in wall-clock time */
+	/* true: times and rates are those of the simulated phone; false:
+	 * wall-clock times */
 	bool phone;
 	struct progress_sink progress; /* called after each item */
-	/* Bytes/s of a plain reader, which only reads the layers
+	/* Speed, in bytes/s, of a program that only reads the layers
 	 * (bench_read.h); 0 if not known. May be set after the runs. */
 	double plain_bytes_per_s;
 
@@ -119,8 +124,8 @@ struct experiment {
 	unsigned n_same_text;
 	/* Number of times that each check succeeded. */
 	uint64_t same_texts, exact_reads, exact_logits;
-	/* number of items that took at least the time that flash needs to read
-	 * their bytes */
+	/* number of items that passed the check of the minimum time that flash
+	 * needs for their bytes */
 	uint64_t above_floor;
 	uint64_t kernel_reads;
 };

@@ -49,9 +49,10 @@ static bool has_change(const struct table_variant *v, const char *change)
 /*
  * Add the run of a row or of one of its rivals to the experiment: the usual
  * setting, the method, the changes of the row's variant and of the rival (NULL
- * for the row itself), and level `i` of `l` (NULL means no levels). A rival
- * that does not draft has the same run for every draft. With `in_a_row`, add
- * the run in a row, which is the same run if there is no switching.
+ * for the row itself), and level `i` of `l` (NULL means no levels). If the
+ * rival does not draft, changes of the draft are left out, so that all drafts
+ * share one run. With `in_a_row`, add the second run of a row
+ * (table_spec.in_a_row); without graph switching it is the first run.
  */
 static int add_run(struct experiment *x, const struct table_request *request,
 	const struct method_facts *m, const struct table_variant *v,
@@ -104,7 +105,8 @@ static int add_run(struct experiment *x, const struct table_request *request,
 	return ret;
 }
 
-/* Add a row, whose runs have the `n` levels of `l` from `first` on. */
+/* Add a row with n runs: one for each of the levels first .. first + n - 1 of
+ * `l`. */
 static int plan_row(struct table_plan *p, struct experiment *x,
 	const struct method_facts *method, const struct table_variant *v,
 	const struct table_levels *l, unsigned first, unsigned n,
@@ -199,7 +201,7 @@ int table_plan(struct table_plan *p, struct experiment *x,
 /* ---- filling ------------------------------------------------------------- */
 
 /* A column of the filled table: its specification, the level that it shows, and
- * the task, from 1; 0 means all tasks. */
+ * the task that it shows (from 1; 0 means all tasks). */
 struct place {
 	const struct column_spec *spec;
 	unsigned level, task;
@@ -249,8 +251,8 @@ static struct run_summary summary(
 	return task ? run_task_summary(x, r, task - 1) : run_summary(x, r);
 }
 
-/* Return the position of the row's fastest rival, of this method or name unless
- * it is NULL; or -1 if the row has none. */
+/* Return the position of the row's fastest rival whose method or name is `name`
+ * (NULL: any), or -1 if there is none. */
 static int fastest(const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, const char *name)
 {
@@ -281,8 +283,8 @@ static const struct run *run_at(
 						   : row->run[at->level];
 }
 
-/* Return the run that the figures of a column are compared with, or NULL if the
- * row has no such rival. */
+/* Return the run with which a column compares the row's figure, or NULL if
+ * there is none. */
 static const struct run *base_of(const struct experiment *x,
 	const struct table_plan *p, const struct plan_row *row,
 	const struct place *at)
@@ -301,8 +303,8 @@ static const struct run *base_of(const struct experiment *x,
 	return run_at(&p->row[0], at);
 }
 
-/* Return the figure of a row in a column. For the mean of the tasks, figures
- * are compared after the mean is computed. */
+/* Return the figure of a row in a column. A column of the mean over tasks
+ * compares the means; it is not the mean of the tasks' ratios. */
 static double cell(const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, const struct place *at)
 {
@@ -404,7 +406,8 @@ static const struct run *run_of(const struct table_plan *p, const char *name)
 	return NULL;
 }
 
-/* Mean and interval of the ratios of times of all measured items, to v[3]. */
+/* Compute the geometric mean of the items' ratios of times (without / with),
+ * and the bounds of its 95 % interval; write them to v[3]. */
 static void compare_items(const struct experiment *x, const struct run *with,
 	const struct run *without, bool whole, double v[3])
 {
@@ -435,10 +438,11 @@ void table_fill_gains(struct bench_table *out, const struct experiment *x,
 {
 	*out = (struct bench_table){ .name = "gains",
 		.title = "What each technique gains by itself",
-		.note = "Time without the technique divided by time with it, "
-			"item by item: geometric\nmean and 95 % interval. "
-			"Requests follow one another at once, so that each "
-			"pays\nfor loading the prefill graphs again.",
+		.note = "For each item, the time without the technique is "
+			"divided by the time with it;\ngeometric mean of these "
+			"ratios and its 95 % interval. Each request starts\n"
+			"directly after the previous one, so each must load "
+			"the prefill graphs again.",
 		.name_key = { "row" },
 		.n_names = 1 };
 	table_add_column(out, "decoding", "decoding", 3, 1);
@@ -470,8 +474,8 @@ static bool is_row(const struct table_row *r, const struct published *f)
 	return true;
 }
 
-/* Return the figure of the filled table for a published one, or NAN if the
- * table has none. */
+/* Return the figure of the filled table that corresponds to the published
+ * figure *f, or NAN if there is none. */
 static double our_figure(const struct bench_table *ours,
 	const struct experiment *x, const struct table_plan *p,
 	const struct place *place, const struct published *f)

@@ -29,11 +29,13 @@ enum column_each {
 
 enum column_against {
 	COLUMN_ITSELF,
-	COLUMN_BASE,  /* the figure of the base (see column_spec.base) */
-	COLUMN_SHARE, /* ratio to the figure of the base */
-	COLUMN_OVER,  /* ratio of the figure of the base to this one */
-	COLUMN_SAVED, /* 1 minus the ratio to the figure of the base */
-	COLUMN_BELOW, /* 1 if the figure is below that of the base, or 0 */
+	/* the figure of the row to compare with (see column_spec.base) */
+	COLUMN_BASE,
+	COLUMN_SHARE, /* this figure / that of the base */
+	COLUMN_OVER,  /* the figure of the base divided by this row's figure */
+	COLUMN_SAVED, /* 1 - COLUMN_SHARE */
+	/* 1 if this row's figure is below that of the base, else 0 */
+	COLUMN_BELOW,
 };
 
 struct column_spec {
@@ -42,15 +44,19 @@ struct column_spec {
 	double scale;
 	figure_of *figure;
 	unsigned panel; /* panel of the plot, from 1; 0 means not plotted */
-	bool of_phone;  /* present only if times are in a phone's clock */
-	bool in_a_row;  /* of the runs in a row (see table_spec.in_a_row) */
+	/* present only if times are those of a simulated phone */
+	bool of_phone;
+	/* show the figures of the runs in a row (see table_spec.in_a_row) */
+	bool in_a_row;
 	enum column_against against;
 	enum column_each each;
-	/* The row to compare with: the row of this name, or the first row if
-	 * NULL. A column of a level is compared with the same level of that
-	 * row.
-	 * In a table with rivals: the row's fastest rival with this method or
-	 * of this name, or the fastest of all rivals if NULL. */
+	/*
+	 * The row to compare with: the row of this name, or the first row if
+	 * NULL. A column that shows a level compares with the same level of
+	 * that row. In a table with rivals: compare with the row's fastest
+	 * rival whose method or name is this; NULL means the fastest of all
+	 * rivals.
+	 */
 	const char *base;
 };
 
@@ -70,18 +76,24 @@ struct table_variant {
 	const char *change[TABLE_CHANGES]; /* NAME=VALUE, ended by NULL */
 	/* index into table_request.hook, from 1; 0 means no hook */
 	unsigned hook;
-	/* The only method of the variant, which is left out if this method is
-	 * not requested; NULL means all methods of the table. */
+	/*
+	 * The variant is used only with this method, and left out if the method
+	 * is not requested; NULL means that it is used with all methods of the
+	 * table.
+	 */
 	const char *method;
 	/* the variant is left out unless table_request.as is this shape; NULL
 	 * means any shape */
 	const char *as;
-	/* the variant is left out unless table_request.bundled: its drafter
-	 * belongs to the bundled target */
+	/* the variant needs a drafter of the bundled target, so it is left out
+	 * unless table_request.bundled is set */
 	bool bundled;
-	/* If costs are computed for a shape, this option is set to as_shape, or
-	 * to the shape of the row (its change "as", or table_request.as) if
-	 * as_shape is NULL. NULL means none. */
+	/*
+	 * If costs are computed for another shape, the option as_option is set
+	 * to as_shape or, if as_shape is NULL, to the shape of the row (the
+	 * value of its change "as", or table_request.as). as_option NULL means
+	 * that no option is set.
+	 */
 	const char *as_option, *as_shape;
 };
 
@@ -114,16 +126,20 @@ struct table_spec {
 	const char *mean;
 	const struct column_spec *column; /* ended by a column without a key */
 	struct table_plot plot;
-	/* Each row whose setting switches between graphs has a second run, in
-	 * a row: its requests begin with the graphs that the request before
-	 * left (setting.in_a_row). */
+	/*
+	 * A row whose setting switches graphs has a second run, the run "in a
+	 * row": each of its requests starts with the graphs that the previous
+	 * request has left loaded (setting.in_a_row).
+	 */
 	bool in_a_row;
-	bool of_phone; /* planned only if times are in a phone's clock */
-	/* Fills all rows from the only run of the table. NULL means that each
-	 * run fills one row. */
+	/* planned only if times are those of a simulated phone */
+	bool of_phone;
+	/* A function that fills all rows from the single run of the table. NULL
+	 * means that each row shows a run. */
 	void (*fill)(const struct table_request *, const struct run_summary *,
 		struct bench_table *);
-	/* name of the table of published figures (table_fill_published) */
+	/* name of the table that compares this table with published figures
+	 * (table_fill_published) */
 	const char *published;
 };
 
@@ -138,25 +154,26 @@ struct published {
 	double value;
 };
 
-/* A change to the setting of each variant that has the change `where`; the
- * variant's own changes have precedence. */
+/* A preset: each variant that has the change `where` also gets `change`, unless
+ * the variant itself changes the same option. */
 struct table_preset {
 	const char *where, *change;
 };
 
-/* Two rows of a plan that are compared item by item: by their runs in a row
- * (table_spec.in_a_row) if they have such runs. */
+/* Two rows of a plan that are compared item by item. Their runs in a row
+ * (table_spec.in_a_row) are compared if they have such runs. */
 struct table_pair {
 	const char *name, *with, *without; /* the names of the rows */
 };
 
-/* What the user has requested. */
+/* What a table depends on besides its specification: the user's choices, and
+ * the models. */
 struct table_request {
 	const struct method_facts *method;
 	unsigned n_methods;
 	/* changes that every setting starts with */
 	const struct setting *usual;
-	/* ended by one without `where`; NULL means none */
+	/* presets; the last one has no `where`. NULL means none */
 	const struct table_preset *preset;
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
@@ -164,7 +181,8 @@ struct table_request {
 	/* Shape of the model that costs are computed for, if the bundled model
 	 * runs; otherwise NULL. */
 	const char *as;
-	/* the bundled target runs, and drafters that belong to it are there */
+	/* the target is the bundled model, and its bundled drafters are
+	 * installed */
 	bool bundled;
 	unsigned same_text; /* group of all runs (see experiment_add) */
 	const struct published *published; /* [n_published] */
@@ -178,7 +196,7 @@ struct plan_row {
 	char model[TABLE_NAME];
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
-	/* the run for columns in a row; NULL means run[0] */
+	/* the run for columns with column_spec.in_a_row; NULL means run[0] */
 	struct run *in_a_row;
 	struct run *rival[TABLE_RIVALS]; /* NULL if not requested */
 	unsigned task; /* the only task of the row, from 1; 0 means all */
@@ -205,17 +223,19 @@ void table_fill(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_request *);
 
 /*
- * Make the table "gains": the gain of each pair, item by item: the geometric
- * mean of the time without over the time with, and its 95 % interval by the
- * normal approximation, of decoding and of whole requests. All items must have
- * been measured in all runs.
+ * Make the table "gains". For each pair and each item, the time without the
+ * technique is divided by the time with it; the table shows the geometric mean
+ * of these ratios and its 95 % interval (normal approximation), for decoding
+ * and for whole requests. All items must have been measured in all runs.
  */
 void table_fill_gains(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_pair *, unsigned n);
 
-/* Make a table that compares figures of the filled table `ours` with the
- * published ones: a row for each published figure whose shape, row, column and
- * task `ours` has. */
+/*
+ * Make a table that compares figures of the filled table `ours` with published
+ * figures. It has a row for each published figure to which a figure of `ours`
+ * corresponds in shape, row, column and task.
+ */
 void table_fill_published(struct bench_table *, const struct bench_table *ours,
 	const struct experiment *, const struct table_plan *,
 	const struct table_request *);

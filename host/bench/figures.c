@@ -26,7 +26,7 @@ static double seconds(const struct experiment *x, uint64_t ns, uint64_t ps)
 	return x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
 }
 
-/* Return the tokens/s of a task, the median over the rounds. */
+/* Return the tokens/s of a task: the median over the rounds. */
 static double rate_of(
 	const struct experiment *x, const struct run *r, unsigned task)
 {

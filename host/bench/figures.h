@@ -17,14 +17,16 @@ struct run;
 
 #define FIGURES_TASKS 15
 
-/* Sums over decode phases. The members in FIGURES_COUNTED have the same names
- * in the session's counters. The members prompt_* cover the time before the
- * first token of an output. */
+/*
+ * Sums over decode phases. The members in FIGURES_COUNTED have the same names
+ * in the session's counters. The members prompt_* are sums over the time before
+ * the first token of an output.
+ */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, upper_rows)         \
 	X(uint64_t, logits_rows)                                              \
-	X(uint64_t, logits_computed) /* rows of logits, used or not */        \
+	X(uint64_t, logits_computed) /* rows of logits, also unused */        \
 	X(uint64_t, logits_ns) X(uint64_t, logits_ps)
 
 #define FIGURES(X)                                                            \
@@ -35,7 +37,7 @@ struct run;
 	X(uint64_t, wait_ns) X(uint64_t, wait_ps) /* waiting for layers */    \
 	X(uint64_t, check_ns)        /* time to check layers' checksums */    \
 	X(uint64_t, bytes)           /* bytes read from flash */              \
-	X(uint64_t, priced_bytes)    /* bytes read by the modeled shape */    \
+	X(uint64_t, priced_bytes)    /* `bytes` for the priced shape */       \
 	X(uint64_t, plain_ns)        /* a plain reader's time for `bytes` */  \
 	X(uint64_t, least_ns) X(uint64_t, least_ps) /* minimum flash time */  \
 	X(uint64_t, device_ns)                                                \
@@ -50,7 +52,7 @@ struct run;
 
 struct figures {
 	FIGURES(COUNTER_MEMBER)
-	/* what the rows of passes were used for */
+	/* number of rows by use: valid, wasted, padding */
 	struct row_counts decode_rows;
 	/* busy time of the phone's NPU: matrix, vector and memory engine */
 	uint64_t engine_ps[3];
@@ -66,16 +68,16 @@ struct run_summary {
 	double task_tokens_per_s[FIGURES_TASKS];
 	double seconds, draft_s, verify_s;
 	double compute_s; /* time of the busiest engine of the NPU */
-	/* time in which bench_read.h reads the same bytes */
+	/* time in which a plain reader (bench_read.h) reads the same bytes */
 	double read_s;
-	/* of decoding, and of prompts and decoding; NAN if no phone is
-	 * modeled */
+	/* joules: energy of decoding. request_joules: energy of prompts and
+	 * decoding. NAN if no phone is simulated */
 	double joules, request_joules;
 	double prompt_s;
 	double stall_s;
 	double reading_s; /* time during which a read was in flight */
 	double wait_s, logits_s;
-	double check_s; /* NAN if a phone is modeled */
+	double check_s; /* NAN if a phone is simulated */
 };
 
 struct run_summary run_summary(const struct experiment *, const struct run *);
@@ -101,25 +103,31 @@ figure_of figure_revised, figure_skipped, figure_refreshed;
  * seconds that the device was idle because it waited for weights outside the
  * window. */
 figure_of figure_maps, figure_copied, figure_stall_s;
-/* Shares of the rows of all graphs that were run: rows with a valid token,
- * wasted rows (rejected drafts), and padding rows. valid_of_tiles is the share
- * of valid rows if each graph is rounded up to whole tiles of the matrix
- * engine. graph_rows is the number of rows of all graphs. */
+/*
+ * Shares of the rows of all graphs that were run: rows with a valid token,
+ * wasted rows (computed for drafts that were rejected), and padding rows.
+ * valid_of_tiles is the share of valid rows if each graph is rounded up to
+ * whole tiles of the matrix engine. graph_rows is the number of rows of all
+ * graphs.
+ */
 figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;
 figure_of figure_token_s;   /* seconds per token: 1 / mean tokens/s */
 figure_of figure_lost_rows; /* rows without a valid token, per token */
-/* These cover prompt and decoding together: tokens/s and seconds per token of
+/* Figures of prompt and decoding together: tokens/s and seconds per token of
  * all requests, and joules per request. */
 figure_of figure_request_tokens_per_s, figure_request_s, figure_request_joules;
 /* seconds until the first token, per token of the prompt */
 figure_of figure_prompt_token_s;
-/* Per pass: bytes read of the shape whose costs are reported, and of the
- * running model; seconds of reading, computing, verifying and drafting; nodes
- * drafted. Not per pass: of_plain, the time of a plain reader (bench_read.h) as
- * a share of the run's time; overlap, the share of the run's time that the
- * longer of reading and computing takes; all_bytes, bytes of all passes; kept,
- * share of the tree's rows that pruning kept. */
+/*
+ * Per pass: bytes read for the shape whose costs are computed (bytes) and for
+ * the running model (bytes_ran); seconds of reading, computing, verifying and
+ * drafting; number of nodes whose children were drafted (expanded). Not per
+ * pass: of_plain, the time of a plain reader (bench_read.h) divided by the time
+ * of the run; overlap, the longer of the times of reading and computing,
+ * divided by the time of the run; all_bytes, bytes of all passes; kept, share
+ * of the tree's rows that pruning kept.
+ */
 figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 	figure_verify_s, figure_draft_s, figure_expanded, figure_of_plain,
 	figure_overlap, figure_all_bytes, figure_kept;
@@ -129,7 +137,8 @@ figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 figure_of figure_reading_s, figure_wait_s, figure_check_s, figure_logits_s,
 	figure_logits_computed;
 
-/* Drafted tokens of each source per pass, and those that were accepted. */
+/* Per pass, for each source of drafts: number of verified tokens, and number of
+ * accepted tokens. */
 #define SOURCE_FIGURES(id, name) \
 	figure_of figure_##name##_rows, figure_##name##_accepted;
 DRAFT_SOURCES(SOURCE_FIGURES)

@@ -25,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The speed of storage varies. But no run of the model reads faster than the
- * fastest plain reader by more than this factor. */
+/* The speed of storage varies, so a run may read faster than the fastest
+ * measurement of a plain reader, but by at most this factor. */
 #define STEADY 1.25
 
 #define COUNTS "/proc/self/io"
@@ -45,14 +45,16 @@ struct opened {
 	uint32_t longest;
 	struct image *image; /* NULL if the model is not an image */
 	uint64_t streamed;   /* bytes that a pass must read */
-	/* bytes that a pass must read, rounded up to whole pages for each
-	 * layer, because O_DIRECT reads whole pages */
+	/* like `streamed`, but with each layer rounded up to whole pages,
+	 * because O_DIRECT reads whole pages */
 	uint64_t whole_pages;
 	uint64_t largest; /* bytes of the largest layer that is streamed */
-	/* Figures of the last item: bytes read from flash; an upper bound of
-	 * the bytes that were read twice because one page holds the end of one
-	 * part of a layer and the start of the next; and the kernel's count of
-	 * bytes, or -1 if there is none. */
+	/*
+	 * Figures of the last item. given: bytes read from flash. twice: upper
+	 * bound of the bytes that were read twice because a page holds the end
+	 * of one part of a layer and the start of the next. counted: the
+	 * kernel's count of bytes, or -1 if there is none.
+	 */
 	uint64_t given, twice;
 	bool retried;
 	int64_t counted;
@@ -72,8 +74,8 @@ int pair_create(const struct pair_runner *by, const struct setting *s,
 	ret = run_options_change(values, s, e);
 	if (ret)
 		return ret;
-	/* An experiment compares methods with the same options, so it is not an
-	 * error if this method does not use some of them. */
+	/* All methods of an experiment get the same options, so options that
+	 * this method does not use are dropped instead of refused. */
 	tandem_drop_needless(values);
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
@@ -233,7 +235,8 @@ static int open_run(
 			ret = tandem_failure(o->tandem, e);
 		tandem_report(o->tandem, &o->report);
 	}
-	/* The first item, too, begins with the graphs that a request left. */
+	/* In a run in a row, the first item must also start with the graphs
+	 * that a previous request has left, so run a prompt first. */
 	if (!ret && o->in_a_row && o->by->items->n)
 		ret = tandem_prefill(
 			o->tandem, o->prompt[0].id, o->prompt[0].n, 1, NULL, e);
@@ -271,9 +274,11 @@ struct decoding {
 	struct err e; /* error that at_token() has set */
 };
 
-/* Return the kernel's count of bytes that this process has read, or -1 if the
- * count cannot be compared: it is valid only for wall-clock runs whose file is
- * read without the page cache. */
+/*
+ * Return the number of bytes that this process has read, as counted by the
+ * kernel. Returns -1 if the count cannot be compared; it can only be compared
+ * if the file is read without the page cache and times are wall-clock times.
+ */
 static int64_t count_reads(const struct opened *o)
 {
 	struct pair_runner *by = o->by;
@@ -311,10 +316,12 @@ static int64_t count_reads(const struct opened *o)
 	return -1;
 }
 
-/* Read ahead until all layer slots are full, then take a snapshot of the
- * counters. This is done at both ends of the decode phase. So layers that were
- * read ahead before the phase are not counted, but the same number of layers
- * that are read ahead at its end are. */
+/*
+ * Read ahead until all layer slots are full, then take a snapshot of the
+ * counters. This is done at both ends of the decode phase: layers that are
+ * already in slots at its start are not counted, and the same number of layers
+ * is read ahead, and counted, at its end.
+ */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
 	struct tandem_report r;
@@ -337,8 +344,8 @@ static int take_first(struct decoding *d, struct err *e)
 	return take(&d->first, d->of, e);
 }
 
-/* Take the first snapshot. If the method emits many tokens at once, the decode
- * phase begins here, before the prompt. */
+/* Called before the prompt: take the first snapshot. If the method emits many
+ * tokens at once, the decode phase begins here. */
 static int at_begin(void *arg, struct err *e)
 {
 	struct decoding *d = arg;
@@ -445,8 +452,11 @@ static int decode_item(struct opened *o, size_t item,
 	o->twice =
 		(end.stats.staging.meetings - d.first.stats.staging.meetings) *
 		IMAGE_PAGE;
-	/* A streamed output matrix is read for each computation of logits, so
-	 * its reads cannot be derived from the passes either. */
+	/*
+	 * The number of bytes cannot be predicted after retried reads, or if
+	 * the output matrix is streamed, because it is then read for each
+	 * computation of logits.
+	 */
 	o->retried = to->retries > from->retries || end.stats.output_streamed;
 	o->counted = d.first.kernel < 0 || end.kernel < 0
 		? -1
@@ -478,9 +488,11 @@ static int run_item(void *arg, void *one, size_t item,
 	bool right = false;
 	int ret = 0;
 
-	/* Right before the item, measure how fast the layers can be read alone.
-	 * This gives the time that a plain reader (bench_read.h) needs for the
-	 * bytes of the item. */
+	/*
+	 * Directly before the item, measure how fast a plain reader
+	 * (bench_read.h) reads the layers. The speed gives the time that it
+	 * would need for the bytes of the item.
+	 */
 	if (plain && o->streamed) {
 		ret = bench_read_again(o->image, plain, e);
 		if (!ret && plain->bytes_per_s > o->by->fastest)
@@ -490,10 +502,12 @@ static int run_item(void *arg, void *one, size_t item,
 		ret = decode_item(o, item, known, f, e);
 	if (ret)
 		return ret;
-	/* The layer slots are full before and after an item. So flash must have
+	/*
+	 * The layer slots are full before and after an item. So flash must have
 	 * read exactly the bytes that the item's passes used, plus pages that
-	 * two parts of a layer share (`twice`). A retried read makes the count
-	 * useless. */
+	 * two parts of a layer share (`twice`). After a retried read the count
+	 * is not checked.
+	 */
 	if (!o->retried &&
 		(o->given < f->bytes || o->given - f->bytes > o->twice))
 		return err_set(e, EPROTO,

@@ -3,10 +3,11 @@
  * setting, the runner applies the changes to the user's options, opens the
  * model, the method and the drafts, and decodes the prompts greedily.
  *
- * Only the decode phase is counted. It goes from the first token to the last;
- * but if a method emits many tokens at once, it starts before the prompt. If
- * layers are streamed, the decode phase begins and ends with all layer slots
- * full, so that each pass is charged for exactly the bytes that it uses.
+ * Only the decode phase is counted. The decode phase goes from the first token
+ * of the output to the last. If a method emits many tokens at once, it starts
+ * before the prompt instead. If layers are streamed, all layer slots are full
+ * at the start and at the end of the decode phase, so that each pass is charged
+ * for exactly the bytes that it uses.
  *
  * Options that the method of a setting does not use are dropped, so that
  * methods with and without drafts can be compared. Single-threaded.
@@ -49,14 +50,17 @@ struct pair_runner {
 	struct bench_trace trace;
 	/* File names for reports, from the first run that has such a file. */
 	char model[PATH_MAX], draft[PATH_MAX];
-	/* The shapes whose costs are reported in place of the models that run
-	 * (struct tandem_report). Each shape appears once; " | " separates
-	 * them, and "..." stands for those that do not fit; "" if there are
-	 * none. */
+	/*
+	 * The texts priced_as (struct tandem_report) of all settings, which
+	 * name the shapes for which costs are computed. Each text appears once;
+	 * " | " separates the texts, and "..." stands for texts that do not
+	 * fit; "" if there are none.
+	 */
 	char priced[PAIR_PRICED];
 };
 
-/* Return a runner that uses `*pair_runner`, which must outlive it. */
+/* Return a runner that uses the given pair_runner, which must outlive the
+ * runner. */
 struct runner pair_runner(struct pair_runner *);
 
 /* Create a handle for a setting, without opening files. Stores the options in
@@ -69,8 +73,8 @@ int pair_create(const struct pair_runner *, const struct setting *,
 int pair_open_model(const struct pair_runner *, const struct setting *,
 	struct opt_values *values, struct tandem **out, struct err *);
 
-/* For reports, record the names of a handle's open files, and the shape whose
- * costs are reported. */
+/* Record, for reports, the names of the files that the handle has opened, and
+ * its text priced_as. */
 void pair_note(struct pair_runner *, const struct tandem *);
 
 #endif

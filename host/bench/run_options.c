@@ -13,9 +13,10 @@
 /* clang-format off */
 static const struct opt rows[] = {
 	{ OPT_STRING, 'm', "model", OPT_IN(run_options, model), "FILE",
-		"the target: a GGUF file or an image (the bundled one)" },
+		"the target model: a GGUF file or a flash image (the bundled "
+		"model)" },
 	{ OPT_UINT, 'n', "predict", OPT_IN(run_options, n_predict), "N",
-		"tokens of an output at most ({})", 2, 1 << 20 },
+		"largest number of tokens of an output ({})", 2, 1 << 20 },
 };
 /* clang-format on */
 
@@ -68,8 +69,8 @@ int run_option_applies(
 	struct opt_values nobody = { 0 };
 	const struct opt_table *t;
 
-	/* There is no such option. opt_set() fails and sets a message with the
-	 * known names. */
+	/* If there is no such option, call opt_set() only for its error
+	 * message, which suggests a similar name. */
 	if (!find(name, &t))
 		return opt_set(run_option_tables, &nobody, name, "", e);
 	*is = method_takes(method, t);

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name of libcurl since 2006. */
+/* The file name of the shared library; it has not changed since 2006. */
 #define LIBRARY "libcurl.so.4"
-/* A server that sends nothing for this time is given up: a server of many
- * clients may read a long prompt for minutes. */
+/* A request fails if the server sends nothing for this time. The time is long
+ * because a server with many clients may read a long prompt for minutes. */
 #define SILENCE_S 600L
 #define POLL_MS   200
 
@@ -37,7 +37,8 @@
 	X(slist_append)        \
 	X(slist_free_all)
 
-/* One member for each function: curl.easy_init is curl_easy_init. */
+/* Pointers to the functions of libcurl, without their prefix: curl.easy_init is
+ * curl_easy_init. */
 static struct {
 #define X(name) __typeof__(curl_##name) *name;
 	FUNCTIONS(X)
@@ -50,7 +51,8 @@ int serve_client_load(struct err *e)
 
 	if (!library)
 		return err_set(e, ENOENT,
-			"cannot load libcurl (is it installed?): %s",
+			"cannot load libcurl: %s; install libcurl 4 (on Debian "
+			"the package libcurl4)",
 			dlerror());
 #define X(name)                                               \
 	*(void **)&curl.name = dlsym(library, "curl_" #name); \
@@ -126,11 +128,13 @@ int serve_client_get(const struct serve_target *t, const char *path,
 struct client {
 	CURL *handle;
 	struct serve_stream stream;
-	const struct serve_prompt *prompt; /* NULL: all prompts are sent */
-	unsigned turn;           /* turn of the prompt that is being answered */
-	json_t *messages;        /* the chat so far */
-	char *body;              /* the request that is being sent */
-	struct serve_answer sum; /* of the turns that were answered */
+	/* NULL: the client has nothing to do, because all prompts are sent */
+	const struct serve_prompt *prompt;
+	unsigned turn;    /* turn of the prompt that is being answered */
+	json_t *messages; /* the chat so far */
+	char *body;       /* the request that is being sent */
+	/* sums over the answered turns of the prompt */
+	struct serve_answer sum;
 	double latency_s;
 };
 
@@ -140,7 +144,7 @@ struct clients {
 	struct client *client;
 	CURLM *multi;
 	struct curl_slist *headers;
-	size_t next; /* the prompt to be sent next */
+	size_t next; /* index of the next prompt to be sent */
 	unsigned running;
 };
 
@@ -185,7 +189,7 @@ static int send_turn(struct clients *c, struct client *k, struct err *e)
 	return 0;
 }
 
-/* Begin with the next prompt, if there is one left. */
+/* Let client k send the next prompt, if one is left. */
 static int next_prompt(struct clients *c, struct client *k, struct err *e)
 {
 	k->prompt = NULL;
@@ -200,7 +204,7 @@ static int next_prompt(struct clients *c, struct client *k, struct err *e)
 	return send_turn(c, k, e);
 }
 
-/* The number of turns of the prompt that are sent. */
+/* The number of turns of the client's prompt that will be sent. */
 static unsigned turns_of(const struct clients *c, const struct client *k)
 {
 	return c->load->chat ? k->prompt->n_turns : 1;
@@ -215,9 +219,11 @@ static void add_rate(
 		series_add(s, rate);
 }
 
-/* All turns of the client's prompt are answered. As in SPEED-Bench, the rates
- * of a single turn are the server's, and those of several turns are all their
- * tokens by all their time. */
+/*
+ * Count a prompt when all its turns are answered. As in SPEED-Bench, the rates
+ * of a prompt with one turn are those that the server reports; with several
+ * turns, rates are the sum of the tokens divided by the sum of the times.
+ */
 static void count_prompt(struct clients *c, struct client *k)
 {
 	struct serve_category *g = &c->result->category[k->prompt->category];
@@ -252,7 +258,7 @@ static int take_answer(
 	r->requests++;
 	if (code || status != 200 || *says || !k->stream.ended) {
 		r->category[k->prompt->category].failed++;
-		/* The message of the first failure is reported. */
+		/* Only the message of the first failure is kept. */
 		if (r->failed++)
 			return next_prompt(c, k, e);
 		if (code)
@@ -308,7 +314,7 @@ static int advance(struct clients *c, struct err *e)
 				k = &c->client[i];
 		ret = take_answer(c, k, m->data.result, e);
 	}
-	/* Send the requests that take_answer has added before waiting. */
+	/* Before waiting, send the requests that take_answer has added. */
 	if (!code && !ret)
 		code = curl.multi_perform(c->multi, &running);
 	if (!code && !ret)

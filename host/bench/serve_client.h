@@ -1,9 +1,10 @@
 /*
- * Clients of a server of OpenAI's API that measure it: each sends a prompt,
- * reads the answer as a stream, and then sends the next prompt, so that always
- * as many requests run as there are clients. One thread runs all clients, with
- * libcurl. The library is loaded only when it is needed (as libmicrohttpd is,
- * host/serve/httpd.h), because it needs more than twenty other libraries.
+ * Clients that measure a server with OpenAI's API. Each client sends a prompt,
+ * reads the answer as a stream, and then sends the next prompt, so that the
+ * number of running requests is always the number of clients. One thread runs
+ * all clients, with libcurl. libcurl is loaded at run time, only if it is
+ * needed, because it loads more than twenty other libraries (host/serve/httpd.h
+ * does the same with libmicrohttpd).
  */
 #ifndef HOST_BENCH_SERVE_CLIENT_H
 #define HOST_BENCH_SERVE_CLIENT_H
@@ -35,38 +36,40 @@ struct serve_load {
 	uint32_t n_predict; /* maximum number of tokens of an answer */
 	bool chat; /* send all turns of a prompt as a chat; otherwise only
 		    * the first turn, as a text to continue */
-	const char *model; /* name of the model for the server */
-	const volatile sig_atomic_t *cancel; /* ends the load when set */
+	const char *model; /* name of the model, which requests contain */
+	const volatile sig_atomic_t *cancel; /* when set, the load ends early */
 };
 
-/* The figures of one or several loads. All zero is none. */
+/* The figures of one or several loads; zero all members before the first
+ * load. */
 struct serve_result {
 	double seconds; /* from the first request to the last answer */
 	unsigned requests, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	struct serve_times times;
-	/* [n_categories] as the caller initialized them */
+	/* [n_categories] initialized by the caller */
 	struct serve_category *category;
-	/* why the first failed request failed; "" if none did */
+	/* error message of the first request that failed; "" if none failed */
 	char failure[ERR_TEXT_MAX];
 };
 
-/* Load libcurl. To be called before the other functions; may be called again.
- * Returns 0, or a negative errno with a message. */
+/* Load libcurl. Must be called before the other functions; further calls do
+ * nothing. Returns 0, or a negative errno with a message. */
 int serve_client_load(struct err *);
 
 /*
- * GET a path of the server. Stores the JSON of the answer in *out, which
- * the caller releases; NULL if the status is not 200 or the answer is not JSON.
- * Returns 0, or a negative errno if there is no answer.
+ * GET a path of the server. Stores the JSON of the answer in *out, which the
+ * caller releases; *out is NULL if the status is not 200 or the answer is not
+ * JSON. Returns 0, or a negative errno if there is no answer.
  */
 int serve_client_get(const struct serve_target *, const char *path,
 	json_t **out, struct err *);
 
 /*
- * Send all prompts and add the figures to *result. A request that fails is
- * counted, and the later turns of its prompt are not sent; other prompts are.
- * Returns 0, -ECANCELED, or another negative errno if no request could be sent.
+ * Send all prompts and add the figures to *result. If a request fails, it is
+ * counted as failed, and the later turns of its prompt are not sent; the other
+ * prompts are still sent. Returns 0, -ECANCELED, or another negative errno if
+ * no request could be sent.
  */
 int serve_client_run(const struct serve_target *, const struct serve_load *,
 	struct serve_result *result, struct err *);

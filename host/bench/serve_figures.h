@@ -1,9 +1,8 @@
 /*
  * Statistics of a load on a server: the times of many requests, and the sums
- * over the requests of one category. The names of the figures are those of
- * vLLM's `vllm bench serve` and of llama.cpp's SPEED-Bench client, and so are
- * their definitions, so that reports can be compared. No thread is created
- * here.
+ * over the requests of one category. Names and definitions of the figures are
+ * those of vLLM's `vllm bench serve` and of llama.cpp's SPEED-Bench client, so
+ * that reports can be compared. Creates no thread.
  */
 #ifndef HOST_BENCH_SERVE_FIGURES_H
 #define HOST_BENCH_SERVE_FIGURES_H
@@ -13,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numbers in the order of their arrival. All zero is an empty list. */
+/* A list of numbers in the order of their arrival. A struct of zeros is an
+ * empty list. */
 struct series {
 	double *value;
 	size_t n, cap;
@@ -23,22 +23,24 @@ struct series {
 void series_add(struct series *, double);
 void series_release(struct series *);
 
-/* All are NAN without numbers. The deviation is that of the whole population,
- * not an estimate from a sample. */
+/* Mean and standard deviation; NAN if there are no numbers. The deviation is
+ * that of the population (divisor n, not n - 1). */
 double series_mean(const struct series *);
 double series_deviation(const struct series *);
 
 /*
  * The p-th percentile, p from 0 to 100, interpolated between the two nearest
- * numbers. Sorts the numbers. NAN without numbers.
+ * numbers. Sorts the numbers. Returns NAN if there are no numbers.
  */
 double series_percentile(struct series *, double p);
 
 /* The answer to one request. Times are in nanoseconds of clock_ns(). */
 struct serve_answer {
 	uint64_t sent_ns;
-	uint64_t first_ns, last_ns; /* first and last piece of text; or 0 */
-	uint64_t pieces;            /* pieces of text */
+	/* arrival of the first and of the last piece of text; 0 if no text has
+	 * arrived */
+	uint64_t first_ns, last_ns;
+	uint64_t pieces; /* number of pieces of text */
 	/* numbers of tokens, as the server reports them */
 	uint64_t prompt_tokens, cached_tokens, tokens, drafted, accepted;
 	/* the server's own times and rates; 0 if it does not report them */
@@ -53,7 +55,8 @@ struct serve_times {
 	struct series whole;     /* until the last piece (E2EL) */
 };
 
-/* Add the times of an answer with text, except the gaps. */
+/* Add the times of an answer that has text. Gaps are not added here (see struct
+ * serve_stream). */
 void serve_times_add(struct serve_times *, const struct serve_answer *);
 void serve_times_release(struct serve_times *);
 
@@ -66,17 +69,17 @@ struct serve_category {
 	const char *name; /* borrowed */
 	unsigned prompts, failed, turns;
 	uint64_t drafted, accepted;
-	/* of each prompt: the rates of the server, and the seconds that all its
-	 * requests took together */
+	/* one element per prompt: the rates that the server reported, and the
+	 * sum of the seconds of the prompt's requests */
 	struct series prompt_per_s, predicted_per_s, latency_s;
 };
 
-/* Add the figures of one category to those of several. */
+/* Add the figures of a category to *all. */
 void serve_category_join(
 	struct serve_category *all, const struct serve_category *);
 void serve_category_release(struct serve_category *);
 
-/* One row of the summary of a SPEED-Bench report. */
+/* Return one row of the "summary" of a SPEED-Bench report. */
 json_t *serve_category_json(const struct serve_category *);
 
 #endif

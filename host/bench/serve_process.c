@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_NS 5000000 /* between two attempts to connect */
+#define POLL_NS 5000000 /* time between two attempts to connect */
 
 static bool accepts(const char *path)
 {
@@ -30,13 +30,14 @@ static bool accepts(const char *path)
 	return does;
 }
 
-/* execv() takes words without const, but does not change them. */
+/* Remove `const`, because execv() takes pointers to non-const strings although
+ * it does not change them. */
 static char *word(const char *s)
 {
 	return (char *)(uintptr_t)s;
 }
 
-/* In the new process. */
+/* Called in the new process: run `tandem serve` in it. */
 static _Noreturn void become_server(char **argv, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGTERM);

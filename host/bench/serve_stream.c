@@ -39,8 +39,11 @@ static void take_numbers(struct serve_answer *a, const json_t *chunk)
 		a->prompt_per_s = real_in(timings, "prompt_per_second");
 		a->predicted_per_s = real_in(timings, "predicted_per_second");
 	}
-	/* If both are there, the usage counts: for llama.cpp, prompt_n of the
-	 * timings lacks the cached tokens. */
+	/*
+	 * If an answer has both `usage` and `timings`, use the numbers of
+	 * tokens in `usage`: `prompt_n` in the timings of llama.cpp does not
+	 * include cached tokens.
+	 */
 	if (json_is_object(usage)) {
 		a->prompt_tokens =
 			count_in(usage, "prompt_tokens", a->prompt_tokens);
@@ -89,7 +92,7 @@ static void take_object(
 				json_object_get(choice, "delta"), "content"),
 			now);
 	} else if (!*s->error) {
-		/* such as the page of a proxy */
+		/* not JSON, for example an HTML page of a proxy */
 		snprintf(s->error, sizeof(s->error), "%.*s",
 			(int)(n < 200 ? n : 200), data);
 		err_plain(s->error);
@@ -97,9 +100,12 @@ static void take_object(
 	json_decref(chunk);
 }
 
-/* Take a line without its end. An event of a stream begins with "data:", and a
- * comment with a colon. Any other line is from a body that is not a stream,
- * such as that of an error, except the fields event, id and retry. */
+/*
+ * Process a line, given without its line end. A line of a stream begins with
+ * "data:" (an event), with ":" (a comment), or with the name of the field
+ * event, id or retry. Any other line belongs to a body that is not a stream,
+ * such as an error message.
+ */
 static void take_line(
 	struct serve_stream *s, const char *line, size_t n, uint64_t now)
 {

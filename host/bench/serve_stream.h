@@ -1,8 +1,8 @@
 /*
  * Reads the stream of an OpenAI-compatible server (server-sent events) as it
- * arrives: when the pieces of text come, and the numbers of tokens that the
- * server reports. Numbers are read from `usage`, and from `timings` of Tandem
- * and llama.cpp. One thread at a time uses a stream.
+ * arrives. Records when the pieces of text arrive, and the numbers of tokens
+ * that the server reports. Numbers are read from `usage`, and from `timings` of
+ * Tandem and llama.cpp. One thread at a time uses a stream.
  */
 #ifndef HOST_BENCH_SERVE_STREAM_H
 #define HOST_BENCH_SERVE_STREAM_H
@@ -15,24 +15,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero is a stream of which nothing has arrived. */
+/* A struct of zeros is a stream of which nothing has arrived. */
 struct serve_stream {
 	struct serve_answer answer; /* the caller sets sent_ns */
-	struct series *gap; /* borrowed: gets the ms between two pieces */
+	/* borrowed; receives the ms between each two pieces */
+	struct series *gap;
 	struct strbuf text; /* all pieces of text */
 	bool ended;         /* "[DONE]" has arrived */
-	/* The server's message if it reports an error; otherwise "". Without a
-	 * message, the beginning of a body that is not a stream. */
+	/* If the server reports an error: its message or, without one, the
+	 * beginning of the body. Otherwise "". */
 	char error[ERR_TEXT_MAX];
-	struct strbuf line; /* the beginning of an incomplete line */
+	/* the part of an incomplete line that has arrived */
+	struct strbuf line;
 };
 
-/* Take the next bytes, which arrived at `now_ns` of clock_ns(). */
+/* Process the next bytes, which arrived at the time `now_ns` (clock_ns()). */
 void serve_stream_feed(
 	struct serve_stream *, const void *data, size_t n, uint64_t now_ns);
 
-/* Take the rest after the last byte has arrived: the last line of a body that
- * is not a stream may have no newline. */
+/* Process an incomplete last line. Call this after the last byte has arrived,
+ * because the last line of a body that is not a stream may have no newline. */
 void serve_stream_finish(struct serve_stream *, uint64_t now_ns);
 
 void serve_stream_release(struct serve_stream *);

@@ -18,8 +18,9 @@ static int add_name(struct options_set *set, const char *word, struct err *e)
 	if (n < (int)(sizeof(set->name) - used))
 		return 0;
 	return err_set(e, EINVAL,
-		"the set that begins with '%s' is longer than %d characters; "
-		"put a name before it: 'name: OPTION=VALUE ...'",
+		"the set that begins with '%s' is longer than %d characters, "
+		"too long to be its own name; put a name before it: 'name: "
+		"OPTION=VALUE ...'",
 		set->name, TABLE_NAME - 1);
 }
 
@@ -35,15 +36,17 @@ static int parse_set(struct sets *s, char *text, struct err *e)
 		return err_set(
 			e, EINVAL, "there are more than %d sets", SETS_MAX);
 	s->n++;
-	/* A first word that ends in `:` is the name of the set. Without it the
-	 * options are the name. */
+	/* A first word that ends in `:` is the name of the set. Without such a
+	 * word, the options themselves are the name. */
 	if (named) {
 		word[len - 1] = '\0';
 		ret = add_name(set, word, e);
 		word = strtok_r(NULL, space, &rest);
 	}
 	if (!word)
-		return err_set(e, EINVAL, "a set of options is empty");
+		return err_set(e, EINVAL,
+			"a set of options is empty; give "
+			"NAME=VALUE");
 	for (; word && !ret; word = strtok_r(NULL, space, &rest)) {
 		char name[TABLE_NAME];
 
@@ -56,7 +59,9 @@ static int parse_set(struct sets *s, char *text, struct err *e)
 				e, EINVAL, "'%s' is not NAME=VALUE", word);
 		else if (!ret && setting_value(&set->changes, name))
 			ret = err_set(e, EINVAL,
-				"a set of options has '%s' twice", name);
+				"a set of options sets '%s' twice; leave one "
+				"out",
+				name);
 		else if (!ret)
 			ret = word[len]
 				? setting_change(&set->changes, word, e)
@@ -64,7 +69,9 @@ static int parse_set(struct sets *s, char *text, struct err *e)
 	}
 	for (unsigned i = 0; i + 1 < s->n && !ret; i++)
 		if (!strcmp(s->set[i].name, set->name))
-			ret = err_set(e, EINVAL, "two sets are called '%s'",
+			ret = err_set(e, EINVAL,
+				"two sets have the name '%s'; "
+				"rename one",
 				set->name);
 	return ret;
 }

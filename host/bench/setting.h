@@ -14,7 +14,7 @@ struct tandem;
 
 #define SETTING_CHANGES 24
 
-/* Functions of a setting that a runner calls with the open handle. */
+/* Functions that a runner calls for a setting, with the open handle. */
 struct setting_hook {
 	/* `opened` is called before the first item and `done` after the last
 	 * one. Either may be NULL. */
@@ -29,9 +29,11 @@ struct setting {
 	char *change[SETTING_CHANGES];
 	unsigned n;
 	const struct setting_hook *hook; /* NULL means no hook */
-	/* Each item begins with the graphs that the item before left in the
-	 * device. Otherwise the device loads the prefill graphs between two
-	 * items, which is not measured. */
+	/*
+	 * true: each item starts with the graphs that the previous item has
+	 * left in the device. false: the device loads the prefill graphs
+	 * between two items; the time for this is not measured.
+	 */
 	bool in_a_row;
 };
 

@@ -193,7 +193,7 @@ first_member 'perplexity --json'
 bench=(bench methods --prompts "$tmp/mine.txt" -n 4)
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive
 first 'bench methods' "$tmp/out" "priced as $says"
-check_has 'a single run' "$out" 'not checked: no two runs must generate'
+check_has 'a single run' "$out" 'not checked: texts, because no two runs must generate'
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --json
 first_member 'bench methods --json'
 run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --csv

@@ -6,7 +6,7 @@ model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"
 run_ok "$TANDEM" bench decode -m "$model" --rounds 1 --beside 1
 for what in 'prompt of' 'pass of 1 row ' 'pass of 16 rows' 'one process' \
-  'times as long as one process' 'busy: pass of 1 row' 'With 1 busy thread'; do
+  'times as long as in one process' 'busy: pass of 1 row' 'With 1 busy thread'; do
   check_has 'the table' "$out" "$what"
 done
 run_ok "$TANDEM" bench decode -m "$model" --rounds 1 -t 1 --json

@@ -34,7 +34,7 @@ refused 'exclude' --json --csv
 refused '--methods' --method lever
 refused 'is empty' --sets 'tree-rows=8;;draft=oracle:0.8'
 refused "'tree-rows' twice" --sets 'tree-rows=8 tree-rows=9'
-refused "two sets are called 'tree-rows=8'" --sets 'tree-rows=8;tree-rows=8'
+refused "two sets have the name 'tree-rows=8'" --sets 'tree-rows=8;tree-rows=8'
 refused "did you mean '--tree-rows'" --sets tree-row=8
 refused "set 'tree-rows=x'" --sets tree-rows=x --methods lever
 refused "'--tree-rows' takes" --sets 'tree-rows=1' --methods lever
@@ -63,7 +63,7 @@ grep -q 'no target model' "$tmp/err" && skip 'no models come with this tree'
 check_eq 'status with --prompts' "$status" 0
 check_eq 'stderr with --prompts' "$err" ''
 check_has 'the text' "$out" '1 task, 2 items in all'
-check_has 'the text' "$out" 'checked: the same text by all lossless methods, 8 times'
+check_has 'the text' "$out" 'checked: all lossless methods generate the same text, 8 times'
 check_eq 'rows' "$(awk '/^[a-z]+ .*[0-9]$/ { print $1, ($2 ~ /^[0-9]/ ? "" : $2) }' \
   "$tmp/out" | grep -v '^tok')" "$(for _ in methods rows; do printf '%s\n' \
     'autoregressive ' 'chain ' 'chain draft-len=2' 'lever ' 'lever cut'; done)"

@@ -26,7 +26,7 @@ refused "'warp'" --as warp
 refused '--from' --vary fitted
 for value in 1 fited operator_s=0 operator_s=0:1:1 operator_s=0:1:81 \
   operator_s=0:1:x operator_s=0:1:; do
-  refused "takes fitted or KEY=A:B[:N]" --vary $value
+  refused "or KEY=A:B[:N]" --vary $value
 done
 refused "did you mean 'operator_s'" --vary opertor_s=0:1
 refused "'1x' is not a number" --vary operator_s=0:1x

@@ -37,9 +37,9 @@ fails() { # MESSAGE OPTION...
 }
 fails absent --prompts "$tmp/absent"
 printf '%s\n' '2 + 3 =' 'Read: Anna has a red cup.' >"$tmp/two.txt"
-fails 'are 2; try' --prompts "$tmp/two.txt" --at 1,4
+fails 'are only 2; try' --prompts "$tmp/two.txt" --at 1,4
 : >"$tmp/libcurl.so.4"
-LD_LIBRARY_PATH=$tmp fails 'cannot load libcurl (is it installed?)' --at 1
+LD_LIBRARY_PATH=$tmp fails 'cannot load libcurl: ' --at 1
 fails 'http://127.0.0.1:1: ' --url http://127.0.0.1:1
 fails "'tandem serve' (chain) ended with status 2" --methods chain -- --warp
 check_has 'stderr of a wrong option' "$err" "unknown option '--warp'"
@@ -120,7 +120,7 @@ check_eq 'status with a failed request' "$status" 1
 is 'answers beside a failed one' completed 2
 is 'failed requests' failed 1
 check_has 'stderr of a failed request' "$err" \
-  "$url with 1 clients: 1 of 3 requests failed; the first: status 400: "
+  "$url with 1 clients: 1 of 3 requests failed; the first error: status 400: "
 
 # Ctrl-C ends the benchmark and the server that it has started.
 "$TANDEM" bench serve --items 10 -n 64 --rounds 1000 \

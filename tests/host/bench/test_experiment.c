@@ -126,16 +126,17 @@ static void check_broken(const char *setting, const char *says, int code)
 static void test_broken_rules(void **state)
 {
 	check_broken("name=b wrong=1",
-		"name=b wrong=1 and name=a generate different texts for an "
-		"item of first, from token 7 after the prompt on",
+		"name=b wrong=1 and name=a must generate the same text, but "
+		"for an item of first they differ from token 7 after the "
+		"prompt on",
 		EPROTO);
 	check_broken("name=b wrong=2", "an item of second", EPROTO);
 	check_broken("name=b bytes=6",
 		"read 48 bytes in 8 passes, but each pass should read 7",
 		EPROTO);
 	check_broken("name=b us=1000 least=8001",
-		"took 8.000 ms for 8 passes, but flash needs 8.001 ms at least "
-		"for the 560 bytes",
+		"took 8.000 ms for 8 passes, but flash needs at least 8.001 "
+		"ms for the 560 bytes",
 		EPROTO);
 	check_broken("name=b counted=62",
 		"counts 62 bytes read from storage, but 8 passes should have "
@@ -198,7 +199,7 @@ static void test_lengths(void **state)
 	fake_add(&x, "name=b predict=12", 1);
 	fake_add(&x, "name=c predict=10 wrong=1", 1);
 	assert_int_equal(experiment_run(&x, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "and name=b predict=12 generate"));
+	assert_non_null(strstr(e.text, "and name=b predict=12 must generate"));
 	experiment_release(&x);
 }
 

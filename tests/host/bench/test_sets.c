@@ -61,8 +61,8 @@ static void test_refused(void **state)
 	check_refused("a=1;name:", "is empty");
 	check_refused("=3", "not NAME=VALUE");
 	check_refused("a=1 b=2 a=3", "'a' twice");
-	check_refused("a=1;x: b=2;a=1", "two sets are called 'a=1'");
-	check_refused("x: a=1;x: a=2", "two sets are called 'x'");
+	check_refused("a=1;x: b=2;a=1", "two sets have the name 'a=1'");
+	check_refused("x: a=1;x: a=2", "two sets have the name 'x'");
 
 	memset(letters, 'v', sizeof(letters));
 	letters[sizeof(letters) - 1] = '\0';
