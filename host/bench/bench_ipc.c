@@ -385,7 +385,7 @@ int bench_ipc_main(const struct bench_args *a, struct err *e)
 		printf("%-13s %s\n", b.rows[i].name, b.rows[i].means);
 	if (b.ratio > 0)
 		printf("\nA round trip of 'ring poll' takes %.2f times as long "
-		       "as one of 'cache line' (target: at most %.0f).\n",
+		       "as one of\n'cache line' (target: at most %.0f).\n",
 			b.ratio, BENCH_IPC_TARGET);
 
 	return 0;

@@ -205,7 +205,7 @@ int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 	return err_set(e, EINVAL,
 		"the method %s draws from the model's unchanged distribution "
 		"over all tokens: --top-k, --top-p, --min-p, --repeat-penalty, "
-		"logit biases and penalties cannot be used with it",
+		"logit biases and penalties do not apply; leave them out",
 		d->env->method->name);
 }
 

@@ -114,7 +114,7 @@ if [ -e flash/models/target.gguf ] && [ -e flash/models/draft.gguf ]; then
   # Without --draft a model with another vocabulary gets the bundled draft.
   run "$TANDEM" run -m "$target" -p "$prompt" --method chain
   check_eq 'status with the draft of another vocabulary' "$status" 1
-  for part in /draft.gguf\' 'taken without --draft' '--draft sam'; do
+  for part in /draft.gguf\' 'the default for --draft' '--draft sam'; do
     check_has stderr "$err" "$part"
   done
 else

@@ -43,7 +43,7 @@ check_eq 'layouts that compute something else' \
 for other in rows tiles groups; do
   run "$TANDEM" run -m "$image" -p x --layout $other
   check_eq "status with --layout $other of an image in super" "$status" 1
-  check_has stderr "$err" "the flash image is in layout super"
+  check_has stderr "$err" "does not match the flash image: its layout is super"
 done
 
 # Wherever a model file is taken.

@@ -90,7 +90,7 @@ check_refused 2 'tandem eval' "$tmp/b.jsonl" --reward exact
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 check_refused 1 'has no bundled reward' "$tmp/b.jsonl" -m "$tmp/tiny.gguf"
 line e "$eggs" ' 1.' 'true, false' >"$tmp/bad.jsonl"
-check_refused 1 "'e' has 1 step and 2 marks" "$tmp/bad.jsonl"
+check_refused 1 "'e' has 1 step but 2 marks" "$tmp/bad.jsonl"
 line f "$eggs" '' >"$tmp/bad.jsonl"
 check_refused 1 "member 'solution' is empty" "$tmp/bad.jsonl"
 cat "$tmp/b.jsonl" "$tmp/plain.jsonl" >"$tmp/bad.jsonl"

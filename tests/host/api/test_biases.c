@@ -174,7 +174,7 @@ static void methods_that_fill_masks_refuse_biases(void **state)
 	snprintf(model, sizeof(model), "%s", diffusion_model);
 	t = opened("method=llada", NULL);
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
-	assert_says(t, "logit biases and penalties; leave");
+	assert_says(t, "logit biases and penalties do not apply; leave");
 	assert_int_equal(tandem_close(t), 0);
 }
 
