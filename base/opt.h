@@ -48,7 +48,8 @@ struct opt_list {
 
 /* A word that has a special meaning as the value of an option. */
 struct opt_word {
-	const char *word;  /* for completion, "oracle:"; NULL if not offered */
+	const char *word;  /* text that shell completion offers, such as
+			      "oracle:"; or NULL */
 	const char *shown; /* in --help, "oracle:P"; NULL means `word` */
 	const char *help;  /* one line; NULL if --help does not list the word */
 	uint64_t size;     /* for OPT_SIZE, the size that the word means */

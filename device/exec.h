@@ -63,7 +63,8 @@ struct exec {
 	struct device_trace *trace; /* borrowed; NULL: none */
 	const struct soc *soc;      /* the phone's profile; NULL: none */
 	struct price price;         /* of the request so far */
-	uint16_t *exp2; /* kern_exp2_table; lies after the shares in the TCM */
+	/* kern_exp2_table, in the TCM after the parts of the workers */
+	uint16_t *exp2;
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
 	struct exec_left left; /* describes the results in the arena */

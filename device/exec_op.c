@@ -465,8 +465,9 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 			most = y[i] > most ? y[i] : most;
 		*sum_of(r, block, row) = (struct graph_sum){ most,
 			(float)softmax_piece(y, n, most, 1) };
-		/* Skip blocks whose largest logit is too small for the list;
-		 * most later blocks are skipped. */
+		/* Skip a block whose largest logit is smaller than all
+		 * logits that the row's list holds. Once the list is full
+		 * of large ones, most blocks are skipped. */
 		if (most >= likely_of(r, thread, row)[r->op->n - 1].probability)
 			keep_likely(likely_of(r, thread, row), r->op->n, y, n,
 				block * width);

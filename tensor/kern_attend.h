@@ -89,7 +89,8 @@ void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
  */
 void pass_score(const struct pass *, const struct rows *);
 
-/* Set the scores n to whole - 1 of each head to -infinity. */
+/* For each head, store -infinity in the scores from index n to index whole - 1.
+ */
 static inline void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
 {
 	float *s = p->s;

@@ -81,7 +81,7 @@ struct tandem_submitted {
 	int32_t *tokens;
 	/* [room + 1] offsets of the texts of positions or nodes */
 	size_t *at;
-	struct strbuf scratch; /* text of positions, nodes or tokens */
+	struct strbuf scratch; /* text of the tokens that a callback gets */
 	/* [request.logprobs] candidates of a token */
 	struct tandem_likely *top;
 

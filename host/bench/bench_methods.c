@@ -116,8 +116,8 @@ static int means_something(const struct options_set *set,
 	*does = true;
 	if (setting_value(&set->changes, "method"))
 		return err_set(e, EINVAL,
-			"a set of --sets cannot contain the option method; "
-			"list methods with --methods");
+			"--sets cannot set the option 'method'; name methods "
+			"with --methods");
 	for (unsigned i = 0; i < set->changes.n && *does && !ret; i++) {
 		const char *text = set->changes.change[i];
 		char name[TABLE_NAME];

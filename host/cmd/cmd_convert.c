@@ -315,8 +315,9 @@ static int run(int argc, char **argv)
 			!dtype_in_gguf((uint32_t)t))
 			return cmd_misuse(&cmd_convert,
 				"GGUF files have no type %s; choose another "
-				"type, such as iq4_nl or mxfp4, or a name with "
-				"another ending for a flash image",
+				"type, such as iq4_nl or mxfp4, or, to write a "
+				"flash image, an output name that does not end "
+				"in .gguf",
 				dtype_info((uint32_t)t)->name);
 	}
 	cmd_catch_endings();

@@ -285,8 +285,8 @@ out:
 	return ret;
 }
 
-/* Open the model of -m before the server, so that wrong options end the
- * command. */
+/* Read the model that -m names before the server is started, so that the
+ * command fails at once if an option is wrong. */
 static int start_first(struct tandem *t, uint64_t *need, struct err *e)
 {
 	int ret = tandem_read_model(t, model_path) ? tandem_failure(t, e) : 0;

@@ -50,7 +50,7 @@ static const struct opt opts[] = {
 		"experts of each layer (as in the shape)", 2,
 		WIRE_MAX_EXPERTS },
 	{ OPT_INT, 0, "used", &used, "N",
-		"experts for each token (as in the shape, or 4)", 1,
+		"experts for each token (as in the shape, else 4)", 1,
 		WIRE_MAX_USED },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
 		"give the model the weights, and so the text, of MODEL" },

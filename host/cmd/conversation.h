@@ -24,8 +24,8 @@ struct drawing {
 	double temperature, top_p, min_p, repeat_penalty;
 };
 
-/* Return the table of struct drawing for i = 0, otherwise NULL (see
- * opt_tables). */
+/* For i = 0, return the table of the options that struct drawing stores; for
+ * any other i, return NULL (see opt_tables). */
 const struct opt_table *drawing_tables(size_t i);
 
 struct conversation {

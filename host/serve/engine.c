@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Least assumed length of the longest token, in bytes. A prompt is refused
- * before it is tokenized if its bytes are too many for the context; this margin
- * avoids refusing a prompt that fits if a model file describes its vocabulary
- * wrongly. */
+/* The longest token of a vocabulary is taken to have at least this many bytes.
+ * A prompt is refused before it is tokenized if it has more bytes than the
+ * context holds in tokens of that length. A model file may describe its
+ * vocabulary wrongly; then this minimum lets a prompt through that fits. */
 #define TOKEN_BYTES_MIN 64
 
 /* ---- answers ------------------------------------------------------------- */

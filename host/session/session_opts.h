@@ -77,9 +77,10 @@ struct session_opts {
 	 * rows attend to the same tokens. */
 	bool attend_apart;
 	/*
-	 * Send and price passes, but compute nothing: hidden states are the
-	 * token embeddings, and all logits are 0. For measuring the simulated
-	 * phone time of passes whose results are known.
+	 * Send passes to the device and simulate their cost, but compute
+	 * nothing: hidden states are the token embeddings, and all logits are
+	 * 0. A caller that has the results already uses this to measure the
+	 * simulated phone time.
 	 */
 	bool idle;
 	enum wire_precision precision;

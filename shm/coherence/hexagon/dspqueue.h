@@ -50,9 +50,10 @@ struct dspqueue_buffer {
 typedef struct dspqueue *dspqueue_t;
 typedef void (*dspqueue_callback_t)(dspqueue_t, int error, void *context);
 
-/* If the recipient has a packet callback, dspqueue_write calls it on its own
- * thread; the callback reads with dspqueue_read_noblock. The error callback is
- * never called. Domain and flags have no effect. Queues have no size limit. */
+/* If the recipient has a packet callback, dspqueue_write calls it on the thread
+ * that writes; the callback reads with dspqueue_read_noblock. The error
+ * callback is never called. Domain and flags have no effect. Queues have no
+ * size limit. */
 int dspqueue_create(int domain, uint32_t flags, uint32_t request_bytes,
 	uint32_t response_bytes, dspqueue_callback_t packet,
 	dspqueue_callback_t error, void *context, dspqueue_t *);
