@@ -275,9 +275,10 @@ static void test_rows(void **state)
 		"groups" };
 	static uint16_t table[KERN_EXP2_ENTRIES + 1];
 	static const unsigned wide[] = { 20, 32, 64, 80, 128, 256 };
+	const unsigned n = harness_full() ? 120 : 60;
 
 	kern_exp2_table(table);
-	for (unsigned i = 0; i < 120; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		const enum shape shape = i % SHAPES;
 		const unsigned rows = draw(90, i, KERN_ATTEND_ROWS) + 1;
 		const unsigned heads = draw(91, i, 8) + 1;
