@@ -159,7 +159,7 @@ outer := base tensor shm ipc flash device
 # The rooms inside host/; scripts/check-layers holds the same arrows against
 # every #include. The cost model (soc) lies inside tensor/.
 inner := trace model text tree npu shipped memory session head draft convert \
-	doctor method api eval bench serve cmd
+	doctor scheduler method api eval bench serve cmd
 rooms := $(outer) soc coherence hexagon $(inner) stress
 folder_soc    := tensor/soc
 folder_coherence := shm/coherence
@@ -202,7 +202,7 @@ plain_isas := $(if $(SANITIZE),$(unwatched),$(isas))
 # Of rooms without threads and atomic variables the thread sanitizer's build takes
 # the plain build's objects; `make plain_rooms=` watches all.
 plain_rooms := $(if $(findstring thread,$(SANITIZE)), \
-	model text tree shipped head method eval)
+	model text tree shipped head scheduler method eval)
 obj = $(patsubst %.c,$(O)/obj/%.o,$(filter-out tests/%,$(1))) \
 	$(patsubst %.c,$(tests_in)/obj/%.o,$(filter tests/%,$(1)))
 $(foreach r,$(rooms),$(eval obj_$(r) := $(if $(filter $(r),$(plain_rooms)), \
@@ -239,7 +239,8 @@ deps_memory  := memory npu trace $(deps_model)
 deps_session := session $(deps_memory)
 deps_head    := head text shipped $(deps_session)
 deps_draft   := draft tree text shipped $(deps_session)
-deps_method  := method head $(deps_draft)
+deps_scheduler := scheduler head $(deps_draft)
+deps_method  := method $(deps_scheduler)
 deps_api     := api $(deps_method)
 deps_eval    := eval $(deps_api)
 deps_stress  := stress convert doctor device $(deps_api)
@@ -486,7 +487,7 @@ $(demos:$(O)/%=$(O)/obj/%.o): \
 
 # The program with a method and a kind of drafter more, for tests/cli/echo.sh:
 # what it takes is a file and a row of a table each, whose object is made anew.
-echo_rows := method/method draft/draft_kind
+echo_rows := method/methods draft/draft_kind
 echo_src  := tests/host/method/echo_2/echo_2 tests/host/draft/echo/drafter_echo
 echo_obj  := $(echo_rows:%=$(O)/obj/host/%.echo.o) $(echo_src:%=$(O)/obj/%.o)
 $(O)/obj/host/%.echo.o: host/%.c $(O)/flags

@@ -13,7 +13,7 @@
 #include "host/api/profile.h"
 #include "host/api/report.h"
 #include "host/draft/drafting.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/session/session.h"
 #include "host/tree/pass_cost.h"
 #include "tensor/soc/soc.h"
@@ -135,8 +135,8 @@ bool decoder_drafts(const struct decoder *);
  * one. */
 bool decoder_shares(const struct decoder *);
 /*
- * Whether a request in shared passes has samples (host/method/samples.h). If a
- * request has only one sample, so that there is no choice, plain decoding is
+ * Whether a request in shared passes has samples (host/scheduler/samples.h). If
+ * a request has only one sample, so that there is no choice, plain decoding is
  * used instead of samples.
  */
 bool decoder_has_samples(const struct decoder *);

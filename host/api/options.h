@@ -13,7 +13,7 @@
 #include "base/opt.h"
 #include "host/api/tandem.h"
 #include "host/draft/drafting_options.h"
-#include "host/method/samples_options.h"
+#include "host/scheduler/samples_options.h"
 #include "host/session/session_opts.h"
 
 struct err;

@@ -2,6 +2,7 @@
 
 #include "base/process_maps.h"
 #include "host/api/tandem_impl.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 #include "host/api/request_impl.h"
 #include "host/head/reward.h"
@@ -9,7 +10,7 @@
 #include "host/method/choosing.h"
 #include "host/method/decided.h"
 #include "host/method/early_stop.h"
-#include "host/method/samples.h"
+#include "host/scheduler/samples.h"
 #include "host/npu/npu.h"
 #include "host/text/chat.h"
 #include "host/text/tokenizer.h"

@@ -10,7 +10,7 @@
 #include "host/api/profile.h"
 #include "host/api/tandem.h"
 #include "host/head/reward_text.h"
-#include "host/method/method_stats.h"
+#include "host/scheduler/method_stats.h"
 #include "host/session/session_opts.h"
 #include "host/session/session_stats.h"
 

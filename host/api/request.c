@@ -5,7 +5,7 @@
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
-#include "host/method/samples.h"
+#include "host/scheduler/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
@@ -208,7 +208,7 @@ void request_begin(struct tandem_submitted *x)
 	session_stats(x->tandem->decoder.session, &x->before);
 	x->drafts_before = x->tandem->decoder.env.stats;
 	x->began_ns = clock_ns();
-	if (!x->lane.lanes)
+	if (!x->lane.scheduler)
 		request_trace_begun(x);
 }
 

@@ -17,8 +17,8 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/tandem.h"
-#include "host/method/lanes.h"
-#include "host/method/method.h"
+#include "host/scheduler/scheduler.h"
+#include "host/scheduler/method.h"
 #include "host/session/session.h"
 #include "host/text/chat_tools.h"
 #include "host/text/generation.h"
@@ -94,7 +94,7 @@ struct tandem_submitted {
 	uint64_t cached;
 
 	/*
-	 * For shared passes: the request's lane (lane.lanes is NULL if the
+	 * For shared passes: the request's lane (lane.scheduler is NULL if the
 	 * request has none), and the request's share of the passes, including
 	 * the share of its samples.
 	 */

@@ -1,10 +1,10 @@
 /*
  * Submitted requests: tandem_submit, tandem_advance and the calls about a
  * single request. If requests of the method can share passes, each request is a
- * lane (host/method/lanes.h): one sequence in these passes. The functions below
- * then find the cached part of a prompt, draw tokens, and end requests.
- * Otherwise each call of tandem_advance runs the first unfinished request to
- * its end.
+ * lane (host/scheduler/scheduler.h): one sequence in these passes. The
+ * functions below then find the cached part of a prompt, draw tokens, and end
+ * requests. Otherwise each call of tandem_advance runs the first unfinished
+ * request to its end.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -12,9 +12,9 @@
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
-#include "host/method/lanes.h"
-#include "host/method/prefixes.h"
-#include "host/method/samples.h"
+#include "host/scheduler/scheduler.h"
+#include "host/scheduler/prefixes.h"
+#include "host/scheduler/samples.h"
 #include "host/npu/npu.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
@@ -75,8 +75,8 @@ static void find_in_lanes(
 	size_t ignored;
 	const int32_t *ours = gen_tokens(x->generation, &ignored);
 
-	for (uint32_t i = 0; i < t->lanes->n; i++) {
-		const struct lane *y = t->lanes->lane[i];
+	for (uint32_t i = 0; i < t->scheduler->n; i++) {
+		const struct lane *y = t->scheduler->lane[i];
 		uint32_t same, most;
 
 		if (y->sequence == LANE_NO_SEQUENCE)
@@ -93,7 +93,7 @@ static void find_in_lanes(
  * which is currently reading its own prompt, has finished. */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
-	const struct lanes *l = x->tandem->lanes;
+	const struct scheduler *l = x->tandem->scheduler;
 	uint32_t most = 0;
 	size_t n_theirs, ignored;
 	const int32_t *ours = gen_tokens(x->generation, &ignored);
@@ -188,7 +188,7 @@ static void draw(struct lane *lane, const float *logits)
 
 	note_read(x);
 	if (x->samples) {
-		samples_read_all(x->samples, logits, lane->lanes->n_vocab);
+		samples_read_all(x->samples, logits, lane->scheduler->n_vocab);
 		lane->state = LANE_KEPT;
 		lane->held = true;
 	} else if (!gen_done(x->generation)) {
@@ -243,7 +243,7 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 	uint64_t began_ns, bool last)
 {
 	struct tandem_submitted *x = request_of(lane), *previous = NULL;
-	struct session *session = lane->lanes->session;
+	struct session *session = lane->scheduler->session;
 	uint64_t now = clock_ns();
 
 	if (x->embedding)
@@ -308,10 +308,10 @@ static const struct lane_ops ops = {
 
 void requests_close(struct tandem *t)
 {
-	if (t->lanes)
-		lanes_close(t->lanes);
-	free(t->lanes);
-	t->lanes = NULL;
+	if (t->scheduler)
+		scheduler_close(t->scheduler);
+	free(t->scheduler);
+	t->scheduler = NULL;
 }
 
 /*
@@ -327,16 +327,18 @@ static int add_lane(struct tandem_submitted *x, struct err *e)
 
 	if (!decoder_shares(&t->decoder))
 		return 0;
-	if (!t->lanes) {
-		t->lanes = calloc(1, sizeof(*t->lanes));
-		if (!t->lanes)
+	if (!t->scheduler) {
+		t->scheduler = calloc(1, sizeof(*t->scheduler));
+		if (!t->scheduler)
 			return err_set(e, ENOMEM, "no memory for requests");
-		*t->lanes = (struct lanes){ .session = t->decoder.session,
+		*t->scheduler = (struct scheduler){ .session =
+							    t->decoder.session,
 			.env = &t->decoder.env,
 			.mixed_prefill = true,
 			.tree_rows = WIRE_MAX_ROWS,
 			.lane_rows = t->decoder.session_opts.decode_rows };
-		ret = lanes_open(t->lanes, decoder_lanes(&t->decoder), e);
+		ret = scheduler_open(
+			t->scheduler, decoder_lanes(&t->decoder), e);
 		if (ret)
 			requests_close(t);
 	}
@@ -348,7 +350,7 @@ static int add_lane(struct tandem_submitted *x, struct err *e)
 		return ret;
 	if (decoder_has_samples(&t->decoder) && !x->embedding)
 		return request_open_samples(x, e);
-	ret = lanes_add(t->lanes, &x->lane, e);
+	ret = scheduler_add(t->scheduler, &x->lane, e);
 	if (!ret && gen_done(x->generation) && !x->embedding)
 		end_lane(x, 0);
 	return ret;
@@ -378,7 +380,7 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 
 static void end(struct tandem_submitted *x, int ret)
 {
-	if (x->lane.lanes)
+	if (x->lane.scheduler)
 		end_lane(x, ret);
 	else
 		request_end(x, ret);
@@ -429,7 +431,8 @@ static int step_samples(struct tandem_submitted *x)
 	int ret = 0;
 
 	if (!samples_have_begun(x->samples))
-		ret = samples_begin(x->samples, t->lanes, &x->lane, &x->err);
+		ret = samples_begin(
+			x->samples, t->scheduler, &x->lane, &x->err);
 	if (!ret && !x->canceled)
 		ret = samples_next(x->samples, &x->err);
 	if (ret == -ERR_DEVICE_LOST ||
@@ -465,11 +468,11 @@ static int run_pass(struct tandem *t)
 		if (x->state != REQUEST_UNFINISHED || !x->samples || !turns)
 			continue;
 		turns--;
-		if (!x->lane.lanes)
-			ret = lanes_add(t->lanes, &x->lane, &t->err);
+		if (!x->lane.scheduler)
+			ret = scheduler_add(t->scheduler, &x->lane, &t->err);
 	}
 	if (!ret)
-		ret = lanes_pass(t->lanes, &t->err);
+		ret = scheduler_step(t->scheduler, &t->err);
 	spent = energy_pj(d) - before;
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next)
@@ -477,7 +480,7 @@ static int run_pass(struct tandem *t)
 		 * rows */
 		if (x->pass_rows)
 			x->energy_pj += (uint64_t)((double)spent *
-				x->pass_rows / t->lanes->n_rows);
+				x->pass_rows / t->scheduler->n_rows);
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
 		if (x->state != REQUEST_UNFINISHED || !x->samples ||
@@ -507,7 +510,8 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 	for (x = t->first_request; x && x->state != REQUEST_UNFINISHED;)
 		x = x->next;
 	if (!ret && x)
-		ret = tandem_settle(t, t->lanes ? run_pass(t) : run_one(t, x));
+		ret = tandem_settle(
+			t, t->scheduler ? run_pass(t) : run_one(t, x));
 	t->advancing = false;
 	/* Write the trace to its file, because an idle process may be killed at
 	 * any time. */
@@ -555,8 +559,8 @@ void tandem_request_close(struct tandem_submitted *x)
 		x->canceled = true;
 		end(x, 0);
 	}
-	if (x->lane.lanes)
-		lanes_drop(&x->lane);
+	if (x->lane.scheduler)
+		scheduler_drop(&x->lane);
 	*place_of(x->tandem, x) = x->next;
 	request_close(x);
 }

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdint.h>
 
-struct lanes;
+struct scheduler;
 struct tandem_submitted;
 struct token_trie;
 
@@ -35,7 +35,7 @@ struct tandem {
 	uint64_t submitted; /* number of requests that have been submitted */
 	/* sequences of shared passes; NULL if there are none yet or requests
 	 * cannot share passes */
-	struct lanes *lanes;
+	struct scheduler *scheduler;
 	/* Called with the state of samples while they are generated; may be
 	 * NULL. */
 	void (*watch_samples)(const char *line, uint32_t over, uint32_t of);

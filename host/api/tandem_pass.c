@@ -8,7 +8,7 @@
 #include "host/draft/drafting.h"
 #include "host/head/reward.h"
 #include "host/method/lever.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 #include "host/npu/launch.h"
 #include "host/session/logits.h"

@@ -8,7 +8,8 @@
 #include "host/api/tandem_pass.h"
 #include "host/api/request_impl.h"
 #include "host/method/choosing.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 #include "host/text/generation.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * Plain decoding: one token per pass. The output and the speed of all other
  * methods are compared with it. The method needs no steps of its own: a lane
  * without a draft has one row in each pass, the row of its last token
- * (host/method/lanes.h).
+ * (host/scheduler/scheduler.h).
  */
-#include "host/method/method.h"
+#include "host/method/methods.h"
 
 static uint32_t autoregressive_rows(const struct method_env *env)
 {

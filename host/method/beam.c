@@ -6,8 +6,8 @@
  */
 #include "host/method/beams.h"
 #include "host/method/choosing.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 
 static const struct opt_table *const tables[] = { &samples_table, &beam_table,
 	&aggregate_table, NULL };

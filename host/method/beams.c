@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/method/choosing.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/scheduler/method.h"
+#include "host/scheduler/samples.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
 #include "host/method/choosing.h"
 #include "host/method/decided.h"
 #include "host/method/early_stop.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 
 static const struct opt_table *const tables[] = { &samples_table,
 	&aggregate_table, &early_stop_table, &decided_table, NULL };

@@ -9,8 +9,9 @@
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
-#include "host/method/cycle.h"
-#include "host/method/tree_options.h"
+#include "host/method/methods.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/tree_options.h"
 #include "ipc/wire.h"
 
 #define LENGTH 8 /* gamma, unless the drafter has a length of its own */

@@ -6,8 +6,8 @@
 #ifndef HOST_METHOD_CHOICE_H
 #define HOST_METHOD_CHOICE_H
 
-#include "host/method/method_stats.h"
-#include "host/method/samples_options.h"
+#include "host/scheduler/method_stats.h"
+#include "host/scheduler/samples_options.h"
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
 #include "host/head/reward.h"
 #include "host/method/decided.h"
 #include "host/method/early_stop.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 #include "host/text/answer.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * The common part of methods that generate many samples of a prompt and then
- * choose one of them. The pool of samples (host/method/samples.h) runs; the
+ * choose one of them. The pool of samples (host/scheduler/samples.h) runs; the
  * answer of each sample is extracted (host/text/answer.h); each sample gets a
  * value and the weight of its vote; one sample becomes the text of the request.
  * A method defines the value, the weight, and whether samples vote, in its

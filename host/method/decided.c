@@ -6,8 +6,8 @@
 #include "host/method/choice.h"
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/scheduler/method.h"
+#include "host/scheduler/samples.h"
 
 #include <errno.h>
 #include <math.h>

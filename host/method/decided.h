@@ -17,7 +17,7 @@
 #define HOST_METHOD_DECIDED_H
 
 #include "base/opt.h"
-#include "host/method/method_stats.h"
+#include "host/scheduler/method_stats.h"
 
 #include <stdbool.h>
 #include <stdint.h>

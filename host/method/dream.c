@@ -13,8 +13,8 @@
  */
 #include "base/checked.h"
 #include "base/rng.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/session/session.h"
 #include "host/text/sampler.h"
 

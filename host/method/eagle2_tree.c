@@ -11,8 +11,9 @@
  * of the other methods.
  */
 #include "base/checked.h"
-#include "host/method/cycle.h"
-#include "host/method/tree_options.h"
+#include "host/method/methods.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/tree_options.h"
 
 #define ROWS  60
 #define DEPTH 6

@@ -3,8 +3,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/method/choice.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 
 #include <errno.h>
 #include <math.h>

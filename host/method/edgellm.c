@@ -12,8 +12,9 @@
  * While the target runs, drafting continues after the best branch. If that
  * branch is accepted, the tokens for the next cycle are already drafted.
  */
-#include "host/method/cycle.h"
-#include "host/method/tree_options.h"
+#include "host/method/methods.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/tree_options.h"
 
 #define AHEAD 32 /* maximum number of nodes drafted during a pass */
 

@@ -19,8 +19,8 @@
  * pass, because later passes have no row that predicts it.
  */
 #include "base/checked.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/session/session.h"
 
 #define THRESHOLD 0.9 /* the threshold in section 4.1 of the paper */

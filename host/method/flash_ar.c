@@ -4,7 +4,7 @@
  * draft.
  */
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 
 #include <errno.h>

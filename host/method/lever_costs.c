@@ -1,7 +1,7 @@
 #include "host/method/lever_costs.h"
 
 #include "host/head/exit_head.h"
-#include "host/method/cycle.h"
+#include "host/scheduler/cycle.h"
 #include "host/method/lever.h"
 #include "host/model/model.h"
 #include "host/session/session.h"

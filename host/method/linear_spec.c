@@ -13,8 +13,8 @@
  * Every generated token is drawn from a row of the chain, so the text is that
  * of plain decoding with this model, at any temperature.
  */
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 #include "host/session/rows.h"
 #include "host/session/session.h"

@@ -10,8 +10,8 @@
  * gen_length, there are no masks of later blocks. So neither the cost of a pass
  * nor its result depends on the longest possible answer.
  */
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 
 static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, NULL };

@@ -27,8 +27,8 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/method/revision.h"
 #include "host/method/stages.h"
 #include "host/model/model.h"

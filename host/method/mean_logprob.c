@@ -1,8 +1,8 @@
 /* Choose the sample that is likeliest per token: the one with the largest mean
  * log-probability of its tokens. */
 #include "host/method/choosing.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 
 #include <math.h>
 

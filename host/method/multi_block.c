@@ -22,8 +22,8 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/session/rows.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

@@ -6,8 +6,9 @@
  * is never larger than that of its parent, so the n nodes with the largest
  * products always form a tree.
  */
-#include "host/method/cycle.h"
-#include "host/method/tree_options.h"
+#include "host/method/methods.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/tree_options.h"
 
 /* the threshold delta */
 #define THRESHOLD 0.5

@@ -2,8 +2,8 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/scheduler/method.h"
 #include "host/method/stages.h"
 #include "host/model/model.h"
 #include "host/session/refresh.h"

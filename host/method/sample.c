@@ -3,8 +3,8 @@
  * and none is chosen. The request's generation receives sample 0, whose tokens
  * are those of plain decoding with the same random numbers.
  */
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 
 static const struct opt_table *const tables[] = { &samples_table, NULL };
 

@@ -16,7 +16,8 @@
 #include "base/checked.h"
 #include "base/strbuf.h"
 #include "host/draft/drafting.h"
-#include "host/method/cycle.h"
+#include "host/method/methods.h"
+#include "host/scheduler/cycle.h"
 #include "host/tree/tree_cost.h"
 
 struct sdnpu_options {

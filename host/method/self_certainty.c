@@ -9,8 +9,8 @@
 #include "host/method/choosing.h"
 
 #include "base/checked.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
+#include "host/method/methods.h"
+#include "host/scheduler/samples.h"
 
 #include <math.h>
 

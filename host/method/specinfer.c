@@ -5,8 +5,9 @@
  * verifies all paths in one pass.
  */
 #include "base/checked.h"
-#include "host/method/cycle.h"
-#include "host/method/tree_options.h"
+#include "host/method/methods.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/tree_options.h"
 
 /* k1 .. km as in the authors' code, which gives 20 nodes below the root */
 static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };

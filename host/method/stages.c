@@ -1,6 +1,6 @@
 #include "host/method/stages.h"
 
-#include "host/method/guesses.h"
+#include "host/scheduler/guesses.h"
 
 static void show(struct place *p, enum stage stage, int32_t token)
 {

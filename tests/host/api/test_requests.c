@@ -4,7 +4,7 @@
  */
 #include "base/rng.h"
 #include "host/api/tandem_impl.h"
-#include "host/method/lanes.h"
+#include "host/scheduler/scheduler.h"
 #include "tests/host/api/many_texts.h"
 #include "tests/host/model/eagle_file.h"
 
@@ -120,8 +120,8 @@ static struct party play_with(
 	print_message("%u ended, %u canceled, %llu cached tokens\n", p.ended,
 		p.canceled, (unsigned long long)p.cached);
 	assert_true(p.ended > texts / 4);
-	if (p.t->lanes)
-		p.pauses = p.t->lanes->stats.pauses;
+	if (p.t->scheduler)
+		p.pauses = p.t->scheduler->stats.pauses;
 	check_level(&p, slots);
 	assert_int_equal(tandem_close(p.t), 0);
 	return p;

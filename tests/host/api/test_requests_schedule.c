@@ -22,7 +22,7 @@
 #include "host/api/tandem_impl.h"
 #include "host/api/tandem_pass.h"
 #include "host/api/request_impl.h"
-#include "host/method/lanes.h"
+#include "host/scheduler/scheduler.h"
 #include "ipc/wire.h"
 #include "tests/harness.h"
 #include "tests/host/api/expected_requests.h"
@@ -262,7 +262,7 @@ static uint32_t slots_of(uint64_t tokens)
 	return (uint32_t)align_up(tokens, SLOTS_RUN);
 }
 
-static uint32_t slots_held(const struct lanes *l, const struct lane *x)
+static uint32_t slots_held(const struct scheduler *l, const struct lane *x)
 {
 	return x->sequence == LANE_NO_SEQUENCE
 		? 0
@@ -279,7 +279,7 @@ static void mark_due(struct schedule *p)
 {
 	static const enum lane_state order[] = { LANE_RUNNING, LANE_PAUSED,
 		LANE_WAITING };
-	const struct lanes *l = p->t->lanes;
+	const struct scheduler *l = p->t->scheduler;
 	uint32_t lanes = 0, slots = 0;
 
 	for (uint32_t i = 0; i < l->n; i++)
@@ -298,7 +298,7 @@ static void mark_due(struct schedule *p)
 		}
 }
 
-static int64_t place_in_pass(const struct lanes *l, const struct lane *x)
+static int64_t place_in_pass(const struct scheduler *l, const struct lane *x)
 {
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->in[i] == x)
@@ -309,7 +309,7 @@ static int64_t place_in_pass(const struct lanes *l, const struct lane *x)
 /* Check after a pass that no lane waited longer than allowed. */
 static void check_waits(struct schedule *p)
 {
-	const struct lanes *l = p->t->lanes;
+	const struct scheduler *l = p->t->scheduler;
 	bool full = l->n_rows == session_max_rows(l->session);
 
 	for (struct running *g = p->running; g < p->running + LIVE; g++) {
@@ -500,7 +500,7 @@ static void check_advance_error(struct schedule *p, int ret)
 
 static void advance(struct schedule *p)
 {
-	const struct lanes *l = p->t->lanes;
+	const struct scheduler *l = p->t->scheduler;
 	uint64_t passes = l->stats.passes;
 	unsigned left;
 	int ret;
@@ -533,7 +533,7 @@ static void run_schedule(struct schedule *p, unsigned requests)
 		}
 		if (happens(p, 25))
 			cancel_some(p);
-		if (p->t->lanes)
+		if (p->t->scheduler)
 			advance(p);
 		if (!calls--)
 			fail_msg("%u requests do not end", p->live);
@@ -543,7 +543,7 @@ static void run_schedule(struct schedule *p, unsigned requests)
 static void add_totals(struct totals *to, const struct schedule *p)
 {
 	const struct totals *of = &p->sum;
-	const struct lanes *l = p->t->lanes;
+	const struct scheduler *l = p->t->scheduler;
 
 	to->ended += of->ended;
 	to->no_room += of->no_room;

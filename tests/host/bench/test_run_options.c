@@ -5,7 +5,7 @@
 #include "host/api/options.h"
 #include "host/bench/setting.h"
 #include "host/draft/drafting.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "tests/harness.h"
 
 #include <errno.h>

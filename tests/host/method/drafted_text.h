@@ -16,7 +16,7 @@
 #include "host/draft/drafter_oracle.h"
 #include "host/head/exit_head.h"
 #include "host/method/lever.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/session/session.h"
 #include "tensor/gguf_write.h"
 #include "tensor/soc/soc.h"

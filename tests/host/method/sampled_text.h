@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "host/draft/drafting.h"
-#include "host/method/samples.h"
+#include "host/scheduler/samples.h"
 #include "tests/host/method/set_option.h"
 #include "tests/host/method/text_writer.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "tests/harness.h"
 
 #include <stdint.h>

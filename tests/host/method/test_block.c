@@ -7,7 +7,7 @@
  * real device process (TANDEM_NPU; skipped without) and a fake device.
  */
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 #include "host/session/session_impl.h"
 #include "host/text/generation.h"

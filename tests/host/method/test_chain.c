@@ -5,7 +5,7 @@
 #include "base/strbuf.h"
 #include "host/draft/draft_model.h"
 #include "host/draft/drafter_host.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/session/session.h"
 #include "host/text/tokenizer.h"
 #include "host/tree/drafter.h"

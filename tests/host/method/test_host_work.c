@@ -7,7 +7,7 @@
  */
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"
-#include "host/method/cycle.h"
+#include "host/scheduler/cycle.h"
 #include "host/method/lever.h"
 #include "host/model/shapes.h"
 #include "host/session/session.h"

@@ -4,8 +4,8 @@
  * same order. */
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

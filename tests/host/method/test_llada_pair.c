@@ -6,7 +6,7 @@
  * device.
  */
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

@@ -8,7 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/head/reward.h"
-#include "host/method/samples.h"
+#include "host/scheduler/samples.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"

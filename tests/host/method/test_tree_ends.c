@@ -2,7 +2,7 @@
  * process (TANDEM_NPU; skipped without). A text must end where the text of
  * plain decoding ends, even in the middle of a tree's path. */
 #include "base/strbuf.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/text/tokenizer.h"

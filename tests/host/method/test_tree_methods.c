@@ -5,8 +5,8 @@
  * tree.
  */
 #include "base/checked.h"
-#include "host/method/method.h"
-#include "host/method/tree_options.h"
+#include "host/scheduler/method.h"
+#include "host/scheduler/tree_options.h"
 #include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"

@@ -3,7 +3,7 @@
  * decoding token for token, even with a random exit predictor. */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/method/methods.h"
 #include "host/shipped/soc_file.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/strbuf.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

@@ -5,7 +5,7 @@
 #ifndef TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 #define TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"

@@ -2,8 +2,8 @@
  * it: this file and one row (echo_2_row.h). The method drafts repetitions of
  * the text's last two tokens. */
 #include "base/checked.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/method/methods.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "tests/host/method/echo_2/echo_2_row.h"

@@ -11,14 +11,14 @@
  * any temperature, for any draft and any pruning of rows.
  *
  * A cycle is the state of one request at a time. It does not run passes:
- * lanes.h does, for one cycle or for many at once. All calls come from one
+ * scheduler.h does, for one cycle or for many at once. All calls come from one
  * thread. The caller owns everything that the cycle points to, except what
  * cycle_open allocates.
  */
-#ifndef HOST_METHOD_CYCLE_H
-#define HOST_METHOD_CYCLE_H
+#ifndef HOST_SCHEDULER_CYCLE_H
+#define HOST_SCHEDULER_CYCLE_H
 
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
@@ -164,7 +164,7 @@ void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
  * simulated, otherwise nanoseconds of the wall clock. */
 uint64_t cycle_now(const struct cycle *);
 
-/* ---- called by lanes.h for each pass, in this order ---- */
+/* ---- called by scheduler.h for each pass, in this order ---- */
 
 /*
  * Plan the trees of n <= ROWS_SEQUENCES requests. The trees grow side by side,

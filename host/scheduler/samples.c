@@ -1,9 +1,9 @@
-#include "host/method/samples_impl.h"
+#include "host/scheduler/samples_impl.h"
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "host/method/method.h"
-#include "host/method/tree_options.h"
+#include "host/scheduler/method.h"
+#include "host/scheduler/tree_options.h"
 #include "host/model/model.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
@@ -169,7 +169,7 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 	ret = generation_fork(&s->gen, g, stream, sample_keep_text, s, e);
 	s->lane.gen = s->gen;
 	if (!ret)
-		ret = lanes_add(p->lanes, &s->lane, e);
+		ret = scheduler_add(p->scheduler, &s->lane, e);
 	if (ret) {
 		sample_free(s);
 		return ret;
@@ -209,12 +209,12 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (ret)
 		return ret;
 	if (sample_copy(p, s, from)) {
-		lanes_drop(&s->lane);
+		scheduler_drop(&s->lane);
 		sample_free(p->sample[--p->n]);
 		return err_set(e, ENOMEM, "no memory for a sample");
 	}
 	if (from->lane.sequence != LANE_NO_SEQUENCE)
-		ret = session_fork(p->lanes->session, from->lane.sequence,
+		ret = session_fork(p->scheduler->session, from->lane.sequence,
 			&s->lane.sequence, e);
 	if (ret) /* its tokens are computed again when there is room */
 		s->lane.sequence = LANE_NO_SEQUENCE;
@@ -234,7 +234,7 @@ int samples_fork_early(struct samples *p, struct sample *from, uint64_t stream,
 	if (ret)
 		return ret;
 	if (!*began) {
-		lanes_drop(&s->lane);
+		scheduler_drop(&s->lane);
 		sample_free(p->sample[--p->n]);
 		return 0;
 	}
@@ -327,7 +327,7 @@ bool samples_are_read(const struct samples *p)
 
 bool samples_have_begun(const struct samples *p)
 {
-	return p->lanes;
+	return p->scheduler;
 }
 
 /* Let samples that waited for each other at the ends of steps continue. */
@@ -345,12 +345,12 @@ static void resume(struct samples *p)
 	}
 }
 
-int samples_begin(struct samples *p, struct lanes *lanes, struct lane *root,
-	struct err *e)
+int samples_begin(struct samples *p, struct scheduler *scheduler,
+	struct lane *root, struct err *e)
 {
 	int ret;
 
-	p->lanes = lanes;
+	p->scheduler = scheduler;
 	p->root = root;
 	ret = p->many->begin(p, e);
 	if (!ret)
@@ -381,7 +381,7 @@ static int next(struct samples *p, struct err *e)
 
 int samples_next(struct samples *p, struct err *e)
 {
-	const struct lanes *l = p->lanes;
+	const struct scheduler *l = p->scheduler;
 	int ret = next(p, e);
 
 	if (!ret && !p->no_memory && p->many->between) {
@@ -401,7 +401,7 @@ int samples_next(struct samples *p, struct err *e)
 
 void samples_detach(struct samples *p)
 {
-	for (uint32_t i = 0; i < p->n && p->lanes; i++) {
+	for (uint32_t i = 0; i < p->n && p->scheduler; i++) {
 		struct sample *s = p->sample[i];
 
 		if (!lane_is_over(&s->lane)) {
@@ -410,13 +410,13 @@ void samples_detach(struct samples *p)
 			if (!s->n)
 				sample_begin(p, s);
 			s->ended_ns = clock_ns();
-			s->ended_ps = session_phone_ps(p->lanes->session);
+			s->ended_ps = session_phone_ps(p->scheduler->session);
 		}
-		lanes_drop(&s->lane);
+		scheduler_drop(&s->lane);
 	}
-	if (p->lanes)
-		p->stats = p->lanes->stats;
-	p->lanes = NULL;
+	if (p->scheduler)
+		p->stats = p->scheduler->stats;
+	p->scheduler = NULL;
 	p->root = NULL;
 	free(p->prompt_logits);
 	p->prompt_logits = NULL;
@@ -426,7 +426,7 @@ void samples_detach(struct samples *p)
 int samples_run_alone(struct samples *p, struct session *session, struct err *e)
 {
 	struct lane root = { .sequence = SESSION_TEXT };
-	struct lanes lanes = { .session = session,
+	struct scheduler scheduler = { .session = session,
 		.env = p->env,
 		.tree_rows = samples_tree_rows(p->env),
 		.lane_rows = samples_tree_rows(p->env) };
@@ -442,24 +442,25 @@ int samples_run_alone(struct samples *p, struct session *session, struct err *e)
 				  "logits");
 	}
 	if (!ret)
-		ret = lanes_open(&lanes, p->opts.parallel, e);
+		ret = scheduler_open(&scheduler, p->opts.parallel, e);
 	if (!ret)
-		ret = samples_begin(p, &lanes, &root, e);
+		ret = samples_begin(p, &scheduler, &root, e);
 	if (!ret)
 		ret = samples_next(p, e);
 	while (!ret) {
-		uint64_t passes = lanes.stats.passes;
+		uint64_t passes = scheduler.stats.passes;
 
-		ret = lanes_pass(&lanes, e);
-		if (!ret && p->sink.after_pass && lanes.stats.passes > passes)
+		ret = scheduler_step(&scheduler, e);
+		if (!ret && p->sink.after_pass &&
+			scheduler.stats.passes > passes)
 			p->sink.after_pass(p->sink.arg, p);
 		if (!ret)
 			ret = samples_next(p, e);
 	}
-	if (ret == -ECANCELED && p->lanes && p->many->stop)
+	if (ret == -ECANCELED && p->scheduler && p->many->stop)
 		p->many->stop(p);
 	samples_detach(p);
-	lanes_close(&lanes);
+	scheduler_close(&scheduler);
 	return ret == MANY_DONE ? 0 : ret;
 }
 
@@ -548,7 +549,8 @@ const float *samples_prompt_state(const struct samples *p)
 
 void samples_stats(const struct samples *p, struct samples_stats *out)
 {
-	const struct lanes_stats *l = p->lanes ? &p->lanes->stats : &p->stats;
+	const struct scheduler_stats *l =
+		p->scheduler ? &p->scheduler->stats : &p->stats;
 
 	*out = (struct samples_stats){ p->tokens, l->passes, l->rows, l->pauses,
 		l->forgotten };

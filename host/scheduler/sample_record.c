@@ -1,4 +1,4 @@
-#include "host/method/samples_impl.h"
+#include "host/scheduler/samples_impl.h"
 
 #include <errno.h>
 #include <math.h>
@@ -125,7 +125,7 @@ uint32_t sample_steps_read(const struct sample *s)
 int sample_copy(
 	const struct samples *p, struct sample *to, const struct sample *from)
 {
-	size_t bytes = p->lanes->n_vocab * sizeof(*to->ahead);
+	size_t bytes = p->scheduler->n_vocab * sizeof(*to->ahead);
 	int ret = 0;
 
 	if (from->ahead) {
@@ -137,7 +137,7 @@ int sample_copy(
 	}
 	if (!ret)
 		ret = tapped_copy(
-			&to->tapped, &from->tapped, p->lanes->session);
+			&to->tapped, &from->tapped, p->scheduler->session);
 	if (from->text.len)
 		strbuf_add(&to->text, from->text.data, from->text.len);
 	while (to->n < from->n && !ret) {

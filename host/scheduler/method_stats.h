@@ -1,6 +1,6 @@
 /* Counters of decoding methods. Plain data; the caller does any locking. */
-#ifndef HOST_METHOD_METHOD_STATS_H
-#define HOST_METHOD_METHOD_STATS_H
+#ifndef HOST_SCHEDULER_METHOD_STATS_H
+#define HOST_SCHEDULER_METHOD_STATS_H
 
 #include "base/counters.h"
 #include "host/tree/draft_source.h"
@@ -91,7 +91,7 @@ struct samples_stats {
 	/* tokens drawn by all samples, including samples that were cut */
 	uint64_t tokens;
 	/* passes of all samples, their rows, pauses of samples for lack of
-	 * cache slots, and caches that were dropped (struct lanes_stats) */
+	 * cache slots, and caches that were dropped (struct scheduler_stats) */
 	uint64_t passes, rows, pauses, forgotten;
 };
 

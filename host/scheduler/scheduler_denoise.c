@@ -1,6 +1,6 @@
 /*
  * A pass of lanes (sequences of a batch) whose method is a diffusion method
- * (host/method/denoising.h).
+ * (host/scheduler/denoising.h).
  *
  * All rows of a pass have the same kind of attention mask, and all rows that a
  * lane has planned must be in the same pass. So a planned lane waits until a
@@ -12,14 +12,14 @@
  * These lanes are never paused. The cached keys and values of a window are
  * stale by design, so they could not be computed again from the tokens. Instead
  * a lane begins only when there are slots for everything that it may still need
- * (host/method/lanes.c).
+ * (host/scheduler/scheduler.c).
  */
-#include "host/method/lanes.h"
+#include "host/scheduler/scheduler.h"
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/denoising.h"
+#include "host/scheduler/method.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -40,7 +40,7 @@ static int fail_one(struct lane *x, int ret, struct err *e)
 
 int lane_start_denoising(struct lane *x, struct err *e)
 {
-	struct lanes *l = x->lanes;
+	struct scheduler *l = x->scheduler;
 	int ret = denoising_open(
 		&x->denoising, l->session, l->env, x->gen, x->sequence, e);
 
@@ -51,7 +51,7 @@ int lane_start_denoising(struct lane *x, struct err *e)
 
 /* Plan the next pass of each lane that has no plan. Lanes that fail are removed
  * from the pass. */
-static int plan(struct lanes *l, struct err *e)
+static int plan(struct scheduler *l, struct err *e)
 {
 	uint32_t n = 0;
 	int ret = 0;
@@ -78,8 +78,8 @@ static int plan(struct lanes *l, struct err *e)
  * rows are added only while the time per row does not grow, because a graph of
  * twice the rows may take more than twice the time.
  */
-static bool is_worth(
-	const struct lanes *l, uint32_t rows, uint32_t more, uint32_t longest)
+static bool is_worth(const struct scheduler *l, uint32_t rows, uint32_t more,
+	uint32_t longest)
 {
 	double now, then;
 
@@ -92,7 +92,7 @@ static bool is_worth(
 
 /* Put the rows of the first lane into the pass, and those of later lanes that
  * can share the pass. got[] is 0 for lanes that cannot. */
-static void put_rows(struct lanes *l)
+static void put_rows(struct scheduler *l)
 {
 	uint32_t most = session_max_rows(l->session), longest = 0;
 
@@ -127,7 +127,7 @@ static void put_rows(struct lanes *l)
 
 /* Read a chunk of the first lane's prompt, or the whole prompt if there can be
  * no other lane. */
-static int read_prompt(struct lanes *l, struct err *e)
+static int read_prompt(struct scheduler *l, struct err *e)
 {
 	struct lane *x = l->in[0];
 	struct denoising *d = x->denoising;
@@ -152,7 +152,7 @@ static int read_prompt(struct lanes *l, struct err *e)
 	return l->env->method->denoise->prompt(d, row, e);
 }
 
-static int forward(struct lanes *l, struct err *e)
+static int forward(struct scheduler *l, struct err *e)
 {
 	for (;;) {
 		const struct rows rows = { l->in[0]->denoising->visibility,
@@ -192,7 +192,7 @@ struct sweep {
 	uint32_t row[LOGITS_ROWS], in[LOGITS_ROWS], guess[LOGITS_ROWS];
 };
 
-static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
+static int guess_together(struct scheduler *l, struct sweep *w, struct err *e)
 {
 	float *logits[LOGITS_ROWS];
 	uint32_t n = w->n;
@@ -229,7 +229,7 @@ static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
 }
 
 /* Guess a token for each position whose prediction a lane of the pass needs. */
-static int guess_all(struct lanes *l, struct err *e)
+static int guess_all(struct scheduler *l, struct err *e)
 {
 	struct sweep w = { 0 };
 	int ret = 0;
@@ -258,9 +258,10 @@ static int guess_all(struct lanes *l, struct err *e)
 	return ret ? ret : guess_together(l, &w, e);
 }
 
-/* ---- lanes_denoise ------------------------------------------------------- */
+/* ---- scheduler_denoise
+ * ------------------------------------------------------- */
 
-static int after_pass(struct lanes *l, struct err *e)
+static int after_pass(struct scheduler *l, struct err *e)
 {
 	const struct method_stats *stats = &l->env->stats;
 
@@ -285,7 +286,7 @@ static int after_pass(struct lanes *l, struct err *e)
 	return 0;
 }
 
-int lanes_denoise(struct lanes *l, struct err *e)
+int scheduler_denoise(struct scheduler *l, struct err *e)
 {
 	uint64_t began_ns = clock_ns();
 	bool reads;
@@ -314,7 +315,7 @@ int lanes_denoise(struct lanes *l, struct err *e)
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->got[i])
 			l->in[i]->last_pass = l->stats.passes;
-	lanes_report_pass(l, began_ns);
+	scheduler_report_pass(l, began_ns);
 	if (reads)
 		return 0;
 	ret = guess_all(l, e);

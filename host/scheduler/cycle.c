@@ -1,9 +1,9 @@
-#include "host/method/cycle.h"
+#include "host/scheduler/cycle.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/head/exit_head.h"
-#include "host/method/tree_options.h"
+#include "host/scheduler/tree_options.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

@@ -2,16 +2,16 @@
  * Speculative decoding with many lanes (sequences of a batch). Each lane has a
  * drafter that receives only the tokens of this lane. The trees of all lanes
  * share the rows of a pass. A tree only saves passes; the tokens do not depend
- * on it (host/method/cycle.h).
+ * on it (host/scheduler/cycle.h).
  */
-#include "host/method/lanes.h"
+#include "host/scheduler/scheduler.h"
 
 #include "base/err.h"
 #include "host/draft/drafting.h"
-#include "host/method/cycle.h"
-#include "host/method/lanes_share.h"
-#include "host/method/method.h"
-#include "host/method/tree_options.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/row_budget.h"
+#include "host/scheduler/method.h"
+#include "host/scheduler/tree_options.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 
@@ -37,14 +37,14 @@ struct speculation {
 
 /* ---- opening drafters ---------------------------------------------------- */
 
-int speculation_open(struct lanes *l, struct err *e)
+int speculation_open(struct scheduler *l, struct err *e)
 {
 	struct speculation *s = calloc(1, sizeof(*s));
 
 	l->speculation = s;
 	if (l->tree_rows > session_max_rows(l->session))
 		l->tree_rows = session_max_rows(l->session);
-	return s && !lanes_share_open(&l->share, l)
+	return s && !row_budget_open(&l->share, l)
 		? 0
 		: err_set(e, ENOMEM,
 			  "no memory for the drafted trees of a pass");
@@ -57,7 +57,7 @@ static void close_place(struct place *at)
 	free(at);
 }
 
-void speculation_close(struct lanes *l)
+void speculation_close(struct scheduler *l)
 {
 	struct speculation *s = l->speculation;
 
@@ -77,7 +77,7 @@ void speculation_close(struct lanes *l)
  * places than lanes in a pass.
  */
 int speculation_join(
-	struct lanes *l, struct lane *x, struct cycle **out, struct err *e)
+	struct scheduler *l, struct lane *x, struct cycle **out, struct err *e)
 {
 	struct speculation *s = l->speculation;
 	struct place *at = NULL;
@@ -118,7 +118,7 @@ int speculation_join(
 	return 0;
 }
 
-void speculation_leave(struct lanes *l, const struct lane *x)
+void speculation_leave(struct scheduler *l, const struct lane *x)
 {
 	for (uint32_t i = 0; l->speculation && i < l->speculation->n; i++)
 		if (l->speculation->place[i]->of == x)
@@ -127,7 +127,7 @@ void speculation_leave(struct lanes *l, const struct lane *x)
 
 /* ---- planning the trees of a pass ---------------------------------------- */
 
-static bool has_room(const struct lanes *l)
+static bool has_room(const struct scheduler *l)
 {
 	uint32_t sequence[ROWS_SEQUENCES], rows[ROWS_SEQUENCES];
 
@@ -140,15 +140,15 @@ static bool has_room(const struct lanes *l)
 
 /*
  * Plan the trees of a pass. Each tree is planned as if its lane had all rows;
- * then lanes_share_rows cuts the trees. If there are too few cache slots, trees
+ * then row_budget_cut cuts the trees. If there are too few cache slots, trees
  * are cut to their roots, beginning with the tree of the first lane, until all
  * lanes fit. So no lane lacks a slot for its last token because of another
  * lane's draft.
  */
-int speculation_plan(struct lanes *l, struct err *e)
+int speculation_plan(struct scheduler *l, struct err *e)
 {
-	struct lanes_share *s = &l->share;
-	uint32_t most = lanes_share_room(s, l), root = 0, n = 0;
+	struct row_budget *s = &l->share;
+	uint32_t most = row_budget_room(s, l), root = 0, n = 0;
 	struct cycle *all[ROWS_SEQUENCES];
 	int ret = 0;
 
@@ -170,7 +170,7 @@ int speculation_plan(struct lanes *l, struct err *e)
 		ret = cycle_plan(all, n, e);
 	if (ret)
 		return ret;
-	lanes_share_rows(s, l);
+	row_budget_cut(s, l);
 	for (uint32_t i = 0; i < l->n_in && !has_room(l); i++)
 		if (l->cycle[i])
 			tree_keep(l->cycle[i]->tree, &root, 1);

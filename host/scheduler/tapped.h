@@ -5,8 +5,8 @@
  * simulated phone's CPU. The only error is -ENOMEM. All calls come from one
  * thread.
  */
-#ifndef HOST_METHOD_TAPPED_H
-#define HOST_METHOD_TAPPED_H
+#ifndef HOST_SCHEDULER_TAPPED_H
+#define HOST_SCHEDULER_TAPPED_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,19 +6,19 @@
  * left (Nie et al., "Large Language Diffusion Models", 2025).
  *
  * A method plans the rows of a pass and decides which guesses are kept, in its
- * struct denoising_steps. It does not run passes: lanes (host/method/lanes.h)
- * do, for one request or many. This file decides which row predicts a position,
- * where blocks begin and end, and when they become text; host/method/guesses.h
- * computes the guesses.
+ * struct denoising_steps. It does not run passes: lanes
+ * (host/scheduler/scheduler.h) do, for one request or many. This file decides
+ * which row predicts a position, where blocks begin and end, and when they
+ * become text; host/scheduler/guesses.h computes the guesses.
  *
  * All calls come from one thread. The session and the generation belong to the
  * caller.
  */
-#ifndef HOST_METHOD_DENOISING_H
-#define HOST_METHOD_DENOISING_H
+#ifndef HOST_SCHEDULER_DENOISING_H
+#define HOST_SCHEDULER_DENOISING_H
 
 #include "base/opt.h"
-#include "host/method/guesses.h"
+#include "host/scheduler/guesses.h"
 #include "host/session/rows.h"
 #include "host/text/json_machine.h"
 
@@ -111,9 +111,9 @@ struct denoising {
 	bool reads_prompt;
 
 	/*
-	 * The next pass, which the method plans: its rows (lanes_denoise.c sets
-	 * their sequence), the positions to predict in ascending order, and
-	 * whether the cache of the sequence is cleared before the pass.
+	 * The next pass, which the method plans: its rows (scheduler_denoise.c
+	 * sets their sequence), the positions to predict in ascending order,
+	 * and whether the cache of the sequence is cleared before the pass.
 	 */
 	enum visibility visibility;
 	uint32_t n_rows, n_at;

@@ -1,20 +1,20 @@
 /*
  * How several lanes (sequences of a batch) share the rows of a pass for their
- * drafted tokens, and when lanes decode without drafts. lanes_share.c explains
- * the rules. Part of struct lanes (host/method/lanes.h). All calls come from
- * one thread.
+ * drafted tokens, and when lanes decode without drafts. row_budget.c explains
+ * the rules. Part of struct scheduler (host/scheduler/scheduler.h). All calls
+ * come from one thread.
  */
-#ifndef HOST_METHOD_LANES_SHARE_H
-#define HOST_METHOD_LANES_SHARE_H
+#ifndef HOST_SCHEDULER_ROW_BUDGET_H
+#define HOST_SCHEDULER_ROW_BUDGET_H
 
 #include "host/tree/pass_cost.h"
 
 #include <stdint.h>
 
-struct lanes;
+struct scheduler;
 struct merit;
 
-struct lanes_share {
+struct row_budget {
 	/* Time of a pass as a function of its rows: in picoseconds if a phone
 	 * is simulated, otherwise in nanoseconds. */
 	struct pass_cost cost;
@@ -33,17 +33,17 @@ struct lanes_share {
 
 /* Returns 0, or -1 if there is no memory. The caller frees `merit` in both
  * cases. */
-int lanes_share_open(struct lanes_share *, const struct lanes *);
+int row_budget_open(struct row_budget *, const struct scheduler *);
 
 /* Number of drafted rows that this pass has room for; 0 means that the pass
  * runs without drafts. Call it once per pass. */
-uint32_t lanes_share_room(struct lanes_share *, const struct lanes *);
+uint32_t row_budget_room(struct row_budget *, const struct scheduler *);
 /*
  * Cut the trees of the planned pass to the rows that gain more than they cost.
  */
-void lanes_share_rows(struct lanes_share *, struct lanes *);
+void row_budget_cut(struct row_budget *, struct scheduler *);
 /* Update the cost model and the averages of accepted tokens with the results of
  * the finished pass. */
-void lanes_share_learn(struct lanes_share *, const struct lanes *);
+void row_budget_learn(struct row_budget *, const struct scheduler *);
 
 #endif

@@ -1,7 +1,7 @@
-#include "host/method/samples_impl.h"
+#include "host/scheduler/samples_impl.h"
 
 #include "base/clock.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/certainty.h"
@@ -27,7 +27,7 @@ void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 	s->lane.closing = false;
 	lane_end(&s->lane, state);
 	s->ended_ns = clock_ns();
-	s->ended_ps = session_phone_ps(p->lanes->session);
+	s->ended_ps = session_phone_ps(p->scheduler->session);
 	gen_flush(s->gen);
 	if (s->text.failed ||
 		(state == LANE_ENDED && sample_is_begun(s) &&
@@ -43,9 +43,9 @@ static int32_t next_token(
 	int32_t id;
 
 	if (!script)
-		return method_next(p->lanes->session, s->gen, logits);
+		return method_next(p->scheduler->session, s->gen, logits);
 	session_add_draw(
-		p->lanes->session, gen_sampling(s->gen)->temperature == 0);
+		p->scheduler->session, gen_sampling(s->gen)->temperature == 0);
 	assert(s->index < script->n && s->n < script->sample[s->index].n);
 	id = script->sample[s->index].token[s->n];
 	gen_append(s->gen, id);
@@ -55,7 +55,7 @@ static int32_t next_token(
 void sample_begin(const struct samples *p, struct sample *s)
 {
 	s->began_ns = clock_ns();
-	s->began_ps = session_phone_ps(p->lanes->session);
+	s->began_ps = session_phone_ps(p->scheduler->session);
 }
 
 static void notify(struct samples *p, struct sample *s)
@@ -86,10 +86,10 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 		/* Record the statistics of the token. Charge the simulated
 		 * phone for two sweeps over the logits: one for their sum and
 		 * largest values, one for the softmax. */
-		session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
-		session_add_sum(p->lanes->session);
+		session_add_tops(p->scheduler->session, 1, SAMPLES_CONFIDENCE);
+		session_add_sum(p->scheduler->session);
 		if (!p->env->script)
-			certainty_of(&c, logits, p->lanes->n_vocab, id,
+			certainty_of(&c, logits, p->scheduler->n_vocab, id,
 				SAMPLES_CONFIDENCE);
 		s->logprob += c.logprob;
 		s->certainty += c.self;
@@ -143,7 +143,7 @@ _Static_assert(offsetof(struct sample, lane) == 0,
 static int enter(struct lane *x, struct err *e)
 {
 	struct samples *p = sample_of(x)->pool;
-	struct session *session = p->lanes->session;
+	struct session *session = p->scheduler->session;
 	uint32_t prompt = (uint32_t)gen_prompt_length(p->gen);
 
 	if (!sample_of(x)->n)
@@ -175,7 +175,7 @@ static void keep_state(struct lane *x, uint32_t row)
 	size_t n;
 
 	gen_tokens(s->gen, &n);
-	if (tapped_keep(&s->tapped, p->lanes->session,
+	if (tapped_keep(&s->tapped, p->scheduler->session,
 		    n - 1 - gen_prompt_length(s->gen), row)) {
 		sample_end(p, s, LANE_FAILED);
 		fail_memory(p, s);
@@ -191,7 +191,7 @@ static void draw_lane(struct lane *x, const float *logits)
 {
 	struct sample *s = sample_of(x);
 	struct samples *p = s->pool;
-	size_t bytes = p->lanes->n_vocab * sizeof(*logits);
+	size_t bytes = p->scheduler->n_vocab * sizeof(*logits);
 
 	if (sample_is_whole(s)) {
 		sample_end(p, s, LANE_ENDED);

@@ -26,10 +26,10 @@
  * more or less predictable. If the trial does not pay, the next suspension is
  * twice as long.
  */
-#include "host/method/lanes_share.h"
+#include "host/scheduler/row_budget.h"
 
-#include "host/method/cycle.h"
-#include "host/method/lanes.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/scheduler.h"
 #include "host/session/session.h"
 
 #include <stdlib.h>
@@ -45,23 +45,23 @@ struct merit {
 	uint32_t in, node;
 };
 
-int lanes_share_open(struct lanes_share *s, const struct lanes *l)
+int row_budget_open(struct row_budget *s, const struct scheduler *l)
 {
-	*s = (struct lanes_share){ .expected = 1, .accepted = 1 };
+	*s = (struct row_budget){ .expected = 1, .accepted = 1 };
 	s->merit = malloc((size_t)l->width * l->lane_rows * sizeof(*s->merit));
 	return s->merit ? 0 : -1;
 }
 
 /* ---- time of a pass ------------------------------------------------------ */
 
-static double pass_time(const struct lanes_share *s, uint32_t rows)
+static double pass_time(const struct row_budget *s, uint32_t rows)
 {
 	double time = pass_cost_rows(&s->cost, rows);
 
 	return time > s->cost.read ? time : s->cost.read;
 }
 
-void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
+void row_budget_learn(struct row_budget *s, const struct scheduler *l)
 {
 	double accepted = 0;
 
@@ -80,7 +80,7 @@ void lanes_share_learn(struct lanes_share *s, const struct lanes *l)
 	s->predicted = 0;
 }
 
-uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
+uint32_t row_budget_room(struct row_budget *s, const struct scheduler *l)
 {
 	/* number of decoding lanes; number of prefill rows */
 	uint32_t n = 0, prefill = 0, room;
@@ -122,7 +122,8 @@ static int rising(const void *a, const void *b)
 
 /* Returns how many of the likeliest nodes get rows, n at most. Sets
  * s->predicted to the expected number of accepted nodes among them. */
-static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
+static uint32_t choose(
+	struct row_budget *s, const struct scheduler *l, uint32_t n)
 {
 	double reliable = s->expected > 0 ? s->accepted / s->expected : 1;
 	double lanes = 0, drafting = 0, sum = 0, best, alone;
@@ -155,7 +156,7 @@ static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 	return best_n;
 }
 
-void lanes_share_rows(struct lanes_share *s, struct lanes *l)
+void row_budget_cut(struct row_budget *s, struct scheduler *l)
 {
 	uint32_t n = 0, room = l->tree_rows - s->base, most, longest = 0;
 

@@ -10,8 +10,8 @@
  * token depend on earlier tokens only. The session belongs to the caller. All
  * calls come from one thread.
  */
-#ifndef HOST_METHOD_PREFIXES_H
-#define HOST_METHOD_PREFIXES_H
+#ifndef HOST_SCHEDULER_PREFIXES_H
+#define HOST_SCHEDULER_PREFIXES_H
 
 #include <stdint.h>
 

@@ -1,15 +1,15 @@
 /*
- * Lanes: sequences that decode together, one per lane, in shared passes. A lane
- * is a whole request (host/api/requests.c) or one of many samples of a prompt
- * (host/method/samples.h). For each pass, this code plans the draft of each
- * lane, chooses the rows, lets each lane draw its tokens, and keeps the
- * accepted tokens in the cache:
+ * The scheduler runs the passes of all lanes. A lane is a sequence that is
+ * being decoded: a whole request (host/api/requests.c) or one of many samples
+ * of a prompt (host/scheduler/samples.h). For each pass, the scheduler chooses
+ * the lanes, plans the draft of each lane, chooses the rows, lets each lane
+ * draw its tokens, and keeps the accepted tokens in the cache:
  *
- *   lanes.c          which lanes are in a pass, and which wait for slots
- *   lanes_draft.c    the drafter of each lane, and the trees of a pass
- *   lanes_share.c    which drafted tokens get rows
- *   lanes_pass.c     the pass: rows, logits, the walk down the trees
- *   lanes_denoise.c  the pass of a diffusion method
+ *   scheduler.c          which lanes are in a pass, and which wait for slots
+ *   scheduler_draft.c    the drafter of each lane, and the trees of a pass
+ *   row_budget.c         which drafted tokens get rows
+ *   scheduler_pass.c     the pass: rows, logits, the walk down the trees
+ *   scheduler_denoise.c  the pass of a diffusion method
  *
  * The tokens of a lane do not depend on other lanes, on the width of a pass, or
  * on pauses. The reason is that a row is computed to the same bytes in a shared
@@ -31,11 +31,11 @@
  * The session, the env and the lanes belong to the caller. A lane must not move
  * in memory while it is in the list. All calls come from one thread.
  */
-#ifndef HOST_METHOD_LANES_H
-#define HOST_METHOD_LANES_H
+#ifndef HOST_SCHEDULER_SCHEDULER_H
+#define HOST_SCHEDULER_SCHEDULER_H
 
-#include "host/method/lanes_share.h"
-#include "host/method/tree_options.h"
+#include "host/scheduler/row_budget.h"
+#include "host/scheduler/tree_options.h"
 #include "host/session/rows.h"
 #include "ipc/wire.h"
 
@@ -46,7 +46,7 @@ struct cycle;
 struct denoising;
 struct err;
 struct generation;
-struct lanes;
+struct scheduler;
 struct method_env;
 struct session;
 struct speculation;
@@ -69,8 +69,8 @@ enum lane_state {
 };
 
 struct lane {
-	const struct lane_ops *ops; /* callbacks of its owner */
-	struct lanes *lanes;        /* the list that contains the lane */
+	const struct lane_ops *ops;  /* callbacks of its owner */
+	struct scheduler *scheduler; /* the scheduler of the lane */
 	/* its tokens, prompt first; owned by the owner */
 	struct generation *gen;
 	/* For a sample, the lane of its request, which has read the prompt. For
@@ -139,15 +139,14 @@ struct lane_ops {
 	void (*fail)(struct lane *, const struct err *);
 };
 
-struct lanes_stats {
+struct scheduler_stats {
 	uint64_t passes;    /* passes that had rows of lanes */
 	uint64_t rows;      /* rows in all passes together */
 	uint64_t pauses;    /* how often a lane was paused for lack of slots */
 	uint64_t forgotten; /* how often a lane's cache was dropped */
 };
 
-/* The list of lanes, in the order of priority. */
-struct lanes {
+struct scheduler {
 	struct session *session;
 	struct method_env *env;
 	bool mixed_prefill;
@@ -161,11 +160,11 @@ struct lanes {
 	float *logits; /* memory: [logits_rows][n_vocab] */
 
 	uint32_t n, room;
-	struct lane **lane; /* the n lanes of the list */
+	struct lane **lane; /* the n lanes, in the order of priority */
 	/* number of lanes that have ended, including lanes no longer in the
 	 * list */
 	uint32_t ended;
-	struct lanes_stats stats;
+	struct scheduler_stats stats;
 
 	/* State of the pass that is being prepared or run: */
 	uint32_t n_in;
@@ -191,25 +190,25 @@ struct lanes {
 	struct row row[WIRE_MAX_ROWS];
 	/* the accepted rows of lane in[i] start at path[first[i]] */
 	uint32_t path[WIRE_MAX_ROWS];
-	struct lanes_share share;
+	struct row_budget share;
 	struct speculation *speculation; /* NULL if no lane drafts */
 };
 
 /*
- * Open a list. All members must be zero except session, env, tree_rows,
- * lane_rows and mixed_prefill. Lanes draft if env has a drafter. Returns 0 or a
- * negative errno. Call lanes_close in both cases.
+ * Open a scheduler without lanes. All members must be zero except session, env,
+ * tree_rows, lane_rows and mixed_prefill. Lanes draft if env has a drafter.
+ * Returns 0 or a negative errno. Call scheduler_close in both cases.
  */
-int lanes_open(struct lanes *, uint32_t width, struct err *);
-void lanes_close(struct lanes *);
+int scheduler_open(struct scheduler *, uint32_t width, struct err *);
+void scheduler_close(struct scheduler *);
 
 /* Append a lane, which waits until it can begin. All its members must be zero
  * except ops, gen and root. Returns 0 or -ENOMEM. */
-int lanes_add(struct lanes *, struct lane *, struct err *);
+int scheduler_add(struct scheduler *, struct lane *, struct err *);
 /*
  * Remove a lane from the list. It must have no cache and be in no running pass.
  */
-void lanes_drop(struct lane *);
+void scheduler_drop(struct lane *);
 /* Move a lane directly after `before`, which must precede it. Does nothing if
  * `before` is not in the list. */
 void lane_move_after(struct lane *, const struct lane *before);
@@ -221,55 +220,55 @@ void lane_end(struct lane *, enum lane_state state);
 void lane_forget(struct lane *);
 
 /*
- * Run one pass. The call runs no pass if lanes_gather had to end a lane or drop
- * a cache. Errors of a single lane are reported to its owner. Errors of the
- * whole pass (-ECANCELED, a lost device, ...) are returned, and the lanes do
- * not change.
+ * Run one pass. The call runs no pass if scheduler_gather had to end a lane or
+ * drop a cache. Errors of a single lane are reported to its owner. Errors of
+ * the whole pass (-ECANCELED, a lost device, ...) are returned, and the lanes
+ * do not change.
  */
-int lanes_pass(struct lanes *, struct err *);
+int scheduler_step(struct scheduler *, struct err *);
 
-/* ---- lanes.c: choosing the lanes of a pass ---- */
+/* ---- scheduler.c: choosing the lanes of a pass ---- */
 
 /* Choose the lanes of the next pass, l->in. It is empty if a lane has ended or
  * lost its cache, or if no lane is left. */
-int lanes_gather(struct lanes *, struct err *);
+int scheduler_gather(struct scheduler *, struct err *);
 /* Pause the last lane of the pass that needs a new slot, or the last lane if
  * none does. */
-void lanes_pause_one(struct lanes *);
+void scheduler_pause_one(struct scheduler *);
 bool lane_is_active(const struct lane *);
 
-/* ---- lanes_pass.c: running a pass ---- */
+/* ---- scheduler_pass.c: running a pass ---- */
 
 /* Call the owners' `computed` for a pass that began at began_ns. Call this
  * before logits are computed. */
-void lanes_report_pass(const struct lanes *, uint64_t began_ns);
+void scheduler_report_pass(const struct scheduler *, uint64_t began_ns);
 
-/* ---- lanes_draft.c: speculative decoding ---- */
+/* ---- scheduler_draft.c: speculative decoding ---- */
 
 /*
  * Prepare drafting. The first lane uses env's drafter; further drafters are
  * opened when they are needed, one for each lane of a pass. Returns 0 or
  * -ENOMEM.
  */
-int speculation_open(struct lanes *, struct err *);
-void speculation_close(struct lanes *);
+int speculation_open(struct scheduler *, struct err *);
+void speculation_close(struct scheduler *);
 
 /* Get the cycle in which a lane drafts. The cycle belongs to the lane until
  * speculation_leave, or until another lane of a pass needs it. */
 int speculation_join(
-	struct lanes *, struct lane *, struct cycle **, struct err *);
-void speculation_leave(struct lanes *, const struct lane *);
+	struct scheduler *, struct lane *, struct cycle **, struct err *);
+void speculation_leave(struct scheduler *, const struct lane *);
 
 /* Plan the trees of the lanes in l->in, and set l->cycle[]. All trees together
  * have at most l->tree_rows rows. */
-int speculation_plan(struct lanes *, struct err *);
+int speculation_plan(struct scheduler *, struct err *);
 
-/* ---- lanes_denoise.c: passes of a diffusion method ---- */
+/* ---- scheduler_denoise.c: passes of a diffusion method ---- */
 
 /* Open the lane's denoising state. If an error concerns only this lane, the
  * lane ends and the call returns 0. */
 int lane_start_denoising(struct lane *, struct err *);
 /* Run a pass of the lanes in l->in. */
-int lanes_denoise(struct lanes *, struct err *);
+int scheduler_denoise(struct scheduler *, struct err *);
 
 #endif

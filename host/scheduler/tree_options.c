@@ -1,7 +1,7 @@
-#include "host/method/tree_options.h"
+#include "host/scheduler/tree_options.h"
 
 #include "base/checked.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/tree/tree.h"
 
 /* clang-format off */

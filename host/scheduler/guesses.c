@@ -1,4 +1,4 @@
-#include "host/method/guesses.h"
+#include "host/scheduler/guesses.h"
 
 #include "base/rng.h"
 #include "host/text/sampler.h"

@@ -1,6 +1,6 @@
 /* Options for the size of drafted trees, for all methods that draft trees. */
-#ifndef HOST_METHOD_TREE_OPTIONS_H
-#define HOST_METHOD_TREE_OPTIONS_H
+#ifndef HOST_SCHEDULER_TREE_OPTIONS_H
+#define HOST_SCHEDULER_TREE_OPTIONS_H
 
 #include "base/opt.h"
 

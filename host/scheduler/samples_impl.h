@@ -1,17 +1,17 @@
 /*
- * Private state of a pool of samples (host/method/samples.h), shared by these
- * files: samples.c manages the pool, samples_draw.c draws tokens and implements
- * the lane callbacks, sample_record.c records the statistics, text and steps of
- * a sample.
+ * Private state of a pool of samples (host/scheduler/samples.h), shared by
+ * these files: samples.c manages the pool, samples_draw.c draws tokens and
+ * implements the lane callbacks, sample_record.c records the statistics, text
+ * and steps of a sample.
  */
-#ifndef HOST_METHOD_SAMPLES_IMPL_H
-#define HOST_METHOD_SAMPLES_IMPL_H
+#ifndef HOST_SCHEDULER_SAMPLES_IMPL_H
+#define HOST_SCHEDULER_SAMPLES_IMPL_H
 
-#include "host/method/samples.h"
+#include "host/scheduler/samples.h"
 
 struct samples {
 	/* the lanes and the root during the run; NULL at other times */
-	struct lanes *lanes;
+	struct scheduler *scheduler;
 	struct lane *root;
 	struct generation *gen; /* generation of the request */
 	struct samples_options opts;
@@ -20,7 +20,7 @@ struct samples {
 	void *own; /* the method's state */
 	struct samples_sink sink;
 	/* statistics of the lanes, copied at the end of the run */
-	struct lanes_stats stats;
+	struct scheduler_stats stats;
 	uint64_t stream; /* random stream of sample 0 */
 	/* [n_vocab] logits of the prompt's last row; NULL until the prompt is
 	 * read, or if no token is to be generated */

@@ -1,5 +1,5 @@
 /*
- * Many samples of one prompt: a pool of lanes (host/method/lanes.h). All
+ * Many samples of one prompt: a pool of lanes (host/scheduler/scheduler.h). All
  * samples are forked from the lane of their request, the root, which has read
  * the prompt. A method with many samples (best of N, votes, beams) adds
  * samples, forks a sample at its current end, cuts unpromising samples, and
@@ -27,16 +27,16 @@
  * the caller. The lanes and the root are used only during the run. All calls
  * come from one thread.
  */
-#ifndef HOST_METHOD_SAMPLES_H
-#define HOST_METHOD_SAMPLES_H
+#ifndef HOST_SCHEDULER_SAMPLES_H
+#define HOST_SCHEDULER_SAMPLES_H
 
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
-#include "host/method/lanes.h"
-#include "host/method/method_stats.h"
-#include "host/method/samples_options.h"
-#include "host/method/tapped.h"
+#include "host/scheduler/scheduler.h"
+#include "host/scheduler/method_stats.h"
+#include "host/scheduler/samples_options.h"
+#include "host/scheduler/tapped.h"
 #include "host/text/generation.h"
 
 #include <stdbool.h>
@@ -190,7 +190,7 @@ bool samples_are_read(const struct samples *);
  * a negative errno. Call samples_detach at the end in both cases.
  */
 int samples_begin(
-	struct samples *, struct lanes *, struct lane *root, struct err *);
+	struct samples *, struct scheduler *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);
 /*
  * Called between two passes. Calls the method's `next` if no sample is active,

@@ -3,8 +3,8 @@
  * positions, and the choice of which guesses are kept. Pure functions, which
  * any thread may call.
  */
-#ifndef HOST_METHOD_GUESSES_H
-#define HOST_METHOD_GUESSES_H
+#ifndef HOST_SCHEDULER_GUESSES_H
+#define HOST_SCHEDULER_GUESSES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
-/* A pass of lanes (sequences of a batch): its rows, their logits, the walk down
+/* A pass of the scheduler's lanes: its rows, their logits, the walk down
  * the token tree of each lane, and the tokens that are accepted. */
-#include "host/method/lanes.h"
+#include "host/scheduler/scheduler.h"
 
 #include "base/clock.h"
-#include "host/method/cycle.h"
+#include "host/scheduler/cycle.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -19,7 +19,7 @@
  * NULL. Rows whose position is in the prompt are marked as such. Returns the
  * number of rows.
  */
-static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
+static uint32_t put(struct scheduler *l, uint32_t i, const int32_t *token,
 	const int32_t *parent, uint32_t n)
 {
 	const struct lane *x = l->in[i];
@@ -37,7 +37,7 @@ static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
 
 /* Add rows for the lane's next uncached tokens and, if `most` rows suffice, for
  * its last token. */
-static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
+static uint32_t put_unread(struct scheduler *l, uint32_t i, uint32_t most)
 {
 	uint32_t want = l->unread[i] + 1;
 	size_t n;
@@ -52,7 +52,7 @@ static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
  * prompts share the remaining rows in the order of the lanes, so that the first
  * of these prompts is complete as early as possible.
  */
-static void put_all(struct lanes *l)
+static void put_all(struct scheduler *l)
 {
 	uint32_t most = session_max_rows(l->session);
 
@@ -83,7 +83,7 @@ static void put_all(struct lanes *l)
  * whose method does not prune keeps all its rows. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
-	struct lanes *l = arg;
+	struct scheduler *l = arg;
 
 	*n = 0;
 	for (uint32_t i = 0; i < l->n_in; i++) {
@@ -102,7 +102,7 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 
 static int meanwhile(void *arg, struct err *e)
 {
-	struct lanes *l = arg;
+	struct scheduler *l = arg;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < l->n_in && !ret; i++)
@@ -111,7 +111,7 @@ static int meanwhile(void *arg, struct err *e)
 	return ret;
 }
 
-void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
+void scheduler_report_pass(const struct scheduler *l, uint64_t began_ns)
 {
 	uint32_t left = l->n_rows;
 
@@ -126,7 +126,7 @@ void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
 }
 
 /* Run a pass over the rows in l->row. */
-static int run_rows(struct lanes *l, struct err *e)
+static int run_rows(struct scheduler *l, struct err *e)
 {
 	const struct rows rows = { VISIBILITY_TREE, l->n_rows, l->row };
 	struct session_hooks hooks = { .arg = l };
@@ -156,7 +156,7 @@ static int run_rows(struct lanes *l, struct err *e)
 		return ret;
 	l->stats.passes++;
 	l->stats.rows += l->n_rows;
-	lanes_report_pass(l, began_ns);
+	scheduler_report_pass(l, began_ns);
 	return 0;
 }
 
@@ -170,13 +170,13 @@ struct group {
 	uint32_t n;
 };
 
-static uint32_t node_of(const struct lanes *l, uint32_t i)
+static uint32_t node_of(const struct scheduler *l, uint32_t i)
 {
 	return (uint32_t)l->at[i] - l->first[i];
 }
 
 static void set_logits(
-	struct lanes *l, uint32_t i, uint32_t row, const float *logits)
+	struct scheduler *l, uint32_t i, uint32_t row, const float *logits)
 {
 	if (l->cycle[i])
 		cycle_set_logits(l->cycle[i], row - l->first[i], logits);
@@ -188,7 +188,8 @@ static void set_logits(
  * Compute the logits of the rows that the lanes of the group have reached.
  * While the sweep has room, add rows that the lanes' walks will probably reach.
  */
-static int compute_some(struct lanes *l, const struct group *g, struct err *e)
+static int compute_some(
+	struct scheduler *l, const struct group *g, struct err *e)
 {
 	/* lane[k], an index of l->in, is the lane of row[k] */
 	uint32_t row[LOGITS_ROWS], lane[LOGITS_ROWS], n = 0;
@@ -243,7 +244,7 @@ static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 
 /* Let lane i draw a token from the row that its walk has reached. The walk
  * moves to the row of that token, or ends if the pass computed no such row. */
-static void step(struct lanes *l, uint32_t i, const float *logits)
+static void step(struct scheduler *l, uint32_t i, const float *logits)
 {
 	uint32_t row = (uint32_t)l->at[i], node = node_of(l, i);
 	struct cycle *c = l->cycle[i];
@@ -276,7 +277,7 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
  * Afterwards the group holds only the lanes that need more logits. A closing
  * lane whose generation is done needs no logits.
  */
-static void draw_known(struct lanes *l, struct group *g)
+static void draw_known(struct scheduler *l, struct group *g)
 {
 	uint32_t n = 0;
 
@@ -303,7 +304,7 @@ static void draw_known(struct lanes *l, struct group *g)
 
 /* Let each lane walk down its tree while the drawn token is one of the drafted
  * ones. */
-static int walk(struct lanes *l, struct err *e)
+static int walk(struct scheduler *l, struct err *e)
 {
 	struct group g;
 	bool predict = false;
@@ -353,19 +354,20 @@ static int walk(struct lanes *l, struct err *e)
 	return ret;
 }
 
-/* ---- lanes_pass ---------------------------------------------------------- */
+/* ---- scheduler_step
+ * ---------------------------------------------------------- */
 
-int lanes_pass(struct lanes *l, struct err *e)
+int scheduler_step(struct scheduler *l, struct err *e)
 {
 	struct method_stats *stats = &l->env->stats;
 	bool drafts = false;
 	uint64_t ns, ps;
-	int ret = lanes_gather(l, e);
+	int ret = scheduler_gather(l, e);
 
 	if (ret || !l->n_in)
 		return ret;
 	if (l->env->method->denoise)
-		return lanes_denoise(l, e);
+		return scheduler_denoise(l, e);
 	memset(l->cycle, 0, sizeof(l->cycle));
 	ret = l->speculation ? speculation_plan(l, e) : 0;
 	if (ret)
@@ -381,7 +383,7 @@ int lanes_pass(struct lanes *l, struct err *e)
 	 */
 	while (ret == -ENOSPC && l->n_in > 1) {
 		memset(l->cycle, 0, sizeof(l->cycle));
-		lanes_pause_one(l);
+		scheduler_pause_one(l);
 		put_all(l);
 		ret = run_rows(l, e);
 	}
@@ -403,7 +405,7 @@ int lanes_pass(struct lanes *l, struct err *e)
 	/* Pass the results to the cost model, the drafters, the methods and the
 	 * owners of the lanes. */
 	if (l->speculation)
-		lanes_share_learn(&l->share, l);
+		row_budget_learn(&l->share, l);
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		struct lane *x = l->in[i];
 		struct cycle *c = l->cycle[i];

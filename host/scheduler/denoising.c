@@ -1,8 +1,8 @@
-#include "host/method/denoising.h"
+#include "host/scheduler/denoising.h"
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/json_form.h"

@@ -3,12 +3,12 @@
  * When no cache slots are left, the last lanes wait, so that the first ones
  * finish and free their slots.
  */
-#include "host/method/lanes.h"
+#include "host/scheduler/scheduler.h"
 
 #include "base/err.h"
-#include "host/method/cycle.h"
-#include "host/method/denoising.h"
-#include "host/method/method.h"
+#include "host/scheduler/cycle.h"
+#include "host/scheduler/denoising.h"
+#include "host/scheduler/method.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/model/model.h"
@@ -27,7 +27,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 /* ---- the list of lanes --------------------------------------------------- */
 
-int lanes_open(struct lanes *l, uint32_t width, struct err *e)
+int scheduler_open(struct scheduler *l, uint32_t width, struct err *e)
 {
 	l->n_vocab = session_model(l->session)->n_vocab;
 	l->width = least(
@@ -48,7 +48,7 @@ static void close_denoising(struct lane *x)
 	x->denoising = NULL;
 }
 
-void lanes_close(struct lanes *l)
+void scheduler_close(struct scheduler *l)
 {
 	speculation_close(l);
 	for (uint32_t i = 0; i < l->n; i++)
@@ -60,7 +60,7 @@ void lanes_close(struct lanes *l)
 	l->n = l->room = 0;
 }
 
-int lanes_add(struct lanes *l, struct lane *x, struct err *e)
+int scheduler_add(struct scheduler *l, struct lane *x, struct err *e)
 {
 	uint32_t room = l->room ? 2 * l->room : 16;
 	struct lane **list;
@@ -73,15 +73,15 @@ int lanes_add(struct lanes *l, struct lane *x, struct err *e)
 		l->lane = list;
 		l->room = room;
 	}
-	x->lanes = l;
+	x->scheduler = l;
 	x->sequence = LANE_NO_SEQUENCE;
 	l->lane[l->n++] = x;
 	return 0;
 }
 
-void lanes_drop(struct lane *x)
+void scheduler_drop(struct lane *x)
 {
-	struct lanes *l = x->lanes;
+	struct scheduler *l = x->scheduler;
 	uint32_t i = 0;
 
 	assert(x->sequence == LANE_NO_SEQUENCE);
@@ -95,7 +95,7 @@ void lanes_drop(struct lane *x)
 
 void lane_move_after(struct lane *x, const struct lane *before)
 {
-	struct lanes *l = x->lanes;
+	struct scheduler *l = x->scheduler;
 	uint32_t to = 0, at = 0;
 
 	while (to < l->n && l->lane[to] != before)
@@ -121,25 +121,25 @@ bool lane_is_active(const struct lane *x)
 void lane_forget(struct lane *x)
 {
 	if (x->sequence != LANE_NO_SEQUENCE)
-		session_remove(x->lanes->session, x->sequence);
+		session_remove(x->scheduler->session, x->sequence);
 	x->sequence = LANE_NO_SEQUENCE;
-	x->ended_before = x->lanes->ended;
+	x->ended_before = x->scheduler->ended;
 }
 
 void lane_end(struct lane *x, enum lane_state state)
 {
 	assert(!lane_is_over(x) && state >= LANE_ENDED);
 	x->state = state;
-	speculation_leave(x->lanes, x);
+	speculation_leave(x->scheduler, x);
 	close_denoising(x);
 	lane_forget(x);
-	x->lanes->ended++;
+	x->scheduler->ended++;
 }
 
 /* ---- cache slots --------------------------------------------------------- */
 
 /* Number of uncached tokens, not counting the lane's last token. */
-static uint32_t unread(const struct lanes *l, const struct lane *x)
+static uint32_t unread(const struct scheduler *l, const struct lane *x)
 {
 	size_t n;
 
@@ -151,7 +151,7 @@ static uint32_t unread(const struct lanes *l, const struct lane *x)
 
 /* Number of slots that the lane needs for the next pass. For a diffusion method
  * it is the number that the lane may need until it ends. */
-static uint32_t growth(const struct lanes *l, const struct lane *x)
+static uint32_t growth(const struct scheduler *l, const struct lane *x)
 {
 	return l->env->method->denoise
 		? denoising_growth(l->session, l->env, x->gen, x->sequence)
@@ -163,7 +163,7 @@ static uint32_t growth(const struct lanes *l, const struct lane *x)
  * not NULL, for lane x too. Each lane needs slots for all its tokens that are
  * not prefilled yet.
  */
-static bool has_room(const struct lanes *l, const struct lane *x)
+static bool has_room(const struct scheduler *l, const struct lane *x)
 {
 	uint32_t sequence[ROWS_SEQUENCES], by[ROWS_SEQUENCES];
 	uint32_t n = 0;
@@ -179,7 +179,7 @@ static bool has_room(const struct lanes *l, const struct lane *x)
 	return session_has_room(l->session, sequence, by, n);
 }
 
-void lanes_pause_one(struct lanes *l)
+void scheduler_pause_one(struct scheduler *l)
 {
 	uint32_t i = l->n_in, free = session_free_slots(l->session);
 
@@ -204,7 +204,7 @@ void lanes_pause_one(struct lanes *l)
  * the cache of another lane, the last one that has a cache. If no other lane
  * has a cache, end this lane.
  */
-static void make_room_for(struct lanes *l, struct lane *x)
+static void make_room_for(struct scheduler *l, struct lane *x)
 {
 	for (uint32_t i = l->n; i-- > 0;) {
 		struct lane *other = l->lane[i];
@@ -223,7 +223,7 @@ static void make_room_for(struct lanes *l, struct lane *x)
 
 /* ---- choosing the lanes of a pass ---------------------------------------- */
 
-static void put_in(struct lanes *l, struct lane *x)
+static void put_in(struct scheduler *l, struct lane *x)
 {
 	l->unread[l->n_in] = unread(l, x);
 	l->in[l->n_in++] = x;
@@ -231,7 +231,7 @@ static void put_in(struct lanes *l, struct lane *x)
 
 /* Start or resume a lane. Returns 0 if the lane is in the pass, is held, or has
  * ended; 1 if there are no slots for it at present; or a negative errno. */
-static int admit(struct lanes *l, struct lane *x, struct err *e)
+static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
 	uint32_t left, some;
@@ -278,7 +278,7 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
  * ended, or if the pass has no other lane. Otherwise two lanes could drop each
  * other's cache in turn.
  */
-static struct lane *next(const struct lanes *l)
+static struct lane *next(const struct scheduler *l)
 {
 	struct lane *waiting = NULL;
 	bool paused = false;
@@ -306,7 +306,7 @@ static struct lane *next(const struct lanes *l)
  * also counts as a lane of the pass, because it must not lose its turn to the
  * lanes after it.
  */
-static bool has_rows(const struct lanes *l)
+static bool has_rows(const struct scheduler *l)
 {
 	uint32_t rows = 0, places = l->n_in;
 
@@ -319,7 +319,7 @@ static bool has_rows(const struct lanes *l)
 			rows < session_max_rows(l->session));
 }
 
-int lanes_gather(struct lanes *l, struct err *e)
+int scheduler_gather(struct scheduler *l, struct err *e)
 {
 	bool paused = false;
 	struct lane *x;
@@ -331,7 +331,7 @@ int lanes_gather(struct lanes *l, struct err *e)
 			lane_is_active(l->lane[i]))
 			put_in(l, l->lane[i]);
 	for (; l->n_in > 1 && !has_room(l, NULL); paused = true)
-		lanes_pause_one(l);
+		scheduler_pause_one(l);
 	if (l->n_in == 1 && !has_room(l, NULL)) {
 		make_room_for(l, l->in[0]);
 		l->n_in = 0;
@@ -350,7 +350,7 @@ int lanes_gather(struct lanes *l, struct err *e)
 /* ---- method_run: one request alone --------------------------------------- */
 
 struct alone {
-	struct lanes lanes;
+	struct scheduler scheduler;
 	struct lane lane;
 	struct err err; /* error of an unusable row */
 	int ret;
@@ -363,7 +363,7 @@ static int enter_alone(struct lane *x, struct err *e)
 
 static void draw_alone(struct lane *x, const float *logits)
 {
-	method_next(x->lanes->session, x->gen, logits);
+	method_next(x->scheduler->session, x->gen, logits);
 }
 
 /* End the lane, but keep SESSION_TEXT and its cache. */
@@ -408,20 +408,20 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 {
 	uint32_t rows = env->method->decode_rows(env), row;
 	struct alone a = { .lane = { .ops = &ops_alone, .gen = g } };
-	struct lanes *l = &a.lanes;
+	struct scheduler *l = &a.scheduler;
 	struct cycle *c;
 	int ret;
 
-	*l = (struct lanes){
+	*l = (struct scheduler){
 		.session = s, .env = env, .tree_rows = rows, .lane_rows = rows
 	};
-	ret = lanes_open(l, 1, e);
+	ret = scheduler_open(l, 1, e);
 	if (!ret)
-		ret = lanes_add(l, &a.lane, e);
+		ret = scheduler_add(l, &a.lane, e);
 	a.lane.sequence = SESSION_TEXT;
 
 	/* Read the prompt and draw the first token. For a diffusion method
-	 * lanes_denoise reads the prompt. */
+	 * scheduler_denoise reads the prompt. */
 	if (!ret && l->speculation) {
 		ret = speculation_join(l, &a.lane, &c, e);
 		if (!ret)
@@ -436,11 +436,11 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 	}
 
 	while (!ret && !gen_done(g) && lane_is_active(&a.lane))
-		ret = lanes_pass(l, e);
+		ret = scheduler_step(l, e);
 	if (!ret && a.ret) {
 		*e = a.err;
 		ret = a.ret;
 	}
-	lanes_close(l);
+	scheduler_close(l);
 	return ret;
 }

@@ -1,7 +1,7 @@
-#include "host/method/tapped.h"
+#include "host/scheduler/tapped.h"
 
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/scheduler/method.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"

@@ -1,7 +1,7 @@
 /* Options of methods that generate many samples. Constant, so any thread may
  * read them. */
-#ifndef HOST_METHOD_SAMPLES_OPTIONS_H
-#define HOST_METHOD_SAMPLES_OPTIONS_H
+#ifndef HOST_SCHEDULER_SAMPLES_OPTIONS_H
+#define HOST_SCHEDULER_SAMPLES_OPTIONS_H
 
 #include "base/opt.h"
 

@@ -1,7 +1,7 @@
 /*
- * Decoding methods. A method is one file in this directory that reads like its
- * algorithm and uses host/session/session.h. To add a method, add its file, its
- * test and one row of METHODS below.
+ * The interface of a decoding method. A method is a set of steps that the
+ * scheduler (host/scheduler/scheduler.h) calls before, during and after each
+ * pass; a method never runs a pass. host/method/methods.h lists all methods.
  *
  * A pass is one forward computation of the model over a batch of rows; a row is
  * one token at one position of a sequence. A method gives its tokens to a
@@ -9,11 +9,11 @@
  * tokens, draws tokens from logits, prints text, and decides when to stop.
  * Methods use no text, files or command lines.
  */
-#ifndef HOST_METHOD_METHOD_H
-#define HOST_METHOD_METHOD_H
+#ifndef HOST_SCHEDULER_METHOD_H
+#define HOST_SCHEDULER_METHOD_H
 
 #include "base/opt.h"
-#include "host/method/method_stats.h"
+#include "host/scheduler/method_stats.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,7 +72,8 @@ enum method_models {
 
 /*
  * The steps of a method that decodes many samples per request
- * (host/method/samples.h). The steps contain no loop over passes, and run none.
+ * (host/scheduler/samples.h). The steps contain no loop over passes, and run
+ * none.
  */
 struct many_steps {
 	/* size of the method's state for a request (samples_own), which is zero
@@ -181,7 +182,7 @@ struct method {
 	 */
 	const struct chooser *chooser;
 	/*
-	 * The steps of a method that verifies drafts (host/method/cycle.h).
+	 * The steps of a method that verifies drafts (host/scheduler/cycle.h).
 	 * Each call concerns one request. The steps contain no loop over
 	 * passes, and run none. All of them may be NULL. Without a draft a lane
 	 * decodes one token per pass.
@@ -211,7 +212,7 @@ struct method {
 	void (*grown)(struct cycle *);
 	int (*meanwhile)(struct cycle *, struct err *);
 	void (*after_pass)(struct cycle *);
-	/* Steps of a diffusion method (host/method/denoising.h), whose state
+	/* Steps of a diffusion method (host/scheduler/denoising.h), whose state
 	 * has lane_bytes bytes as well. NULL for any other method. */
 	const struct denoising_steps *denoise;
 	/* Appends a line about the method's statistics, for display. May be
@@ -238,8 +239,8 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 
 /*
  * Generate the text of one request in passes that it shares with no other
- * request: it is the only lane (host/method/lanes.h). Not for methods with many
- * samples.
+ * request: it is the only lane (host/scheduler/scheduler.h). Not for methods
+ * with many samples.
  *
  * SESSION_TEXT must be empty; for a causal model it may instead hold the first
  * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the
@@ -266,31 +267,6 @@ static inline unsigned method_runs(const struct method *m)
 {
 	return m->runs ? m->runs : METHOD_CAUSAL;
 }
-
-/* Whether the method uses the options of this table. */
-bool method_uses(const struct method *, const struct opt_table *);
-
-/* The i-th option table of all methods, where each table occurs once. NULL if
- * there are fewer (used as an opt_tables function). */
-const struct opt_table *method_table(size_t i);
-
-/* All methods, NULL-terminated. */
-extern const struct method *const methods[];
-const struct method *method_find(const char *name);
-
-/* The list of methods, in the order of the help text. */
-#define METHODS(row)                                                           \
-	row(autoregressive) row(flash_ar) row(sample) row(best_of_n) row(vote) \
-		row(weighted_vote) row(self_certainty) row(mean_logprob) row(  \
-			beam) row(dvts) row(llada) row(block) row(dream)       \
-			row(fast_dllm) row(multi_block) row(llada_npu)         \
-				row(linear_spec) row(chain) row(specinfer)     \
-					row(opt_tree) row(eagle2_tree)         \
-						row(edgellm) row(lever)        \
-							row(sdnpu)
-
-#define METHOD_DECLARED(name) extern const struct method method_##name;
-METHODS(METHOD_DECLARED)
 
 /* Call session_prefill for the part of the prompt that SESSION_TEXT does not
  * hold. */

@@ -1,4 +1,4 @@
-#include "host/method/prefixes.h"
+#include "host/scheduler/prefixes.h"
 
 #include "base/err.h"
 #include "host/session/session.h"
