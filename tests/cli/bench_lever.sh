@@ -7,7 +7,7 @@ export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
 
 export TMPDIR=$tmp # where the image is made
 bench() { run "$TANDEM" bench lever "$@"; }
-phone=(--items 1 -n 16 --methods "flash-ar,chain,lever" --clock soc:sd8gen3
+phone=(--items 1 -n 8 --methods "flash-ar,chain,lever" --clock soc:sd8gen3
   --spin 0 --tasks qa,ui)
 
 bench --help all
@@ -62,7 +62,7 @@ bench "${phone[@]}" --tables methods,prune -t 1
 checks=$((checks + 1))
 cmp -s "$tmp/first" "$tmp/out" || fail 'two runs on a phone differ'
 
-bench "${phone[@]}" --budgets 0,40,100 --lengths 8,16 -t 1 --json --tables \
+bench "${phone[@]}" --budgets 0,40,100 --lengths 4,8 -t 1 --json --tables \
   methods,prune,budget,length,quality,place,logits,size,grid
 check_eq 'status with --json' "$status" 0
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
@@ -127,7 +127,7 @@ assert [r["tree"] for r in t["size"]] == ["1 row"]
 for r in t["prune_published"]:
     assert abs(r["ratio"] - r["ours"] / r["published"]) < 1e-6, r
 for r in t["length"]:
-    assert abs(r["tokens_16"] / rate[r["method"]] - 1) < 1e-6
+    assert abs(r["tokens_8"] / rate[r["method"]] - 1) < 1e-6
 full, pruned = t["prune"][:2]
 assert full["rows_kept"] == 1 == full["accepted_retained"]
 assert full["verify_saved"] == 0 and 0 < pruned["rows_kept"] <= 1

@@ -218,12 +218,12 @@ times_of() { # TABLE KEY: of the rows named without and with "paper"
     END { for (row in now) print row, now[row] == was[row] }' "$tmp/out" |
     sort | xargs
 }
-bench "${phone[@]}" -n 16 --tasks qa --tables ablation --csv
+bench "${phone[@]}" -n 8 --tasks qa --tables ablation --csv
 check_eq 'rows of which the paper has the same' \
   "$(times_of ablation request_token_s)" '0 +both 0 +calibration 0 +reuse 0'
 check_has 'a head of the bundled target' "$out" 'decoding,EAGLE-2,,token_s,'
 if full; then
-  bench "${phone[@]}" -n 16 --tasks qa --tables ablation --csv --paper a
+  bench "${phone[@]}" -n 8 --tasks qa --tables ablation --csv --paper a
   check_eq 'rows by --paper a of which the paper has the same' \
     "$(times_of ablation request_token_s)" '1 +both 1 +calibration 1 +reuse 1'
 fi

@@ -115,7 +115,7 @@ check_eq 'methods outside the groups' "$(jq -c '[.tables.accuracy[] |
 # ---- pairs of models on phones -----------------------------------------------
 if [ -e "$TANDEM_MODELS/reward.gguf" ]; then
   full && of=2 || of=1
-  run_ok "$TANDEM" bench tts --tables accuracy,phones --items $of -n 32 --at 1,4 \
+  run_ok "$TANDEM" bench tts --tables accuracy,phones --items $of -n 16 --at 1,4 \
     --methods best-of-n --timed 0 "${pair[@]}" --json
   check_eq 'phones, pairs and numbers' \
     "$(jq '.tables.phones | length' <"$tmp/out")" 18

@@ -27,15 +27,16 @@ anchors() { # PAGE
 }
 cd "$docs" || exit 1
 n=0
+declare -A anchors_of
 while IFS=$'\t' read -r page target; do
   n=$((n + 1))
-  file=${target%%#*}
-  file=$(dirname "$page")/$file
+  file=${page%/*}/${target%%#*}
   [ "${target%%#*}" ] || file=$page
   [ -e "$file" ] || fail "$page: '$target' is not installed"
   case $target in
   *'#'*)
-    [[ $'\n'$(anchors "$file")$'\n' == *$'\n'${target#*#}$'\n'* ]] ||
+    : "${anchors_of[$file]:=$(anchors "$file")}"
+    [[ $'\n'${anchors_of[$file]}$'\n' == *$'\n'${target#*#}$'\n'* ]] ||
       fail "$page: '$target': no such heading"
     ;;
   esac
