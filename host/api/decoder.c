@@ -107,9 +107,7 @@ bool decoder_drafts(const struct decoder *d)
 /*
  * Requests cannot share passes in these cases: with an oracle, which knows only
  * one text; with calibrated drafts, which know only the predictions for one
- * prompt; with a draft model on the device, which has room for only one, while
- * each request needs one of its own; and with graph switching, which plans a
- * single prompt at a time.
+ * prompt; and with graph switching, which plans a single prompt at a time.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -147,13 +145,10 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,
-		"--draft %s cannot draft for several samples or requests: %s; "
-		"try another --draft, or a single sample or request",
-		d->drafting.opts.draft,
-		drafting_needs_text(&d->drafting)
-			? "this drafter can draft for only one text"
-			: "the device has room for one draft model with the "
-			  "cache of one text");
+		"--draft %s cannot draft for several samples or requests: it "
+		"knows only one text; try another --draft, or a single sample "
+		"or request",
+		d->drafting.opts.draft);
 }
 
 /* Without --method, the method "sample" is selected if options of samples are

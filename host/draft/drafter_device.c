@@ -5,84 +5,144 @@
 #include "host/draft/drafting.h"
 #include "host/draft/guess.h"
 #include "host/model/model.h"
+#include "host/session/logits.h"
+#include "host/session/rows.h"
 #include "host/session/session.h"
 #include "host/tree/drafter.h"
+#include "host/tree/tree.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct device {
+/* The draft model's session and the memory for its passes, which the drafters
+ * of several requests share. */
+struct draft_session {
 	struct session *session;
-	bool owned; /* close the session with the drafter */
+	bool owned;     /* close the session with the last drafter */
+	unsigned users; /* number of drafters */
 	float temperature;
 	uint32_t batch, max_rows;
-	/* [context] the n tokens of the sequence that begin() was called with
-	 * last */
+	float *logits; /* [batch][n_vocab] */
+	uint32_t rows; /* rows of the pass that is being prepared or was run */
+	struct row *row; /* [max_rows] */
+};
+
+/* The drafter of one request. */
+struct device {
+	struct draft_session *s;
+	uint32_t sequence; /* its sequence in the session */
+	/* [context] the n tokens of the text that begin() was called with last
+	 */
 	int32_t *text;
 	uint32_t n;
 	struct guesses found;
-	float *logits;   /* [batch][n_vocab] */
-	uint32_t rows;   /* rows of the current pass */
-	struct row *row; /* [max_rows] */
-	uint32_t *path;  /* [context] */
+	uint32_t *path; /* [context] */
+	/*
+	 * For expand_all: the number of nodes that are already expanded, the
+	 * number of nodes that the next pass expands, and the row of the first
+	 * of them. For begin_all: the row of the root; `fit` is 1 if the pass
+	 * computes the root.
+	 */
+	uint32_t done, fit, first;
 };
+
+static struct device *device_of(const struct drafter_ask *ask)
+{
+	return ask->arg;
+}
 
 /* ---- a pass -------------------------------------------------------------- */
 
-/* Number of tokens at the end of the sequence that are not in the session's
- * cache: the root, and tokens added since the last pass. */
+static uint32_t cached(const struct device *d)
+{
+	return session_length(d->s->session, d->sequence);
+}
+
+/* Number of tokens at the end of the text that are not in the session's cache:
+ * the root, and tokens added since the last pass. */
 static uint32_t pending(const struct device *d)
 {
-	return d->n - session_length(d->session, SESSION_TEXT);
+	return d->n - cached(d);
 }
 
 static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
 {
-	d->row[d->rows] = (struct row){ .token = token,
-		.position = parent < 0
-			? session_length(d->session, SESSION_TEXT)
-			: d->row[parent].position + 1,
-		.sequence = SESSION_TEXT,
+	struct draft_session *s = d->s;
+
+	s->row[s->rows] = (struct row){ .token = token,
+		.position =
+			parent < 0 ? cached(d) : s->row[parent].position + 1,
+		.sequence = d->sequence,
 		.parent = parent };
-	return d->rows++;
+	return s->rows++;
 }
 
-/* Add the uncached end of the sequence as the pass's first rows. The last of
- * these rows is the root. */
-static void add_text(struct device *d)
+/* Add rows for the uncached end of the text. Returns the last of these rows,
+ * which is the root. */
+static uint32_t add_text(struct device *d)
 {
-	const int32_t *text =
-		d->text + session_length(d->session, SESSION_TEXT);
+	const int32_t *text = d->text + cached(d);
+	int32_t row = -1;
 
-	d->rows = 0;
 	for (uint32_t i = pending(d); i; i--)
-		add_row(d, *text++, (int32_t)d->rows - 1);
+		row = (int32_t)add_row(d, *text++, row);
+	return (uint32_t)row;
 }
 
-/* Compute the rows. Then accept the rows of the sequence into the cache, except
+/* Compute the rows. Then accept the rows of each text into the cache, except
  * the root. */
-static int run_pass(struct device *d, struct err *e)
+static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
-	const struct rows rows = { VISIBILITY_TREE, d->rows, d->row };
-	uint32_t known = pending(d) - 1;
-	int ret = session_forward(d->session, &rows, NULL, e);
+	struct draft_session *s = device_of(ask)->s;
+	const struct rows rows = { VISIBILITY_TREE, s->rows, s->row };
+	uint32_t known[ROWS_SEQUENCES];
+	int ret;
 
-	if (ret)
-		return ret;
-	return session_accept(d->session, SESSION_TEXT, NULL, known, e);
+	for (uint32_t i = 0; i < n; i++)
+		known[i] = pending(device_of(&ask[i])) - 1;
+	ret = session_forward(s->session, &rows, NULL, e);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		if (device_of(&ask[i])->fit)
+			ret = session_accept(s->session,
+				device_of(&ask[i])->sequence, NULL, known[i],
+				e);
+	return ret;
 }
 
-static uint32_t n_vocab(const struct device *d)
+static uint32_t n_vocab(const struct draft_session *s)
 {
-	return session_model(d->session)->n_vocab;
+	return session_model(s->session)->n_vocab;
+}
+
+/* Compute the guesses after n rows of the last pass. */
+static int guess_rows(struct draft_session *s, const uint32_t *row,
+	struct guess *const *guess, uint32_t n, struct err *e)
+{
+	uint32_t most = s->batch < LOGITS_ROWS ? s->batch : LOGITS_ROWS, some;
+	float *out[LOGITS_ROWS];
+	int ret = 0;
+
+	for (uint32_t i = 0; i < most; i++)
+		out[i] = s->logits + (size_t)i * n_vocab(s);
+	for (uint32_t i = 0; i < n && !ret; i += some) {
+		some = n - i < most ? n - i : most;
+		ret = session_logits_rows(s->session, row + i, some, out, e);
+		if (ret)
+			break;
+		session_add_tops(s->session, some, TREE_CANDIDATES);
+		for (uint32_t k = 0; k < some; k++)
+			guess_logits(guess[i + k], out[k], n_vocab(s),
+				s->temperature);
+	}
+	return ret;
 }
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* Keep the cache up to the common prefix of the old and the new sequence. The
- * guesses are kept only if the new sequence continues the old one. */
+/* Keep the cache up to the common prefix of the old and the new text. The
+ * guesses are kept only if the new text continues the old one. */
 static void reuse(struct device *d, const int32_t *text, uint32_t n)
 {
 	size_t same = text_common(text, n, d->text, d->n);
@@ -91,8 +151,8 @@ static void reuse(struct device *d, const int32_t *text, uint32_t n)
 		guesses_forget(&d->found);
 	else
 		guesses_follow(&d->found, text + same, n - same, d->path);
-	session_truncate(
-		d->session, SESSION_TEXT, (uint32_t)(same < n ? same : n - 1));
+	session_truncate(d->s->session, d->sequence,
+		(uint32_t)(same < n ? same : n - 1));
 	memcpy(d->text + same, text + same, (n - same) * sizeof(*text));
 	d->n = n;
 }
@@ -101,50 +161,88 @@ static void device_saw(void *arg, const int32_t *text, size_t n)
 {
 	struct device *d = arg;
 
-	if (n <= session_context(d->session))
+	if (n <= session_context(d->s->session))
 		reuse(d, text, (uint32_t)n);
 }
 
-static int look_at_root(struct device *d, struct err *e)
+/* Prefill the tokens that precede the root if the cache is empty or if a pass
+ * has too few rows for these tokens. */
+static int prefill(struct device *d, struct err *e)
 {
-	uint32_t length = session_length(d->session, SESSION_TEXT);
 	uint32_t n = pending(d) - 1, last;
+
+	if (!n || (cached(d) && n < d->s->max_rows))
+		return 0;
+	return session_prefill(d->s->session, d->sequence, d->text + cached(d),
+		n, NULL, &last, e);
+}
+
+/* Compute the guesses after the roots of n requests, in as few passes as
+ * possible. */
+static int look_at_roots(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	struct draft_session *s = device_of(ask)->s;
+	uint32_t row[ROWS_SEQUENCES], roots, end;
+	struct guess *guess[ROWS_SEQUENCES];
 	int ret = 0;
 
-	/* Prefill the tokens that precede the root if the cache is empty or if
-	 * a pass has too few rows for these tokens. */
-	if (n && (!length || n >= d->max_rows))
-		ret = session_prefill(d->session, SESSION_TEXT,
-			d->text + length, n, NULL, &last, e);
-	if (ret)
-		return ret;
-	add_text(d);
-	ret = run_pass(d, e);
-	if (!ret)
-		ret = session_logits(d->session, d->rows - 1, d->logits, e);
-	if (ret)
-		return ret;
-	guess_logits(&d->found.root, d->logits, n_vocab(d), d->temperature);
-	session_add_tops(d->session, 1, TREE_CANDIDATES);
-	return 0;
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = prefill(device_of(&ask[i]), e);
+	for (uint32_t i = 0; i < n && !ret; i = end) {
+		s->rows = roots = 0;
+		for (end = i; end < n; end++) {
+			struct device *d = device_of(&ask[end]);
+
+			if (s->rows + pending(d) > s->max_rows)
+				break;
+			d->fit = 1;
+			row[roots] = add_text(d);
+			guess[roots++] = &d->found.root;
+		}
+		ret = run_pass(ask + i, end - i, e);
+		if (!ret)
+			ret = guess_rows(s, row, guess, roots, e);
+	}
+	return ret;
+}
+
+static int device_begin_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	struct drafter_ask unknown[ROWS_SEQUENCES];
+	uint32_t roots = 0;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct device *d = device_of(&ask[i]);
+
+		assert(ask[i].n_text > 0);
+		tree_reset(ask[i].tree, ask[i].text[ask[i].n_text - 1]);
+		if (ask[i].n_text > session_context(d->s->session))
+			continue;
+		reuse(d, ask[i].text, (uint32_t)ask[i].n_text);
+		if (!d->found.root.n)
+			unknown[roots++] = ask[i];
+	}
+	if (roots)
+		ret = look_at_roots(unknown, roots, e);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		if (ask[i].n_text <=
+			session_context(device_of(ask)->s->session))
+			guess_put(&device_of(&ask[i])->found.root, ask[i].tree,
+				0);
+	return ret;
 }
 
 static int device_begin(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
-	struct device *d = arg;
-	int ret = 0;
+	const struct drafter_ask ask = {
+		.arg = arg, .tree = t, .text = text, .n_text = n
+	};
 
-	assert(n > 0);
-	tree_reset(t, text[n - 1]);
-	if (n > session_context(d->session))
-		return 0;
-	reuse(d, text, (uint32_t)n);
-	if (!d->found.root.n)
-		ret = look_at_root(d, e);
-	if (!ret)
-		guess_put(&d->found.root, t, 0);
-	return ret;
+	return device_begin_all(&ask, 1, e);
 }
 
 /* ---- nodes --------------------------------------------------------------- */
@@ -172,20 +270,19 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 }
 
 /*
- * Returns how many of the n nodes (a prefix of node[]) fit into one pass,
- * together with all their ancestors and the uncached end of the sequence. Marks
- * the rows of the ancestors as CHOSEN.
+ * Returns how many of the n nodes (a prefix of node[]) fit into the pass that
+ * is being prepared, together with all their ancestors and the uncached end of
+ * the text. Marks the rows of the ancestors as CHOSEN.
  */
 static uint32_t choose(
 	struct device *d, struct tree *t, const uint32_t *node, uint32_t n)
 {
-	const struct session *s = d->session;
-	uint32_t most = session_context(s) - session_length(s, SESSION_TEXT),
-		 fit = 0;
+	uint32_t room = d->s->max_rows - d->s->rows, fit = 0;
+	uint32_t most = session_context(d->s->session) - cached(d);
 	struct guesses *g = &d->found;
 	uint32_t used = pending(d);
 
-	most = most < d->max_rows ? most : d->max_rows;
+	most = most < room ? most : room;
 	for (uint32_t i = 0; i < g->n; i++)
 		g->row[i].at = LEFT_OUT;
 	for (; fit < n; fit++) {
@@ -211,46 +308,122 @@ static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
 }
 
-static int look(struct device *d, struct tree *t, const uint32_t *node,
-	uint32_t n, struct err *e)
+/* Add the rows of a request for the next `fit` of the nodes to expand: the
+ * ancestors in the order of their rows, so that parents come first, and then
+ * the nodes. */
+static void add_nodes(
+	struct device *d, const struct tree *t, const uint32_t *node)
 {
 	struct guesses *g = &d->found;
-	uint32_t root, some;
-	int ret = guesses_reserve(g, n, e);
+	uint32_t root = add_text(d);
 
-	if (ret)
-		return ret;
-	add_text(d);
-
-	/* Add the ancestors in the order of their rows, so that parents come
-	 * first; then add the nodes to expand. */
-	root = d->rows - 1;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->row[i].at == CHOSEN)
 			g->row[i].at = add_row(d, g->row[i].token,
 				pass_row(d, g->row[i].parent, root));
-	for (uint32_t i = 0; i < n; i++)
+	d->first = d->s->rows;
+	for (uint32_t i = 0; i < d->fit; i++)
 		add_row(d, t->token[node[i]],
 			pass_row(d, guesses_above(t, node[i]), root));
+}
 
-	ret = run_pass(d, e);
-	for (uint32_t i = 0; i < n && !ret; i += some) {
-		some = n - i < d->batch ? n - i : d->batch;
-		ret = session_logits_range(
-			d->session, d->rows - n + i, some, d->logits, e);
-		if (!ret)
-			session_add_tops(d->session, some, TREE_CANDIDATES);
-		for (uint32_t k = 0; !ret && k < some; k++) {
-			uint32_t u = node[i + k];
+/* Run the prepared pass, and set the candidates of the nodes that it
+ * computed. */
+static int look_at_nodes(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	struct draft_session *s = device_of(ask)->s;
+	uint32_t row[WIRE_MAX_ROWS], nodes = 0;
+	struct guess *guess[WIRE_MAX_ROWS] = { NULL };
+	int ret = run_pass(ask, n, e);
+
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct device *d = device_of(&ask[a]);
+		const struct tree *t = ask[a].tree;
+
+		for (uint32_t i = 0; i < d->fit; i++) {
+			uint32_t u = ask[a].node[d->done + i];
 			uint32_t own = guesses_add(
-				g, t->token[u], guesses_above(t, u));
+				&d->found, t->token[u], guesses_above(t, u));
 
 			assert(own == t->row[u]);
-			guess_logits(&g->row[own].guess,
-				d->logits + (size_t)k * n_vocab(d), n_vocab(d),
-				d->temperature);
-			guess_put(&g->row[own].guess, t, u);
+			row[nodes] = d->first + i;
+			guess[nodes++] = &d->found.row[own].guess;
 		}
+	}
+	if (!ret)
+		ret = guess_rows(s, row, guess, nodes, e);
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct device *d = device_of(&ask[a]);
+
+		for (uint32_t i = 0; i < d->fit; i++) {
+			uint32_t u = ask[a].node[d->done + i];
+
+			guess_put(&d->found.row[ask[a].tree->row[u]].guess,
+				ask[a].tree, u);
+		}
+		d->done += d->fit;
+	}
+	return ret;
+}
+
+/* Prepare the pass with nodes of as many requests as have room in it. If no
+ * node of a request has room in an empty pass, its uncached text is put into
+ * the cache, so that later passes have room for more rows; if that is done
+ * already, the node gets no candidates. */
+static int choose_nodes(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	struct draft_session *s = device_of(ask)->s;
+	int ret = 0;
+
+	s->rows = 0;
+	for (uint32_t a = 0; a < n; a++)
+		device_of(&ask[a])->fit = 0;
+	for (uint32_t a = 0; a < n && !ret; a++) {
+		struct device *d = device_of(&ask[a]);
+		const uint32_t *node = ask[a].node + d->done;
+		uint32_t left = ask[a].n - d->done;
+
+		if (!left)
+			continue;
+		ret = guesses_reserve(&d->found, left, e);
+		if (ret)
+			break;
+		d->fit = choose(d, ask[a].tree, node, left);
+		if (d->fit) {
+			add_nodes(d, ask[a].tree, node);
+		} else if (!s->rows && pending(d) > 1) {
+			ret = look_at_roots(&ask[a], 1, e);
+			s->rows = d->fit = 0;
+		} else if (!s->rows) {
+			ask[a].tree->n_candidates[node[0]] = 0;
+			ask[a].tree->row[node[0]] = NO_ROOM;
+			d->done++;
+		}
+	}
+	return ret;
+}
+
+static bool have_nodes(const struct drafter_ask *ask, uint32_t n)
+{
+	for (uint32_t a = 0; a < n; a++)
+		if (device_of(&ask[a])->done < ask[a].n)
+			return true;
+	return false;
+}
+
+static int device_expand_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t a = 0; a < n; a++)
+		device_of(&ask[a])->done = 0;
+	while (!ret && have_nodes(ask, n)) {
+		ret = choose_nodes(ask, n, e);
+		if (!ret && device_of(ask)->s->rows)
+			ret = look_at_nodes(ask, n, e);
 	}
 	return ret;
 }
@@ -258,25 +431,11 @@ static int look(struct device *d, struct tree *t, const uint32_t *node,
 static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 	uint32_t n, struct err *e)
 {
-	struct device *d = arg;
-	uint32_t fit;
-	int ret = 0;
+	const struct drafter_ask ask = {
+		.arg = arg, .tree = t, .node = node, .n = n
+	};
 
-	for (uint32_t i = 0; i < n && !ret; i += fit) {
-		fit = choose(d, t, node + i, n - i);
-		if (fit) {
-			ret = look(d, t, node + i, fit, e);
-		} else if (pending(d) > 1) {
-			/* Put the uncached end of the sequence into the cache,
-			 * so that later passes have room for more rows. */
-			ret = look_at_root(d, e);
-		} else {
-			t->n_candidates[node[i]] = 0;
-			t->row[node[i]] = NO_ROOM;
-			fit = 1;
-		}
-	}
-	return ret;
+	return device_expand_all(&ask, 1, e);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -284,22 +443,61 @@ static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 static void device_close(void *arg)
 {
 	struct device *d = arg;
+	struct draft_session *s = d->s;
 
-	if (d->owned)
-		session_close(d->session, NULL);
 	guesses_release(&d->found);
 	free(d->text);
-	free(d->logits);
-	free(d->row);
 	free(d->path);
+	if (d->sequence != SESSION_TEXT) {
+		session_remove(s->session, d->sequence);
+	} else {
+		if (s->owned)
+			session_close(s->session, NULL);
+		free(s->logits);
+		free(s->row);
+		free(s);
+	}
 	free(d);
+}
+
+/* Open a drafter for the requests of one sequence of the draft session, which
+ * the drafter removes when it is closed. The drafter of SESSION_TEXT owns
+ * `s`. */
+static int open_on(struct drafter *out, struct draft_session *s,
+	uint32_t sequence, struct err *e)
+{
+	uint32_t context = session_context(s->session);
+	struct device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a drafter");
+	d->s = s;
+	d->sequence = sequence;
+	d->text = malloc(context * sizeof(*d->text));
+	d->path = malloc(context * sizeof(*d->path));
+	if (!d->text || !d->path) {
+		free(d->text);
+		free(d->path);
+		free(d);
+		return err_set(e, ENOMEM, "no memory for a drafter");
+	}
+	*out = (struct drafter){ .arg = d,
+		.begin = device_begin,
+		.expand = device_expand,
+		.begin_all = device_begin_all,
+		.expand_all = device_expand_all,
+		.batch = s->batch,
+		.most = s->batch,
+		.saw = device_saw,
+		.close = device_close };
+	return 0;
 }
 
 int drafter_device_open(struct drafter *out, struct session *session,
 	uint32_t batch, struct err *e)
 {
-	uint32_t context = session_context(session);
-	struct device *d;
+	struct draft_session *s;
+	int ret;
 
 	assert(batch > 0);
 	if (!session_model(session)->causal)
@@ -307,39 +505,48 @@ int drafter_device_open(struct drafter *out, struct session *session,
 			"a model of architecture '%s' cannot draft: it does "
 			"not generate from left to right",
 			session_model(session)->arch);
-	d = calloc(1, sizeof(*d));
-	if (!d)
+	s = calloc(1, sizeof(*s));
+	if (!s)
 		return err_set(e, ENOMEM, "no memory for a drafter");
-	d->session = session;
-	d->temperature = 1;
-	d->batch = batch;
-	d->max_rows = session_max_rows(session);
-	d->text = malloc(context * sizeof(*d->text));
-	d->logits = malloc(batch * sizeof(*d->logits) * n_vocab(d));
-	d->row = malloc(d->max_rows * sizeof(*d->row));
-	d->path = malloc(context * sizeof(*d->path));
-	if (!d->text || !d->logits || !d->row || !d->path) {
-		device_close(d);
-		return err_set(e, ENOMEM, "no memory to draft %u nodes at once",
-			batch);
+	*s = (struct draft_session){ .session = session,
+		.temperature = 1,
+		.batch = batch,
+		.max_rows = session_max_rows(session) };
+	s->logits = malloc(batch * sizeof(*s->logits) * n_vocab(s));
+	s->row = malloc(s->max_rows * sizeof(*s->row));
+	ret = s->logits && s->row
+		? open_on(out, s, SESSION_TEXT, e)
+		: err_set(e, ENOMEM, "no memory to draft %u nodes at once",
+			  batch);
+	if (ret) {
+		free(s->logits);
+		free(s->row);
+		free(s);
+		return ret;
 	}
 	session_truncate(session, SESSION_TEXT, 0);
-	*out = (struct drafter){ .arg = d,
-		.begin = device_begin,
-		.expand = device_expand,
-		.batch = batch,
-		.most = batch,
-		.saw = device_saw,
-		.close = device_close };
 	return 0;
+}
+
+int drafter_device_open_like(
+	struct drafter *out, const struct drafter *like, struct err *e)
+{
+	struct draft_session *s = ((struct device *)like->arg)->s;
+	uint32_t sequence;
+	int ret = session_add(s->session, &sequence, e);
+
+	if (ret)
+		return ret;
+	ret = open_on(out, s, sequence, e);
+	if (ret)
+		session_remove(s->session, sequence);
+	return ret;
 }
 
 void drafter_device_temperature(struct drafter *d, float temperature)
 {
-	struct device *dev = d->arg;
-
 	assert(temperature > 0);
-	dev->temperature = temperature;
+	((struct device *)d->arg)->s->temperature = temperature;
 }
 
 /* ---- as a kind ----------------------------------------------------------- */
@@ -354,9 +561,10 @@ static int open_kind(
 	const struct drafting_options *o = site->options;
 	struct session_opts own = *site->session_opts;
 	struct session *session;
-	struct device *d;
 	int ret;
 
+	if (site->like)
+		return drafter_device_open_like(out, site->like, e);
 	own.beside = site->session;
 	own.dram_share = 1;
 	own.dram_bytes = 0;
@@ -368,6 +576,8 @@ static int open_kind(
 	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;
+	/* one sequence for each request, with room for its whole text */
+	own.slots = 0;
 	own.context = 0;
 	own.context_need = session_context(site->session);
 	ret = session_open(&session, site->file, &own, e);
@@ -378,8 +588,7 @@ static int open_kind(
 		session_close(session, NULL);
 		return ret;
 	}
-	d = out->arg;
-	d->owned = true;
+	((struct device *)out->arg)->s->owned = true;
 	drafter_device_temperature(out, (float)o->temperature);
 	return 0;
 }

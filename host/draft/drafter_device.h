@@ -1,14 +1,16 @@
 /*
  * The drafter whose draft model runs in a session on the device. A pass on the
  * device costs about the same for any number of rows. Therefore no rows are
- * kept between passes: each pass computes the last tokens of the sequence, the
+ * kept between passes: each pass computes the last tokens of the text, the
  * nodes to expand and all ancestors of these nodes.
  *
- * The session's cache holds the sequence without its last token, the tree's
- * root, which every pass computes. When the sequence has grown, the next pass
- * computes the new tokens together with the root, and then adds the new tokens
- * to the cache. In a session of precision int8 with weights in tiles, the
- * candidates are bit for bit the same as those of drafter_host with DRAFT_INT8.
+ * The session's cache holds the text without its last token, the tree's root,
+ * which every pass computes. When the text has grown, the next pass computes
+ * the new tokens together with the root, and then adds the new tokens to the
+ * cache. The drafters of several requests share the session: each has a
+ * sequence of its own, and one pass has rows of all of them. In a session of
+ * precision int8 with weights in tiles, the candidates are bit for bit the same
+ * as those of drafter_host with DRAFT_INT8.
  */
 #ifndef HOST_DRAFT_DRAFTER_DEVICE_H
 #define HOST_DRAFT_DRAFTER_DEVICE_H
@@ -30,6 +32,12 @@ struct session;
  */
 int drafter_device_open(struct drafter *out, struct session *draft_session,
 	uint32_t batch, struct err *);
+
+/* Open a drafter for another request on the session of `like`, which must be
+ * closed last. Returns 0, -ENOSPC if the session has no free sequence, or
+ * another negative errno. */
+int drafter_device_open_like(
+	struct drafter *out, const struct drafter *like, struct err *);
 
 /* Set the temperature of the candidates' probabilities q = softmax(logits /
  * temperature). It must be > 0; the default is 1. Call this before the first

@@ -383,7 +383,7 @@ uint32_t drafting_predictions(const struct drafting *d)
 bool drafting_can_be_many(const struct drafting *d)
 {
 	for (unsigned i = 0; i < d->n; i++)
-		if (d->part[i].kind->needs_text || d->part[i].kind->on_device)
+		if (d->part[i].kind->needs_text)
 			return false;
 	return !drafting_reads_prompt(d);
 }

@@ -120,8 +120,7 @@ bool drafting_reads_prompt(const struct drafting *);
 uint32_t drafting_predictions(const struct drafting *);
 
 /* Whether drafting_open_more is possible: no drafter has needs_text or
- * reads_prompt, and none is a draft model on the device, which can hold only
- * one sequence. */
+ * reads_prompt. */
 bool drafting_can_be_many(const struct drafting *);
 
 /* Closes everything that is open. Call it before closing the target's

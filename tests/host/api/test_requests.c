@@ -160,6 +160,7 @@ static void write_head(void)
 
 static void test_random(void **state)
 {
+	static char draft[sizeof(model) + 6];
 	static const char *const sets[][8] = {
 		{ "ctx=256", "texts=6", "keep=2", "text-slots=256" },
 		{ "ctx=256" },
@@ -184,6 +185,10 @@ static void test_random(void **state)
 		{ "ctx=256", "texts=7", "method=eagle2-tree", head, "keep=2" },
 		{ "ctx=256", "texts=6", "method=chain", head,
 			"text-slots=256" },
+		{ "ctx=256", "texts=5", "method=chain", draft,
+			"draft-on=device", "keep=2" },
+		{ "ctx=256", "texts=4", "method=opt-tree", draft,
+			"draft-on=device", "text-slots=256" },
 		{ "ctx=256", "texts=3", "keep=2", "graph-switch=async" },
 	};
 
@@ -193,6 +198,7 @@ static void test_random(void **state)
 
 	write_alone(NULL);
 	write_head();
+	snprintf(draft, sizeof(draft), "draft=%s", model);
 	for (unsigned i = 0; i < ARRAY_LEN(sets); i++) {
 		struct party p =
 			play_with(sets[i], i ? few : most, harness_seed() + i);

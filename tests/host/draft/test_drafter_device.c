@@ -366,6 +366,91 @@ static void test_many_trees(void **state)
 	}
 }
 
+/* ---- several requests ---- */
+
+#define REQUESTS 3
+
+/* Append to each tree two children of each node of this depth. Returns the
+ * children in node[i], of which there are asks[i].n. */
+static void add_level(
+	struct tree *t, uint32_t depth, uint32_t *node, struct drafter_ask *ask)
+{
+	const uint32_t end = t->n;
+
+	ask->n = 0;
+	ask->node = node;
+	for (uint32_t u = 0; u < end; u++)
+		if (t->depth[u] == depth)
+			check_children(t, u, 2);
+	for (uint32_t u = end; u < t->n; u++)
+		node[ask->n++] = u;
+}
+
+/* The drafters of several requests share passes, some of which have too few
+ * rows for all of them. Each tree is the one that a drafter on the host grows.
+ */
+static void test_requests_share_passes(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t length[REQUESTS] = { 9, 30, 61 };
+	uint32_t node[REQUESTS][CHECK_NODES];
+	struct drafter more[REQUESTS] = { 0 };
+	struct drafter_ask ask[REQUESTS];
+	int32_t text[REQUESTS][MOST];
+	struct tree *tree[REQUESTS];
+	struct err e = { 0 };
+	uint64_t passes;
+
+	f->opts.prefill_chunk = 24;
+	f->opts.sequences = REQUESTS;
+	open_all(f, 4, 3);
+	more[0] = f->d;
+	for (uint32_t i = 0; i < REQUESTS; i++) {
+		if (i)
+			assert_ok(drafter_device_open_like(&more[i], &f->d, &e),
+				&e);
+		check_tokens(text[i], MOST, 40 + i, f->file.n_vocab);
+		tree[i] = check_tree(3);
+		ask[i] = (struct drafter_ask){
+			.arg = more[i].arg, .tree = tree[i], .text = text[i]
+		};
+	}
+	for (unsigned round = 0; round < 8; round++) {
+		for (uint32_t i = 0; i < REQUESTS; i++)
+			ask[i].n_text = length[i];
+		passes = stats(f).passes;
+		assert_ok(f->d.begin_all(ask, REQUESTS, &e), &e);
+		if (round)
+			assert_in_range(stats(f).passes - passes, 0, 1);
+		for (uint32_t depth = 0; depth < 3; depth++) {
+			for (uint32_t i = 0; i < REQUESTS; i++)
+				add_level(tree[i], depth, node[i], &ask[i]);
+			assert_ok(f->d.expand_all(ask, REQUESTS, &e), &e);
+		}
+		for (uint32_t i = 0; i < REQUESTS; i++) {
+			struct drafter_ask of = { .tree = f->u };
+
+			begin_host(f, text[i], length[i]);
+			for (uint32_t depth = 0; depth < 3; depth++) {
+				add_level(f->u, depth, node[i], &of);
+				check_expand(&f->host, f->u, node[i], of.n);
+			}
+			check_same_tree(tree[i], f->u);
+			/* The text grows by a path of the tree and a token. */
+			length[i] += check_path(tree[i],
+				check_below(tree[i]->n, 50 + i, round),
+				text[i] + length[i]);
+			text[i][length[i]++] =
+				(int32_t)check_below(96, 60 + i, round);
+		}
+	}
+	for (uint32_t i = 0; i < REQUESTS; i++) {
+		if (i)
+			drafter_close(&more[i]);
+		tree_close(tree[i]);
+	}
+}
+
 /* ---- refusals ------------------------------------------------------ */
 
 static void put_mask(struct gguf_writer *w)
@@ -400,6 +485,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_context),
 	TEST(test_every_path),
 	TEST(test_many_trees),
+	TEST(test_requests_share_passes),
 	TEST(test_diffusion_model),
 };
 
