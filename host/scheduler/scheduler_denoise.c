@@ -258,8 +258,7 @@ static int guess_all(struct scheduler *l, struct err *e)
 	return ret ? ret : guess_together(l, &w, e);
 }
 
-/* ---- scheduler_denoise
- * ------------------------------------------------------- */
+/* ---- scheduler_denoise --------------------------------------------------- */
 
 static int after_pass(struct scheduler *l, struct err *e)
 {

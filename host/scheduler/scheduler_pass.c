@@ -354,8 +354,7 @@ static int walk(struct scheduler *l, struct err *e)
 	return ret;
 }
 
-/* ---- scheduler_step
- * ---------------------------------------------------------- */
+/* ---- scheduler_step ------------------------------------------------------ */
 
 int scheduler_step(struct scheduler *l, struct err *e)
 {

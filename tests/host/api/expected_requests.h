@@ -23,7 +23,7 @@
 
 /* ---- models -------------------------------------------------------------- */
 
-static char target[4200], draft[4300];
+static char target[4200], masked[4200], draft[4300];
 
 static void put_vocabulary(struct gguf_writer *w)
 {
@@ -47,6 +47,12 @@ static void put_vocabulary(struct gguf_writer *w)
 	gguf_put_strs(w, "tokenizer.ggml.merges", &merge, 1);
 }
 
+static void put_mask(struct gguf_writer *w)
+{
+	put_vocabulary(w);
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", N_VOCAB - 3);
+}
+
 static int setup(void **state)
 {
 	struct model_file file = model_file_tiny;
@@ -61,6 +67,12 @@ static int setup(void **state)
 	file.type = DTYPE_Q4_0;
 	snprintf(draft, sizeof(draft), "draft=%s/draft.gguf", dir);
 	model_file_write(&file, strchr(draft, '=') + 1);
+	file = model_file_tiny;
+	file.n_vocab = N_VOCAB;
+	file.keys = put_mask;
+	file.arch = "llada";
+	snprintf(masked, sizeof(masked), "%s/masked.gguf", dir);
+	model_file_write(&file, masked);
 	return 0;
 }
 
@@ -77,9 +89,11 @@ struct expected {
 	enum tandem_stop stop;
 };
 
-/* The ways to generate the text of a request: by plain decoding, or by a method
- * that decodes many samples. */
-#define WAYS 6
+/* The ways to generate the text of a request: by plain decoding (way 0), by a
+ * method that decodes many samples, or, from FIRST_MASKED on, by a method that
+ * fills masks. */
+#define FIRST_MASKED 6
+#define WAYS         10
 
 static const char *const way_set[WAYS][6] = {
 	{ NULL },
@@ -90,9 +104,20 @@ static const char *const way_set[WAYS][6] = {
 		"step-end=a" },
 	{ "method=dvts", "samples=4", "beam-width=2", "reward=exact",
 		"step-end=a" },
+	{ "method=llada", "block=8" },
+	{ "method=fast-dllm", "cache=dual", "block=8" },
+	{ "method=multi-block", "block=8" },
+	{ "method=llada-npu", "block=8", "refresh=none" },
 };
 
 static struct expected expected[WAYS][ALL];
+
+/* Number of different requests of a way. A pass that fills masks computes a
+ * whole block, which takes the fake device long. */
+static unsigned requests_of(unsigned way)
+{
+	return way < FIRST_MASKED ? ALL : ALL / 4;
+}
 
 /* Reward model of the test: the score of a step is a hash of the text's tokens
  * up to the end of the step. */
@@ -149,13 +174,13 @@ static int keep_token(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-static struct tandem *open_model(const char *const *set)
+static struct tandem *open_model(unsigned way, const char *const *set)
 {
 	struct tandem_options o;
 	struct tandem *t;
 
 	tandem_options_init(&o, sizeof(o));
-	o.model = target;
+	o.model = way < FIRST_MASKED ? target : masked;
 	o.set = set;
 	if (tandem_open(&t, &o))
 		fail_msg("%s", tandem_error(NULL));
@@ -172,10 +197,10 @@ static void generate_alone(unsigned way)
 	struct tandem *t;
 
 	memcpy(set + 1, way_set[way], sizeof(way_set[way]));
-	t = open_model(set);
+	t = open_model(way, set);
 	fake_init(&fake);
 	t->decoder.session_opts.npu = &fake.ops;
-	for (unsigned i = 0; i < ALL; i++) {
+	for (unsigned i = 0; i < requests_of(way); i++) {
 		struct expected *a = &expected[way][i];
 		struct tandem_request r;
 

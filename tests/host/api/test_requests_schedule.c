@@ -156,9 +156,11 @@ static void submit_one(struct schedule *p)
 
 	while (g->x)
 		g++;
-	*g = (struct running){ .of = &expected[p->way][chance(p, ALL)],
+	*g = (struct running){
+		.of = &expected[p->way][chance(p, requests_of(p->way))],
 		.stops_at = -1,
-		.cancels_at = -1 };
+		.cancels_at = -1
+	};
 	if (happens(p, 12))
 		g->stops_at = (int)chance(p, 12);
 	if (happens(p, 12))
@@ -187,7 +189,10 @@ static void check_end(struct schedule *p, const struct running *g, int state,
 		assert_true(g->canceled);
 		sum->canceled++;
 	} else if (state == TANDEM_FAILED) {
-		if (!p->spoilt && !p->over)
+		/* A refused pass that fills masks fails its first request,
+		 * other refused passes fail all. */
+		if (!p->spoilt && !p->over &&
+			!(p->refused && p->way >= FIRST_MASKED))
 			fail_msg("request %u: %s", number_of(g),
 				tandem_request_error(g->x));
 		sum->failed++;
@@ -357,6 +362,11 @@ static void add_number(struct set *s, const char *name, unsigned value)
 	add(s, s->text[s->n]);
 }
 
+static bool has_samples(const struct schedule *p)
+{
+	return p->way && p->way < FIRST_MASKED;
+}
+
 static void draw_options(struct schedule *p, struct set *s)
 {
 	static const char *const drafted[][4] = {
@@ -385,12 +395,13 @@ static void draw_options(struct schedule *p, struct set *s)
 	for (unsigned i = 0; i < ARRAY_LEN(way_set[0]) && way_set[p->way][i];
 		i++)
 		add(s, way_set[p->way][i]);
-	if (p->way && chance(p, 2))
+	if (has_samples(p) && chance(p, 2))
 		add_number(s, "parallel", 1 + chance(p, 3));
-	if (p->way && !chance(p, 3))
+	if (has_samples(p) && !chance(p, 3))
 		add(s, "draft=pld+recycle");
 	add_number(s, "texts", 1 + chance(p, 8));
-	add_number(s, "keep", chance(p, 4));
+	if (p->way < FIRST_MASKED)
+		add_number(s, "keep", chance(p, 4));
 	add_number(s, "prefill-chunk", 8u << chance(p, 3));
 	add_number(s, "restarts", restarts);
 	/* A sample that finds no room in the cache would end earlier than it
@@ -430,7 +441,7 @@ static bool open_handle(struct schedule *p)
 	for (unsigned i = 0; i < set.n; i++)
 		print_message(" %s", set.option[i]);
 	print_message("\n");
-	p->t = open_model(set.option);
+	p->t = open_model(p->way, set.option);
 	fake_init(&p->fake);
 	p->fake.arg = p;
 	p->fake.forge = answer_wrongly;
@@ -479,8 +490,7 @@ static void check_slots_free(const struct schedule *p)
 	assert_int_equal(free_sequences(s), p->sequences);
 }
 
-/* ---- running --------------------------------------------------------------
- */
+/* ---- running ------------------------------------------------------------- */
 
 /* Check a nonzero result of tandem_advance. After a cancel the requests
  * continue; after any other error all requests have ended. */
@@ -624,13 +634,29 @@ static void requests_with_samples_have_the_text_they_have_alone(void **state)
 	uint64_t seeds = harness_full() ? 1000 : 40, first = harness_seed();
 	struct totals sum = { 0 };
 
-	for (unsigned way = 1; way < WAYS; way++)
+	for (unsigned way = 1; way < FIRST_MASKED; way++)
 		generate_alone(way);
 	for (uint64_t i = 0; i < seeds; i++)
-		run_seed(first + i, 1 + (unsigned)(i % (WAYS - 1)), &sum);
+		run_seed(first + i, 1 + (unsigned)(i % (FIRST_MASKED - 1)),
+			&sum);
 	print_totals(&sum);
 	assert_true(sum.ended && sum.canceled && sum.lost);
 	assert_true(sum.pauses && sum.forgotten && sum.cached && sum.accepted);
+}
+
+static void requests_that_fill_masks_have_the_text_they_have_alone(void **state)
+{
+	uint64_t seeds = harness_full() ? 1000 : 12, first = harness_seed();
+	struct totals sum = { 0 };
+
+	for (unsigned way = FIRST_MASKED; way < WAYS; way++)
+		generate_alone(way);
+	for (uint64_t i = 0; i < seeds; i++)
+		run_seed(first + i,
+			FIRST_MASKED + (unsigned)(i % (WAYS - FIRST_MASKED)),
+			&sum);
+	print_totals(&sum);
+	assert_true(sum.ended && sum.canceled && sum.losses);
 }
 
 /* With texts=1 and keep=1 the cached prefix holds the only sequence, so a
@@ -639,7 +665,7 @@ static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
 {
 	static struct fake fake;
 	const char *const set[] = { "ctx=128", "texts=1", "keep=1", NULL };
-	struct tandem *t = open_model(set);
+	struct tandem *t = open_model(0, set);
 
 	fake_init(&fake);
 	t->decoder.session_opts.npu = &fake.ops;
@@ -673,6 +699,8 @@ static const struct CMUnitTest tests[] = {
 		requests_of_any_schedule_have_the_text_they_have_alone, setup),
 	cmocka_unit_test_setup(
 		requests_with_samples_have_the_text_they_have_alone, setup),
+	cmocka_unit_test_setup(
+		requests_that_fill_masks_have_the_text_they_have_alone, setup),
 };
 
 TEST_FILE(tests)
