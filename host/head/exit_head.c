@@ -36,8 +36,8 @@ static int read_count(
 	return ret < 0 ? ret : 0;
 }
 
-/* Return an error if the number in key `key` differs from the target's
- * number. */
+/* Return an error if the value of key `key` is not `of_target`, the target
+ * model's value. */
 static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	struct err *e)
 {
@@ -47,7 +47,7 @@ static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	if (ret || v == of_target)
 		return ret;
 	return err_set(e, EINVAL,
-		"key '%s' is %llu, but that of the target is %u: this exit "
+		"key '%s' is %llu, but the target's value is %u: this exit "
 		"predictor was made for another model",
 		key, (unsigned long long)v, of_target);
 }

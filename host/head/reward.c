@@ -24,8 +24,8 @@ bool reward_word(size_t i, struct opt_word *w)
 		{ "reward", NULL, "reward of the bundled model 'target'" },
 		{ "reward-small", NULL, "reward of the bundled model 'small'" },
 		{ exact, NULL,
-			"1 if the answer is right, otherwise 0: for tasks with "
-			"answers" },
+			"1 for a right answer, otherwise 0: for tasks with "
+			"known answers" },
 	};
 
 	*w = (struct opt_word){ 0 };
@@ -37,8 +37,8 @@ bool reward_word(size_t i, struct opt_word *w)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "reward", OPT_IN(reward_options, name), "NAME|FILE",
 		"reward model that scores the steps of a solution; a bundled "
-		"one, or a process reward model in a GGUF file (that of the "
-		"model):",
+		"one, or a process reward model in a GGUF file (the bundled "
+		"one for the model):",
 		.noun = "a reward", .words = reward_word },
 };
 
@@ -223,16 +223,16 @@ int reward_score(
 
 		if (!t[i].n_prompt || t[i].n_prompt > t[i].n)
 			return err_set(e, EINVAL,
-				"the text to score has %zu tokens, but %zu of "
-				"them are to be its prompt",
+				"the text to score has %zu tokens, so its "
+				"prompt cannot have %zu tokens",
 				t[i].n, t[i].n_prompt);
 		for (uint32_t k = 0; k < t[i].n_steps; k++) {
 			if (t[i].step_end[k] < before ||
 				t[i].step_end[k] >= t[i].n)
 				return err_set(e, EINVAL,
-					"step %u of a text of %zu tokens ends "
-					"in token %u; it can end in token %zu "
-					"at the earliest",
+					"step %u of a text of %zu tokens "
+					"ends at token index %u, which must "
+					"be at least %zu and inside the text",
 					k, t[i].n, t[i].step_end[k], before);
 			before = (size_t)t[i].step_end[k] + 1;
 		}

@@ -3,9 +3,9 @@
  * is right up to this step. Decoding methods use it to choose among samples.
  * The kinds are:
  *
- *   head   a verifier for one target (scripts/train/verifier.py): a GGUF file
+ *   head   a verifier for one target (scripts/train/reward.py): a GGUF file
  *          of architecture "tandem-reward" with fine-tuned copies of the
- *          target's last blocks and a small network; reward.gguf and
+ *          target's last blocks and a bias; reward.gguf and
  *          reward-small.gguf are for the bundled models
  *   prm    a process reward model: a GGUF file with a whole model that has a
  *          scoring head instead of its output matrix, of the kinds of
@@ -43,10 +43,12 @@ struct reward_options {
 	 * target */
 	const char *name;
 };
-/* Options of methods whose needs_reward is true; method.c checks this. */
+/* The options of a reward. Only methods with needs_reward accept them
+ * (method.c). */
 extern const struct opt_table reward_table;
 
-/* The model that generates the texts that are scored, and its tokenizer. */
+/* The target: the model that generates the texts to score, and its
+ * tokenizer. */
 struct reward_site {
 	const struct model *target;
 	const char *target_path;
@@ -75,9 +77,10 @@ bool reward_scores_fall(const struct reward *);
  * Prepare scoring; call this once, before the first reward_score. The reward
  * runs beside `session`, which must be closed after the reward; session_opts
  * are the options of this session. Up to `texts` texts can be scored at a time
- * without computing any part twice. If these options have tap_layers of
- * reward_tap_layers(), all texts must have states; the scores are bit for bit
- * the same as without. Returns 0 or a negative errno.
+ * without computing any part twice. If session_opts.tap_layers is
+ * reward_tap_layers(), every text must come with the target's hidden states
+ * (reward_text.state); the scores are bit for bit the same as without hidden
+ * states. Returns 0 or a negative errno.
  */
 int reward_start(struct reward *, struct session *, const struct session_opts *,
 	uint32_t texts, struct err *);

@@ -2,8 +2,8 @@
  * The kind "head": a verifier, which is the target with other weights in its
  * last blocks (scripts/train/reward.py). These weights are in a GGUF file of
  * architecture "tandem-reward", with the keys tandem-reward.{embedding_length,
- * layer, block_count}. The tensors are those of the blocks, with the blocks'
- * numbers in the target, and reward.bias, one float32.
+ * layer, block_count}. The file has the tensors of these blocks, named with the
+ * block numbers of the target, and the tensor reward.bias, one float32.
  *
  * The verifier computes for each token of a solution the probability that the
  * token is right, given that all earlier tokens are right:
@@ -57,7 +57,7 @@ static int read_count(
 	return ret ? 0 : err_set(e, EINVAL, "key '%s' is missing", key);
 }
 
-/* Check the width and the numbers of the blocks against the target. */
+/* Check that the file's width and block numbers fit the target. */
 static int check_target(struct head *h, struct err *e)
 {
 	const struct model *m = h->target;
@@ -214,9 +214,10 @@ static int head_start(struct reward *r, struct session *beside,
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* Index of the token with which a step that begins after token `at` is scored:
- * the step's last token or, if this is an end-of-text token, the token before
- * it, because the solutions used in training had no end-of-text token. */
+/* Return the index of the token at which a step is scored: the step's last
+ * token or, if this is an end-of-text token, the token before it. The solutions
+ * used in training had no end-of-text token. The step begins after token
+ * `at`. */
 static size_t last_of(const struct head *h, const struct reward_text *t,
 	size_t at, size_t end)
 {
@@ -277,7 +278,8 @@ static int head_score(
 
 const struct reward_kind reward_kind_head = {
 	.name = "head",
-	/* a score is a product of probabilities with more and more factors */
+	/* the score of each further step has more factors, all of them at most
+	 * 1 */
 	.scores_fall = true,
 	.tap_layers = head_tap_layers,
 	.read = head_read,

@@ -109,8 +109,8 @@ static int refuse_shape(
 	const struct gguf_tensor *t, uint64_t cols, struct err *e)
 {
 	return err_set(e, EINVAL,
-		"tensor '%.*s' has %llu x %llu values; rows of %llu were "
-		"expected",
+		"tensor '%.*s' has %llu x %llu values; rows of %llu values "
+		"were expected",
 		(int)t->name.len, t->name.data, (unsigned long long)t->dim[0],
 		(unsigned long long)t->dim[1], (unsigned long long)cols);
 }
@@ -187,7 +187,8 @@ static int check_keys(const struct prm *p, struct err *e)
 	labels = gguf_find(m->gguf, key);
 	if (labels && labels->count != p->out.rows)
 		return err_set(e, EINVAL,
-			"key '%s' has %llu labels, and the head %u outputs",
+			"key '%s' lists %llu labels, but the head has %u "
+			"outputs",
 			key, (unsigned long long)labels->count, p->out.rows);
 	return 0;
 }
@@ -205,7 +206,7 @@ static int find_mark(struct prm *p, struct err *e)
 	if (!ret && list.n != 1 && p->classes)
 		ret = err_set(e, ENOTSUP,
 			"the reward's vocabulary has no token '" STEP_TOKEN
-			"', at which it would give scores");
+			"', which must end each step");
 	if (!ret && !list.n)
 		ret = err_set(e, ENOTSUP,
 			"the reward's tokenizer has no token for a line feed");
@@ -233,8 +234,8 @@ static int prm_read(struct reward *r, struct err *e)
 		return ret;
 	if (!p->model->causal)
 		ret = err_set(e, ENOTSUP,
-			"a diffusion model of architecture '%s' scores no "
-			"steps",
+			"'%s' is an architecture of diffusion models; a "
+			"reward model must be causal to score steps",
 			p->model->arch);
 	if (!ret)
 		ret = take_head(p, e);
@@ -313,8 +314,8 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct scorer_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
-	/* Allow twice as many tokens as in the target's vocabulary for the same
-	 * text. */
+	/* The same text may have twice as many tokens in the reward model's
+	 * vocabulary as in the target's. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_DEFAULT,
@@ -336,8 +337,9 @@ struct words {
 	uint32_t *end; /* [n_steps] index of each step's last token */
 };
 
-/* Detokenize the target's tokens and append the text to *out. Without its
- * surrounding white space, the text is *len bytes from out->data + *at on. */
+/* Detokenize the target's tokens and append the text to *out. *at and *len
+ * receive the offset in out->data and the length of the text without its
+ * surrounding white space. */
 static int detokenize_trimmed(const struct prm *p, const int32_t *token,
 	size_t n, bool started, struct strbuf *out, size_t *at, size_t *len,
 	struct err *e)

@@ -10,7 +10,8 @@
 struct err;
 struct opt_word;
 
-/* Word list of the reward option: the names of rewards other than files. */
+/* Get the i-th word that the option reward accepts besides a file name: a
+ * bundled reward or "exact". */
 bool reward_word(size_t i, struct opt_word *);
 /* Returns -EINVAL if `name` is "exact", which needs tasks with known answers;
  * otherwise 0. `name` may be NULL. */

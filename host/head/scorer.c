@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* number of rows of the graph for a pass over many texts, at least */
+/* minimum number of rows of the graph for a pass over many texts */
 #define ROWS 128
 /* Number of cache slots planned for each text after its shared prefix; a longer
  * text may use more. */
@@ -30,8 +30,8 @@ struct held {
 	 * stored */
 	float *tail;
 	uint64_t used; /* value of scorer.now when last used */
-	bool busy;     /* the text is in the current group */
-	bool unread;   /* the text is not completely computed yet */
+	bool busy;     /* whether the text is in the current group */
+	bool unread;   /* whether the text is not completely computed yet */
 	/* as in scorer_text; valid only while the text is being computed */
 	const float *prompt_state, *state;
 };
@@ -45,8 +45,8 @@ struct scorer {
 	 * in a group */
 	uint32_t most, texts;
 	uint64_t now;
-	/* Indices in `held` of the texts of the current group (texts that are
-	 * computed together), in the order of the texts. */
+	/* Indices in `held` of the texts of the current group, in the caller's
+	 * order of the texts. The texts of a group are computed together. */
 	uint32_t work[SCORER_TEXTS], n_work;
 	/* Buffers of a pass. */
 	struct row *row;        /* [max_rows] */
@@ -259,8 +259,8 @@ static struct held *best(
 	return found;
 }
 
-/* Whether a text of the current group begins with the whole of text t, and has
- * notes for it. */
+/* Whether a text of the current group begins with the whole of text t and has
+ * the notes of text t. */
 static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 {
 	for (uint32_t i = 0; i < s->n_work; i++) {
@@ -459,12 +459,12 @@ static int check_text(
 	if (t->n > most)
 		return err_set(e, EFBIG,
 			"the text to score has %zu tokens, but the scoring "
-			"model's context only %u",
+			"model's context has only %u",
 			t->n, most);
 	if (!t->n_prompt || t->n_prompt > t->n)
 		return err_set(e, EINVAL,
 			"the text to score has %zu tokens, so its prompt "
-			"cannot have %zu",
+			"cannot have %zu tokens",
 			t->n, t->n_prompt);
 	n_vocab = s->model->n_vocab;
 	for (size_t i = 0; i < t->n; i++)

@@ -36,8 +36,8 @@ struct shape;
 #define SCORER_TEXTS 64 /* maximum number of texts read in one pass */
 
 /* A row that needs a note. row: index of the row in the last pass. next: the
- * token after `token`, or -1 if `token` ends the text for now. note: receives
- * the note. */
+ * token after `token`, or -1 if `token` is the last token of the text so far.
+ * note: receives the note. */
 struct scorer_row {
 	uint32_t row;
 	int32_t token, next;
@@ -98,11 +98,11 @@ struct scorer_text {
 };
 
 /*
- * Read n texts. `each` is called for text i as soon as the text is complete; it
- * receives the notes from the prompt's last token to the text's last token,
- * which are valid only during the call. Returns 0, -EFBIG if a text does not
- * fit into the context, another negative errno, or the first nonzero result of
- * `each`.
+ * Read n texts. `each` is called for text i as soon as text i is computed;
+ * `each` receives the notes from the prompt's last token to the text's last
+ * token, which are valid only during the call. Returns 0, -EFBIG if a text does
+ * not fit into the context, another negative errno, or the first nonzero result
+ * of `each`.
  */
 struct scorer_notes {
 	/* note of token n_prompt - 1; the notes of the next tokens follow */

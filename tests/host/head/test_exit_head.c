@@ -467,11 +467,11 @@ static void keys_that_are_wrong_are_refused(void **state)
 	refused(f, -EINVAL, "general.architecture");
 	f->file.n_embd = EMBD + 32;
 	refused(f, -EINVAL,
-		"embedding_length' is 320, but that of the target is 288");
+		"embedding_length' is 320, but the target's value is 288");
 	f->file.no_embd = true;
 	refused(f, -EINVAL, "embedding_length' is missing");
 	f->file.n_vocab = VOCAB - 1;
-	refused(f, -EINVAL, "vocab_size' is 95, but that of the target is 96");
+	refused(f, -EINVAL, "vocab_size' is 95, but the target's value is 96");
 	f->file.no_vocab = true;
 	refused(f, -EINVAL, "vocab_size' is missing");
 	f->file.no_eps = true;
