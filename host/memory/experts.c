@@ -9,18 +9,18 @@
 #include <errno.h>
 
 /* The value that one use adds to `uses`, and the number of passes after which
- * all `uses` are halved. An expert that is used in every pass then has between
- * 8 and 16 times USE, 12 times on average. */
+ * all `uses` are halved. With these values, the `uses` of an expert that is
+ * used in every pass are 8 to 16 times USE, on average 12 times. */
 #define USE          64u
 #define HALVE_PASSES 8u
 #define USES_OF_ALL  (12 * USE)
 
 /*
- * The largest number of reads ahead in flight, as a multiple of n_used. In
- * simulated traces of passes with 4 rows, where 80 % of the predictions were
- * right, the number of experts that were absent when their layer began was half
- * as large with 4 as with 2, and a quarter of the number with 1. A value above
- * 4 was no better.
+ * The largest number of reads ahead in flight, as a multiple of the number of
+ * experts that a token uses (n_used). In simulated traces of passes with 4
+ * rows, where 80 % of the predictions were right, the number of experts that
+ * were absent when their layer began was half as large with 4 as with 2, and a
+ * quarter of the number with 1. A value above 4 was no better.
  */
 #define AHEAD_MAX 4
 
@@ -35,8 +35,8 @@ static void update_interval(struct experts *x, struct slot *s)
 /*
  * Find the slot whose expert's next use is expected to be the farthest away.
  * Returns NULL if the experts of all slots are in use or begun. An expert that
- * was read ahead is expected to be used when its layer runs next; it is not
- * evicted in order to read ahead another expert (`ahead`).
+ * was read ahead is expected to be used when its layer runs next. If the slot
+ * is for another read ahead (`ahead`), such an expert is not evicted.
  */
 static struct slot *victim(struct experts *x, bool ahead)
 {
@@ -81,7 +81,7 @@ static void empty(struct experts *x, struct slot *s)
 	s->begun = s->ahead = s->due = false;
 }
 
-/* Wait for the read into a slot. If it fails, the slot becomes empty. */
+/* Wait for the read into a slot. If the read fails, the slot becomes empty. */
 static int finish(struct experts *x, struct slot *s, struct err *e)
 {
 	uint64_t from;
@@ -170,8 +170,8 @@ static int read_begun(struct experts *x, struct err *e)
 /*
  * The time at which the expert in a slot is ready (ready_ps), and the present
  * time (now_ps). With a simulated phone, both are times of its timeline alone,
- * so that every run makes the same decisions. Of a read ahead, the phone does
- * only the share flash_ahead in advance; the rest is read after the work that
+ * so that every run makes the same decisions. The phone does only the share
+ * flash_ahead of a read ahead in advance; the rest follows after the work that
  * precedes the layer. Without a phone, the present time is always 0, and
  * ready_ps is 0 if the expert is ready, else 1.
  */

@@ -4,26 +4,26 @@
  * slots lie in shared buffers (tandem:experts0, ...) that the device has mapped
  * permanently. If there is a slot for each expert, all are loaded when the
  * cache is opened, from any model file. Otherwise the model is a flash image,
- * and an expert that is needed but absent is read into the slot of another one,
- * all absent experts of a layer in parallel.
+ * and an expert that is needed but absent is read into the slot of another
+ * expert. All absent experts of a layer are read in parallel.
  *
  * A pass calls experts_begin for each layer, then experts_take until the
  * layer's experts are used up, and experts_done when the device has finished
- * with one. experts_ahead reads experts that a later layer will probably need.
- * All calls come from one thread.
+ * with an expert. experts_ahead reads experts that a later layer will probably
+ * need. All calls come from one thread.
  *
  * Eviction: the expert whose next use is expected to be the farthest away is
- * evicted. This distance is the number of layers until the next turn of its
- * layer plus the average interval between its uses. The uses of each expert are
- * counted in passes, and halved every 8 passes. In simulated traces of routers
- * (few or many popular experts, experts that change with the topic or from
- * token to token, passes of 1 to 32 rows, memory for 10 to 75 % of the
- * experts), of all uses the share that had to be read was at most 0.024 above
- * that of the best rule for the trace. Evicting the least recently used expert
- * is up to 0.69 above, because it keeps nothing if a pass uses more experts
- * than there are slots, and counts without aging up to 0.36. A read ahead
- * evicts by the same rule as a needed read, because the expert that it evicts
- * would have been the next one to go.
+ * evicted. This distance is the number of layers until the expert's layer runs
+ * next, plus the average interval between the expert's uses. The uses of each
+ * expert are counted in passes, and halved every 8 passes. In simulated traces
+ * of routers (few or many popular experts, experts that change with the topic
+ * or from token to token, passes of 1 to 32 rows, memory for 10 to 75 % of the
+ * experts), the share of uses that needed a read was at most 0.024 larger than
+ * with the best rule for the same trace. Evicting the least recently used
+ * expert makes the share up to 0.69 larger, because this rule keeps nothing if
+ * a pass uses more experts than there are slots. Counts that are never halved
+ * make the share up to 0.36 larger. A read ahead evicts by the same rule as a
+ * needed read: without the read ahead, the same expert would be evicted next.
  */
 #ifndef HOST_MEMORY_EXPERTS_H
 #define HOST_MEMORY_EXPERTS_H
@@ -47,28 +47,32 @@ struct trace;
 struct workers;
 
 struct experts_opts {
-	const struct model *model; /* with experts */
-	enum layout layout;        /* of the matrices of a GGUF file */
-	size_t strip_max;          /* as in struct weights_plan */
+	const struct model *model; /* a model with experts */
+	/* layout of the matrices if the model is a GGUF file */
+	enum layout layout;
+	/* as in struct weights_plan (host/memory/weights.h) */
+	size_t strip_max;
 	/* Number of slots, at least EXPERTS_SLOTS_MIN; at most one for each
 	 * expert is used. */
 	uint32_t slots;
 	struct stream_opts stream;
-	/* The simulated phone and its timeline; both NULL without one. */
+	/* The simulated phone and its timeline; both NULL if no phone is
+	 * simulated. */
 	const struct soc *soc;
 	struct phone_time *time;
-	/* Bytes of an expert on the simulated phone; 0: as many as are really
-	 * read. */
+	/* Bytes of an expert on the simulated phone; 0 means the bytes that are
+	 * really read. */
 	uint64_t priced_bytes;
 	struct trace *trace; /* may be NULL */
 };
 #define EXPERTS_SLOTS_MIN 2u
 
-/* Where gate, up and down lie in a slot; the other tensors have no rows.
- * Returns the bytes of an expert of the layer. */
+/* Describe in `tensor` where the gate, up and down matrices lie in a slot; the
+ * other tensors get 0 rows. Returns the size in bytes of an expert of the
+ * layer. */
 uint64_t experts_tensors(const struct model *, enum layout, size_t strip_max,
 	uint32_t layer, struct wire_tensor tensor[WIRE_T_COUNT]);
-/* Bytes of a slot: whole pages. */
+/* Returns the size of a slot in bytes, a multiple of the page size. */
 size_t experts_slot_bytes(const struct model *, enum layout, size_t strip_max);
 
 /* Create the buffers. If there is a slot for each expert, load all experts.
@@ -85,10 +89,10 @@ struct buffer *experts_buffer(const struct experts *, unsigned i);
 uint64_t experts_not_finite(const struct experts *);
 
 /*
- * The next n experts that the device will run are these experts of a layer, in
- * ascending order, without repetition. Starts to read the absent ones. Experts
- * that were begun earlier and not taken are forgotten. If `layer` is lower than
- * in the previous call, a new pass begins.
+ * Begin the next n experts that the device will run: expert[n] of one layer,
+ * in ascending order, without repetition. Starts to read the absent experts.
+ * Experts of an earlier experts_begin that were not taken are forgotten.
+ * If `layer` is lower than in the previous call, a new pass begins.
  */
 int experts_begin(struct experts *, uint32_t layer, const uint32_t *expert,
 	uint32_t n, struct err *);
@@ -97,7 +101,7 @@ int experts_begin(struct experts *, uint32_t layer, const uint32_t *expert,
 struct expert_place {
 	uint32_t expert;
 	unsigned buffer, slot;
-	uint32_t offset; /* in the buffer */
+	uint32_t offset; /* byte offset in the buffer */
 };
 
 /*
@@ -119,10 +123,11 @@ int experts_take(struct experts *, uint64_t turn_ps, struct expert_place *,
 void experts_done(struct experts *, unsigned slot, uint64_t ps);
 
 /*
- * Start to read those of these experts of a layer that are absent. If too many
- * reads ahead are in flight, the remaining experts are not read: if the
- * prediction is wrong, reads ahead delay the reads of the experts that are
- * needed. An expert that cannot be read is read again when it is begun.
+ * Start to read the absent experts among expert[n], which `layer` will probably
+ * need. If too many reads ahead are in flight, the remaining experts are not
+ * read: if the prediction is wrong, reads ahead delay the reads of the experts
+ * that are needed. An expert whose read ahead fails is read again when it is
+ * begun.
  */
 void experts_ahead(
 	struct experts *, uint32_t layer, const uint32_t *expert, uint32_t n);
@@ -131,7 +136,7 @@ void experts_ahead(
 void experts_read_on(struct experts *);
 
 void experts_stats(const struct experts *, struct experts_stats *out);
-/* How the image is read, as stream_how; "" if nothing is read. */
+/* Describe how the image is read (see stream_how); "" if nothing is read. */
 const char *experts_how(const struct experts *);
 
 #endif

@@ -17,23 +17,28 @@ enum slot_state { SLOT_EMPTY, SLOT_READING, SLOT_READY, SLOT_LOST };
 
 struct slot {
 	enum slot_state state;
-	uint32_t owner; /* the expert, unless the slot is empty or lost */
-	uint32_t layer; /* of the owner */
+	/* number of the slot's expert, unless the slot is empty or lost */
+	uint32_t owner;
+	uint32_t layer; /* the layer of the owner */
 	/* estimated number of layers between two uses of the owner */
 	uint32_t interval;
-	unsigned users; /* number of experts_take without experts_done */
-	bool begun;     /* the expert was begun and not taken yet */
-	bool ahead;     /* the expert was read ahead and never taken */
-	bool due;       /* like `ahead`, and its layer has not begun since */
+	/* number of experts_take calls that have no experts_done call yet */
+	unsigned users;
+	bool begun; /* whether the expert was begun and not taken yet */
+	bool ahead; /* whether the expert was read ahead and never taken */
+	/* whether the expert was read ahead and its layer has not begun since
+	 * then */
+	bool due;
 	/* On the simulated phone: when the device has finished with the slot;
-	 * when the read into it ends; how long the read takes if flash is idle.
-	 */
+	 * when the read into the slot ends; how long the read takes if flash is
+	 * idle. */
 	uint64_t free_ps, ready_ps, takes_ps;
 };
 
 struct expert {
-	uint32_t slot; /* or EXPERT_ABSENT */
-	/* weighted number of passes that used it; old uses count less */
+	uint32_t slot; /* index of the expert's slot, or EXPERT_ABSENT */
+	/* weighted number of passes that used the expert; old uses count
+	 * less */
 	uint32_t uses;
 };
 
@@ -50,9 +55,9 @@ struct experts {
 	unsigned buffers;
 	struct slot *slot;     /* [slots] */
 	struct expert *expert; /* [n_layer * n_expert] */
-	uint32_t in_use;       /* sum of `users` */
+	uint32_t in_use;       /* sum of `users` over all slots */
 	uint32_t passes;
-	uint32_t layer; /* of the experts that are begun */
+	uint32_t layer; /* the layer of the experts in `begun` */
 	uint32_t n_begun;
 	struct begun begun[WIRE_MAX_EXPERTS];
 	struct stream *stream; /* NULL if all experts are in memory */

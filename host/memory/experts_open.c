@@ -67,8 +67,8 @@ static int open_buffers(struct experts *x, struct workers *w, struct err *e)
 
 	if (x->slot_bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
-			"an expert has %zu MiB of weights; a shared buffer "
-			"holds at most %zu MiB",
+			"an expert has %zu MiB of weights, but a shared "
+			"buffer holds at most %zu MiB",
 			x->slot_bytes >> 20, BUFFER_MAX >> 20);
 	x->per_buffer = (uint32_t)(BUFFER_MAX / x->slot_bytes);
 	x->buffer = calloc(
@@ -226,8 +226,8 @@ void experts_close(struct experts *x)
 {
 	if (!x)
 		return;
-	/* If a read never completed, it may still write into its slot, so the
-	 * buffers are not freed. */
+	/* If a read has not completed, the kernel may still write into the slot
+	 * of the read, so the buffers are not freed. */
 	if (stream_close(x->stream))
 		for (unsigned i = 0; i < x->buffers; i++)
 			buffer_close(x->buffer[i]);

@@ -9,11 +9,12 @@ const char *const placement_names[] = { "belady", "swap", "paging", "drop-all",
 	"fixed", NULL };
 _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 		PLACEMENT_COUNT + 1,
-	"each has a name");
+	"each policy has a name");
 
 struct place {
 	uint32_t addr;
-	/* mapped in the window; placed in the extended region */
+	/* whether the block is mapped in the window; whether it is placed in
+	 * the extended region */
 	bool mapped, extended;
 	/* value of `needs` when the block was last needed */
 	uint64_t used;

@@ -14,10 +14,10 @@
  *             new block fits. In a cyclic order, the least recently used
  *             block is close to the one needed next. So if not all blocks
  *             fit, every block is mapped again in every pass.
- *   drop-all  When a block does not fit, unmap everything that the current
- *             piece of work does not use. A piece of work is one request: one
- *             block for all rows of a pass. So all other blocks are unmapped.
- *             Public backends for NPUs make room in this way.
+ *   drop-all  When a block does not fit, unmap all blocks that the current
+ *             request does not use. A request computes one block for all rows
+ *             of a pass, so all other blocks are unmapped. Public backends for
+ *             NPUs make room in this way.
  *   fixed     Never unmap. All blocks are mapped before the first pass, which
  *             fails if the window is too small. This is a runtime without
  *             swapping.
@@ -52,7 +52,7 @@ enum placement_policy {
 	PLACEMENT_FIXED,
 	PLACEMENT_COUNT
 };
-/* names of the policies, as "drop-all"; NULL-terminated */
+/* names of the policies, such as "drop-all"; NULL-terminated */
 extern const char *const placement_names[];
 
 struct placement_window {
@@ -93,7 +93,9 @@ bool placement_is_extended(const struct placement *, uint32_t block);
 
 struct placement_stats {
 	uint64_t maps, unmaps;
-	uint32_t mapped, extended; /* number of blocks in each at present */
+	/* numbers of blocks that are mapped in the window, and that are placed
+	 * in the extended region */
+	uint32_t mapped, extended;
 };
 void placement_stats(const struct placement *, struct placement_stats *out);
 

@@ -25,8 +25,11 @@ struct piece {
 	/* stored bytes that belong to this piece: without the beginning of its
 	 * first page, which belongs to the previous piece */
 	uint64_t own;
-	uint32_t layer;    /* n_layer for the output matrix */
-	bool begins, ends; /* first and last piece of the layer */
+	/* number of the layer; n_layer for the output matrix */
+	uint32_t layer;
+	/* whether the piece is the first of the layer; whether it is the
+	 * last */
+	bool begins, ends;
 };
 
 struct slot {
@@ -139,8 +142,9 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 	int ret = 0;
 
 	if (o->output_strip) {
-		/* One page of the slot is for the end of the previous part,
-		 * which is read with it. */
+		/* Keep one page of the slot free. A read starts at a page
+		 * boundary, so its first page can contain the end of the
+		 * previous part. */
 		part = (slot_bytes - IMAGE_PAGE) / o->output_strip *
 			o->output_strip;
 		if (slot_bytes < IMAGE_PAGE || !part)
@@ -247,8 +251,8 @@ void staging_close(struct staging *s)
 {
 	if (!s)
 		return;
-	/* If a read never completed, it may still write into its slot, so the
-	 * buffers are not freed. */
+	/* If a read has not completed, the kernel may still write into the slot
+	 * of the read, so the buffers are not freed. */
 	if (!s->stream || stream_close(s->stream))
 		for (unsigned i = 0; i < s->opts.slots; i++)
 			buffer_close(s->slot[i].buffer);
@@ -273,8 +277,8 @@ static uint64_t priced_bytes(
 	return i ? 0 : p->x.stored;
 }
 
-/* Set the next piece to read. If it is the first piece of a pass, note how fast
- * the pieces before it were read. */
+/* Set the next piece to read. If this is the first piece of a pass, record how
+ * fast the pieces of the previous pass were read. */
 static void set_next(struct staging *s, uint32_t next)
 {
 	struct stream_stats now;
@@ -292,15 +296,15 @@ static void set_next(struct staging *s, uint32_t next)
 	s->lap_from = now;
 }
 
-/* The latency of a read on the simulated phone that passes during the transfer
- * of the previous read. 0 if flash takes only one read at a time. */
+/* The part of a read's latency that passes during the transfer of the previous
+ * read, on the simulated phone. 0 if flash takes only one read at a time. */
 static uint64_t hidden_ps(const struct soc *soc)
 {
 	return soc->flash_queue > 1 ? price_flash_begin_ps(soc) : 0;
 }
 
-/* Duration of a piece's reads on the simulated phone, if flash is idle before.
- */
+/* Duration of a piece's reads on the simulated phone, if flash is idle when
+ * they begin. */
 static uint64_t alone_ps(const struct staging *s, const struct piece *of)
 {
 	uint64_t sum = 0, bytes;
@@ -354,11 +358,11 @@ int staging_start(struct staging *s, struct err *e)
 }
 
 /*
- * Time when the slot's piece is ready on the simulated phone; the device could
- * use the piece from time `turn` on. By then all earlier reads have ended, so
- * the device waits at most for the duration of this piece's read, and at least
- * for the share of the read that the phone does not do in advance (1 -
- * flash_ahead).
+ * Time when the slot's piece is ready on the simulated phone, if the device
+ * could use the piece from time `turn` on. At time `turn` all earlier reads
+ * have ended, so the device waits at most for the duration of this piece's
+ * read, and at least for the share of the read that the phone does not do in
+ * advance (1 - flash_ahead).
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 {
@@ -373,7 +377,7 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
-/* Wait for a piece in its slot. All pieces that were read before it and are not
+/* Wait for a piece in its slot. Pieces that were read earlier and have not been
  * used are dropped. */
 static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
@@ -384,7 +388,7 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 		s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece !=
 			piece)
 		i++;
-	if (i == s->queued) /* neither in a slot nor being read */
+	if (i == s->queued) /* the piece is neither in a slot nor being read */
 		set_next(s, piece);
 	for (;;) {
 		uint64_t ready;
@@ -484,9 +488,9 @@ void staging_read_on(struct staging *s)
 /*
  * Nanoseconds per byte of flash: the median of the last passes, because the
  * speed of a disk varies and a single disturbed pass must not matter. Before
- * the end of the first pass, it is the average over all bytes whose time was
- * measured. If no time was measured, the result is an upper bound. Returns 0 if
- * nothing was read.
+ * the end of the first pass, the result is the average over all bytes whose
+ * time was measured. If no time was measured, the result is an upper bound.
+ * Returns 0 if nothing was read.
  */
 static double ns_per_byte(const struct staging *s)
 {
@@ -527,7 +531,8 @@ uint64_t staging_read_time(struct staging *s)
 		uint64_t one = soc ? alone_ps(s, &s->piece[i]) : 0;
 
 		bytes += s->piece[i].x.stored;
-		/* A piece that is read ahead waits in the queue. */
+		/* With reading ahead, a read's latency passes during the
+		 * transfer of the previous read. */
 		ps += one && soc->flash_ahead > 0 ? one - hidden_ps(soc) : one;
 	}
 	if (soc)

@@ -7,14 +7,14 @@
  * of a pass, so the first layers of the next pass are ready when the pass
  * begins.
  *
- * The output matrix can be streamed, too, after the last layer. The host reads
- * it in the slots, in parts of whole strips. If a caller skips the output
- * matrix, or needs it twice in a pass, the data that was read ahead into the
- * slots is dropped.
+ * The output matrix can be streamed, too, after the last layer. The host uses
+ * the matrix directly in the slots, in parts that consist of whole strips. If a
+ * caller skips the output matrix, or needs it twice in a pass, the data that
+ * was read ahead into the slots is dropped.
  *
- * A slot holds a whole layer or, if memory is short, a part of one, cut by
- * host/memory/layer_parts.h. The flash image has no checksums of parts, so
- * staging_open reads all layers once to compute them.
+ * A slot holds a whole layer or, if memory is short, a part of a layer
+ * (host/memory/layer_parts.h). The flash image has no checksums of parts, so
+ * staging_open reads all layers once to compute these checksums.
  *
  * A slot starts with a head of whole pages, which the caller fills once. The
  * layer follows, laid out as in the image. A part of a layer starts with the
@@ -41,7 +41,7 @@ struct soc;
 struct staging;
 
 struct staging_opts {
-	struct residency residency; /* at least one layer is streamed */
+	struct residency residency; /* must have at least one streamed layer */
 	unsigned slots;             /* number of slots, 2 to STREAM_SLOTS */
 	/*
 	 * Maximum number of parts per layer. A value above 1 requires
@@ -51,7 +51,8 @@ struct staging_opts {
 	unsigned parts;
 	const struct wire_tensor (*tensor)[WIRE_T_COUNT];
 	/* Bytes of a strip of the output matrix, after which the matrix can be
-	 * cut; it must fit into a slot. 0 if the matrix is not streamed. */
+	 * cut; a strip must fit into a slot. 0 if the matrix is not
+	 * streamed. */
 	size_t output_strip;
 	size_t head_bytes; /* size of a slot's head: whole pages, may be 0 */
 	struct stream_opts stream;
@@ -79,7 +80,7 @@ bool staging_parts_may(const struct image *);
  */
 size_t staging_slot_bytes(const struct image *, const struct staging_opts *);
 
-/* Create the buffers of the slots. No layer is read into them until
+/* Create the buffers of the slots. No layer is read into the slots until
  * staging_start. Returns 0 or a negative errno. */
 int staging_open(struct staging **out, const struct image *,
 	const struct staging_opts *, struct err *);
@@ -92,9 +93,9 @@ int staging_start(struct staging *, struct err *);
 
 /*
  * Wait for the next piece of the pass; a piece is a layer or a part of one.
- * `part` is its number, counted from 0 at the start of the pass. *slot is the
- * slot that holds it. After an interrupted pass, pieces that were read for the
- * rest of that pass are dropped.
+ * `part` is its number, counted from 0 at the start of the pass. *slot receives
+ * the slot that holds the piece. After an interrupted pass, pieces that were
+ * read for the rest of that pass are dropped.
  *
  * If a phone is simulated, the host also waits on the phone's timeline. turn_ps
  * is the time when the work before this piece ends. At most the share
@@ -149,11 +150,11 @@ void staging_read_on(struct staging *);
 uint64_t staging_ahead(struct staging *);
 
 /* Time of all reads of one pass, in the units of staging_ahead. If no phone is
- * simulated, it is estimated from the speed of the last passes. */
+ * simulated, the time is estimated from the speed of the last passes. */
 uint64_t staging_read_time(struct staging *);
 
 void staging_stats(const struct staging *, struct staging_stats *out);
-/* describes how the image is read, as stream_how */
+/* describes how the image is read (see stream_how) */
 const char *staging_how(const struct staging *);
 
 #endif

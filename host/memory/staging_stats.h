@@ -19,7 +19,7 @@
 	/* Number of boundaries between used parts of a layer. The page       \
 	 * with the boundary is read twice, once for each part. */            \
 	X(uint64_t, meetings)                                                 \
-	/* time that the host waited for layers, on the phone */              \
+	/* time that the host waited for layers, in simulated phone time */   \
 	X(uint64_t, wait_ps)
 /* clang-format on */
 

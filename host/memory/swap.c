@@ -23,9 +23,11 @@ struct slot {
 	uint32_t block;
 	/* end of the copy on the simulated phone's timeline */
 	uint64_t ready_ps;
-	/* No copy into the slot is pending or running; guarded by the lock. */
+	/* Whether the slot's block is complete: no copy into the slot is
+	 * pending or running. Guarded by the lock. */
 	bool present;
-	/* the caller uses the slot: after swap_need, before swap_done */
+	/* whether the caller uses the slot: after swap_need, before
+	 * swap_done */
 	bool lent;
 };
 
@@ -33,8 +35,8 @@ struct swap {
 	struct swap_opts opts;
 	struct swap_block *block;
 	struct slot slot[SWAP_SLOTS];
-	/* Slots that the caller does not use, in the order of their blocks'
-	 * use. */
+	/* Slots that the caller does not use, in the order in which their
+	 * blocks are used. */
 	unsigned queue[SWAP_SLOTS], queued;
 	uint32_t next; /* next block to copy */
 	struct swap_stats stats;

@@ -14,7 +14,7 @@
  * wrong results, which tests detect.
  *
  * All calls come from one thread; the copying thread is internal. On the
- * simulated phone's timeline, an engine of its own does the copies, in parallel
+ * simulated phone's timeline, a separate engine does the copies, in parallel
  * with CPU and NPU.
  */
 #ifndef HOST_MEMORY_SWAP_H
@@ -36,8 +36,8 @@ struct swap;
 struct swap_block {
 	const void *from;
 	size_t bytes;
-	/* bytes that the statistics count: those of `price`, which may be the
-	 * price of another model */
+	/* bytes that the statistics count for the copy; differs from `bytes` if
+	 * costs are computed for another model */
 	uint64_t counted;
 	/* price of the copy; all 0 if no phone is simulated */
 	struct price price;
@@ -65,16 +65,16 @@ void swap_start(struct swap *);
 
 /*
  * The caller uses block i of `block` next. Returns true if a slot contains the
- * block or is being filled with it, until *ready_ps on the simulated phone's
- * timeline; *slot then belongs to the caller until swap_done. Returns false if
- * both slots belong to the caller, who must first call swap_done for one of
- * them. After an interrupted pass, blocks that were copied for the rest of that
- * pass are dropped.
+ * block, or if the block is being copied into a slot; *slot then belongs to the
+ * caller until swap_done. *ready_ps receives the time at which the copy ends on
+ * the simulated phone's timeline. Returns false if both slots belong to the
+ * caller, who must first call swap_done for one of them. After an interrupted
+ * pass, blocks that were copied for the rest of that pass are dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 
 /* Wait for up to `wait_us` until the copy into the slot is complete. Returns
- * whether it is. */
+ * whether the copy is complete. */
 bool swap_is_there(struct swap *, unsigned slot, unsigned wait_us);
 
 /* The device has finished with the slot, at time `ps` of the simulated phone:
@@ -82,7 +82,8 @@ bool swap_is_there(struct swap *, unsigned slot, unsigned wait_us);
 void swap_done(struct swap *, unsigned slot, uint64_t ps);
 
 struct swap_stats {
-	uint64_t copies, bytes; /* copies that were started, and their bytes */
+	/* number of copies that were started, and their total bytes */
+	uint64_t copies, bytes;
 };
 void swap_stats(const struct swap *, struct swap_stats *out);
 

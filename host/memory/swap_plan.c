@@ -11,9 +11,9 @@
 /* ---- computing the stall of a choice ------------------------------------- */
 
 /*
- * An instant in (max, +) form. A forward starts from the state of four instants
- * that the previous forward left: end of the last run, end of the last copy,
- * and the times when the two slots become free. The instant is the maximum over
+ * An instant in (max, +) form. The state between two forwards consists of four
+ * instants: end of the last run, end of the last copy, and the times when the
+ * two slots become free. An instant of the next forward is the maximum over
  * these four, each plus a delay, after[].
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
@@ -38,8 +38,8 @@ static struct instant plus(struct instant a, int64_t time)
 	return a;
 }
 
-/* Compute one forward: x[i] becomes instant i after the forward, as a function
- * of the four instants before it. */
+/* Compute one forward: x[i] becomes instant i after the forward, expressed by
+ * the four instants before the forward. */
 static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	struct instant x[INSTANTS])
 {
@@ -155,8 +155,8 @@ static bool fits(const struct search *s, uint64_t bytes)
 	return taken <= r->bytes && SWAP_SLOTS + mappings <= r->slots;
 }
 
-/* If the choice fits, compare it with the best one so far: keep it if it has
- * less stall, or equal stall and fewer bytes to copy. */
+/* If the choice fits, compare it with the best choice so far, and keep the one
+ * with less stall or, if the stall is equal, with fewer bytes to copy. */
 static void consider(struct search *s, const bool *temporary)
 {
 	uint64_t copied = copied_by(s, temporary), stall;
@@ -177,7 +177,7 @@ static void consider(struct search *s, const bool *temporary)
 /* ---- the pool of choices ------------------------------------------------- */
 
 #define EXCHANGES 300 /* maximum number of exchanges tried for one choice */
-/* steps in which the pool varies the temporary bytes, per operator */
+/* steps per operator in which the pool varies the number of temporary bytes */
 #define PARTS 4
 
 /*
@@ -254,8 +254,8 @@ static void cheapest(struct search *s, uint64_t need)
 
 /*
  * One step of improve_chain: make the temporary operator `out` resident. Unless
- * `in` is n, make the resident operator `in` temporary instead. Undoes the step
- * and returns false if it is not an improvement.
+ * `in` is n, make the resident operator `in` temporary instead. If the step is
+ * not an improvement, undoes the step and returns false.
  */
 static bool try_step(struct search *s, uint32_t out, uint32_t in,
 	uint64_t least, uint64_t *copied, uint64_t *stall)
@@ -283,10 +283,10 @@ static bool try_step(struct search *s, uint32_t out, uint32_t in,
 
 /*
  * Improve a choice by exchanges, while `least` or more bytes stay temporary.
- * This bound only keeps the choices of the pool different; it does not come
- * from the size of the window. Consider the improved choice. Then make the
- * temporary operator with the longest copy resident, consider the result, and
- * repeat until all are resident.
+ * This bound only keeps the choices of the pool different; the bound does not
+ * depend on the size of the window. Pass the improved choice to consider().
+ * Then make the temporary operator with the longest copy resident, pass the
+ * result to consider(), and repeat until all operators are resident.
  */
 static void improve_chain(struct search *s, uint64_t least)
 {

@@ -1,7 +1,7 @@
 /*
  * A plan for weights that do not fit into the device's window. It divides the
  * operators (here, blocks of layers) into resident and temporary ones.
- * Operators run in one order, in every forward pass. Resident operators are
+ * Operators run in the same order in every forward pass. Resident operators are
  * packed into few large mappings, in the order of use. Temporary operators are
  * copied into two staging slots, each before its turn: while the device reads
  * one slot, the other is filled. This follows "graph-guided buffer mapping" and
@@ -9,15 +9,15 @@
  *
  * Model of time. One copy runs at a time, in the order of use, also across the
  * end of a forward. A copy begins when the previous copy has ended and its slot
- * is free. The slot was last used by the temporary operator two before, and is
- * free when that operator ends. An operator begins when the previous operator
- * has ended and its own weights are in place. The stall of a plan is the
- * duration of a forward minus the sum of its operators' run times, averaged
- * over a long run. These times form a linear system over (max, +) with a state
- * of four instants, so the average is the largest cycle mean of the system
- * (Karp, "A characterization of the minimum cycle mean in a digraph", 1978). A
- * cycle has up to four forwards, so the mean is exact in twelfths of the unit
- * of time.
+ * is free. The two slots alternate, so the slot was last used by the temporary
+ * operator before the previous one, and is free when that operator ends. An
+ * operator begins when the previous operator has ended and its own weights are
+ * in place. The stall of a plan is the duration of a forward minus the sum of
+ * its operators' run times, averaged over a long run. These times form a linear
+ * system over (max, +) with a state of four instants, so the average is the
+ * largest cycle mean of the system (Karp, "A characterization of the minimum
+ * cycle mean in a digraph", 1978). A cycle has up to four forwards, so the mean
+ * is exact in twelfths of the unit of time.
  *
  * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
  * is tried and the stall is the minimum. For more operators, the stall is the
@@ -35,8 +35,8 @@
  *
  * The pool does not depend on the size of the window, which only determines
  * which choices fit. So, for any number of operators, a larger window never
- * increases the stall. The stall is also never above that of mapping on demand,
- * which waits for each block that it maps.
+ * increases the stall. The stall is also never larger than with mapping on
+ * demand, which waits for each block that it maps.
  *
  * Pure functions, any thread.
  */
@@ -62,7 +62,8 @@ struct swap_op {
 struct swap_room {
 	/* bytes of the window for weights and staging slots */
 	uint64_t bytes;
-	uint64_t mapping; /* bytes of the largest mapping; each operator fits */
+	/* maximum bytes of a mapping; no operator may be larger */
+	uint64_t mapping;
 	/* page size, a power of two. A mapping takes whole pages and one more
 	 * page as a guard. */
 	uint64_t page;

@@ -23,7 +23,7 @@ _Static_assert(ALIGN == WEIGHTS_ALIGN,
 #define PAGE IMAGE_PAGE
 
 /* Shape and type that the tensor has in its block; rows is 0 if the model has
- * no such tensor, or if it belongs to the experts of the layer. */
+ * no such tensor, or if the tensor belongs to the experts of the layer. */
 static struct wire_tensor laid_out(const struct model *m,
 	const struct weights_plan *plan, uint32_t layer, unsigned i)
 {
@@ -131,8 +131,8 @@ static int start_layout(
 {
 	if (bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
-			"layer %u has %llu MiB of weights; a shared buffer "
-			"holds at most %zu MiB",
+			"layer %u has %llu MiB of weights, but a shared "
+			"buffer holds at most %zu MiB",
 			b->first_layer, (unsigned long long)(bytes >> 20),
 			BUFFER_MAX >> 20);
 	b->bytes = (uint32_t)bytes;
@@ -230,8 +230,8 @@ static int lay_out_experts(const struct model *m,
 			"layers");
 	experts_tensors(
 		m, plan->layout, plan->strip_max, layer, b[1].tensor[0]);
-	/* The first block has no experts' matrices, but it needs their types:
-	 * the device prepares the rows for them. */
+	/* The first block has no experts' matrices, but needs the types of
+	 * these matrices: the device prepares the rows for them. */
 	for (unsigned i = WIRE_T_GATE; i < WIRE_T_COUNT; i++) {
 		b[0].tensor[0][i] = b[1].tensor[0][i];
 		b[0].tensor[0][i].rows = b[0].tensor[0][i].offset = 0;
@@ -241,8 +241,9 @@ static int lay_out_experts(const struct model *m,
 	return 0;
 }
 
-/* The flash image was converted for some device. If that device had more TCM
- * per thread than this one, strips of tiles may be too large for this one. */
+/* A flash image is converted for a device with a certain amount of TCM per
+ * thread. On a device with less TCM per thread, the image's strips of tiles may
+ * be too large. */
 static int check_strips(
 	const struct model *m, const struct weights_plan *plan, struct err *e)
 {

@@ -7,8 +7,9 @@
  * (host/memory/staging.h) is a block of one layer, or several blocks that are
  * parts of it (host/memory/layer_parts.h). Its weights have no buffer of their
  * own: each pass reads them into a staging slot. A layer with experts is two
- * blocks: everything up to the router, with the shared expert, and the other
- * experts, whose weights are in a cache (host/memory/experts.h).
+ * blocks. The first block has everything up to the router, and the shared
+ * expert. The second block has the other experts, whose weights are in a cache
+ * (host/memory/experts.h).
  *
  * The buffer contains the rope frequencies, and then the tensors layer by
  * layer, in the order of enum wire_layer_tensor, each aligned to 64 bytes.
@@ -38,17 +39,19 @@ struct block {
 	 * layers */
 	struct wire_part part;
 	uint32_t bytes;
-	/* The size of its buffer if larger than `bytes`: if costs are computed
-	 * for a larger model, the block takes as much of the window as that
-	 * model's block. The rest of the buffer is never accessed, so it takes
-	 * no memory. */
+	/* Size of the block's buffer, if larger than `bytes`. If costs are
+	 * computed for a larger model, the block takes as much of the window as
+	 * that model's block. The bytes after the first `bytes` are never
+	 * accessed, so they take no memory. */
 	uint32_t room;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
-	/* its weights are in staging slots; it has no buffer */
+	/* whether the block's weights are in staging slots; the block then has
+	 * no buffer */
 	bool streamed;
-	/* the routed experts of the layer; `tensor` and `bytes` describe one
-	 * expert in its slot of the cache */
+	/* whether the block consists of the routed experts of the layer;
+	 * `tensor` and `bytes` then describe one expert in its slot of the
+	 * cache */
 	bool experts;
 	struct buffer *buffer; /* NULL until weights_load or weights_share */
 	/* Offset in `buffer`, if `shares`: weights_share placed the block in a
@@ -60,8 +63,8 @@ struct block {
 	uint64_t not_finite;
 };
 
-/* Whether the block begins at the start of a layer; and ends at the end of a
- * layer. */
+/* Whether the block begins at the start of a layer, and whether the block ends
+ * at the end of a layer. */
 static inline bool block_begins(const struct block *b)
 {
 	return !b->part.first;
@@ -78,10 +81,11 @@ static inline bool block_ends(const struct block *b)
  *
  * Resident layers are in runs (host/model/residency.h), and each run has the
  * same number of blocks. There are at least `want` resident blocks, or one per
- * layer if there are fewer layers. There are more while a block exceeds `limit`
- * bytes, although a block of a single layer may exceed it. A strip of tiles has
- * at most `strip_max` bytes; weights_cut returns -EFBIG if the flash image has
- * larger strips. The caller owns *blocks and frees them with weights_release.
+ * layer if there are fewer layers. There are more blocks if a block would
+ * otherwise exceed `limit` bytes; only a block of a single layer may exceed
+ * `limit`. A strip of tiles has at most `strip_max` bytes; weights_cut returns
+ * -EFBIG if the flash image has larger strips. The caller owns *blocks and
+ * frees them with weights_release.
  */
 struct weights_plan {
 	enum layout layout;
@@ -89,14 +93,15 @@ struct weights_plan {
 	uint32_t want;
 	uint64_t limit;
 	struct residency residency;
-	uint32_t cut;   /* weights_cut begins a block at this layer */
+	/* number of a layer at which weights_cut begins a block */
+	uint32_t cut;
 	unsigned parts; /* maximum number of parts of a streamed layer */
 };
 int weights_cut(const struct model *, const struct weights_plan *,
 	struct block **blocks, uint32_t *n, struct err *);
 
-/* Size of the head of a staging slot, which precedes a streamed block's layer:
- * whole pages. */
+/* Size in bytes of the head of a staging slot, which precedes a streamed
+ * block's layer; a multiple of the page size. */
 size_t weights_head_bytes(const struct model *);
 /* Write the head of a staging slot to dst, the start of the slot. */
 void weights_fill_head(const struct model *, void *dst);
