@@ -14,7 +14,7 @@
 
 #define MAX_VOCAB (1u << 24)
 
-/* size of a tensor's dimension, by its meaning */
+/* size of a tensor's dimension, named by what the dimension stands for */
 enum extent { ONE, EMBD, QUERY, KV, HEAD, FF, EXPERTS, SHARED_FF };
 
 enum presence {
@@ -251,9 +251,9 @@ static int check_same(const struct model *m, const char *key,
 	if (v == of_target)
 		return 0;
 	return err_set(e, EINVAL,
-		"key '%s' is %llu, but that of the target is %u: this EAGLE "
-		"head was made for another model; try one made for the target, "
-		"or --draft model",
+		"key '%s' is %llu, but the target's value is %u: this EAGLE "
+		"head was made for another model; try one made for the "
+		"target, or --draft model",
 		key, (unsigned long long)v, of_target);
 }
 
@@ -505,8 +505,8 @@ int model_no_room(const struct model *m, const char *what, size_t n,
 			"positions; shorten it",
 			what, n, m->n_ctx);
 	return err_set(e, EFBIG,
-		"%s has %zu tokens, the context %u; shorten it or give a "
-		"larger --ctx (the model was trained for %u)",
+		"%s has %zu tokens, but the context has only %u; shorten it "
+		"or give a larger --ctx (the model was trained for %u)",
 		what, n, context, m->n_ctx);
 }
 

@@ -38,13 +38,13 @@ struct model {
 	/* Width of the shared expert, a feed-forward network that every row
 	 * uses; 0 if there is none. */
 	uint32_t n_shared;
-	/* divide the weights of a row's experts by their sum */
+	/* whether to divide the weights of a row's experts by their sum */
 	bool norm_picks;
 	uint32_t n_vocab;
 	uint32_t n_ctx; /* context length with which the model was trained */
 	float norm_eps;
 	bool rope_neox;
-	/* a position attends only to itself and earlier positions */
+	/* whether a position attends only to itself and earlier positions */
 	bool causal;
 	int32_t mask_token; /* mask token of a diffusion model, else -1 */
 	/*
@@ -63,10 +63,11 @@ struct model {
 	 */
 	uint32_t block_length;
 	/*
-	 * Probabilities from which the model's tokens are right often enough,
-	 * from the keys diffusion.visible and diffusion.stable. visible: other
-	 * positions may attend to the token. stable: the token is final
-	 * (host/method/stages.h). Negative if the file does not have the key.
+	 * Probability thresholds of a diffusion model, from the keys
+	 * diffusion.visible and diffusion.stable. Other positions may attend to
+	 * a token whose probability is at least `visible`; a token whose
+	 * probability is at least `stable` is final (host/method/stages.h).
+	 * Negative if the file does not have the key.
 	 */
 	double visible, stable;
 	/*
@@ -75,7 +76,8 @@ struct model {
 	 * the hidden states after those layers. 0 if the input is embeddings.
 	 */
 	uint32_t layers_before;
-	float *rope_freq; /* [n_rot/2] radians per position, after scaling */
+	/* [n_rot/2] RoPE frequencies in radians per position, after scaling */
+	float *rope_freq;
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
 	const struct gguf_tensor *output_norm; /* [n_embd] f32 */
@@ -108,7 +110,7 @@ struct model {
 
 int model_open(struct model **out, const char *path, struct err *);
 /*
- * Open a model with one of two arguments that are not NULL:
+ * Open a model with one of these two arguments; the other argument is NULL:
  *
  * extra[] (NULL-terminated): the file has the tensors with these names instead
  * of an output matrix. The model ignores these tensors; the caller reads them.
@@ -149,10 +151,11 @@ int model_no_room(const struct model *, const char *what, size_t n,
 int model_embed(const struct model *, uint32_t token, float *out, struct err *);
 
 /*
- * Load an embedding that stays on flash into memory, for callers that read it
- * too often to read from flash each time. After that model_embed cannot fail.
- * For an EAGLE head, this loads the embedding of its target. Call this before
- * other threads read the model. Returns 0 or a negative errno.
+ * Load an embedding that stays on flash into memory, for callers that read the
+ * embedding so often that reads from flash would be too slow. After that
+ * model_embed cannot fail. For an EAGLE head, this loads the embedding of its
+ * target. Call this before other threads read the model. Returns 0 or a
+ * negative errno.
  */
 int model_keep_embedding(const struct model *, struct err *);
 

@@ -15,30 +15,31 @@ struct err;
 
 struct model_arch {
 	const char *name;
-	/* a position attends only to itself and earlier positions */
+	/* whether a position attends only to itself and earlier positions */
 	bool causal;
-	/* the two values of a pair that RoPE rotates are half a head apart, not
-	 * adjacent */
+	/* whether the two values of a pair that RoPE rotates are half a head
+	 * apart; if false, they are adjacent */
 	bool rope_neox;
-	/* Q, K and V must have a bias; if false, they may have one */
+	/* whether Q, K and V must have a bias; if false, they may have one */
 	bool qkv_bias;
-	/* Q and K must have a norm per head; if false, they must not have
-	 * one */
+	/* whether Q and K must have a norm per head; if false, they must not
+	 * have one */
 	bool head_norm;
-	/* with head_norm: one norm for all heads together instead of one per
-	 * head */
+	/* with head_norm: whether there is one norm for all heads together; if
+	 * false, there is one per head */
 	bool whole_norm;
-	/* value of diffusion.shift_logits if the file does not have this key */
+	/* default of diffusion.shift_logits, for files without this key */
 	bool shift_logits;
 	/* Whether layers have experts (model.h): never, optionally or always.
 	 * norm_picks: whether the weights of a row's experts are divided by
 	 * their sum if the file does not have the key expert_weights_norm. */
 	enum { EXPERTS_NEVER, EXPERTS_MAY, EXPERTS_MUST } experts;
 	bool norm_picks;
-	/* with experts: each layer also has a shared expert (model.h) */
+	/* with experts: whether each layer also has a shared expert
+	 * (model.h) */
 	bool shared;
-	/* an EAGLE head: one layer that drafts for a target model, and not a
-	 * complete model (model_open_with) */
+	/* whether a model is an EAGLE head: one layer that drafts for a target
+	 * model, and not a complete model (model_open_with) */
 	bool eagle;
 };
 

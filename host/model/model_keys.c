@@ -100,7 +100,7 @@ static int read_arch(struct model *m, struct err *e)
 		return model_arch_refuse(s, m->gguf, e);
 	snprintf(m->arch, sizeof(m->arch), "%s", m->kind->name);
 	/* The architecture determines whether attention is causal. If the file
-	 * has the key, it must have the same value. */
+	 * has the key attention.causal, the key must have the same value. */
 	m->causal = m->kind->causal;
 	causal = key_of(m, "attention.causal");
 	ret = gguf_bool(m->gguf, causal.name, &causal_key, e);
@@ -239,8 +239,8 @@ static int read_head(struct model *m, struct err *e)
 		if (m->n_embd % m->n_head || share > MAX_HEAD_DIM)
 			return err_set(e, EINVAL,
 				"key '%s' is missing, and embedding_length = "
-				"%u is not a whole, usual head size times "
-				"attention.head_count = %u",
+				"%u divided by attention.head_count = %u is "
+				"not a supported head size",
 				key_of(m,
 					has_key ? "attention.value_length"
 						: "attention.key_length")

@@ -68,7 +68,7 @@ static int check_experts(
 		if (y->bytes != x->bytes)
 			return err_set(e, EINVAL,
 				"'expert %u' has %llu bytes, but 'expert %u' "
-				"%llu",
+				"has %llu",
 				y->index, (unsigned long long)y->bytes,
 				x->index, (unsigned long long)x->bytes);
 	}
@@ -107,8 +107,8 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	if (t->offset % PACKED_ALIGN ||
 		!range_within(t->offset, bytes, x->bytes))
 		return err_set(e, EINVAL,
-			"%zu bytes of tensor '%.*s' at offset %llu do not lie "
-			"in an extent of %llu",
+			"%zu bytes of tensor '%.*s' at offset %llu do not "
+			"lie in an extent of %llu bytes",
 			bytes, (int)is->name.len, is->name.data,
 			(unsigned long long)t->offset,
 			(unsigned long long)x->bytes);
@@ -144,7 +144,7 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 			(unsigned long long)bytes);
 	if (h->version != PACKED_VERSION)
 		return err_set(e, ENOTSUP,
-			"version %u is not supported (%d is); convert the "
+			"version %u is not supported, only %d; convert the "
 			"model again with this 'tandem convert'",
 			h->version, PACKED_VERSION);
 	if (h->layout > LAYOUT_SUPER)
@@ -153,8 +153,8 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 		return err_set(e, EINVAL, "reserved bytes are not 0");
 	if (!range_within(sizeof(*h), h->header_bytes, bytes))
 		return err_set(e, EINVAL,
-			"a header of %llu bytes does not fit into the %llu "
-			"bytes",
+			"a header of %llu bytes does not fit into metadata "
+			"of %llu bytes",
 			(unsigned long long)h->header_bytes,
 			(unsigned long long)bytes);
 	if (h->table % 8 || h->table < sizeof(*h) + h->header_bytes ||
@@ -308,8 +308,8 @@ static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	}
 	if (at != x->bytes)
 		return err_set(e, EINVAL,
-			"%s is %llu bytes, its extent %llu; convert the model "
-			"again",
+			"%s has %llu bytes, but its extent has %llu; convert "
+			"the model again",
 			name, (unsigned long long)at,
 			(unsigned long long)x->bytes);
 	return 0;

@@ -33,8 +33,8 @@ static inline struct residency residency_of(
 	return (struct residency){ n_layer, resident, runs ? runs : 1 };
 }
 
-/* If n resident (or n streamed) layers are divided among the runs: the number
- * of them in the runs before run number `run`. */
+/* Divide n resident (or n streamed) layers among the runs. Returns the number
+ * of these layers in the runs before run number `run`. */
 static inline uint32_t residency_before(
 	const struct residency *r, uint32_t n, uint32_t run)
 {

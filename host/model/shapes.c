@@ -92,7 +92,7 @@ const char *const dense_shape_names[] = { DENSE(NAME) NULL };
 
 _Static_assert(sizeof((const char *const[]){ ROWS(NAME) }) ==
 		SHAPES * sizeof(const char *),
-	"SHAPES is their number");
+	"SHAPES is the number of shapes");
 
 const struct shape *shape_named(const char *name)
 {

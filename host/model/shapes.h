@@ -30,7 +30,7 @@ struct shape {
 	 * Factor of Llama 3.1's scaling of low frequencies; 0 means no scaling.
 	 */
 	float rope_factor;
-	bool tied; /* input and output share one matrix */
+	bool tied; /* whether input and output share one matrix */
 	bool qkv_bias, qk_norm;
 	/* block length of block diffusion; 0 for other models */
 	uint32_t block_length;

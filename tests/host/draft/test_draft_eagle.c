@@ -342,7 +342,7 @@ static void test_refused(void **state)
 	check_refused(f, &file, "'tandem-eagle.vocab_size' is 97");
 	file = f->file;
 	file.m.n_embd = 64;
-	check_refused(f, &file, "that of the target is 32");
+	check_refused(f, &file, "the target's value is 32");
 	/* without a target, and for a target that does not write from left to
 	 * right */
 	assert_int_equal(eagle_file_try(&f->file, NULL, &m, &e), -EINVAL);
