@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A step can request no nodes; then the next step follows at once. A step can
- * also request more nodes than one call can return. */
+/* A builder's step can request no nodes; then the next step follows at once. A
+ * step can also request more nodes than one call of build_next can return. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -56,7 +56,7 @@ void build_chain_begin(
 
 /* ---- SpecInfer ----------------------------------------------------------- */
 
-/* Whether any of the nodes first .. end - 1, which are one layer, may have
+/* Whether any of the nodes first .. end - 1 (one layer of the tree) may have
  * children. */
 static bool layer_may_grow(const struct build *b, uint32_t first, uint32_t end)
 {

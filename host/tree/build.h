@@ -39,8 +39,8 @@ struct build_limits {
 	uint32_t rows; /* maximum number of nodes, including the root; >= 1 */
 	/* maximum number of levels below the root; 0 means the root alone */
 	uint32_t depth;
-	/* Used only by greedy and lever: the drafter's batch, and drafter_most
-	 * of the drafter (drafter.h). */
+	/* For greedy and lever only. batch: the drafter's `batch`. most: the
+	 * result of drafter_most() (drafter.h). */
 	uint32_t batch, most;
 };
 
@@ -59,10 +59,11 @@ struct build {
 	 * build_next yet. */
 	uint32_t first, end, at;
 	uint32_t node[BUILD_BATCH], n; /* returned by build_next */
-	void *memory;                  /* [bytes] reused from tree to tree */
+	/* [bytes] scratch memory, reused from tree to tree */
+	void *memory;
 	size_t bytes;
-	/* Parameters of the builders that have parameters; for opt also its
-	 * current state. */
+	/* Parameters of the builders that have parameters; for the builder opt
+	 * also its current state. */
 	const uint32_t *width;
 	uint32_t n_widths, beam, layers;
 	double threshold, expected;
@@ -221,11 +222,11 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
  * expanded only when its candidates could be added next, which gives the same
  * tree in less time.
  *
- * Before the first verification only the limits end the tree. With
- * limits->batch > 1, likely nodes are expanded together with the node that must
- * be expanded now, before their own candidates are needed; the tree is the same
- * (section 4.4). Such nodes take room in the tree in addition to `rows`;
- * without this room, batches are smaller.
+ * Before the first verification no costs are known, so only the limits end the
+ * tree. With limits->batch > 1, likely nodes are expanded together with the
+ * node that must be expanded now, before their own candidates are needed; the
+ * tree is the same (section 4.4). Such nodes take room in the tree in addition
+ * to `rows`; without this room, batches are smaller.
  */
 void build_greedy_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct cost *, struct gain_rule *);

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* smallest cost of a node that is used, relative to the cost of the tree */
+/* lower limit of a node's cost, relative to the cost of the tree */
 #define STEP_LEAST 1e-6
 #define SLACK      1e-12 /* tolerance for rounding errors in a bound */
 
@@ -34,7 +34,7 @@ void gain_rule_estimate(const struct gain_rule *p,
 	for (uint32_t i = 0; i < tree_expects(t, node); i++)
 		hit += (double)c[i].q;
 	/* hit / mass can be more than 1 here, unlike in gain_rule_reliability,
-	 * so probabilities can also be raised. */
+	 * so the sum of the candidates' probabilities can also be raised. */
 	hit = fmin(hit * fmax(p->hit / p->mass, p->rho_min), 1);
 	calibration_shares(calibration, c, score, n, out);
 	for (uint32_t i = 0; i < n; i++)
@@ -47,7 +47,7 @@ struct seat {
 	double reach; /* R of equation 3 */
 	/* number of the node's candidates that have become members */
 	uint32_t taken;
-	/* the node is expanded, or its expansion was requested */
+	/* whether the node is expanded, or its expansion was requested */
 	bool requested;
 };
 
@@ -62,7 +62,7 @@ struct growth {
 	const struct build_limits *limits;
 	const struct cost *cost;
 	double rho;
-	bool priced;       /* true if costs have been observed */
+	bool priced;       /* whether costs have been observed */
 	struct seat *seat; /* [tree->capacity] */
 	/* [limits->rows] members in the order in which they joined */
 	uint32_t *member;

@@ -2,8 +2,8 @@
  * The candidates of all expanded nodes form a list sorted by descending reach.
  * Any prefix of this list is a tree, because no candidate has a larger reach
  * than its parent. Three decisions remain: whether to draft at all, how many
- * more nodes to expand, and how long a prefix to take. Only an expansion cannot
- * be undone.
+ * more nodes to expand, and how long a prefix to take. Of these decisions, only
+ * an expansion cannot be undone.
  *
  * The prefix of n entries yields G(n), the sum of their reach, in the time L(G,
  * d, C(n)) (pass_cost.h), where d is the drafting time spent on this tree.
@@ -38,7 +38,7 @@ struct entry {
 	int32_t node;
 	int32_t above; /* index of the parent's node; -1 for the root */
 	uint32_t depth;
-	/* the node is expanded, or its expansion was requested */
+	/* whether the node is expanded, or its expansion was requested */
 	bool requested;
 };
 
@@ -65,9 +65,9 @@ struct growth {
 	uint32_t n_parents;
 };
 
-/* Insert after all entries with the same reach, so that parents precede their
- * children, and siblings stay in order. Entries beyond limits->rows are
- * dropped. */
+/* Insert x into the list after all entries with the same reach, so that parents
+ * precede their children, and siblings stay in order. Entries beyond
+ * limits->rows are dropped. */
 static void enter(struct growth *g, struct entry x)
 {
 	uint32_t most = g->limits->rows, at = g->n;
@@ -207,8 +207,8 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	}
 	if (n > 1)
 		qsort(child, m, sizeof(*child), falling);
-	/* Merge the children into the list, from its end. Of equal entries,
-	 * entries of the old list come first. */
+	/* Merge the children into the list, from its end. Of entries with the
+	 * same reach, those of the old list come first. */
 	i = g->n_next;
 	g->n_next = i + m < rows ? i + m : rows;
 	for (uint32_t at = i + m; m && at--;) {

@@ -7,12 +7,13 @@
 
 /* number of observations from which the weights are learnt */
 #define MEMORY 200
-/* Information of the initial weights. An observation without a nearly certain
- * candidate adds about a third. */
+/* Fisher information assumed for the initial weights. For comparison: an
+ * observation in which no candidate is nearly certain adds about 0.33. */
 #define PRIOR 10
 /* Weights are limited to the range 0 to MOST. */
 #define MOST 4
-/* A smaller q counts as Q_LEAST, because its logarithm is mostly noise. */
+/* A draft probability q below Q_LEAST counts as Q_LEAST, because its logarithm
+ * is mostly noise. */
 #define Q_LEAST 1e-6
 
 void calibration_init(struct calibration *c, double draft, double exit)

@@ -52,10 +52,10 @@ struct drafter {
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
-	 * Set the sequence of the target's session that begin() is for, from
-	 * now on. All tokens of begin() except the last are cached in this
-	 * sequence. NULL if the drafter reads nothing from the target's
-	 * session.
+	 * Choose the sequence of the target's session to which later calls of
+	 * begin() refer. The sequence caches all tokens passed to begin()
+	 * except the last one. NULL if the drafter reads nothing from the
+	 * target's session.
 	 */
 	void (*follow)(void *arg, uint32_t sequence);
 	/*

@@ -78,8 +78,9 @@ void pass_cost_remembered(struct pass_cost *c)
 		outweigh(&c->n_look[i]);
 }
 
-/* Interpolation weights of the stored row counts for C(n). Above the largest
- * stored row count, C is proportional to n. */
+/* Compute the weights with which the times of the stored row counts contribute
+ * to C(n): linear interpolation. Above the largest stored row count, C is
+ * proportional to n. */
 static void shares(const struct pass_cost *c, double n, double share[PASS_ROWS])
 {
 	uint32_t i = 0;
@@ -184,7 +185,7 @@ uint32_t pass_cost_look(const struct pass_cost *c, uint32_t most, double *time)
 
 /* ---- a cycle ------------------------------------------------------------- */
 
-/* The time L without the part W. */
+/* The time L of a cycle (pass_cost.h) without its part W. */
 static double overlapped(
 	const struct pass_cost *c, double gap, double rows_time)
 {

@@ -8,7 +8,7 @@
  *
  * R     time to read the layers of a pass from flash
  * A     the part of R that is still being read ahead when the last pass
- *       has ended; after it all slots are full, and flash is idle until
+ *       has ended; after this part all slots are full, and flash is idle until
  *       the first slot is free
  * C(n)  time of the device to compute n rows
  * b     share of the layers before the first one that is read from flash
@@ -50,8 +50,9 @@ struct pass_cost {
 	double other;            /* W */
 	/* time to choose the rows that continue after the exit layer */
 	double exit;
-	double kept; /* share of rows that were kept by such choices */
-	/* share of the expected tokens that were lost by such choices */
+	double kept; /* share of the rows that continue after the exit layer */
+	/* share of the expected tokens that are lost because rows are dropped
+	 * after the exit layer */
 	double lost;
 	/* Number of observations of each average, counted up to PASS_MEMORY. */
 	uint32_t n_token, n_begin, n_look[PASS_LOOKS], n_other;
@@ -79,7 +80,8 @@ void pass_cost_saw_look(struct pass_cost *, uint32_t nodes, double time);
 /*
  * Returns the largest number of nodes, at most `most` (>= 1), for which D is
  * stored, and sets *time to this D. If D has no observations for this number,
- * *time is the D of the next smaller number that has, or 0 if there is none.
+ * *time is the D of the next smaller number with observations, or 0 if there is
+ * none.
  */
 uint32_t pass_cost_look(const struct pass_cost *, uint32_t most, double *time);
 

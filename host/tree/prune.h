@@ -33,8 +33,8 @@ struct prune_opts {
 	/* Keep all rows whose merit is at least this threshold, whatever the
 	 * costs are. Negative: keep the rows whose gain is worth their cost. */
 	double threshold;
-	/* Also score shadow tokens. False (for ablation studies): a node's only
-	 * child counts as certain. */
+	/* Whether to score shadow tokens, too. If false (for ablation studies),
+	 * the only child of a node has probability 1. */
 	bool shadow;
 	struct calibration calibration;
 	/* Reliability of the draft, and costs. If no cost is known, all rows

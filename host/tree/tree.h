@@ -53,8 +53,9 @@ struct tree {
 	 * candidates that end the sequence (tree_end). Both are 0 if the node
 	 * is not expanded. */
 	uint32_t *n_candidates, *n_ends;
-	/* [capacity][k] the n_candidates candidates, followed by the n_ends;
-	 * both groups are sorted by descending q, equal q by ascending token */
+	/* [capacity][k] the n_candidates candidates, followed by the n_ends
+	 * candidates that end the sequence; both groups are sorted by
+	 * descending q, equal q by ascending token */
 	struct candidate *candidate;
 	/* For the cost model: number of sequential steps over nodes that
 	 * builders made. Builders add to this counter; the caller subtracts the

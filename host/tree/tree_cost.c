@@ -39,7 +39,9 @@ double cost_draft(const struct cost *c)
 
 struct slopes {
 	uint32_t n;
-	/* The last point added on the current line of equal leaves or rows. */
+	/* The last point that was added to the current line. A line consists of
+	 * shapes with the same number of leaves, or with the same number of
+	 * rows. */
 	uint32_t at; /* row or leaf count; 0 before the first point */
 	double mean;
 	float slope[COST_ROWS * COST_LEAVES];
@@ -116,8 +118,8 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Set `most` of a cell, and the shape that determines it. Call this function
- * for the cells in the order of growing shapes. */
+/* Set `most` of a cell, and the shape that determines `most`. Call this
+ * function for the cells in the order of growing shapes. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;

@@ -4,20 +4,20 @@
  * and a table of verification times by rows and leaves. The caller chooses the
  * unit (nanoseconds, or picoseconds of a phone) and uses it throughout.
  *
- * Estimates never decrease with rows or leaves: an estimate below that of a
- * smaller shape is raised to it. The estimate of an observed shape is its
- * average, or more if a smaller shape took more. The estimate of a shape
- * without observations is the largest known cost of smaller shapes plus a
- * conservative slope (an upper quartile of the table's slopes, plus a tenth),
- * but no more than an observed larger shape.
+ * Estimates never decrease with rows or leaves: an estimate that would be below
+ * the estimate of a smaller shape is raised to the latter. The estimate of an
+ * observed shape is its average, or more if a smaller shape took more. The
+ * estimate of a shape without observations is the largest known cost of smaller
+ * shapes plus a conservative slope (an upper quartile of the table's slopes,
+ * plus a tenth), but no more than an observed larger shape.
  *
  * If only larger shapes are known, the estimate is made from the cheapest of
  * them: the share `fixed` of its cost is assumed independent of rows, and the
  * rest proportional to rows. With fixed == 1, a program that began with large
  * trees never tries small trees, so it never learns their cost; with a smaller
- * `fixed` it tries them. If neither smaller nor larger shapes are known (more
- * rows on fewer leaves), a slope is added to the smaller neighbors' costs.
- * Until two row counts are observed, the slope is 0.
+ * `fixed` the program tries small trees. If neither smaller nor larger shapes
+ * are known (more rows on fewer leaves), a slope is added to the smaller
+ * neighbors' costs. Until two row counts are observed, the slope is 0.
  */
 #ifndef HOST_TREE_TREE_COST_H
 #define HOST_TREE_TREE_COST_H
@@ -46,7 +46,8 @@ struct cost {
 	double draft; /* average time to expand a node */
 	uint32_t n_draft;
 	double row_slope, leaf_slope;
-	double fixed; /* 0 to 1; see above */
+	/* share of a cost that is assumed independent of rows, 0 to 1 */
+	double fixed;
 	/* [rows - 1][leaves - 1] */
 	struct cost_cell verify[COST_ROWS][COST_LEAVES];
 };
