@@ -52,7 +52,7 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 {
 	if (!named)
 		return models_find(role, path, e);
-	/* If there is a file with the name of a role, use the file. */
+	/* A role's name means the role only if no file of this name exists. */
 	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
 		if (!strcmp(roles[i].name, named) && access(named, F_OK))
 			return models_find((enum model_role)i, path, e);
@@ -65,8 +65,8 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 			opt_nearest_offer(&near, roles[i].name);
 		return err_set(e, ENOENT,
 			"no file and no bundled model '%s' ('tandem help "
-			"models' lists those, 'tandem synth --like tiny -o "
-			"tiny.gguf' makes a small one)%s",
+			"models' lists the bundled models, 'tandem synth "
+			"--like tiny -o tiny.gguf' makes a small model)%s",
 			named, opt_nearest_clause(&near));
 	}
 	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)

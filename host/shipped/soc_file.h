@@ -5,9 +5,9 @@
  *   clock_hz 1.4688e9 # npu-tts paper, table 2: 12,032.54 GFLOPS ...
  *
  * A line consists of a name, a number, and the source of the number after '#'.
- * Lines that begin with '#' are comments. Each name must occur exactly once, so
- * that a new parameter cannot silently change the meaning of an old profile. A
- * missing source is also an error.
+ * Lines that begin with '#' are comments. Each name must occur exactly once: a
+ * profile that lacks a newly added number is refused, instead of silently using
+ * a default. A missing source is also an error.
  *
  * Bundled profiles are files NAME.soc in one folder: $TANDEM_SOC if it is set;
  * otherwise `soc` next to the executable, `tensor/soc` in the source tree in

@@ -15,7 +15,8 @@
 #define GAP   6.0  /* vertical gap between tracks */
 #define TOP   46.0
 #define TICKS 10 /* maximum number of ticks */
-/* slices are merged if the gap between them is less than this, in pixels */
+/* slices are merged if the gap between them is narrower than this number of
+ * pixels */
 #define MERGED 0.1
 
 const char *draw_color(unsigned kind)

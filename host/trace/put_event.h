@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* number of the first name added by trace_text; smaller numbers are enum
- * trace_name + 1 */
+/* number of the first name added by trace_text; a smaller number stands for the
+ * enum trace_name that is 1 less */
 #define TEXT_IID 1000
-_Static_assert(TRACE_NAMES < TEXT_IID, "each has a number");
+_Static_assert(TRACE_NAMES < TEXT_IID, "each name has a number");
 
 static inline uint64_t name_iid(enum trace_name name)
 {

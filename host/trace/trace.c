@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If the host is killed, the trace lacks at most the events of this last time.
- */
+/* Events are written to the file at this interval: if the host is killed, the
+ * trace lacks at most the events of the last second. */
 #define FLUSH_NS (1000000000ull)
 /* Maximum number of host threads with a track. The events of further threads
  * are dropped: on a shared track, a thread's end event would end the slice of
@@ -53,7 +53,7 @@ struct trace {
 	char *text[TRACE_TEXTS];
 	uint32_t texts;
 	char *phone; /* name of the simulated phone; NULL if there is none */
-	/* track number of the present device process; 0 if there is none yet */
+	/* track number of the current device process; 0 if there is none yet */
 	uint64_t device;
 	pid_t device_pid;
 	bool described_track[TRACE_TRACKS][TRACE_LANES],
@@ -402,9 +402,7 @@ static void turn(struct trace *t)
 	begin_file(t);
 
 	/* Repeat the begin events of open slices, with their original times.
-	 * For slices on host threads, the track cannot be described here,
-	 * because only the thread itself can do this; it was described in
-	 * begin_file. */
+	 * The tracks of host threads are already described in begin_file. */
 	for (size_t i = 0; i < t->n_open; i++) {
 		const struct open_slice *s = &t->open[i];
 

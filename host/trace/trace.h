@@ -40,7 +40,7 @@ enum trace_kind {
 	TRACE_KIND_MAINTENANCE,
 	TRACE_KIND_LOAD,
 	TRACE_KIND_MAP,
-	TRACE_KIND_FAULT, /* faults, whether they were planned or not */
+	TRACE_KIND_FAULT, /* planned and unplanned faults */
 	TRACE_KINDS
 };
 extern const char *const trace_kinds[TRACE_KINDS];
@@ -162,13 +162,14 @@ enum trace_type { TRACE_BEGIN, TRACE_END, TRACE_INSTANT, TRACE_COUNT };
 struct trace_event {
 	enum trace_type type;
 	enum trace_name name;
-	/* not used for counters, because each counter has its own track */
+	/* track of the event; not used for counters, because each counter has
+	 * its own track */
 	enum trace_track track;
 	uint32_t lane; /* less than TRACE_LANES */
 	/* time in ns; in ps on the tracks of the simulated phone */
 	uint64_t at;
-	/* index of the first argument in the table's list of names, and number
-	 * of arguments */
+	/* index of the first argument in the list of argument names of this
+	 * event (trace_what), and number of arguments */
 	uint32_t first, n;
 	uint64_t arg[TRACE_ARGS];
 	/* number of a name (trace_text) that is used instead of `name`; 0 if
@@ -176,7 +177,7 @@ struct trace_event {
 	uint32_t text;
 	/* flow that connects this event with others; 0 if there is none */
 	uint64_t flow;
-	bool flow_ends; /* this event is the last one of the flow */
+	bool flow_ends; /* whether this event is the last one of the flow */
 };
 
 /*
@@ -196,8 +197,8 @@ int trace_close(struct trace *, struct err *);
 void trace_emit(struct trace *, const struct trace_event *);
 
 /* Between trace_hold and trace_release the calling thread holds the lock of the
- * trace, so that it records any number of events, with trace_emit_held, for one
- * acquisition of the lock. */
+ * trace. So one acquisition of the lock suffices for any number of events
+ * recorded with trace_emit_held. */
 void trace_hold(struct trace *);
 void trace_emit_held(struct trace *, const struct trace_event *);
 void trace_release(struct trace *);
@@ -214,8 +215,8 @@ void trace_phone(struct trace *, const char *name);
 /* Begin a new device process. Later events on device lanes belong to it. */
 void trace_device(struct trace *, pid_t);
 
-/* The number of a name, for events that are not named by the table. Returns 0
- * if there are too many names. */
+/* Return the number of a name that is not in the table trace_what, for
+ * trace_event.text. Returns 0 if there are too many names. */
 uint32_t trace_text(struct trace *, const char *);
 
 /* The flow from a pass to the requests that have rows in it; `number` is the

@@ -25,8 +25,8 @@ struct trace_file {
 	char *path;
 	uint64_t limit; /* maximum total bytes of both files; 0: no limit */
 	uint64_t opened_ns, flushed_ns;
-	uint64_t written; /* bytes of the present file */
-	/* packets: number of packets in the present file. rotated: number of
+	uint64_t written; /* bytes written to the current file */
+	/* packets: number of packets in the current file. rotated: number of
 	 * packets in earlier files. */
 	uint64_t packets, rotated;
 	/* errno of the first error; 0 if there was none */

@@ -46,9 +46,10 @@ static bool holds(const struct spans *s, uint64_t at)
 	return low < s->n && s->span[low].from <= at;
 }
 
-/* Whether slice i is within a text. Slices of host and phone are in the order
- * of time, so their indices can be compared. Slices of the device are recorded
- * when the host reads them, so their times must be compared. */
+/* Whether slice i lies within the time of a text (the generation of a request).
+ * Slices of host and phone are in the order of time, so their indices can be
+ * compared. Slices of the device are recorded when the host reads them, so
+ * their times must be compared. */
 static bool in_texts(const struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];

@@ -22,17 +22,20 @@
 
 struct err;
 
-#define TRACE_LONGEST   5
-#define TRACE_OPERATORS 64 /* maximum; the device has fewer operators */
+#define TRACE_LONGEST 5
+/* maximum number of operators; the device has fewer */
+#define TRACE_OPERATORS 64
 
 /* Work of one kind on all tracks of a role. */
 struct trace_work {
 	uint64_t n;
-	uint64_t ns; /* without the time of slices inside the slice */
+	/* total time of the slices, without the time of slices inside them */
+	uint64_t ns;
 };
 
-/* An operator of the device in all layers, on the device's main thread, which
- * waits for the shares of the workers. `name` belongs to the timeline. */
+/* Sums of one operator of the device over all layers. Only the device's main
+ * thread is counted; this thread also waits for the workers. `name` belongs to
+ * the timeline. */
 struct trace_operator {
 	const char *name;
 	uint64_t n;
@@ -42,8 +45,8 @@ struct trace_operator {
 
 struct trace_phone {
 	bool there;
-	/* Time from the start to the end of each text. If there are no texts,
-	 * the time from 0 to the end of the CPU's track. */
+	/* Sum over all texts of the time from start to end. If there are no
+	 * texts, the time from 0 to the end of the CPU's track. */
 	uint64_t total_ps;
 	/* cpu_ps: time of work. wait_ps: time of waiting. Their sum is
 	 * total_ps. */
@@ -72,14 +75,14 @@ struct trace_phone {
 	X(uint64_t, round_trip_ns)                                            \
 	TRACE_DONE(X)                                                         \
 	/* bubbles: times when no request was in flight or, if the device
-	 * recorded events, when it did nothing. Their number, their total time,
-	 * and the longest of them. */                                        \
+	 * recorded events, when the device did nothing. Their number, their
+	 * total time, and the longest of them. */                            \
 	X(uint64_t, bubbles) X(uint64_t, bubble_ns)                           \
 	X(uint64_t, longest_bubble_ns)                                        \
 	X(uint64_t, device_ns) /* time while the device was busy */           \
 	/* events that were lost because the device's event ring was full */  \
 	X(uint64_t, events_lost)                                              \
-	/* packets in earlier files, see --trace-limit */                     \
+	/* number of packets in earlier files (--trace-limit) */              \
 	X(uint64_t, rotated)                                                  \
 	/* number of submitted requests that were queued, and their time in the
 	 * queue */                                                           \
@@ -95,11 +98,11 @@ struct trace_phone {
 struct trace_sum {
 	TRACE_SUMS(COUNTER_MEMBER)
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
-	/* in the order of their first run; operators that do not fit are left
-	 * out */
+	/* operators in the order of their first run; those that do not fit are
+	 * left out */
 	struct trace_operator operator[TRACE_OPERATORS];
 	unsigned n_operators;
-	bool device_seen; /* the device recorded events */
+	bool device_seen; /* whether the device recorded events */
 	/* Indices of the slices of the longest requests, in descending order of
 	 * their times. */
 	size_t longest[TRACE_LONGEST];
