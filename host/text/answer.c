@@ -22,7 +22,8 @@
 	"(?:(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)" \
 	"(?:\\.\\d+)?|(?<!\\d)\\.\\d+)(?:/\\d+)?"
 
-/* limit of backtracking steps per match, which takes a fraction of a second */
+/* limit of backtracking steps per match; this many steps take a fraction of a
+ * second */
 #define MATCH_STEPS 1000000
 
 struct part {
@@ -41,7 +42,8 @@ static const struct {
 	{ "\\\\[!,;:]|\\\\(?:left|right)(?![a-zA-Z])", "" },
 	{ "\\\\ |~|\\s+", " " },
 	{ "\\\\[dtc]frac(?![a-zA-Z])", "\\\\frac" },
-	/* units: \text{...} and an exponent, unless at the very beginning */
+	/* remove units: \text{...} and an exponent, except at the very
+	 * beginning */
 	{ "(?<=.)\\\\(?:text|mbox|mathrm|textrm) ?\\{[^{}]*\\}"
 	  "(?:\\^(?:\\d|\\{\\d\\}))?",
 		"" },
@@ -302,8 +304,8 @@ bool answers_equal(const char *a, const char *b)
 
 	if (!strcmp(a, b))
 		return true;
-	/* If neither is a fraction, equal numbers have equal bytes, so they
-	 * differ. */
+	/* If neither answer is a fraction, different bytes mean different
+	 * values, because a number has only one canonical form. */
 	if ((!strchr(a, '/') && !strchr(b, '/')) ||
 		!read_ratio(a, &above[0], &below[0]) ||
 		!read_ratio(b, &above[1], &below[1]))

@@ -132,9 +132,9 @@ int call_reader_add(struct call_reader *r, int32_t id, const char *text,
 		r->state = r->must ? SEEK : FREE;
 	ret = add_text(r, text, len, out);
 	/* A control token has no text of its own. Text that is delivered
-	 * together with it is earlier text, delayed because it might have been
-	 * part of a stop string. In free text, a tag that is not the marker is
-	 * not text. */
+	 * together with a control token is earlier text, delayed because it
+	 * might have been part of a stop string. In free text, a tag other than
+	 * the marker adds no text. */
 	for (unsigned i = 0; id >= 0 && i < r->tags.n && !ret; i++)
 		if (r->tags.id[i] == id &&
 			(r->state != FREE ||

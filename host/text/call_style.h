@@ -21,10 +21,11 @@ struct call_style {
 	 * members. `marker` is "" if calls cannot be distinguished from
 	 * text. */
 	const char *marker, *open, *middle, *close, *again;
-	/* the substrings of these strings that are control tokens in some
+	/* substrings of these strings that are control tokens in some
 	 * vocabularies */
 	const char *tags[2];
-	bool at_start; /* calls are allowed only at the start of an answer */
+	/* whether calls are allowed only at the start of an answer */
+	bool at_start;
 	bool array;
 
 	/* Format of the list of tools in the prompt. Each tool is written as
@@ -41,7 +42,7 @@ struct call_style {
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;
-	bool ids; /* a call has an id, and its result repeats the id */
+	bool ids; /* whether a call has an id, which its result repeats */
 
 	/* Format of results in the prompt, each in a user turn or, with
 	 * bare_results, outside of turns. With `ids` a result has the id of its
@@ -49,7 +50,7 @@ struct call_style {
 	 * text; otherwise the result is the JSON object {"content": text as
 	 * JSON, "call_id": id}. */
 	bool bare_results;
-	bool result_quoted; /* the text is a JSON string */
+	bool result_quoted; /* whether the text is a JSON string */
 	const char *result_open, *result_again, *result_close, *result_id;
 };
 

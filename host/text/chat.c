@@ -43,7 +43,8 @@ struct family {
 	const char *user_open, *user_close;
 	/* the end of the prompt, after which the model generates its answer */
 	const char *answer_open;
-	/* text at the beginning of an answer that the model itself generates */
+	/* text at the beginning of an answer; the model itself generates this
+	 * text */
 	const char *answer_lead;
 	const char *answer_close;
 	/* user_open of the second and later user turns; NULL if equal to

@@ -62,15 +62,16 @@ struct chat_turn {
 	const char *text;
 	size_t len;
 	/*
-	 * The turn is an answer that the model generated earlier. The caller
-	 * inserts its generated tokens into the prompt unchanged, without the
-	 * token that ended the answer. So chat_format writes only the
-	 * template's text around the answer, without answer_lead, which is
+	 * Whether the turn is an answer that the model generated earlier. The
+	 * caller inserts its generated tokens into the prompt unchanged,
+	 * without the token that ended the answer. So chat_format writes only
+	 * the template's text around the answer, without answer_lead, which is
 	 * among the generated tokens.
 	 */
 	bool written;
-	/* The turn continues the previous turn, which has the same role: the
-	 * template's text around turns is written once for both. */
+	/* Whether the turn continues the previous turn, which has the same
+	 * role: the template's text around turns is then written once for
+	 * both. */
 	bool joins;
 	/* Text to write directly before and after the turn's text. Control
 	 * tokens in this text are recognised. NULL: none. */

@@ -92,8 +92,9 @@ static int push_call(struct chat_plan *p, const struct call_style *s,
 		return err_set(e, EINVAL,
 			i + 1 == n ? "turn %zu is a call, but the next turn "
 				     "is not its result"
-				   : "turn %zu, a call, is not a tool's name, "
-				     "a space and arguments",
+				   : "turn %zu is a call, but does not "
+				     "consist of a tool's name, a space "
+				     "and arguments",
 			i + 1);
 	strbuf_addf(&before, "%s{\"name\": \"%.*s%s",
 		joins ? s->next : s->first, (int)name, text, s->middle);

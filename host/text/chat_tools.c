@@ -169,8 +169,8 @@ void call_style_tags(const struct call_style *style,
 		struct strbuf text = STRBUF_INIT;
 		struct token_list list = { 0 };
 
-		/* A token that has bytes needs no tag: it is found by its
-		 * bytes. */
+		/* A token that has bytes needs no tag: the token is found by
+		 * its bytes. */
 		if (!tokenize(tok, tag, strlen(tag),
 			    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, &list, NULL) &&
 			list.n == 1 && !detokenize(&d, list.id[0], &text) &&
@@ -185,7 +185,7 @@ void call_style_tags(const struct call_style *style,
 
 /* ---- tools --------------------------------------------------------------- */
 
-/* The tools while they are read. */
+/* State of reading the tools of a request. */
 struct reading {
 	json_t *list;
 	size_t n;
@@ -299,7 +299,7 @@ static int read_tool(struct reading *r, size_t i)
 	return read_schema(r, i, json_object_get(function, "parameters"));
 }
 
-/* Append a tool in the form for the prompt: with the schema as the caller gave
+/* Append a tool, formatted for the prompt: with the schema as the caller gave
  * it, and without `strict`, which has no meaning for the model. */
 static void put_tool(
 	const struct reading *r, size_t i, size_t indent, struct strbuf *out)

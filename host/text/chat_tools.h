@@ -34,7 +34,7 @@ const struct call_style *call_style_recognise(const char *text, size_t len);
 
 struct chat_tools {
 	const struct call_style *style;
-	char *text; /* the tools in the form for the prompt */
+	char *text; /* the list of tools, formatted for the prompt */
 	/* the required form of the output; NULL if a form has taken
 	 * ownership */
 	struct json_nodes *nodes;
@@ -45,8 +45,8 @@ struct chat_tools_opts {
 	const char *json;
 	/* name of the tool that must be called; NULL: any tool */
 	const char *only;
-	bool must; /* a tool must be called; implied by `only` */
-	bool one;  /* at most one call */
+	bool must; /* whether a tool must be called; implied by `only` */
+	bool one;  /* whether to allow at most one call */
 };
 
 /*
@@ -79,7 +79,7 @@ struct chat_plan {
 	size_t n, cap;
 	char **text; /* [n_text] strings that turns refer to */
 	size_t n_text, cap_text;
-	bool failed; /* memory ran out */
+	bool failed; /* whether memory ran out */
 };
 
 /*
@@ -97,11 +97,11 @@ void chat_plan_release(struct chat_plan *);
 /* ---- output -------------------------------------------------------------- */
 
 /* Divides an output of the form chat_tools.nodes into text and tool calls.
- * Zero-initialise it and set the first group of members. */
+ * Zero-initialise the struct and set the first group of members. */
 struct call_reader {
 	const struct call_style *style;
 	struct json_tags tags; /* from call_style_tags */
-	bool must;             /* the output begins with a call */
+	bool must;             /* whether the output begins with a call */
 	/* Called with each piece of the arguments of call number `index`; the
 	 * piece may be empty. `name` is a C string. `ended` is true for the
 	 * last piece. */

@@ -21,8 +21,8 @@ struct generation {
 	/* withheld text, which may be the start of a stop string */
 	struct strbuf held;
 	float *logits;
-	/* logits from which the token that is being appended was sampled; else
-	 * NULL */
+	/* logits from which the token that is being appended was sampled; NULL
+	 * if the method chose the token */
 	const float *drawn_from;
 	struct json_front place; /* current place in opts.form */
 	enum gen_stop stop;

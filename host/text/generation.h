@@ -81,7 +81,7 @@ struct generation_opts {
 	uint32_t n_predict; /* maximum number of tokens to generate */
 	uint32_t context;
 	bool ignore_eos;
-	bool special; /* deliver the text of control tokens too */
+	bool special; /* whether to deliver the text of control tokens, too */
 	/* required form of the output; NULL if there is none */
 	struct json_form *form;
 	const char *const *stop; /* stop strings; the output ends before them */

@@ -2,17 +2,17 @@
  * A history: earlier prompts and answers as token ids, in a file that several
  * processes may append to and read at the same time (docs/history.md; the
  * format is in history_format.h; "History database" of sd.npu, section 3.1).
- * Drafters use the history, but it does not depend on them.
+ * Drafters use the history, but the history does not depend on drafters.
  *
  * A record is either complete or absent. It has a checksum, and is appended by
  * one write under a lock on the file. A writer that is killed can leave an
  * incomplete record at the end of the file. Such a record is ignored; its bytes
  * are counted, and the next append overwrites them. Damage elsewhere in the
- * file destroys only the records in which it is. A history is shortened
- * (because of max_bytes, or by history_prune) by writing a new file and
- * renaming it to the old name under the lock. Readers take no lock. They have
- * the records that were complete at the last history_refresh, even after the
- * file was replaced.
+ * file destroys only the records that contain the damage. A history is
+ * shortened (because of max_bytes, or by history_prune) by writing a new file
+ * and renaming it to the old name under the lock. Readers take no lock. They
+ * have the records that were complete at the last history_refresh, even after
+ * the file was replaced.
  *
  * A file is refused if it has another vocabulary, if other users may read or
  * write it, or if it is not a regular file. A handle may be used by one thread
@@ -34,8 +34,9 @@ struct history;
 
 #define HISTORY_MAX_DEFAULT ((uint64_t)64 << 20)
 
-/* Hash of the list of tokens in a model file. Two files have equal hashes if
- * equal ids are equal texts in both. 0 for a file without a vocabulary. */
+/* Hash of the list of tokens in a model file. Two files have the same hash if
+ * each id stands for the same text in both. 0 for a file without a
+ * vocabulary. */
 uint64_t vocabulary_hash(const struct gguf *);
 
 struct history_opts {
@@ -71,9 +72,9 @@ struct history_record {
 };
 
 /*
- * Read the changes made by other processes: records that were appended or
- * pruned, or that the file was removed (then no record is left). All records
- * returned before become invalid. Only this function and the writing functions
+ * Read the changes made by other processes: appended and pruned records, and
+ * the removal of the file (after which no record is left). Records that were
+ * returned earlier become invalid. Only this function and the writing functions
  * change the records of a handle.
  */
 int history_refresh(struct history *, struct err *);

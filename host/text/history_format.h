@@ -21,7 +21,7 @@ struct history_head {
 	uint32_t version;
 	uint32_t n_vocab;
 	uint64_t vocabulary; /* vocabulary_hash */
-	/* no record of the file has, or will have, a smaller number */
+	/* lower limit of the numbers of all present and future records */
 	uint64_t first;
 	uint64_t reserved[3];
 	uint64_t checksum; /* XXH64 of the preceding bytes of the head */

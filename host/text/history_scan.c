@@ -208,9 +208,10 @@ static int scan_head(struct history *h, struct err *e)
 			h->path);
 	if (k->version != HISTORY_VERSION)
 		return err_set(e, EINVAL,
-			"'%s' is a history of format %u; this program supports "
-			"format %d; list it as JSON with the tandem that wrote "
-			"it, and import that",
+			"'%s' is a history of format %u, but this program "
+			"supports only format %d; list it as JSON with the "
+			"version of tandem that wrote it, and import the "
+			"list",
 			h->path, k->version, HISTORY_VERSION);
 	if (XXH64(k, offsetof(struct history_head, checksum), 0) !=
 			k->checksum ||
@@ -224,9 +225,9 @@ static int scan_head(struct history *h, struct err *e)
 			k->n_vocab != h->opts.n_vocab))
 		return err_set(e, EINVAL,
 			"'%s' is a history of another vocabulary (hash "
-			"%016llx, %u tokens; this model's is %016llx, %u "
-			"tokens), in which the same ids are other words; use "
-			"one file for each vocabulary",
+			"%016llx, %u tokens; this model's: %016llx, %u "
+			"tokens), in which the same token ids mean other "
+			"words; use one file for each vocabulary",
 			h->path, (unsigned long long)h->head.vocabulary,
 			h->head.n_vocab, (unsigned long long)h->opts.vocabulary,
 			h->opts.n_vocab);

@@ -144,7 +144,9 @@ static int check_records(const struct history *h,
 		if (!r[i].n || r[i].n > HISTORY_TOKENS_MAX ||
 			r[i].n_prompt > r[i].n)
 			return err_set(e, EINVAL,
-				"a record of %u tokens cannot be kept", r[i].n);
+				"a record of %u tokens is empty, too long or "
+				"shorter than its prompt",
+				r[i].n);
 		for (uint32_t k = 0; k < r[i].n; k++)
 			if ((uint32_t)r[i].id[k] >= history_n_vocab(h))
 				return err_set(e, EINVAL,
@@ -155,9 +157,9 @@ static int check_records(const struct history *h,
 	}
 	if (*bytes + sizeof(struct history_head) > h->opts.max_bytes)
 		return err_set(e, EFBIG,
-			"the new record takes %llu bytes, but the history '%s' "
-			"may have only %llu; allow more with --history-max, or "
-			"--max of an import",
+			"the new record takes %llu bytes, but the history "
+			"'%s' may have only %llu bytes; allow more with "
+			"--history-max, or --max of an import",
 			(unsigned long long)*bytes, h->path,
 			(unsigned long long)h->opts.max_bytes);
 	return 0;
@@ -200,7 +202,8 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 			to += history_record_bytes(history_at(h, i).n);
 		if (to > from) {
 			ret = fd_write_all(fd, h->map + from, to - from);
-			/* read this record again: it may begin the next run */
+			/* look at this record again: it may begin the next run
+			 * of kept records */
 			i--;
 		}
 	}

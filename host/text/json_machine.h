@@ -34,7 +34,7 @@ struct json_frame {
 	 * run of white space. */
 	uint8_t lex;
 	uint8_t level; /* number of open objects and arrays */
-	uint8_t minus; /* the number begins with a minus */
+	uint8_t minus; /* whether the number begins with a minus */
 	/* range of the property names that begin with the bytes read so far */
 	uint16_t lo, hi;
 	uint32_t at; /* number of bytes of the name that have been read */
@@ -47,7 +47,7 @@ struct json_frame {
 	 * as an integer, without the point */
 	uint64_t bits;
 };
-_Static_assert(sizeof(struct json_frame) == 32, "a gap");
+_Static_assert(sizeof(struct json_frame) == 32, "no padding");
 
 struct json_cell {
 	struct json_frame frame;
@@ -57,7 +57,7 @@ struct json_cell {
 struct json_front {
 	uint32_t cell[FRONT_CELLS];
 	unsigned n;
-	/* set if this byte ended a value whose `up` is JSON_FLOOR */
+	/* whether this byte ended a value whose `up` is JSON_FLOOR */
 	bool left;
 };
 
@@ -67,7 +67,7 @@ struct json_machine {
 	uint32_t n, cap;
 	uint32_t *slot; /* hash table of cells, by contents */
 	uint32_t mask;
-	bool failed; /* memory ran out, so results are invalid */
+	bool failed; /* whether memory ran out; results are then invalid */
 };
 
 int json_machine_init(struct json_machine *, const struct json_nodes *);

@@ -40,7 +40,9 @@ struct json_node {
 	/* Range in json_nodes.name (TEXT, OBJECT) or in json_nodes.kid (child
 	 * nodes of ONE_OF and SEQUENCE, or of the first items of an ARRAY). */
 	uint32_t first, n;
-	uint32_t min, max; /* characters of a STRING, or items of an ARRAY */
+	/* minimum and maximum number of characters of a STRING or items of an
+	 * ARRAY */
+	uint32_t min, max;
 	/* node of further properties or items; JSON_NONE if none are allowed */
 	uint32_t rest;
 	uint64_t required; /* a bit for each required name */
@@ -61,11 +63,12 @@ struct json_name {
 	uint32_t node;
 };
 
-/* What the output has before the first value. */
+/* The text that precedes the first value of an output. */
 enum json_start {
 	JSON_START_VALUE,  /* nothing */
 	JSON_START_MARKED, /* the marker */
-	/* any text; the output may end in it, or the marker follows */
+	/* any text; the output may end within this text, or the marker
+	 * follows */
 	JSON_START_FREE,
 	/* either the marker, or text that does not begin with the marker and
 	 * has no value after it */
@@ -101,7 +104,7 @@ struct json_calls {
 	enum json_start start;
 	const char *marker, *open, *middle, *close, *again;
 	bool array;
-	bool one;                /* at most one call */
+	bool one;                /* whether to allow at most one call */
 	const char *const *name; /* [n] */
 	json_t *const *schema;   /* [n] schemas of the arguments */
 	/* [n] place of each schema in the request, for error messages */

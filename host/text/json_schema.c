@@ -262,8 +262,10 @@ int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 		s = NULL;
 	if (s && !json_is_object(s))
 		return schema_refuse(r,
-			json_is_false(s) ? "false, which no value fits"
-					 : "this is no schema");
+			json_is_false(s) ? "the schema is false, which no "
+					   "value fits"
+					 : "a schema must be an object or "
+					   "true");
 	for (uint32_t i = 0; i < r->n_done; i++)
 		if (r->done[i].schema == s) {
 			*out = r->done[i].node;

@@ -44,8 +44,8 @@ static int read_bound(struct schema_reader *r, json_t *s, const char *keyword,
 		return schema_refuse(r, "%s is not a number", keyword);
 	if (!(fabs(x) <= most) || scaled / (double)unit != x)
 		return schema_refuse(r,
-			"%s of %s is %.17g; it must be %s and at most %g "
-			"without its sign",
+			"%s of %s is %.17g; it must be %s, with an absolute "
+			"value of at most %g",
 			keyword, unit == 1 ? "an integer" : "a number", x,
 			unit == 1 ? "whole" : "a multiple of 0.000001", most);
 	at = (int64_t)scaled + by;
@@ -140,7 +140,9 @@ int schema_name_property(struct schema_reader *r, struct schema_named *d,
 			return schema_refuse(
 				r, "a property's name has a control character");
 	if (d->n == JSON_PROPERTIES)
-		return schema_refuse(r, "more than %d properties are named",
+		return schema_refuse(r,
+			"the schema names more than %d "
+			"properties",
 			JSON_PROPERTIES);
 	*at = d->n;
 	d->key[d->n] = key;

@@ -153,8 +153,9 @@ int schema_read_values(
 	if (!ret && strings)
 		ret = schema_add_words(r, string, strings, &node[n_nodes++]);
 	if (!ret && !n_nodes)
-		ret = schema_refuse(
-			r, "no value of enum or const has the type");
+		ret = schema_refuse(r,
+			"no value of enum or const has a type that the "
+			"schema allows");
 	if (!ret)
 		ret = schema_add_choice(r, node, n_nodes, out);
 	free(string);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define LIKELY_TOP 20 /* largest value of `most` below */
+#define LIKELY_TOP 20 /* largest value of the argument `most` of likely_of */
 
 struct likely {
 	int32_t id;

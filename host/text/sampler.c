@@ -289,7 +289,8 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		s->n = n;
 	}
 	if (o->min_p > 0)
-		/* relative to the likeliest token, whose weight is 1 */
+		/* min_p is relative to the likeliest token, whose weight is
+		 * 1 */
 		keep_weight(s, o->min_p);
 	sum = weigh(s, max, o->temperature);
 

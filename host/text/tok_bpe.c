@@ -74,8 +74,8 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t key)
 	return &t->merge[i];
 }
 
-/* Add a merge. `s` is the two texts with a space between them, and `joined` is
- * a scratch buffer. */
+/* Add a merge. `s` contains the two texts of the merge, with a space between
+ * them; `joined` is a scratch buffer. */
 static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	struct strbuf *joined)
 {

@@ -88,7 +88,7 @@ bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
 struct detokenizer {
 	const struct tokenizer *tok;
 	bool special, raw;
-	/* the leading space of the text has been handled */
+	/* whether the leading space of the text has been handled */
 	bool started;
 	unsigned char held[4]; /* bytes of an incomplete character */
 	unsigned n_held;

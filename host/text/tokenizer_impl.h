@@ -86,25 +86,25 @@ struct splitter {
 };
 
 struct tokenizer {
-	bool bpe; /* false means SentencePiece-style */
+	bool bpe; /* byte-level BPE; false means SentencePiece-style */
 	struct pieces pieces;
 	uint32_t n_vocab;
 	/* [n_vocab] each: enum tok_type, and bits of enum tok_flag */
 	uint8_t *type, *flags;
-	size_t token_bytes; /* as tokenizer_token_bytes returns it */
+	size_t token_bytes; /* result of tokenizer_token_bytes */
 	int32_t byte_piece[256];
 
 	/* members for SentencePiece-style tokenizers */
 	/* [n_vocab] order in which tokens are merged, the smallest first */
 	uint32_t *order;
 	bool space_prefix;
-	bool word_bound; /* no token has characters of two words */
+	bool word_bound; /* whether no token has characters of two words */
 
 	/* members for byte-level BPE */
 	struct merge *merge;
 	size_t merge_mask;
 	struct splitter splitter;
-	/* if a whole word is a token, use this token without merging */
+	/* whether a whole word that is a token is used without merging */
 	bool ignore_merges;
 
 	/* user: tokens that are always recognised in the text. special: tokens

@@ -71,8 +71,8 @@ for version in 1 4 255; do
 done
 for version in 0 2 9; do
   as_version "$tmp/history" 8 $version
-  refused "a history of version $version" "format $version; this program \
-supports format 1; list it as JSON with the tandem that wrote it" \
+  refused "a history of version $version" "format $version, but this \
+program supports only format 1; list it as JSON with the version of tandem" \
     "$TANDEM" history stats "$tmp/other"
   refused "a run with a history of version $version" "format $version" \
     "$TANDEM" run -m "$model" -p a -n 1 --history "$tmp/other"

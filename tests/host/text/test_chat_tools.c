@@ -210,9 +210,9 @@ static void test_refused_turns(void **state)
 		{ { { CHAT_USER, "a", 1 }, { CHAT_RESULT, "b", 1 } },
 			"turn 2 is a result, but the turn before" },
 		{ { { CHAT_CALL, "f", 1 }, { CHAT_RESULT, "b", 1 } },
-			"turn 1, a call, is not a tool's name" },
+			"turn 1 is a call, but does not consist of" },
 		{ { { CHAT_CALL, "<eos> {}", 8 }, { CHAT_RESULT, "b", 1 } },
-			"turn 1, a call, is not a tool's name" },
+			"turn 1 is a call, but does not consist of" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -213,7 +213,7 @@ static const struct {
 		"no value with at most 32 levels" },
 	{ "{\"items\":{\"type\":[]}}", "the list in type is empty" },
 	{ "false", "no value fits" },
-	{ "3", "no schema" },
+	{ "3", "must be an object or true" },
 };
 
 static void test_refused(void **state)
