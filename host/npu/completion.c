@@ -47,7 +47,7 @@ static int check_counters(
 	for (unsigned i = 0; i < ARRAY_LEN(bounded); i++)
 		if (bounded[i].value > COMPLETION_MOST)
 			return err_set(e, EPROTO,
-				"%s %llu is more than one request can count",
+				"%s is %llu, more than one request can reach",
 				bounded[i].name,
 				(unsigned long long)bounded[i].value);
 	if (c->busy_ns <= SURELY_NS)
@@ -71,8 +71,8 @@ static int check_arguments(const struct wire_done *done, struct err *e)
 	if (done->status)
 		return 0;
 	if (done->op == WIRE_GRAPH_LOAD || done->op == WIRE_GRAPH_DROP) {
-		/* Present counts must not exceed the maximums, which include
-		 * the present. */
+		/* A current count must not exceed the device's maximum so
+		 * far. */
 		if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
 			arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
 			return err_set(e, EPROTO,
@@ -93,7 +93,8 @@ static int check_arguments(const struct wire_done *done, struct err *e)
 		if (extended > done->counters.dma_bytes)
 			return err_set(e, EPROTO,
 				"the device reports %llu bytes read from the "
-				"extended region, but only %llu by DMA in all",
+				"extended region, but only %llu bytes read "
+				"by DMA in total",
 				(unsigned long long)extended,
 				(unsigned long long)done->counters.dma_bytes);
 		/* Rows that share reads of keys and values never read more than
@@ -101,7 +102,8 @@ static int check_arguments(const struct wire_done *done, struct err *e)
 		if (read > apart || apart > COMPLETION_MOST)
 			return err_set(e, EPROTO,
 				"the device reports %llu bytes read of keys "
-				"and values, but its rows attend to %llu",
+				"and values, but its rows attend to only "
+				"%llu bytes",
 				(unsigned long long)read,
 				(unsigned long long)apart);
 	}

@@ -55,12 +55,12 @@ const char *launch_find(char path[PATH_MAX])
 }
 
 /*
- * Results go to the host's standard output. If that is a pipe and the device
- * inherited it, the reader of the pipe would wait until the device ends as
- * well. So the device inherits neither standard output nor any other descriptor
- * of the host program. The device's own standard output only shows the device
- * where the results go: it is the same file as the device's standard error if
- * the results go there too, else /dev/null.
+ * Results go to the host's standard output. If the device inherited this output
+ * and the output is a pipe, the reader of the pipe would wait until the device
+ * ends as well. So the device inherits neither standard output nor any other
+ * descriptor of the host program. The device's own standard output only shows
+ * the device whether results and messages go to the same file. If they do, it
+ * is the same file as the device's standard error; otherwise it is /dev/null.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
@@ -100,7 +100,7 @@ static int child_attributes(posix_spawnattr_t *attr)
 			POSIX_SPAWN_SETPGROUP);
 }
 
-/* length of an option such as "--life=2" */
+/* maximum length of an option such as "--life=2" */
 #define NUMBER_BYTES 48
 
 /*
@@ -197,7 +197,7 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 		l->pid = 0;
 		return err_sys(e, ret, "cannot start the device program '%s'%s",
 			program ? program : path,
-			program ? "" : " (TANDEM_NPU=PATH names it)");
+			program ? "" : "(set TANDEM_NPU to its path)");
 	}
 	*link_fd = fd[0];
 	return 0;

@@ -35,8 +35,8 @@ struct launch_opts {
 	 * default */
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
-	/* Arguments (file names) of the device's options of these names, or
-	 * NULL. */
+	/* Arguments (file names) of the device's options --coherence-report and
+	 * --coherence-suppress, or NULL. */
 	const char *coherence_report, *coherence_suppress;
 };
 
@@ -50,8 +50,8 @@ const char *launch_find(char path[PATH_MAX]);
 
 /*
  * Start the device. *link_fd is the host's end of the socket pair; the caller
- * closes it. The child inherits no descriptor but standard error. Returns 0 or
- * a negative errno.
+ * closes it. Of the host's descriptors the child inherits only standard error.
+ * Returns 0 or a negative errno.
  */
 int launch_start(struct launch *, const struct launch_opts *, int *link_fd,
 	struct err *);

@@ -151,15 +151,15 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 	if (n->n_restarts >= limit &&
 		now - *oldest < RESTART_SECONDS * 1000000000ull) {
 		err_set(e, ERR_DEVICE_LOST,
-			"%s; these are more than the %u losses within %d s "
-			"that --restarts allows",
+			"%s; --restarts allows no more than %u losses within "
+			"%d s",
 			was.text, limit, RESTART_SECONDS);
 		return false;
 	}
 	if (n->lost_in_pass >= limit) {
 		err_set(e, ERR_DEVICE_LOST,
-			"%s; the %u devices before it were lost in the same "
-			"pass too, and --restarts allows no more",
+			"%s; %u earlier devices were lost in the same pass, "
+			"and --restarts allows no more",
 			was.text, limit);
 		return false;
 	}
@@ -449,12 +449,15 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 	struct wire_done done;
 	int ret;
 
-	/* the completion of this request may have a price already */
+	/* set before the call: the completion of this very request may carry a
+	 * price */
 	n->priced = true;
 	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (!ret && done.status)
-		ret = err_set(
-			e, EIO, "the device refused the phone: %s", done.text);
+		ret = err_set(e, EIO,
+			"the device refused the cost model of the "
+			"phone: %s",
+			done.text);
 	return ret;
 }
 

@@ -1,9 +1,9 @@
 /*
- * The host's handle for one device. It starts or reaches the device, shares
- * memory with it, sends requests, and checks and counts their completions.
- * Requests are sent without waiting and complete in any order: npu_drain waits
- * for all requests in flight, npu_wait for one of them; npu_call sends one
- * request and waits for it.
+ * The host's handle for one device. It starts a device or connects to one,
+ * shares memory with the device, sends requests, and checks and counts their
+ * completions. Requests are sent without waiting and complete in any order:
+ * npu_drain waits for all requests in flight, npu_wait for one of them;
+ * npu_call sends one request and waits for it.
  *
  * If the device refuses a request, the next call returns the error. If the
  * device sends an invalid answer (host/npu/completion.h), the call returns
@@ -46,7 +46,7 @@ struct npu_opts {
 	const char *socket;
 	/* options for a device that the handle starts */
 	struct launch_opts launch;
-	/* hello message; channel_connect completes it */
+	/* hello message; channel_connect fills in the remaining members */
 	struct wire_hello hello;
 	/* time without progress after which the device counts as lost
 	 * (ipc/channel.h) */
@@ -81,12 +81,13 @@ struct npu_opts {
  * are copied; the table of operations is not. Returns 0 or a negative errno. */
 int npu_open(struct npu **out, const struct npu_opts *, struct err *);
 
-/* Send the device a goodbye message and wait until it has ended. A device that
- * has not ended after a second is killed. Frees the handle; NULL is allowed. */
+/* Send the device a goodbye message and wait until the device has ended. A
+ * device that has not ended after a second is killed. Frees the handle; NULL is
+ * allowed. */
 void npu_close(struct npu *);
 
 /*
- * Close the device, in whatever state it is, and reach another device by the
+ * Close the device, in whatever state it is, and open another device with the
  * same options. The new device has no buffers, mappings, graphs or cost model.
  * Requests that the old device did not answer are dropped, so their senders
  * must send them again. Returns 0 or a negative errno.
@@ -124,8 +125,8 @@ const struct wire_welcome *npu_welcome(const struct npu *);
 int npu_price_for(struct npu *, const struct soc *, struct err *);
 /*
  * Set a function that is called for each completion, in the order in which the
- * handle collects completions. It receives the sequence number of the request,
- * the price of the request, and the time that the device was busy.
+ * handle collects completions. The function receives the sequence number of the
+ * request, the price of the request, and the time that the device was busy.
  */
 void npu_watch(struct npu *,
 	void (*done)(void *arg, uint32_t seq, const struct price *,
@@ -137,10 +138,10 @@ void npu_watch(struct npu *,
 int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 
 /*
- * Map a shared buffer in the device's window. *addr is its address there, which
- * is page-aligned and belongs to this mapping alone. Returns 0, or -ENOSPC with
- * a message that gives the free and largest sizes if the window has no room, or
- * another negative errno.
+ * Map a shared buffer in the device's window. *addr receives the buffer's
+ * address in the window, which is page-aligned and belongs to this mapping
+ * alone. Returns 0, or -ENOSPC with a message that gives the free and largest
+ * sizes if the window has no room, or another negative errno.
  */
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /*
@@ -162,7 +163,7 @@ struct npu_room {
 	uint64_t largest, page;
 	uint64_t mapped; /* mapped bytes, in whole pages */
 	uint32_t slots, holes;
-	uint64_t extended; /* largest hole of the extended region */
+	uint64_t extended; /* size of the largest hole of the extended region */
 };
 void npu_room(const struct npu *, struct npu_room *out);
 
@@ -190,8 +191,8 @@ int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 
 /* Wait until no request is in flight. */
 int npu_drain(struct npu *, struct err *);
-/* Like npu_drain, but the thread sleeps until all requests are answered. Only
- * then it handles the answers. */
+/* Like npu_drain, but the thread sleeps until all requests are answered, and
+ * handles the answers only then. */
 int npu_drain_together(struct npu *, struct err *);
 /* Wait until no more than `few` requests are in flight. Calls `busy`, unless it
  * is NULL, about once per millisecond. */
@@ -215,12 +216,12 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 	X(uint64_t, sleeps)         /* number of sleeps of the host */        \
 	X(uint64_t, restarts)       /* devices that replaced a lost one */    \
 	X(uint64_t, restart_ns)     /* time to set up the replacements */    \
-	/* Bytes of keys and values that attention read, and that it          \
-	 * would have read if rows did not share reads. */                    \
+	/* Bytes of keys and values that attention read, and bytes that       \
+	 * attention would have read if rows did not share reads. */          \
 	X(uint64_t, kv_read_bytes)                                            \
 	X(uint64_t, kv_apart_bytes)                                           \
-	/* The extended region: bytes that DMA read from it, bytes and        \
-	 * number of the buffers in it. */                                    \
+	/* Bytes that DMA read from the extended region; bytes and            \
+	 * number of the buffers in this region. */                           \
 	X(uint64_t, extended_read)                                            \
 	X(uint64_t, extended_bytes)                                           \
 	X(uint64_t, extended_buffers)
@@ -231,7 +232,7 @@ struct npu_stats {
 #define NPU_TOTAL(type, name) uint64_t name;
 	WIRE_COUNTERS(NPU_TOTAL) /* sum of each counter over all completions */
 #undef NPU_TOTAL
-	/* Graphs loaded on the device, as its last answer counts them: present
+	/* Graphs loaded on the device, as its last answer counts them: current
 	 * number, maximum number, maximum KiB. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* message of the first coherence violation */

@@ -20,10 +20,10 @@ struct shared {
 	uint32_t generation;
 	uint32_t addr; /* address in the window; 0 if not mapped there */
 	uint64_t bytes;
-	bool extended; /* mapped in the extended region */
+	bool extended; /* whether the buffer is mapped in the extended region */
 	uint64_t at;   /* offset in the extended region */
-	/* The trace has begun an event for the mapping, on this lane (row) of
-	 * the trace. */
+	/* Whether the trace has begun an event for the mapping, on this lane
+	 * (row) of the trace. */
 	bool traced;
 	uint32_t lane;
 };
@@ -48,9 +48,9 @@ struct npu {
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
 	unsigned lost_in_pass; /* devices lost since the last npu_went_on */
-	bool priced;           /* the device has a cost model */
-	/* The device sent an invalid answer or could not be reached; `failed`
-	 * has the error. */
+	bool priced;           /* whether the device has a cost model */
+	/* Whether the device sent an invalid answer or could not be reached;
+	 * `failed` then has the error. */
 	bool broken;
 	struct err failed; /* error of the first refused request */
 	struct npu_stats stats;
@@ -66,12 +66,12 @@ struct npu {
 /*
  * Trace that
  *   - a request was sent, in a call that started at from_ns;
- *   - a request was answered (it must still be in the log);
+ *   - a request was answered (the request must still be in the log);
  *   - the host has waited since from_ns;
  *   - the device was lost, with the requests that it had not answered;
  *   - a buffer was mapped, or unmapped;
- *   - the device was closed, and its window with it.
- * All functions but npu_trace_waited do nothing if there is no trace.
+ *   - the device was closed, and its window with it. All functions but
+ *     npu_trace_waited do nothing if there is no trace.
  */
 void npu_trace_sent(struct npu *, uint32_t seq, uint64_t from_ns);
 void npu_trace_done(

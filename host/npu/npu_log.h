@@ -25,7 +25,7 @@ struct npu_log {
 	uint32_t used; /* bit i is set if request[i] is in use */
 	struct npu_request request[NPU_IN_FLIGHT_MAX];
 };
-_Static_assert(NPU_IN_FLIGHT_MAX == 32, "a bit each");
+_Static_assert(NPU_IN_FLIGHT_MAX == 32, "`used` has a bit for each request");
 
 /* A log of zero bytes is empty. The caller clears the log when the device is
  * gone. */
@@ -36,7 +36,7 @@ _Static_assert(NPU_IN_FLIGHT_MAX == 32, "a bit each");
  */
 void npu_log_put(struct npu_log *, const struct npu_request *);
 
-/* Remove a request of the log, which was answered. */
+/* Remove an answered request from the log. */
 void npu_log_done(struct npu_log *, const struct npu_request *);
 
 /* The request whose completion has the number `wired`, or NULL if there is

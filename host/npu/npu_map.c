@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PAGE 4096 /* page size of the device; larger pages are multiples */
+/* smallest page size of a device; larger page sizes are multiples of it */
+#define PAGE 4096
 
 int npu_share(
 	struct npu *n, const struct buffer *b, uint32_t *id, struct err *e)
@@ -139,8 +140,8 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 
 	/*
 	 * The device may free unmapped space with a delay, so retry while it
-	 * reports that such space is pending. The limit on retries is for a
-	 * faulty device that reports so forever.
+	 * reports that such space is pending. The number of retries is limited,
+	 * in case a faulty device never stops reporting this.
 	 */
 	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
 		ret = npu_call(n, &msg, sizeof(msg), &done, e);

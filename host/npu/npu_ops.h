@@ -47,7 +47,7 @@ struct npu_ops {
 	 */
 	int (*recv)(
 		void *device, struct packet *, int timeout_ms, struct err *);
-	/* As channel_sleep_past. NULL if the host never sleeps while it waits
+	/* See channel_sleep_past. NULL if the host never sleeps while it waits
 	 * for this device. */
 	void (*sleep_past)(void *device, uint32_t completions);
 	/*

@@ -25,7 +25,7 @@
 
 struct process {
 	struct channel *channel;
-	/* pid 0 if the device was not started by this host */
+	/* child.pid is 0 if the device was not started by this host */
 	struct launch child;
 	pid_t pid;
 	unsigned stall_ms;

@@ -7,12 +7,12 @@
 _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 		TRACE_GRAPH_RUN - TRACE_REQUEST == WIRE_GRAPH_RUN &&
 		(int)NPU_IN_FLIGHT_MAX <= (int)TRACE_LANES,
-	"a name each, and a lane");
+	"each operation has a name, and each request a lane");
 
 /*
  * The number that links the host's and the device's events of one request; the
- * device computes the same. A new device counts requests from the start, so the
- * device's number (generation) is part of it.
+ * device computes the same number. A new device counts requests from the start,
+ * so the device's generation is part of the number.
  */
 static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 {

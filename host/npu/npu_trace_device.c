@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum number of events that are collected for one request. If it is
- * reached, the collected events are emitted early. */
+/* Maximum number of events that are collected for one request. If more events
+ * arrive, the collected events are emitted early. */
 #define PENDING 4096
 #define DEEPEST 8
 
@@ -192,8 +192,9 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		emit_alone(n, &dma);
 	}
 
-	/* Insert the event in the order of time. Its place is usually the end,
-	 * or before the few slices that the event contains. */
+	/* Insert the event in the order of time. Usually the event belongs at
+	 * the end, or directly before the few slices that the event
+	 * contains. */
 	t->event[t->pending] = *w;
 	newest = (uint16_t)t->pending;
 	at = t->pending++;

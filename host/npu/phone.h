@@ -19,12 +19,12 @@
 
 struct phone_time {
 	uint64_t cpu_ps;    /* current time of the host */
-	uint64_t npu_ps;    /* end of all work sent to the NPU */
-	uint64_t flash_ps;  /* end of all reads from flash */
-	uint64_t loader_ps; /* end of all graph loads */
+	uint64_t npu_ps;    /* time at which all work sent to the NPU ends */
+	uint64_t flash_ps;  /* time at which all reads from flash end */
+	uint64_t loader_ps; /* time at which all graph loads end */
 	/* duration of deferred CPU work (see phone_beside) */
 	uint64_t beside_ps;
-	uint64_t copy_ps;   /* end of all copies */
+	uint64_t copy_ps;   /* time at which all copies end */
 	struct price price; /* sum of the prices of all work, except total_ps */
 	/* End times of the last reads: read i is at index i %
 	 * PHONE_FLASH_QUEUE. */
@@ -64,7 +64,7 @@ static inline void phone_report(const struct phone_time *t,
 			.at = at + took });
 }
 
-/* The host does this work now. */
+/* Charge work that the host does now. */
 static inline void phone_cpu(
 	struct phone_time *t, enum trace_name what, const struct price *p)
 {
@@ -73,8 +73,8 @@ static inline void phone_cpu(
 	t->cpu_ps += p->total_ps;
 }
 
-/* Deferred work: the host does it only while it is idle. If the result is
- * needed earlier, phone_catch_up does the rest at once. */
+/* Charge deferred work, which the host does only while it is idle. If the
+ * result is needed earlier, phone_catch_up does the rest at once. */
 static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);

@@ -15,7 +15,7 @@ static uint32_t part_of(const struct batch *b, uint32_t sequence)
 	uint32_t i = b->n_parts;
 
 	/* Search from the end, because most rows belong to the same sequence as
-	 * the previous row. */
+	 * the row directly before them. */
 	while (i && b->claim[i - 1].sequence != sequence)
 		i--;
 	return i - 1;
@@ -169,7 +169,7 @@ int batch_init(struct batch *b, const struct rows *rows,
 	if (!rows->n || rows->n > limits->rows)
 		return err_set(e, EINVAL,
 			"a pass of %u rows is too large: the largest graph "
-			"has %u",
+			"has %u rows",
 			rows->n, limits->rows);
 	if (visibility == VISIBILITY_TREE && !limits->causal &&
 		!limits->block_length)
@@ -190,9 +190,9 @@ int batch_init(struct batch *b, const struct rows *rows,
 
 		if (b->claim[i].to > limits->context)
 			ret = err_set(e, ENOSPC,
-				"the context of %u tokens is full: it has %u "
-				"tokens, and %u more were requested; try a "
-				"larger --ctx",
+				"the context of %u tokens is full: it "
+				"already holds %u tokens, and %u more were "
+				"requested; try a larger --ctx",
 				limits->context, length,
 				b->claim[i].to - length);
 	}
@@ -244,7 +244,7 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	uint32_t to = b->claim[part].to, end;
 	struct batch_part *p = &b->part[part];
 
-	/* `end` is where the cached positions that the row attends to end. In a
+	/* end: the end of the cached positions to which the row attends. In a
 	 * tree this is the position of the root. */
 	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;

@@ -29,7 +29,7 @@ struct wire_graph_run;
 struct batch_part {
 	uint32_t length; /* number of cached tokens before the pass */
 	uint32_t rows;
-	/* index of the last row added for the sequence, or -1 */
+	/* index of the last row added for the sequence; -1 if there is none */
 	int32_t last;
 	/* The list of spans that was written last for this sequence: the
 	 * position where the last span ends, the index of the first span, and

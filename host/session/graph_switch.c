@@ -38,8 +38,8 @@ static void add_load(
 	switched[block] = true;
 }
 
-/* Schedule the loads of all blocks that are not switched yet after the last
- * execution. */
+/* Schedule, after the last execution, the loads of all blocks that are not
+ * switched yet. */
 static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 	bool *switched)
 {
@@ -48,8 +48,8 @@ static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 			add_load(plan, switched, b, executions(p));
 }
 
-/* Number of executions, starting with number `at`, before the next execution of
- * `block`. */
+/* Return the number of executions, from number `at` on, that precede the next
+ * execution of `block`. */
 static uint32_t until(
 	const struct switch_problem *p, uint32_t at, uint32_t block)
 {
@@ -72,8 +72,8 @@ void switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_outcome *out,
 	struct switch_times *run, struct switch_times *load)
 {
-	/* simulated time at which the last execution ended, and the last
-	 * load */
+	/* simulated times at which the last execution and the last load
+	 * ended */
 	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };
@@ -202,8 +202,8 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
  * For each load only two numbers of parallel executions need to be compared.
  * Executions that end no later than the load take no extra time, so the first
  * candidate runs all of them in parallel with the load. The second candidate
- * takes one execution more, which outlasts the load. Further executions would
- * only follow the load, so they are rounds of their own.
+ * takes one execution more, which outlasts the load. Any further execution
+ * starts after the load has ended, so it is a separate round.
  */
 struct program {
 	const struct switch_problem *p;
@@ -317,9 +317,9 @@ static void solve(struct program *d)
 			a.cost[k][0] = p->prefill[at + k];
 			a.cost[k][1] = p->decode[at + k];
 		}
-		/* A load without parallel executions leads from a state to the
-		 * state with one more switched block at the same execution, so
-		 * larger sets are computed first. */
+		/* A load without parallel executions does not advance to the
+		 * next execution; it only adds a block to the set of switched
+		 * blocks. So larger sets are computed first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}
@@ -379,7 +379,7 @@ int switch_plan(struct switch_plan *plan, const struct switch_problem *p,
 		executions(p) <= SWITCH_STATES >> p->blocks)
 		return plan_exact(p, plan, e);
 
-	/* Simulate the plans of all other schemes and keep the one that ends
+	/* Simulate the plans of all other schemes and keep the plan that ends
 	 * first. */
 	for (how = SWITCH_SYNC; how < SWITCH_BEST; how++) {
 		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;

@@ -12,10 +12,10 @@
  * is loaded. The goal is to end all executions and loads as early as possible.
  *
  * A load begins between two executions or after the last one, and never before
- * the previous load has ended. An execution with loads scheduled before it
- * starts only after the last of these loads has begun. An execution of a block
- * that is being loaded waits until the load has ended. These rules reproduce
- * the paper's figure 8 for all three schemes of the paper.
+ * the previous load has ended. If loads are scheduled before an execution, the
+ * execution starts only after the last of these loads has begun. An execution
+ * of a block that is being loaded waits until the load has ended. These rules
+ * reproduce the paper's figure 8 for all three schemes of the paper.
  *
  * All functions are pure functions of plans. Times can be in any unit in which
  * sums fit into 64 bits. The functions may be called on any thread.
@@ -34,12 +34,12 @@ enum graph_switch {
 	/* each load follows the block's execution for the last chunk */
 	SWITCH_ASYNC,
 	/* equation 2 of the paper: only loads that take no longer than the
-	 * executions in parallel */
+	 * executions that run in parallel with the load */
 	SWITCH_GREEDY,
 	/* like SWITCH_GREEDY, but also loads that take longer than the
-	 * executions in parallel */
+	 * executions that run in parallel with the load */
 	SWITCH_PARTIAL,
-	SWITCH_BEST, /* the optimal plan, or one close to it */
+	SWITCH_BEST, /* the optimal plan, or a plan close to the optimum */
 	SWITCH_COUNT
 };
 /* ends with NULL */
@@ -77,9 +77,9 @@ struct switch_plan {
  * Plan one load for each block that has not been switched yet. SWITCH_BEST is
  * exact (dynamic programming over pairs of an execution and the set of switched
  * blocks) for up to 16 blocks and up to SWITCH_STATES such pairs. For larger
- * problems SWITCH_BEST returns the best plan of the other schemes, where
- * SWITCH_GREEDY and SWITCH_PARTIAL are also tried from every later execution
- * on. Returns 0 or -ENOMEM.
+ * problems SWITCH_BEST returns the best plan of the other schemes;
+ * SWITCH_GREEDY and SWITCH_PARTIAL are then tried with each execution as the
+ * first one that may have a load. Returns 0 or -ENOMEM.
  */
 /* planning takes half a second at this limit */
 #define SWITCH_STATES (UINT64_C(1) << 22)

@@ -34,7 +34,8 @@ struct host_layers {
 	struct workers *workers;
 	const struct block *block;
 	uint32_t n_blocks, n_layer;
-	/* table of kern_exp2_table; NULL if the precision does not need it */
+	/* table made by kern_exp2_table; NULL if the precision does not need
+	 * the table */
 	uint16_t *exp2;
 
 	/* Scratch memory for rows_room rows, allocated as one piece. */
@@ -56,7 +57,7 @@ struct host_layers {
 	uint8_t *thread; /* [threads] scratch memory of thread_bytes each */
 	size_t thread_bytes;
 
-	/* The rows, the layer and its tensors that are computed now. */
+	/* The rows and the layer that are being computed. */
 	const struct host_rows *rows;
 	uint32_t layer;
 	const struct wire_tensor *tensor; /* tensors of the current layer */
@@ -287,7 +288,7 @@ static void before_attention(void *arg, unsigned row, unsigned thread)
 }
 
 /* Normalize the queries or keys of a row, if the model normalizes them, and
- * rotate them by the row's position. */
+ * apply RoPE for the row's position. */
 static void place_heads(const struct host_layers *l, unsigned row, float *y,
 	uint32_t n, enum wire_layer_tensor w)
 {
@@ -497,8 +498,8 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 			score[h * n + p] = sum * m->attn_scale;
 		}
 	}
-	/* Compute the softmax of each head and add it to the mean over all
-	 * heads. */
+	/* Compute the softmax of each head and add the result to the mean over
+	 * all heads. */
 	for (uint32_t h = 0; h < group; h++, score += n) {
 		struct softmax s = { .most = (double)score[0],
 			.temperature = 1 };

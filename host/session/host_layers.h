@@ -25,8 +25,8 @@ struct host_layers;
 struct host_rows {
 	uint32_t n;
 	const uint32_t *position; /* [n] position of each row */
-	/* [n] each row attends to positions [0, end), which include the other
-	 * rows */
+	/* [n] row i attends to positions [0, end[i]), including rows of this
+	 * call */
 	const uint32_t *end;
 	/* [n][n_embd] embeddings on entry, last hidden states on return */
 	float *x;
@@ -38,8 +38,8 @@ struct host_rows {
 	uint8_t *kv;
 	uint32_t slots;
 	/* Receives the rows' attention weights, averaged over all heads:
-	 * [n][layer][length], with zeros from a row's end on. NULL if they are
-	 * not needed. */
+	 * [n][layer][length], with zeros from a row's end on. NULL if the
+	 * weights are not needed. */
 	float *attention;
 	uint32_t length;
 };
@@ -56,7 +56,7 @@ void host_layers_close(struct host_layers *);
 int host_layers_reserve(
 	struct host_layers *, uint32_t rows, uint32_t length, struct err *);
 
-/* Compute the rows. Memory for them must have been reserved. */
+/* Compute the rows. host_layers_reserve must have reserved memory for them. */
 void host_layers_run(struct host_layers *, const struct host_rows *);
 
 #endif

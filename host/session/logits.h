@@ -19,7 +19,7 @@ struct logits;
 struct model;
 struct workers;
 
-/* maximum number of rows per call; the matrix is read once for all of them */
+/* maximum number of rows per call; each call reads the output matrix once */
 #define LOGITS_ROWS 16
 
 /*
@@ -49,7 +49,7 @@ struct logits_source {
 void logits_set_source(struct logits *, const struct logits_source *);
 
 /* A function that does other work while logits are computed. The calling thread
- * calls it after each part of a matrix product, every few tens of
+ * calls the function after each part of a matrix product, every few tens of
  * microseconds. */
 struct logits_beside {
 	void (*fn)(void *arg); /* NULL: no callback */
@@ -86,11 +86,11 @@ int logits_compute(struct logits *, const float *const *hidden,
  * hash. */
 void logits_used(struct logits *, const float *logits);
 
-/* Counters: the number of computed rows; the number of computed rows that have
- * a value that is not finite or has a magnitude of 2^56 or more, or whose
- * hidden state, before or after the norm, had one; the number of used rows.
- * logits_hash is the XXH64 of the bytes of all used rows, in order, since the
- * last call of logits_hash_anew. */
+/* Counters. logits_rows: number of computed rows. logits_rows_not_finite:
+ * number of computed rows with a value that is not finite or has a magnitude of
+ * 2^56 or more, in the logits or in the hidden state before or after the norm.
+ * logits_rows_used: number of used rows. logits_hash: the XXH64 of the bytes of
+ * all used rows, in order, since the last call of logits_hash_anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_rows_used(const struct logits *);

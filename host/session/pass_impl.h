@@ -26,7 +26,8 @@ struct pass {
 	uint32_t pieces;
 	/* bytes of the batch: positions, slots and masks of the rows */
 	size_t batch;
-	bool refs_sent; /* the ranges that the CPU wrote have been sent */
+	/* whether the ranges that the CPU wrote have been sent */
+	bool refs_sent;
 	/* npu_generation when the pass began: grows when a lost device is
 	 * replaced */
 	unsigned generation;

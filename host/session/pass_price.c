@@ -233,7 +233,7 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	if (at == 0 && upper == floor(upper))
 		return low;
 	/* Interpolate `rows` and `upper` with the same fraction, because both
-	 * results lie between the same two passes. */
+	 * lie between the row counts of the same two passes. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

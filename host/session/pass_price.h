@@ -7,10 +7,11 @@
  * take the same time; the result is the cost of this steady state.
  *
  * A session that runs one model but is priced as another shape (--as) can give
- * a different cost for two reasons: its layers are fewer and larger, which
- * changes the time it waits for each layer, and the session also charges cache
- * maintenance. Apart from these two differences both costs agree. The functions
- * have no state, allocate no memory, and may be called on any thread.
+ * a different cost for two reasons: the session computes fewer and larger
+ * layers, which changes the waiting time per layer, and the session also
+ * charges cache maintenance. Apart from these two differences both costs agree.
+ * The functions have no state, allocate no memory, and may be called on any
+ * thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
@@ -24,9 +25,9 @@
 struct shape;
 struct soc;
 
-/* A layer of a shape, with its matrices in these types and this layout. As with
- * the default precision, rows are quantized and exponentials are computed in
- * f32. */
+/* A layer of a shape, with its matrices in these types and this layout. Rows
+ * are quantized and exponentials are computed in f32, as with the default
+ * precision. */
 struct price_layer pass_price_layer(
 	const struct shape *, struct shape_type, enum layout);
 
@@ -35,7 +36,7 @@ struct pass_ask {
 	const struct shape *target;
 	/* the draft model; NULL if drafting costs nothing */
 	const struct shape *draft;
-	struct shape_type type; /* of the matrices: Q4_0, Q8_0 or F16 */
+	struct shape_type type; /* types of the matrices: Q4_0, Q8_0 or F16 */
 	/* share of the layers that stay in memory, 0 to 1 */
 	double resident;
 	/* number of groups of resident layers (residency.h) */
@@ -59,10 +60,11 @@ struct pass_terms {
 	/* busy time of the flash, of the NPU, and of the CPU (drafting,
 	 * logits) */
 	double read, npu, draft, logits;
-	/* time that overlap saves: the sum of these four minus `total` */
+	/* time that overlap saves: the sum of `read`, `npu`, `draft` and
+	 * `logits`, minus `total` */
 	double hidden;
-	/* `total` minus the longer of `read` and the sum of the other three.
-	 * No schedule could hide more time than this. */
+	/* `total` minus the longer of `read` and the sum of `npu`, `draft` and
+	 * `logits`. No schedule could hide more time than this. */
 	double lost;
 	double total;
 	double joules; /* energy, including the base power base_w */

@@ -93,7 +93,7 @@ void pricing_release(struct pricing *p)
 	p->layer = NULL;
 }
 
-/* The first layer of the shape for which the real layers from l on stand. */
+/* Return the first of the shape's layers that real layer l stands for. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
 	const struct model *m = p->model;

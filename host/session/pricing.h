@@ -67,8 +67,9 @@ struct pricing {
 	/* type of the output matrix in the window; session_plan_pricing sets
 	 * this if `as` is set */
 	enum dtype output_tiles;
-	/* Runs are priced as if the CPU computed them instead of the NPU: only
-	 * rows without padding, and no requests, cache maintenance or maps. */
+	/* Whether runs are priced as if the CPU computed them instead of the
+	 * NPU: only rows without padding, and no requests, cache maintenance or
+	 * maps. */
 	bool by_cpu;
 };
 
@@ -104,7 +105,7 @@ struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
 	const struct visibility_piece *piece; /* [pieces] */
 	uint32_t pieces;
-	/* the block's weights are in the device's extended region */
+	/* whether the block's weights are in the device's extended region */
 	bool extended;
 	/* number of the block's layers whose cost pricing_layers has already
 	 * charged */

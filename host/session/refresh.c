@@ -40,7 +40,7 @@ struct refresh {
 	float *attention;
 
 	pthread_t thread;
-	bool threaded; /* the thread exists */
+	bool threaded; /* whether the thread exists */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool computing, stop; /* these two members are guarded by the lock */
@@ -416,8 +416,8 @@ struct piece {
 	uint32_t at, n;
 };
 
-/* The longest such range that begins with the position of row[i], of the n rows
- * to merge. */
+/* Return the longest range of adjacent positions, among the n rows to merge,
+ * that begins at the position of row[i]. */
 static struct piece piece_at(
 	const struct refresh *r, const uint32_t *row, uint32_t n, uint32_t i)
 {

@@ -3,9 +3,9 @@
  * model a token's keys and values become stale when other tokens change,
  * because attention is bidirectional. Instead of recomputing the whole
  * sequence, the host recomputes a few scattered positions through all layers.
- * It uses the device's weights and its own threads, while the device runs
- * passes. The results are written to the cache between passes, never within a
- * pass.
+ * The host uses the device's weights and separate threads, while the device
+ * runs passes. The results are written to the cache between passes, never
+ * within a pass.
  *
  *   refresh_start    between passes: takes a snapshot of the cache
  *   session_forward  any number of passes, which may overwrite any position
@@ -14,18 +14,19 @@
  *   refresh_merge    between passes: writes the new keys and values to the
  *                    cache
  *
- * A recomputed row attends to the positions to which it would attend in a
+ * A recomputed row attends to the positions to which the row would attend in a
  * window or block pass (host/session/rows.h) of all recomputed rows, including
- * the new keys and values that these rows have in the layer. Its result has the
- * same bytes as in this pass, for any number of threads. It reads a copy of the
- * cache (kv_mirror.h), so later passes do not affect it.
+ * the new keys and values that these rows have in the layer. The row's result
+ * has the same bytes as in this pass, for any number of threads. The row is
+ * computed from a copy of the cache (kv_mirror.h), so later passes do not
+ * affect the result.
  *
  * There are two modes. In deterministic mode refresh_finish waits for the
- * results. In best-effort mode it only reports whether they are ready. Without
- * a simulated phone the wall clock decides this. With a simulated phone its
- * clock decides; the simulated CPU works on the refresh whenever it would be
- * idle. In best-effort mode results depend on speed, but with a simulated phone
- * they do not depend on the speed of this machine.
+ * results. In best-effort mode refresh_finish only reports whether the results
+ * are ready. Without a simulated phone the wall clock decides this. With a
+ * simulated phone its clock decides; the simulated CPU works on the refresh
+ * whenever it would be idle. In best-effort mode results depend on speed, but
+ * with a simulated phone they do not depend on the speed of this machine.
  *
  * Not supported: causal models, whose cache does not become stale, and layers
  * streamed from flash, which are not in memory. The caller keeps ownership of
@@ -46,7 +47,8 @@ struct refresh;
 struct session;
 
 struct refresh_opts {
-	/* 0: a quarter of the session's threads, but at least 1 */
+	/* number of threads; 0: a quarter of the session's threads, at least
+	 * 1 */
 	uint32_t threads;
 	bool best_effort;
 };

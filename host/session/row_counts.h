@@ -24,7 +24,7 @@
 #define ROW_COUNTS(X)                                                         \
 	X(uint64_t, passes)                                                   \
 	X(uint64_t, rows)   /* rows without padding */                        \
-	X(uint64_t, valid)  /* rows that were kept */                         \
+	X(uint64_t, valid)  /* rows of tokens of output and prompts */        \
 	/* rows of the passes' graphs, including padding */                   \
 	X(uint64_t, graph)                                                    \
 	/* rows of these graphs, each rounded up to whole tiles */            \

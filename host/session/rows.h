@@ -44,7 +44,7 @@ struct row {
 		/* VISIBILITY_BLOCK: the position where the row's block ends */
 		uint32_t end;
 	};
-	/* the row belongs to a prompt; this affects counters only */
+	/* whether the row belongs to a prompt; this affects counters only */
 	bool prompt;
 };
 

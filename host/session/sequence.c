@@ -32,7 +32,7 @@ struct sequences {
 	/* [runs] scratch memory: runs that the current claim has just taken */
 	uint32_t *fresh;
 	/* [runs] scratch memory, all 0 between calls: for each run, the number
-	 * of claims that will replace it by a copy */
+	 * of claims that will replace the run by a copy */
 	uint32_t *left;
 	uint64_t copied, now, spares;
 	uint32_t most;

@@ -4,9 +4,9 @@
  * (host/memory/kv_pool.h). The token at position p is in slot p of the table's
  * runs taken in order, wherever these runs are in memory. A fork takes
  * references to its parent's runs. Before a sequence writes to a shared run,
- * the run is copied for it (sequences_claim: copy on write). So a fork that is
- * never written costs nothing, and a fork that continues after the shared
- * prefix copies at most one run.
+ * the run is copied for this sequence (sequences_claim: copy on write). So a
+ * fork that is never written costs nothing, and a fork that continues after the
+ * shared prefix copies at most one run.
  *
  * Independent of devices and models: any buffer can hold the cache. The caller
  * keeps ownership of the buffer; every write to it is enclosed in buffer_begin

@@ -79,8 +79,9 @@ static uint64_t streaming_ns(const struct session *s)
 }
 
 /* Streaming goes on while logits are computed: the callback checks layers that
- * have arrived, and parts of a streamed output matrix are waited for. This time
- * is counted as streaming, so it is subtracted from the time of the logits. */
+ * have arrived, and the source waits for parts of a streamed output matrix.
+ * Both times count as streaming, so they are subtracted from the time of the
+ * logits. */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
@@ -430,8 +431,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->logits_hash = logits_hash(s->logits);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
-	/* Add the mappings that are not for resident weights: the cache, the
-	 * activations, and the staging slots. */
+	/* Count the mappings that are not for resident weights, too: the cache,
+	 * the activations, and the staging slots. */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
@@ -445,8 +446,9 @@ void session_stats(const struct session *s, struct session_stats *out)
 	WIRE_COUNTERS(TAKE)
 #undef TAKE
 	out->blocks = s->n_blocks;
-	/* The last block may have more layers than the other blocks, because it
-	 * takes the remainder of the division. */
+	/* The last block may have more layers than the other blocks, because
+	 * the number of layers need not be a multiple of the number of
+	 * blocks. */
 	out->layers_per_block = s->block[s->n_blocks - 1].n_layers;
 	out->threads = w->threads;
 	memcpy(out->kern, w->kern, sizeof(out->kern));
@@ -485,8 +487,8 @@ int session_check_finite(const struct session *s, struct err *e)
 void session_stats_since(
 	struct session_stats *now, const struct session_stats *before)
 {
-	_Static_assert(
-		sizeof(now->price) % sizeof(uint64_t) == 0, "all are counts");
+	_Static_assert(sizeof(now->price) % sizeof(uint64_t) == 0,
+		"every price is a count");
 	const uint64_t *then = (const void *)&before->price;
 	uint64_t *price = (void *)&now->price;
 

@@ -6,7 +6,8 @@
  *   session_logits   computes the logits of a row, on demand
  *   session_accept   keeps a path of the computed rows: the KV cache is
  *                    compacted and the sequence grows
- *   session_fork     opens a sequence that shares another's cached tokens
+ *   session_fork     opens a sequence that shares another sequence's
+ *                    cached tokens
  *
  * The session owns the device process (or the connection to it), the shared
  * buffers, the placement of weights in the device's address window, and the
@@ -66,7 +67,7 @@ const struct model *session_model(const struct session *);
  *
  * Sequences are identified by their ids. Only calls that compute rows and calls
  * that fork check that an id is open; for all other calls the caller must
- * ensure it.
+ * ensure that the id is open.
  */
 int session_add(struct session *, uint32_t *sequence, struct err *);
 int session_fork(
@@ -102,7 +103,7 @@ struct session_hooks {
 	 * Called after the first exit_layers layers to choose the rows with
 	 * which the pass continues; session_hidden then returns the states
 	 * after these layers. On entry keep[*n] contains all row numbers: 0, 1,
-	 * 2 ... On return it must contain the numbers of the rows that
+	 * 2 ... On return keep[] must contain the numbers of the rows that
 	 * continue, in ascending order; if a row continues, its parent must
 	 * continue, too. Rows keep their numbers. Dropped rows have no state
 	 * and cannot be accepted. Allowed only for trees. NULL: all rows
@@ -123,9 +124,10 @@ struct session_hooks {
  * the model's layers follow another model's layers.
  *
  * session_accept keeps rows of the pass; the next pass overwrites all rows that
- * were not accepted. Rows that are not a tree overwrite the cache at once, and
- * leave it undefined if the pass fails. Returns 0, or -ENOSPC with nothing
- * changed if the context or the cache is full. `hooks` may be NULL.
+ * were not accepted. Windows and blocks overwrite the cache at once; if the
+ * pass fails, the contents of the cache are undefined. Returns 0, or -ENOSPC
+ * with nothing changed if the context or the cache is full. `hooks` may be
+ * NULL.
  */
 int session_forward(struct session *, const struct rows *,
 	const struct session_hooks *, struct err *);
@@ -187,10 +189,10 @@ int session_logits_range(struct session *, uint32_t first, uint32_t n,
 /*
  * Keep rows path[0] < path[1] < ... of the last forward pass. In a tree the
  * path must begin with a root at the end of the sequence; for other kinds of
- * rows it must consist of the first rows. The keys and values of these rows are
- * moved to directly after the cached tokens of the sequence, which grows by n
- * tokens. A NULL path means the first n rows of the sequence. May be called
- * once per sequence after each pass.
+ * rows the path must consist of the first rows. The keys and values of these
+ * rows are moved to directly after the cached tokens of the sequence, which
+ * grows by n tokens. A NULL path means the first n rows of the sequence. May be
+ * called once per sequence after each pass.
  */
 int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
@@ -202,7 +204,7 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
  */
 void session_count_valid(struct session *, uint32_t rows);
 
-/* Called while no request is waiting. With graph switching, this loads the
+/* Call this while no request is waiting. With graph switching, this loads the
  * prefill graphs now, so that the next prompt does not wait for them. */
 int session_rest(struct session *, struct err *);
 
@@ -263,15 +265,15 @@ void session_add_work_of(
  * Charge work of the host whose cost is computed from a count
  * (tensor/soc/price_host.h). draw: sample a token from one row of logits. sum:
  * sum one row. tops: find the best k candidates of each of `rows` rows. A row
- * is as long as the vocabulary of the cost model. steps: walk through trees and
- * lists.
+ * has one logit for each token in the vocabulary of the priced model. steps:
+ * walk through trees and lists.
  */
 void session_add_draw(struct session *, bool greedy);
 void session_add_sum(struct session *);
 void session_add_tops(struct session *, uint32_t rows, uint32_t k);
 void session_add_steps(struct session *, uint64_t steps);
 
-/* The same for a drafter's searches in its tables. */
+/* Charge a drafter's searches in its tables. */
 void session_add_search(struct session *, const struct search_work *);
 
 /* Width (n_embd) of the model that the cost model prices: the width of opts.as
@@ -298,8 +300,8 @@ uint64_t session_expect_pass(
 /* Number of rows of the graph that runs a pass of `rows` rows. */
 uint32_t session_graph_rows(const struct session *, uint32_t rows);
 
-/* Total computing time of the device, in nanoseconds, and the time in which it
- * waited for experts to be read. */
+/* Total computing time of the device plus the time of waiting until experts
+ * were read, in nanoseconds. */
 uint64_t session_device_ns(const struct session *);
 
 /*

@@ -5,8 +5,8 @@
  * When the device is lost, it is replaced by a new device of the same kind, and
  * these steps are repeated. No data is lost, because all data is in memory that
  * the host shares with the device. The interrupted pass is run again from its
- * tokens, into the cache slots that it had claimed. The host does not read
- * anything that the lost device may have written only in part
+ * tokens, into the cache slots that the pass had claimed. The host does not
+ * read anything that the lost device may have written only in part
  * (docs/recovery.md).
  */
 #include "host/session/session_impl.h"
@@ -263,7 +263,8 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
-/* Load an output graph of every size. Graph switching does not unload them. */
+/* Load an output graph of every size. Graph switching does not unload these
+ * graphs. */
 static int load_output_graphs(struct session *s, struct err *e)
 {
 	struct {
@@ -321,10 +322,10 @@ int session_take_over(struct session *s, struct err *e)
 	 * local memory. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
-			"the replacement device has less local memory: a "
-			"strip of weights can have %u KiB, but has up to %u "
-			"KiB in this session; start a device with as much "
-			"local memory as the lost one",
+			"the replacement device has too little local memory: "
+			"it has room for strips of weights of %u KiB, but "
+			"this session's strips have up to %u KiB; start a "
+			"device with as much local memory as the lost one",
 			has >> 10, s->strip_max >> 10);
 	placement_close(s->placement);
 	s->placement = NULL;
@@ -352,8 +353,8 @@ int session_follow(struct session *s, struct err *e)
 	return session_take_over(s, e);
 }
 
-/* Replace the lost device. If the new device is lost as well, replace it too,
- * while restarts are left. *e changes only on failure. */
+/* Replace the lost device. If the new device is lost as well, replace that
+ * device too, as long as restarts are left. *e changes only on failure. */
 static int recover(struct session *s, int lost,
 	int (*attach)(struct session *, struct err *), struct err *e)
 {
@@ -381,8 +382,8 @@ static int recover(struct session *s, int lost,
 	npu_restarted(s->npu, took);
 	/* The message must fit on one line of a terminal. */
 	snprintf(text, sizeof(text),
-		"%s; another (pid %d) took its place within %.1f ms", how.text,
-		(int)npu_pid(s->npu), (double)took / 1e6);
+		"%s; another device (pid %d) took its place within %.1f ms",
+		how.text, (int)npu_pid(s->npu), (double)took / 1e6);
 	if (s->opts.notice.report)
 		s->opts.notice.report(s->opts.notice.arg, text);
 	return 0;

@@ -117,7 +117,8 @@ unsigned session_sync_refs(
 /* Number of ranges that one request invalidates, small enough that the device
  * can invalidate while the host computes the next ranges. */
 #define REPORT_RANGES 32
-_Static_assert(REPORT_RANGES <= BUFFER_RANGES, "none is joined before");
+_Static_assert(REPORT_RANGES <= BUFFER_RANGES,
+	"no ranges are joined before they are reported");
 
 int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 {

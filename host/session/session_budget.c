@@ -26,7 +26,8 @@
  * parameters. */
 #define BESIDE (32 * MIB)
 
-_Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
+_Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX,
+	"both limit the number of parts of a layer");
 
 /* Total bytes of the resident layers if n layers are resident. */
 static uint64_t layers_bytes(
@@ -66,9 +67,9 @@ static size_t any_slot(const struct model *m, unsigned parts)
 	return session_budget_slot(m, &none, parts);
 }
 
-/* Whether each slot may hold a part of a layer if slots for whole layers need
- * too much memory. Each part of a layer needs its own graphs, and a second
- * model may need as many graphs again, but the number of graphs is limited. */
+/* Whether layers may be cut into parts if slots for whole layers need too much
+ * memory. Each part of a layer needs its own graphs, and a second model may
+ * need as many graphs again, but the number of graphs is limited. */
 static bool may_part(const struct model *m, const struct session_opts *o)
 {
 	return !o->stage_parts && staging_parts_may(m->packed->image) &&
@@ -242,8 +243,8 @@ static int refuse_experts(const struct session_plan *p, const struct model *m,
 			(unsigned)(fit * 100 /
 				((uint64_t)m->n_layer * m->n_expert)));
 	return err_set(e, ENOMEM,
-		"%llu MiB of memory are needed: %u of %u experts take %llu, "
-		"all else takes %llu; %s has %llu left of %llu; %s",
+		"%llu MiB of memory are needed (%u of %u experts %llu, other "
+		"memory %llu), but %s has only %llu of %llu MiB left; %s",
 		(unsigned long long)(needs(p, m) / MIB), p->expert_slots,
 		m->n_layer * m->n_expert,
 		(unsigned long long)(experts_bytes(p, m) / MIB),
@@ -274,9 +275,9 @@ static int refuse(const struct session_plan *p, const struct model *m,
 			"fits: try a smaller model or a smaller --ctx",
 			(double)any_slot(m, parts) / (double)MIB);
 	return err_set(e, ENOMEM,
-		"%llu MiB of memory are needed, for %u of %u layers %llu, "
-		"for slots %llu, the output matrix %llu, the cache %llu, "
-		"and all else %llu; %s has %llu left of %llu; %s",
+		"%llu MiB of memory are needed (%u of %u layers %llu, "
+		"staging slots %llu, output matrix %llu, cache %llu, other "
+		"memory %llu), but %s has only %llu of %llu MiB left; %s",
 		(unsigned long long)(needs(p, m) / MIB), p->resident,
 		m->n_layer,
 		(unsigned long long)(layers_bytes(p, m, p->resident) / MIB),

@@ -178,7 +178,7 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 		price_moves(s, moved, layers - lower);
 	}
 	sequence_grow(s->sequences, sequence, length + n);
-	/* If the session keeps states, keep those of the accepted rows. */
+	/* If the session keeps states, keep the states of the accepted rows. */
 	if (n && sequence_state(s->sequences, sequence, length)) {
 		for (uint32_t k = 0; k < n; k++)
 			memcpy(sequence_state(

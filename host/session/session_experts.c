@@ -31,7 +31,8 @@
  * the weights of each expert, the picks, the states, and the few ranges that
  * the CPU wrote. */
 #define RUN_EXPERTS 64
-_Static_assert(2 * RUN_EXPERTS < WIRE_MAX_REFS, "there is room for others");
+_Static_assert(2 * RUN_EXPERTS < WIRE_MAX_REFS,
+	"a request has room for its other buffers");
 
 /* Maximum number of rows of a pass for which experts are predicted. A pass with
  * more rows needs most of the experts anyway. */
@@ -50,9 +51,9 @@ int session_share_dense(struct session *s, struct err *e)
 			bytes += align_up(s->block[b].bytes, WEIGHTS_ALIGN);
 	if (bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
-			"the weights other than those of experts take %llu "
-			"MiB, and a shared buffer holds at most %zu MiB; try "
-			"a model file with a smaller type of weights",
+			"the weights outside the experts take %llu MiB, but "
+			"a shared buffer holds at most %zu MiB; try a model "
+			"file with fewer bits per weight",
 			(unsigned long long)(bytes >> 20), BUFFER_MAX >> 20);
 	ret = buffer_create(
 		&p->buffer, "weights0", bytes, BUFFER_DMA | BUFFER_HUGE, e);
@@ -115,7 +116,8 @@ int session_open_experts(struct session *s, struct err *e)
 	return 0;
 }
 
-/* Release the experts in x->taken: the runs that read them have ended. */
+/* Release the experts in x->taken: all runs that read these experts have
+ * ended. */
 static void release_taken(struct session *s)
 {
 	struct mixture *x = &s->mix;
@@ -130,15 +132,15 @@ int session_attach_experts(struct session *s, struct err *e)
 	struct mixture *x = &s->mix;
 	int ret = session_pin_weights(s, &x->dense, e);
 
-	/* release experts that runs of a lost device have left */
+	/* release the experts that were in use by runs of a lost device */
 	release_taken(s);
 	for (unsigned i = 0; i < x->n_buffers && !ret; i++)
 		ret = session_pin_weights(s, &x->buffer[i], e);
 	if (ret == -ENOSPC)
 		err_in(e,
-			"%u of %u experts in memory do not fit into the "
-			"window; try a smaller --dram-budget, or a device with "
-			"--va-extended",
+			"%u of %u experts are to stay in memory, but do not "
+			"fit into the window; try a smaller --dram-budget, "
+			"or a device with --va-extended",
 			s->plan.expert_slots,
 			s->model->n_layer * s->model->n_expert);
 	return ret;
@@ -202,7 +204,7 @@ static void route_rows(struct pass *p)
 	buffer_end(s->io.buffer, s->plan.scores_off, bytes, BUFFER_READ);
 	if (!s->opts.soc)
 		return;
-	/* assumes that each score takes an exponential and a comparison */
+	/* assumption: each score takes an exponential and a comparison */
 	price_cpu(s->opts.soc, bytes, 16 * bytes / sizeof(float), &cost);
 	session_add_work_of(s, TRACE_PHONE_WORK, &cost);
 }
@@ -370,8 +372,8 @@ int pass_run_experts(struct pass *p, uint32_t b, struct err *e)
 		struct expert_place *place = &x->taken[x->n_taken];
 		uint32_t n = 0;
 
-		/* Wait if the area for the picks is still read by an earlier
-		 * run. */
+		/* Wait if the area for the picks may still be read by an
+		 * earlier run. */
 		if (runs >= PICK_AREAS)
 			ret = wait_for_device(s, e);
 		place = &x->taken[x->n_taken];

@@ -46,8 +46,8 @@ struct workers;
 struct pinned {
 	struct buffer *buffer;
 	uint32_t addr;
-	/* `addr` is in the device's extended region (addresses outside the
-	 * window that only DMA can read) */
+	/* whether `addr` is in the device's extended region (addresses outside
+	 * the window that only DMA can read) */
 	bool extended;
 };
 
@@ -68,12 +68,12 @@ struct inflight {
 	/* device address of the block's weights; in the extended region if
 	 * run.extended is set */
 	uint32_t weights;
-	struct priced_run run; /* the run as the cost model sees it */
+	struct priced_run run; /* description of the run for the cost model */
 	/* simulated phone time at which the block's weights were requested */
 	uint64_t asked_ps;
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
-	uint64_t ring_bytes; /* result of session_ring_bytes */
+	uint64_t ring_bytes; /* result of session_ring_bytes for this request */
 };
 
 /* State of PLACEMENT_SWAP. With this placement some resident units are
@@ -107,8 +107,9 @@ struct mixture {
 	/* [n_expert] experts that are read by runs in flight */
 	struct expert_place *taken;
 	uint32_t n_taken;
-	/* Memory for predicting experts: states of some rows, [n_embd] each;
-	 * the same states normalized; [n_expert] scores of the router. */
+	/* Memory for predicting experts: the states of the rows for which
+	 * experts are predicted, [n_embd] each; the same states normalized;
+	 * [n_expert] scores of the router. */
 	float *ahead;
 	const struct kern *kern;
 	void *scratch; /* scratch memory of `kern` */
@@ -124,11 +125,11 @@ struct session {
 	 * the brackets of the session `beside`. NULL if nothing is checked. */
 	struct brackets *brackets;
 	struct brackets own_brackets;
-	/* set once everything that the session needs exists on the current
+	/* whether everything that the session needs exists on the current
 	 * device */
 	bool attached;
-	/* The window was too small, and the error message already advises a
-	 * size. */
+	/* Whether the window was too small and the error message already
+	 * advises a size. */
 	bool refused;
 	/* npu_generation of the device to which the session is attached */
 	unsigned generation;
@@ -310,7 +311,7 @@ int session_attach_weights(struct session *, struct err *);
  * After a lost device was replaced, attach everything to the new device. The
  * cache still has all accepted tokens; an interrupted pass must be run again.
  * If a session shares the device of another session, the other session must be
- * attached first: it connects to the device for both.
+ * attached first: the other session connects to the device for both.
  */
 int session_take_over(struct session *, struct err *);
 

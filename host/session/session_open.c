@@ -34,8 +34,8 @@
 #include <stdlib.h>
 
 /* Time for which the host spins for a completion before it sleeps, in
- * microseconds. Spinning pays only if a CPU is idle; otherwise it takes CPU
- * time from the device process. */
+ * microseconds. Spinning pays only if a CPU is idle; otherwise spinning takes
+ * CPU time from the device process. */
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
@@ -57,7 +57,8 @@ static int open_plan(struct session *s, struct err *e)
 	return ret;
 }
 
-_Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX, "as many can be counted");
+_Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX,
+	"the handle can count all restarts");
 
 /* Extract the faults that apply to flash (if `flash` is true) or to the device
  * (if `flash` is false) from a fault plan. */

@@ -30,8 +30,8 @@ struct session_opts {
 	/* number of threads of the host, and also of the device; 0: one thread
 	 * per CPU */
 	uint32_t threads;
-	uint32_t prefill_chunk; /* rows of the prefill graph */
-	/* rows of the decode graph; at most the context length */
+	uint32_t prefill_chunk; /* number of rows of the prefill graph */
+	/* number of rows of the decode graph; at most the context length */
 	uint32_t decode_rows;
 	/* Add graphs with 1/2, 1/4, ... of the rows, down to 8 rows. A phone's
 	 * NPU computes all rows of a graph, so a small pass costs less with a
@@ -73,7 +73,7 @@ struct session_opts {
 	 * plus `tail` tokens for each further sequence, limited to what the
 	 * cache's buffer and the window can hold. */
 	uint32_t tail;
-	/* Attention reads the cache separately for each row, even if several
+	/* Let attention read the cache separately for each row, even if several
 	 * rows attend to the same tokens. */
 	bool attend_apart;
 	/*
@@ -90,14 +90,14 @@ struct session_opts {
 	enum coherence coherence;
 	/* enum coherence_contract; 0: the contract of `soc` */
 	uint32_t contract;
-	/* 1: the device accesses the rings through its cache too; 0: it does
-	 * not */
+	/* 1: the device accesses the rings through its cache; 0: without a
+	 * cache */
 	int coherence_ctrl;
 	/* Used only if the session starts the device: values of the tandem-npu
 	 * options with these names. NULL: the option is not passed. */
 	const char *coherence_report, *coherence_suppress;
 	enum doorbell_kind doorbell;
-	uint64_t va_window; /* size of the device's address window in bytes */
+	uint64_t va_window; /* size in bytes of the device's address window */
 	uint32_t va_slots;
 	/* Used only if the session starts the device: values of the tandem-npu
 	 * options with these names. */
@@ -136,8 +136,9 @@ struct session_opts {
 	 * for all weights in memory, including the staging slots
 	 * (host/session/session_budget.h).
 	 */
-	double dram_share;   /* share of the layers, 0 to 1 */
-	uint64_t dram_bytes; /* if not 0, used instead of the share */
+	double dram_share; /* share of the layers, 0 to 1 */
+	/* budget in bytes; if not 0, used instead of dram_share */
+	uint64_t dram_bytes;
 	/* The resident layers are divided into this many groups, with streamed
 	 * layers between the groups (host/model/residency.h). 0 means as many
 	 * as weight_buffers. */
@@ -154,18 +155,18 @@ struct session_opts {
 	 * the session starts and to flash, `flash_fault` to flash only. NULL
 	 * means that no faults are injected. */
 	const char *fault, *flash_fault;
-	/* session_forward can drop rows after this many layers; 0 means that it
-	 * cannot. */
+	/* session_forward can drop rows after this many layers; 0: rows are
+	 * never dropped. */
 	uint32_t exit_layers;
 	/* Keep each row's state after this many layers, in addition to the last
 	 * state (session_tapped). 0: off. Cannot be combined with
 	 * exit_layers. */
 	uint32_t tap_layers;
 	/*
-	 * With this option session_predict computes, on the device, the
-	 * likeliest next tokens after each row of a pass: this many, at most
-	 * WIRE_MAX_TOP_K. Requires that the output matrix is not streamed; the
-	 * matrix then takes room in the window. 0: no predictions.
+	 * Number of likeliest next tokens that session_predict computes, on the
+	 * device, for each row of a pass; at most WIRE_MAX_TOP_K. 0: no
+	 * predictions. Requires that the output matrix is not streamed; the
+	 * matrix then takes room in the window.
 	 */
 	uint32_t predict_top_k;
 	/* The phone for whose cost model the simulated time of all work is

@@ -416,8 +416,8 @@ static int forward(struct session *s, const struct rows *rows,
 /*
  * If the device is lost, the pass is computed again from its rows, into the
  * same slots, which are still claimed. Another session that shares the device
- * may have noticed the loss first, in a hook of this pass; it has then already
- * recovered both sessions.
+ * may have noticed the loss first, in a hook of this pass; that session has
+ * then already recovered both sessions.
  */
 int session_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)

@@ -336,17 +336,18 @@ int session_plan(struct session_plan *p, const struct model *m,
 	if (!few || few > WIRE_MAX_ROWS || !many || many > WIRE_MAX_ROWS)
 		return err_set(e, EINVAL,
 			"the decode graph has %u rows and the prefill graph "
-			"%u; 1 to %d are possible",
+			"%u rows; a graph can have 1 to %d rows",
 			few, many, WIRE_MAX_ROWS);
 	if (!o->sequences || o->sequences > SESSION_SEQUENCES)
 		return err_set(e, EINVAL,
-			"%u sequences at a time; 1 to %d are possible",
+			"%u sequences at a time were requested; 1 to %d are "
+			"possible",
 			o->sequences, SESSION_SEQUENCES);
 	p->threads = o->threads ? o->threads : workers_online();
 	if (o->exit_layers >= m->n_layer)
 		return err_set(e, EINVAL,
-			"there is no exit after layer %u of a model of %u "
-			"layers",
+			"an early exit after layer %u is not possible in a "
+			"model of %u layers",
 			o->exit_layers, m->n_layer);
 	if (o->tap_layers >= m->n_layer || (o->tap_layers && o->exit_layers))
 		return err_set(e, EINVAL,
@@ -636,7 +637,7 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 	if (beside) {
 		other = *beside->opts;
 		/* with any other placement the plan would give the whole
-		 * remaining window to that session's weights */
+		 * remaining window to the weights of the other session */
 		other.placement = PLACEMENT_FIXED;
 	}
 	/* In a larger window a longer cache and larger blocks are chosen, so
@@ -654,9 +655,10 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 		if (beside) {
 			r->beside = b.total - PAGE + beside->more;
 			r->total += r->beside;
-			/* When the session is opened with the larger window, it
-			 * chooses a longer cache: up to a quarter of the
-			 * window, plus a run of slots. Add room for this. */
+			/* When the session is opened with the larger window,
+			 * the session chooses a longer cache: up to a quarter
+			 * of the window, plus a run of slots. Add room for
+			 * this. */
 			if (r->kv < o.va_window / 4)
 				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
 		}

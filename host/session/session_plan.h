@@ -36,7 +36,8 @@ struct session_plan {
 	/* maximum number of parts into which a streamed layer is cut; a slot
 	 * holds one part */
 	unsigned stage_parts;
-	/* the output matrix of a flash image is streamed after the layers */
+	/* whether the output matrix of a flash image is streamed after the
+	 * layers */
 	bool output_streamed;
 	uint32_t context; /* maximum number of tokens of a sequence */
 	/* number of cache slots; bytes of the keys (or of the values) of one
@@ -57,7 +58,7 @@ struct session_plan {
 	uint32_t decode_graph;
 	/* minimum number of blocks into which the resident layers are cut */
 	uint32_t least_blocks;
-	/* each layer of the priced shape is a unit of its own */
+	/* whether each layer of the priced shape is a unit of its own */
 	bool by_layer;
 	uint32_t span_room; /* maximum number of spans in a batch */
 	/* Offsets in the activation buffer, which holds the batch, the hidden
@@ -91,10 +92,11 @@ int session_plan(struct session_plan *out, const struct model *,
 	const struct session_opts *, struct err *);
 
 /*
- * Cut the model's layers into blocks (consecutive layers that have one buffer
- * and run as one request) `strip_max` is the number of bytes of a matrix (a
- * strip, tensor/layout.h) that a device thread can hold in its local memory.
- * The caller owns *blocks and frees it with weights_release.
+ * Cut the model's layers into blocks: consecutive layers that have one buffer
+ * and run as one request. `strip_max` is the maximum size in bytes of a strip
+ * (a piece of a matrix, tensor/layout.h), which a device thread must be able to
+ * hold in its local memory. The caller owns *blocks and frees it with
+ * weights_release.
  */
 int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
@@ -119,7 +121,7 @@ struct unit {
 	uint32_t block;
 	struct share layers; /* the priced layers */
 	bool last;
-	uint64_t bytes; /* bytes of these layers */
+	uint64_t bytes; /* bytes of the weights of `layers` */
 	/* bytes of the window that the unit takes: more than `bytes` if the
 	 * real block is larger than the shape's */
 	uint64_t room;

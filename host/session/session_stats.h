@@ -26,7 +26,7 @@
 	/* time from the start to the end of prompts, including all of the
 	 * above */                                                           \
 	X(uint64_t, prompt_time)                                              \
-	X(uint64_t, planned_time) /* prompt_time as the plan predicted it */
+	X(uint64_t, planned_time) /* prompt_time predicted by the plan */
 /* clang-format on */
 
 struct switch_stats {
@@ -74,7 +74,7 @@ struct graph_event {
 	/* prompt_rows: rows of session_prefill, and rows of other passes that
 	 * are marked as part of a prompt. decode_rows: all other rows. */    \
 	X(ROWS, ROWS, prompt_rows) X(ROWS, ROWS, decode_rows)                 \
-	/* completions received from the device */                            \
+	/* number of completions received from the device */                  \
 	X(LESS, WHOLE, round_trips)                                           \
 	/* how often the host slept while it waited */                        \
 	X(LESS, WHOLE, sleeps)                                                \
@@ -82,9 +82,9 @@ struct graph_event {
 	 * device was set up */                                               \
 	X(KEPT, WHOLE, restarts) X(KEPT, SECONDS, restart_ns)                 \
 	X(KEPT, WHOLE, maps) X(KEPT, WHOLE, unmaps)                           \
-	/* bytes mapped in the window at present */                           \
+	/* number of bytes that are mapped in the window now */               \
 	X(KEPT, WHOLE, bytes_mapped)                                          \
-	/* number of maps during passes, and their bytes */                   \
+	/* number of mappings made during passes, and their bytes */          \
 	X(LESS, WHOLE, remaps) X(LESS, WHOLE, remap_bytes)                    \
 	/* time during which the device was idle because weights outside the
 	 * window were being mapped or copied */                              \
@@ -98,11 +98,11 @@ struct graph_event {
 	 * in all passes */                                                   \
 	X(KEPT, WHOLE, extended_room) X(KEPT, WHOLE, extended_bytes)          \
 	X(KEPT, WHOLE, extended_buffers) X(LESS, WHOLE, extended_read)        \
-	X(KEPT, WHOLE, weight_bytes)   /* bytes of all layers */              \
+	X(KEPT, WHOLE, weight_bytes)   /* bytes of all layers' weights */     \
 	X(KEPT, WHOLE, kv_bytes)                                              \
 	/* Bytes of keys and values that attention read in all passes, and the
-	 * bytes that it would have read if each row had read its keys and
-	 * values separately. */                                              \
+	 * bytes that attention would have read if each row had read its keys
+	 * and values separately. */                                          \
 	X(LESS, WHOLE, kv_read_bytes) X(LESS, WHOLE, kv_apart_bytes)          \
 	/* passes with rows of several sequences */                           \
 	X(LESS, APART, mixed_passes)                                          \
@@ -129,7 +129,8 @@ struct session_stats {
 #define SESSION_TYPE_ROWS                   struct row_counts
 #define SESSION_MEMBER(since, report, name) SESSION_TYPE_##since name;
 	SESSION_STATS(SESSION_MEMBER)
-	/* weights mapped in the window at present, except weights in slots */
+	/* bytes of weights that are mapped in the window now, without weights
+	 * in slots */
 	uint64_t resident_bytes;
 	/* number of blocks whose weights are copied into the window in every
 	 * pass */
@@ -152,7 +153,7 @@ struct session_stats {
 	 * streamed. */
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
-	bool output_streamed; /* the output matrix is streamed */
+	bool output_streamed; /* whether the output matrix is streamed */
 	/* With experts: how many have a slot in memory, and the counters of
 	 * their cache. */
 	uint32_t expert_slots;

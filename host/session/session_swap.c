@@ -39,8 +39,8 @@ static struct priced_run expected(const struct session *s, uint32_t block)
 /*
  * Expected time of running a unit on the phone. Without a simulated phone, the
  * number of bytes stands for the time, both of runs and of copies, because a
- * pass of few rows reads its weights once, as a copy does. This makes the plan
- * the same on every machine.
+ * pass of few rows reads its weights once, as a copy does. So the plan is the
+ * same on every machine.
  */
 static uint64_t unit_time(const struct session *s, const struct unit *u)
 {
@@ -279,8 +279,8 @@ int session_attach_swap(struct session *s, struct err *e)
 	struct swapping *w = &s->swapping;
 	int ret = 0;
 
-	/* Allocate the mappings of the units in the extended region; each unit
-	 * has its own buffer. */
+	/* Allocate the list of mappings of the units in the extended region;
+	 * each unit has its own buffer. */
 	free(w->beside);
 	w->beside = calloc(s->n_units + 1, sizeof(*w->beside));
 	if (!w->beside)
@@ -334,8 +334,8 @@ static int await_copy(struct session *s, unsigned slot, struct err *e)
 }
 
 /* Take the slot that holds a temporary unit's weights; the caller must release
- * it. *ready receives the simulated phone time at which the weights are in the
- * slot. */
+ * the slot. *ready receives the simulated phone time at which the weights are
+ * in the slot. */
 static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
 	uint64_t *ready, struct err *e)
 {

@@ -115,8 +115,8 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* In simulated phone time the load may end later than the time of the
-	 * real answer. */
+	/* On the simulated phone the load may end later than the real answer
+	 * arrived. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;
@@ -324,8 +324,8 @@ static bool any_switched(const struct session *s)
 	return false;
 }
 
-/* Load the prefill graphs of all blocks. If the device is lost meanwhile,
- * repeat this on the new device. */
+/* Load the prefill graphs of all blocks. If the device is lost meanwhile, load
+ * them on the new device. */
 static int load_back(struct session *s, struct err *e)
 {
 	int ret = 0;
@@ -408,8 +408,8 @@ int switching_end(struct session *s, int ret, struct err *e)
 	struct switching *sw = s->switching;
 	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
 
-	/* Load the remaining graphs. If the device is lost meanwhile, repeat
-	 * this on the new device. */
+	/* Load the remaining graphs. If the device is lost meanwhile, load them
+	 * on the new device. */
 	while (!ret) {
 		session_watch(s);
 		while (sw->next < sw->plan.n_loads && !ret)
@@ -464,8 +464,8 @@ int switching_cut(struct session *s, bool some, struct err *e)
 	int ret = 0;
 
 	sw->n_parts = 0;
-	/* Parts are needed only if a block has its smaller graph, or may get it
-	 * while the pass runs. */
+	/* Parts are needed only if a block has its smaller graph, or may get
+	 * the smaller graph while the pass runs. */
 	if (n <= rows || !(sw->running || any_switched(s)))
 		return 0;
 	if (some || !batch_is_chain(s->batch))

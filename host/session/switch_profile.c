@@ -102,7 +102,7 @@ static int measure(struct session *s, struct err *e)
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
-		/* restored after a failure, too */
+		/* restore the kind even after a failure */
 		s->switching->kind[b] = GRAPH_PREFILL;
 	free(token);
 	return ret;

@@ -1,7 +1,7 @@
 /*
  * Progressive graph switching: the device holds one graph per block. A session
- * opens with the prefill graphs. During a prompt they are replaced by the
- * decode graphs, by a plan that is made from measured times
+ * opens with the prefill graphs. During a prompt the prefill graphs are
+ * replaced by the decode graphs, by a plan that is made from measured times
  * (host/session/graph_switch.h): a block's graph is dropped, and the new graph
  * is loaded while other blocks are computed. After a prompt all blocks have
  * their decode graphs. A later prompt either starts with loading the prefill
@@ -62,8 +62,8 @@ struct switching {
 	/* The current load: a request to drop the old graph, followed by a
 	 * request to load the new one. */
 	bool dropping, loading;
-	/* the request to drop the old graph was answered, but the request to
-	 * load the new graph could not be sent yet */
+	/* whether the request to drop the old graph was answered, but the
+	 * request to load the new graph could not be sent yet */
 	bool lacks;
 	uint32_t drop_seq, load_seq, block;
 	uint64_t sent_ps, begin, end;
@@ -77,13 +77,14 @@ struct switching {
 	/* amount that the measurement added to the device's counters */
 	struct npu_stats warm_up;
 
-	/* The prompt that is being computed according to a plan. */
+	/* State of a prompt that is computed according to a plan. running:
+	 * whether there is such a prompt. */
 	bool running;
 	struct switch_plan plan;
 	/* number of the current execution, and of the plan's next load */
 	uint32_t at, next;
 
-	bool noting; /* events are added to the log */
+	bool noting; /* whether events are added to the log */
 	uint64_t began, run_end;
 	struct graph_event *log;
 	size_t n_log, log_room;
@@ -97,8 +98,8 @@ struct switching {
 	struct batch batch;
 };
 
-/* Called once the layers are cut into blocks. Returns -EINVAL if there are too
- * many blocks. */
+/* Call this after the layers have been cut into blocks. Returns -EINVAL if
+ * there are too many blocks. */
 int switching_open(struct session *, struct err *);
 void switching_close(struct switching *);
 
@@ -123,13 +124,13 @@ void switching_stats(
  * is then expected to end earlier. switching_end must be called after each
  * successful switching_begin. switching_end loads the remaining graphs and
  * waits for the loads. `ret` is the result of the prompt; switching_end returns
- * it, or the error of its own loads.
+ * `ret`, or the error of a load.
  */
 int switching_begin(struct session *, uint32_t cached, size_t n, struct err *);
 int switching_end(struct session *, int ret, struct err *);
 
-/* Called before a block is computed. Starts the loads that the plan has at this
- * point, and waits if the block's own graph is being loaded. */
+/* Call this before a block is computed. Starts the loads that the plan has at
+ * this point, and waits if the block's own graph is being loaded. */
 int switching_before(struct session *, uint32_t block, struct err *);
 
 /* Handle the answer to request `seq`. Returns false if `seq` is neither a drop

@@ -134,7 +134,7 @@ check_lacks 'the message' "$(cat "$tmp/said")" --restarts
 host_of_losses 1 2
 check_eq 'status after one more' $status 3
 check_has 'the message' "$(cat "$tmp/said")" \
-  'more than the 1 losses within 60 s that --restarts allows'
+  '--restarts allows no more than 1 losses within 60 s'
 
 # A hanging device is replaced too: the host watches the progress of requests,
 # not only whether the process lives. On a busy machine other devices may be

@@ -410,8 +410,8 @@ static void test_replaced_too_often(void **state)
 	f->fake.lives = 1;
 	assert_int_equal(forward(f, 2, 1, &e), -ERR_DEVICE_LOST);
 	assert_string_equal(e.text,
-		"the fake device is lost; these are more than the 2 losses "
-		"within 60 s that --restarts allows");
+		"the fake device is lost; --restarts allows no more than 2 "
+		"losses within 60 s");
 	assert_int_equal(f->fake.reached, 3);
 }
 
@@ -459,7 +459,7 @@ static void test_lost_for_good(void **state)
 	go_on(f, 0, CHUNK);
 	f->fake.tcm_share = 1 << 20;
 	assert_int_equal(reattach(f->s, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "can have 1024 KiB"));
+	assert_non_null(strstr(e.text, "of weights of 1024 KiB"));
 	assert_int_equal(forward(f, CHUNK, 1, &e), -ERR_DEVICE_LOST);
 	f->fake.tcm_share = 8 << 20;
 	f->fake.lives = 1;

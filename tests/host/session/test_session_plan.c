@@ -105,10 +105,10 @@ static void test_graphs(void **state)
 	check_graphs(f, (uint32_t[]){ 200 }, 1);
 	f->opts.decode_rows = 0;
 	refused(f, -EINVAL,
-		"decode graph has 0 rows and the prefill graph 128");
+		"decode graph has 0 rows and the prefill graph 128 rows");
 	f->opts.decode_rows = 1;
 	f->opts.prefill_chunk = WIRE_MAX_ROWS + 1;
-	refused(f, -EINVAL, "1 to 1024 are possible");
+	refused(f, -EINVAL, "a graph can have 1 to 1024 rows");
 }
 
 static void test_context(void **state)
@@ -268,9 +268,9 @@ static void test_memory_left(void **state)
 	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
 	other = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes +
 		output_bytes(f);
-	check_left(f, other + 20 * layer - 1, "for 20 of 20 layers");
+	check_left(f, other + 20 * layer - 1, "(20 of 20 layers");
 	check_left(f, other + 20 * layer - 1,
-		"left of 4000; try --dram-budget 80%");
+		"of 4000 MiB left; try --dram-budget 80%");
 	check_left(f, other + 20 * layer, NULL);
 	check_left(f, other + 3 * slot + 9 * layer, "try --dram-budget 45%");
 	check_left(f, other + 3 * slot, "try --dram-budget 0%");
@@ -354,7 +354,8 @@ static void test_buffers(void **state)
 	assert_int_equal(p->hidden_off % COHERENCE_LINE, 0);
 	assert_int_equal(p->io_bytes, p->hidden_off + 128 * 32 * 4);
 	f->opts.exit_layers = LAYERS;
-	refused(f, -EINVAL, "no exit after layer 20 of a model of 20 layers");
+	refused(f, -EINVAL,
+		"early exit after layer 20 is not possible in a model of 20");
 }
 
 /* Check which layers the plan puts in memory (m) and on flash (f). */

@@ -260,8 +260,8 @@ static void test_full_cache(void **state)
 	assert_non_null(strstr(e.text, "room for 0"));
 	assert_non_null(strstr(e.text, "2 sequences hold"));
 	assert_int_equal(session_continue(f->s, id, t, 21, &e), -ENOSPC);
-	assert_non_null(
-		strstr(e.text, "context of 90 tokens is full: it has 70"));
+	assert_non_null(strstr(
+		e.text, "context of 90 tokens is full: it already holds 70"));
 	session_stats(f->s, &b);
 	/* no request was sent to the device */
 	assert_memory_equal(&a, &b, sizeof(a));
