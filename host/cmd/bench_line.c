@@ -42,8 +42,8 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 		*status = cmd_misuse(c, "--json and --csv exclude each other");
 	else if (strcmp(decoding->method, unsaid->method))
 		*status = cmd_misuse(c,
-			"--method cannot be used with this benchmark; set "
-			"methods by %s",
+			"--method cannot be used with this benchmark; the "
+			"methods are set by %s",
 			said_by);
 	else if (shard_parse(&s, l->shard, &e))
 		*status = cmd_refuse(c, &e);

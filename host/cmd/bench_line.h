@@ -59,8 +59,8 @@ void bench_line_merges(const struct shards *);
  * Parse the options. Returns true if the caller can continue. Returns false if
  * the caller must return *status: help was printed, or an error was reported
  * (as in cmd_parse). Conflicting options are errors: --json with --csv, --shard
- * with --csv or --plot, and --method, because methods are set by another option
- * of the command, whose name is `said_by`.
+ * with --csv or --plot, and --method, because the methods are set by another
+ * option. `said_by` names this option in the error message.
  */
 bool bench_line_parse(const struct command *, struct bench_line *, int argc,
 	char **argv, const char *said_by, int *status);

@@ -179,8 +179,9 @@ static const char *edit_line(struct chat_input *in, const char *prompt)
 	else
 		line = el_gets(in->edit, &n);
 	cmd_interrupted = 0;
-	/* Restore the signal mask before the handler, because a signal that is
-	 * still pending belongs to this prompt. */
+	/* Restore the signal mask first and the old handler second: a signal
+	 * that is still pending belongs to this prompt, so on_interrupt() must
+	 * handle it. */
 	sigprocmask(SIG_SETMASK, &in->waiting, NULL);
 	sigaction(SIGINT, &old, NULL);
 	if (interrupted)

@@ -20,8 +20,8 @@ enum chat_read {
 	CHAT_END
 };
 
-/* Open standard input. If `remember`, keep the lines typed on a terminal in a
- * file in the user's directory. Returns 0 or a negative errno. */
+/* Open standard input. If `remember`, add the lines typed on a terminal to the
+ * user's chat history file. Returns 0 or a negative errno. */
 int chat_input_open(struct chat_input **out, bool remember, struct err *);
 void chat_input_close(struct chat_input *);
 bool chat_input_is_terminal(const struct chat_input *);

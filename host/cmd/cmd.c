@@ -78,10 +78,10 @@ int cmd_fail(const struct err *e)
 
 	begin_message();
 	fprintf(stderr, "%s\n", e->text);
-	/* Store the error for a later `tandem doctor --report`. That command's
-	 * own errors are not stored, because they would overwrite the error to
-	 * be reported. If the error cannot be stored, the report does not
-	 * contain it. */
+	/* Store the error for a later `tandem doctor --report`. Errors of
+	 * `tandem doctor` itself are not stored, because they would overwrite
+	 * the error to be reported. A failure to store the error is ignored;
+	 * the report then lacks the error. */
 	if (!command_line.failed && command_line.len &&
 		strncmp(command_line.data, "tandem doctor", 13) &&
 		!user_file_make_way(USER_STATE, CMD_LAST_ERROR, path))
@@ -155,7 +155,7 @@ static void on_interrupt(int sig)
 	struct tandem *t = interruptible;
 
 	/* On a second signal, restore the default action and raise the signal
-	 * again. It ends the program when the handler returns. */
+	 * again. The signal then ends the program when this handler returns. */
 	if (cmd_interrupted) {
 		if (leave_well)
 			leave_well();

@@ -82,12 +82,12 @@ int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
  * negative errno. */
 int cmd_flush(struct err *);
 
-/* Report an error in the value of an option that was found after parsing.
+/* Report an invalid value of an option that is detected only after parsing.
  * Returns EXIT_FAIL if memory ran out, otherwise EXIT_MISUSE. */
 int cmd_refuse(const struct command *, const struct err *);
 
-/* Report a misuse that was found after parsing: print TEXT and a hint. Returns
- * EXIT_MISUSE. */
+/* Report a misuse that is detected only after parsing: print the message, and a
+ * line that refers to --help. Returns EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -106,8 +106,9 @@ void cmd_catch_signals(void);
  * program ends. NULL means no function. */
 void cmd_before_end(void (*leave)(void));
 
-/* Like cmd_catch_signals(), but also for SIGTERM and SIGHUP. For commands that
- * must remove a file; they return 128 + cmd_interrupted. */
+/* Like cmd_catch_signals(), but SIGTERM and SIGHUP also set cmd_interrupted.
+ * For commands that must remove a file before they end. Such a command returns
+ * 128 + cmd_interrupted. */
 void cmd_catch_endings(void);
 
 /* Option -m of commands that run a model; other commands describe -m

@@ -28,18 +28,18 @@ static const struct opt opts[] = {
 	{ OPT_INT, 't', "threads", &threads, "N",
 		"compute threads (0: one for each CPU)", 0, WORKERS_MAX },
 	{ OPT_INT, 0, "beside", &beside, "N",
-		"decode: also measure with N other busy threads (0)",
+		"decode: also measure while N threads are busy (0)",
 		0, 64 },
 	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
 		"kernels: shapes of models, or all (qwen2.5-1.5b)",
 		.words = bench_shape_word },
 	{ OPT_STRING, 0, "samples", &samples, "LIST",
-		"decode: numbers of samples in a pass (1,8,16); texts: samples "
-		"of a request"},
+		"decode: numbers of samples in a pass (1,8,16); texts: number "
+		"of samples of each request"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
 		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",
-		"texts: numbers of requests at a time (1,4,16,32)" },
+		"texts: numbers of concurrent requests (1,4,16,32)" },
 	{ OPT_STRING, 0, "task", &task, "TASK",
 		"texts: task whose prompts are used (random prompts)" },
 	{ OPT_STRING, 0, "method", &method, "NAME",
@@ -77,8 +77,8 @@ static const struct opt_command usage = {
 		"  price      what a pass of a streamed model costs on a phone "
 		"*\n"
 		"  serve      servers under load, also of other programs *\n\n"
-		"* has its own options: 'tandem bench lever --help'. Compare "
-		"figures of one run.",
+		"* has its own options and --help. Compare only figures of the "
+		"same run.",
 	.examples =
 		"  tandem bench decode -m model.gguf\n"
 		"  tandem bench texts --method chain --task math --texts 1,8\n"

@@ -56,13 +56,14 @@ static const struct opt_command usage = {
 	.details =
 		"Measures decoders of masked and block diffusion, each at its "
 		"usual settings and at several thresholds: accuracy, tokens "
-		"per pass, and the use of the rows. Also measures the gain by "
-		"each technique of llada-npu, as in llada.cpp's paper, its "
-		"sensitivity to settings, and the cost of small address "
-		"windows, and for comparison plain and drafted decoding of the "
-		"bundled target. Outputs that must be equal are compared: "
-		"those of lossless decoders of one model, and those with all "
-		"placements.\n\n"
+		"per pass, and the share of computed rows that were needed. "
+		"Also measures the gain by each technique of llada-npu, as in "
+		"llada.cpp's paper, the sensitivity of llada-npu to its "
+		"settings, the cost of small address windows, and, for "
+		"comparison, plain and drafted decoding of the bundled target. "
+		"Outputs that must be equal are compared: those of all "
+		"lossless decoders of a model, and those of all placements of "
+		"its buffers.\n\n"
 		"With --clock soc:sd8elite all figures are computed for that "
 		"phone and always the same; otherwise they are measured on "
 		"this machine. With --as llada-8b phone times are those of a "
@@ -85,7 +86,8 @@ static int run(int argc, char **argv)
 	struct err e = { 0 };
 	int status;
 
-	if (!bench_line_parse(c, &line, argc, argv, "the tables", &status) ||
+	if (!bench_line_parse(
+		    c, &line, argc, argv, "the tables of --tables", &status) ||
 		(status = bench_line_check_decoder(c, &line, "llada-npu")) ||
 		(status = list_tables(c, tables, diffusion_table_names,
 			 DIFFUSION_TABLES, a.table)) ||

@@ -25,9 +25,9 @@ static const struct opt opts[] = {
 		"tables to make (the first five of these); methods, prune, "
 		"budget, length, quality (of drafts), place (of the draft), "
 		"logits (where they are computed), size (of trees), grid (each "
-		"method at several settings), cells (lever and the best of "
-		"the grid, by draft and budget), phones (of the paper), or "
-		"all" },
+		"method at several settings), cells (lever and the best row of "
+		"grid, for each draft model and budget), phones (of the "
+		"paper), or all" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"methods (all); some of flash-ar, chain, specinfer, opt-tree, "
 		"eagle2-tree, edgellm, lever, autoregressive",
@@ -41,9 +41,9 @@ static const struct opt opts[] = {
 		"items of each task (10)", 1, 1000 },
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "budgets", &budgets, "LIST",
-		"percent of the layers in memory (0,20,40,60,80,100); the "
-		"tables budget and cells use all of these, the other tables "
-		"the first" },
+		"percentages of the layers that stay in memory "
+		"(0,20,40,60,80,100); the tables budget and cells use all of "
+		"these, the other tables the first" },
 	{ OPT_STRING, 0, "lengths", &lengths, "LIST",
 		"output lengths for the table length, in tokens (32,64,128,256)"
 	},
@@ -62,8 +62,8 @@ static const struct opt_command usage = {
 		    "[--clock soc:NAME] [OPTIONS]",
 	.summary = "measure streamed, drafted decoding",
 	.details =
-		"Decodes with a model whose layers are streamed from flash in "
-		"every pass, by all methods that draft and by plain decoding. "
+		"Streams the layers of a model from flash in every pass, and "
+		"decodes with each drafting method and with plain decoding. "
 		"Only decoding is measured, not the prompt. Every method must "
 		"generate the same text, read the same bytes in each pass and "
 		"use logits only of accepted rows; this is checked, and a "

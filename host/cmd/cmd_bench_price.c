@@ -35,7 +35,7 @@ static const struct opt opts[] = {
 		"are q8_0, with q4_0-all they are q4_0 too",
 		.choices = shape_type_names },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
-		"numbers of rows, for each of which a pass is priced "
+		"numbers of rows; the cost of a pass is computed for each "
 		"(1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
 		"rows that pruning leaves in the upper half of the layers "
@@ -54,7 +54,8 @@ static const struct opt opts[] = {
 		"'tandem bench lever --json'" },
 	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
 		"also vary a number of the phone's profile from A to B, in N "
-		"steps (5); fitted: each fitted number by +-30 %" },
+		"steps (5); fitted: each number that was fitted to "
+		"measurements, by +-30 %" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
 		"percent of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",

@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 		"tables to make (all); some of ablation, length, "
 		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (long: the tasks whose answers copy most); some of "
+		"tasks (long: those that copy most from the prompt); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
@@ -41,9 +41,9 @@ static const struct opt opts[] = {
 		"sam-children 1, anchor-key single, calibrated-depth 2, "
 		"reuse-checked and reuse-room 32; a also anchors context and "
 		"reuse-age 64 (the paper limits no age); b also anchors "
-		"request. The texts of the papers do not have successors 3 "
-		"(from a figure), successor-share 0.9, request-tokens 64 and, "
-		"for b, reuse-age 3",
+		"request. The papers do not state the values used here for "
+		"successors (3, read from a figure), successor-share (0.9), "
+		"request-tokens (64) and, for b, reuse-age (3)",
 		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",

@@ -29,8 +29,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "at", &at, "LIST",
 		"numbers of clients (1,4,16)" },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
-		"prompts: one a line, or JSON lines with a member prompt, or "
-		"turns of a chat, and category" },
+		"prompts: one a line, or JSON lines with the member prompt or "
+		"turns (of a chat), and optionally category" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks whose prompts are sent (short): some of "
 		EVAL_TASK_NAMES "; or " EVAL_TASK_GROUPS,
@@ -65,8 +65,8 @@ static const struct opt_command usage = {
 		"by its URL; docs/performance.md has an example. The objects "
 		"of --json have the members of the results of 'vllm bench "
 		"serve', and of the summary of SPEED-Bench's client for "
-		"llama-server; also tokens_per_pass and phone_s_per_token, if "
-		"the server is one of Tandem.",
+		"llama-server; for a server of Tandem also tokens_per_pass and "
+		"phone_s_per_token.",
 	.examples = "  tandem bench serve --methods autoregressive,chain\n"
 		    "  tandem bench serve --at 8 -- --clock soc:sd8gen3 -t 1\n"
 		    "  tandem bench serve --url http://127.0.0.1:8080 --chat",

@@ -25,7 +25,7 @@ static int64_t seed = 1, timed = 2;
 #define ALL_METHODS                                                   \
 	"sample, vote, weighted-vote, self-certainty, mean-logprob, " \
 	"best-of-n, best-of-n:min, best-of-n:prod, beam, dvts"
-#define CLOCK "soc:sd8gen3" /* default phone */
+#define CLOCK "soc:sd8gen3" /* default of --clock */
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -82,19 +82,20 @@ static const struct opt_command usage = {
 		"95 % interval, the tokens of all samples, and the cost of an "
 		"item on a phone (" CLOCK ", or --clock) in time and energy, "
 		"including the prompt and the scoring; pass@k by the unbiased "
-		"estimate; throughput by the number of samples; the costs as "
-		"pairs of large models on three phones; what a phone takes for "
-		"kernels, passes and memory, compared with the npu-tts paper; "
-		"and the number of samples from which on the first model is "
-		"more accurate than the second without samples.\n\n"
+		"estimate; throughput by the number of samples; the costs for "
+		"pairs of large models on three phones; the times of kernels "
+		"and passes and the memory on a phone, compared with the "
+		"npu-tts paper; and the number of samples from which on the "
+		"first model is more accurate than the second without "
+		"samples.\n\n"
 		"A sample of an item uses the same random numbers however many "
 		"samples are drawn. So the largest number of samples is drawn "
 		"once; for smaller numbers, methods that choose among finished "
 		"samples use the first ones, and phone times are computed from "
 		"their tokens. beam and dvts choose during decoding, so they "
 		"run for each number, as all methods do with --early-stop, "
-		"--stop-decided or --draft. A pass holds all samples, at most 64, or as many as "
-		"--parallel allows.\n\n"
+		"--stop-decided or --draft. A pass holds all samples, at most "
+		"64, or as many as --parallel allows.\n\n"
 		"The first items (--timed) are decoded again for each number; "
 		"a text or a phone time that differs is an error. With --clock "
 		"wall the cost of an item is measured only for these items.",
@@ -221,7 +222,8 @@ static int take(struct tts_args *a, struct strbuf *text)
 	if (!a->n_models)
 		return cmd_misuse(c, "--models lists no model");
 	status = list_tables(c, tables, tts_table_names, TTS_TABLES, a->table);
-	/* "all" leaves out the phones if there is nothing to compare. */
+	/* The table phones compares two models, so "all" omits this table if
+	 * there is only one model. */
 	if (a->n_models < 2 && !strcmp(tables, "all"))
 		a->table[TTS_PHONES] = false;
 	if (!status && a->table[TTS_PHONES] && a->n_models < 2)

@@ -50,7 +50,7 @@ static const struct opt opts[] = {
 		"round the layers' matrices to 4 bits with one scale for each "
 		"output row, and store f16; OUT ends in .gguf" },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
-		"compress parts that become 3 % smaller (level 1 to 19)", 1,
+		"compress parts that shrink by 3 % or more (level 1-19)", 1,
 		19 },
 	{ OPT_FLAG, 0, "report", &report, NULL,
 		"print the rounding error of each converted matrix" },
@@ -71,9 +71,10 @@ static const struct opt_command usage = {
 		"If OUT ends in .gguf, writes a model file whose layers have "
 		"matrices of these types; the rest stays as it is. A flash "
 		"image of the same types generates the same text.\n\n"
-		"The report has each matrix's error as a share of its root "
-		"mean square, and for groups and super-groups the ratio to the "
-		"error of conventional groups of as many bits.",
+		"The report has the rounding error of each matrix as a share "
+		"of the matrix's root mean square, and for groups and "
+		"super-groups the ratio of this error to that of conventional "
+		"groups of as many bits.",
 	.examples =
 		"  tandem convert model.gguf model.tdm\n"
 		"  tandem convert --layout super --report model.gguf model.tdm\n"

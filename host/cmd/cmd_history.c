@@ -280,7 +280,7 @@ static const struct opt prune_opts[] = {
 		"keep only the newest records that fit into a file of this "
 		"size" },
 	{ OPT_FLOAT, 0, "older-than", &days, "DAYS",
-		"drop records older than this; 0.5 is half a day", 0, 1e6 },
+		"drop records older than DAYS; 0.5 is half a day", 0, 1e6 },
 };
 
 static const struct opt_command prune_usage = {

@@ -22,7 +22,8 @@
 
 #define JSON_VERSION 1
 #define TEXT_MAX     ((size_t)256 << 20) /* maximum size of a text in bytes */
-#define WINDOW_MAX   2048                /* default maximum */
+/* largest default of --window, in tokens */
+#define WINDOW_MAX 2048
 
 static struct opt_values values; /* option values of the decoder */
 static const char *model_path;
@@ -98,7 +99,8 @@ struct job {
 	size_t text_len;
 	uint32_t window; /* number of tokens of a window of the text */
 	struct table_row row[EVAL_TASKS];
-	size_t n, n_run; /* number of rows, and of rows that were started */
+	/* numbers of rows in all, and of rows whose measurement has begun */
+	size_t n, n_run;
 };
 
 /* ---- the text ------------------------------------------------------------ */

@@ -108,8 +108,8 @@ static const struct opt opts[] = {
 		"terminal in place, otherwise as one line per pass, with "
 		"--json as one object per pass" },
 	{ OPT_FLAG, 0, "show-samples", &with_samples, NULL,
-		"with a method that chooses one of many samples, print all "
-		"of them" },
+		"print all samples, also with a method that chooses one of "
+		"them" },
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
 		"print a summary to standard error; tokens/s, passes, "
 		"drafts, window, flash, phone" },
@@ -135,10 +135,11 @@ static const struct opt_command usage = {
 		"With a diffusion model, --watch shows after each pass the "
 		"part of the text that is not final: masks, tokens that may "
 		"change, tokens that stay, and guesses for later blocks, in "
-		"colours, or with signs if NO_COLOR is set. With --json each "
-		"pass is an object before the last one: step; first, the "
-		"tokens before that part; and for each position tokens, marks "
-		"(m, v, s, d) and text, null for masks.\n\n"
+		"colours, or with signs if NO_COLOR is set. With --json one "
+		"object is printed after each pass: step; first, the number of "
+		"tokens that precede this part; and, for each of its "
+		"positions, tokens, marks (m, v, s, d) and text, null for a "
+		"mask.\n\n"
 		"With -N several samples of the prompt are generated side by "
 		"side, each with its own random numbers (--temp). All samples "
 		"are printed under headings, or only the one that the method "
@@ -164,8 +165,9 @@ static const struct opt_command usage = {
 
 struct run {
 	struct tandem *tandem;
-	struct tandem_report of; /* state before any file is opened */
-	struct strbuf given;     /* the prompt as given by the user */
+	/* report of the handle before any file is opened */
+	struct tandem_report of;
+	struct strbuf given; /* the prompt as given by the user */
 	char *schema;
 	struct tandem_request request;
 	const char *stop[OPT_LIST_MAX + 1];
@@ -478,8 +480,8 @@ static int generate(struct run *r, struct err *e)
 		r->newline_due = false;
 	}
 
-	/* Print the report. If printing fails, return this error, unless there
-	 * was an earlier error in `ret`. */
+	/* Print the report. If printing fails, the command fails with this
+	 * error, unless there was an earlier one. */
 	rep = (struct run_report){ .tandem = r->tandem,
 		.error = ret ? e->text : NULL,
 		.begin_ns = r->begin_ns };

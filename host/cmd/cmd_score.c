@@ -33,7 +33,8 @@ static const struct opt opts[] = {
 		"of a bundled model (target)" },
 	{ OPT_STRING, 0, "reward", &reward_said, "NAME|FILE",
 		"reward model that scores the solutions; a bundled one, or a "
-		"process reward model in a GGUF file (that of the model):", .words = reward_word },
+		"process reward model in a GGUF file (the bundled one for the "
+		"model of -m):", .words = reward_word },
 	{ OPT_STRING, 0, "step-end", &step_end, "TEXT",
 		"text that ends a step (a line feed)" },
 	{ OPT_FLAG, 0, "sum", &sum_alone, NULL,
@@ -60,8 +61,8 @@ static const struct opt_command usage = {
 		"how many of the problems (lines with the same prompt) are "
 		"solved by a random solution, by the solution whose last step "
 		"has the best score, and by any solution.\n\n"
-		"A score depends on its solution only, not on what else is "
-		"scored.",
+		"A score depends only on its prompt and solution, not on other "
+		"lines.",
 	.examples = "  tandem score solutions.jsonl\n"
 		    "  tandem score solutions.jsonl --reward prm.gguf --json\n"
 		    "  tandem score - --sum <solutions.jsonl",

@@ -43,7 +43,7 @@ static const struct opt opts[] = {
 		"models are unloaded to make room for others",
 		0, (double)((uint64_t)1 << 44) },
 	{ OPT_UINT, 0, "idle-unload", &idle_unload, "SECONDS",
-		"unload a model that gets no requests for this time (0: "
+		"unload a model that gets no requests for SECONDS (0: "
 		"never)", 0,
 		1 << 30 },
 
@@ -69,25 +69,26 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
-		"texts generated at a time, in shared passes (16)",
+		"run at most N texts at a time, in shared passes (16)",
 		1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
-		"finished requests whose key-value cache is kept (16); a "
-		"prompt that begins like one of them reuses it", 0, 1024 },
+		"number of finished requests whose key-value cache is kept "
+		"(16); a prompt with the same beginning reuses the "
+		"cache", 0, 1024 },
 	{ OPT_UINT, 0, "text-slots", &several.slots, "N",
 		"token positions of the key-value cache for all requests "
 		"together (0: as many as needed)", 0, 1 << 26 },
 
 	{ .type = OPT_GROUP, .name = "limits" },
 	{ OPT_UINT, 0, "queue", &queue, "N",
-		"texts of all clients together that may wait (64); further "
-		"requests get status 429",
+		"let at most N texts wait, of all clients together (64); "
+		"further requests get status 429",
 		0, 65536 },
 	{ OPT_UINT, 0, "connections", &connections, "N",
 		"largest number of open connections (256)", 1, 65536 },
 	{ OPT_UINT, 0, "idle", &idle, "SECONDS",
-		"drop a client that reads nothing of its answer for this time, "
-		"or sends no whole request for twice this time (60)",
+		"drop a client that reads nothing of its answer for SECONDS, "
+		"or sends no whole request for twice as long (60)",
 		1, 86400 },
 	{ OPT_SIZE, 0, "body-max", &body_max, "SIZE",
 		"size limit of a request's body (4M)", 1024, 1 << 30 },
@@ -147,7 +148,7 @@ static const struct opt_command usage = {
 #define METHODS_MAX 64
 static const char *methods[METHODS_MAX + 1];
 
-/* Add a method of --allow-methods; "all" stands for all. */
+/* Add a method that --allow-methods names; "all" means every method. */
 static int allow(const char *word, size_t len, struct err *e)
 {
 	struct opt_nearest near = { 0 };

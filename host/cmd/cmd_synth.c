@@ -19,7 +19,8 @@
 static const char *const quants[] = { "q4_0", "iq4_nl", "mxfp4", "q8_0", "f16",
 	"bf16", "f32", NULL };
 
-/* indexed like enum synth_head, but without its first value "none" */
+/* heads[i] is the name of value i + 1 of enum synth_head; value 0 has no name
+ */
 static const char *const heads[] = { "classes", "value", NULL };
 
 static int like = -1, quant = -1, ffn_down = -1, head = -1;
@@ -53,7 +54,7 @@ static const struct opt opts[] = {
 		"experts for each token (as in the shape, else 4)", 1,
 		WIRE_MAX_USED },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
-		"give the model the weights, and so the text, of MODEL" },
+		"enlarge MODEL: keep its weights and generated text" },
 	{ OPT_INT, 0, "seed", &seed, "N", "seed of the random weights (1)", 0,
 		0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
@@ -66,20 +67,19 @@ static const struct opt_command usage = {
 	.summary =
 		"write a model file of a real model's shape, with synthetic weights",
 	.details =
-		"The file is a GGUF like that of the real model, with its "
-		"keys, tensors, vocabulary size and special tokens; other "
-		"programs read it too. So speeds can be compared on a file "
-		"that anyone can make again from its seed. The weights are "
-		"random, so the generated text has no meaning.\n\n"
+		"The file is a GGUF with the keys, tensors, vocabulary size "
+		"and special tokens of the real model; other programs read it "
+		"too. Anyone can make the same file from its seed, to compare "
+		"speeds. Weights are random; generated text has no meaning.\n\n"
 		"With --grow the model generates the text of a smaller model, "
 		"whose weights are a corner of its matrices; the rest is zero. "
 		"So drafts are accepted as often as with the small model, and "
-		"a pass takes as long as in this shape. All experts are the "
-		"small model's feed-forward.\n\n"
-		"'tiny' is a small llama (4 layers, width 128) for trying "
-		"things out; 'tiny-moe' and 'tiny-shared' are mixtures, "
-		"'tiny-llada' is a masked and 'tiny-block' a block diffusion "
-		"model; rows of 'tiny-dream' predict the next position.",
+		"a pass takes as long as in this shape. All experts are copies "
+		"of the small model's feed-forward.\n\n"
+		"'tiny' is a small llama (4 layers, width 128); 'tiny-moe' and "
+		"'tiny-shared' have experts; 'tiny-llada' and 'tiny-dream' are "
+		"masked and 'tiny-block' is a block diffusion model; rows of "
+		"'tiny-dream' predict the next position.",
 	.examples = "  tandem synth --like qwen2.5-1.5b --seed 2 -o 15b.gguf\n"
 		    "  tandem synth --grow target --experts 16 -o moe.gguf\n"
 		    "  tandem synth --like tiny --head value -o prm.gguf",

@@ -151,9 +151,10 @@ static const struct opt_command detokenize_usage = {
 	.name = "tandem detokenize",
 	.synopsis = "[-m MODEL] [--special] [--raw] [--ids IDS | -f FILE|-]",
 	.summary = "print the text of token ids",
-	.details = "Reads ids separated by white space or commas and writes "
-		   "their text, with nothing added; on a terminal a line feed "
-		   "follows. Bytes that are not UTF-8 are written as U+FFFD.",
+	.details =
+		"Reads ids separated by white space or commas and writes their "
+		"text, and nothing else except, on a terminal, a line feed at "
+		"the end. Bytes that are not UTF-8 are written as U+FFFD.",
 	.examples = "  tandem detokenize --ids '1 403 261'\n"
 		    "  tandem run --ids 'Once upon a time' | tandem detokenize",
 	.opts = detokenize_opts,

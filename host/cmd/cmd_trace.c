@@ -36,10 +36,11 @@ static const struct opt_command usage = {
 	.synopsis = "FILE [--json] [--svg FILE] [--html FILE]",
 	.summary = "summarize or draw a timeline written by --trace",
 	.details =
-		"Shows the time by track, kind of work and operator, how long the "
-		"device was idle, which work overlapped, and which requests "
-		"took longest. If text was generated, the summary covers "
-		"only that part, and its counts are those of --stats.\n\n"
+		"Shows the time by track, kind of work and operator, how long "
+		"the device was idle, which work overlapped, and which "
+		"requests took longest. If the trace contains the generation "
+		"of text, the summary covers only the generation, and its "
+		"counts equal those of --stats.\n\n"
 		"https://ui.perfetto.dev shows the file itself "
 		"(docs/trace.md).",
 	.examples = "  tandem run -n 20 --trace a.pftrace 'Once upon a time'\n"
@@ -366,7 +367,9 @@ static int trace_main(int argc, char **argv)
 	if (!cmd_parse(&cmd_trace, argc, argv, &operands, &status))
 		return status;
 	if (!operands)
-		return cmd_misuse(&cmd_trace, "which FILE?");
+		return cmd_misuse(&cmd_trace,
+			"no trace: give the FILE that option --trace has "
+			"written");
 	ret = timeline_read_file(&t, argv[1], &e);
 	if (ret)
 		return cmd_fail(&e);

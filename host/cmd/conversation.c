@@ -145,9 +145,9 @@ static int read_prompt(
 
 	if (c->plain) {
 		/* Without a chat template, concatenate the tokens of all turns.
-		 * An answer is added by the tokens that were generated, so that
-		 * each prompt begins with exactly the tokens of the previous
-		 * prompt and answer. */
+		 * For an answer, add the generated tokens instead of tokenizing
+		 * its text, so that each prompt begins with exactly the tokens
+		 * of the previous prompt and answer. */
 		ret = 0;
 		for (size_t i = 0; i < c->talk.n && !ret; i++) {
 			const struct talk_turn *t = &c->talk.turn[i];
@@ -358,8 +358,8 @@ int conversation_set_system(
 {
 	if (c->plain)
 		return err_set(e, ENOTSUP,
-			"the model has no known chat template, so there is no "
-			"system turn");
+			"the model has no known chat template, so a system "
+			"turn cannot be set");
 	return talk_set_system(&c->talk, *text ? text : NULL, e);
 }
 

@@ -87,7 +87,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	/* Several threads may get here at the same time. The first one prints
-	 * the message and ends the program; the others wait for this. */
+	 * the message and ends the program; the other threads wait until the
+	 * program ends. */
 	while (atomic_flag_test_and_set(&printed))
 		pause();
 	fd_write_all(STDERR_FILENO, prefix, strlen(prefix));

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define SHOWN_ELEMS  6   /* elements of an array shown in text */
-#define JSON_ELEMS   16  /* elements of an array in JSON */
-#define SHOWN_BYTES  100 /* bytes of a string shown in text */
+#define SHOWN_ELEMS  6   /* maximum array elements shown in text */
+#define JSON_ELEMS   16  /* maximum array elements in JSON */
+#define SHOWN_BYTES  100 /* maximum bytes of a string shown in text */
 
 #define N_TYPES      (DTYPE_MXFP4 + 1)
 

@@ -25,9 +25,10 @@ struct inspection {
 	uint64_t tensor_bytes;
 	/* ff: the width of an expert, if there are experts */
 	uint64_t layers, embd, heads, kv_heads, head_dim, ff, context, vocab;
-	/* number of experts of a layer, and of those that a token passes
-	 * through; bytes of one expert, and of all experts of all layers, in
-	 * the types of the GGUF file */
+	/* experts: number in each layer; experts_used: number that compute each
+	 * token; expert_bytes: size of one expert, and experts_bytes: size of
+	 * all experts of all layers, both with the tensor types of the GGUF
+	 * file */
 	uint64_t experts, experts_used, expert_bytes, experts_bytes;
 	bool diffusion;        /* the model is a diffusion model */
 	uint64_t block_length; /* block length of a block-diffusion model */

@@ -10,8 +10,9 @@ struct row_counts;
 
 /* Return an object with the number of passes, the rows of their graphs, and how
  * these rows were used: valid rows were kept, wasted rows were rejected drafts,
- * and underutilized rows were padding. Also has the number of rows if graphs
- * are rounded up to whole tiles. Returns NULL if out of memory. */
+ * and underutilized rows were padding. The object also has the number of rows
+ * after each graph is rounded up to whole tiles. Returns NULL if out of memory.
+ */
 json_t *rows_json(const struct row_counts *);
 
 /* Add the numbers of tokens drafted and accepted, and ratios derived from

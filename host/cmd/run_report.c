@@ -77,7 +77,8 @@ static double mib(uint64_t bytes)
 
 /* Times and energy of the run on the phone. */
 struct phone {
-	double prompt_s, total_s, decode; /* decode: tokens/s */
+	/* times in seconds; decode in tokens/s */
+	double prompt_s, total_s, decode;
 	double energy_j;
 };
 

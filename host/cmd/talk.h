@@ -18,7 +18,9 @@ struct err;
 struct token_list;
 
 struct talk_turn {
-	const char *role; /* points to one of three constants */
+	/* points to one of the constant strings "system", "user" and
+	 * "assistant" */
+	const char *role;
 	char *text;
 	size_t bytes;
 	int32_t *tokens; /* NULL if the tokens are not known */
