@@ -62,8 +62,8 @@ static void take_connection(DBusServer *server, DBusConnection *c, void *data)
 		s->connection = dbus_connection_ref(c);
 }
 
-/* Serve `trips` calls. The first call serves nothing: it sets up the server and
- * accepts the connection. */
+/* Serve `trips` D-Bus method calls. The first time, this function serves none,
+ * but sets up the server and accepts the connection. */
 static int dbus_serve(void *arg, unsigned trips)
 {
 	static struct service service;

@@ -249,7 +249,8 @@ static int open_all(struct bench_decode *b, struct err *e)
  * the rates to the machine's limits as measured in the same round. */
 struct run_summary {
 	double seconds, tokens_per_s;
-	/* bytes/s at which weights are read, and its ratio to the limit */
+	/* bytes/s at which weights are read, and the ratio of this rate to the
+	 * limit */
 	double bytes_per_s, of_memory;
 	double ops_per_s, of_int8;
 };
@@ -310,7 +311,7 @@ static void print_text(const struct bench_decode *b)
 		median(b->bandwidth, b->rounds) / 1e9,
 		median(b->int8, b->rounds) / 1e9);
 	printf("%-22s %9s %10s %8s %8s %9s %8s\n", "", "ms", "tokens/s", "GB/s",
-		"of it", "GOP/s", "of it");
+		"of limit", "GOP/s", "of limit");
 	snprintf(name, sizeof(name), "prompt of %u", b->prompt);
 	print_row(b, name, &b->prefill);
 	for (size_t i = 0; i < N_ROWS; i++) {

@@ -619,7 +619,7 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 {
 	static const struct bench_name name = { "diffusion",
-		"Decoders of diffusion models", "where it must be" };
+		"Decoders of diffusion models", "in all rows of a group" };
 	struct bench_diffusion *b = calloc(1, sizeof(*b));
 	struct bench_table *tables = NULL;
 	unsigned n = 0;

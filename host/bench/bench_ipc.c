@@ -44,8 +44,9 @@
 
 struct bench_row {
 	const char *name;  /* "cache line" */
-	const char *means; /* one phrase for the table */
-	bool tandem;       /* false: a limit of the machine */
+	const char *means; /* description in the table */
+	/* measures Tandem itself; false: a limit of the machine */
+	bool tandem;
 	/* why this subject was not measured; "" if it was measured */
 	char skipped[128];
 	uint64_t trips;

@@ -33,9 +33,8 @@ struct bench_args;
 struct err;
 
 #define KERNELS_ROUNDS BENCH_ROUNDS_MAX
-#define KERNELS_WEIGHTS                                      \
-	((size_t)384 << 20) /* bytes of the block of weights \
-			     */
+/* bytes of the block of weights */
+#define KERNELS_WEIGHTS  ((size_t)384 << 20)
 #define KERNELS_MAX_ROWS 256
 #define KERNELS_MAX_KV   16384
 
@@ -58,7 +57,7 @@ enum {
 struct kernels_matrix { /* a weight matrix [n][k] */
 	const char *name;
 	uint32_t n, k;
-	bool q8_0; /* otherwise Q4_0 */
+	bool q8_0; /* the weights are in Q8_0; false: in Q4_0 */
 };
 
 /* All matrices of a layer, run in one pass with `rows` rows. */

@@ -388,8 +388,8 @@ static void print_text(
 		b->as ? " of the priced model" : "",
 		(unsigned long long)b->run.x.above_floor);
 	if (b->run.x.kernel_reads)
-		printf("checked: the kernel counts as many bytes, to within a "
-		       "layer, %llu times\n",
+		printf("checked: the kernel's count of bytes is equal to "
+		       "within a layer, %llu times\n",
 			(unsigned long long)b->run.x.kernel_reads);
 	else if (!b->run.x.phone)
 		printf("not checked: the kernel's count of bytes (%s)\n",

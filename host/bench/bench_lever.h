@@ -112,8 +112,8 @@ struct bench_lever {
 	/* The shape that costs are computed for; NULL means the shape of the
 	 * running model. */
 	const struct shape *as;
-	uint32_t n_layer; /* of the running model */
-	/* of the shape that costs are computed for */
+	uint32_t n_layer; /* number of layers of the running model */
+	/* properties of the shape that costs are computed for */
 	uint32_t n_vocab, n_embd;
 	enum dtype output_type;
 

@@ -272,8 +272,8 @@ static void print_text(
 		printf("draft %s\n", r->pair.draft);
 	report_print_size(&r->x, r->n_predict);
 	if (b->unchosen.len && !b->unchosen.failed)
-		printf("These methods had one sample each, so nothing to "
-		       "choose from (-N): %s\n",
+		printf("These methods choose among samples, but had only one "
+		       "sample each (try -N 8): %s\n",
 			b->unchosen.data);
 	if (b->oracle)
 		printf("\n%s\n", bench_simulated);

@@ -27,7 +27,7 @@ struct bench_subject {
 	bool tandem;
 	bool spins;     /* busy-waits; not measured on a machine with one CPU */
 	unsigned trips; /* number of round trips in a batch */
-	int kind;       /* parameter of `open`, which reads it from here */
+	int kind;       /* variant of the subject, read by `open` */
 	int (*open)(struct bench_peer **out, const struct bench_subject *,
 		const struct bench_cpus *, struct err *);
 };

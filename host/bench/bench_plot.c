@@ -18,7 +18,7 @@
 #define PAGE_WIDTH   820
 #define PAGE_MOST    1640
 #define TOP          74  /* height of title and caption */
-#define PANEL_HEIGHT 330 /* including the space below it */
+#define PANEL_HEIGHT 330 /* height of a panel and of the space below it */
 /* height for the names of rows; included in PANEL_HEIGHT */
 #define BOTTOM       52
 #define LEFT         90 /* width for the numbers at the y axis */
@@ -30,7 +30,8 @@
 /* with more bars than this, the values of the bars are printed vertically */
 #define BARS_UPRIGHT 16
 
-#define ROW_NAME     (3 * TABLE_NAME + 4) /* size of "A B (MODEL)" */
+/* maximum bytes of a row's name "A B (MODEL)" */
+#define ROW_NAME (3 * TABLE_NAME + 4)
 
 /* Colors of bars and lines that readers with red-green color blindness can
  * distinguish (the palette of Okabe and Ito). The palest is last. */

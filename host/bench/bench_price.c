@@ -264,8 +264,8 @@ static int fill_varied(const struct bench_price_args *a,
 			.title = "Lever's tokens/s divided by those of other "
 				 "methods",
 			.note = times
-				? "The recorded trees are priced; they were "
-				  "built with the unchanged profile."
+				? "The costs are those of the recorded trees, "
+				  "which were built with the unchanged profile."
 				: "One fitted constant of the profile is "
 				  "decreased or increased in each row. The\n"
 				  "recorded trees are priced; they were built "
@@ -326,10 +326,10 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	t[0] = (struct bench_table){ .name = "passes",
 		.title = "A pass and its parts, in ms",
 		.note = "read, NPU, draft, logits: time of each part. hidden: "
-			"how much of these times\noverlaps with other parts. "
-			"lost: time of the pass minus the longer of 'read' "
-			"and\nthe sum of the other parts. mJ: energy per "
-			"token.",
+			"sum of the\nparts minus the time of the pass, because "
+			"parts overlap. lost: time of the pass\nminus the "
+			"longer of 'read' and the sum of the other parts. mJ: "
+			"energy per token.",
 		.name_key = { "pass" },
 		.n_names = 1 };
 	*n = 1;

@@ -35,7 +35,7 @@ struct place {
 	/* [room] buffers with huge and with small pages; blocks fill a buffer
 	 * from its start to its end, then from its start again */
 	uint8_t *huge, *small;
-	size_t room; /* a multiple of BLOCK_MAX */
+	size_t room; /* size of a buffer, a multiple of BLOCK_MAX */
 };
 
 /* The blocks that one reader reads: every n-th block, starting with block

@@ -96,7 +96,7 @@ int bench_run_report(const struct bench_run *, const struct bench_words *,
 struct bench_name {
 	/* such as "sdnpu" and "Retrieval speculation" */
 	const char *name, *title;
-	/* which texts were compared, such as "by every row" */
+	/* where the texts were compared, such as "in every row" */
 	const char *checked;
 };
 int bench_run_report_tables(const struct bench_run *, const struct bench_name *,

@@ -193,7 +193,7 @@ static const struct {
 } figures[] = {
 	{ "pass_s", "pass ms", 2, 1e3, pass_time },
 	{ "apart_pass_s", "apart ms", 2, 1e3, apart_time },
-	{ "pass_of_apart", "of it", 3, 1, pass_share },
+	{ "pass_of_apart", "of apart", 3, 1, pass_share },
 	{ "logits_s", "logits ms", 2, 1e3, logits_time },
 	{ "tokens_per_s", "tokens/s", 1, 1, speed },
 	{ "growth", "grown", 2, 1, growth },
@@ -257,15 +257,20 @@ static int report(const struct bench_samples *b, struct err *e)
 			.title = "wall clock",
 			.note = "pass: one row per sample; the prompt's keys "
 				"and values are read once for all\nsamples. "
-				"apart: they are read again for each sample.",
+				"apart: they are read again for each sample. "
+				"of apart: pass divided by\napart. grown: "
+				"tokens/s divided by that of the first row.",
 			.name_key = { "samples" },
 			.n_names = 1 };
 		fill(b, t, 0, PHONE_FROM);
 		table_print(t, stdout);
 		*t = (struct bench_table){ .name = "phone",
 			.title = b->phone,
-			.note = "logits: share of the time. grown: tokens/s "
-				"divided by that of the first row.",
+			.note = "of apart: pass divided by a pass that reads "
+				"the keys and values of the prompt for\neach "
+				"sample. logits: share of the time of a pass "
+				"and its logits. grown: tokens/s\ndivided by "
+				"that of the first row.",
 			.name_key = { "samples" },
 			.n_names = 1 };
 		fill(b, t, PHONE_FROM, FIGURES);

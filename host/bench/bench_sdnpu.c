@@ -48,8 +48,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
  * which the target's shape belongs. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
-/* The paper's parameters; see the help of --paper for those that it does not
- * give. */
+/* The paper's parameters; the help of --paper lists those that the paper does
+ * not state. */
 #define PAPER_REUSE REUSED, "sam-children=1", "reuse-checked=true"
 #define PAPER_CALIBRATED                                 \
 	CALIBRATED, "anchor-key=single", "successors=3", \
@@ -324,9 +324,8 @@ static const struct table_variant phones[] = {
 };
 
 /*
- * The rivals that the paper compares with. On a CPU each row takes time, so
- * small drafts are best.
- *
+ * The rivals that the paper compares with. On a CPU each row makes a pass
+ * longer, so small drafts are best.
  */
 /* clang-format off */
 #define ON_CPU       .hook = SDNPU_DECODING_BY_CPU
@@ -519,10 +518,10 @@ struct bench_sdnpu {
 	char *row_weight; /* option that row_weights changes */
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
-	struct method_facts method[32]; /* all of them */
+	struct method_facts method[32]; /* all decoding methods */
 };
 
-/* plus the tables "gains" and "graphs", which are not in specs[] */
+/* number of tables: those in specs[], "gains" and "graphs" */
 #define TABLES (ARRAY_LEN(specs) + 2)
 
 static int plan(
@@ -573,7 +572,7 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 		[SDNPU_PAPER_B] = "Retrieval speculation by --paper b",
 	};
 	const struct bench_name name = { "sdnpu", titles[args->paper],
-		"by every row" };
+		"in every row" };
 	struct bench_sdnpu *b = calloc(1, sizeof(*b));
 	struct bench_table *tables = NULL;
 	char caption[BENCH_CAPTION];

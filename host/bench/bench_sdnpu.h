@@ -39,7 +39,8 @@ extern const char *const sdnpu_table_names[SDNPU_TABLES];
 enum sdnpu_paper { SDNPU_PAPER_NONE, SDNPU_PAPER_A, SDNPU_PAPER_B };
 
 struct bench_sdnpu_args {
-	struct bench_options run; /* must not use random prompts */
+	/* options of the run, which must not use random prompts */
+	struct bench_options run;
 	bool table[SDNPU_TABLES];
 	enum sdnpu_paper paper;
 };

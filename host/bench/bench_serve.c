@@ -34,7 +34,8 @@ struct row {
 
 struct bench_serve {
 	const struct bench_serve_args *args;
-	struct eval_items items[FIGURES_TASKS]; /* own the texts of prompts */
+	/* the tasks' items, which own the texts of the prompts */
+	struct eval_items items[FIGURES_TASKS];
 	const char *category[FIGURES_TASKS];
 	unsigned n_categories;
 	struct serve_prompt *prompt;
@@ -221,7 +222,7 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 		 * Every round sends the same prompts, so the server must not
 		 * keep their caches; and it must be able to run as many
 		 * requests as there are clients. The user's options come last,
-		 * so they may override both.
+		 * so they override these two.
 		 */
 		for (unsigned k = 0; k < a->n_at; k++)
 			texts = a->at[k] > texts ? a->at[k] : texts;

@@ -17,7 +17,7 @@
 
 struct err;
 
-#define SERVE_ROWS_MAX    16 /* methods and URLs together */
+#define SERVE_ROWS_MAX    16 /* maximum number of methods and URLs together */
 #define SERVE_AT_MAX      5  /* numbers of clients */
 #define SERVE_CLIENTS_MAX 256
 
@@ -49,7 +49,7 @@ struct bench_serve_args {
 
 /*
  * Measure and print the report. Returns 0, -ECANCELED if interrupted, or
- * another negative errno; If requests failed, it prints the report and returns
+ * another negative errno. If requests failed, prints the report and returns
  * -EIO.
  */
 int bench_serve(const struct bench_serve_args *, struct err *);

@@ -73,7 +73,7 @@ struct run {
 	/* [n_methods] options of each method, for a DRAW run */
 	struct opt_values *as;
 	struct eval_tally tally;
-	bool *right; /* [items] or NULL */
+	bool *right; /* [items] whether each item is right; or NULL */
 	struct tts_cost cost;
 };
 

@@ -153,7 +153,7 @@ static double softmax_s(const struct soc *soc, const struct shape *m,
 
 void tts_softmax(const struct tts *t, struct bench_table *out)
 {
-	/* as in figure 14 */
+	/* in tokens, as in figure 14 of the npu-tts paper */
 	static const uint32_t contexts[] = { 1024, 4096, 16384 };
 	enum { F32, F16, TABLE, BY_F32, BY_F16, TWO, FOUR };
 	const struct shape *m = shape_of(t);
@@ -212,7 +212,8 @@ void tts_attention(const struct tts *t, struct bench_table *out)
 {
 	enum { MATRIX, SOFTMAX, OTHER, LOAD, OVERLAPPED, IN_TURN, SHARE };
 	const struct shape *m = shape_of(t);
-	const uint32_t context = 4096; /* as in figure 8 */
+	/* in tokens, as in figure 8 of the npu-tts paper */
+	const uint32_t context = 4096;
 
 	*out = (struct bench_table){ .name = "attention",
 		.title = "Attention of a layer on the phone, by the queries",
@@ -385,7 +386,8 @@ void tts_memory(const struct tts *t, struct bench_table *out)
 {
 	static const struct {
 		const char *name;
-		double npu_mib, all_gib; /* of section 7.5 */
+		/* values of section 7.5 of the npu-tts paper */
+		double npu_mib, all_gib;
 	} paper[] = { { "qwen2.5-1.5b", 1056, 1.3 },
 		{ "qwen2.5-3b", 2090, 2.4 } };
 	const uint64_t context = 4096;

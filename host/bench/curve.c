@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENALTY 3.0 /* the parameter alpha of d3LLM */
+#define PENALTY 3.0 /* alpha of d3LLM's accuracy under parallelism */
 /* points whose accuracy is lower than that of the first point by more than this
  * are left out */
 #define MOST_LOST 0.05

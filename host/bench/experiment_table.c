@@ -52,7 +52,8 @@ static bool has_change(const struct table_variant *v, const char *change)
  * for the row itself), and level `i` of `l` (NULL means no levels). If the
  * rival does not draft, changes of the draft are left out, so that all drafts
  * share one run. With `in_a_row`, add the second run of a row
- * (table_spec.in_a_row); without graph switching it is the first run.
+ * (table_spec.in_a_row); for a setting without graph switching, this is the
+ * row's first run.
  */
 static int add_run(struct experiment *x, const struct table_request *request,
 	const struct method_facts *m, const struct table_variant *v,

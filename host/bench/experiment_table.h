@@ -31,7 +31,7 @@ enum column_against {
 	COLUMN_ITSELF,
 	/* the figure of the row to compare with (see column_spec.base) */
 	COLUMN_BASE,
-	COLUMN_SHARE, /* this figure / that of the base */
+	COLUMN_SHARE, /* this row's figure divided by the figure of the base */
 	COLUMN_OVER,  /* the figure of the base divided by this row's figure */
 	COLUMN_SAVED, /* 1 - COLUMN_SHARE */
 	/* 1 if this row's figure is below that of the base, else 0 */
@@ -53,9 +53,8 @@ struct column_spec {
 	/*
 	 * The row to compare with: the row of this name, or the first row if
 	 * NULL. A column that shows a level compares with the same level of
-	 * that row. In a table with rivals: compare with the row's fastest
-	 * rival whose method or name is this; NULL means the fastest of all
-	 * rivals.
+	 * that row. In a table with rivals: the row's fastest rival whose
+	 * method or name is `base`; NULL means the fastest of all rivals.
 	 */
 	const char *base;
 };
@@ -198,7 +197,8 @@ struct plan_row {
 	unsigned n;
 	/* the run for columns with column_spec.in_a_row; NULL means run[0] */
 	struct run *in_a_row;
-	struct run *rival[TABLE_RIVALS]; /* NULL if not requested */
+	/* NULL if its method was not requested */
+	struct run *rival[TABLE_RIVALS];
 	unsigned task; /* the only task of the row, from 1; 0 means all */
 };
 

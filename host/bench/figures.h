@@ -26,7 +26,7 @@ struct run;
 #define FIGURES_COUNTED(X)                                                    \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, upper_rows)         \
 	X(uint64_t, logits_rows)                                              \
-	X(uint64_t, logits_computed) /* rows of logits, also unused */        \
+	X(uint64_t, logits_computed) /* rows of logits, used or not */        \
 	X(uint64_t, logits_ns) X(uint64_t, logits_ps)
 
 #define FIGURES(X)                                                            \

@@ -212,7 +212,7 @@ check_has 'the text' "$out" 'a plain reader of the layers:'
 check_has 'the text' "$out" 'checked: every method gives the same text'
 check_has 'the text' "$out" 'no exit predictor'
 case $out in
-*'checked: the kernel counts as many bytes, to within a layer, '*) ;;
+*"checked: the kernel's count of bytes is equal to within a layer, "*) ;;
 *"not checked: the kernel's count of bytes ("*) ;;
 *) fail "the report lacks the kernel's count of bytes" ;;
 esac

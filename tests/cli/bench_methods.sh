@@ -80,7 +80,7 @@ check_eq 'status of standard input' "$("$TANDEM" bench methods "${phone[@]}" -t 
 # Methods that choose among samples have nothing to choose from without -N.
 bench "${phone[@]}" --prompts "$tmp/mine.txt" --methods vote,best-of-n,sample
 check_has 'the text without -N' "$out" \
-  'one sample each, so nothing to choose from (-N): vote, best-of-n'
+  'only one sample each (try -N 8): vote, best-of-n'
 bench "${phone[@]}" --prompts "$tmp/mine.txt" --methods vote -N 2
 check_lacks 'the text with -N' "$out" 'one sample each'
 
