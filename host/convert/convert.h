@@ -60,13 +60,13 @@ struct convert_tensor {
 	const struct gguf_tensor *tensor; /* the tensor in the model file */
 	/* type of the tensor in the file that is written */
 	enum dtype type;
-	/* a matrix that may be converted. These are copied unchanged: routers,
-	 * matrices that the host uses, and, in a GGUF file, matrices outside
-	 * the layers. */
+	/* the tensor is a matrix that may be converted. False for tensors that
+	 * are copied unchanged: routers, matrices that the host uses, and, in a
+	 * GGUF file, matrices outside the layers. */
 	bool of_device;
-	/* If the tensor has the matrices of all experts of a layer, these
-	 * numbers are for the first expert. Each expert has an extent, and all
-	 * these extents have the same structure. */
+	/* If the tensor has the matrices of all experts of a layer, `extent`,
+	 * `offset` and `bytes` are those of the first expert. Each expert has
+	 * an extent, and all these extents have the same structure. */
 	uint32_t extent;        /* 0 in a GGUF file */
 	uint64_t offset, bytes; /* position and size in the extent */
 	/* loss over all matrices of the tensor; valid if opts.measure is set */

@@ -21,7 +21,7 @@ struct job {
 	const uint8_t *packed;
 	uint32_t n, k;
 	/* is_grouped: `to` is a type of tile groups or super-groups. groups:
-	 * the conventional type with which it is compared; valid if
+	 * the conventional type with which `to` is compared; valid if
 	 * is_grouped */
 	enum dtype groups;
 	bool is_grouped;

@@ -260,9 +260,9 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
-/* Make a row of a router in a grown model. Only as many inputs as the smaller
- * model has states are not 0. In a trained model the root mean square of the
- * states is often about 0.5, and the products should be about 1. */
+/* Make a row of a router in a grown model. The product of the row with the
+ * states should be about 1. Only the states of the smaller model are not 0, and
+ * in a trained model their root mean square is often about 0.5. */
 static void router_row(struct synth *s, uint64_t stream, uint32_t row,
 	float *out, uint32_t cols)
 {

@@ -32,7 +32,8 @@ static uint32_t constant_at(const struct grown *g)
 	return (g->model->n_embd + 31) / 32 * 32;
 }
 
-/* Whether the shape has tokens that are not in the model. */
+/* Whether the shape has more tokens than the model. Only then the additional
+ * state is needed. */
 static bool has_constant(const struct grown *g)
 {
 	return g->shape.n_vocab > g->model->n_vocab;
@@ -233,12 +234,15 @@ static int check_sides(const struct grown *g, struct err *e)
 	} side[] = {
 		{ "tokens", m->n_vocab, s->n_vocab },
 		{ "layers", m->n_layer, s->n_layer },
-		{ has_constant(g) ? "states (and one more)" : "states",
+		{ has_constant(g) ? "states (and one more for "
+				    "absent tokens)"
+				  : "states",
 			has_constant(g) ? constant_at(g) + 1 : m->n_embd,
 			s->n_embd },
-		{ "heads of keys and values", m->n_kv_head, s->n_kv_head },
-		{ "heads of queries to one of keys", m->n_head / m->n_kv_head,
-			s->n_head / s->n_kv_head },
+		{ "key-value heads", m->n_kv_head, s->n_kv_head },
+		{ "query heads for each key-value "
+		  "head",
+			m->n_head / m->n_kv_head, s->n_head / s->n_kv_head },
 		{ "dimensions of a head", m->head_dim, s->head_dim },
 		{ "feed-forward neurons", m->n_ff, s->n_ff },
 	};
@@ -290,16 +294,17 @@ static const char *what_differs(
 	if (m->n_expert)
 		return "it has experts";
 	if (s->qk_norm || m->layer[0][WIRE_T_Q_NORM])
-		return "one of the two has norms of queries and keys";
+		return "the model or the shape has norms of queries and keys";
 	if (has(m, WIRE_T_O_BIAS) || (has(m, WIRE_T_Q_BIAS) && !s->qkv_bias))
 		return "it has biases, and the shape has none";
 	if (s->tied && m->output != m->token_embd)
 		return "its embedding and its output matrix differ, and the "
 		       "shape has one matrix for both";
 	if (s->head_dim % m->head_dim)
-		return "heads of the shape are no multiple of its heads";
+		return "the head size of the shape is not a multiple of its "
+		       "head size";
 	if (!is_rope_plain(m, base))
-		return "it scales the frequencies of its positions";
+		return "it scales its RoPE frequencies";
 	return NULL;
 }
 

@@ -28,9 +28,8 @@
  *     that of the shape, because norms of queries and keys and a shared expert
  *     would have an effect.
  *
- * All numbers equal those of the model, except that queries are rounded if
- * their factor is not a power of two, and likewise norms. Read-only after
- * opening.
+ * All results equal those of the model except for rounding: queries and norms
+ * are rounded if their factors are not powers of two. Read-only after opening.
  */
 #ifndef HOST_CONVERT_SYNTH_GROWN_H
 #define HOST_CONVERT_SYNTH_GROWN_H

@@ -183,8 +183,8 @@ void probe_device(struct finding *f)
 			probe_program("tandem-npu", path, sizeof(path)));
 
 	finding_means(f,
-		"tandem starts this program to run the model's layers, "
-		"unless --device names one that listens.");
+		"tandem starts this program to run the model's layers, unless "
+		"--device names a running one.");
 	if (found) {
 		finding_is(f, PROBE_OK, "%.300s (%s)", path, where);
 		return;

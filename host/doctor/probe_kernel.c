@@ -79,7 +79,7 @@ void probe_seccomp(struct finding *f)
 	finding_is(f, PROBE_OK,
 		"seccomp filters can be set; this process "
 		"has %s",
-		mode == 2 ? "one already (of a container?)" : "none");
+		mode == 2 ? "one already (perhaps of a container)" : "none");
 }
 
 /* Return the result of PTRACE_TRACEME in a child process: 0 or an errno. */

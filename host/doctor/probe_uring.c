@@ -232,7 +232,7 @@ void probe_locked_memory(struct finding *f)
 	finding_number(f, "registered", (int64_t)most);
 	finding_number(f, "limit", limit == UINT64_MAX ? -1 : (int64_t)limit);
 	if (most == FIXED_BYTES) {
-		finding_means(f, "Reads may use registered buffers.");
+		finding_means(f, "Reads can use registered buffers.");
 		return;
 	}
 	finding_means(f,

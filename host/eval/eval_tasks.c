@@ -12,8 +12,8 @@ const char *const eval_task_names[] = { "summary", "qa", "ui", "reply", "math",
 	"report", "email", "program", "chat", "short", "long", "answers", "all",
 	NULL };
 
-/* The tasks [first, end) of each group. In the list of names, the names of the
- * groups follow those of the tasks, in the order of this table. */
+/* groups[i] consists of the tasks [first, end). In eval_task_names[], the names
+ * of the groups follow those of the tasks, in the order of this table. */
 static const struct {
 	size_t first, end;
 } groups[] = { { 0, 6 }, { 6, 10 }, { 10, 14 }, { 0, EVAL_TASKS } };

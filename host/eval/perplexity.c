@@ -230,8 +230,8 @@ static void count_read(void *arg, uint32_t n)
 	r->sum->read += n;
 }
 
-/* Add the nll of n tokens. The logits of each row predict the token after
- * it. */
+/* Add the nll of n tokens. The logits of a row predict the token that follows
+ * the token of this row. */
 static int score_rows(
 	void *arg, size_t at, uint32_t n, const float *logits, struct err *e)
 {

@@ -175,7 +175,7 @@ static int read_one(struct shards *all, const char *path, struct err *e)
 	if (!ret && of != all->n)
 		ret = err_set(e, EINVAL,
 			"'%s' is one of %lld shards, but the first file is one "
-			"of %u",
+			"of %u; give shards of a single measurement",
 			path, (long long)of, all->n);
 	if (!ret && all->one[index - 1])
 		ret = err_set(e, EINVAL,
@@ -210,7 +210,9 @@ int shards_read(
 		ret = read_one(all, paths[i], e);
 	for (unsigned i = 0; i < all->n && !ret; i++)
 		if (!all->one[i])
-			ret = err_set(e, EINVAL, "shard %u of %u is missing",
+			ret = err_set(e, EINVAL,
+				"shard %u of %u is missing; give the files of "
+				"all shards",
 				i + 1, all->n);
 	if (ret)
 		return ret;

@@ -218,13 +218,13 @@ static void test_too_large(void **state)
 	check_refused(&f, s, "2 layers, and the shape wider has room for 1");
 	s = wider;
 	s.n_embd = 32;
-	check_refused(&f, s, "states (and one more)");
+	check_refused(&f, s, "states (and one more for absent tokens)");
 	s = wider;
 	s.n_kv_head = s.n_head = 1;
-	check_refused(&f, s, "heads of keys");
+	check_refused(&f, s, "key-value heads");
 	s = wider;
 	s.n_head = 3;
-	check_refused(&f, s, "heads of queries");
+	check_refused(&f, s, "query heads");
 	s = wider;
 	s.n_ff = 32;
 	check_refused(&f, s, "64 feed-forward neurons");
@@ -233,7 +233,7 @@ static void test_too_large(void **state)
 	check_refused(&f, s, "96 tokens");
 	s = wider;
 	s.head_dim = 12;
-	check_refused(&f, s, "no multiple");
+	check_refused(&f, s, "not a multiple");
 }
 
 static void put_slow_waves(struct gguf_writer *w)
