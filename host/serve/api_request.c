@@ -251,7 +251,8 @@ static int take_bias(struct api_request *a, const struct api_member *m,
 		return fault_set(f, 400, "invalid_value", m->name,
 			"'%s' has %zu tokens, more than %d", m->name, n,
 			TANDEM_BIASES);
-	a->bias = calloc(n + 1, sizeof(*a->bias)); /* not 0 bytes */
+	/* + 1, because calloc(0) may return NULL */
+	a->bias = calloc(n + 1, sizeof(*a->bias));
 	if (!a->bias)
 		return fault_no_memory(f);
 	json_object_foreach((json_t *)(uintptr_t)v, key, value)

@@ -85,8 +85,8 @@ struct api_request {
 	const json_t *options; /* object of the method's options, or NULL */
 	json_t *body; /* owns the texts of prompts and the stop strings */
 	struct api_prompt *prompt;
-	size_t n_prompts;      /* 1 for a chat */
-	struct api_turn *turn; /* of a chat; otherwise NULL */
+	size_t n_prompts;      /* number of prompts; 1 for a chat */
+	struct api_turn *turn; /* turns of a chat; otherwise NULL */
 	size_t n_turns;
 	/* Number of texts for each prompt: best_of texts are generated, and the
 	 * n best of them are in the answer. */
@@ -97,13 +97,13 @@ struct api_request {
 	double top_p, min_p, repeat_penalty;
 	double presence_penalty, frequency_penalty;
 	int64_t top_k, repeat_last;
-	struct tandem_bias *bias; /* [n_bias] logit_bias */
+	struct tandem_bias *bias; /* [n_bias] values of the member logit_bias */
 	size_t n_bias;
 	const char *stop[API_STOPS + 1]; /* ends with a NULL */
 	bool wants_logprobs;
 	int64_t top_logprobs;
 	bool stream, include_usage, include_provisional, include_draft;
-	bool timings_per_token; /* each chunk of a stream has timings */
+	bool timings_per_token; /* send timings with each chunk of a stream */
 	int64_t priority;       /* requests with lower numbers run first */
 	double timeout;         /* in seconds; 0 if the body does not set it */
 	char *json_schema;      /* NULL if the text need not be JSON */
@@ -111,7 +111,7 @@ struct api_request {
 	char *tools;            /* JSON of the tools; NULL if there are none */
 	/* "none", "auto", "required", "function", or NULL if not given */
 	const char *tool_choice;
-	const char *tool; /* the function of tool_choice */
+	const char *tool; /* name of the function in tool_choice, or NULL */
 	bool must_call, one_call;
 	/* set for a request to /v1/responses (responses.h); otherwise NULL */
 	struct response *response;

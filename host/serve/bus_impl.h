@@ -78,15 +78,15 @@ struct bus {
 		struct fault *);
 	struct server *server;
 	const struct engine_offer *offer;
-	uint64_t context; /* tokens */
+	uint64_t context; /* context size of the engine, in tokens */
 	uint64_t idle_ns; /* maximum time that a client reads nothing */
 	const struct server_finding *findings;
 	size_t n_findings;
 	/* NULL in tests; signals are then dropped. */
 	DBusConnection *connection;
 	bool filtered; /* on_message is installed as a message filter */
-	struct bus_text *texts; /* the newest first */
-	uint64_t number;        /* texts that were ever added */
+	struct bus_text *texts; /* list of text objects, the newest first */
+	uint64_t number;        /* number of texts added since the start */
 	/* An eventfd that wakes the bus thread. Any thread may write to it. */
 	int bell;
 	/* Number of texts that are not delivered completely. Any thread may

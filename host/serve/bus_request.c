@@ -102,7 +102,8 @@ static json_t *value_of(DBusMessageIter *at)
 		return v.u64 > INT64_MAX ? NULL
 					 : json_integer((json_int_t)v.u64);
 	case DBUS_TYPE_DOUBLE:
-		return json_real(v.dbl); /* NULL if it is not finite */
+		/* json_real() returns NULL for a number that is not finite */
+		return json_real(v.dbl);
 	default:
 		return NULL;
 	}

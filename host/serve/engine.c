@@ -10,8 +10,8 @@
 
 /* The longest token of a vocabulary is taken to have at least this many bytes.
  * A prompt is refused before it is tokenized if it has more bytes than the
- * context holds in tokens of that length. A model file may describe its
- * vocabulary wrongly; then this minimum lets a prompt through that fits. */
+ * context holds in tokens of that length. With this minimum, a prompt that fits
+ * is accepted even if the model file describes its vocabulary wrongly. */
 #define TOKEN_BYTES_MIN 64
 
 /* ---- answers ------------------------------------------------------------- */

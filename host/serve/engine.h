@@ -106,14 +106,16 @@ struct answer {
 	struct fault fault; /* status 0 if there is no fault */
 	struct choice *choice;
 	size_t n_choices;
-	struct fair_ticket ticket; /* its texts in the queue */
-	size_t n_submitted;        /* choices whose turn has come */
-	uint64_t arrived_ns;       /* when the request was queued */
-	uint64_t deadline_ns;      /* UINT64_MAX if there is none */
-	bool late;                 /* the deadline has passed */
-	struct engine *owner;      /* until the answer has ended */
-	pthread_mutex_t *lock;     /* the engine's */
-	unsigned holders;          /* references: the engine and the reader */
+	struct fair_ticket ticket; /* the answer's texts in the queue */
+	/* number of choices submitted to the library */
+	size_t n_submitted;
+	uint64_t arrived_ns;  /* when the request was queued */
+	uint64_t deadline_ns; /* UINT64_MAX if there is none */
+	bool late;            /* the deadline has passed */
+	/* the engine; valid until the answer has ended */
+	struct engine *owner;
+	pthread_mutex_t *lock; /* the engine's lock */
+	unsigned holders;      /* references: the engine and the reader */
 	struct answer *next;
 };
 

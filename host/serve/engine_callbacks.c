@@ -107,7 +107,8 @@ static int on_call(void *arg, const struct tandem_call *call)
  * positions that may still change. */
 static int on_step(void *arg, const struct tandem_step *step)
 {
-	static const char mask[] = "\u25a2"; /* as tandem run --watch */
+	/* the mask that tandem run --watch shows */
+	static const char mask[] = "\u25a2";
 	struct choice *c = arg;
 	struct engine *engine = c->answer->owner;
 	bool end;

@@ -45,7 +45,7 @@ struct server;
 
 enum engine_phase {
 	ENGINE_UNLOADED,
-	ENGINE_QUEUED, /* waits until the keeper opens it */
+	ENGINE_QUEUED, /* the engine waits until the keeper opens it */
 	ENGINE_LOADING,
 	ENGINE_LOADED,
 	ENGINE_CLOSING,
@@ -60,19 +60,20 @@ struct engine_entry {
 	char **choice;
 	bool chosen;
 	struct engine_offer offer;
-	/* The rest is guarded by the server's lock. */
+	/* The members below are guarded by the server's lock. */
 	enum engine_phase phase;
 	bool pinned; /* never closed before the server is closed */
 	/* about to be closed to make room: new requests wait */
 	bool yields;
 	uint64_t ticket, opened; /* the order of queueing and of opening */
-	struct engine *engine;   /* with LOADED and CLOSING */
+	struct engine *engine;   /* set in the phases LOADED and CLOSING */
 	unsigned refs;           /* exchanges that refer to the entry */
 	/* exchanges among `refs` that hold the engine */
 	unsigned holds;
-	struct exchange *waiting; /* linked by queue_next, oldest first */
-	uint64_t used_ns;         /* time when the engine was last held */
-	uint64_t need;            /* estimated memory in bytes, while open */
+	/* waiting exchanges, linked by queue_next, oldest first */
+	struct exchange *waiting;
+	uint64_t used_ns; /* time when the engine was last held */
+	uint64_t need;    /* estimated memory in bytes, while open */
 	/* maximum number of texts that run at the same time */
 	unsigned lanes;
 	/* Sum of the counters of earlier periods in which the engine was open.
@@ -90,7 +91,7 @@ struct engine_facts {
 
 struct engines {
 	struct model_list models;
-	bool own_models; /* `models` was made here */
+	bool own_models; /* `models` was filled by engines_open() */
 	char **own;      /* settings for requests that choose nothing */
 	struct engine_menu menu;
 	/* Whether the server may have several engines. If so, the loss of a
@@ -98,7 +99,7 @@ struct engines {
 	bool several;
 	bool has_first; /* the first model was opened with the server */
 	pthread_t keeper;
-	bool keeps; /* the keeper runs */
+	bool keeps; /* the keeper's thread was started */
 	pthread_cond_t work;
 	/* Guarded by the server's lock. */
 	struct engine_facts *facts; /* [models.n] */

@@ -51,7 +51,7 @@ struct fair_queue {
 	/* numbers of waiting texts, running texts, and clients with waiting
 	 * texts */
 	unsigned waiting, running, clients_waiting;
-	uint64_t turns, arrivals; /* numbers so far */
+	uint64_t turns, arrivals; /* numbers of turns and arrivals so far */
 	/* turns in a row for which a text with a higher priority number had to
 	 * wait */
 	unsigned passes;

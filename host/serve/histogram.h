@@ -17,7 +17,7 @@ static const double histogram_bounds[HISTOGRAM_BOUNDS] = { 0.001, 0.0025, 0.005,
 struct histogram {
 	/* number of durations in each bucket, not cumulative */
 	uint64_t n[HISTOGRAM_BOUNDS + 1];
-	double sum; /* of all durations, in seconds */
+	double sum; /* sum of all durations, in seconds */
 };
 
 static inline void histogram_add(struct histogram *h, double seconds)

@@ -13,7 +13,7 @@ struct err;
 
 struct listed_model {
 	char *name, *path;
-	uint64_t bytes; /* size of the file */
+	uint64_t bytes; /* size of the model file */
 };
 
 struct model_list {

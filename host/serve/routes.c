@@ -282,7 +282,8 @@ static const struct route routes[] = {
 	{ "POST", "/tokenize", false, answer_tokenize },
 	{ "POST", "/detokenize", false, answer_detokenize },
 };
-_Static_assert(ARRAY_LEN(routes) < ROUTES_MAX, "one more is for the others");
+_Static_assert(ARRAY_LEN(routes) < ROUTES_MAX,
+	"one more element counts requests without a route");
 
 const struct route *route_at(size_t i)
 {

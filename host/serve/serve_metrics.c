@@ -21,7 +21,7 @@ struct shown {
 	double prompt_rate, decode_rate;
 	char model[128];
 	const char *method;
-	json_t *options; /* owned */
+	json_t *options; /* options that requests chose; owned */
 	enum engine_phase phase;
 };
 
