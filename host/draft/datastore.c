@@ -21,8 +21,9 @@ int datastore_add(
 	size_t need = d->n + n + 1;
 
 	if (n >= MAX_TOKENS - d->n)
-		return err_set(
-			e, EFBIG, "a datastore holds 2^30 tokens at most");
+		return err_set(e, EFBIG,
+			"a datastore holds at most 2^30 tokens; try "
+			"a smaller history or text file");
 	if (need > d->room) {
 		size_t room = need + d->n / 2;
 		int32_t *more = realloc(d->token, room * sizeof(*more));
@@ -136,8 +137,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Number of suffixes that compare with these tokens as less (most == -1), or as
- * less or equal (most == 0). */
+/* Number of suffixes that are less than these tokens (most == -1), or less than
+ * or equal to them (most == 0). */
 static size_t below(
 	const struct datastore *d, const int32_t *token, uint32_t n, int most)
 {

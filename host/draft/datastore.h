@@ -5,7 +5,7 @@
  * tokens that followed them. Suffixes are ordered by their first
  * DATASTORE_REACH tokens, or by fewer where their sequence ends earlier. The
  * limit bounds the cost of sorting repetitive sequences; datastore_find
- * compares no more tokens than that.
+ * compares at most DATASTORE_REACH tokens of a suffix.
  *
  * datastore_sort sorts only the sequences added since its last call, and merges
  * their suffixes into the suffix array. Sequences are never removed. Not

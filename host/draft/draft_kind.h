@@ -34,7 +34,8 @@ struct draft_site {
 	const struct model *target;
 	struct session *session;                 /* the target's session */
 	const struct session_opts *session_opts; /* options of `session` */
-	uint32_t rows;                           /* most nodes of a tree */
+	/* maximum number of nodes of a tree */
+	uint32_t rows;
 	/* Earlier prompts and answers, or NULL if no history is kept. The
 	 * history changes only between two requests, and a change may move the
 	 * ids in memory. A drafter therefore calls history_after for new

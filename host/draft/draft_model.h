@@ -130,7 +130,7 @@ struct draft_ask {
 	 * appended as by draft_append, and only the logits after the last one
 	 * are computed. */
 	const int32_t *parent;
-	uint32_t n; /* >= 1 */
+	uint32_t n; /* number of rows, at least 1 */
 	/* output: number of the model's first row in this pass; the other rows
 	 * are numbered consecutively */
 	uint32_t first;

@@ -299,7 +299,8 @@ static const struct opt option_rows[] = {
 		"calibrated: after each token of the prompt, keep predictions "
 		"until their probabilities add up to this ({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
-		"calibrated: number of tokens of a drafted path ({})", 1, 64 },
+		"calibrated: maximum number of tokens of a drafted "
+		"path ({})", 1, 64 },
 };
 /* clang-format on */
 

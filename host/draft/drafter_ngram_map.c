@@ -43,8 +43,8 @@ static const struct opt option_rows[] = {
 		"ngram-map: tokens drafted, at most ({}; 16 is better for "
 		"short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-map-hits", IN(hits), "N",
-		"ngram-map: draft only if the key occurred at least this "
-		"often before ({})",
+		"ngram-map: draft only if the key occurred at least N times "
+		"before ({})",
 		1, UINT32_MAX },
 	{ OPT_UINT, 0, "ngram-map-values", IN(values), "N",
 		"ngram-map: different continuations counted for each key ({}; "

@@ -42,7 +42,7 @@ static const struct opt option_rows[] = {
 		"ngram-mod: number of last tokens whose hash is looked up "
 		"({}; 4 is better for short copies)", 1, MATCH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-min", IN(least), "N",
-		"ngram-mod: do not draft fewer tokens than this ({}; 2 is "
+		"ngram-mod: drop drafts of fewer than N tokens ({}; 2 is "
 		"better for short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-max", IN(most), "N",
 		"ngram-mod: tokens drafted, at most ({}; 24 is better for "
@@ -123,7 +123,8 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	struct ngram_mod *m = arg;
 	size_t accepted = 0, most;
 
-	if (same < m->n || same < m->drafted) { /* this is another sequence */
+	/* the sequence does not continue the previous one */
+	if (same < m->n || same < m->drafted) {
 		if (m->used > PLACES_MOST)
 			forget(m);
 		m->n = 0;

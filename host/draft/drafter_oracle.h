@@ -35,7 +35,7 @@ struct soc;
  * p[n - 1]. */
 struct oracle_curve {
 	double p[ORACLE_POSITIONS];
-	uint32_t n; /* >= 1 */
+	uint32_t n; /* number of positions, at least 1 */
 };
 
 /*

@@ -45,7 +45,7 @@ struct drafting {
 	const struct opt_values *values;
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
-	struct drafter each[DRAFT_PARTS]; /* begin is NULL while not open */
+	struct drafter each[DRAFT_PARTS]; /* begin is NULL while closed */
 	/* the drafters of `each`, joined; begin is NULL while not open */
 	struct drafter drafter;
 	/* path of the first draft model's file; "" if there is none */
@@ -54,7 +54,7 @@ struct drafting {
 	 * opening. */
 	const struct history *history;
 	char name[PATH_MAX];    /* names of the drafters, for reports */
-	struct draft_site site; /* arguments of each open function */
+	struct draft_site site; /* arguments of the kinds' open functions */
 };
 
 /* Parse --draft; `values` is borrowed. Returns 0, or -EINVAL for a word that

@@ -9,7 +9,7 @@
 struct lookup_source {
 	struct lookup lookup;
 	struct lookup_chain chain;
-	size_t n; /* tokens of the sequence */
+	size_t n; /* number of tokens of the sequence */
 };
 
 static int take(

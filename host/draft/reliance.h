@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #define RELIANCE_ORIGINS 4
-#define RELIANCE_MATCHES 8 /* classes: 0, 1, 2, 3, 4, 5-8, 9-16, more */
-#define RELIANCE_DEPTHS  5 /* classes: 0, 1, 2-3, 4-7, more */
+#define RELIANCE_MATCHES 8 /* match lengths 0, 1, 2, 3, 4, 5-8, 9-16, more */
+#define RELIANCE_DEPTHS  5 /* depths 0, 1, 2-3, 4-7, more */
 
 struct reliance {
 	struct {

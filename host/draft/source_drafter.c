@@ -281,8 +281,8 @@ int source_drafter_open(
 		return err_set(e, ENOMEM, "no memory to draft from a text");
 	}
 	r->source = *source;
-	/* Reset the counts: reading a history when the drafter opens is not
-	 * charged, as loading a model is not. */
+	/* Reset the counts: the work of reading a history when the drafter
+	 * opens is not charged, just as the loading of a model is not. */
 	*source->work = (struct search_work){ 0 };
 	reliance_init(&r->reliance);
 	*out = (struct drafter){ .arg = r,

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(SUFFIX_CHILDREN == SUFFIX_BEST, "what a table keeps");
+_Static_assert(
+	SUFFIX_CHILDREN == SUFFIX_BEST, "a table caches SUFFIX_BEST children");
 
 /*
  * All edges to a state have the same token, which is the last token of the

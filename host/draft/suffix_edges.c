@@ -47,8 +47,8 @@ int suffix_reserve(
 		return 0;
 	if (need > SUFFIX_STATES)
 		return err_set(e, EFBIG,
-			"more text than %u tokens can be looked up in; try a "
-			"smaller history",
+			"text of more than %u tokens cannot be searched for "
+			"drafts; try a smaller history",
 			SUFFIX_STATES / 2);
 	moved = realloc(*p, more * size);
 	if (!moved)

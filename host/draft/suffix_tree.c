@@ -289,8 +289,9 @@ int suffix_tree_append(
 	int ret = 0;
 
 	if (n > MAX_TOKENS - t->n)
-		return err_set(
-			e, EFBIG, "a suffix tree holds at most 2^30 tokens");
+		return err_set(e, EFBIG,
+			"a suffix tree holds at most 2^30 tokens; "
+			"try a smaller history");
 	if (t->n + n > t->room) {
 		size_t room = t->n + n + t->n / 4;
 		int32_t *more = realloc(t->token, room * sizeof(*more));
