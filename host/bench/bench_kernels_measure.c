@@ -299,8 +299,9 @@ int kernels_matmul_init(
 
 	if (ret)
 		return err_set(e, EINVAL,
-			"phone '%s' cannot run the matrices of %s", b->phone,
-			s->name);
+			"phone '%s' cannot run the matrices of %s; try another "
+			"--clock or --shapes",
+			b->phone, s->name);
 	return 0;
 }
 
@@ -393,7 +394,7 @@ int kernels_softmax_init(
 				    s->length, (enum price_exp)x, &p))
 				return err_set(e, EINVAL,
 					"phone '%s' cannot run softmax of "
-					"length %u",
+					"length %u; try another --clock",
 					b->phone, s->length);
 			s->ps[x] = p.total_ps;
 		}

@@ -251,7 +251,8 @@ static int plan(struct bench_methods *b, struct err *e)
 		if (!used[i])
 			ret = err_set(e, EINVAL,
 				"set '%s' has options that apply to none of "
-				"the measured methods",
+				"the measured methods; add a method that uses "
+				"them, or leave out the set",
 				a->sets->set[i].name);
 	return ret;
 }

@@ -77,8 +77,8 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 		c++;
 	if (c == FIGURES_TASKS)
 		return err_set(e, EINVAL,
-			"the prompts have more than %d categories; use prompts "
-			"of fewer categories",
+			"the prompts have more than %d categories; use fewer "
+			"categories",
 			FIGURES_TASKS);
 	if (c == b->n_categories)
 		b->category[b->n_categories++] = said;

@@ -17,7 +17,9 @@ static const struct table_variant as_asked = { .name = "" };
 static struct plan_row *add_row(struct table_plan *p, struct err *e)
 {
 	if (p->n == TABLE_ROWS) {
-		err_set(e, EINVAL, "a result table can have at most %d rows",
+		err_set(e, EINVAL,
+			"a table can have at most %d rows; list "
+			"fewer methods, sets or tasks",
 			TABLE_ROWS);
 		return NULL;
 	}

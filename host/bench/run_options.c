@@ -16,7 +16,7 @@ static const struct opt rows[] = {
 		"the target model: a GGUF file or a flash image (the bundled "
 		"model)" },
 	{ OPT_UINT, 'n', "predict", OPT_IN(run_options, n_predict), "N",
-		"largest number of tokens of an output ({})", 2, 1 << 20 },
+		"generate at most N tokens for each output ({})", 2, 1 << 20 },
 };
 /* clang-format on */
 

@@ -31,7 +31,7 @@ struct bench_line {
 /* clang-format off */
 #define BENCH_PREDICT(line)                                                   \
 	{ OPT_INT, 'n', "predict", &(line).predict, "N",                      \
-		"largest number of tokens of an output (128)", 2, 1 << 20 }
+		"generate at most N tokens for each output (128)", 2, 1 << 20 }
 #define BENCH_ROUNDS(line)                                                    \
 	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
 		"number of times that every figure is measured (3; with a "   \

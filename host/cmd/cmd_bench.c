@@ -37,7 +37,8 @@ static const struct opt opts[] = {
 		"decode: numbers of samples in a pass (1,8,16); texts: number "
 		"of samples of each request"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
-		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
+		"decode and texts: length of the prompt in "
+		"tokens (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",
 		"texts: numbers of concurrent requests (1,4,16,32)" },
 	{ OPT_STRING, 0, "task", &task, "TASK",

@@ -38,8 +38,8 @@ static const struct opt opts[] = {
 		"numbers of rows; the cost of a pass is computed for each "
 		"(1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
-		"rows that pruning leaves in the upper half of the layers "
-		"(all)", 1,
+		"number of rows that pruning keeps in the upper half of the "
+		"layers (all)", 1,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "drafted", &drafted, "N",
 		"nodes of the drafted tree that the draft model expands (rows "
@@ -53,11 +53,11 @@ static const struct opt opts[] = {
 		"take the mean pass of each method from FILE, the output of "
 		"'tandem bench lever --json'" },
 	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
-		"also vary a number of the phone's profile from A to B, in N "
-		"steps (5); fitted: each number that was fitted to "
-		"measurements, by +-30 %" },
+		"also vary the number KEY of the phone's profile from A to B, "
+		"in N steps (5); fitted: vary each number that was fitted to "
+		"measurements by +-30 %" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
-		"percent of the layers in memory (0)", 0, 100 },
+		"percentage of the layers that stay in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
 		"number of layers that can be read ahead (3)", 2, 16 },
 	{ OPT_INT, 0, "resident-runs", &runs, "N",
@@ -119,7 +119,7 @@ static int run(int argc, char **argv)
 			phone);
 	if (a.vary_fitted && !from)
 		return cmd_misuse(&cmd_bench_price,
-			"--vary fitted compares recorded methods; try --from "
+			"--vary fitted needs recorded methods; try --from "
 			"FILE");
 	if (vary && !a.vary_fitted && price_vary_parse(vary, &a.vary, &e))
 		return cmd_refuse(&cmd_bench_price, &e);

@@ -125,7 +125,8 @@ static int run(int argc, char **argv)
 		if (!a.run.n_tasks)
 			return cmd_misuse(c,
 				"--tasks none cannot be measured: random "
-				"prompts contain nothing to draft from");
+				"prompts contain nothing to draft from; name a "
+				"task, or give --prompts");
 		if (!line.items)
 			line.items = TASK_ITEMS;
 	}

@@ -38,7 +38,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "items", &items, "N",
 		"prompts of each task (10), or of the file (all)", 1, 1000000 },
 	{ OPT_INT, 'n', "predict", &predict, "N",
-		"largest number of tokens of an answer (128)", 1, 1 << 20 },
+		"generate at most N tokens for each answer (128)", 1, 1 << 20 },
 	{ OPT_FLAG, 0, "chat", &chat, NULL,
 		"send prompts as chats, with all turns that a prompt has" },
 	{ OPT_INT, 0, "rounds", &rounds, "N",
@@ -109,8 +109,8 @@ static int take_rows(const struct command *c, struct bench_serve_args *a)
 	}
 	if (!a->n_methods && (model || a->n_options))
 		return cmd_misuse(c,
-			"%s sets options of servers that are started, but "
-			"only running ones are measured; give --methods too",
+			"%s sets options of started servers, but --url alone "
+			"starts none; give --methods too",
 			model ? "--model" : "'--'");
 	return EXIT_OK;
 }
@@ -127,7 +127,8 @@ static int run(int argc, char **argv)
 		return status;
 	if (operands && argv[1][0] != '-')
 		return cmd_misuse(c,
-			"unknown '%s'; options of tandem serve come after --",
+			"unknown argument '%s'; put options of 'tandem serve' "
+			"after --",
 			argv[1]);
 	if (prompts && tasks)
 		return cmd_misuse(
@@ -143,8 +144,8 @@ static int run(int argc, char **argv)
 		return status;
 	if (!prompts && !a.n_tasks)
 		return cmd_misuse(c,
-			"--tasks none cannot be used with this "
-			"benchmark, which sends the prompts of tasks");
+			"--tasks none cannot be used with this benchmark, "
+			"because it sends the prompts of tasks; name a task");
 	a.model = model;
 	a.prompts = prompts;
 	a.items = items || prompts ? (uint32_t)items : TASK_ITEMS;

@@ -169,7 +169,8 @@ static int take_method(struct tts_args *a, const char *part)
 	m->method = is.name;
 	if (!is.many)
 		return cmd_misuse(&cmd_bench_tts,
-			"--methods lists %s, which does not use samples",
+			"--methods lists %s, which does not use samples; try "
+			"vote or best-of-n",
 			is.name);
 	if (colon) {
 		*colon = ':';
@@ -215,7 +216,8 @@ static int take(struct tts_args *a, struct strbuf *text)
 		p = strtok_r(NULL, ", ", &save)) {
 		if (a->n_models == TTS_MODELS)
 			return cmd_misuse(c,
-				"--models '%s' lists more than two models",
+				"--models '%s' lists more than two models; "
+				"name one or two",
 				models);
 		a->model[a->n_models++] = p;
 	}
@@ -243,7 +245,8 @@ static int take(struct tts_args *a, struct strbuf *text)
 	for (unsigned i = 1; i < a->n_samples && !status; i++)
 		if (a->samples[i] <= a->samples[i - 1])
 			status = cmd_misuse(c,
-				"--at '%s': the numbers of samples must ascend",
+				"--at '%s': list the numbers of samples in "
+				"ascending order",
 				numbers);
 	/* An option of the decoder must apply to one of the methods; otherwise
 	 * the decoder's own check reports the option. */

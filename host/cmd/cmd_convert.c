@@ -44,7 +44,7 @@ static const struct opt opts[] = {
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
 		"type of the FFN down matrices (the same as --type, but q8_0 "
-		"if that has 4 bits)",
+		"if --type has 4 bits)",
 		.choices = types },
 	{ OPT_FLAG, 0, "per-channel", &per_channel, NULL,
 		"round the layers' matrices to 4 bits with one scale for each "

@@ -33,7 +33,8 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"use only the first N items of a task (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"largest number of tokens of an output (320)", 1, INT32_MAX },
+		"generate at most N tokens for each output "
+		"(320)", 1, INT32_MAX },
 	{ OPT_STRING, 0, "shard", &shard_said, "I/N",
 		"use only every N-th item, beginning with the I-th, and "
 		"print JSON; 'tandem merge' joins all N shards" },

@@ -277,8 +277,7 @@ static const struct opt prune_opts[] = {
 	{ OPT_INT, 0, "keep", &keep, "N", "keep only the newest N records", 0,
 		(double)(1ll << 53) },
 	{ OPT_SIZE, 0, "max", &max, "SIZE",
-		"keep only the newest records that fit into a file of this "
-		"size" },
+		"keep only the newest records that fit into a file of SIZE" },
 	{ OPT_FLOAT, 0, "older-than", &days, "DAYS",
 		"drop records older than DAYS; 0.5 is half a day", 0, 1e6 },
 };

@@ -105,9 +105,8 @@ static int merge(const struct shards *all, struct err *e)
 
 		if (as_csv || plot)
 			return cmd_misuse(&cmd_merge,
-				"%s is only for "
-				"benchmarks, and these are shards of an "
-				"evaluation",
+				"%s is only for benchmarks, but these are "
+				"shards of an evaluation; omit this option",
 				as_csv ? "--csv" : "--plot");
 		ret = eval_report_merge(&rep, all, e);
 		if (!ret && !as_json) {

@@ -47,7 +47,7 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
 		"read the prompt from FILE; - is standard input" },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens to generate, at most (256; -1: until the text ends or "
+		"generate at most N tokens (256; -1: until the text ends or "
 		"the context is full)", -1, INT32_MAX },
 	{ OPT_LIST, 0, "stop", &stop_strings, "TEXT",
 		"stop when the output contains TEXT, which is not printed; may "
@@ -55,14 +55,14 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
 		"continue after an end-of-text token" },
 	{ OPT_STRING, 0, "json-schema", &schema_option, "FILE|JSON",
-		"generate JSON that fits this JSON Schema; a file, or the "
-		"schema itself ('{}' is any JSON); docs/structured.md has "
+		"generate JSON that is valid for this JSON Schema; a file, or "
+		"the schema itself ('{}' is any JSON); docs/structured.md has "
 		"the supported subset" },
 
 	{ .type = OPT_GROUP, .name = "prompt" },
 	{ OPT_FLAG, 0, "chat", &chat, NULL,
-		"put the prompt into the model's chat template; as the user's "
-		"turn" },
+		"format the prompt with the model's chat template; it becomes "
+		"the user's turn" },
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
 		"text of the system turn, with --chat" },
 	{ OPT_FLAG, 0, "special", &special, NULL,

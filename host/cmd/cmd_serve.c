@@ -59,7 +59,7 @@ static const struct opt opts[] = {
 		"(docs/dbus.md)" },
 	{ OPT_FLAG, 0, "dbus-system", &on_system_bus, NULL,
 		"also answer on the D-Bus system bus; a policy file must "
-		"permit the name" },
+		"permit the name (docs/dbus.md)" },
 	{ OPT_STRING, 0, "api-key-file", &key_file, "FILE",
 		"require one of the keys in FILE, one key a line; SIGHUP reads "
 		"the file again" },
@@ -93,8 +93,8 @@ static const struct opt opts[] = {
 	{ OPT_SIZE, 0, "body-max", &body_max, "SIZE",
 		"size limit of a request's body (4M)", 1024, 1 << 30 },
 	{ OPT_SIZE, 0, "header-max", &header_max, "SIZE",
-		"size limit of a request's header and of the buffers of its "
-		"connection (64K)", 8192,
+		"size limit of a request's header, and of each connection's "
+		"buffers (64K)", 8192,
 		1 << 20 },
 	{ OPT_FLOAT, 0, "grace", &grace, "SECONDS",
 		"seconds in which running requests may finish after SIGTERM or "

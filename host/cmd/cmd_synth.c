@@ -38,12 +38,12 @@ static const struct opt opts[] = {
 		"iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the FFN down matrices (the same as --quant, but q8_0 "
-		"if that has 4 bits)",
+		"type of the FFN down matrices (as --quant, but q8_0 if "
+		"--quant has 4 bits)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
-		"make a process reward model with this head; classes: as "
-		"Qwen2.5-Math-PRM; value: as Skywork-o1-Open-PRM",
+		"make a process reward model with this head; classes: as in "
+		"Qwen2.5-Math-PRM; value: as in Skywork-o1-Open-PRM",
 		.choices = heads },
 	{ OPT_INT, 0, "layers", &layers, "N",
 		"number of layers (as in the shape)", 1, MODEL_MAX_LAYERS },

@@ -30,8 +30,8 @@ static const struct drawing drawing_defaults = { .predict = -1,
 #define IN(field) OPT_IN(drawing, field)
 static const struct opt drawing_rows[] = {
 	{ OPT_INT, 'n', "predict", IN(predict), "N",
-		"generate at most N tokens per answer (-1: until it ends or "
-		"the context is full)", -1, INT32_MAX },
+		"generate at most N tokens per answer (-1: until the answer "
+		"ends or the context is full)", -1, INT32_MAX },
 	{ OPT_FLOAT, 0, "temp", IN(temperature), "T",
 		"temperature (0: greedy)",
 		0, 1000 },

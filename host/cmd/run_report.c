@@ -156,8 +156,9 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 	if (c->passes) {
 		fprintf(f,
 			"rows         of %" PRIu64 " in the graphs of %" PRIu64
-			" passes after the prompt %.1f %% valid, %.1f %% "
-			"wasted, %.1f %% underutilized; of whole tiles %.1f %% valid",
+			" passes after the prompt: %.1f %% valid, %.1f %% "
+			"wasted (rejected drafts), %.1f %% underutilized "
+			"(padding); %.1f %% valid with graphs of whole tiles",
 			c->graph, c->passes,
 			100 * row_counts_share(c->valid, c->graph),
 			100 * row_counts_share(row_counts_wasted(c), c->graph),
@@ -174,9 +175,9 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 		fprintf(f,
 			"draft        by %s\n"
 			"             %" PRIu64 " cycles, %" PRIu64
-			" drafted, %" PRIu64
-			" accepted (%.1f %%), mean accepted length %.2f, "
-			"%.1f %% of the time\n",
+			" tokens drafted, %" PRIu64
+			" accepted (%.1f %%), mean accepted length %.2f; "
+			"drafting took %.1f %% of the time\n",
 			r->of.drafter ? r->of.drafter : "the model itself",
 			m->cycles, m->drafted, m->accepted,
 			100 * method_acceptance(m), method_accepted_length(m),
@@ -202,17 +203,18 @@ static void experts_text(const struct run_report *r, FILE *f)
 	const struct stream_stats *io = &x->stream;
 
 	fprintf(f,
-		"experts      %u of %u in memory; of %" PRIu64
-		" used %.1f %% were found there, %.1f %% of them read ahead\n",
+		"experts      %u of %u in memory; %" PRIu64
+		" used: %.1f %% were in memory, %.1f %% were read ahead, "
+		"wholly or in part\n",
 		s->expert_slots, r->of.model->n_layer * r->of.model->n_expert,
 		x->used, 100 * per(x->found, x->used),
 		100 * per(x->found_ahead, x->used));
 	if (!r->of.flash)
 		return;
 	fprintf(f,
-		"             %" PRIu64 " read, %" PRIu64
-		" of them ahead and %" PRIu64
-		" never used; %.1f MiB a pass, %.2f GB/s, %.3f s waited\n"
+		"             %" PRIu64 " read: %" PRIu64
+		" of them ahead, of which %" PRIu64
+		" were never used; %.1f MiB a pass, %.2f GB/s, %.3f s waited\n"
 		"             %s\n",
 		x->read, x->read_ahead, x->unused,
 		per(io->bytes, s->passes) / (1 << 20),
@@ -235,8 +237,8 @@ static void flash_text(const struct run_report *r, FILE *f)
 	fprintf(f,
 		"flash        %u of %u layers in memory, in %u run%s, "
 		"%.1f MiB read a pass, "
-		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it, "
-		"%.3f s checking\n"
+		"%.2f GB/s, %" PRIu64 " retries, %.3f s waiting for "
+		"reads, %.3f s computing checksums\n"
 		"             through %u slots of %.1f MiB, a layer in %u part%s, "
 		"the output matrix %s\n"
 		"             %s\n",
@@ -286,10 +288,13 @@ static void switch_text(
 	if (!s->blocks)
 		return;
 	fprintf(f,
-		"graphs       switched by %s: %u blocks, %u rows then %u; "
-		"%" PRIu64 " loads %.3f s, of which %.3f s waited for; "
-		"%" PRIu64 " loads back %.3f s; prompts %.3f s, %.3f s "
-		"expected; at most %u held, %.1f MiB (%s clock)\n",
+		"graphs       switched by %s: %u blocks, graphs of %u rows for "
+		"prompts and of %u for decoding; %" PRIu64
+		" loads of decode graphs took %.3f s, of which the device "
+		"waited %.3f s; %" PRIu64
+		" loads of prompt graphs took %.3f s; prompts took %.3f s, "
+		"%.3f s as planned; at most %u graphs loaded, %.1f MiB (%s "
+		"clock)\n",
 		graph_switch_names[o->graph_switch], s->blocks, s->prefill_rows,
 		s->decode_rows, s->loads, switch_s(o, s->load_time),
 		switch_s(o, s->wait_time), s->reloads,
@@ -306,8 +311,9 @@ static void device_text(const struct run_report *r, FILE *f)
 
 	if (o->placement != PLACEMENT_BELADY) {
 		fprintf(f,
-			"placement    %s: %.1f MiB of weights stay, %" PRIu64
-			" copies of %.1f MiB, the device waited %.3f s",
+			"placement    %s: %.1f MiB of weights stay mapped, "
+			"%" PRIu64
+			" copies of %.1f MiB in all, the device waited %.3f s",
 			placement_names[o->placement], mib(s->resident_bytes),
 			s->copies, mib(s->copied_bytes),
 			(double)s->stall_ns * 1e-9);
@@ -329,13 +335,13 @@ static void device_text(const struct run_report *r, FILE *f)
 		s->cleaned_lines, s->evicted_lines, s->violations);
 	fprintf(f,
 		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
-		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
+		"MiB by DMA, %" PRIu64 " values too large for fp16\n",
 		s->threads, s->kern, precision_names[o->precision],
 		(double)s->busy_ns * 1e-9, mib(s->dma_bytes), s->saturated);
 	if (s->mixed_passes)
 		fprintf(f,
-			"attention    %.1f MiB of keys and values read, %.1f "
-			"if each row read what it sees\n",
+			"attention    %.1f MiB of keys and values read; %.1f "
+			"MiB if rows did not share reads\n",
 			mib(s->kv_read_bytes), mib(s->kv_apart_bytes));
 	if (s->remaps) {
 		fprintf(f, "remaps       %.2f maps and %.2f MiB a pass",

@@ -51,10 +51,13 @@ int scoring_read(struct scoring *sc, const char *path, struct err *e)
 				s->item->id);
 		else if (!s->marks != !sc->scored[0].marks)
 			ret = err_set(e, EINVAL,
-				s->marks ? "'%s' has marks, but the first "
-					   "solution has none"
-					 : "'%s' has no marks, but the first "
-					   "solution has some",
+				s->marks
+					? "'%s' has marks, but the first "
+					  "solution has none; all or none must "
+					  "have marks"
+					: "'%s' has no marks, but the first "
+					  "solution has; all or none must have "
+					  "marks",
 				s->item->id);
 		json_array_foreach(s->marks, k, mark)
 		{

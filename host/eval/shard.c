@@ -179,7 +179,8 @@ static int read_one(struct shards *all, const char *path, struct err *e)
 			path, (long long)of, all->n);
 	if (!ret && all->one[index - 1])
 		ret = err_set(e, EINVAL,
-			"'%s' and '%s' are both shard %lld of %lld",
+			"'%s' and '%s' are both shard %lld of %lld; give each "
+			"shard once",
 			all->path[index - 1], path, (long long)index,
 			(long long)of);
 	if (ret) {

@@ -23,10 +23,10 @@ refused 'from 1 to 256' --at 0
 refused 'from 1 to 256' --at 1,2,3,4,5,6
 refused 'not http://HOST:PORT' --url ftp://127.0.0.1
 refused 'not http://HOST:PORT' --url http://127.0.0.1:80/v1
-refused '--model sets options of servers that are started' -m x.gguf \
+refused '--model sets options of started servers' -m x.gguf \
   --url http://127.0.0.1:1
 refused "'--' sets options" --url http://127.0.0.1:1 -- -t 1
-refused 'come after --' chain
+refused 'after --' chain
 
 fails() { # MESSAGE OPTION...
   local message=$1

@@ -183,7 +183,7 @@ check_has 'no reward, no aggregate' "$err" ':last, :min or :prod'
 misuse "$TANDEM" bench tts --shapes qwen2.5-1.5b
 check_has 'a shape for one of two' "$err" 'fewer shapes than there are models'
 misuse "$TANDEM" bench tts --at 4,2
-check_has 'numbers that fall' "$err" 'must ascend'
+check_has 'numbers that fall' "$err" 'in ascending order'
 misuse "$TANDEM" bench tts --task all
 misuse "$TANDEM" bench tts --models a,b,c
 finish
