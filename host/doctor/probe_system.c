@@ -79,8 +79,8 @@ void probe_processor(struct finding *f)
 	finding_is(f, PROBE_OK, "%s kernels; the processor has %s",
 		chosen->name, *features ? features : "no vector extension");
 	finding_means(f,
-		"Every set of kernels gives the same bytes; "
-		"a wider one is faster.");
+		"All sets of kernels give the same results, bit for bit; wider "
+		"vectors are faster.");
 	json_object_set_new(f->numbers, "kern", json_string(chosen->name));
 	json_object_set_new(f->numbers, "features", json_string(features));
 	if (chosen == best)
@@ -175,8 +175,9 @@ void probe_memory(struct finding *f)
 	/* A model needs its size twice: once for the file in the page cache,
 	 * and once for the weights in shared buffers. */
 	finding_means(f,
-		"Weights are copied from the file into shared buffers: a "
-		"model file of about %s fits with the file cached too.",
+		"Weights are copied from the model file into shared buffers: a "
+		"file of up to about %s fits into memory together with its "
+		"copy in the page cache.",
 		probe_bytes(c, room / 2));
 	if (room < 512 * MIB) {
 		f->state = PROBE_LIMITED;
@@ -229,9 +230,9 @@ void probe_memfd_seals(struct finding *f)
 	int error = errno;
 
 	finding_means(f,
-		"Host and device share memory through such files. If they are "
-		"sealed, neither process can shrink memory that the other "
-		"uses.");
+		"Host and device share memory through memfd files. If these "
+		"files are sealed, neither process can shrink memory that the "
+		"other uses.");
 	if (fd < 0) {
 		finding_is(
 			f, PROBE_MISSING, "memfd_create: %s", strerror(error));

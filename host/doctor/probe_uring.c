@@ -157,9 +157,9 @@ void probe_direct_read(struct finding *f)
 	int fd, mem, ret;
 
 	finding_means(f,
-		"A file here can be read straight into a shared buffer, "
-		"without a copy and without evicting other files from the page "
-		"cache.");
+		"A file in this folder can be read straight into a shared "
+		"buffer, without a copy and without evicting other files from "
+		"the page cache.");
 	fd = temp_file(fill, dir);
 	if (fd < 0) {
 		finding_is(f, PROBE_LIMITED,

@@ -293,11 +293,11 @@ static const struct opt option_rows[] = {
 		"({}); the last token of the text, the last two, or the "
 		"longest known sequence of up to four", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
-		"calibrated: predictions kept after each token of the prompt, "
-		"at most ({})", 1, CALIBRATED_SUCCESSORS },
+		"calibrated: maximum number of predictions kept for each token "
+		"of the prompt ({})", 1, CALIBRATED_SUCCESSORS },
 	{ OPT_FLOAT, 0, "successor-share", IN(share), "P",
-		"calibrated: after each token of the prompt, keep predictions "
-		"until their probabilities add up to this ({})", 0.01, 1 },
+		"calibrated: for each token of the prompt, keep predictions "
+		"until their probabilities add up to P ({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
 		"calibrated: maximum number of tokens of a drafted "
 		"path ({})", 1, 64 },

@@ -40,15 +40,16 @@ static const struct opt option_rows[] = {
 		"which are looked up in earlier text ({}; 3 is better for "
 		"short copies)", 1, 1024 },
 	{ OPT_UINT, 0, "ngram-map-length", IN(length), "N",
-		"ngram-map: tokens drafted, at most ({}; 16 is better for "
-		"short copies)", 1, LENGTH_MOST },
+		"ngram-map: maximum number of drafted tokens ({}; 16 is better "
+		"for short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-map-hits", IN(hits), "N",
 		"ngram-map: draft only if the key occurred at least N times "
 		"before ({})",
 		1, UINT32_MAX },
 	{ OPT_UINT, 0, "ngram-map-values", IN(values), "N",
-		"ngram-map: different continuations counted for each key ({}; "
-		"4: as llama.cpp's ngram-map-k4v)", 1, VALUES },
+		"ngram-map: maximum number of different continuations counted "
+		"for each key ({}; 4: as llama.cpp's "
+		"ngram-map-k4v)", 1, VALUES },
 };
 /* clang-format on */
 

@@ -45,8 +45,8 @@ static const struct opt option_rows[] = {
 		"ngram-mod: drop drafts of fewer than N tokens ({}; 2 is "
 		"better for short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-max", IN(most), "N",
-		"ngram-mod: tokens drafted, at most ({}; 24 is better for "
-		"short copies)", 1, LENGTH_MOST },
+		"ngram-mod: maximum number of drafted tokens ({}; 24 is better "
+		"for short copies)", 1, LENGTH_MOST },
 };
 /* clang-format on */
 

@@ -377,8 +377,8 @@ static const struct opt option_rows[] = {
 		"reuse: number of passes during which rejected tokens are "
 		"drafted again ({})", 1, 64 },
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
-		"reuse: rejected tokens that are kept to be drafted again, at "
-		"most ({})", 1, 512 },
+		"reuse: maximum number of rejected tokens that are kept to be "
+		"drafted again ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
 		"reuse: after the first wrong token, keep only drafted tokens "
 		"that the target also predicted, as in the paper; this makes "

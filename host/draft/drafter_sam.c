@@ -311,23 +311,24 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 #define IN(field) OPT_IN(sam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
-		"sam: tokens of a drafted chain for each token of the matched "
-		"suffix ({})", 0, 1000 },
+		"sam: length of a drafted chain, as a multiple of the matched "
+		"suffix's length ({})", 0, 1000 },
 	{ OPT_UINT, 0, "sam-min", IN(least), "N",
-		"sam: least length of a drafted chain if any suffix matches, "
-		"counting the last token of the text ({}; sd.npu's port uses "
-		"10)",
+		"sam: minimum length of a drafted chain if any suffix matches, "
+		"counting the last token of the text ({}; sd.npu's version "
+		"uses 10)",
 		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
-		"sam: greatest length of a drafted chain, counting the last "
+		"sam: maximum length of a drafted chain, counting the last "
 		"token of the text ({})",
 		2, MOST + 1 },
 	{ OPT_UINT, 0, "sam-children", IN(children), "N",
-		"sam: children drafted for each node of a tree, from the "
-		"text and from the history ({})", 1, SUFFIX_CHILDREN },
+		"sam: maximum number of children of a tree node from the text, "
+		"and from the history ({})", 1, SUFFIX_CHILDREN },
 	{ OPT_UINT, 0, "sam-bias", IN(bias), "N",
-		"sam: in a chain, draft from the history rather than from the "
-		"text only if its match is at least N tokens longer ({})", 0, UINT32_MAX },
+		"sam: draft a chain from the history instead of the text only "
+		"if the match in the history is at least N "
+		"tokens longer ({})", 0, UINT32_MAX },
 };
 /* clang-format on */
 

@@ -32,12 +32,12 @@ struct suffix_options {
 #define IN(field) OPT_IN(suffix_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "suffix-factor", IN(factor), "F",
-		"suffix: tokens drafted for each token of the matched suffix "
-		"({})",
+		"suffix: length of a draft, as a multiple of the matched "
+		"suffix's length ({})",
 		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: tokens drafted after any match, in addition to the "
-		"tokens for its length ({})",
+		"suffix: number of tokens by which a draft is longer than "
+		"--suffix-factor gives ({})",
 		0, SUFFIX_DEPTH },
 };
 

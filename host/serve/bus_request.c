@@ -134,8 +134,8 @@ int bus_request_json(
 	}
 	return *json ? 0
 		     : fault_set(f, 400, "invalid_type", NULL,
-			       "a value in the request has a type that no "
-			       "member of a request can have");
+			       "a value in the request has a D-Bus type, such "
+			       "as byte, that requests cannot have");
 }
 
 void bus_error_name(const char *code, char *out, size_t cap)

@@ -194,8 +194,8 @@ static int on_token(void *arg, const struct tandem_token *t)
 	if (request->best_of > request->n && isnan(t->logprob)) {
 		engine_lock(r->owner);
 		fault_set(&r->fault, 400, "invalid_value", "best_of",
-			"'best_of' needs log-probabilities, and the method of "
-			"this server computes none");
+			"'best_of' needs log-probabilities, but this server's "
+			"method computes none; leave out 'best_of'");
 		engine_unlock(r->owner);
 		return 1;
 	}

@@ -130,8 +130,9 @@ static int check_fixed(
 	if (is_same(said, is))
 		return 0;
 	return fault_set(f, 400, "not_offered", param,
-		"this server was started with %s '%s', not '%s'", param,
-		is ? is : "none", said);
+		"this server was started with %s '%s'; a request cannot change "
+		"this to '%s'",
+		param, is ? is : "none", said);
 }
 
 static int check_method(

@@ -282,7 +282,8 @@ int engines_check_first(
 
 	if (q->model && strcmp(q->model, name) != 0)
 		return fault_set(f, 404, "model_not_found", "model",
-			"the model on D-Bus is '%s'; '%.100s' is not offered",
+			"D-Bus requests can use only the model '%s', not "
+			"'%.100s'",
 			q->model, name);
 	own.methods = NULL;
 	return engine_choose(&choice, &own, q, f);
