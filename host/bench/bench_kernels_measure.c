@@ -93,9 +93,10 @@ static struct product product(struct bench_kernels *b,
 typedef uint64_t line __attribute__((vector_size(64)));
 
 /*
- * Prefetch distance, as in the integer kernels: large enough to hide the
- * latency of memory. Without prefetching, the plain read would be slower than
- * the kernels, so its speed would not be an upper bound of theirs.
+ * Prefetch distance in cache lines, the same as in the integer kernels: large
+ * enough to hide the latency of memory. Without prefetching, a plain read would
+ * be slower than the kernels, so the speed of the read would not be an upper
+ * bound of the kernels' speed.
  */
 #define LINES_AHEAD 64
 

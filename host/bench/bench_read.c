@@ -46,7 +46,7 @@ struct part {
 	uint64_t to, until_ns;
 	size_t block;
 	unsigned index, n;
-	/* offset of the next block; number of reads begun */
+	/* at: offset of the next block; reads: number of reads begun */
 	uint64_t at, reads;
 	uint64_t bytes;
 	int ret;

@@ -23,7 +23,8 @@ struct bench_read {
 	/* queue depth of io_uring, used by one thread; 0 means plain reads */
 	unsigned depth;
 	bool small_pages; /* the destination has small pages */
-	bool direct;      /* O_DIRECT; false if the system refused it */
+	/* reads use O_DIRECT; false if the system refused it */
+	bool direct;
 };
 
 /*

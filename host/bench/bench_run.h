@@ -94,7 +94,8 @@ int bench_run_report(const struct bench_run *, const struct bench_words *,
 
 /* Names for the report of a benchmark that prints only its tables. */
 struct bench_name {
-	/* such as "sdnpu" and "Retrieval speculation" */
+	/* name and title of the benchmark, such as "sdnpu" and "Retrieval
+	 * speculation" */
 	const char *name, *title;
 	/* where the texts were compared, such as "in every row" */
 	const char *checked;

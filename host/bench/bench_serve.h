@@ -18,7 +18,7 @@
 struct err;
 
 #define SERVE_ROWS_MAX    16 /* maximum number of methods and URLs together */
-#define SERVE_AT_MAX      5  /* numbers of clients */
+#define SERVE_AT_MAX      5  /* maximum number of elements of `at` */
 #define SERVE_CLIENTS_MAX 256
 
 struct bench_serve_args {

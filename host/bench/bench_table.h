@@ -54,7 +54,8 @@ struct table_plot {
 };
 
 struct bench_table {
-	const char *name; /* "methods"; also the file name of the plot */
+	/* such as "methods"; also the file name of the plot */
+	const char *name;
 	const char *title;
 	const char *note; /* printed below the table; NULL means no note */
 	const char *name_key[TABLE_NAMES];

@@ -101,7 +101,7 @@ struct runner {
 };
 
 struct experiment {
-	/* The caller sets these before it adds settings: */
+	/* The caller sets the following members before it adds settings. */
 	const struct runner *runner;
 	const unsigned *item_task; /* [n_items] task of each item */
 	size_t n_items;
@@ -143,8 +143,9 @@ struct experiment {
 int experiment_add(struct experiment *, struct setting *, unsigned same_text,
 	struct run **run, struct err *);
 
-/* Make room for the sums of the items of all runs. experiment_run does this;
- * call it before sums are added in another way. Returns 0 or -ENOMEM. */
+/* Make room for the sums of the items of all runs. experiment_run calls this
+ * function; other code that adds sums must call it first. Returns 0 or -ENOMEM.
+ */
 int experiment_room(struct experiment *, struct err *);
 
 /* Run all rounds of all runs. Returns 0 on success, -EPROTO if a check fails,

@@ -177,8 +177,8 @@ struct table_request {
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
 	const char *unnamed;
-	/* Shape of the model that costs are computed for, if the bundled model
-	 * runs; otherwise NULL. */
+	/* Shape of the model for which costs are computed. NULL unless the
+	 * bundled model runs. */
 	const char *as;
 	/* the target is the bundled model, and its bundled drafters are
 	 * installed */

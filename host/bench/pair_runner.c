@@ -228,8 +228,8 @@ static int open_run(
 		pair->cancel = by->cancel;
 		pair->progress = by->progress;
 		pair->trace = bench_trace_next(&by->trace, pair->trace);
-		/* A device process that restarts would falsify the
-		 * measurement. */
+		/* A restart of the device process would make the measurement
+		 * wrong. */
 		pair->restarts = 0;
 		if (tandem_start_for(o->tandem, o->longest, o->n_predict))
 			ret = tandem_failure(o->tandem, e);

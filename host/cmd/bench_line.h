@@ -74,8 +74,8 @@ int bench_line_check_decoder(
  * handler for Ctrl-C that sets cmd_interrupted. */
 void bench_line_take(struct bench_line *, struct bench_options *);
 
-/* Return the exit status for a benchmark's result `ret`, and report an
- * error. */
+/* Return the exit status for `ret`, the result of a benchmark. If `ret` is an
+ * error, also report the error. */
 int bench_line_end(int ret, const struct err *);
 
 /*

@@ -263,7 +263,8 @@ static int run(int argc, char **argv)
 			ret = add_input(&m, "-", &e);
 		for (unsigned i = 2; i <= operands && !ret; i++)
 			ret = add_input(&m, argv[i], &e);
-		/* If a line is invalid, still append the records before it. */
+		/* If a line is invalid, still append the records of the lines
+		 * that precede it. */
 		end = append_batch(&m, &last);
 		if (end && !ret) {
 			e = last;

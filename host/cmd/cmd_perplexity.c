@@ -288,9 +288,10 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 		return ret;
 	ret = tandem_read_model(j->tandem, model_path);
 	tandem_report(j->tandem, &j->report);
-	/* Check this before the error of tandem_read_model(). The default
-	 * method also refuses diffusion models, but its message suggests
-	 * another method. */
+	/* Check the kind of model before reporting an error of
+	 * tandem_read_model(): the default method also refuses diffusion
+	 * models, but its message suggests another method, which would not
+	 * help. */
 	if (j->report.model && !j->report.model->causal)
 		return err_set(e, EINVAL,
 			"'%s' is a diffusion model, whose positions attend to "

@@ -48,8 +48,8 @@ static void find_text(
 		gguf_show(s, out, size);
 }
 
-/* Return a number; if the key has an array with one number for each layer,
- * return the first one. */
+/* Return the number of a key. If the key has an array with one number for each
+ * layer, return the first number. */
 static uint64_t find_number(
 	const struct gguf *g, const char *group, const char *name)
 {

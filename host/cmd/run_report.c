@@ -145,8 +145,8 @@ static void sources_text(const struct method_stats *m, FILE *f)
 	fputc('\n', f);
 }
 
-/* Print what the rows of passes after the prompt were used for, and what the
- * drafts and the method did. */
+/* Print how the rows of the passes after the prompt were used, and the results
+ * of drafting. */
 static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 {
 	const struct row_counts *c = &r->of.work.decode_rows;

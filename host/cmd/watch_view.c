@@ -99,7 +99,8 @@ static struct glyph sign_for(struct glyph g)
 	g.text = c == '\n' ? RETURN : c == '\t' ? TAB : ODD;
 	if (c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f))
 		return g;
-	/* The characters from U+2400 on are symbols of control characters. */
+	/* U+2400 + c is the symbol of the control character c; U+2421 is the
+	 * symbol of DEL. */
 	memcpy(g.own, "\xe2\x90\x80", 3);
 	g.own[2] = (char)(0x80 + (c == 0x7f ? 0x21 : c));
 	g.text = NULL;

@@ -341,8 +341,8 @@ static int write_gguf(struct convert *c, const char *path, struct err *e)
 	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
 		struct convert_tensor *to = &out->tensor[out->n++];
-		/* A name that is cut here is too long for ggml, so the writer
-		 * refuses it. */
+		/* A name that is truncated here is still too long for ggml, so
+		 * the writer refuses the name. */
 		char name[80];
 
 		*to = in_file(c, t);

@@ -55,10 +55,10 @@ struct grown {
 
 /*
  * Open the model and check that it can be grown into the shape. If the shape
- * has no name, use the shape of the model, except n_expert and n_used. Returns
- * 0, or -EINVAL with the reason in the message: a dimension of the model is
- * larger than in the shape, or the shape cannot represent a property of the
- * model.
+ * has no name, use the model's shape, with n_expert and n_used of the given
+ * shape. Returns 0, or -EINVAL with the reason in the message: a dimension of
+ * the model is larger than in the shape, or the shape cannot represent a
+ * property of the model.
  */
 int grown_open(
 	struct grown *, const char *path, const struct shape *, struct err *);

@@ -27,8 +27,8 @@ struct err;
 struct datastore {
 	int32_t *token; /* [n]; DATASTORE_END after each sequence */
 	size_t n, room;
-	/* [n_suffixes] index in `token` of each suffix's first token, in the
-	 * order of the suffixes */
+	/* [n_suffixes] the suffix array: for each suffix, in lexicographic
+	 * order, the index in `token` of its first token */
 	uint32_t *suffix;
 	size_t n_suffixes;
 	size_t sorted; /* number of tokens whose suffixes are in `suffix` */

@@ -52,8 +52,8 @@ struct draft_model {
 	 */
 	uint8_t *kv;
 	size_t kv_row; /* bytes of kv_dim values */
-	/* [context][n_embd] the state g in each cache slot; NULL unless the
-	 * model is an EAGLE head */
+	/* [context][n_embd] the state g (see draft_model.h) of each cache slot;
+	 * NULL unless the model is an EAGLE head */
 	float *state;
 
 	float *activations; /* owned; the arrays below are parts of it */
@@ -75,8 +75,8 @@ struct draft_model {
 	 * in priced_type. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	/* types of the matrices, for costs; F32 means the types of the loaded
-	 * weights */
+	/* types of the matrices for which costs are computed; F32 means the
+	 * types of the loaded weights */
 	struct shape_type priced_type;
 	struct price price;
 };

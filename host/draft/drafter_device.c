@@ -91,8 +91,8 @@ static uint32_t add_text(struct device *d)
 	return (uint32_t)row;
 }
 
-/* Compute the rows. Then accept the rows of each text into the cache, except
- * the root. */
+/* Compute the rows. Then add the rows of each text, except its root, to the
+ * cache. */
 static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	struct draft_session *s = device_of(ask)->s;

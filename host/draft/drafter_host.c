@@ -15,8 +15,8 @@
 struct host {
 	struct draft_model *draft;
 	bool owned; /* close the draft model with the drafter */
-	/* For an EAGLE head: the target's session and its sequence with the
-	 * text; NULL for other models */
+	/* For an EAGLE head: the target's session, and the number of its
+	 * sequence that holds the text. NULL for other models. */
 	struct session *session;
 	uint32_t sequence;
 	float temperature;

@@ -242,9 +242,9 @@ static uint32_t candidates(const struct join *j, unsigned i, int32_t own,
 	return p->tree->n_candidates[own];
 }
 
-/* The weight of part `i`, which has candidates at a node, in the case that
- * applies at this node. own[n] are the corresponding nodes in the parts'
- * trees. */
+/* Return the weight of part `i` at a node where the part has candidates: its
+ * weight for the case (enum support) that applies at this node. own[n] are the
+ * corresponding nodes in the parts' trees. */
 static struct weight *weight_of(struct join *j, unsigned i, const int32_t *own)
 {
 	const struct candidate *mine, *other;

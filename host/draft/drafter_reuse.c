@@ -131,9 +131,9 @@ static bool has_child(const struct reuse *r, uint32_t node)
 }
 
 /* Set *d to the path to a leaf without its first `from` tokens, which were
- * accepted. The path is cut after the longest run of tokens beyond x_e that the
- * target predicted (equation 3). Without opts.checked, all tokens count as
- * predicted. */
+ * accepted. The path is cut after the longest run of tokens that follow x_e,
+ * the first rejected token, and that the target predicted (equation 3). Without
+ * opts.checked, all tokens count as predicted. */
 static void reject(
 	const struct reuse *r, uint32_t leaf, uint32_t from, struct draft *d)
 {

@@ -29,7 +29,8 @@ struct sam {
 	const struct history *records;
 	uint64_t read;                    /* number of the last record added */
 	struct suffix_automaton *history; /* NULL if no history is kept */
-	struct suffix_match past; /* match of the sequence's end in `history` */
+	/* longest suffix of the sequence in `history` */
+	struct suffix_match past;
 	/* Result of the paper's rule for the draft after the sequence: whether
 	 * the chain comes from the history, and the number of its tokens. */
 	bool by_history;
@@ -141,8 +142,8 @@ static void step(void *arg, struct source_place *p, int32_t token)
 struct list {
 	struct source_guess *guess; /* [n] */
 	uint32_t n, most;
-	/* probability that tokens after longer matches in this automaton have
-	 * left over */
+	/* probability that remains after the guesses for longer matches in this
+	 * automaton */
 	float left;
 };
 

@@ -46,7 +46,7 @@ struct drafting {
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
 	struct drafter each[DRAFT_PARTS]; /* begin is NULL while closed */
-	/* the drafters of `each`, joined; begin is NULL while not open */
+	/* the drafters of `each`, joined; drafter.begin is NULL while closed */
 	struct drafter drafter;
 	/* path of the first draft model's file; "" if there is none */
 	char path[PATH_MAX];

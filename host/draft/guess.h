@@ -29,7 +29,8 @@ struct guess {
 void guess_logits(struct guess *, const float *logits, uint32_t n_vocab,
 	float temperature);
 
-/* Set the guess as the candidates of a node, no more than the tree's k. */
+/* Make the tokens of the guess the candidates of a node, at most as many as the
+ * tree's k. */
 void guess_put(const struct guess *, struct tree *, uint32_t node);
 
 struct guess_row {

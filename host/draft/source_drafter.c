@@ -16,7 +16,7 @@ struct retriever {
 	struct reliance reliance;
 	int32_t *text; /* [n] sequence of the last begin() */
 	size_t n, room;
-	/* [n_places] places (states of the source) after the tree's nodes;
+	/* [n_places] the places (states of the source) of the tree's nodes;
 	 * tree->row of a node is the index of its place. */
 	struct source_place *place;
 	uint32_t n_places, place_room;
@@ -281,8 +281,8 @@ int source_drafter_open(
 		return err_set(e, ENOMEM, "no memory to draft from a text");
 	}
 	r->source = *source;
-	/* Reset the counts: the work of reading a history when the drafter
-	 * opens is not charged, just as the loading of a model is not. */
+	/* Reset the counts, so that the work of reading a history, which is
+	 * done when the drafter opens, does not count as drafting. */
 	*source->work = (struct search_work){ 0 };
 	reliance_init(&r->reliance);
 	*out = (struct drafter){ .arg = r,

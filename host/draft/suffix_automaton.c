@@ -152,9 +152,9 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);
 	/* Follow the suffix links from the state of the whole sequence, and add
-	 * an edge by this token to each state, until a state already has such
-	 * an edge. The target of that edge, or a clone of the target, becomes
-	 * the new state's suffix link. */
+	 * an edge by the new token to each state, until a state already has
+	 * such an edge. The target of that edge, or a clone of the target,
+	 * becomes the new state's suffix link. */
 	while (!ret) {
 		uint32_t *edges = &a->state[at].edges;
 		int32_t of = 0;

@@ -148,9 +148,10 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 /*
  * Move a child to the front of its ring if it may be worth listing. The
  * parent's count also includes live suffixes that end within the parent's
- * label; children do not. So only half of the share is required, which is
- * enough while there are no more such suffixes than others. If there are more,
- * the parent has fewer than WALK children, and their order does not matter.
+ * label, and these suffixes are in no child. So a child needs only half of the
+ * share of the count that makes it worth listing. This is enough as long as
+ * such suffixes are at most half of the count. If they are more, the parent has
+ * fewer than WALK children, and the order of the children does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {

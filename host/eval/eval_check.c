@@ -53,8 +53,8 @@ static char next_char(struct part p, size_t *at)
 	return ' ';
 }
 
-/* Set *same to whether both texts contain an answer in this form and the two
- * answers are equal. */
+/* Set *same to whether both texts contain an answer of the form `form` and the
+ * two answers are equal. */
 static int same_answer(const char *form, struct part a, struct part b,
 	bool *same, struct err *e)
 {

@@ -53,8 +53,8 @@ static const struct {
 	bool valued;
 } own[] = { { "--shard", true }, { "--outputs", true }, { "--json", false } };
 
-/* Return the number of words at argv that form one of these options; 0 if
- * argv[0] is not such an option. */
+/* Return the number of words at argv that form one of the options in own[]; 0
+ * if argv[0] is no such option. */
 static int own_words(int left, char *const *argv)
 {
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {

@@ -24,8 +24,8 @@ struct api_member {
 	const char *only;
 };
 
-/* Set the fault that the member is not `what`, as in "a string". Returns
- * -EINVAL. */
+/* Set the fault "MEMBER must be WHAT", where `what` is a text such as "a
+ * string". Returns -EINVAL. */
 int api_wrong_type(const struct api_member *, const char *what, struct fault *);
 
 /* Take one prompt, which is a string or a list of token ids, or a list of up to

@@ -275,7 +275,8 @@ static int take_bias(struct api_request *a, const struct api_member *m,
 	return 0;
 }
 
-/* The format of the values of embeddings. */
+/* Take the member that selects the format in which the values of embeddings are
+ * sent. */
 static int take_encoding(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {

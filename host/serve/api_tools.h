@@ -30,7 +30,7 @@ size_t api_tools_turns(const json_t *message);
 int api_tools_take_calls(
 	struct api_turn *turn, const json_t *message, size_t i, struct fault *);
 
-/* Take the id of a result, messages[i]. */
+/* Store the id of messages[i], the result of a call, in the turn. */
 int api_tools_take_result(
 	struct api_turn *, const json_t *message, size_t i, struct fault *);
 

@@ -385,8 +385,8 @@ static DBusMessage *unknown(
 	return dbus_message_new_error(call, error, text);
 }
 
-/* Whether the call names this interface or, if the call names no interface, one
- * of its members. Each name in `members` ends with a space. */
+/* Whether the call names the interface `face` or, if the call names no
+ * interface, one of its members. Each name in `members` ends with a space. */
 static bool is_for(DBusMessage *call, const char *face, const char *members)
 {
 	const char *wanted = dbus_message_get_interface(call);

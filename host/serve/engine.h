@@ -132,8 +132,8 @@ struct engine_state {
 	/* time of texts in the queue; time from a request's arrival to the
 	 * first token of each of its texts */
 	struct histogram queue_seconds, first_token_seconds;
-	/* texts that run or wait; texts that wait; clients with waiting texts
-	 */
+	/* texts: number that run or wait; waiting: number that wait;
+	 * clients_waiting: number of clients with waiting texts */
 	unsigned texts, waiting, clients_waiting;
 	bool lost; /* the device is lost; further requests are refused */
 	struct tandem_stats stats;
@@ -144,9 +144,10 @@ struct engine {
 	 * handle to functions that only read it (report.h). */
 	struct tandem *tandem;
 	const struct engine_offer *offer;
-	uint64_t context;      /* maximum length of a request, in tokens */
-	size_t token_bytes;    /* maximum bytes of text of a token */
-	unsigned lanes, bound; /* texts that may run and wait at a time */
+	uint64_t context;   /* maximum length of a request, in tokens */
+	size_t token_bytes; /* maximum bytes of text of a token */
+	/* maximum numbers of texts that run, and that wait */
+	unsigned lanes, bound;
 	pthread_mutex_t *lock;
 	pthread_t thread;
 	pthread_cond_t work; /* `stopping` or the list has changed */

@@ -47,7 +47,8 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 	case OPT_CHOICE:
 		strbuf_addf(&s, "=%s", row->choices[*(const int *)at]);
 		break;
-	/* a flag; the decoder's tables have no options that are lists */
+	/* a flag: its name is the whole setting; the decoder's tables have no
+	 * list options */
 	default:
 		break;
 	}

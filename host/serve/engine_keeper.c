@@ -192,7 +192,7 @@ static int make_room(struct server *s, const struct engine_entry *e,
  * holds the lock; this function releases it while it passes on each request. */
 static void end_waiting(struct server *s, struct engine_entry *e)
 {
-	/* Let all these requests hold the engine first, so that it is not
+	/* First let all waiting requests hold the engine, so that it is not
 	 * closed before they use it. */
 	for (struct exchange *x = e->waiting; x; x = x->queue_next) {
 		x->engine = e->engine;

@@ -63,7 +63,7 @@ struct engine_entry {
 	/* The members below are guarded by the server's lock. */
 	enum engine_phase phase;
 	bool pinned; /* never closed before the server is closed */
-	/* about to be closed to make room: new requests wait */
+	/* the engine will be closed to make room, so new requests wait */
 	bool yields;
 	uint64_t ticket, opened; /* the order of queueing and of opening */
 	struct engine *engine;   /* set in the phases LOADED and CLOSING */
@@ -73,7 +73,7 @@ struct engine_entry {
 	/* waiting exchanges, linked by queue_next, oldest first */
 	struct exchange *waiting;
 	uint64_t used_ns; /* time when the engine was last held */
-	uint64_t need;    /* estimated memory in bytes, while open */
+	uint64_t need;    /* estimated memory of the open engine in bytes */
 	/* maximum number of texts that run at the same time */
 	unsigned lanes;
 	/* Sum of the counters of earlier periods in which the engine was open.

@@ -112,7 +112,8 @@ static void drop_if_idle(struct fair_queue *q, struct fair_client *c)
 	free(c);
 }
 
-/* Whether client a's first text comes before client b's. */
+/* Whether the first text of client `a` gets a turn before the first text of
+ * client `b`. */
 static bool is_before(const struct fair_client *a, const struct fair_client *b)
 {
 	if (a->first->priority != b->first->priority)

@@ -64,7 +64,7 @@ struct fair_queue {
 enum fair_room {
 	FAIR_ROOM,
 	FAIR_FULL,  /* the queue is full */
-	FAIR_SHARE, /* the client has its share of the queue */
+	FAIR_SHARE, /* the client has used its share of the queue */
 };
 
 /*

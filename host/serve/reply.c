@@ -174,8 +174,8 @@ static uint64_t characters_in(const char *text, size_t len)
 }
 
 /* Take the log-probabilities of the choice's new tokens from the answer.
- * Returns them as a completion or a chat has them, or JSON null if they were
- * not requested. */
+ * Returns them in the format of a completion or of a chat, or JSON null if they
+ * were not requested. */
 static json_t *take_logprobs(const struct api_request *request,
 	struct choice *c, const struct choice_sent *sent)
 {

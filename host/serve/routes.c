@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parse the body, and find the engine that it names. Returns 0; or a negative
- * errno, and either x->must_wait is set, if the request must wait for its
- * engine, or x->fault. In all cases the caller releases *request. */
+/* Parse the body, and find the engine that it names. Returns 0 or a negative
+ * errno. With a negative errno, x->must_wait is set if the request must wait
+ * for its engine; otherwise x->fault is set. In all cases the caller releases
+ * *request. */
 static int read_request(
 	struct exchange *x, enum api_kind kind, struct api_request *request)
 {

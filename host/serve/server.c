@@ -144,8 +144,8 @@ static void read_keys_again(struct server *s)
 	api_keys_release(&before);
 }
 
-/* Wait for SIGINT or SIGTERM for `ns` nanoseconds, less than a second. Returns
- * the signal's number, or 0 if none arrived. */
+/* Wait for SIGINT or SIGTERM for up to `ns` nanoseconds, which must be less
+ * than a second. Returns the signal's number, or 0 if none arrived. */
 static int wait_signal(struct server *s, long ns)
 {
 	const struct timespec pulse = { .tv_nsec = ns };

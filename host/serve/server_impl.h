@@ -128,8 +128,8 @@ struct exchange {
 	/* The engine must be opened before the request can go on. */
 	bool must_wait;
 	bool waited; /* the request has waited for its engine */
-	/* for a request that waits for its engine: the client wants a stream,
-	 * and the stream has the format of /v1/responses */
+	/* for a request that waits for its engine: whether the client wants a
+	 * stream, and whether the stream has the format of /v1/responses */
 	bool wants_stream, wants_response;
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route matches */
@@ -205,11 +205,12 @@ struct answer_reader exchange_reader(struct exchange *);
 void exchange_set_preparing(struct exchange *, bool);
 
 /*
- * For a request that waits for its engine. exchange_begin_waiting suspends its
- * connection; a stream gets comment lines while it waits.
- * exchange_refuse_waiting refuses the request and resumes the connection.
- * exchange_end_waiting ends the wait, and returns true if the caller must call
- * background_again for the exchange. The caller holds the server's lock.
+ * These functions handle a request that waits for its engine.
+ * exchange_begin_waiting suspends its connection; a stream gets comment lines
+ * while it waits. exchange_refuse_waiting refuses the request and resumes the
+ * connection. exchange_end_waiting ends the wait, and returns true if the
+ * caller must call background_again for the exchange. The caller holds the
+ * server's lock.
  */
 void exchange_begin_waiting(struct exchange *);
 void exchange_refuse_waiting(struct exchange *, const struct fault *);
