@@ -119,10 +119,10 @@ static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
 /* ---- decoders of one block diffusion model ------------------------------- */
 
 /*
- * The thresholds in these tables were chosen on other items than the first ones
- * of each task, which a run measures. Each is the lowest threshold at which the
- * share of right outputs is at most one percent below the share with one token
- * per pass.
+ * A run measures the first items of each task. The thresholds in these tables
+ * were chosen on other items. Each is the lowest threshold at which the share
+ * of right outputs is at most one percent below the share with one token per
+ * pass.
  */
 static const struct table_variant one_by_one[] = {
 	{ "canvas", { "method=block", "no-cache=true", BLOCKS } },

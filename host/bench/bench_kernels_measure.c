@@ -60,9 +60,9 @@ struct product {
 	enum dtype type;
 	uint32_t n, k, rows;
 	const uint8_t *w;
-	/* Number of outputs in a unit (a row or a strip of tiles) and in a
-	 * piece (the part that a worker processes at a time), and bytes of a
-	 * unit. */
+	/* unit: number of outputs in a unit (a row or a strip of tiles). piece:
+	 * number of outputs that a worker processes at a time. unit_bytes: size
+	 * of a unit. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 };
@@ -100,8 +100,8 @@ typedef uint64_t line __attribute__((vector_size(64)));
  */
 #define LINES_AHEAD 64
 
-/* Read `bytes` bytes. These must be whole cache lines, which is true for
- * tiles. */
+/* Read `bytes` bytes. `bytes` must be a multiple of the size of a cache line,
+ * as the size of a tile is. */
 static void read_lines(const void *from, size_t bytes)
 {
 	const line *p = from;

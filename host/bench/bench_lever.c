@@ -459,8 +459,8 @@ static int report(const struct bench_lever *b, struct err *e)
 		.arg = b,
 		.model = b->source,
 		.simulated = has_oracle(b) };
-	/* for each specification: its table, and a table that compares it with
-	 * published figures */
+	/* room for two tables for each specification: the table itself, and one
+	 * that compares it with published figures */
 	struct bench_table *tables =
 		calloc(2 * BENCH_LEVER_SPECS, sizeof(*tables));
 	unsigned n = 0;

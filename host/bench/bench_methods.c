@@ -151,8 +151,8 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 
 		used += (size_t)snprintf(key + used, sizeof(key) - used, "%s\n",
 			value ? value : "");
-		/* If the key does not fit, its text cannot be compared: no
-		 * group. */
+		/* If the key does not fit, the run belongs to no group: its
+		 * text is compared with no other text. */
 		if (used >= sizeof(key))
 			return 0;
 	}

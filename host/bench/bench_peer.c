@@ -74,8 +74,8 @@ int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	}
 	if (!child) {
 		fd_close(&fd[1]);
-		/* Exit when the parent dies. If it died before the prctl, its
-		 * pid has changed. */
+		/* Exit when the parent dies. If the parent died before the
+		 * prctl, getppid() returns another pid. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent || bench_pin(cpu, NULL))
 			_exit(1);

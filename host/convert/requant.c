@@ -79,9 +79,9 @@ static void convert_part(void *arg, unsigned part, unsigned thread)
 		for (uint32_t at = 0; at < j->k; at += SPAN) {
 			uint32_t n = load(j, values, row, at);
 
-			/* Round to an integer from -8 to 7, times the scale.
-			 * The largest value of the row becomes -8, as in
-			 * Q4_0. */
+			/* Round each value to an integer from -8 to 7 times the
+			 * scale. The value of largest magnitude in the row
+			 * becomes -8 times the scale, as in Q4_0. */
 			for (uint32_t i = 0; j->by_channel && i < n; i++) {
 				float code = scale != 0
 					? roundf(values[i] / scale)

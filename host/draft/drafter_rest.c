@@ -291,8 +291,8 @@ static int add_file(
 	return ret;
 }
 
-/* Opens both kinds. For rest:FILE `word` is the name of the file; for `rest` it
- * is empty. */
+/* Open a drafter of the kind rest or rest:FILE. `word` is the name of the file,
+ * or empty for the kind rest. */
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {

@@ -35,8 +35,8 @@ bool sums_real(const json_t *, const char *name, double *out);
 json_t *sums_of_rows(const struct row_counts *);
 json_t *sums_of_drafts(const struct method_stats *);
 
-/* These return false if a member is missing or has the wrong type; the output
- * is then unspecified. */
+/* The sums_to_*() functions and sums_number() return false if a member is
+ * missing or has the wrong type; the output is then unspecified. */
 bool sums_to_rows(const json_t *, struct row_counts *);
 bool sums_to_drafts(const json_t *, struct method_stats *);
 bool sums_number(const json_t *, const char *name, uint64_t *);

@@ -115,8 +115,8 @@ struct api_request {
 	bool must_call, one_call;
 	/* set for a request to /v1/responses (responses.h); otherwise NULL */
 	struct response *response;
-	/* Of /tokenize and /detokenize: recognize or write special tokens; add
-	 * the beginning-of-text token. */
+	/* special: /tokenize recognizes, and /detokenize writes, special
+	 * tokens. bos: /tokenize adds the beginning-of-text token. */
 	bool special, bos;
 	/* Of embeddings: the number of values (0: all values of the model), and
 	 * whether the values are sent as base64 of float32. */

@@ -490,7 +490,8 @@ void client_show_out(struct server *s, uint64_t now, uint64_t after)
 
 /* ---- life of an exchange ------------------------------------------------- */
 
-/* The numbers of headers that define where a body ends. */
+/* Numbers of Content-Length headers (lengths) and Transfer-Encoding headers
+ * (encodings), which define where a body ends. */
 struct framing {
 	unsigned lengths, encodings;
 };

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 #define RETRY_MAX 3600.0
-/* Weight of the newest interval in the moving average of the intervals. */
+/* Weight of the newest interval in the moving average of the intervals between
+ * the ends of texts. */
 #define NEWEST (1.0 / 8)
 
 struct fair_client {

@@ -149,7 +149,8 @@ struct exchange {
 	bool handled;  /* the route's function was called or is queued */
 	int fd;
 	uint64_t client; /* number of the client, for the engine's queue */
-	/* in the queue of struct background, or of an engine_entry */
+	/* next exchange in the queue of struct background or of an engine_entry
+	 */
 	struct exchange *queue_next;
 	/* The following members are guarded by the server's lock. */
 	/* NULL before a request is submitted to the engine */
