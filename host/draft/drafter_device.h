@@ -33,9 +33,9 @@ struct session;
 int drafter_device_open(struct drafter *out, struct session *draft_session,
 	uint32_t batch, struct err *);
 
-/* Open a drafter for another request on the session of `like`, which must be
- * closed last. Returns 0, -ENOSPC if the session has no free sequence, or
- * another negative errno. */
+/* Open a drafter for another request on the session of the drafter `like`,
+ * which must be closed after all other drafters of this session. Returns 0,
+ * -ENOSPC if the session has no free sequence, or another negative errno. */
 int drafter_device_open_like(
 	struct drafter *out, const struct drafter *like, struct err *);
 
