@@ -15,7 +15,6 @@
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
-#include "host/draft/drafting.h"
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
 #include "host/tree/tree_cost.h"

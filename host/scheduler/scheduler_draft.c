@@ -11,7 +11,6 @@
 #include "host/scheduler/cycle.h"
 #include "host/scheduler/row_budget.h"
 #include "host/scheduler/method.h"
-#include "host/scheduler/tree_options.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 
