@@ -44,7 +44,7 @@ struct reward_options {
 	const char *name;
 };
 /* The options of a reward. Only methods with needs_reward accept them
- * (method.c). */
+ * (method_uses). */
 extern const struct opt_table reward_table;
 
 /* The target: the model that generates the texts to score, and its

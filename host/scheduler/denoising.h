@@ -6,8 +6,8 @@
  * left (Nie et al., "Large Language Diffusion Models", 2025).
  *
  * A method plans the rows of a pass and decides which guesses are kept, in its
- * struct denoising_steps. It does not run passes: lanes
- * (host/scheduler/scheduler.h) do, for one request or many. This file decides
+ * struct denoising_steps. It does not run passes: the scheduler
+ * (host/scheduler/scheduler.h) does, for one request or many. This file decides
  * which row predicts a position, where blocks begin and end, and when they
  * become text; host/scheduler/guesses.h computes the guesses.
  *

@@ -6,8 +6,8 @@
  * A pass is one forward computation of the model over a batch of rows; a row is
  * one token at one position of a sequence. A method gives its tokens to a
  * generation (host/text/generation.h), which holds the prompt and all generated
- * tokens, draws tokens from logits, prints text, and decides when to stop.
- * Methods use no text, files or command lines.
+ * tokens, draws tokens from logits, emits text, and decides when to stop.
+ * Methods use no files and no command lines.
  */
 #ifndef HOST_SCHEDULER_METHOD_H
 #define HOST_SCHEDULER_METHOD_H

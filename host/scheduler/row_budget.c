@@ -39,7 +39,7 @@
 #define REST_MOST 64
 #define MEMORY    20 /* number of passes in the moving averages */
 
-/* A drafted node that could get a row; `in` is an index of lanes.in. */
+/* A drafted node that could get a row; `in` is an index of scheduler->in. */
 struct merit {
 	double path;
 	uint32_t in, node;

@@ -87,7 +87,7 @@ struct lane {
 	 * allows it.
 	 */
 	bool closing;
-	/* value of lanes.ended when the lane's cache was dropped */
+	/* value of scheduler->ended when the lane's cache was dropped */
 	uint32_t ended_before;
 	/* number of drafted tokens: all; accepted ones */
 	uint64_t drafted, accepted;
