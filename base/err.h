@@ -3,7 +3,7 @@
  * (or -ERR_DEVICE_LOST) and writes a message into a `struct err` that the
  * caller owns. The message names the fault and where it is, and if possible a
  * remedy. It starts in lower case and has no full stop and no program name:
- * `main` prints "tandem: MESSAGE".
+ * the program prints "tandem: MESSAGE".
  *
  * Library code fills the struct and returns; it never prints and never exits. A
  * NULL `struct err *` is allowed everywhere.
@@ -14,10 +14,10 @@
 #define ERR_TEXT_MAX 512
 
 /*
- * The only error code that is not an errno: the device process died, or the
- * host gave it up because it made no progress. Only code that has detected one
- * of these two conditions returns it. The value is 4096 because the kernel's
- * error numbers end at 4095, so no system call or library returns it.
+ * The only error code that is not an errno: the device process is lost. It
+ * died, or the host gave it up because it made no progress or gave invalid
+ * answers. The value is 4096 because the kernel's error numbers end at 4095, so
+ * no system call or library returns it.
  */
 #define ERR_DEVICE_LOST 4096
 
