@@ -3,8 +3,9 @@
  * GGUF, or a flash image made from a GGUF file. The supported architectures are
  * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
  * llada is llama, llada-moe is qwen3moe, and dream is qwen2, each with
- * bidirectional attention, which may be limited to blocks. Opening fails for
- * any other architecture, and for a key that changes the arithmetic in an
+ * bidirectional attention, which may be limited to blocks. A draft model may
+ * also be an EAGLE head, tandem-eagle (model_open_with). Opening fails for any
+ * other architecture, and for a key that changes the arithmetic in an
  * unsupported way; the error message names the architecture or key. A model is
  * read-only after opening, so any thread may read it.
  */
