@@ -1,9 +1,8 @@
 /*
  * Checked arithmetic. Sizes that come from a file or from a peer process are
- * multiplied and added only with the functions of this header. size_add and
- * size_mul return true if the exact result does not fit, and then leave *out
- * unchanged, so that a caller writes `if (size_mul(&n, a, b)) return
- * -EOVERFLOW;`.
+ * multiplied and added only with the functions of this header. If the exact
+ * result does not fit, size_add and size_mul return true and leave *out
+ * unchanged. A caller writes `if (size_mul(&n, a, b)) return -EOVERFLOW;`.
  */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H

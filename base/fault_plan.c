@@ -255,7 +255,8 @@ static int parse_text(
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
 		if (event >= sizeof(one))
-			/* cut it; parse_event refuses so long an event */
+			/* parse_event refuses an event of this length, so it
+			 * may be cut here */
 			event = sizeof(one) - 1;
 		memcpy(one, text, event);
 		one[event] = '\0';

@@ -16,9 +16,9 @@
  *
  * fault_plan_help lists the verbs. Counts start from 1.
  *
- * The parser refuses a plan that no run could follow: a verb at a place where
- * it has no meaning, or a time that is missing or longer than a minute. The
- * structs below own no memory and may be copied.
+ * The parser refuses an event whose verb does not fit its WHERE, and a time
+ * that is missing or longer than a minute. The structs below own no memory and
+ * may be copied.
  */
 #ifndef BASE_FAULT_PLAN_H
 #define BASE_FAULT_PLAN_H

@@ -1,10 +1,10 @@
 /*
  * Placement of temporary buffers in one memory area. Each buffer is alive from
  * one step of a fixed sequence to a later step, and buffers that are not alive
- * at the same step may share bytes. The largest buffer is placed first. Only
- * the placed buffers that are alive at one of the new buffer's steps matter:
- * the new buffer gets the smallest gap between them into which it fits, or a
- * place after them (greedy best fit by size, as in Pisarchyk and Lee,
+ * at the same step may share bytes. The largest buffer is placed first. The
+ * next buffer must not overlap the placed buffers that are alive at one of its
+ * steps. It gets the smallest gap between these buffers into which it fits, or
+ * a place after them (greedy best fit by size, as in Pisarchyk and Lee,
  * "Efficient memory management for deep neural net inference", 2020). The total
  * is not always the minimum, because to find the minimum is NP-hard.
  *

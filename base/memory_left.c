@@ -84,7 +84,7 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 
 /*
  * Lower *out to the bytes that a group may still use: the memory left below its
- * limit, plus as much of the machine's free `swap` as the group may use. In
+ * limit, plus the part of the machine's free `swap` that the group may use. In
  * version 1 the swap limit is for memory plus swap, so the memory limit is
  * subtracted from it.
  */

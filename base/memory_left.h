@@ -3,7 +3,7 @@
  * killer ends a process: the minimum of the machine's available memory and of
  * the memory that the limit of each enclosing control group leaves. Reclaimable
  * page cache counts as available, and so does the free swap that the control
- * group may use. Memory in shared buffers (memfds) does not.
+ * group may use. Memory in shared buffers (memfds) does not count as available.
  */
 #ifndef BASE_MEMORY_LEFT_H
 #define BASE_MEMORY_LEFT_H
@@ -15,8 +15,8 @@ struct memory_left {
 	/* limit of the control group that `where` names, or the machine's
 	 * memory */
 	uint64_t limit;
-	/* the limit that leaves least memory: "the machine" or e.g. "control
-	 * group '/user.slice'" */
+	/* name of the limit that leaves the least memory: "the machine" or e.g.
+	 * "control group '/user.slice'" */
 	char where[96];
 };
 

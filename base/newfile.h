@@ -3,9 +3,9 @@
  * synced it and gives it its name. After a crash, a signal, a full disk or an
  * abort the previous file is intact and nothing else remains, because the
  * kernel removes a file without a name when its last descriptor is closed.
- * There is one exception. An existing file is replaced in two steps (link the
- * new file to a temporary name, rename it); a process that is killed between
- * them leaves the complete new file under its temporary name.
+ * There is one exception: an existing file is replaced in two steps (link the
+ * new file to a temporary name, rename it). A process that is killed between
+ * the two steps leaves the complete new file under the temporary name.
  *
  * If the file system has no files without a name (NFS and FUSE do not support
  * O_TMPFILE), the file is written under the temporary name, and newfile_close

@@ -265,8 +265,8 @@ int opt_size(const char *text, uint64_t *out)
 	if (*p == '.') {
 		if (!isdigit((unsigned char)*++p))
 			return -EINVAL;
-		/* 15 digits times the unit fit in 128 bits. Digits after the
-		 * 15th are ignored: their value is far below one byte. */
+		/* 15 digits times the unit fit in 128 bits. Later digits of the
+		 * fraction are ignored: their value is far below one byte. */
 		for (; isdigit((unsigned char)*p); p++) {
 			if (scale >= 1000000000000000u)
 				continue;

@@ -1,6 +1,6 @@
 /*
  * Command-line options. The parser, --help, shell completion and the man page
- * all read the same table of options, so that they agree. Long options take
+ * all read the same table of options, so that all four agree. Long options take
  * "--name VALUE" or "--name=VALUE", single letters "-n VALUE" or "-nVALUE".
  * Single letters of flags may not be combined in one argument. "--" ends the
  * options, and "-" alone is an operand. An option of llama.cpp that Tandem
@@ -137,8 +137,8 @@ void opt_reset(
 	struct opt_values *, const struct opt_table *, const struct opt *row);
 
 /*
- * Set the option `name` of one of the tables, as "--name TEXT" on the command
- * line would, with the same checks and messages. For a flag, `text` is NULL,
+ * Set the option `name` of one of the tables to `text`. The checks and messages
+ * are those of "--name TEXT" on the command line. For a flag, `text` is NULL,
  * "true" or "false". Returns 0 or -EINVAL.
  */
 int opt_set(opt_tables *, struct opt_values *, const char *name,

@@ -192,8 +192,8 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-/* Cut the text at the first semicolon that follows a word and is not in
- * parentheses. */
+/* Cut the help text at the first semicolon that is not in parentheses and does
+ * not follow a quotation mark. */
 static void cut_short(struct opt_text *help)
 {
 	int depth = 0;

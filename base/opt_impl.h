@@ -1,9 +1,9 @@
 /*
  * For the parser and for printing: iterate over all options of a command (those
  * in its rows and those in its tables), find one option, and set its value.
- * Private to base/opt*.c. The parser is a file of its own because it calls the
- * code that prints help: a program that only sets options by name does not link
- * that code.
+ * Private to base/opt*.c. The parser is in a separate file, because it calls
+ * the code that prints help. A program that only sets options by name does not
+ * link the two.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H

@@ -15,8 +15,8 @@ struct parser {
 	struct err *err;
 };
 
-/* Whether `arg` is just the name of an option of this command, without a value:
- * "-m" or "--model". */
+/* Whether `arg` is the name of an option of this command, without a value: "-m"
+ * or "--model". */
 static bool names_option(const struct opt_command *c, const char *arg)
 {
 	struct opt o;
@@ -80,7 +80,8 @@ static int parse_letter(struct parser *p, const char *arg)
 		opt_by_letter(p->cmd, arg[1], &found) ? &found : NULL;
 	const char *rest = arg + 2, *meant;
 	char given[] = { '-', arg[1], '\0' };
-	/* try llama.cpp's names first: -ngl is not "-n gl" */
+	/* try the names of llama.cpp's options first: -ngl is one of these, not
+	 * -n with the value "gl" */
 	const char *advice = *rest || !o ? opt_foreign_advice(arg) : NULL;
 
 	if (!*rest && o)

@@ -11,10 +11,11 @@
 #include <stdint.h>
 
 /*
- * A callback for progress. `what` names the operation (the same pointer until
- * the end), and `done` of its `total` units are complete; `total` is 0 if the
- * number is unknown. The last call of an operation has `what` NULL, whether or
- * not the operation succeeded. The function pointer may be NULL.
+ * A callback for progress. `what` names the operation (the same pointer in all
+ * calls of the operation), and `done` of its `total` units are complete;
+ * `total` is 0 if the number is unknown. The last call of an operation has
+ * `what` NULL, whether or not the operation succeeded. The function pointer may
+ * be NULL.
  */
 struct progress_sink {
 	void (*report)(

@@ -7,8 +7,8 @@
  *
  * Only one thread at a time may use a pool. Idle threads spin briefly, then
  * sleep on a futex; within a burst of loops they spin from one loop to the
- * next. While a thread is preempted, other threads take the parts. The loop
- * waits for a preempted thread only if the thread is in the middle of a part.
+ * next. While a thread is preempted, other threads take the remaining parts.
+ * The loop waits for a preempted thread only if that thread has begun a part.
  */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
@@ -23,9 +23,9 @@ struct err;
 /*
  * The least work, in multiply-adds, for which a loop wakes sleeping threads.
  * 2^20 multiply-adds take one thread some 100 us; the system call that wakes
- * the threads takes some 10 us, and the threads run some 50 us later. If the
- * threads are awake, a loop is shared from WORKERS_WORTH_AWAKE multiply-adds
- * on.
+ * the threads takes some 10 us, and the threads run some 50 us later. While all
+ * threads are awake, a loop of at least WORKERS_WORTH_AWAKE multiply-adds is
+ * shared.
  */
 #ifndef WORKERS_WORTH
 #define WORKERS_WORTH ((uint64_t)1 << 20)
