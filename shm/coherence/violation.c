@@ -21,27 +21,32 @@ static const struct {
 		"written by the CPU since request %u loaded it: invalidate it",
 		true, false },
 	[VIOLATION_LOST_CPU_WRITE] = { "lost write",
-		"cleaned over what the CPU wrote since request %u loaded it",
+		"written back over bytes that the CPU wrote after request %u "
+		"loaded them",
 		true, true },
 	[VIOLATION_TORN_LINE] = { "torn line",
-		"cleaned over the CPU's bytes beside those of request %u", true,
-		true },
+		"written back with bytes of request %u, over the CPU's bytes in "
+		"the same line",
+		true, true },
 	[VIOLATION_LOST_DEV_WRITE] = { "lost write",
-		"dropped what request %u wrote: clean it first", false, true },
+		"dropped with bytes that request %u wrote: clean it first",
+		false, true },
 	[VIOLATION_UNCLEANED] = { "lost write",
-		"not cleaned of what request %u wrote: clean it", false, true },
+		"written by request %u, but not cleaned: clean it", false,
+		true },
 	[VIOLATION_DMA_DIRTY] = { "DMA over dirty lines",
-		"not yet cleaned of what request %u wrote: clean it first",
+		"written by request %u, but not yet cleaned: clean it first",
 		false, true },
 	[VIOLATION_STALE_DMA] = { "stale read",
 		"written by DMA of request %u after it was loaded: "
 		"invalidate it",
 		false, true },
 	[VIOLATION_LOST_DMA_WRITE] = { "lost write",
-		"cleaned over what DMA of request %u wrote", false, true },
+		"written back over bytes that DMA of request %u wrote", false,
+		true },
 	[VIOLATION_DMA_OVER_DIRTY] = { "DMA over dirty lines",
-		"not yet cleaned of what request %u wrote, which would later "
-		"overwrite the DMA's bytes",
+		"written by request %u, but not yet cleaned: a later write-back "
+		"would overwrite the DMA's bytes",
 		false, true },
 	[VIOLATION_DMA_EARLY_READ] = { "read before a wait",
 		"read while DMA of request %u still writes it", false, true },
@@ -62,7 +67,8 @@ static const struct {
 		"cleaned, but not written by the device as of request %u",
 		false, false },
 	[VIOLATION_NEEDLESS_WHOLE] = { "needless maintenance",
-		"whole call, but neither side has written since request %u",
+		"a call for the whole cache, but neither side has written since "
+		"request %u",
 		false, false },
 	[VIOLATION_NEEDLESS_WAIT] = { "needless wait",
 		"waited for, but DMA of request %u had ended", false, false },
@@ -185,8 +191,8 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 		snprintf(out, size, "%s %s before %s", drop, range, before);
 		break;
 	case VIOLATION_TORN_LINE:
-		snprintf(out, size, "%s %s before %s, or a line for each owner",
-			drop, range, before);
+		snprintf(out, size, "%s %s before %s, or separate lines", drop,
+			range, before);
 		break;
 	case VIOLATION_LOST_DEV_WRITE:
 	case VIOLATION_UNCLEANED:
@@ -242,14 +248,14 @@ static void violation_details(const struct violation *v,
 
 		if (violation_needless_bytes(v))
 			snprintf(text, sizeof(text),
-				"%" PRIu64 " bytes, about %.3f us of a phone",
+				"%" PRIu64 " bytes, about %.3f us on a phone",
 				violation_needless_bytes(v), us);
 		else if (us > 0)
-			snprintf(text, sizeof(text), "about %.3f us of a phone",
+			snprintf(text, sizeof(text), "about %.3f us on a phone",
 				us);
 		else
 			return;
-		put(out, size, at, "to be saved", text);
+		put(out, size, at, "could be saved", text);
 		return;
 	}
 	if (kinds[v->kind].cpu_wrote || v->cpu_known) {
@@ -276,8 +282,8 @@ static void violation_details(const struct violation *v,
 								 : "written by",
 			text);
 	}
-	/* The access that met the violation: the current operator's, or the
-	 * CPU's after the request. */
+	/* The access that the violation affects: an access of the current
+	 * operator, or an access of the CPU after the request. */
 	the_device(v->request, v->op, v->layer, who, sizeof(who));
 	if (v->kind == VIOLATION_UNCLEANED)
 		snprintf(text, sizeof(text),
@@ -360,7 +366,7 @@ static void show(struct violations *v, const char *sentence)
 		v->report(v->arg, text);
 }
 
-/* The current report is complete: print it and write it to the file. */
+/* Finish the current report: print it and write it to the file. */
 static void flush(struct violations *v)
 {
 	char sentence[VIOLATION_TEXT_MAX];

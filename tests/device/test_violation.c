@@ -94,9 +94,9 @@ static void reports_a_lost_cpu_write(void **state)
 	cache_clean(b.cache, b.at, 64);
 	next(&b, 2);
 	said_exactly(&b, 0,
-		"lost write: test:io [0, 64) in kv clean, layer 2: cleaned "
-		"over what the CPU wrote since request 1 loaded it (CPU "
-		"bracket unknown, device request 1)\n"
+		"lost write: test:io [0, 64) in kv clean, layer 2: written "
+		"back over bytes that the CPU wrote after request 1 loaded "
+		"them (CPU bracket unknown, device request 1)\n"
 		"    written by: the CPU, in a bracket that was not reported\n"
 		"    loaded by: the device, request 1, kv write, layer 2\n"
 		"    met by: the device, request 1, kv clean, layer 2\n"
@@ -120,16 +120,16 @@ static void reports_a_torn_line(void **state)
 	cache_clean(b.cache, b.at + 128, 4);
 	next(&b, 2);
 	said_exactly(&b, 0,
-		"torn line: test:io [128, 192) in hidden_out: cleaned over "
-		"the CPU's bytes beside those of request 1 (CPU bracket "
-		"unknown, device request 1)\n"
+		"torn line: test:io [128, 192) in hidden_out: written back "
+		"with bytes of request 1, over the CPU's bytes in the same "
+		"line (CPU bracket unknown, device request 1)\n"
 		"    written by: the CPU, in a bracket that was not reported\n"
 		"    written by: the device, request 1, hidden_out\n"
 		"    met by: the device, request 1, hidden_out\n"
 		"    values: at byte 188 the cache has 00 00 00 00, memory has "
 		"55 00 00 00\n"
 		"    missing: invalidate of test:io [128, 192) before "
-		"hidden_out, or a line for each owner");
+		"hidden_out, or separate lines");
 	assert_int_equal(b.cpu[128 + 60], 0);
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 1);
@@ -146,8 +146,8 @@ static void reports_a_dropped_write(void **state)
 	cache_invalidate(b.cache, b.at + 64, 64, 4, 0);
 	next(&b, 2);
 	said_exactly(&b, 0,
-		"lost write: test:io [64, 128) in sync: dropped what request 1 "
-		"wrote: clean it first (CPU bracket unknown, device request "
+		"lost write: test:io [64, 128) in sync: dropped with bytes "
+		"that request 1 wrote: clean it first (CPU bracket unknown, device request "
 		"1)\n"
 		"    written by: the device, request 1, kv write, layer 0\n"
 		"    met by: the device, request 1, sync\n"
@@ -173,8 +173,8 @@ static void reports_a_missing_clean(void **state)
 	next(&b, 2);
 	assert_int_equal(b.counters.violations, 1);
 	said_exactly(&b, 0,
-		"lost write: test:io [64, 192) in completion: not cleaned of "
-		"what request 1 wrote: clean it (CPU bracket unknown, device "
+		"lost write: test:io [64, 192) in completion: written by "
+		"request 1, but not cleaned: clean it (CPU bracket unknown, device "
 		"request 1)\n"
 		"    written by: the device, request 1, kv write, layer 4\n"
 		"    met by: the CPU, once request 1 is answered\n"
@@ -201,8 +201,8 @@ static void reports_a_missing_clean_after_an_eviction(void **state)
 	assert_int_equal(b.cpu[0], 6);
 	next(&b, 2);
 	said_exactly(&b, 0,
-		"lost write: test:io [0, 64) in completion: not cleaned of "
-		"what request 1 wrote: clean it (CPU bracket unknown, device "
+		"lost write: test:io [0, 64) in completion: written by "
+		"request 1, but not cleaned: clean it (CPU bracket unknown, device "
 		"request 1)\n"
 		"    written by: the device, request 1, kv write, layer 1\n"
 		"    met by: the CPU, once request 1 is answered\n"
@@ -232,8 +232,8 @@ static void reports_dma_over_dirty_lines(void **state)
 	cache_clean(b.cache, b.at + 64, 64);
 	next(&b, 2);
 	said_exactly(&b, 0,
-		"DMA over dirty lines: test:io [64, 128) in gate, layer 1: not "
-		"yet cleaned of what request 1 wrote: clean it first (CPU "
+		"DMA over dirty lines: test:io [64, 128) in gate, layer 1: "
+		"written by request 1, but not yet cleaned: clean it first (CPU "
 		"bracket unknown, device request 1)\n"
 		"    written by: the device, request 1, kv write, layer 1\n"
 		"    met by: the device, request 1, gate, layer 1, by DMA\n"
@@ -315,7 +315,7 @@ static void reports_needless_maintenance(void **state)
 		"needless maintenance: test:io [0, 100) in sync: invalidated, "
 		"but not written by the CPU since request 1 (CPU bracket 3, "
 		"device request 2)\n"
-		"    to be saved: 128 bytes, about 0.013 us of a phone");
+		"    could be saved: 128 bytes, about 0.013 us on a phone");
 	cache_price_maintenance(b.cache, 1e6, 0);
 	cache_operator(b.cache, "kv clean", 0);
 	cache_clean(b.cache, b.at + 128, 64);
@@ -324,7 +324,7 @@ static void reports_needless_maintenance(void **state)
 		"needless maintenance: test:io [128, 192) in kv clean, layer "
 		"0: cleaned, but not written by the device as of request 0 "
 		"(CPU bracket unknown, device request 3)\n"
-		"    to be saved: 64 bytes, about 64.000 us of a phone");
+		"    could be saved: 64 bytes, about 64.000 us on a phone");
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 2);
 }

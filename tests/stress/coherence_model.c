@@ -92,7 +92,8 @@ static void uncleaned(struct model_line *l, uint32_t b, struct forgotten *f)
 	l->clean = f;
 }
 
-/* Append one maintenance call for the lines [first, last], or leave it out. */
+/* Append one maintenance call for the lines [first, last], unless a step asked
+ * to leave it out. */
 static void call(struct coherence_model *m, bool invalidate, uint32_t first,
 	uint32_t last)
 {
@@ -128,7 +129,7 @@ static bool needs(const struct model_line *l, bool invalidate)
 }
 
 /* Append maintenance calls for those of the lines [first, last] that need
- * it. */
+ * maintenance. */
 static void maintenance(struct coherence_model *m, bool invalidate,
 	uint32_t first, uint32_t last)
 {
@@ -208,7 +209,7 @@ void coherence_model_cpu(struct coherence_model *m, uint32_t at, uint32_t n)
 	}
 }
 
-/* An access of the device: a line that is not in the cache is loaded from
+/* An access of the device: if the line is not in the cache, it is loaded from
  * memory. */
 static void touch(struct model_line *l, uint32_t b)
 {
@@ -306,13 +307,13 @@ static bool says(const char *line, const char *what)
  * missing clean (is_of_clean), or unnecessary maintenance. */
 static bool is_of_invalidation(const char *report)
 {
-	return says(report, "stale read: ") || says(report, ": cleaned over ");
+	return says(report, "stale read: ") || says(report, ": written back ");
 }
 
 static bool is_of_clean(const char *report)
 {
-	return says(report, ": dropped what ") ||
-		says(report, ": not cleaned of ") ||
+	return says(report, ": dropped with ") ||
+		says(report, ", but not cleaned: ") ||
 		says(report, "DMA over dirty lines: ");
 }
 
@@ -353,7 +354,8 @@ static int take_report(
 		(int)strcspn(report, "\n"), report);
 }
 
-/* Check that the full report of a kind names the missing call. */
+/* Check that the first report of a kind, which is printed in full, names the
+ * missing call. */
 static int take_missing(const char *line, const char *report, struct err *e)
 {
 	const char *call = is_of_invalidation(report) ? "invalidate of"

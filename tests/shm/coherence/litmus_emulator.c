@@ -37,13 +37,13 @@ static const struct {
 	unsigned rule;
 } said[] = {
 	{ ": written by the CPU since ", LITMUS_STALE_READ },
-	{ ": cleaned over what the CPU ", LITMUS_LOST_CPU },
-	{ ": cleaned over the CPU's ", LITMUS_LOST_CPU },
-	{ ": dropped what ", LITMUS_LOST_DEVICE },
-	{ ": not cleaned of ", LITMUS_NOT_CLEANED },
+	{ ": written back over bytes that the CPU ", LITMUS_LOST_CPU },
+	{ "torn line: ", LITMUS_LOST_CPU },
+	{ ": dropped with ", LITMUS_LOST_DEVICE },
+	{ ", but not cleaned: ", LITMUS_NOT_CLEANED },
 	{ "DMA over dirty lines: ", LITMUS_DMA_DIRTY },
 	{ ": written by DMA of ", LITMUS_STALE_DMA },
-	{ ": cleaned over what DMA ", LITMUS_LOST_DMA },
+	{ ": written back over bytes that DMA ", LITMUS_LOST_DMA },
 	{ "read before a wait: ", LITMUS_READ_EARLY },
 	{ "write before a wait: ", LITMUS_WRITE_EARLY },
 	{ "missing wait: ", LITMUS_NO_WAIT },

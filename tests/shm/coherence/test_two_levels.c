@@ -169,9 +169,14 @@ static void needless_calls_are_named(void **state)
 	coherence_clean_all(b.c);
 	close_bench(&b);
 	assert_int_equal(b.n, 2);
-	said(&b, 0, "needless maintenance:  [0, 0) in again: whole call",
-		"to be saved: about 50.000 us of a phone");
-	said(&b, 1, "needless maintenance:  [0, 0) in clean: whole call", "");
+	said(&b, 0,
+		"needless maintenance:  [0, 0) in again: a call for "
+		"the whole cache",
+		"could be saved: about 50.000 us on a phone");
+	said(&b, 1,
+		"needless maintenance:  [0, 0) in clean: a call for "
+		"the whole cache",
+		"");
 
 	/* A ranged invalidate of what the CPU has not written again. */
 	open_bench(&b, COHERENCE_CHECK, COHERENCE_ONE_LEVEL, 0);
@@ -258,8 +263,8 @@ static void a_write_back_destroys_what_dma_wrote(void **state)
 		"missing: clean of io [0, 64) after compute, layer 0, before "
 		"store, layer 1");
 	said(&b, 1,
-		"lost write: io [0, 64) in clean: cleaned over what DMA of "
-		"request 1 wrote",
+		"lost write: io [0, 64) in clean: written back over bytes that "
+		"DMA of request 1 wrote",
 		"missing: invalidate of io [0, 64) after the DMA of store");
 }
 
