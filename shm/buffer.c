@@ -57,10 +57,11 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 }
 
 /*
- * Map a file of at least one huge page at a multiple of a huge page, because at
- * other addresses none of its pages could be huge. Returns NULL with errno on
- * failure. The reserved range is then left alone: it may be unmapped already
- * and used by another thread.
+ * Map a file of at least one huge page at an address that is a multiple of a
+ * huge page: at other addresses its pages cannot be huge. Returns NULL with
+ * errno on failure. After a failure the addresses for the file are not
+ * unmapped: a failed mmap may have unmapped them already, and another thread
+ * may use them.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
@@ -83,9 +84,9 @@ static uint8_t *map_aligned(int fd, size_t bytes)
 }
 
 /*
- * Create, size, seal and map the memfd. It is sealed before any other process
- * has the descriptor, so that a peer never maps a file that can shrink
- * (SIGBUS).
+ * Create, size, seal and map the memfd. The memfd is sealed before another
+ * process gets the descriptor: an access to a mapping of a file that has shrunk
+ * would raise SIGBUS.
  */
 static int buffer_back(
 	struct buffer *b, size_t bytes, unsigned memfd_flags, struct err *e)
@@ -120,8 +121,8 @@ static void buffer_unback(struct buffer *b)
 	fd_close(&b->fd);
 }
 
-/* Whether the system heeds madvise on shared memory. madvise itself succeeds in
- * any case, so its return value does not show this. */
+/* Whether madvise has an effect on shared memory on this system. The return
+ * value of madvise does not show this, because the call always succeeds. */
 static bool shmem_takes_advice(void)
 {
 	char text[128] = "";
@@ -135,8 +136,8 @@ static bool shmem_takes_advice(void)
 
 static int buffer_back_huge(struct buffer *b)
 {
-	/* Try reserved huge pages (nr_hugepages) first: with them either all
-	 * pages are huge or the call fails. */
+	/* Try reserved huge pages (nr_hugepages) first: either all pages of
+	 * such a file are huge, or the call fails. */
 	if (!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
 		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
 		b->flags |= BUFFER_HUGE;
@@ -145,8 +146,8 @@ static int buffer_back_huge(struct buffer *b)
 	buffer_unback(b);
 	if (buffer_back(b, b->bytes, 0, NULL)) {
 		buffer_unback(b);
-		/* no message here: the caller tries small pages next, and that
-		 * attempt sets the message */
+		/* set no message: the caller tries small pages next, and a
+		 * failure of that attempt sets the message */
 		return -ENOMEM;
 	}
 	b->wants_huge = true;
@@ -195,8 +196,8 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	return ret;
 }
 
-/* A call of buffer_take_memory. Threads allocate parts of the buffer; a part is
- * whole huge pages, except the last part. */
+/* The state of a call of buffer_take_memory. Each thread allocates parts of the
+ * buffer. A part consists of whole huge pages, except the last part. */
 struct taking {
 	struct buffer *b;
 	size_t part;
@@ -213,8 +214,8 @@ static void take_part(void *arg, unsigned part, unsigned thread)
 
 	/*
 	 * Collapse small pages into huge ones. Kernels from 6.1 on do this on
-	 * request, whatever the huge-page settings of the system, and a control
-	 * group counts the memory as it counts small pages. Each huge page is
+	 * request, regardless of the system's huge-page settings. A control
+	 * group accounts for this memory as for small pages. Each huge page is
 	 * touched first, because an empty range cannot be collapsed. The bytes
 	 * after the last whole huge page stay in small pages.
 	 */
@@ -301,9 +302,9 @@ static size_t range_end(const struct buffer_range *r)
 }
 
 /*
- * The device invalidates whole cache lines, so ranges whose lines overlap or
- * touch are merged: the number of lines stays the same, and the request lists
- * one range less.
+ * Whether two ranges have overlapping or adjacent cache lines. Such ranges are
+ * merged: the device invalidates whole lines, so their number stays the same,
+ * and the request has one range fewer.
  */
 static bool ranges_meet(
 	const struct buffer_range *a, const struct buffer_range *b)

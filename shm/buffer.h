@@ -7,11 +7,11 @@
  * The host encloses each access of the CPU in a bracket: a call of buffer_begin
  * and a call of buffer_end. Like DMA_BUF_IOCTL_SYNC, a bracket declares the
  * access; it does not order or copy anything. The written ranges are recorded
- * until the next request, which makes the device invalidate them
- * (buffer_written, buffer_written_clear). For a buffer that the device reads
- * only by DMA (BUFFER_DMA) no ranges are recorded, because DMA bypasses the
- * device's cache. A bracket also records, for reports, the name of the function
- * that opened or closed it.
+ * (buffer_written) until the next request asks the device to invalidate them
+ * (buffer_written_clear). For a buffer that the device reads only by DMA
+ * (BUFFER_DMA) no ranges are recorded, because DMA bypasses the device's cache.
+ * A bracket also records, for reports, the name of the function that opened or
+ * closed it.
  *
  * Only one thread at a time may use a buffer.
  */
@@ -32,14 +32,15 @@ struct workers;
 enum buffer_flags {
 	/* the device reads it only by DMA, never through its cache */
 	BUFFER_DMA = 1 << 0,
-	/* Use huge pages, if available and the buffer fills at least one. */
+	/* Use huge pages if they are available and the buffer is at least one
+	 * huge page long. */
 	BUFFER_HUGE = 1 << 1,
 };
 
 enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };
 
-/* A range that the CPU wrote. `seq` is the number of the buffer's writing
- * bracket that wrote it last. */
+/* A range that the CPU wrote. `seq` is the number of the last writing bracket
+ * that contains bytes of the range. */
 struct buffer_range {
 	size_t off, len;
 	uint32_t seq;
@@ -67,17 +68,17 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	unsigned flags, struct err *);
 void buffer_close(struct buffer *);
 
-/* Allocate all memory of the buffer now instead of page by page on first write;
- * for a buffer that will be filled. The threads of the pool do this or, if the
- * pool is NULL, the calling thread. */
+/* Allocate all memory of the buffer now, instead of page by page at the first
+ * write. Useful for a buffer that will be filled completely. The threads of the
+ * pool allocate the memory or, if the pool is NULL, the calling thread. */
 void buffer_take_memory(struct buffer *, struct workers *);
 
 int buffer_fd(const struct buffer *);
 size_t buffer_bytes(const struct buffer *);
 const char *buffer_name(const struct buffer *); /* "tandem:kv" */
 uint32_t buffer_generation(const struct buffer *);
-/* The flags of buffer_create, but BUFFER_HUGE is set only if the buffer has
- * huge pages. This is known after buffer_take_memory. */
+/* The flags of buffer_create, except that BUFFER_HUGE is set only if the buffer
+ * really has huge pages. The flag is valid after buffer_take_memory. */
 unsigned buffer_flags(const struct buffer *);
 
 /* Begin a bracket. Returns the CPU's pointer to byte `off`. The range must lie

@@ -15,22 +15,22 @@
 #define QUICK_LOOKS 500
 
 /*
- * Some signals arrive without a new publish, because the receiver has already
- * seen the publish that caused the signal. More than this many such signals in
- * a row mean that the peer rings without end, or that the descriptor is not a
- * doorbell. The descriptor is then ignored, and the index is polled every
+ * A false alarm is a signal without a new publish: the receiver had already
+ * seen the publish that caused the signal. More than FALSE_ALARMS of them in a
+ * row mean that the peer rings without end, or that the descriptor is not a
+ * doorbell. The receiver then ignores the descriptor and polls the index every
  * NAP_MS.
  */
 #define FALSE_ALARMS 64
 #define NAP_MS       1
 
-/* About the time that it takes to go to sleep and to be woken. */
+/* About the time that a thread needs to go to sleep and to be woken. */
 #define SHORT_SPIN_NS 50000
 
 /*
- * Two reads of the clock in the spin loop are some microseconds apart. A gap of
- * PREEMPTED_NS means that the thread was preempted in between. Then other
- * threads, perhaps the peer, need the CPU, so spins are short for the next
+ * Two reads of the clock in the spin loop are some microseconds apart. If
+ * PREEMPTED_NS or more pass between two reads, the thread was preempted: other
+ * threads, perhaps the peer, need the CPU. Spins are then short for the next
  * CROWDED_NS.
  */
 #define PREEMPTED_NS 400000
@@ -74,10 +74,10 @@ int doorbell_fds(
 
 /*
  * B1 -> B2: the store of the index precedes this read-modify-write of the
- * waiting word. If the sleeper's read-modify-write (B2) comes later, it
- * synchronizes with this one, so the sleeper sees the new index. If it came
- * earlier, this one sees that the sleeper waits. If the sleeper waits for
- * several publishes, the word is decremented instead.
+ * waiting word. If the sleeper's read-modify-write (B2) is the later of the
+ * two, the sleeper sees the new index. If it is the earlier one, this side sees
+ * that the sleeper waits. If the sleeper waits for several publishes, the word
+ * is decremented instead.
  */
 static bool wake_is_due(struct doorbell *b)
 {
@@ -207,7 +207,7 @@ static int sleep_on(
 }
 
 /* The length of the next spin, at most `asked`. It is about twice the longest
- * recent wait, without waits that were longer than `asked`. */
+ * recent wait that was not longer than `asked`. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)
@@ -238,8 +238,8 @@ static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 
 	/*
 	 * A busy peer replies within some hundred ns: first poll at full speed.
-	 * Then pause between polls, which leaves the core's resources to the
-	 * other hyperthread.
+	 * Then pause between polls, so that the other hyperthread of the core
+	 * can use its resources.
 	 */
 	for (unsigned i = 0; i < QUICK_LOOKS; i++)
 		if (moved(b, seen))

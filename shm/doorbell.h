@@ -16,12 +16,12 @@
  * The waiting word is the number of publishes after which the sleeper must be
  * woken; 0 means that no one sleeps. A publish that finds a number above 1
  * decrements it; a publish that finds 1 wakes the sleeper. The kinds eventfd
- * and socket signal every publish.
+ * and socket signal at every publish.
  *
  * There are three kinds, of which the host chooses one at its start:
  *   poll     spin, then futex on the index word: no system call while busy
  *   eventfd  every publish writes, every wait reads: strace shows each one
- *   socket   as eventfd, with a byte over a socket pair
+ *   socket   like eventfd, but a signal is a byte over a socket pair
  */
 #ifndef SHM_DOORBELL_H
 #define SHM_DOORBELL_H
@@ -49,8 +49,8 @@ extern const char *const doorbell_names[];
 /*
  * One direction of a doorbell, as one side sees it. The struct owns nothing and
  * may be copied. The peer shares the descriptor. Even if the peer clears
- * O_NONBLOCK, a read never blocks; a write blocks (until a signal arrives) only
- * if the peer fills the eventfd just before the write. After many signals
+ * O_NONBLOCK, a read never blocks; a write blocks only if the peer fills the
+ * eventfd just before the write, and a POSIX signal ends it. After many signals
  * without a publish, the descriptor is ignored until the index changes.
  */
 struct doorbell {

@@ -11,7 +11,8 @@
 
 #define UNIT 8u /* bytes; packets and indices are multiples of it */
 
-/* An odd number, which is never an index: quick[] is empty. */
+/* The value of quick_at while quick[] is empty: an odd number, which is never
+ * an index. */
 #define QUICK_NONE 1u
 
 size_t ring_footprint(uint32_t bytes)
@@ -203,10 +204,10 @@ int ring_reserve(struct ring *r, size_t len, void **out)
 }
 
 /*
- * Copy a small packet also to quick[], on the cache line of the tail. First
- * make the mark invalid, even if the packet does not fit quick[]: after the
- * indices have wrapped, the mark of an old packet could otherwise be taken for
- * that of the new one.
+ * Copy a small packet also to quick[], on the cache line of the tail. The mark
+ * (quick_at) is first made invalid, even if the packet does not fit into
+ * quick[]: otherwise, after the indices have wrapped, the consumer could
+ * mistake an old packet in quick[] for the new one.
  */
 static void put_quick(struct ring *r, uint32_t start)
 {
@@ -220,10 +221,11 @@ static void put_quick(struct ring *r, uint32_t start)
 		uint64_t word;
 
 		memcpy(&word, from + i * 8, 8);
-		/* Q1 -> D1: a reader of this word sees the mark above. */
+		/* Q1 -> D1: a reader that reads this word also reads the
+		 * invalid mark. */
 		atomic_store_explicit(&s->quick[i], word, memory_order_release);
 	}
-	/* Q2 -> D2: a reader of this mark sees the words. */
+	/* Q2 -> D2: a reader that reads this mark also reads the words. */
 	atomic_store_explicit(&s->quick_at, start, memory_order_release);
 }
 
@@ -266,7 +268,8 @@ static bool take_quick(struct ring *r)
 	/* D2: pairs with Q2. */
 	if (atomic_load_explicit(&s->quick_at, memory_order_acquire) != r->own)
 		return false;
-	/* D1: pairs with Q1; a newer word would make the marks differ. */
+	/* D1: pairs with Q1. If this load reads a word of a newer packet, the
+	 * second load of the mark below returns another value. */
 	for (uint32_t i = 0; i < RING_QUICK / 8; i++)
 		r->quick[i] = atomic_load_explicit(
 			&s->quick[i], memory_order_acquire);
@@ -307,7 +310,8 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 	}
 	n = packet_length(readable(r, at, UNIT));
 	if (!n) {
-		/* A skip record is published together with the packet after it.
+		/* A skip record is published together with the packet that
+		 * follows it, so the ring must have more bytes than the skip.
 		 */
 		skip = r->bytes - at;
 		if (skip >= used)

@@ -3,17 +3,17 @@
  * memory. It moves bytes without interpreting them; doorbell.h does the
  * sleeping and waking.
  *
- * Packets are 8-byte aligned and never wrap: one that would not fit before
- * the end is preceded by a skip record. The first 8 bytes of each are a
- * header whose low 16 bits are the packet's length in units of 8 bytes,
- * header included; length 0 is the skip record. The rest of the header
- * belongs to the caller (struct wire_header).
+ * Packets are 8-byte aligned and never wrap: if a packet does not fit before
+ * the end of data[], a skip record fills the rest, and the packet begins at the
+ * start. The first 8 bytes of a packet are a header, whose low 16 bits are the
+ * packet's length with its header, in units of 8 bytes. Length 0 marks a skip
+ * record. The rest of the header belongs to the caller (struct wire_header).
  *
  * Indices count all bytes ever published and released, modulo 2^32, each on its
- * own 128-byte line. Used = tail - head, exact as an unsigned difference. The
- * peer's index is accepted only if that difference is at most the capacity and
- * the index is a multiple of 8; otherwise this call and all later ones return
- * -EPROTO.
+ * own 128-byte line. The number of used bytes is the unsigned difference tail -
+ * head. The peer's index is accepted only if that difference is at most the
+ * capacity and the index is a multiple of 8; otherwise this call and all later
+ * ones return -EPROTO.
  *
  * The newest packet, if it is small, is also stored next to the tail, on the
  * same cache line (quick[]): a consumer that waits for the packet then fetches
@@ -80,14 +80,14 @@ _Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
 struct ring {
 	struct ring_shared *shared;
 	struct ring_cache *cache; /* borrowed; NULL: the memory is coherent */
-	/* private; the copies in shared memory are not read again */
+	/* private copies; the values in shared memory are not read again */
 	uint32_t bytes, mask;
-	/* our index; shared memory has a copy for the peer */
+	/* index of this side; shared memory has a copy for the peer */
 	uint32_t own;
 	uint32_t peer;    /* the peer's index when last read */
 	uint32_t pending; /* bytes reserved or peeked, not yet published */
 	uint32_t length;  /* bytes of that packet, without a skip record */
-	uint64_t quick[RING_QUICK / 8]; /* consumer's copy */
+	uint64_t quick[RING_QUICK / 8]; /* consumer: private copy of quick[] */
 	bool broken;                    /* the peer broke the protocol */
 };
 

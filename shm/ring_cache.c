@@ -19,10 +19,10 @@ static void *write_cached(struct ring_cache *c, void *at, size_t n)
 }
 
 /*
- * Each call has a new bracket number, as if the host had written the bytes
- * since the last call. A device cannot know whether a poll will find a new
- * index, and without the new number the checker would report polls that find
- * none as needless.
+ * Each call passes a new bracket number, as if the host had written the bytes
+ * since the last call. Otherwise the checker would report the invalidation for
+ * a poll that finds no new index as needless, although a device cannot know the
+ * result of a poll in advance.
  */
 static void invalidate(
 	struct ring_cache *c, const void *at, size_t n, enum ring_writer by)

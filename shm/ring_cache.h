@@ -23,8 +23,8 @@
 
 #define RING_REPORT_BYTES 176
 
-/* The host's functions that write to a ring; reports name the writer by them.
- */
+/* The host's functions that write to a ring; reports name the function that
+ * wrote. */
 enum ring_writer { RING_WRITER_NONE, RING_PUBLISH, RING_RELEASE };
 
 struct ring_cache {

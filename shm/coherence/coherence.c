@@ -49,7 +49,7 @@ static unsigned number_name(struct own_brackets *own, const char *name)
 }
 
 /* If all entries are in use, the bracket is not recorded, and the checker does
- * not report accesses of the device that violate it. */
+ * not report the device's accesses to its bytes. */
 uint32_t coherence_host_begin(struct coherence_cache *c,
 	struct coherence_buffer *b, uint64_t offset, size_t bytes,
 	enum coherence_access access, const char *function)
@@ -200,8 +200,8 @@ void coherence_unregister(struct coherence_cache *c, struct coherence_buffer *b)
 
 	if (has_lines(b)) {
 		lines_lose(&c->maintenance, b);
-		/* Finish the report that may still grow, because it points at
-		 * the buffer's name, which is freed below. */
+		/* Finish the current report now: it points at the buffer's
+		 * name, which is freed below. */
 		violations_operator(&c->maintenance.violations, "unmap", -1);
 		lines_release(b);
 	}

@@ -1,7 +1,8 @@
 /*
- * Hooks for a runtime whose host is another process (and so has its own table
- * of the host's brackets), that injects faults, or that estimates the cost of
- * maintenance. A program that calls coherence_host_begin needs no hooks.
+ * Hooks for a runtime that injects faults, that estimates the cost of
+ * maintenance, or whose host is another process (such a runtime has its own
+ * table of the host's brackets). A program that calls coherence_host_begin
+ * needs no hooks.
  */
 #ifndef SHM_COHERENCE_COHERENCE_HOOKS_H
 #define SHM_COHERENCE_COHERENCE_HOOKS_H
@@ -29,8 +30,8 @@ struct coherence_hooks {
 	 * unknown. */
 	void (*read_name)(
 		void *arg, unsigned by, char out[COHERENCE_NAME_BYTES]);
-	/* Whether a test omits this call. `buffer` is "" for calls that concern
-	 * all buffers. */
+	/* Whether an injected fault omits this call. `buffer` is "" for calls
+	 * that concern all buffers. */
 	bool (*leaves_out)(void *arg, enum coherence_call, const char *buffer);
 	void (*reported)(void *arg, const struct violation *);
 	void *arg;
@@ -44,8 +45,9 @@ struct coherence_counts {
 };
 struct coherence_counts coherence_counts(const struct coherence_cache *);
 
-/* Set the rates from which reports estimate the time of needless calls: bytes
- * per second of a ranged call, and seconds of a call for the whole cache. */
+/* Set the cost of maintenance, from which reports estimate the time of needless
+ * calls: the rate of a ranged call in bytes per second, and the seconds that a
+ * call for the whole cache takes. */
 void coherence_set_price(
 	struct coherence_cache *, double bytes_per_s, double whole_s);
 

@@ -47,8 +47,8 @@ struct coherence_cache {
 	unsigned registered;
 	pthread_mutex_t dma_lock;
 	uint32_t transfers; /* number of transfers started */
-	/* number of the last transfer dropped from `pending` because it was
-	 * full */
+	/* number of the last transfer that was removed from `pending` because
+	 * `pending` was full */
 	uint32_t pushed_out;
 	struct transfer pending[DMA_PENDING];
 	unsigned n_pending;
@@ -61,9 +61,9 @@ static inline bool has_lines(const struct coherence_buffer *b)
 	return b->copy != NULL;
 }
 
-/* Whether a test omits this call. If so, the function writes the call and the
- * effect of omitting it to the file of reports. `b` is NULL for calls for the
- * whole cache. */
+/* Whether an injected fault omits this call. If so, the function also writes
+ * the call, and the effect of its omission, to the file of reports. `b` is NULL
+ * for calls for the whole cache. */
 bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 	struct coherence_buffer *b, struct range, uint32_t cpu_seq,
 	unsigned by);
@@ -74,8 +74,8 @@ void dma_move(struct coherence_cache *, struct transfer *);
  * pending transfers that conflict with it. */
 void dma_check_shared(struct coherence_cache *, const struct coherence_buffer *,
 	struct range, bool writes);
-/* At the end of a request, finish its transfers and report those without a
- * wait. */
+/* At the end of a request, finish its transfers, and report each transfer for
+ * which the device has not waited. */
 void dma_settle(struct coherence_cache *);
 
 #endif

@@ -19,10 +19,11 @@ struct rule {
 	char *pattern;
 };
 
-struct site { /* a function or operator that calls maintenance */
+struct site { /* a function or operator that causes maintenance calls */
 	enum coherence_call what;
 	char buffer[32], name[64];
-	/* first, last: numbers among the buffer's calls */
+	/* first, last: number of its first and its last call among the buffer's
+	 * calls of this kind */
 	uint64_t calls, first, last;
 };
 
@@ -137,8 +138,8 @@ int coherence_report_open(struct coherence_report **out, const char *path,
 			goto fail;
 		}
 		setvbuf(r->file, NULL, _IOLBF, BUFSIZ);
-		/* Without a seed jansson opens /dev/urandom for the first
-		 * object, which the sandbox forbids. */
+		/* Set a seed: without one, jansson opens /dev/urandom when it
+		 * creates the first object, and the sandbox forbids this. */
 		json_object_seed(1);
 	}
 	*out = r;

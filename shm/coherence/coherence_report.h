@@ -1,12 +1,12 @@
 /*
  * The file of coherence reports, and the suppressions.
  *
- * Each line of the file is one JSON object: a violation; or a maintenance call
- * that an injected fault omitted, with the state of its lines in the cache; the
- * last line is a summary of all maintenance calls, counted by caller.
- * docs/coherence.md lists the members. Each report is appended as one whole
- * line when it arrives, so if the device dies, the file ends with the last
- * report.
+ * Each line of the file is one JSON object: either a violation, or a
+ * maintenance call that an injected fault omitted, with the state of its lines
+ * in the cache. The last line is a summary of all maintenance calls, counted by
+ * caller. docs/coherence.md lists the members. Each report is appended as one
+ * whole line when it arrives, so if the device dies, the file ends with the
+ * last report.
  *
  * Suppressions are lines of a text file. PATTERN (with the shell's * ? [])
  * suppresses matching reports. "only PATTERN" suppresses reports that do not
@@ -33,8 +33,8 @@ struct err;
 /* `path` and `suppress` may be NULL: no file, no suppressions. */
 int coherence_report_open(struct coherence_report **out, const char *path,
 	const char *suppress, struct err *);
-/* Write the summary, close the file and free the report. Returns -EIO if the
- * summary or an earlier line could not be written. NULL is allowed. */
+/* Write the summary, close the file and free the struct. Returns 0, or -EIO if
+ * the summary or an earlier line could not be written. NULL is allowed. */
 int coherence_report_close(struct coherence_report *, struct err *);
 
 /* Whether a rule suppresses this violation; counts it if so. */

@@ -1,10 +1,10 @@
 /*
  * DMA. A transfer may move its bytes at any moment between its start and its
- * wait. To show the effect of a missing wait, the bytes are copied at the wait;
- * if evict_seed is set, a random choice decides between the start and the wait.
- * Until the wait the transfer is pending. Level check reports a core that reads
- * bytes that a pending transfer writes, or that writes bytes that a pending
- * transfer reads or writes.
+ * wait. The emulation copies the bytes at the wait, so that a missing wait has
+ * an effect. If evict_seed is set, the bytes are copied at the start or at the
+ * wait, by a random choice. Until the wait the transfer is pending. Level check
+ * reports a core that reads bytes that a pending transfer writes, or that
+ * writes bytes that a pending transfer reads or writes.
  */
 #include "shm/coherence/coherence_impl.h"
 
@@ -93,8 +93,9 @@ void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
 		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
 }
 
-/* These bytes of local memory are being used: forget the transfers that fetched
- * them, so that their waits are not reported as needless. */
+/* Record that these bytes of local memory are used: forget the transfers that
+ * fetched them, so that the waits for these transfers are not reported as
+ * needless. */
 static void mark_used(
 	struct coherence_cache *c, const void *local, size_t bytes)
 {

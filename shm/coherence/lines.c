@@ -1,16 +1,17 @@
 /*
- * The coherence checker. As a data-race detector does, it keeps a shadow state
- * for each unit of memory, here a cache line of 64 bytes, and updates the state
- * at each access, so that a broken rule is reported at the access that it
- * affects, and not later, where someone notices a wrong value.
+ * The coherence checker. Like a data-race detector, the checker keeps a shadow
+ * state for each unit of memory, here a cache line of 64 bytes, and updates the
+ * state at each access. A broken rule is therefore reported at the first access
+ * that it affects, not later, when a result turns out wrong.
  *
  * For each line there are three versions of its bytes: `copy`, the device's
  * cached line; mem, shared memory as the CPU and DMA write it; and `base`, the
  * value of both when they were last equal (after a load or a write-back).
  * Comparing pairs of versions shows which side wrote: copy != base means that
- * the device wrote, mem != base that the CPU or DMA wrote. line_note adds which
- * bytes the device wrote, which operator loaded and which wrote the line, and
- * up to which CPU bracket (`cpu_seq`) the line was invalidated.
+ * the device wrote, mem != base that the CPU or DMA wrote. struct line_note
+ * also records which bytes the device wrote, which operator loaded the line,
+ * which operator wrote it, and up to which CPU bracket (`cpu_seq`) it was
+ * invalidated.
  *
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load
@@ -20,13 +21,13 @@
  *   end          a written line was not cleaned: lost device write
  *   DMA          a dirty line is read or written past the cache
  *
- * With two levels, `second` is the line in the second level. A load goes
- * through it, and a ranged clean or an eviction from the first level writes to
- * the second level, so `base` is still memory's value at the time when the
- * cache (both levels together) last equaled memory. A ranged invalidation
- * leaves `second` as it is: the next read takes the old bytes from the second
- * level, which is a stale read as well. Only calls for the whole cache write
- * the second level to memory, or drop it.
+ * With two levels, `second` is the line in the second level. A load passes
+ * through the second level, and a ranged clean or an eviction from the first
+ * level writes to the second level only. `base` is therefore the value of
+ * memory at the time when the cache (both levels together) last equaled memory.
+ * A ranged invalidation does not change `second`: the next read takes the old
+ * bytes from the second level, which is a stale read. Only calls for the whole
+ * cache write the second level to memory, or drop it.
  *
  * docs/coherence.md describes the contract between the two sides.
  */
@@ -327,8 +328,8 @@ static void fetch(struct maintenance *u, struct coherence_buffer *s,
 	memcpy(to + at, s->mem + at, LINE);
 	s->touched[line / GROUP] = 1;
 	if (u->check) {
-		/* Copy from the cache and not from memory, which the CPU may
-		 * change in between. */
+		/* Copy from the cache, not from memory: the CPU may have
+		 * changed memory since the line was copied. */
 		memcpy(s->base + at, to + at, LINE);
 		s->note[line].loader = u->now;
 	}
@@ -385,8 +386,8 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 	} else if (l.from < r.from || l.to > r.to) {
 		line_load(u, s, line);
 	} else {
-		/* A line that is written completely need not be loaded, but
-		 * level check needs its `base`. */
+		/* A line that is written completely is not loaded, but level
+		 * check needs the line's `base`. */
 		s->touched[line / GROUP] = 1;
 		if (u->check && !(s->state[line] & LINE_L2_VALID)) {
 			memcpy(s->base + l.from, s->mem + l.from, LINE);
@@ -491,7 +492,7 @@ bool line_evict(
 		to_second(s, line);
 		return true;
 	}
-	/* Keep the value that memory had before the eviction, for a report of a
+	/* Keep the value of memory before the eviction, for a report of a
 	 * missing clean. */
 	if (u->check) {
 		struct line_note *n = &s->note[line];

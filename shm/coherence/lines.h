@@ -20,8 +20,8 @@
 enum line_state {
 	LINE_VALID = 1 << 0, /* `copy` holds the line */
 	LINE_DIRTY = 1 << 1, /* `copy` has bytes that the next level lacks */
-	/* the device wrote since the last clean that reached memory; an
-	 * eviction does not clear the bit */
+	/* the device wrote the line after the last clean that reached memory;
+	 * an eviction does not clear this bit */
 	LINE_WRITTEN = 1 << 2,
 	LINE_L2_VALID = 1 << 3, /* `second` holds the line */
 	LINE_L2_DIRTY = 1 << 4, /* `second` has bytes that memory lacks */
@@ -74,7 +74,8 @@ struct coherence_buffer {
 	uint8_t *mem; /* shared memory, owned by the caller */
 	uint64_t bytes;
 	uint32_t id;
-	unsigned flags, number; /* number: of buffers registered earlier */
+	/* `number`: how many buffers were registered before this one */
+	unsigned flags, number;
 	struct coherence_buffer *next;
 	uint8_t *copy;   /* the first level of the cache */
 	uint8_t *second; /* second level; NULL if there is one level */
@@ -85,9 +86,9 @@ struct coherence_buffer {
 	struct line_note *note; /* [lines], level check only */
 	uint32_t lines;
 	uint32_t n_ahead; /* number of lines with LINE_AHEAD bits */
-	/* Lines that became dirty (for the evictor), and lines written in this
-	 * request (for level check). Both lists may contain lines that have
-	 * been cleaned since. */
+	/* Lines that became dirty (for the evictor), and lines that the device
+	 * wrote in this request (for level check). Both lists may contain lines
+	 * that were cleaned later. */
 	struct line_list dirty, written;
 };
 
@@ -127,8 +128,8 @@ void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 
 /* Ranged maintenance of the first level. line_clean writes the line back and
- * returns whether it was dirty. line_drop invalidates what the CPU wrote up to
- * bracket `cpu_seq`. */
+ * returns whether it was dirty. line_drop invalidates the line after CPU writes
+ * up to bracket `cpu_seq`. */
 bool line_clean(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	uint32_t cpu_seq);
@@ -145,8 +146,9 @@ bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether the CPU has written this line since its last invalidation, according
- * to the bracket numbers. An invalidation in the same request does not count,
- * because ranges of one request may share a line, in any order. */
+ * to the bracket numbers. An invalidation in the same request is ignored,
+ * because several ranges of a request may share a line, in any order of
+ * brackets. */
 bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
 	uint32_t line, uint32_t cpu_seq);
 

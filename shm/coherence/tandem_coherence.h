@@ -63,8 +63,9 @@ enum coherence_contract { COHERENCE_ONE_LEVEL = 1, COHERENCE_TWO_LEVELS = 2 };
 enum coherence_access { COHERENCE_READ = 1, COHERENCE_WRITE = 2 };
 enum coherence_flags { COHERENCE_DMA_ONLY = 1 }; /* device uses only DMA */
 
-/* Calls that a test may omit. WORD is an invalidation that the checker is not
- * told about either, as if the host had forgotten that it wrote. */
+/* Calls that a test may omit. COHERENCE_CALL_WORD is an invalidation of which
+ * the checker learns nothing either, as if the host had not reported its write.
+ */
 enum coherence_call {
 	COHERENCE_CALL_NONE,
 	COHERENCE_CALL_INVALIDATE,
@@ -126,14 +127,14 @@ void coherence_host_end(struct coherence_cache *, struct coherence_buffer *,
 
 /*
  * Begin and end a request. coherence_end returns the number of reports of the
- * request, and in *first the text of the first one ("" if there is none), valid
- * until the next call. Before coherence_end, the device must clean the lines
- * that it wrote and wait for its DMA.
+ * request and sets *first to the text of the first report ("" if there is
+ * none), which is valid until the next call. Before coherence_end, the device
+ * must clean the lines that it wrote and wait for its DMA.
  */
 void coherence_begin(struct coherence_cache *, uint32_t request);
 uint32_t coherence_end(struct coherence_cache *, const char **first);
-/* The following calls belong to operator `name`, a string literal, of `layer`
- * (-1 if it belongs to none). */
+/* Begin an operator: reports name it for all following calls. `name` is a
+ * string literal; `layer` is -1 if the operator belongs to no layer. */
 void coherence_operator(struct coherence_cache *, const char *name, int layer);
 
 /* Get the device's view of the range, valid until the next maintenance call for

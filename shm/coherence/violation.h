@@ -1,11 +1,11 @@
 /*
  * Reports of broken coherence rules. The cache finds violations line by line;
- * adjacent findings of one kind that arrive in a row are merged into one report
+ * consecutive findings of one kind in adjacent bytes are merged into one report
  * of a range. For each kind, buffer and operator, the first report is printed
  * in full (writer, reader, the values in the cache and in memory, and the
  * missing call); repeated reports are counted, and the counts are printed at
- * the end. Reports are printed by the owner's callback. If there is a file of
- * reports, all reports are written to it, except suppressed ones, which are
+ * the end. The owner's callback prints the reports. If there is a file of
+ * reports, every report is also written to the file. Suppressed reports are
  * only counted.
  *
  * Any thread may add a report, because workers detect DMA over dirty lines.
@@ -25,8 +25,8 @@
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
 
-/* The rate of cache maintenance until the host sends a phone's profile
- * (tensor/soc): 64 bytes in nine cycles. */
+/* The cost of cache maintenance that applies until the host sends a phone's
+ * profile (tensor/soc): 64 bytes in nine cycles. */
 #define VIOLATION_MAINTENANCE_BYTES_PER_S 10e9
 #define VIOLATION_WHOLE_S                 100e-6
 
@@ -58,9 +58,9 @@ enum violation_kind {
 	VIOLATION_KINDS
 };
 
-/* Bytes from byte `at` of the buffer on, as the cache and memory have them. If
- * an eviction wrote the line back, `memory` is the value before the eviction.
- */
+/* The values that the cache and memory have for `n` bytes of the buffer,
+ * beginning at byte `at`. If an eviction wrote the line back, `memory` is the
+ * value before the eviction. */
 struct violation_values {
 	uint64_t at;
 	unsigned n; /* 0: there are none */
@@ -73,8 +73,8 @@ struct violation {
 	uint64_t from, to;  /* bytes [from, to) of the buffer */
 	bool cpu_known;
 	uint32_t cpu_seq; /* the CPU's writing bracket, if cpu_known */
-	/* with two levels: a ranged call would not suffice, only a whole call
-	 */
+	/* with two levels: only a call for the whole cache would have been
+	 * enough */
 	bool whole;
 	/* function of that bracket; "": unknown */
 	char cpu_by[COHERENCE_NAME_BYTES];
@@ -83,7 +83,8 @@ struct violation {
 	int before_layer;
 	uint64_t evicted; /* bytes that the evictor wrote back */
 	struct violation_values values;
-	/* The access that broke the rule, filled in by violations_add. */
+	/* The access that broke the rule; violations_add fills in these
+	 * members. */
 	const char *op;
 	int layer; /* -1: the operator belongs to no layer */
 	uint32_t request;
@@ -96,7 +97,7 @@ struct violations {
 	const struct coherence_hooks *hooks;     /* borrowed */
 	double maintenance_bytes_per_s, whole_s; /* cost of maintenance */
 	pthread_mutex_t lock;
-	bool open; /* adjacent findings may still extend `last` */
+	bool open; /* a further adjacent finding may extend `last` */
 	struct violation last;
 	const char *op; /* current operator; layer -1: belongs to no layer */
 	int layer;
@@ -126,8 +127,8 @@ void violations_begin_request(struct violations *, uint32_t seq);
 void violations_operator(struct violations *, const char *op, int layer);
 void violations_add(struct violations *, const struct violation *);
 
-/* End the request: return its number of reports, and in *first the text of the
- * first one ("" if there is none). */
+/* End the request. Returns the number of its reports, and sets *first to the
+ * text of the first report ("" if there is none). */
 uint32_t violations_end_request(struct violations *, const char **first);
 
 /* ---- a violation as text, truncated to `size`; any thread --------------- */
@@ -135,7 +136,7 @@ uint32_t violations_end_request(struct violations *, const char **first);
 /* The name of a kind. Kinds with the same meaning for the user share a name. */
 const char *violation_kind_name(enum violation_kind);
 
-/* Write where an operator belongs: "rmsnorm, layer 3". */
+/* Write an operator and its layer: "rmsnorm, layer 3". */
 void violation_where(const char *op, int layer, char *out, size_t size);
 
 /* Whether the CPU wrote the affected bytes, and whether the device did. */

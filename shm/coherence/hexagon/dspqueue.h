@@ -1,16 +1,17 @@
 /*
- * Message queues between CPU and DSP. Both ends are in this process: the CPU's
- * handle comes from dspqueue_create, the DSP's from dspqueue_import.
+ * Message queues between CPU and DSP. Both ends of a queue are in this process:
+ * dspqueue_create returns the CPU's handle, and dspqueue_import the DSP's
+ * handle.
  *
- * The flags of a message's buffers are calls of libtandem-coherence. The flags
- * for the sender take effect when the sender writes the message, the flags for
- * the recipient when the recipient reads the message. On the DSP, FLUSH is a
- * clean and INVALIDATE an invalidation. On the CPU, FLUSH ends a bracket in
- * which the CPU wrote the range, and INVALIDATE has no effect, since by the
- * contract the CPU sees what the DSP has cleaned.
+ * The flags of a message's buffers stand for calls of libtandem-coherence. The
+ * flags for the sender take effect when the sender writes the message, the
+ * flags for the recipient when the recipient reads the message. On the DSP,
+ * FLUSH is a clean and INVALIDATE an invalidation. On the CPU, FLUSH ends a
+ * bracket in which the CPU wrote the range, and INVALIDATE has no effect,
+ * because by the contract the CPU sees all bytes that the DSP has cleaned.
  *
- * A request of the checker begins when the DSP reads a message and ends when
- * it writes one.
+ * For the checker, a request begins when the DSP reads a message and ends when
+ * the DSP writes one.
  */
 #ifndef TANDEM_DSPQUEUE_H
 #define TANDEM_DSPQUEUE_H
@@ -23,7 +24,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define DSPQUEUE_TIMEOUT_NONE UINT32_MAX
-#define DSPQUEUE_MAX_BUFFERS  64 /* most buffers of a message */
+#define DSPQUEUE_MAX_BUFFERS  64 /* largest number of buffers of a message */
 
 enum dspqueue_buffer_flags {
 	/* The DSP may access the buffer from REF until DEREF. A DEREF without a

@@ -1,7 +1,7 @@
 /*
  * Instructions of the DSP: user DMA, and maintenance of one cache line. The
- * descriptors (hexagon_types.h) of a transfer must exist until dmwait, or
- * dmpoll, has seen its end.
+ * descriptors (hexagon_types.h) of a transfer must exist until dmwait or dmpoll
+ * has reported the end of the transfer.
  */
 #ifndef TANDEM_HEXAGON_PROTOS_H
 #define TANDEM_HEXAGON_PROTOS_H
@@ -11,12 +11,14 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Start a chain of descriptors, of both types. Between a buffer and memory
- * outside of all buffers, such as VTCM, the bytes move by the wait; else they
- * move at once. A row that is not wholly in its buffer is not moved. */
+/* Start a chain of descriptors of type 0 or 1. A transfer between a buffer and
+ * memory outside all buffers, such as VTCM, moves its bytes at some moment
+ * before its wait returns. Any other transfer moves its bytes at once. A row
+ * that lies only partly in its buffer is not moved. */
 void Q6_dmstart_A(void *chain);
-/* Append a chain of descriptors to a descriptor. The shim starts the appended
- * chain separately, so `chain` may end before `tail`. */
+/* Append a chain of descriptors to a descriptor. The shim starts `chain` as a
+ * separate chain, so the transfers of `chain` may end before those of `tail`.
+ */
 void Q6_dmlink_AA(void *tail, void *chain);
 /* Wait for all descriptors, in the order in which they were started. Returns 0,
  * which means idle. */

@@ -1,8 +1,8 @@
 /*
- * The SDK's functions in terms of libtandem-coherence. The SDK's interface has
- * no handle for a process's memory, so the cache and its buffers are global. A
- * lock serializes the calls of the library. The lock is released while a
- * callback runs, so a callback may call any function.
+ * Implements functions of the Hexagon SDK by calls of libtandem-coherence. The
+ * SDK's interface has no handle for a process's memory, so the cache and its
+ * buffers are global. A lock serializes the calls of the library. The lock is
+ * released while a callback runs, so a callback may call any function.
  */
 #include "shm/coherence/hexagon/tandem_hexagon.h"
 
@@ -564,7 +564,8 @@ static void apply_flags(const struct dspqueue *q,
 	}
 }
 
-/* Complete a message's buffers, and count references. */
+/* Check the list of a message's buffers, fill in the sizes that are 0, and
+ * count references. */
 static int check_buffers(struct dspqueue_buffer *buffer, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
