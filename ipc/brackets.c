@@ -70,10 +70,10 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 }
 
 /*
- * Find the entry of this bracket in the table. (After a failure the table may
- * still have an entry of an earlier run of the same bracket.) If there is none
- * and `or_free` is set, find a free entry. Returns NULL if there is none; the
- * bracket is then not published.
+ * Find the entry of this bracket in the table. After a failure, the table may
+ * still have an entry of an earlier run of the bracket. If the table has no
+ * entry and `or_free` is set, find a free entry. Returns NULL if no entry is
+ * found; the bracket is then not published.
  */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)
@@ -105,7 +105,8 @@ static void begun(void *arg, const struct buffer_bracket *b)
 		h->len = (uint32_t)b->len;
 		h->cpu_seq = b->seq;
 		h->by = number_of(t, b->by);
-		/* T1, release: the entry is complete */
+		/* T1, release: all other members of the entry were written
+		 * before */
 		h->generation = b->generation;
 	}
 	pthread_mutex_unlock(&t->lock);

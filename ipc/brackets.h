@@ -1,16 +1,17 @@
 /*
  * Open brackets of CPU access, published by a host at coherence level "check"
  * to its device. A bracket is a pair of calls (buffer_begin, buffer_end)
- * between which the CPU may access some bytes of a shared buffer. With this
- * table, the device can name the function of the host when it reports a
- * violation of the coherence rules. The host publishes the names of writing
+ * between which the CPU may access some bytes of a shared buffer. When the
+ * device reports a violation of the coherence rules, it finds the name of the
+ * host's function in these tables. The host publishes the names of writing
  * functions, each with a number, and the brackets that are open. The tables lie
  * in the control memfd (struct wire_brackets).
  *
  * The tables are used for reports only, and the device does not trust their
  * bytes: it copies names and makes them printable, and checks numbers. Any
  * thread of the host may call the functions of the host. A struct brackets may
- * be connected to one channel after another and outlives these channels.
+ * be connected to several channels, one after another, and exists longer than
+ * each of them.
  */
 #ifndef IPC_BRACKETS_H
 #define IPC_BRACKETS_H

@@ -14,14 +14,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The longest time after which a process that waits checks whether its peer is
- * alive. */
+/* A waiting process checks at least this often whether its peer is alive. */
 #define SLICE_NS 50000000ull
 
 /*
- * If the host did not check the device for this long, the host itself was
- * stopped (^Z in a shell stops both processes) or was not waiting for the
- * device. This time does not count as a stall of the device.
+ * A pause between two checks that is longer than this does not count as a stall
+ * of the device: the host itself was stopped (^Z in a shell stops both
+ * processes), or it did not wait for the device.
  */
 #define UNSEEN_NS 1000000000ull
 
@@ -191,8 +190,8 @@ static size_t completion_length(const void *msg, size_t len)
 	const uint8_t *p = msg;
 	uint64_t word = 0;
 
-	/* Keep at least the op. Compare words instead of bytes, because a
-	 * completion mostly ends with a long run of zeros. */
+	/* Keep at least the op. Compare whole words, because most completions
+	 * end with many zero bytes. */
 	while (len >= 2 * sizeof(word)) {
 		memcpy(&word, p + len - sizeof(word), sizeof(word));
 		if (word)
@@ -230,13 +229,14 @@ static int reserve(
 	int ret = room_for(c, bytes, full, &at);
 
 	if (ret == -EAGAIN) {
-		/* the peer may in turn wait for room in its ring */
+		/* release the held packet, because the peer may wait for room
+		 * in the other ring */
 		settle(c);
 		w = waiting_begin(c, -1);
 	}
 	while (ret == -EAGAIN) {
 		/* Do not wait on the link, because this function does not read
-		 * its messages. */
+		 * messages from the link. */
 		ret = wait_slice(c, &c->tx_room, c->tx.peer, &w, -1, e);
 		/* peer_check returns -EAGAIN for an unread message on the link,
 		 * even if its sender has hung up. */
@@ -287,14 +287,15 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	h.seq = c->host ? c->next_seq++ : *seq;
 	if (c->host && seq)
 		*seq = h.seq;
-	/* zero the padding; the copies below overwrite the other bytes */
+	/* zero the last word, which may contain padding; the copies below
+	 * overwrite the bytes of the message */
 	memset(at + bytes - 8, 0, 8);
 	memcpy(at, &h, sizeof(h));
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
-	/* Inject a torn header: half of it is not written and still has the old
-	 * bytes of the ring, here an impossible length. */
+	/* Inject a torn header: half of the header is not written. It keeps the
+	 * old bytes of the ring, which here are an impossible length. */
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
@@ -334,8 +335,8 @@ static int take(struct channel *c, struct packet *out, struct err *e)
 		c->heard = false;
 		return 0;
 	}
-	/* The packet was found without waiting: also consume the signal of the
-	 * doorbell. */
+	/* The packet was found without a wait on the doorbell: consume the
+	 * doorbell's signal. */
 	if (!c->heard && c->kind != DOORBELL_POLL)
 		doorbell_hear(&c->rx_bell);
 	c->heard = true;
@@ -389,8 +390,8 @@ static int await(
 	}
 }
 
-/* Called if there is no packet and the caller does not wait: check from time to
- * time whether the peer is alive. */
+/* Called if there is no packet and the caller does not wait. Checks from time
+ * to time whether the peer is alive. */
 static int glance(struct channel *c, struct packet *out, struct err *e)
 {
 	int ret = 0, taken;
@@ -402,7 +403,9 @@ static int glance(struct channel *c, struct packet *out, struct err *e)
 	taken = ret ? take(c, out, e) : 0;
 	if (taken)
 		return taken;
-	if (!ret && e) { /* this case is frequent, so no message is formatted */
+	/* set only the code: this case is frequent, and formatting a message
+	 * takes time */
+	if (!ret && e) {
 		e->code = -EAGAIN;
 		e->text[0] = '\0';
 	}
@@ -489,8 +492,8 @@ int channel_next_share(
 		return 0;
 	if (ret == -EPIPE)
 		return peer_gone(c, e);
-	/* -EMFILE: only the descriptor did not arrive, so only this share
-	 * fails. */
+	/* -EMFILE means that the message arrived without its descriptor, so
+	 * only this share fails. */
 	if (ret && ret != -EMFILE)
 		return ret;
 	if (len == sizeof(share->op) && share->op == WIRE_BYE && !n_fds)
@@ -509,7 +512,7 @@ void channel_beat(struct channel *c)
 	_Atomic uint32_t *beat = &c->control->beat;
 	uint32_t now = atomic_load_explicit(beat, memory_order_relaxed);
 
-	/* If two threads write the same value, the beat still changes. */
+	/* Two threads may write the same value: the beat changes anyway. */
 	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
 }
 
@@ -545,8 +548,8 @@ void channel_watch_pid(struct channel *c, pid_t pid)
 {
 	fd_close(&c->pidfd);
 	c->pid = pid;
-	/* On an old kernel without pidfds, the death is detected when the link
-	 * hangs up. */
+	/* On an old kernel without pidfds, the hang-up of the link shows that
+	 * the device died. */
 	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 }
 

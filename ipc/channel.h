@@ -4,8 +4,8 @@
  * packets. The host sends requests, the device sends completions.
  *
  * Only one thread may use a channel. The channel owns its memory, doorbells and
- * link. With every kind of doorbell, a process that waits detects within 100 ms
- * that its peer has died (-EPIPE).
+ * link. With every kind of doorbell, a process that waits returns -EPIPE within
+ * 100 ms after its peer has died.
  */
 #ifndef IPC_CHANNEL_H
 #define IPC_CHANNEL_H
@@ -39,17 +39,16 @@ struct packet {
  * if the call fails. The caller fills in *hello except for op, magic, version
  * and host_pid. On success *welcome is the device's reply, with status 0.
  * Returns 0 or a negative errno; -EPERM if the other process belongs to another
- * user, in which case nothing was sent to it.
+ * user; then nothing was sent to the other process.
  */
 int channel_connect(struct channel **out, int link_fd,
 	const struct wire_hello *hello, struct wire_welcome *welcome,
 	struct err *);
 
 /*
- * Device: receive and check the host's hello. The caller then sets itself up
- * and replies once with channel_welcome; a non-zero status in the reply refuses
- * the host. If channel_accept fails, it has sent the reason to the host, if the
- * host still reads.
+ * Device: receive and check the host's hello. The caller then prepares the
+ * device and replies once with channel_welcome; a non-zero status in the reply
+ * refuses the host. If channel_accept fails, it sends the reason to the host.
  */
 int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *);
@@ -93,9 +92,9 @@ int channel_recv(
 	struct channel *, struct packet *out, int timeout_ms, struct err *);
 
 /*
- * With a polled doorbell: from now on a receive that sleeps wakes only when
- * this many packets have arrived (initially 1; 0 means 1). Packets that have
- * already arrived are received without sleeping.
+ * With a polled doorbell: from now on, a receive that sleeps is woken only
+ * after this many packets have arrived (initially 1; 0 means 1). Packets that
+ * have already arrived are received without sleeping.
  */
 void channel_sleep_past(struct channel *, uint32_t packets);
 
@@ -109,8 +108,8 @@ void channel_bye(struct channel *);
 
 /*
  * Host: translate an error code of the channel functions. Codes that mean that
- * the device died or hangs (-EPIPE, -ETIMEDOUT) become -ERR_DEVICE_LOST, also
- * in *e. All other codes are returned unchanged.
+ * the device died or hangs (-EPIPE, -ETIMEDOUT) become -ERR_DEVICE_LOST, both
+ * in the result and in *e. All other codes are returned unchanged.
  */
 int channel_loss(int code, struct err *);
 
@@ -121,21 +120,21 @@ int channel_loss(int code, struct err *);
  * -EPIPE if the host is gone without a goodbye, or -EPROTO for any other
  * message.
  *
- * The fields of *share are not checked here. If they are wrong, only the
- * WIRE_MAP request that refers to this share must fail.
+ * The fields of *share are not checked here. If a field is wrong, only the
+ * WIRE_MAP request that refers to this share fails.
  */
 int channel_next_share(
 	struct channel *, struct wire_share *share, int *fd, struct err *);
 
 /*
  * Device, after channel_accept: from now on access the two rings only through a
- * cache of their own, with buffer "tandem:ctrl" (--coherence-ctrl). The
- * doorbells and the beat are not cached. Of the config's hooks only
- * `leaves_out` and `arg` are used; its `file` is borrowed. At level off nothing
- * changes. channel_violations returns the number of the cache's reports so far.
- * channel_add_reports adds the reports since its last call to a completion: it
- * adds their number and, if the completion has no text, the text of the first
- * one.
+ * separate emulated cache with the single buffer "tandem:ctrl"
+ * (--coherence-ctrl). The doorbells and the beat are not cached. Of the
+ * config's hooks only `leaves_out` and `arg` are used; its `file` is borrowed.
+ * At level off nothing changes. channel_violations returns the number of the
+ * cache's reports so far. channel_add_reports adds the reports that were made
+ * since its last call to a completion: their number and, if the completion has
+ * no text, the text of the first report.
  */
 int channel_cache_rings(
 	struct channel *, const struct coherence_config *, struct err *);
@@ -149,16 +148,16 @@ void channel_beat(struct channel *);
 /*
  * channel_may_be_held returns whether the peer can block this process while it
  * rings the doorbell: an eventfd blocks if the peer fills the counter between
- * this process's check for room and its write. channel_ringing returns 0 if no
- * ring of the doorbell is in progress, else a number that is different for each
- * ring. Any signal that has a handler ends a blocked ring. Any thread may call
+ * this process's check for room and its write. channel_ringing returns 0 if the
+ * doorbell is not being rung now, else a number that is different for each
+ * ring. A POSIX signal with a handler ends a blocked ring. Any thread may call
  * both.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
 
-/* Host: set the longest time that the device's beat may stay unchanged. 0 means
- * no limit; the default is 30 s. */
+/* Host: set the stall limit: the longest time for which the device's beat may
+ * stay unchanged. 0 means no limit; the default is 30 s. */
 void channel_set_stall_ms(struct channel *, unsigned ms);
 
 /* Host: set a flag for cancellation. All waits end with -ECANCELED soon after
@@ -185,8 +184,8 @@ void channel_stats(const struct channel *, struct channel_stats *out);
 /*
  * Fault injection: set the faults of the packet that is sent next. For full_ms
  * the ring seems full. With `tear` only half of the header is written. The
- * doorbell is not rung (bell_drop), rung twice (bell_repeat), or rung only
- * together with that of the following packet (bell_merge).
+ * doorbell is not rung (bell_drop), rung twice (bell_repeat), or rung once for
+ * this packet and the next one together (bell_merge).
  */
 struct channel_spoil {
 	uint32_t full_ms;
@@ -203,13 +202,13 @@ int packet_parse(
 	const void *data, size_t len, struct packet *out, struct err *);
 
 /*
- * For the cost model: the numbers of cache lines of the rings that a device
- * maintains for one request after channel_cache_rings. The device invalidates
+ * For the cost model: how many cache lines of the rings a device invalidates
+ * and cleans for one request after channel_cache_rings. The device invalidates
  * the index and the request (n_refs references and `len` bytes of message). It
- * cleans the index of released bytes, the completion (`len` bytes), and the
- * index of the completion. Packets count as if they began on a line, and polls
- * that find no packet do not count, so that the cost depends on the request
- * alone.
+ * cleans the index that releases the request, the completion (`len` bytes), and
+ * the index of the completion. Every packet is assumed to begin on a line, and
+ * polls that find no packet are ignored, so that the cost depends on the
+ * request alone.
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);

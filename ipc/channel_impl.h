@@ -15,8 +15,8 @@ struct err;
 
 /*
  * The size of a ring. A WIRE_GRAPH_LOAD request of 32 layers takes about 8 KiB,
- * and a ring accepts packets of up to half its size. 200 completions of full
- * length fit before the device must wait.
+ * and a ring accepts packets of up to half its size. A ring has room for 200
+ * completions of full length.
  */
 #define CHANNEL_RING_BYTES 65536u
 
@@ -66,8 +66,8 @@ struct channel {
 	struct channel_stats stats;
 	struct channel_spoil spoil;
 	bool spoilt; /* `spoil` applies to the next packet */
-	/* bell_merge: a ring of the doorbell is still to be done, with the next
-	 * packet */
+	/* bell_merge: the doorbell was not rung for the last packet; the next
+	 * packet's ring counts for both */
 	bool owed;
 	/* incremented at the beginning and at the end of each ring of the
 	 * doorbell, so odd during a ring */

@@ -201,8 +201,8 @@ static int trace_create(
 
 /*
  * Receive a handshake message of any length. A message of another protocol
- * version may be longer than this version's message, and then the error must
- * name the versions, not the length.
+ * version may have another length. Then the error must name the versions, not
+ * the length.
  */
 static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	int *fds, unsigned max_fds, unsigned *n_fds, struct err *e)
@@ -257,8 +257,8 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 	w->text[sizeof(w->text) - 1] = '\0';
 	err_plain(w->kern);
 	err_plain(w->text);
-	/* Do not return the code of the welcome: -EPIPE would mean that the
-	 * device is gone. */
+	/* Do not return the status of the welcome as it is: the caller would
+	 * take -EPIPE as a device that is gone. */
 	if (w->status)
 		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
 			"the device refused: %s", w->text);
@@ -378,8 +378,8 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	struct region request, completion;
 	struct wire_control w;
 	void *map;
-	/* MAP_POPULATE faults the pages in here, not during the first
-	 * packets. */
+	/* MAP_POPULATE allocates the pages now, so that the first packets cause
+	 * no page faults. */
 	int ret = memfd_accept(fd, sizeof(w), CHANNEL_CONTROL_MAX, MAP_POPULATE,
 		"control memfd", &map, &c->control_bytes, e);
 
@@ -410,7 +410,8 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	return channel_rings(c, &completion, &request, e);
 }
 
-/* Refuse a blocking descriptor, with which the host could stop this process. */
+/* Refuse a descriptor in blocking mode: the host could block this process with
+ * it. */
 static int doorbell_check(int fd, const char *name, struct err *e)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -451,8 +452,8 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	ret = control_accept(c, fds[WIRE_FD_CONTROL], e);
 	if (ret || !traced)
 		return ret;
-	/* The host's trace buffer. Its events are not checked, because this
-	 * process writes them. */
+	/* Map the host's trace buffer. Only this process writes events to it,
+	 * so their values are not checked. */
 	ret = memfd_accept(fds[want], sizeof(struct wire_trace),
 		CHANNEL_TRACE_MAX, 0, "trace buffer", &map, &c->trace_bytes, e);
 	if (ret)
@@ -493,8 +494,9 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	for (unsigned i = 0; i < WIRE_FD_MOST; i++)
 		fd_close(&fds[i]);
 	if (ret) {
-		/* Send the reason to the host, whose user reads it. Send only
-		 * the text, not the uninitialized bytes after it. */
+		/* Send the reason to the host, so that its user reads the
+		 * reason. snprintf copies only the text, not the uninitialized
+		 * bytes after the text. */
 		no.status = ret;
 		snprintf(no.text, sizeof(no.text), "%.*s",
 			(int)sizeof(no.text) - 1, e->text);

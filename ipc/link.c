@@ -65,7 +65,8 @@ int link_connect(const char *path, int *fd, struct err *e)
 		path);
 }
 
-/* Remove a socket on which no process listens; do not remove any other file. */
+/* Remove the socket at `path` if no process listens on it. A file of any other
+ * type is not removed. */
 static int unlink_stale(const char *path, struct err *e)
 {
 	struct stat st;
@@ -229,8 +230,8 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 	return 0;
 }
 
-/* Take all descriptors of a message. Those beyond `max` are closed. Returns the
- * number of descriptors in the message. */
+/* Copy up to `max` descriptors of a message to fds, and close the rest. Returns
+ * the number of descriptors in the message. */
 static unsigned take_fds(struct msghdr *m, int *fds, unsigned max)
 {
 	unsigned total = 0;
@@ -274,9 +275,9 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 			break;
 		if (errno == EINTR)
 			continue;
-		/* If the peer exited without reading our message, recvmsg fails
-		 * once with this error, before it returns the messages that the
-		 * peer had sent. */
+		/* If the peer exited without reading this process's message,
+		 * recvmsg fails once with ECONNRESET, and then returns the
+		 * messages that the peer had sent. */
 		if (errno == ECONNRESET && !reset) {
 			reset = true;
 			continue;
@@ -302,8 +303,8 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	}
 	for (unsigned i = 0; i < total && i < max_fds; i++)
 		fd_close(&fds[i]);
-	/* The control buffer had room for the descriptor, but the process has
-	 * too many open files. */
+	/* The descriptor is missing although c.buf had room for it: this
+	 * process has too many open files. */
 	if (lost)
 		return err_set(e, EMFILE,
 			"a descriptor that the peer sent did not arrive: too "

@@ -19,9 +19,9 @@ struct err;
 int link_pair(int fd[2], struct err *);
 
 /*
- * Listen at `path`. A socket that a dead process left there is replaced. If a
- * process listens on it, the call returns -EADDRINUSE. The caller closes *fd
- * and unlinks `path`.
+ * Listen at `path`. A socket that a dead process left at `path` is replaced. If
+ * a process still listens on that socket, the call returns -EADDRINUSE. The
+ * caller closes *fd and unlinks `path`.
  */
 int link_listen(const char *path, int *fd, struct err *);
 int link_accept(int listen_fd, int *fd, struct err *);

@@ -48,8 +48,9 @@ int trace_ring_attach(
 
 /* ---- the device ---------------------------------------------------------- */
 
-/* Add a name. It is complete before an event uses its number: the release store
- * in trace_ring_put (R1) comes later. */
+/* Add a name and return its number. The host reads the name only after it has
+ * read an event with this number, so the release store in trace_ring_put (R1)
+ * also publishes the name. */
 static uint16_t add_name(struct trace_ring *r, const char *name)
 {
 	if (r->names == WIRE_TRACE_NAMES)
@@ -105,7 +106,8 @@ struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 
 void trace_ring_put(struct trace_ring *r)
 {
-	/* R1: pairs with the acquire load R3. The event is complete. */
+	/* R1: pairs with the acquire load R3, so the host reads a complete
+	 * event. */
 	atomic_store_explicit(&r->shared->put, ++r->at, memory_order_release);
 }
 
@@ -126,7 +128,7 @@ int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
 		return 0;
 	for (n = 0; n < most && r->at != put; n++)
 		out[n] = r->event[r->at++ & (r->room - 1)];
-	/* R4: pairs with R2. The events have been copied, so the device may
+	/* R4: pairs with R2. The events have been copied, so the device may now
 	 * overwrite them. */
 	if (n)
 		atomic_store_explicit(&t->taken, r->at, memory_order_release);

@@ -5,8 +5,8 @@
  *
  * One thread uses the ring in each process. Neither process trusts the other.
  * The device checks the header once and then reads only the host's index; if
- * the index is invalid the device treats the ring as full. The host copies an
- * event before it checks the event.
+ * the index is invalid the device treats the ring as full. The host copies each
+ * event, then checks the copy.
  */
 #ifndef IPC_TRACE_RING_H
 #define IPC_TRACE_RING_H

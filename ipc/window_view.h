@@ -6,9 +6,9 @@
  * The view is a sequence lock. `turn` is odd while the device writes. A
  * reader's copy is valid if `turn` is even and has the same value before and
  * after the copy. Words of 32 bits or more are stored with release order (W1 in
- * device/window.c) and loaded with acquire order (W2). A reader that loaded a
- * word of an unfinished update therefore finds that `turn` is odd or has
- * increased.
+ * device/window.c) and loaded with acquire order (W2). Therefore, if a reader
+ * has loaded a word of an unfinished update, it then finds that `turn` is odd
+ * or has changed.
  */
 #ifndef IPC_WINDOW_VIEW_H
 #define IPC_WINDOW_VIEW_H
@@ -30,7 +30,7 @@ struct window_view_mapping {
 	char name[32];
 };
 
-/* A buffer in the extended region: memory that only DMA can read. */
+/* A buffer in the extended region, which only DMA can read. */
 struct window_view_extent {
 	uint64_t at; /* offset in the extended region */
 	uint64_t bytes;

@@ -27,7 +27,8 @@
 #define WIRE_MAX_LAYERS 512  /* largest number of layers of a graph */
 #define WIRE_WINDOW_MIN (1ull << 20)
 #define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
-/* The largest number of map requests by which a device may defer an unmap. */
+/* A device may delay an unmap until this many more map requests have arrived.
+ */
 #define WIRE_DEFER_MAX 64
 /* largest configurable time of a map request, in us */
 #define WIRE_MAP_US_MAX 100000
@@ -104,8 +105,9 @@ _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 struct wire_share {
 	uint32_t op;     /* WIRE_SHARE */
 	uint32_t buffer; /* id that the host chose, below WIRE_MAX_BUFFERS */
-	uint32_t generation; /* changes when a buffer id is used again */
-	uint32_t flags;      /* WIRE_SHARE_* */
+	/* has another value each time the buffer id is used again */
+	uint32_t generation;
+	uint32_t flags; /* WIRE_SHARE_* */
 	uint64_t bytes;
 	char name[32]; /* for reports */
 };
@@ -134,9 +136,9 @@ _Static_assert(sizeof(struct wire_control) == 256, "wire");
 /*
  * The brackets that the CPU has open, for the reports of coherence level
  * "check" only. A bracket is an access of the CPU to a buffer, between
- * buffer_begin and buffer_end (ipc/brackets.h). The tables have the names of
- * the functions that access buffers, which are never removed, and the open
- * brackets.
+ * buffer_begin and buffer_end (ipc/brackets.h). One table has the names of the
+ * functions that access buffers; names are never removed. The other table has
+ * the open brackets.
  */
 #define WIRE_NAMES      64
 #define WIRE_NAME_BYTES 40 /* with the NUL */
@@ -162,8 +164,8 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
  * With WIRE_FEATURE_TRACE the device writes trace events to a memfd of the host
  * ("tandem:trace"), whose descriptor is the last one of the hello. Each event
  * is an operation that has ended. The device never waits for room: it drops
- * events that do not fit and counts them in `lost`. The host is not obliged to
- * take events.
+ * events that do not fit and counts them in `lost`. The host need not take
+ * events.
  */
 #define WIRE_TRACE_MAGIC      0x43525454u /* "TTRC" */
 #define WIRE_TRACE_NAMES      128
@@ -177,7 +179,7 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 /* each with the meaning of arg[0], arg[1], arg[2] */
 enum wire_trace_kind {
 	WIRE_TRACE_REQUEST, /* seq, op, -status */
-	/* layer + 1, bytes copied by DMA, ns of copying them (see
+	/* layer + 1, bytes read by DMA, ns of the DMA copies (see
 	 * WIRE_TRACE_DMA; 0 if the data is read in place) */
 	WIRE_TRACE_OPERATOR,
 	WIRE_TRACE_SHARE,      /* a worker's share of an operator: layer + 1 */
@@ -185,10 +187,12 @@ enum wire_trace_kind {
 	WIRE_TRACE_CLEAN,      /* address, bytes */
 	WIRE_TRACE_EVICT,      /* cache lines */
 	WIRE_TRACE_LOAD,       /* graph, seq */
-	/* from, to, and in arg[2] the number of the CPU's access in the lower
-	 * 32 bits and the number of the buffer's name in the upper 32 bits */
+	/* first byte of the range, end of the range, and in arg[2] the number
+	 * of the CPU's access (lower 32 bits) and the number of the buffer's
+	 * name (upper 32 bits) */
 	WIRE_TRACE_VIOLATION,
-	/* the copies by DMA of an operator, as OPERATOR */
+	/* all DMA copies of an operator; the same arguments as
+	 * WIRE_TRACE_OPERATOR */
 	WIRE_TRACE_DMA,
 	WIRE_TRACE_KINDS
 };
@@ -232,12 +236,14 @@ struct wire_header {
 _Static_assert(sizeof(struct wire_header) == 8, "wire");
 
 enum wire_role {
-	WIRE_REF_SYNC,      /* a range that is only invalidated */
-	WIRE_REF_WEIGHTS,   /* tensors of a graph's layers, read by DMA */
+	/* a range that the request does not use: it is only invalidated */
+	WIRE_REF_SYNC,
+	/* the tensors of a graph, which the device reads by DMA */
+	WIRE_REF_WEIGHTS,
 	WIRE_REF_KV,        /* keys and values of all layers */
 	WIRE_REF_HIDDEN_IN, /* [rows][n_embd] float32 */
-	/* the output, of the same shape; may be the same memory. For an output
-	 * graph: struct wire_likely [rows][top_k] */
+	/* the output, of the same shape as the input; both may be the same
+	 * memory. For an output graph: struct wire_likely [rows][top_k] */
 	WIRE_REF_HIDDEN_OUT,
 	WIRE_REF_ROWS, /* wire_row[rows], wire_span[], mask */
 	WIRE_ROLE_COUNT
@@ -254,16 +260,17 @@ struct wire_ref {
 	/* in the extended region, addr is in units of WIRE_EXTENDED_UNIT */
 	uint32_t addr, len;
 	uint8_t role, flags;
-	/* number of the name of the function that wrote it, from 1; 0 if
-	 * unknown */
+	/* number of the name of the host's function that wrote the range, from
+	 * 1; 0 if unknown */
 	uint16_t by;
-	/* number of the CPU's access (bracket) that wrote it, for reports */
+	/* number of the CPU's access (bracket) that wrote the range, for
+	 * reports */
 	uint32_t cpu_seq;
 };
 _Static_assert(sizeof(struct wire_ref) == 16, "wire");
 
 enum wire_op {
-	/* struct wire_simple: does nothing, for the round trip */
+	/* struct wire_simple: does nothing; measures the round trip */
 	WIRE_NOP = 1,
 	WIRE_MAP,        /* struct wire_map */
 	WIRE_UNMAP,      /* struct wire_simple, arg: device address */
@@ -271,7 +278,8 @@ enum wire_op {
 	WIRE_GRAPH_DROP, /* struct wire_simple, arg: graph */
 	WIRE_GRAPH_RUN,  /* struct wire_graph_run */
 	WIRE_SOC,        /* struct wire_soc */
-	/* struct wire_simple, arg: offset in the extended region, in units */
+	/* struct wire_simple, arg: offset in the extended region, in units of
+	 * WIRE_EXTENDED_UNIT */
 	WIRE_UNMAP_EXTENDED,
 	WIRE_OP_COUNT
 };
@@ -281,7 +289,7 @@ struct wire_simple {
 	uint32_t arg;
 };
 
-/* The phone for which the device computes costs after this request: the numbers
+/* Set the phone for which the device computes costs from now on, by the numbers
  * of a profile in the order of tensor/soc/soc.h. */
 struct wire_soc {
 	uint32_t op;
@@ -291,11 +299,12 @@ struct wire_soc {
 
 enum wire_where {
 	WIRE_IN_WINDOW,
-	/* takes no mapping slot; sizes in the completion are in units */
+	/* takes no mapping slot; the completion gives sizes in units of
+	 * WIRE_EXTENDED_UNIT */
 	WIRE_IN_EXTENDED,
 };
 
-/* maps a whole buffer; arg[0] of the completion is its address */
+/* maps a whole buffer; arg[0] of the completion is the buffer's address */
 struct wire_map {
 	uint32_t op;
 	uint32_t buffer, generation;
@@ -333,7 +342,7 @@ static inline uint32_t wire_kv_elt(uint32_t precision)
 	return wire_kv_f16(precision) ? 2 : 4;
 }
 
-/* The shape of a layer. It is equal for every graph of a model. */
+/* The shape of a layer, which is the same in every graph of a model. */
 struct wire_model {
 	uint32_t n_embd, n_head, n_kv_head, head_dim;
 	uint32_t n_rot; /* rotated values of a head: even, <= head_dim */
@@ -351,8 +360,8 @@ struct wire_model {
 	 * of them. Both are 0 for a model without experts.
 	 */
 	uint32_t n_expert, n_used;
-	/* The width of one more FFN, the shared expert, through which every row
-	 * passes, or 0 if there is none. */
+	/* The width of the shared expert, one more FFN through which every row
+	 * passes; 0 if the model has none. */
 	uint32_t n_shared;
 	uint32_t pad; /* 0 */
 };
@@ -372,8 +381,8 @@ enum wire_layer_tensor {
 	WIRE_T_K_BIAS,
 	WIRE_T_V_BIAS, /* f32; optional */
 	WIRE_T_O_BIAS, /* f32 [n_embd]; optional */
-	/* f32; optional. [head_dim], the same for each head, or with a value
-	 * for each output of Q or K, whose rows are then normalized whole */
+	/* f32; optional. Either [head_dim], applied to each head, or one value
+	 * for each output of Q or K; then a whole row is normalized at once */
 	WIRE_T_Q_NORM,
 	WIRE_T_K_NORM,
 	WIRE_T_FFN_NORM, /* f32 [n_embd] */
@@ -409,13 +418,13 @@ struct wire_graph_load {
 	uint32_t op;
 	uint32_t graph; /* id below WIRE_MAX_GRAPHS that is not in use */
 	uint32_t rows;
-	/* number of the layer in the model, and so in the KV buffer */
+	/* number of the first layer in the model and in the KV buffer */
 	uint32_t first_layer;
 	uint32_t n_layers;
 	uint32_t weights_bytes;
 	struct wire_model model;
 	/* f32 [n_rot/2], radians per position; may be absent in a part that
-	 * does not begin a layer */
+	 * does not contain the beginning of a layer */
 	struct wire_tensor rope_freq;
 	/* Followed by struct wire_tensor tensor[n_layers][WIRE_T_COUNT] and,
 	 * only for a part of a layer, struct wire_part; or, if n_layers is 0,
@@ -430,27 +439,27 @@ _Static_assert(sizeof(struct wire_graph_load) == 104, "wire");
  * including, row end_row of tensor `end`. A layer begins at 0, 0 and ends at
  * WIRE_T_COUNT, 0. It may be split only inside gate, up or down, after whole
  * tiles of rows. For a matrix that is split, the message gives the number of
- * rows in the part and the offset of the first of these rows. A tensor outside
- * the part has 0 rows, but its type and columns are given.
+ * the matrix's rows in this part and the offset of the first of these rows. A
+ * tensor outside the part has 0 rows, but its type and columns are given.
  *
- * The parts of a layer run in order, one directly after the other, by graphs
- * with equal numbers of rows: the device keeps the results of a part for the
- * next part. The first part reads the hidden states, and the last part writes
- * them.
+ * A graph computes one part. The graphs of a layer's parts must have equal
+ * numbers of rows, and must run in order, without another run in between: the
+ * device keeps the results of a part for the next part. The first part reads
+ * the hidden states, and the last part writes them.
  */
 struct wire_part {
 	uint32_t first, first_row, end, end_row;
 };
 /*
- * A layer with experts always consists of two parts, and only of these. The
- * first one, from 0, 0 to WIRE_T_GATE, 0, ends with the router and the shared
- * expert: it writes float32 [rows][n_expert], the products of the router with
- * the rows, to WIRE_REF_HIDDEN_OUT, and adds the output of the shared expert to
- * the states. From the products the host chooses experts for each row. The
- * second part, from WIRE_T_GATE, 0 to WIRE_T_COUNT, 0, is the graph of one
- * expert, which a run executes for each of the experts bound to it. The first
- * part rounds or quantizes the rows for the types of gate and up in its
- * message, which are those of the experts.
+ * A layer with experts always consists of exactly two parts. The first part,
+ * from 0, 0 to WIRE_T_GATE, 0, ends with the router and the shared expert: it
+ * writes float32 [rows][n_expert], the products of the router with the rows, to
+ * WIRE_REF_HIDDEN_OUT, and adds the output of the shared expert to the states.
+ * From the products the host chooses experts for each row. The second part,
+ * from WIRE_T_GATE, 0 to WIRE_T_COUNT, 0, is the graph of one expert, which a
+ * run executes for each of the experts bound to it. The message of the first
+ * part gives the types of the experts' gate and up, because this part already
+ * rounds or quantizes the rows for these types.
  */
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
 
@@ -458,9 +467,10 @@ _Static_assert(sizeof(struct wire_part) == 16, "wire");
  * The output graph: the norm after the last layer, the product with the output
  * matrix, and for each row the `top_k` likeliest tokens, so that the logits
  * need not leave the device. A run binds only WIRE_REF_WEIGHTS,
- * WIRE_REF_HIDDEN_IN and WIRE_REF_HIDDEN_OUT. The latter receives struct
- * wire_likely [rows][top_k], the likeliest first, of equally likely tokens the
- * one with the lower id first. Entries without a token have probability 0.
+ * WIRE_REF_HIDDEN_IN and WIRE_REF_HIDDEN_OUT. WIRE_REF_HIDDEN_OUT receives
+ * struct wire_likely [rows][top_k]. The likeliest token comes first; of two
+ * equally likely tokens, the one with the lower id comes first. Entries without
+ * a token have probability 0.
  */
 struct wire_output {
 	struct wire_tensor norm;   /* f32 [n_embd] */
@@ -482,13 +492,14 @@ struct wire_likely {
  * holds [n_kv_head][head_dim] fp16 or float32 values.
  *
  * The K and V of all rows are written to the slots of the rows before
- * attention. A row then sees the cached slots of its spans, followed by the
- * rows of this request whose bits are set in its mask, by ascending index. This
- * is also the order of summation. Rows may form a tree, of which a chain is the
- * simplest case; parents come before their children.
+ * attention. A row then attends to the cached slots of its spans, and after
+ * them to the rows of this request whose bits are set in its mask, by ascending
+ * index. Sums are computed in this order. Rows may form a tree, of which a
+ * chain is the simplest case; parents come before their children.
  */
 struct wire_row {
-	/* position for the rotation (RoPE), not the number of the slot */
+	/* position in the text, for the rotation (RoPE); not the number of the
+	 * slot */
 	uint32_t position;
 	uint32_t slot;
 	uint32_t first_span, n_spans; /* range in the spans of the request */
@@ -501,7 +512,7 @@ struct wire_span {
 /*
  * Run a graph. The memory of WIRE_REF_ROWS has struct wire_row row[rows], then
  * struct wire_span span[n_spans], then uint64_t mask[rows][mask_words]. If bit
- * j % 64 of word j / 64 of mask[i] is set, row i sees row j.
+ * j % 64 of word j / 64 of mask[i] is set, row i attends to row j.
  */
 struct wire_graph_run {
 	uint32_t op;
@@ -516,13 +527,13 @@ struct wire_graph_run {
 _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 
 /*
- * A run of an expert graph binds the weights of one or more experts by as many
- * references WIRE_REF_WEIGHTS; the others are WIRE_REF_HIDDEN_OUT and
- * WIRE_REF_ROWS. The latter's memory has struct wire_pick pick[rows][n_used];
- * n_spans and mask_words are 0. A row does not pick an expert twice. The output
- * of an expert is multiplied by the `weight` that is given when the expert is
- * run. The outputs of a row are added in the order of its picks, so that the
- * sum does not depend on the order in which experts are run.
+ * A run of an expert graph has one reference WIRE_REF_WEIGHTS for each expert
+ * that it computes, and the references WIRE_REF_HIDDEN_OUT and WIRE_REF_ROWS.
+ * The memory of WIRE_REF_ROWS has struct wire_pick pick[rows][n_used]; n_spans
+ * and mask_words are 0. A row must not pick an expert twice. The output of an
+ * expert for a row is multiplied by the pick's `weight`. The outputs of a row
+ * are added in the order of its picks, so that the sum does not depend on the
+ * order in which experts are run.
  */
 struct wire_pick {
 	/* number of the expert among the run's references WIRE_REF_WEIGHTS, or
@@ -532,18 +543,18 @@ struct wire_pick {
 };
 #define WIRE_PICK_ELSEWHERE UINT32_MAX
 
-/* Attention reads the slots of each row separately, also slots that rows share.
- * The results are equal. */
+/* Attention reads the slots of each row separately, even slots that several
+ * rows attend to. The results do not change. */
 #define WIRE_RUN_APART 1u
 /*
  * Compute nothing: the hidden states are returned unchanged, and no keys and
- * values are written. The cost, and the cache lines that are invalidated and
- * cleaned, are those of a run that computes.
+ * values are written. The cost, and the numbers of invalidated and cleaned
+ * cache lines, are the same as for a run that computes.
  */
 #define WIRE_RUN_IDLE 2u
 /* Another run with more experts of the layer follows; only the last one adds
- * the outputs to the hidden states and writes them. By then each pick must have
- * been computed by exactly one run. */
+ * the outputs to the hidden states and writes them. At the end of the last run,
+ * each pick must have been computed by exactly one run. */
 #define WIRE_RUN_MORE  4u
 #define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE | WIRE_RUN_MORE)
 
@@ -551,12 +562,12 @@ struct wire_pick {
 #define WIRE_COUNTERS(X)                                                      \
 	X(uint64_t, busy_ns)           /* wall time of execution */           \
 	X(uint64_t, dma_bytes)         /* read by DMA, past the cache */      \
-	X(uint64_t, invalidated_lines) /* to be invalidated, cached or not */ \
-	X(uint64_t, cleaned_lines)     /* to be cleaned, cached or not */     \
-	X(uint64_t, evicted_lines)     /* by random eviction */               \
-	X(uint64_t, whole_calls)       /* for all lines of the cache */       \
-	X(uint32_t, violations)        /* of the coherence rules */           \
-	X(uint32_t, saturated)         /* activations beyond the fp16 range */
+	X(uint64_t, invalidated_lines) /* whether cached or not */            \
+	X(uint64_t, cleaned_lines)     /* whether cached or not */            \
+	X(uint64_t, evicted_lines)     /* written back at random */           \
+	X(uint64_t, whole_calls)       /* calls for the whole cache */        \
+	X(uint32_t, violations)        /* broken coherence rules */           \
+	X(uint32_t, saturated)         /* values clamped to fp16 */
 /* clang-format on */
 
 #define WIRE_COUNTER(type, name) type name;
@@ -570,9 +581,9 @@ _Static_assert(sizeof(struct wire_counters) == 56 &&
 
 /*
  * The message of every completion. Zero bytes at its end may be omitted; the
- * host restores them. Most of the message is a cost, which is rarely requested,
- * and the text of a failure, so without these zeros a successful completion
- * takes one or two cache lines instead of seven.
+ * host restores them. Most of the message is the cost, which is rarely
+ * requested, and the text of a failure. Without the zeros, a successful
+ * completion takes one or two cache lines instead of seven.
  */
 #define WIRE_PRICE_WORDS 19
 struct wire_done {
@@ -597,14 +608,14 @@ enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
 	WIRE_MAP_SLOTS_USED,
 	WIRE_MAP_SLOTS,
 	/* If the map is refused for lack of space: the number of unmapped
-	 * buffers whose space is not free yet. Each further map request reduces
-	 * the time until it is free. */
+	 * buffers whose space is not free yet. Their space becomes free after
+	 * some more map requests. */
 	WIRE_MAP_PENDING = WIRE_MAP_ADDR,
 };
 
 /*
  * wire_done.arg of a successful WIRE_GRAPH_RUN. Each value takes two words, the
- * lower first: bytes of keys and values that attention read; bytes that it
+ * lower half first: bytes of keys and values that attention read; bytes that it
  * would have read if rows did not share reads; bytes that DMA read from the
  * extended region.
  */
@@ -618,7 +629,7 @@ enum wire_run_arg {
  * wire_done.arg of a successful WIRE_GRAPH_LOAD or WIRE_GRAPH_DROP: the number
  * of graphs that the device has, including those being loaded, and the maximum
  * of this number since the start; then the same two values in KiB of weights,
- * because on a phone a graph includes its weights.
+ * because on a phone a loaded graph includes its weights.
  */
 enum wire_graph_arg {
 	WIRE_GRAPHS_HELD,
