@@ -9,7 +9,7 @@
 
 struct flash_fault {
 	struct fault_plan plan;
-	/* the most reads that any stream has made so far */
+	/* number of reads of the stream that has made most reads so far */
 	_Atomic uint64_t reads;
 };
 
@@ -101,7 +101,8 @@ bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
 	}
 	if (fault_on(f, FAULT_STALL, number))
 		return false;
-	/* Change the result to that of a file that ends at s->end. */
+	/* Change the result of the read to the result for a file that ends at
+	 * s->end. */
 	if (b->off >= s->end)
 		b->res = 0;
 	else if (b->res > 0 && (uint64_t)b->res > s->end - b->off)

@@ -32,7 +32,7 @@ struct image {
 	uint32_t version;
 	size_t n;
 	struct image_extent *extent;
-	/* of each kind: position of its first extent, and their number */
+	/* [kind] index of the kind's first extent, and number of its extents */
 	size_t first[IMAGE_EXPERT + 1], count[IMAGE_EXPERT + 1];
 };
 

@@ -7,11 +7,11 @@
  *
  * Opening checks every number of the header and of the table of extents against
  * the file before using it. After a successful open, each extent lies within
- * the file and begins on a page, and it still lies within the file when its
- * length is rounded up to pages (so that O_DIRECT can read it). No two extents
- * overlap, and kinds and indices are in order, without gaps or repetitions. A
- * bad file is refused with a message that names the field. The size of an
- * allocation is checked before the allocation.
+ * the file and begins on a page, and lies within the file even if its length is
+ * rounded up to pages (O_DIRECT reads whole pages). No two extents overlap, and
+ * kinds and indices are in order, without gaps or repetitions. A bad file is
+ * refused with a message that names the field. The size of an allocation is
+ * checked first.
  *
  * An open image is read-only, and any thread may read it.
  */
@@ -96,10 +96,10 @@ const char *image_codec_name(enum image_codec);
 /* ---- checksums ---- */
 
 /*
- * Checksums of extents, of all bytes at once or incrementally. Version 1 of the
- * format uses XXH64. Later versions use XXH3 (64 bits), which takes half the
- * time or less on CPUs with wide vectors; on x86 it uses the widest vector
- * instructions of the CPU. The seed is 0. Only one thread may use an image_sum.
+ * Checksums of extents, computed incrementally. Version 1 of the format uses
+ * XXH64. Later versions use XXH3 (64 bits), which takes half the time or less
+ * on CPUs with wide vectors; on x86 it uses the widest vector instructions of
+ * the CPU. The seed is 0. Only one thread may use an image_sum.
  */
 struct image_sum;
 

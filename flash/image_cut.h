@@ -1,8 +1,7 @@
 /*
  * Splits an extent into several extents that are read separately, each with its
- * own checksum. The extent is read once, to compute these checksums and to
- * compare its own checksum. The checksums of the new extents therefore belong
- * to bytes that have been checked.
+ * own checksum. The extent is read once: the same bytes are compared with the
+ * checksum of the whole extent and give the checksums of the new extents.
  */
 #ifndef FLASH_IMAGE_CUT_H
 #define FLASH_IMAGE_CUT_H

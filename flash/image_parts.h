@@ -1,13 +1,13 @@
 /*
- * Repeated reading of parts of an extent, for data that need not be in this
- * process's memory. The page cache keeps the parts while there is memory, and
- * drops them otherwise.
+ * Repeated reading of parts of an extent, for data that is not kept in this
+ * process's memory. The page cache keeps the parts while there is enough
+ * memory.
  *
  * Opening reads the extent once, compares its checksum, and keeps a checksum of
  * eight bytes for each part. Each later read of a part compares this checksum
- * with the bytes in the caller's buffer. The bytes that the caller uses are
- * therefore checked bytes, even if the file changes in between. Only raw
- * extents have parts.
+ * with the bytes in the caller's buffer. The caller therefore uses only checked
+ * bytes, even if the file changes between two reads. Only raw extents have
+ * parts.
  *
  * After opening, any thread may read.
  */

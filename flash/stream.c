@@ -34,7 +34,8 @@ static void check_start(
 }
 
 /* Decompress n more stored bytes. If a step neither consumes input nor produces
- * output, the output buffer is full. */
+ * output, the output buffer is full, so the frame holds more than the extent.
+ */
 static void unpack(struct check *c, const uint8_t *stored, size_t n)
 {
 	ZSTD_outBuffer out = { c->dst, c->x.bytes, c->out };
@@ -90,8 +91,8 @@ static void settle(struct slot *slot)
 {
 	if (slot->state != SLOT_READING || slot->pieces)
 		return;
-	/* There may be thousands of slots, but few are in the middle of a
-	 * check. */
+	/* Free the decompression state, because there may be thousands of
+	 * slots, and few of them are being checked. */
 	ZSTD_freeDCtx(slot->check.unpack);
 	slot->check.unpack = NULL;
 	buffer_end(slot->buffer, slot->off, slot->written, BUFFER_WRITE);
@@ -106,8 +107,8 @@ static void piece_free(struct piece *p)
 
 /*
  * The extent of a slot has failed; slot->e already has the first error. Free
- * its pieces that no read writes to. The other pieces are freed when their
- * reads complete.
+ * those of its pieces that are not being read. The other pieces are freed when
+ * their reads complete.
  */
 static void slot_fail(struct stream *s, struct slot *slot)
 {
@@ -137,9 +138,9 @@ static uint64_t file_offset(const struct piece *p)
 	return p->slot->check.x.offset + p->at + p->got;
 }
 
-/* Handle a short read: continue from the last whole page, because O_DIRECT
+/* Handle a short read: read again from the last whole page on, because O_DIRECT
  * requires whole pages. If several reads in a row return less than a page, the
- * file ends there. */
+ * file ends at that place. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
@@ -212,8 +213,8 @@ static void one_landed(struct stream *s, const struct piece *p)
 
 /*
  * Update the measured rate of flash. The bytes since the last call count only
- * if flash was certainly busy all the time: either a read is still in flight,
- * or the caller has just waited for a read.
+ * if flash was certainly busy during the whole time: a read is still in flight,
+ * or the caller has waited for a read until now.
  */
 static void look(struct stream *s, bool waited)
 {
@@ -284,7 +285,7 @@ static struct piece *piece_in(struct stream *s, enum piece_state state)
 }
 
 /* Put the slot at the end of the queue: its extent is read after the extents of
- * all slots begun before. */
+ * all slots that are already in the queue. */
 static void queue_slot(struct stream *s, struct slot *slot)
 {
 	struct slot **q = &s->uncut;
@@ -373,8 +374,8 @@ static bool check_next(struct stream *s)
 		!check_verdict(&slot->check, &differs, what, sizeof(what))) {
 		settle(slot);
 	} else if (differs && !slot->again) {
-		/* The transfer may have corrupted the bytes, so read the extent
-		 * once more. */
+		/* The file may be intact and only the transfer wrong, so read
+		 * the extent once more. */
 		slot->again = true;
 		slot->cut = 0;
 		check_start(&slot->check, x, slot->base);
@@ -423,7 +424,8 @@ bool stream_take_back(struct stream *s)
 	return !piece_in(s, PIECE_FLYING);
 }
 
-/* The device stalls: mark the extents of all reads in flight as failed. */
+/* Called if the storage device stalls: mark the extents of all reads in flight
+ * as failed. */
 static void give_up(struct stream *s)
 {
 	for (unsigned i = 0; i < s->n_pieces; i++) {
@@ -513,8 +515,8 @@ bool stream_wait_some(struct stream *s, unsigned i)
 		take_all(s);
 		refill(s);
 	}
-	/* If no piece could be checked, wait until a read completes, a second
-	 * passes, or the stall limit is reached. */
+	/* If no piece has arrived to be checked, wait until a read completes, a
+	 * second has passed, or the stall limit is reached. */
 	if (slot->state == SLOT_READING && !check_next(s)) {
 		heard = s->heard_ns > slot->wait_from ? s->heard_ns
 						      : slot->wait_from;

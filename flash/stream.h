@@ -42,16 +42,17 @@ struct stream;
 	8 /* used if not all reads of an extent are in flight at once */
 
 struct stream_opts {
-	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the size that
-	 * stream_tune measured on the file system, or a larger size if
-	 * STREAM_DEPTH_MAX requires it. */
+	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the fastest size
+	 * according to stream_tune, or a larger size if more than
+	 * STREAM_DEPTH_MAX reads would be needed. */
 	size_t block;
-	/* Number of reads in flight. 0 means all reads of all extents that were
-	 * begun, at most STREAM_DEPTH_MAX. Flash is then busy as long as a slot
-	 * is free, whatever the caller does. In two cases 0 means
-	 * STREAM_DEPTH_DEFAULT: if reads go through the page cache, where each
-	 * read occupies a kernel thread; and if the image has zstd extents,
-	 * because each read then needs memory for the compressed bytes. */
+	/* Number of reads in flight. 0 means that all reads of all extents that
+	 * were begun are in flight, at most STREAM_DEPTH_MAX. Flash is then
+	 * busy until all these extents have been read, even if the caller
+	 * computes meanwhile. In two cases 0 means STREAM_DEPTH_DEFAULT: if
+	 * reads go through the page cache, because each read then occupies a
+	 * kernel thread; and if the image has zstd extents, because each read
+	 * then needs memory for the compressed bytes. */
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
@@ -74,7 +75,8 @@ int stream_open(struct stream **out, const struct image *,
 /*
  * Cancel reads in flight and wait for them, so that nothing writes to the slots
  * afterwards. Returns false if a read did not complete within 5 s; the stream's
- * memory is then leaked, and the memory of the slots must stay mapped.
+ * memory is then leaked, and the memory of the slots must stay mapped, because
+ * the read may still write to it.
  */
 bool stream_close(struct stream *);
 
@@ -110,18 +112,18 @@ int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 	struct err *);
 
 /*
- * Wait until the slot's extent is complete and its checksum has been compared.
- * Returns 0; -EBADMSG if the extent is damaged; -ENODATA if the file has become
- * shorter; -ETIMEDOUT if no read completed for stall_ms; or -EIO or another
- * negative errno if a read failed. After an error the bytes of the slot are
- * undefined. Returns 0 at once if no extent was begun.
+ * Wait until the slot's extent has been read and its checksum has been
+ * compared. Returns 0; -EBADMSG if the extent is damaged; -ENODATA if the file
+ * has become shorter; -ETIMEDOUT if no read completed for stall_ms; or -EIO or
+ * another negative errno if a read failed. After an error the bytes of the slot
+ * are undefined. Returns 0 at once if no extent was begun.
  */
 int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
  * Like stream_wait, but return after one completed read, so that the caller can
- * do other work and call again. Returns true if stream_wait would not block any
- * more.
+ * do other work and then call the function again. Returns true if stream_wait
+ * would not block any more.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
 
@@ -131,10 +133,10 @@ bool stream_ended(const struct stream *, unsigned slot);
 
 /*
  * Make progress without waiting: submit reads and check blocks that have
- * arrived. stream_wait returns the errors. Without calls of this or another
- * stream function, at most `depth` blocks are read and none is checked. So a
- * caller that computes for a long time should call this function from time to
- * time.
+ * arrived. stream_wait returns the errors of these reads. Without calls of this
+ * or another stream function, at most `depth` blocks are read and none is
+ * checked. So a caller that computes for a long time should call this function
+ * from time to time.
  */
 void stream_poll(struct stream *);
 

@@ -3,11 +3,11 @@
  *
  * Extents are read in the order of the stream_begin calls, in pieces of `block`
  * bytes. At most `depth` pieces are in flight. If `depth` is smaller than the
- * number of pieces that fill all slots, there are STREAM_AHEAD additional
- * pieces. While one read is late, further reads use these pieces, so that the
- * late read does not stop all others. The pieces of a slot are checked in
- * order. An extent has ended when none of its pieces is in use, because then no
- * read writes to its slot.
+ * number of pieces that fill all slots, STREAM_AHEAD additional pieces exist.
+ * While one read is late, later reads use the additional pieces, so that one
+ * late read does not delay all others. The pieces of a slot are checked in
+ * order. An extent has ended when none of its pieces is in use, because no read
+ * then writes to the slot of the extent.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H
@@ -47,7 +47,7 @@ struct slot {
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
-	/* where the file ends according to short reads: the lowest such offset
+	/* the lowest offset at which a short read ended, so the file ends there
 	 */
 	uint64_t end;
 	uint64_t cut; /* stored bytes that are assigned to pieces */
@@ -63,9 +63,11 @@ struct slot {
 
 enum piece_state {
 	PIECE_FREE,
-	PIECE_DUE, /* must be submitted (again, for the rest) */
+	/* must be submitted, for the first time or for the rest of its bytes */
+	PIECE_DUE,
 	PIECE_FLYING,
-	/* an injected stall: completed, but treated as still in flight */
+	/* an injected stall: the read has completed, but is treated as still in
+	 * flight */
 	PIECE_SILENT,
 	PIECE_ARRIVED,
 };
@@ -97,7 +99,9 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	bool whole; /* compute depth and block from the slots' sizes */
+	/* the caller set depth to 0: compute depth and block from the slots'
+	 * sizes */
+	bool whole;
 	uint64_t stall_ns;
 	struct fault_state fault;
 	struct slot *slot; /* [n_slots] */

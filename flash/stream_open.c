@@ -18,8 +18,8 @@
 
 /* ---- the file ---- */
 
-/* Open the file again through its descriptor. So it is the same file even if
- * its name now refers to another one. */
+/* Open the file again through its descriptor, not by name: the name may now
+ * refer to another file. */
 static int reopen(int fd, int flags)
 {
 	char path[64];
@@ -55,7 +55,7 @@ int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
 		snprintf(why, STREAM_WHY, "%s", strerror(error));
 	}
 	*fd = reopen(image_fd(im), 0);
-	if (*fd < 0) /* because /proc is not mounted */
+	if (*fd < 0) /* duplicate the descriptor if /proc is not mounted */
 		*fd = fcntl(image_fd(im), F_DUPFD_CLOEXEC, 0);
 	return *fd >= 0
 		? 0
@@ -111,8 +111,8 @@ int stream_open(struct stream **out, const struct image *im,
 		note_refusal(s, "no O_DIRECT", why);
 
 	/* Set the defaults. The measured block size applies only to O_DIRECT
-	 * with io_uring. If the measurement fails the default remains, and the
-	 * reads will report the error. */
+	 * with io_uring. If the measurement fails, the block size stays the
+	 * default, and the later reads report the error. */
 	s->block = o->block ? o->block : STREAM_BLOCK_DEFAULT;
 	if (!o->block && s->direct && !o->threaded)
 		stream_tune(im, &s->block, NULL);
@@ -161,7 +161,8 @@ bool stream_close(struct stream *s)
 		ZSTD_freeDCtx(slot->check.unpack);
 	}
 	if (abandon)
-		return false; /* a read may still use the memory below */
+		/* do not free the memory below: a read may still write to it */
+		return false;
 	fd_close(&s->fd);
 	free(s->bounce);
 	free(s->piece);
@@ -263,8 +264,8 @@ int stream_start(struct stream *s, struct err *e)
 	size_t bounce = 0;
 
 	if (!s->piece) {
-		/* With depth 0, enlarge the blocks until the reads of all slots
-		 * can be in flight at once. */
+		/* If the caller set depth to 0, enlarge the blocks until the
+		 * reads of all slots can be in flight at once. */
 		while (s->whole && s->n_slots <= STREAM_DEPTH_MAX &&
 			blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)

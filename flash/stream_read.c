@@ -106,8 +106,8 @@ static void uring_cancel(struct reader *r, struct block *b)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 	if (!sqe)
-		/* the kernel accepts no entries: leave the read, and let the
-		 * caller wait until its time limit */
+		/* the kernel accepts no entries: do not cancel the read; the
+		 * caller waits for it until its time limit */
 		return;
 	io_uring_prep_cancel(sqe, b, 0);
 	io_uring_sqe_set_data(sqe, NULL);
@@ -157,8 +157,9 @@ static void explain(int error, char *why)
 		snprintf(why, STREAM_WHY, "%s", strerror(error));
 }
 
-/* Test the ring. A seccomp filter may allow creating a ring but not using it,
- * and kernels before 5.6 do not support IORING_OP_READ. */
+/* Test the ring by one operation. A seccomp filter may allow a program to
+ * create a ring but not to use it, and kernels before 5.6 do not support
+ * IORING_OP_READ. */
 static int try_ring(struct io_uring *ring)
 {
 	struct __kernel_timespec limit = { .tv_sec = NOP_WAIT_S };
@@ -191,7 +192,8 @@ int reader_open_uring(
 		explain(ENOMEM, why);
 		return -ENOMEM;
 	}
-	/* Twice the depth: room for a cancel request for each read. */
+	/* The ring has twice `depth` entries: one for each read, and one for
+	 * the cancel request of each read. */
 	ret = io_uring_queue_init(2 * depth, &u->ring, 0);
 	if (ret)
 		goto fail;

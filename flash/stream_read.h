@@ -21,7 +21,7 @@ struct block {
 	uint8_t *dst;
 	size_t len;
 	uint64_t off; /* offset in the file */
-	/* index of the area of add_areas that dst lies in */
+	/* index of the area, as passed to add_areas, that contains dst */
 	unsigned area;
 	int64_t res; /* bytes read, or a negative errno */
 	/* used by the reader while the block is in flight */
@@ -30,11 +30,11 @@ struct block {
 
 struct reader_ops {
 	/* Register the memory of all blocks with the kernel. If this fails
-	 * (negative errno), reads still work, unregistered. Call it at most
-	 * once. NULL in readers other than io_uring. */
+	 * (negative errno), reads still work, but with unregistered memory.
+	 * Call it at most once. NULL in readers other than io_uring. */
 	int (*add_areas)(struct reader *, const struct iovec *, unsigned n);
-	/* Submit a block. With io_uring, `flush` passes submitted blocks to the
-	 * kernel. */
+	/* Submit a block. An io_uring reader passes submitted blocks to the
+	 * kernel only when `flush` is called. */
 	void (*submit)(struct reader *, struct block *);
 	/* NULL in readers other than io_uring */
 	void (*flush)(struct reader *);
@@ -45,7 +45,8 @@ struct reader_ops {
 	 * -ECANCELED. */
 	void (*cancel)(struct reader *, struct block *);
 	/* Free the reader. Blocks that are still in flight are never returned.
-	 * With `abandon` set, the memory that they refer to is not freed. */
+	 * If `abandon` is set, the memory that these blocks use is not freed.
+	 */
 	void (*close)(struct reader *, bool abandon);
 };
 

@@ -21,9 +21,9 @@
  * Each candidate (a block size) reads several parts of the file at different
  * times, because the rate of devices of virtual machines varies. For the same
  * reason, the default is replaced only if another candidate is clearly faster.
- * A part has at least as many bytes as any candidate has in flight. Each part
- * is read only once, because a hypervisor may cache it. On slow flash, the time
- * spent on a part is limited.
+ * A part is at least as long as the bytes that a candidate keeps in flight.
+ * Each part is read only once, because a hypervisor may cache it. On slow
+ * flash, the time for a part is limited.
  */
 #define ROUNDS   3
 #define PART_MIN ((uint64_t)8 << 20)
@@ -34,8 +34,8 @@
 
 /*
  * The block sizes to try. IN_FLIGHT is the number of bytes in flight. It is
- * lower than in a stream, so that even slow flash completes the reads within
- * the measurement.
+ * smaller than in a stream, so that even slow flash completes these reads
+ * during the measurement.
  */
 static const size_t candidates[] = {
 	STREAM_BLOCK_DEFAULT,
@@ -151,8 +151,8 @@ static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	return bad;
 }
 
-/* Find the best block size. Without io_uring *best does not change, because the
- * default is good for a thread. */
+/* Measure the fastest block size. Without io_uring, *best is not changed,
+ * because the default size suits a reading thread. */
 static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 {
 	struct trial p = { 0 };
@@ -183,8 +183,8 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 		most = k ? rate : rate * CLEARLY;
 		*best = candidates[k];
 	}
-	/* Reads that did not complete may still write to the memory, so do not
-	 * free it. */
+	/* If reads are still in flight, they may still write to the memory, so
+	 * do not free the memory. */
 	p.reader->ops->close(p.reader, p.flying);
 	if (!p.flying)
 		free(p.memory);
