@@ -37,11 +37,11 @@ static void bf16_to_row(void *dst, const float *src, size_t n)
 }
 
 /*
- * The quantizers give the same bits as ggml's reference: values are divided by
- * the float32 scale (by a multiplication with the rounded inverse), although
- * the file stores the scale in fp16. The clamps do not change finite weights.
- * They prevent the conversion of infinities and NaN to int, which is undefined
- * in C.
+ * The quantizers give the same bits as ggml's reference: codes are computed
+ * with the float32 scale (by a multiplication with its rounded inverse),
+ * although the stored scale is rounded to fp16. The clamps do not change finite
+ * weights. They prevent the conversion of infinities and NaN to int, which is
+ * undefined in C.
  */
 static int clamp_int(float v, float low, float high)
 {
@@ -128,8 +128,9 @@ static void nearest_codes(
 /*
  * Encode by a table. The value of largest magnitude gets the table entry `top`.
  * If this entry is negative, as in Q4_0, the scale has the opposite sign of the
- * value; else the scale is not negative. Unlike ggml's quantizer of IQ4_NL,
- * this function tries one scale only.
+ * value. Otherwise the entries +top and -top exist, and the scale is not
+ * negative. Unlike ggml's quantizer of IQ4_NL, this function tries one scale
+ * only.
  */
 static void lut_to_row(
 	void *dst, const float *src, size_t n, const float table[16], float top)
@@ -162,10 +163,10 @@ static void fp4_to_row(void *dst, const float *src, size_t n)
 }
 
 /*
- * The scale is that of the OCP specification (Microscaling Formats, version
- * 1.0, section 6.3): the largest power of two not above the largest magnitude,
- * divided by 4, the largest power of two in E2M1. Values above 6 times the
- * scale become 6 times the scale.
+ * The scale follows the OCP specification (Microscaling Formats, version 1.0,
+ * section 6.3): take the largest power of two that is not above the largest
+ * magnitude, and divide it by 4, the largest power of two in E2M1. Values above
+ * 6 times the scale become 6 times the scale.
  */
 static void mxfp4_to_row(void *dst, const float *src, size_t n)
 {
@@ -180,8 +181,7 @@ static void mxfp4_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* Index of a type in `infos`: the types that GGUF does not have follow those of
- * GGUF. */
+/* Index of a type in `infos`: first GGUF's types, then the other row types. */
 #define INFO(type) \
 	((type) < DTYPE_NF4 ? (type) : (type)-DTYPE_NF4 + DTYPE_MXFP4 + 1)
 

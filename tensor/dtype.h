@@ -52,7 +52,8 @@ struct dtype_info {
 	unsigned bytes;   /* bytes of a block */
 	/* Decode n values, a multiple of `block`. src needs no alignment. */
 	void (*to_f32)(float *dst, const void *src, size_t n);
-	/* Encode n values. NULL if the format can only be decoded. */
+	/* Encode n values. The pointer is NULL if the format can only be
+	 * decoded. */
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 
@@ -77,7 +78,7 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n);
 /*
  * The number of infinite values and NaNs among n values, a multiple of the
  * type's block. If the scale or offset of a block is not finite, all values of
- * the block count.
+ * the block are counted.
  */
 size_t dtype_not_finite(enum dtype, const void *src, size_t n);
 

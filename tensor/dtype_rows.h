@@ -32,10 +32,10 @@ static inline uint16_t row_u16(const uint8_t *p)
  * table entry times the scale.
  *
  * lut_nf4 has the quantiles of a normal distribution (Dettmers et al., "QLoRA",
- * 2023, appendix E), rounded to fp16, because that is what the table of a
- * phone's look-up instruction can hold. lut_fp4 has twice the values of E2M1
- * numbers (sign, two bits of exponent, one of fraction), which are integers, as
- * in ggml.
+ * 2023, appendix E), rounded to fp16, because the table of a phone's look-up
+ * instruction holds fp16 values. lut_fp4 has twice the values of E2M1 numbers
+ * (sign, two bits of exponent, one of fraction), which are integers, as in
+ * ggml.
  */
 static const float lut_q4_0[16] = { -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3,
 	4, 5, 6, 7 };
@@ -60,8 +60,8 @@ static inline float row_f16(const uint8_t *p)
 static inline void row_scale(
 	float *restrict dst, const int8_t *restrict q, int n, float d)
 {
-	/* Do not unroll: the compiler unrolls before it vectorizes, and then
-	 * finds nothing to vectorize. */
+	/* Do not unroll: the compiler unrolls a loop before it vectorizes, and
+	 * cannot vectorize the unrolled loop. */
 #pragma GCC unroll 1
 	for (int j = 0; j < n; j++)
 		dst[j] = (float)q[j] * d;
@@ -122,8 +122,8 @@ static inline void q8_0_row(
 
 /*
  * Codes (the stored integers) are unpacked 16 bytes at a time, in vector types.
- * If these were loops over bytes, the compiler would unroll them and then find
- * nothing to vectorize.
+ * The compiler would unroll loops over bytes, and cannot vectorize the unrolled
+ * loops.
  */
 typedef uint8_t row_v16 __attribute__((vector_size(16)));
 
@@ -295,8 +295,8 @@ static inline row_v16 row_bit(row_v16 v, int g)
 
 /*
  * A block is { f16 d, dmin; u8 s[12], high[32], q[128]; }. It is like a block
- * of q4_k, except that codes have five bits: the fifth bits of group g are bit
- * g of the 32 bytes of high[].
+ * of q4_k, except that codes have five bits: the fifth bit of value j of group
+ * g is bit g of high[j].
  */
 static inline void q5_k_row(
 	float *restrict dst, const void *restrict src, size_t n)

@@ -45,7 +45,8 @@ static int str_cmp(struct gguf_str a, struct gguf_str b)
 	return c ? c : (a.len > b.len) - (a.len < b.len);
 }
 
-/* An array of keys or of tensors. Both structs begin with the name. */
+/* An array of struct gguf_kv or of struct gguf_tensor. Both structs begin with
+ * the name. */
 struct named {
 	const void *first;
 	size_t size; /* bytes of an element */
@@ -217,14 +218,17 @@ static int read_tensors(struct gguf *g, struct gguf_in *in)
 		t->offset += start;
 		t->data = g->header_only ? NULL : g->data + t->offset;
 	}
-	/* Refuse tensors that overlap, then tensors of the same name. */
+	/* Refuse tensors whose data overlap, then tensors with the same name.
+	 */
 	sort(order, g->n_tensors, by_offset, g->tensor);
 	for (size_t i = 1; i < g->n_tensors; i++) {
 		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
 		if (b->offset - a->offset >= a->bytes)
 			continue;
 		gguf_in_where(in, "tensor", b->name);
-		return gguf_bad(in, EINVAL, "data overlaps that of tensor '%s'",
+		return gguf_bad(in, EINVAL,
+			"its data overlaps the data of "
+			"tensor '%s'",
 			gguf_show(a->name, shown, sizeof(shown)));
 	}
 	sort(order, g->n_tensors, by_name, &tensors);

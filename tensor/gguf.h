@@ -9,9 +9,9 @@
  *
  * gguf_parse does no I/O, so that it can be fuzzed. It does not copy `data`,
  * which must exist until gguf_close. All pointers that the accessors return
- * point into the file and are valid until gguf_close. If the file is truncated
- * while it is mapped, a reader gets SIGBUS, which a program may turn into an
- * error message (host/cmd/cut_short.h).
+ * point into the file and are valid until gguf_close. If another process
+ * truncates the file while it is mapped, an access raises SIGBUS, which a
+ * program may turn into an error message (host/cmd/cut_short.h).
  */
 #ifndef TENSOR_GGUF_H
 #define TENSOR_GGUF_H
@@ -50,11 +50,12 @@ struct gguf_str { /* not NUL-terminated */
 struct gguf_kv {
 	struct gguf_str key;
 	enum gguf_type type;
-	/* element type of an array, which is never an array; else `type` */
+	/* for an array, the type of its elements (never an array type); else
+	 * the same as `type` */
 	enum gguf_type elem;
 	uint64_t count; /* number of elements of an array, else 1 */
-	/* first byte of the value; of an array, of its first element. A string
-	 * begins with its length in 8 bytes */
+	/* first byte of the value or, for an array, of its first element. A
+	 * string begins with its length in 8 bytes */
 	const uint8_t *value;
 	size_t bytes; /* bytes from `value` to the end of the value */
 };
@@ -81,8 +82,8 @@ void gguf_close(struct gguf *);
 /*
  * gguf_header returns the bytes of the file before the tensors' data.
  * gguf_parse_header parses such a header if the tensors' data are stored
- * elsewhere: it checks the tensors against a file of `file_size` bytes, and
- * gguf_set_data then sets the address of the data of tensor i.
+ * elsewhere. It checks the tensors' offsets against a file of `file_size`
+ * bytes. gguf_set_data then sets the address of the data of tensor i.
  */
 const void *gguf_header(const struct gguf *, size_t *size);
 int gguf_parse_header(struct gguf **out, const void *data, size_t size,

@@ -8,8 +8,9 @@
 
 #include "tensor/gguf.h"
 
-/* The smallest encoding of a key and of a tensor declaration, in bytes. They
- * limit the counts in the header before anything of that size is allocated. */
+/* The smallest encoding of a key and of a tensor declaration, in bytes. The
+ * counts in the header are checked against these sizes before memory is
+ * allocated. */
 #define GGUF_KV_MIN     (8 + 1 + 4 + 1)
 #define GGUF_TENSOR_MIN (8 + 1 + 4 + 8 + 4 + 8)
 

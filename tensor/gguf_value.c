@@ -13,8 +13,8 @@ bool gguf_str_is(struct gguf_str s, const char *text)
 
 /*
  * The number of bytes of the UTF-8 character at p, or 0 if it is not printable:
- * a control character (C0 or C1), which a terminal would execute, a surrogate,
- * or an overlong form.
+ * a control character (C0 or C1), because a terminal would execute it, a
+ * surrogate, or an overlong form.
  */
 static size_t printable(const unsigned char *p, size_t left)
 {

@@ -1,9 +1,9 @@
 /*
  * Writes GGUF files of version 3: first the keys, then the declarations of the
  * tensors, then the tensors' data in the same order. Keys and declarations are
- * kept in memory; data is written directly. Until gguf_writer_commit syncs the
- * file and renames it to its final name it has a temporary name in the same
- * folder, so that a crash or a full disk leaves no partial file.
+ * kept in memory; data is written directly. The file has a temporary name in
+ * the same folder until gguf_writer_commit syncs it and renames it, so that a
+ * crash or a full disk leaves no partial file under the final name.
  * gguf_writer_close without a commit removes the temporary file.
  *
  * Errors are sticky: after a failure every call does nothing, and the commit

@@ -58,8 +58,8 @@ static bool has_vnni(void)
 
 /*
  * Linux lets a process use the tile registers of AMX only after a system call
- * (arch_prctl), so this function must be called before the sandbox forbids that
- * call.
+ * (arch_prctl), so the program must call this function before it enters its
+ * sandbox.
  */
 static bool has_amx(void)
 {
@@ -195,7 +195,7 @@ size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
 {
 	size_t saturated = kern->round_f16(x, n);
 
-	/* exact because round_f16 has rounded x */
+	/* this conversion is exact, because round_f16 has already rounded x */
 	for (size_t i = 0; i < n; i++)
 		to[i] = f32_to_f16(x[i]);
 	return saturated;
@@ -224,9 +224,10 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
 	const size_t wide = (head_dim + lanes - 1) / lanes * lanes;
 	const size_t all = (size_t)heads * KERN_ATTEND_ROWS;
 
-	/* The arrays of struct pass: q and o of all rows; keys and values of
-	 * one block; for each head its scores and four more values, padded to
-	 * whole vectors; and 15 floats to align the arrays to a cache line. */
+	/* The sizes of the arrays of struct pass (kern_attend.h): q and o of
+	 * all rows; the keys and values of one block; the scores of each head,
+	 * and four more arrays over the heads, padded to whole vectors; and 15
+	 * floats for the alignment to a cache line. */
 	return wide * 2 * (all + KERN_ATTEND_BLOCK) +
 		all * (KERN_ATTEND_BLOCK + 4) + 4 * lanes + 15;
 }

@@ -5,10 +5,11 @@
  * TANDEM_CPU=ref|base|avx2|avx512|vnni|amx overrides the choice.
  *
  * All kernels are batch invariant: an output row depends only on its own input
- * row and the weights and is summed in one fixed order, whatever the number of
- * rows in the call and however callers split the work. The vector kernels also
- * give the same bits with all instruction sets: a multiplication and an
- * addition are fused only where the kernel's comment says fma.
+ * row and the weights, and its sums are computed in a fixed order. The number
+ * of rows in the call and the division of the work into calls have no effect.
+ * The vector kernels also give the same bits with all instruction sets: a
+ * multiplication and an addition are fused only where the kernel's comment says
+ * fma.
  *
  * Activations are float32 in memory. Between operators, callers round them to
  * fp16 with round_f16, because the NPU stores them as fp16.
@@ -26,7 +27,7 @@
 #include <stdint.h>
 
 /* One KV head of one layer: its keys and values, and the slots (entries of the
- * KV cache) that a query sees. */
+ * KV cache) to which a query attends. */
 struct kern_kv {
 	const uint8_t *k, *v; /* first byte of this KV head in slot 0 */
 	size_t stride;        /* bytes from one slot to the next */
@@ -43,8 +44,8 @@ struct kern_span {
 
 /*
  * One row of attend_rows: its queries and its output, [heads][head_dim] each,
- * and the slots that it sees: first the slots of its spans, then the slots of
- * its list `own`.
+ * and the slots to which it attends: first the slots of its spans, then the
+ * slots in its list `own`.
  */
 struct kern_query {
 	const float *q;
@@ -61,9 +62,9 @@ struct kern {
 	/* y[m][j] = sum_i x[m][i] * w[j][i]. w is n rows of k values of type
 	 * `wt`; k is a multiple of the type's block. x is [rows][k] with
 	 * leading dimension ldx; y is [rows][n] with leading dimension ldy. If
-	 * `w_f16` is set, each weight is first rounded to fp16; a weight
-	 * beyond its range becomes infinite.
-	 * `scratch` is kern_matmul_scratch(k) floats. */
+	 * `w_f16` is set, each weight is first rounded to fp16; a weight beyond
+	 * the range of fp16 becomes infinite. `scratch` is
+	 * kern_matmul_scratch(k) floats. */
 	void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx,
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
 		unsigned k, bool w_f16, float *scratch);
@@ -78,20 +79,21 @@ struct kern {
 
 	/* Quantize one row of k values, a multiple of 32, to int8,
 	 * symmetrically, with one scale for each 256 values: amax / 127, where
-	 * amax is their largest magnitude. Codes are x * (127 / amax) rounded
-	 * to the nearest, ties to even. NaN counts as 0, and magnitudes are
-	 * clamped to 2^127. If amax is below 2^-100, codes and scale are 0. dst
-	 * is kern_q8_bytes(k) bytes, aligned to 64; the format is private to
-	 * matmul_q8 (kern_tile.h). All implementations write the same bytes. */
+	 * amax is the largest magnitude of the 256 values. Codes are x * (127 /
+	 * amax) rounded to the nearest, ties to even. NaN counts as 0, and
+	 * magnitudes are clamped to 2^127. If amax is below 2^-100, codes and
+	 * scale are 0. dst is kern_q8_bytes(k) bytes, aligned to 64; the format
+	 * is private to matmul_q8 (kern_tile.h). All implementations write the
+	 * same bytes. */
 	void (*quantize)(void *dst, const float *x, unsigned k);
 
-	/* Like matmul_tile, for rows that quantize wrote, kern_q8_bytes(k)
-	 * apart, and weights of type tile-q4_0 or tile-q8_0. Products of codes
-	 * are summed exactly in int32 over the 32 k of a group of weights. An
-	 * fma adds this sum, times the group's scale, to a float32 sum over the
-	 * 256 k that share a scale of activations. A second fma adds the
-	 * float32 sum, times the scale of the activations, to the output. k is
-	 * always in ascending order. */
+	/* Like matmul_tile, for rows that were quantized by `quantize`,
+	 * kern_q8_bytes(k) apart, and for weights of type tile-q4_0 or
+	 * tile-q8_0. Products of codes are summed exactly in int32 over the 32
+	 * k of a group of weights. An fma adds this sum, times the group's
+	 * scale, to a float32 sum over the 256 k that share a scale of
+	 * activations. A second fma adds the float32 sum, times the scale of
+	 * the activations, to the output. k is always in ascending order. */
 	void (*matmul_q8)(float *y, size_t ldy, const void *xq, unsigned rows,
 		enum dtype wt, const void *w, unsigned n, unsigned k,
 		void *scratch);
@@ -108,24 +110,26 @@ struct kern {
 		unsigned n_rot, bool neox);
 
 	/* Attention of `heads` query heads, [heads][head_dim], of one row that
-	 * share one head of keys and values, over the slots that the row sees:
-	 * out[h][d] = sum softmax(q.k * scale) v. The slots are processed in
-	 * the order of kv->slot, in blocks of KERN_ATTEND_BLOCK; each block's
-	 * maximum and sum are merged with those of the blocks before it (online
-	 * softmax: Dao et al., "FlashAttention", 2022). kv->n is at least 1.
-	 * `scratch` is kern_attend_scratch(heads, head_dim) floats. */
+	 * share one head of keys and values, over the slots to which the row
+	 * attends: out[h][d] = sum softmax(q.k * scale) v. The slots are
+	 * processed in the order of kv->slot, in blocks of KERN_ATTEND_BLOCK;
+	 * each block's maximum and sum are merged with those of the blocks
+	 * before it (online softmax: Dao et al., "FlashAttention", 2022). kv->n
+	 * is at least 1. `scratch` is kern_attend_scratch(heads, head_dim)
+	 * floats. */
 	void (*attend)(float *out, const float *q, unsigned heads,
 		const struct kern_kv *kv, unsigned head_dim, float scale,
 		float *scratch);
 
 	/* The same result as attend (or, if exp2_table is not NULL,
 	 * attend_table) for each of 1 to KERN_ATTEND_ROWS rows, each of which
-	 * sees at least one slot. kv->slot and kv->n are not used. Each row
-	 * gets the same bytes as if it were computed alone. Within a block of
-	 * slots, adjacent rows share the reads and some of the work if their
-	 * slots are equal or one row's slots are a prefix of the other's.
-	 * `scratch` is as for attend. Returns the number of slots whose keys
-	 * and values were read; a slot that rows share counts once. */
+	 * attends to at least one slot. kv->slot and kv->n are not used. The
+	 * result of a row has the same bytes as if the row were computed alone.
+	 * Within a block of slots, adjacent rows share the reads and some of
+	 * the work if their slots are equal or one row's slots are a prefix of
+	 * the other's. `scratch` is as for attend. Returns the number of slots
+	 * whose keys and values were read; a slot that was read once for
+	 * several rows counts once. */
 	uint64_t (*attend_rows)(const struct kern_query *, unsigned rows,
 		unsigned heads, const struct kern_kv *kv, unsigned head_dim,
 		float scale, const uint16_t *exp2_table, float *scratch);
@@ -158,14 +162,15 @@ struct kern {
 	 * for a product and its addition. NULL in the implementation `ref`. */
 	uint64_t (*peak_int8)(uint64_t steps);
 
-	/* Load `n` bytes, a multiple of 1024, without using them, to measure
-	 * the peak rate of memory. NULL in the implementation `ref`. */
+	/* Load `n` bytes, a multiple of 1024, and ignore them, to measure the
+	 * peak rate of memory. NULL in the implementation `ref`. */
 	void (*peak_read)(const void *bytes, size_t n);
 };
 
-/* The least and most bytes of weights that a worker multiplies at a time:
- * enough to amortise the dispatch and to start the CPU's prefetchers, but so
- * few that no worker idles long while another runs the last part. */
+/* The smallest and the largest part of the weights, in bytes, that a worker
+ * multiplies at a time. Parts are large enough to amortise the dispatch and to
+ * start the CPU's prefetchers, and small enough that no worker is idle for long
+ * while another one computes the last part. */
 #define KERN_PART_MIN     ((size_t)16 << 10)
 #define KERN_PART_MAX     ((size_t)1 << 20)
 
@@ -216,7 +221,7 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 /*
  * Fill a table of 2^x in fp16 for every fp16 x <= 0, 64 KiB, indexed by the
  * bits of x without the sign (npu-tts paper, section 5.2.1). The entries after
- * that of -infinity stand for NaN and are 0.
+ * the entry of -infinity belong to NaNs and are 0.
  */
 void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES]);
 

@@ -21,16 +21,16 @@
  *   result: o / l after the last block
  *
  * Register tiles of several heads and slots share loads and conversions; the
- * result does not depend on which heads and slots form a tile. A score that is
- * NaN or +infinity makes the output of its head NaN, and so do scores that are
- * all -infinity.
+ * result does not depend on which heads and slots form a tile. The output of a
+ * head is NaN if one of its scores is NaN or +infinity, or if all its scores
+ * are -infinity.
  *
  * attend_table (npu-tts paper, algorithm 1; the paper is named in
  * tensor/soc/price.h) uses other types. q, keys, values, scores (times log2 e),
  * m, weights and c are fp16; o is rounded to fp16 after each block, and the
  * result o / l is rounded again. l is float32, although the paper stores it as
- * fp16: in fp16, a sum above 2048 would lose every weight below one. Values
- * beyond fp16 saturate. A NaN score has weight 0, as in the exp2 table.
+ * fp16: in fp16, adding a weight below 1 to a sum above 2048 has no effect.
+ * Values beyond fp16 saturate. A NaN score has weight 0, as in the exp2 table.
  */
 #include "tensor/kern_attend.h"
 
@@ -126,8 +126,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* an exact number of sums; with a larger array gcc unrolls 16 steps and
-	 * keeps 24 sums in memory */
+	/* the exact number of sums: with a larger number, gcc unrolls 16 steps
+	 * and keeps 24 sums in memory */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];
@@ -171,7 +171,7 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 static ALWAYS_INLINE void score_heads(const struct pass *p,
 	const struct rows *rows, unsigned h, const int mh, const bool f16)
 {
-	/* a power of two, so that whole tiles cover the block */
+	/* a power of two, so that a whole number of tiles covers the block */
 	const int slots = VEC_LANES / (mh == 3 || mh == 6 ? 4 : mh);
 
 	for (unsigned slot = 0; slot < rows->whole; slot += (unsigned)slots)

@@ -107,7 +107,7 @@ void pass_weigh(const struct pass *, uint32_t n);
 /* Add the values of a block, times their softmax weights, to o. */
 void pass_value(const struct pass *, const struct rows *);
 
-/* Do all steps of one block of n >= 1 slots, which all heads see. */
+/* Do all steps of one block of n >= 1 slots, to which all heads attend. */
 void pass_block(const struct pass *, const uint32_t *slot, uint32_t n);
 
 /* Write the result of one row, [group][dim]. */

@@ -7,22 +7,23 @@
  * merges the results, which changes the order of summation and so the bits of
  * the result. Here every row keeps the order of kern_attend.c. A block is 64
  * consecutive slots of the row's own list, counted from its first slot. Rows
- * that see the same prefix therefore see it in the same blocks, and each row
- * updates its m, l and o as if it were computed alone. Rows with the same block
- * read the block once, transpose its keys once (kern_transpose.h), widen its
- * values to float32 once, and form register tiles of the heads of several rows.
+ * with the same prefix therefore divide this prefix into the same blocks, and
+ * each row updates its m, l and o as if the row were computed alone. Rows with
+ * the same block read the block once, transpose its keys once
+ * (kern_transpose.h), widen its values to float32 once, and form register tiles
+ * of the heads of several rows.
  */
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
 
-/* The smallest number of rows for which, with any number of heads, it is faster
- * to transpose a block's keys and to copy its values. */
+/* From this number of rows on, it is faster to transpose a block's keys and to
+ * copy its values, whatever the number of heads. */
 #define TRANSPOSE_ROWS 6
 
 /*
- * Returns a pass over `rows` rows of *p, from `row` on. Its last vector of
- * heads may also contain heads of the following rows; weigh_lanes in
- * kern_attend.c allows this.
+ * Returns a pass over `rows` rows of *p, beginning with row `row`. The last
+ * vector of heads of this pass may also contain heads of the following rows;
+ * weigh_lanes in kern_attend.c allows this.
  */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {
@@ -136,7 +137,7 @@ static void score_by_transposed(const struct pass *p, const struct rows *rows)
 }
 
 /* Process a block that rows share: read and convert its keys and values once.
- * Row r sees the first b[r].n slots of `all`. */
+ * Row r attends to the first b[r].n slots of `all`. */
 static void block_shared(const struct pass *p, const struct block *b,
 	unsigned rows, const struct block *all)
 {

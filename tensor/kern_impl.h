@@ -42,8 +42,8 @@ KERN_DECLARE(vnni)
 KERN_DECLARE(dotprod)
 KERN_DECLARE(i8mm)
 
-/* The same as vnni, except that matmul_q8 uses AMX for many rows. It is
- * compiled into the object files of vnni. */
+/* The implementation `amx`: the same as `vnni`, except that matmul_q8 uses AMX
+ * for many rows. Its code is part of the object files of `vnni`. */
 extern const struct kern kern_vec_amx;
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch);

@@ -118,8 +118,8 @@ static ALWAYS_INLINE vec look(const float table[16], ivec code)
 
 #ifdef __F16C__
 /* Convert fp16 with the conversion instruction, and load weight codes with
- * widening loads. From portable code the compiler generates neither
- * instruction. */
+ * widening loads. The compiler does not generate these instructions from
+ * portable code. */
 #ifdef __AVX512F__
 static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 {
@@ -340,7 +340,8 @@ static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 }
 
 /* 2^x for x <= 0, from the table. NaN uses the entry of -infinity, which is 0
- * like the entries of NaN, so that gather never reads past the table. */
+ * like the entries of NaN, so that gather does not read beyond the end of the
+ * table. */
 static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 {
 	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;

@@ -1,7 +1,7 @@
 /*
- * Measurement of the limits of an instruction set, to compare the matrix
- * kernels with: the rate of the arithmetic units without loads and stores, and
- * the rate of memory without arithmetic.
+ * Measurement of the limits of an instruction set, with which the matrix
+ * kernels are compared: the rate of the arithmetic units without loads and
+ * stores, and the rate of memory without arithmetic.
  */
 #include "tensor/kern_lanes.h"
 

@@ -4,11 +4,11 @@
  *
  * A strip of 32 outputs is processed in chunks of 256 k, the number of
  * activations that share a scale. The sums of a chunk for a block of rows stay
- * in registers and are added to the outputs at the end of the chunk. For many
- * rows, the codes of the chunk are first arranged in the order of the dot
- * products, in the workspace; for few rows this is done in registers. All
- * further operations are the same, so the result does not depend on this
- * choice.
+ * in registers and are added to the outputs at the end of the chunk. The codes
+ * of the chunk must be arranged in the order of the dot products. For many rows
+ * this is done once, in the workspace; for few rows it is done in registers.
+ * All other operations are the same, so the result does not depend on the
+ * number of rows.
  */
 #include "tensor/kern_q8_chunk.h"
 #include "tensor/kern_q8_narrow.h"
@@ -24,8 +24,8 @@ static ALWAYS_INLINE vec saturated(vec v)
 	return pickf(v < -Q8_HUGE, all(-Q8_HUGE), v);
 }
 
-/* The largest magnitude. Compared as integers, magnitudes have the order of
- * their values, and NaN is above all of them. */
+/* The largest magnitude. The bits of magnitudes are compared as integers: these
+ * have the order of the values, and NaN is above all values. */
 static ALWAYS_INLINE float largest(
 	const float *x, unsigned n, const bool saturate)
 {
@@ -174,7 +174,7 @@ typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	unsigned k, void *scratch);
 
 /* Each case is a function of its own: if gcc inlined all cases into one
- * function, they would need more registers than the CPU has. */
+ * function, the function would need more registers than the CPU has. */
 #define STRIP_FN(name, four, store_codes)                                   \
 	static __attribute__((noinline)) void name(const struct block *b,   \
 		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \

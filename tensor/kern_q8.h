@@ -2,13 +2,15 @@
  * Loads of the codes of tiles into machine vectors, and dot products of these
  * vectors, for kern_q8.c: with AVX2, AVX-512, AVX-512 VNNI, and Arm's dot
  * products and matrix products (i8mm). A code is a quantized integer. A vector
- * has four codes for each of its outputs, which are multiplied by four codes of
- * a row of activations; with i8mm it has eight codes for each of two outputs.
+ * has four codes of weights for each of its outputs; they are multiplied by
+ * four codes of a row of activations. With i8mm, a vector has eight codes for
+ * each of two outputs.
  *
  * In tile-q4_0, two bytes of an output that must be adjacent in a vector are 32
- * bytes apart in memory, so vectors are interleaved before their nibbles are
- * split. The x86 instructions interleave within 16 bytes, which permutes the
- * outputs; in_order restores their order after the sums are complete.
+ * bytes apart in memory. Two loaded vectors are therefore interleaved before
+ * their nibbles are split. The x86 instructions interleave within 16 bytes,
+ * which permutes the outputs; in_order restores their order after the sums are
+ * complete.
  *
  * Private to kern_q8.c.
  */
@@ -38,8 +40,8 @@ static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 		__builtin_prefetch(tile + i);
 }
 
-/* Two vectors of the outputs of a strip, in ascending order, and the index of
- * the first output of each. */
+/* Two vectors of outputs of a strip, in ascending order, and for each vector
+ * the index of its first output. */
 struct pair {
 	vec v[2];
 	int at[2];
@@ -72,8 +74,8 @@ struct pairs {
 	ivec even, odd;
 };
 
-/* Load eight pairs of k. Vector 0 has the outputs 0-3, 8-11, 16-19 and 24-27,
- * and vector 1 has all other outputs of the tile. */
+/* Load the codes of eight pairs of k. Vector 0 has the outputs 0-3, 8-11, 16-19
+ * and 24-27, and vector 1 has all other outputs of the tile. */
 static ALWAYS_INLINE struct pairs nibble_pairs(const uint8_t *p, const int v)
 {
 	const __m512i a = get(p), b = get(p + 64);
@@ -134,8 +136,8 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm256_set1_epi32(v);
 }
 
-/* Load eight pairs of k. Vector v has the outputs 4v to 4v + 3 and 4v + 16 to
- * 4v + 19. */
+/* Load the codes of eight pairs of k. Vector v has the outputs 4v to 4v + 3 and
+ * 4v + 16 to 4v + 19. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int odd = 0; odd < 2; odd++, p += 32) {
@@ -199,7 +201,7 @@ static ALWAYS_INLINE ivec zip_high(ivec a, ivec b)
 	return (ivec)vzip2q_s16((int16x8_t)a, (int16x8_t)b);
 }
 
-/* Load eight pairs of k. The outputs are in ascending order. */
+/* Load the codes of eight pairs of k. The outputs are in ascending order. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int i = 0; i < 4; i++, p += 16) {

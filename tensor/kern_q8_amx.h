@@ -1,8 +1,8 @@
 /*
  * matmul_q8 with AMX, for more rows than vector registers can hold. One
  * instruction multiplies 16 rows by 16 outputs over the 32 k of a group. Its
- * int32 sums pass through the L1 cache into the same float32 steps as in
- * kern_q8.c. AMX multiplies signed weights, so no correction is needed: int8
+ * int32 sums are stored in the L1 cache; then the same float32 steps follow as
+ * in kern_q8.c. AMX multiplies signed weights, so no correction is needed: int8
  * codes are used as they are stored, and nibbles are converted to int8 for one
  * chunk (256 k) at a time.
  *
@@ -22,9 +22,9 @@
 /*
  * AMX_LAG is the number of groups between a product and the use of its sums. It
  * is large enough that no instruction waits for a tile register, and small
- * enough that the sums in between fit one page of the L1 cache. With more, the
- * CPU assumes that loads depend on stores 4 KiB away, and other data is evicted
- * from the cache.
+ * enough that the stored sums fit into 4 KiB. With more sums, other data is
+ * evicted from the L1 cache, and the CPU takes loads to depend on stores 4 KiB
+ * away.
  */
 #define AMX_LAG  3
 #define AMX_RING 4
@@ -39,9 +39,9 @@ struct amx_sums {
 };
 
 /*
- * Configure the tile registers. Register 0 has the sums of a block of rows and
- * register 1 its codes. Registers 2 and 3 are the same for the last block,
- * which may have fewer rows. Register 4 has codes of weights.
+ * Configure the tile registers. Register 0 has the sums of a block of rows, and
+ * register 1 the block's codes. Registers 2 and 3 have the same for the last
+ * block, which may have fewer rows. Register 4 has codes of weights.
  */
 static AMX_FN void amx_shape(unsigned rows)
 {
@@ -106,8 +106,8 @@ static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
 	}
 }
 
-/* Process the groups of a chunk for one vector of outputs. In between, add the
- * last sums of the previous vector. */
+/* Process the groups of a chunk for one vector of outputs. Meanwhile, also add
+ * the last sums of the previous vector. */
 static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
 	struct amx_sums *s, const int v, const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const bool last,

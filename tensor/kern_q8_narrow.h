@@ -1,7 +1,8 @@
 /*
  * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes without
  * dot-product instructions. It processes one row at a time and sums products in
- * int16 as long as the sums fit. It defines the same names as kern_q8_wide.h.
+ * int16 as long as the sums fit. This file defines the same names as
+ * kern_q8_wide.h.
  *
  * Private to kern_q8.c.
  */

@@ -21,8 +21,9 @@
 #define PERMUTED true
 
 /* Up to this number of rows, a product that decodes weights in registers uses a
- * single register tile. With VNNI it pays to decode once for eight rows,
- * although their float32 sums then go through the L1 cache. */
+ * single register tile. With VNNI, decoding once for eight rows is faster,
+ * although the float32 sums of eight rows do not fit the registers and pass
+ * through the L1 cache. */
 #ifdef __AVX512VNNI__
 #define FEW_ROWS 8
 #else
@@ -31,10 +32,11 @@
 
 /*
  * The number of rows up to which it is faster to decode a chunk again for each
- * register tile than to store its decoded codes. For nibbles this is one
- * register tile, because decoding costs as much as three rows. For int8 codes
- * with AVX-512, whose decoding is only an exclusive or, it is several tiles.
- * Arm has too few registers for this.
+ * register tile than to store its decoded codes. For nibbles the limit is one
+ * register tile, because decoding costs as much as the products of three rows.
+ * For int8 codes with AVX-512 the limit is several tiles, because decoding is
+ * only an exclusive or. For Arm the limit is 0, because Arm has too few
+ * registers to decode without storing.
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {
@@ -67,10 +69,10 @@ struct shape {
 };
 
 /*
- * The addresses of the rows of a register tile, as a pointer to every third row
- * and a stride. A pointer to each row would take the registers that other loop
- * variables need. The pointers are hidden from the optimizer; otherwise the
- * compiler would compute them from the first and create one for each row again.
+ * The addresses of the rows of a register tile: a pointer to every third row,
+ * and a stride. One pointer for each row would take registers that other loop
+ * variables need. The pointers are hidden from the optimizer, because otherwise
+ * the compiler creates one pointer for each row again.
  */
 struct tile_rows {
 	const uint8_t *third[(FEW_ROWS + 2) / 3];
@@ -272,8 +274,8 @@ static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
 	return (rows + ROWS - 1) / ROWS * (STRIP_VECS / 2) * Q8_TILES;
 }
 
-/* Process `count` register tiles of `rows` rows. `after` more rows follow
- * them. */
+/* Process `count` register tiles of `rows` rows each. `after` is the number of
+ * rows that follow these tiles. */
 static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	unsigned count, unsigned after, struct ahead *ahead, const int rows,
 	const bool four, const bool ready)
@@ -303,8 +305,8 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	}
 }
 
-/* If there are several register tiles, each has at least ROWS / 2 rows, so not
- * all combinations are compiled. */
+/* If there are several register tiles, each has at least ROWS / 2 rows, so only
+ * these numbers of rows are compiled. */
 #define PANELS(n)                                                          \
 	case n:                                                            \
 		if (n <= (ready ? ROWS : FEW_ROWS) &&                      \

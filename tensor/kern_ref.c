@@ -1,7 +1,8 @@
 /*
  * Reference kernels in plain loops, with which tests compare the vector
  * kernels. Sums are in double and in ascending order. Only the decoders of
- * stored formats, which have their own tests, are shared with kern_vec.c.
+ * stored formats are shared with kern_vec.c; tests/tensor/test_dtype.c tests
+ * them separately.
  */
 #include "tensor/kern_impl.h"
 
@@ -49,12 +50,12 @@ static float super_code(enum dtype type, unsigned c)
 {
 	static const int iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22,
 		-10, 1, 13, 25, 38, 53, 69, 89, 113 };
-	/* as published, with all their digits that float32 holds */
+	/* the published values, with all digits that float32 can represent */
 	static const float nf4[16] = { -1, -0.6961928f, -0.52507305f,
 		-0.3949175f, -0.28444138f, -0.18477343f, -0.091050036f, 0,
 		0.0795803f, 0.1609302f, 0.2461123f, 0.33791524f, 0.44070983f,
 		0.562617f, 0.72295684f, 1 };
-	/* E2M1, doubled: an exponent of 0 means no implicit bit */
+	/* twice the E2M1 value; a number with exponent 0 has no implicit bit */
 	const unsigned exponent = c >> 1 & 3, fraction = c & 1;
 	const unsigned e2m1 =
 		exponent ? (2 + fraction) << (exponent - 1) : fraction;
@@ -278,8 +279,8 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 	}
 }
 
-/* What one row sees: the keys and values of a layer, and the row's list of
- * slots. */
+/* The operands of attention for one row: the keys and values of a layer, and
+ * the row's list of slots. */
 struct visibility {
 	const struct kern_kv *kv;
 	const struct kern_query *row;

@@ -14,8 +14,8 @@
 
 /*
  * The number of rows of the next register tile, at most `most`, if `rows` rows
- * are left. The last two register tiles are as equal as possible, so a register
- * tile is less than half full only if it is the only one.
+ * are left. The last two register tiles are as equal as possible, so that a
+ * register tile is less than half full only if there is just one tile.
  */
 static ALWAYS_INLINE unsigned rows_next(unsigned rows, unsigned most)
 {

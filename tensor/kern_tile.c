@@ -6,10 +6,10 @@
  * workspace, and multiplied by a block of rows. The sums stay in registers;
  * between two such chunks of k they are stored in the outputs. Each fma depends
  * on the previous fma of its chain, and two multipliers need eight chains to be
- * busy, so with few rows several strips are processed together. Decoding is
- * exact (11 bits of scale times 11 bits of table entry or code), or rounds this
- * product once to fp16, so the way it is implemented does not change the
- * result.
+ * busy, so with few rows several strips are processed together. A decoded
+ * weight is the exact product of a scale (11 bits) and a table entry or code
+ * (11 bits), or this product rounded once to fp16, so its value does not depend
+ * on how the product is computed.
  */
 #include "tensor/kern_strip.h"
 
@@ -148,9 +148,10 @@ static ALWAYS_INLINE void group_q8_tile(
  * Decode super-groups of codes of four bits by look-ups in `table`, as a phone
  * does with vlut16 (npu-tts paper, section 5.2.2). A 4-byte word of a
  * super-group has the eight codes of an output: byte 2 j + i has k = 2 i + j in
- * its low and k = 4 + 2 i + j in its high nibble. So words of adjacent outputs
- * are vectors of outputs, which are shifted to each k in turn; the look-up
- * ignores the bits above the nibble.
+ * its low nibble and k = 4 + 2 i + j in its high nibble. The words of adjacent
+ * outputs form a vector, one output in each lane. This vector is shifted so
+ * that the nibble of one k after the other is lowest; the look-up ignores the
+ * higher bits.
  */
 static ALWAYS_INLINE void super_lut_tile(float *restrict dst,
 	const uint8_t *restrict p, const float table[16], const bool f16)
@@ -241,8 +242,8 @@ static void decode_f16(float *dst, enum dtype type, const uint8_t *tile)
 #define ROWS    (VEC_LANES == 16 ? 8 : 3)
 #define CHUNK_K (TILE_SCRATCH / sizeof(float) / TILE)
 
-/* The number of strips of a register tile: enough for eight sums if the
- * registers allow it. */
+/* The number of strips of a register tile: enough for eight independent sums,
+ * if the registers suffice. */
 static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 {
 	const unsigned vecs = rows * STRIP_VECS;

@@ -15,9 +15,9 @@
  * unsigned weights by signed activations. An unsigned weight is too large by a
  * constant: by 8 for a stored nibble, and by 128 for an int8 whose top bit is
  * flipped. The int32 values correct this: an integer sum starts from the value
- * of its group. The second order of the codes is the order in which the k of
- * nibbles lie in a vector after their bytes were interleaved, four pairs of k
- * at a time, and then split.
+ * of its group. The second copy of the codes has the order of the nibbles in a
+ * vector of weights after their bytes were interleaved, four pairs of k at a
+ * time, and then split.
  */
 #ifndef TENSOR_KERN_TILE_H
 #define TENSOR_KERN_TILE_H

@@ -1,11 +1,11 @@
 /*
  * Scores of many query heads for one block of keys. The keys are transposed to
  * [element][slot], so that a machine vector holds one element of several slots.
- * Where the kernel for one row sums a score in 16 lanes, this one has 16
- * vectors, each a chain of fma in ascending order from zero; lane_sum's tree
- * adds the vectors. So the bits are those of the kernel for one row, but no sum
- * within a vector is needed. The transposition is worth its cost if several
- * rows share the block. Part of kern_attend_rows.c.
+ * The kernel for one row sums a score in the 16 lanes of a vector. This kernel
+ * has 16 vectors instead, each a chain of fma in ascending order from zero, and
+ * adds them by lane_sum's tree. The result has the same bits, but no sum within
+ * a vector is needed. The transposition is worth its cost if several rows share
+ * the block. Part of kern_attend_rows.c.
  */
 #ifndef TENSOR_KERN_TRANSPOSE_H
 #define TENSOR_KERN_TRANSPOSE_H
@@ -150,8 +150,8 @@ static ALWAYS_INLINE void score_wide(float *s, const float *q,
 /*
  * Compute the scores of `heads` heads, q[heads][wide], for the first n slots,
  * times `scale`. s is [heads][KERN_ATTEND_BLOCK]. Whole register tiles are
- * written, so values after slot n are arbitrary. In the calls with a constant
- * `wide`, the addresses of the heads of a register tile are one register plus
+ * written, so values after slot n are arbitrary. If `wide` is a constant in a
+ * call, the addresses of the heads in a register tile need one register plus
  * constants instead of six registers.
  */
 static inline void score_transposed(float *s, const float *q,

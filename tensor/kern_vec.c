@@ -132,7 +132,7 @@ static ALWAYS_INLINE void tile(float *lane, const float *x, size_t ldx,
 	}
 }
 
-/* Multiply all rows by up to four weight rows, in register tiles. */
+/* Multiply all rows of x by up to four weight rows, in register tiles. */
 static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 	const float *const *w, unsigned cols, size_t k)
 {
@@ -337,8 +337,8 @@ static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 	const ivec sign = (ivec)x & INT32_MIN;
 	const vec mag = (vec)((ivec)x & INT32_MAX);
 	const ivec over = mag > F16_MAX;
-	/* unsigned, because the addition may overflow for NaN, whose result is
-	 * not used */
+	/* unsigned, because the addition may overflow if the value is NaN; that
+	 * result is not used */
 	const uvec bits = (uvec)pickf(over, all(F16_MAX), mag);
 	const ivec normal =
 		(ivec)((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);

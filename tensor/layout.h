@@ -28,7 +28,7 @@
 struct workers;
 
 enum layout {
-	/* the user gave no layout: the kind of model decides */
+	/* the user gave no layout: use the default for the kind of model */
 	LAYOUT_DEFAULT = -1,
 	LAYOUT_ROWS,
 	LAYOUT_TILES,

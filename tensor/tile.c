@@ -17,11 +17,11 @@
 struct format {
 	struct tile_info info;
 	uint8_t zero; /* byte that encodes the value 0 in each of its codes */
-	/* Store the groups g .. g + 7 from blocks that are `stride` bytes
+	/* Store the groups g to g + 7, read from blocks that are `stride` bytes
 	 * apart. */
 	void (*put)(
 		uint8_t *tile, unsigned g, const uint8_t *block, size_t stride);
-	/* Load group g. */
+	/* Load group g into a block. */
 	void (*get)(uint8_t *block, const uint8_t *tile, unsigned g);
 };
 
@@ -99,7 +99,7 @@ static inline void two_weave(two r[8])
 		two_swap(&r[i], &r[i + 1], 8, 0x00ff00ff00ff00ffu);
 #pragma GCC unroll 4
 	for (int i = 0; i < 4; i++) {
-		const int a = i + (i & 2); /* 0, 1, 4, 5 */
+		const int a = i + (i & 2); /* i = 0 to 3: 0, 1, 4, 5 */
 
 		two_swap(&r[a], &r[a + 2], 16, 0x0000ffff0000ffffu);
 	}
@@ -355,8 +355,8 @@ bool tile_is_exact(enum dtype to, enum dtype from)
 	return f && f->info.by_output && f->info.block == from;
 }
 
-/* Store the outputs g .. g + 7 of a tile; outputs from number `live` on are
- * zeros. */
+/* Store the outputs g to g + 7 of a tile. The outputs with number `live` and
+ * above do not exist and are stored as zeros. */
 static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	const uint8_t *block, size_t stride, unsigned live)
 {

@@ -4,8 +4,8 @@
  * contiguous: tile t of strip s is tile number s * (k / 32) + t, so that a
  * strip is one read. k is a multiple of 32, and a short last strip is padded
  * with zeros. Nothing here allocates, keeps state or requires alignment. For a
- * type that is not tiled the size functions return 0; the other functions must
- * not be called with such a type.
+ * type that is not tiled, the size functions return 0, and no other function
+ * may be called.
  *
  * Formats, where k and n are indices within the tile; the npu-tts paper is
  * named in tensor/soc/price.h:

@@ -18,8 +18,8 @@ static struct walk walk_of(const struct row_visibility *s)
 	return (struct walk){ s->span, s->span + s->n_spans, 0 };
 }
 
-/* Get the slot at the current position, and in *n the number of slots left in
- * its span. Returns false at the end of the list. */
+/* Get the slot at the current position; *n becomes the number of slots that are
+ * left in its span. Returns false at the end of the list. */
 static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
 {
 	for (; w->span < w->end && w->at == w->span->count; w->span++)
@@ -40,8 +40,8 @@ static uint64_t spans_slots(const struct row_visibility *s)
 	return n;
 }
 
-/* The length of the common prefix of both lists. *before is set to whether a
- * precedes b in lexicographic order. */
+/* Returns the length of the common prefix of both lists, in slots. *before
+ * becomes true if a precedes b in lexicographic order. */
 static uint64_t common(const struct row_visibility *a,
 	const struct row_visibility *b, bool *before)
 {
@@ -115,9 +115,9 @@ void visibility_order(
 /*
  * The state of building the prefix tree of the rows' lists from the sorted
  * rows. Groups of rows are the leaves of the tree and common prefixes its inner
- * nodes. The open nodes, to which later rows may still belong, form a stack
- * that grows down from the end of the array of pieces. Each node becomes at
- * most one piece, so the stack and the pieces both fit the array.
+ * nodes. The open nodes are those to which later rows may still belong. They
+ * form a stack that grows down from the end of the array of pieces. Each node
+ * becomes at most one piece, so the stack and the pieces both fit the array.
  */
 struct cut {
 	struct visibility_piece *piece;
@@ -134,9 +134,9 @@ static void add_piece(struct cut *c, uint32_t rows, uint64_t slots)
 }
 
 /*
- * Close the open nodes that are deeper than `depth`, the number of slots that
- * row number `row` shares with the rows before it. `first` is the first row of
- * the last group.
+ * Close the open nodes that are deeper than `depth`, which is the number of
+ * slots that row `row` shares with the preceding rows. `first` is the first row
+ * of the last group.
  */
 static void close_nodes(
 	struct cut *c, uint32_t first, uint32_t row, uint64_t depth)
@@ -155,10 +155,11 @@ static void close_nodes(
 }
 
 /*
- * The end of the group of rows that begins with row `first`: the spans of each
- * row begin with all spans of the row before it. Sets *slots to the largest
- * number of slots that a row of the group sees, and *next to the number of
- * slots that the row after the group shares with the group.
+ * Returns the end of the group of rows that begins with row `first`. In a
+ * group, the spans of each row begin with all spans of the preceding row. Sets
+ * *slots to the largest number of slots to which a row of the group attends,
+ * and *next to the number of slots that the row after the group shares with the
+ * group.
  */
 static uint32_t group_end(const struct row_visibility *s, const uint32_t *order,
 	uint32_t n, uint32_t first, uint64_t *slots, uint64_t *next)

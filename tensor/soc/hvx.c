@@ -23,7 +23,7 @@ unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
 		larger(larger(h->load + h->loadu, h->store + h->loadu),
 			ceil_div(memory, 2));
 	/* Packets that shifts and permutes need. Instructions that use both
-	 * units are counted elsewhere. */
+	 * units (`pair`) are added below. */
 	unsigned lanes = soc->vector_permute_shifts != 0
 		? larger(permute, ceil_div(shift + permute, 2))
 		: larger(permute, shift);

@@ -1,14 +1,15 @@
 /*
  * Sequences of vector instructions, described by the hardware resources that
- * they use, and the fewest VLIW packets that hold them. The cost model counts
- * vector work in these packets. The resources are those of Qualcomm's HVX
- * manuals: one load, one store, one shift and one permute unit and two
+ * they use, and the smallest number of VLIW packets for a sequence. The cost
+ * model counts vector work in packets. The resources are those of Qualcomm's
+ * HVX manuals: one load, one store, one shift and one permute unit and two
  * multipliers, with four instructions in a packet.
  *
  * A sequence is the body of a loop. Successive bodies overlap, so a body takes
  * as many packets as its most used resource needs (the resource bound of modulo
- * scheduling). If a body is too large to overlap with the next, its longest
- * chain of dependent instructions, `chain`, is a second lower bound.
+ * scheduling). If a body is too large to overlap with the next one, `chain`,
+ * the length of its longest chain of dependent instructions, is a second lower
+ * bound.
  */
 #ifndef TENSOR_SOC_HVX_H
 #define TENSOR_SOC_HVX_H
@@ -16,9 +17,10 @@
 struct soc;
 
 struct hvx {
-	unsigned load;   /* aligned loads */
-	unsigned loadu;  /* unaligned loads: both memory slots, and permute */
-	unsigned store;  /* aligned stores of a result of the same packet */
+	unsigned load;  /* aligned loads */
+	unsigned loadu; /* unaligned loads: both memory slots, and permute */
+	/* aligned stores of a result that the same packet computes */
+	unsigned store;
 	unsigned scalar; /* loads of the scalar core */
 	/* instructions for any unit: logic, compare, select, add, max */
 	unsigned alu;

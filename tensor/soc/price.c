@@ -142,8 +142,8 @@ uint64_t price_row_packets(const struct soc *soc, const struct hvx *body,
 
 static const struct {
 	unsigned values; /* values that one body processes */
-	/* packets of each row that depend on each other; if there are any, a
-	 * row is not divided between vector units */
+	/* packets for each row that form one dependent chain; if not 0, a row
+	 * is not divided between vector units */
 	unsigned across;
 	/* number of vectors of n values that the operator reads or writes */
 	unsigned operands;

@@ -1,10 +1,11 @@
 /*
  * The cost model of a phone: from the shape of an operator it computes seconds
  * and joules. The device process uses it for the operators that it runs; the
- * host uses it for its own work and for shapes that are not run. The profiles
- * of phones are text files in this directory (tensor/soc/NAME.soc), which the
- * host reads (host/shipped/soc_file.h). struct soc holds the numbers of one
- * profile. A price is the cost of one shape on one phone (struct price).
+ * host uses it for its own work and for shapes that the device does not run.
+ * The profiles of phones are text files in this directory
+ * (tensor/soc/NAME.soc), which the host reads (host/shipped/soc_file.h). struct
+ * soc holds the numbers of one profile. A price is the cost of one shape on one
+ * phone (struct price).
  *
  * The model has three steps, as in a roofline model:
  *   1. Count the work of each engine: tile products of the matrix engine,
@@ -15,11 +16,12 @@
  *      work in parallel on different pieces. The total is the time in which
  *      the first piece passes through all engines, plus the remaining time of
  *      the slowest engine, plus the launch (price_finish).
- * The energy is each engine's busy time times its power.
+ * The energy is the sum over the engines of busy time times power.
  *
- * Nothing is measured and only the shape matters, so a shape costs the same to
- * the last picosecond on every machine: counts and sums are integers, and each
- * time is computed by a few products and quotients of doubles in a fixed order.
+ * Nothing is measured. The cost depends only on the shape and the profile, and
+ * is equal on every machine to the last picosecond: counts and sums are
+ * integers, and each time is computed by a few products and quotients of
+ * doubles in a fixed order.
  *
  * The packets are counted from instruction sequences in price*.c, which
  * docs/soc-clock.md explains. The modeled machine is that of sections 3.1 and 5
@@ -52,7 +54,7 @@ struct soc;
 	X(uint64_t, gathers)           /* vector gathers and scatters */      \
 	X(uint64_t, dma_bytes)                                                \
 	X(uint64_t, dma_descriptors)                                          \
-	/* bytes of vector loads and stores that L2 does not hold */          \
+	/* bytes of vector loads and stores that miss L2 */          \
 	X(uint64_t, read_bytes)                                               \
 	/* bytes of caches that are cleaned or invalidated */                 \
 	X(uint64_t, maintenance_bytes)                                        \
@@ -118,9 +120,9 @@ enum price_exp {
  * probabilities: the product of [graph_rows][k] with an [n][k] output matrix,
  * whose fp16 scores stay in TCM, the softmax of each row, and the search. The
  * static graph has graph_rows rows, of which `rows` are real and the others
- * padding. The search adds no cost: price_softmax already compares each score
- * once, to find the maximum, and few scores are large enough to enter the list
- * of the likeliest, so insertions are not counted.
+ * padding. The search adds no cost: price_softmax already counts one comparison
+ * for each score, to find the maximum. Insertions into the list of the
+ * likeliest are not counted, because few scores are large enough.
  */
 int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
@@ -137,7 +139,7 @@ enum price_dequant {
 	PRICE_DEQUANT_COPY,
 };
 
-/* Like price_matmul, but with the given way to dequantize. */
+/* Like price_matmul, for kernels that dequantize in the given way. */
 int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, enum price_dequant, struct price *out);
 
@@ -145,7 +147,7 @@ int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
  * For a product as in price_matmul, add to *out the overhead of the phone's
  * runtime, as time of the vector units: for each weight, batch_weight_s plus
  * `rows` times row_weight_s. `rows` is the number of rows without padding.
- * There is no overhead for one row, or if the profile has none.
+ * There is no overhead if `rows` is 1, or if the profile gives none.
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
@@ -166,8 +168,8 @@ struct price_heads {
  * The price of attention (algorithm 1 of the paper) in a static graph of
  * graph_rows positions, of which `rows` are real and the others padding.
  * Attention is one operator. It processes the pieces of an fp16 KV cache
- * (tensor/visibility.h), each for the rows that see it; padding rows see the
- * pieces of all rows. An invalid shape costs nothing.
+ * (tensor/visibility.h), each for the rows that attend to it. Padding rows are
+ * charged for the pieces of all rows. An invalid shape costs nothing.
  */
 void price_visibility(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,

@@ -53,9 +53,9 @@ static const struct hvx exp_f32_sum = { .load = 2,
 	.chain = 47,
 	.chain_converts = 3 };
 
-/* Packets for two rows that form one chain of dependent instructions: maximum
- * and sum across the lanes of a vector, and the maximum broadcast to all
- * lanes. */
+/* Packets for two rows whose instructions form one dependent chain: the maximum
+ * and the sum across the lanes of a vector, and the broadcast of the maximum to
+ * all lanes. */
 #define ROWS_ACROSS 57
 
 static void softmax_counts(const struct soc *soc, uint64_t rows,
@@ -106,8 +106,8 @@ struct attention {
  * of 32 vectors. shuffle_v interleaves two positions of V. */
 static const struct hvx transpose_k = { .load = 32, .pair = 80, .store = 32 };
 static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
-/* The instructions that update maximum and sum of 64 rows, including the
- * exponential of the change of the maximum. */
+/* The instructions that update the maximum and the sum of 64 rows, including
+ * the exponential of the difference between old and new maximum. */
 static const struct hvx carry = { .load = 3,
 	.alu = 4,
 	.shift = 16,
@@ -149,8 +149,8 @@ static void attend(const struct soc *soc, const struct attention *a,
 
 /*
  * The price of attention over one piece of `length` slots, without the launch
- * of the operator. *first is the work that must pass through all engines before
- * they work in parallel. Returns false for an invalid shape.
+ * of the operator. *first is the work for the first piece, after which all
+ * engines work in parallel. Returns false for an invalid shape.
  */
 static bool attention(const struct soc *soc, uint64_t rows,
 	const struct price_heads *h, uint64_t length, struct price *out,
@@ -174,8 +174,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 		.exp = h->exp };
 	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
 	row_tiles = ceil_div(a.rows, TILE);
-	/* As many positions as fit into TCM beside the queries, the outputs,
-	 * and the diagonal matrix that rescales the outputs. */
+	/* The number of positions that fit into TCM together with the queries,
+	 * the outputs, and the diagonal matrix that rescales the outputs. */
 	at_once = smaller(row_tiles * TILE, ROW_BLOCK);
 	taken = EXP_TABLE + 2 * (3 * at_once * dim + at_once * at_once);
 	a.block = room < taken

@@ -76,8 +76,8 @@ void price_top(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	for (uint64_t left = k; left >>= 1;)
 		depth++;
 	/* The expected number of insertions into the heap of the k largest
-	 * values, if a row is in random order: k, and k ln 2 more each time
-	 * that the number of values processed doubles. */
+	 * values, if a row is in random order: k for the first k values, and k
+	 * ln 2 each time that the number of processed values doubles. */
 	for (uint64_t seen = k; seen && seen < n; seen *= 2)
 		doublings++;
 	price_ops(soc, (double)rows * (double)n * ops, out);

@@ -3,8 +3,9 @@
  * logits, and steps through trees and lists. One thread does this work, so it
  * uses one core. A sweep costs its float32 operations for each value (a fused
  * multiply-add counts as one), divided by the operations of a core per cycle. A
- * step is a load whose result the next step needs. The rows of logits were just
- * written and are in the core's cache, so reading them costs nothing.
+ * step is a load whose result is the address of the next load. The rows of
+ * logits were just written and are in the core's cache, so reading them costs
+ * nothing.
  *
  * As in tensor/soc/price.h, only the shape matters. A row of logits is as long
  * as the vocabulary of the model whose costs are computed

@@ -33,8 +33,8 @@ uint64_t price_bytes_ps(uint64_t bytes, double per_s);
 uint64_t price_matrix_ps(const struct soc *, uint64_t tiles);
 uint64_t price_dma_ps(const struct soc *, uint64_t bytes, uint64_t descriptors);
 
-/* The time of vector work in `parts` equal parts, each processed by one vector
- * unit. In the last round, units that have no part are idle. */
+/* The time of vector work that is divided into `parts` equal parts, each for
+ * one vector unit. In the last round, units without a part are idle. */
 uint64_t price_vector_ps(
 	const struct soc *, uint64_t packets, uint64_t gathers, uint64_t parts);
 

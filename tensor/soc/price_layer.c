@@ -57,8 +57,8 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 	*k = shape[m][1];
 }
 
-/* The arguments of price_layer, among them the sum, and the launch to which the
- * latest operator belongs. */
+/* The arguments of price_layer, and the launch of the operator that was added
+ * last. */
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
@@ -122,9 +122,9 @@ static void add_matrices(struct pricing_of *x, enum price_launch launch,
 	}
 }
 
-/* Add the matrices of a feed-forward of width n_ff, the first of which is
- * `gate`. If `quantize` is set, also add the quantization of its input where
- * int8 needs it. */
+/* Add the operators of a feed-forward network of width n_ff, whose first matrix
+ * is `gate`. If `quantize` is set, also add the quantization of inputs for int8
+ * products. */
 static void add_ffn(struct pricing_of *x, enum price_matrix gate, uint64_t n_ff,
 	bool quantize)
 {

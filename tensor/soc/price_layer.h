@@ -1,13 +1,14 @@
 /*
- * The cost of a transformer layer on a phone, for layers that are not run. It
- * is the sum over the operators of the graph that the device would run for the
- * layer (device/graph.c), computed with tensor/soc/price.h. The device computes
- * the cost of the operators that it runs itself (device/cost.h); for the same
- * shape both costs are equal to the last picosecond.
+ * The cost of a transformer layer on a phone, for a layer that the device does
+ * not run. The cost is the sum over the operators of the graph that the device
+ * would run for the layer (device/graph.c), computed with tensor/soc/price.h.
+ * The device computes the cost of the operators that it runs itself
+ * (device/cost.h); for the same shape both costs are equal to the last
+ * picosecond.
  *
  * Types are those of the weights in DDR. A format that price_matmul does not
- * have costs as much as the nearest format that it has. No state; any thread
- * may call the functions.
+ * support costs as much as the most similar supported format. No state; any
+ * thread may call the functions.
  */
 #ifndef TENSOR_SOC_PRICE_LAYER_H
 #define TENSOR_SOC_PRICE_LAYER_H
@@ -21,9 +22,9 @@ struct visibility_piece;
 struct soc;
 
 /*
- * The launches of a layer, in order. Each runs fused operators, of which only
- * the first costs operator_s and counts as a launch (price_join). The
- * quantization of a result belongs to the launch that computes the result.
+ * The launches of a layer, in order. Each launch runs several fused operators.
+ * Only the first of them costs operator_s and counts as a launch (price_join).
+ * The quantization of a result belongs to the launch that computes the result.
  */
 enum price_launch {
 	/* norm, Q, K and V, norms of heads, rotation, writing the cache */
@@ -59,17 +60,17 @@ struct price_layer {
 	enum price_exp exp;
 	enum dtype type[PRICE_MATRICES];
 	/*
-	 * With n_expert > 0, gate, up and down are those of one of n_expert
-	 * experts, a row passes through n_used of them, and a router of this
-	 * type chooses them. All rows pass through the shared expert of width
-	 * n_shared, if that is not 0.
+	 * If n_expert > 0, gate, up and down are the matrices of one of
+	 * n_expert experts. Each row passes through n_used experts, which a
+	 * router with weights of type `router` chooses. If n_shared > 0, all
+	 * rows also pass through a shared expert of this width.
 	 */
 	uint32_t n_expert, n_used, n_shared;
 	enum dtype router;
 };
 
-/* The expected number of different experts that `rows` rows pass through, if
- * each row chooses independently and evenly. */
+/* The expected number of different experts for `rows` rows, if each row chooses
+ * its experts independently and with equal probabilities. */
 double price_experts(const struct price_layer *, uint64_t rows);
 
 /* Get the number of rows and columns of a matrix. */
@@ -77,7 +78,7 @@ void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
 /* The rows of a static graph: their number, how many of them are real (not
- * padding), and the pieces of the cache that the real rows see
+ * padding), and the pieces of the cache to which the real rows attend
  * (tensor/visibility.h). */
 struct price_batch {
 	uint64_t graph_rows, rows;

@@ -100,9 +100,9 @@ static const struct dequant dequants[] = {
 
 /*
  * The authors' sequence for two groups (htp-ops-lib, dequantization without
- * coalesced groups). Each group has a vector of its own: its scale is looked
- * up, its nibbles are joined, looked up and put in order, or its bytes are
- * widened; then two vectors are joined.
+ * coalesced groups). Each group is processed in a separate vector: its scale is
+ * looked up, and its nibbles are joined, looked up and put in order, or its
+ * bytes are widened. Then two vectors are joined.
  */
 static const struct dequant authors[] = {
 	{ DTYPE_GROUP_Q4_0, 16, 0,
@@ -143,9 +143,9 @@ const struct hvx *price_dequant(enum dtype type, unsigned *bodies)
 }
 
 /*
- * Add the work of `tiles` tiles of weights that DMA and the vector units
- * process `passes` times. Over all passes, the matrix engine multiplies each
- * tile of weights by `row_tiles` tiles of rows.
+ * Add the work of `tiles` tiles of weights, which DMA and the vector units
+ * process `passes` times. In all passes together, the matrix engine multiplies
+ * each tile of weights by `row_tiles` tiles of rows.
  */
 static void stream(const struct soc *soc, const struct dequant *d,
 	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)
@@ -165,8 +165,8 @@ static void stream(const struct soc *soc, const struct dequant *d,
 	p->vector_ps = price_vector_even_ps(soc, c->vector_packets, c->gathers);
 }
 
-/* If `stays` is set, the product stays in TCM and is not converted back to
- * float32 rows. */
+/* The price of a matrix product. If `stays` is set, the product stays in TCM
+ * and is not converted back to float32 rows. */
 static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	const struct dequant *d, bool stays, struct price *out)
 {

@@ -318,7 +318,7 @@ static void test_bad(void **state)
 		BAD(bad_last_byte, "tensor 't': data (16 bytes at 32"),
 		BAD(bad_no_data, "tensor 't': data (16 bytes at 0"),
 		BAD(bad_overlap,
-			"'third': data overlaps that of tensor "
+			"'third': its data overlaps the data of tensor "
 			"'second'"),
 		BAD(bad_same_place, "overlaps"),
 		BAD(bad_twin_tensors, "tensor 'twin': duplicate"),
