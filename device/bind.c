@@ -38,7 +38,10 @@ static int check_one(const struct window *w, const struct extended *x,
 	if (r->role >= WIRE_ROLE_COUNT)
 		return err_set(e, EINVAL, "role %u is unknown", r->role);
 	if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
-		return err_set(e, EINVAL, "flags 0x%x are unknown", r->flags);
+		return err_set(e, EINVAL,
+			"flags 0x%x have unknown "
+			"bits",
+			r->flags);
 	if (!(r->flags & WIRE_REF_EXTENDED))
 		return window_find(w, r->addr, r->len, e) ? 0 : e->code;
 	/* The cores cannot load from or store to the extended region. */
@@ -48,8 +51,8 @@ static int check_one(const struct window *w, const struct extended *x,
 			"only weights may be there");
 	if (r->flags & WIRE_REF_INVALIDATE)
 		return err_set(e, EINVAL,
-			"it has the flag to invalidate it, but the extended "
-			"region is not cached");
+			"it has the flag INVALIDATE, but the extended region "
+			"is not cached");
 	return extended_find(x, extended_at(r), r->len, e) ? 0 : e->code;
 }
 

@@ -1,7 +1,7 @@
 /*
  * The bindings of a run: for each role, the device addresses that the run's
- * references give. They are checked against the graph here, so that the
- * executor need not check them.
+ * references give. The functions of this file check the addresses against the
+ * graph, so that the executor need not check them.
  */
 #ifndef DEVICE_BIND_H
 #define DEVICE_BIND_H
@@ -27,14 +27,15 @@ struct binding {
 /* Get the name of a role, such as "kv" for WIRE_REF_KV. */
 const char *bind_role_name(unsigned role);
 
-/* Check each reference by itself: its role, its flags, and that its range is
- * mapped in the window or, for weights, lies in the extended region. */
+/* Check each reference separately: its role, its flags, and its range, which
+ * must be mapped in the window or, for weights, may lie in the extended region.
+ */
 int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 
 /* Bind the references of a run and check that they are long enough and aligned.
- * Each role must occur once, but the weights of an expert graph at least once.
- */
+ * Each role must occur exactly once, except for the weights of an expert graph,
+ * which must occur at least once. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

@@ -307,7 +307,7 @@ static const void *read_by_dma(
 	return tcm;
 }
 
-/* At level off nothing is copied, so there is no time of a copy to trace. */
+/* At level off nothing is copied, so no copy is traced. */
 const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	struct device_trace *t = c->config.trace;

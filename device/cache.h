@@ -1,16 +1,16 @@
 /*
  * The device's private cache, accessed by device addresses. All access to
  * shared memory goes through it: the vector and matrix engines use views, and
- * the DMA engine uses dma_read, which copies into TCM. No other file
+ * the DMA engine uses dma_read, which copies into TCM. No other code
  * dereferences a pointer into the window. Views accept 32-bit addresses only,
  * so they cannot reach the extended region. libtandem-coherence
  * (shm/coherence/) implements the cache and its checker.
  *
- * On a phone the CPU's and the NPU's caches are coherent in one direction only,
- * and the device must clean and invalidate its own cache (docs/coherence.md).
- * This emulation runs on one coherent machine, where a missing call would have
- * no effect. The coherence level decides whether the emulated cache makes the
- * effect visible:
+ * On a phone the CPU's and the NPU's caches are coherent in one direction only:
+ * the device must clean and invalidate its own cache (docs/coherence.md). On
+ * the coherent machine that runs this emulation, a missing call would have no
+ * effect. The emulated cache reproduces the effect, depending on the coherence
+ * level:
  *
  *   off     views alias shared memory; maintenance is counted, not performed
  *   strict  every mapping has a private copy in lines of 64 bytes. A line
@@ -19,10 +19,10 @@
  *           part is loaded first, so cleaning the line also writes the bytes
  *           of its neighbours back. With a seed, an evictor writes random
  *           dirty lines back early between operators, as real caches do
- *   check   as strict, and each broken rule is reported: every line has
- *           shadow versions of both sides (shm/coherence/lines.c). A line that
- *           a request wrote and did not clean by its end is a lost write, even
- *           if the evictor happened to write it back
+ *   check   as strict, and each broken rule is reported: for every line the
+ * checker keeps a shadow state (shm/coherence/lines.c). A line that a request
+ * wrote and did not clean by its end is a lost write, even if the evictor
+ * happened to write it back
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the
@@ -30,7 +30,7 @@
  *   the workers.
  * - Any worker may call dma_read, each with its own part of the TCM.
  * - A viewed range lies inside one mapping that is not WIRE_SHARE_DMA; check
- *   the range first with cache_reaches. A view of any other range is NULL.
+ * the range first with cache_reaches. For any other range the view is NULL.
  * - The caller fills all bytes that view_write returns before the next
  *   cache_operator, because the evictor may write them back there.
  * - A view's pointer plus or minus an offset points into the same mapping,
@@ -69,9 +69,9 @@ struct cache_config {
 	void *report_arg;
 	/* call `report` for repeated violations of a kind too */
 	bool report_every;
-	/* For level check; borrowed, and NULL if there is none: the file of
-	 * violation reports, and the table of the brackets that the host has
-	 * open. */
+	/* Used at level check: the file of violation reports, and the table of
+	 * the host's open brackets. Both are borrowed; NULL if there is none.
+	 */
 	struct coherence_report *file;
 	const struct wire_brackets *brackets;
 	struct device_trace *trace; /* borrowed; NULL: none */
@@ -121,9 +121,10 @@ int cache_reaches(
 const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
-/* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function with
- * number `by` (ipc/brackets.h; 0 if unknown). With two levels of cache, the
- * call only records the write, and cache_flush_all then drops the lines. */
+/* Invalidate bytes that the CPU wrote in its bracket `cpu_seq`, in the function
+ * with number `by` (ipc/brackets.h; 0 if unknown). With two levels of cache,
+ * this call only records the write; the caller then drops the lines by
+ * cache_flush_all. */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);

@@ -75,8 +75,9 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 			price_type((enum dtype)op->w.type), exp_of(g), &p);
 		break;
 	case OP_GATHER:
-		/* The copy is free: the product that follows converts the rows
-		 * to tiles anyway, at the same cost wherever the rows are. */
+		/* The copy costs nothing extra: the matrix product that follows
+		 * converts the rows to tiles in any case, at a cost that does
+		 * not depend on the place of the rows. */
 		return;
 	case OP_SUM_PICKS:
 		ret = price_rows(soc, PRICE_ADD,
@@ -139,8 +140,8 @@ void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done)
 {
 	struct wire_counters *sum = &done->counters;
-	/* The zeros at the end of a completion are not sent, so they are not
-	 * counted. */
+	/* The zero bytes at the end of a completion are not sent, so they are
+	 * not counted. */
 	size_t sent = priced ? offsetof(struct wire_done, text)
 			     : offsetof(struct wire_done, price);
 

@@ -3,9 +3,9 @@
  * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph is static,
  * so padding rows cost as much as real ones, unless the profile makes the cost
  * depend on the real rows (price_matmul_rows). An expert runs only on the rows
- * that picked it, padded to whole tiles. The cost of attention is the sum over
- * pieces of slots that several rows see (tensor/visibility.h): each row of a
- * sequence costs as much as the row that sees most slots.
+ * that picked it, padded to whole tiles. The cost of attention is a sum over
+ * pieces of slots that several rows share (tensor/visibility.h). Every row of a
+ * sequence is charged the cost of the row that attends to most slots.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -35,8 +35,9 @@ void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 	uint32_t rows, const struct op *, const struct price *attention,
 	struct price *sum);
 
-/* Add the extra cost of a run whose weights lie in the extended region: there,
- * vectors of weights are read by DMA too. Matrices always are. */
+/* Add the extra cost of a run whose weights lie in the extended region, from
+ * which the weight vectors must be read by DMA too. (Weight matrices are always
+ * read by DMA.) */
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
 /* Add the cost of the request that *done completes: its round trip and its
@@ -47,7 +48,7 @@ void cost_request(
 
 /* Add the cache maintenance of the rings for request *p (--coherence-ctrl) to
  * the counters of its completion. The completion is counted as if it had no
- * text. `priced` means that it contains a price. */
+ * text. `priced` means that the completion contains a cost. */
 void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done);
 

@@ -140,7 +140,9 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 	int ret;
 
 	if (p->len != sizeof(msg) + sizeof(soc))
-		return err_set(e, EMSGSIZE, "soc: has %zu bytes, must have %zu",
+		return err_set(e, EMSGSIZE,
+			"soc: the message has %zu bytes, "
+			"must have %zu",
 			p->len, sizeof(msg) + sizeof(soc));
 	memcpy(&msg, p->msg, sizeof(msg));
 	if (msg.count != SOC_COUNT)
@@ -161,7 +163,8 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 
 static const struct {
 	const char *name;
-	size_t bytes; /* 0: the size is checked elsewhere */
+	/* size of the message; 0: the size varies and is checked elsewhere */
+	size_t bytes;
 } op_info[WIRE_OP_COUNT] = {
 	[WIRE_NOP] = { "nop", sizeof(struct wire_simple) },
 	[WIRE_MAP] = { "map", sizeof(struct wire_map) },
@@ -189,11 +192,13 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 
 	if (op >= WIRE_OP_COUNT || !op_info[op].name)
 		return err_set(e, EINVAL, "op %u is unknown", op);
-	/* The size must be exact: messages, like packets, are multiples of 8
-	 * bytes. */
+	/* The size must be exact. It has no padding, because messages and
+	 * packets are multiples of 8 bytes. */
 	want = op_info[op].bytes;
 	if (want && p->len != want)
-		return err_set(e, EMSGSIZE, "%s: has %zu bytes, must have %zu",
+		return err_set(e, EMSGSIZE,
+			"%s: the message has %zu bytes, "
+			"must have %zu",
 			op_info[op].name, p->len, want);
 	switch (op) {
 	case WIRE_MAP:
@@ -243,9 +248,9 @@ static int invalidate_refs(
 	return 0;
 }
 
-/* Write the error to done->text. If done->text contains the first coherence
- * violation, append it in brackets, because a stale read may be the cause of
- * the error. */
+/* Write the error to done->text. If done->text already contains the first
+ * coherence violation, append the violation to the error, because a stale read
+ * may be the cause of the error. */
 static void report_failure(struct wire_done *done, const struct err *e)
 {
 	char first[sizeof(done->text)], *range;
@@ -274,9 +279,9 @@ bool device_dispatch(
 
 	*done = (struct wire_done){ 0 };
 	memcpy(&done->op, p->msg, sizeof(done->op));
-	/* A no-op measures the round trip. It is answered without the cache,
-	 * because it accesses no memory, and without reading the clock, which
-	 * would double its time. */
+	/* A no-op measures the round trip. The device answers without using the
+	 * cache, because a no-op accesses no memory, and without reading the
+	 * clock, because that would double the time. */
 	if (done->op == WIRE_NOP && !p->n_refs &&
 		p->len == sizeof(struct wire_simple))
 		return true;
@@ -293,7 +298,7 @@ bool device_dispatch(
 	if (d->config.cached_rings)
 		cost_rings(p, d->exec.soc != NULL, cache_two_levels(d->cache),
 			done);
-	/* after the counters, from which the cost is computed */
+	/* the cost is computed from the counters, so the counters come first */
 	if (d->exec.soc) {
 		cost_request(d->exec.soc, done, &d->exec.price);
 		memcpy(done->price, &d->exec.price, sizeof(done->price));

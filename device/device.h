@@ -1,8 +1,8 @@
 /*
  * The device's state and the effect of one packet on it. The code uses no
- * sockets and no rings, and the clock only for counters: a completion is a
- * function of the state and the packet, so that a fuzzer can call the code.
- * device/serve.h receives the packets.
+ * sockets and no rings, and uses the clock only for counters. A completion
+ * depends only on the state and the packet, so a fuzzer can call the code.
+ * device/serve.c receives the packets.
  *
  * Every field of a packet is checked: a bad packet gets a completion with a
  * negative status and a text that names the field, and changes nothing. There
@@ -64,7 +64,8 @@ void device_detach(struct device *);
 /*
  * Accept a buffer that the host shares. Takes ownership of the descriptor even
  * on failure; -1 means that no descriptor arrived. A share has no completion:
- * if the buffer is unusable, the request that maps it fails with the reason.
+ * if the buffer is unusable, the later request that maps the buffer fails, with
+ * the reason.
  */
 void device_share(struct device *, const struct wire_share *, int fd);
 

@@ -27,7 +27,9 @@ struct load {
 	unsigned threads;
 	uint32_t weights_bytes; /* of the graph, in bytes */
 	size_t plan_bytes;
-	size_t arena_bytes; /* bytes of scratch to allocate; 0: enough exists */
+	/* bytes of scratch to allocate; 0: the existing scratch is large
+	 * enough */
+	size_t arena_bytes;
 	/* Results; NULL if memory ran out. */
 	struct graph *plan;
 	void *arena;
@@ -67,7 +69,8 @@ static struct load *pop(struct queue *q)
 	return l;
 }
 
-/* Free a load, and those of its results that the caller has not set to NULL. */
+/* Free a load and its results. A result that the caller has set to NULL is not
+ * freed. */
 static void load_free(struct load *l)
 {
 	free(l->arena);
@@ -285,8 +288,7 @@ bool device_loaded(
 		d->arena_planned = d->exec.arena_bytes;
 		done->status = -ENOMEM;
 		snprintf(done->text, sizeof(done->text),
-			"graph load: the system gave no memory for graph %u",
-			l->graph);
+			"graph load: no memory for graph %u", l->graph);
 	}
 	load_free(l);
 	return true;

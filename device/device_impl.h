@@ -39,7 +39,8 @@ struct device {
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
-	struct soc soc; /* exec.soc points here once the host has sent one */
+	/* exec.soc points here after the host has sent a profile */
+	struct soc soc;
 	struct loader *loader;
 	unsigned loading;
 	/* Number of graphs that are loaded or loading, and its maximum so far.

@@ -32,12 +32,12 @@ void device_share(struct device *d, const struct wire_share *share, int fd)
 	s = &d->shared[share->buffer];
 	device_forget_share(s);
 	s->share = *share;
-	/* Messages contain the name, which the peer chose: make it printable.
-	 */
+	/* Messages contain the buffer's name, which the peer chose: make the
+	 * name printable. */
 	s->share.name[sizeof(s->share.name) - 1] = '\0';
 	err_plain(s->share.name);
 	if (s->share.flags & ~WIRE_SHARE_DMA)
-		ret = err_set(&e, EINVAL, "share: flags 0x%x are unknown",
+		ret = err_set(&e, EINVAL, "share: flags 0x%x have unknown bits",
 			s->share.flags);
 	else if (fd < 0)
 		ret = err_set(&e, EBADF,
@@ -105,8 +105,8 @@ static void take_time(const struct device *d, uint64_t began)
 	}
 }
 
-/* Report the space of a region in units of `unit` bytes, because the number of
- * bytes may exceed 32 bits. */
+/* Report the free space of a region, counted in units of `unit` bytes because a
+ * number of bytes may exceed 32 bits. */
 static void report_space(
 	const struct window_space *space, unsigned unit, struct wire_done *done)
 {
@@ -134,8 +134,8 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 		return ret;
 	s = &d->shared[map.buffer];
 	if (map.where == WIRE_IN_EXTENDED) {
-		/* Finish the coherence report that may still grow: it may point
-		 * at names in the array whose elements extended_map shifts. */
+		/* Finish the current coherence report now: it may point at a
+		 * name in an array whose elements extended_map shifts. */
 		cache_operator(d->cache, "map", -1);
 		ret = extended_map(
 			&d->extended, &s->share, s->fd, &at, &space, e);

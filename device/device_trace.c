@@ -49,8 +49,8 @@ void device_trace_on(struct device_trace *t, unsigned lane,
 		put(t, v, begin, end, (const uint64_t[]){ a, b, c });
 }
 
-/* The order in which workers arrive here may differ from that of their clock
- * readings, so `copy_began` must become the minimum. */
+/* Workers may arrive here in another order than the order of their clock
+ * readings, so compute the minimum. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
 	uint64_t first =
@@ -76,8 +76,8 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied = 0;
 	struct wire_trace_event *v;
 
-	/* Add the total time of the copies. There is none if everything was
-	 * read in place. */
+	/* Add the total time of the copies. There are no copies if everything
+	 * was read in place. */
 	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
 		uint64_t began = atomic_exchange_explicit(
 			&t->copy_began, 0, memory_order_relaxed);

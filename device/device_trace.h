@@ -1,7 +1,8 @@
 /*
  * The device's trace (ipc/trace_ring.h): events with a name, a time and
- * numbers, if the host requested a trace in the handshake. Otherwise the
- * pointer to the trace is NULL, and the only cost is a comparison.
+ * numbers, if the host requested a trace in the handshake. If the host
+ * requested none, the pointer to the trace is NULL, and the only cost is a
+ * comparison.
  *
  * The thread that runs requests writes events; workers only record when their
  * share of the current operator began and ended.
@@ -36,7 +37,8 @@ static inline uint64_t device_trace_now(const struct device_trace *t)
 }
 
 /* Record work that ends now, on the thread that runs requests. `name` is a
- * string literal. Here and below, the trace must not be NULL. */
+ * string literal. The trace passed to this and the following functions must not
+ * be NULL. */
 void device_trace_ended(struct device_trace *, enum wire_trace_kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c);

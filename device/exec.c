@@ -170,7 +170,7 @@ static void count(const struct run *r, struct exec_counts *c)
 }
 
 /* Check that the arena has the results of the layer's previous part. Any other
- * run in between would have overwritten them. */
+ * run in between overwrites these results. */
 static int check_continues(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {
@@ -207,9 +207,10 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 		if (x->trace && !r->idle) {
 			uint64_t read = cache_dma_bytes(x->cache);
 
-			/* Without a phone's profile, take the end of the
-			 * previous operator as the begin of this one, which
-			 * saves a read of the clock. */
+			/* Without a phone's profile, an operator begins when
+			 * the previous one ends, so the clock need not be read
+			 * again. With a profile, the cost model runs in
+			 * between. */
 			if (x->soc)
 				r->began = clock_ns();
 			run_op(r);
@@ -284,8 +285,8 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (r.idle && graph_out(g) != g->at.x)
 		memset(run_place(&r, graph_out(g)), 0,
 			graph_out_bytes(g, wire->rows));
-	/* A low estimate of the work: for each row, a byte of weights needs one
-	 * or two multiply-adds. */
+	/* The estimate of the work is low: for each row, a byte of weights
+	 * needs one or two multiply-adds. */
 	if (!r.idle)
 		workers_burst(x->workers,
 			(uint64_t)g->weights_bytes *

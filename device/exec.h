@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 #define EXEC_TCM_BYTES (8u << 20)
-/* limit for which a worker's TCM share holds a row */
+/* with more threads, a worker's share of the TCM would be too small for a row
+ */
 #define EXEC_MAX_THREADS 32
 #define EXEC_EXP2_BYTES  (KERN_EXP2_ENTRIES * sizeof(uint16_t))
 
@@ -47,7 +48,7 @@ struct exec_left {
 	uint32_t first_layer, graph_rows, rows;
 	/* position in the layer where the next part begins */
 	uint32_t tensor, row;
-	/* number of slots (of struct picks) that experts have taken so far */
+	/* number of slots (see struct picks) that are used so far */
 	uint32_t slots;
 	struct wire_model model;
 };
@@ -63,7 +64,7 @@ struct exec {
 	struct device_trace *trace; /* borrowed; NULL: none */
 	const struct soc *soc;      /* the phone's profile; NULL: none */
 	struct price price;         /* of the request so far */
-	/* kern_exp2_table, in the TCM after the parts of the workers */
+	/* kern_exp2_table; it lies in the TCM, after the workers' shares */
 	uint16_t *exp2;
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
@@ -78,8 +79,9 @@ void exec_release(struct exec *);
 /* The TCM bytes of each worker if `threads` workers share it. */
 size_t exec_slice(unsigned threads);
 
-/* Pass a block from hugemem_alloc: if it is larger than the arena, it becomes
- * the arena and the old arena is freed; else it is freed. NULL is allowed. */
+/* Pass the ownership of a block from hugemem_alloc. If the block is larger than
+ * the arena, it replaces the arena, and the old arena is freed; otherwise the
+ * block is freed. NULL is allowed. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*

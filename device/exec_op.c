@@ -48,7 +48,8 @@ static void count_saturated(struct run *r, size_t beyond)
 			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
 }
 
-/* Round an output to fp16 if the operator that uses it takes fp16. */
+/* Round an output to fp16 if the operator that reads the output expects fp16.
+ */
 static void round_output(struct run *r, float *x, size_t n)
 {
 	if (r->op->round && r->g->model.precision != WIRE_F32)
@@ -184,8 +185,9 @@ static void sum_picks_row(void *arg, unsigned row, unsigned thread)
 	}
 }
 
-/* Multiply all rows by one part of the weights. The results are some columns of
- * the output; the rows of y are ldy apart. Returns the number of columns. */
+/* Multiply all rows by one part of the weights. The results are consecutive
+ * columns of the output, written to y, whose rows are ldy floats apart. Returns
+ * the number of columns. */
 static uint32_t multiply(
 	struct run *r, unsigned part, unsigned thread, float *y, uint32_t ldy)
 {
@@ -222,7 +224,9 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	uint32_t n = multiply(r, part, thread, out_row(r, 0) + from, op->n);
 	const float *bias = NULL;
 
-	if (op->bias.rows) /* the weights in TCM are not needed any more */
+	/* the TCM is free for the bias: the product no longer needs the
+	 * weights */
+	if (op->bias.rows)
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
 			tcm_of(r, thread));
@@ -256,7 +260,7 @@ static void matmul(struct run *r)
 	set_unit(r);
 	/* Choose the number of units in a part: equal parts, as far as
 	 * KERN_PART_MIN and KERN_PART_MAX allow. The bias of a part is fetched
-	 * to the same TCM, so it must fit there too. */
+	 * to the same share of the TCM, so it must fit into the share too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = KERN_PART_MIN / r->unit_bytes;
@@ -285,7 +289,8 @@ static void store(struct run *r, uint32_t addr, float *x)
 		memcpy(to, x, n * sizeof(float));
 }
 
-/* Runs on the thread that runs requests, because workers may not open views. */
+/* Called only on the thread that runs requests, because workers may not open
+ * views. */
 static void kv_write(struct run *r)
 {
 	uint32_t stride = r->g->model.kv_stride;
@@ -301,9 +306,9 @@ static void kv_write(struct run *r)
 }
 
 /*
- * The rows of one kernel call, and in slot[] the slots of the request's own
- * rows that they see. A row sees at most WIRE_MAX_ROWS rows of its request.
- * slot[] has room for 32 rows that each see 256 rows, for example.
+ * The rows of one kernel call. slot[] has the slots of the request's own rows
+ * to which these rows attend, at most WIRE_MAX_ROWS for each row. It has room
+ * for 32 rows that each attend to 256 rows, for example.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];
@@ -311,8 +316,8 @@ struct row_batch {
 };
 
 /* Compute the attention of the query heads that share one KV head
- * (grouped-query attention), for the rows order[at] to order[end - 1] or as
- * many of them as fit one call. Returns the number of rows, at least 1. */
+ * (grouped-query attention), for as many of the rows order[at] to order[end -
+ * 1] as fit one call. Returns the number of these rows, at least 1. */
 static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
@@ -368,8 +373,8 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	r->x->beat(r->x->beat_arg);
 }
 
-/* Open views of all slots that any row sees. Returns the address of slot 0,
- * even if slot 0 itself is not viewed. */
+/* Open views of all slots to which at least one row attends. Returns the
+ * address of slot 0, even if there is no view of slot 0. */
 static const uint8_t *view_slots(const struct run *r, unsigned which)
 {
 	uint32_t addr = run_kv_addr(r, r->op->layer, which);
@@ -465,9 +470,9 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 			most = y[i] > most ? y[i] : most;
 		*sum_of(r, block, row) = (struct graph_sum){ most,
 			(float)softmax_piece(y, n, most, 1) };
-		/* Skip a block whose largest logit is smaller than all
-		 * logits that the row's list holds. Once the list is full
-		 * of large ones, most blocks are skipped. */
+		/* Skip a block whose largest logit is smaller than all logits
+		 * that the row's list holds. Most blocks are skipped as soon as
+		 * the list contains n large logits. */
 		if (most >= likely_of(r, thread, row)[r->op->n - 1].probability)
 			keep_likely(likely_of(r, thread, row), r->op->n, y, n,
 				block * width);
@@ -475,7 +480,7 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 	r->x->beat(r->x->beat_arg);
 }
 
-/* Merge the lists that the threads found for a row, and turn logits into
+/* Merge the lists of the threads for a row, and convert logits to
  * probabilities. */
 static void likely_row(void *arg, unsigned row, unsigned thread)
 {
@@ -532,7 +537,8 @@ static void likely(struct run *r)
 
 void run_op(struct run *r)
 {
-	/* Operators that compute one row per part; padding rows are skipped. */
+	/* Operators whose parallel sections have one part for each row, without
+	 * padding rows. */
 	static void (*const of_row[])(void *, unsigned, unsigned) = {
 		[OP_RMSNORM] = rmsnorm_row,
 		[OP_HEAD_NORM] = head_norm_row,

@@ -26,8 +26,8 @@ void extended_release(struct extended *x)
 	x->used = 0;
 }
 
-/* The begin of hole number i: hole i lies before extent i, and the last hole
- * after all extents. */
+/* The begin of hole i. Hole i precedes extent i; the last hole follows all
+ * extents. */
 static uint64_t hole_from(const struct extended *x, unsigned i)
 {
 	return i ? x->order[i - 1].at + x->order[i - 1].span : 0;
@@ -70,9 +70,9 @@ int extended_map(struct extended *x, const struct wire_share *share, int fd,
 			" bytes: %" PRIu64 " are free, %" PRIu64
 			" in the largest hole",
 			space->wanted, space->free, space->largest);
-	/* Duplicate the descriptor: while this buffer is placed, the host may
-	 * share another buffer under the same number, which closes the
-	 * descriptor of the share. */
+	/* Duplicate the descriptor: while this buffer is in the region, the
+	 * host may share another buffer under the same number, and the device
+	 * then closes the earlier descriptor. */
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
 		return err_sys(e, errno,
@@ -156,9 +156,9 @@ void extended_read(const struct extent *x, uint64_t from, size_t len, void *to)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* The memfd is sealed against shrinking, so a read can fail
-		 * only for lack of memory. In a mapping, the same lack of
-		 * memory would be a SIGBUS. */
+		/* The memfd is sealed against shrinking, so a read fails only
+		 * for lack of memory. An access to a mapping would raise SIGBUS
+		 * in that case. */
 		if (n <= 0)
 			abort();
 		at += n;

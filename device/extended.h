@@ -1,5 +1,5 @@
 /*
- * The extended region: memory beyond 32-bit addresses, as newer phones have it.
+ * The extended region: memory beyond 32-bit addresses, which newer phones have.
  * The NPU's cores cannot load from it; the DMA engine reads it into TCM, piece
  * by piece.
  *

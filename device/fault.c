@@ -50,13 +50,15 @@ void fault_start_next(struct fault *f)
 {
 	f->continues = true;
 	f->life++;
-	f->n_pending = 0; /* completions that the previous device never sent */
+	/* forget completions that the previous device never sent */
+	f->n_pending = 0;
 	atomic_store(&f->inside, 0);
 	fault_start(f);
 }
 
-/* Whether only start events apply to this device. A replacement device starts
- * new counts, so without this rule the other events would hit again. */
+/* Whether only start events apply to this device. The counts of a replacement
+ * device start from 0, so without this rule the other events would be triggered
+ * again. */
 static bool only_starts(const struct fault *f)
 {
 	return f->life > 1 && !f->continues;

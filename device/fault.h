@@ -6,8 +6,8 @@
  *
  * A host that replaces a lost device passes the new device's number (`life`).
  * Events other than start#N apply to the first device only. A listening device
- * serves each host in its own process; these processes share one plan in
- * memory, and each continues the counts of the previous one.
+ * serves each host in a separate process. These processes share one plan in
+ * memory, and each process continues the counts of the previous one.
  *
  * Only the thread of the run loop may call the functions, except for
  * fault_inside and fault_drops, which any thread may call.
@@ -39,13 +39,14 @@ struct fault_answer {
 
 struct fault {
 	struct fault_plan plan;
-	unsigned life;  /* number of this device, from 1 */
-	bool continues; /* the counts of earlier devices are continued */
+	unsigned life; /* number of this device, from 1 */
+	/* this device continues the counts of the previous one */
+	bool continues;
 	bool fired[FAULT_PLAN_MAX];
 	/* maintenance calls for the event's buffer so far */
 	uint64_t calls[FAULT_PLAN_MAX];
-	/* Buffers that had such calls, for the message that the buffer of an
-	 * event had none. */
+	/* Buffers for which maintenance calls occurred. A message lists them if
+	 * no call occurred for the buffer of an event. */
 	struct {
 		enum coherence_call call;
 		char name[32];
@@ -57,15 +58,17 @@ struct fault {
 	bool enomem;
 	unsigned n_pending;
 	struct fault_answer pending[FAULT_PENDING];
-	_Atomic int inside; /* enum fault_verb + 1 of the current request */
+	/* fault to inject while the current request runs: enum fault_verb +
+	 * 1, or 0 */
+	_Atomic int inside;
 };
 
 /* Parse a plan; NULL or "" means no faults. Flash events are refused, because
  * flash is read by the host. */
 int fault_parse(struct fault *, const char *text, struct err *);
 
-/* Call this when the device starts: it dies, hangs, or returns, possibly late.
- */
+/* Call this when the device starts: the function kills or hangs the device, or
+ * returns, possibly late. */
 void fault_start(struct fault *);
 
 /* For a listening device, call this when the device for the next host starts;
@@ -77,20 +80,20 @@ void fault_start_next(struct fault *);
  */
 bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
-/* Call this when a request has arrived: the device dies, hangs, or continues.
- * Returns true if the request must fail with ENOMEM. */
+/* Call this when a request has arrived: inject its faults, by which the device
+ * may die or hang. Returns true if the request must fail with ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);
 
-/* Call this while a request is in progress: the device dies, hangs, or
- * continues. */
+/* Call this while a request is in progress: inject the faults of this moment,
+ * by which the device may die or hang. */
 void fault_inside(struct fault *);
 
 /* Get the faults for the completion of request `seq`. Returns false if there
  * are none. */
 bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 
-/* Call this after the completion was sent: the device dies, hangs, or
- * continues. */
+/* Call this after the completion was sent: inject the faults of this moment, by
+ * which the device may die or hang. */
 void fault_answered(const struct fault_answer *);
 
 /* Returns true if a fault of the plan was never triggered. `buf` gets the

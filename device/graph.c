@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of a layer with every optional part; output graphs have fewer */
+/* operators of a layer with every optional part; an output graph has fewer */
 #define OPS_A_LAYER 24
 
 /* most outputs of a block of OP_LIKELY */
@@ -78,8 +78,9 @@ static size_t max(size_t a, size_t b)
 }
 
 /*
- * Results that are needed only for a few launches share bytes of scratch. The
- * range of k and v ends before attention, which reads them from the KV cache.
+ * Results that are needed only for a few launches share bytes of scratch. k and
+ * v are no longer needed when attention begins, because attention reads keys
+ * and values from the KV cache.
  */
 static void place_results(
 	struct graph_layout *at, const struct wire_model *m, size_t rows)
@@ -192,8 +193,8 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.name = name,
 		.layer = b->layer,
 		.launch = b->launch,
-		/* A gather of rows has no launch: it belongs to the following
-		 * product. */
+		/* A gather of rows has no launch of its own: it belongs to the
+		 * launch of the following product. */
 		.joins = op > b->g->op && op[-1].launch == b->launch &&
 			op[-1].kind != OP_GATHER,
 		.in = in,
@@ -305,8 +306,8 @@ static void plan_attention(struct build *b)
 		add_heads(b, OP_HEAD_NORM, "q_norm", qn, at->q, m->n_head);
 	if (kn.rows)
 		add_heads(b, OP_HEAD_NORM, "k_norm", kn, at->k, m->n_kv_head);
-	/* Added even if n_rot is 0, because it rounds q for attention. K and V
-	 * are rounded when they are stored. */
+	/* These operators are added even if n_rot is 0, because q rope also
+	 * rounds q for attention. K and V are rounded when they are stored. */
 	add_heads(b, OP_ROPE, "q rope", none, at->q, m->n_head)->round = true;
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
 	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,

@@ -7,7 +7,7 @@
  *
  * A graph contains no weights and no addresses; each run provides them
  * (device/bind.h). All graphs share one scratch arena, as large as the largest
- * of them needs, because only one runs at a time.
+ * of them needs, because only one graph runs at a time.
  *
  * graph_check checks every field of an untrusted message from the host; an
  * error message names the field. graph_build relies on these checks.
@@ -40,7 +40,7 @@ enum op_kind {
 	OP_ADD,       /* out += in */
 	OP_FACTOR,    /* out *= sigmoid(in * w') */
 	OP_LIKELY,    /* out = the n likeliest outputs of in * w' */
-	OP_GATHER,    /* out = those rows of `in` that picked the expert */
+	OP_GATHER,    /* out = the rows of `in` that picked the expert */
 	OP_SUM_PICKS, /* out += weighted sum of the row's expert outputs */
 };
 
@@ -73,7 +73,7 @@ struct graph_layout {
 	size_t cos, sin;          /* [rows][n_rot / 2] */
 	size_t x;                 /* residual stream, [rows][n_embd] */
 	size_t h;                 /* [rows][n_embd] */
-	/* The following are used only in a part of the layer, so they share
+	/* Each of the following is needed only by a few launches, so they share
 	 * bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
@@ -84,8 +84,8 @@ struct graph_layout {
 	 * picked_q8 too, because the routed experts still need `q8`. */
 	size_t router, picked, picked_q8;
 	/* With experts: see struct picks. y has the output of the shared
-	 * expert, [rows][n_embd], then the outputs of the others, [rows *
-	 * n_used][n_embd]. */
+	 * expert, [rows][n_embd], then the outputs of the routed experts, [rows
+	 * * n_used][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
 	/* For an output graph: the results, [rows][top_k] struct wire_likely;
 	 * the same for each thread; [blocks][rows] struct graph_sum. */
@@ -101,7 +101,7 @@ struct graph {
 	uint32_t id, rows, first_layer, n_layers, weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq;
-	/* if the graph is a part of a layer; else the whole */
+	/* the part of the layer; the whole layer if the layer is not split */
 	struct wire_part part;
 	uint32_t top_k; /* 0 if the graph is not an output graph */
 	uint32_t block; /* outputs of a block, see struct graph_sum */
@@ -113,9 +113,9 @@ struct graph {
 };
 
 /*
- * OP_LIKELY computes the outputs in blocks. The blocks do not depend on the
- * number of threads, so the bits of the sums do not either. For each row and
- * block: the largest logit, and the sum of e^(logit - most).
+ * OP_LIKELY computes the outputs in blocks. The blocks, and so the bits of the
+ * sums, do not depend on the number of threads. For each row and block: the
+ * largest logit, and the sum of e^(logit - most).
  */
 struct graph_sum {
 	float most, sum;

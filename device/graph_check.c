@@ -232,8 +232,8 @@ static int check_part(const struct wire_graph_load *g,
 		return 0;
 	return err_set(e, EINVAL,
 		"graph load: part from row %u of tensor %u to row %u of tensor "
-		"%u: parts are not empty and meet at gate, up or down, after "
-		"whole tiles of rows",
+		"%u: a part must not be empty, and a layer may be split only "
+		"inside gate, up or down, after whole tiles of rows",
 		p->first_row, p->first, p->end_row, p->end);
 }
 
@@ -343,8 +343,8 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 
 	if (len < sizeof(g))
 		return err_set(e, EMSGSIZE,
-			"graph load: has %zu bytes, but its fixed part alone "
-			"has %zu",
+			"graph load: the message has %zu bytes, but its fixed "
+			"part alone needs %zu",
 			len, sizeof(g));
 	memcpy(&g, msg, sizeof(g));
 	if (in_range("rows", g.rows, 1, WIRE_MAX_ROWS, e) ||
@@ -356,7 +356,8 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 	if (len != want &&
 		(g.n_layers != 1 || len != want + sizeof(struct wire_part)))
 		return err_set(e, EMSGSIZE,
-			"graph load: n_layers %u needs %zu bytes, not %zu",
+			"graph load: with n_layers %u the message must have "
+			"%zu bytes, not %zu",
 			g.n_layers, want, len);
 	if ((ret = check_model(&g.model, e)) || (ret = check_kv(&g, e)))
 		return ret;

@@ -1,4 +1,5 @@
-/* The sizes that a message implies. Private to graph.c and graph_check.c. */
+/* Sizes that follow from a WIRE_GRAPH_LOAD message. Private to graph.c and
+ * graph_check.c. */
 #ifndef DEVICE_GRAPH_PLAN_H
 #define DEVICE_GRAPH_PLAN_H
 

@@ -25,7 +25,8 @@
  * a device that takes longer than this is killed. */
 #define CHILD_END_MS 2000
 
-/* Most connections that have not sent a hello; one more closes the oldest. */
+/* Limit on connections that have not sent a hello. A further connection closes
+ * the oldest of them. */
 #define PENDING_MAX 8
 
 /* ---- connections without a hello ----------------------------------------- */
@@ -35,7 +36,7 @@ struct listener {
 	unsigned n_pending;
 	struct pending {
 		int fd;
-		uint64_t until_ns; /* when the hello must have arrived */
+		uint64_t until_ns; /* deadline of the hello */
 	} pending[PENDING_MAX];    /* the oldest first */
 };
 
@@ -115,8 +116,8 @@ static int listener_wait(
 				&g->channel, g->link, &g->hello, &why);
 			if (!ret)
 				return LISTEN_HOST;
-			/* -EPIPE is normal: another device connected only to
-			 * test whether the path is in use. */
+			/* -EPIPE is not an error: another device connected only
+			 * to test whether the path is in use. */
 			if (ret != -EPIPE)
 				fprintf(stderr,
 					"tandem-npu: refused a client: %s\n",
@@ -150,8 +151,8 @@ struct child {
 
 /*
  * Reap the process, then close the link. The host detects the end of its device
- * by the hang-up of the link. If the link were closed earlier, a host that
- * reconnects at once could be refused because the old process is still running.
+ * by the hang-up of the link. Closing the link earlier would be wrong: a host
+ * that reconnects at once could be refused, because the old process still runs.
  */
 static void child_reap(struct child *c)
 {

@@ -26,8 +26,7 @@ static int check_pick(const struct picks *p, const struct wire_pick *pick,
 	if (pick->expert == WIRE_PICK_ELSEWHERE)
 		return last && made->slot == NONE
 			? err_set(e, EINVAL,
-				  "the last run of the layer ends, but no run "
-				  "computed it")
+				  "no run of the layer computed this pick")
 			: 0;
 	if (pick->expert >= p->experts)
 		return err_set(e, EINVAL,
@@ -35,7 +34,9 @@ static int check_pick(const struct picks *p, const struct wire_pick *pick,
 			"weights",
 			pick->expert, p->experts);
 	if (made->slot != NONE)
-		return err_set(e, EINVAL, "an earlier run computed it");
+		return err_set(e, EINVAL,
+			"an earlier run of the layer already "
+			"computed this pick");
 	if (row_of[pick->expert] == row)
 		return err_set(
 			e, EINVAL, "expert %u is picked twice", pick->expert);

@@ -2,8 +2,8 @@
  * The experts that rows pick, in one run of an expert's graph. Like the rows in
  * rowset.h, the picks are copied once, then checked, then used.
  *
- * The run computes some picks of each row, and other runs of the layer the
- * rest. Each output of an expert for a row is stored in a slot. Slots are
+ * A run computes some picks of each row; other runs of the layer compute the
+ * rest. Each output of an expert for one row is stored in a slot. Slots are
  * numbered in the order of computation over all runs of the layer, so the slots
  * of one expert are contiguous. A table keeps the slot of each pick until the
  * outputs are added.
@@ -39,10 +39,11 @@ uint64_t picks_bytes(const struct wire_graph_run *, const struct graph *);
 
 /*
  * Copy picks_bytes() bytes at `from` to the graph's offsets in `arena` and
- * check the copy: experts are among the run's, no row picks one twice, weights
- * are finite, no pick is computed twice and, if it is the last run, none is
- * left out. *slots is the number of slots that earlier runs of the layer have
- * taken; the function adds the slots of this run.
+ * check the copy: each pick names an expert of the run, no row picks an expert
+ * twice, weights are finite, no pick is computed twice, and after the last run
+ * of the layer every pick has been computed. *slots is the number of slots that
+ * earlier runs of the layer have taken; the function adds the slots of this
+ * run.
  */
 int picks_take(struct picks *, const struct wire_graph_run *,
 	const struct graph *, unsigned experts, void *arena, const void *from,

@@ -93,8 +93,8 @@ bool rowset_next(
 
 /* ---- checks ------------------------------------------------------------ */
 
-/* The number of rows of this request that row i sees, or -1 if its mask has
- * bits of rows that do not exist. */
+/* The number of rows of this request to which row i attends, or -1 if the row's
+ * mask has bits for rows that do not exist. */
 static int count_mask(const struct rowset *s, uint32_t i)
 {
 	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
@@ -115,8 +115,8 @@ static int count_mask(const struct rowset *s, uint32_t i)
 }
 
 /* Check the copied rows, spans and masks, and set the fields that depend on
- * them. First the slots of all rows are checked, because the visibility of a
- * row refers to the slots of others. */
+ * them. The slots of all rows are checked first, because the visibility of a
+ * row depends on the slots of other rows. */
 static int check_copy(struct rowset *s, struct err *e)
 {
 	for (uint32_t i = 0; i < s->rows; i++) {
@@ -161,10 +161,12 @@ static int check_copy(struct rowset *s, struct err *e)
 			n += span[j].count;
 		if (!n)
 			return err_set(e, EINVAL,
-				"row %u: it sees no slots and no rows", i);
+				"row %u: it attends to no slots and no "
+				"rows",
+				i);
 		if (n > (uint64_t)s->kv_slots + s->rows)
 			return err_set(e, EINVAL,
-				"row %u: sees %" PRIu64
+				"row %u: it attends to %" PRIu64
 				" slots, but the cache has %u",
 				i, n, s->kv_slots);
 		for (uint32_t j = 0; j < r->n_spans; j++)
@@ -173,8 +175,8 @@ static int check_copy(struct rowset *s, struct err *e)
 			(uint32_t)in_batch };
 		s->seen_slots += n;
 	}
-	/* A row reads other rows of the request from the KV cache too, so their
-	 * slots count as seen. */
+	/* A row reads other rows of the request from the KV cache too, so the
+	 * slots of these rows are marked as seen. */
 	for (uint32_t i = 0; i < s->rows; i++)
 		set_range(s->seen, s->row[i].slot, 1);
 	return 0;
@@ -183,7 +185,7 @@ static int check_copy(struct rowset *s, struct err *e)
 /* ---- the copy of a request
  * ------------------------------------------------------------ */
 
-/* The kernels read the spans as the host laid them out. */
+/* The kernels read the spans in the host's layout. */
 _Static_assert(sizeof(struct kern_span) == sizeof(struct wire_span) &&
 		offsetof(struct kern_span, slot) ==
 			offsetof(struct wire_span, slot) &&

@@ -21,14 +21,15 @@ struct rowset {
 	struct wire_row *row;   /* [rows] */
 	struct kern_span *span; /* [n_spans] */
 	uint64_t *mask;         /* [rows][mask_words] */
-	/* [rows] the slots that each row sees */
+	/* [rows] the slots to which each row attends */
 	struct row_visibility *visibility;
 	/* [rows] the result of visibility_order */
 	uint32_t *order;
-	/* number of slots that a row sees, summed over the rows */
+	/* number of slots to which a row attends, summed over the rows */
 	uint64_t seen_slots;
-	uint64_t *seen;    /* one bit per slot: some row sees it */
-	uint64_t *written; /* one bit per slot: some row writes it */
+	/* one bit per slot: at least one row attends to it */
+	uint64_t *seen;
+	uint64_t *written; /* one bit per slot: a row writes it */
 };
 
 /* The smallest number of bytes of WIRE_REF_ROWS for this run. */
@@ -46,7 +47,7 @@ int rowset_check_run(
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
 
-/* Write to slot[] the slots of those rows of the request that row i sees, and
+/* Write to slot[] the slots of the request's rows to which row i attends, and
  * return their number. Attention reads them after the slots of the row's spans.
  */
 uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);

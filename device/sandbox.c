@@ -8,8 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Sanitizers are not sandboxed: their runtimes make system calls that the
- * filter forbids. gcc announces a sanitizer by a macro, clang by a feature. */
+/* Builds with a sanitizer have no sandbox, because the sanitizer's runtime
+ * makes system calls that the filter forbids. gcc defines a macro for a
+ * sanitizer; clang has a feature test. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -89,8 +90,8 @@ int sandbox_enter(struct err *e)
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
 			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Allow signals to the process itself: for abort, and to end by the
-	 * signal that it received. */
+	/* Allow signals to the process itself: abort() needs them, and the
+	 * process ends itself by the signal that it received. */
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));

@@ -1,7 +1,7 @@
 /*
- * The seccomp filter: after its set-up the device needs only memory, its link,
- * its doorbells and the clock. The filter applies to all threads; any other
- * system call kills the process.
+ * The seccomp filter: after its set-up the device needs only system calls for
+ * memory, its link, its doorbells and the clock. Any other system call kills
+ * the process. The filter applies to all threads.
  *
  * Sanitizer builds have no filter, because their runtimes make more system
  * calls.

@@ -30,8 +30,8 @@
  * been idle for a second, or ends, so that the reports appear after the text.
  * The buffer has room for all reports. If standard error is a file or pipe,
  * each report is written at once, because a crash would lose buffered reports.
- * If the text goes there too, each report begins with a newline, because the
- * last line of the text may be incomplete.
+ * If the generated text goes to the same file or pipe, each report begins with
+ * a newline, because the last line of the text may be incomplete.
  */
 #define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
 #define HELD_IDLE_MS 1000
@@ -143,8 +143,9 @@ static int serve_next(struct server *s, struct err *e)
 	bool no_memory;
 	int ret = channel_recv(s->channel, &p, wait_ms, e);
 
-	/* Report no progress while idle. If the host still waits, its
-	 * completion was lost, and the host must be able to detect that. */
+	/* Report no progress while idle: if the host waits although the device
+	 * is idle, a completion was lost, and the host detects this by the
+	 * missing progress. */
 	if (ret != -EAGAIN || loading)
 		channel_beat(s->channel);
 	s->idle_ms = ret == -EAGAIN ? s->idle_ms + wait_ms : 0;
@@ -160,8 +161,7 @@ static int serve_next(struct server *s, struct err *e)
 		if (!ret && no_memory) {
 			done = (struct wire_done){ .op = WIRE_MAP,
 				.status = -ENOMEM,
-				.text = "map: the system gave no memory (an "
-					"injected fault)" };
+				.text = "map: no memory (an injected fault)" };
 			ret = complete(s, p.seq, &done, e);
 		} else if (!ret && device_dispatch(s->device, &p, &done)) {
 			fault_inside(s->opts->fault);
@@ -177,8 +177,8 @@ static int serve_next(struct server *s, struct err *e)
 	}
 	while (!ret && device_loaded(s->device, false, &seq, &done))
 		ret = complete(s, seq, &done, e);
-	/* The host's doorbell or link is closed. There may still be an unread
-	 * goodbye on the link. */
+	/* The host has closed its doorbell or link. A goodbye may still be
+	 * unread on the link. */
 	if (ret == -EPIPE) {
 		ret = take_shares(s, e);
 		if (!ret || ret == -EPIPE)
@@ -271,7 +271,8 @@ static int serve_host(
 out_watch:
 	watch_stop(&s->watch);
 	result->signal = atomic_load(&s->watch.signal);
-	device_detach(s->device); /* lines lost here count as violations */
+	/* lines that are lost here count as violations */
+	device_detach(s->device);
 	result->violations =
 		device_violations(s->device) + channel_violations(s->channel);
 out_device:

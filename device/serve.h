@@ -1,13 +1,13 @@
 /*
  * Serves one host: connects, sets up the device, and runs requests until the
- * host's goodbye. Requests run on the calling thread. Other threads are the
- * workers, the loader, and a watcher: it waits for signals and for the end of
- * the host, so that either can end the process during a long request.
+ * host's goodbye. Requests run on the calling thread. The other threads are the
+ * workers, the loader, and a watcher. The watcher waits for signals and for the
+ * end of the host, so that both can end the process during a long request.
  *
  * With a listening socket, hosts connect one after another, and a forked
- * process serves each: after its set-up it enters the sandbox permanently, and
- * it ends when its host does, so no host can affect the next. A second host
- * that connects meanwhile is refused with an error message
+ * process serves each: this process enters the sandbox after its set-up and
+ * ends when its host ends, so that no host can affect the next host. A second
+ * host that connects meanwhile is refused with an error message
  * (docs/design/device-loss.md).
  */
 #ifndef DEVICE_SERVE_H
@@ -26,7 +26,7 @@ struct serve_opts {
 	const char *listen; /* path of a socket to create */
 	bool once;          /* serve only one host, in this process */
 	/* Faults to inject. When listening without `once`, the struct must be
-	 * in shared memory, because all forked processes count in it, and
+	 * in shared memory, because all forked processes update its counts, and
 	 * `life` must be 0. */
 	struct fault *fault;
 	/* file of violation reports; NULL: none */

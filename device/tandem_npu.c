@@ -1,7 +1,8 @@
 /*
- * tandem-npu: the device process. The host starts it with one end of a socket
- * pair, or connects to one that listens. The host configures the device in the
- * handshake; the options of this program are for debugging.
+ * tandem-npu: the device process. The host starts the device process with one
+ * end of a socket pair, or connects to a device process that listens at a path.
+ * The host configures the device in the handshake; the options of this program
+ * are for debugging.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -181,19 +182,21 @@ static int finish(int ret, const struct serve_result *r,
 {
 	int status;
 
-	/* If the host fails before it sends its hello, the host itself reports
-	 * the reason, so the device prints nothing. */
+	/* If the host fails before it sends its hello, the host reports the
+	 * reason to its user, so the device prints nothing. */
 	if (ret && (ret != -EPIPE || r->met))
 		fprintf(stderr, "tandem-npu: %s\n", e->text);
 	if (ret == -EPIPE)
 		return EXIT_HOST_LOST;
 	if (ret || r->violations)
 		return EXIT_FAILED;
-	/* A listening device has one plan for all hosts and always ends by a
-	 * signal, so check the plan before ending by that signal. */
+	/* A listening device has one fault plan for all hosts and always ends
+	 * by a signal: check the plan before ending. */
 	if (is_listener(r) && (status = check_plan(fault)))
 		return status;
-	if (r->signal) { /* end by the same signal, as its sender expects */
+	/* end by the same signal, because the exit status then shows the
+	 * signal */
+	if (r->signal) {
 		sigset_t set;
 
 		sigemptyset(&set);

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The time that the main thread has for an orderly end. It is well below a
+/* The time that the main thread has for an orderly end. It must be well below a
  * second, because the host's death must be reported within a second. */
 #define GRACE_MS 300
 
@@ -49,7 +49,8 @@ int watch_take_signal(int fd)
 	return (int)info.ssi_signo;
 }
 
-/* Whether the main thread called watch_stop within GRACE_MS. */
+/* Wait until the main thread calls watch_stop, for at most GRACE_MS. Returns
+ * whether it did. */
 static int stopped_in_time(const struct watch *w)
 {
 	struct pollfd p = { w->stop_fd, POLLIN, 0 };
@@ -108,10 +109,10 @@ static void *watch_main(void *arg)
 				(int)w->host);
 			end(3);
 		} else {
-			/* The signal makes the doorbell's write return EINTR.
-			 * If the signal arrives before the write begins, it is
-			 * lost; then the signal of the next round ends the
-			 * write. */
+			/* The signal makes the write to the doorbell return
+			 * EINTR. A signal that arrives before the write begins
+			 * has no effect; then the signal of the next round ends
+			 * the write. */
 			ring = channel_ringing(w->channel);
 			if (ring && ring == before)
 				pthread_kill(w->main, HELD_SIGNAL);

@@ -2,9 +2,9 @@
  * The watcher: a thread that sleeps until the host hangs up or a signal
  * requests the end of the process. The watcher sets a flag for the main thread;
  * if the main thread does not end the process soon (it may be inside a long
- * request), the watcher ends the process. A malicious host may be able to block
- * this process while it rings the doorbell; the watcher interrupts rings that
- * take too long.
+ * request), the watcher ends the process. A malicious host may block this
+ * process inside the write that rings the doorbell; the watcher interrupts
+ * writes that take too long.
  */
 #ifndef DEVICE_WATCH_H
 #define DEVICE_WATCH_H
@@ -21,7 +21,7 @@ struct watch {
 	pthread_t thread, main;
 	const struct channel *channel; /* borrowed */
 	int link, signal_fd;           /* borrowed */
-	int stop_fd; /* eventfd that tells the watcher to stop */
+	int stop_fd; /* eventfd by which watch_stop ends the watcher */
 	pid_t host;
 	_Atomic int signal; /* number of the received signal; 0: none */
 };

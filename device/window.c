@@ -149,8 +149,8 @@ int window_show(struct window *w, struct err *e)
 
 /* ---- holes --------------------------------------------------------------- */
 
-/* The begin of hole number i: hole i lies before mapping order[i], and the last
- * hole after all mappings. A mapping includes its guard page. */
+/* The begin of hole i. Hole i precedes mapping order[i]; the last hole follows
+ * all mappings. A mapping includes its guard page. */
 static uint64_t hole_from(const struct window *w, unsigned i)
 {
 	const struct mapping *m;
@@ -202,7 +202,7 @@ static int check_pages(
 		share->name, share->bytes, (uint64_t)fs.f_bsize, HUGE_PAGE);
 }
 
-/* Replace a mapping by inaccessible reserved addresses. */
+/* Replace a mapping by reserved, inaccessible addresses. */
 static void reserve_again(uint8_t *mem, uint64_t span)
 {
 	mmap(mem, span < HUGE_PAGE ? span : align_up(span, HUGE_PAGE),
@@ -268,16 +268,16 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	at = hole_from(w, hole);
 	/* For weights, which each pass reads completely, map all pages now
 	 * (MAP_POPULATE): one call takes a fraction of the time of one fault
-	 * per page. Not for a buffer with pages that the host has not written,
-	 * because populating would allocate them. */
+	 * per page. A buffer with pages that the host has not written is not
+	 * populated, because that would allocate these pages. */
 	flags = share->flags & WIRE_SHARE_DMA && is_whole(fd, share->bytes)
 		? MAP_POPULATE
 		: 0;
 	/* In this process, a buffer of at least a huge page must begin at a
-	 * multiple of a huge page. The place for device address `at` is 3 * at,
-	 * where 3 * span bytes are free up to the next mapping's place. So
-	 * rounding up the beginning and the length never makes two mappings
-	 * overlap. */
+	 * multiple of a huge page. Device address `at` is mapped at base + 3 *
+	 * at, and a mapping of `span` bytes has 3 * span bytes up to the next
+	 * one. Two mappings therefore never overlap, even if begin and length
+	 * of a mapping are rounded up to huge pages. */
 	mem = w->base +
 		align_up(3 * at, span < HUGE_PAGE ? w->page : HUGE_PAGE);
 	if (mmap(mem, span, PROT_READ | PROT_WRITE,
@@ -310,7 +310,8 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	bool freed = false;
 	int ret = map_now(w, share, fd, out, space, e);
 
-	/* Each map request brings the deferred unmaps closer to their end. */
+	/* Count this map request for the deferred unmaps, and complete those
+	 * whose count has reached 0. */
 	for (unsigned i = w->used; i--;) {
 		struct mapping *m = w->order[i];
 

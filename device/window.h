@@ -4,21 +4,21 @@
  * Buffers are mapped into it whole, by first fit and in whole pages, each
  * followed by an inaccessible guard page. The first page is a guard as well, so
  * that address 0 is never valid. The number of mapping slots is limited, and
- * the window may fragment. Both limits are intended: a real NPU's 32-bit window
- * has them, and the host must cope with them.
+ * the window may fragment. Both are intended: a real NPU's 32-bit window has
+ * the same limits, and the host must handle them.
  *
  * `defer` imitates some firmware: an unmapped buffer becomes inaccessible at
  * once, but keeps its slot and its addresses until `defer` more map requests
  * have arrived, whether or not they are granted.
  *
- * A device address is an offset into the window, not into the memory that this
- * process reserves for it, which is three times as large: there, a buffer of at
- * least one huge page (2 MiB) begins at a multiple of 2 MiB. At any other
+ * A device address is an offset into the window. This process reserves three
+ * times as many addresses as the window has, so that each buffer of at least
+ * one huge page (2 MiB) can be mapped at a multiple of 2 MiB. At any other
  * address the system maps a huge page by 512 small entries, and if host and
- * device map it differently, some hypervisors fault it in again and again
- * (docs/design/huge-pages.md). So the speed of access does not depend on a
- * buffer's device address; and device addresses, and with them the simulated
- * phone's times, do not depend on the system's pages.
+ * device map a page differently, some hypervisors repeat the page fault many
+ * times (docs/design/huge-pages.md). With this placement, the speed of access
+ * does not depend on a buffer's device address, and the device addresses, and
+ * so the simulated times of the phone, do not depend on the system's page size.
  *
  * Only window_find turns an address into a pointer, and only the cache uses the
  * pointer.
@@ -46,7 +46,7 @@ struct mapping {
 	uint64_t span; /* bytes, rounded up to pages, without the guard */
 	uint8_t *mem;  /* pointer of this process to the buffer */
 	unsigned slot;
-	/* 0: mapped; else unmapped, and freed after `due` map requests */
+	/* 0: mapped; else unmapped, and freed after `due` more map requests */
 	unsigned due;
 };
 

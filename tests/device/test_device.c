@@ -58,13 +58,13 @@ static void names_a_bad_op(void **state)
 	s.op = 0;
 	wants(&r, rig_send(&r, NULL, 0, &s, 8), -EINVAL, "op 0");
 	wants(&r, rig_send(&r, NULL, 0, big, sizeof(big)), -EMSGSIZE,
-		"nop: has 32 bytes");
+		"nop: the message has 32 bytes");
 	s.op = WIRE_GRAPH_RUN;
 	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EMSGSIZE,
-		"graph run: has 8 bytes");
+		"graph run: the message has 8 bytes");
 	s.op = WIRE_GRAPH_LOAD;
 	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EMSGSIZE,
-		"graph load: has 8 bytes");
+		"graph load: the message has 8 bytes");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }
@@ -176,13 +176,13 @@ static void names_a_bad_row(void **state)
 	b = ok;
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;
-	bad_rows(&r, &b, "row 0: it sees no slots and no rows");
+	bad_rows(&r, &b, "row 0: it attends to no slots and no rows");
 	/* The same slots many times: more than exist. */
 	b = ok;
 	b.n_spans = 2;
 	b.span[0] = b.span[1] = (struct wire_span){ 0, 80 };
 	b.row[3].n_spans = 2;
-	bad_rows(&r, &b, "row 3: sees 164 slots");
+	bad_rows(&r, &b, "row 3: it attends to 164 slots");
 	assert_int_equal(rig_run(&r, &ok, in, NULL), 0);
 	rig_close(&r);
 }

@@ -321,7 +321,7 @@ static void the_length_must_be_exact(void **state)
 		if (check(&s, len, &e) != -EMSGSIZE)
 			fail_msg("length %zu: %s", len, e.text);
 	assert_int_equal(check(&s, sizeof(r.load) - 16, &e), -EMSGSIZE);
-	if (!strstr(e.text, "n_layers 2 needs"))
+	if (!strstr(e.text, "n_layers 2 the message must have"))
 		fail_msg("'%s'", e.text);
 	rig_close(&r);
 }

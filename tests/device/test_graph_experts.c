@@ -582,7 +582,8 @@ static void refuses_invalid_picks(void **state)
 		{ { EXPERTS, 1 }, "row 4, pick 1: expert 8 must be below 8" },
 		{ { UINT32_MAX - 1, 1 }, "row 4, pick 1: expert 4294967294" },
 		{ { 6, 1 }, "row 4, pick 1: expert 6 is picked twice" },
-		{ { WIRE_PICK_ELSEWHERE, 0 }, "row 4, pick 1: the last run" },
+		{ { WIRE_PICK_ELSEWHERE, 0 },
+			"row 4, pick 1: no run of the layer" },
 		{ { 0, NAN }, "row 4, pick 1: its weight is not finite" },
 		{ { 0, -INFINITY }, "row 4, pick 1: its weight is not" },
 		{ { WIRE_PICK_ELSEWHERE, NAN }, "row 4, pick 1: its weight" },
@@ -611,11 +612,11 @@ static void refuses_invalid_picks(void **state)
 	must(&x, run_first(&x));
 	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
 	must_begin_again(&x, run_some(&x, all + 3, 5, 0),
-		"row 0, pick 1: an earlier run computed it");
+		"row 0, pick 1: an earlier run of the layer already "
+		"computed this pick");
 	must(&x, run_first(&x));
 	must_begin_again(&x, run_some(&x, all + 4, 4, 0),
-		"row 0, pick 0: the last run of the layer ends, but no run "
-		"computed it");
+		"row 0, pick 0: no run of the layer computed this pick");
 	run_layer(&x, got);
 	assert_memory_equal(got, want, sizeof(want));
 	close_mixture(&x);

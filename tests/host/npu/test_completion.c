@@ -307,7 +307,7 @@ static void violates_and_fails(
 	a->done.status = -EINVAL;
 	a->done.counters.violations = 1;
 	snprintf(a->done.text, sizeof(a->done.text),
-		"row 0: it sees no slots and no rows (after a stale read: tandem:io)");
+		"row 0: it attends to no slots and no rows (after a stale read: tandem:io)");
 }
 
 /* If a request is refused because of a stale read, the violation is reported
@@ -323,7 +323,7 @@ static void test_a_refusal_tells_the_violation(void **state)
 	npu_stats(f->n, &st);
 	assert_int_equal(st.violations, 1);
 	assert_string_equal(st.violation,
-		"row 0: it sees no slots and no rows (after a stale read: tandem:io)");
+		"row 0: it attends to no slots and no rows (after a stale read: tandem:io)");
 }
 
 /* A price is valid only if there is a cost model and if the work can have this
