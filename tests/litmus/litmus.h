@@ -24,34 +24,37 @@ struct err;
 #define LITMUS_LINES     4
 #define LITMUS_CHANNELS  8
 #define LITMUS_MESSAGES  4 /* largest number of messages through a channel */
-#define LITMUS_TRANSFERS 4 /* of DMA */
-#define LITMUS_NO_LINE   LITMUS_LINES /* of a word in local memory */
-#define LITMUS_REGS      12
-#define LITMUS_RESULTS   (LITMUS_REGS + LITMUS_WORDS)
-#define LITMUS_OUTCOMES  64 /* largest number of outcomes that a test lists */
-#define LITMUS_NAME      80
-#define LITMUS_TEXT      8192 /* largest size of the text of a test */
+#define LITMUS_TRANSFERS 4 /* largest number of DMA transfers */
+/* line number of a word in local memory */
+#define LITMUS_NO_LINE  LITMUS_LINES
+#define LITMUS_REGS     12
+#define LITMUS_RESULTS  (LITMUS_REGS + LITMUS_WORDS)
+#define LITMUS_OUTCOMES 64 /* largest number of outcomes that a test lists */
+#define LITMUS_NAME     80
+#define LITMUS_TEXT     8192 /* largest size of the text of a test */
 
 enum litmus_agent { LITMUS_CPU, LITMUS_DEVICE, LITMUS_DMA };
 
 enum litmus_op {
 	LITMUS_WRITE,
 	LITMUS_READ, /* through the cache, if the agent has one */
-	/* by DMA, not through the cache; the step starts it and waits */
+	/* by DMA, not through the cache; the step starts a transfer and waits
+	 * for it */
 	LITMUS_READ_DMA,
 	LITMUS_WRITE_DMA,
 	LITMUS_START, /* start a chain of transfers */
-	LITMUS_WAIT,  /* for a transfer and those before it in its chain */
+	/* wait for a transfer and the transfers before it in its chain */
+	LITMUS_WAIT,
 	LITMUS_CLEAN,
 	LITMUS_INVALIDATE,
 	LITMUS_CLEAN_ALL,
 	LITMUS_FLUSH_ALL,
 	/* the CPU begins an access to a line; this orders nothing */
 	LITMUS_BEGIN,
-	/* the CPU ends the access; the next message declares the line */
+	/* the CPU ends the access; its next message declares the line */
 	LITMUS_END,
-	/* the device invalidates the lines that messages declared, or with
-	 * contract 2 flushes all if there are any */
+	/* the device invalidates the lines that messages declared; with
+	 * contract 2 it flushes the whole cache if a message declared a line */
 	LITMUS_HEED,
 	LITMUS_SEND,
 	LITMUS_RECEIVE, /* waits for a message */
@@ -69,59 +72,65 @@ struct litmus_step {
 	uint8_t n_transfers, transfer[LITMUS_TRANSFERS];
 };
 
-/* DMA between a word of memory and a word of the device's local memory. */
+/* A DMA transfer between a word of memory and a word of the device's local
+ * memory. */
 struct litmus_transfer {
 	uint8_t memory, local; /* words */
 	bool to_memory;
-	bool started; /* by a step of the test */
+	bool started; /* a step of the test starts this transfer */
 	/* the transfer before it in its chain, or LITMUS_TRANSFERS */
 	uint8_t before;
 };
 
 /*
- * What happens without a step: the cache does it with any line at any time,
- * DMA with a transfer that was started. A set of them has bit 1 << kind.
+ * Events that happen without a step, at any time: the cache writes back, fills
+ * or drops any line, and DMA moves the bytes of a started transfer. In a set of
+ * kinds, bit 1 << kind stands for a kind.
  */
 enum litmus_nature {
-	/* write back a dirty line, which stays in the cache: the first level to
-	 * the second, a line that is dirty only in the second to memory */
+	/* write back a dirty line, which stays in the cache: from the first
+	 * level to the second or, if the line is dirty only in the second
+	 * level, to memory */
 	LITMUS_WRITE_BACK = 1,
 	LITMUS_FILL, /* load a line that is absent from the first level */
-	LITMUS_DROP, /* drop a line that is not dirty; first level */
-	LITMUS_DROP_SECOND, /* the same for a line that only the second has */
+	LITMUS_DROP, /* drop a line from the first level if it is not dirty */
+	LITMUS_DROP_SECOND, /* drop a line that only the second level has */
 	LITMUS_TRANSFER,    /* the bytes of a transfer move */
 	LITMUS_NATURES
 };
 #define LITMUS_NATURE_ALL ((1u << LITMUS_NATURES) - 2)
 
-/* The rules of coherence, named by how they are broken. */
+/* The ways in which the rules of coherence can be broken. */
 enum litmus_breach {
 	/* a read of a word that the CPU wrote after the cache loaded the
 	 * line */
 	LITMUS_STALE_READ = 1,
 	/* a write-back overwrites bytes that the CPU wrote */
 	LITMUS_LOST_CPU = 2,
-	/* the device wrote a line that was dropped before a clean */
+	/* a line that the device wrote is dropped before it is cleaned */
 	LITMUS_LOST_DEVICE = 4,
-	/* the device wrote a line, and the request ends without a clean */
+	/* the request ends before a line that the device wrote is cleaned */
 	LITMUS_NOT_CLEANED = 8,
-	/* DMA of bytes whose line is dirty in the cache starts */
+	/* a DMA transfer starts while its line is dirty in the cache */
 	LITMUS_DMA_DIRTY = 16,
 	/* a read of a word that DMA wrote after the cache loaded the line */
 	LITMUS_STALE_DMA = 32,
-	/* a write-back overwrites bytes that DMA wrote and none of the CPU's */
+	/* a write-back overwrites bytes that DMA wrote, but no bytes that the
+	 * CPU wrote */
 	LITMUS_LOST_DMA = 64,
-	/* the device reads what DMA, not yet awaited, writes */
+	/* the device reads bytes that a transfer writes, before the wait for it
+	 */
 	LITMUS_READ_EARLY = 128,
-	/* the device writes what DMA, not yet awaited, reads or writes */
+	/* the device writes bytes that a transfer reads or writes, before the
+	 * wait for it */
 	LITMUS_WRITE_EARLY = 256,
-	/* the request ends before a wait */
+	/* the request ends before the wait for a transfer */
 	LITMUS_NO_WAIT = 512,
-	/* a wait for DMA that has been awaited, or whose bytes the device does
-	 * not use */
+	/* a wait for a transfer for which the device has already waited, or
+	 * whose bytes the device does not use */
 	LITMUS_NEEDLESS_WAIT = 1024,
 	/* the CPU reads bytes that the device or DMA has not written to memory
-	 * yet, or writes bytes that DMA uses */
+	 * yet, or writes bytes that a transfer still uses */
 	LITMUS_CPU_EARLY = 2048,
 };
 #define LITMUS_BREACHES 12
@@ -147,10 +156,11 @@ struct litmus {
 	struct litmus_transfer transfer[LITMUS_TRANSFERS];
 	uint8_t word_line[LITMUS_WORDS], init[LITMUS_WORDS];
 	unsigned nature; /* a set of enum litmus_nature */
-	/* values of enum litmus_breach that the test states */
+	/* the expected breaches according to the test, values of enum
+	 * litmus_breach combined by or */
 	unsigned breaches;
-	/* What the test states about outcomes. Only the results in `named`
-	 * count. */
+	/* The expected outcomes according to the test. Only the results in
+	 * `named` are compared. */
 	bool named[LITMUS_RESULTS];
 	unsigned n_allowed, n_forbidden;
 	struct litmus_outcome allowed[LITMUS_OUTCOMES];
@@ -174,35 +184,39 @@ void litmus_print_breaches(unsigned breaches, char *text, size_t size);
 struct litmus_state {
 	uint16_t breaches; /* rules broken up to this state */
 	uint8_t pc[LITMUS_AGENTS];
-	/* memory, also the device's local memory, and both cache levels */
+	/* memory (including the device's local memory) and both cache levels */
 	uint8_t memory[LITMUS_WORDS];
 	uint8_t copy[LITMUS_WORDS], second[LITMUS_WORDS];
 	/* memory when the cache was last equal to it */
 	uint8_t base[LITMUS_WORDS];
-	/* the values if there were no cache and DMA took no time */
+	/* the values that the words would have without a cache and with DMA
+	 * that takes no time */
 	uint8_t newest[LITMUS_WORDS];
-	uint8_t by_dma; /* words that DMA wrote since; one bit for each */
+	/* words that DMA wrote since `base` was set, one bit for each */
+	uint8_t by_dma;
 	/* one bit for each line */
 	uint8_t valid, dirty, second_valid, second_dirty;
-	/* lines that the device wrote and has not cleaned since */
+	/* lines that the device wrote and has not yet cleaned */
 	uint8_t owed;
-	/* transfers, one bit for each: awaited means that a wait ended it */
+	/* transfers, one bit for each; `awaited`: a wait has ended the transfer
+	 */
 	uint8_t started, moved, awaited;
-	/* local words that DMA wrote and that nothing has used since the
-	 * wait */
+	/* words of local memory that DMA wrote and that the device has not used
+	 * since the wait */
 	uint8_t unused;
-	uint8_t harmed; /* whether an old value was read */
-	/* lines that the CPU must declare, and lines that the device must
-	 * invalidate */
+	uint8_t harmed; /* 1 if an old value was read */
+	/* `noted`: lines that the CPU must declare; `heard`: lines that the
+	 * device must invalidate */
 	uint8_t noted, heard;
 	uint8_t sent[LITMUS_CHANNELS], received[LITMUS_CHANNELS];
 	uint8_t declared[LITMUS_CHANNELS][LITMUS_MESSAGES];
 	uint8_t reg[LITMUS_REGS];
-	uint8_t padding; /* 0: states are compared byte by byte */
+	/* always 0, because states are compared byte by byte */
+	uint8_t padding;
 };
 
-/* A move is the next step of an agent (kind 0), or what happens without a step:
- * a kind of enum litmus_nature with a line or transfer. */
+/* A move is the next step of an agent (kind 0), or an event without a step: a
+ * kind of enum litmus_nature, with the number of a line or transfer. */
 #define LITMUS_MOVE(kind, which) ((uint8_t)((kind) << 4 | (which)))
 #define LITMUS_MOVES_MAX         256
 
@@ -226,14 +240,15 @@ struct litmus_space {
 	uint32_t *hash; /* hash table of state numbers + 1 */
 	uint32_t n, cap, hash_size;
 	struct litmus_outcome *outcome;
-	uint32_t *outcome_at; /* [n_outcomes] a state that has the outcome */
+	/* [n_outcomes] the number of a state with this outcome */
+	uint32_t *outcome_at;
 	uint32_t n_outcomes, outcome_cap;
-	unsigned breaches; /* rules that some run breaks */
-	/* final state of a run with a breach that the device could report */
+	unsigned breaches; /* rules that at least one run breaks */
+	/* final state of a run with a breach that the device can detect */
 	uint32_t breach_at;
-	/* whether an old value can be read, or can remain at the end */
+	/* whether an old value can be read, or can be in memory at the end */
 	bool harmful;
-	/* whether this can happen without any rule broken */
+	/* whether an old value can appear although no rule is broken */
 	bool unexplained;
 };
 
@@ -257,11 +272,11 @@ int litmus_hold(
 /* ---- cycles ------------------------------------------------------------- */
 
 /*
- * Generate every test of cycles of 2 to `length` edges for a contract, each
- * once and without stated outcomes, and pass it to `take`. Stops when `take`
- * returns a non-zero value, and returns this value. The idea is that of diy
- * (Alglave et al., "Fences in weak memory models", CAV 2010); the edges are
- * those of the coherence rules here, see README.md.
+ * Generate the tests of all cycles of 2 to `length` edges for a contract,
+ * without expected outcomes, and pass each of them once to `take`. If `take`
+ * returns a non-zero value, the function stops and returns this value. The idea
+ * is from diy (Alglave et al., "Fences in weak memory models", CAV 2010).
+ * README.md explains the edges, which follow from the coherence rules.
  */
 int litmus_cycles(unsigned length, unsigned contract,
 	int (*take)(void *arg, const struct litmus *), void *arg, struct err *);

@@ -16,7 +16,7 @@ enum edge {
 	EDGE_RF,
 	EDGE_FR, /* a read, and a later write by the other processor */
 	EDGE_WS, /* a write, and a later write by the other processor */
-	/* this and the following edges: one processor, in program order */
+	/* these three edges stay on one processor, in program order */
 	EDGE_SAME_WORD,
 	EDGE_SAME_LINE,
 	EDGE_OTHER_LINE,
@@ -47,15 +47,19 @@ static bool ends_with_write(enum edge e)
 	return e != EDGE_RF;
 }
 
-/* The cache maintenance that the device does for an event. */
+/* The cache maintenance that the device does for an event, and how it accesses
+ * memory. */
 enum {
-	FIRST_INVALIDATE = 1, /* the line; with contract 2 flush all */
-	THEN_CLEAN = 2,       /* the line of a write; with contract 2 all */
-	BY_DMA = 4,           /* not through the cache, so without THEN_CLEAN */
+	/* invalidate the line; with contract 2 flush the whole cache */
+	FIRST_INVALIDATE = 1,
+	/* clean the line after a write; with contract 2 the whole cache */
+	THEN_CLEAN = 2,
+	/* access by DMA, not through the cache, so without THEN_CLEAN */
+	BY_DMA = 4,
 	CARES = 6
 };
 
-/* An event is an access, from which an edge leads to the next access. */
+/* An event is an access and the edge that leads to the next access. */
 struct event {
 	enum edge edge;
 	bool ordered; /* a message through a channel orders the two events */
@@ -71,9 +75,10 @@ struct cycle {
 /* ---- whether a cycle closes ---------------------------------------------- */
 
 /*
- * Set whether each event is a write. Returns false if two adjacent edges do not
- * fit together. Two successive edges in program order are the same as one, and
- * the last edge must lead to the other processor.
+ * Decide for each event whether it is a write. Returns false if two adjacent
+ * edges do not fit together, if two edges in program order follow each other
+ * (one edge gives the same test), or if the last edge does not lead to the
+ * other processor.
  */
 static bool give_types(struct cycle *c)
 {
@@ -270,8 +275,8 @@ static void make_test(struct litmus *t, struct cycle *c, unsigned contract)
 
 /* ---- no duplicates ------------------------------------------------------- */
 
-/* The tests that were generated. A cycle that begins at another event gives the
- * same test under another name, which is dropped. */
+/* The tests that were already generated. The same cycle, begun at another
+ * event, gives the same test under another name; the second one is dropped. */
 struct seen {
 	uint64_t *hash;
 	size_t n, cap;
@@ -327,8 +332,8 @@ static int try_test(struct search *s)
 	return ret > 0 ? s->take(s->arg, &t) : ret;
 }
 
-/* Try all choices of cache maintenance for the events of the device from event
- * i on. */
+/* Try all choices of cache maintenance for the device's events, beginning with
+ * event i. */
 static int try_cares(struct search *s, unsigned i)
 {
 	struct event *ev = &s->cycle.event[i];
@@ -348,8 +353,9 @@ static int try_cares(struct search *s, unsigned i)
 	return ret;
 }
 
-/* Try all edges from edge i on. The last edge is never ordered by a message,
- * because a cycle of messages would wait for itself. */
+/* Try all choices of edges, beginning with edge i. The last edge is never
+ * ordered by a message, because in a cycle of messages every agent would wait
+ * forever. */
 static int try_edges(struct search *s, unsigned i)
 {
 	struct cycle *c = &s->cycle;

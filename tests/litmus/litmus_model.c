@@ -57,7 +57,8 @@ static bool is_dirty(const struct litmus_state *s, unsigned line)
 	return has(s->dirty | s->second_dirty, line);
 }
 
-/* The cache equals memory in this line, or no longer has it. */
+/* Set the base of a line: the cache now equals memory in this line or, if
+ * `held` is false, no longer has the line. */
 static void set_base(const struct litmus *t, struct litmus_state *s,
 	unsigned line, bool held)
 {
@@ -67,7 +68,8 @@ static void set_base(const struct litmus *t, struct litmus_state *s,
 			s->by_dma &= (uint8_t)~BIT(w);
 }
 
-/* The first level loads the line, through the second if there is one. */
+/* Load the line into the first level, through the second level if there is one.
+ */
 static void bring(const struct litmus *t, struct litmus_state *s, unsigned line)
 {
 	if (!has(s->second_valid, line)) {
@@ -83,7 +85,7 @@ static void bring(const struct litmus *t, struct litmus_state *s, unsigned line)
 	s->valid |= BIT(line);
 }
 
-/* The last level's line is written to memory. */
+/* Write the line of the last level to memory. */
 static void write_memory(const struct litmus *t, struct litmus_state *s,
 	unsigned line, const uint8_t *from)
 {
@@ -102,7 +104,7 @@ static void write_memory(const struct litmus *t, struct litmus_state *s,
 	set_base(t, s, line, true);
 }
 
-/* A dirty line is written to the next level. */
+/* Write a dirty line back to the next level. */
 static void write_back(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
@@ -120,8 +122,8 @@ static void write_back(
 	}
 }
 
-/* An absent line has zeros for its values and its base, to avoid states that
- * differ only in what has no meaning. */
+/* Drop the line from the first level. The values and the base of an absent line
+ * are set to 0, so that no two states differ only in meaningless values. */
 static void forget_first(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
@@ -155,8 +157,8 @@ static void invalidate(
 {
 	if (has(s->owed, line) && has(s->dirty, line))
 		s->breaches |= LITMUS_LOST_DEVICE;
-	/* It is a breach if the line was written back by chance, but not
-	 * cleaned before the end of the request. */
+	/* The line was written back by chance, so it is not dirty. But it was
+	 * not cleaned before the end of the request, which is a breach. */
 	else if (has(s->owed, line) && !two_levels(t))
 		s->breaches |= LITMUS_NOT_CLEANED;
 	if (!two_levels(t) ||
@@ -185,7 +187,7 @@ static void flush_all(const struct litmus *t, struct litmus_state *s)
 /* ---- DMA ------------------------------------------------------------------
  */
 
-/* The transfers between start and wait. */
+/* The transfers that were started and for which no wait has ended, as bits. */
 static unsigned pending(const struct litmus_state *s)
 {
 	return s->started & ~(unsigned)s->awaited;
@@ -201,8 +203,8 @@ static unsigned to_word(const struct litmus_transfer *d)
 	return d->to_memory ? d->memory : d->local;
 }
 
-/* What of `words` pending transfers access: those that they write, or all.
- * `but`: transfers that do not count. */
+/* Returns those of `words` that pending transfers write (if `written` is set),
+ * or that they read or write. Ignores the transfers in `but`. */
 static unsigned in_use(const struct litmus *t, const struct litmus_state *s,
 	unsigned words, bool written, unsigned but)
 {
@@ -218,7 +220,8 @@ static unsigned in_use(const struct litmus *t, const struct litmus_state *s,
 	return words & used;
 }
 
-/* The device, or DMA that starts, reads or writes these words. */
+/* Record that the device, or a transfer that starts, reads or writes these
+ * words. */
 static void use_words(const struct litmus *t, struct litmus_state *s,
 	unsigned words, bool writes, unsigned but)
 {
@@ -227,7 +230,7 @@ static void use_words(const struct litmus *t, struct litmus_state *s,
 	s->unused &= (uint8_t)~words;
 }
 
-/* Memory, or local memory, gets a value by DMA. */
+/* Write a value to memory or to local memory by DMA. */
 static void dma_writes(const struct litmus *t, struct litmus_state *s,
 	unsigned word, uint8_t value)
 {
@@ -238,7 +241,7 @@ static void dma_writes(const struct litmus *t, struct litmus_state *s,
 		s->by_dma |= BIT(word);
 }
 
-/* The bytes of a transfer move. */
+/* Move the bytes of a transfer. */
 static void transfer(const struct litmus *t, struct litmus_state *s, unsigned i)
 {
 	const struct litmus_transfer *d = &t->transfer[i];
@@ -272,7 +275,7 @@ static void start(const struct litmus *t, struct litmus_state *s,
 	}
 }
 
-/* End a transfer, and before it those before it in its chain. */
+/* End a transfer, after the earlier transfers of its chain. */
 static void end_transfer(
 	const struct litmus *t, struct litmus_state *s, unsigned i)
 {
@@ -285,7 +288,7 @@ static void end_transfer(
 	if (!has(s->moved, i))
 		transfer(t, s, i);
 	s->awaited |= BIT(i);
-	/* What an earlier transfer of the chain fetched is written now. */
+	/* Writing a local word to memory is a use of this word. */
 	if (d->to_memory)
 		s->unused &= (uint8_t)~BIT(d->local);
 	else
@@ -351,8 +354,8 @@ static void device_write(const struct litmus *t, const struct litmus_step *step,
 		;
 	else if (!step->whole)
 		bring(t, s, line);
-	/* A line that is written as a whole is not loaded. It needs only the
-	 * base with which it is compared later. */
+	/* A line that is written completely is not loaded, but needs a base for
+	 * later comparisons. */
 	else if (!has(s->second_valid, line))
 		set_base(t, s, line, true);
 	set_words(t, s->copy, words_of(t, step), step->value);
@@ -372,7 +375,7 @@ static void cpu_write(const struct litmus *t, const struct litmus_step *step,
 	s->by_dma &= (uint8_t)~words;
 }
 
-/* A transfer of its own, started and awaited. */
+/* Perform a DMA step: start a separate transfer and wait for it. */
 static void dma_step(const struct litmus *t, const struct litmus_step *step,
 	struct litmus_state *s)
 {
@@ -512,7 +515,8 @@ static bool agent_can(
 		s->received[step->channel] < s->sent[step->channel];
 }
 
-/* The kinds of enum litmus_nature that can happen to a line, as a set. */
+/* Returns the set of kinds of enum litmus_nature that can happen to a line in
+ * this state. */
 static unsigned nature_can(const struct litmus_state *s, unsigned line)
 {
 	unsigned can = 0;

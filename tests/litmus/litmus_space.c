@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Litmus tests have far fewer states. */
+/* A limit that no litmus test reaches. */
 #define STATES_MAX (1u << 21)
 
 static uint32_t hash_of(const struct litmus_state *s)
@@ -143,8 +143,10 @@ static int expand(struct litmus_space *p, const struct litmus *t,
 	if (litmus_is_over(t, &s))
 		ret = add_end(p, t, at, e);
 	else if (is_stuck(move, n))
-		ret = err_set(
-			e, EDEADLK, "%s: an agent waits for ever", t->name);
+		ret = err_set(e, EDEADLK,
+			"%s: an agent waits forever for "
+			"a message",
+			t->name);
 	for (unsigned i = 0; !ret && i < n; i++) {
 		next = s;
 		litmus_move(t, &next, move[i]);

@@ -31,7 +31,8 @@ static const char *const op_name[LITMUS_OPS] = {
 	[LITMUS_COMPLETE] = "complete",
 };
 
-/* The agents that may have this step: one bit for each enum litmus_agent. */
+/* The agents that may have this step: one bit for each value of enum
+ * litmus_agent. */
 static const uint8_t op_of[LITMUS_OPS] = {
 	[LITMUS_WRITE] = 3,
 	[LITMUS_READ] = 3,
@@ -66,7 +67,8 @@ static const char *const nature_name[LITMUS_NATURES] = { "none", "write-back",
 struct reader {
 	struct litmus *t;
 	struct err *e;
-	/* the agent of the next steps; n_agents if there is none */
+	/* the agent whose steps are being read; n_agents if no agent was named
+	 * yet */
 	unsigned line, agent;
 	char *word[20];
 	unsigned n;
@@ -88,8 +90,8 @@ static unsigned find(char (*name)[8], unsigned n, const char *want)
 	return i;
 }
 
-/* Like find, but a new name is added. Returns cap if there is no room or it is
- * not a name. */
+/* Like find, but add the name if it is new. Returns cap if there is no room or
+ * if the word is not a valid name. */
 static unsigned find_or_add(
 	char (*name)[8], unsigned *n, unsigned cap, const char *want)
 {
@@ -125,7 +127,8 @@ static bool split_value(char *word, uint8_t *value)
 	return read_value(equals + 1, value);
 }
 
-/* The words from number `first` of the text on are new words of `line`. */
+/* Read new words of memory in `line`: their names are the words of the current
+ * text line, beginning with number `first`. */
 static int read_new_words(struct reader *r, unsigned first, unsigned line)
 {
 	struct litmus *t = r->t;
@@ -154,8 +157,8 @@ static int read_line_of_words(struct reader *r)
 	return read_new_words(r, 2, line);
 }
 
-/* The word of memory, or with `local` of local memory, with this name, or
- * n_words. */
+/* Find a word by its name, in local memory if `local` is set, else in memory.
+ * Returns n_words if there is none. */
 static unsigned find_word(struct litmus *t, const char *name, bool local)
 {
 	unsigned w = find(t->word_name, t->n_words, name);
@@ -243,8 +246,8 @@ static unsigned find_result(const struct litmus *t, const char *name)
 	return LITMUS_RESULTS;
 }
 
-/* The first outcome determines which results are named; all further outcomes
- * must name the same. */
+/* Read an outcome. The first outcome of a test determines which results have
+ * names; every further outcome must name the same results. */
 static int read_outcome(
 	struct reader *r, struct litmus_outcome *list, unsigned *n)
 {
@@ -397,7 +400,7 @@ static int read_channel(struct reader *r, struct litmus_step *s)
 	return 0;
 }
 
-/* The chain of a start, or the transfer of a wait. */
+/* Read the transfers of a `start` step, or the transfer of a `wait` step. */
 static int read_transfers(struct reader *r, struct litmus_step *s)
 {
 	struct litmus *t = r->t;
@@ -492,8 +495,8 @@ static unsigned count_channel(
 	return n;
 }
 
-/* Whether a write has the value of an earlier write: the two could not be
- * distinguished. */
+/* Whether a step writes a value that an earlier step already writes to the same
+ * word. A reader could not distinguish the two writes. */
 static bool writes_again(
 	const struct litmus *t, bool (*seen)[256], const struct litmus_step *s)
 {
