@@ -83,7 +83,7 @@ run_ok "$tandem_stress" --replay left.plan
 check_has 'a device replaced' "$out" '1 replaced'
 run "$tandem_stress" --replay left.plan --plant --out "$tmp"
 check_eq 'status with a file left open' "$status" 1
-check_has stderr "$err" 'when a device of autoregressive was replaced (of 1): '
+check_has stderr "$err" 'autoregressive: after a device was replaced (1 in total): '
 
 # ---- one seed, the same figures ---------------------------------------------------
 tally() { # SEED

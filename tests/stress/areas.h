@@ -1,7 +1,7 @@
 /*
- * The areas of stress tests, each in a file of its own: how schedules are
- * drawn, how they run, and the model of the expected results. docs/stress.md
- * describes the areas.
+ * The areas of stress tests. Each area is in a separate file, with its random
+ * schedules, their execution, and the model of the expected results.
+ * docs/stress.md describes the areas.
  */
 #ifndef TESTS_STRESS_AREAS_H
 #define TESTS_STRESS_AREAS_H

@@ -3,9 +3,10 @@
  * and its expected results. The CPU writes between requests; the device
  * invalidates the written lines when the next request begins, and cleans its
  * own writes at once or by the end of the request. So the model of a correct
- * program is one array of words. For maintenance calls that are left out, the
- * model also has for each line whether it is in the device's cache, which of
- * its words are old there, and whether a clean is missing.
+ * program is one array of words. To predict the effect of maintenance calls
+ * that are left out, the model also records for each line whether it is in the
+ * device's cache, which of its words are old in the cache, and whether a clean
+ * is missing.
  *
  * The model is written from the rules (docs/coherence.md) and depends on the
  * device's code only by the text of reports. It owns its text buffers. Only one
@@ -23,13 +24,14 @@ struct err;
 
 #define COHERENCE_MODEL_LINES 32
 #define COHERENCE_MODEL_WORDS (COHERENCE_MODEL_LINES * 16)
-/* The largest number of calls that are left out; it is small because the device
- * only counts later reports. */
+/* The largest number of calls that a program leaves out. It is small because
+ * the checker prints only a limited number of reports. */
 #define COHERENCE_MODEL_FORGETS 4
 
-/* A maintenance call that was left out. Each bit of the masks is a line. */
+/* A maintenance call that was left out. Each bit of a mask stands for a line.
+ */
 struct forgotten {
-	bool invalidate; /* an invalidation, else a clean */
+	bool invalidate; /* true: an invalidation; false: a clean */
 	uint32_t lines;
 	/* lines that the checker must report, or may report */
 	uint32_t must, may;
@@ -42,8 +44,10 @@ struct model_line {
 	bool declared;    /* the CPU wrote it since the last request began */
 	uint32_t bracket; /* number of the CPU's last writing access to it */
 	uint32_t
-		news; /* words that the CPU wrote since the last invalidation */
-	bool owed;    /* the clean of the line was left out in this request */
+		/* words that the CPU wrote since the line was last
+		 * invalidated */
+		news;
+	bool owed; /* the clean of the line was left out in this request */
 	/* The omitted calls that affect this line, or NULL. */
 	struct forgotten *invalidate, *clean;
 	bool tainted; /* the device's words of the line are unknown */
@@ -83,7 +87,8 @@ void coherence_model_done(struct coherence_model *);
 void coherence_model_end(struct coherence_model *);
 
 /* Compare the results with the expected ones. Returns 0, or -EILSEQ with a
- * message that has the difference. No append may have failed before. */
+ * message that has the difference. Before the call, check that no append has
+ * failed. */
 int coherence_model_judge(
 	struct coherence_model *, const char *answer, struct err *);
 

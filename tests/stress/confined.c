@@ -17,8 +17,8 @@
 #define LOOK_MS 50
 #define NS      1000000000u
 
-/* Memory that parent and child share. The parent reads all members except
- * `began` and `runs` only after the child has ended. */
+/* Memory that parent and child share. While the child runs, the parent reads
+ * only `began` and `runs`. */
 struct board {
 	/* start time of the current schedule; 0 if there is none */
 	_Atomic uint64_t began;
@@ -65,8 +65,9 @@ static int run_batch(const struct stress_batch *b, struct board *board)
 	return ret;
 }
 
-/* Runs in the child. The child has its own process group, because the parent
- * handles Ctrl-C from the terminal; it ends with its parent. */
+/* Run the batch in the child process. The child has its own process group, so
+ * that Ctrl-C in the terminal reaches only the parent, and is killed when its
+ * parent ends. */
 static void child(
 	const struct stress_batch *b, struct board *board, pid_t parent)
 {
@@ -87,8 +88,8 @@ static unsigned seconds_of(const struct stress_batch *b)
 	return b->seconds ? b->seconds : b->area->seconds;
 }
 
-/* Wait until the child has ended, which closes its end of the pipe. Returns 0,
- * -ETIMEDOUT or -ECANCELED. */
+/* Wait until the child has ended: its end of the pipe is then closed. Returns
+ * 0, -ETIMEDOUT or -ECANCELED. */
 static int await_end(
 	const struct stress_batch *b, struct board *board, int pipe_fd)
 {
@@ -164,8 +165,8 @@ int stress_confined(
 	if (pid < 0) {
 		ret = err_sys(e, errno, "cannot start a process");
 	} else {
-		/* Both processes call setpgid, so that the group exists
-		 * whichever runs first. */
+		/* Both processes call setpgid, so that the group exists no
+		 * matter which of them runs first. */
 		setpgid(pid, pid);
 		end = await_end(b, board, fd[0]);
 		reap(pid, &status);

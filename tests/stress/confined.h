@@ -1,8 +1,8 @@
 /*
  * Runs schedules in a separate process. The process has its own process group
- * and a time limit for each schedule. A crash, a hang or a kill is reported as
- * a failure of the current schedule. The process ends with the process that
- * started it, and communicates only through shared memory.
+ * and a time limit for each schedule. If the process crashes, hangs or is
+ * killed, the current schedule has failed. The process is killed when its
+ * parent ends. It communicates with the parent only through shared memory.
  */
 #ifndef TESTS_STRESS_CONFINED_H
 #define TESTS_STRESS_CONFINED_H

@@ -24,7 +24,7 @@ static const struct {
 	enum dtype quant;
 	uint64_t seed;
 } files[FILES] = {
-	/* Large enough to be affected by a window of a few MiB. */
+	/* A model that is too large for an address window of a few MiB. */
 	[TARGET] = { "target.gguf", "tiny", DTYPE_F32, 1 },
 	/* A model with other weights, so that most of its drafts are
 	 * rejected. */
@@ -88,7 +88,8 @@ bool decode_moves_graphs(unsigned way)
 	return !strcmp(decode_ways[way], "graph-switch");
 }
 
-/* Whether the method must give the text of autoregressive decoding. */
+/* Whether this method must generate the same text as autoregressive decoding.
+ */
 static bool is_causal(unsigned way)
 {
 	return ways[way].model == TARGET || ways[way].model == IMAGE;
@@ -187,7 +188,7 @@ static void replaced(void *arg, const char *sentence)
 {
 	const struct run_summary *t = arg;
 
-	/* A notice at the end may also report a fault that was never
+	/* Ignore other notices, such as the notice about a fault that was never
 	 * triggered. */
 	if (!strstr(sentence, "took its place"))
 		return;
@@ -276,8 +277,8 @@ int decode_wanted(struct decodes *d, unsigned way, const struct decoded **out,
 		return ret;
 	decode(d, of, NULL, NULL, &d->want[of]);
 	if (d->want[of].status)
-		return err_set(e, EIO, "%s, with nothing in its way: %s",
-			decode_ways[of], d->want[of].error);
+		return err_set(e, EIO, "%s without faults: %s", decode_ways[of],
+			d->want[of].error);
 	d->known[of] = true;
 	return 0;
 }

@@ -1,12 +1,12 @@
 /*
  * Generates short texts from tiny models of random weights, by every decoding
  * method that these models allow. Each result is compared with a text that was
- * generated without faults: for methods that reproduce autoregressive decoding,
- * the text of autoregressive decoding; for all other methods, a text of the
- * same method. These texts are generated once, in shared memory.
+ * generated without faults: by autoregressive decoding for methods that must
+ * reproduce its text, and by the same method for all other methods. These texts
+ * are generated once and kept in shared memory.
  *
  * The model files are created in the folder of stress_area.prepare when they
- * are first needed. Only one process at a time may use this.
+ * are first needed. Only one process at a time may use these functions.
  */
 #ifndef TESTS_STRESS_DECODES_H
 #define TESTS_STRESS_DECODES_H
@@ -58,9 +58,9 @@ void decode(const struct decodes *, unsigned way, const char *const *more,
 	const struct decode_watch *watch, struct decoded *out);
 
 /*
- * Get the text that this method generates without faults. Returns 0 with *out,
- * or a negative errno. Call it before any decode with the method, because it
- * creates the model files.
+ * Get the text that this method must generate. Returns 0 with *out, or a
+ * negative errno. Call it before any decode with the method, because it creates
+ * the model files.
  */
 int decode_wanted(struct decodes *, unsigned way, const struct decoded **out,
 	struct err *);

@@ -1,12 +1,12 @@
 /*
  * A simple model of an address range in pages. Each piece lies in the first
  * hole that is large enough. The number of pieces is limited. There are either
- * no guard pages, or one before the first piece and one after each piece. With
- * `defer`, a removed piece keeps its place until that many further requests
- * have arrived, whether they succeed or not.
+ * no guard pages, or one before the first piece and one after each piece. A
+ * removed piece keeps its place until `defer` further requests have arrived,
+ * whether or not these succeed.
  *
- * The model shares no code with the device or the host, whose behavior is
- * compared with it. The structs may be copied.
+ * The model shares no code with the device or the host, because it is compared
+ * with both. The structs may be copied.
  */
 #ifndef TESTS_STRESS_FIRST_FIT_H
 #define TESTS_STRESS_FIRST_FIT_H
@@ -19,7 +19,8 @@
 struct first_fit_piece {
 	uint64_t at, pages;
 	unsigned buffer;
-	/* if removed: number of requests until its place is free; else 0 */
+	/* if the piece is removed: number of requests until its place is free;
+	 * else 0 */
 	unsigned due;
 };
 
@@ -36,21 +37,23 @@ struct first_fit {
 /* The result of a request. All sizes are in pages. */
 struct first_fit_room {
 	uint64_t free, largest;
-	/* slots in use, and those of removed pieces among them */
+	/* `used`: slots in use; `pending`: how many of these belong to removed
+	 * pieces */
 	unsigned used, pending;
 	bool fits;
 	uint64_t at; /* the address, if it fits */
-	/* index in the list of pieces at which it is inserted */
+	/* index at which the new piece is inserted into the list of pieces */
 	unsigned before;
 };
 
 struct first_fit_room first_fit_room(const struct first_fit *, uint64_t pages);
 
-/* Request a place for a buffer, and return the result. The request also has its
- * effect on removed pieces. */
+/* Request a place for a buffer, and return the result. The request also counts
+ * for the removed pieces that wait for requests (`due`). */
 struct first_fit_room first_fit_ask(
 	struct first_fit *, unsigned buffer, uint64_t pages);
-/* Repeat the request as long as removed pieces still keep their places. */
+/* Like first_fit_ask, but repeat a refused request as long as removed pieces
+ * keep their places. */
 struct first_fit_room first_fit_ask_on(
 	struct first_fit *, unsigned buffer, uint64_t pages);
 

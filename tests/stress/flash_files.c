@@ -135,7 +135,7 @@ int flash_copy_tear(struct flash_copy *c, uint64_t at, struct err *e)
 {
 	uint8_t byte;
 
-	/* After the end of the copy there is no byte to change. */
+	/* There is no byte to change if `at` is beyond the end of the copy. */
 	if (pread(c->fd, &byte, 1, (off_t)at) != 1)
 		return 0;
 	byte ^= 0x55;

@@ -122,8 +122,10 @@ static void name_fd(const struct leftovers *before, const struct leftovers *now,
 	target[sizeof(target) - 1] = '\0';
 	if (readlink(path, target, sizeof(target) - 1) < 0)
 		snprintf(target, sizeof(target), "?");
-	snprintf(what, size, "descriptor %d is left open (%s), of %u more", fd,
-		target, now->fds - before->fds);
+	snprintf(what, size,
+		"descriptor %d is left open (%s), one of %u that "
+		"are left",
+		fd, target, now->fds - before->fds);
 }
 
 bool leftovers_no_more(const struct leftovers *before,
@@ -150,9 +152,11 @@ bool leftovers_none(const struct leftovers *before, char *what, size_t size)
 
 	if (pid >= 0)
 		snprintf(what, size, "a child process is left (%s)",
-			pid ? "dead, and nobody took note" : "alive");
+			pid ? "it has ended, but its parent did "
+			      "not wait for it"
+			    : "alive");
 	else if (leftovers_look(&now, &e))
-		snprintf(what, size, "cannot look: %s", e.text);
+		snprintf(what, size, "cannot count resources: %s", e.text);
 	else if (!leftovers_no_more(before, &now, what, size))
 		return false;
 	else if (!threads_end())

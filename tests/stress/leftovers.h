@@ -1,7 +1,8 @@
 /*
  * Detects resources that a process leaks: open descriptors (including memfds
- * and sockets), threads, children, and mapped buffers. They are counted before
- * and after; the difference was leaked. Only one thread may call the functions.
+ * and sockets), threads, children, and mapped buffers. The resources are
+ * counted before and after a schedule; the difference was leaked. Only one
+ * thread may call the functions.
  */
 #ifndef TESTS_STRESS_LEFTOVERS_H
 #define TESTS_STRESS_LEFTOVERS_H
@@ -22,15 +23,15 @@ struct leftovers {
 
 int leftovers_look(struct leftovers *, struct err *);
 
-/* Whether there is no more of any resource except threads than before. If there
- * is, `what` names it. */
+/* Whether no resource except threads has increased. If one has, `what` names
+ * it. */
 bool leftovers_no_more(const struct leftovers *before,
 	const struct leftovers *now, char *what, size_t size);
 
 /*
- * Whether nothing was leaked, to be called after everything has ended. If
- * something was leaked, `what` names it. Threads that the kernel keeps for a
- * while (those of io_uring) are waited for, at most two seconds.
+ * Whether nothing was leaked. If something was leaked, `what` names it. Call
+ * this after the schedule has ended. The kernel keeps the threads of io_uring
+ * for a while, so the function waits for their end, at most two seconds.
  */
 bool leftovers_none(const struct leftovers *before, char *what, size_t size);
 

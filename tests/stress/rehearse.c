@@ -114,7 +114,7 @@ static int open_stage(struct stage *s, enum coherence level, uint64_t seed,
 	if (!ret)
 		ret = cache_attach(s->cache, s->m, e);
 	if (ret)
-		return ret; /* close_stage frees what exists */
+		return ret; /* close_stage frees the members that exist */
 	s->layer = 0;
 	cache_begin(s->cache, 1);
 	return 0;
@@ -163,8 +163,8 @@ static int dma(struct stage *s, uint32_t addr, uint64_t n, struct err *e)
 	return 0;
 }
 
-/* Run one step. `v` is the offset, the count, and another number. The range
- * lies in the buffer. */
+/* Run one step. `v` has the offset, the number of words, and one further
+ * number. The caller has checked that the range lies in the buffer. */
 static int step(
 	struct stage *s, const char *what, const uint64_t *v, struct err *e)
 {

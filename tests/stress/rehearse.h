@@ -17,11 +17,11 @@
  *   request S             the request ends, and request S begins
  *
  * AT and N are in words of 4 bytes. The answer has a line for each look, read
- * and dma: "=" and the words in hex. A report has a line where it occurred: "!"
- * and its sentence. A line that begins with "!!" has what a full report gives
- * as the missing call.
+ * and dma: "=" and the words in hex. A report adds a line at the place where it
+ * occurs: "!" and the sentence of the report. If the report names a missing
+ * call, a line with "!!" and this call follows.
  *
- * Only one thread may call it.
+ * Only one thread may call the function.
  */
 #ifndef TESTS_STRESS_REHEARSE_H
 #define TESTS_STRESS_REHEARSE_H

@@ -13,11 +13,11 @@
 
 #define BYTES 4096u
 #define FROM  (0u - 2048u) /* initial index, which wraps soon */
-/* time limit of a wait, which a lost ring of the doorbell needs */
+/* time limit of a wait, because a lost ring of the doorbell wakes no one */
 #define LOOK_MS 2
 
-/* One direction: the end of the doorbell that rings, and the end that
- * sleeps. */
+/* One direction: the end of the doorbell that one thread rings, and the end on
+ * which the other thread sleeps. */
 struct way {
 	struct doorbell ring, sleep;
 	uint32_t rung;

@@ -1,7 +1,8 @@
 /*
- * A schedule is a list of steps, each a few numbers. It is drawn from a seed or
- * read from a text. The text gives the same schedule on any machine, so that a
- * failure can be saved, minimized and reproduced elsewhere.
+ * A schedule is a list of steps, each of which is a verb with a few numbers. It
+ * is drawn at random from a seed, or read from a text. A text gives the same
+ * schedule on every machine, so that a failure can be saved, minimized and
+ * reproduced elsewhere.
  *
  *   tandem-stress 1 ring
  *   # a comment
@@ -12,7 +13,7 @@
  * A line is a verb and its parameters; a parameter that is omitted has its
  * smallest value. Each area (tests/stress/stress.h) has a table of its verbs.
  *
- * A text with an unknown name or a number out of its range is refused with a
+ * A text with an unknown name or a number outside its range is refused with a
  * message that has the number of the line. The structs own no memory.
  */
 #ifndef TESTS_STRESS_SCHEDULE_H
@@ -63,7 +64,7 @@ struct stress_draw {
 
 /* A random number from 0 to below - 1, below > 0. */
 uint32_t stress_below(struct stress_draw *, uint32_t below);
-/* True once in `of` calls on average. */
+/* Returns true once in `of` calls on average. */
 bool stress_once_in(struct stress_draw *, uint32_t of);
 
 /* Append a step. If the schedule already has STRESS_STEPS steps, the step is

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Try a candidate. If it fails too, it replaces *s, and the result is true. */
+/* Run a candidate. If the candidate fails too, replace *s by it and return
+ * true. */
 static bool take(struct stress_schedule *s,
 	const struct stress_schedule *candidate, struct stress_shrink *k)
 {

@@ -3,11 +3,11 @@
  * the schedule still fails (delta debugging: Zeller and Hildebrandt,
  * "Simplifying and isolating failure-inducing input", TSE 2002). Steps are
  * removed in smaller and smaller groups. Then each number is set to its
- * minimum, or half-way to it, or reduced by one. All this is repeated until
- * nothing can be removed.
+ * minimum, or half-way to it, or reduced by one. Both are repeated until no
+ * step can be removed and no number reduced.
  *
  * The caller's function decides whether a schedule fails; every subset of the
- * steps must be a valid schedule. Only one thread may call it.
+ * steps must be a valid schedule. Only one thread may call the function.
  */
 #ifndef TESTS_STRESS_SHRINK_H
 #define TESTS_STRESS_SHRINK_H
@@ -21,7 +21,8 @@ struct stress_shrink {
 };
 
 /* Replace the failing schedule *s by the smallest failing one that is found.
- * Returns true if it is minimal, false if `tries` ran out before. */
+ * Returns true if the result is minimal, and false if all `tries` were used
+ * before. */
 bool stress_make_small(struct stress_schedule *s, const struct stress_verbs *,
 	struct stress_shrink *);
 

@@ -12,8 +12,9 @@
 
 #define NS       1000000000u
 #define BATCH_NS (NS / 2) /* interval of progress reports */
-/* Each run of a schedule that hangs takes the time limit. Minimizing therefore
- * uses this lower limit, and only the result is checked with the full limit. */
+/* Each run of a schedule that hangs takes the whole time limit. Minimizing
+ * therefore uses this smaller limit, and only its result is run with the full
+ * limit. */
 #define HUNG_SECONDS 8
 
 int stress_broken(struct stress_run *r, const char *fmt, ...)
@@ -63,8 +64,9 @@ static bool still_fails(void *arg, const struct stress_schedule *s)
 	return true;
 }
 
-/* Run the minimized schedule with the full time limit. If it only exceeded the
- * lower limit it does not hang, and the original schedule is the result. */
+/* Run the minimized schedule with the full time limit. If it ends within the
+ * full limit, it does not hang, and the original schedule becomes the result.
+ */
 static void confirm(struct trial *t, const struct stress_schedule *whole,
 	struct stress_result *r)
 {
@@ -109,7 +111,8 @@ static void take_outcome(
 {
 	bool unable = out->ret < 0 && out->ret != -ECANCELED;
 
-	/* A schedule that could not run is not counted. */
+	/* The batch counts the schedule that could not run; do not count it
+	 * here. */
 	r->runs += out->runs - (unable && out->runs);
 	for (size_t i = 0; i < STRESS_TALLIES; i++)
 		r->tally[i] += out->tally[i];

@@ -7,13 +7,12 @@
  * so that a crash or a hang is reported like any other failure. It minimizes
  * the first schedule that fails (tests/stress/shrink.h) and reports the result.
  *
- * A schedule from which any steps are removed, or whose numbers have other
- * values within their ranges, is valid, and the model gives its expected
- * results.
+ * A schedule stays valid if steps are removed or numbers change within their
+ * ranges; the model gives the expected results of every valid schedule.
  *
- * Failures of the machine (no memory, no device program) do not count as
- * failures of a schedule. The engine never prints. Only one thread may use it;
- * the processes that it starts have ended when it returns.
+ * If a schedule cannot run (no memory, no device program), this is a failure of
+ * the machine, not of the schedule. The engine never prints. Only one thread
+ * may use it; the processes that it starts have ended when it returns.
  */
 #ifndef TESTS_STRESS_STRESS_H
 #define TESTS_STRESS_STRESS_H
@@ -26,9 +25,9 @@
 
 #define STRESS_TALLIES 12
 /*
- * Limits of minimizing: the number of schedules tried, and the seconds after
- * which no further schedule is tried; more seconds if the failing schedules
- * hang.
+ * Limits of minimizing: the number of schedules to try, and the seconds after
+ * which no further schedule is tried. The last limit, in seconds, applies if
+ * the failing schedules hang.
  */
 #define STRESS_SHRINK_TRIES        2000
 #define STRESS_SHRINK_SECONDS      60
@@ -39,8 +38,8 @@
 
 struct stress_run {
 	void *world; /* from stress_area.prepare */
-	/* Insert a bug that the area chooses, to check that the test finds
-	 * it. */
+	/* Insert a bug, which the area chooses, to check that the test finds
+	 * the bug. */
 	bool plant;
 	uint64_t *tally; /* counts of events, named by the area */
 	struct err *e;
@@ -54,12 +53,12 @@ struct stress_area {
 	struct stress_verbs verbs;
 	const char *const *tally; /* names of the counts, then NULL */
 	unsigned seconds;         /* time limit of a schedule */
-	/* Called once, in the main process: create files that all runs use, in
-	 * an empty folder. NULL if there are none. */
+	/* Called once, in the main process: create the files that all runs use,
+	 * in an empty folder. NULL if the area needs no files. */
 	int (*prepare)(void **world, const char *folder, struct err *);
 	void (*discard)(void *world);
 	void (*draw)(struct stress_draw *, struct stress_schedule *);
-	/* Run a schedule, in a process of its own. Returns 0 on success,
+	/* Run a schedule; called in a separate process. Returns 0 on success,
 	 * STRESS_BROKEN, or a negative errno for a failure of the machine. */
 	int (*run)(struct stress_run *, const struct stress_schedule *);
 };
@@ -87,7 +86,7 @@ struct stress_opts {
 	uint64_t seed;
 	/* number of schedules; 0 means until the time is over */
 	uint64_t runs;
-	double seconds; /* time; 0 means until all runs are done */
+	double seconds; /* time limit; 0 means until all runs are done */
 	bool plant;
 	/* run only this schedule; NULL means random schedules */
 	const struct stress_schedule *replay;

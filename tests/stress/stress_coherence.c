@@ -3,7 +3,8 @@
  * a list of accesses of the CPU and of the device. The maintenance that the
  * coherence rules require is inserted, so that the program is correct with any
  * steps removed. Its model is memory without a cache: every read returns the
- * newest bytes, and nothing may be reported, whatever is evicted.
+ * newest bytes. The checker must report nothing, no matter which lines are
+ * evicted.
  *
  * A step may leave out the next maintenance call. The model then predicts
  * whether the lines were in the device's cache, whether later reads of the
@@ -12,8 +13,8 @@
  * and nothing if the missing call has no effect.
  *
  * Texts are decoded at coherence level "check" as well, with all methods and
- * with random evictions of several seeds: the tokens must be equal, and nothing
- * may be reported.
+ * with random evictions of several seeds. The tokens must be equal to those
+ * without a cache, and nothing may be reported.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/coherence_model.h"

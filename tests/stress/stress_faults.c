@@ -27,8 +27,9 @@ static const unsigned n_restarts[] = { 0, 1, 3, 100 };
 static const char *const noyes[] = { "no", "yes" };
 static const char *const levels[] = { "off", "strict", "check" };
 
-/* The verbs in the order of enum fault_verb, without the missing maintenance
- * calls, which change the text. Faults of flash follow those of the device. */
+/* The verbs in the order of enum fault_verb, without the verbs that omit a
+ * maintenance call, because these change the text. Faults of flash follow the
+ * faults of the device. */
 static const char *const names[] = { "die", "hang", "late", "die-inside",
 	"die-answered", "hang-inside", "hang-answered", "enomem", "bell-drop",
 	"bell-repeat", "bell-merge", "tear", "seq", "full", "eio", "short",
@@ -108,8 +109,8 @@ struct plan {
 	unsigned passing, flips;
 };
 
-/* Make a fault event, with a valid place instead of an invalid one. Returns
- * false if there is no valid place. */
+/* Make a fault event from random numbers. An invalid place is replaced by a
+ * valid one. Returns false if there is no valid place. */
 static bool event_of(const uint32_t *v, struct fault_event *out)
 {
 	*out = (struct fault_event){ .verb = numbers[v[0]],
@@ -124,7 +125,8 @@ static bool event_of(const uint32_t *v, struct fault_event *out)
 	if (out->verb != FAULT_LATE && out->verb != FAULT_FULL &&
 		out->verb != FAULT_SLOW)
 		out->ms = 0;
-	/* A delay of every later completion or read would take too long. */
+	/* Do not delay every later completion or read: this would take too
+	 * long. */
 	if (out->ms)
 		out->later = false;
 	return out->kind != FAULT_START || out->verb == FAULT_DIE ||
@@ -144,7 +146,7 @@ static void explain(struct plan *p, const struct fault_event *f)
 	case FAULT_TEAR:
 		p->lost++;
 		p->lies |= f->verb == FAULT_SEQ || f->verb == FAULT_TEAR;
-		/* A device that dies or hangs at its start may end the run. */
+		/* If a device dies or hangs at its start, the run may fail. */
 		p->may_lose |= f->kind == FAULT_START;
 		break;
 	case FAULT_ENOMEM:
@@ -183,8 +185,8 @@ static void plan_of(const struct stress_schedule *s, struct plan *p)
 
 /* ---- one text ------------------------------------------------------------ */
 
-/* The resources in use with the first device, and those that increased after
- * another device replaced it. */
+/* The resources in use with the first device, and the resource that had
+ * increased after the device was replaced. */
 struct at_hand {
 	struct stress_run *run;
 	bool known;
@@ -225,12 +227,12 @@ static int check_run(struct stress_run *r, const uint32_t *v, struct plan *p,
 	char how[80];
 	bool lost = got->status == TANDEM_LOST;
 
-	/* If a fault is timed and the machine is slow, more devices may be lost
-	 * than the plan says. */
+	/* If a fault depends on time and the machine is slow, more devices may
+	 * be lost than the plan says. */
 	if (p->lost > n_restarts[v[2]] || (p->slow && v[2] < 3))
 		p->may_lose = true;
-	/* A device that broke the protocol and is not replaced lets the run
-	 * fail. */
+	/* If a device that broke the protocol is not replaced, the run fails.
+	 */
 	p->may_fail |= p->may_lose && p->lies;
 	r->tally[REPLACED] += got->restarts;
 	r->tally[FAILED] += got->status == TANDEM_FAILED;
@@ -242,7 +244,9 @@ static int check_run(struct stress_run *r, const uint32_t *v, struct plan *p,
 	if (!got->status)
 		return stress_broken(r, "another text (%s): %s", plan_is, how);
 	if (!*got->error)
-		return stress_broken(r, "status %d of %s without a word",
+		return stress_broken(r,
+			"status %d of %s without an error "
+			"message",
 			got->status, plan_is);
 	if ((lost && p->may_lose) ||
 		(got->status == TANDEM_FAILED && p->may_fail))
@@ -261,11 +265,11 @@ static int check_leftovers(struct stress_run *r, const uint32_t *v,
 
 	if (*hand->more)
 		return stress_broken(r,
-			"when a device of %s was replaced (of %u): %s",
+			"%s: after a device was replaced (%u in total): %s",
 			decode_ways[v[0]], got->restarts, hand->more);
 	if (leftovers_none(before, what, sizeof(what)))
 		return 0;
-	return stress_broken(r, "behind %s (status %d): %s", decode_ways[v[0]],
+	return stress_broken(r, "after %s (status %d): %s", decode_ways[v[0]],
 		got->status, what);
 }
 

@@ -1,14 +1,16 @@
 /*
  * Stress test of extents that are streamed from a flash image into slots. The
- * model is the formula of the bytes: after a successful wait an extent has
- * exactly these bytes, and nothing is written outside its slot. The failures
- * that are allowed follow from the damage to the file and from the injected
- * faults. Up to three failed or short reads and one read with a wrong bit are
- * recovered by reading again. A damaged or truncated extent is always reported.
- * Without damage nothing fails. An error names file and extent.
+ * model is a formula for the bytes of an extent: after a successful wait, the
+ * slot has exactly these bytes, and nothing was written outside the slot. The
+ * damage to the file and the injected faults determine which failures are
+ * allowed. Up to three failed or short reads and one read with a wrong bit must
+ * be recovered by reading again. A damaged or truncated extent is always
+ * reported. Without damage and faults, nothing may fail. An error must name the
+ * file and the extent.
  *
  * Texts are decoded from a streamed image as well, with all ways of reading,
- * several memory budgets, and such faults: the tokens must be equal.
+ * several memory budgets, and injected faults: the tokens must be the same as
+ * without faults.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -30,7 +32,8 @@ enum { EIO_, SHORT, FLIP, SLOW, STALL, SHRINK };
 #define MARGIN ((size_t)IMAGE_PAGE)
 #define UNREAD 0xc3
 #define FAULTS 12u
-/* The stall limit in schedules that have reads that never complete. */
+/* The stall limit in schedules with injected stalls (reads that never
+ * complete). */
 #define STALL_MS 300u
 
 static const char *const noyes[] = { "no", "yes" };
@@ -139,7 +142,8 @@ enum { BY_EIO = 1, BY_SHORT = 2, BY_DAMAGE = 4, BY_STALL = 8 };
 struct reading {
 	bool under_way;
 	unsigned extent;
-	/* errors that changes of the file since the begin allow */
+	/* errors that may occur because the file changed after the begin of the
+	 * read */
 	unsigned may;
 	bool must; /* the read cannot succeed */
 };
@@ -199,7 +203,8 @@ static void file_changed(struct place *p)
 	}
 }
 
-/* The errors of the fault plan that retries do not recover, for any extent. */
+/* The errors with which the fault plan may end a read of any extent, because
+ * retries do not recover them. */
 static unsigned grave_of(const struct stress_schedule *s, bool *stalls)
 {
 	unsigned passing = 0, flips = 0, grave = 0;
@@ -337,7 +342,7 @@ static int close_place(struct place *p)
 		.copy = { .fd = -1, .from = -1 } };
 	return quiet ? 0
 		     : stress_broken(p->run,
-			       "the kernel kept a read for 5 s at the end");
+			       "a read did not complete within 5 s at the end");
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -351,7 +356,8 @@ static int check_margins(struct place *p)
 		for (size_t b = 0; b < MARGIN; b++)
 			if (at[b] != UNREAD)
 				return stress_broken(p->run,
-					"byte %zu, before slot %u, was written",
+					"byte %zu of the buffer, before slot "
+					"%u, was overwritten",
 					off + b, i);
 	}
 	return 0;
@@ -383,13 +389,14 @@ static int check_error(
 	p->run->tally[ERRORS]++;
 	if (!(code_of(ret) & (r->may | p->grave)))
 		return stress_broken(p->run,
-			"extent %u is refused where nothing is wrong that "
-			"gives %d: %s",
+			"the read of extent %u failed, but nothing in the "
+			"schedule causes error %d: %s",
 			r->extent, ret, e->text);
 	image_extent_name(x->kind, x->index, name, sizeof(name));
 	if (!strstr(e->text, p->copy.path) || !strstr(e->text, name))
-		return stress_broken(p->run, "'%s' names not '%s' and %s",
-			e->text, p->copy.path, name);
+		return stress_broken(p->run,
+			"the message '%s' does not name '%s' and %s", e->text,
+			p->copy.path, name);
 	return 0;
 }
 
@@ -401,15 +408,16 @@ static int wait_for(struct place *p, unsigned slot)
 
 	if (!r->under_way)
 		return ret ? stress_broken(p->run,
-				     "waiting for nothing gives %d: %s", ret,
-				     e.text)
+				     "a wait without a read returns %d: "
+				     "%s",
+				     ret, e.text)
 			   : 0;
 	r->under_way = false;
 	if (ret)
 		bad = check_error(p, r, ret, &e);
 	else if (r->must)
 		bad = stress_broken(p->run,
-			"extent %u, which is %s, came as if it were whole",
+			"the read of extent %u, which is %s, succeeded",
 			r->extent, r->may & BY_SHORT ? "cut off" : "torn");
 	else
 		bad = check_bytes(p, slot, r->extent);
@@ -430,8 +438,10 @@ static int begin(struct place *p, unsigned slot, unsigned x)
 	if (ret == -EBUSY && p->stalls)
 		return 0;
 	if (ret)
-		return stress_broken(
-			p->run, "extent %u cannot be begun: %s", x, e.text);
+		return stress_broken(p->run,
+			"the read of extent %u cannot be "
+			"started: %s",
+			x, e.text);
 	*r = (struct reading){ .under_way = true,
 		.extent = x,
 		.may = harm(p, x),

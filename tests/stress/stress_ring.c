@@ -1,11 +1,11 @@
 /*
- * Stress test of the ring and its doorbells. The model is a queue of lengths
- * and numbers of packets, and the number of bytes in use: a packet takes its
- * length and, if it does not fit before the end of the ring, also the gap
- * there. A process that writes where it must not (to bytes of a published
- * packet, its header, or the indices) may make its peer refuse all further
- * packets. But no packet may extend past the ring, and a process that has
- * refused once must refuse always.
+ * Stress test of the ring and its doorbells. The model is a queue of packet
+ * lengths and packet numbers, and the number of bytes in use. A packet uses its
+ * length and, if it does not fit before the end of the ring, also the gap at
+ * the end. A process may make forbidden writes: to a published packet, its
+ * header, or the indices. Its peer may then refuse all further packets. But no
+ * packet may extend past the end of the ring, and a process that has refused
+ * once must refuse always.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/ring_race.h"
@@ -60,8 +60,8 @@ static uint32_t draw_units(struct stress_draw *d, uint32_t most)
 	return 1 + stress_below(d, stress_once_in(d, 2) ? 12 : most);
 }
 
-/* Which forbidden writes a schedule may have: none, bytes of packets, or also
- * headers and indices. */
+/* The forbidden writes that a schedule may have: none, writes to bytes of
+ * packets, or also writes to headers and indices. */
 enum { HONEST, SCRIBBLES, LIES_TOO };
 
 static void draw_wrong(
@@ -128,7 +128,8 @@ static void draw(struct stress_draw *d, struct stress_schedule *s)
 #define CHANGES 8
 
 struct packet {
-	/* index; bytes with the gap; bytes without the gap */
+	/* `start`: index; `span`: bytes with the gap; `len`: bytes without the
+	 * gap */
 	uint32_t start, span, len;
 	uint64_t number;
 	uint32_t at[CHANGES]; /* bytes that may have been overwritten */
@@ -145,9 +146,9 @@ struct place {
 	struct packet *queue; /* [bytes / 8] */
 	uint32_t first, n;
 	uint64_t next;
-	/* After false indices or changed headers the model does not know which
-	 * packets the consumer sees (wild) or whether the producer continues
-	 * (tx_wild). */
+	/* After forbidden writes to indices or headers, the model does not know
+	 * which packets the consumer receives (wild), or whether the producer
+	 * continues (tx_wild). */
 	bool wild, tx_wild;
 	bool tx_gone, rx_gone; /* the producer or the consumer has refused */
 };
@@ -203,8 +204,9 @@ static int inside(struct place *p, const void *packet, size_t len)
 	if (at >= from && at <= to && len <= (size_t)(to - at))
 		return 0;
 	return stress_broken(p->run,
-		"%zu bytes at offset %td reach out of a ring of %u", len,
-		at - from, p->bytes);
+		"%zu bytes at offset %td extend past the end of a ring of %u "
+		"bytes",
+		len, at - from, p->bytes);
 }
 
 static int check_reserve(struct place *p, int ret, uint32_t len)
@@ -222,13 +224,14 @@ static int check_reserve(struct place *p, int ret, uint32_t len)
 	else if (len > most(p))
 		want = -EINVAL;
 	else if (p->wild && (ret == 0 || ret == -EAGAIN))
-		/* the model does not know what the consumer released */
+		/* accept any result: the model does not know which bytes the
+		 * consumer has released */
 		want = ret;
 	if (ret == want)
 		return 0;
 	return stress_broken(p->run,
 		"ring_reserve of %u bytes returns %d, not %d, with %u of %u "
-		"taken",
+		"bytes in use",
 		len, ret, want, p->taken, p->bytes);
 }
 
@@ -306,14 +309,16 @@ static int check_peek(struct place *p, int ret, const void *packet, size_t len)
 	}
 	if (ret != want && (!p->wild || p->rx_gone))
 		return stress_broken(p->run,
-			"ring_peek returns %d, not %d, with %u packets there",
+			"ring_peek returns %d, not %d, with %u packets in the "
+			"ring",
 			ret, want, p->n);
-	/* A small packet is in the consumer's own copy. */
+	/* A packet in rx.quick is a private copy of the consumer and lies
+	 * outside the ring. */
 	if (ret == 1 && packet != p->rx.quick && inside(p, packet, len))
 		return STRESS_BROKEN;
 	if (ret == 1 && packet == p->rx.quick && len > sizeof(p->rx.quick))
 		return stress_broken(
-			p->run, "a copy beside the tail has %zu bytes", len);
+			p->run, "a packet in rx.quick has %zu bytes", len);
 	return ret == 1 && !p->wild ? compare(p, packet, len) : 0;
 }
 
@@ -342,8 +347,7 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 	struct packet *k = oldest(p);
 
 	if (where == BESIDE) {
-		/* Change quick[], the copies of small packets, of any
-		 * packet. */
+		/* Change a word of quick[], the copy of a small packet. */
 		_Atomic uint64_t *word = &p->shared->quick[at % RING_QUICK / 8];
 
 		atomic_store(word, byte * 0x0101010101010101u);
@@ -352,8 +356,8 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 		p->shared->data[at % p->bytes] = byte;
 		p->wild = true;
 	} else {
-		/* A change of bytes after the header does not make the packet
-		 * invalid. */
+		/* Change only bytes after the length, so that the packet stays
+		 * valid. */
 		at = at < k->len ? at : 2 + (at - 2) % (k->len - 2);
 		p->shared->data[k->start % p->bytes + at] = byte;
 		p->wild |= at < 2 || k->n_changes == CHANGES;
@@ -395,17 +399,21 @@ static int wait_on(struct place *p, struct doorbell *ring,
 
 	for (uint32_t i = 0; i < v[1]; i++)
 		doorbell_ring(ring);
-	bad = v[1] ? check_wait(p, sleep, seen, false, "for nothing new") : 0;
+	bad = v[1] ? check_wait(p, sleep, seen, false,
+			     "for an index that has not changed")
+		   : 0;
 	if (!bad)
 		bad = put(p, 2, true);
 	if (!bad && !v[2])
 		doorbell_ring(ring);
-	/* A consumer that reads the index misses no packet, whether or not the
-	 * doorbell was rung. */
+	/* The consumer reads the index before it sleeps, so it must notice the
+	 * packet whether or not the doorbell was rung. */
 	return bad ? bad
 		   : check_wait(p, sleep, seen,
 			     atomic_load(&p->shared->tail) != seen,
-			     v[2] ? "where the ring was lost" : "after a put");
+			     v[2] ? "after a put without a "
+				    "ring of the doorbell"
+				  : "after a put");
 }
 
 static int wait_step(struct place *p, const uint32_t *v)

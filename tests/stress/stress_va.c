@@ -1,20 +1,22 @@
 /*
  * Stress test of the device's address window. The model is a list of pieces in
- * pages (tests/stress/first_fit.h). The first page is a guard page, and one
- * follows each mapping. A buffer goes to the first hole that is large enough
- * for it and its guard page, and takes one of the slots. Otherwise it is
- * refused, with the requested and the free bytes, the largest hole and the
- * slots. With deferred unmaps, an unmapped buffer is inaccessible but keeps its
- * space for a number of map requests. There is also an extended region, managed
- * by first fit without guards and slots and not mapped. The model is compared
- * with a device process (tests/stress/va_place.h): its completions, requests
- * that refer to ranges, its window view, the host's records, and the kernel's
- * lists.
+ * pages (tests/stress/first_fit.h). The first page is a guard page, and a guard
+ * page follows each mapping. A buffer is mapped at the first hole that is large
+ * enough for the buffer and its guard page, and takes one of the slots. If
+ * there is no hole or no slot, the request is refused, and its completion
+ * reports the requested and the free bytes, the largest hole and the slots.
+ * With deferred unmaps, an unmapped buffer is inaccessible but keeps its space
+ * for a number of map requests. An extended region is managed by first fit too,
+ * but has no guards and no slots and is not mapped. The model is compared with
+ * a device process (tests/stress/va_place.h): with the device's completions,
+ * its answers to requests that refer to ranges, its window view, the host's
+ * records, and the kernel's lists of mappings and descriptors.
  *
  * Texts are decoded in windows with few slots as well, with every placement,
- * deferred unmaps and an extended region. The tokens must be equal, or the run
- * must be refused with its numbers before the first token. Deferred unmaps must
- * not cause a refusal, and the lack of an extended region must not prevent one.
+ * deferred unmaps and an extended region. The tokens must be equal to those in
+ * a large window, or the run must be refused before its first token, with a
+ * message that has the sizes. If a run is refused, the same run must also be
+ * refused without deferred unmaps and without an extended region.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -126,8 +128,8 @@ static uint32_t draw_size(struct stress_draw *d, uint32_t pages)
 	return 1 + stress_below(d, most < BUFFER_PAGES ? most : BUFFER_PAGES);
 }
 
-/* Choose the end of a range: by its length, at the end of its piece, or one
- * byte after. */
+/* Choose the end of a range: any end, the end of its piece, or one byte after
+ * the end of the piece. */
 static uint32_t draw_end(struct stress_draw *d)
 {
 	if (!stress_once_in(d, 3))
@@ -158,8 +160,8 @@ static uint32_t draw_region(struct stress_draw *d)
 	return sizes[stress_below(d, ARRAY_LEN(sizes))];
 }
 
-/* Draw a step for the extended region from time to time. Without a region the
- * step must be refused. */
+/* From time to time, draw a step for the extended region. If the device has no
+ * such region, it must refuse the step. */
 static void draw_beside(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t pages)
 {
@@ -255,9 +257,9 @@ static bool is_refusal(const struct decoded *got)
 }
 
 /*
- * Check that a refused text is refused also without deferred unmaps and without
- * an extended region: deferred unmaps do not add to the space that a text
- * needs, and a region adds space.
+ * Check that a text that was refused is also refused without deferred unmaps
+ * and without an extended region: deferred unmaps do not increase the space
+ * that a text needs, and a region only adds space.
  */
 static int check_plain(struct stress_run *r, const struct text *t,
 	const struct decoded *refused)
@@ -270,8 +272,9 @@ static int check_plain(struct stress_run *r, const struct text *t,
 	if (is_refusal(&got))
 		return 0;
 	return stress_broken(r,
-		"the text of %s is refused with maps %u late and %u KiB "
-		"beside the window, and without (status %d) it is not: %s",
+		"the text of %s is refused with unmaps deferred by %u and an "
+		"extended region of %u KiB, but not without both (status %d): "
+		"%s",
 		decode_ways[t->way], t->defer, t->extended_kib, got.status,
 		refused->error);
 }
@@ -288,14 +291,14 @@ static int check_text(struct stress_run *r, const struct text *t,
 			r, "the text of %s: %s", decode_ways[t->way], how);
 	if (is_refusal(got) && t->kib < ROOMY_KIB)
 		return t->defer || t->extended_kib ? check_plain(r, t, got) : 0;
-	return stress_broken(r, "%s, behind %u tokens, status %d: %s",
+	return stress_broken(r, "%s, after %u tokens, status %d: %s",
 		decode_ways[t->way], got->n, got->status, got->error);
 }
 
 static int text(struct stress_run *r, const uint32_t *v)
 {
-	/* With this placement weights have fixed places, so methods that load
-	 * graphs are not used. */
+	/* With placement `swap`, weights have fixed places, so methods that
+	 * load and drop graphs are not used. */
 	unsigned way = v[3] == SWAP && decode_moves_graphs(v[0]) ? 0 : v[0];
 	struct text t = { way, v[1], v[2], v[3], v[4], v[5], v[6] };
 	const struct decoded *want;

@@ -1,6 +1,6 @@
 /*
- * The program tandem-stress, which compares random schedules with a model. The
- * areas and the engine are those of tests/stress/stress.h; this file has the
+ * The program tandem-stress, which compares random schedules with a model.
+ * tests/stress/stress.h declares the areas and the engine; this file has the
  * options and the output.
  */
 #include "tests/stress/stress.h"
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define JSON_VERSION 1
-/* largest size of a file with a schedule */
+/* largest size of the file of a schedule, in bytes */
 #define PLAN_MAX     ((size_t)1 << 20)
 #define COLUMNS      80
 #define TEXT_OF(x)   #x
@@ -49,8 +49,9 @@ static bool as_json, plant, version, man_page;
 
 static const struct opt opts[] = {
 	{ OPT_FLOAT, 0, "minutes", &minutes, "M",
-		"time in all, the same for each area (1 without --runs)", 0,
-		100000 },
+		"total time, divided equally among the areas (1 without "
+		"--runs)",
+		0, 100000 },
 	{ OPT_INT, 0, "runs", &runs, "N", "schedules for each area", 1,
 		(double)(1ll << 53) },
 	{ OPT_INT, 0, "seed", &seed, "S", "seed of the schedules (random)", 0,
@@ -78,20 +79,28 @@ static const struct opt_command usage = {
 	.synopsis = "(AREA | all | --replay FILE) [OPTIONS]",
 	.summary = "test with random schedules against simple models",
 	.details =
-		"AREA is one of\n\n"
-		"  va         the address window, its slots and guards, late releases, the\n"
+		"AREA is one of\n"
+		"\n"
+		"  va         the address window, its slots and guards, late "
+		"releases, the\n"
 		"             extended region, and decoding in small windows\n"
-		"  coherence  the device's cache and its checker, with missing cache\n"
-		"             maintenance, and decoding under --coherence check\n"
-		"  ring       the ring and its doorbells, with a peer that misbehaves\n"
-		"  faults     decoding under random fault plans, and resources that leak\n"
-		"  flash      extents streamed from flash, with failing reads and torn files\n\n"
+		"  coherence  the device's cache and its checker, with missing "
+		"cache\n"
+		"             maintenance, and decoding under --coherence "
+		"check\n"
+		"  ring       the ring and its doorbells, with a peer that "
+		"misbehaves\n"
+		"  faults     decoding under random fault plans, and resources "
+		"that leak\n"
+		"  flash      extents streamed from flash, with failing reads "
+		"and torn files\n"
+		"\n"
 		"Each area draws schedules from the seed, runs them on the "
 		"real code in a process of its own, and compares the results "
-		"with a simple model. One seed gives the same schedules on "
-		"every machine. The first schedule that fails is reduced: "
-		"steps are removed and numbers lowered while it still "
-		"fails, with at most " TRIES " tries that begin within " SECONDS
+		"with a simple model. A seed gives the same schedules on every "
+		"machine. The first schedule that fails is reduced: steps are "
+		"removed and numbers lowered while it still fails, with at "
+		"most " TRIES " tries that begin within " SECONDS
 		" s (" SECONDS_HUNG
 		" s if it hangs). The reduced schedule is printed and "
 		"written to a file, with the command that runs it "
@@ -144,7 +153,7 @@ static void draw(
 			r->seconds);
 	if (!r->broken)
 		add_tally(&text, a, r);
-	/* A text longer than a line could not be erased. */
+	/* Print at most one line: a longer text could not be erased. */
 	if (!text.failed)
 		fprintf(stderr, "%.*s", COLUMNS - 1, text.data);
 	strbuf_release(&text);
@@ -154,7 +163,8 @@ static void draw(
 
 /* ---- results ------------------------------------------------------------- */
 
-/* Print a text, quoted for the shell if necessary. */
+/* Print a text as an argument for the shell, in quotation marks if necessary.
+ */
 static void print_quoted(FILE *f, const char *text)
 {
 	if (!text[strspn(text,
@@ -242,7 +252,7 @@ static void plan_path(const struct stress_area *a,
 			out_folder, slash, a->verbs.area, seed, r->run);
 }
 
-/* Make a JSON string of a path. Bytes that are not UTF-8 are escaped. */
+/* Make a JSON string from a path. Bytes that are not UTF-8 are escaped. */
 static json_t *json_path(const char *path)
 {
 	json_t *whole = json_string(path);
@@ -335,7 +345,8 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 		ret = report_json(a, r, path, &plan, e);
 	else if (!ret)
 		ret = report_line(a, r, &plan, e);
-	/* If this fails, the schedule has still been printed. */
+	/* If the file cannot be written, the schedule has been printed anyway.
+	 */
 	if (!ret && *path)
 		ret = write_plan(path, &plan, e);
 	if (!ret && r->broken)
@@ -353,8 +364,9 @@ static void on_interrupt(int sig)
 	interrupted = sig;
 }
 
-/* The first Ctrl-C ends the schedules, the second ends the program. A write to
- * a closed standard output fails instead of ending the program. */
+/* The first Ctrl-C ends the schedules, the second ends the program. Ignore
+ * SIGPIPE, so that a write to a closed standard output fails instead of ending
+ * the program. */
 static void catch_signals(void)
 {
 	const struct sigaction once = { .sa_handler = on_interrupt,
@@ -387,7 +399,8 @@ static int run_area(const struct stress_area *a, struct stress_opts *o,
 
 	wipe();
 	*broken |= r.broken;
-	/* Report also the results before a failure of the machine. */
+	/* After a failure of the machine, report the results of the runs before
+	 * it. */
 	if (!ret || r.runs)
 		said = report(a, &r, o->replay, &unsaid);
 	if (ret)

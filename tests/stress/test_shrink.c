@@ -61,7 +61,8 @@ static void test_small(void **state)
 		}
 		/* No number can be reduced by one, */
 		assert_int_equal(sum, 100);
-		/* and no step can be removed: the total needs all of them */
+		/* and no step can be removed, because the total would be below
+		 * 100 */
 		assert_true(s.n <= 1 + 100 / 3);
 	}
 }

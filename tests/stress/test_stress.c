@@ -21,7 +21,7 @@ static const struct stress_verb table[] = {
 	[UNABLE] = { "unable", { { NULL } } },
 };
 static const char *const tally[] = { "calm", NULL };
-static uint32_t bad = CALM; /* what the middle step of run 37 does */
+static uint32_t bad = CALM; /* how the middle step of run 37 misbehaves */
 
 static void draw(struct stress_draw *d, struct stress_schedule *s)
 {
@@ -45,8 +45,8 @@ static int run(struct stress_run *r, const struct stress_schedule *s)
 			return stress_broken(
 				r, "%u is wrong", s->step[i].value[0]);
 		case CRASH:
-			/* SIGKILL causes no core file and no report of a
-			 * sanitizer. */
+			/* Crash by SIGKILL, which causes no core file and no
+			 * report of a sanitizer. */
 			raise(SIGKILL);
 			break;
 		case HANG:

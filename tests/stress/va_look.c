@@ -1,5 +1,5 @@
-/* Compares other records of the window and the extended region with the
- * model. */
+/* Compares the host's records, the device's window view and the kernel's lists
+ * with the model of the window and the extended region. */
 #include "tests/stress/va_place.h"
 
 #include "host/doctor/window_look.h"
@@ -38,8 +38,8 @@ static bool same_region(const struct window_view *w, const struct first_fit *m)
 
 /*
  * Compare the host's record with the model. The host counts the space of
- * unmapped buffers as free; its largest hole and its number of free slots must
- * be those of the model in which all unmaps have taken effect.
+ * unmapped buffers as free. Its largest hole and its number of free slots must
+ * therefore equal those of the model after all deferred unmaps.
  */
 static int judge_host(
 	struct va_place *p, struct window_view *w, struct first_fit *settled)
@@ -54,8 +54,8 @@ static int judge_host(
 	if (!same_window(w, settled) || room.largest != r.largest * VA_PAGE ||
 		room.slots != settled->slots - settled->n)
 		return stress_broken(p->run,
-			"the host takes the window for another than it is: "
-			"largest hole %llu bytes, %u slots left",
+			"the host's record of the window is wrong: largest "
+			"hole %llu bytes, %u slots left",
 			(unsigned long long)room.largest, room.slots);
 	if (p->freed ||
 		(same_region(w, &p->region) &&
@@ -64,8 +64,8 @@ static int judge_host(
 					VA_PAGE))
 		return 0;
 	return stress_broken(p->run,
-		"the host takes the extended region for another than it is: "
-		"%u buffers, %llu bytes free, largest hole %llu",
+		"the host's record of the extended region is wrong: %u "
+		"buffers, %llu bytes free, largest hole %llu bytes",
 		w->extents, (unsigned long long)w->extended_free,
 		(unsigned long long)room.extended);
 }
@@ -79,8 +79,8 @@ static int check_shown(struct va_place *p, struct window_view *w)
 		return ret;
 	if (!same_window(w, &p->window) || !same_region(w, &p->region))
 		return stress_broken(p->run,
-			"the device shows another window than it has: %u of %u "
-			"slots, %u buffers in the extended region",
+			"the device's window view is wrong: %u of %u slots "
+			"used, %u buffers in the extended region",
 			w->used, w->slots, w->extents);
 	return 0;
 }
@@ -101,8 +101,8 @@ static uint64_t seen_at(const struct first_fit_piece *m)
 	return (at + huge - 1) / huge * huge;
 }
 
-/* Check one buffer: it is mapped relative to the same base as all other
- * buffers, and a guard follows it. */
+/* Check one buffer: it must be mapped at its place relative to the common base,
+ * and a guard must follow it. */
 static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 	const struct first_fit_piece *m, uint64_t *base)
 {
@@ -113,13 +113,17 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 		(*base && at - seen_at(m) != *base) ||
 		bytes != m->pages * VA_PAGE)
 		return stress_broken(p->run,
-			"%s is not mapped where and as it was said", name);
+			"%s is not mapped at the address or with the size that "
+			"the device reported",
+			name);
 	*base = at - seen_at(m);
 	if (process_maps_guards(maps, *base, VA_PAGE) &&
 		process_maps_guards(maps, at + bytes, VA_PAGE))
 		return 0;
-	return stress_broken(
-		p->run, "page 0, or that behind %s, is no guard", name);
+	return stress_broken(p->run,
+		"page 0 or the page after %s is not a guard "
+		"page",
+		name);
 }
 
 /* Check that all space of deferred unmaps is inaccessible. */
@@ -133,7 +137,8 @@ static int scorer_pending(
 			!process_maps_guards(maps, base + seen_at(m),
 				(m->pages + 1) * VA_PAGE))
 			return stress_broken(p->run,
-				"%s was unmapped, and can be touched",
+				"%s was unmapped, but its pages are still "
+				"accessible",
 				buffer_name(p->buffer[m->buffer].buffer));
 	}
 	return 0;
@@ -151,7 +156,8 @@ static int await_shares(struct va_place *p)
 	if (ret || done.status == -ENOENT)
 		return ret;
 	return stress_broken(p->run,
-		"a map of what was never shared is answered with %d",
+		"a map of a buffer that was never shared is answered with "
+		"status %d",
 		done.status);
 }
 

@@ -1,7 +1,7 @@
 /*
- * A copy of the mappings of another process (/proc/PID/maps), with look-up by
- * name and address; and the process's number of open descriptors. Only one
- * thread may use a copy.
+ * A copy of the mappings of another process (/proc/PID/maps), which can be
+ * searched by name and by address, and the number of the process's open
+ * descriptors. Only one thread may use a copy.
  */
 #ifndef TESTS_STRESS_VA_MAPS_H
 #define TESTS_STRESS_VA_MAPS_H

@@ -48,7 +48,8 @@ int va_open(struct va_place *p, const struct va_size *s)
 	p->region = (struct first_fit){ .pages = s->region_pages,
 		.slots = FIRST_FIT_PIECES };
 	ret = npu_open(&p->npu, &o, p->run->e);
-	/* After this completion the device has opened all its descriptors. */
+	/* After the first completion, the device has opened all its
+	 * descriptors. */
 	if (!ret)
 		ret = npu_call(p->npu, &msg, sizeof(msg), &done, p->run->e);
 	return ret ? ret : count_fds(p);
@@ -80,7 +81,7 @@ static int share_new(struct va_place *p, uint64_t pages, unsigned *b)
 
 /* ---- the window ---------------------------------------------------------- */
 
-/* The device's completion of a refused request must have these numbers. */
+/* The numbers that the device's completion of a refused request must have. */
 struct refusal {
 	uint32_t pending, asked, free, largest, used, slots;
 };
@@ -109,9 +110,9 @@ static int scorer_refusal(struct va_place *p, const struct wire_done *done,
 	if (done->status == -ENOSPC && !memcmp(got, want, sizeof(*want)))
 		return 0;
 	return stress_broken(p->run,
-		"a map is answered with %d, asked %u, free %u, largest hole "
-		"%u, slots %u of %u, %u to come back; not with -28, %u, %u, "
-		"%u, %u of %u, %u",
+		"a map is answered with status %d, requested %u, free %u, "
+		"largest hole %u, slots %u of %u, pending %u; expected -28, "
+		"%u, %u, %u, %u of %u, %u",
 		done->status, got[WIRE_MAP_ASKED], got[WIRE_MAP_FREE],
 		got[WIRE_MAP_LARGEST], got[WIRE_MAP_SLOTS_USED],
 		got[WIRE_MAP_SLOTS], got[WIRE_MAP_PENDING], want->asked,
@@ -119,7 +120,7 @@ static int scorer_refusal(struct va_place *p, const struct wire_done *done,
 		want->pending);
 }
 
-/* Send one map request that must be refused according to the model. */
+/* Send one map request that, according to the model, must be refused. */
 static int refused_once(struct va_place *p, unsigned b)
 {
 	const struct va_buffer *v = &p->buffer[b];
@@ -147,19 +148,19 @@ static int map_buffer(struct va_place *p, unsigned b)
 	p->run->tally[VA_MAPS] += !ret;
 	if (ret && (ret != -ENOSPC || r.fits))
 		return stress_broken(p->run,
-			"%llu pages do not fit where they should, at page "
+			"%llu pages are refused although they fit at page "
 			"%llu: %s",
 			(unsigned long long)v->pages, (unsigned long long)r.at,
 			e.text);
 	if (!ret && (!r.fits || addr != r.at * VA_PAGE))
 		return stress_broken(p->run,
-			"%llu pages are mapped at 0x%x, where the first hole "
-			"for them is %s%llx",
+			"%llu pages are mapped at 0x%x, but the first hole "
+			"that fits is %s%llx",
 			(unsigned long long)v->pages, addr,
 			r.fits ? "0x" : "none: ",
 			(unsigned long long)(r.at * VA_PAGE));
 	v->mapped = !ret;
-	/* Send the request again to check the numbers of the refusal. */
+	/* Send the request once more, to check the numbers of the refusal. */
 	return ret ? refused_once(p, b) : 0;
 }
 
@@ -254,8 +255,8 @@ static int place_by_wire(
 	if (!done.status && done.arg[WIRE_MAP_ADDR] == r->at * UNITS)
 		return 0;
 	return stress_broken(p->run,
-		"%llu pages of the region are placed at 0x%x (%d), where the "
-		"first hole is 0x%llx",
+		"%llu pages of the region are placed at 0x%x (status %d), but "
+		"the first hole that fits is 0x%llx",
 		(unsigned long long)v->pages, done.arg[WIRE_MAP_ADDR],
 		done.status, (unsigned long long)(r->at * UNITS));
 }
@@ -270,8 +271,8 @@ static int place_by_host(
 	if (r->fits ? !ret && at == r->at * UNITS : ret == -ENOSPC)
 		return 0;
 	return stress_broken(p->run,
-		"%llu pages of the region are %s, at 0x%x, where the first "
-		"hole is %s%llx: %s",
+		"%llu pages of the region are %s, at 0x%x, but the first hole "
+		"that fits is %s%llx: %s",
 		(unsigned long long)v->pages, ret ? "refused" : "placed", at,
 		r->fits ? "0x" : "none: ", (unsigned long long)(r->at * UNITS),
 		e.text);
@@ -322,7 +323,7 @@ int va_free(struct va_place *p, unsigned nth)
 		return ret;
 	if (done.status)
 		return stress_broken(p->run,
-			"cannot give back what lies at 0x%x of the region: %s",
+			"cannot unmap the buffer at 0x%x of the region: %s",
 			msg.arg, done.text);
 	p->buffer[p->region.piece[i].buffer].placed = false;
 	first_fit_take(&p->region, (unsigned)i);
@@ -351,7 +352,7 @@ static uint64_t address_of(const struct first_fit *m, const struct va_range *r,
 	return at;
 }
 
-/* Send a request that does nothing, whose refs the device checks. */
+/* Send a no-op request with a reference, which the device must check. */
 static int send_naming(
 	struct va_place *p, const struct wire_ref *ref, bool allowed)
 {
@@ -366,7 +367,8 @@ static int send_naming(
 	if (allowed ? !ret : ret == -EIO)
 		return 0;
 	return stress_broken(p->run,
-		"%u bytes at 0x%x, which a request may %sname, are %s (%d): %s",
+		"%u bytes at 0x%x, to which a request may %srefer, are %s "
+		"(%d): %s",
 		ref->len, ref->addr, allowed ? "" : "not ",
 		ret ? "refused" : "taken", ret, e.text);
 }

@@ -54,7 +54,7 @@ struct va_place {
 	 * request. */
 	bool over;
 	/* A buffer of the extended region was unmapped, which a real host never
-	 * does. After that the host's count for the region is wrong and is not
+	 * does. The host's count for the region is then wrong and is not
 	 * checked. */
 	bool freed;
 };
@@ -74,16 +74,17 @@ int va_map_again(struct va_place *, unsigned nth);
 int va_ask_once(struct va_place *, unsigned nth);
 int va_unmap(struct va_place *, unsigned nth);
 
-/* Place a new buffer in the extended region, or the nth of the buffers that are
- * not there (mapped or not); va_free removes the nth buffer from the region. */
+/* Place a buffer in the extended region: a new one, or the nth of the buffers
+ * that are not in the region (mapped in the window or not). va_free removes the
+ * nth buffer from the region. */
 int va_place_new(struct va_place *, uint64_t pages);
 int va_place_again(struct va_place *, unsigned nth);
 int va_free(struct va_place *, unsigned nth);
 
 /*
- * Requests that refer to bytes of the nth piece, of the two pages after it, or,
- * if there is no piece, at the start. va_touch is for the window, va_reach also
- * for the extended region.
+ * Send a request that refers to bytes of the nth piece or of the two pages
+ * after it or, if there is no piece, to bytes at the start. va_touch refers to
+ * the window; va_reach can also refer to the extended region.
  */
 enum va_end { VA_END_FREE, VA_END_AT, VA_END_PAST };
 
@@ -97,8 +98,8 @@ int va_touch(struct va_place *, const struct va_range *);
 int va_reach(struct va_place *, const struct va_range *, bool weights,
 	bool invalidated);
 
-/* Compare the model with all other records: those of the host, the device's
- * view, and the kernel's lists of the process's mappings and descriptors. */
+/* Compare the model with the host's records, the device's window view, and the
+ * kernel's lists of the device's mappings and descriptors. */
 int va_look(struct va_place *);
 
 #endif
