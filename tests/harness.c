@@ -57,15 +57,16 @@ static size_t allocated(void)
 {
 	if (!__asan_init)
 		return 0;
-	/* Freed memory counts as allocated while it is in the quarantine. */
+	/* Empty the quarantine: memory in the quarantine counts as allocated
+	 * although it was freed. */
 	__sanitizer_purge_allocator();
 	return __sanitizer_get_current_allocated_bytes();
 }
 
 /*
- * The leak sanitizer calls __lsan_is_turned_off at the end of the process. Its
- * search for leaks takes longer than most tests, so it is turned off unless the
- * test left more memory allocated than there was before it.
+ * The leak sanitizer calls __lsan_is_turned_off at the end of the process. The
+ * sanitizer's search for leaks takes longer than most tests, so it is turned
+ * off if the test freed as much memory as it allocated.
  */
 static bool freed_all;
 
@@ -77,7 +78,8 @@ int __lsan_is_turned_off(void)
 
 static int run(const char *name, const struct CMUnitTest *test)
 {
-	/* a static buffer, because stdio would allocate one */
+	/* a static buffer, because a buffer that stdio allocates would count as
+	 * a leak */
 	static char output[BUFSIZ];
 	size_t before;
 	int ret;
@@ -89,8 +91,8 @@ static int run(const char *name, const struct CMUnitTest *test)
 	return ret;
 }
 
-/* Let the programs that a test starts search for leaks only in a full run: in a
- * short run the search takes as long as everything else. */
+/* In a short run, turn off the leak search of the programs that a test starts:
+ * the search takes as long as everything else in such a run. */
 static void spare_children(void)
 {
 	const char *now = getenv("ASAN_OPTIONS");
@@ -229,7 +231,7 @@ void harness_flip(const char *path, uint64_t at)
 	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
 	byte ^= 0x10;
 	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-	/* Write the change to the disk, for readers that bypass the page
+	/* Write the change to the disk, because some readers bypass the page
 	 * cache. */
 	assert_int_equal(fsync(fd), 0);
 	close(fd);

@@ -1,8 +1,8 @@
 /*
  * Declarations for all cmocka tests. The test files of one directory are linked
  * into one program, $(O)/tests/test_DIRECTORY. tests/run reads the names of the
- * program's tests (--list) and starts the program once (--serve); each test
- * then runs in a process of its own, which is a copy of that process.
+ * program's tests (--list) and starts the program once (--serve). Each test
+ * then runs in a separate process, a copy of the started process.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H

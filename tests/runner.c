@@ -13,8 +13,8 @@
  * TEST_MARK identifies the test that started them.
  *
  * A program of unit tests is started once, with --serve as its last argument,
- * and then creates a copy of itself for each test. This takes much less time
- * than starting the program for each test (tests/harness.c).
+ * and then creates a copy of itself for each test. A copy takes much less time
+ * than a new start of the program for each test (tests/harness.c).
  */
 #include "tests/start.h"
 
@@ -38,9 +38,10 @@
 
 enum {
 	ARGS_MAX = 16,
-	SERVERS_MAX = 64, /* no build has more programs of unit tests */
+	SERVERS_MAX = 64, /* largest number of unit test programs in a build */
 	KILL_AFTER_S = 5, /* seconds between SIGTERM and SIGKILL */
-	/* a device process exits within a second of its host's end */
+	/* time that processes of a test have to end after the test; a device
+	 * process needs up to a second after its host's end */
 	LEFTOVER_S = 2,
 	OUTPUT_LINES = 120,
 	SLOWEST_SHOWN = 10,
@@ -148,8 +149,9 @@ static const char *path_of(const struct test *t, const char *suffix)
 
 /* ---- processes --------------------------------------------------------- */
 
-/* The mark of a test, or, if `t` is NULL, a mark that belongs to no test. All
- * marks have the same length, as test_start requires. */
+/* Returns the mark of a test or, if `t` is NULL, a mark that belongs to no
+ * test. All marks have the same length, because test_start overwrites marks in
+ * place. */
 static const char *mark_of(const struct test *t)
 {
 	static char mark[TEST_MARK_SIZE];
@@ -220,8 +222,8 @@ static void kill_one(pid_t pid, const struct test *t)
 	kill(pid, SIGKILL);
 }
 
-/* The server of the program of unit test `t`: the program is started with
- * --serve if it is not yet running. */
+/* Returns the running server (program with --serve) of unit test `t`; starts it
+ * if it does not run yet. */
 static struct server *server_of(const struct test *t)
 {
 	const char *program = t->argv[t->n_args - 2];
@@ -376,7 +378,8 @@ static void judge(const struct test *t, int status)
 		report_skip(t);
 		return;
 	} else if (unit && !holds(out, "[  PASSED  ] 1 test")) {
-		/* The test process exited before cmocka reported the result. */
+		/* The test process exited with status 0 before cmocka reported
+		 * the result. */
 		snprintf(why, sizeof(why), "exit status 0 without passing");
 	} else {
 		passed++;
@@ -401,8 +404,8 @@ static void end(struct test *t, int status, const struct rusage *used)
 
 static void stop(int signo)
 {
-	/* Repeat, because a killed process may have started another one just
-	 * before. */
+	/* Repeat until no process is left, because a process may start another
+	 * one just before it is killed. */
 	while (each_process(NULL, kill_one))
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
@@ -430,7 +433,7 @@ static double enforce_limits(void)
 			left = KILL_AFTER_S;
 		} else if (left <= 0) {
 			each_process(t, kill_one);
-			/* check again soon: it may have started more
+			/* check again soon: the test may have started further
 			 * processes */
 			left = 1;
 		}
@@ -473,7 +476,8 @@ static void run_all(unsigned jobs)
 		signo = sigtimedwait(&set, NULL, &wait);
 		if (signo > 0 && signo != SIGCHLD)
 			stop(signo);
-		/* Orphans of tests are reaped here too. */
+		/* Reap tests, and also processes that outlived the test that
+		 * started them. */
 		while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0) {
 			for (size_t i = 0; i < next; i++) {
 				if (tests[i].pid != pid)
@@ -500,7 +504,7 @@ static void report_leftover(pid_t pid, const struct test *t)
 	fd = open(path, O_RDONLY);
 	n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
 	if (n <= 0)
-		return; /* the process has ended in the meantime */
+		return; /* the process has already ended */
 	close(fd);
 	for (ssize_t i = 0; i < n; i++)
 		line[i] = line[i] ? line[i] : ' ';

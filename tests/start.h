@@ -27,8 +27,8 @@ struct test_request {
 	char name[512];
 };
 
-/* Gives this process its own session, output, TMPDIR and mark. Returns false on
- * failure. */
+/* Gives this process, which becomes the process of a test, its own session,
+ * output, TMPDIR and mark. Returns false on failure. */
 static inline bool test_start(const char *files, const char *mark)
 {
 	char path[PATH_MAX + 8], *marked = getenv(TEST_MARK);
@@ -47,8 +47,9 @@ static inline bool test_start(const char *files, const char *mark)
 	close(in);
 	close(out);
 	snprintf(path, sizeof(path), "%s.tmp", files);
-	/* Change the variable in place, so that /proc/PID/environ shows it also
-	 * for a forked process. */
+	/* Change the variable in place: /proc/PID/environ shows the original
+	 * memory of the environment, so setenv has no effect there after a
+	 * fork. */
 	if (marked && strlen(marked) == strlen(mark))
 		memcpy(marked, mark, strlen(mark));
 	else if (setenv(TEST_MARK, mark, 1))
