@@ -79,7 +79,7 @@ struct fault_event {
 	uint32_t ms;     /* 0 if the verb has no time */
 	uint64_t at;     /* the N of WHERE; 0: every call (drop-* verbs only) */
 	bool later;      /* WHERE ends with a + */
-	char buffer[32]; /* of a drop-* verb; "": every buffer */
+	char buffer[32]; /* buffer of a drop-* verb; "": every buffer */
 };
 
 struct fault_plan {

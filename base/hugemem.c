@@ -13,7 +13,7 @@ void *hugemem_reserve(size_t bytes)
 	size_t all = align_up(bytes, HUGE_PAGE);
 	void *p = all >= bytes ? aligned_alloc(HUGE_PAGE, all) : NULL;
 
-	if (p) /* only advice: if it fails, the memory has small pages */
+	if (p) /* madvise may fail: the memory then has small pages */
 		madvise(p, all, MADV_HUGEPAGE);
 	return p;
 }

@@ -48,11 +48,13 @@ struct opt_list {
 
 /* A word that has a special meaning as the value of an option. */
 struct opt_word {
-	const char *word;  /* text that shell completion offers, such as
-			      "oracle:"; or NULL */
-	const char *shown; /* in --help, "oracle:P"; NULL means `word` */
-	const char *help;  /* one line; NULL if --help does not list the word */
-	uint64_t size;     /* for OPT_SIZE, the size that the word means */
+	const char *word; /* text that shell completion offers, such as
+			     "oracle:"; or NULL */
+	/* text for --help, such as "oracle:P"; NULL means that --help shows
+	 * `word` */
+	const char *shown;
+	const char *help; /* one line; NULL if --help does not list the word */
+	uint64_t size;    /* for OPT_SIZE: the size that the word stands for */
 };
 
 /* Get the i-th word. Returns false after the last word. */
@@ -77,7 +79,8 @@ struct opt {
 	 * with commas, "FILE|none" for a path or the word "none", and
 	 * "soc:NAME" for a value that begins with "soc:". */
 	const char *arg;
-	/* may have several lines; in an opt_table {} stands for the default */
+	/* help text, which may have several lines; in an opt_table, {} in the
+	 * text stands for the default */
 	const char *help;
 	/* range of a number or size; no limit if both are 0 */
 	double min, max;
@@ -85,7 +88,7 @@ struct opt {
 	 * an OPT_STRING. */
 	const char *const *choices;
 	bool hidden; /* an option for tests, not listed in --help */
-	/* what the value is, for messages: "a draft model" */
+	/* description of the value for messages, such as "a draft model" */
 	const char *noun;
 	opt_tables *tables; /* the tables that an OPT_TABLES row includes */
 	/* special words of an OPT_STRING or OPT_SIZE, listed in --help */

@@ -48,8 +48,8 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"'--precision int8' (the default) and float32 with "
 		"'--precision f32'; '--ctx N' limits its size" },
 	{ "-fa --flash-attn",
-		"attention is always computed without storing all scores, so "
-		"leave it out" },
+		"leave the option out; attention is always computed without "
+		"storing all scores" },
 	{ "--context-shift --no-context-shift --keep -dt --defrag-thold "
 	  "--swa-full",
 		"generation ends when the context is full; '--ctx N' sets "
@@ -59,7 +59,7 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"KV caches are not written to files; '--keep N' of 'tandem "
 		"serve' keeps the caches of finished requests in memory" },
 
-	/* what is changed in the model, or added to it */
+	/* changes of the model, and additions to it */
 	{ "--lora --lora-scaled",
 		"LoRA adapters are not supported; merge the adapter into the "
 		"model, and use the merged GGUF file" },
@@ -73,15 +73,17 @@ const struct opt_foreign opt_foreign_rows[] = {
 	{ "--override-kv --rope-scaling --rope-scale --rope-freq-base "
 	  "--rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
 	  "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
-		"Tandem uses the values in the model file; change its keys "
-		"instead" },
+		"Tandem uses the values in the model file; change the keys of "
+		"the file instead" },
 	{ "-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url "
 	  "-dr --docker-repo --offline",
 		"Tandem downloads nothing; get the file and give it with "
 		"'--model FILE'" },
 
 	/* prompts and texts */
-	{ "--n-predict", "'--predict N' sets the number of tokens" },
+	{ "--n-predict",
+		"'--predict N' sets the number of tokens to "
+		"generate" },
 	{ "-s", "'--seed S' sets the seed" },
 	{ "-r --reverse-prompt", "'--stop TEXT' ends generation at TEXT" },
 	{ "-sys --system-prompt -sysf --system-prompt-file",
@@ -92,22 +94,24 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"one prompt" },
 	{ "--jinja --no-jinja --chat-template --chat-template-file "
 	  "--chat-template-kwargs",
-		"'--chat' uses the chat template of the model file; change it "
-		"there" },
+		"'--chat' uses the chat template of the model file; change the "
+		"file instead" },
 	{ "--in-prefix --in-suffix --in-prefix-bos",
-		"put this text into the prompt ('--prompt TEXT')" },
+		"write this text into the prompt ('--prompt TEXT')" },
 	{ "-e --escape --no-escape",
-		"backslashes stay as they are; most shells read $'\\n' as a "
-		"line feed" },
+		"escapes such as \\n are not replaced; most shells read $'\\n' "
+		"as a line feed" },
 	{ "-j -jf --json-schema-file",
 		"'--json-schema FILE' reads a JSON schema" },
 	{ "--grammar --grammar-file",
 		"GBNF grammars are not supported; '--json-schema FILE' "
 		"constrains the text to JSON" },
-	{ "--repeat-last-n", "'--repeat-last N' sets the number of tokens" },
+	{ "--repeat-last-n",
+		"'--repeat-last N' sets how many tokens the "
+		"penalty covers" },
 	{ "-l --logit-bias --presence-penalty --frequency-penalty",
-		"only requests to 'tandem serve' can set this, by a member "
-		"of their JSON" },
+		"only a request to 'tandem serve' can set this, in its JSON "
+		"object" },
 	{ "--samplers --sampler-seq --sampling-seq --mirostat --mirostat-lr "
 	  "--mirostat-ent --typical --typical-p --xtc-probability "
 	  "--xtc-threshold --top-nsigma --top-n-sigma --dynatemp-range "
@@ -136,10 +140,15 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"from a file" },
 	{ "--ssl-key-file --ssl-cert-file",
 		"the server does not encrypt; put a TLS proxy in front of it" },
-	{ "-a --alias", "'--name NAME' of 'tandem serve' sets the name" },
-	{ "--models-dir", "'--models DIR' of 'tandem serve' names the folder" },
+	{ "-a --alias",
+		"'--name NAME' of 'tandem serve' sets the name of the "
+		"model" },
+	{ "--models-dir",
+		"'--models DIR' of 'tandem serve' names the folder "
+		"with the models" },
 	{ "--models-max",
-		"'--memory SIZE' of 'tandem serve' limits the loaded models" },
+		"'--memory SIZE' of 'tandem serve' limits the memory of the "
+		"loaded models" },
 	{ "--embedding --embeddings",
 		"leave the option out; 'tandem serve' answers "
 		"/v1/embeddings with every model that is not a diffusion "

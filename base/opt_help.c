@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define COLUMNS  80
-#define HELP_COL 26 /* where the explanation of an option starts */
+#define HELP_COL 26 /* column at which the explanation of an option starts */
 
 /* ---- breaking lines -------------------------------------------------- */
 

@@ -109,8 +109,8 @@ static int parse_letter(struct parser *p, const char *arg)
 			arg[1], rest + (*rest == '='));
 	if (o)
 		return err_set(p->err, EINVAL,
-			"unknown option '%s': letters are given one by one, "
-			"as '-%c -%c'",
+			"unknown option '%s': give each letter as a separate "
+			"option, as in '-%c -%c'",
 			arg, arg[1], *rest);
 	return err_set(p->err, EINVAL, "unknown option '%s'", arg);
 }

@@ -249,7 +249,7 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* A loop without parts wakes the sleeping threads. */
+/* Wake the sleeping threads by a loop without parts. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	if (w->threads == 1 || work < WORKERS_WORTH)

@@ -247,7 +247,7 @@ static void misspellings(void **state)
 	REFUSED("unknown option '--hlep'; did you mean '--help'?", "--hlep");
 	REFUSED("unknown option '-model'; did you mean '--model'?", "-model");
 	REFUSED("unknown option '-n=5'; did you mean '-n 5'?", "-n=5");
-	REFUSED("unknown option '-sx': letters are given one by one, as '-s "
+	REFUSED("unknown option '-sx': give each letter as a separate option, as in '-s "
 		"-x'",
 		"-sx");
 	REFUSED("unknown option '-z'", "-z");
