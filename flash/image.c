@@ -176,14 +176,20 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	if (x->kind < IMAGE_METADATA || x->kind > IMAGE_EXPERT)
 		return bad(in, ENOTSUP, "kind %u is unknown", x->kind);
 	if (before && x->kind < before->kind)
-		return bad(in, EINVAL, "kind %u (%s) after kind %u (%s)",
+		return bad(in, EINVAL,
+			"kind %u (%s) must not come after kind "
+			"%u (%s)",
 			x->kind, kind_names[x->kind], before->kind,
 			kind_names[before->kind]);
 	if (!before && x->kind != IMAGE_METADATA)
-		return bad(in, EINVAL, "kind %u (%s), but metadata come first",
+		return bad(in, EINVAL,
+			"the first extent has kind %u (%s), "
+			"must be metadata",
 			x->kind, kind_names[x->kind]);
 	if (before && x->kind == before->kind && x->kind < IMAGE_LAYER)
-		return bad(in, EINVAL, "a second extent of kind %u (%s)",
+		return bad(in, EINVAL,
+			"a second extent of kind %u (%s); one "
+			"is allowed",
 			x->kind, kind_names[x->kind]);
 	if (before && x->kind == before->kind)
 		due = before->index + 1;
@@ -218,15 +224,16 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 		return bad(in, ENOTSUP, "codec %u is unknown", x->codec);
 	if (x->codec == IMAGE_RAW && x->stored != x->bytes)
 		return bad(in, EINVAL,
-			"stored bytes %llu, but bytes %llu of a raw extent",
+			"the raw extent has %llu stored bytes, but a size of "
+			"%llu bytes",
 			(unsigned long long)x->stored,
 			(unsigned long long)x->bytes);
 	if (x->codec == IMAGE_ZSTD &&
 		(x->stored >= x->bytes ||
 			x->bytes / ZSTD_MAX_RATIO > x->stored))
 		return bad(in, EINVAL,
-			"stored bytes %llu cannot be a zstd frame of bytes "
-			"%llu",
+			"%llu stored bytes cannot be a zstd frame of %llu "
+			"bytes",
 			(unsigned long long)x->stored,
 			(unsigned long long)x->bytes);
 
@@ -235,7 +242,7 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 			(unsigned long long)x->offset, IMAGE_PAGE);
 	if (x->offset < *end)
 		return bad(in, EINVAL,
-			"offset %llu overlaps the bytes before it, which end "
+			"offset %llu overlaps the preceding extents, which end "
 			"at %llu",
 			(unsigned long long)x->offset,
 			(unsigned long long)*end);
@@ -269,7 +276,8 @@ static int read_image(struct image *im, struct err *e)
 
 	if (im->size < sizeof(h))
 		return bad(&in, EINVAL,
-			"truncated: it takes %zu bytes, the file has %llu",
+			"truncated: the header takes %zu bytes, but the file "
+			"has only %llu",
 			sizeof(h), (unsigned long long)im->size);
 	ret = fd_read_exact(im->fd, &h, sizeof(h), 0);
 	if (ret)
@@ -291,15 +299,16 @@ static int read_image(struct image *im, struct err *e)
 		return bad(&in, EINVAL, "reserved bytes are not 0");
 	if (h.file_bytes != im->size)
 		return bad(&in, EINVAL,
-			"file size %llu, but the file has %llu bytes%s",
+			"the header gives a file size of %llu bytes, but the "
+			"file has %llu%s",
 			(unsigned long long)h.file_bytes,
 			(unsigned long long)im->size,
 			h.file_bytes > im->size ? ": is it truncated?" : "");
 	most = (im->size - sizeof(h)) / sizeof(struct format_extent);
 	if (!h.n_extents || h.n_extents > most)
 		return bad(&in, EINVAL,
-			"number of extents %u; a file of %llu bytes holds 1 "
-			"to %llu",
+			"number of extents is %u; a file of %llu bytes has "
+			"room for 1 to %llu",
 			h.n_extents, (unsigned long long)im->size,
 			(unsigned long long)most);
 	im->version = h.version;
@@ -391,8 +400,8 @@ static int check_sum(const struct image *im, const struct image_extent *x,
 	if (sum == x->checksum)
 		return 0;
 	snprintf(text, sizeof(text),
-		"checksum %016llx, not %016llx: the file is damaged; convert "
-		"the model again",
+		"checksum %016llx, expected %016llx: the file is damaged; "
+		"convert the model again",
 		(unsigned long long)sum, (unsigned long long)x->checksum);
 	return extent_bad(im, x, EBADMSG, text, e);
 }
@@ -419,7 +428,7 @@ static int unpack(const struct image *im, const struct image_extent *x,
 
 	if (says != x->bytes) {
 		snprintf(text, sizeof(text),
-			"the zstd frame does not hold %llu bytes",
+			"the zstd frame does not unpack to %llu bytes",
 			(unsigned long long)x->bytes);
 		return extent_bad(im, x, EBADMSG, text, e);
 	}

@@ -78,7 +78,7 @@ static int cut_at(struct cutter *c, const uint64_t *end, unsigned n,
 	if (sum == c->x->checksum)
 		return 0;
 	return err_set(e, EBADMSG,
-		"'%s': %s is damaged: checksum %016llx, not %016llx; try "
+		"'%s': %s is damaged: checksum %016llx, expected %016llx; try "
 		"'tandem verify', or convert it again",
 		image_path(c->image),
 		image_extent_name(c->x->kind, c->x->index, name, sizeof(name)),

@@ -71,7 +71,7 @@ static int check_verdict(
 
 	*differs = sum != c->x.checksum;
 	if (*differs) {
-		snprintf(text, size, "checksum %016llx, not %016llx",
+		snprintf(text, size, "checksum %016llx, expected %016llx",
 			(unsigned long long)sum,
 			(unsigned long long)c->x.checksum);
 		return -EBADMSG;

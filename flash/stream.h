@@ -146,7 +146,8 @@ void stream_poll(struct stream *);
 	X(uint64_t, bytes)                                                    \
 	X(uint64_t, extents)     /* stream_wait returned 0 for them */        \
 	X(uint64_t, reads)       /* reads submitted to the device */          \
-	/* reads after a failed or short read, and extents read again */      \
+	/* reads that were repeated after a failed or short read, and extents \
+	 * that were read again */                                            \
 	X(uint64_t, retries)                                                  \
 	/* time with at least one read in flight */                           \
 	X(uint64_t, busy_ns)                                                  \

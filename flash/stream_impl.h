@@ -18,7 +18,7 @@
 #include "flash/stream_read.h"
 
 #define STREAM_AHEAD 4 /* additional pieces beyond `depth` */
-#define STREAM_TRIES 3 /* most retries of a read */
+#define STREAM_TRIES 3 /* largest number of retries of a read */
 #define STREAM_HOW   768
 
 /* The check of the stored bytes of an extent, done in order and while the bytes
@@ -43,7 +43,7 @@ struct slot {
 	uint8_t *base;
 	unsigned area; /* memory that is registered with the kernel */
 	enum slot_state state;
-	struct slot *next; /* in the queue `uncut` */
+	struct slot *next; /* the next slot in the queue `uncut` */
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
@@ -78,9 +78,9 @@ struct piece {
 	enum piece_state state;
 	struct slot *slot;
 	uint64_t at;  /* offset in the stored bytes of the extent */
-	size_t need;  /* stored bytes of this piece */
+	size_t need;  /* number of stored bytes in this piece */
 	size_t got;   /* bytes read: whole pages until the piece is complete */
-	uint8_t *dst; /* where the first byte of the piece goes */
+	uint8_t *dst; /* destination of the first byte of the piece */
 	uint64_t number;
 	unsigned tries;
 };
@@ -119,7 +119,7 @@ struct stream {
 	/* time of the last completion or of the first submission */
 	uint64_t heard_ns;
 	uint64_t busy_from;
-	/* values at the last update of the rate */
+	/* clock time and bytes read at the last update of the rate */
 	uint64_t looked_ns, looked_bytes;
 	/* See struct stream_opts. */
 	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,

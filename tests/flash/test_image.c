@@ -341,10 +341,10 @@ static void test_fields(void **state)
 		{ "magic's end", 7, 1, '\r', EINVAL, "magic" },
 		{ "version", 8, 4, 3, ENOTSUP, "version 3" },
 		{ "version 0", 8, 4, 0, ENOTSUP, "version 0" },
-		{ "no extents", 12, 4, 0, EINVAL, "number of extents 0" },
+		{ "no extents", 12, 4, 0, EINVAL, "number of extents is 0" },
 		{ "2^32-1 extents", 12, 4, UINT32_MAX, EINVAL,
-			"number of extents 4294967295" },
-		{ "file size", 16, 8, 4096, EINVAL, "file size 4096" },
+			"number of extents is 4294967295" },
+		{ "file size", 16, 8, 4096, EINVAL, "file size of 4096" },
 		{ "file size 2^64-1", 16, 8, UINT64_MAX, EINVAL,
 			"is it truncated?" },
 		{ "reserved", 32, 1, 1, EINVAL, "header: reserved" },
@@ -353,9 +353,9 @@ static void test_fields(void **state)
 		{ "kind 0", EXTENT(0, KIND), 4, 0, ENOTSUP, "kind 0" },
 		{ "kind 6", EXTENT(7, KIND), 4, 6, ENOTSUP, "kind 6" },
 		{ "no metadata", EXTENT(0, KIND), 4, 2, EINVAL,
-			"metadata come first" },
+			"must be metadata" },
 		{ "kinds descend", EXTENT(4, KIND), 4, 3, EINVAL,
-			"kind 3 (output matrix) after kind 4 (layer)" },
+			"kind 3 (output matrix) must not come after kind 4" },
 		{ "two of a kind", EXTENT(2, KIND), 4, 2, EINVAL,
 			"a second extent of kind 2" },
 		{ "index", EXTENT(1, INDEX), 4, 1, EINVAL,
@@ -373,7 +373,7 @@ static void test_fields(void **state)
 		{ "offset odd", EXTENT(3, OFFSET), 8, DATA + 512, EINVAL,
 			"(layer 0): offset 8704 is not a multiple of 4096" },
 		{ "layer after an expert", EXTENT(7, KIND), 4, 4, EINVAL,
-			"kind 4 (layer) after kind 5 (expert)" },
+			"kind 4 (layer) must not come after kind 5" },
 		{ "expert twice", EXTENT(7, INDEX), 4, 0, EINVAL,
 			"extent 7: index 0, expected 1" },
 		{ "expert missing", EXTENT(6, INDEX), 4, 1, EINVAL,
@@ -386,9 +386,9 @@ static void test_fields(void **state)
 			EINVAL, "lie outside the file" },
 		{ "bytes 0", EXTENT(5, BYTES), 8, 0, EINVAL, "bytes 0" },
 		{ "bytes of raw", EXTENT(4, BYTES), 8, 4096, EINVAL,
-			"stored bytes 4097, but bytes 4096" },
+			"4097 stored bytes, but a size of 4096" },
 		{ "stored 0", EXTENT(4, STORED), 8, 0, EINVAL,
-			"stored bytes 0" },
+			"0 stored bytes" },
 		{ "codec", EXTENT(4, CODEC), 4, 2, ENOTSUP, "codec 2" },
 		{ "zstd that is longer", EXTENT(4, CODEC), 4, 1, EINVAL,
 			"cannot be a zstd frame" },
@@ -560,7 +560,7 @@ static void test_frames(void **state)
 	at = get(entry(4, OFFSET), 8);
 	stored = get(entry(4, STORED), 8);
 	put(entry(4, BYTES), 8, 4098);
-	bad_frame("of other size", "does not hold 4098 bytes");
+	bad_frame("of other size", "does not unpack to 4098 bytes");
 	put(entry(4, BYTES), 8, 4097);
 	put(entry(4, STORED), 8, stored - 1);
 	bad_frame("cut short", "damaged");
@@ -568,7 +568,7 @@ static void test_frames(void **state)
 	bad_frame("followed by a byte", "damaged");
 	put(entry(4, STORED), 8, stored);
 	file[at] ^= 1;
-	bad_frame("of other magic", "does not hold");
+	bad_frame("of other magic", "does not unpack");
 	free(file);
 }
 
