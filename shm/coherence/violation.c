@@ -53,8 +53,9 @@ static const struct {
 	[VIOLATION_DMA_REUSED] = { "write before a wait",
 		"written while DMA of request %u still uses it", false, true },
 	[VIOLATION_DMA_UNENDED] = { "missing wait",
-		"DMA of request %u was still in progress at its end", false,
-		true },
+		"DMA of request %u was still in progress at the end of the "
+		"request",
+		false, true },
 	[VIOLATION_HELD_WRITE] = { "write to a held buffer",
 		"written while the CPU has it in an open bracket", false,
 		true },
@@ -71,7 +72,9 @@ static const struct {
 		"request %u",
 		false, false },
 	[VIOLATION_NEEDLESS_WAIT] = { "needless wait",
-		"waited for, but DMA of request %u had ended", false, false },
+		"waited for, but DMA of request %u had "
+		"already ended",
+		false, false },
 	[VIOLATION_UNUSED_WAIT] = { "needless wait",
 		"waited for DMA of request %u, but nothing used the bytes",
 		false, false },
