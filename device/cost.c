@@ -53,7 +53,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	case OP_ROPE:
 		ret = price_rows(soc, PRICE_ROPE, padded, op->n, &p);
 		break;
-	case OP_KV_WRITE: /* for K and for V */
+	case OP_KV_WRITE: /* twice: for K and for V */
 		ret = price_rows(
 			soc, PRICE_KV_WRITE, padded, 2 * (uint64_t)op->n, &p);
 		break;

@@ -36,7 +36,7 @@ struct device_config {
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
 	uint64_t va_extended; /* bytes of the extended region; 0: none */
-	uint32_t va_defer;    /* as in struct window */
+	uint32_t va_defer;    /* `defer` of struct window */
 	uint32_t va_map_us;   /* minimum time of a map or unmap */
 	struct fault *fault;  /* borrowed */
 	/* called with each coherence violation */
@@ -48,7 +48,7 @@ struct device_config {
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;
 	void (*beat)(void *arg); /* reports progress; called on any thread */
-	void *arg;               /* for both callbacks */
+	void *arg;               /* argument of both callbacks */
 };
 
 #define DEVICE_VA_SLOTS 16

@@ -25,7 +25,7 @@ struct load {
 	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, owned */
 	size_t len;
 	unsigned threads;
-	uint32_t weights_bytes; /* of the graph, in bytes */
+	uint32_t weights_bytes; /* bytes of the graph's weights */
 	size_t plan_bytes;
 	/* bytes of scratch to allocate; 0: the existing scratch is large
 	 * enough */

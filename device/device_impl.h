@@ -46,8 +46,10 @@ struct device {
 	/* Number of graphs that are loaded or loading, and its maximum so far.
 	 */
 	uint32_t held, most_held;
-	uint64_t held_bytes, most_held_bytes; /* of their weights */
-	/* of all graphs, including those that are loading */
+	/* bytes of the weights of these graphs, and the maximum so far */
+	uint64_t held_bytes, most_held_bytes;
+	/* bytes of the plans of all graphs, including graphs that are loading
+	 */
 	size_t plans_bytes;
 	/* bytes of scratch once all loads have finished */
 	size_t arena_planned;

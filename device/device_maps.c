@@ -41,8 +41,9 @@ void device_share(struct device *d, const struct wire_share *share, int fd)
 			s->share.flags);
 	else if (fd < 0)
 		ret = err_set(&e, EBADF,
-			"share: its descriptor did not arrive (was none sent, "
-			"or has the device too many open? see ulimit -n)");
+			"share: its descriptor did not arrive: the host sent "
+			"none, or the device has too many open files (see "
+			"ulimit -n)");
 	else
 		ret = buffer_check_fd(fd, s->share.bytes, &e);
 	if (!ret) {

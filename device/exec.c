@@ -158,7 +158,8 @@ static void count(const struct run *r, struct exec_counts *c)
 {
 	const struct wire_model *m = &r->g->model;
 	uint64_t slot =
-		2 * m->head_dim * wire_kv_elt(m->precision); /* of a head */
+		/* bytes of the keys and values of one head in a slot */
+		2 * m->head_dim * wire_kv_elt(m->precision);
 
 	c->saturated =
 		atomic_load_explicit(&r->saturated, memory_order_relaxed);

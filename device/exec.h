@@ -63,7 +63,7 @@ struct exec {
 	size_t slice;
 	struct device_trace *trace; /* borrowed; NULL: none */
 	const struct soc *soc;      /* the phone's profile; NULL: none */
-	struct price price;         /* of the request so far */
+	struct price price;         /* cost of the request so far */
 	/* kern_exp2_table; it lies in the TCM, after the workers' shares */
 	uint16_t *exp2;
 	uint8_t *arena; /* scratch for the graph that runs */

@@ -28,9 +28,11 @@ struct run {
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;
-	uint64_t weights; /* address that only dma_read accepts */
+	/* address of the graph's weights, which only dma_read accepts */
+	uint64_t weights;
 	uint32_t kv;
-	/* in TCM; for OP_RMSNORM, OP_HEAD_NORM, OP_FACTOR */
+	/* the weight vector in TCM, for OP_RMSNORM, OP_HEAD_NORM and OP_FACTOR
+	 */
 	const float *vector;
 	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles; it
 	 * has `unit` outputs and `unit_bytes` bytes. A part has `piece` units.

@@ -34,8 +34,11 @@ struct fault_answer {
 	bool die, hang; /* after the completion was sent */
 };
 
-#define FAULT_PENDING 16 /* most completions with faults that are pending */
-#define FAULT_BUFFERS 16 /* most buffer names that a message lists */
+#define FAULT_PENDING                                           \
+	16 /* largest number of pending completions with faults \
+	    */
+/* largest number of buffer names that a message lists */
+#define FAULT_BUFFERS 16
 
 struct fault {
 	struct fault_plan plan;

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* operators of a layer with every optional part; an output graph has fewer */
+/* largest number of operators in a layer or in an output graph */
 #define OPS_A_LAYER 24
 
-/* most outputs of a block of OP_LIKELY */
+/* largest number of outputs in a block of OP_LIKELY */
 #define BLOCK 256
 
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i)

@@ -24,8 +24,8 @@
 
 struct err;
 
-#define GRAPH_MAX_DIM (1u << 20) /* limit of each width */
-/* limit of scratch and all plans together */
+#define GRAPH_MAX_DIM (1u << 20) /* largest value of each width */
+/* largest size of the scratch and all plans together, in bytes */
 #define GRAPH_MAX_MEMORY ((size_t)512 << 20)
 
 enum op_kind {
@@ -50,7 +50,7 @@ enum op_kind {
  */
 struct op {
 	enum op_kind kind;
-	const char *name; /* for reports: "gate" */
+	const char *name; /* name of the operator for reports, such as "gate" */
 	uint32_t layer;   /* number of the layer within the graph */
 	enum price_launch launch;
 	bool joins; /* shares the launch of the preceding operator */

@@ -270,8 +270,9 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		    : tile_strip_bytes(t->type, t->cols);
 	if (!part)
 		return err_set(e, EINVAL,
-			"cols %u is not whole blocks of %u (%s)", t->cols,
-			type ? type->block : TILE,
+			"cols is %u, not a multiple of %u, the block "
+			"size of %s",
+			t->cols, type ? type->block : TILE,
 			type ? type->name : tile->name);
 	if (t->offset % COHERENCE_LINE)
 		return err_set(e, EINVAL, "offset %u is not a multiple of %d",
@@ -280,7 +281,7 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	if (!range_within(t->offset, bytes, weights_bytes))
 		return err_set(e, EINVAL,
 			"offset %u and %" PRIu64
-			" bytes leave the block's weights_bytes %u",
+			" bytes exceed the graph's weights_bytes %u",
 			t->offset, bytes, weights_bytes);
 	if (part > slice)
 		return err_set(e, E2BIG,

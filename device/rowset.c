@@ -34,7 +34,7 @@ int rowset_check_run(
 	if ((r->flags & WIRE_RUN_MORE) && !graph_is_expert(g))
 		return err_set(e, EINVAL,
 			"graph run: flags %#x announce more experts, but graph "
-			"%u is not that of an expert",
+			"%u is not an expert's graph",
 			r->flags, g->id);
 	if (graph_is_output(g))
 		return 0;

@@ -29,7 +29,7 @@ static const int allowed[] = {
 	SCMP_SYS(madvise),
 	SCMP_SYS(brk),
 	SCMP_SYS(fstat),
-	SCMP_SYS(newfstatat), /* fstat of newer C libraries */
+	SCMP_SYS(newfstatat), /* fstat in newer C libraries */
 	SCMP_SYS(fstatfs),
 	SCMP_SYS(fcntl),
 	SCMP_SYS(close),
@@ -38,7 +38,7 @@ static const int allowed[] = {
 	SCMP_SYS(read),
 	SCMP_SYS(preadv2),
 	SCMP_SYS(write),
-	SCMP_SYS(writev), /* of the C library */
+	SCMP_SYS(writev), /* used by the C library */
 	SCMP_SYS(recvmsg),
 	SCMP_SYS(recvfrom),
 	SCMP_SYS(sendmsg),

@@ -76,7 +76,7 @@ static void *watch_main(void *arg)
 	uint32_t ring, before = 0;
 	struct pollfd p[3] = {
 		{ w->stop_fd, POLLIN, 0 }, { w->signal_fd, POLLIN, 0 },
-		{ w->link, 0, 0 }, /* only detects a hang-up */
+		{ w->link, 0, 0 }, /* no events: poll reports only a hang-up */
 	};
 
 	for (;;) {

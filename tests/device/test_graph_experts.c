@@ -648,7 +648,7 @@ static void refuses_runs_out_of_order(void **state)
 	must_begin_again(&x, run_some(&x, all + 4, 4, 0), "with 9 rows");
 	x.batch.flags = WIRE_RUN_MORE;
 	assert_int_equal(run_first(&x), -EINVAL);
-	assert_non_null(strstr(x.r.done.text, "graph 400 is not that of an"));
+	assert_non_null(strstr(x.r.done.text, "graph 400 is not an expert"));
 	close_mixture(&x);
 }
 
