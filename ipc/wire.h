@@ -176,7 +176,7 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 #define WIRE_TRACE_DMA_ENGINE 33
 #define WIRE_TRACE_LANES      34
 
-/* each with the meaning of arg[0], arg[1], arg[2] */
+/* the comment of each kind gives arg[0], arg[1] and arg[2] */
 enum wire_trace_kind {
 	WIRE_TRACE_REQUEST, /* seq, op, -status */
 	/* layer + 1, bytes read by DMA, ns of the DMA copies (see
@@ -394,7 +394,8 @@ enum wire_layer_tensor {
 	WIRE_T_SHARED_UP,   /* [n_shared][n_embd] */
 	WIRE_T_SHARED_DOWN, /* [n_embd][n_shared] */
 	WIRE_T_GATE,
-	WIRE_T_UP,   /* [n_ff][n_embd]; of an expert, if there are experts */
+	/* [n_ff][n_embd]; with experts, the matrix of one expert */
+	WIRE_T_UP,
 	WIRE_T_DOWN, /* [n_embd][n_ff] */
 	WIRE_T_COUNT
 };
@@ -483,7 +484,8 @@ _Static_assert(sizeof(struct wire_output) == 48, "wire");
 
 struct wire_likely {
 	uint32_t token;
-	float probability; /* of the softmax over all tokens */
+	/* probability according to the softmax over all tokens */
+	float probability;
 };
 
 /*

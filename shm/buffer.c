@@ -166,7 +166,7 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 
 	if (!bytes || bytes > BUFFER_MAX)
 		return err_set(e, EINVAL,
-			"buffer '%s' of %zu bytes: must be 1 to %zu", name,
+			"buffer '%s' has %zu bytes, must have 1 to %zu", name,
 			bytes, BUFFER_MAX);
 	if (!*name || strlen(name) > max)
 		return err_set(e, EINVAL,

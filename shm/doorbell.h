@@ -60,7 +60,8 @@ struct doorbell {
 	int fd;                  /* eventfd or socket end; -1 for poll */
 	uint32_t wake_after;     /* publishes before a wake-up; 0 means 1 */
 	unsigned false_alarms;   /* signals without a publish, in a row */
-	uint64_t crowded_until;  /* until this clock_ns, spins are short */
+	/* time (clock_ns) until which spins are short */
+	uint64_t crowded_until;
 	/* clock_ns at the begin of a wait that spins; 0: none */
 	uint64_t began;
 	uint64_t asked; /* spin_ns that this wait requested */

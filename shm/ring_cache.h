@@ -44,7 +44,7 @@ struct ring_cache {
 	struct coherence_cache *lines;
 	struct coherence_buffer *buffer;
 	struct coherence_hooks hooks;
-	uint8_t *memory; /* of the buffer */
+	uint8_t *memory; /* start of the buffer */
 	/* ranged calls do not reach memory; only whole calls do */
 	bool two_levels;
 	uint32_t request;

@@ -22,8 +22,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 struct gguf {
 	const uint8_t *data;
-	size_t size; /* of the file, in bytes */
-	/* of the header (keys and tensor declarations), in bytes */
+	size_t size; /* bytes of the file */
+	/* bytes of the header (keys and tensor declarations) */
 	size_t header_size;
 	bool mapped;
 	bool header_only;
@@ -138,7 +138,7 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 	g->tensor_order = calloc(g->n_tensors + 1, sizeof(*g->tensor_order));
 	if (!g->kv || !g->kv_order || !g->tensor || !g->tensor_order)
 		return gguf_bad(in, ENOMEM,
-			"out of memory for %zu keys, %zu tensors", g->n_kv,
+			"no memory for %zu keys and %zu tensors", g->n_kv,
 			g->n_tensors);
 	return 0;
 }

@@ -211,7 +211,8 @@ static void panel_run(const struct panel *p, float *y, size_t ldy,
 				(size_t)k0 / info->block * info->bytes;
 			float *to = p->weights + c * KERN_CHUNK;
 
-			/* float32 is used in place; load() may be unaligned */
+			/* float32 weights are used in place, because load()
+			 * accepts unaligned pointers */
 			w[c] = (const float *)(const void *)from;
 			if (p->type == DTYPE_F32 && !p->w_f16)
 				continue;

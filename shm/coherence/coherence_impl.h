@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#define BRACKETS 64 /* brackets open at a time; names of functions */
+#define BRACKETS 64 /* limit of open brackets, and of names of functions */
 /* transfers that were started and not yet waited for \ */
 #define DMA_PENDING 64
 #define DMA_RECENT  64 /* ended transfers whose bytes were not used yet */

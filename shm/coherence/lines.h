@@ -26,7 +26,8 @@ enum line_state {
 	LINE_L2_VALID = 1 << 3, /* `second` holds the line */
 	LINE_L2_DIRTY = 1 << 4, /* `second` has bytes that memory lacks */
 	/* The following are used only at level check. */
-	LINE_IGNORED = 1 << 5, /* the CPU wrote it; not invalidated since */
+	/* the CPU wrote the line, and its invalidation was omitted */
+	LINE_IGNORED = 1 << 5,
 	LINE_STALE = 1 << 6,   /* a stale read was already reported */
 	LINE_FRESH = 1 << 7,   /* note.cpu_seq is valid */
 	LINE_OWED = 1 << 8,    /* a missing clean was already reported */
@@ -52,11 +53,12 @@ struct line_note { /* level check only */
 	/* operator that loaded or first wrote the line */
 	struct line_op loader;
 	struct line_op writer; /* operator that last wrote the line */
-	struct line_op dma;    /* operator of the DMA that wrote to memory */
-	uint32_t cpu_seq;      /* CPU bracket up to which it was invalidated */
-	uint32_t invalidated;  /* request that last invalidated the line */
-	uint32_t ignored_seq;  /* CPU bracket that wrote the line */
-	uint16_t ignored_by;   /* number of that bracket's function */
+	struct line_op dma;    /* operator whose DMA wrote to memory */
+	/* last CPU bracket for which the line was invalidated */
+	uint32_t cpu_seq;
+	uint32_t invalidated; /* request that last invalidated the line */
+	uint32_t ignored_seq; /* CPU bracket that wrote the line */
+	uint16_t ignored_by;  /* number of that bracket's function */
 	/* first byte that an eviction changed in memory */
 	uint8_t was_at;
 	uint8_t was[VIOLATION_VALUE_BYTES]; /* value of these bytes before */

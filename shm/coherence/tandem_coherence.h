@@ -47,7 +47,7 @@ extern "C" {
 enum coherence {
 	COHERENCE_OFF, /* no cache: views alias memory, calls have no effect */
 	COHERENCE_STRICT, /* views alias private copies of cache lines */
-	COHERENCE_CHECK,  /* as strict; every broken rule is reported */
+	COHERENCE_CHECK,  /* as strict, and every broken rule is reported */
 	COHERENCE_COUNT
 };
 /* The names "off", "strict", "check" in the order of the enum, then NULL. */
@@ -73,13 +73,13 @@ enum coherence_call {
 	COHERENCE_CALL_WORD,
 	COHERENCE_CALL_CLEAN_ALL,
 	COHERENCE_CALL_FLUSH_ALL,
-	COHERENCE_CALL_WAIT, /* for DMA */
+	COHERENCE_CALL_WAIT, /* a wait for DMA */
 	COHERENCE_CALLS
 };
 
 struct coherence_cache;  /* a device's cache */
 struct coherence_buffer; /* memory that host and device share */
-struct coherence_hooks;  /* for a host in another process: hooks.h */
+struct coherence_hooks;  /* for a host in another process: coherence_hooks.h */
 struct coherence_report; /* a file of reports: coherence_report.h */
 
 struct coherence_config {

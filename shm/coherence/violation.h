@@ -20,8 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VIOLATION_SHOWN       20  /* most reports that are printed in full */
-#define VIOLATION_TEXT_MAX    320 /* bytes of a sentence */
+/* largest number of reports that are printed in full */
+#define VIOLATION_SHOWN 20
+/* largest size of a sentence in bytes, with the NUL */
+#define VIOLATION_TEXT_MAX    320
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
 

@@ -110,9 +110,10 @@ int price_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
 enum price_exp {
-	PRICE_EXP_F32,   /* polynomial, on values widened to 32 bits */
-	PRICE_EXP_F16,   /* polynomial in 16 bits */
-	PRICE_EXP_TABLE, /* gathers from a table of 64 KiB, section 5.2.1 */
+	PRICE_EXP_F32, /* polynomial, on values widened to 32 bits */
+	PRICE_EXP_F16, /* polynomial in 16 bits */
+	/* gathers from a table of 64 KiB (npu-tts paper, section 5.2.1) */
+	PRICE_EXP_TABLE,
 };
 
 /*
@@ -152,7 +153,8 @@ int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
 
-/* The price of a softmax of [rows][length] fp16 scores in TCM (figure 14). */
+/* The price of a softmax of [rows][length] fp16 scores in TCM (figure 14 of the
+ * npu-tts paper). */
 int price_softmax(const struct soc *, uint64_t rows, uint64_t length,
 	enum price_exp, struct price *out);
 

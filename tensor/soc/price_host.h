@@ -47,10 +47,12 @@ void price_draw(const struct soc *, uint64_t rows, uint64_t n, bool greedy,
 
 /* The work of looking up tokens in sequences of tokens. */
 struct search_work {
-	uint64_t steps; /* loads that depend on the preceding load */
-	/* values that are compared or hashed, contiguous in memory */
+	/* number of loads whose address is the result of the preceding load */
+	uint64_t steps;
+	/* number of values, contiguous in memory, that are compared or hashed
+	 */
 	uint64_t values;
-	uint64_t rows; /* rows of logits that are sorted by their values */
+	uint64_t rows; /* number of rows of logits that are sorted */
 };
 
 /* The price of look-ups; a row has n logits. */

@@ -45,7 +45,7 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
-	/* of the shared expert; 0 rows and columns if there is none */
+	/* matrices of the shared expert; 0 rows and columns if there is none */
 	PRICE_SHARED_GATE,
 	PRICE_SHARED_UP,
 	PRICE_SHARED_DOWN,
