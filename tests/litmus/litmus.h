@@ -37,7 +37,7 @@ enum litmus_agent { LITMUS_CPU, LITMUS_DEVICE, LITMUS_DMA };
 
 enum litmus_op {
 	LITMUS_WRITE,
-	LITMUS_READ, /* through the cache, if the agent has one */
+	LITMUS_READ, /* read a word: the device reads through its cache */
 	/* by DMA, not through the cache; the step starts a transfer and waits
 	 * for it */
 	LITMUS_READ_DMA,

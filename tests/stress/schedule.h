@@ -31,7 +31,8 @@ struct err;
 struct stress_param {
 	const char *name; /* name; NULL after the last parameter */
 	uint32_t min, max;
-	/* [max + 1] words for the values; NULL if they are numbers */
+	/* [max + 1] words that stand for the values; NULL if the values are
+	 * numbers */
 	const char *const *words;
 };
 

@@ -37,7 +37,7 @@
 #define STRESS_BROKEN 1
 
 struct stress_run {
-	void *world; /* from stress_area.prepare */
+	void *world; /* the files and data that stress_area.prepare created */
 	/* Insert a bug, which the area chooses, to check that the test finds
 	 * the bug. */
 	bool plant;
