@@ -92,7 +92,7 @@ static int run(const char *name, const struct CMUnitTest *test)
 }
 
 /* In a short run, turn off the leak search of the programs that a test starts:
- * the search takes as long as everything else in such a run. */
+ * otherwise the search takes as long as everything else in that run. */
 static void spare_children(void)
 {
 	const char *now = getenv("ASAN_OPTIONS");
@@ -104,7 +104,7 @@ static void spare_children(void)
 	setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Runs the test of this name. Returns 2 if there is none. */
+/* Runs the test of this name. Returns 2 if there is no such test. */
 static int run_named(const char *name)
 {
 	for (const struct file *f = files; f < files + n_files; f++) {

@@ -1,5 +1,5 @@
 /*
- * Runs tests, each in a process of its own with a time limit. tests/run calls
+ * Runs tests, each in a separate process with a time limit. tests/run calls
  * this program with one test per line on standard input:
  *
  *   KIND TAB NAME TAB LIMIT TAB PROGRAM [TAB ARGUMENT]...

@@ -95,7 +95,7 @@ enum litmus_nature {
 	LITMUS_FILL, /* load a line that is absent from the first level */
 	LITMUS_DROP, /* drop a line from the first level if it is not dirty */
 	LITMUS_DROP_SECOND, /* drop a line that only the second level has */
-	LITMUS_TRANSFER,    /* the bytes of a transfer move */
+	LITMUS_TRANSFER,    /* move the bytes of a started transfer */
 	LITMUS_NATURES
 };
 #define LITMUS_NATURE_ALL ((1u << LITMUS_NATURES) - 2)

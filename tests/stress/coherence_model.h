@@ -39,10 +39,12 @@ struct forgotten {
 };
 
 struct model_line {
-	bool cached;      /* the line is in the device's cache */
-	bool dirty;       /* the device wrote it and has not cleaned it */
-	bool declared;    /* the CPU wrote it since the last request began */
-	uint32_t bracket; /* number of the CPU's last writing access to it */
+	bool cached; /* the line is in the device's cache */
+	bool dirty;  /* the device wrote the line and has not cleaned it */
+	/* the CPU wrote the line after the last request began */
+	bool declared;
+	/* number of the CPU's last writing access to the line */
+	uint32_t bracket;
 	uint32_t
 		/* words that the CPU wrote since the line was last
 		 * invalidated */

@@ -126,7 +126,7 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 		name);
 }
 
-/* Check that all space of deferred unmaps is inaccessible. */
+/* Check that the space of buffers whose unmap is deferred is inaccessible. */
 static int scorer_pending(
 	struct va_place *p, const struct process_maps *maps, uint64_t base)
 {
