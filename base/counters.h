@@ -3,12 +3,13 @@
  * of rows X(type, name), each row with a comment. From this macro come the
  * members of a struct and the statements that add or subtract all members:
  *
- *	#define THING_STATS(X)    X(uint64_t, passes) X(double, gain)
- *	struct thing_stats { THING_STATS(COUNTER_MEMBER) };
+ * * #define THING_STATS(X) X(uint64_t, passes) X(double, gain) * struct
+ * thing_stats { THING_STATS(COUNTER_MEMBER) };
  *
  * COUNTER_MEMBER declares a member. COUNTER_ADD expands to `sum->name +=
- * more->name`, and COUNTER_SUBTRACT to `now->name -= before->name`. The
- * function that uses such a macro declares pointers of these names.
+ * more->name`, and COUNTER_SUBTRACT to `now->name -= before->name`. A function
+ * that uses COUNTER_ADD must declare the pointers `sum` and `more`; a function
+ * that uses COUNTER_SUBTRACT, the pointers `now` and `before`.
  */
 #ifndef BASE_COUNTERS_H
 #define BASE_COUNTERS_H

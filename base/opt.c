@@ -290,7 +290,8 @@ int opt_size(const char *text, uint64_t *out)
 	return 0;
 }
 
-/* Without a range both limits are 0. */
+/* Whether `v` is within the option's range. Both limits are 0 if the option has
+ * no range. */
 static bool in_range(const struct opt *o, double v)
 {
 	return (!o->min && !o->max) || (v >= o->min && v <= o->max);

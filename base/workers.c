@@ -249,7 +249,7 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Wake the sleeping threads by a loop without parts. */
+/* Begin a burst. A loop without parts wakes the sleeping threads. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	if (w->threads == 1 || work < WORKERS_WORTH)

@@ -40,7 +40,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
-	/* A sum of products, then a product for each value, as in a norm. */
+	/* The factor costs as much as a norm: a sum of products, then a product
+	 * for each value. */
 	case OP_FACTOR:
 		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
 		break;

@@ -30,7 +30,8 @@ struct load {
 	/* bytes of scratch to allocate; 0: the existing scratch is large
 	 * enough */
 	size_t arena_bytes;
-	/* Results; NULL if memory ran out. */
+	/* The results of the load; a result is NULL if there was no memory for
+	 * it. */
 	struct graph *plan;
 	void *arena;
 	uint64_t began_ns, busy_ns;

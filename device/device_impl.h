@@ -51,7 +51,7 @@ struct device {
 	/* bytes of the plans of all graphs, including graphs that are loading
 	 */
 	size_t plans_bytes;
-	/* bytes of scratch once all loads have finished */
+	/* bytes of scratch that will be needed when all loads have finished */
 	size_t arena_planned;
 	struct shared shared[WIRE_MAX_BUFFERS];
 	struct graph_slot graph[WIRE_MAX_GRAPHS];

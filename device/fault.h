@@ -67,7 +67,7 @@ struct fault {
 };
 
 /* Parse a plan; NULL or "" means no faults. Flash events are refused, because
- * flash is read by the host. */
+ * only the host reads flash. */
 int fault_parse(struct fault *, const char *text, struct err *);
 
 /* Call this when the device starts: the function kills or hangs the device, or

@@ -193,7 +193,7 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.name = name,
 		.layer = b->layer,
 		.launch = b->launch,
-		/* A gather of rows has no launch of its own: it belongs to the
+		/* A gather of rows is not a separate launch: it belongs to the
 		 * launch of the following product. */
 		.joins = op > b->g->op && op[-1].launch == b->launch &&
 			op[-1].kind != OP_GATHER,

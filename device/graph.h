@@ -77,7 +77,7 @@ struct graph_layout {
 	 * bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
-	size_t gate, up; /* [rows][n_ff], or n_shared */
+	size_t gate, up; /* [rows][n_ff] or [rows][n_shared] */
 	size_t q8;       /* [rows] quantized rows of the widest operand */
 	/* With experts: the router's products, [rows][n_expert]; the rows of
 	 * one expert, copied from `h` and from `q8`. The shared expert uses

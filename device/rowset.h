@@ -42,7 +42,7 @@ int rowset_check_run(
 /*
  * Copy rowset_bytes() bytes at `from` to the graph's offsets in `arena` and
  * check the copy: slots and spans exist, no two rows write the same slot, every
- * row sees at least one slot and at most as many as exist.
+ * row attends to at least one slot, and to at most as many slots as exist.
  */
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);

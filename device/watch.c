@@ -124,7 +124,7 @@ static void *watch_main(void *arg)
 int watch_start(struct watch *w, const struct channel *channel, int link,
 	int signal_fd, pid_t host, struct err *e)
 {
-	/* No SA_RESTART, so that the blocked write returns. */
+	/* SA_RESTART is not set, so that the signal ends a blocked write. */
 	const struct sigaction held = { .sa_handler = nothing };
 	int ret;
 

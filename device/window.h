@@ -55,7 +55,7 @@ struct window {
 	uint64_t bytes, page;
 	void *reserved; /* start of the reserved addresses, for munmap */
 	uint64_t reserved_bytes;
-	/* used: includes mappings whose unmap is deferred */
+	/* `used` includes mappings whose unmap is deferred */
 	unsigned slots, used;
 	unsigned defer;                 /* set by the owner after window_init */
 	uint64_t maps, unmaps, refused; /* numbers of requests so far */
@@ -66,7 +66,7 @@ struct window {
 	/* the view for other processes; NULL: none */
 	struct window_view *shown;
 	int shown_fd;
-	/* indexed by slot; addr 0: free */
+	/* indexed by slot; an entry whose addr is 0 is free */
 	struct mapping map[WINDOW_SLOTS_MAX];
 	struct mapping *order[WINDOW_SLOTS_MAX]; /* [used] sorted by address */
 };

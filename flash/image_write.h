@@ -32,8 +32,8 @@ int image_writer_open(struct image_writer **out, const char *path,
 	const struct image_write_opts *, struct err *);
 void image_writer_close(struct image_writer *);
 
-/* Write the next extent. Kinds are in ascending order, and the indices of each
- * kind count from 0. `bytes` is not 0. */
+/* Write the next extent. The caller must write kinds in ascending order, the
+ * indices of each kind must count from 0, and `bytes` must not be 0. */
 int image_write(struct image_writer *, enum image_kind, uint32_t index,
 	const void *data, size_t bytes, struct err *);
 

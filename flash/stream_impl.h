@@ -77,9 +77,11 @@ struct piece {
 	struct block block;
 	enum piece_state state;
 	struct slot *slot;
-	uint64_t at;  /* offset in the stored bytes of the extent */
-	size_t need;  /* number of stored bytes in this piece */
-	size_t got;   /* bytes read: whole pages until the piece is complete */
+	uint64_t at; /* offset in the stored bytes of the extent */
+	size_t need; /* number of stored bytes in this piece */
+	/* bytes read so far, a multiple of a page until the piece is
+	 * complete */
+	size_t got;
 	uint8_t *dst; /* destination of the first byte of the piece */
 	uint64_t number;
 	unsigned tries;

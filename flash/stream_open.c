@@ -243,7 +243,8 @@ static void register_areas(struct stream *s, size_t bounce)
 	if (!ret)
 		return;
 	getrlimit(RLIMIT_MEMLOCK, &r);
-	/* RLIMIT_MEMLOCK limits the sum over all processes of the user. */
+	/* RLIMIT_MEMLOCK limits the memory that all processes of the user
+	 * together may lock. */
 	if (ret == -ENOMEM && r.rlim_cur != RLIM_INFINITY)
 		snprintf(why, sizeof(why),
 			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "

@@ -111,7 +111,7 @@ struct wire_share {
 	uint64_t bytes;
 	char name[32]; /* for reports */
 };
-#define WIRE_SHARE_DMA   1u /* never cached by the device */
+#define WIRE_SHARE_DMA   1u /* the device never caches the buffer */
 #define WIRE_MAX_BUFFERS 1024
 _Static_assert(sizeof(struct wire_share) == 56, "wire");
 
@@ -345,7 +345,8 @@ static inline uint32_t wire_kv_elt(uint32_t precision)
 /* The shape of a layer, which is the same in every graph of a model. */
 struct wire_model {
 	uint32_t n_embd, n_head, n_kv_head, head_dim;
-	uint32_t n_rot; /* rotated values of a head: even, <= head_dim */
+	/* number of rotated values of a head: even, at most head_dim */
+	uint32_t n_rot;
 	uint32_t n_ff;
 	/* 0 rotates the pairs (i, i+1), 1 the pairs (i, i + n_rot/2) */
 	uint32_t rope_neox;

@@ -102,7 +102,7 @@ static int buffer_back(
 			b->name, bytes);
 	if (fcntl(b->fd, F_ADD_SEALS, SEALS))
 		return err_sys(e, errno, "cannot seal buffer '%s'", b->name);
-	/* The system aligns mappings of reserved huge pages itself. */
+	/* The kernel aligns mappings of reserved huge pages by itself. */
 	b->map = bytes < HUGE_PAGE || (memfd_flags & MFD_HUGETLB)
 		? map_at(NULL, 0, b->fd, bytes)
 		: map_aligned(b->fd, bytes);

@@ -12,8 +12,8 @@
  * Indices count all bytes ever published and released, modulo 2^32, each on its
  * own 128-byte line. The number of used bytes is the unsigned difference tail -
  * head. The peer's index is accepted only if that difference is at most the
- * capacity and the index is a multiple of 8; otherwise this call and all later
- * ones return -EPROTO.
+ * capacity and the index is a multiple of 8; otherwise the call that read the
+ * index and all later calls return -EPROTO.
  *
  * The newest packet, if it is small, is also stored next to the tail, on the
  * same cache line (quick[]): a consumer that waits for the packet then fetches

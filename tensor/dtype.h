@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* GGUF's type numbers, which are also sent between the processes */
+/* number formats; the numbers below 256 are GGUF's, and the wire protocol uses
+ * all of them */
 enum dtype {
 	DTYPE_F32 = 0,
 	DTYPE_F16 = 1,

@@ -173,8 +173,8 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
 typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	unsigned k, void *scratch);
 
-/* Each case is a function of its own: if gcc inlined all cases into one
- * function, the function would need more registers than the CPU has. */
+/* Each case is a separate function: if gcc inlined all cases into one function,
+ * the function would need more registers than the CPU has. */
 #define STRIP_FN(name, four, store_codes)                                   \
 	static __attribute__((noinline)) void name(const struct block *b,   \
 		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \

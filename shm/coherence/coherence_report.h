@@ -25,7 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COHERENCE_REPORT_LINES 10000 /* violations; more are only counted */
+/* largest number of violations in the file; further ones are only counted */
+#define COHERENCE_REPORT_LINES 10000
 
 struct coherence_report;
 struct err;

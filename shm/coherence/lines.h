@@ -122,8 +122,8 @@ static inline struct range line_range(uint32_t line)
 int lines_init(struct coherence_buffer *, bool two_levels, bool check);
 void lines_release(struct coherence_buffer *);
 
-/* The device reads, or writes, those bytes of the range that lie in this line.
- */
+/* Perform a read, or a write, by the device of those bytes of the range that
+ * lie in this line. */
 void line_read(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
@@ -157,9 +157,9 @@ bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
 /* Whether the line's bytes in the first level differ from memory. */
 bool line_differs(const struct coherence_buffer *, uint32_t line);
 
-/* A DMA transfer starts that reads (VIOLATION_DMA_DIRTY) or writes
- * (VIOLATION_DMA_OVER_DIRTY) this range of memory: report the range's dirty
- * lines. Any thread may call this. */
+/* Report the range's dirty lines, at the start of a DMA transfer that reads
+ * (VIOLATION_DMA_DIRTY) or writes (VIOLATION_DMA_OVER_DIRTY) this range of
+ * memory. Any thread may call this. */
 void lines_check_dma(struct maintenance *, const struct coherence_buffer *,
 	struct range, enum violation_kind);
 /* Record that a transfer, which operator `by` started, has written this range

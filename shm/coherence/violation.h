@@ -122,7 +122,7 @@ void violations_init(struct violations *,
 	void (*report)(void *arg, const char *text), void *arg,
 	struct coherence_report *file, const struct coherence_hooks *);
 
-/* Prints how many reports were not printed. */
+/* Print how many reports were only counted, and free the members. */
 void violations_release(struct violations *);
 
 void violations_begin_request(struct violations *, uint32_t seq);

@@ -26,9 +26,13 @@ struct hvx {
 	unsigned alu;
 	unsigned shift;   /* shifts; adds and conversions of floats */
 	unsigned permute; /* align, rotate */
-	unsigned pair;    /* use shift and permute: look-up, shuffle, unpack */
-	unsigned mpy;     /* use one multiplier: splat, narrowing */
-	unsigned wide;    /* use both multipliers: products of floats */
+	/* instructions that use both the shift and the permute unit:
+	 * look-up, shuffle, unpack */
+	unsigned pair;
+	/* instructions that use one multiplier: splat, narrowing */
+	unsigned mpy;
+	/* instructions that use both multipliers: products of floats */
+	unsigned wide;
 	/* qfloat to IEEE: a shift on phones with qfloat, else free */
 	unsigned convert;
 

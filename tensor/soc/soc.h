@@ -47,7 +47,7 @@ struct err;
 	X(operator_s, 0, 1)                                                    \
 	/* runtime overhead of a product with several rows, per weight */      \
 	X(batch_weight_s, 0, 1e-6)                                             \
-	/* runtime overhead of such a product, per weight and row */           \
+	/* runtime overhead with several rows, per weight and row */           \
 	X(row_weight_s, 0, 1e-6)                                               \
 	/* round trip of a request from the CPU */                             \
 	X(request_s, 0, 1)                                                     \
