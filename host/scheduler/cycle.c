@@ -19,17 +19,17 @@
 
 /*
  * The logits of several rows are computed in one sweep over the output matrix.
- * A sweep also includes rows that the walk down the tree may reach later, if
- * the probability of reaching the row is at least this limit. The best limit is
- * the time for one additional row in a sweep, divided by the time of a sweep
- * for one row. This ratio is about a third on a phone. It is about 1 ms / 13.5
- * ms on two x86 cores that read a 125 MiB matrix from the page cache.
+ * A sweep includes a row that the walk down the tree has not reached yet, if
+ * the probability that the walk reaches the row is at least this limit. The
+ * best limit is the time for one additional row in a sweep, divided by the time
+ * of a sweep for one row. This ratio is about a third on a phone. It is about 1
+ * ms / 13.5 ms on two x86 cores that read a 125 MiB matrix from the page cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
 
-/* For methods that do not plan trees themselves: another layer of the tree is
- * drafted while it increases the expected accepted length by more than this. */
+/* For methods without `plan`: another level of the tree is drafted if it
+ * increases the expected number of accepted tokens by more than this. */
 #define THRESHOLD 0.1
 
 /* ---- time ---------------------------------------------------------------- */
@@ -67,8 +67,8 @@ static struct timer draft_start(const struct cycle *c)
 		cycle_now(c) };
 }
 
-/* Stop measuring. Each of the n requests that were drafted for together is
- * charged an equal share of the time. */
+/* Stop measuring. One call drafted for n requests; each of them is charged an
+ * equal share of the time. */
 static void draft_end(
 	struct cycle *const *all, uint32_t n, const struct timer *t)
 {
@@ -100,7 +100,7 @@ int cycle_expand(struct cycle *c, uint32_t node, struct err *e)
 	return ret;
 }
 
-/* The requests whose drafters are called next, and the arguments of these
+/* The n requests whose drafters are called next, and the arguments of these
  * calls. */
 struct calls {
 	struct cycle *cycle[ROWS_SEQUENCES];
@@ -129,9 +129,9 @@ static void add_call(
 }
 
 /*
- * Call drafters: to begin the trees or, for calls that name nodes, to expand
- * these nodes. Drafters that can serve several requests at once get one call
- * for all of them; other drafters are called one after another.
+ * Call the drafters. A call that names nodes expands these nodes; a call
+ * without nodes begins a tree. If the drafters have `expand_all`, one call
+ * serves all requests; otherwise the drafters are called one after another.
  */
 static int call_drafters(struct calls *a, struct err *e)
 {
@@ -166,7 +166,7 @@ static int call_drafters(struct calls *a, struct err *e)
 		for (uint32_t k = 0; k < some; k++) {
 			c[k]->expanded += ask[k].n;
 			c[k]->env->stats.expanded += ask[k].n;
-			/* a new tree, of which only the root was expanded */
+			/* no nodes were named: the call began the tree */
 			if (!ask[k].node)
 				continue;
 			c[k]->expand_time += time;
@@ -188,8 +188,8 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	const struct session *s = c->session;
 	uint32_t room = session_context(s) - session_length(s, c->sequence);
 
-	/* The last token of the generation comes from the target and needs no
-	 * draft. */
+	/* The pass itself yields one token beyond the drafted ones, so the last
+	 * token that the request still needs is not drafted. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
 	c->limits.batch = c->source->batch;
@@ -252,8 +252,11 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 
 		if (ret >= 0 && c->drafts && c->env->method->grown)
 			c->env->method->grown(c);
-		/* Charge the simulated phone for growing the tree, by the
-		 * number of nodes that the builder compared. */
+		/*
+		 * Charge the simulated phone for growing the tree: the charge
+		 * is proportional to the number of nodes that the builder
+		 * compared.
+		 */
 		t = draft_start(c);
 		session_add_steps(c->session, c->tree->steps);
 		c->tree->steps = 0;
@@ -347,8 +350,8 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 
 	prune_tree(c->tree, c->prune, score, c, &r);
 	stats->pruned++;
-	/* The two sums are added up in different orders, so rounding may make
-	 * the difference negative. */
+	/* Rounding may make the difference negative, because kept_tokens and
+	 * all_tokens are summed in different orders. */
 	c->lost = fmax(1 - r.kept_tokens / r.all_tokens, 0);
 
 	/* Charge the simulated phone for the predictor's dot products, its
@@ -377,9 +380,9 @@ int cycle_meanwhile(struct cycle *c, struct err *e)
 /* ---- logits -------------------------------------------------------------- */
 
 /*
- * Whether the walk, which is at `node`, will probably reach u. The path of a
- * node is never likelier than that of its parent, so the ancestors of a likely
- * node are likely too.
+ * Whether the walk, which is at `node`, will probably reach node u. A node's
+ * path is never likelier than its parent's path, so every ancestor of a likely
+ * node is likely, too.
  */
 static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 {
@@ -395,8 +398,8 @@ static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 	return up == node;
 }
 
-/* Insert u into row[], which holds the likeliest of the nodes inserted before,
- * up to `most` of them, in descending order. */
+/* Insert node u into row[]. The array holds the likeliest nodes that were
+ * inserted, at most `most`, sorted from the likeliest down. */
 static void put_likely(const struct cycle *c, uint32_t u, uint32_t most,
 	uint32_t *row, uint32_t *n)
 {

@@ -1,19 +1,20 @@
 /*
  * Speculative decoding: the part of a pass that belongs to one request. A
  * method plans a tree T of drafted tokens that may follow the generated text.
- * The target model computes all nodes of T in one pass, one row per node. Then
- * the text is extended by a walk down T, for as long as the target draws a
- * token that was drafted.
+ * The target model computes all nodes of T in one pass, one row per node. A
+ * walk down T then extends the text: at each node the target draws a token, and
+ * the walk goes on to the child with that token, until no child has it.
  *
  * Every token is drawn from the target's logits, with the random number of the
- * token's position. A drafted token is accepted if and only if it is the token
- * drawn; it then saves a pass. So the tokens are those of plain decoding, at
- * any temperature, for any draft and any pruning of rows.
+ * token's position. A drafted token is accepted if and only if it equals the
+ * token drawn. Each accepted token saves a pass. So the text is the same as
+ * with plain decoding, at any temperature, with any draft and any pruning of
+ * rows.
  *
- * A cycle is the state of one request at a time. It does not run passes:
- * scheduler.h does, for one cycle or for many at once. All calls come from one
- * thread. The caller owns everything that the cycle points to, except what
- * cycle_open allocates.
+ * A cycle holds the state of one request, and later that of another
+ * (cycle_bind). The scheduler (scheduler.h) runs the passes, for one cycle or
+ * for many at once. All calls come from one thread. The caller owns everything
+ * that the cycle points to, except what cycle_open allocates.
  */
 #ifndef HOST_SCHEDULER_CYCLE_H
 #define HOST_SCHEDULER_CYCLE_H
@@ -36,15 +37,17 @@ struct cycle {
 	struct generation *gen;
 	uint32_t sequence;
 	bool started; /* the method's `start` was called for this request */
-	/* the next pass drafts; if false, its tree is only the root */
+	/* whether tokens are drafted for the next pass; if false, the tree is
+	 * only the root */
 	bool drafts;
 	void *own; /* [lane_bytes] the method's state for this request */
 	const struct drafter *source; /* the drafter of the request */
 
 	/*
-	 * The tree of the next pass. It has memory for `rows` nodes plus spare
-	 * ones; `most` is the number of nodes that the pass has room for.
-	 * cycle_limits combines both numbers with the limits of the request.
+	 * The tree of the next pass. It has memory for `rows` nodes plus the
+	 * spare nodes of the method; the pass has room for `most` nodes.
+	 * cycle_limits computes the tree's limits from `most` and from the
+	 * limits of the request.
 	 */
 	struct tree *tree;
 	uint32_t rows, most;
@@ -52,9 +55,9 @@ struct cycle {
 	struct build build; /* state of the builder that grows the tree */
 	/*
 	 * Pruning of the next pass, set by the method's `plan` or `grown`: the
-	 * exit predictor, which belongs to the method, and its options. In the
-	 * middle of the model it chooses the rows that the upper layers
-	 * compute. NULL means that all rows continue.
+	 * exit predictor, owned by the method, and the pruning options. In the
+	 * middle of the model the predictor chooses the rows that the upper
+	 * layers compute. If `exit` is NULL, the upper layers compute all rows.
 	 */
 	const struct exit_head *exit;
 	const struct prune_opts *prune;
@@ -70,9 +73,9 @@ struct cycle {
 	int32_t next; /* token drawn after the last accepted node */
 
 	/*
-	 * Drafting of the current tree: its duration, in the unit of cycle_now;
-	 * the part of it that was spent expanding nodes other than the root;
-	 * and the number of expanded nodes, including the root.
+	 * Drafting of the current tree: the duration, in the unit of cycle_now;
+	 * the part of the duration that was spent expanding nodes other than
+	 * the root; and the number of expanded nodes, including the root.
 	 */
 	uint64_t draft_time, expand_time;
 	uint32_t expanded;
@@ -80,10 +83,10 @@ struct cycle {
 	/*
 	 * Between two passes flash reads layers in advance, which shortens the
 	 * next pass. `gap` is the time between the end of the pass before the
-	 * last and the start of the last pass; flash was reading during the
-	 * part `hidden` of it. `passed_at` is the time when the last pass
-	 * ended, and `ahead` is how long flash continued to read after that.
-	 * `pass_time` is the duration of the last pass.
+	 * last and the start of the last pass; flash was reading for the time
+	 * `hidden` within the gap. `passed_at` is the time when the last pass
+	 * ended; after `passed_at`, flash continued to read for the time
+	 * `ahead`. `pass_time` is the duration of the last pass.
 	 */
 	uint64_t pass_time, gap, hidden;
 	uint64_t passed_at, ahead;
@@ -91,10 +94,10 @@ struct cycle {
 	/*
 	 * `passes` counts the passes of this request, without those of its
 	 * prompt. The other members describe the last pass: the device time in
-	 * nanoseconds, the time for choosing the rows that continue after the
-	 * exit layer, the number of these rows, and the share of the expected
-	 * number of accepted tokens that is lost because the other rows do not
-	 * continue.
+	 * nanoseconds, the time for choosing the rows that the layers above the
+	 * exit layer compute, the number of these rows, and the share of the
+	 * expected accepted tokens that is lost because the other rows are
+	 * pruned.
 	 */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
@@ -121,9 +124,8 @@ int cycle_open(struct cycle *, struct session *, struct method_env *,
 	const struct drafter *source, uint32_t rows, struct err *);
 void cycle_close(struct cycle *);
 
-/*
- * Use the cycle for this request until the next cycle_bind. Resets its state.
- */
+/* Use the cycle for this request until the next cycle_bind. Resets the state of
+ * the cycle. */
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
 /*
@@ -135,16 +137,19 @@ int cycle_read_prompt(struct cycle *, struct err *);
 
 /* ---- called by the steps of a method ---- */
 
-/* Compute the limits of the tree that is being planned. The tree gets at most
- * `depth` levels. Returns &c->limits. */
+/* Compute the limits of the tree that is being planned: at most `depth` levels,
+ * and no more nodes than the pass and the request allow. Returns &c->limits. */
 const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
 /* Call the drafter to expand a node. Unlike expansions in cycle_plan, the call
  * is not counted in the statistics or in the time of drafting. */
 int cycle_expand(struct cycle *, uint32_t node, struct err *);
 
-/* The time that the last pass would have taken if no layer had been read before
- * it began, and the time that drafting added to it. */
+/*
+ * In the unit of cycle_now: the time that the last pass would have taken if
+ * flash had read no layer before the pass began, and the time that drafting
+ * added.
+ */
 double cycle_verify_cost(const struct cycle *);
 double cycle_draft_cost(const struct cycle *);
 
@@ -152,10 +157,10 @@ double cycle_draft_cost(const struct cycle *);
  * Set *cost to the time that the simulated phone's NPU needs for passes of up
  * to `rows` rows after `cached` tokens. The time is computed for one row and,
  * for each compiled graph, for the smallest number of rows above one and for
- * the largest number of rows that the graph can run. Between these points it is
- * interpolated linearly. The NPU always computes all rows of a graph, but the
- * runtime may take longer if more rows are used, and has an additional cost as
- * soon as a pass has more than one row.
+ * the largest number of rows that the graph can run. Between these numbers of
+ * rows the time is interpolated linearly. (The NPU always computes all rows of
+ * a graph, but the time outside the NPU may grow with the rows used, and has a
+ * fixed additional part if a pass has more than one row.)
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);
@@ -180,24 +185,28 @@ void cycle_begin_pass(struct cycle *, uint32_t first_row, uint64_t now);
  * Writes their indices to keep[] in ascending order and returns their number.
  */
 uint32_t cycle_choose(struct cycle *, uint32_t *keep);
-/* Call the method's `meanwhile`, between two blocks of layers of the pass, when
- * the host would otherwise wait. */
+/*
+ * Call the method's `meanwhile`. The scheduler calls this function between two
+ * blocks of layers of a pass, when the host would otherwise wait for the
+ * device.
+ */
 int cycle_meanwhile(struct cycle *, struct err *);
 void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 	uint32_t rows_of_all);
 
 /*
- * The nodes whose logits to compute in one sweep over the output matrix, when
- * the walk has reached `node`: `node` itself, and then nodes that the walk will
- * probably reach. Writes up to `most` nodes to out[] and returns their number.
+ * Choose the nodes whose logits are computed together, in one sweep over the
+ * output matrix, when the walk has reached `node`: first `node` itself, then
+ * nodes that the walk will probably reach later. Writes up to `most` nodes to
+ * out[] and returns their number.
  */
 uint32_t cycle_likely(
 	const struct cycle *, uint32_t node, uint32_t most, uint32_t *out);
-/* Pass the logits of a node to the cycle and to the drafter. The logits must
- * stay valid until the caller clears known[]. */
+/* Store the pointer `logits` in known[node], and give the logits to the
+ * drafter. The logits must stay valid until the caller clears known[]. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
-/* Give the drafter the device's predictions (session_predict) for rows [first,
- * first + rows) of the last pass, which are the nodes of the tree. */
+/* Give the drafter the device's predictions (session_predict) for the nodes of
+ * the tree, which were rows [first, first + rows) of the last pass. */
 void cycle_verified(struct cycle *, uint32_t first, uint32_t rows);
 
 /* The child of `node` with this token, or -1 if there is none or the pass did

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS 4 /* blocks in a pass, if earlier blocks are cached */
+#define BLOCKS 4 /* blocks in a pass whose earlier blocks are cached */
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -232,9 +232,9 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 }
 
 /*
- * Blocks are added until the wanted number of tokens is reached, and a window
- * may extend into the next block. So the request needs slots for its tokens and
- * for two more blocks.
+ * The last block may extend beyond the last token that the request wants, and a
+ * pass may compute one block more. So the request needs slots for its tokens
+ * and for two more blocks.
  */
 uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	const struct generation *g, uint32_t sequence)
@@ -332,8 +332,8 @@ bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 {
 	uint32_t at = d->at[i], from = d->row[0].position;
 
-	/* The first position of a text has no row before it, so its own row
-	 * predicts it even with shifted logits. */
+	/* No row precedes the first position of a text, so the position's own
+	 * row predicts it, even if shift = 1. */
 	*row = at ? at - d->shift - from : 0;
 	if (i || !at || at >= from + d->shift)
 		return true;
@@ -364,8 +364,8 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 		return;
 	}
 	guess_from(&d->guessing, logits, d->at[i], d->pass, g);
-	/* The parser only advances after a token that ends neither the text nor
-	 * its form. */
+	/* Advance next_of_form only after a token that ends neither the text
+	 * nor the grammar. */
 	if (d->form && !gen_ends(d->gen, g->token) &&
 		json_form_take(d->form, &d->place, g->token) &&
 		!json_form_is_over(d->form, &d->place))
@@ -390,9 +390,10 @@ static int position_order(const void *pa, const void *pb)
 void denoising_commit(struct denoising *d, uint32_t n)
 {
 	/*
-	 * A text with a form (such as JSON) is committed only from the left. Of
-	 * the first n guesses, keep those that continue the committed tokens
-	 * without a gap, or else the leftmost of all guesses.
+	 * A text with a grammar (such as JSON) is committed from left to right
+	 * without gaps. Of the first n guesses, keep those for consecutive
+	 * positions from the first mask on; if there is none, keep the leftmost
+	 * of all guesses.
 	 */
 	if (d->form && d->n_at) {
 		uint32_t first = 0, kept = 1;
@@ -422,8 +423,8 @@ uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
 	if (threshold >= 0)
 		return guesses_over(d->guess, d->n_at, threshold);
 	guesses_sort(d->guess, d->n_at);
-	/* `left` may be 0 although there are masks: with a form, earlier passes
-	 * may have committed fewer guesses than planned. */
+	/* `left` may be 0 although masks are left, because with a grammar
+	 * earlier passes may have committed fewer guesses than planned. */
 	left = left ? left : 1;
 	return d->n_at / left + (d->n_at % left ? 1 : 0);
 }

@@ -1,9 +1,9 @@
 /*
- * Masked and block diffusion: the state of a request whose text ends in mask
- * tokens, and the code that the methods for such models have in common. A pass
- * predicts a token for each mask. Some of these guesses are kept (committed);
- * the other positions stay masks for the next pass, until the block has no mask
- * left (Nie et al., "Large Language Diffusion Models", 2025).
+ * Masked and block diffusion: the state of a request, and the code that all
+ * diffusion methods share. The text of a request ends in a block of mask
+ * tokens. A pass guesses a token for each mask. Some guesses are kept
+ * (committed); the other positions stay masks for the next pass, until the
+ * block has no mask left (Nie et al., "Large Language Diffusion Models", 2025).
  *
  * A method plans the rows of a pass and decides which guesses are kept, in its
  * struct denoising_steps. It does not run passes: the scheduler
@@ -40,9 +40,8 @@ struct block_options {
 };
 extern const struct opt_table block_table;
 
-/*
- * Option --canvas: number of masks after the prompt that every pass computes.
- */
+/* Option --canvas: number of positions after the prompt that every pass
+ * computes. */
 struct canvas_options {
 	uint32_t length; /* 0 means only the masks of the current block */
 };
@@ -55,20 +54,23 @@ struct steps_options {
 };
 extern const struct opt_table steps_table;
 
-/* Option of methods that decode a block in as many passes as its guesses need
- * to reach a confidence. */
+/* Option of methods that keep every guess whose confidence is at least a
+ * threshold; the number of passes of a block depends on the guesses. */
 struct threshold_options {
-	double threshold; /* least confidence; negative if not given */
+	/* confidence from which a guess is kept; negative if the option is not
+	 * given */
+	double threshold;
 };
 extern const struct opt_table threshold_table;
 
 uint32_t denoising_length(const struct method_env *);
 
 /*
- * State of a method that decodes blocks. The length of a block is the model's,
- * if the model was trained with blocks (by_block); otherwise it is --block.
- * denoising_open_blocks sets the state, as the `open` operation of a method. It
- * returns 0, or -EINVAL if --block contradicts the model.
+ * State of a method that decodes blocks. If the model was trained with blocks
+ * (by_block), `length` is the model's block length; otherwise it is the value
+ * of --block. denoising_open_blocks is the `open` operation of such a method
+ * and sets this state. It returns 0, or -EINVAL if --block differs from the
+ * model's block length.
  */
 struct block_state {
 	uint32_t length;
@@ -78,11 +80,10 @@ int denoising_open_blocks(
 	struct method_env *, const struct model *, struct err *);
 
 /*
- * The `decode_rows` operation of a method: the number of rows of its decode
- * graph (the NPU graph for passes that decode). denoising_all_rows returns the
- * rows of the largest graph. denoising_block_rows returns the rows of a few
- * blocks if the model was trained with blocks, otherwise the rows of the
- * largest graph.
+ * Two implementations of a method's `decode_rows` (the rows of the decode
+ * graph, the NPU graph for passes that decode). denoising_all_rows returns
+ * WIRE_MAX_ROWS. denoising_block_rows returns the rows of a few blocks if the
+ * model was trained with blocks, otherwise WIRE_MAX_ROWS.
  */
 uint32_t denoising_all_rows(const struct method_env *);
 uint32_t denoising_block_rows(const struct method_env *);
@@ -98,21 +99,25 @@ struct denoising {
 	struct generation *gen;
 	uint32_t sequence;
 	void *own; /* [lane_bytes] the method's state, zero at the start */
-	/* order ORDER_CONFIDENCE, unless the method changes it */
+	/* how tokens are guessed; the order is ORDER_CONFIDENCE unless the
+	 * method sets another */
 	struct guessing guessing;
 	uint32_t limit; /* maximum number of positions */
-	/* 0 or 1: a row predicts the position that is `shift` after its own */
+	/*
+	 * 0: a row predicts its own position; 1: it predicts the next position
+	 */
 	uint32_t shift;
 	int32_t mask;
 	int32_t *x;          /* [limit] tokens of the text, then masks */
 	uint32_t begin, end; /* the current block is x[begin, end) */
 	uint32_t last;       /* number of tokens and masks in x[] */
-	/* the prompt must be read first, in passes of its own */
+	/* set by the method's `start`: the prompt must be read first, in
+	 * separate passes */
 	bool reads_prompt;
 
 	/*
-	 * The next pass, which the method plans: its rows (scheduler_denoise.c
-	 * sets their sequence), the positions to predict in ascending order,
+	 * The next pass, which the method plans: the rows (scheduler_denoise.c
+	 * sets row[].sequence), the positions to predict in ascending order,
 	 * and whether the cache of the sequence is cleared before the pass.
 	 */
 	enum visibility visibility;
@@ -120,19 +125,19 @@ struct denoising {
 	struct row *row; /* planned rows; room for `limit` */
 	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
-	/* number of the pass within the block, or within the text for methods
-	 * without blocks; selects random numbers */
+	/* number of the pass, counted from the start of the block, or of the
+	 * text for methods without blocks; selects random numbers */
 	uint32_t pass;
 
-	/* The last pass: the index in the pass of the planned row row[0], and a
-	 * guess for each position in at[]. */
+	/* The last pass: the planned rows row[] were rows `first`, `first` + 1,
+	 * ... of the pass; `guess` has a guess for each position in at[]. */
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
-	 * The grammar that the text must follow, or NULL. The tokens that it
-	 * allows depend on all tokens before them: `place` is the parser's
-	 * state before position next_of_form, under the assumption that the
-	 * guesses of this pass for earlier positions become text. Positions
+	 * The grammar that the text must follow, or NULL. Which tokens the
+	 * grammar allows at a position depends on all earlier tokens. `place`
+	 * is the parser's state before position next_of_form, on the assumption
+	 * that this pass's guesses for earlier positions are kept. Positions
 	 * after next_of_form cannot be guessed in this pass.
 	 */
 	struct json_form *form;
@@ -140,8 +145,9 @@ struct denoising {
 	uint32_t next_of_form;
 	/*
 	 * Logits from an earlier pass that predict position carried_at. They
-	 * are needed with shift = 1: the row before a window predicts the
-	 * window's first position, but later passes do not compute that row.
+	 * are needed if shift = 1: the row that precedes the first position of
+	 * a block predicts that position, but later passes do not compute this
+	 * row.
 	 */
 	float *carried; /* n_vocab logits */
 	uint32_t carried_at;
@@ -151,7 +157,7 @@ struct denoising {
  * The steps of a diffusion method. Each call concerns one request. An error
  * (negative errno, with a message) fails that request.
  *
- *   start       Reserves memory and sets reads_prompt.
+ *   start       Calls denoising_reserve and sets reads_prompt.
  *   prompt      The prompt was read; `row` is the row of its last token in
  *               the last pass. NULL if the method never sets reads_prompt.
  *   plan        Plans the next pass.
@@ -191,8 +197,11 @@ uint32_t denoising_growth(const struct session *, const struct method_env *,
  */
 int denoising_reserve(struct denoising *, uint32_t limit, struct err *);
 
-/* The longest text of a method whose passes compute all positions: they must
- * fit into the largest graph and into the context. */
+/*
+ * The largest number of positions of a text, for a method whose passes compute
+ * all positions: as many as the largest graph has rows and the context has room
+ * for.
+ */
 uint32_t denoising_whole_limit(const struct session *);
 
 /*
@@ -202,19 +211,19 @@ int denoising_check_room(const struct denoising *, struct err *);
 
 /* ---- called by a method's plan ---- */
 
-/* Begin a block: append `length` masks to the generated text, or as many as
- * there is room for. The text must be shorter than the limit. */
+/* Begin a block: append `length` masks to the generated text, or fewer if that
+ * would exceed the limit. The text must be shorter than the limit. */
 void denoising_begin(struct denoising *, uint32_t length);
 
 /* Begin the next block if the current one has no mask left. Returns 0, or
  * -ENOSPC as denoising_check_room does. */
 int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 
-/* Append this many masks to x[], or as many as there is room for. */
+/* Append this many masks to x[], or fewer if x[] would exceed the limit. */
 void denoising_extend(struct denoising *, uint32_t masks);
 
-/* Append masks until there are as many positions after the prompt as --canvas
- * says. */
+/* Append masks to x[] until the prompt is followed by as many positions as
+ * --canvas says. */
 void denoising_lay_canvas(struct denoising *);
 
 /*
@@ -228,7 +237,8 @@ void denoising_rows(
 /* Plan a pass of all positions; the cache is cleared before it. */
 void denoising_whole_pass(struct denoising *);
 
-/* Request predictions for the masks in [from, to). */
+/* Write the positions of the masks in [from, to) to at[], so that the pass
+ * predicts them. */
 void denoising_predict_masks(struct denoising *, uint32_t from, uint32_t to);
 
 /* ---- called after a pass ---- */
@@ -247,29 +257,31 @@ int denoising_carry_logits(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);
 
 /*
- * Commit the first n guesses: write their tokens to x[]. If the text must have
- * a form, only those of the n guesses are committed that continue the committed
- * tokens without a gap, or else the leftmost guess.
+ * Commit the first n guesses: write their tokens to x[]. If the text must
+ * follow a grammar, only guesses for consecutive positions, from the first mask
+ * on, are committed; if none of the n guesses is for the first mask, the
+ * leftmost guess is committed.
  */
 void denoising_commit(struct denoising *, uint32_t n);
 
 /*
- * Choose which of the n_at guesses to keep, sort these first, and return their
- * number. With `threshold` >= 0 the guesses whose confidence is at least
- * `threshold` are kept. With a negative `threshold` each of the `left`
- * remaining passes of the block gets an equal share.
+ * Choose which of the n_at guesses to keep, move them to the front of guess[],
+ * and return their number. If `threshold` >= 0, the guesses whose confidence is
+ * at least `threshold` are kept. If `threshold` < 0, the best n_at / `left`
+ * guesses are kept (rounded up), where `left` is the number of passes that
+ * remain for the block.
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* Report the positions from the end of the text to `to` to the generation's
- * observer, which may end the text. */
+/* Show the generation's observer the positions from the end of the text up to
+ * `to`. The observer may end the text. */
 void denoising_report(const struct denoising *, uint32_t to);
 
 /*
  * Append the tokens of x[] up to the first mask, or up to `end`, to the text. A
- * stop token ends the text, and the tokens after the stop token are dropped:
- * once all tokens up to a stop token are fixed, no pass is needed for later
- * masks. Returns the position of the first mask, or `end`.
+ * stop token ends the text; later tokens are dropped. So no pass is needed for
+ * the masks after a stop token, if no mask precedes it. Returns the position of
+ * the first mask, or `end`.
  */
 uint32_t denoising_emit(struct denoising *, uint32_t end);
 

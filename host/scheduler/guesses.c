@@ -13,9 +13,9 @@ const char *const guess_orders[] = { "confidence", "margin", "entropy",
 /* ---- making a guess ------------------------------------------------------ */
 
 /*
- * A uniform random number for a position in pass number `pass` of its block.
- * `which` selects one of n_vocab + 1 numbers: the number of a token (`which` <
- * n_vocab), or the number of the position itself (`which` = n_vocab).
+ * A uniform random number for position `at` in pass number `pass` of its block.
+ * There are n_vocab + 1 independent numbers: one for each token (`which` is the
+ * token's id) and one for the position as a whole (`which` = n_vocab).
  */
 static double noise(
 	const struct guessing *g, uint32_t at, uint32_t pass, uint32_t which)

@@ -11,12 +11,13 @@
 
 struct sampler_opts;
 
-/* The measure by which guesses are ranked: the best ones are kept first. */
+/* The measure by which guesses are sorted; the best guesses are kept first. */
 enum guess_order {
-	ORDER_CONFIDENCE, /* largest probability of the token */
-	/* largest difference between the two largest probabilities */
+	ORDER_CONFIDENCE, /* tokens of the largest probability first */
+	/* largest difference between the two largest probabilities of a
+	 * position first */
 	ORDER_MARGIN,
-	ORDER_ENTROPY, /* smallest entropy of the distribution */
+	ORDER_ENTROPY, /* smallest entropy of a position's distribution first */
 	ORDER_RANDOM,
 };
 extern const char *const guess_orders[];
@@ -25,8 +26,8 @@ struct guess {
 	uint32_t at; /* position in the text */
 	int32_t token;
 	double confidence; /* probability of the token */
-	/* measure of the chosen order, larger is better; for ORDER_ENTROPY the
-	 * negative entropy, in nats */
+	/* measure of the chosen guess_order, larger is better; with
+	 * ORDER_ENTROPY the negative entropy, in nats */
 	double score;
 };
 
@@ -49,9 +50,9 @@ struct guessing {
 /*
  * Guess a token for position `at` from its logits [n_vocab], in pass number
  * `pass` of its block. At temperature 0 the guess is the likeliest token, the
- * lowest id among equals. At other temperatures it is drawn, with Gumbel noise
- * that differs in each pass. If logits are NaN, the guess is an arbitrary token
- * with confidence 0.
+ * lowest id among equals. At other temperatures the guess is drawn, with Gumbel
+ * noise that differs from pass to pass. If logits are NaN, the guess is an
+ * arbitrary token with confidence 0.
  */
 void guess_from(const struct guessing *, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out);

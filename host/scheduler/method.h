@@ -1,7 +1,8 @@
 /*
- * The interface of a decoding method. A method is a set of steps that the
- * scheduler (host/scheduler/scheduler.h) calls before, during and after each
- * pass; a method never runs a pass. host/method/methods.h lists all methods.
+ * The interface of a decoding method. A method is a set of functions (steps)
+ * that the scheduler (host/scheduler/scheduler.h) calls before, during and
+ * after each pass. The scheduler runs the passes. host/method/methods.h lists
+ * all methods.
  *
  * A pass is one forward computation of the model over a batch of rows; a row is
  * one token at one position of a sequence. A method gives its tokens to a
@@ -44,20 +45,20 @@ struct method_env {
 	const struct opt_values *options; /* NULL means all defaults */
 	void *state;                      /* [method->state_bytes], owned */
 	struct drafter *drafter;          /* NULL if nothing drafts */
-	/* Opens more drafters, for many requests at once; NULL if nothing
-	 * drafts. */
+	/* From this, further drafters are opened if several requests run at
+	 * once; NULL if nothing drafts. */
 	struct drafting *drafting;
 	struct reward *reward; /* NULL if the method does not need it */
 	/* maximum length of a drafted chain; 0 means any */
 	uint32_t draft_length;
 	bool streams; /* some layers are streamed from flash */
-	/* cost models use the time of this simulated phone; NULL means the wall
-	 * clock */
+	/* simulated phone whose clock the cost models use; NULL means that they
+	 * use the wall clock */
 	const struct soc *phone;
 	struct method_stats stats; /* sums over all runs */
 	struct draft_positions positions;
-	/* If not NULL, the tokens of samples come from this script and are not
-	 * drawn. */
+	/* If not NULL, the tokens of samples are taken from this script instead
+	 * of drawn. */
 	const struct samples_script *script;
 };
 
@@ -72,12 +73,12 @@ enum method_models {
 
 /*
  * The steps of a method that decodes many samples per request
- * (host/scheduler/samples.h). The steps contain no loop over passes, and run
- * none.
+ * (host/scheduler/samples.h). The scheduler calls them between passes; no step
+ * runs a pass.
  */
 struct many_steps {
-	/* size of the method's state for a request (samples_own), which is zero
-	 * at first */
+	/* size of the method's state for a request (samples_own); all bytes are
+	 * zero at first */
 	size_t bytes;
 	/* Adds the first samples. */
 	int (*begin)(struct samples *, struct err *);
@@ -85,14 +86,14 @@ struct many_steps {
 	 * Called when no sample is running. Adds or forks samples, resumes
 	 * samples that wait, or chooses the answer. Returns 0 to continue,
 	 * MANY_DONE if the answer is chosen, or a negative errno, which ends
-	 * the request. If it returns -ECANCELED, it must have changed nothing,
-	 * so that the call can be repeated.
+	 * the request. If `next` returns -ECANCELED, `next` must have changed
+	 * nothing, so that the call can be repeated.
 	 */
 	int (*next)(struct samples *, struct err *);
 	/*
 	 * Called between passes while samples run; `rows` is the number of rows
-	 * of the next pass that no sample uses. May begin continuations early,
-	 * and cut samples. May be NULL.
+	 * of the next pass that no sample uses. May call samples_fork_early and
+	 * samples_cut. May be NULL.
 	 */
 	int (*between)(struct samples *, uint32_t rows, struct err *);
 	/* Called when the run was canceled. Chooses one of the existing
@@ -119,26 +120,27 @@ struct method {
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
 	bool needs_reward;
-	/* the method computes logits also of rows from which no token is
-	 * generated */
+	/* the method also computes logits of rows from which no token of the
+	 * text is drawn */
 	bool logits_ahead;
-	bool diffusion; /* is a diffusion method: replaces masks */
-	/* set of enum method_models that it can run; 0 means METHOD_CAUSAL */
+	bool diffusion; /* a diffusion method: replaces masks with tokens */
+	/* kinds of models that the method can run: bits of enum method_models;
+	 * 0 means METHOD_CAUSAL */
 	unsigned runs;
 	/*
-	 * The method's option tables, its own and shared ones, NULL-terminated;
-	 * NULL if it has none. A method that needs a draft has drafting_table
-	 * in addition.
+	 * The option tables of the method, its own and shared ones,
+	 * NULL-terminated; NULL if there are none. drafting_table is added for
+	 * a method that needs a draft.
 	 */
 	const struct opt_table *const *options;
-	/* Size of method_env.state, which is zero at first and lives as long as
-	 * the env. */
+	/* Size of method_env.state. The state is zero at first and is freed by
+	 * method_close. */
 	size_t state_bytes;
 	/*
-	 * Writes the names of the drafters to open to *draft, which is empty.
-	 * `given` is the value of --draft, or NULL if the option is absent.
-	 * Without this function (if it is NULL) the drafters are those of
-	 * `given`.
+	 * Writes the names of the drafters that are to be opened to *draft,
+	 * which is empty. `given` is the value of --draft, or NULL if the
+	 * option is absent. If `compose` is NULL, the drafters are those that
+	 * --draft names.
 	 */
 	void (*compose)(const struct method_env *, const char *given,
 		struct strbuf *draft);
@@ -151,10 +153,10 @@ struct method {
 	 * decode. */
 	uint32_t (*decode_rows)(const struct method_env *);
 	/*
-	 * Maximum number of sequences, in addition to that of the prompt, that
-	 * a request has at the same time. NULL means that only SESSION_TEXT is
-	 * used. If --draft is given, such a method drafts trees
-	 * (tree_options.h) for its sequences.
+	 * Maximum number of sequences that a request has at the same time, not
+	 * counting the sequence of the prompt. NULL means that a request only
+	 * has SESSION_TEXT. A method with this function drafts trees
+	 * (tree_options.h) for its sequences if --draft is given.
 	 */
 	uint32_t (*sequences)(const struct method_env *);
 	/* Default temperature; NULL means 0. */
@@ -164,11 +166,11 @@ struct method {
 	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*
-	 * For a method whose cost model is measured. It is measured if layers
-	 * are streamed and times are wall-clock times. `cost` returns the
-	 * model, which is part of the method's state. `probe` measures it
-	 * before the first request; the result can be copied to another env.
-	 * Both may be NULL.
+	 * For a method whose cost model is measured: only if layers are
+	 * streamed and times are wall-clock times. `cost` returns the cost
+	 * model, which is part of the method's state. `probe` measures the cost
+	 * model before the first request; the result can be copied to another
+	 * env. Both may be NULL.
 	 */
 	struct pass_cost *(*cost)(const struct method_env *);
 	int (*probe)(struct session *, struct method_env *, struct err *);
@@ -177,24 +179,24 @@ struct method {
 	const struct many_steps *many;
 	/*
 	 * How the method chooses among finished samples (choosing_steps,
-	 * host/method/choosing.h). NULL if the method does not choose, or
-	 * chooses before all samples have finished.
+	 * host/method/choosing.h). NULL if the method chooses no sample, or
+	 * chooses one before all samples have finished.
 	 */
 	const struct chooser *chooser;
 	/*
 	 * The steps of a method that verifies drafts (host/scheduler/cycle.h).
-	 * Each call concerns one request. The steps contain no loop over
-	 * passes, and run none. All of them may be NULL. Without a draft a lane
-	 * decodes one token per pass.
+	 * Each call concerns one request. The scheduler runs the passes; no
+	 * step runs a pass. All steps may be NULL. Without a draft a request
+	 * gets one token per pass.
 	 *
 	 *   start       Called once, after the prompt was read.
 	 *   plan        Chooses the builder that grows the token tree of
 	 *               the next pass (host/tree/build.h), within
 	 *               cycle_limits.
-	 *   grown       Called when the tree is complete: sets what
-	 *               depends on the whole tree.
+	 *   grown       Called when the tree is complete; may set
+	 *               cycle->exit and cycle->prune.
 	 *   meanwhile   Called between two blocks of layers of the pass,
-	 *               while the host has time.
+	 *               when the host would otherwise wait.
 	 *   after_pass  Updates the method's state from the result of the
 	 *               pass.
 	 *
@@ -238,9 +240,8 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * Generate the text of one request in passes that it shares with no other
- * request: it is the only lane (host/scheduler/scheduler.h). Not for methods
- * with many samples.
+ * Generate the text of one request. Its lane is the only lane of the scheduler
+ * (host/scheduler/scheduler.h). Not for methods with many samples.
  *
  * SESSION_TEXT must be empty; for a causal model it may instead hold the first
  * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the
@@ -268,8 +269,8 @@ static inline unsigned method_runs(const struct method *m)
 	return m->runs ? m->runs : METHOD_CAUSAL;
 }
 
-/* Call session_prefill for the part of the prompt that SESSION_TEXT does not
- * hold. */
+/* Call session_prefill for the tokens of the prompt that are not cached in
+ * SESSION_TEXT. */
 int method_prefill(struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);
 

@@ -16,12 +16,12 @@
 #define METHOD_STATS(X)                                                       \
 	X(uint64_t, cycles)     /* verification passes */                     \
 	X(uint64_t, drafted)    /* drafted tokens that were verified */       \
-	/* drafted tokens that were accepted; each cycle generates these      \
-	 * and one token of the target */                                     \
+	/* drafted tokens that were accepted; a cycle generates its accepted  \
+	 * tokens and one token more */                                       \
 	X(uint64_t, accepted)                                                 \
 	X(uint64_t, leaves)     /* leaves of the verified trees */            \
 	X(uint64_t, kept)       /* rows that continued after the exit layer */ \
-	X(uint64_t, pruned)     /* cycles with pruning */                     \
+	X(uint64_t, pruned)     /* cycles whose rows were pruned */           \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
 	X(uint64_t, revised)    /* visible tokens that changed */             \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \
@@ -31,8 +31,8 @@
 	X(uint64_t, verify_ns)                                                \
 	X(uint64_t, verify_ps)                                                \
 	X(double, gain)         /* sum of the trees' expected tokens */       \
-	/* verified and accepted tokens by their DRAFT_SOURCES, for methods   \
-	 * that draft trees or chains */                                      \
+	/* for methods that draft trees or chains: drafted and accepted       \
+	 * tokens of each source (DRAFT_SOURCES) */                           \
 	X(uint64_t, text_rows)       X(uint64_t, text_accepted)               \
 	X(uint64_t, history_rows)    X(uint64_t, history_accepted)            \
 	X(uint64_t, recycled_rows)   X(uint64_t, recycled_accepted)           \
@@ -67,8 +67,8 @@ static inline double method_acceptance(const struct method_stats *s)
 	return s->drafted ? (double)s->accepted / (double)s->drafted : 0;
 }
 
-/* Mean number of tokens that a cycle generated, including the target's own, or
- * 0 if there was no cycle. */
+/* Mean number of tokens that a cycle generated: the accepted tokens and one
+ * token more. 0 if there was no cycle. */
 static inline double method_accepted_length(const struct method_stats *s)
 {
 	return s->cycles ? (double)(s->accepted + s->cycles) / (double)s->cycles
@@ -78,9 +78,10 @@ static inline double method_accepted_length(const struct method_stats *s)
 #define DRAFT_POSITIONS 32
 
 /*
- * Number of drafted tokens by depth: element [i] is for depth i + 1 below the
- * last token of the text, and the last element also for greater depths. The
- * sums equal `drafted` and `accepted` of method_stats.
+ * Number of drafted tokens by depth: element [i] counts the tokens at depth i +
+ * 1 below the last token of the text; the last element also counts all greater
+ * depths. The sums over the elements equal `drafted` and `accepted` of
+ * method_stats.
  */
 struct draft_positions {
 	uint64_t drafted[DRAFT_POSITIONS], accepted[DRAFT_POSITIONS];
@@ -90,8 +91,8 @@ struct draft_positions {
 struct samples_stats {
 	/* tokens drawn by all samples, including samples that were cut */
 	uint64_t tokens;
-	/* passes of all samples, their rows, pauses of samples for lack of
-	 * cache slots, and caches that were dropped (struct scheduler_stats) */
+	/* passes of all samples, rows of these passes, pauses of samples for
+	 * lack of cache slots, and dropped caches (struct scheduler_stats) */
 	uint64_t passes, rows, pauses, forgotten;
 };
 

@@ -2,9 +2,8 @@
  * A prefix cache. The sequences of finished requests remain in the session,
  * with their cached keys and values, as spare sequences (session_spare). A new
  * request whose prompt starts with the same tokens as one of these sequences
- * forks that sequence, and computes only the rest of its prompt. Spare
- * sequences take no slots from running requests: when slots are needed, the
- * least recently used sequence is removed.
+ * forks that sequence, and computes only the rest of its prompt. When running
+ * requests need slots, the least recently used spare sequence is removed.
  *
  * The cache is for models with causal attention, where the keys and values of a
  * token depend on earlier tokens only. The session belongs to the caller. All
@@ -33,8 +32,8 @@ struct prefix {
 /* The length of the common prefix of a[n] and b[n]. */
 uint32_t prefix_common(const int32_t *a, const int32_t *b, uint32_t n);
 
-/* Find the cached sequence that has the longest common prefix with token[n].
- * The length is 0 if there is none. */
+/* Find the cached sequence that has the longest common prefix with token[n]. If
+ * no sequence has one, the returned length is 0. */
 struct prefix prefixes_find(
 	struct prefixes *, const int32_t *token, uint32_t n);
 
@@ -46,11 +45,11 @@ int prefix_fork(struct session *, const struct prefix *, uint32_t *sequence,
 	struct err *);
 
 /*
- * Hand over a sequence with the tokens token[] to the cache. Cached sequences
- * that are prefixes of the new sequence are removed. If the new sequence is
- * itself a prefix of a cached sequence, or if there is no memory, the new
- * sequence is removed instead of cached. If the cache is full, the least
- * recently used sequence is removed.
+ * Give the cache a sequence whose tokens are token[]. Cached sequences that are
+ * prefixes of the new sequence are removed. If the new sequence is itself a
+ * prefix of a cached sequence, or if there is no memory, the new sequence is
+ * removed instead of cached. If the cache is full, the least recently used
+ * sequence is removed.
  */
 void prefixes_keep(struct prefixes *, const int32_t *token, uint32_t sequence);
 

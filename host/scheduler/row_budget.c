@@ -11,20 +11,20 @@
  *           it takes at least the time that flash needs to read them
  *           (host/tree/pass_cost.h).
  *
- * For m = 0, 1, ... drafted rows, the likeliest first, the rate is the expected
- * number of tokens divided by the time of drafting plus the time of the pass.
- * The m with the best rate is chosen. So trees become smaller when many lanes
- * share a pass. If a lane is alone in its pass, the tree that its method
- * planned is not cut.
+ * Drafted tokens are sorted by probability. For the m likeliest (m = 0, 1,
+ * ...), the rate is the expected number of tokens divided by the sum of
+ * drafting time and pass time. The m with the largest rate is chosen. So trees
+ * are smaller if many lanes share a pass. If a lane is alone in its pass, the
+ * tree that its method planned is not cut.
  *
  * If prompts are prefilled in the same pass, up to half of the rows that trees
  * could use are reserved for the prompts.
  *
  * Drafting costs host time for each lane, even if no drafted row is chosen. If
- * the best rate is below that of passes without drafting, drafting is suspended
- * for some passes. Then it is tried again, because lanes end and texts become
- * more or less predictable. If the trial does not pay, the next suspension is
- * twice as long.
+ * the largest rate is below the rate of passes without drafting, drafting is
+ * suspended for some passes. Then one pass drafts again as a trial, because
+ * lanes end and texts become more or less predictable. If the trial's rate is
+ * too low, the next suspension is twice as long.
  */
 #include "host/scheduler/row_budget.h"
 
@@ -35,7 +35,8 @@
 #include <stdlib.h>
 
 #define REST_FIRST 4 /* length of the first suspension, in passes */
-/* length of the longest suspension: a trial then costs about 2 % of the time */
+/* length of the longest suspension, in passes; trials then take about 2 % of
+ * the whole time */
 #define REST_MOST 64
 #define MEMORY    20 /* number of passes in the moving averages */
 
@@ -120,8 +121,8 @@ static int rising(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns how many of the likeliest nodes get rows, n at most. Sets
- * s->predicted to the expected number of accepted nodes among them. */
+/* Returns how many of the n nodes in s->merit (likeliest first) get rows. Sets
+ * s->predicted to the expected number of accepted nodes among these. */
 static uint32_t choose(
 	struct row_budget *s, const struct scheduler *l, uint32_t n)
 {
@@ -184,9 +185,9 @@ void row_budget_cut(struct row_budget *s, struct scheduler *l)
 		return;
 
 	/*
-	 * Cut the trees. The path of a child is never likelier than that of its
-	 * parent; if both are equal, the parent is sorted first. So the parent
-	 * of a kept node is always kept.
+	 * Cut the trees. A child's path is never likelier than its parent's
+	 * path, and by_merit sorts the parent first if both are equal. So the
+	 * parent of a kept node is always kept.
 	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t keep[WIRE_MAX_ROWS] = { 0 }, kept = 1;

@@ -1,8 +1,8 @@
 /*
- * How several lanes (sequences of a batch) share the rows of a pass for their
- * drafted tokens, and when lanes decode without drafts. row_budget.c explains
- * the rules. Part of struct scheduler (host/scheduler/scheduler.h). All calls
- * come from one thread.
+ * The number of rows of a pass that each lane (a sequence of the batch) gets
+ * for its drafted tokens, and the passes in which no lane drafts. row_budget.c
+ * explains the rules. struct row_budget is part of struct scheduler
+ * (host/scheduler/scheduler.h). All calls come from one thread.
  */
 #ifndef HOST_SCHEDULER_ROW_BUDGET_H
 #define HOST_SCHEDULER_ROW_BUDGET_H
@@ -19,9 +19,9 @@ struct row_budget {
 	 * is simulated, otherwise in nanoseconds. */
 	struct pass_cost cost;
 	/*
-	 * Number of drafted tokens that a pass accepts: moving average of the
-	 * predicted numbers, moving average of the counted numbers, and the
-	 * predicted number for the current pass.
+	 * Number of drafted tokens that are accepted in a pass: `expected` is
+	 * the moving average of the predictions, `accepted` the moving average
+	 * of the counts, and `predicted` the prediction for the current pass.
 	 */
 	double expected, accepted, predicted;
 	uint32_t base; /* rows of this pass that are not drafted */
@@ -36,11 +36,10 @@ struct row_budget {
 int row_budget_open(struct row_budget *, const struct scheduler *);
 
 /* Number of drafted rows that this pass has room for; 0 means that the pass
- * runs without drafts. Call it once per pass. */
+ * runs without drafts. Must be called once per pass. */
 uint32_t row_budget_room(struct row_budget *, const struct scheduler *);
-/*
- * Cut the trees of the planned pass to the rows that gain more than they cost.
- */
+/* Remove the nodes that cost more than they gain from the trees of the planned
+ * pass. */
 void row_budget_cut(struct row_budget *, struct scheduler *);
 /* Update the cost model and the averages of accepted tokens with the results of
  * the finished pass. */

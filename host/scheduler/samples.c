@@ -216,7 +216,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (from->lane.sequence != LANE_NO_SEQUENCE)
 		ret = session_fork(p->scheduler->session, from->lane.sequence,
 			&s->lane.sequence, e);
-	if (ret) /* its tokens are computed again when there is room */
+	if (ret) /* the sample's tokens are computed again when there is room */
 		s->lane.sequence = LANE_NO_SEQUENCE;
 	*out = s;
 	return 0;
@@ -269,7 +269,8 @@ struct sample *samples_take_early(
 	s->ready = s->lane.held;
 	memcpy(s->score, from->score, from->n_steps * sizeof(*s->score));
 	if (!child) {
-		/* child 0 replaces its parent: exchange their numbers */
+		/* continuation 0 replaces `from`: exchange the numbers of the
+		 * two samples */
 		const uint32_t index = s->index;
 
 		s->parent = from->parent;
@@ -366,7 +367,7 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
-/* Let the method decide what to do next, until a sample is active. */
+/* Call the method's `next` until a sample is active or the answer is chosen. */
 static int next(struct samples *p, struct err *e)
 {
 	int ret = 0;

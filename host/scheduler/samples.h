@@ -6,26 +6,28 @@
  * reads the statistics of each sample. It does so in its steps (struct
  * many_steps).
  *
- * Sample i draws from random stream r + i, if r is the stream of the request.
- * Its tokens do not depend on other samples, on the width of a pass, or on
- * pauses, because a row is computed to the same bytes in a shared pass as in a
- * pass of its own. So sample 0 is the same as plain decoding.
+ * Sample i draws from random stream r + i, where r is the stream of the
+ * request. The tokens of a sample do not depend on other samples, on the width
+ * of a pass, or on pauses, because the logits of a row are the same bytes in a
+ * shared pass and in a separate pass. So sample 0 has the same text as plain
+ * decoding.
  *
- * Samples take cache slots as they grow, and share the slots of the prompt. If
- * the cache of the root was dropped for lack of slots, a sample forks the
- * prompt from another sample, or computes it again.
+ * Samples take cache slots as they grow; all samples share the slots of the
+ * prompt. If the root's cache was dropped for lack of slots, a new sample forks
+ * the prompt's cache from another sample, or computes the prompt again.
  *
  * If the session keeps hidden states from the middle of the model
- * (session_opts.tap_layers), the pool stores the states of all tokens, from
- * which a reward model scores the steps. A finished sample then takes part in
- * one more pass, which computes the state of its last token. If samples wait
- * for each other at the ends of steps, a step ends only when the row of its
- * last token is computed; after the wait the next token is drawn from that row.
+ * (session_opts.tap_layers), the pool stores the hidden states of all tokens; a
+ * reward model computes the scores of steps from these states. In this case a
+ * finished sample takes part in one more pass, which computes the hidden state
+ * of its last token. If samples wait for each other at the ends of steps, a
+ * sample waits after the pass that computes the row of its step's last token;
+ * after the wait its next token is drawn from the logits of that row.
  *
- * A pool belongs to a request and can still be read after the run. The env, the
- * generation (whose sampler the pool uses), the lanes and the root belong to
- * the caller. The lanes and the root are used only during the run. All calls
- * come from one thread.
+ * A pool belongs to a request and can still be read after the run. The caller
+ * owns the env, the generation, the scheduler and the root. The pool uses the
+ * sampler of the generation; it uses the scheduler and the root only during the
+ * run. All calls come from one thread.
  */
 #ifndef HOST_SCHEDULER_SAMPLES_H
 #define HOST_SCHEDULER_SAMPLES_H
@@ -47,15 +49,15 @@ struct method_env;
 struct samples;
 struct session;
 
-/* number of likeliest tokens from which a confidence is computed */
+/* a token's confidence is computed from this many likeliest tokens */
 #define SAMPLES_CONFIDENCE 20
 
 /*
- * A script: the tokens of each of n samples, including the token that ends it.
- * A run with a script repeats the tokens of another run in a session that
- * computes nothing (session_opts.idle). Log-probabilities and confidences are
- * unknown in such a run. n must be at least the number of samples requested.
- * Not for methods that fork.
+ * A script: for each of n samples its tokens, including the last one, which
+ * ends the sample. A run with a script repeats the tokens of an earlier run, in
+ * a session that computes nothing (session_opts.idle). Log-probabilities and
+ * confidences are unknown in a run with a script. n must be at least the number
+ * of samples requested. Scripts are not for methods that fork samples.
  */
 struct samples_script {
 	uint32_t n;
@@ -66,7 +68,9 @@ struct samples_script {
 };
 
 struct sample {
-	/* lane and state of the sample; LANE_CUT: cut by the method */
+	/*
+	 * lane of the sample, with its state; LANE_CUT means cut by the method
+	 */
 	struct lane lane;
 	struct samples *pool;
 	/*
@@ -76,8 +80,8 @@ struct sample {
 	 */
 	uint32_t index;
 	int32_t parent;
-	/* random stream of the tokens that the sample has drawn since it was
-	 * forked */
+	/* random stream from which the sample draws; tokens before a fork came
+	 * from the stream of its parent */
 	uint64_t stream;
 	enum gen_stop stop;
 	struct generation *gen; /* its tokens, prompt first; owned */
@@ -85,12 +89,12 @@ struct sample {
 
 	/*
 	 * Statistics of the sample's n drawn tokens, including those before a
-	 * fork. They are computed from the model's own distribution, whatever
-	 * the sampling options are: the sum of the log-probabilities; the sum
-	 * of the self-certainties (Kang et al., "Scalable best-of-N selection
-	 * for large language models via self-certainty", 2025: the KL
-	 * divergence from the uniform distribution); and the confidence of each
-	 * token (Fu et al., "Deep think with confidence", 2025: minus the mean
+	 * fork. They are computed from the model's own distribution, without
+	 * the sampling options: the sum of the log-probabilities; the sum of
+	 * the self-certainties (Kang et al., "Scalable best-of-N selection for
+	 * large language models via self-certainty", 2025: the KL divergence
+	 * from the uniform distribution); and the confidence of each token (Fu
+	 * et al., "Deep think with confidence", 2025: minus the mean
 	 * log-probability of the SAMPLES_CONFIDENCE likeliest tokens). See
 	 * host/text/certainty.h.
 	 */
@@ -107,15 +111,15 @@ struct sample {
 	uint32_t n_steps;
 	uint32_t *step_end;
 	float *score;
-	/* value of the whole text, set by the method; NAN if there is none */
+	/* value of the whole text, set by the method; NAN if it was not set */
 	float value;
-	float weight; /* weight of its vote */
-	/* answer in canonical form; empty if there is none */
+	float weight; /* weight of the sample's vote */
+	/* the answer in canonical form; empty if the text has no answer */
 	struct strbuf answer;
 	struct err err; /* error of a failed sample */
 
-	/* Times when it began and ended, by clock_ns and in picoseconds of the
-	 * simulated phone. */
+	/* Times when the sample began and ended: _ns by clock_ns, _ps by the
+	 * clock of the simulated phone. */
 	uint64_t began_ns, ended_ns, began_ps, ended_ps;
 
 	struct tapped tapped; /* hidden states of its tokens after the prompt */
@@ -127,23 +131,26 @@ struct sample {
 	 */
 	uint32_t place;
 	/*
-	 * children: number of continuations that began early
-	 * (samples_fork_early). child: if the sample is such a continuation
-	 * itself, its number among those of its parent.
+	 * children: number of continuations of this sample that began early
+	 * (samples_fork_early). child: if this sample is itself an early
+	 * continuation, its number among its parent's early continuations.
 	 */
 	uint32_t children, child;
-	/* the sample is an early continuation that was not taken yet */
+	/* the sample is an early continuation and samples_take_early was not
+	 * called for it yet */
 	bool early;
 
 	/* The following members are private to the pool. */
-	bool no_slot; /* there was no cache slot for its last token */
-	/* the sample has also completed its step of the next round */
+	bool no_slot; /* no cache slot was left for the sample's last token */
+	/* the sample began early and has already completed its step of the
+	 * round that begins */
 	bool ready;
-	/* logits from which to draw the next token after a wait; NULL if the
+	/* logits from which the next token is drawn after a wait; NULL if the
 	 * next pass computes these logits */
 	float *ahead;
-	size_t step_at; /* offset in the text where its current step begins */
-	/* end of the text that was already searched for the end of a step */
+	/* offset in the text at which the current step begins */
+	size_t step_at;
+	/* text before this offset was already searched for the end of a step */
 	size_t searched;
 	size_t room; /* allocated elements of confidence[] */
 	uint32_t step_room;
@@ -165,36 +172,38 @@ void samples_close(struct samples *);
  * Run the request as the only one, with the steps of its method. SESSION_TEXT,
  * the sequence of the root, may hold the first tokens of the prompt; afterwards
  * it holds the whole prompt, and no other sequence is left. Returns 0 or a
- * negative errno. If it returns -ECANCELED, the text is what the method's
- * `stop` chose.
+ * negative errno. If it returns -ECANCELED, the text is the sample that the
+ * method's `stop` chose.
  */
 int samples_run_alone(struct samples *, struct session *, struct err *);
 
 /* ---- called by the code that runs the passes ---- */
 
 /*
- * Store the hidden states of n tokens of the prompt, from token `at` on, which
- * were rows [row, row + n) of the session's last pass. Does nothing if the
- * session keeps no such states.
+ * Store the hidden states of n tokens of the prompt, from token `at` on. These
+ * tokens were rows [row, row + n) of the session's last pass. Does nothing if
+ * the session keeps no hidden states.
  */
 void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
 	uint32_t n);
-/* Record that the prompt is read. Copies the logits [n_vocab] of its last row,
- * from which all samples draw their first token. */
+/* Record that the prompt is read. Copies the logits [n_vocab] of the prompt's
+ * last row; all samples draw their first token from these logits. */
 void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 /* Whether samples_read_all was called. */
 bool samples_are_read(const struct samples *);
 /*
- * Call the method's `begin`. The samples become lanes after the root; the
- * callback `computed` for rows of samples is called for the root. Returns 0 or
- * a negative errno. Call samples_detach at the end in both cases.
+ * Call the method's `begin`. The scheduler's list gets a lane for each sample,
+ * after the root. For rows of samples, the root's callback `computed` is
+ * called, with the root as lane. Returns 0 or a negative errno. Call
+ * samples_detach at the end in both cases.
  */
 int samples_begin(
 	struct samples *, struct scheduler *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);
 /*
- * Called between two passes. Calls the method's `next` if no sample is active,
- * otherwise the method's `between`. Returns 0, or what many_steps.next returns.
+ * The scheduler's caller calls this function between two passes. It calls the
+ * method's `next` if no sample is active, otherwise the method's `between`.
+ * Returns 0, MANY_DONE or a negative errno, like many_steps.next.
  */
 int samples_next(struct samples *, struct err *);
 /* End the run: remove all sequences and lanes. The texts and statistics of the
@@ -207,9 +216,9 @@ void samples_count_drafts(
 /* ---- called by the steps of a method ---- */
 
 /*
- * Number of steps that can be scored because the rows of all their tokens have
- * been computed. The row of a running sample's last token is computed only in
- * the next pass.
+ * Number of steps that can be scored: the rows of all their tokens have been
+ * computed. A running sample's last token has no row yet; the next pass
+ * computes it.
  */
 uint32_t sample_steps_read(const struct sample *);
 
@@ -233,23 +242,23 @@ int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 void samples_cut(struct samples *, struct sample *);
 
 /*
- * Begin a continuation of `from`, which waits at the end of a step, before it
- * is known whether `from` is kept. The first continuation continues `from`
- * itself and must have its stream (from->stream); later ones must have other
- * streams. Other samples do not wait for a continuation. Sets *began to false
- * if no sequence was free. Returns 0 or a negative errno.
+ * Begin a continuation of sample `from`, which waits at the end of a step,
+ * before the method has decided whether to keep `from`. The first continuation
+ * must have the stream from->stream; each later one must have another stream.
+ * Other samples do not wait for an early continuation. Sets *began to false if
+ * no sequence was free. Returns 0 or a negative errno.
  */
 int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
 	bool *began, struct err *);
 /*
- * Make early continuation number `child` of `from` an ordinary sample. Returns
- * NULL if this continuation did not begin. Continuation 0 replaces `from`,
- * which is cut.
+ * Make early continuation number `child` of `from` an ordinary sample, and
+ * return it, or NULL if this continuation did not begin. Continuation 0
+ * replaces `from`; sample `from` is cut.
  */
 struct sample *samples_take_early(
 	struct samples *, struct sample *from, uint32_t child);
-/* Cut the early continuations of `from` that were not taken. If `from` is NULL,
- * cut such continuations of all samples. */
+/* Cut the early continuations of `from` for which samples_take_early was not
+ * called. If `from` is NULL, do this for all samples. */
 void samples_drop_early(struct samples *, const struct sample *from);
 
 /* Returns the error of the first sample if all samples failed, otherwise 0. */
@@ -264,9 +273,9 @@ const char *sample_state_name(enum lane_state);
 
 /*
  * samples_deliver appends the sample's tokens to the request's generation,
- * except those that were appended before. Returns false if the reader of the
- * text has stopped reading. samples_choose does the same and records that the
- * sample was chosen.
+ * except tokens that an earlier call has appended. Returns false if the reader
+ * of the text has stopped reading. samples_choose does the same and records
+ * that the sample was chosen.
  */
 bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);
@@ -279,17 +288,18 @@ void samples_stats(const struct samples *, struct samples_stats *out);
 const float *samples_prompt_state(const struct samples *);
 
 /*
- * Operations of struct method. samples_rows returns the number of rows of a
- * pass; it is also the number of sequences if samples run independently.
- * samples_all returns the number of sequences if samples wait for each other.
+ * samples_rows returns the rows of a pass (--parallel, at most -N). It is a
+ * method's `decode_rows` and, if samples run independently, its `sequences`.
+ * samples_all (below) returns -N, the number of sequences if samples wait for
+ * each other.
  */
 uint32_t samples_rows(const struct method_env *);
-/* Maximum number of rows of all trees of a pass together, if the samples are
- * drafted for. */
+/* Maximum number of rows of all trees of a pass together, if tokens are drafted
+ * for samples. */
 uint32_t samples_tree_rows(const struct method_env *);
 uint32_t samples_all(const struct method_env *);
-/* Default temperature: 0.8, as in search-and-learn, because all greedy samples
- * would be equal; 0 if there is only one sample. */
+/* Default temperature: 0 if there is only one sample. Otherwise 0.8, as in
+ * search-and-learn, because at temperature 0 all samples would be equal. */
 double samples_temperature(const struct method_env *);
 
 #endif

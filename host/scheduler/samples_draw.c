@@ -136,9 +136,9 @@ _Static_assert(offsetof(struct sample, lane) == 0,
 
 /*
  * Lane callback. A new sample draws its first token from the logits of the
- * prompt's last row, and forks the sequence of the root. If the root's cache
- * was dropped, the new sample forks the prompt from the sequence of another
- * sample, or gets an empty sequence.
+ * prompt's last row, and forks the root's sequence. If the root's cache was
+ * dropped, the new sample forks the prompt's tokens from the sequence of
+ * another sample, or gets an empty sequence.
  */
 static int enter(struct lane *x, struct err *e)
 {
@@ -183,9 +183,10 @@ static void keep_state(struct lane *x, uint32_t row)
 }
 
 /*
- * Lane callback. If the lane is closing, its last row was computed for its
- * hidden state. Then its sample ends or, at the end of a step, is held until
- * the other samples have ended their steps.
+ * Lane callback. If the lane is closing, the row was computed for its hidden
+ * state, and no token is drawn now: if the text is finished, the sample ends;
+ * if a step has ended, the sample is held until the other samples have ended
+ * their steps.
  */
 static void draw_lane(struct lane *x, const float *logits)
 {

@@ -10,7 +10,7 @@
 #include "host/scheduler/samples.h"
 
 struct samples {
-	/* the lanes and the root during the run; NULL at other times */
+	/* the scheduler and the root during the run; NULL at other times */
 	struct scheduler *scheduler;
 	struct lane *root;
 	struct generation *gen; /* generation of the request */
@@ -19,11 +19,11 @@ struct samples {
 	const struct many_steps *many;
 	void *own; /* the method's state */
 	struct samples_sink sink;
-	/* statistics of the lanes, copied at the end of the run */
+	/* statistics of the scheduler, copied at the end of the run */
 	struct scheduler_stats stats;
 	uint64_t stream; /* random stream of sample 0 */
-	/* [n_vocab] logits of the prompt's last row; NULL until the prompt is
-	 * read, or if no token is to be generated */
+	/* [n_vocab] logits of the prompt's last row; NULL before the prompt is
+	 * read, and if no token shall be generated */
 	float *prompt_logits;
 	struct tapped prompt;
 	uint32_t n, room;
@@ -40,14 +40,18 @@ int sample_keep_text(void *sample, int32_t id, const char *text, size_t len);
 void sample_free(struct sample *);
 /* Make room for the statistics of one more token. Returns 0 or -ENOMEM. */
 int sample_grow_tokens(struct sample *);
-/* Whether the text after the last step has anything but white space. */
+/*
+ * Whether the text after the last step has a character other than white space.
+ */
 bool sample_is_begun(const struct sample *);
-/* Record that the last token ends a step. A token without a cache slot is not
- * part of the step. Returns 0 or -ENOMEM. */
+/* Record that the last token ends a step. If that token has no cache slot
+ * (no_slot), the step ends with the token before it. Returns 0 or -ENOMEM. */
 int sample_end_step(struct sample *);
-/* Whether the last token ends a step: its text completed the string that ends a
- * step, or the step has its largest number of tokens. White space alone is not
- * a step; it belongs to the next one. */
+/*
+ * Whether the last token ends a step: the token completes the text of
+ * --step-end, or the step has --step-tokens tokens. White space alone is not a
+ * step; it belongs to the next step.
+ */
 bool sample_step_ends(struct sample *, const struct samples_options *);
 /* Copy text, statistics and steps of a sample. Returns 0 or -ENOMEM. */
 int sample_copy(
@@ -63,7 +67,7 @@ void sample_end(struct samples *, struct sample *, enum lane_state);
  * last token is missing. */
 bool sample_is_whole(const struct sample *);
 /* If the sample has waited for other samples at the end of a step, draw its
- * next token from the logits that were stored for this purpose. */
+ * next token from the logits that were stored in `ahead`. */
 void sample_draw_ahead(struct samples *, struct sample *);
 /* The lane callbacks of a sample. */
 extern const struct lane_ops samples_lane_ops;

@@ -1,7 +1,7 @@
 /*
- * The choice of the lanes of a pass. Lanes begin in their order in the list.
- * When no cache slots are left, the last lanes wait, so that the first ones
- * finish and free their slots.
+ * The choice of the lanes of a pass. Lanes begin in the order of the list. When
+ * no cache slots are left, the lanes at the end of the list wait, so that those
+ * at the start can finish and free their slots.
  */
 #include "host/scheduler/scheduler.h"
 
@@ -149,8 +149,8 @@ static uint32_t unread(const struct scheduler *l, const struct lane *x)
 	return (uint32_t)n - 1 - session_length(l->session, x->sequence);
 }
 
-/* Number of slots that the lane needs for the next pass. For a diffusion method
- * it is the number that the lane may need until it ends. */
+/* Number of additional slots that the lane needs: for the next pass or, with a
+ * diffusion method, until the lane ends. */
 static uint32_t growth(const struct scheduler *l, const struct lane *x)
 {
 	return l->env->method->denoise
@@ -200,9 +200,9 @@ void scheduler_pause_one(struct scheduler *l)
 }
 
 /*
- * Make room for a lane that would be alone in the pass but has no slots: drop
- * the cache of another lane, the last one that has a cache. If no other lane
- * has a cache, end this lane.
+ * Make room for lane x, which finds no slots although the pass has no other
+ * lane. Of the other lanes that have a cache, drop the cache of the last one in
+ * the list. If no other lane has a cache, end lane x.
  */
 static void make_room_for(struct scheduler *l, struct lane *x)
 {
@@ -230,7 +230,7 @@ static void put_in(struct scheduler *l, struct lane *x)
 }
 
 /* Start or resume a lane. Returns 0 if the lane is in the pass, is held, or has
- * ended; 1 if there are no slots for it at present; or a negative errno. */
+ * ended; 1 if no slots are free for it; or a negative errno. */
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
@@ -252,8 +252,8 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	}
 	if (l->env->method->denoise && !x->denoising)
 		ret = lane_start_denoising(x, e);
-	/* Without mixed_prefill, the lane's uncached tokens are prefilled in
-	 * passes of their own. */
+	/* Without mixed_prefill, the lane's uncached tokens are prefilled here,
+	 * in separate passes. */
 	left = l->mixed_prefill ? 0 : unread(l, x);
 	token = gen_tokens(x->gen, &n);
 	for (; left && !ret; left -= some) {
@@ -273,10 +273,10 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 }
 
 /*
- * Find the next lane to start or resume: a paused lane before one that has not
- * begun. A lane whose cache was dropped resumes only after another lane has
- * ended, or if the pass has no other lane. Otherwise two lanes could drop each
- * other's cache in turn.
+ * Find the next lane to start or resume. Paused lanes come before lanes that
+ * have not begun. A lane whose cache was dropped resumes only after another
+ * lane has ended, or if the pass has no other lane. Without this rule two lanes
+ * could drop each other's cache forever.
  */
 static struct lane *next(const struct scheduler *l)
 {
@@ -300,11 +300,10 @@ static struct lane *next(const struct scheduler *l)
 }
 
 /*
- * Whether the pass has rows for one more lane. Rows are first given to all
- * tokens of the lanes that are already in the pass, so a prompt is read only
- * after the prompts of earlier lanes. A lane that is held before it has begun
- * also counts as a lane of the pass, because it must not lose its turn to the
- * lanes after it.
+ * Whether the pass has rows for one more lane. The lanes that are already in
+ * the pass get rows for all their uncached tokens first, so the prompts of
+ * earlier lanes are read first. A lane that is held before it has begun counts
+ * as a lane of the pass, so that later lanes do not overtake it.
  */
 static bool has_rows(const struct scheduler *l)
 {
@@ -358,7 +357,7 @@ struct alone {
 
 static int enter_alone(struct lane *x, struct err *e)
 {
-	return 0; /* the sequence exists, and the prompt is read */
+	return 0; /* method_run has set the sequence and read the prompt */
 }
 
 static void draw_alone(struct lane *x, const float *logits)

@@ -3,7 +3,8 @@
  * being decoded: a whole request (host/api/requests.c) or one of many samples
  * of a prompt (host/scheduler/samples.h). For each pass, the scheduler chooses
  * the lanes, plans the draft of each lane, chooses the rows, lets each lane
- * draw its tokens, and keeps the accepted tokens in the cache:
+ * draw its tokens, and keeps the keys and values of accepted tokens in the
+ * cache:
  *
  *   scheduler.c          which lanes are in a pass, and which wait for slots
  *   scheduler_draft.c    the drafter of each lane, and the trees of a pass
@@ -12,21 +13,22 @@
  *   scheduler_denoise.c  the pass of a diffusion method
  *
  * The tokens of a lane do not depend on other lanes, on the width of a pass, or
- * on pauses. The reason is that a row is computed to the same bytes in a shared
- * pass as in a pass of its own, and that each token is drawn with the random
- * number of its own position.
+ * on pauses. The reason is that the logits of a row are the same bytes in a
+ * shared pass and in a separate pass, and that each token is drawn with the
+ * random number of its position.
  *
  * Tokens that precede the last token of a lane may be uncached: the prompt, or
- * tokens whose cache was dropped. Such tokens are prefilled first. With
- * `mixed_prefill` they use rows that decoding lanes leave free in shared
- * passes, the first lane before the others, so that a long prompt delays no
- * other lane. Without `mixed_prefill` they are prefilled in separate passes.
+ * tokens whose cache was dropped. Uncached tokens are prefilled before the lane
+ * decodes. With `mixed_prefill` they get the rows of shared passes that
+ * decoding lanes do not use, so that a long prompt does not delay decoding
+ * lanes; earlier lanes in the list get rows first. Without `mixed_prefill`,
+ * uncached tokens are prefilled in separate passes.
  *
  * A lane takes cache slots as it grows. When no slots are left, lanes are
- * paused, the last ones first, and resume when other lanes have ended. If
- * pausing frees too few slots, the cache of a paused lane is dropped and
- * computed again later. If no other lane holds slots and there is still no room
- * for a lane, this lane ends as if its context were full.
+ * paused, those at the end of the list first, and resume when other lanes have
+ * ended. If pausing frees too few slots, the cache of a paused lane is dropped
+ * and computed again later. If a lane finds no room although no other lane
+ * holds slots, the lane ends as if its context were full.
  *
  * The session, the env and the lanes belong to the caller. A lane must not move
  * in memory while it is in the list. All calls come from one thread.
@@ -58,74 +60,78 @@ enum lane_state {
 	LANE_RUNNING,
 	LANE_PAUSED, /* paused until there are cache slots for it */
 	/*
-	 * the lane of a request with samples: its prompt is read and stays
-	 * cached for the samples to fork; the lane takes part in no further
-	 * pass
+	 * the lane of a request with samples, after its prompt was read: the
+	 * prompt stays cached so that samples can fork it; the lane takes part
+	 * in no further pass
 	 */
 	LANE_KEPT,
 	LANE_ENDED,  /* ended by itself; its generation has the reason */
 	LANE_CUT,    /* ended by its owner */
-	LANE_FAILED, /* ended by an error, which its owner has */
+	LANE_FAILED, /* ended by an error; the owner stores the error */
 };
 
 struct lane {
 	const struct lane_ops *ops;  /* callbacks of its owner */
 	struct scheduler *scheduler; /* the scheduler of the lane */
-	/* its tokens, prompt first; owned by the owner */
+	/* tokens of the lane, prompt first; belongs to the lane's owner */
 	struct generation *gen;
 	/* For a sample, the lane of its request, which has read the prompt. For
 	 * a request, NULL. */
 	struct lane *root;
 	enum lane_state state;
-	/* LANE_NO_SEQUENCE if there is none yet or it was dropped */
+	/* sequence of the lane; LANE_NO_SEQUENCE if the lane has none yet or
+	 * its cache was dropped */
 	uint32_t sequence;
-	/* the owner keeps the lane out of passes until it clears this flag */
+	/* set and cleared by the owner: while set, the lane takes part in no
+	 * pass */
 	bool held;
 	/*
-	 * The next pass computes the row of the lane's last token only for its
-	 * hidden state; no token is drawn from it, or not before the owner
-	 * allows it.
+	 * The next pass computes the row of the lane's last token for the row's
+	 * hidden state. The owner's callback `draw` then draws no token from
+	 * this row, or draws it later.
 	 */
 	bool closing;
 	/* value of scheduler->ended when the lane's cache was dropped */
 	uint32_t ended_before;
-	/* number of drafted tokens: all; accepted ones */
+	/* number of drafted tokens, and of accepted drafted tokens */
 	uint64_t drafted, accepted;
 	/*
-	 * For a diffusion method: the state of the lane's blocks while it runs,
-	 * whether its next pass is planned, and the number of the last pass
-	 * that had rows of the lane.
+	 * For a diffusion method: the state of the request while the lane runs,
+	 * whether the lane's next pass is planned, and the number of the last
+	 * pass that had rows of the lane.
 	 */
 	struct denoising *denoising;
 	bool planned;
 	uint64_t last_pass;
 };
 
-/* The owner's callbacks for a lane. A callback may end its lane only if its
- * comment allows it. */
+/* The owner's callbacks for a lane. Only callbacks whose comment allows it may
+ * end the lane. */
 struct lane_ops {
 	/*
 	 * Called before the lane begins or resumes. If the lane has no
-	 * sequence, the callback sets one; the sequence may already cache
-	 * tokens that precede the lane's last token. Instead, the callback may
-	 * end the lane, or it may set `held` for a lane that has never run; a
-	 * held lane keeps its place in the order. Returns 0, -ENOSPC if all
-	 * sequences are in use, or another negative errno.
+	 * sequence, the callback sets one; the first tokens of the lane may
+	 * already be cached in this sequence. Instead of setting a sequence,
+	 * the callback may end the lane or, if the lane has never run, set
+	 * `held`; a held lane keeps its place in the list. Returns 0, -ENOSPC
+	 * if all sequences are in use, or another negative errno.
 	 */
 	int (*enter)(struct lane *, struct err *);
-	/* Called when row `row` of the session's last pass is that of the
-	 * lane's last token. May end the lane. May be NULL. */
+	/*
+	 * Called after a pass that computed the lane's last token; `row` is the
+	 * index of this token's row in the pass. May end the lane. May be NULL.
+	 */
 	void (*row_done)(struct lane *, uint32_t row);
 	/*
-	 * Draws the next token from these logits. May end the lane. `logits` is
-	 * NULL if no logits were computed: the lane is `closing` and its
-	 * generation is done.
+	 * Draws the next token from these logits. May end the lane. If the lane
+	 * is `closing` and its generation is done, no logits are computed and
+	 * `logits` is NULL.
 	 */
 	void (*draw)(struct lane *, const float *logits);
 	/*
-	 * Called after a pass that began at began_ns, in which rows [first,
-	 * first + rows) were this lane's. `last` is true if no later lane had
-	 * rows in the pass. May be NULL.
+	 * Called after a pass that began at began_ns (clock_ns). Rows [first,
+	 * first + rows) of the pass were this lane's. `last` is true for the
+	 * last lane that had rows in the pass. May be NULL.
 	 */
 	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
 		uint64_t began_ns, bool last);
@@ -134,13 +140,13 @@ struct lane_ops {
 	void (*passed)(struct lane *);
 	/* Called when there are no slots for this lane. Must end the lane. */
 	void (*no_room)(struct lane *);
-	/* Called when the lane's row is unusable (for example, the device
+	/* Called if a row of the lane is unusable (for example, the device
 	 * computed NaN). Must end the lane. */
 	void (*fail)(struct lane *, const struct err *);
 };
 
 struct scheduler_stats {
-	uint64_t passes;    /* passes that had rows of lanes */
+	uint64_t passes;    /* passes that the scheduler has run */
 	uint64_t rows;      /* rows in all passes together */
 	uint64_t pauses;    /* how often a lane was paused for lack of slots */
 	uint64_t forgotten; /* how often a lane's cache was dropped */
@@ -152,8 +158,8 @@ struct scheduler {
 	bool mixed_prefill;
 	uint32_t n_vocab;
 	uint32_t width; /* maximum number of lanes in a pass */
-	/* Maximum number of rows of all trees of a pass together, and of one
-	 * tree. */
+	/* Maximum number of rows of all trees of a pass together, and maximum
+	 * number of rows of one tree. */
 	uint32_t tree_rows, lane_rows;
 	/* maximum number of rows whose logits are computed in one sweep */
 	uint32_t logits_rows;
@@ -161,7 +167,7 @@ struct scheduler {
 
 	uint32_t n, room;
 	struct lane **lane; /* the n lanes, in the order of priority */
-	/* number of lanes that have ended, including lanes no longer in the
+	/* number of lanes that have ended, including those that have left the
 	 * list */
 	uint32_t ended;
 	struct scheduler_stats stats;
@@ -169,15 +175,16 @@ struct scheduler {
 	/* State of the pass that is being prepared or run: */
 	uint32_t n_in;
 	struct lane *in[ROWS_SEQUENCES];
-	/* for lane in[i], the number of uncached tokens, without the last
-	 * token */
+	/*
+	 * number of uncached tokens of lane in[i], not counting its last token
+	 */
 	uint32_t unread[ROWS_SEQUENCES];
 	/*
 	 * For lane in[i] of the pass: its draft (NULL if the lane has only the
 	 * row of its last token), its first row, its number of rows, the row
 	 * that its walk down the tree has reached (-1 if the walk has ended),
-	 * the logits of that row if they are computed, and the number of
-	 * accepted rows.
+	 * the logits of this row (NULL if they are not computed), and the
+	 * number of accepted rows.
 	 */
 	struct cycle *cycle[ROWS_SEQUENCES];
 	uint32_t first[ROWS_SEQUENCES];
@@ -221,26 +228,26 @@ void lane_forget(struct lane *);
 
 /*
  * Run one pass. The call runs no pass if scheduler_gather had to end a lane or
- * drop a cache. Errors of a single lane are reported to its owner. Errors of
- * the whole pass (-ECANCELED, a lost device, ...) are returned, and the lanes
- * do not change.
+ * drop a cache. Errors of a single lane are reported to the lane's owner
+ * (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost device, ...)
+ * are returned, and no lane changes.
  */
 int scheduler_step(struct scheduler *, struct err *);
 
 /* ---- scheduler.c: choosing the lanes of a pass ---- */
 
-/* Choose the lanes of the next pass, l->in. It is empty if a lane has ended or
- * lost its cache, or if no lane is left. */
+/* Choose the lanes of the next pass, l->in. If the call has to end a lane or
+ * drop a lane's cache, or if no lane is left, l->in is empty. */
 int scheduler_gather(struct scheduler *, struct err *);
-/* Pause the last lane of the pass that needs a new slot, or the last lane if
- * none does. */
+/* Pause the last lane of the pass that needs a new slot. If no lane needs one,
+ * pause the last lane of the pass. */
 void scheduler_pause_one(struct scheduler *);
 bool lane_is_active(const struct lane *);
 
 /* ---- scheduler_pass.c: running a pass ---- */
 
-/* Call the owners' `computed` for a pass that began at began_ns. Call this
- * before logits are computed. */
+/* Call the callback `computed` of each lane of a pass that began at began_ns.
+ * Must be called before logits are computed. */
 void scheduler_report_pass(const struct scheduler *, uint64_t began_ns);
 
 /* ---- scheduler_draft.c: speculative decoding ---- */
@@ -253,8 +260,8 @@ void scheduler_report_pass(const struct scheduler *, uint64_t began_ns);
 int speculation_open(struct scheduler *, struct err *);
 void speculation_close(struct scheduler *);
 
-/* Get the cycle in which a lane drafts. The cycle belongs to the lane until
- * speculation_leave, or until another lane of a pass needs it. */
+/* Get the cycle in which a lane drafts. The lane keeps the cycle until
+ * speculation_leave, or until another lane needs it for a pass. */
 int speculation_join(
 	struct scheduler *, struct lane *, struct cycle **, struct err *);
 void speculation_leave(struct scheduler *, const struct lane *);
@@ -266,7 +273,7 @@ int speculation_plan(struct scheduler *, struct err *);
 /* ---- scheduler_denoise.c: passes of a diffusion method ---- */
 
 /* Open the lane's denoising state. If an error concerns only this lane, the
- * lane ends and the call returns 0. */
+ * call fails the lane and returns 0. */
 int lane_start_denoising(struct lane *, struct err *);
 /* Run a pass of the lanes in l->in. */
 int scheduler_denoise(struct scheduler *, struct err *);

@@ -4,14 +4,16 @@
  *
  * All rows of a pass have the same kind of attention mask, and all rows that a
  * lane has planned must be in the same pass. So a planned lane waits until a
- * pass has room for all its rows. The lane that has waited longest comes first;
- * other lanes with the same kind of mask join it while the largest graph has
- * rows for them. If a method reads the prompt before the blocks, the prompt has
- * separate passes, one for each chunk; lanes take turns in the same order.
+ * pass has room for all its rows. The lane that has waited longest is served
+ * first; other lanes with the same kind of mask join its pass while the largest
+ * graph has rows for them. If a method reads the prompt before the blocks, each
+ * chunk of the prompt has a separate pass, and again the lane that has waited
+ * longest is served first.
  *
- * These lanes are never paused. The cached keys and values of a window are
- * stale by design, so they could not be computed again from the tokens. Instead
- * a lane begins only when there are slots for everything that it may still need
+ * Lanes of diffusion methods are never paused. Their cached keys and values
+ * depend on earlier states of the text, so if they were dropped they could not
+ * be computed again from the tokens. Instead a lane begins only when there are
+ * slots for all positions that it may need until it ends
  * (host/scheduler/scheduler.c).
  */
 #include "host/scheduler/scheduler.h"
@@ -90,8 +92,8 @@ static bool is_worth(const struct scheduler *l, uint32_t rows, uint32_t more,
 	return then / (rows + more) <= now / rows;
 }
 
-/* Put the rows of the first lane into the pass, and those of later lanes that
- * can share the pass. got[] is 0 for lanes that cannot. */
+/* Put the rows of the first lane into the pass, and the rows of later lanes
+ * that can share the pass. got[] is 0 for lanes that cannot share it. */
 static void put_rows(struct scheduler *l)
 {
 	uint32_t most = session_max_rows(l->session), longest = 0;
@@ -125,8 +127,8 @@ static void put_rows(struct scheduler *l)
 
 /* ---- running the pass ---------------------------------------------------- */
 
-/* Read a chunk of the first lane's prompt, or the whole prompt if there can be
- * no other lane. */
+/* Read a chunk of the first lane's prompt, or the whole prompt if the scheduler
+ * serves one lane only. */
 static int read_prompt(struct scheduler *l, struct err *e)
 {
 	struct lane *x = l->in[0];
@@ -241,7 +243,8 @@ static int guess_all(struct scheduler *l, struct err *e)
 			struct denoising *d = l->in[i]->denoising;
 			uint32_t row;
 
-			/* The lane ended if its previous rows were unusable. */
+			/* d is NULL if the lane has ended because one of its
+			 * rows was unusable. */
 			if (!d || k == d->n_at)
 				break;
 			if (!denoising_row_of(d, k, &row)) {

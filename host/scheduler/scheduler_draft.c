@@ -1,8 +1,8 @@
 /*
  * Speculative decoding with many lanes (sequences of a batch). Each lane has a
  * drafter that receives only the tokens of this lane. The trees of all lanes
- * share the rows of a pass. A tree only saves passes; the tokens do not depend
- * on it (host/scheduler/cycle.h).
+ * share the rows of a pass. A lane's tokens do not depend on its tree: a better
+ * tree only saves passes (host/scheduler/cycle.h).
  */
 #include "host/scheduler/scheduler.h"
 
@@ -71,9 +71,9 @@ void speculation_close(struct scheduler *l)
 }
 
 /*
- * The lane keeps its place if it has one. Otherwise it gets a free place, or a
- * place whose lane is not in the pass, or a new place. There are never more
- * places than lanes in a pass.
+ * The lane keeps its place if it has one. Otherwise it gets a free place, or
+ * the place of a lane that is not in the pass, or a new place. So the number of
+ * places never exceeds the largest number of lanes in a pass.
  */
 int speculation_join(
 	struct scheduler *l, struct lane *x, struct cycle **out, struct err *e)
@@ -138,11 +138,11 @@ static bool has_room(const struct scheduler *l)
 }
 
 /*
- * Plan the trees of a pass. Each tree is planned as if its lane had all rows;
- * then row_budget_cut cuts the trees. If there are too few cache slots, trees
- * are cut to their roots, beginning with the tree of the first lane, until all
- * lanes fit. So no lane lacks a slot for its last token because of another
- * lane's draft.
+ * Plan the trees of a pass. Each tree is planned as if its lane had all rows of
+ * the pass; then row_budget_cut cuts the trees. While there are too few cache
+ * slots for all rows, one more tree is cut to its root, beginning with the
+ * first lane's tree. So no draft takes the slot that another lane needs for its
+ * last token.
  */
 int speculation_plan(struct scheduler *l, struct err *e)
 {

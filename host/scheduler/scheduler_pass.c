@@ -15,9 +15,9 @@
 /* ---- choosing the rows --------------------------------------------------- */
 
 /*
- * Add the rows of lane in[i], which form a tree, or a chain if `parent` is
- * NULL. Rows whose position is in the prompt are marked as such. Returns the
- * number of rows.
+ * Add the rows of lane in[i]. The rows form a tree, or a chain if `parent` is
+ * NULL. Rows whose position is in the prompt are marked as prompt rows. Returns
+ * the number of rows.
  */
 static uint32_t put(struct scheduler *l, uint32_t i, const int32_t *token,
 	const int32_t *parent, uint32_t n)
@@ -48,9 +48,10 @@ static uint32_t put_unread(struct scheduler *l, uint32_t i, uint32_t most)
 }
 
 /*
- * Add the rows of all lanes. Decoding lanes come first. Lanes that read their
- * prompts share the remaining rows in the order of the lanes, so that the first
- * of these prompts is complete as early as possible.
+ * Add the rows of all lanes, those of decoding lanes first. The remaining rows
+ * go to the lanes that read their prompts: the first of these lanes gets as
+ * many rows as it needs, then the next lane, so that the first prompt is
+ * complete as early as possible.
  */
 static void put_all(struct scheduler *l)
 {
@@ -162,9 +163,11 @@ static int run_rows(struct scheduler *l, struct err *e)
 
 /* ---- computing logits ---------------------------------------------------- */
 
-/* Lanes (sequences of the batch) that walk down their draft trees together: one
- * sweep over the output matrix computes the logits of the rows that these lanes
- * have reached. */
+/*
+ * A group of lanes (sequences of the batch) whose walks down their draft trees
+ * advance together: one sweep over the output matrix computes the logits of the
+ * rows that the walks of the group have reached.
+ */
 struct group {
 	uint32_t lane[LOGITS_ROWS]; /* n indices of l->in */
 	uint32_t n;
@@ -185,8 +188,9 @@ static void set_logits(
 }
 
 /*
- * Compute the logits of the rows that the lanes of the group have reached.
- * While the sweep has room, add rows that the lanes' walks will probably reach.
+ * Compute the logits of the rows that the walks of the group's lanes have
+ * reached. While the sweep has room, rows are added that the walks will
+ * probably reach later.
  */
 static int compute_some(
 	struct scheduler *l, const struct group *g, struct err *e)
@@ -273,9 +277,9 @@ static void step(struct scheduler *l, uint32_t i, const float *logits)
 }
 
 /*
- * Let all lanes of the group walk on while the logits that they need are known.
- * Afterwards the group holds only the lanes that need more logits. A closing
- * lane whose generation is done needs no logits.
+ * Advance the walk of each lane of the group as far as logits are known.
+ * Afterwards the group holds only the lanes whose walks need more logits. A
+ * closing lane whose generation is done needs no logits.
  */
 static void draw_known(struct scheduler *l, struct group *g)
 {
@@ -302,8 +306,9 @@ static void draw_known(struct scheduler *l, struct group *g)
 	g->n = n;
 }
 
-/* Let each lane walk down its tree while the drawn token is one of the drafted
- * ones. */
+/*
+ * Walk down the tree of each lane until a token is drawn that was not drafted.
+ */
 static int walk(struct scheduler *l, struct err *e)
 {
 	struct group g;
@@ -328,8 +333,8 @@ static int walk(struct scheduler *l, struct err *e)
 				? (int64_t)l->first[i] + read - 1
 				: -1;
 	}
-	/* A drafter with the operation `verified` drafts later tokens from the
-	 * device's predictions after all rows. */
+	/* A drafter with the operation `verified` uses the tokens that the
+	 * device predicts to follow each row of the pass. */
 	if (l->speculation && l->env->drafter->verified)
 		for (uint32_t i = 0; i < l->n_in; i++)
 			predict |= l->cycle[i] != NULL;

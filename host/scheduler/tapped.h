@@ -21,9 +21,9 @@ struct tapped {
 };
 
 /*
- * As method_prefill. If the session keeps hidden states, the states of the
- * whole prompt are stored; for this, tokens whose keys and values are already
- * cached in SESSION_TEXT are computed again.
+ * Like method_prefill. If the session keeps hidden states, the states of all
+ * tokens of the prompt are stored; so all tokens are computed, even those whose
+ * keys and values are already cached in SESSION_TEXT.
  */
 int tapped_prefill(struct tapped *, struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);

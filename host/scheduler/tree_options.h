@@ -10,13 +10,13 @@ struct method_env;
 
 /*
  * Default sizes. On an NPU additional rows are nearly free, because it computes
- * whole tiles. In a pass that waits for flash they are nearly free as well, so
- * a method that weighs the cost of rows may then use more rows
- * (TREE_ROWS_STREAMED). Such a method may always use deeper trees
- * (TREE_DEPTH_WEIGHED), for drafts that are nearly certain. On CPUs, with the
- * model in memory, 8 rows take 2 to 3 times as long as one row, and 64 rows
- * about 15 times (docs/performance.md), which is more than a larger tree can
- * gain.
+ * whole tiles. Additional rows are also nearly free in a pass that waits for
+ * flash, so with streamed layers a method that weighs the cost of rows may use
+ * TREE_ROWS_STREAMED rows. A method that weighs the cost of rows may always use
+ * deeper trees (TREE_DEPTH_WEIGHED), for drafts that are nearly certain. On
+ * CPUs, with the model in memory, 8 rows take 2 to 3 times as long as one row,
+ * and 64 rows about 15 times (docs/performance.md), which is more than a larger
+ * tree can gain.
  */
 #define TREE_ROWS          64
 #define TREE_ROWS_CPU      8
@@ -27,9 +27,10 @@ struct method_env;
 
 struct tree_options {
 	/*
-	 * Maximum number of rows of a tree, including the root. If a request
-	 * has many samples, maximum number of rows of all their trees together.
-	 * 0 in `rows` or `depth` means the method's default.
+	 * rows: maximum number of rows of a tree, including the root; if a
+	 * request has many samples, maximum number of rows of the trees of all
+	 * samples together. depth: maximum number of levels. 0 in either means
+	 * the method's default.
 	 */
 	uint32_t rows;
 	uint32_t depth;
@@ -50,7 +51,7 @@ uint32_t tree_decode_rows(const struct method_env *);
 uint32_t tree_depth(const struct method_env *);
 
 /*
- * Rows and depth for a method that adds a row only if the row gains more than
+ * The same numbers for a method that adds a row only if the row gains more than
  * it costs. The defaults are TREE_ROWS_STREAMED rows if env->streams, else
  * TREE_ROWS, and TREE_DEPTH_WEIGHED.
  */
