@@ -116,8 +116,7 @@ static bool has_ended(const struct sample *s)
 	return s->lane.state == LANE_ENDED;
 }
 
-/* Whether the beam competes with others for a place among the best K of its
- * tree. */
+/* Whether the beam takes part in the choice of the best K beams of its tree. */
 static bool competes(const struct beams *b, const struct sample *s)
 {
 	return !lane_is_over(&s->lane) ||
@@ -126,8 +125,8 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round of the search ----------------------------------------------- */
 
-/* Score the beams that have ended, and all beams of each tree that has more
- * beams than it may keep. */
+/* Score the beams that have ended, and all beams of each tree from which beams
+ * must be cut. */
 static int score(struct beams *b, const struct method_env *env, struct err *e)
 {
 	uint32_t n = 0;
@@ -154,8 +153,8 @@ static int score(struct beams *b, const struct method_env *env, struct err *e)
 
 /*
  * Choose the beams of a tree that continue, and write them to keep[], the best
- * first. Returns their number. The other beams of the tree are finished, cut,
- * or failed.
+ * first. Returns their number. Each other beam of the tree has finished or
+ * failed, or is cut by this call.
  */
 static uint32_t keep_best(struct beams *b, struct samples *p,
 	struct sample **tree, struct sample **keep)
@@ -195,8 +194,11 @@ static uint64_t stream_of(const struct beams *b, const struct samples *p,
 		     : from->stream;
 }
 
-/* Continue the kept beam `from` as its child number `child`. If this child
- * began ahead, take it, otherwise fork it; child 0 is then the beam itself. */
+/*
+ * Get child number `child` of the kept beam `from`. If the child began ahead,
+ * it is taken (samples_take_early). Otherwise child 0 is `from` itself, and
+ * every other child is forked.
+ */
 static int proceed(struct beams *b, struct samples *p, struct sample *from,
 	uint32_t child, struct sample **out, struct err *e)
 {
@@ -213,9 +215,9 @@ static int proceed(struct beams *b, struct samples *p, struct sample *from,
 }
 
 /*
- * Choose the beams of the next round. A tree without a beam that continues is
- * removed, and later trees move up in active[]. Moving a tree overwrites only
- * entries of active[] that this loop has already read.
+ * Choose the beams of the next round. If no beam of a tree continues, the tree
+ * is removed from active[], and later trees move to lower indices. A moved tree
+ * overwrites only entries of active[] that this loop has already read.
  */
 static int choose(struct beams *b, struct samples *p, struct err *e)
 {
@@ -246,7 +248,7 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 
 /* ---- beginning the next step ahead --------------------------------------- */
 
-/* The score that the text had before its last step; the last step itself is not
+/* The score of the beam's last step but one, because the last step is not
  * scored yet. */
 static float score_so_far(const struct sample *s)
 {
@@ -262,8 +264,8 @@ int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
 	if (!goes_ahead(samples_env(p)))
 		return 0;
 	while (rows-- && began && !ret) {
-		/* among the waiting beams with fewer than the usual number of
-		 * continuations, the one with the best score so far */
+		/* the waiting beam with the best score so far, among those with
+		 * fewer than M continuations */
 		struct sample *best = NULL;
 
 		for (uint32_t i = 0; i < b->n; i++) {
@@ -347,8 +349,8 @@ int beams_next(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-/* If no beam is finished, a beam that has ended is better than one that has
- * not. */
+/* Choose the best finished beam. If no beam is finished, choose a beam that has
+ * ended or, if none has ended, one that still runs. */
 void beams_stop(struct samples *p)
 {
 	struct beams *b = samples_own(p);

@@ -9,22 +9,23 @@
  * search-and-learn, whose recipe this code follows).
  *
  * The N beams (-N) form trees of equal size. In each round the best K beams of
- * a tree are kept, and forks of these K beams fill the tree up again: fork j
- * continues kept beam j mod K, as its child number j / K. The random stream of
- * a fork is determined by the round, by the place of the fork's parent among
- * the beams of the round, and by the number of the child. If a tree has K beams
- * or fewer left, all of them are kept. Beams with equal texts are not merged.
- * Among beams with equal values the first one is taken. After --beam-rounds
- * rounds the beams run to their ends. The result is the finished beam with the
- * best value; among equal values, the beam that finished first.
+ * a tree are kept, and forks of these K beams fill the tree up to its size
+ * again: fork j continues kept beam j mod K, as child number j / K of that
+ * beam. The random stream of a fork depends on the round, on the place of the
+ * fork's parent among the beams of the round, and on the number of the child.
+ * If a tree has K beams or fewer left, all of them are kept. Beams with equal
+ * texts are not merged. Of beams with equal values the first is kept. After
+ * --beam-rounds rounds the beams run to their ends. The result is the finished
+ * beam with the best value; if several have this value, the one that finished
+ * first.
  *
- * Beams that have finished a step wait until the others have finished it, so a
- * pass may have idle rows. With --beam-ahead the idle rows begin the next step:
- * a waiting beam is continued by itself (child 0) and by its children, the
- * beams with the best scores so far first. If the beam is then kept, these
- * continuations are used, otherwise they are dropped. The option does not
- * change which beams are chosen, or their texts. This is the speculative beam
- * extension of Chen et al., "FastTTS", 2025.
+ * A beam that has finished a step waits until all beams have finished the step,
+ * so a pass may have idle rows. With --beam-ahead the idle rows begin the next
+ * step of waiting beams: child 0, which is the beam itself, then further
+ * children. Waiting beams with the best scores so far come first. If the beam
+ * is kept later, its early children are used, otherwise they are dropped. The
+ * option changes neither the choice of beams nor their texts. This is the
+ * speculative beam extension of Chen et al., "FastTTS", 2025.
  *
  * The reward model is called once per round, and only for beams whose score can
  * matter: beams that have ended, and beams of a tree from which some must be
@@ -56,9 +57,9 @@ struct beams_plan {
 	uint32_t tree; /* number of beams of a tree; divides -N */
 	uint32_t keep; /* number of beams kept per tree and round (K) */
 	/*
-	 * True: an ended beam counts as finished only if it is among the K
-	 * best. False: an ended beam is finished in any case and leaves its
-	 * place in the tree to others.
+	 * True: a beam that has ended counts as finished only if it is among
+	 * the K best of its tree. False: a beam that has ended always counts as
+	 * finished, and does not take one of the K places.
 	 */
 	bool ended_compete;
 };
@@ -67,7 +68,7 @@ struct beams_plan {
 struct beams {
 	struct beams_plan plan;
 	/*
-	 * number of elements of `active`, which lists the beams tree after tree
+	 * number of elements of `active`; the beams of a tree are consecutive
 	 */
 	uint32_t n;
 	struct sample **active; /* the beams that continue */
@@ -77,18 +78,20 @@ struct beams {
 
 	uint32_t round, finished;
 	uint64_t forks, cut;
-	/* continuations that began before it was known whether their beam is
-	 * kept: number of all, number of those that were used */
+	/* number of continuations that began early (--beam-ahead); number of
+	 * early continuations that were used */
 	uint64_t ahead, used;
-	/* tokens drawn by all beams; tokens of the result */
+	/* number of tokens drawn by all beams; number of tokens of the chosen
+	 * beam */
 	uint64_t drawn, chosen;
 };
 
 /* The `open` operation of a beam method. Returns 0, or -EINVAL if -N is not a
  * multiple of --beam-width. */
 int beams_open(struct method_env *, const struct model *, struct err *);
-/* Number of beams that continue a kept beam (M), or 1 if there is only one
- * beam. */
+/*
+ * Number of beams that continue each kept beam (M, --beam-width); 1 if -N is 1.
+ */
 uint32_t beams_width(const struct method_env *);
 /* The operations `decode_rows` and `sequences` of a beam method. */
 uint32_t beams_rows(const struct method_env *);

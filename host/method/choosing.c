@@ -58,10 +58,10 @@ struct choosing {
 	struct answer_form *form; /* NULL if the method needs no answers */
 	struct early_stop early;
 	bool stops_decided; /* --stop-decided */
-	/* The warm-up has ended, and the other samples were added unless the
-	 * votes of the warm-up agreed. */
+	/* the warm-up of --early-stop has ended: the remaining samples were
+	 * added, or are not needed because the votes agreed */
 	bool all_added;
-	/* the samples have been scored, or there is no reward model */
+	/* all samples have been scored, or the method has no reward model */
 	bool scored;
 };
 
@@ -74,8 +74,11 @@ static void read_answer(const struct choosing *c, struct sample *s)
 		answer_of(c->form, s->text.data, s->text.len, &s->answer);
 }
 
-/* The first n samples as candidates of a choice; the caller frees the array.
- * Returns NULL and sets the error if there is no memory. */
+/*
+ * Returns an array with the first n samples as candidates of a choice; the
+ * caller frees the array. Returns NULL and sets the error if there is no
+ * memory.
+ */
 static struct candidate *candidates(
 	const struct samples *p, uint32_t n, struct err *e)
 {
@@ -106,11 +109,8 @@ uint32_t choosing_tally(const struct samples *p, struct tally *row)
 	return rows;
 }
 
-/*
- * Whether the share of votes for the leading answer is so large that all
- * unfinished samples are cut (early_stop_agrees). False if there is no memory
- * to count the votes.
- */
+/* Whether so many votes are for the same answer that all unfinished samples are
+ * cut (early_stop_agrees). False if there is no memory to count the votes. */
 static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
@@ -142,9 +142,11 @@ static void drew(struct samples *p, struct sample *s)
 		early_stop_cut_all(p);
 	if (!c->stops_decided || !c->how->votes)
 		return;
-	/* Cut the samples that can no longer change the choice by votes, unless
-	 * there is no memory to count the votes. A sample that ended without
-	 * drawing a token has an answer as well. */
+	/*
+	 * Cut the samples that can no longer change the choice by votes;
+	 * without memory to count the votes no sample is cut. Read the answers
+	 * first, also of samples that ended without drawing a token.
+	 */
 	row = calloc(n, sizeof(*row));
 	for (uint32_t i = 0; i < n; i++)
 		read_answer(c, samples_at(p, i));
@@ -210,7 +212,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	return ret;
 }
 
-/* Whether steps of the sample were computed but not scored. */
+/* Whether the sample has a step that can be scored and has no score. */
 static bool is_unscored(const struct sample *s)
 {
 	uint32_t n = sample_steps_read(s);
@@ -241,11 +243,11 @@ static int score_rest(
 }
 
 /*
- * Whether to score samples while some still run. Nothing is scored before the
- * first sample has ended, because until then no sample can be cut. After that,
- * samples are scored whenever another sample has ended, because the best value
- * may have changed, and whenever all running samples have ended a step, because
- * their values have changed.
+ * Whether to score samples while some samples still run. Nothing is scored
+ * before the first sample has ended, because until then no sample can be cut.
+ * Later, samples are scored when another sample has ended, because the best
+ * value may have changed, and when all running samples have ended a step,
+ * because their values have changed.
  */
 static bool is_time_to_score(const struct samples *p)
 {
@@ -291,8 +293,11 @@ static uint32_t first_ended(const struct samples *p, uint32_t n)
 	return CHOICE_NONE;
 }
 
-/* Let the first n samples vote, or find the largest value among them. *at is
- * CHOICE_NONE if no sample has an answer or a value. */
+/*
+ * Let the first n samples vote, or find the sample with the largest value. Sets
+ * *at to the chosen index, or to CHOICE_NONE if no sample has an answer or a
+ * value.
+ */
 static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
@@ -302,8 +307,8 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 		? 0
 		: err_set(e, ENOMEM, "no memory for the answers of samples");
 
-	/* Reset the weights: they may come from an earlier choice of another
-	 * method. */
+	/* Reset the weights, which another method may have set for an earlier
+	 * choice. */
 	for (uint32_t i = 0; !ret && i < n; i++)
 		known[i].weight = 1;
 	if (!ret && c->how->weigh)
@@ -360,7 +365,8 @@ static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 		else if (c->env->method->needs_reward && c->scored)
 			value_by_score(c->env, s);
 		else
-			/* remove the value that another method may have set */
+			/* remove a value that another method may have set for
+			 * an earlier choice */
 			s->value = NAN;
 	}
 	ret = pick(c, p, n, at, e);
@@ -426,8 +432,8 @@ static int next(struct samples *p, struct err *e)
 	int ret = 0;
 
 	if (!c->all_added) {
-		/* Add the samples after the warm-up, unless the votes of the
-		 * warm-up agree. */
+		/* The warm-up has ended: add the remaining samples, unless
+		 * enough votes of the warm-up agree. */
 		uint32_t others = samples_all(c->env) - n;
 
 		c->all_added = true;
@@ -443,8 +449,8 @@ static int next(struct samples *p, struct err *e)
 	return ret ? ret : MANY_DONE;
 }
 
-/* Choose among the samples that have ended. They are not scored, because no
- * passes run after a cancellation. */
+/* Choose among the samples that have ended. Samples are not scored here,
+ * because no passes run after a cancellation. */
 static void stop(struct samples *p)
 {
 	if (first_ended(p, samples_count(p)) != CHOICE_NONE)

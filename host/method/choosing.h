@@ -1,14 +1,15 @@
 /*
  * The common part of methods that generate many samples of a prompt and then
- * choose one of them. The pool of samples (host/scheduler/samples.h) runs; the
- * answer of each sample is extracted (host/text/answer.h); each sample gets a
- * value and the weight of its vote; one sample becomes the text of the request.
- * A method defines the value, the weight, and whether samples vote, in its
- * struct chooser; its file contains little else.
+ * choose one of them. The samples of a pool run (host/scheduler/samples.h).
+ * From each finished sample the answer is extracted (host/text/answer.h), and
+ * the sample gets a value and a weight for its vote. The chosen sample becomes
+ * the text of the request. In struct chooser a method defines the value, the
+ * weight, and whether samples vote.
  *
  * A sample that was cut or has failed is not chosen and has no vote. If no
- * sample has an answer or a value, the first one that ended is chosen; with one
- * sample this is plain decoding. All calls come from one thread.
+ * sample has an answer or a value, the ended sample with the lowest index is
+ * chosen. With one sample the method is plain decoding. All calls come from one
+ * thread.
  */
 #ifndef HOST_METHOD_CHOOSING_H
 #define HOST_METHOD_CHOOSING_H
@@ -42,9 +43,10 @@ extern const struct opt_table aggregate_table;
 
 struct chooser {
 	/*
-	 * The value of a sample that has ended; larger is better. Called when
-	 * no sample runs or waits any more. NULL means that the value comes
-	 * from the reward model, if the method has one.
+	 * Returns the value of a sample that has ended; larger is better.
+	 * Called when no sample runs or waits any more. NULL means that the
+	 * reward model gives the value; without a reward model samples have no
+	 * value.
 	 */
 	double (*value)(const struct method_env *, const struct sample *);
 	/* Sets the weights of the votes of n candidates. All weights are 1
@@ -65,23 +67,24 @@ struct chooser {
 int choosing_score(const struct method_env *, struct sample *const *,
 	uint32_t n, struct err *);
 
-/* Set the error that explains why there is no sample to choose from. Returns
- * its code, a negative errno. */
+/*
+ * Set an error that says why no sample can be chosen. Returns a negative errno.
+ */
 int choosing_none(const struct samples *, struct err *);
 
 /* The steps of a method that has a struct chooser. If the method has a reward
- * model, the samples are scored before they get values. */
+ * model, the steps of the samples are scored before the samples get values. */
 extern const struct many_steps choosing_steps;
 
 /*
- * Find the sample that the method and the options of `as` would choose from the
- * first n samples of a pool. Sample i does not depend on the number of samples,
- * so one large pool gives the choices for all smaller numbers.
+ * Find the sample that the method of `as`, with the options of `as`, would
+ * choose from the first n samples of a pool. Sample i is the same for every
+ * number of samples, so one large pool gives the choices for all smaller n.
  *
- * No sample may still run or wait, and the samples' steps must be scored if the
- * method has a reward model. The call changes values and weights of the samples
- * to those of this choice. Returns 0 with the index in *at, or a negative
- * errno.
+ * The caller must make sure that no sample runs or waits and, if the method has
+ * a reward model, that all steps of the samples are scored. The call overwrites
+ * the values and weights of the samples. Returns 0 and sets *at to the sample's
+ * index, or returns a negative errno.
  */
 int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
 	uint32_t *at, struct err *);

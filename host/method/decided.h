@@ -2,14 +2,15 @@
  * Samples that can no longer change the choice are cut (--stop-decided). The
  * option does not change which text is chosen.
  *
- *   votes   The answer with the most votes wins, the first of equal ones. It is
- *           decided when no other answer could win with the votes of all
- *           unfinished samples. Of the samples with the winning answer, the
- *           first one is chosen, so only samples after that one are cut.
- *   values  The sample with the largest value is chosen, the first of equal
- *           ones. If values can only fall while a text grows, a sample is cut
- *           when its value so far would no longer be chosen over that of the
- *           best sample that has ended.
+ *   votes   The answer with the most votes wins; of answers with equal votes,
+ *           the first. The winner is decided when no other answer could win
+ *           even with the votes of all unfinished samples. Of the samples with
+ *           the winning answer the first is chosen, so only samples after this
+ *           one are cut.
+ *   values  The sample with the largest value is chosen; of samples with equal
+ *           values, the first. If values can only fall while a text grows, a
+ *           sample is cut when it would not be chosen even with its value so
+ *           far, because a sample that has ended is better.
  *
  * All calls come from one thread.
  */
@@ -36,9 +37,9 @@ extern const struct opt_table decided_table;
 bool decided_is_on(const struct method_env *);
 /*
  * Returns -EINVAL if --stop-decided is given and scores of this reward may rise
- * from step to step, or if --stop-decided and early stopping are both given:
- * the choice after early stopping depends on which samples have ended.
- * Otherwise returns 0. The reward is NULL if the method has none.
+ * from step to step, or if both --stop-decided and --early-stop are given. (The
+ * choice of --early-stop depends on which samples have ended.) Otherwise
+ * returns 0. `reward` is NULL if the method has none.
  */
 int decided_check(
 	const struct method_env *, const struct reward *, struct err *);

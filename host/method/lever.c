@@ -1,28 +1,29 @@
 /*
- * Lever (section numbers are those of the Lever paper): speculative decoding
- * with a target whose layers are streamed from flash. A pass reads the same
- * bytes for any number of tokens that it verifies, so the size of the tree T is
- * chosen by the ratio of gain to cost:
+ * Lever (section numbers refer to the Lever paper): speculative decoding with a
+ * target whose layers are streamed from flash. A pass reads the same bytes from
+ * flash, whatever the number of tokens that it verifies. So the size of the
+ * tree T is chosen by the ratio of gain to cost:
  *
  *   G(T) = 1 + sum of R(v) over the drafted nodes v
  *            the expected number of tokens of a cycle. R(v) is the product of
  *            Phi(q) along v's path; q is the draft's probability, and Phi
  *            corrects q with the results of the last verifications (struct
  *            gain_rule)
- *   L(T)     the time of the cycle, drafting and verifying
+ *   L(T)     the time of the cycle: drafting and verifying
  *            (host/tree/pass_cost.h)
  *
  * Drafting (4.2, Algorithm 1): nodes are added one by one, always the node with
- * the largest R(v) / dL(v). The paper stops when this ratio is G(T) / L(T) or
- * less (--stop-rule). By default, growth continues beyond that point, and the
- * best prefix of the added nodes is kept. The reason is that L(T) grows in
- * steps: the paper's rule stops at a step, although enough nodes after the step
- * would pay for it (host/tree/build.h). If no chain of drafted tokens is
- * expected to save time, nothing is drafted.
+ * the largest R(v) / dL(v). The paper stops when the largest ratio is G(T) /
+ * L(T) or less (--stop-rule). By default, growth continues beyond that point;
+ * then the first n added nodes are kept, with the n that gives the largest G(T)
+ * / L(T). The reason is that L(T) grows in steps: the paper's rule stops at a
+ * step, although several more nodes together would gain more than the step
+ * costs (host/tree/build.h). If no chain of drafted tokens is expected to save
+ * time, nothing is drafted.
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
- * drafted children of each node, and rows whose chance to be accepted is worth
- * less than their time are dropped (host/tree/prune.h). Logits are computed
+ * drafted children of each node, and a row is dropped if its expected gain is
+ * smaller than the time that it costs (host/tree/prune.h). Logits are computed
  * only when needed, for the rows of the accepted path (4.4).
  */
 #include "host/method/lever.h"
@@ -44,15 +45,18 @@
 #include <string.h>
 
 /*
- * Initial estimates, as measured in the paper, until pruning has been tried:
- * the share of accepted tokens that pruning loses, and the share of rows that
- * it keeps.
+ * Estimates that are used until pruning has been tried, as measured in the
+ * paper: the share of accepted tokens that pruning loses, and the share of rows
+ * that pruning keeps.
  */
 #define PRUNING_LOSS  0.05
 #define PRUNING_KEEPS 0.48
 
-/* Initial exponents of the draft's and of the exit predictor's probability in
- * their product: 0.5 each gives the geometric mean. */
+/*
+ * Initial weights of two probabilities, the draft's p and the exit predictor's
+ * q, which are combined to p^DRAFT_WEIGHT * q^EXIT_WEIGHT. With 0.5 each this
+ * is the geometric mean.
+ */
 #define DRAFT_WEIGHT 0.5
 #define EXIT_WEIGHT  0.5
 
@@ -188,10 +192,11 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 /* ---- the steps of the method --------------------------------------------- */
 
 /*
- * Whether the rows that pruning drops save more time than the lost tokens cost,
- * estimated from the shares of rows kept and tokens lost in the last cycles.
+ * Whether pruning saves more time than the tokens cost that it loses. The
+ * estimate uses the shares of rows kept and of tokens lost in the last cycles.
  * (In a pass that waits for flash, pruned rows save no time.) While the cost of
- * rows is unknown nothing is pruned, and the passes measure that cost.
+ * rows is unknown, nothing is pruned, so that passes of full trees measure this
+ * cost.
  */
 static bool pruning_pays(const struct cycle *c)
 {
@@ -210,7 +215,7 @@ static bool pruning_pays(const struct cycle *c)
 	return all - some > cost->lost * all;
 }
 
-/* Update costs and reliability, for the next trees. */
+/* Update the cost model and the correction Phi for the next trees. */
 static void lever_after_pass(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
@@ -236,8 +241,8 @@ static void lever_after_pass(struct cycle *c)
 /*
  * Whether to draft in this cycle. If drafting is not expected to save time,
  * nothing is drafted for some cycles. Then one cycle drafts as a trial, because
- * a text may become more predictable. If the trial does not change the
- * estimate, the next period without drafting is twice as long.
+ * a text may become more predictable. If drafting is still not expected to save
+ * time after the trial, the next period without drafting is twice as long.
  */
 static bool drafting_pays(struct lever_state *st, const struct cycle *c)
 {

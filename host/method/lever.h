@@ -1,5 +1,5 @@
-/* The state that the method lever keeps from request to request. It is visible
- * here for benchmarks that inspect it. */
+/* The state that the method lever keeps from request to request. Benchmarks
+ * read this state, so its struct is public. */
 #ifndef HOST_METHOD_LEVER_H
 #define HOST_METHOD_LEVER_H
 
@@ -16,18 +16,19 @@ struct method_env;
 struct lever_state {
 	struct pass_cost cost;
 	struct gain_rule lever;
-	/* exit predictor; NULL if rows are not pruned */
+	/* the exit predictor; NULL if rows are not pruned */
 	struct exit_head *exit;
-	/* file of the predictor; "" if there is none */
+	/* file of the exit predictor; "" if there is none */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
 	/* Cycles without drafting: number left in the current period, and
-	 * length of the last such period. */
+	 * length of the last period. */
 	uint32_t rest, last_rest;
 	/*
-	 * For comparing trees with and without pruning. If set, every tree is
-	 * pruned, and costs and reliability are not updated, so that a tree
-	 * depends only on the text that precedes it.
+	 * Set by benchmarks that compare trees with and without pruning. Then
+	 * every tree is pruned, and neither the cost model nor the correction
+	 * Phi is updated, so that a tree depends only on the text that precedes
+	 * the tree.
 	 */
 	bool frozen;
 };

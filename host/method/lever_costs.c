@@ -16,12 +16,12 @@ double lever_lower_share(const struct cycle *c)
 }
 
 /*
- * The term A: the time that flash spends reading ahead, counted from the end of
- * the last pass. While flash is reading, this is the time since the end of the
- * pass plus the time that flash still needs. Once all slots are full, flash has
- * read for at most c->ahead, which may be shorter than the time since the pass.
+ * The term A: the time that flash reads ahead, counted from the end of the last
+ * pass. While flash is reading, A is the time since the end of the pass plus
+ * the time for which flash will still read. When all slots are full, flash has
+ * read for at most c->ahead, which may be less than the time since the pass.
  * For the first tree of a request, drafting begins directly after the prompt,
- * so only the remaining reading can overlap with drafting.
+ * so A is only the time for which flash will still read.
  */
 static double ahead(const struct cycle *c)
 {
@@ -49,11 +49,8 @@ void lever_update_costs(struct cycle *c)
 	session_stats(c->session, &stats);
 	cost->before = (double)stats.layers_before /
 		(double)session_model(c->session)->n_layer;
-	/*
-	 * A simulated phone with flash_ahead below 1 reads part of each layer
-	 * only when the layer's turn has come; by then all layers before it are
-	 * computed.
-	 */
+	/* If flash_ahead is below 1, the simulated phone reads part of each
+	 * layer only when all earlier layers are computed. */
 	if (c->env->phone)
 		cost->before =
 			1 - c->env->phone->flash_ahead * (1 - cost->before);
@@ -63,8 +60,8 @@ void lever_update_costs(struct cycle *c)
 }
 
 /*
- * Update each term separately. The first tree of a request is different: the
- * prompt was read before it, and the drafter began the tree while it read the
+ * Update each term separately. The first tree of a request is an exception: no
+ * pass of the request precedes it, and the drafter began it while reading the
  * prompt.
  */
 void lever_observe_costs(const struct cycle *c)
@@ -82,8 +79,8 @@ void lever_observe_costs(const struct cycle *c)
 	if (c->expanded)
 		pass_cost_see(&cost->begin, &cost->n_begin,
 			(double)(c->draft_time - c->expand_time));
-	/* C(n) of the last pass: its measured time, or on a simulated phone the
-	 * time that the phone's profile gives. */
+	/* The time of the rows of the last pass, C(n): measured or, on a
+	 * simulated phone, computed from the phone's profile. */
 	if (c->env->phone)
 		rows = lower * pass_cost_rows(cost, c->verified) +
 			(1 - lower) * pass_cost_rows(cost, c->n_continued);

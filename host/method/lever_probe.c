@@ -20,10 +20,10 @@
 #include <math.h>
 
 /*
- * Numbers of rows of the trees: first the largest and the smallest number, then
- * numbers in between, each as far as possible from the numbers before it. Each
- * size is measured in several rounds and the shortest time is used, because any
- * disturbance makes a pass longer.
+ * Numbers of rows of the trees: the largest, the smallest, then numbers in
+ * between, each far from all earlier ones, because the probe may run out of
+ * time. Each number is measured in ROUNDS rounds. The shortest time is used,
+ * because every disturbance makes a pass longer.
  */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define SHAPES   ARRAY_LEN(shape)
@@ -32,8 +32,8 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 
 #define CHILDREN 4 /* number of children of a node that is not drafted */
 
-/* Room for one time per pass is needed: if the context is nearly full, each
- * pass may have a different number of rows. */
+/* Each pass may have a different number of rows if the context is nearly full,
+ * so there must be room for one time per pass. */
 #define PASSES (ROUNDS * SHAPES)
 _Static_assert(PASSES <= PASS_ROWS, "pass_cost_set has room for all passes");
 
@@ -43,9 +43,9 @@ struct probe {
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
 	/*
-	 * two passes with the same number of rows give a ratio of the longer
-	 * time to the shorter: sum of the logarithms of these ratios, and their
-	 * number
+	 * Each two passes with the same number of rows give a ratio, longer
+	 * time / shorter time. ratios: sum of the logarithms of these ratios;
+	 * n_ratios: number of ratios.
 	 */
 	double ratios;
 	uint32_t n_ratios;
@@ -57,8 +57,8 @@ struct probe {
 
 /*
  * Grow the tree: add the root's likeliest candidates as nodes, and expand these
- * nodes in groups of 1, 2, 4 and so on, up to the number that the drafter
- * expands at once.
+ * nodes in groups of 1, 2, 4, ... nodes, up to the number that the drafter can
+ * expand in one call; then groups begin with 1 again.
  */
 static int draft_some(struct build *b, struct err *e)
 {
@@ -124,9 +124,11 @@ static void probe_after_pass(struct cycle *c)
 	double at[PASS_KNOTS], time = (double)c->device_ns;
 
 	lever_observe_costs(c);
-	/* Record the time of the pass, and its ratio to the time of an earlier
-	 * pass of as many rows. row[] stays ascending, and time[] has the
-	 * shortest time for each row count. */
+	/*
+	 * Record the time of the pass and, if an earlier pass had the same
+	 * number of rows, the ratio of the two times. row[] stays ascending;
+	 * time[i] is the shortest time of a pass of row[i] rows.
+	 */
 	while (i < p->n && p->row[i] != rows)
 		i++;
 	if (i < p->n) {
@@ -151,9 +153,9 @@ static void probe_after_pass(struct cycle *c)
 
 	/*
 	 * Compute C at the knots from the measured times; passes of requests
-	 * will update these values. A pass of fewer rows cannot take longer
-	 * than a pass of more rows. If a measured time is longer nevertheless,
-	 * the pass was disturbed, and the time of the larger pass is used.
+	 * will update these values. A pass of fewer rows needs no more time
+	 * than a pass of more rows. If its measured time is longer, the pass
+	 * was disturbed, and the time of the pass of more rows is used instead.
 	 */
 	cost->read = (double)session_read_time(c->session);
 	for (i = p->n - 1; i--;)

@@ -5,25 +5,27 @@
  * pass computes a window of positions, and reads the rest from the cache.
  *
  *   - Tokens become final in stages (host/method/stages.h). Other positions
- *     attend to a token long before it is final; until then it may change.
- *   - A block that has no mask left is computed again until no pass changes
- *     its visible tokens, --settle times at most.
- *   - The window begins at the first undecided position. On request it extends
- *     into later blocks, always or when few masks are left in the current
- *     block. Guesses in later blocks are drafts: they are not committed, but
- *     predicted again when their block becomes the current one.
- *   - A position whose token was committed in a pass had the mask as its
- *     input in that pass, so its keys and values are stale. The window
- *     of the next pass contains the position again, and that pass computes
- *     the keys and values from the token.
+ *     already attend to a visible token, which may still change. A stable
+ *     token is final.
+ *   - A block that has no mask left is computed again, at most --settle times,
+ *     until a pass changes none of its visible tokens.
+ *   - The window begins at the first position that --window-from selects. It
+ *     can extend into later blocks: in every pass (--window), or when few masks
+ *     are left in the current block (--lookahead). Guesses in later blocks are
+ *     drafts: they are predicted again when their block becomes the current
+ *     one.
+ *   - When a pass makes a position visible, the input of the position in that
+ *     pass was the mask, so its cached keys and values are stale. The window of
+ *     the next pass contains the position again, so that the next pass computes
+ *     keys and values from the token.
  *   - The logits of stable tokens are not computed.
  *   - Positions that precede the window and have a visible, not yet stable
  *     token are recomputed on the host during the passes
  *     (host/method/revision.h).
  *
  * Tokens are delivered to the reader from the left as they become stable. When
- * a block is finished its remaining tokens are delivered, too, unless the host
- * may still revise them.
+ * a block is finished, its remaining tokens are delivered, too, except with
+ * --refresh, because the host may still revise them.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -138,8 +140,11 @@ struct text {
 	uint32_t emitted;
 	uint32_t cached; /* number of cached tokens */
 	uint32_t from, to;
-	/* `unchecked`: the drafts of the current block have not been predicted
-	 * again since the block became the current one */
+	/*
+	 * by_block: the model was trained with blocks. unchecked: the drafts of
+	 * the current block have not been predicted again since the block
+	 * became the current one.
+	 */
 	bool by_block, unchecked;
 	/* the last pass changed visible tokens of the block */
 	bool changed;
@@ -147,7 +152,8 @@ struct text {
 	uint32_t settled, settle;
 	/* the first pass, which computes all positions and has no window */
 	bool first_pass;
-	/* visible position whose input is the mask in this pass, or -1 */
+	/* visible position whose input in this pass is the mask, not its token;
+	 * -1 if there is none */
 	int64_t remasked;
 };
 
@@ -155,7 +161,8 @@ struct text {
 
 /*
  * Whether the window must contain a position: the position still needs a guess,
- * or keys and values, and the host does not recompute it (revision.h).
+ * or its keys and values must be computed, and the host does not recompute the
+ * position (revision.h).
  */
 static bool is_open(const struct text *t, uint32_t at)
 {
@@ -188,13 +195,13 @@ static uint32_t count(const struct text *t, enum stage stage)
 }
 
 /*
- * Choose the window (llada.cpp, section 3.2). It begins at the row that
- * predicts the first open position. With shifted logits the row before a
- * position predicts it; the window does not need this row if the row's logits
- * were kept from an earlier pass. When few masks are left in the block, the
- * window is extended to the size of the graph that the pass runs, at no cost: a
- * graph always computes all of its rows. The sizes of graphs are the same on
- * every clock, so the text is, too.
+ * Choose the window (llada.cpp, section 3.2). The window begins at the row that
+ * predicts the first open position. With shifted logits this is the row of the
+ * preceding position; the window does not need it if its logits were kept from
+ * an earlier pass. When few masks are left in the block, the window is extended
+ * to the size of the graph that the pass runs. This costs nothing, because a
+ * graph always computes all of its rows. The graphs have the same sizes with
+ * every --clock, so the text does not depend on --clock.
  */
 static void choose_window(struct text *t)
 {
@@ -227,8 +234,8 @@ static void choose_window(struct text *t)
 
 /*
  * Option --revision-masked: the least confident visible token of the block is
- * replaced by the mask in this pass, so that the new prediction does not merely
- * repeat the input token.
+ * replaced by the mask in this pass, so that the new prediction cannot just
+ * copy the input token.
  */
 static void choose_remasked(struct text *t)
 {
@@ -260,8 +267,11 @@ static int32_t input(const struct text *t, uint32_t at)
 	return p->token;
 }
 
-/* Plan the rows of the window. With attention by blocks a row attends up to the
- * end of its block, or up to the last position if that comes first. */
+/*
+ * Plan the rows of the window. With attention by blocks a row attends to all
+ * positions up to the end of its block, or up to the last position of the text
+ * if the text ends first.
+ */
 static void put_rows(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -301,12 +311,12 @@ static int cache_rows(struct text *t, struct err *e)
 
 /*
  * Apply the guesses of the pass. Returns the number of positions that became
- * visible. A guess in a later block is a draft: it replaces the earlier draft
- * and commits nothing. If no position of the block became visible, make the
- * most confident one visible.
+ * visible. A guess in a later block only replaces the draft of its position. If
+ * no position of the current block became visible, the position with the most
+ * confident guess is made visible.
  *
- * If the text must have a form, there are no drafts. A guess then counts only
- * if all tokens that precede it are known, and it is final at once.
+ * If the text must follow a grammar, there are no drafts; a guess is used only
+ * if all tokens that precede it are known, and it is stable at once.
  */
 static uint32_t apply_guesses(struct text *t)
 {
@@ -331,8 +341,8 @@ static uint32_t apply_guesses(struct text *t)
 			p->confidence = g->confidence;
 			continue;
 		}
-		/* a draft of a block that has just become the current one may
-		 * become invisible again */
+		/* a draft that is predicted again for the first time since its
+		 * block became the current one may become invisible */
 		rule.fall |= t->unchecked;
 		rule.revise &= !d->form;
 		change = stages_update(p, &rule, g);
@@ -358,8 +368,8 @@ static uint32_t apply_guesses(struct text *t)
 	return seen;
 }
 
-/* Report all positions that were not delivered to the reader yet to the
- * generation's observer. */
+/* Show the generation's observer all positions that were not delivered to the
+ * reader yet. */
 static void report_step(const struct text *t)
 {
 	const struct denoising *d = t->d;
@@ -396,10 +406,10 @@ static void emit(struct text *t, uint32_t end, bool all)
 }
 
 /*
- * No tokens are needed after a stable stop token, so the block is cut after it.
- * With --window-from block the block is not cut: rows of a block attend to each
- * other, so only a block that is computed to its end has the same tokens as
- * with other block decoders.
+ * No tokens are needed after a stable stop token, so the block is cut after
+ * that token. With --window-from block the block is not cut: the rows of a
+ * block attend to each other, so the tokens equal those of other block decoders
+ * only if all positions of the block are computed.
  */
 static void cut_at_end(struct text *t)
 {
@@ -452,8 +462,8 @@ static void begin_block(struct text *t)
 
 /*
  * The thresholds come from the options, else from the model, else from the
- * paper. If only one of the two options is given and contradicts the other
- * threshold (stable below visible), the given value is used for both.
+ * paper. If only one of the two options is given and `stable` would be less
+ * than `visible`, the given value is used for both.
  */
 static struct stages_rule rule_of(
 	const struct npu_options *o, const struct model *m)
@@ -554,9 +564,11 @@ static int npu_plan(struct denoising *d, struct err *e)
 		put_rows(t);
 	}
 
-	/* Request guesses for the positions that rows of the window predict,
-	 * except stable ones. Positions before the block are recomputed on the
-	 * host (revision.h). */
+	/*
+	 * Request guesses for the positions that rows of the window predict,
+	 * except for stable positions and positions that precede the block,
+	 * which the host recomputes (revision.h).
+	 */
 	at = t->from;
 	if (!t->by_block || at != d->carried_at)
 		at += d->shift;
@@ -579,10 +591,10 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	int ret = 0;
 
 	/*
-	 * With shifted logits the last row before the block predicts the
+	 * With shifted logits the last row that precedes the block predicts the
 	 * block's first position. In a model that was trained with blocks, this
-	 * row attends to nothing after itself, so its logits stay valid for
-	 * later passes.
+	 * row attends to no later position, so its logits stay valid for later
+	 * passes.
 	 */
 	if (!t->first_pass && d->shift && t->by_block && t->from < d->begin &&
 		t->to >= d->begin)
@@ -607,8 +619,8 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 		t->settled = 0;
 		return 0;
 	}
-	/* The rows of this pass attended to masks that have tokens now, so
-	 * tokens that are not final are predicted again. */
+	/* In this pass, rows attended to masks that have tokens now. So visible
+	 * tokens, which are not final, are predicted again. */
 	if (t->changed && t->settled < t->settle && count(t, STAGE_VISIBLE)) {
 		t->settled++;
 		return 0;
@@ -617,8 +629,8 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	/* The block is finished. */
 	t->settled = 0;
 	end = text_end(t);
-	/* Without revision nothing changes tokens of finished blocks, so all of
-	 * them can be delivered. */
+	/* Without --refresh nothing changes tokens of finished blocks, so all
+	 * of these tokens can be delivered. */
 	if (end || !t->revision)
 		emit(t, end ? end : d->end, true);
 	if (gen_done(d->gen))

@@ -54,9 +54,9 @@ struct revision {
 	bool by_block;
 	bool running;
 	/*
-	 * The running refresh: its rows, the positions that get new guesses,
-	 * and for each of these positions the index of the row that predicts
-	 * it.
+	 * The refresh that runs: its n rows, the n_guesses positions that get
+	 * new guesses, and for each of these positions the index of the row
+	 * that predicts the position.
 	 */
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t n;
@@ -66,7 +66,8 @@ struct revision {
 	/* position of the probe token; 0 if there is none yet */
 	uint32_t probe;
 	float *attention;
-	/* earlier attention of the probe; its weights are in attention[] */
+	/* attention of the probe token at an earlier refresh; the weights are
+	 * in attention[] */
 	struct attention_map before;
 	uint32_t from_layer;
 	bool drifted;
@@ -130,9 +131,9 @@ static bool needs_refresh(const struct place *p)
 }
 
 /*
- * The limit of confidence: positions with a larger confidence are not
- * refreshed. With --refresh-tokens n the limit is the n-th lowest confidence
- * among the candidates; without the option it is 2, which is above any
+ * Returns a limit: positions whose confidence is above the limit are not
+ * refreshed. With --refresh-tokens n the limit is the n-th lowest confidence of
+ * the candidates. Without the option the limit is 2, which is above every
  * confidence.
  */
 static double least_of(const struct revision *r, const struct place *place,
@@ -152,7 +153,9 @@ static double least_of(const struct revision *r, const struct place *place,
 	return r->o->tokens ? next : least;
 }
 
-/* Add a row for this position, unless the last added row is for it. */
+/*
+ * Add a row for position `at`, unless the row that was added last is for `at`.
+ */
 static void add_row(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at, uint32_t end)
 {
@@ -168,8 +171,8 @@ static void add_row(struct revision *r, const struct denoising *d,
 	r->n++;
 }
 
-/* Add the rows of a token: its own row, for its keys and values, and the row
- * that predicts it. */
+/* Add two rows for the token at position `at`: the row of this position, which
+ * computes the token's keys and values, and the row that predicts the token. */
 static void add_token(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at)
 {
@@ -237,9 +240,9 @@ static void keep_attention(struct revision *r, uint32_t row)
 }
 
 /*
- * After a refresh of the probe token alone, decide whether the next refresh
- * recomputes all positions. After a refresh of all positions, choose the probe
- * token for later decisions.
+ * After a refresh of only the probe token, decide whether the next refresh
+ * recomputes all positions. After a refresh of all positions, choose the next
+ * probe token.
  */
 static void look_for_drift(struct revision *r, uint32_t first)
 {
@@ -275,10 +278,8 @@ int revision_end(struct revision *r, const struct denoising *d,
 	if (!r || !r->running || !refresh_finish(r->refresh, false))
 		return 0;
 	r->running = false;
-	/*
-	 * A refreshed position must not become a mask again, because no later
-	 * window contains it.
-	 */
+	/* A refreshed position must not become a mask again, because no later
+	 * window contains the position. */
 	stays.fall = false;
 	if (!r->probing) {
 		stats->refreshed += r->n;

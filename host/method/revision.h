@@ -1,17 +1,19 @@
 /*
  * The host's part of the method llada-npu (llada.cpp, section 3.3, "Sparse
- * Cache Refresh"). A pass of the device computes a window of positions. The
- * positions that precede the window and whose tokens are not final yet are
- * recomputed on the host while the device runs a pass. Between two passes their
- * tokens are revised, and their keys and values are merged into the cache.
- * There are three policies:
+ * Cache Refresh"). A pass of the device computes a window of positions. Some
+ * positions that precede the window have tokens that are not final yet. The
+ * host recomputes these positions while the device runs a pass. Between two
+ * passes the tokens are revised, and the new keys and values are merged into
+ * the cache. There are three policies:
  *
- *   none   Such positions are not recomputed.
- *   host   Each pass recomputes all such positions, or the least confident.
- *   drift  A pass recomputes only the token that received the largest
- *          attention. When the attention of that token has changed, the next
- *          pass recomputes all such positions, beginning with the first layer
- *          in which the attention changed (Elastic-Cache, 2025).
+ *   none   The host recomputes no position.
+ *   host   During each pass the host recomputes all these positions, or only
+ *          the least confident ones (--refresh-tokens).
+ *   drift  During a pass the host recomputes only the probe: the token that
+ *          received the largest attention. When the probe's attention has
+ *          changed, the host recomputes all these positions during the next
+ *          pass, from the first layer on in which the attention changed
+ *          (Elastic-Cache, 2025).
  *
  * All calls come from one thread. Pointers passed in belong to the caller.
  */
@@ -48,14 +50,14 @@ int revision_open(struct revision **out, const struct revision_options *,
 void revision_close(struct revision *);
 
 /* Whether only the host recomputes the position, because all later windows
- * begin after it. */
+ * begin after the position. */
 bool revision_has(const struct revision *, const struct place *);
 
 /*
- * revision_begin starts recomputing positions, before a pass whose window
- * begins at `from`. No place in [first, from) may be invisible. revision_end,
- * called after the pass, merges the results if they are ready. Both return 0 or
- * a negative errno.
+ * revision_begin must be called before a pass whose window begins at `from`: it
+ * starts recomputing positions of [first, from), of which none may be
+ * invisible. revision_end must be called after the pass: it merges the results
+ * if they are ready. Both return 0 or a negative errno.
  */
 int revision_begin(struct revision *, const struct denoising *, struct place *,
 	uint32_t first, uint32_t from, struct err *);

@@ -3,9 +3,10 @@
  * is in one of three stages:
  *
  *   invisible  There is no confident guess; the position's input is the mask.
- *   visible    It has a token that other positions attend to, and that may
- *              still change.
- *   stable     It has its final token; its logits are not computed again.
+ *   visible    The position has a token. Other positions attend to this token,
+ *              but it may still change.
+ *   stable     The position has its final token; its logits are not computed
+ *              again.
  *
  * A guess with a confidence of theta_v (`visible`) or more makes an invisible
  * position visible. A guess with a confidence of theta_s (`stable`) or more
@@ -23,7 +24,9 @@ struct guess;
 enum stage { STAGE_INVISIBLE, STAGE_VISIBLE, STAGE_STABLE };
 
 struct stages_rule {
-	double visible, stable; /* least confidence: theta_v, theta_s */
+	/* confidence from which a position is visible (theta_v), stable
+	 * (theta_s) */
+	double visible, stable;
 	/* visible tokens may change; if false, a position that becomes visible
 	 * is stable at once */
 	bool revise;
@@ -42,8 +45,8 @@ struct place {
 	/* The cached keys and values were computed from another token or the
 	 * mask. */
 	bool stale;
-	/* The position precedes the window, so only the host recomputes it
-	 * (revision.h). */
+	/* The position precedes the window, so only the host recomputes the
+	 * position (revision.h). */
 	bool outside;
 	/* The position must not become invisible again; otherwise decoding
 	 * might not end. */
