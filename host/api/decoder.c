@@ -44,9 +44,11 @@ static int refuse_option(const struct method *m, const struct opt_table *t,
 	return ret;
 }
 
-/* Find the first option that was set although the method does not use its
- * table. *in receives that table. Returns NULL if every option that was set is
- * used. */
+/*
+ * Find the first option that was set although the method does not use the
+ * option's table. *in receives this table. Returns NULL if the method uses all
+ * options that were set.
+ */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
 {
@@ -105,9 +107,10 @@ bool decoder_drafts(const struct decoder *d)
 }
 
 /*
- * Requests cannot share passes in these cases: with an oracle, which knows only
- * one text; with calibrated drafts, which know only the predictions for one
- * prompt; and with graph switching, which plans a single prompt at a time.
+ * Requests cannot share passes with an oracle drafter, which knows only one
+ * text; with calibrated drafts, which know only the predictions for one prompt;
+ * and with graph switching, which plans the graphs of only one prompt at a
+ * time.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -124,9 +127,9 @@ bool decoder_has_samples(const struct decoder *d)
 }
 
 /*
- * For methods that sample: check that these methods compute everything that the
- * drafter needs and, if there are several sequences, that the drafter can serve
- * several at the same time.
+ * For methods with samples: check that the method computes everything that the
+ * drafter needs and, if there are several sequences, that the drafter can draft
+ * for several sequences at the same time.
  */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
@@ -151,8 +154,8 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		d->drafting.opts.draft);
 }
 
-/* Without --method, the method "sample" is selected if options of samples are
- * set, or if a drafter is used with several requests. */
+/* The name of the method. Without --method it is "sample" if options of samples
+ * are set, or if a drafter is used with several requests. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
@@ -256,8 +259,8 @@ static const char *first_that_runs(const struct model *m)
 	return "";
 }
 
-/* Returns -EINVAL if the method needs an attention mask that the model does not
- * have. */
+/* Returns -EINVAL if the method cannot run models with this model's kind of
+ * attention mask. */
 static int check_method(const struct decoder *d, struct err *e)
 {
 	const struct model *m = d->model;
@@ -347,8 +350,8 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
 
-/* Number of sequences that one request needs in addition to that of the
- * prompt. */
+/* Number of sequences that one request needs for its samples, besides the
+ * sequence of its prompt. */
 static uint32_t samples_of_one(const struct decoder *d)
 {
 	return d->method->sequences ? d->method->sequences(&d->env) : 0;
@@ -362,8 +365,8 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? t->keep : 0;
 }
 
-/* number of texts that the reward can score at a time if there are neither
- * samples nor kept texts */
+/* number of texts that a reward can score at the same time, if there are
+ * neither samples nor kept texts */
 #define REWARD_TEXTS 16
 
 /* Number of requests that share passes. */
@@ -384,9 +387,10 @@ uint32_t decoder_lanes(const struct decoder *d)
 }
 
 /*
- * Compute the number of sequences: for running requests (the first one is
- * SESSION_TEXT), for their samples, and for kept texts. Each sequence may
- * append `tail` tokens to the tokens that it shares with other sequences.
+ * Compute the number of sequences of the session: for running requests (the
+ * first of these sequences is SESSION_TEXT), for their samples, and for kept
+ * texts. Each sequence may append `tail` tokens to the tokens that it shares
+ * with other sequences.
  */
 static void plan_sequences(struct decoder *d)
 {
@@ -413,8 +417,8 @@ static void plan_sequences(struct decoder *d)
 	o->tail = d->tail ? d->tail : most;
 }
 
-/* Set d->session_opts to the options *o, plus the rows and positions that the
- * method needs. */
+/* Set d->session_opts to the options *o, with the rows and positions that the
+ * method needs added. */
 static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
@@ -444,9 +448,9 @@ static void prepare_session(struct decoder *d, const struct session_opts *o)
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
 	/*
-	 * Blocks of several diffusion requests share a pass. Multiply the
-	 * number of rows by the number of requests, so that each request has as
-	 * many rows for later blocks as a request that runs alone.
+	 * Several diffusion requests share a pass. Multiply the number of rows
+	 * by the number of requests, up to prefill_chunk, so that each request
+	 * has as many rows as a request that runs alone.
 	 */
 	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
 		--texts &&
@@ -588,9 +592,9 @@ int decoder_begin_text(
 	if (!best.length)
 		return 0;
 	/*
-	 * A new sequence gets the lowest free id, which is SESSION_TEXT after
-	 * the removal. An empty sequence needs no memory, so session_add cannot
-	 * fail.
+	 * After SESSION_TEXT is removed, its id is the lowest free id, so the
+	 * new sequence gets this id. session_add cannot fail, because an empty
+	 * sequence needs no memory.
 	 */
 	session_remove(d->session, SESSION_TEXT);
 	ret = prefix_fork(d->session, &best, &sequence, e);

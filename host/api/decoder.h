@@ -1,7 +1,7 @@
 /*
- * A decoder: a model with its tokenizer, the session that runs it, the decoding
- * method, and what the method needs (a drafter, a history, a reward). All of
- * these are opened together from options. A handle of the library
+ * A decoder: a model with its tokenizer, the session that runs the model, the
+ * decoding method, and the drafter, history and reward that the method needs.
+ * All of these are opened together from options. A handle of the library
  * (host/api/tandem.h) consists of a decoder and its requests. All calls must be
  * made on one thread.
  */
@@ -32,8 +32,8 @@ struct token_list;
 struct tokenizer;
 
 struct decoder {
-	/* the caller's options; a missing value of --draft has been filled
-	 * in */
+	/* the caller's options; if --draft is missing but needed, its value is
+	 * filled in */
 	struct opt_values options;
 	/* memory of the value that was filled in for --draft */
 	struct strbuf draft;
@@ -42,15 +42,15 @@ struct decoder {
 	struct model *model;
 	struct tokenizer *tokenizer;
 	struct history *history; /* NULL if there is none */
-	/* the text of the last request was added to the history */
+	/* whether the text of the last request was added to the history */
 	bool kept;
 	/*
-	 * A reward, which scores solutions, must be opened with the model. True
-	 * if the method needs a reward; a caller may also set it before the
-	 * model is opened.
+	 * Whether decoder_open_model opens a reward, which scores solutions.
+	 * True if the method needs a reward; a caller may also set this member
+	 * before the call.
 	 */
 	bool wants_reward;
-	/* name of the reward; NULL: the name in the options */
+	/* name of the reward that is opened; NULL: the name in the options */
 	const char *reward_name;
 	struct reward *reward;
 	struct drafting drafting;
@@ -59,17 +59,19 @@ struct decoder {
 	struct session *session;
 	/* whether the costs of passes were measured or read from a file */
 	enum profile_from profile;
-	/* path of the profile's file, NULL without one, and the costs in it */
+	/* path of the file with measured costs of passes (NULL if there is
+	 * none), and the costs in this file */
 	char *profile_path;
 	struct pass_cost profile_cost;
 	/* the session's counters after the costs of passes were measured */
 	struct session_stats probed;
-	/* options as requested; once the session is open, as used */
+	/* before the session is open, the options as requested; afterwards, the
+	 * options as used */
 	struct session_opts session_opts;
 	/* profile of the simulated phone; session_opts.soc points to it */
 	struct soc soc;
-	/* The largest number of tokens that a request will generate, if it is
-	 * known before the session is opened; else 0. */
+	/* The largest number of tokens that a request will generate; 0 if this
+	 * number is not known before the session is opened. */
 	uint32_t tail;
 	struct method_env env;
 };
@@ -83,14 +85,14 @@ struct decoder {
 int decoder_set_options(
 	struct decoder *, const struct opt_values *options, struct err *);
 
-/* Reset all options that the method does not accept to their defaults. Programs
- * that run many methods with the same options need this. */
+/* Reset all options that the method does not use to their defaults, for
+ * programs that run many methods with the same options. */
 void decoder_drop_needless(struct opt_values *, const struct method *);
 
 /*
  * Whether the method delivers many tokens at a time: true for diffusion methods
- * and for methods that choose among samples. With these methods the first token
- * does not mark the end of prefill.
+ * and for methods that choose among samples. Then the time of the first token
+ * is not the end of prefill.
  */
 bool decoder_emits_at_once(const struct decoder *);
 
@@ -115,10 +117,9 @@ int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 	struct err *);
 
 /*
- * Open the session, which starts the device process. To the options
- * (d->session_opts, which the caller may have changed) the call adds what the
- * method needs: rows of its decode graph and, if context_need is not 0,
- * positions for rows that will not be accepted.
+ * Open the session, which starts the device process. The call copies the
+ * options to d->session_opts and adds the rows of the method's decode graph
+ * and, if context_need is not 0, positions for rows that will not be accepted.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
@@ -131,13 +132,11 @@ double decoder_temperature(const struct decoder *, double requested);
  * was set. */
 bool decoder_drafts(const struct decoder *);
 
-/* Whether requests can share passes. If not, the method runs them one by
- * one. */
+/* Whether requests can share passes. If not, requests run one after another. */
 bool decoder_shares(const struct decoder *);
 /*
- * Whether a request in shared passes has samples (host/scheduler/samples.h). If
- * a request has only one sample, so that there is no choice, plain decoding is
- * used instead of samples.
+ * Whether requests in shared passes have samples (host/scheduler/samples.h).
+ * False if a request would have only one sample: then plain decoding is used.
  */
 bool decoder_has_samples(const struct decoder *);
 /* The largest number of lanes (sequences that are decoded together) in a shared
@@ -155,10 +154,11 @@ void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
 /*
- * decoder_begin_text loads the cached keys and values of a prompt, except its
- * last token, into the sequence SESSION_TEXT. decoder_keep_text empties
- * SESSION_TEXT; with the option keep=N it first hands over the cached keys and
- * values to the prefix cache, for later requests.
+ * decoder_begin_text replaces SESSION_TEXT by a sequence in which the longest
+ * cached prefix of the prompt is already computed, at most up to the prompt's
+ * last token but one. With the option keep=N, decoder_keep_text gives a fork of
+ * SESSION_TEXT to the prefix cache, for later requests, and empties
+ * SESSION_TEXT; without the option it does nothing.
  */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);
@@ -166,8 +166,8 @@ void decoder_keep_text(struct decoder *, const struct generation *);
 
 /*
  * Add a text that ended with EOS to the history, unless the history is frozen,
- * and set d->kept. Call this after the request has ended, so that the time for
- * writing the file does not count as decoding.
+ * and set d->kept. Must be called after the request has ended, so that the time
+ * for writing the file does not count as decoding time.
  */
 int decoder_keep(struct decoder *, const struct generation *, struct err *);
 

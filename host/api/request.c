@@ -31,8 +31,8 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 	for (size_t i = 0; x->stop && i < n; i++)
 		if (!(x->stop[i] = strdup(from[i])))
 			n = i;
-	/* If a string could not be copied, its entry is NULL, so the copied
-	 * list ends before the caller's list. */
+	/* If a string could not be copied, its entry is NULL. Then n is smaller
+	 * than the length of the caller's list, and from[n] is not NULL. */
 	if (!x->stop || (from && from[n]))
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;
@@ -64,7 +64,8 @@ static int open_sampler(struct tandem_submitted *x, struct err *e)
 	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
 }
 
-/* The trie of the vocabulary is stored in the handle, for later requests. */
+/* Open the grammar of the request. The trie of the vocabulary is built once and
+ * stored in the handle, for later requests. */
 static int open_form(struct tandem_submitted *x, struct err *e)
 {
 	const struct tokenizer *tok = x->tandem->decoder.tokenizer;
@@ -213,10 +214,11 @@ void request_begin(struct tandem_submitted *x)
 }
 
 /*
- * Compute the work of the request. A shared pass counts as a pass of each
- * request that has rows in it, and the simulated phone time of a request is the
- * time from its start to its end. If the request did not share passes, the
- * session's counters contain only the work of this request.
+ * Compute the statistics of the request's work. A shared pass counts as a pass
+ * of each request that has rows in it; the phone time of a request is the
+ * simulated time from its start to its end. If the request did not share
+ * passes, the statistics are the increase of the session's counters since its
+ * start.
  */
 static void count_work(struct tandem_submitted *x)
 {

@@ -1,10 +1,10 @@
 /*
  * Submitted requests: tandem_submit, tandem_advance and the calls about a
  * single request. If requests of the method can share passes, each request is a
- * lane (host/scheduler/scheduler.h): one sequence in these passes. The
- * functions below then find the cached part of a prompt, draw tokens, and end
- * requests. Otherwise each call of tandem_advance runs the first unfinished
- * request to its end.
+ * lane of a scheduler (host/scheduler/scheduler.h), and the functions below are
+ * the callbacks of the lanes: they find the cached part of a prompt, draw
+ * tokens, and end requests. If requests cannot share passes, each call of
+ * tandem_advance runs the first unfinished request to its end.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -52,11 +52,8 @@ static struct tandem_submitted *request_of(struct lane *x)
 		offsetof(struct tandem_submitted, lane));
 }
 
-/*
- * Whether the request decodes in SESSION_TEXT. This is the case if SESSION_TEXT
- * is the session's only sequence, or its only sequence for a prompt from which
- * samples are forked.
- */
+/* Whether the request decodes in SESSION_TEXT: if SESSION_TEXT is the session's
+ * only sequence, or if all other sequences are for samples. */
 static bool has_session_text(const struct tandem_submitted *x)
 {
 	const struct decoder *d = &x->tandem->decoder;
@@ -66,8 +63,8 @@ static bool has_session_text(const struct tandem_submitted *x)
 	return d->session_opts.sequences == 1 || (x->samples && t->texts == 1);
 }
 
-/* If the sequence of a running request has cached more of the prompt's first n
- * tokens than *best, set *best to it. */
+/* If the sequence of a running request has cached more of the first n tokens of
+ * x's prompt than *best, set *best to that sequence. */
 static void find_in_lanes(
 	const struct tandem_submitted *x, uint32_t n, struct prefix *best)
 {
@@ -89,8 +86,8 @@ static void find_in_lanes(
 	}
 }
 
-/* How many of the prompt's first n tokens will be cached when another lane,
- * which is currently reading its own prompt, has finished. */
+/* How many of the first n tokens of x's prompt will be cached as soon as a lane
+ * that is reading its own prompt has read it (maximum over these lanes). */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct scheduler *l = x->tandem->scheduler;
@@ -111,12 +108,12 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 
 /*
  * Give the lane a sequence with the cached part of its prompt, except the last
- * token. If another lane is currently reading at least half of the tokens that
- * are not cached yet, this lane is held (it takes no part in passes) until
- * those tokens are cached, so that they are not computed twice. The other lane
- * has rows in the next pass, so the delay is only a few passes. For a reward
- * head or an embedding nothing is reused, because they need the hidden states
- * of the whole prompt, which are not in the cache.
+ * token. If another lane is reading at least half of the tokens that are not
+ * cached yet, this lane is held (it takes no part in passes) until those tokens
+ * are cached, so that they are not computed twice. The other lane has rows in
+ * the next pass, so the delay is only a few passes. A request with a reward
+ * head, or for an embedding, reuses no cached tokens, because it needs the
+ * hidden states of the whole prompt; the cache has none.
  */
 static int find_cached(struct tandem_submitted *x, struct err *e)
 {
@@ -148,8 +145,11 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 	if (x->lane.held)
 		return 0;
 	ret = prefix_fork(d->session, &best, &x->lane.sequence, e);
-	/* With texts=1 and keep=1 the only free sequence is the kept one. This
-	 * request does not fork it, so session_add may drop it. */
+	/*
+	 * With texts=1 and keep=1 the only free sequence is the kept one.
+	 * session_add may drop the kept sequence, because this request does not
+	 * fork it.
+	 */
 	if (ret == -ENOSPC)
 		ret = session_add(d->session, &x->lane.sequence, e);
 	return ret;
@@ -213,14 +213,14 @@ static void end_lane(struct tandem_submitted *x, int ret)
 
 	/*
 	 * With the option keep=N, keep the keys and values of a request that
-	 * succeeded, except a request for an embedding, whose text is not
-	 * continued.
+	 * succeeded, except after a request for an embedding, because no later
+	 * prompt continues its text.
 	 */
 	text = x->lane.sequence;
 	keep = !x->state && !x->embedding;
 	if (has_session_text(x) && x->began_ns) {
-		/* The lanes may have dropped the sequence because they needed
-		 * its slots. */
+		/* The scheduler may have dropped the sequence because other
+		 * lanes needed its slots. */
 		if (text == LANE_NO_SEQUENCE)
 			session_add(d->session, &text, NULL);
 		else if (keep)
@@ -256,8 +256,8 @@ static void computed(struct lane *lane, uint32_t first, uint32_t rows,
 	x->pass_rows += rows;
 	if (!last)
 		return;
-	/* All rows of the pass have been counted, so trace the pass for each of
-	 * its requests. */
+	/* All rows of the pass have been counted: write the pass to the trace
+	 * of each request that had rows in it. */
 	for (x = x->tandem->first_request; x; x = x->next) {
 		if (!x->pass_rows)
 			continue;
@@ -315,10 +315,10 @@ void requests_close(struct tandem *t)
 }
 
 /*
- * Add a lane for a request. A request with samples gets its lane only when it
- * is admitted (run_pass), together with the lanes of its samples. A request
- * with max_tokens 0 ends at once. A request for an embedding only reads its
- * prompt: its lane is closing from the start.
+ * Add a lane for a request. A request with samples is an exception: run_pass
+ * adds its lane when it admits the request. A request with max_tokens 0 ends at
+ * once. A request for an embedding only reads its prompt, so its lane is
+ * `closing` from the start.
  */
 static int add_lane(struct tandem_submitted *x, struct err *e)
 {
@@ -396,9 +396,11 @@ static void end_all(struct tandem *t, int ret)
 	}
 }
 
-/* Run one request to its end. The status is returned only if it concerns all
- * requests: the device was lost, or tandem_cancel was called. Other results
- * concern this request only. */
+/*
+ * Run one request to its end. Returns the status of the request if it concerns
+ * all requests: if the device was lost, or tandem_cancel was called. Otherwise
+ * returns TANDEM_OK, even if the request failed.
+ */
 static int run_one(struct tandem *t, struct tandem_submitted *x)
 {
 	int ret = request_run(x);
@@ -411,8 +413,8 @@ static int run_one(struct tandem *t, struct tandem_submitted *x)
 	return ret;
 }
 
-/* Energy of all passes since the session was opened; 0 without a simulated
- * phone. */
+/* Energy (in picojoules) of all passes since the session was opened; 0 without
+ * a simulated phone. */
 static uint64_t energy_pj(const struct decoder *d)
 {
 	struct session_stats s = { 0 };
@@ -422,9 +424,11 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
-/* Run the method's next step for a request with samples, between two passes,
- * once the prompt has been read. Returns only errors that concern all
- * requests. */
+/*
+ * For a request with samples whose prompt was read: between two passes, let the
+ * method add, fork, cut or choose samples (samples_next). Returns only errors
+ * that concern all requests.
+ */
 static int step_samples(struct tandem_submitted *x)
 {
 	struct tandem *t = x->tandem;
@@ -456,9 +460,9 @@ static int run_pass(struct tandem *t)
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
 	/*
-	 * Admit requests with samples in the order of submission. Release lanes
-	 * that were held until another lane had read their prompts
-	 * (find_cached).
+	 * Admit requests with samples in the order of submission. Release the
+	 * lanes that find_cached holds; `enter` calls find_cached again and may
+	 * hold them again.
 	 */
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
@@ -476,8 +480,8 @@ static int run_pass(struct tandem *t)
 	spent = energy_pj(d) - before;
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next)
-		/* the request's share of the energy, in proportion to its
-		 * rows */
+		/* charge the pass's energy to its requests, in proportion to
+		 * their rows */
 		if (x->pass_rows)
 			x->energy_pj += (uint64_t)((double)spent *
 				x->pass_rows / t->scheduler->n_rows);
@@ -513,8 +517,8 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 		ret = tandem_settle(
 			t, t->scheduler ? run_pass(t) : run_one(t, x));
 	t->advancing = false;
-	/* Write the trace to its file, because an idle process may be killed at
-	 * any time. */
+	/* No request is left: write the trace to its file now, because an idle
+	 * process may be killed at any time. */
 	if (t->decoder.session && !requests_unfinished(t))
 		npu_flush_trace(session_npu(t->decoder.session));
 	if (requests)

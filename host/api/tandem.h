@@ -3,10 +3,10 @@
  * emulated NPU. Read docs/library.md first.
  *
  * The library prints nothing, never exits, handles no signals and keeps no
- * state outside its handles, so a program may have several handles. At any time
- * only one thread may use a handle and its requests; different handles may be
- * used by different threads at the same time. The exception is tandem_cancel,
+ * state outside its handles, so a program may have several handles. Only one
+ * thread at a time may use a handle and its requests, except for tandem_cancel,
  * which may be called while another call on the same handle is running.
+ * Different handles may be used by different threads at the same time.
  *
  * The caller keeps ownership of all arguments. Unless a function's comment says
  * otherwise, arguments need not stay valid after the call returns, because the
@@ -42,7 +42,7 @@ extern "C" {
 /* The version of the loaded library, such as "0.1.0". */
 TANDEM_API const char *tandem_version(void);
 
-/* Return values of functions. For all values except TANDEM_OK, tandem_error
+/* Return values of functions. After any value except TANDEM_OK, tandem_error
  * returns a sentence about the cause. */
 enum tandem_status {
 	TANDEM_OK = 0,
@@ -63,9 +63,11 @@ struct tandem_options {
 	/* Path of a GGUF file or a flash image. NULL: the model that is
 	 * installed with Tandem. */
 	const char *model;
-	/* Path of the device program. NULL: it is searched for in this order:
-	 * the environment variable TANDEM_NPU, the directory of the shared
-	 * library, the bin directory of the installation prefix, PATH. */
+	/*
+	 * Path of the device program. NULL: the program is searched for in this
+	 * order: the environment variable TANDEM_NPU, the directory of the
+	 * shared library, the bin directory of the installation prefix, PATH.
+	 */
 	const char *device_program;
 	/* If not 0, the device process writes its messages to the caller's
 	 * standard error; otherwise they are discarded. */
@@ -78,14 +80,20 @@ struct tandem_options {
 	 * NULL, no options are set.
 	 */
 	const char *const *set;
-	/* Called in the calling thread during long work: `done` of `total`
-	 * steps of `what` are done. `total` is 0 if it is unknown; `what` is
-	 * NULL when the work ends. May be NULL. */
+	/*
+	 * Called in the thread that called the library, during long work:
+	 * `done` of `total` steps of the work `what` are done. `total` is 0 if
+	 * the number of steps is unknown; `what` is NULL when the work ends.
+	 * `progress` may be NULL.
+	 */
 	void (*progress)(
 		void *arg, const char *what, uint64_t done, uint64_t total);
 	void *progress_arg;
-	/* Called with a sentence after a failure from which the library
-	 * recovered, such as a lost device that was replaced. May be NULL. */
+	/*
+	 * Called with a sentence after a failure from which the library has
+	 * recovered, such as a lost device process that was replaced. `notice`
+	 * may be NULL.
+	 */
 	void (*notice)(void *arg, const char *sentence);
 	void *notice_arg;
 };
@@ -104,17 +112,18 @@ TANDEM_API int tandem_open(
  * Start the device process and load the weights. The KV cache gets room for
  * `tokens` tokens per request, including the prompt, but not for more than the
  * model's trained context length. 0 means the trained context length. If the
- * option "ctx" is set, it is used instead of `tokens`. tandem_generate and
- * tandem_submit call tandem_start(t, 0) if the device process was not started
- * before.
+ * option "ctx" is set, its value is used instead of `tokens`. tandem_generate
+ * and tandem_submit call tandem_start(t, 0) if the device process was not
+ * started before.
  */
 TANDEM_API int tandem_start(struct tandem *, uint64_t tokens);
 
 /*
  * Stop the device process, wait until it has ended, and free the handle. The
  * handle is freed even if the call returns an error; tandem_error(NULL) then
- * returns a sentence about it. With "coherence=check" this sentence summarizes
- * the violations. The handle may be NULL.
+ * returns a sentence about the error. With the option "coherence=check" the
+ * call returns an error if there were violations, and the sentence summarizes
+ * them. The handle may be NULL.
  */
 TANDEM_API int tandem_close(struct tandem *);
 
@@ -136,17 +145,19 @@ enum tandem_flags {
 	TANDEM_NO_BOS = 8,     /* do not add a beginning-of-text token */
 	/* compute the embedding of the prompt, and generate no text */
 	TANDEM_EMBED = 16,
-	/* with tools: the answer is a call; the answer has at most one call */
+	/* with tools: the answer must be a call of a tool; the answer may have
+	 * at most one call */
 	TANDEM_MUST_CALL = 32,
 	TANDEM_ONE_CALL = 64
 };
 
-/* How the states of a prompt's tokens become its embedding. */
+/* How the embedding of a prompt is computed from the hidden states of its
+ * tokens. */
 enum tandem_pooling {
 	/* the pooling that the model's file names; if it names none, the
 	 * mean */
 	TANDEM_POOLING_MODEL,
-	TANDEM_POOLING_MEAN, /* the mean of all states */
+	TANDEM_POOLING_MEAN, /* the mean of the states of all tokens */
 	TANDEM_POOLING_LAST  /* the state of the last token */
 };
 
@@ -169,9 +180,9 @@ enum tandem_mark {
 };
 
 /*
- * For methods that fill masks: the positions that have not been delivered to
- * the sink yet, as they are after a pass. The library owns the memory, which is
- * valid until the callback returns.
+ * For methods that fill masks: the positions whose tokens have not been
+ * delivered to the sink yet, as they are after a pass. The library owns the
+ * memory, which is valid until the callback returns.
  */
 struct tandem_step {
 	size_t size;
@@ -186,8 +197,8 @@ struct tandem_step {
 	 * The text of position i is text[at[i]] to text[at[i + 1]]. It consists
 	 * of complete characters; if the bytes of a character come from several
 	 * tokens, they belong to the last of these tokens. Masks have no text.
-	 * The text before at[0] belongs to earlier tokens; it was held back
-	 * because it may become a stop string.
+	 * text[0] to text[at[0]] is text of earlier tokens, which was not
+	 * delivered yet because it may be the beginning of a stop string.
 	 */
 	const char *text;
 	const size_t *at; /* [n + 1] offsets into `text` */
@@ -217,7 +228,7 @@ struct tandem_draft {
 
 enum tandem_sample_state {
 	TANDEM_SAMPLE_INCOMPLETE, /* the request ended before the sample did */
-	/* the sample is complete; `stop` has the reason */
+	/* the sample is complete; `stop` has the reason for its end */
 	TANDEM_SAMPLE_ENDED,
 	TANDEM_SAMPLE_CUT, /* the method stopped the sample early */
 	/* the sample failed; `error` has the reason */
@@ -229,8 +240,8 @@ enum tandem_sample_state {
 struct tandem_sample {
 	size_t size;
 	uint32_t index;
-	/* index of the sample that this sample continues; -1: the sample begins
-	 * after the prompt */
+	/* index of the sample from which this sample was forked; -1: this
+	 * sample begins after the prompt */
 	int64_t parent;
 	uint64_t stream; /* number of the sample's random stream */
 	enum tandem_sample_state state;
@@ -247,7 +258,7 @@ struct tandem_sample {
 	 * self-certainty, and the mean of the tokens' confidence.
 	 */
 	double logprob, certainty, confidence;
-	/* score of the sample by the method; NaN if there is none */
+	/* score that the method gave the sample; NaN if it gave none */
 	double score;
 	/* For each reasoning step: the index of the step's last token, counted
 	 * from the first token of the prompt, and the step's score (NaN if it
@@ -258,7 +269,7 @@ struct tandem_sample {
 	/* wall time and simulated phone time from the start of the sample to
 	 * its end */
 	double seconds, phone_seconds;
-	/* sentence about the failure; NULL if there is none */
+	/* a sentence about the failure; NULL if the sample did not fail */
 	const char *error;
 };
 
@@ -294,11 +305,11 @@ struct tandem_token {
 };
 
 /*
- * A turn of a conversation. Each tool call of an answer is a turn of its own,
- * with the role "call"; its text is the tool's name, a space and the arguments.
- * Call turns follow the turn of the answer's text, if the answer has text. The
- * results of the calls follow as turns of the role "tool", in the order of the
- * calls.
+ * A turn of a conversation. Each tool call of an answer is a separate turn with
+ * the role "call"; the text of this turn is the tool's name, a space and the
+ * arguments. If the answer also has text, the assistant turn with this text
+ * precedes the call turns. The results of the calls follow as turns of the role
+ * "tool", in the order of the calls.
  */
 struct tandem_turn {
 	/* "system", "user", "assistant", "call", "tool" */
@@ -307,10 +318,10 @@ struct tandem_turn {
 	size_t bytes; /* length of `text`; 0 if `text` ends with a NUL */
 	/*
 	 * For an assistant turn: the tokens that the sink received for the
-	 * answer. They are used unchanged instead of `text`. Then the new
-	 * prompt begins with exactly the tokens that are in the cache, so their
-	 * keys and values can be reused. Tokenizing the text again may give
-	 * different tokens. If `tokens` is NULL, `text` is tokenized.
+	 * answer, which are then used instead of `text`. This way the new
+	 * prompt begins with exactly the tokens that are in the cache, and
+	 * their keys and values can be reused; tokenizing the text again may
+	 * give different tokens. If `tokens` is NULL, `text` is tokenized.
 	 */
 	const int32_t *tokens;
 	size_t n_tokens;
@@ -334,7 +345,7 @@ struct tandem_call {
 	 * `bytes` may be 0. */
 	const char *arguments;
 	size_t bytes;
-	int ended; /* the arguments are complete */
+	int ended; /* 1 if this piece completes the arguments, else 0 */
 };
 
 struct tandem_request {
@@ -353,9 +364,9 @@ struct tandem_request {
 	 * 256 */
 	int64_t max_tokens;
 	/*
-	 * Stop strings: generation stops at the first occurrence of one of
+	 * Stop strings: generation stops as soon as the text contains one of
 	 * them, and the stop string is not delivered. The list ends with NULL.
-	 * NULL: no stop strings.
+	 * If `stop` is NULL, there are no stop strings.
 	 */
 	const char *const *stop;
 	/* Sampling parameters, as in `tandem run`; the defaults are in
@@ -379,8 +390,8 @@ struct tandem_request {
 	/*
 	 * Called for every generated token, with the `len` bytes of text that
 	 * the token completes. The text has no NUL; len may be 0. A call with
-	 * token -1 delivers text without a token: text that was held back until
-	 * the end.
+	 * token -1 delivers text that was held back until the end, because it
+	 * might have become a stop string.
 	 */
 	int (*sink)(void *arg, int32_t token, const char *text, size_t len);
 	void *sink_arg;
@@ -390,10 +401,10 @@ struct tandem_request {
 	void *step_arg;
 	/*
 	 * Called once for each sample of a method that generates several
-	 * samples ("samples=16"), in the order of their indices. The calls take
-	 * place when all samples have ended, or when the request fails, is
-	 * canceled or is closed. The sink receives the text of the chosen
-	 * sample or, if the method chooses none, of the first sample.
+	 * samples ("samples=16"), in the order of their indices. The library
+	 * makes these calls when all samples have ended, or when the request
+	 * fails, is canceled or is closed. The sink receives the text of the
+	 * chosen sample or, if the method chooses none, of the first sample.
 	 */
 	void (*sample)(void *arg, const struct tandem_sample *sample);
 	void *sample_arg;
@@ -405,10 +416,9 @@ struct tandem_request {
 	void *token_arg;
 	/*
 	 * With TANDEM_CHAT: a conversation, which is used instead of `prompt`,
-	 * `tokens` and `system`. Its last turn is the one to be answered. The
-	 * model's chat template determines which orders of roles are valid.
-	 * Usually a system turn comes first, then user and assistant turns
-	 * alternate.
+	 * `tokens` and `system`. The model answers the last turn. The model's
+	 * chat template determines which orders of roles are valid. Usually a
+	 * system turn comes first, then user and assistant turns alternate.
 	 */
 	const struct tandem_turn *turns;
 	size_t n_turns;
@@ -427,7 +437,7 @@ struct tandem_request {
 	 * tokens that the request has generated so far: the presence penalty
 	 * once, the frequency penalty for each occurrence. A `repeat_penalty`
 	 * is applied after the biases and before these two penalties. Methods
-	 * that fill masks reject all of these. (NULL, 0, 0, 0)
+	 * that fill masks reject biases and penalties. (NULL, 0, 0, 0)
 	 */
 	const struct tandem_bias *bias;
 	size_t n_bias;
@@ -444,9 +454,11 @@ struct tandem_request {
 	void (*embedding)(void *arg, const float *values, size_t n);
 	void *embedding_arg;
 	unsigned pooling; /* enum tandem_pooling */
-	/* Called after each pass of a method that drafts, after the sink has
-	 * received the tokens of the pass. The tree is only its root if the
-	 * pass had no draft. Never called for several samples. */
+	/*
+	 * Called after each pass of a method that drafts, after the sink has
+	 * received the tokens of the pass. If the pass had no draft, the tree
+	 * has only its root. Never called for requests with several samples.
+	 */
 	int (*draft)(void *arg, const struct tandem_draft *draft);
 	void *draft_arg;
 	/*
@@ -454,19 +466,20 @@ struct tandem_request {
 	 * TANDEM_MUST_CALL must call. A JSON list, as in OpenAI's API, of
 	 * {"type": "function", "function": {"name", "description",
 	 * "parameters"}}; the schema `parameters` must be in the subset of
-	 * docs/structured.md. Unless the prompt is given as `tokens`, a
-	 * description of the tools is added to it. The arguments of calls
-	 * conform to the schemas. An error message about a wrong tool names the
-	 * place in the list, such as tools[0].function.name. NULL: no tools.
+	 * docs/structured.md. A description of the tools is added to the
+	 * prompt, unless the prompt is given as `tokens`. The arguments of
+	 * calls conform to the schemas. An error message about a wrong tool
+	 * names the place in the list, such as tools[0].function.name. NULL: no
+	 * tools.
 	 */
 	const char *tools;
-	/* name of the tool that must be called; NULL: any of them */
+	/* name of the tool that must be called; NULL: any of the tools */
 	const char *tool;
 	/*
-	 * Called for each call when its name is known, and then for each piece
-	 * of its arguments. The sink receives only the text outside of calls.
-	 * If a call is cut off by max_tokens or by the end of the context, no
-	 * piece of it has `ended` set.
+	 * For each tool call in the answer: called when the tool's name is
+	 * known, and then for each piece of the arguments. The sink receives
+	 * only the text outside of tool calls. If max_tokens or the end of the
+	 * context cuts off a tool call, `ended` is 0 in all its pieces.
 	 */
 	int (*call)(void *arg, const struct tandem_call *call);
 	void *call_arg;
@@ -478,7 +491,7 @@ TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);
 struct tandem_result {
 	size_t size; /* set by the caller */
 	enum tandem_stop stop;
-	/* number of tokens in the prompt, and of generated tokens */
+	/* number of tokens of the prompt, and number of generated tokens */
 	uint64_t prompt_tokens, tokens;
 	uint64_t passes; /* number of passes of the model */
 	/* numbers of drafted and of accepted tokens; 0 for methods that do not
@@ -500,18 +513,18 @@ struct tandem_result {
 
 /*
  * Generate text for one request; returns when the request has ended. The KV
- * cache is empty at the start. With "keep=N" it may contain the beginning of
- * this prompt, if an earlier request has cached it. *result is filled even on
- * failure, with the values up to the failure; `result` may be NULL. All
- * submitted requests must have ended before this call.
+ * cache is empty at the start; only with the option "keep=N" it may contain the
+ * first tokens of the prompt, which an earlier request has cached. *result is
+ * filled even on failure, with the values up to the failure; `result` may be
+ * NULL. All submitted requests must have ended before this call.
  */
 TANDEM_API int tandem_generate(struct tandem *, const struct tandem_request *,
 	struct tandem_result *result);
 
 /*
- * Make the running tandem_generate or tandem_advance return TANDEM_CANCELED
- * soon. If none is running, the next one returns TANDEM_CANCELED. May be called
- * from any thread and from signal handlers.
+ * Make the running call of tandem_generate or tandem_advance return
+ * TANDEM_CANCELED soon. If no such call is running, the next one returns
+ * TANDEM_CANCELED. May be called from any thread and from signal handlers.
  */
 TANDEM_API void tandem_cancel(struct tandem *);
 
@@ -525,13 +538,13 @@ TANDEM_API void tandem_cancel(struct tandem *);
 struct tandem_submitted;
 
 /*
- * Check a request and queue it. The request's data is copied. tandem_advance
- * calls the request's callbacks; these must not call tandem_advance,
+ * Check a request and queue it. The request's data is copied. The request's
+ * callbacks are called in tandem_advance; they must not call tandem_advance,
  * tandem_generate or any close function. If the prompt does not fit into the
- * context, the call returns TANDEM_MISUSE and the error message contains both
- * numbers. Starts the device process if it was not started before. On failure
- * *out is NULL. A submitted request belongs to its handle and must be closed
- * before the handle.
+ * context, tandem_submit returns TANDEM_MISUSE, and the error message contains
+ * both numbers of tokens. Starts the device process if it was not started
+ * before. On failure *out is NULL. A submitted request belongs to its handle
+ * and must be closed before the handle.
  */
 TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
 	struct tandem_submitted **out);
@@ -552,21 +565,23 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
  */
 TANDEM_API int tandem_advance(struct tandem *, unsigned *requests);
 
-/* Call tandem_advance until this request has ended or tandem_advance fails.
- * Returns what tandem_generate would return for the request. The other requests
- * advance, too. */
+/*
+ * Call tandem_advance until this request has ended or tandem_advance fails.
+ * Returns the status that tandem_generate would return for the request. Other
+ * requests advance, too.
+ */
 TANDEM_API int tandem_wait(struct tandem *, const struct tandem_submitted *);
 
 /*
- * Returns 1 if the request has not ended, otherwise what tandem_generate would
- * return for it. *result receives the request's statistics up to this call;
- * `result` may be NULL.
+ * Returns 1 if the request has not ended, otherwise the status that
+ * tandem_generate would return for the request. *result receives the request's
+ * statistics up to this call; `result` may be NULL.
  */
 TANDEM_API int tandem_request_state(
 	const struct tandem_submitted *, struct tandem_result *result);
 
-/* As tandem_error, but for one request. The string is valid until the request
- * is closed. */
+/* A sentence about the failure of one request, like that of tandem_error. The
+ * string is valid until the request is closed. */
 TANDEM_API const char *tandem_request_error(const struct tandem_submitted *);
 
 /* End the request with TANDEM_CANCELED before the next pass. May be called
@@ -597,7 +612,7 @@ TANDEM_API int64_t tandem_detokenize(struct tandem *, const int32_t *ids,
 /*
  * Tokenize the prompt of a request, with chat template and beginning-of-text
  * token. Returns the same values as tandem_tokenize. Does not start the device,
- * and ignores all members of the request that do not belong to the prompt.
+ * and ignores all members of the request that do not describe the prompt.
  */
 TANDEM_API int64_t tandem_prompt(struct tandem *,
 	const struct tandem_request *request, int32_t *ids, size_t cap);
@@ -613,10 +628,13 @@ struct tandem_stats {
 	/* maximum number of tokens of a request, including the prompt */
 	uint64_t context;
 	uint64_t passes; /* number of passes of the model */
-	/* rows: rows computed in all passes. prompt_rows: rows of prompts among
-	 * them. padded_rows: rows of static graphs that had no token. */
+	/*
+	 * rows: rows computed in all passes. prompt_rows: those of these rows
+	 * that read prompts. padded_rows: rows of static graphs that had no
+	 * token.
+	 */
 	uint64_t rows, prompt_rows, padded_rows;
-	uint64_t drafted, accepted; /* numbers of tokens */
+	uint64_t drafted, accepted; /* numbers of drafted, accepted tokens */
 	/*
 	 * The device's address window: size of the window, bytes that are
 	 * mapped now, number of mappings for which a pass had to wait, and
