@@ -1,11 +1,11 @@
 /*
- * The options of a decoder: for the session and its device process, for the
- * decoding method, and for the parts of the method. Each of these has one table
- * with its options, their defaults and their help. A struct opt_values holds
- * the values that were set; if it is all zero, all options have their defaults.
- * A command includes PAIR_OPTIONS and DECODING_OPTIONS in its own table; the
- * library sets values with opt_set(decoder_tables, ...). Strings are not
- * copied; the caller keeps ownership.
+ * The options of a decoder. The session with its device process, the decoding
+ * method, and each part of the method have a table with options, defaults and
+ * help. A struct opt_values holds the values that were set; if all its bytes
+ * are zero, all options have their defaults. A command includes PAIR_OPTIONS
+ * and DECODING_OPTIONS in its own table; the library sets values with
+ * opt_set(decoder_tables, ...). Strings are not copied; the caller keeps
+ * ownership.
  */
 #ifndef HOST_API_OPTIONS_H
 #define HOST_API_OPTIONS_H
@@ -69,7 +69,7 @@ extern const struct opt_table decoding_table;
 /* ---- several requests ---------------------------------------------------- */
 
 /* Options of the library and of servers. Commands that run one request and then
- * end do not have them. */
+ * end do not have these options. */
 struct texts_options {
 	/* number of requests that are computed at the same time */
 	uint32_t texts;
@@ -90,7 +90,9 @@ struct method_facts {
 	bool diffusion; /* the method fills masks */
 	bool many;      /* the method generates several samples per request */
 	bool scores;    /* the method scores samples with a reward */
-	/* models that it can run: bits of enum report_models (report.h) */
+	/*
+	 * models that the method can run: bits of enum report_models (report.h)
+	 */
 	unsigned runs;
 };
 /* Get the properties of the i-th method, in the order of the help text. Returns
@@ -116,29 +118,35 @@ const struct opt_table *library_tables(size_t i);
 
 /*
  * tandem_open in two steps, for commands that parse options themselves.
- * tandem_create checks the options and opens nothing. If `parsed` is not NULL,
- * it is used instead of options.set, must outlive the handle, and options.model
- * is ignored. On failure tandem_create returns -errno and creates no handle.
- * tandem_read_model opens the model (NULL: the bundled model).
+ * tandem_create checks the options and opens no file. If `parsed` is not NULL,
+ * it replaces options.set, options.model is ignored, and *parsed must stay
+ * valid as long as the handle. On failure tandem_create returns -errno and
+ * creates no handle. tandem_read_model opens the model (NULL: the bundled
+ * model).
  */
 int tandem_create(struct tandem **out, const struct tandem_options *,
 	const struct opt_values *parsed, struct err *);
 int tandem_read_model(struct tandem *, const char *path);
 
-/* Check that the model's context has room for a prompt of `prompt` tokens and
+/*
+ * Check that the model's context has room for a prompt of `prompt` tokens and
  * one generated token. Returns 0, or -EFBIG with a message that says what to
- * try. `predict` has the meaning that it has in tandem_start_for. */
+ * try. `predict` is the largest number of tokens that will be generated (-1:
+ * not known).
+ */
 int tandem_check_room(
 	const struct tandem *, uint64_t prompt, int64_t predict, struct err *);
 
-/* Estimate the memory that tandem_start(t, tokens) will take, of both processes
- * together (see decoder_need for what is included). Returns 0, or the error
- * with which starting would fail. */
+/*
+ * Estimate the memory of both processes together after tandem_start(t, tokens),
+ * in bytes (decoder_need says what is included). Returns 0, or the error with
+ * which starting would fail.
+ */
 int tandem_need(
 	struct tandem *, uint64_t tokens, uint64_t *bytes, struct err *);
 
-/* The session options. The caller may change them until the session is
- * started. */
+/* The session options of the handle. The caller may change them until the
+ * session is started. */
 struct session_opts *tandem_pair(struct tandem *);
 
 /* Returns 0, or -EINVAL for an option that has no effect with the chosen
@@ -146,12 +154,14 @@ struct session_opts *tandem_pair(struct tandem *);
  * which the reward "exact" needs. */
 int tandem_check_needless(const struct tandem *, bool answers, struct err *);
 
-/* tandem_start for prompts of at most `prompt` tokens and generated texts of at
- * most `predict` tokens (-1: not known). Limits save KV cache if requests have
- * several samples. */
+/*
+ * Like tandem_start, for prompts of at most `prompt` tokens and generated texts
+ * of at most `predict` tokens (-1: not known). If requests have several
+ * samples, a known `predict` makes the KV cache smaller.
+ */
 int tandem_start_for(struct tandem *, uint64_t prompt, int64_t predict);
 
-/* tandem_close, with the result as -errno and in *e. */
+/* Like tandem_close, but returns 0 or -errno, and sets *e after an error. */
 int tandem_end(struct tandem *, struct err *);
 
 /* Entries of a command's option table; `values` is a struct opt_values. */

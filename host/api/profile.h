@@ -5,12 +5,12 @@
  * $XDG_CACHE_HOME/tandem (~/.cache/tandem). There is one file for each
  * combination of flash image, machine, and everything else that changes the
  * costs (docs/lever.md has the list). A damaged file and a file with a
- * different key are ignored. A failure to write a file is ignored, too. A
- * profile is measured again if it was measured on a busy machine that is no
- * longer busy, or if passes of earlier requests were much faster than the
- * profile predicts. No profile is used with the clock of a simulated phone,
- * because there all costs are computed, or with planned faults, because faults
- * would distort the measurements.
+ * different key are ignored. Errors while a file is written are ignored, too. A
+ * profile is measured again if the machine was busy at the measurement and is
+ * not busy now, or if passes of earlier requests were much faster than the
+ * profile predicts. No profile is used with --clock soc:NAME, because then all
+ * costs are computed, or with --fault and --flash-fault, because faults would
+ * distort the measurements.
  *
  * A profile never changes the generated text. Only one thread may use a
  * decoder; several processes may write the same file.
@@ -39,9 +39,9 @@ extern const char *const profile_froms[];
 int profile_take(struct decoder *, struct err *);
 
 /*
- * Compare the costs of the decoder's passes with the profile. If the passes
- * took much less time, remove the profile's file, so that the profile is
- * measured again. Frees d->profile_path.
+ * Compare the times of the decoder's passes with the profile. If the passes
+ * took much less time than the profile predicts, remove the profile's file, so
+ * that the next decoder measures again. Frees d->profile_path.
  */
 void profile_review(struct decoder *);
 

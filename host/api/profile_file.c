@@ -25,10 +25,10 @@
 #define IDLE 0.1
 
 /*
- * A profile is measured again if its times exceed those of later passes by more
- * than the factor MISFIT * spread, where `spread` is the ratio by which
- * repeated measurements of the profile differed. The comparison needs REVIEWED
- * passes, because each pass scales all costs (pass_cost_saw_rows).
+ * A profile is measured again if its times are more than MISFIT * spread times
+ * as long as those of later passes, where `spread` is the typical ratio between
+ * repeated measurements of the same time. The comparison needs REVIEWED passes,
+ * because each pass scales all costs (pass_cost_saw_rows).
  */
 #define MISFIT   1.5
 #define REVIEWED 4
@@ -179,9 +179,9 @@ bool profile_was_disturbed(double then, double now)
 }
 
 /*
- * Passes that are slower than the profile predicts are no reason to measure
- * again: other programs and long texts slow passes down, and measuring again
- * would not change that.
+ * Only passes that are faster than the profile predicts are a reason to measure
+ * again. Slower passes are not, because other programs and long texts slow
+ * passes down.
  */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now)

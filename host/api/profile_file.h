@@ -26,9 +26,10 @@ void profile_keep(
 bool profile_was_disturbed(double then, double now);
 
 /*
- * Whether the profile must be measured again, because costs are much lower than
- * it says. `was`: the costs in the profile. `is`: these costs after corrections
- * by passes of requests. `now`: the CPU pressure.
+ * Whether the profile must be measured again, because passes take much less
+ * time than the profile says. `was`: the costs in the profile. `is`: the same
+ * costs after they were updated by passes of requests. `now`: the CPU pressure
+ * now, as of cpu_pressure().
  */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now);

@@ -44,9 +44,9 @@ struct tandem_submitted {
 	/* the next request in the order of submission */
 	struct tandem_submitted *next;
 	/*
-	 * A copy of the caller's struct. Of the pointers in it, only `stop` and
-	 * the callbacks are used, because prompt and system turn have already
-	 * been tokenized.
+	 * A copy of the caller's struct. Its pointers to the prompt, the turns
+	 * and the tools must not be used, because the caller may have freed
+	 * this data.
 	 */
 	struct tandem_request request;
 	/* copies of the stop strings; NULL if the caller's strings are used */
@@ -57,23 +57,24 @@ struct tandem_submitted {
 	struct json_form *form;
 	/*
 	 * The tools that may be called; NULL if there are none. If there are
-	 * tools, `reader` separates calls from the text, and `prose` holds the
-	 * text of a token that lies outside of calls.
+	 * tools, `reader` separates tool calls from other text, and `prose`
+	 * holds the part of a token's text that lies outside of tool calls.
 	 */
 	struct chat_tools *tools;
 	struct call_reader reader;
 	struct strbuf prose;
 	struct sampler *sampler;
 	struct generation *generation;
-	/* NULL if the request has no samples, or they are not opened yet */
+	/* the pool of samples; NULL if the request has no samples, or the pool
+	 * is not opened yet */
 	struct samples *samples;
 	struct embedding *embedding; /* NULL without TANDEM_EMBED */
 	int state;     /* REQUEST_UNFINISHED or enum tandem_status */
 	bool canceled; /* tandem_request_cancel was called */
 	struct err err;
 
-	/* A callback stopped the request. The members below are buffers for the
-	 * data that callbacks receive. */
+	/* Whether a callback stopped the request. The members after `stopped`
+	 * are buffers for the data that callbacks receive. */
 	bool stopped;
 	/* number of positions for which there is memory */
 	uint32_t room;
@@ -85,8 +86,8 @@ struct tandem_submitted {
 	/* [request.logprobs] candidates of a token */
 	struct tandem_likely *top;
 
-	/* before: counters at the start of the request. work: the work of the
-	 * request alone. Times are clock_ns values. */
+	/* before, drafts_before: counters at the start of the request. work,
+	 * drafts: the work of this request alone. Times are clock_ns values. */
 	struct session_stats before, work;
 	struct method_stats drafts_before, drafts;
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
@@ -95,8 +96,8 @@ struct tandem_submitted {
 
 	/*
 	 * For shared passes: the request's lane (lane.scheduler is NULL if the
-	 * request has none), and the request's share of the passes, including
-	 * the share of its samples.
+	 * request has no lane), and the request's share of the passes,
+	 * including the rows of its samples.
 	 */
 	struct lane lane;
 	bool shared;

@@ -33,8 +33,8 @@ struct tandem {
 	 * submission. */
 	struct tandem_submitted *first_request;
 	uint64_t submitted; /* number of requests that have been submitted */
-	/* sequences of shared passes; NULL if there are none yet or requests
-	 * cannot share passes */
+	/* runs the shared passes; NULL before the first request, and if
+	 * requests cannot share passes */
 	struct scheduler *scheduler;
 	/* Called with the state of samples while they are generated; may be
 	 * NULL. */
@@ -49,23 +49,24 @@ struct tandem {
 int tandem_status_of(int ret);
 
 /*
- * Every function of the library calls this at its end, with the status that the
- * function returns. Marks the handle as dead if the device was lost, and resets
- * a cancelation. Returns `status`.
+ * Functions of the library call tandem_settle at their end, with the status
+ * that they return. If the device was lost, the handle is marked as dead; if
+ * the call was canceled, the cancelation is reset. Returns `status`.
  */
 int tandem_settle(struct tandem *, int status);
 
 /*
  * Copy the caller's struct to a struct of `size` bytes of this version, which
- * must hold the defaults. A shorter struct comes from an older version, or from
- * a binding that declares only the first members; the remaining members keep
- * their defaults. A longer struct comes from a newer version; members that this
- * version does not have must be zero. `name` is the name of the struct without
- * "struct ".
+ * must hold the defaults. `theirs` is shorter if the caller was built with an
+ * older version, or is a binding that declares only the first members; then the
+ * remaining members keep their defaults. `theirs` is longer if the caller was
+ * built with a newer version; then members that this version does not have must
+ * be zero. `name` is the name of the struct without "struct ".
  *
- * Returns -EINVAL if the size is 0 or not a multiple of 8, as in a struct that
- * was never initialized, or if an unknown member is not zero. No member crosses
- * a multiple of 8 bytes, so a size that is a multiple of 8 never cuts a member.
+ * Returns -EINVAL if the caller's `size` is 0 or not a multiple of 8 (a sign
+ * that the struct was never initialized), or if an unknown member is not zero.
+ * No member crosses a multiple of 8 bytes, so a size that is a multiple of 8
+ * never cuts a member.
  */
 int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
 	struct err *);

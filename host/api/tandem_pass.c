@@ -33,8 +33,8 @@ struct session *tandem_session(const struct tandem *t)
 	return t->decoder.session;
 }
 
-/* Deliver the logits of rows [row, n) of the last pass. Row 0 of the pass has
- * token number `at` of the text. */
+/* Give the reader the logits of rows [row, n) of the last pass. Row 0 of the
+ * pass is token number `at` of the text. */
 static int read_rows(struct session *s, size_t at, uint32_t row, uint32_t n,
 	const struct pass_reader *to, float *logits, struct err *e)
 {
