@@ -2,24 +2,24 @@
  * Block diffusion (Arriola et al., "Block Diffusion: Interpolating Between
  * Autoregressive and Diffusion Language Models", 2025). Within a block the
  * masks are filled as in LLaDA's reference decoder (denoising.h). A position
- * attends to its whole block and to everything before the block, but to nothing
- * after the block. So the keys and values of the prompt and of finished blocks
- * never change, and a pass has rows for the current block only; the positions
- * before the block are cached.
+ * attends to all positions of its block and of earlier blocks, and to no later
+ * block. So the keys and values of the prompt and of finished blocks never
+ * change, and a pass has rows only for the current block; all earlier positions
+ * are cached.
  *
- * A position whose token is committed in a pass had the mask as its input in
- * that pass, so its keys and values from that pass belong to the mask.
- * Therefore one more pass computes a finished block from its tokens; the keys
- * and values of that pass are cached.
+ * In the pass that guesses a position's token, the input of the position is the
+ * mask, so this pass computes keys and values of the mask. Therefore, when a
+ * block has no mask left, one more pass computes keys and values from the
+ * block's tokens; these are cached.
  *
  * With --no-cache each pass computes the whole text with the same attention
  * mask, and nothing is cached. The option is for checking that the cache is
  * exact and, with --canvas, for measuring the cost of passes over a whole
  * answer.
  *
- * With shifted logits (d->shift) the row before a block predicts the block's
- * first token. That row is the same in all passes of the block, so its logits
- * are computed once and kept.
+ * With shifted logits (d->shift) the row that precedes a block predicts the
+ * block's first token. This row is the same in all passes over the block, so
+ * its logits are computed once and stored.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -53,12 +53,13 @@ static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, &threshold_table, &cache_table, NULL };
 
 struct text {
-	/* start of the block (d->begin cannot be used: it may already have
-	 * moved to the end of the block) */
+	/* first position of the block (d->begin may already be the end of the
+	 * block) */
 	uint32_t begin;
 	/* the block is filled: the next pass computes it from its tokens */
 	bool filled;
-	/* the current pass computes a filled block, which is cached after it */
+	/* the current pass computes a filled block, which is cached after the
+	 * pass */
 	bool caches;
 };
 
@@ -90,7 +91,7 @@ static int block_prompt(struct denoising *d, uint32_t row, struct err *e)
 }
 
 /* Plan a pass over the current block. A filled block is computed once more, so
- * that it can be cached. */
+ * that its keys and values can be cached. */
 static int block_plan(struct denoising *d, struct err *e)
 {
 	const struct block_state *state = d->env->state;

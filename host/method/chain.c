@@ -2,10 +2,10 @@
  * Speculative decoding with a draft model, in its plain form (Leviathan et al.,
  * 2023). The draft model generates a chain of gamma tokens, one after the
  * other. The target computes all of them in one pass, which takes little longer
- * than a pass of one row. Row i of the chain predicts token i + 1. While the
- * target's token equals the drafted one, the next row is valid too. At the
- * first difference the target's token is used instead of the drafted one, and
- * the cycle ends.
+ * than a pass of one row. Row i of the chain predicts token i + 1. Drafted
+ * tokens are accepted as long as the target draws the same token at each
+ * position. At the first difference the target's token is used instead of the
+ * drafted one, and the cycle ends.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -14,7 +14,7 @@
 #include "host/scheduler/tree_options.h"
 #include "ipc/wire.h"
 
-#define LENGTH 8 /* gamma, unless the drafter has a length of its own */
+#define LENGTH 8 /* gamma, unless the drafter determines the length */
 
 struct chain_options {
 	uint32_t length;
@@ -51,15 +51,15 @@ static uint32_t chain_rows(const struct method_env *env)
 	return 1 + chain_length(env);
 }
 
-/* With one candidate per node, a drafter with several rules proposes only the
- * token of its first rule. */
+/* One candidate per node makes the tree a chain. A drafter with several rules
+ * then proposes only the token of its first rule. */
 static void chain_start(struct cycle *c)
 {
 	c->tree->k = 1;
 }
 
-/* The default is the draft model alone: with one candidate per node, a look-up
- * drafter combined with a draft model would add nothing. */
+/* The default is only the draft model, because with one candidate per node a
+ * look-up drafter beside a draft model would add nothing. */
 static void chain_compose(
 	const struct method_env *env, const char *given, struct strbuf *draft)
 {

@@ -45,9 +45,11 @@ uint32_t choice_heaviest(const struct tally *row, uint32_t n)
 	return best;
 }
 
-/* The worst case for the leading answer is that all remaining candidates vote
- * for the same other answer. This may be a new answer (k = n), and its first
- * candidate may be one of the remaining ones. */
+/*
+ * The worst case for the leading answer is that all remaining candidates vote
+ * for the same other answer. This other answer may be new (k = n), and then its
+ * first candidate is one of the remaining candidates.
+ */
 uint32_t choice_decided(
 	const struct tally *row, uint32_t n, uint32_t left, uint32_t first_left)
 {

@@ -34,9 +34,10 @@ uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
 /*
  * Whether a vote is decided although `left` candidates have not voted yet;
- * first_left is the index of the first of them. Returns the index of the answer
- * with the most votes (the first of equal ones) if this answer wins whatever
- * the remaining candidates vote for, otherwise CHOICE_NONE. All votes weigh 1.
+ * first_left is the index of the first of these. Returns the index of the
+ * answer with the most votes (the first of equal ones) if this answer wins for
+ * all possible votes of the remaining candidates, otherwise CHOICE_NONE. All
+ * votes weigh 1.
  */
 uint32_t choice_decided(
 	const struct tally *, uint32_t n, uint32_t left, uint32_t first_left);
@@ -55,9 +56,9 @@ uint32_t choice_largest(const struct candidate *, uint32_t n);
 void choice_borda(struct candidate *, uint32_t n, double power);
 
 /*
- * Combine the scores of a text's steps into its value, by one of
- * search-and-learn's aggregations. Returns NAN if there are no scores or one of
- * them is NAN.
+ * Combine the scores of a text's steps into the value of the text (the
+ * aggregations are those of search-and-learn). Returns NAN if n is 0 or a score
+ * is NAN.
  */
 double choice_aggregate(const float *score, uint32_t n, enum aggregate);
 

@@ -1,15 +1,16 @@
 /*
  * Masked diffusion as Dream decodes (Ye et al., "Dream 7B: Diffusion Large
- * Language Models", 2025). Time runs from 1 to EPS in even steps. The step from
- * t to s commits the share 1 - s/t of the remaining masks, rounded down; the
- * last step commits all of them. The masks to commit are the best by --order,
- * or are drawn at the temperature --order-temperature. The order `random` is
- * Dream's `origin`: each mask is committed with the probability 1 - s/t.
+ * Language Models", 2025). A block is decoded in steps; time falls from 1 to
+ * EPS in equal intervals. The step from time t to time s fills the share 1 -
+ * s/t of the remaining masks, rounded down; the last step fills all masks. The
+ * masks to fill are the best by --order, or are drawn at the temperature
+ * --order-temperature. --order random is Dream's `origin`: each mask is filled
+ * with the probability 1 - s/t.
  *
- * Every pass computes all positions, and nothing is cached. The masks are those
- * of one block, as in the method llada. Dream's own decoder uses one block as
- * long as the answer. A step that commits nothing is not computed, because it
- * would not change the input of the next step.
+ * Every pass computes all positions, and nothing is cached. Only the current
+ * block has masks, as in the method llada; Dream's own decoder uses one block
+ * as long as the answer. A step that fills no mask is skipped, because it would
+ * not change the input of the next step.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -50,7 +51,7 @@ struct text {
 	uint32_t steps; /* number of steps of a block */
 };
 
-/* The share of the masks that step i of n commits, 1 - s/t. */
+/* The share 1 - s/t of the masks that step i of n fills. */
 static double share(uint32_t i, uint32_t n)
 {
 	double step = (1 - EPS) / n;
@@ -67,9 +68,7 @@ static int dream_start(struct denoising *d, struct err *e)
 	return denoising_reserve(d, denoising_whole_limit(d->session), e);
 }
 
-/*
- * Plan the next step that commits something; the last step commits all masks.
- */
+/* Plan the next step that fills a mask; the last step fills all masks. */
 static int dream_plan(struct denoising *d, struct err *e)
 {
 	const struct steps_options *s = method_options(d->env, &steps_table);
@@ -111,8 +110,8 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 		g->score = g->score / o->order_temperature - log(-log(u));
 	}
 	guesses_sort(d->guess, d->n_at);
-	/* commit each position with probability p; its score is a uniform
-	 * random number */
+	/* a score is a uniform random number, so each guess is kept with the
+	 * probability p */
 	if (origin)
 		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
 			keep++;

@@ -6,9 +6,9 @@
  * layers are verified.
  *
  * The authors' code verifies 60 rows, drafts a first layer and 5 more, and has
- * k = 10; these are the defaults on a simulated phone. When a pass waits for
- * flash there is time for more, so the defaults for rows and layers are those
- * of the other methods.
+ * k = 10; these are the defaults on a simulated phone. With streamed layers a
+ * pass waits for flash, so there is time for more rows; then the defaults for
+ * rows and layers are those of the other methods.
  */
 #include "base/checked.h"
 #include "host/method/methods.h"
@@ -62,8 +62,8 @@ static uint32_t top_k(const struct method_env *env)
 	return o->top_k;
 }
 
-/* Number of nodes that the tree needs in addition to its rows: it holds the
- * candidates of all layers, and only the best candidates become rows. */
+/* Number of nodes that the tree needs in addition to its rows: the tree holds
+ * the candidates of all layers, but only the best candidates become rows. */
 static uint32_t spare_nodes(const struct method_env *env)
 {
 	return 1 + top_k(env) * (depth_of(env) - 1);

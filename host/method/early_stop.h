@@ -3,9 +3,9 @@
  * al., "Deep think with confidence", 2025, the online variant). The first
  * samples, the warm-up, always run to their ends. The group confidence of a
  * sample is the mean confidence over a window of its tokens. The threshold s is
- * chosen such that, for a share `keep` of the warm-up samples, the group
- * confidence never fell below s. After the warm-up a sample is cut when its
- * group confidence falls below s. When the votes of the finished samples agree
+ * chosen such that the share `keep` of the warm-up samples never had a group
+ * confidence below s. After the warm-up a sample is cut when its group
+ * confidence falls below s. When the votes of the finished samples agree
  * enough, all unfinished samples are cut.
  *
  * The code reads and cuts the samples of a pool (samples.h). All calls come
@@ -45,12 +45,11 @@ struct early_stop {
  * have these options. */
 void early_stop_init(struct early_stop *, const struct method_env *);
 
-/*
- * Number of warm-up samples out of n samples. It is n if early stopping is off.
- */
+/* Number of warm-up samples, if there are n samples; n if early stopping is
+ * off. */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
-/* Compute the threshold. Called when the warm-up samples have ended, if more
- * samples follow. Returns 0 or -ENOMEM. */
+/* Compute the threshold. Must be called when the warm-up samples have ended, if
+ * more samples follow. Returns 0 or -ENOMEM. */
 int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
 /*
@@ -58,15 +57,14 @@ int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
  */
 void early_stop_check(
 	const struct early_stop *, struct samples *, struct sample *);
-/* Whether to end all unfinished samples, because one answer has this share of
- * the votes. */
+/* Whether to cut all unfinished samples; `share` is the share of the votes that
+ * the leading answer has. */
 bool early_stop_agrees(const struct early_stop *, double share);
 void early_stop_cut_all(struct samples *);
 
 /*
- * The smallest mean confidence over `window` consecutive tokens. With fewer
- * than `window` tokens it is the mean of all tokens; with no tokens it is
- * infinity.
+ * The smallest mean confidence over `window` consecutive tokens of a sample
+ * with n tokens; if n < window, the mean over all n tokens; if n = 0, infinity.
  */
 double early_stop_lowest(const float *confidence, size_t n, uint32_t window);
 

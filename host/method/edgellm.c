@@ -9,8 +9,9 @@
  * N_ok = N_all, alpha is halved; otherwise it is divided by 0.5^((N_all - N_ok)
  * / N_all) (struct edgellm in host/tree/build.h).
  *
- * While the target runs, drafting continues after the best branch. If that
- * branch is accepted, the tokens for the next cycle are already drafted.
+ * While the target verifies the tree, drafting continues after the last node of
+ * the best branch. If the target accepts the whole branch, the next cycle
+ * begins with tokens that are already drafted.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
@@ -27,9 +28,9 @@ struct ahead {
 /*
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
- * continue. There is no tip if nothing was drafted, so that the tree has only
- * its root. The tip cannot be found in the step `grown`, because nodes that get
- * no rows in a shared pass are removed from the tree after that step.
+ * continue. There is no tip if nothing was drafted: then the tree has only its
+ * root. The tip cannot be found in the step `grown`, because nodes that get no
+ * rows in a shared pass are removed from the tree after that step.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {
@@ -77,8 +78,10 @@ static void edgellm_plan(struct cycle *c)
 		cycle_limits(c, tree_depth(c->env)), c->env->state);
 }
 
-/* N_all is the depth of the branch that follows the accepted nodes and then, in
- * the verified tree, the likeliest children. */
+/*
+ * N_all is the length of a branch: the accepted nodes, continued by the
+ * likeliest child of each node until a node of the verified tree has no child.
+ */
 static void edgellm_after_pass(struct cycle *c)
 {
 	uint32_t node = c->path[c->n_path - 1], next = node;

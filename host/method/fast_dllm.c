@@ -6,8 +6,8 @@
  * threshold, and always the most confident guess.
  *
  * KV cache: the first pass over a block computes all positions. Later passes
- * over the block compute fewer positions. For positions that they do not
- * compute, they use the cached keys and values of the first pass:
+ * over the block compute fewer positions. For the other positions they use the
+ * keys and values that the first pass cached:
  *
  *   none    Every pass computes all positions.
  *   prefix  Positions before the block are cached. A pass computes the block

@@ -10,8 +10,8 @@
  *           longest prefix that the model itself draws is accepted. The token
  *           that it draws after that prefix is the next known token.
  *
- * Every generated token is drawn from a row of the chain, so the text is that
- * of plain decoding with this model, at any temperature.
+ * Every generated token is drawn from a row of the chain, so the text equals
+ * that of plain decoding with this model, at any temperature.
  */
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -34,7 +34,7 @@ struct text {
 
 static int linear_start(struct denoising *d, struct err *e)
 {
-	/* draft at temperature 0: the likeliest token of each mask */
+	/* draft at temperature 0: guess the likeliest token of each mask */
 	d->guessing.sampling = &sampler_defaults;
 	d->reads_prompt = true;
 	return denoising_reserve(d, session_context(d->session), e);

@@ -6,9 +6,9 @@
  * the guesses for the block's masks, the most confident ones first. Nothing is
  * cached.
  *
- * There is one difference from LLaDA. Without --canvas, which is LLaDA's
- * gen_length, there are no masks of later blocks. So neither the cost of a pass
- * nor its result depends on the longest possible answer.
+ * There is one difference from LLaDA: without --canvas (LLaDA's gen_length) a
+ * pass has no masks of later blocks, so neither its cost nor its result depends
+ * on the largest possible length of the answer.
  */
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"

@@ -71,9 +71,7 @@ static void list_all(struct listed *l, bool draft)
 			list(l, methods[i]->options[k]);
 }
 
-/*
- * List the tables about drafting first, so that --help shows them together.
- */
+/* The tables about drafting come first, so that --help shows them together. */
 const struct opt_table *method_table(size_t i)
 {
 	struct listed l = { 0 };

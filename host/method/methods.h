@@ -30,8 +30,11 @@ const struct method *method_find(const char *name);
 /* Whether the method uses the options of this table. */
 bool method_uses(const struct method *, const struct opt_table *);
 
-/* The i-th option table of all methods, where each table occurs once. NULL if
- * there are fewer (used as an opt_tables function). */
+/*
+ * The i-th of the option tables of all methods; a table that several methods
+ * share is listed once. NULL if there are i or fewer tables. (This is an
+ * opt_tables function.)
+ */
 const struct opt_table *method_table(size_t i);
 
 #endif

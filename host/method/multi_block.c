@@ -15,10 +15,11 @@
  *     still computes keys and values from that mask.
  *   - After every --refresh-every passes all positions are computed again.
  *
- * If positions attend only to their own block and earlier ones (D2F), the cache
- * is exact. If they attend to all positions, cached values reflect the text at
- * the time of the pass that computed them. With both progress options at 1,
- * blocks are decoded one after the other.
+ * If positions attend only to their own and earlier blocks (D2F), cached keys
+ * and values are exact. If positions attend to all positions, cached keys and
+ * values are those of the text at the time of the pass that computed them. If
+ * --add-block-at and --full-block-at are both 1, blocks are decoded one after
+ * the other.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -79,7 +80,9 @@ static const struct opt_table *const options[] = { &block_table,
  * blocks in the order in which they were added. */
 struct text {
 	const struct multi_options *o;
-	/* least confidence at which a guess is committed, unless by_entropy */
+	/*
+	 * guesses of at least this confidence are committed, unless by_entropy
+	 */
 	double threshold;
 	bool by_entropy, by_block;
 	uint32_t length; /* length of a block */
@@ -125,10 +128,9 @@ static double progress(
 /* ---- caching finished blocks --------------------------------------------- */
 
 /*
- * Cache the prompt, and those blocks, from the left, that were finished at
- * least --cache-delay passes ago. With shifted logits the last cached row
- * predicts the first position that is not cached, so the logits of this row are
- * kept too.
+ * Cache the prompt and, from the left, the blocks that were finished at least
+ * --cache-delay passes ago. With shifted logits the last cached row predicts
+ * the first uncached position, so the logits of this row are stored.
  */
 static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 {
@@ -159,8 +161,8 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 
 /* ---- choosing guesses to commit ------------------------------------------ */
 
-/* Move the guesses to commit to the front of d->guess, whose guesses are in the
- * order of their positions. Returns the number of guesses to commit. */
+/* Move the guesses to commit to the front of d->guess, and return their number.
+ * Before the call the guesses are in the order of their positions. */
 static uint32_t choose(struct denoising *d, const struct text *t)
 {
 	uint32_t kept = 0, i = 0;

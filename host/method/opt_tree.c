@@ -1,10 +1,11 @@
 /*
  * OPT-Tree (Wang et al., TACL 2025): of all trees with n nodes, use the one
- * with the largest expected accepted length E. E is the sum, over all nodes, of
- * the product of the draft's probabilities along the node's path. Layers are
- * drafted while E grows by more than a threshold delta. The product of a node
- * is never larger than that of its parent, so the n nodes with the largest
- * products always form a tree.
+ * with the largest expected accepted length E. The probability of a node is the
+ * product of the draft's probabilities along the node's path; E is the sum of
+ * the probabilities of all nodes. Layers are drafted while each new layer
+ * increases E by more than a threshold delta. A node's probability is never
+ * larger than its parent's, so the n nodes with the largest probabilities
+ * always form a tree.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"

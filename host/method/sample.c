@@ -1,7 +1,7 @@
 /*
  * Many samples of one prompt, generated side by side. All samples are reported,
- * and none is chosen. The request's generation receives sample 0, whose tokens
- * are those of plain decoding with the same random numbers.
+ * and none is chosen. The request's generation receives the tokens of sample 0,
+ * which are the same as in plain decoding with the same random numbers.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/samples.h"
@@ -14,7 +14,7 @@ static int begin(struct samples *p, struct err *e)
 }
 
 /* Append the tokens of sample 0 to the request's generation as they are drawn.
- * If the reader of that text stops reading, all samples end. */
+ * If the reader of this text stops reading, all samples are cut. */
 static void follow(struct samples *p, struct sample *s)
 {
 	if (s->index || samples_deliver(p, s))

@@ -1,17 +1,18 @@
 /*
  * sd.npu (Chen et al., "Accelerating mobile language model via speculative
  * decoding and NPU-coordinated execution", 2025): drafts are retrieved, not
- * computed. Answers repeat words of the prompt and of earlier answers, and a
- * suffix automaton finds these words there. Two options add candidates: the
- * target's own predictions for the prompt (--calibration, section 3.3), and
- * tokens that an earlier verification rejected (--reuse, section 3.4). A pass
- * of an NPU takes about the same time for one row as for all rows of its graph,
- * so the most probable candidates fill these rows.
+ * computed. Answers often repeat words of the prompt and of earlier answers; a
+ * suffix automaton over these texts finds words that may follow. Two options
+ * add candidates: the target's own predictions for the prompt (--calibration,
+ * section 3.3), and tokens that an earlier verification rejected (--reuse,
+ * section 3.4). A pass of an NPU takes about the same time for one row as for
+ * all rows of its graph, so the most probable candidates fill these rows.
  *
  * Where each row costs time, as on a CPU, a row must gain more than it costs.
  * Therefore nodes are added by the ratio of gain to cost, as in the method
- * lever, with costs measured at run time. On an NPU this fills the graph. If
- * nothing is found in the text, nothing is drafted.
+ * lever, with costs measured at run time. On an NPU, where additional rows are
+ * nearly free, this rule fills all rows. If the automaton finds nothing,
+ * nothing is drafted.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -55,8 +56,8 @@ static const struct opt_table *const options[] = { &table, NULL };
 
 /*
  * The default drafters. `sam` finds tokens in the text. `recycle` drafts the
- * tokens that the target predicted when the last token of the text occurred the
- * last time; in similar texts the same tokens follow.
+ * tokens that the target predicted after the latest earlier occurrence of the
+ * text's last token, because the same tokens often follow again.
  */
 #define DRAFT "sam+recycle"
 
@@ -68,7 +69,9 @@ static const struct opt_table *const options[] = { &table, NULL };
  */
 #define FIXED 0.7
 
-/* With unknown costs only the number of rows limits a tree. */
+/*
+ * all-zero costs mean unknown costs: then only the number of rows limits a tree
+ */
 static const struct cost unknown_cost;
 
 struct sdnpu_state {
