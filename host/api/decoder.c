@@ -81,8 +81,7 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 	if (!d->session_opts.soc)
 		return err_set(e, EINVAL,
 			"--draft-as %s needs a phone's clock; add --clock "
-			"soc:NAME, like "
-			"soc:sd8gen2",
+			"soc:NAME, such as soc:sd8gen2",
 			as->name);
 	if (!drafting_has_model(&d->drafting) &&
 		!drafting_needs_text(&d->drafting))
@@ -148,9 +147,9 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,
-		"--draft %s cannot draft for several samples or requests: it "
-		"knows only one text; try another --draft, or a single sample "
-		"or request",
+		"--draft %s cannot draft for several samples or requests, "
+		"because it knows only one text; try another --draft, or a "
+		"single sample or request",
 		d->drafting.opts.draft);
 }
 
@@ -268,9 +267,9 @@ static int check_method(const struct decoder *d, struct err *e)
 	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
 		!d->method->diffusion)
 		return err_set(e, EINVAL,
-			"the rows of '%s' do not predict the next position, so "
-			"method %s cannot generate from left to right with it; "
-			"try --method %s",
+			"a row of '%s' predicts the token at its own position, "
+			"not the next token, as method %s needs; try --method "
+			"%s",
 			d->model_path, d->method->name, first_that_runs(m));
 	if (runs(d->method, m))
 		return 0;

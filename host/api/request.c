@@ -123,7 +123,7 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 	if (!x->prompt.n)
 		return err_set(e, EINVAL,
 			"the prompt has no token, so there is nothing to "
-			"continue");
+			"continue; give a prompt");
 	ret = prompt_check_room(d, x->prompt.n, o.n_predict, o.context, e);
 	if (!ret && q->flags & TANDEM_EMBED)
 		ret = embedding_open(

@@ -54,8 +54,8 @@ int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
 	memcpy(&their_size, theirs, sizeof(their_size));
 	if (!their_size || their_size % 8)
 		return err_set(e, EINVAL,
-			"member `size` of struct %s is %zu, must be a multiple "
-			"of 8 above 0; call %s_init first",
+			"member `size` of struct %s is %zu, but must be a "
+			"multiple of 8 above 0; call %s_init first",
 			name, their_size, name);
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])

@@ -56,8 +56,8 @@ int decided_check(
 	if (r && a->how == AGGREGATE_LAST && !reward_scores_fall(r))
 		return err_set(e, EINVAL,
 			"--stop-decided cannot be used with --aggregate last "
-			"and the reward '%s', whose score of a later step can "
-			"be higher; try --aggregate min or prod",
+			"and the reward '%s', whose scores may rise from step "
+			"to step; try --aggregate min or prod",
 			reward_name(r));
 	return 0;
 }

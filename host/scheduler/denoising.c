@@ -29,8 +29,8 @@ static const struct opt block_rows[] = {
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"block with --no-cache: number of mask positions after the "
-		"prompt in every pass (0: only the masks of the current block)",
+		"llada, fast-dllm, block --no-cache: number of positions after "
+		"the prompt in every pass (0: none after the current block)",
 		0, WIRE_MAX_ROWS },
 };
 
@@ -48,8 +48,8 @@ static const struct opt steps_rows[] = {
 
 static const struct opt threshold_rows[] = {
 	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
-		"fix every guess for a mask of at least this probability (0.9; "
-		"with --method block: off, see --block-steps)",
+		"fix every guess whose probability is at least P (0.9; with "
+		"--method block: off, see --block-steps)",
 		0, 1 },
 };
 /* clang-format on */
