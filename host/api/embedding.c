@@ -14,12 +14,13 @@
 
 struct embedding {
 	const struct model *model;
-	/* number of tokens of the prompt; number of tokens whose states were
-	 * added */
+	/* number of tokens of the prompt; number of tokens whose hidden states
+	 * were added to the sum */
 	size_t n_tokens, added;
 	bool last;   /* the vector is the last token's state, not the mean */
 	double *sum; /* [n_embd] sum of the states */
-	/* [n_embd] a state after the final norm; at the end the embedding */
+	/* [n_embd] one state after the final norm; after the last state, the
+	 * embedding */
 	float *normed;
 };
 
@@ -135,11 +136,8 @@ bool embedding_is_read(const struct embedding *x)
 	return x->added == x->n_tokens;
 }
 
-/*
- * The sum of the states and their mean have the same direction, and the vector
- * is scaled to Euclidean norm 1, so a division by the number of states is not
- * needed.
- */
+/* The sum of the states is scaled to Euclidean norm 1. The mean would give the
+ * same vector, so the sum is not divided by the number of states. */
 int embedding_values(
 	struct embedding *x, const float **values, size_t *n, struct err *e)
 {

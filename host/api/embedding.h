@@ -1,13 +1,13 @@
 /*
  * The embedding of a prompt: one vector that represents its text, for search
- * and comparison. The hidden states of the prompt's tokens after the last layer
- * go through the final norm; the vector is their mean or the last of them
- * (pooling), scaled to a Euclidean norm of 1.
+ * and comparison. The final norm is applied to the hidden state of each token
+ * after the last layer. The vector is the mean of these states, or the state of
+ * the last token (pooling), scaled to a Euclidean norm of 1.
  *
  * The key ARCH.pooling_type of the model file chooses the pooling: 1 is the
  * mean, 3 the last token. Without the key, or with 0 (no pooling), the mean is
- * used: in a model that was not trained for embeddings the last state mainly
- * predicts the next token, while the mean covers the whole text.
+ * used: in a model that was not trained for embeddings, the state of the last
+ * token mainly predicts the next token, but the mean covers the whole text.
  *
  * The states are added in the order of the tokens, so the bytes of the vector
  * depend neither on the chunks in which a prompt is read nor on other requests.
@@ -28,17 +28,17 @@ struct session;
 /*
  * Begin the embedding of a prompt of n tokens. `pooling` is an enum
  * tandem_pooling. Returns 0 or -ENOMEM, or -EINVAL if `pooling` is unknown, if
- * the model's pooling is not supported, or if it is a diffusion model.
+ * the model's pooling is not supported, or if the model is a diffusion model.
  */
 int embedding_open(struct embedding **out, const struct decoder *,
 	unsigned pooling, size_t n, struct err *);
 void embedding_close(struct embedding *);
 
 /*
- * Add the states of rows [first, first + rows) of the session's last pass,
- * which belong to the prompt's tokens from token `at` on. Tokens whose states
- * were added before are skipped; such tokens occur if a cache was dropped and
- * is computed again.
+ * Add the hidden states of the prompt's tokens from token `at` on. Their rows
+ * are rows [first, first + rows) of the session's last pass. Tokens whose
+ * states were added before are skipped: tokens are computed twice if their
+ * cache was dropped.
  */
 void embedding_add(struct embedding *, struct session *, size_t at,
 	uint32_t first, uint32_t rows);
@@ -52,9 +52,9 @@ int embedding_read(struct embedding *, struct session *, const int32_t *token,
 bool embedding_is_read(const struct embedding *);
 
 /*
- * Compute the vector, float32 [*n]; the embedding keeps ownership of it. Call
- * this once, after all states were added. Returns 0, or -EDOM if the vector is
- * not finite.
+ * Compute the vector, float32 [*n]; struct embedding owns its memory. Must be
+ * called once, after all states were added. Returns 0, or -EDOM if the vector
+ * is not finite.
  */
 int embedding_values(
 	struct embedding *, const float **values, size_t *n, struct err *);

@@ -17,7 +17,7 @@
 struct chat {
 	const struct tandem_turn *given; /* [n] the caller's turns */
 	size_t n;
-	/* [n] the turns by role */
+	/* [n] the same turns, with roles as enum values */
 	struct chat_turn *turn;
 	const struct chat_tools *tools; /* NULL if there are none */
 	/* the turns in the form that the template needs */
@@ -25,10 +25,11 @@ struct chat {
 	/* [plan.n] positions of the turns in the formatted text */
 	struct text_span *part;
 	struct text_span *quote; /* [plan.n] the positions in `part`, sorted */
-	/* [plan.n] the entries of `quote` that lie in the part of the text that
-	 * is being tokenized */
+	/* [plan.n] the entries of `quote` in the stretch of text that
+	 * add_stretch tokenizes */
 	struct text_span *here;
-	/* treat special tokens in turns as ordinary text */
+	/* whether special tokens in the text of turns are treated as ordinary
+	 * text */
 	bool quotes;
 	struct strbuf text;
 };
@@ -117,9 +118,10 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 
 /*
  * Turns that are given as tokens are inserted unchanged, except for an
- * end-of-text token. The text between them is tokenized separately. So a prompt
- * has the same tokens, up to the end of an earlier answer, as when that answer
- * was generated, and their cached keys and values can be reused.
+ * end-of-text token. The text between them is tokenized separately. So up to
+ * the end of an earlier answer the prompt has the same tokens as the text when
+ * that answer was generated, and the cached keys and values of these tokens can
+ * be reused.
  */
 static int add_chat(const struct decoder *d, const struct chat *c,
 	struct token_list *out, struct err *e)

@@ -21,7 +21,7 @@ struct prompt {
 	size_t len;
 	/* system turn, with `chat`; NULL if there is none */
 	const char *system;
-	/* `text` is a user's turn in a chat; apply the chat template */
+	/* apply the chat template, with `text` as a user's turn */
 	bool chat;
 	/* [n_turns] with `chat`: a conversation that is used instead of `text`
 	 * and `system`; NULL if there is none */
@@ -31,7 +31,8 @@ struct prompt {
 	const struct chat_tools *tools;
 	bool special; /* recognize special tokens in the text */
 	bool no_bos;  /* do not add a beginning-of-text token */
-	/* add an end-of-text token if the model wants one */
+	/* add an end-of-text token if the model was trained with one at the end
+	 * of prompts */
 	bool eos;
 };
 

@@ -40,8 +40,11 @@ struct tandem_report {
 	const struct session_opts *pair;
 	const char *method;
 	bool diffusion; /* the method fills masks */
-	/* The method delivers many tokens at a time, so the first token does
-	 * not mark the end of prefill. */
+	/*
+	 * Whether the method delivers many tokens at a time
+	 * (decoder_emits_at_once). Then the time of the first token is not the
+	 * end of prefill.
+	 */
 	bool emits_at_once;
 	/* the method generates several samples per request */
 	bool many;
@@ -52,8 +55,8 @@ struct tandem_report {
 	bool needs_draft, needs_reward;
 	/* models that the method can run: bits of enum report_models */
 	unsigned runs;
-	/* The method computes logits only for rows from which a token is
-	 * delivered. */
+	/* Whether the method computes logits only of rows from which a token of
+	 * the text is drawn. */
 	bool logits_emitted;
 	/* The method chooses after all samples have finished, so tandem_choose
 	 * can repeat the choice for the first n samples. */
@@ -62,7 +65,9 @@ struct tandem_report {
 	/* Name of the drafter, NULL if there is none; path of the drafter's
 	 * model, "" if it has no model. */
 	const char *drafter, *drafter_path;
-	/* the drafter is an oracle: it is given the text before the request */
+	/*
+	 * the drafter is an oracle, which gets the text before the request runs
+	 */
 	bool knows_text;
 	double temperature; /* the method's default temperature */
 
@@ -79,18 +84,20 @@ struct tandem_report {
 	/* name of the reward; NULL if there is none */
 	const char *reward;
 	/*
-	 * The simulated phone's clock can compute the costs of a shape that
-	 * differs from the model that runs. Then this text names both, such as
-	 * "qwen2.5-1.5b on sd8gen2; the model that runs is target.gguf", and
-	 * every report of simulated phone times must begin with it. "" if the
-	 * costs are those of the model that runs.
+	 * With --as or --draft-as, phone times are those of a model shape that
+	 * differs from the model that runs. Then this text names the shape and
+	 * the model, such as "qwen2.5-1.5b on sd8gen2; the model that runs is
+	 * target.gguf", and every report of simulated phone times must begin
+	 * with it. "" if the costs are those of the model that runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 
 	/* ---- valid after the session is started ---- */
 	bool dead; /* the handle can only be closed */
 	uint32_t context;
-	/* how layers are read from flash; NULL if no layer is streamed */
+	/*
+	 * how layers are read from flash, as text; NULL if no layer is streamed
+	 */
 	const char *flash;
 	/*
 	 * weighs: the method uses the costs of passes. profile: where the

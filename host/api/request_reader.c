@@ -1,5 +1,8 @@
-/* Converts the data that a generation passes to its callbacks, and calls the
- * callbacks of the request with it. */
+/*
+ * The callbacks of a request's generation: they convert the data that they
+ * receive, and call the callbacks that the library's caller has set in the
+ * request.
+ */
 #include "host/api/embedding.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"

@@ -11,8 +11,8 @@
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
 
-/* Emit an event of kind `name`. arg[0] to arg[n - 1] are the values of the
- * arguments number `first` to `first` + n - 1 that events of this kind have. */
+/* Emit an event of kind `name`. arg[k] (k < n) is the value of argument number
+ * `first` + k of this kind of event. */
 static void emit(const struct tandem_submitted *x, enum trace_type type,
 	enum trace_name name, uint64_t at, uint32_t first, uint32_t n,
 	const uint64_t *arg)
