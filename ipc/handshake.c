@@ -365,8 +365,9 @@ static int region_check(
 	if (r->offset % RING_LINE || r->offset < sizeof(struct wire_control) ||
 		!range_within(r->offset, r->room, total))
 		return err_set(e, EPROTO,
-			"control.%s_offset %" PRIu32 " and room %" PRIu32
-			" do not lie in %" PRIu64 " bytes",
+			"control.%s_offset %" PRIu32 " with %" PRIu32
+			" bytes is no aligned range of the %" PRIu64
+			" bytes of the control memory",
 			name, r->offset, r->room, total);
 	return 0;
 }

@@ -73,11 +73,11 @@ int doorbell_fds(
 }
 
 /*
- * B1 -> B2: the store of the index precedes this read-modify-write of the
- * waiting word. If the sleeper's read-modify-write (B2) is the later of the
- * two, the sleeper sees the new index. If it is the earlier one, this side sees
- * that the sleeper waits. If the sleeper waits for several publishes, the word
- * is decremented instead.
+ * Step B1 (the waker's) and step B2 (the sleeper's, in doorbell_wait) both
+ * exchange the waiting word. The waker stores the index before B1; the sleeper
+ * reads the index after B2. If B2 is the later of the two, the sleeper sees the
+ * new index. If B2 is the earlier one, the waker sees that the sleeper waits.
+ * If the sleeper waits for several publishes, the word is decremented instead.
  */
 static bool wake_is_due(struct doorbell *b)
 {
@@ -281,10 +281,11 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 	if (!timeout_ms)
 		return moved(b, seen);
 	/*
-	 * B2: the waiting word is set before the index is read once more; see
-	 * wake_is_due. The word is also cleared by an exchange: a plain store
-	 * would break the release sequence from the waker's read-modify-write
-	 * to the next one of this thread.
+	 * Step B2 (see wake_is_due): the waiting word is set before the index
+	 * is read once more. This exchange sets the word, and the exchange
+	 * below clears it. A plain store in place of the latter would end the
+	 * release sequence that the waker's exchange heads, so this thread's
+	 * next exchange would not synchronize with the waker.
 	 */
 	atomic_exchange_explicit(b->waits, b->wake_after ? b->wake_after : 1,
 		memory_order_seq_cst);

@@ -150,8 +150,8 @@ struct measured_text {
 	 */
 	int (*ready)(void *arg, struct err *);
 	/*
-	 * With graph switching, start with the graphs that are loaded since the
-	 * previous request. If false, the prefill graphs are loaded before the
+	 * With graph switching, start with the graphs that the previous request
+	 * left loaded. If false, the prefill graphs are loaded before the
 	 * request.
 	 */
 	bool in_a_row;

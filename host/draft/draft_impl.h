@@ -24,7 +24,9 @@ struct workers;
  * cache slot after those of the cached tokens and of the earlier rows. */
 struct draft_row {
 	int32_t parent; /* row number of the parent, or -1 */
-	uint32_t depth; /* 0 for a row directly after the cached tokens */
+	/* number of rows above this one; 0 if the row directly follows the
+	 * cached tokens */
+	uint32_t depth;
 };
 
 struct draft_model {

@@ -68,9 +68,11 @@ struct prm {
 	struct tokenizer *tokenizer;       /* tokenizer of the reward model */
 	const struct tokenizer *of_target; /* tokenizer of the solutions */
 	const struct soc *soc;
+	/* whether the head has two classes, wrong and right; otherwise it has
+	 * one output */
 	bool classes;
-	/* dense: the hidden layer, used only for `classes`; out: the output
-	 * layer */
+	/* dense: the hidden layer, used only if `classes` is true; out: the
+	 * output layer */
 	struct layer dense, out;
 	/* token at the end of a step, where the step is scored */
 	int32_t mark;
