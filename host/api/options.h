@@ -139,7 +139,7 @@ int tandem_check_room(
 
 /*
  * Estimate the memory of both processes together after tandem_start(t, tokens),
- * in bytes (decoder_need says what is included). Returns 0, or the error with
+ * in bytes (decoder_need lists what is included). Returns 0, or the error with
  * which starting would fail.
  */
 int tandem_need(
