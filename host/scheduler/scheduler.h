@@ -37,7 +37,6 @@
 #define HOST_SCHEDULER_SCHEDULER_H
 
 #include "host/scheduler/row_budget.h"
-#include "host/scheduler/tree_options.h"
 #include "host/session/rows.h"
 #include "ipc/wire.h"
 
