@@ -42,8 +42,8 @@ struct device {
 	/*
 	 * For expand_all: the number of nodes that are already expanded, the
 	 * number of nodes that the next pass expands, and the row of the first
-	 * of them. For begin_all: the row of the root; `fit` is 1 if the pass
-	 * computes the root.
+	 * of them. For begin_all, `fit` is 1 if the next pass computes the
+	 * root.
 	 */
 	uint32_t done, fit, first;
 };

@@ -119,8 +119,8 @@ static const struct pretokenizer table[] = {
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
 			/* Match only from the first space of a run. Without the
-			 * look-behind the match is the same, but it would be
-			 * tried again at each space of the run. */
+			 * look-behind the result is the same, but a search that
+			 * fails is repeated from each space of the run. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",

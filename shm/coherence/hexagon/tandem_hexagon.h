@@ -24,7 +24,8 @@ extern "C" {
 #else
 /* Get the DSP's view of [ptr, ptr + bytes): a private copy of a buffer's lines
  * or, outside all buffers (for example VTCM), `ptr` itself. coherence_read and
- * coherence_write say how long a view is valid and when it must be filled. */
+ * coherence_write define how long a view is valid and when it must be filled.
+ */
 #define HEX_READ(ptr, bytes)      tandem_hexagon_read(ptr, bytes)
 #define HEX_WRITE(ptr, bytes)     tandem_hexagon_write(ptr, bytes)
 /* Set the operator and layer (-1: none) that reports name from now on. */
