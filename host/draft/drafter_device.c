@@ -20,8 +20,7 @@
  * of several requests share. */
 struct draft_session {
 	struct session *session;
-	bool owned;     /* close the session with the last drafter */
-	unsigned users; /* number of drafters */
+	bool owned; /* close the session with the drafter of SESSION_TEXT */
 	float temperature;
 	uint32_t batch, max_rows;
 	float *logits; /* [batch][n_vocab] */
@@ -97,17 +96,15 @@ static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	struct draft_session *s = device_of(ask)->s;
 	const struct rows rows = { VISIBILITY_TREE, s->rows, s->row };
-	uint32_t known[ROWS_SEQUENCES];
-	int ret;
+	int ret = session_forward(s->session, &rows, NULL, e);
 
-	for (uint32_t i = 0; i < n; i++)
-		known[i] = pending(device_of(&ask[i])) - 1;
-	ret = session_forward(s->session, &rows, NULL, e);
-	for (uint32_t i = 0; i < n && !ret; i++)
-		if (device_of(&ask[i])->fit)
-			ret = session_accept(s->session,
-				device_of(&ask[i])->sequence, NULL, known[i],
-				e);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		const struct device *d = device_of(&ask[i]);
+
+		if (d->fit)
+			ret = session_accept(s->session, d->sequence, NULL,
+				pending(d) - 1, e);
+	}
 	return ret;
 }
 
@@ -136,6 +133,22 @@ static int guess_rows(struct draft_session *s, const uint32_t *row,
 			guess_logits(guess[i + k], out[k], n_vocab(s),
 				s->temperature);
 	}
+	return ret;
+}
+
+/* Take a step for n requests together or, if the texts of all of them lie in
+ * more spans of cache slots than a pass can describe (-ENOSPC), for one after
+ * another. */
+static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	int ret = step(ask, n, e);
+
+	if (ret != -ENOSPC || n == 1)
+		return ret;
+	ret = 0;
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = step(&ask[i], 1, e);
 	return ret;
 }
 
@@ -226,7 +239,7 @@ static int device_begin_all(
 			unknown[roots++] = ask[i];
 	}
 	if (roots)
-		ret = look_at_roots(unknown, roots, e);
+		ret = take(look_at_roots, unknown, roots, e);
 	for (uint32_t i = 0; i < n && !ret; i++)
 		if (ask[i].n_text <=
 			session_context(device_of(ask)->s->session))
@@ -413,19 +426,25 @@ static bool have_nodes(const struct drafter_ask *ask, uint32_t n)
 	return false;
 }
 
-static int device_expand_all(
+static int look_at_rest(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	int ret = 0;
 
-	for (uint32_t a = 0; a < n; a++)
-		device_of(&ask[a])->done = 0;
 	while (!ret && have_nodes(ask, n)) {
 		ret = choose_nodes(ask, n, e);
 		if (!ret && device_of(ask)->s->rows)
 			ret = look_at_nodes(ask, n, e);
 	}
 	return ret;
+}
+
+static int device_expand_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	for (uint32_t a = 0; a < n; a++)
+		device_of(&ask[a])->done = 0;
+	return take(look_at_rest, ask, n, e);
 }
 
 static int device_expand(void *arg, struct tree *t, const uint32_t *node,
