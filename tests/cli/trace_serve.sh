@@ -80,9 +80,14 @@ mkfifo "$tmp/fifo"
 run timeout 20 "$TANDEM" run -t 1 -n 1 -p x --trace "$tmp/fifo"
 check_eq 'status without a reader' "$status" 1
 check_has 'the message' "$err" "nobody reads from the trace"
-cat "$tmp/fifo" >"$tmp/read" &
+# The reader has the FIFO open before the program starts, and reaches its end only
+# when descriptor 7, a writer, is closed after the program has ended.
+exec 7<>"$tmp/fifo" 8<"$tmp/fifo"
+cat <&8 >"$tmp/read" 7<&- &
 reader=$!
+exec 8<&-
 run_ok "$TANDEM" run -t 1 -n 1 -p x --trace "$tmp/fifo"
+exec 7<&-
 wait $reader
 run_ok "$TANDEM" trace "$tmp/read"
 finish
