@@ -185,16 +185,18 @@ isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
 isa_flags_dotprod := -march=armv8.2-a+dotprod
 isa_flags_i8mm    := -march=armv8.2-a+dotprod+i8mm
 # Kernels of the widest instruction set that this machine has run the models,
-# several times faster without a sanitizer's checks. The narrower ones, run by the
-# kernels' own tests, have the checks. Which threads write where is seen in the
-# models' runs, so the thread sanitizer watches the widest. The others are those
-# of the plain build. `make unwatched=` watches all.
+# several times faster without a sanitizer's checks. The narrowest two, run by the
+# kernels' own tests, have the checks; those between are the same sources with
+# wider vectors. Which threads write where is seen in the models' runs, so the
+# thread sanitizer watches the widest. The others are those of the plain build.
+# `make unwatched=` watches all.
 cpu := $(shell sed -n '/^\(flags\|Features\)/{s/.*: //p;q}' /proc/cpuinfo)
 cpu_has = $(if $(filter $(1),$(cpu)),$(2))
 widest := $(lastword base $(call cpu_has,avx2,avx2) \
 	$(call cpu_has,avx512bw,avx512) $(call cpu_has,avx512_vnni,vnni) \
 	$(call cpu_has,asimddp,dotprod) $(call cpu_has,i8mm,i8mm))
-unwatched := $(if $(tests_apart),$(widest),$(if $(FUZZER),, \
+unwatched := $(if $(tests_apart),$(sort $(widest) \
+	$(wordlist 3,9,$(isas))),$(if $(FUZZER),, \
 	$(if $(SANITIZE),$(filter-out $(widest),$(isas)))))
 isa_opt := $(if $(filter release,$(BUILD)),-O3)
 plain_isas := $(if $(SANITIZE),$(unwatched),$(isas))
