@@ -149,8 +149,9 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 				i, row->position, row->end,
 				limits->block_length);
 	}
-	/* In windows and blocks each row is stored at its own position, so the
-	 * claimed slots end after the last row of the sequence. */
+	/* With VISIBILITY_WINDOW and VISIBILITY_BLOCK, a row is stored at its
+	 * own position, not after the end of its sequence. So the claimed slots
+	 * end after the last row. */
 	for (part = 0; part < b->n_parts && !tree; part++)
 		b->claim[part].to =
 			b->rows.row[b->part[part].last].position + 1;

@@ -41,14 +41,15 @@ struct batch {
 	struct rows rows; /* the caller keeps ownership */
 	uint32_t n_parts;
 	struct batch_part part[ROWS_SEQUENCES];
-	/* [n_parts] for each sequence, the slots to claim before batch_fill */
+	/* [n_parts] for each sequence, the cache slots that the caller must
+	 * claim (sequences_claim) before batch_fill */
 	struct claim claim[ROWS_SEQUENCES];
 };
 
 struct batch_limits {
-	/* The kind of attention of the model. Causal models take trees; other
-	 * models take windows and blocks. A model with a block_length takes
-	 * trees and also blocks of up to block_length positions. */
+	/* The kinds of visibility (rows.h) that the model allows. Causal
+	 * models: trees. Models with a block_length: trees, and blocks of up to
+	 * block_length positions. All other models: windows and blocks. */
 	bool causal;
 	uint32_t block_length;
 	uint32_t rows; /* number of rows of the largest graph */
@@ -61,10 +62,10 @@ int batch_init(struct batch *, const struct rows *, const struct batch_limits *,
 	const struct sequences *, struct err *);
 
 /*
- * Set at[i] to the position of row i's keys and values in its sequence, and
- * above[i] to the row that must be accepted before row i: its parent or, if it
- * has no parent, the previous row of its sequence; -1 if there is none. Both
- * arrays have n entries.
+ * Set at[i] to the position of row i's keys and values in its sequence. Set
+ * above[i] to the row that must be accepted directly before row i: its parent
+ * or, if it has no parent, the previous row of its sequence; -1 if there is
+ * none. Both arrays have n entries.
  */
 void batch_place(struct batch *, uint32_t *at, int32_t *above);
 
@@ -81,14 +82,14 @@ int batch_fill(void *dst, struct batch *, const struct sequences *,
 	struct err *);
 
 /* Return the largest number of cache slots that a row of the batch attends to.
- * batch_fill must have written `filled` and `run`. */
+ * `filled` and `run` are results of batch_fill. */
 uint32_t batch_longest(const void *filled, const struct wire_graph_run *run);
 
 /*
- * Cut the rows' masks into pieces that rows have in common
- * (tensor/visibility.h). The pieces are written to the start of `room`, which
- * the caller allocates with batch_cut_bytes() bytes. Returns the number of
- * pieces.
+ * Divide the cache slots to which the rows attend into pieces: the same rows
+ * attend to all slots of a piece (tensor/visibility.h). The pieces are written
+ * to the start of `room`, which the caller allocates with batch_cut_bytes()
+ * bytes. Returns the number of pieces.
  */
 size_t batch_cut_bytes(uint32_t rows, uint32_t spans);
 uint32_t batch_cut(

@@ -38,8 +38,8 @@ static void add_load(
 	switched[block] = true;
 }
 
-/* Schedule, after the last execution, the loads of all blocks that are not
- * switched yet. */
+/* For each block without its decode graph, schedule the load of this graph
+ * after the last execution. */
 static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
 	bool *switched)
 {
@@ -140,8 +140,8 @@ static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
  * in parallel with the smallest number of executions of other blocks that
  * together take at least as long as the load (equation 2). If the block itself
  * is executed, or the prompt ends, before that many executions, SWITCH_GREEDY
- * skips one execution without a load, and SWITCH_PARTIAL loads the block in
- * parallel with the executions that are available.
+ * lets one execution pass without a load and then tries again; SWITCH_PARTIAL
+ * loads the block in parallel with the executions that are available.
  */
 static void plan_rounds(const struct switch_problem *p,
 	struct switch_plan *plan, uint32_t at, bool partial)
@@ -210,13 +210,13 @@ struct program {
 	uint32_t n, sets;
 	/* [blocks + 1][sets], used as a ring indexed by execution */
 	uint64_t *left;
-	/* [n][sets] the best choice for each state: 0 for no load, else 1 +
+	/* [n][sets] the best choice for each state. 0: no load. Otherwise 1 +
 	 * block * EXACT_BLOCKS + number of executions in parallel with the load
-	 * of this block */
+	 * of this block. */
 	uint16_t *choice;
 };
 
-/* The next executions, up to the first repeated block. */
+/* The next executions; the list ends before a block would occur twice. */
 struct ahead {
 	uint32_t n;
 	uint32_t block[EXACT_BLOCKS];
@@ -239,8 +239,8 @@ static bool in_set(uint32_t set, uint32_t block)
 }
 
 /* first[k] is the total time of the first k executions if the blocks of `set`
- * are switched. first[] is computed on demand and is valid up to index
- * `known`. */
+ * have their decode graphs. first[] is computed on demand and is valid up to
+ * index `known`. */
 struct taken {
 	uint32_t set, known;
 	uint64_t first[EXACT_BLOCKS + 1];
@@ -318,8 +318,9 @@ static void solve(struct program *d)
 			a.cost[k][1] = p->decode[at + k];
 		}
 		/* A load without parallel executions does not advance to the
-		 * next execution; it only adds a block to the set of switched
-		 * blocks. So larger sets are computed first. */
+		 * next execution; it only adds a block to the set of blocks
+		 * that have their decode graphs. So larger sets are computed
+		 * first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}

@@ -29,7 +29,7 @@
 struct err;
 
 enum graph_switch {
-	SWITCH_OFF,  /* no plan: both graphs stay loaded */
+	SWITCH_OFF,  /* no loads: both graphs of a block stay loaded */
 	SWITCH_SYNC, /* all loads take place after the prompt */
 	/* each load follows the block's execution for the last chunk */
 	SWITCH_ASYNC,

@@ -50,7 +50,7 @@ struct host_layers {
 	float *k, *v; /* [rows][n_kv_head * head_dim] keys and values */
 	/* [rows][n_ff] activations of the feed-forward network */
 	float *gate, *up;
-	uint8_t *q8; /* [rows] quantized rows of kern_q8_bytes each */
+	uint8_t *q8; /* [rows] quantized rows of kern_q8_bytes() bytes each */
 	/* [slots] the numbers 0, 1, 2 ..., a list of cache slots for the
 	 * kernels */
 	uint32_t *slot;
@@ -131,9 +131,9 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Bytes of scratch memory per thread. The memory is used in turn for the
- * scratch data of the kernels, and for one key plus the scores of the query
- * heads that share this key in all slots. Return the larger size. */
+/* Bytes of scratch memory per thread. The kernels use this memory, and so does
+ * map_heads: for one key, and for the scores of the query heads that share this
+ * key, in all slots. Return the larger of the two sizes. */
 static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
 {
 	const struct wire_model *m = &l->m;

@@ -47,7 +47,8 @@ struct logits {
 	enum dtype type;
 	const uint8_t *weights;
 	void *packed; /* the weights if they are packed into tiles, else NULL */
-	struct logits_source source; /* used only if the weights are streamed */
+	/* reads the weights if they are streamed */
+	struct logits_source source;
 	bool streamed;
 	/* Range of outputs whose weights are at `weights`: all outputs, or one
 	 * part of a streamed matrix. */

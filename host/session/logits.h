@@ -81,9 +81,9 @@ int logits_check(
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
-/* Count a computed row as used, for example to sample a token, and add its
- * bytes to the hash. Rows that are computed but not used are not part of the
- * hash. */
+/* Count a computed row as used (for example, because a token was sampled from
+ * it), and add its bytes to the hash of logits_hash. Rows that are computed but
+ * not used are not part of the hash. */
 void logits_used(struct logits *, const float *logits);
 
 /* Counters. logits_rows: number of computed rows. logits_rows_not_finite:

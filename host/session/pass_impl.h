@@ -21,12 +21,15 @@ struct pass {
 	struct wire_graph_run run;
 	uint32_t kind; /* index of the graph's size in plan.graph_rows */
 	uint32_t graph_rows;
-	uint32_t longest; /* largest number of slots that a row attends to */
-	/* number of pieces of the rows' masks (struct part) */
+	/* largest number of cache slots that a row attends to */
+	uint32_t longest;
+	/* number of pieces that batch_cut makes from the cache slots to which
+	 * the rows attend */
 	uint32_t pieces;
 	/* bytes of the batch: positions, slots and masks of the rows */
 	size_t batch;
-	/* whether the ranges that the CPU wrote have been sent */
+	/* whether a request has listed the ranges that the CPU wrote for this
+	 * pass, so that the device invalidates them */
 	bool refs_sent;
 	/* npu_generation when the pass began: grows when a lost device is
 	 * replaced */

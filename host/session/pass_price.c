@@ -15,9 +15,11 @@
 #include <math.h>
 
 #define SLOTS 16
-/* number of cycles to simulate before the times repeat from cycle to cycle */
-#define CYCLES     4
-#define LEAST_ROWS 8 /* minimum number of rows of a graph for several rows */
+/* number of simulated cycles, enough that the last one takes as long as the one
+ * before */
+#define CYCLES 4
+/* minimum number of rows of a graph, except the one-row graph */
+#define LEAST_ROWS 8
 #define STRIP_MAX  (1 << 20)
 
 /* ---- costs of layers ----------------------------------------------------- */
@@ -83,9 +85,9 @@ static void read_next(struct timeline *t, uint64_t from)
 		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
 }
 
-/* Time at which the next streamed layer is in memory, by the same rule as
- * host/memory/staging.c. `turn` is the time at which the NPU is ready to run
- * the layer. */
+/* Time at which the next streamed layer is in memory. The rule is that of
+ * there_ps in host/memory/staging.c. `turn` is the time at which the NPU is
+ * ready to run the layer. */
 static uint64_t arrival(struct timeline *t, uint64_t turn)
 {
 	double ahead = t->ask->soc->flash_ahead;
@@ -176,7 +178,8 @@ static double seconds(uint64_t ps)
 	return (double)ps / 1e12;
 }
 
-/* The cost of a cycle for whole numbers of rows. */
+/* The cost of a cycle (a pass, its logits, and drafting the next tree) for
+ * whole numbers of rows. */
 static struct pass_terms cycle(
 	const struct pass_ask *a, uint32_t rows, uint32_t upper)
 {
@@ -232,8 +235,9 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
 	if (at == 0 && upper == floor(upper))
 		return low;
-	/* Interpolate `rows` and `upper` with the same fraction, because both
-	 * lie between the row counts of the same two passes. */
+	/* Interpolate between a pass with both numbers rounded down and a pass
+	 * with both rounded up. The fraction is that of `rows` or, if `rows` is
+	 * a whole number, that of `upper`. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

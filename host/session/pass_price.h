@@ -3,8 +3,8 @@
  * alone, without running a model. The cost model schedules layers one by one,
  * each as a flash read and a request to the NPU, on the same timeline as a
  * session does (host/npu/phone.h). A cycle is a pass, its logits and the
- * drafting of the next tree. Cycles are simulated until two consecutive cycles
- * take the same time; the result is the cost of this steady state.
+ * drafting of the next tree. A few cycles are simulated, until consecutive
+ * cycles take the same time. The result is the cost of the last cycle.
  *
  * A session that runs one model but is priced as another shape (--as) can give
  * a different cost for two reasons: the session computes fewer and larger
@@ -46,7 +46,8 @@ struct pass_ask {
 	/* number of positions that the last row attends to */
 	uint32_t seen;
 	double rows; /* rows that the target model verifies in a pass */
-	/* number of these rows that also pass the upper half of the layers */
+	/* number of `rows` that also go through the upper half of the layers;
+	 * the other rows are dropped in the middle */
 	double upper_rows;
 	/* number of tree nodes that the draft model expands, one after the
 	 * other */
@@ -63,8 +64,8 @@ struct pass_terms {
 	/* time that overlap saves: the sum of `read`, `npu`, `draft` and
 	 * `logits`, minus `total` */
 	double hidden;
-	/* `total` minus the longer of `read` and the sum of `npu`, `draft` and
-	 * `logits`. No schedule could hide more time than this. */
+	/* time that a perfect overlap would save in addition: `total` minus the
+	 * longer of `read` and the sum of `npu`, `draft` and `logits` */
 	double lost;
 	double total;
 	double joules; /* energy, including the base power base_w */

@@ -93,7 +93,8 @@ void pricing_release(struct pricing *p)
 	p->layer = NULL;
 }
 
-/* Return the first of the shape's layers that real layer l stands for. */
+/* With `as`, a real layer stands for one or more layers of the priced shape.
+ * Return the first of them for real layer l. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
 	const struct model *m = p->model;
@@ -110,7 +111,8 @@ struct share pricing_share(const struct pricing *p, uint32_t block)
 		stands_for(p, b->first_layer + b->n_layers) };
 }
 
-/* The last of the real layers that stand for layer `priced` of the shape. */
+/* The last of the real layers that stand for layer `priced` of the shape
+ * `as`. */
 static const struct price_layer *layer_at(
 	const struct pricing *p, uint32_t priced)
 {
@@ -163,14 +165,15 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* The attention masks of `rows` rows, cut into n pieces. */
+/* The n pieces of the cache to which `rows` rows attend. The same rows attend
+ * to all slots of a piece (tensor/visibility.h). */
 struct seen {
 	uint32_t rows;
 	const struct visibility_piece *piece;
 	uint32_t n;
 };
 
-/* Cost of computing layers [s.first, s.end) of the shape on the CPU. */
+/* Cost of computing layers [s.first, s.end) of the priced shape on the CPU. */
 static void cpu_layers(const struct pricing *p, struct share s,
 	const struct seen *seen, bool maps, struct price *out)
 {
@@ -276,7 +279,8 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	const struct model *m = p->model;
 	struct share s = pricing_share(p, block);
 
-	/* A call that maintains the whole cache costs the same for every
+	/* Scale the bytes to the shape `as`, except with two cache levels: a
+	 * call then maintains the whole cache and costs the same for every
 	 * shape. */
 	if (p->by_cpu)
 		bytes = rings = 0;
@@ -295,7 +299,8 @@ static uint64_t vector_bytes(uint64_t n)
 	return align_up(n * sizeof(float), COHERENCE_LINE);
 }
 
-/* Bytes of a layer of the shape, laid out as by host/memory/weights.h. */
+/* Bytes of a layer of the priced shape, laid out as in
+ * host/memory/weights.h. */
 static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
 {
 	uint64_t q = (uint64_t)as->n_head * as->head_dim;

@@ -1,7 +1,7 @@
 /*
- * Cost of a session's work on a phone. The cost is either that of the model
- * that runs, or that of another shape (`as`) in place of the model, such as a
- * model that is too large for this machine.
+ * Cost of a session's work on a phone. The cost is that of the model that runs
+ * or, if `as` is set, of another shape (the dimensions of another model). So
+ * costs can be computed for models that are too large for this machine.
  *
  * Rules for `as`:
  *
@@ -18,8 +18,8 @@
  *     8-bit weights can be priced as one with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
  *     other layer of the shape, one flash read is charged.
- *   - In the window, weights, cache and activations take as many bytes as those
- *     of the shape (session_plan.h).
+ *   - In the device's window, weights, cache and activations take as many bytes
+ *     as those of the shape (session_plan.h).
  *   - The cache lines that a request invalidates and cleans scale with the
  *     bytes of a row's states, keys and values in the block.
  *
@@ -52,24 +52,23 @@ extern const enum wire_layer_tensor pricing_tensor[PRICE_MATRICES];
 
 struct pricing {
 	const struct soc *soc;  /* NULL: no cost model */
-	const struct shape *as; /* NULL: the shape of the real model */
+	const struct shape *as; /* priced shape; NULL: the real model's shape */
 	const struct model *model;
 	const struct block *block;
 	enum wire_precision precision;
 	/* [n_layer] the real layers, with the dimensions and types that are
 	 * priced */
 	struct price_layer *layer;
-	uint32_t layers; /* number of layers of the shape */
+	uint32_t layers; /* number of layers of the priced shape */
 	/* layers of the real model that are resident */
 	struct residency residency;
-	uint32_t streamed; /* number of `layers` that are streamed */
+	uint32_t streamed; /* number of streamed layers of the priced shape */
 	enum dtype output; /* type of the output matrix */
-	/* type of the output matrix in the window; session_plan_pricing sets
-	 * this if `as` is set */
+	/* type of the output matrix in the device's window;
+	 * session_plan_pricing sets this if `as` is set */
 	enum dtype output_tiles;
-	/* Whether runs are priced as if the CPU computed them instead of the
-	 * NPU: only rows without padding, and no requests, cache maintenance or
-	 * maps. */
+	/* Whether runs are charged to the CPU instead of the NPU. Padding rows,
+	 * requests, cache maintenance and mappings are then not charged. */
 	bool by_cpu;
 };
 
@@ -83,29 +82,30 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 	uint32_t n_blocks, struct err *);
 void pricing_release(struct pricing *);
 
-/* If `as` is set, give the shape's matrices these GGUF types in the given
- * layout. */
+/* If `as` is set, give the matrices of the priced shape these GGUF types in the
+ * given layout. */
 void pricing_retype(
 	struct pricing *, struct shape_type, enum layout, size_t strip_max);
-/* If `as` is set, keep this share of the shape's layers in memory, but at least
- * as many as correspond to the resident layers of the real model. A share of 0
- * means exactly this minimum. */
+/* If `as` is set, keep this share of the layers of the priced shape in memory,
+ * but at least as many as correspond to the resident layers of the real model.
+ * A share of 0 means exactly this minimum. */
 void pricing_keep(struct pricing *, const struct residency *, double share);
 
 /*
  * Cost of a request that runs a block's graph. The graph has graph_rows rows,
  * of which `rows` are used; `longest` is the largest number of slots that a row
- * attends to. For rows of several sequences, `piece` has their masks, cut into
- * pieces (tensor/visibility.h); NULL if all rows attend to the same slots. The
- * cost of cache maintenance is not included, because it depends on earlier
- * writes and cannot be predicted. This function and all functions below require
- * a simulated phone (soc not NULL).
+ * attends to. For rows of several sequences, `piece` lists the pieces of the
+ * cache to which the rows attend (tensor/visibility.h). `piece` is NULL if all
+ * rows attend to the same slots. The cost of cache maintenance is not included,
+ * because it depends on earlier writes and cannot be predicted. This function
+ * and all functions below require a simulated phone (soc not NULL).
  */
 struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
 	const struct visibility_piece *piece; /* [pieces] */
 	uint32_t pieces;
-	/* whether the block's weights are in the device's extended region */
+	/* whether the block's weights are in the device's extended region
+	 * (addresses outside the device's window that only DMA can read) */
 	bool extended;
 	/* number of the block's layers whose cost pricing_layers has already
 	 * charged */
@@ -114,35 +114,37 @@ struct priced_run {
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);
 
-/* Layers [first, end) of the shape `as`, or of the model if `as` is NULL. */
+/* Layers [first, end) of the priced shape `as`, or of the model if `as` is
+ * NULL. */
 struct share {
 	uint32_t first, end;
 };
-/* The shape's layers for which a block stands. */
+/* The layers of the priced shape that a block stands for (see the rules at the
+ * start of this file). */
 struct share pricing_share(const struct pricing *, uint32_t block);
 
 /* Cost of running the given layers only, without the cost of the request. */
 void pricing_layers(const struct pricing *, const struct priced_run *,
 	struct share, struct price *out);
 
-/* Bytes of the weights of these layers, which must be layers for which the
- * block stands. */
+/* Bytes of the weights of some layers of the priced shape, all of which the
+ * block must stand for. */
 uint64_t pricing_bytes(
 	const struct pricing *, uint32_t block, struct share layers);
 
 /* Cost of the cache maintenance of a request for a block. `bytes` is the number
  * of bytes in buffers that were really invalidated and cleaned; it is scaled to
- * the shape. `rings` is the number of bytes in the rings, which is the same for
- * every shape. */
+ * the shape. `rings` is the number of these bytes in the request and completion
+ * rings, which is the same for every shape. */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
 
 /* Cost of a request that maps a buffer of weights. */
 void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
 
-/* Bytes of flash read number i for the real layer `layer`, which may stand for
- * several layers of the shape, each with one read. 0 if there is no read number
- * i. */
+/* A real layer may stand for several layers of the priced shape, each with one
+ * flash read. Return the bytes of read number i for the real layer `layer`; 0
+ * if there is no such read. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
 /* Cost of a run of the output graph of graph_rows rows for `rows` rows, without
@@ -153,10 +155,10 @@ void pricing_likely(const struct pricing *, uint32_t graph_rows, uint32_t rows,
 void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
 
 /*
- * Cost of computing `rows` rows through all layers on the CPU, which reads the
- * weights once, and the keys and values of `longest` positions. Work that is
- * done row by row (such as norms) is left out, because it is negligible
- * compared with the matrices. `maps`: attention weights are computed as well.
+ * Cost of computing `rows` rows through all layers on the CPU. The weights, and
+ * the keys and values of `longest` positions, are read once. Norms and other
+ * work per row are negligible and not counted. `maps`: attention weights are
+ * computed as well.
  */
 void pricing_refresh(const struct pricing *, uint32_t rows, uint32_t longest,
 	bool maps, struct price *out);

@@ -26,7 +26,7 @@ struct refresh {
 	bool best_effort;
 	struct host_layers *layers;
 	struct kv_mirror mirror;
-	struct batch batch; /* scratch memory, used to check rows */
+	struct batch batch; /* scratch memory for checking rows */
 	struct refresh_stats stats;
 
 	/* Input of the last refresh_start. The thread reads these members while
@@ -43,7 +43,7 @@ struct refresh {
 	bool threaded; /* whether the thread exists */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool computing, stop; /* these two members are guarded by the lock */
+	bool computing, stop; /* both guarded by the lock */
 };
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -249,7 +249,8 @@ static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 	return ret;
 }
 
-/* Reserve memory for the rows and bring the mirror up to date. */
+/* Reserve memory for the rows, and update the mirror (the host's copy of the
+ * sequence's cache). */
 static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 	uint32_t *copied, struct err *e)
 {
@@ -318,9 +319,9 @@ int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 	r->stats.starts++;
 	r->stats.rows += rows->n;
 	r->stats.copied += copied;
-	/* Charge copying to the mirror now, before the device gets new work.
-	 * Charge the computation to the time in which the CPU is idle while the
-	 * device works. */
+	/* Charge the copy of the cache, made by prepare(), now, before the
+	 * device gets new work. Charge the computation to the time in which the
+	 * CPU is idle while the device works. */
 	if (s->opts.soc) {
 		for (uint32_t i = 0; i < r->rows.n; i++)
 			longest = r->end[i] > longest ? r->end[i] : longest;

@@ -14,12 +14,11 @@
  *   refresh_merge    between passes: writes the new keys and values to the
  *                    cache
  *
- * A recomputed row attends to the positions to which the row would attend in a
- * window or block pass (host/session/rows.h) of all recomputed rows, including
- * the new keys and values that these rows have in the layer. The row's result
- * has the same bytes as in this pass, for any number of threads. The row is
- * computed from a copy of the cache (kv_mirror.h), so later passes do not
- * affect the result.
+ * The recomputed rows are computed like the rows of one window or block pass
+ * (host/session/rows.h): in each layer, they also attend to each other's new
+ * keys and values. The results have the same bytes as in such a pass, for any
+ * number of threads. The rows are computed from a copy of the cache
+ * (kv_mirror.h), so later passes do not affect the result.
  *
  * There are two modes. In deterministic mode refresh_finish waits for the
  * results. In best-effort mode refresh_finish only reports whether the results
@@ -110,7 +109,8 @@ int refresh_merge(struct refresh *, const uint32_t *row, uint32_t n,
 
 struct refresh_stats {
 	uint64_t starts, rows;
-	/* number of positions that were copied to the mirror */
+	/* number of cached positions copied to the host's copy of the cache
+	 * (kv_mirror.h) */
 	uint64_t copied;
 	/* number of positions that were written to the cache */
 	uint64_t merged;

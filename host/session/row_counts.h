@@ -24,10 +24,10 @@
 #define ROW_COUNTS(X)                                                         \
 	X(uint64_t, passes)                                                   \
 	X(uint64_t, rows)   /* rows without padding */                        \
-	X(uint64_t, valid)  /* rows of tokens of output and prompts */        \
+	X(uint64_t, valid)  /* rows computed for output and prompts */        \
 	/* rows of the passes' graphs, including padding */                   \
 	X(uint64_t, graph)                                                    \
-	/* rows of these graphs, each rounded up to whole tiles */            \
+	/* rows of the passes' graphs, each graph rounded up to whole tiles */\
 	X(uint64_t, tile)
 /* clang-format on */
 

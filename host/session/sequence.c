@@ -14,8 +14,8 @@ struct sequence {
 	bool open;
 	uint32_t length;
 	uint32_t claimed;
-	/* number of the latest call that marked this sequence as spare; 0 if it
-	 * is not spare */
+	/* 0 if the sequence is not spare (see sequence_spare); else the number
+	 * of the latest call that marked it as spare */
 	uint64_t spare;
 	uint32_t n_runs, room;
 	/* [room] runs (blocks of KV_RUN cache slots) that hold the sequence's
@@ -29,7 +29,8 @@ struct sequences {
 	struct kv_pool *pool;
 	float *state; /* [slots][width]; NULL without sequences_keep_states */
 	uint32_t width;
-	/* [runs] scratch memory: runs that the current claim has just taken */
+	/* [runs] scratch memory: free runs that the current claim has just
+	 * taken */
 	uint32_t *fresh;
 	/* [runs] scratch memory, all 0 between calls: for each run, the number
 	 * of claims that will replace the run by a copy */
@@ -176,7 +177,8 @@ int sequence_fork(
 	int ret;
 
 	assert(sequence_is_open(s, parent));
-	/* keep the parent open: sequence_open may close a spare sequence */
+	/* unmark the parent meanwhile: sequence_open may close a spare
+	 * sequence */
 	from->spare = 0;
 	ret = sequence_open(s, id, e);
 	from->spare = spare;
@@ -233,8 +235,8 @@ uint64_t sequence_spared(const struct sequences *s, uint32_t id)
 	return id < s->most ? s->seq[id].spare : 0;
 }
 
-/* Close the spare sequence that was marked first. Returns false if no sequence
- * is spare. */
+/* Close the sequence that has been spare for the longest time (see
+ * sequence_spare). Returns false if no sequence is spare. */
 static bool drop_spare(struct sequences *s)
 {
 	uint32_t oldest = s->most;
@@ -337,9 +339,9 @@ static size_t byte_of(const struct kv_memory *kv, uint32_t half, uint32_t slot)
 
 /* ---- claims -------------------------------------------------------------- */
 
-/* Whether the claim needs a new run in place of the sequence's run number i:
- * because the sequence has no run i yet, or because other sequences share
- * it. */
+/* Whether the claim needs a new run (KV_RUN cache slots) in place of the
+ * sequence's run number i: because the sequence has no run i yet, or because
+ * other sequences share it. */
 static bool lacks(
 	const struct sequences *s, const struct sequence *q, uint32_t i)
 {

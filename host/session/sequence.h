@@ -37,8 +37,8 @@ enum kv_half { KV_KEYS, KV_VALUES };
 
 /*
  * Create an empty table of up to `most` open sequences. If `most` is more than
- * 1, the number of slots must be a multiple of KV_RUN, because a shorter run
- * could only be the last run of a sequence.
+ * 1, the number of slots must be a multiple of KV_RUN: only the last run of a
+ * sequence may be shorter than KV_RUN slots.
  */
 int sequences_open(struct sequences **out, const struct kv_memory *,
 	uint32_t most, struct err *);

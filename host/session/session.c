@@ -336,8 +336,9 @@ uint64_t session_read_bytes(const struct session *s)
 			sum += image_find(
 				s->model->packed->image, IMAGE_LAYER, l)
 				       ->stored;
-		/* One real layer can stand for several layers of the shape,
-		 * each with one read. */
+		/* With opts.as, one real layer can stand for several layers of
+		 * the priced shape. Each of these layers has a read of its
+		 * own. */
 		for (uint32_t i = 0;
 			s->opts.as && (bytes = pricing_read(&s->pricing, l, i));
 			i++)

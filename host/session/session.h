@@ -151,8 +151,8 @@ const float *session_hidden(struct session *, uint32_t row);
  * states are not kept. */
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
-/* Add to simulated phone time the copying, by the CPU, of n states that
- * session_tapped or session_hidden returned. */
+/* Charge the CPU's copies of n states, which session_tapped or session_hidden
+ * returned, to simulated phone time. */
 void session_add_states(struct session *, uint32_t n);
 
 /*
@@ -160,8 +160,8 @@ void session_add_states(struct session *, uint32_t n);
  * accepted from now on. Must be called before any token is cached. The copies
  * are charged to simulated phone time. session_state: the state of a cached
  * token, before the final norm: float32 [n_embd]. The state is valid until the
- * sequence changes. Both functions are for trees only. session_keep_states
- * returns 0 or -ENOMEM.
+ * sequence changes. Both functions require that all passes are trees
+ * (VISIBILITY_TREE). session_keep_states returns 0 or -ENOMEM.
  */
 int session_keep_states(struct session *, struct err *);
 const float *session_state(
@@ -255,7 +255,7 @@ int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
  * simulated phone time, and handle data that has arrived from flash. Streaming
  * makes progress only during this call and while the session waits for flash.
  * Therefore long work must be reported in pieces of a few milliseconds. Without
- * a simulated phone the time is zero. A trace shows the work under the given
+ * a simulated phone nothing is charged. A trace shows the work under the given
  * name.
  */
 void session_add_work_of(

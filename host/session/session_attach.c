@@ -114,7 +114,8 @@ int session_attach_buffers(struct session *s, struct err *e)
 
 /* ---- units that may be unmapped ----------------------------------------- */
 
-/* Map a unit with `way`, which is npu_map or npu_map_extended. */
+/* Map a unit (a part of a block's weights) by calling `way`, which is npu_map
+ * or npu_map_extended. */
 static int give_unit(struct session *s, const struct unit *u, uint32_t *addr,
 	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
 	struct err *e)
@@ -148,7 +149,8 @@ static int map_unit(void *arg, uint32_t unit, uint32_t *addr, struct err *e)
 	if (ret)
 		return ret;
 	s->stats.bytes_mapped += bytes;
-	if (s->attached) { /* count only maps after the session was opened */
+	/* count only mappings that are made after the session was opened */
+	if (s->attached) {
 		s->stats.remaps++;
 		s->stats.remap_bytes += bytes;
 	}
@@ -162,8 +164,8 @@ static int extend_unit(void *arg, uint32_t unit, uint32_t *addr, struct err *e)
 	return give_unit(s, &s->unit[unit], addr, npu_map_extended, e);
 }
 
-/* Unmap a unit. First wait for all runs, because any of them may read the
- * unit. */
+/* Unmap a unit (a part of a block's weights). First wait for all runs, because
+ * any of them may read these weights. */
 static int unmap_unit(void *arg, uint32_t unit, uint32_t addr, struct err *e)
 {
 	struct session *s = arg;

@@ -24,8 +24,8 @@
 /* number of buffers that a run names, in addition to the ranges to
  * invalidate */
 #define BIND_REFS 5
-/* number of separate ranges that the CPU writes: the batch, the batches of its
- * parts, the states */
+/* number of separate ranges that the CPU writes: the batch, the batches of the
+ * parts of a divided pass, the states */
 #define IO_RANGES 3
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
@@ -152,8 +152,8 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 	if (!ret)
 		ret = npu_wait(s->npu, seq, e);
 	s->instead = NULL;
-	/* If the device was lost, the request need not be repeated: the caches
-	 * of the new device are empty. */
+	/* If the device was lost, do not repeat the request: the caches of the
+	 * new device are empty, so nothing must be invalidated. */
 	return session_recover(s, ret, e);
 }
 
@@ -205,8 +205,8 @@ unsigned pass_bind(const struct session *s, const struct inflight *f,
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* Map a unit that is not mapped. Waits until all earlier runs have ended; the
- * device is idle while the unit is mapped. */
+/* Map a unit (a part of a block's weights) that is not mapped. Waits until all
+ * earlier runs have ended; the device is idle while the unit is mapped. */
 static int map_unit_now(
 	struct session *s, uint32_t unit, struct inflight *f, struct err *e)
 {
@@ -277,10 +277,10 @@ int session_find_weights(
 	}
 	if (!s->placement)
 		return session_find_swapped(s, b, f, e);
-	/* The weights that the device really reads are in the block's last
-	 * unit. The other units of the block may be unmapped to make room for
-	 * the last one: on a phone their layers would already have been
-	 * computed. */
+	/* A block has several units if it stands for many layers of a larger
+	 * model (opts.as). The device reads only the weights in the last unit.
+	 * The other units may be unmapped to make room for the last one: on a
+	 * phone their layers would already have been computed. */
 	for (uint32_t i = s->first_unit[b]; i < s->first_unit[b + 1] && !ret;
 		i++) {
 		ret = placement_is_mapped(s->placement, i)

@@ -79,8 +79,8 @@ static bool may_part(const struct model *m, const struct session_opts *o)
 
 /* ---- choosing ---- */
 
-/* Slots are allocated before resident layers, because nothing can be streamed
- * without slots. */
+/* Reserve memory for slots before memory for resident layers, because nothing
+ * can be streamed without slots. */
 static int choose_by_size(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {

@@ -7,11 +7,10 @@
  * The budget is either a share or a size. A share limits the resident layers
  * only; slots and the output matrix are not counted. A size limits all memory
  * for weights: first the slots, then the output matrix, then as many layers as
- * the rest can hold. The matrix has priority over layers, because a streamed
- * layer is read once per pass, but a streamed matrix is read once per
- * computation of logits, which can happen several times per pass. If a size
- * cannot hold the requested number of slots for whole layers, each slot holds
- * only a quarter of a layer.
+ * the rest can hold. The matrix has priority over layers: a streamed layer is
+ * read once per pass, but a streamed matrix may be read several times, once per
+ * computation of logits. If a size cannot hold the requested number of slots
+ * for whole layers, each slot holds only a quarter of a layer.
  *
  * In a model with experts, all weights except those of experts stay in memory.
  * A share is then a share of the experts, and a size includes the other
@@ -46,11 +45,12 @@ int session_budget_choose(struct session_plan *, const struct model *,
 
 /*
  * Check a complete plan before anything is loaded. If the weights of a flash
- * image and the other memory of both processes exceed the free memory, first
- * let each staging slot hold a quarter of a layer instead of a whole layer,
- * then stream the output matrix, provided that layers are streamed. Returns 0,
- * or -ENOMEM with all numbers in the message if the plan still needs too much
- * memory. Without this check the kernel would kill one of the processes.
+ * image and the other memory of both processes exceed the free memory, and
+ * layers are streamed, the plan is changed: first each staging slot holds only
+ * a quarter of a layer; if that is not enough, the output matrix is streamed,
+ * too. Returns 0, or -ENOMEM with all numbers in the message if the plan still
+ * needs too much memory. Without this check the kernel would kill one of the
+ * processes.
  */
 int session_budget_fit(struct session_plan *, const struct model *,
 	const struct session_opts *, const struct memory_left *, struct err *);

@@ -219,8 +219,8 @@ static bool goes_ahead(const struct pass *p, uint32_t b)
 		s->plan.expert_slots < s->model->n_layer * s->model->n_expert;
 }
 
-/* Predict the experts of block b's layer from the kept states, and begin to
- * read these experts. */
+/* Predict the experts of block b's layer from the states that were copied at
+ * the input of the previous layer, and begin to read these experts. */
 static void read_ahead(struct pass *p, uint32_t b)
 {
 	struct session *s = p->s;

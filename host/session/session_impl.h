@@ -47,7 +47,7 @@ struct pinned {
 	struct buffer *buffer;
 	uint32_t addr;
 	/* whether `addr` is in the device's extended region (addresses outside
-	 * the window that only DMA can read) */
+	 * the device's window that only DMA can read) */
 	bool extended;
 };
 
@@ -64,7 +64,7 @@ struct inflight {
 	uint32_t seq;
 	bool done;
 	int slot; /* staging slot that the request reads, or -1 */
-	int swap; /* slot of host/memory/swap.h that the request reads, or -1 */
+	int swap; /* swap slot (swap.h) that the request reads, or -1 */
 	/* device address of the block's weights; in the extended region if
 	 * run.extended is set */
 	uint32_t weights;
@@ -78,18 +78,18 @@ struct inflight {
 
 /* State of PLACEMENT_SWAP. With this placement some resident units are
  * temporary: before each use, their weights are copied into a slot in the
- * window. All zero with any other placement. */
+ * device's window. All zero with any other placement. */
 struct swapping {
 	struct swap_plan plan;
 	struct pinned *resident; /* [plan.mappings] units that stay mapped */
-	/* [units] index in the order of copies, for temporary units */
+	/* [units] for each temporary unit, its place in the order of copies */
 	uint32_t *turn;
-	struct swap *swap; /* NULL if no unit is temporary */
+	struct swap *swap; /* copies temporary units; NULL if there are none */
 	struct pinned slot[SWAP_SLOTS];
-	/* The plan covers the first `planned` units. All later units are in the
-	 * extended region. */
+	/* `plan` covers the first `planned` units. All later units are in the
+	 * device's extended region. */
 	uint32_t planned;
-	/* [units] mappings of units in the extended region */
+	/* [units] mappings of the units in the device's extended region */
 	struct pinned *beside;
 };
 
@@ -103,7 +103,7 @@ struct mixture {
 	/* [max_rows][n_used] the experts of each row in the current layer, and
 	 * the weights by which their results are multiplied */
 	struct route *route;
-	uint32_t *wanted; /* [n_expert] scratch memory: numbers of experts */
+	uint32_t *wanted; /* [n_expert] scratch: a list of expert numbers */
 	/* [n_expert] experts that are read by runs in flight */
 	struct expert_place *taken;
 	uint32_t n_taken;
@@ -121,20 +121,22 @@ struct session {
 	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
-	/* Checks that CPU and device accesses are bracketed: own_brackets, or
-	 * the brackets of the session `beside`. NULL if nothing is checked. */
+	/* Records the CPU's accesses to shared buffers, so that the device can
+	 * name them in reports of coherence violations: own_brackets, or the
+	 * brackets of the session `beside`. NULL if accesses are not
+	 * checked. */
 	struct brackets *brackets;
 	struct brackets own_brackets;
 	/* whether everything that the session needs exists on the current
 	 * device */
 	bool attached;
-	/* Whether the window was too small and the error message already
-	 * advises a size. */
+	/* Whether the device's window was too small and the error message
+	 * already advises a size. */
 	bool refused;
 	/* npu_generation of the device to which the session is attached */
 	unsigned generation;
-	/* Bytes of local memory (TCM) per device thread; the blocks were cut
-	 * for this size. */
+	/* Bytes of local memory (TCM) per device thread. The weights are laid
+	 * out in strips of at most this size. */
 	uint32_t strip_max;
 	struct pricing pricing;
 	/* if pricing.by_cpu is set, passes that prefill a prompt are still
@@ -153,11 +155,12 @@ struct session {
 	uint64_t began_ps;
 	struct workers *workers; /* worker threads of the host */
 	struct logits *logits;
-	struct placement *placement; /* NULL if `swapping` is used instead */
+	/* maps weights when needed; NULL with swapping */
+	struct placement *placement;
 	struct swapping swapping;
 	struct mixture mix;
-	struct staging *staging;     /* NULL if all layers are resident */
-	struct switching *switching; /* NULL if the device holds all graphs */
+	struct staging *staging;     /* NULL without streamed layers */
+	struct switching *switching; /* NULL without --graph-switch */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
 	/* used with opts.predict_top_k: weights of the output graphs, and a
@@ -167,7 +170,8 @@ struct session {
 	/* [plan.max_rows][opts.predict_top_k] predictions of the device. A
 	 * copy, because the device may write shared memory at any time. */
 	struct wire_likely *likely;
-	/* slot that holds the part of the output matrix in use */
+	/* staging slot with the part of a streamed output matrix that is in
+	 * use */
 	unsigned output_slot;
 	struct inflight inflight[MAX_INFLIGHT];
 	unsigned n_inflight, oldest;
@@ -176,8 +180,8 @@ struct session {
 	/* [n_blocks] block numbers in the order in which a pass runs the
 	 * blocks */
 	uint32_t *order;
-	/* units of the resident blocks; those of block b are first_unit[b] ..
-	 * first_unit[b + 1] - 1 */
+	/* units (parts of the weights) of the resident blocks; those of block b
+	 * are first_unit[b] .. first_unit[b + 1] - 1 */
 	struct unit *unit;
 	uint32_t n_units, *first_unit;
 	/* id of the session's first graph; lower ids belong to the session
@@ -185,8 +189,9 @@ struct session {
 	uint32_t first_graph;
 
 	struct pinned kv, io;
-	/* The part of plan.kv_room beyond BUFFER_MAX. It reserves addresses
-	 * and is never read or written. */
+	/* Buffers for the bytes of plan.kv_room beyond BUFFER_MAX. They only
+	 * reserve addresses in the device's window, and are never read or
+	 * written. */
 	struct pinned kv_more[KV_MORE];
 	unsigned n_kv_more;
 
@@ -201,13 +206,14 @@ struct session {
 	 * -1 */
 	int32_t *above;
 	/* Position of the row's keys and values in its sequence: `at` in the
-	 * first exit_layers layers, `upper` in the layers after them. */
+	 * first opts.exit_layers layers, `upper` in all later layers. */
 	uint32_t *at, *upper;
 	uint32_t *place; /* index of the row's state, or DROPPED */
 	/* scratch memory, [max_rows] each */
 	uint32_t *keep;
 	struct row *some;
-	/* memory for batch_cut in the current pass; NULL if no masks are cut */
+	/* memory for the result of batch_cut in the current pass; NULL without
+	 * a simulated phone */
 	void *cut;
 	struct session_stats stats;
 	/* the member of `stats` that counts the rows of passes: prompt_rows or
@@ -242,15 +248,16 @@ static inline uint32_t session_flags(const struct session *s)
  * which the earlier blocks are replaced. */
 int session_cut_blocks(struct session *, struct err *);
 
-/* Called when the window has no room for something that must be in the window.
- * Appends to *e the size of a window that would be large enough, and calls
- * opts.window_refused. Only the first call has an effect. */
+/* Called when the device's window has no room for something that must be in the
+ * window. Appends to *e the size of a window that would be large enough, and
+ * calls opts.window_refused. Only the first call has an effect. */
 void session_refuse_window(struct session *, struct err *e);
 
-/* Share a buffer with the device and map it permanently into the window. */
+/* Share a buffer with the device and map it permanently into the device's
+ * window. */
 int session_pin(struct session *, struct pinned *, struct err *);
-/* Like session_pin, for a buffer of weights. If the window has no room, the
- * buffer is mapped into the extended region. */
+/* Like session_pin, for a buffer of weights. If the device's window has no
+ * room, the buffer is mapped into the extended region. */
 int session_pin_weights(struct session *, struct pinned *, struct err *);
 /* Share a buffer of weights and map it permanently into the device's extended
  * region. */
@@ -259,20 +266,21 @@ int session_pin_beside(struct session *, struct pinned *, struct err *);
 /* ---- weights that are copied by a plan: session_swap.c ------------------- */
 
 /*
- * session_plan_swap chooses the blocks that stay in the window and creates
- * their buffers; it must be called before the weights are loaded. It returns
- * -ENOSPC if the window cannot hold these buffers. session_open_swap creates
- * the slots for the other blocks. session_attach_swap maps the buffers and the
- * slots on a device, which can also be a replacement device.
+ * session_plan_swap chooses the blocks that stay in the device's window and
+ * creates their buffers; it must be called before the weights are loaded. It
+ * returns -ENOSPC if the window cannot hold these buffers. session_open_swap
+ * creates the slots for the other blocks. session_attach_swap maps the buffers
+ * and the slots on a device, which can also be a replacement device.
  */
 int session_plan_swap(struct session *, struct err *);
 int session_open_swap(struct session *, struct err *);
 int session_attach_swap(struct session *, struct err *);
 void session_close_swap(struct session *);
 
-/* Wait until the block's weights are in the window or the extended region; set
- * `weights` and `swap` of the request. For a temporary block the request then
- * holds a swap slot, even if the call fails. */
+/* Wait until the block's weights are in the device's window or the extended
+ * region; set `weights` and `swap` of the request. For a temporary block, which
+ * is copied into a swap slot before each use, the request then holds this slot,
+ * even if the call fails. */
 int session_find_swapped(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 
@@ -300,7 +308,7 @@ uint64_t session_expect_experts(const struct session *, uint32_t rows);
 /*
  * Set up the current device for the session, in two steps.
  * session_attach_buffers maps the buffers that stay mapped. It is called before
- * the weights are read, so that a window that is too small is reported at once.
+ * the weights are read, so that too small a device window is reported at once.
  * session_attach_weights attaches the weights, the graphs and the cost model of
  * the phone.
  */
@@ -345,9 +353,10 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 	uint32_t *seq, struct err *);
 
 /*
- * Called between passes, before the CPU writes `ranges` ranges of the cache. If
- * these ranges and the ranges that are not invalidated yet are more than 32 in
- * total, send a request that invalidates the earlier ranges.
+ * Called between passes, before the CPU writes `ranges` ranges of the cache.
+ * The device must invalidate ranges that the CPU has written. If the new ranges
+ * and the ranges that are not invalidated yet are more than 32, send a request
+ * that invalidates the latter.
  */
 int session_report_kv(struct session *, unsigned ranges, struct err *);
 
@@ -368,9 +377,9 @@ void session_read_on(void *arg);
 void session_watch(struct session *);
 /* Append a request to the list, after it was sent. */
 void inflight_add(struct session *, const struct inflight *);
-/* Bytes of the rings for which the device performs cache maintenance for one
- * request with n_refs references and a message of `len` bytes: 0 without
- * --coherence-ctrl or without a simulated phone. */
+/* Bytes of the request and completion rings that the device cleans or
+ * invalidates for one request with n_refs references and a message of `len`
+ * bytes. 0 without --coherence-ctrl or without a simulated phone. */
 uint64_t session_ring_bytes(
 	const struct session *, unsigned n_refs, size_t len);
 /* The oldest request that has no answer yet; NULL if there is none. */

@@ -101,10 +101,10 @@ static void request_done(
 			switching_ran(of, f, busy_ns);
 		return;
 	}
-	/* `instead` replaces only the price of a request that did real work. A
-	 * request that was refused, or that was sent before the device had a
-	 * cost model, has at most the price of an empty request; that price is
-	 * kept. */
+	/* `instead` replaces the price of a request that did real work. Keep
+	 * the price of a request that was refused, or that was sent before the
+	 * device had a cost model: it is at most the price of an empty
+	 * request. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
 		price_maintenance(s->opts.soc, s->instead_rings, &rings);

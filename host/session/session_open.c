@@ -250,8 +250,8 @@ static int open_output(struct session *s, struct err *e)
 		p->buffer = NULL;
 		return ret;
 	}
-	/* With a larger shape, most of the buffer only reserves addresses and
-	 * needs no memory. */
+	/* If opts.as is a larger shape than the model, most of the buffer only
+	 * reserves addresses and needs no memory. */
 	if (!s->opts.as)
 		buffer_take_memory(p->buffer, s->workers);
 	logits_share(s->logits, buffer_begin(p->buffer, 0, bytes, BUFFER_WRITE),
@@ -342,8 +342,8 @@ int session_cut_blocks(struct session *s, struct err *e)
 	if (ret)
 		return ret;
 
-	/* Cut the blocks into units. A block's buffer has the size of the
-	 * block's last unit. */
+	/* Cut the blocks into units, which are mapped separately. A block's
+	 * buffer has the size of the block's last unit. */
 	ret = session_plan_units(
 		&s->plan, &s->opts, &s->pricing, n, &s->unit, &s->n_units, e);
 	s->first_unit = calloc(n + 1, sizeof(*s->first_unit));
@@ -368,7 +368,8 @@ static int open_weights(struct session *s, struct err *e)
 	ret = session_cut_blocks(s, e);
 	if (!ret && swaps)
 		ret = session_plan_swap(s, e);
-	/* Create the buffers of units that are not the last of their block. */
+	/* Create a buffer for each unit except the last one of each block,
+	 * which uses the block's buffer. */
 	for (uint32_t i = swaps ? s->swapping.planned : 0;
 		i < s->n_units && !ret; i++) {
 		struct unit *u = &s->unit[i];
@@ -472,7 +473,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* Append to *e the size of a window that would be large enough. */
+/* Append to *e the size of a device window that would be large enough. */
 static void advise_window(const struct session *s, struct err *e)
 {
 	static const char *const which[PLACEMENT_COUNT] = {
@@ -497,9 +498,9 @@ static void advise_window(const struct session *s, struct err *e)
 		beside = (struct session_beside){ first->model, &first->opts,
 			now.mapped - s->stats.bytes_mapped -
 				first->stats.bytes_mapped };
-	/* Fix the context before the window is computed: in a small window a
-	 * shorter context would be chosen, and a request that needs a longer
-	 * context would end early. */
+	/* Fix the context before the size of the device's window is computed:
+	 * for a small window a shorter context would be chosen, and a request
+	 * that needs a longer context would end early. */
 	if (!opts.context)
 		opts.context = opts.context_need < s->model->n_ctx
 			? opts.context_need
@@ -540,8 +541,9 @@ void session_refuse_window(struct session *s, struct err *e)
 	if (s->refused)
 		return;
 	s->refused = true;
-	/* With an extended region the necessary window size depends on what is
-	 * placed in that region, so no size can be advised. */
+	/* With an extended region the necessary size of the device's window
+	 * depends on what is placed in that region, so no size can be
+	 * advised. */
 	if (e && !npu_welcome(s->npu)->va_extended)
 		advise_window(s, e);
 	if (!s->opts.window_refused)

@@ -47,7 +47,7 @@ struct session_opts {
 	 * If not SWITCH_OFF, the device holds one graph per block, and the
 	 * layers are cut into at least graph_blocks blocks. A prompt begins
 	 * with all blocks' prefill graphs; while the prompt is computed, each
-	 * is replaced by a decode graph (of at least graph_rows rows)
+	 * is replaced by a decode graph of at least graph_rows rows
 	 * (host/session/graph_switch.h). Cannot be combined with smaller
 	 * graphs, with streaming, or with `beside`. Requires a model with
 	 * causal attention or with blocks.
@@ -55,13 +55,14 @@ struct session_opts {
 	enum graph_switch graph_switch;
 	uint32_t graph_blocks, graph_rows;
 	/* Without graph switching, the layers are cut into at least this many
-	 * blocks. Each block is one buffer in the window and one request of a
-	 * pass. */
+	 * blocks. Each block is one buffer in the device's window and one
+	 * request of a pass. */
 	uint32_t weight_buffers;
 	/*
 	 * Maximum number of tokens of a sequence, limited to what the cache's
-	 * buffer and the window can hold. If `context` is 0, the maximum is the
-	 * model's context length, or context_need if that is less and not 0.
+	 * buffer and the device's window can hold. If `context` is 0, the
+	 * maximum is the model's context length, or context_need if that is
+	 * less and not 0.
 	 */
 	uint32_t context, context_need;
 	/* Maximum number of open sequences. If there can be more than one,
@@ -71,7 +72,7 @@ struct session_opts {
 	uint32_t sequences, slots;
 	/* If not 0, and `slots` is 0: the cache has room for one context length
 	 * plus `tail` tokens for each further sequence, limited to what the
-	 * cache's buffer and the window can hold. */
+	 * cache's buffer and the device's window can hold. */
 	uint32_t tail;
 	/* Let attention read the cache separately for each row, even if several
 	 * rows attend to the same tokens. */
@@ -88,10 +89,11 @@ struct session_opts {
 	 * the only one allowed; for other models LAYOUT_TILES. */
 	enum layout layout;
 	enum coherence coherence;
-	/* enum coherence_contract; 0: the contract of `soc` */
+	/* rules of cache maintenance (enum coherence_contract); 0: those of
+	 * `soc` */
 	uint32_t contract;
-	/* 1: the device accesses the rings through its cache; 0: without a
-	 * cache */
+	/* whether the device accesses the request and completion rings through
+	 * its cache: 1 yes, 0 no */
 	int coherence_ctrl;
 	/* Used only if the session starts the device: values of the tandem-npu
 	 * options with these names. NULL: the option is not passed. */
@@ -104,12 +106,12 @@ struct session_opts {
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
 	bool va_hard; /* see host/npu/npu.h */
-	/* placement of the weights in the window */
+	/* placement of the weights in the device's window */
 	enum placement_policy placement;
 	bool swap_poison; /* see host/memory/swap.h */
 	uint64_t evict_seed;
-	/* time to spin before sleeping, in microseconds; -1: chosen by the
-	 * number of CPUs */
+	/* time for which a waiting thread spins before it sleeps, in
+	 * microseconds; -1: chosen by the number of CPUs */
 	int64_t spin_us;
 	/* time without an answer after which a device counts as lost */
 	unsigned stall_ms;
@@ -136,14 +138,15 @@ struct session_opts {
 	 * for all weights in memory, including the staging slots
 	 * (host/session/session_budget.h).
 	 */
-	double dram_share; /* share of the layers, 0 to 1 */
+	double dram_share; /* share of the layers in memory, 0 to 1 */
 	/* budget in bytes; if not 0, used instead of dram_share */
 	uint64_t dram_bytes;
 	/* The resident layers are divided into this many groups, with streamed
 	 * layers between the groups (host/model/residency.h). 0 means as many
 	 * as weight_buffers. */
 	uint32_t resident_runs;
-	unsigned stage_slots; /* maximum number of slots, 2 to STREAM_SLOTS */
+	/* maximum number of staging slots, 2 to STREAM_SLOTS */
+	unsigned stage_slots;
 	/* A layer is streamed in up to this many parts; a slot holds one part.
 	 * 0 means whole layers, or quarters of a layer if memory is short. */
 	unsigned stage_parts;
@@ -166,7 +169,7 @@ struct session_opts {
 	 * Number of likeliest next tokens that session_predict computes, on the
 	 * device, for each row of a pass; at most WIRE_MAX_TOP_K. 0: no
 	 * predictions. Requires that the output matrix is not streamed; the
-	 * matrix then takes room in the window.
+	 * matrix then takes room in the device's window.
 	 */
 	uint32_t predict_top_k;
 	/* The phone for whose cost model the simulated time of all work is
@@ -181,11 +184,12 @@ struct session_opts {
 	 * that share this session's device write to the same file. NULL:
 	 * none. */
 	const char *trace;
-	uint64_t trace_limit; /* maximum size in bytes; 0: no limit */
+	uint64_t trace_limit; /* maximum bytes of `trace`; 0: no limit */
 	/* receives the progress of opening the session */
 	struct progress_sink progress;
-	/* Called with the contents of the window when the window has no room
-	 * for something that must be in the window. NULL: not called. */
+	/* Called with the contents of the device's window when the window has
+	 * no room for something that must be in the window. NULL: not
+	 * called. */
 	void (*window_refused)(const struct window_view *);
 	/* receives a message about each fault from which the session
 	 * recovered */
@@ -210,7 +214,7 @@ struct session_opts {
 	}
 #define SESSION_STALL        30000
 #define SESSION_RESTARTS_MAX 1000
-#define SESSION_STAGE_PARTS  8 /* maximum number of parts of a layer */
+#define SESSION_STAGE_PARTS  8 /* maximum of stage_parts */
 /* maximum number of groups of resident layers */
 #define SESSION_RESIDENT_RUNS 64
 extern const struct session_opts session_defaults;

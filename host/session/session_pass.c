@@ -44,7 +44,8 @@ static int not_sent(struct session *s, struct inflight *f, int ret)
 	return ret;
 }
 
-/* Send a run of block b with the graph of size `kind`. */
+/* Send the request to run block b with its graph number `kind`; kinds are
+ * numbered by size. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	const struct part *part, struct err *e)
 {
@@ -375,7 +376,7 @@ static int forward(struct session *s, const struct rows *rows,
 		return ret;
 	}
 	session_watch(s);
-	/* remove requests that an interrupted pass has left */
+	/* wait for requests of an interrupted pass, and remove them */
 	if (s->n_inflight)
 		ret = inflight_wait(s, e);
 	if (!ret)
@@ -435,8 +436,9 @@ int session_forward(struct session *s, const struct rows *rows,
 			return 0;
 		}
 		if (s->switching && !s->switching->measured)
-			/* Return the error instead of repeating the pass:
-			 * switching_measure repeats the whole measurement. */
+			/* During switching_measure, return the error instead of
+			 * repeating the pass: the caller repeats the whole
+			 * measurement. */
 			return ret;
 		if (ret == -ERR_DEVICE_LOST && s->attached &&
 			s->generation != generation)

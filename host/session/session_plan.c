@@ -25,7 +25,7 @@
 
 #define PAGE       IMAGE_PAGE
 #define BLOCK_MAX  (256ull << 20)
-#define LEAST_ROWS 8 /* minimum number of rows of a smaller graph */
+#define LEAST_ROWS 8 /* minimum rows of a graph of smaller_graphs */
 
 static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
@@ -33,9 +33,9 @@ static uint64_t kv_bytes_per_token(
 	return 2ull * m->n_layer * p->kv_stride;
 }
 
-/* Bytes that one token's keys and values take in the window. A model whose
- * layers follow another model's layers is priced as the last layers of the
- * shape. */
+/* Bytes that one token's keys and values take in the device's window. A model
+ * whose layers follow another model's layers is priced as the last layers of
+ * the shape. */
 static uint64_t kv_room_per_token(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o)
 {
@@ -56,7 +56,7 @@ static uint64_t kv_room_per_token(const struct session_plan *p,
 /*
  * Choose the context length: the requested length or, if none was requested,
  * the smaller of the model's context length and context_need, limited to what
- * the cache's buffer and half of the window can hold.
+ * the cache's buffer and half of the device's window can hold.
  */
 static int choose_context(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
@@ -168,8 +168,8 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* The type of the output matrix in the window: the matrix of the model or, with
- * `priced`, of the shape. */
+/* The type of the output matrix in the device's window: that of the model or,
+ * with `priced`, that of the priced shape. */
 static enum dtype output_type(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o, bool priced)
 {
@@ -214,10 +214,10 @@ static int choose_output(struct session_plan *p, const struct model *m,
 		(double)p->output_room / (1 << 20), BUFFER_MAX >> 20);
 }
 
-/* Choose the number of cache slots and the maximum number of spans. A single
- * sequence is contiguous, so one span is enough. In diffusion models each row
- * may need its own span, because a row attends to the cache up to the end of
- * its block. */
+/* Choose the number of cache slots and the maximum number of spans (ranges of
+ * adjacent slots) of a pass. A single sequence is contiguous, so one span is
+ * enough. In diffusion models each row may need its own span, because a row
+ * attends to the cache up to the end of its block. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -230,8 +230,9 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	if (o->sequences == 1)
 		return 0;
 	if (!slots && o->tail) {
-		/* Reserve two more runs for each tail, which may begin and end
-		 * in the middle of a run. */
+		/* The `tail` tokens of a sequence may begin and end in the
+		 * middle of a run (KV_RUN slots), so reserve two more runs for
+		 * each. */
 		slots = p->context +
 			(o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
 		fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
@@ -418,9 +419,9 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 	return 0;
 }
 
-/* Maximum size of a block: a third of the remaining window, so that one block
- * can run while another is mapped, and a fragmented window still has a large
- * enough gap. */
+/* Maximum size of a block: a third of the device's remaining window, so that
+ * one block can run while another is mapped, and a fragmented window still has
+ * a large enough gap. */
 static uint64_t block_limit(
 	const struct session_plan *p, const struct session_opts *o)
 {
@@ -636,14 +637,15 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 
 	if (beside) {
 		other = *beside->opts;
-		/* with any other placement the plan would give the whole
-		 * remaining window to the weights of the other session */
+		/* Compute the room of the other session as if its weights were
+		 * always mapped. With any other placement, the plan would give
+		 * these weights the whole remaining window. */
 		other.placement = PLACEMENT_FIXED;
 	}
-	/* In a larger window a longer cache and larger blocks are chosen, so
-	 * the required size grows with the window. Try growing sizes; the first
-	 * window that is at least as large as its own requirement is the
-	 * smallest. */
+	/* In a larger device window a longer cache and larger blocks are
+	 * chosen, so the required size grows with the window. Try growing
+	 * sizes; the first window that is at least as large as its own
+	 * requirement is the smallest. */
 	for (;; o.va_window = r->total) {
 		if (beside) {
 			other.va_window = o.va_window;
@@ -655,10 +657,10 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 		if (beside) {
 			r->beside = b.total - PAGE + beside->more;
 			r->total += r->beside;
-			/* When the session is opened with the larger window,
-			 * the session chooses a longer cache: up to a quarter
-			 * of the window, plus a run of slots. Add room for
-			 * this. */
+			/* When the session is opened with the larger
+			 * device window, the session chooses a longer cache: up
+			 * to a quarter of the window, plus a run of slots. Add
+			 * room for this. */
 			if (r->kv < o.va_window / 4)
 				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
 		}

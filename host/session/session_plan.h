@@ -29,9 +29,10 @@ struct session_plan {
 	enum layout layout; /* never LAYOUT_DEFAULT */
 	uint32_t threads;
 	uint32_t resident; /* number of layers that stay in memory */
-	/* number of consecutive groups into which these layers are divided */
+	/* number of groups of consecutive layers into which the resident layers
+	 * are divided */
 	uint32_t runs;
-	/* staging slots: memory into which streamed layers are read */
+	/* number of staging slots, into which streamed layers are read */
 	unsigned stage_slots;
 	/* maximum number of parts into which a streamed layer is cut; a slot
 	 * holds one part */
@@ -44,13 +45,13 @@ struct session_plan {
 	 * slot in one layer */
 	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
-	/* Bytes of the window reserved for the cache and the activations. These
-	 * exceed kv_bytes and io_bytes if the session is priced as a larger
-	 * shape. */
+	/* Bytes of the device's window reserved for the cache and the
+	 * activations. These exceed kv_bytes and io_bytes if the session is
+	 * priced as a larger shape. */
 	uint64_t kv_room, io_room;
-	/* With opts.predict_top_k: bytes of the window reserved for the norm
-	 * and the output matrix; at least the bytes that the real model
-	 * needs. */
+	/* With opts.predict_top_k: bytes of the device's window reserved for
+	 * the norm and the output matrix; at least the bytes that the real
+	 * model needs. */
 	uint64_t output_room;
 	uint32_t graph_rows[MAX_GRAPHS]; /* in ascending order */
 	uint32_t n_graphs, max_rows;
@@ -58,7 +59,8 @@ struct session_plan {
 	uint32_t decode_graph;
 	/* minimum number of blocks into which the resident layers are cut */
 	uint32_t least_blocks;
-	/* whether each layer of the priced shape is a unit of its own */
+	/* whether each layer of the priced shape is mapped, or copied into the
+	 * device's window, separately */
 	bool by_layer;
 	uint32_t span_room; /* maximum number of spans in a batch */
 	/* Offsets in the activation buffer, which holds the batch, the hidden
@@ -67,9 +69,9 @@ struct session_plan {
 	size_t hidden_off, tap_off, io_bytes;
 	/* with opts.predict_top_k: [max_rows] results of the output graph */
 	size_t likely_off;
-	/* With graph switching, a pass may be cut into parts. The batches of
-	 * the parts are at this offset, before the hidden states; each batch
-	 * takes part_bytes. */
+	/* With graph switching, a pass may be divided into parts of fewer rows.
+	 * The batches of the parts begin at parts_off, before the hidden
+	 * states; each batch takes part_bytes. */
 	size_t parts_off, part_bytes;
 	/* Bytes of a staging slot, including its header; 0 if no layer is
 	 * streamed. */
@@ -82,8 +84,7 @@ struct session_plan {
 	 * each. */
 	size_t scores_off, picks_off, pick_bytes;
 };
-/* Maximum number of expert runs of a layer that are in flight at the same
- * time. */
+/* Maximum number of requests in flight that run experts of one layer. */
 #define PICK_AREAS 2
 
 /* Make the plan. Returns 0, or -EINVAL or -EFBIG with a message that names the
@@ -114,16 +115,16 @@ int session_plan_pricing(struct pricing *, const struct session_plan *,
  * a larger shape (host/session/pricing.h), it is cut into units of whole
  * layers, as large as blocks of the shape would be. The device reads only the
  * weights in the block's last unit. The other units only reserve addresses and
- * take no memory. A layer of more than BUFFER_MAX bytes has several units; its
- * layer number is in the last of them.
+ * take no memory. A layer of more than BUFFER_MAX bytes has several units; only
+ * the last of them has the layer in `layers`.
  */
 struct unit {
 	uint32_t block;
 	struct share layers; /* the priced layers */
 	bool last;
 	uint64_t bytes; /* bytes of the weights of `layers` */
-	/* bytes of the window that the unit takes: more than `bytes` if the
-	 * real block is larger than the shape's */
+	/* bytes of the device's window that the unit takes: more than `bytes`
+	 * if the real block is larger than the shape's */
 	uint64_t room;
 	/* Set by the session: the unit's buffer if the unit is not the last of
 	 * its block, and the id of its buffer on the device. */
@@ -154,10 +155,10 @@ struct session_beside {
 };
 
 /*
- * Compute the smallest window in which a session can be opened. With another
- * session on the device (`beside` not NULL), the computed window is large
- * enough, but may not be the smallest. Returns false if no window is large
- * enough or the options are invalid.
+ * Compute the smallest device window in which a session can be opened. With
+ * another session on the device (`beside` not NULL), the computed window is
+ * large enough, but may not be the smallest. Returns false if no window is
+ * large enough or the options are invalid.
  */
 bool session_plan_window(const struct model *, const struct session_opts *,
 	size_t strip_max, const struct session_beside *, struct session_room *);

@@ -23,14 +23,14 @@
 	/* time during which nothing was computed because a decode graph was
 	 * loading */                                                         \
 	X(uint64_t, wait_time)                                                \
-	/* time from the start to the end of prompts, including all of the
-	 * above */                                                           \
+	/* time from the start to the end of prompts, including reloads and
+	 * waiting */                                                         \
 	X(uint64_t, prompt_time)                                              \
 	X(uint64_t, planned_time) /* prompt_time predicted by the plan */
 /* clang-format on */
 
 struct switch_stats {
-	uint32_t blocks; /* number of blocks; 0 if graph switching is off */
+	uint32_t blocks; /* number of blocks of layers; 0 without switching */
 	uint32_t prefill_rows, decode_rows;
 	SWITCH_STATS(COUNTER_MEMBER)
 	/* Largest number of graphs that were on the device at the same time,
@@ -82,15 +82,15 @@ struct graph_event {
 	 * device was set up */                                               \
 	X(KEPT, WHOLE, restarts) X(KEPT, SECONDS, restart_ns)                 \
 	X(KEPT, WHOLE, maps) X(KEPT, WHOLE, unmaps)                           \
-	/* number of bytes that are mapped in the window now */               \
+	/* number of bytes that are mapped in the device's window now */      \
 	X(KEPT, WHOLE, bytes_mapped)                                          \
 	/* number of mappings made during passes, and their bytes */          \
 	X(LESS, WHOLE, remaps) X(LESS, WHOLE, remap_bytes)                    \
 	/* time during which the device was idle because weights outside the
-	 * window were being mapped or copied */                              \
+	 * device's window were being mapped or copied */                     \
 	X(LESS, APART, stall_ns) X(LESS, APART, stall_ps)                     \
 	/* copies of temporary blocks: blocks whose weights are copied into a
-	 * slot in the window before each use */                              \
+	 * slot in the device's window before each use */                     \
 	X(LESS, APART, copies) X(LESS, APART, copied_bytes)                   \
 	/* size of the device's extended region (addresses that only DMA can
 	 * read); bytes and number of the buffers in it, including those of a
@@ -115,9 +115,9 @@ struct graph_event {
 	X(LESS, WHOLE, whole_calls)                                           \
 	X(KEPT, WHOLE, violations) X(LESS, WHOLE, saturated)                  \
 	X(LESS, APART, busy_ns)                                               \
-	/* rows of logits that have a value that is not finite or has reached   \
-	 * 2^56, or whose state has one; values of a model file's weights that  \
-	 * are not finite (tandem convert refuses to write them to an image) */ \
+	/* rows_not_finite: rows with a logit or a value of the hidden state  \
+	 * that is infinite, NaN, or at least 2^56. weights_not_finite:       \
+	 * weights of a GGUF file that are infinite or NaN. */                \
 	X(LESS, WHOLE, rows_not_finite) X(KEPT, WHOLE, weights_not_finite)    \
 	/* simulated phone time of session_prefill */                         \
 	X(LESS, APART, prompt_ps)
@@ -129,11 +129,11 @@ struct session_stats {
 #define SESSION_TYPE_ROWS                   struct row_counts
 #define SESSION_MEMBER(since, report, name) SESSION_TYPE_##since name;
 	SESSION_STATS(SESSION_MEMBER)
-	/* bytes of weights that are mapped in the window now, without weights
-	 * in slots */
+	/* bytes of weights that are mapped in the device's window now, except
+	 * staging slots and swap slots */
 	uint64_t resident_bytes;
-	/* number of blocks whose weights are copied into the window in every
-	 * pass */
+	/* number of blocks whose weights are copied into the device's window in
+	 * every pass */
 	uint32_t temporary_blocks;
 	/* hash of all used logits, in order, since the session was opened or
 	 * since the last session_hash_anew */
@@ -145,7 +145,7 @@ struct session_stats {
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
-	/* number of groups of resident layers, and of streamed layers before
+	/* number of groups of resident layers; number of streamed layers before
 	 * the first group */
 	uint32_t resident_runs, layers_before;
 	/* Number of staging slots for the streamed layers, maximum number of
@@ -154,11 +154,11 @@ struct session_stats {
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
 	bool output_streamed; /* whether the output matrix is streamed */
-	/* With experts: how many have a slot in memory, and the counters of
-	 * their cache. */
+	/* With experts: number of experts that have a slot in memory, and the
+	 * counters of the cache of experts. */
 	uint32_t expert_slots;
 	struct experts_stats experts;
-	struct staging_stats staging; /* all zero if no layer is streamed */
+	struct staging_stats staging; /* all 0 without streaming */
 	enum layout layout;           /* never LAYOUT_DEFAULT */
 	uint32_t threads;
 	char kern[16]; /* name of the device's kernels */

@@ -37,10 +37,10 @@ static struct priced_run expected(const struct session *s, uint32_t block)
 }
 
 /*
- * Expected time of running a unit on the phone. Without a simulated phone, the
- * number of bytes stands for the time, both of runs and of copies, because a
- * pass of few rows reads its weights once, as a copy does. So the plan is the
- * same on every machine.
+ * Expected time of running a unit (a part of a block's weights) on the phone.
+ * Without a simulated phone, the number of bytes is used as the time of both
+ * runs and copies: a pass of few rows reads its weights once, as a copy does.
+ * So the plan is the same on every machine.
  */
 static uint64_t unit_time(const struct session *s, const struct unit *u)
 {
@@ -82,7 +82,8 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	s->swapping.plan = (struct swap_plan){
 		.place = calloc(n + 1, sizeof(struct swap_place))
 	};
-	if (!n && op) { /* all units are in the extended region */
+	/* nothing to copy: all units are in the extended region */
+	if (!n && op) {
 		free(op);
 		return 0;
 	}
@@ -103,9 +104,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		op[i].run = unit_time(s, u);
 		op[i].copy = s->opts.soc ? copy_price(s, u).total_ps : u->bytes;
 	}
-	/* Copies continue while streamed weights, or weights in the extended
-	 * region, run. So add the time of such runs to the time of the
-	 * preceding unit. */
+	/* Copies continue while other blocks run: those that are streamed, and
+	 * those in the extended region. So add the time of these runs to the
+	 * time of the preceding unit. */
 	for (uint32_t i = 0; i < s->n_blocks; i++) {
 		uint32_t b = s->order[i];
 
@@ -130,8 +131,8 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 }
 
 /* Choose how many of the last units go into the extended region: the smallest
- * number with which all other units can stay in the window or, if there is no
- * such number, as many as fit. */
+ * number with which all other units can stay in the device's window or, if
+ * there is no such number, as many as fit. */
 static int plan_window(struct session *s, struct err *e)
 {
 	uint32_t n = s->n_units, least = n;
@@ -222,8 +223,8 @@ int session_plan_swap(struct session *s, struct err *e)
 		by_layer &=
 			s->unit[i].layers.end <= s->unit[i].layers.first + 1;
 	/* If some units must be copied, make each layer a separate unit. The
-	 * two slots then take the least room in the window, and copies overlap
-	 * runs of other layers. */
+	 * two slots then take the least room in the device's window, and copies
+	 * overlap runs of other layers. */
 	if ((ret || s->swapping.plan.temporary) && !by_layer) {
 		s->plan.least_blocks = s->plan.resident;
 		s->plan.by_layer = true;
@@ -348,9 +349,10 @@ static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
 }
 
 /*
- * Simulate running a unit that is not the last of its block. The real device
- * computes nothing for such a unit. All earlier runs were answered, so in
- * simulated phone time the NPU has finished them.
+ * Simulate running a unit that is not the last of its block. Such units exist
+ * only if the block stands for many layers of a larger model, so the real
+ * device computes nothing. All earlier runs were answered, so in simulated
+ * phone time the NPU has finished them.
  */
 static int run_on_phone(
 	struct session *s, uint32_t unit, struct inflight *f, struct err *e)

@@ -115,8 +115,8 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* On the simulated phone the load may end later than the real answer
-	 * arrived. */
+	/* On the simulated phone the load may end after the time at which the
+	 * real answer arrived. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;

@@ -102,7 +102,7 @@ static int measure(struct session *s, struct err *e)
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
-		/* restore the kind even after a failure */
+		/* record the prefill graph, even after a failure */
 		s->switching->kind[b] = GRAPH_PREFILL;
 	free(token);
 	return ret;
@@ -120,7 +120,8 @@ int switching_measure(struct session *s, struct err *e)
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
 	npu_stats_less(&s->switching->warm_up, &npu);
-	/* keep violations found by the measurement in the session's counters */
+	/* report coherence violations of the measurement as the session's
+	 * own */
 	s->switching->warm_up.violations = 0;
 	stats.bytes_mapped = s->stats.bytes_mapped;
 	s->stats = stats;

@@ -38,10 +38,11 @@ enum graph_kind { GRAPH_DECODE, GRAPH_PREFILL, GRAPH_KINDS };
  * fewer rows than the pass. */
 struct part {
 	struct wire_graph_run run;
-	uint32_t first;   /* index of the part's first row in the pass */
-	uint32_t longest; /* largest number of slots that a row attends to */
-	/* number of mask pieces in the session's `cut`; 0 if all rows have the
-	 * same mask */
+	uint32_t first; /* index of the part's first row in the pass */
+	/* largest number of cache slots that a row attends to */
+	uint32_t longest;
+	/* number of pieces that batch_cut stored in the session's `cut`; 0 if
+	 * the cost model assumes `longest` slots for each row */
 	uint32_t pieces;
 	/* offset of the part's batch in the activation buffer; bytes of the
 	 * batch */
@@ -74,7 +75,7 @@ struct switching {
 	 * is running */
 	uint64_t *sample;
 	bool measured;
-	/* amount that the measurement added to the device's counters */
+	/* amounts by which switching_measure increased the device's counters */
 	struct npu_stats warm_up;
 
 	/* State of a prompt that is computed according to a plan. running:
@@ -84,7 +85,7 @@ struct switching {
 	/* number of the current execution, and of the plan's next load */
 	uint32_t at, next;
 
-	bool noting; /* whether events are added to the log */
+	bool noting; /* whether events are added to `log` */
 	uint64_t began, run_end;
 	struct graph_event *log;
 	size_t n_log, log_room;
@@ -103,16 +104,16 @@ struct switching {
 int switching_open(struct session *, struct err *);
 void switching_close(struct switching *);
 
-/* Load the graphs on the current device. On the first device, also measure
- * times; the measurement leaves the session's counters unchanged. */
+/* Load the graphs on the current device. On the first device, also measure the
+ * times of runs and loads; this leaves the session's counters unchanged. */
 int switching_attach(struct session *, struct err *);
 
 /* Total rows, including padding, of the graphs with which a pass of n rows
  * begins. */
 uint32_t switching_rows(const struct session *, uint32_t n);
 
-/* Get the counters of graph switching, and subtract from *npu the amount that
- * the measurement added to the device's counters. */
+/* Get the counters of graph switching, and subtract from *npu the amounts by
+ * which switching_measure increased the device's counters. */
 void switching_stats(
 	const struct session *, struct npu_stats *, struct switch_stats *out);
 
@@ -163,8 +164,8 @@ uint64_t switching_expect(const struct session *, enum graph_kind,
  * If some block's graph may have fewer rows than the session's batch, cut the
  * batch into parts and write them. Returns 0, or -EINVAL if the batch is not a
  * chain, because only the parts of a chain can run one after the other. Also
- * returns -EINVAL if `some` is set (rows may be dropped in the middle of the
- * pass).
+ * returns -EINVAL if `some` is set, which means that rows may be dropped in the
+ * middle of the pass.
  */
 int switching_cut(struct session *, bool some, struct err *);
 
