@@ -17,10 +17,10 @@
 
 /*
  * The largest number of reads ahead in flight, as a multiple of the number of
- * experts that a token uses (n_used). In simulated traces of passes with 4
- * rows, where 80 % of the predictions were right, the number of experts that
- * were absent when their layer began was half as large with 4 as with 2, and a
- * quarter of the number with 1. A value above 4 was no better.
+ * experts that a token uses (n_used). Simulated for passes with 4 rows, where
+ * 80 % of the predictions were right: with 4, half as many experts were still
+ * absent when their layer began as with 2, and a quarter as many as with 1. A
+ * larger value was no better.
  */
 #define AHEAD_MAX 4
 
@@ -34,9 +34,10 @@ static void update_interval(struct experts *x, struct slot *s)
 
 /*
  * Find the slot whose expert's next use is expected to be the farthest away.
- * Returns NULL if the experts of all slots are in use or begun. An expert that
- * was read ahead is expected to be used when its layer runs next. If the slot
- * is for another read ahead (`ahead`), such an expert is not evicted.
+ * Returns NULL if no slot can be emptied: each expert is in use, or will be
+ * used by the current layer (`begun`). An expert that was read ahead is
+ * expected to be used when its layer runs next. If the slot is for another read
+ * ahead (`ahead`), such an expert is not evicted.
  */
 static struct slot *victim(struct experts *x, bool ahead)
 {
@@ -98,8 +99,8 @@ static int finish(struct experts *x, struct slot *s, struct err *e)
 	return ret;
 }
 
-/* Start to read an expert. Returns 0; -EAGAIN if there is no slot for it; or
- * another negative errno. */
+/* Start to read an expert into a slot. Returns 0; -EAGAIN if no slot can be
+ * emptied for the expert; or another negative errno. */
 static int read_expert(struct experts *x, uint32_t layer, uint32_t expert,
 	bool ahead, struct err *e)
 {
@@ -149,8 +150,8 @@ static int read_expert(struct experts *x, uint32_t layer, uint32_t expert,
 	return 0;
 }
 
-/* Start to read the begun experts that are absent, as long as there are slots
- * for them. */
+/* Start to read those experts of the last experts_begin that are absent, as
+ * long as slots can be emptied for them. */
 static int read_begun(struct experts *x, struct err *e)
 {
 	for (uint32_t i = 0; i < x->n_begun; i++) {
@@ -168,11 +169,11 @@ static int read_begun(struct experts *x, struct err *e)
 }
 
 /*
- * The time at which the expert in a slot is ready (ready_ps), and the present
- * time (now_ps). With a simulated phone, both are times of its timeline alone,
- * so that every run makes the same decisions. The phone does only the share
- * flash_ahead of a read ahead in advance; the rest follows after the work that
- * precedes the layer. Without a phone, the present time is always 0, and
+ * ready_ps: the time at which the expert in a slot is ready. now_ps: the
+ * present time. With a simulated phone, both are times of its timeline alone,
+ * so that every run makes the same decisions. Before turn_ps, when the work
+ * before the layer ends, the phone does only the share flash_ahead of a read
+ * ahead; the rest of the read follows. Without a phone, now_ps is always 0, and
  * ready_ps is 0 if the expert is ready, else 1.
  */
 static uint64_t ready_ps(
@@ -242,8 +243,9 @@ void experts_read_on(struct experts *x)
 		stream_poll(x->stream);
 }
 
-/* Take the begun experts that are ready. *next becomes the slot that will be
- * ready next; NULL if no other begun expert is being read. */
+/* Take those experts of the last experts_begin that are ready. *next becomes
+ * the slot that will be ready next; NULL if no other one of these experts is
+ * being read. */
 static uint32_t take_ready(struct experts *x, uint64_t turn_ps,
 	struct expert_place *place, uint32_t room, struct slot **next)
 {

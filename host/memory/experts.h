@@ -15,15 +15,16 @@
  * Eviction: the expert whose next use is expected to be the farthest away is
  * evicted. This distance is the number of layers until the expert's layer runs
  * next, plus the average interval between the expert's uses. The uses of each
- * expert are counted in passes, and halved every 8 passes. In simulated traces
- * of routers (few or many popular experts, experts that change with the topic
- * or from token to token, passes of 1 to 32 rows, memory for 10 to 75 % of the
- * experts), the share of uses that needed a read was at most 0.024 larger than
- * with the best rule for the same trace. Evicting the least recently used
- * expert makes the share up to 0.69 larger, because this rule keeps nothing if
- * a pass uses more experts than there are slots. Counts that are never halved
- * make the share up to 0.36 larger. A read ahead evicts by the same rule as a
- * needed read: without the read ahead, the same expert would be evicted next.
+ * expert are counted in passes, and halved every 8 passes. The rule was tested
+ * with simulated traces of routers: few or many popular experts, experts that
+ * change with the topic or from token to token, passes of 1 to 32 rows, memory
+ * for 10 to 75 % of the experts. The share of uses that needed a read was at
+ * most 0.024 larger than with the best rule for the same trace. Evicting the
+ * least recently used expert makes the share up to 0.69 larger, because this
+ * rule keeps nothing if a pass uses more experts than there are slots. Counts
+ * that are never halved make the share up to 0.36 larger. A read ahead evicts
+ * by the same rule as a needed read: without the read ahead, the same expert
+ * would be evicted next.
  */
 #ifndef HOST_MEMORY_EXPERTS_H
 #define HOST_MEMORY_EXPERTS_H
@@ -48,7 +49,7 @@ struct workers;
 
 struct experts_opts {
 	const struct model *model; /* a model with experts */
-	/* layout of the matrices if the model is a GGUF file */
+	/* layout of the matrices; used if the model is a GGUF file */
 	enum layout layout;
 	/* as in struct weights_plan (host/memory/weights.h) */
 	size_t strip_max;
@@ -97,7 +98,7 @@ uint64_t experts_not_finite(const struct experts *);
 int experts_begin(struct experts *, uint32_t layer, const uint32_t *expert,
 	uint32_t n, struct err *);
 
-/* A begun expert that is in its slot. */
+/* An expert that experts_take returns, and its place in memory. */
 struct expert_place {
 	uint32_t expert;
 	unsigned buffer, slot;
@@ -105,12 +106,13 @@ struct expert_place {
 };
 
 /*
- * Take up to `room` begun experts that are in memory. If none is in memory yet,
- * wait for the first one. The slots are in use until experts_done. *n is 0 only
- * if all begun experts were taken, or after an error. Returns -EAGAIN if all
- * slots that could hold the remaining experts are in use: call experts_done for
- * some, then try again. If an expert cannot be read, no expert is taken; the
- * next call tries to read it again.
+ * Take up to `room` experts of the last experts_begin that are in memory. If
+ * none of them is in memory yet, wait for the first one. The slots are in use
+ * until experts_done. *n is 0 only if all experts of the last experts_begin
+ * were taken, or after an error. Returns -EAGAIN if all slots that could hold
+ * the remaining experts are in use: call experts_done for some, then try again.
+ * If an expert cannot be read, no expert is taken; the next call tries to read
+ * it again.
  *
  * On the simulated phone the host waits on the phone's timeline. turn_ps is the
  * time when the work before these experts ends. At most the share
@@ -126,8 +128,7 @@ void experts_done(struct experts *, unsigned slot, uint64_t ps);
  * Start to read the absent experts among expert[n], which `layer` will probably
  * need. If too many reads ahead are in flight, the remaining experts are not
  * read: if the prediction is wrong, reads ahead delay the reads of the experts
- * that are needed. An expert whose read ahead fails is read again when it is
- * begun.
+ * that are needed. If a read ahead fails, experts_begin reads the expert again.
  */
 void experts_ahead(
 	struct experts *, uint32_t layer, const uint32_t *expert, uint32_t n);

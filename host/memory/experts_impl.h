@@ -24,8 +24,8 @@ struct slot {
 	uint32_t interval;
 	/* number of experts_take calls that have no experts_done call yet */
 	unsigned users;
-	bool begun; /* whether the expert was begun and not taken yet */
-	bool ahead; /* whether the expert was read ahead and never taken */
+	bool begun; /* listed by experts_begin, not yet taken by experts_take */
+	bool ahead; /* read by experts_ahead, never taken by experts_take */
 	/* whether the expert was read ahead and its layer has not begun since
 	 * then */
 	bool due;
@@ -37,8 +37,8 @@ struct slot {
 
 struct expert {
 	uint32_t slot; /* index of the expert's slot, or EXPERT_ABSENT */
-	/* weighted number of passes that used the expert; old uses count
-	 * less */
+	/* number of passes that used the expert, times USE; halved every
+	 * HALVE_PASSES passes */
 	uint32_t uses;
 };
 
@@ -60,7 +60,7 @@ struct experts {
 	uint32_t layer; /* the layer of the experts in `begun` */
 	uint32_t n_begun;
 	struct begun begun[WIRE_MAX_EXPERTS];
-	struct stream *stream; /* NULL if all experts are in memory */
+	struct stream *stream; /* reads experts; NULL if all are in memory */
 	unsigned in_flight;
 	uint64_t not_finite;
 	struct experts_stats stats;

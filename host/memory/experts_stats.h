@@ -10,8 +10,10 @@
 /* clang-format off */
 #define EXPERTS_STATS(X)                                                      \
 	X(uint64_t, used)         /* number of experts taken */               \
-	X(uint64_t, found)        /* of `used`: in memory when begun */       \
-	X(uint64_t, found_ahead)  /* of `used`: read ahead, wholly or in part */\
+	/* taken experts that were in memory when experts_begin was called */ \
+	X(uint64_t, found)                                                    \
+	/* taken experts that were read ahead, wholly or in part */           \
+	X(uint64_t, found_ahead)                                              \
 	X(uint64_t, read)         /* experts read from flash */               \
 	X(uint64_t, read_ahead)   /* of `read`: read by experts_ahead */      \
 	X(uint64_t, unused)       /* of `read_ahead`: evicted without use */  \
@@ -22,7 +24,8 @@
 
 struct experts_stats {
 	EXPERTS_STATS(COUNTER_MEMBER)
-	struct stream_stats stream; /* all zero if nothing is read */
+	/* counters of flash reads; all 0 without reads */
+	struct stream_stats stream;
 };
 
 #endif

@@ -13,7 +13,7 @@ struct place {
 };
 
 /* The tile boundary nearest to byte `at` of the layer's extent. `at` must not
- * lie before the end of attention. */
+ * lie before the end of the attention tensors, which are not cut. */
 static struct place nearest(
 	const struct wire_tensor t[WIRE_T_COUNT], uint64_t at)
 {

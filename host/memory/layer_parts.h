@@ -17,7 +17,7 @@
 
 struct layer_part {
 	struct wire_part of;
-	uint64_t from, to; /* range of bytes in the layer's extent */
+	uint64_t from, to; /* the part's bytes in the layer's extent */
 };
 
 /*

@@ -13,10 +13,11 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 
 struct place {
 	uint32_t addr;
-	/* whether the block is mapped in the window; whether it is placed in
-	 * the extended region */
+	/* whether the block is mapped in the device's window; whether it is
+	 * placed in the extended region */
 	bool mapped, extended;
-	/* value of `needs` when the block was last needed */
+	/* value of placement.needs, which counts calls of placement_need, when
+	 * the block was last needed */
 	uint64_t used;
 };
 
@@ -63,7 +64,7 @@ static int place_block(struct placement *p, uint32_t block, struct err *e)
 		if (!p->window.extend)
 			return -ENOSPC;
 		/* If the extended region has no room either, *e keeps the error
-		 * of the window. */
+		 * that `map` has set. */
 		ret = p->window.extend(p->window.arg, block, &at->addr, &why);
 		if (ret && ret != -ENOSPC && e)
 			*e = why;

@@ -2,9 +2,9 @@
  * This module decides which blocks of weights are mapped in the device's
  * window. Passes use all blocks in order, and one pass follows another, so the
  * order of use is known: 0 1 .. n-1 0 1 ... When there is no room for a block,
- * the mapped block whose next use is furthest in the future is unmapped
- * (Belady, "A study of replacement algorithms", 1966), one at a time until the
- * new block fits. In a cyclic order, that is the block that was used last,
+ * mapped blocks are unmapped one at a time until the block fits: always the one
+ * whose next use is furthest in the future (Belady, "A study of replacement
+ * algorithms", 1966). In a cyclic order, that is the block that was used last,
  * never the least recently used one.
  *
  * Three other policies serve as baselines. The first two map a block when it is
@@ -56,11 +56,11 @@ enum placement_policy {
 extern const char *const placement_names[];
 
 struct placement_window {
-	/* Map a block in the window. Returns 0 with *addr, or -ENOSPC with *e
-	 * if there is no room, or another negative errno. */
+	/* Map a block in the device's window. Returns 0 with *addr, or -ENOSPC
+	 * with *e if there is no room, or another negative errno. */
 	int (*map)(void *arg, uint32_t block, uint32_t *addr, struct err *);
-	/* Place a block in the extended region, with the same results as map.
-	 * NULL if the device has no such region. */
+	/* Place a block in the device's extended region, with the same results
+	 * as map. NULL if the device has no such region. */
 	int (*extend)(void *arg, uint32_t block, uint32_t *addr, struct err *);
 	int (*unmap)(void *arg, uint32_t block, uint32_t addr, struct err *);
 	void *arg;
@@ -79,22 +79,23 @@ int placement_fill(struct placement *, struct err *);
 
 /*
  * Map a block that is about to be used, unless it is already mapped. *addr is
- * its address in the window, or in the extended region if placement_is_extended
- * is true. Returns 0, or -ENOSPC with the message of `map` if the block does
- * not fit even when no other block is mapped, or another negative errno.
+ * the block's address in the device's window, or in the extended region if
+ * placement_is_extended is true. Returns 0, or -ENOSPC with the message of
+ * `map` if the block does not fit even when no other block is mapped, or
+ * another negative errno.
  */
 int placement_need(
 	struct placement *, uint32_t block, uint32_t *addr, struct err *);
 
-/* Whether the block is mapped in the window or in the extended region; and
- * whether it is in the extended region. */
+/* Whether the block is mapped in the device's window or in the extended region;
+ * and whether it is in the extended region. */
 bool placement_is_mapped(const struct placement *, uint32_t block);
 bool placement_is_extended(const struct placement *, uint32_t block);
 
 struct placement_stats {
 	uint64_t maps, unmaps;
-	/* numbers of blocks that are mapped in the window, and that are placed
-	 * in the extended region */
+	/* numbers of blocks that are mapped in the device's window, and that
+	 * are placed in the extended region */
 	uint32_t mapped, extended;
 };
 void placement_stats(const struct placement *, struct placement_stats *out);

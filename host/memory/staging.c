@@ -192,7 +192,7 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 /* ---- opening ---- */
 
 /* Trace that a read was submitted, or completed. Each read in flight has a lane
- * of its own. */
+ * (row of the trace) of its own. */
 static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {
@@ -329,7 +329,8 @@ int staging_refill(
 	at->piece = s->next;
 	s->begun += next->x.stored;
 	if (s->opts.soc) {
-		/* Reads of the piece on the simulated phone's timeline. */
+		/* Put the reads of the piece on the simulated phone's
+		 * timeline. */
 		const struct soc *soc = s->opts.soc;
 		uint64_t begin = price_flash_begin_ps(soc), bytes;
 		unsigned queue = (unsigned)soc->flash_queue;
@@ -359,10 +360,10 @@ int staging_start(struct staging *s, struct err *e)
 
 /*
  * Time when the slot's piece is ready on the simulated phone, if the device
- * could use the piece from time `turn` on. At time `turn` all earlier reads
- * have ended, so the device waits at most for the duration of this piece's
- * read, and at least for the share of the read that the phone does not do in
- * advance (1 - flash_ahead).
+ * could use the piece from time `turn` on. All earlier reads have ended by
+ * then, so the device waits at most as long as this piece's read takes. The
+ * phone reads only the share flash_ahead of the piece before `turn`, so the
+ * device waits at least for the rest.
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 {
@@ -388,7 +389,8 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 		s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece !=
 			piece)
 		i++;
-	if (i == s->queued) /* the piece is neither in a slot nor being read */
+	/* the piece is neither in a slot nor being read: start with it */
+	if (i == s->queued)
 		set_next(s, piece);
 	for (;;) {
 		uint64_t ready;

@@ -41,8 +41,8 @@ struct soc;
 struct staging;
 
 struct staging_opts {
-	struct residency residency; /* must have at least one streamed layer */
-	unsigned slots;             /* number of slots, 2 to STREAM_SLOTS */
+	struct residency residency; /* at least one layer must be streamed */
+	unsigned slots; /* number of staging slots, 2 to STREAM_SLOTS */
 	/*
 	 * Maximum number of parts per layer. A value above 1 requires
 	 * staging_parts_may; in that case `tensor` is [layer][WIRE_T_COUNT],

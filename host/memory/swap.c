@@ -201,8 +201,8 @@ bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 	if (!s->queued)
 		return false;
 	if (s->slot[s->queue[0]].block != i) {
-		/* The blocks in the slots were copied for the rest of an
-		 * interrupted pass. */
+		/* Drop the blocks in the slots: they were copied for the rest
+		 * of an interrupted pass. */
 		unsigned n = s->queued, waiting[SWAP_SLOTS];
 
 		memcpy(waiting, s->queue, sizeof(waiting));

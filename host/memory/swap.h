@@ -46,11 +46,11 @@ struct swap_block {
 struct swap_opts {
 	/* the blocks in the order of use; the array is copied */
 	const struct swap_block *block;
-	uint32_t n;        /* number of blocks, at least 1 */
-	size_t slot_bytes; /* at least the bytes of the largest block */
+	uint32_t n;        /* number of blocks in `block`, at least 1 */
+	size_t slot_bytes; /* bytes of a slot: at least the largest block */
 	bool poison;
-	struct phone_time *time; /* NULL if no phone is simulated */
-	struct trace *trace;     /* NULL if there is no trace */
+	struct phone_time *time; /* simulated phone's timeline; NULL: none */
+	struct trace *trace;     /* receives events; may be NULL */
 };
 
 /* Create the buffers of the slots, and the thread. Nothing is copied before
@@ -64,12 +64,13 @@ struct buffer *swap_buffer(const struct swap *, unsigned slot);
 void swap_start(struct swap *);
 
 /*
- * The caller uses block i of `block` next. Returns true if a slot contains the
- * block, or if the block is being copied into a slot; *slot then belongs to the
- * caller until swap_done. *ready_ps receives the time at which the copy ends on
- * the simulated phone's timeline. Returns false if both slots belong to the
- * caller, who must first call swap_done for one of them. After an interrupted
- * pass, blocks that were copied for the rest of that pass are dropped.
+ * The caller uses block i of swap_opts.block next. Returns true if a slot
+ * contains the block, or if the block is being copied into a slot; *slot then
+ * belongs to the caller until swap_done. *ready_ps receives the time at which
+ * the copy ends on the simulated phone's timeline. Returns false if both slots
+ * belong to the caller, who must first call swap_done for one of them. After an
+ * interrupted pass, blocks that were copied for the rest of that pass are
+ * dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 

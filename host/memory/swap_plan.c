@@ -11,10 +11,10 @@
 /* ---- computing the stall of a choice ------------------------------------- */
 
 /*
- * An instant in (max, +) form. The state between two forwards consists of four
- * instants: end of the last run, end of the last copy, and the times when the
- * two slots become free. An instant of the next forward is the maximum over
- * these four, each plus a delay, after[].
+ * An instant (a time) in (max, +) form. Between two forward passes the state
+ * consists of four instants: the end of the last run, the end of the last copy,
+ * and the times when the two slots become free. Each instant of the next
+ * forward pass is the maximum over these four, each plus a delay, after[].
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
 #define NEVER (INT64_MIN / 8)
@@ -38,8 +38,8 @@ static struct instant plus(struct instant a, int64_t time)
 	return a;
 }
 
-/* Compute one forward: x[i] becomes instant i after the forward, expressed by
- * the four instants before the forward. */
+/* Compute one forward pass: x[i] becomes instant i after the pass, expressed by
+ * the four instants before the pass. */
 static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	struct instant x[INSTANTS])
 {
@@ -114,8 +114,8 @@ struct search {
 	const struct swap_room *room;
 	/* bytes of all operators; bytes of the largest one */
 	uint64_t total, largest;
-	/* [n] whether operator i is temporary, in the choice under test and in
-	 * the best choice */
+	/* [n] whether operator i is temporary (copied before each use): in the
+	 * choice that is tried now, and in the best choice */
 	bool *now, *best;
 	bool found;
 	uint64_t stall, copied; /* stall and copied bytes of the best choice */
@@ -136,10 +136,10 @@ static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
 }
 
 /*
- * Whether `bytes` bytes of resident operators fit into the window together with
- * the staging slots. The answer is valid for every division of the operators
- * into mappings, because each mapping except the last has less free space than
- * one operator needs.
+ * Whether `bytes` bytes of resident operators fit into the device's window
+ * together with the staging slots. The answer is valid however the operators
+ * are divided into mappings: each mapping except the last has less free space
+ * than one operator needs.
  */
 static bool fits(const struct search *s, uint64_t bytes)
 {
@@ -155,8 +155,9 @@ static bool fits(const struct search *s, uint64_t bytes)
 	return taken <= r->bytes && SWAP_SLOTS + mappings <= r->slots;
 }
 
-/* If the choice fits, compare it with the best choice so far, and keep the one
- * with less stall or, if the stall is equal, with fewer bytes to copy. */
+/* If the choice fits into the device's window, compare it with the best choice
+ * so far. Keep the choice with less stall or, if the stall is equal, with fewer
+ * bytes to copy. */
 static void consider(struct search *s, const bool *temporary)
 {
 	uint64_t copied = copied_by(s, temporary), stall;
@@ -176,15 +177,16 @@ static void consider(struct search *s, const bool *temporary)
 
 /* ---- the pool of choices ------------------------------------------------- */
 
-#define EXCHANGES 300 /* maximum number of exchanges tried for one choice */
-/* steps per operator in which the pool varies the number of temporary bytes */
+#define EXCHANGES 300 /* maximum number of steps (try_step) for one choice */
+/* The pool has a choice for each amount of temporary bytes, in steps of a
+ * quarter (1/PARTS) of the average operator. */
 #define PARTS 4
 
 /*
- * The walk of llada.cpp: an operator is made temporary if the operators since
- * the last temporary one run as long as its copy takes. If the `need` bytes are
- * not reached, add the operators whose own run hides most of their copy time
- * per byte.
+ * Choose temporary operators as llada.cpp does: an operator becomes temporary
+ * if the operators since the last temporary one run at least as long as its
+ * copy takes. Then, until `need` bytes are temporary, add the operator whose
+ * own run hides the most copy time per byte.
  */
 static void walk(struct search *s, uint64_t need)
 {
@@ -225,7 +227,8 @@ static void walk(struct search *s, uint64_t need)
 }
 
 /*
- * Make `need` bytes temporary: the operators with the least copy time per byte.
+ * Make operators temporary until they have `need` bytes, those with the least
+ * copy time per byte first.
  */
 static void cheapest(struct search *s, uint64_t need)
 {
@@ -282,11 +285,12 @@ static bool try_step(struct search *s, uint32_t out, uint32_t in,
 }
 
 /*
- * Improve a choice by exchanges, while `least` or more bytes stay temporary.
- * This bound only keeps the choices of the pool different; the bound does not
- * depend on the size of the window. Pass the improved choice to consider().
- * Then make the temporary operator with the longest copy resident, pass the
- * result to consider(), and repeat until all operators are resident.
+ * Improve a choice of temporary operators step by step (try_step). At least
+ * `least` bytes stay temporary, so that the choices of the pool remain
+ * different; `least` does not depend on the size of the window. Pass the
+ * improved choice to consider(). Then make the temporary operator with the
+ * longest copy resident, pass the result to consider(), and repeat until all
+ * operators are resident.
  */
 static void improve_chain(struct search *s, uint64_t least)
 {
@@ -331,7 +335,8 @@ static void try_pool(struct search *s)
 		if (part % PARTS == 0) {
 			uint64_t want = part / PARTS;
 
-			/* Make `want` operators temporary, evenly spread. */
+			/* Make `want` operators temporary, spread evenly over
+			 * the n. */
 			for (uint32_t i = 0; i < s->n; i++)
 				s->now[i] =
 					(i + 1) * want / s->n > i * want / s->n;
@@ -347,7 +352,7 @@ static void try_pool(struct search *s)
 /* ---- making a plan ------------------------------------------------------- */
 
 /* Pack the resident operators in order, into mappings as large as possible.
- * Returns the bytes of the window that the mappings take. */
+ * Returns the bytes of the device's window that the mappings take. */
 static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	const struct swap_room *room)
 {

@@ -12,12 +12,12 @@
  * is free. The two slots alternate, so the slot was last used by the temporary
  * operator before the previous one, and is free when that operator ends. An
  * operator begins when the previous operator has ended and its own weights are
- * in place. The stall of a plan is the duration of a forward minus the sum of
- * its operators' run times, averaged over a long run. These times form a linear
- * system over (max, +) with a state of four instants, so the average is the
- * largest cycle mean of the system (Karp, "A characterization of the minimum
- * cycle mean in a digraph", 1978). A cycle has up to four forwards, so the mean
- * is exact in twelfths of the unit of time.
+ * in place. The stall of a plan is the duration of a forward pass minus the sum
+ * of its operators' run times, averaged over a long run. These times form a
+ * linear system over (max, +) with a state of four instants, so the average is
+ * the largest cycle mean of the system (Karp, "A characterization of the
+ * minimum cycle mean in a digraph", 1978). A cycle has up to four forwards, so
+ * the mean is exact in twelfths of the unit of time.
  *
  * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
  * is tried and the stall is the minimum. For more operators, the stall is the
@@ -60,7 +60,7 @@ struct swap_op {
 };
 
 struct swap_room {
-	/* bytes of the window for weights and staging slots */
+	/* bytes of the device's window for weights and staging slots */
 	uint64_t bytes;
 	/* maximum bytes of a mapping; no operator may be larger */
 	uint64_t mapping;
@@ -73,8 +73,8 @@ struct swap_room {
 /* Where an operator's weights are. */
 struct swap_place {
 	bool temporary;
-	uint32_t mapping; /* index of the mapping, if resident */
-	uint64_t at;      /* offset in that mapping, if resident */
+	uint32_t mapping; /* index of a resident operator's mapping */
+	uint64_t at;      /* offset of a resident operator in its mapping */
 };
 
 struct swap_plan {
@@ -86,7 +86,8 @@ struct swap_plan {
 	uint32_t temporary; /* number of temporary operators */
 	uint32_t mappings;
 	uint64_t resident_bytes, copied_bytes;
-	/* stall of a forward, in twelfths of the unit of time */
+	/* average time per forward pass for which operators wait for copies, in
+	 * twelfths of the unit of time */
 	uint64_t stall;
 };
 
@@ -98,8 +99,8 @@ struct swap_plan {
 int swap_plan(struct swap_plan *, const struct swap_op *, uint32_t n,
 	const struct swap_room *, struct err *);
 
-/* The stall if the operators with temporary[i] are temporary, in the units of
- * struct swap_plan. */
+/* The stall if operator i is temporary for each i with temporary[i] true, in
+ * the units of struct swap_plan. */
 uint64_t swap_stall(const struct swap_op *, uint32_t n, const bool *temporary);
 
 #endif

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN PACKED_ALIGN /* same alignment as in a flash image */
+#define ALIGN PACKED_ALIGN /* alignment of tensors */
 _Static_assert(ALIGN == WEIGHTS_ALIGN,
 	"a block and its first tensor have the same alignment");
 #define PAGE IMAGE_PAGE
@@ -99,8 +99,9 @@ static uint32_t end_of(const struct model *m, const struct weights_plan *plan,
 		if (l == plan->cut || residency_streams(r, l) ||
 			residency_streams(r, l - 1))
 			break;
-		/* Layer l has i resident layers before it. Block b begins after
-		 * b * resident / n resident layers, rounded down. */
+		/* Stop if layer l, which has i resident layers before it,
+		 * begins a block. Block b begins after b * resident / n
+		 * resident layers, rounded down. */
 		if ((i * n + resident - 1) / resident * resident / n == i)
 			break;
 		i++;
@@ -241,9 +242,9 @@ static int lay_out_experts(const struct model *m,
 	return 0;
 }
 
-/* A flash image is converted for a device with a certain amount of TCM per
- * thread. On a device with less TCM per thread, the image's strips of tiles may
- * be too large. */
+/* A flash image is made for a device with a certain amount of local memory
+ * (TCM) per thread. On a device with less TCM per thread, the image's strips of
+ * tiles may be too large. */
 static int check_strips(
 	const struct model *m, const struct weights_plan *plan, struct err *e)
 {
@@ -279,7 +280,8 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	/* All runs of resident layers get the same number of blocks. */
+	/* All runs (groups) of resident layers get the same number of
+	 * blocks. */
 	want = (want + runs - 1) / runs * runs;
 	while (!m->n_expert && want < resident &&
 		largest_block(m, plan, want) > plan->limit)

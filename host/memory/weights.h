@@ -40,9 +40,9 @@ struct block {
 	struct wire_part part;
 	uint32_t bytes;
 	/* Size of the block's buffer, if larger than `bytes`. If costs are
-	 * computed for a larger model, the block takes as much of the window as
-	 * that model's block. The bytes after the first `bytes` are never
-	 * accessed, so they take no memory. */
+	 * computed for a larger model, the block takes as much of the device's
+	 * window as that model's block. The bytes after the first `bytes` are
+	 * never accessed, so they take no memory. */
 	uint32_t room;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* tensors of each layer */
@@ -79,13 +79,14 @@ static inline bool block_ends(const struct block *b)
  * Cut the layers into blocks and compute their layout. The resident blocks come
  * first, then the streamed ones.
  *
- * Resident layers are in runs (host/model/residency.h), and each run has the
- * same number of blocks. There are at least `want` resident blocks, or one per
- * layer if there are fewer layers. There are more blocks if a block would
- * otherwise exceed `limit` bytes; only a block of a single layer may exceed
- * `limit`. A strip of tiles has at most `strip_max` bytes; weights_cut returns
- * -EFBIG if the flash image has larger strips. The caller owns *blocks and
- * frees them with weights_release.
+ * The resident layers are divided into groups, called runs
+ * (host/model/residency.h), and each run has the same number of blocks. There
+ * are at least `want` resident blocks, or one per layer if there are fewer
+ * layers. There are more blocks if a block would otherwise exceed `limit`
+ * bytes; only a block of a single layer may exceed `limit`. A strip of tiles
+ * has at most `strip_max` bytes; weights_cut returns -EFBIG if the flash image
+ * has larger strips. The caller owns *blocks and frees them with
+ * weights_release.
  */
 struct weights_plan {
 	enum layout layout;
