@@ -20,7 +20,7 @@
 struct err;
 
 struct launch {
-	pid_t pid;  /* 0 if there is no child or it was already reaped */
+	pid_t pid;  /* child's id; 0 if there is none or it was reaped */
 	int status; /* exit status from waitpid, after the child was reaped */
 };
 
@@ -30,7 +30,8 @@ struct launch_opts {
 	/* Number of the device, from 1. A replacement has the next number; most
 	 * planned faults apply to device 1 only. */
 	unsigned life;
-	const char *fault; /* argument of the device's --fault, or NULL */
+	/* argument of the device's option --fault, or NULL */
+	const char *fault;
 	/* arguments of --va-extended, --va-defer and --va-map-us; 0 means
 	 * default */
 	uint64_t va_extended;

@@ -53,8 +53,8 @@ struct npu_opts {
 	unsigned stall_ms;
 	/*
 	 * For npu_process: limit the device's address space (RLIMIT_AS) to its
-	 * size after the welcome message, which includes the whole window, plus
-	 * VA_HARD_SLACK for the device's own allocations.
+	 * size after the welcome message, which includes the device's whole
+	 * window, plus VA_HARD_SLACK for the device's own allocations.
 	 */
 	bool va_hard;
 	/* Replace up to this many lost devices within RESTART_SECONDS,
@@ -63,13 +63,14 @@ struct npu_opts {
 	/* While *cancel is set, waits return -ECANCELED. */
 	const volatile sig_atomic_t *cancel;
 	/*
-	 * The coherence checker's brackets (ipc/brackets.h), or NULL if there
-	 * are none. The handle connects them to each device that it reaches.
-	 * They must outlive the handle.
+	 * Tables of the CPU's accesses to shared buffers, for reports of the
+	 * coherence checker (ipc/brackets.h); NULL if accesses are not checked.
+	 * The handle connects the tables to each device that it reaches. They
+	 * must outlive the handle.
 	 */
 	struct brackets *brackets;
-	/* Receives events of requests, of waiting and of the window, or NULL if
-	 * there is no trace. It must outlive the handle. */
+	/* Receives events of requests, of waiting and of the device's window,
+	 * or NULL if there is no trace. It must outlive the handle. */
 	struct trace *trace;
 };
 
@@ -146,19 +147,19 @@ int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /*
  * Map a shared buffer permanently in the device's extended region, which only
- * DMA reaches, instead of the window. *addr is in units of WIRE_EXTENDED_UNIT.
+ * DMA reaches, instead of its window. *addr is in units of WIRE_EXTENDED_UNIT.
  * Returns 0, or -ENOSPC if there is no such region or no room in it, or another
  * negative errno. The handle keeps track of the free space, so without room no
  * request is sent.
  */
 int npu_map_extended(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 
-/* Unmap a buffer from the window. The caller must first wait for all requests
- * that read the buffer. */
+/* Unmap a buffer from the device's window. The caller must first wait for all
+ * requests that read the buffer. */
 int npu_unmap(struct npu *, uint32_t id, struct err *);
 
-/* Free space in the window. A mapping takes whole pages, one guard page and one
- * slot. */
+/* Free space in the device's window. A mapping takes whole pages, one guard
+ * page and one slot. */
 struct npu_room {
 	uint64_t largest, page;
 	uint64_t mapped; /* mapped bytes, in whole pages */
@@ -167,8 +168,8 @@ struct npu_room {
 };
 void npu_room(const struct npu *, struct npu_room *out);
 
-/* Describe the window and its mappings for display. The counters that only the
- * device maintains are set to 0. */
+/* Describe the device's window and its mappings for display. The counters that
+ * only the device maintains are set to 0. */
 struct window_view;
 void npu_window(const struct npu *, struct window_view *out);
 
@@ -203,7 +204,7 @@ int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 int npu_poll(struct npu *, struct err *);
 
 /* Move the device's trace events to the host's trace and write the trace out.
- * The caller expects no requests for a while. */
+ * Call this when no requests are expected for a while. */
 void npu_flush_trace(struct npu *);
 
 /* Wait until request `seq` is answered; other requests may stay in flight.
@@ -214,7 +215,7 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 #define NPU_STATS(X)                                                          \
 	X(uint64_t, round_trips)    /* completions received */                \
 	X(uint64_t, sleeps)         /* number of sleeps of the host */        \
-	X(uint64_t, restarts)       /* devices that replaced a lost one */    \
+	X(uint64_t, restarts)       /* number of replaced lost devices */     \
 	X(uint64_t, restart_ns)     /* time to set up the replacements */    \
 	/* Bytes of keys and values that attention read, and bytes that       \
 	 * attention would have read if rows did not share reads. */          \

@@ -18,7 +18,8 @@
 struct shared {
 	char name[BUFFER_NAME_MAX];
 	uint32_t generation;
-	uint32_t addr; /* address in the window; 0 if not mapped there */
+	/* address in the device's window; 0 if not mapped there */
+	uint32_t addr;
 	uint64_t bytes;
 	bool extended; /* whether the buffer is mapped in the extended region */
 	uint64_t at;   /* offset in the extended region */
@@ -35,7 +36,7 @@ struct npu {
 	/* copies of strings in opts */
 	char *socket, *program, *report, *suppress, *fault;
 	const struct npu_ops *ops;
-	void *device; /* NULL if no device was reached */
+	void *device; /* NULL if none was reached */
 	uint64_t opened_ns;
 	struct wire_welcome welcome;
 	struct npu_log log;
@@ -86,9 +87,10 @@ void npu_trace_closed(struct npu *);
 
 /*
  * npu_trace_reached prepares to read the events of a device that was just
- * reached; it returns 0 or a negative errno. npu_trace_take passes some events
- * on, and returns true if there may be more. npu_trace_left passes on all
- * remaining events of a device that is about to be closed or has died.
+ * reached; it returns 0 or a negative errno. npu_trace_take passes some of them
+ * on to the host's trace, and returns true if there may be more. npu_trace_left
+ * passes on all remaining events of a device that is about to be closed or has
+ * died.
  */
 int npu_trace_reached(struct npu *, struct err *);
 bool npu_trace_take(struct npu *);

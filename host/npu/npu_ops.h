@@ -47,13 +47,14 @@ struct npu_ops {
 	 */
 	int (*recv)(
 		void *device, struct packet *, int timeout_ms, struct err *);
-	/* See channel_sleep_past. NULL if the host never sleeps while it waits
+	/* From now on, wake a sleeping host only after this many completions
+	 * (channel_sleep_past). NULL if the host never sleeps while it waits
 	 * for this device. */
 	void (*sleep_past)(void *device, uint32_t completions);
 	/*
-	 * Shared memory for the coherence checker's brackets (ipc/brackets.h),
-	 * valid until close. The pointer or the result is NULL if the device
-	 * has none.
+	 * Shared memory in which the host publishes its accesses to buffers
+	 * (ipc/brackets.h), valid until close. The pointer or the result is
+	 * NULL if the device has none.
 	 */
 	struct wire_brackets *(*brackets)(const void *device);
 	/*

@@ -24,7 +24,7 @@
 
 struct npu_timeline {
 	struct trace_ring ring;
-	/* time of the last event on each lane */
+	/* time of the last event on each lane (row of the trace) */
 	uint64_t last_ns[WIRE_TRACE_LANES];
 	uint64_t lost;
 	/* For each name of the device, its number in the trace; 0 if the name
@@ -49,8 +49,8 @@ static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
 
 /* ---- emitting events ----------------------------------------------------- */
 
-/* Clamp a time to [least, most]: not before the last event on the lane, and not
- * in the future. If least > most, the result is `least`. */
+/* Clamp a time to [least, most]: not before the last event on the same lane of
+ * the trace, and not in the future. If least > most, the result is `least`. */
 static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 {
 	at = at < most ? at : most;
@@ -59,8 +59,9 @@ static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 
 /*
  * Emit the beginning or end of a slice, or an instant. The device's event is
- * linked to an event of the host: a request to its sending, and a stale read to
- * the host's write, which has the same buffer name and bracket number.
+ * linked to an event of the host: a request to its sending, and a read of stale
+ * data to the host's write, which has the same buffer name and the same number
+ * of the write.
  */
 static void emit(struct npu *n, const struct wire_trace_event *w,
 	enum trace_type type, uint64_t at)
@@ -156,7 +157,7 @@ static void emit_pending(struct npu *n)
 	t->pending = 0;
 }
 
-/* Emit an event of a lane whose slices are not nested. */
+/* Emit an event of a lane (row of the trace) whose slices are not nested. */
 static void emit_alone(struct npu *n, const struct wire_trace_event *w)
 {
 	uint64_t now = clock_ns();
