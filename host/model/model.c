@@ -14,7 +14,7 @@
 
 #define MAX_VOCAB (1u << 24)
 
-/* size of a tensor's dimension, named by what the dimension stands for */
+/* size of a dimension of a tensor, such as the embedding size (EMBD) */
 enum extent { ONE, EMBD, QUERY, KV, HEAD, FF, EXPERTS, SHARED_FF };
 
 enum presence {
@@ -22,11 +22,12 @@ enum presence {
 	OPTIONAL,
 	QKV_BIAS,  /* required if model_arch.qkv_bias is set */
 	HEAD_NORM, /* required if model_arch.head_norm is set */
-	ROUTER,    /* required if the model has experts */
-	SHARED,    /* required if the model has a shared expert */
+	ROUTER,    /* tensor required if the model has experts */
+	SHARED,    /* tensor required if the model has a shared expert */
 };
 
-/* In the order of enum wire_layer_tensor. */
+/* For each tensor of a layer, its name in the file and its shape; in the order
+ * of enum wire_layer_tensor. */
 static const struct layer_tensor {
 	const char *name;
 	enum extent rows, cols;

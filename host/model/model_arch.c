@@ -64,8 +64,8 @@ struct other {
 };
 
 /* Values of general.type that mark a file as something else than a model. An
- * adapter has the architecture of its model; the heads of Tandem are adapters
- * too, but with architectures of their own. */
+ * adapter has the architecture of its model. Files of heads for Tandem have the
+ * type `adapter`, too, but architectures of their own. */
 static const struct other kinds[] = {
 	{ "mmproj",
 		"a projector of images or sound, which are not supported; use "

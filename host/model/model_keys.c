@@ -409,7 +409,7 @@ static const char *const known[] = {
 	"rope.scale_linear",
 	"rope.scaling.type",
 	"rope.scaling.factor",
-	/* only for yarn scaling, which is not supported */
+	/* used only by yarn scaling, which is not supported */
 	"rope.scaling.original_context_length",
 	"rope.scaling.finetuned",
 	"rope.scaling.yarn_ext_factor",

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMBD_PART 16384 /* number of bytes to read at a time: a few rows */
+#define EMBD_PART 16384 /* bytes of embedding rows to read at a time */
 
 /* Allocate memory for the extent of a kind that occurs only once in an
  * image. */
@@ -75,8 +75,8 @@ static int check_experts(
 	return 0;
 }
 
-/* Check entry i. If its tensor belongs to the host, set the tensor's data in
- * the GGUF header. If it belongs to a layer, remember the entry for
+/* Check entry i. If the host uses the entry's tensor, set the tensor's data in
+ * the GGUF header. If the tensor belongs to a layer, remember the entry for
  * packed_bind. */
 static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 {
@@ -384,8 +384,8 @@ bool packed_may_stay(const struct packed *p, enum image_kind kind)
 	return x && x->codec == IMAGE_RAW && x->bytes >= PACKED_STAYS;
 }
 
-/* Read all tensors of the host into memory, except tensor number `embd`; `part`
- * is a buffer. */
+/* Read all tensors that the host uses into memory, except tensor number `embd`.
+ * `part` is scratch memory of EMBD_PART bytes. */
 static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
 {
 	for (size_t i = 0; i < p->n_entries; i++) {

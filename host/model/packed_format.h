@@ -30,7 +30,8 @@ _Static_assert(offsetof(struct packed_head, n_tensors) == 32, "format");
 
 /*
  * An entry of the table. The tensors of a layer are stored in one extent, in
- * the order of enum wire_layer_tensor (ipc/wire.h), each at a multiple of 64.
+ * the order of enum wire_layer_tensor (ipc/wire.h), each at a multiple of 64
+ * bytes.
  *
  * The matrices of all experts of a layer are one tensor of the model file. Each
  * expert has an extent with its gate, up and down, in this order; all these

@@ -1,4 +1,5 @@
-/* The types of a shape's matrices, with the names that options use. */
+/* Types of the matrices of a shape (the dimensions of a model,
+ * host/model/shapes.h), with the names that options use. */
 #ifndef HOST_MODEL_SHAPE_TYPE_H
 #define HOST_MODEL_SHAPE_TYPE_H
 

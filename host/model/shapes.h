@@ -47,8 +47,8 @@ extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
-/* Names of the shapes without experts, which the cost model can price; these
- * are the first of the names above. NULL-terminated. */
+/* Names of the shapes without experts, which the cost model can price. These
+ * are the first names of shape_names. NULL-terminated. */
 extern const char *const dense_shape_names[];
 
 /* The shape with this name. The name must exist. */
