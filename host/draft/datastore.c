@@ -54,8 +54,9 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 	return 0;
 }
 
-/* A suffix to sort, which begins at index `at`. `head` holds its first two
- * tokens, so that most comparisons need not read the token array. */
+/* A suffix to sort, which begins at index `at` of the token array. `head` holds
+ * the suffix's first two tokens, so that most comparisons need not read the
+ * token array. */
 struct key {
 	uint64_t head;
 	uint32_t at;
@@ -105,9 +106,9 @@ int datastore_sort(struct datastore *d, struct err *e)
 	if (n)
 		qsort_r(new, n, sizeof(*new), by_suffix, d->token);
 
-	/* Merge in place, beginning with the greatest new suffix. Before a new
-	 * suffix is stored, all greater old suffixes are moved to their final
-	 * places. */
+	/* Merge the sorted new suffixes into the old suffix array in place,
+	 * beginning with the greatest new suffix. Before a new suffix is
+	 * stored, all greater old suffixes are moved to their final places. */
 	end = d->n_suffixes;
 	d->n_suffixes += n;
 	while (n) {
@@ -137,8 +138,8 @@ int datastore_sort(struct datastore *d, struct err *e)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Number of suffixes that are less than these tokens (most == -1), or less than
- * or equal to them (most == 0). */
+/* Number of suffixes that are less than token[n] (most == -1), or less than or
+ * equal to token[n] (most == 0). */
 static size_t below(
 	const struct datastore *d, const int32_t *token, uint32_t n, int most)
 {

@@ -23,7 +23,7 @@ struct workers;
 /* An uncommitted row: a token of a draft tree. Its keys and values are in the
  * cache slot after those of the cached tokens and of the earlier rows. */
 struct draft_row {
-	int32_t parent; /* row number of the parent, or -1 */
+	int32_t parent; /* row number of the parent; -1 if there is none */
 	/* number of rows above this one; 0 if the row directly follows the
 	 * cached tokens */
 	uint32_t depth;
@@ -50,31 +50,36 @@ struct draft_model {
 	struct draft_row *row; /* [context] */
 	/* [threads][context] cache slots that a row attends to */
 	uint32_t *slot;
-	/* [n_layer][K, V][context][kv_dim]; fp16 if int8 is set, else float32
-	 */
+	/* [n_layer][K, V][context][kv_dim] the key-value cache: fp16 if `int8`
+	 * is set, else float32 */
 	uint8_t *kv;
 	size_t kv_row; /* bytes of kv_dim values */
 	/* [context][n_embd] the state g (see draft_model.h) of each cache slot;
 	 * NULL unless the model is an EAGLE head */
 	float *state;
 
-	float *activations; /* owned; the arrays below are parts of it */
-	float *x, *h;       /* [PASS_ROWS][n_embd] */
-	float *pair;        /* [PASS_ROWS][2 * n_embd] inputs of fc */
-	float *q, *seen;    /* [PASS_ROWS][q_dim] */
-	float *k, *v;       /* [PASS_ROWS][kv_dim] */
-	float *gate, *up;   /* [PASS_ROWS][n_ff] */
-	float *cos, *sin;   /* [PASS_ROWS][n_rot/2] */
-	float *logits;      /* [n_vocab] */
-	float *scratch;     /* [threads][scratch_floats] */
+	/* memory of the arrays below, which are parts of it; owned */
+	float *activations;
+	float *x, *h; /* [PASS_ROWS][n_embd] */
+	/* [PASS_ROWS][2 * n_embd] inputs of fc, the first matrix of an EAGLE
+	 * head */
+	float *pair;
+	float *q, *seen;  /* [PASS_ROWS][q_dim] */
+	float *k, *v;     /* [PASS_ROWS][kv_dim] */
+	float *gate, *up; /* [PASS_ROWS][n_ff] */
+	float *cos, *sin; /* [PASS_ROWS][n_rot/2] */
+	float *logits;    /* [n_vocab] */
+	float *scratch;   /* [threads][scratch_floats] */
 	size_t scratch_floats;
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
 	size_t q8_bytes;
-	/* the simulated phone; NULL if no costs are computed */
+	/* the simulated phone on whose CPU costs are computed; NULL if no costs
+	 * are computed */
 	const struct soc *soc;
-	/* The layer for which costs are computed. The types of its matrices are
-	 * in priced_type. */
+	/* Shape of the layer for which costs are computed; this shape may
+	 * differ from the model's own. The types of the layer's matrices are in
+	 * priced_type. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
 	/* types of the matrices for which costs are computed; F32 means the
@@ -91,8 +96,8 @@ struct draft_part {
 };
 
 /* Compute a total of 1 to PASS_ROWS rows of n models that share weights: a
- * model and models opened from it by draft_open_like. The cost of the pass is
- * added to the price of part[0].d. */
+ * model and models opened from it by draft_open_like. The cost of the whole
+ * pass is added to part[0].d->price. */
 void draft_pass(const struct draft_part *, unsigned n);
 
 /* Write the logits [n][n_vocab] of n rows of the last pass. row[n] are indices

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A test build adds its own drafters through this macro (make tests:
- * tandem-echo). */
+/* A test program can add its own drafters through this macro: `make tests`
+ * builds tandem-echo with it. */
 #ifdef MORE_DRAFT_KINDS_ROW
 #include MORE_DRAFT_KINDS_ROW
 #else

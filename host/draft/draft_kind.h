@@ -1,7 +1,7 @@
 /*
  * Kinds of drafters. Each kind is one file, which defines the kind's name and
- * its open function. Adding a kind takes such a file, a test and one row of
- * DRAFT_KINDS. Only drafting.c combines several drafters.
+ * its open function. To add a kind, add its file, a test and one row of
+ * DRAFT_KINDS. drafting.c combines several drafters into one.
  */
 #ifndef HOST_DRAFT_DRAFT_KIND_H
 #define HOST_DRAFT_DRAFT_KIND_H
@@ -37,12 +37,13 @@ struct draft_site {
 	/* maximum number of nodes of a tree */
 	uint32_t rows;
 	/* Earlier prompts and answers, or NULL if no history is kept. The
-	 * history changes only between two requests, and a change may move the
-	 * ids in memory. A drafter therefore calls history_after for new
-	 * records when it begins a request. */
+	 * history changes only between two requests. A change may move the
+	 * history's token ids in memory, so a drafter must not keep pointers to
+	 * them: when it begins a request, it calls history_after to read new
+	 * records. */
 	const struct history *history;
-	/* [n] tokens of the prompt and its continuation, for kinds with
-	 * needs_text */
+	/* [n] the prompt's tokens and the tokens that follow them; set only for
+	 * kinds with needs_text */
 	const int32_t *text;
 	size_t n;
 	/* An open drafter of the same kind that serves another request and
@@ -54,8 +55,8 @@ struct draft_site {
 struct draft_kind {
 	/* The name in --draft: either a whole word like "echo" or, with a colon
 	 * at its end, a prefix like "oracle:" that an argument follows. NULL
-	 * for the two kinds that are chosen by the path of a draft model's file
-	 * or by an empty --draft. */
+	 * for the two kinds that run a draft model: the path of the model's
+	 * file, or an empty --draft, selects them. */
 	const char *name;
 	/* shown in help, such as "oracle:P"; NULL means `name` */
 	const char *shown;
@@ -63,27 +64,27 @@ struct draft_kind {
 	/* for kinds that read a model file: whether the model runs on the
 	 * device (--draft-on) */
 	bool on_device;
-	/* The drafter must be given the prompt and its true continuation before
-	 * it opens, because it simulates drafts of a chosen quality. */
+	/* The drafter simulates drafts of a chosen quality, so it must be given
+	 * the prompt and the prompt's true continuation before it opens. */
 	bool needs_text;
-	/* The drafter reads the device's predictions for the tokens of the
-	 * prompt. These are available only if no other request runs in the same
-	 * passes. */
+	/* The drafter reads the predictions that the device computes for the
+	 * prompt's tokens. The device computes them only if no other request
+	 * runs in the same passes. */
 	bool reads_prompt;
 	/* Returns how many of the likeliest tokens after a token of the prompt,
 	 * or after a verified row, the drafter reads from the device's
 	 * predictions; 0 if it reads none. NULL for a kind that never reads
 	 * any. */
 	uint32_t (*predictions)(const struct opt_values *);
-	/* name in reports; NULL means the path of the file */
+	/* name in reports; NULL means the path of the draft model's file */
 	const char *title;
 	/* options of this kind alone, or NULL */
 	const struct opt_table *options;
 	/* Returns the length of the longest chain that the kind drafts. NULL if
 	 * it has no limit. */
 	uint32_t (*length)(const struct opt_values *);
-	/* Check the argument `word`. `said` is the kind's name with the
-	 * argument, for error messages. Returns 0 or -EINVAL. NULL if every
+	/* Check the argument `word`. `said` is the name and the argument
+	 * together, for error messages. Returns 0 or -EINVAL. NULL if every
 	 * argument is valid. */
 	int (*check)(const char *said, const char *word, struct err *);
 	int (*open)(
@@ -104,9 +105,9 @@ extern const struct draft_kind *const draft_kinds[];
 DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
- * Returns the kind with whose name `said` begins, or NULL. If there is one,
- * *len receives the length of the name with its argument, up to a "+" or the
- * end of the string.
+ * Returns the kind whose name is a prefix of `said`, or NULL if there is none.
+ * *len receives the length of the name and its argument, up to a "+" or the end
+ * of the string.
  */
 const struct draft_kind *draft_kind_named(const char *said, size_t *len);
 

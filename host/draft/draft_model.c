@@ -297,8 +297,9 @@ static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 		parent < 0 ? 0 : d->row[parent].depth + 1 };
 }
 
-/* Compute the logits of rows of the last pass. An EAGLE head keeps its own
- * states of these rows in state[n], because their children start from them. */
+/* Compute the logits of rows of the last pass. For an EAGLE head, also store
+ * the head's own states of these rows in state[n], because the rows' children
+ * start from them. */
 static void put_logits(struct draft_model *d, const uint32_t *row,
 	float *const *state, uint32_t n, float *logits)
 {

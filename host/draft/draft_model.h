@@ -20,10 +20,10 @@
  *
  * with the target's embedding and output matrix. The layer attends to positions
  * 1 to i; position 0 has no row. For cached tokens g is the target's state
- * after its final norm (draft_put_state). After the last cached token, in a
- * drafted tree, the target has computed nothing, so there g is the head's own
- * s: that of the parent. The head is trained with several steps of its own
- * predictions (training-time test of EAGLE-3; HASS, Zhang et al., 2024).
+ * after its final norm (draft_put_state). For rows of a drafted tree the target
+ * has computed no states, so g is the head's own s of the parent row. The head
+ * is trained with several steps of its own predictions (training-time test of
+ * EAGLE-3; HASS, Zhang et al., 2024).
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
@@ -78,13 +78,13 @@ void draft_take_price(struct draft_model *, struct price *sum);
 void draft_price_guesses(struct draft_model *, uint32_t rows);
 
 /*
- * For EAGLE heads. draft_put_state sets g of position `at` from the target's
- * last hidden state at this position, before the target's final norm, float32
- * [n_embd]. Before tokens at positions p to q are appended, g must be set for
- * positions p - 1 to q - 1. draft_begin appends the token of position 0, which
- * has no row, to an empty cache; all other tokens are appended after it.
- * Drafted rows cannot be kept: draft_keep must be called with n == 0. Parents
- * of rows must be rows of earlier passes.
+ * These functions are for EAGLE heads. draft_put_state sets g of position `at`
+ * from the target's last hidden state at this position, before the target's
+ * final norm, float32 [n_embd]. Before tokens at positions p to q are appended,
+ * g must be set for positions p - 1 to q - 1. draft_begin appends the token of
+ * position 0, which has no row, to an empty cache; all other tokens are
+ * appended after it. Drafted rows cannot be kept, so draft_keep must be called
+ * with n == 0. The parent of a row must have been computed in an earlier pass.
  */
 bool draft_is_eagle(const struct draft_model *);
 void draft_put_state(struct draft_model *, uint32_t at, const float *hidden);
@@ -125,26 +125,28 @@ struct draft_ask {
 	const int32_t *token; /* [n] */
 	/* [n] the parent of each row, for rows of a tree that continues the
 	 * cached tokens: the number of an earlier row, or -1. The earlier row
-	 * may be of this pass or of any pass since the last call that drops all
-	 * rows (append, follow, keep, truncate). NULL means that the tokens are
-	 * appended as by draft_append, and only the logits after the last one
-	 * are computed. */
+	 * may be of this pass, or of any pass since the last call that drops
+	 * all rows (append, follow, keep, truncate). `parent` is NULL if the
+	 * tokens are appended as by draft_append; then only the logits after
+	 * the last token are computed. */
 	const int32_t *parent;
 	uint32_t n; /* number of rows, at least 1 */
-	/* output: number of the model's first row in this pass; the other rows
-	 * are numbered consecutively */
+	/* output: number of the model's first row in this pass; the model's
+	 * other rows have the next numbers */
 	uint32_t first;
 };
-#define DRAFT_ASK_ROWS 64 /* most rows in one pass, over all models */
+/* maximum number of rows in one pass, over all models */
+#define DRAFT_ASK_ROWS 64
 
 /*
  * Compute rows of n >= 1 models in one pass, which reads the weights once. The
  * models must have been opened from one another by draft_open_like. A row
  * attends to the cached tokens, its ancestors and itself, and its position is
  * the number of cached tokens plus its depth. Its logits are therefore bit for
- * bit those of appending its path. `logits` receives [][n_vocab] in the order
- * of `ask`. Returns 0, -EINVAL for an invalid token, or -ENOSPC if a context
- * has no room; after an error nothing was computed.
+ * bit those that draft_append computes for the row's path. `logits` receives
+ * the rows of logits, n_vocab each, in the order of `ask`. Returns 0, -EINVAL
+ * for an invalid token, or -ENOSPC if a context has no room; after an error
+ * nothing was computed.
  */
 int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 

@@ -30,7 +30,7 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	/* number of outputs per work item: a multiple of the strip size */
+	/* number of outputs that one work item computes: a multiple of TILE */
 	uint32_t piece;
 };
 
@@ -104,8 +104,8 @@ static void add_bias(
 		p->d->kern->add(y + (size_t)r * n, bias.data, n);
 }
 
-/* Normalise the heads of queries or keys y[rows][n], if the model has a weight
- * for that, and rotate them (RoPE). */
+/* Normalise the heads of queries or keys y[rows][n], if the model has a norm
+ * weight for them, and rotate them (RoPE). */
 static void place_heads(
 	const struct pass *p, struct draft_tensor weight, float *y, uint32_t n)
 {
@@ -333,7 +333,8 @@ void draft_logits(
 			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
 	/* If the output matrix has no int8 kernel, a session computes float32
-	 * logits from unquantized states. Do the same here. */
+	 * logits from unquantized states. Do the same here, so that the logits
+	 * are equal. */
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);

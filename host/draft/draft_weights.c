@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Models of up to this size in float32 are decoded when opened. For larger
- * models memory bandwidth limits the speed more than decoding does. */
+/* Models of up to this size in float32 are decoded to float32 when opened. In
+ * larger models, reading float32 weights from memory takes longer than decoding
+ * quantized weights. */
 #define DECODED_MAX ((size_t)64 << 20)
 
 struct packing {
@@ -178,8 +179,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 	if (m->packed)
 		return read_image(w, m, e);
 
-	/* The embedding is not counted, because a pass reads only one of its
-	 * rows per token. */
+	/* The size does not include the embedding, because a pass reads only
+	 * one row of the embedding for each token. */
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 			n += n_values(m->layer[l][i]);

@@ -23,7 +23,8 @@ struct workers;
 #define DRAFT_ALIGN 64
 
 struct draft_tensor {
-	/* NULL if the model has no such tensor; a vector is a float * */
+	/* NULL if the model has no such tensor; an array of floats for a
+	 * vector */
 	const void *data;
 	enum dtype type;
 };
@@ -32,8 +33,8 @@ struct draft_weights {
 	uint8_t *packed;                            /* owned */
 	struct draft_tensor (*layer)[WIRE_T_COUNT]; /* [n_layer] */
 	struct draft_tensor output_norm, output;
-	/* only for an EAGLE head: norms of the embedding and of the target's
-	 * final state, and the matrix that combines both */
+	/* for EAGLE heads only: norms of the token's embedding and of the
+	 * target's final state, and the matrix that combines both */
 	struct draft_tensor embd_norm, target_norm, fc;
 };
 

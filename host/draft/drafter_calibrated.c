@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* maximum number of anchors that a guess averages; the latest anchors are
- * used */
+/* An anchor is a prompt position with stored predictions. A guess averages at
+ * most this many anchors, the latest ones. */
 #define ANCHORS 64
 /* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
@@ -30,16 +30,17 @@ struct calibrated {
 	struct calibrated_options opts;
 	int32_t *prompt;       /* [n] */
 	struct anchor *anchor; /* [n] */
-	/* For each position, 1 + the previous position in the same list; 0 if
-	 * there is none. */
+	/* For each position, 1 + the previous position in the same list of
+	 * anchors; 0 if there is none. */
 	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
-	size_t asked; /* number of tokens for which wants() has been called */
+	/* number of this prompt's tokens for which wants() has been called */
+	size_t asked;
 	/* set if memory ran out for this prompt: the prompt then has no
 	 * anchors */
 	bool is_short;
-	/* last tokens of the sequence, the last one first */
+	/* last tokens of the sequence, in reverse order */
 	int32_t end[CALIBRATED_KEY];
 	struct search_work work;
 };
@@ -145,8 +146,8 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[0] = (uint32_t)token;
 }
 
-/* Returns how many tokens, up to `most`, are the same at the end of the path
- * and in the prompt up to and including index `at`. */
+/* Returns the length, at most `most`, of the longest common suffix of the path
+ * and of the prompt up to index `at` (inclusive). */
 static uint32_t match(struct calibrated *c, size_t at,
 	const struct source_place *p, uint32_t most)
 {
@@ -179,8 +180,8 @@ static void add(struct sum *s, const struct candidate *c)
 	s->guess[i].share += c->q;
 }
 
-/* Whether a path of `depth` drafted tokens may be continued by the predictions
- * of the anchor at index `at`. */
+/* Whether the predictions of the anchor at index `at` may continue a path of
+ * `depth` drafted tokens. */
 static bool may_go_on(const struct calibrated *c, uint32_t depth, size_t at)
 {
 	return c->anchor[at].n &&

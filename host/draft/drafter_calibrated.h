@@ -44,8 +44,9 @@ enum calibrated_key {
 struct calibrated_options {
 	int anchors; /* enum calibrated_anchors */
 	int key;     /* enum calibrated_key */
-	/* CALIBRATED_REQUEST: number of these last tokens. They should cover
-	 * the user's question, which usually follows its context. */
+	/* for CALIBRATED_REQUEST: number of tokens at the end of the prompt at
+	 * whose anchors a path may begin. They should cover the user's
+	 * question, which usually follows its context. */
 	uint32_t request;
 	uint32_t successors;
 	double share;

@@ -20,11 +20,14 @@
  * of several requests share. */
 struct draft_session {
 	struct session *session;
-	bool owned; /* close the session with the drafter of SESSION_TEXT */
+	/* close the session when the drafter of SESSION_TEXT, the session's
+	 * first sequence, is closed */
+	bool owned;
 	float temperature;
 	uint32_t batch, max_rows;
 	float *logits; /* [batch][n_vocab] */
-	uint32_t rows; /* rows of the pass that is being prepared or was run */
+	/* number of rows of the pass that is being prepared or was run last */
+	uint32_t rows;
 	struct row *row; /* [max_rows] */
 };
 
@@ -32,17 +35,15 @@ struct draft_session {
 struct device {
 	struct draft_session *s;
 	uint32_t sequence; /* its sequence in the session */
-	/* [context] the n tokens of the text that begin() was called with last
-	 */
+	/* [context] the n tokens of the text last passed to begin() */
 	int32_t *text;
 	uint32_t n;
 	struct guesses found;
 	uint32_t *path; /* [context] */
 	/*
-	 * For expand_all: the number of nodes that are already expanded, the
-	 * number of nodes that the next pass expands, and the row of the first
-	 * of them. For begin_all, `fit` is 1 if the next pass computes the
-	 * root.
+	 * For expand_all: `done` nodes are already expanded, the next pass
+	 * expands `fit` more, and `first` is the row of the first of these. For
+	 * begin_all: `fit` is 1 if the next pass computes the root, else 0.
 	 */
 	uint32_t done, fit, first;
 };
@@ -90,8 +91,8 @@ static uint32_t add_text(struct device *d)
 	return (uint32_t)row;
 }
 
-/* Compute the rows. Then add the rows of each text, except its root, to the
- * cache. */
+/* Compute the rows. Then move the rows of each text, except the row of its last
+ * token (the tree's root), to the cache. */
 static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	struct draft_session *s = device_of(ask)->s;
@@ -136,9 +137,9 @@ static int guess_rows(struct draft_session *s, const uint32_t *row,
 	return ret;
 }
 
-/* Take a step for n requests together or, if the texts of all of them lie in
- * more spans of cache slots than a pass can describe (-ENOSPC), for one after
- * another. */
+/* Let `step` compute n requests together. If that fails because their texts lie
+ * in more spans of cache slots than a pass can describe (-ENOSPC), let `step`
+ * compute them one by one. */
 static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -260,12 +261,12 @@ static int device_begin(
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Values of a row's `at` until it is set to the row's index in the pass. TRIED:
- * the row is an ancestor of a node that is being considered. CHOSEN: the pass
- * computes the row. */
+/* Values of a row's `at` before the row gets its index in the pass. LEFT_OUT:
+ * the pass does not compute the row. TRIED: the row is an ancestor of a node
+ * that is being considered. CHOSEN: the pass computes the row. */
 enum { LEFT_OUT, TRIED, CHOSEN };
 
-/* Value of tree->row for a node for which there was no room. */
+/* Value of tree->row for a node that had no room in a pass. */
 #define NO_ROOM INT32_MAX
 
 /* Set the mark of a row and of its ancestors. Stop at the first ancestor that
@@ -314,8 +315,8 @@ static uint32_t choose(
 	return fit;
 }
 
-/* Index in the pass of a node's parent: of row `above`, or of the root if
- * `above` is -1. */
+/* Index in the pass of a node's parent: the index of row `above`, or of the
+ * root if `above` is -1. */
 static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 {
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
@@ -380,10 +381,10 @@ static int look_at_nodes(
 	return ret;
 }
 
-/* Prepare the pass with nodes of as many requests as have room in it. If no
- * node of a request has room in an empty pass, its uncached text is put into
- * the cache, so that later passes have room for more rows; if that is done
- * already, the node gets no candidates. */
+/* Prepare a pass with nodes of as many requests as have room in it. If an empty
+ * pass has no room for any node of a request, cache the request's uncached text
+ * first, so that later passes have room for more nodes. If the text is already
+ * cached, the request's next node gets no candidates. */
 static int choose_nodes(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -479,9 +480,9 @@ static void device_close(void *arg)
 	free(d);
 }
 
-/* Open a drafter for the requests of one sequence of the draft session, which
- * the drafter removes when it is closed. The drafter of SESSION_TEXT owns
- * `s`. */
+/* Open a drafter that uses one sequence of the draft session, for one request
+ * after another. Closing the drafter removes the sequence. The drafter of
+ * SESSION_TEXT owns `s`. */
 static int open_on(struct drafter *out, struct draft_session *s,
 	uint32_t sequence, struct err *e)
 {
@@ -570,7 +571,7 @@ void drafter_device_temperature(struct drafter *d, float temperature)
 
 /* ---- as a kind ----------------------------------------------------------- */
 
-#define BATCH 8 /* nodes that are expanded in one pass on the NPU */
+#define BATCH 8 /* default number of nodes that one pass on the NPU expands */
 
 /* The draft model's weights all stay in memory; --dram-budget applies to the
  * target only. */
@@ -590,12 +591,13 @@ static int open_kind(
 	own.exit_layers = own.tap_layers = 0;
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_DEFAULT;
-	/* graph switching is only for the target's session */
+	/* only the target's session switches between NPU graphs */
 	own.graph_switch = SWITCH_OFF;
 	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;
-	/* one sequence for each request, with room for its whole text */
+	/* one sequence for each request, with room for the request's whole
+	 * text */
 	own.slots = 0;
 	own.context = 0;
 	own.context_need = session_context(site->session);

@@ -14,15 +14,16 @@
 
 struct host {
 	struct draft_model *draft;
-	bool owned; /* close the draft model with the drafter */
-	/* For an EAGLE head: the target's session, and the number of its
-	 * sequence that holds the text. NULL for other models. */
+	bool owned; /* close the draft model when the drafter is closed */
+	/* For an EAGLE head: the target's session, and the number of the
+	 * sequence in it that holds the text. `session` is NULL for other
+	 * models. */
 	struct session *session;
 	uint32_t sequence;
 	float temperature;
 	uint32_t batch; /* maximum number of nodes per pass */
-	/* guesses after computed rows; row i is the draft model's uncommitted
-	 * row i */
+	/* guesses after computed rows; row i of `found` is the draft model's
+	 * uncommitted row i */
 	struct guesses found;
 	int32_t *token, *parent; /* [batch] arguments of a pass */
 	float *logits;           /* [batch][n_vocab] */
@@ -32,9 +33,9 @@ struct host {
 /* ---- the root ------------------------------------------------------------ */
 
 /* If the new sequence continues the cached one, move the uncommitted rows of
- * the added tokens into the cache, as long as each added token has a row.
+ * the added tokens into the cache, up to the first added token without a row.
  * Otherwise drop all guesses. Rows of an EAGLE head depend on guessed states,
- * so they are dropped and computed again from the target's states. */
+ * so they are dropped, and are computed again from the target's states. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
@@ -113,9 +114,9 @@ static int host_begin_all(
 		if (h->found.root.n || (h->session && length == 1))
 			continue;
 
-		/* Truncate the cache to its common prefix with the sequence,
-		 * but leave at least the last token to be computed, because its
-		 * logits are needed. */
+		/* Truncate the cache to its common prefix with the sequence.
+		 * The last token must always be computed, because its logits
+		 * are needed. */
 		token = draft_tokens(h->draft, &held);
 		same = text_common(text, length - 1, token, held);
 		draft_truncate(h->draft, (uint32_t)same);

@@ -17,10 +17,9 @@
 #include <string.h>
 
 /* Each part (one of the joined drafters) has its own tree, with room for
- * SPACIOUS times as many nodes as the caller's tree, because nodes can be
- * dropped from the caller's tree but never from a part's tree. A part whose
- * tree is full adds no more candidates in this cycle of drafting and
- * verification. */
+ * SPACIOUS times as many nodes as the caller's tree, because a node that is
+ * dropped from the caller's tree stays in the part's tree. A part whose tree is
+ * full adds no more candidates in this cycle of drafting and verification. */
 #define SPACIOUS 4
 
 /* If the candidates of the parts that run no model have at least this total
@@ -28,10 +27,10 @@
  * node. */
 #define SURE 0.9
 
-/* The weight of a part is kept / promised, both summed over the places where a
- * token was accepted. `promised` sums the probabilities of the part's
+/* The weight of a part is kept / promised. Both are sums over the places where
+ * a token was accepted: `promised` sums the probabilities of the part's
  * candidates, `kept` the part's share in the probability of the accepted token.
- * PRIOR is the weight of the prior, in tokens. Once the sums exceed MEMORY
+ * PRIOR is the weight of the prior, in tokens. Once a sum exceeds MEMORY
  * tokens, older tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
@@ -40,9 +39,9 @@ struct weight {
 	double promised, kept;
 };
 
-/* What the other parts have at a node: no candidates (ALONE), the same best
- * candidate (SHARED), or only other candidates (DISPUTED). Each part has one
- * weight for each of these cases. */
+/* The candidates that the other parts have at a node: none (ALONE), the same
+ * best candidate (SHARED), or only other candidates (DISPUTED). A part has one
+ * weight for each of these three cases. */
 enum support { ALONE, SHARED, DISPUTED, SUPPORTS };
 
 enum state { UNEXPANDED, REQUESTED, EXPANDED };
@@ -60,13 +59,14 @@ struct part {
 
 struct join {
 	struct part *part; /* [n] */
-	/* the first n_searching parts are those that run no model */
+	/* parts 0 to n_searching - 1 run no model */
 	unsigned n, n_searching;
-	int32_t *text; /* [n_text] sequence of the current tree */
+	/* [n_text] the sequence that the current tree continues */
+	int32_t *text;
 	size_t n_text, room;
-	/* [capacity] for each node that is being expanded: the corresponding
-	 * node in each part's tree, or -1; and whether the parts without a
-	 * model already have the total probability SURE. */
+	/* [capacity] for each node that is being expanded. own: the
+	 * corresponding node in each part's tree, or -1. sure: the parts
+	 * without a model already have the total probability SURE. */
 	uint32_t capacity;
 	int32_t (*own)[DRAFT_PARTS];
 	bool *sure;
@@ -119,10 +119,10 @@ static void request(struct part *p, uint32_t own)
 }
 
 /*
- * Returns the node of the part's tree that corresponds to `node` of `t`. Nodes
- * that are missing in the part's tree are added. Returns -1 if the part's tree
- * has no room for the node or for one of its ancestors. Requests the expansion
- * of all ancestors.
+ * Returns the node of the part's tree that corresponds to `node` of `t`. Adds
+ * nodes that are missing in the part's tree, and requests the expansion of all
+ * ancestors. Returns -1 if the part's tree has no room for the node or for one
+ * of its ancestors.
  */
 static int32_t find_own(struct part *p, const struct tree *t, uint32_t node)
 {
@@ -143,8 +143,8 @@ static int32_t find_own(struct part *p, const struct tree *t, uint32_t node)
 	return own;
 }
 
-/* Call the same part of several joins (one for each request), to begin trees or
- * to expand nodes. */
+/* Call the same part of several joins (one join for each request), to begin
+ * trees or to expand nodes. */
 static int call(const struct drafter *d, const struct drafter_ask *ask,
 	uint32_t n, struct err *e)
 {
@@ -264,8 +264,8 @@ static struct weight *weight_of(struct join *j, unsigned i, const int32_t *own)
 /*
  * Pool the candidates of all parts after a node; own[n] are the corresponding
  * nodes in the parts' trees. Returns the number of tokens, which are written to
- * pool[] in the order of the parts. If several parts have a token, it gets the
- * source of the first of these parts.
+ * pool[] in the order of the parts. If several parts have the same token, the
+ * token gets the source of the first of these parts.
  */
 static uint32_t pool(struct join *j, const int32_t *own, struct candidate *pool)
 {
@@ -346,7 +346,7 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Insert a candidate if it is among the k likeliest of the node. */
+/* Insert a candidate if it is among the k likeliest candidates of the node. */
 static void put(struct tree *t, uint32_t node, struct candidate new)
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
@@ -409,8 +409,8 @@ static void put_candidates(const struct drafter_ask *ask)
 		for (uint32_t k = 0; k < n; k++)
 			put(t, node, pooled[k]);
 		/* The likeliest candidate keeps its probability p. If the
-		 * probabilities of the others add up to more than 1 - p, reduce
-		 * them in proportion. */
+		 * probabilities of the other candidates add up to more than 1 -
+		 * p, reduce them in proportion. */
 		n = t->n_candidates[node];
 		for (uint32_t k = 1; k < n; k++)
 			rest += (double)c[k].q;

@@ -66,9 +66,9 @@ static const struct opt_table table = {
 struct ngram_map {
 	struct ngram_map_options o;
 	/* A place is an occurrence of a key, identified by the index after the
-	 * key's last token. newest: for each hash, the newest place. older: for
-	 * each place, the next older place with the same hash. 0 means none.
-	 * Places up to `n` are in the map. */
+	 * key's last token. newest: for each hash value, the newest place with
+	 * this hash. older: for each place, the next older place with the same
+	 * hash. 0 means none. The map contains the places up to index `n`. */
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;
@@ -157,7 +157,7 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 	for (uint32_t at = m->newest[bucket(key, m->o.key)]; at;
 		at = m->older[at]) {
 		/* count two steps (reading the place and its `older`) and the
-		 * comparison of the key */
+		 * comparison of the key's tokens */
 		m->work.steps += 2;
 		m->work.values += m->o.key;
 		if (memcmp(text + at - m->o.key, key,

@@ -25,7 +25,8 @@
 /* If more entries than this are in use when a sequence begins, the table is
  * cleared. */
 #define PLACES_MOST (PLACES / 4)
-#define CHUNK       32 /* minimum number of new tokens that are added at once */
+/* minimum number of new tokens that are put into the table at once */
+#define CHUNK 32
 /* number of consecutive failed drafts after which the table is cleared */
 #define FAILURES    5
 #define MATCH_MOST  256
@@ -62,9 +63,9 @@ static const struct opt_table table = {
 
 struct ngram_mod {
 	struct ngram_mod_options o;
-	int32_t *next; /* [PLACES] 1 + the next token; 0 if unknown */
+	int32_t *next; /* [PLACES] 1 + the token that follows; 0 if unknown */
 	uint32_t used;
-	size_t n; /* tokens of the sequence that are in the table */
+	size_t n; /* number of the sequence's tokens that are in the table */
 	/* length of the sequence at the last draft; 0 if there was none */
 	size_t drafted;
 	unsigned failed;

@@ -18,14 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Independent streams of random numbers, one for each purpose. Each place
- * outside the given sequence has its own stream, whose number includes the bits
- * of STREAM_ELSEWHERE. */
+/* Independent streams of random numbers, one for each purpose. Each path that
+ * has left the given sequence has its own stream; the stream's number includes
+ * the bits of STREAM_ELSEWHERE. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
-/* Place of a path. Either the path agrees with the given sequence up to token
- * `at`, or it has left the sequence; then `hash` identifies the position where
- * it left and the path's tokens from there on. */
+/* Place of a path. Either the path agrees with the given sequence for `at`
+ * tokens, or the path has left the sequence; then `hash` identifies the
+ * position where it left and the path's tokens from there on. */
 struct place {
 	size_t at;
 	/* the path agrees with the sequence, and the next token of the sequence
@@ -41,9 +41,9 @@ struct oracle {
 	uint64_t seed;
 	uint32_t n_vocab;
 	struct place root;
-	/* Cost model: drafting costs as much as on a draft model of this shape
-	 * that computes `batch` rows at a time on the phone's CPU. NULL:
-	 * drafting has no cost. */
+	/* Cost model: drafting costs as much as with a draft model of this
+	 * shape that computes `batch` rows at a time on the phone's CPU. If
+	 * `as` is NULL, drafting has no cost. */
 	const struct shape *as;
 	const struct soc *soc;
 	struct shape_type type;

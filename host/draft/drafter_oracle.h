@@ -42,17 +42,17 @@ struct oracle_curve {
  * Open an oracle. text[n], the prompt and its continuation, and the curve are
  * copied. Returns 0, -ENOMEM, or -EINVAL if the curve is out of range, if a
  * token of `text` is not in the vocabulary, or if the vocabulary has no more
- * than TREE_CANDIDATES tokens. The oracle has no cost and expands nodes one by
- * one.
+ * than TREE_CANDIDATES tokens. Drafting takes no simulated time unless
+ * drafter_oracle_price_as is called. Nodes are expanded one by one.
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	const struct oracle_curve *, uint64_t seed, uint32_t n_vocab,
 	struct err *);
 
 /*
- * Charge the time that a draft model of shape `as` takes on the phone's CPU,
+ * Charge the simulated phone as if a draft model of shape `as` ran on its CPU,
  * with matrices of `type` (F32 stands for Q8_0): one pass for each `batch`
- * nodes. batch 0: the default batch of a draft model on the host (without
+ * nodes. batch 0 means the default batch of a draft model on the host (without
  * --draft-batch).
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,

@@ -26,8 +26,8 @@
 #define RANKS   8
 #define UNKNOWN (-1)
 
-/* Number of replaced rows over which the shares are averaged; older rows lose
- * influence. */
+/* Number of replaced rows over which the ranks' probabilities are averaged;
+ * older rows lose influence. */
 #define MEMORY 1024.0
 
 struct recycle_options {
@@ -55,7 +55,7 @@ static const struct opt_table table = {
 	.size = sizeof(struct recycle_options),
 };
 
-/* A row verified since the last take(); not in the table yet. */
+/* A verified row that is not in the table yet; the next take() adds it. */
 struct fresh {
 	int32_t token;
 	uint32_t depth;
@@ -63,7 +63,8 @@ struct fresh {
 };
 
 struct recycle {
-	/* [n_vocab], best first; UNKNOWN if the token has no row yet */
+	/* [n_vocab] the likeliest successors of each token, best first; UNKNOWN
+	 * if no row of the token was verified yet */
 	int32_t (*next)[RANKS];
 	uint32_t n_vocab;
 	/* rows: number of table rows that were replaced. at[i]: number of times
@@ -71,7 +72,8 @@ struct recycle {
 	double rows, at[RANKS];
 	/* [n_fresh] sorted by depth. These rows are put into the table only at
 	 * the next take(): each is then compared with the old row, from which
-	 * the last draft was made, to learn the shares. */
+	 * the last draft was made, to learn how often the best token is at each
+	 * rank. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
 	int32_t last; /* last token of the sequence */
@@ -114,8 +116,8 @@ static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
 	r->rows = MEMORY;
 }
 
-/* Estimated probability that the token at a rank is right. The prior is 1/2 for
- * rank 0 and halves from rank to rank. */
+/* Estimated probability that the token at a rank is right. The prior
+ * probability is 1/2 for rank 0 and halves with each further rank. */
 static double share(const struct recycle *r, uint32_t rank)
 {
 	const double prior = 8;

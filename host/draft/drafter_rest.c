@@ -34,14 +34,14 @@
  * continuation begins with this prefix. */
 struct beginning {
 	int32_t token;
-	uint32_t above; /* index of the parent in `node`; 0 is the root */
+	uint32_t above; /* index in `node` of the parent; 0 is the root */
 	uint32_t first, end;
 	uint32_t depth;
 };
 
 struct rest {
 	const struct history *history;
-	/* number of the last history record added to the store */
+	/* number of the last history record that was added to the store */
 	uint64_t last;
 	struct datastore store;
 	/* number of tokens of the current sequence; 0 before the first
@@ -54,7 +54,7 @@ struct rest {
 	uint32_t span;
 	size_t found, found_first;
 	uint32_t hits;
-	/* [n_nodes], the root first, then by falling count. */
+	/* [n_nodes] the root, then the other nodes by descending count */
 	struct beginning node[NODES + 1];
 	uint32_t n_nodes;
 	struct search_work work;
@@ -62,8 +62,8 @@ struct rest {
 
 /* ---- hits ---------------------------------------------------------------- */
 
-/* Binary search for the longest match: if a suffix of the sequence occurs, so
- * do all shorter ones. */
+/* Binary search for the length of the longest match: if a suffix of the
+ * sequence occurs in the store, so do all shorter suffixes. */
 static void look_up(struct rest *r, const int32_t *text, size_t n)
 {
 	uint32_t low = SPAN_LEAST,
@@ -133,7 +133,7 @@ static uint32_t end_of_run(
 /* ---- the most frequent prefixes ------------------------------------------ */
 
 struct queue {
-	/* [n], capacity `room`; the most frequent first */
+	/* [n] prefixes, the most frequent first; memory for `room` prefixes */
 	struct beginning *item;
 	uint32_t n, room;
 };
@@ -177,7 +177,7 @@ static void put_next(struct rest *r, struct queue *q, uint32_t node)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Add the history's records that are newer than the last one added. */
+/* Add the records that the history got since the last call. */
 static int take_history(struct rest *r, struct err *e)
 {
 	size_t n = r->history ? history_count(r->history) : 0;

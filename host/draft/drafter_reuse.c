@@ -16,20 +16,21 @@
 #define CHAINS 32
 #define LENGTH 32 /* maximum number of tokens of a draft */
 
-/* PATHS: number of paths kept per tree, without opts.checked. SHIFT: greatest
- * difference between gamma and delta + 1 that is tried. Both were tuned on the
- * benchmark's long tasks: larger values add guesses that are seldom
- * accepted. */
+/* Limits, in the symbols of drafter_reuse.h. PATHS: number of paths kept per
+ * tree, without opts.checked. SHIFT: greatest tried difference between gamma
+ * and delta + 1. Both were tuned on the benchmark's long tasks: larger values
+ * add guesses that are seldom accepted. */
 #define PATHS 3
 #define SHIFT 3
 
-/* How a rejected draft can continue the sequence. MISSING: from x_e on (table
- * 2, "missing"). SYNONYM: after other words that replace the draft's first
- * words ("synonym"). REJOINED: after the place in the draft where the
- * sequence's last tokens occur. The values are also the origins of guesses. */
+/* How a rejected draft can continue the sequence; x_e is the draft's first
+ * rejected token. MISSING: x_e follows ("missing" in the paper's table 2).
+ * SYNONYM: other words replace the draft's first words, and the rest follows
+ * ("synonym"). REJOINED: the sequence's last tokens occur in the draft, and the
+ * tokens after them follow. The values are also the origins of guesses. */
 enum repair { MISSING, SYNONYM, REJOINED, REPAIRS };
 
-/* A rejected draft, from x_e on. */
+/* A rejected draft, from its first rejected token x_e on. */
 struct draft {
 	uint32_t age;
 	/* [n] x_e to x_{e+epsilon}; the last `run` of these tokens were also
@@ -41,12 +42,13 @@ struct draft {
 	size_t e;
 };
 
-/* A possible continuation of the sequence: x_{e+gamma} to x_{e+epsilon}. */
+/* A possible continuation of the sequence: the tokens x_{e+gamma} to
+ * x_{e+epsilon} of a rejected draft. */
 struct chain {
 	enum repair repair;
-	/* REJOINED: number of tokens by which the end of the sequence agrees
-	 * with the draft before the chain. SYNONYM: SHIFT - |gamma - (delta +
-	 * 1)|. */
+	/* REJOINED: number of tokens directly before the chain in the draft
+	 * that equal the last tokens of the sequence. SYNONYM: SHIFT - |gamma -
+	 * (delta + 1)|. */
 	uint32_t match;
 	const int32_t *token; /* [n], in a struct draft */
 	uint32_t n;
@@ -64,8 +66,8 @@ struct reuse {
 	struct reuse_options opts;
 	struct node *node; /* [n], room for `rows` */
 	uint32_t n, rows;
-	/* number of tokens of the sequence before the tree's root was
-	 * appended */
+	/* length of the sequence, in tokens, when the tree's root was its last
+	 * token */
 	size_t before_tree;
 	size_t n_text;
 	struct draft draft[DRAFTS]; /* [n_drafts], the newest first */
@@ -130,10 +132,10 @@ static bool has_child(const struct reuse *r, uint32_t node)
 	return false;
 }
 
-/* Set *d to the path to a leaf without its first `from` tokens, which were
- * accepted. The path is cut after the longest run of tokens that follow x_e,
- * the first rejected token, and that the target predicted (equation 3). Without
- * opts.checked, all tokens count as predicted. */
+/* Set *d to the path to a leaf, without the first `from` tokens, which were
+ * accepted. The first token of *d is x_e, the first rejected token. Cut *d
+ * after the longest run of later tokens that the target predicted (equation 3).
+ * Without opts.checked, all tokens count as predicted. */
 static void reject(
 	const struct reuse *r, uint32_t leaf, uint32_t from, struct draft *d)
 {
@@ -206,15 +208,16 @@ static void drop_old(struct reuse *r)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* Add the chains of a draft after the sequence text[n]. Without opts.checked,
- * gamma is not known, so several values are tried. The target's words often
- * have as many tokens as the draft's words, so values near delta + 1 are tried.
- * Also tried are all values for which the tokens before x_{e+gamma} in the
- * draft are the last tokens of the sequence. */
+/* Add the chains that a draft yields after the sequence text[n]: the draft
+ * without its first gamma tokens. Without opts.checked gamma is unknown, so
+ * several values are tried. The target's words often have as many tokens as the
+ * draft's words, so values near delta + 1 are tried. A value is also tried if
+ * the draft's tokens before x_{e+gamma} are the last tokens of the sequence. */
 static void add_chains(
 	struct reuse *r, const struct draft *d, const int32_t *text, size_t n)
 {
-	/* number of tokens z_e to z_{e+delta}, which is delta + 1 */
+	/* number of tokens since the first rejected token, z_e to z_{e+delta}:
+	 * delta + 1 */
 	size_t accepted = n - d->e;
 
 	for (uint32_t gamma = 0; gamma < d->n && r->n_chains < CHAINS;
@@ -293,7 +296,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 }
 
 /* Guesses with the same repair and match length share the probability equally.
- * List the likeliest repair first, because a draft without a tree takes only
+ * List the likeliest repair first, because a draft that is a chain takes only
  * the first guess. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)

@@ -21,9 +21,9 @@
  * last tokens of the sequence are the ones before x_{e+gamma}, because there
  * the output has rejoined the draft.
  *
- * Of the limits, only `room` = 32 is the paper's (its second version, section
- * 5.1), and that a draft is kept for at least one pass. `age` and REUSE_RUN are
- * ours. Not thread-safe.
+ * The paper (second version, section 5.1) sets two limits: `room` is 32, and a
+ * draft is kept for at least one pass. `age` and REUSE_RUN are not from the
+ * paper. Not thread-safe.
  */
 #ifndef HOST_DRAFT_DRAFTER_REUSE_H
 #define HOST_DRAFT_DRAFTER_REUSE_H

@@ -25,14 +25,17 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
-	/* NULL if no history is kept; borrowed */
+	/* history of earlier requests; NULL if none is kept; borrowed */
 	const struct history *records;
-	uint64_t read;                    /* number of the last record added */
-	struct suffix_automaton *history; /* NULL if no history is kept */
-	/* longest suffix of the sequence in `history` */
+	/* number of the last history record in `history` */
+	uint64_t read;
+	/* automaton of the history; NULL if no history is kept */
+	struct suffix_automaton *history;
+	/* the longest suffix of the sequence that occurs in `history` */
 	struct suffix_match past;
-	/* Result of the paper's rule for the draft after the sequence: whether
-	 * the chain comes from the history, and the number of its tokens. */
+	/* Result of the paper's rule (drafter_sam.h) for the draft after the
+	 * sequence: whether the chain comes from the history, and its number of
+	 * tokens. */
 	bool by_history;
 	uint32_t length;
 	struct search_work work;
@@ -40,8 +43,9 @@ struct sam {
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Add new records of the history to its automaton. *grown is set if any were
- * added; places in the automaton are then invalid. */
+/* Add new records of the history to the history's automaton. Sets *grown if any
+ * were added; then positions in the automaton (struct suffix_match) are
+ * invalid. */
 static int read_records(struct sam *s, bool *grown, struct err *e)
 {
 	size_t n = s->records ? history_count(s->records) : 0, i = n;
@@ -147,8 +151,7 @@ struct list {
 	float left;
 };
 
-/* Number of matched tokens that belong to the sequence; the others are drafted
- * tokens. */
+/* Number of matched tokens that belong to the sequence, not to the draft. */
 static uint32_t grounds(struct suffix_match m, uint32_t depth)
 {
 	return m.len > depth ? m.len - depth : 0;
@@ -173,8 +176,8 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	uint32_t n =
 		suffix_automaton_children(a, m.state, child, s->o.children);
 	bool counts = a != s->text;
-	/* Number of occurrences of the state, plus one per distinct child; the
-	 * added number represents tokens not seen yet. So the token after a
+	/* Number of occurrences of the state, plus one for each distinct child;
+	 * the added number stands for tokens not seen yet. So the token after a
 	 * match that occurred once gets the probability 1/2 (Moffat's PPMC,
 	 * 1990). */
 	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
@@ -247,8 +250,9 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct list l = { out, 0, most, 1 };
 
 	if (most == 1) {
-		/* Add the token chosen by the paper's rule, unless the draft
-		 * has already reached the length given by this rule. */
+		/* Add the token that the paper's rule chooses (drafter_sam.h),
+		 * unless the draft already has the length that the rule
+		 * allows. */
 		if (depth < s->length && !s->by_history)
 			put_first(s, &l, in_text(p), depth);
 		else if (depth < s->length && past.len)

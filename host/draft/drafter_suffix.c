@@ -52,11 +52,12 @@ static const struct opt_table table = {
 enum { TEXT, HISTORY, MEMORIES };
 
 struct memory {
-	struct suffix_tree *tree; /* NULL if no history is kept */
+	/* the suffix tree; NULL for the history if no history is kept */
+	struct suffix_tree *tree;
 	struct suffix_matches matches;
 	/* root: place of the match from which the draft is made. match: length
-	 * of the match. limit: length of the draft. worth: expected number of
-	 * accepted tokens of the draft. */
+	 * of the match. limit: maximum length of the draft. worth: expected
+	 * number of its accepted tokens. */
 	struct suffix_place root;
 	uint32_t match, limit;
 	double worth;
@@ -65,7 +66,7 @@ struct memory {
 struct suffix {
 	struct suffix_options opts;
 	const struct history *history;
-	uint64_t last; /* number of the last record added */
+	uint64_t last; /* number of the last history record that was added */
 	struct memory memory[MEMORIES];
 	struct search_work work;
 };
@@ -100,9 +101,9 @@ static double worth(
 	return sum;
 }
 
-/* Choose the match with the best draft. The expected number of accepted tokens
- * never exceeds a draft's length, so matches with a shorter draft than the best
- * value so far are skipped. */
+/* Choose the match with the best draft: the draft with the highest expected
+ * number of accepted tokens. This number never exceeds a draft's length, so a
+ * match is skipped if its draft is no longer than the best number so far. */
 static void choose(const struct suffix *s, struct memory *m)
 {
 	m->match = m->limit = 0;
@@ -125,7 +126,7 @@ static void choose(const struct suffix *s, struct memory *m)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Add the history's records that are newer than the last one added. */
+/* Add the records that the history got since the last call. */
 static int take_history(struct suffix *s, struct err *e)
 {
 	struct suffix_tree *t = s->memory[HISTORY].tree;

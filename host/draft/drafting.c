@@ -18,7 +18,8 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
-/* An option's word list: one word per kind that has a name. */
+/* List the words that the option --draft accepts: one for each kind that has a
+ * name. */
 static bool draft_word(size_t i, struct opt_word *w)
 {
 	const struct draft_kind *const *k = draft_kinds;
@@ -122,7 +123,8 @@ bool drafting_has_model(const struct drafting *d)
 	return false;
 }
 
-/* The text after the kind's name; for a path, the whole path. */
+/* The argument after the kind's name; for a kind without a name, the whole
+ * path. */
 static const char *word_of(const struct draft_part *p)
 {
 	return p->word + (p->kind->name ? strlen(p->kind->name) : 0);

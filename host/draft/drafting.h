@@ -1,8 +1,8 @@
 /*
  * The drafter of a decoder: one of the kinds of host/draft/draft_kind.h, or
  * several joined by "+" in --draft, which draft together
- * (host/draft/drafter_join.h). The user's options choose the drafter, for
- * decoding methods that draft. Not thread-safe.
+ * (host/draft/drafter_join.h). The user's options choose the drafter; only
+ * decoding methods that draft have one. Not thread-safe.
  */
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
@@ -24,8 +24,8 @@ struct session;
 struct session_opts;
 struct shape;
 
-/* Function for opt_tables: lists drafting_table and then the option table of
- * every kind, each table once. */
+/* A function of the type opt_tables: lists drafting_table and then the option
+ * table of every kind, each table once. */
 const struct opt_table *drafting_tables(size_t i);
 
 #define DRAFT_PARTS 6
@@ -46,7 +46,8 @@ struct drafting {
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
 	struct drafter each[DRAFT_PARTS]; /* begin is NULL while closed */
-	/* the drafters of `each`, joined; drafter.begin is NULL while closed */
+	/* all drafters of `each`, joined into one; drafter.begin is NULL while
+	 * they are closed */
 	struct drafter drafter;
 	/* path of the first draft model's file; "" if there is none */
 	char path[PATH_MAX];
@@ -61,9 +62,9 @@ struct drafting {
  * cannot be parsed. */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
-/* Return an error if the user gave an option of a kind of drafter that is not
- * used. Only options with a `noun` (a description of their value, for messages)
- * are checked. Returns 0 or -EINVAL. */
+/* Return an error if the user gave an option of a drafter kind that --draft
+ * does not select. Only options with a `noun` (a description of their value,
+ * for messages) are checked. Returns 0 or -EINVAL. */
 int drafting_check_needless(const struct drafting *, struct err *);
 
 /* Whether one of the drafters is a draft model. */
@@ -73,7 +74,7 @@ bool drafting_has_model(const struct drafting *);
  * model's own shape. */
 const struct shape *drafting_as(const struct drafting_options *);
 
-/* Open the files of draft models, if --draft names any; the drafters remain
+/* Open the files of the draft models that --draft names; the drafters remain
  * closed. Returns 0, -EINVAL if a draft model's vocabulary differs from the
  * target's vocabulary, or another negative errno. */
 int drafting_open_file(struct drafting *, const struct model *target,
@@ -100,7 +101,7 @@ int drafting_open_with_text(
 
 /*
  * A second set of the same drafters, for one more request with its own token
- * sequence. This is possible only if drafting_can_be_many. Call
+ * sequence. This is possible only if drafting_can_be_many returns true. Call
  * drafting_open_more after drafting_open. Call drafters_close before
  * drafting_close, even if drafting_open_more failed.
  */
@@ -115,8 +116,8 @@ void drafters_close(struct drafters *);
 /* Whether a drafter reads the target's predictions for the prompt. */
 bool drafting_reads_prompt(const struct drafting *);
 
-/* Number of tokens that the drafters read from each prediction of the device; 0
- * if they read no predictions (draft_kind.h). */
+/* Number of tokens, the likeliest first, that the drafters read from each
+ * prediction of the device; 0 if they read no predictions (draft_kind.h). */
 uint32_t drafting_predictions(const struct drafting *);
 
 /* Whether drafting_open_more is possible: no drafter has needs_text or

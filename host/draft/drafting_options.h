@@ -9,16 +9,18 @@
 struct drafting_options {
 	const char *draft; /* NULL means model+sam */
 	int on_device;
-	uint32_t batch;     /* nodes drafted together; 0 means automatic */
+	/* nodes that a draft model computes together; 0 means automatic */
+	uint32_t batch;
 	double temperature; /* temperature of the draft's probabilities */
 	uint32_t seed;      /* seed of the oracle (drafter_oracle.h) */
-	/* index into `shapes` of the shape whose cost is computed; -1 for
-	 * none */
+	/* index into `shapes` of the shape whose cost is charged for the draft
+	 * model; -1 for none */
 	int as;
 };
-/* Default `batch` of a draft model on the host. DRAFT_TOGETHER is for methods
- * that expand a whole tree level in one pass; DRAFT_WEIGHED is for methods that
- * weigh the cost of expanding more nodes against the gain. */
+/* Default number of nodes that a draft model on the host computes together
+ * (`batch`). DRAFT_TOGETHER is for methods that expand a whole tree level in
+ * one pass; DRAFT_WEIGHED is for methods that weigh the cost of expanding more
+ * nodes against the gain. */
 #define DRAFT_TOGETHER 64
 #define DRAFT_WEIGHED  8
 extern const struct opt_table drafting_table;

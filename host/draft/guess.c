@@ -18,9 +18,9 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	double sum;
 
 	assert(temperature > 0);
-	/* Collect the largest logits, which are stored in q for now; logits of
-	 * -infinity are left out. Of equal logits, the one with the lower token
-	 * id comes first. */
+	/* Collect the largest logits, and store them in q for now. Leave out
+	 * logits of -infinity. Of equal logits, the one with the lower token id
+	 * comes first. */
 	g->n = 0;
 	for (uint32_t i = 0; i < n_vocab; i++) {
 		uint32_t at;
@@ -45,8 +45,8 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 		g->c[i].q = (float)((double)softmax_exp(
 					    (g->c[i].q - most) * scale) /
 			sum);
-	/* Sort equal probabilities by token id. Different logits may have
-	 * become equal probabilities by rounding. */
+	/* Sort equal probabilities by token id: rounding may have made the
+	 * probabilities of different logits equal. */
 	for (uint32_t i = 1; i < g->n; i++) {
 		struct candidate c = g->c[i];
 		uint32_t at = i;

@@ -29,13 +29,14 @@ struct guess {
 void guess_logits(struct guess *, const float *logits, uint32_t n_vocab,
 	float temperature);
 
-/* Make the tokens of the guess the candidates of a node, at most as many as the
- * tree's k. */
+/* Make the tokens of the guess the candidates of a node; at most tree->k
+ * tokens, the likeliest ones. */
 void guess_put(const struct guess *, struct tree *, uint32_t node);
 
 struct guess_row {
-	int32_t token, parent; /* parent is a row, or -1 for the root */
-	uint32_t at;           /* free for use by the drafter */
+	/* `parent` is the number of a row, or -1 for the root */
+	int32_t token, parent;
+	uint32_t at; /* for the drafter's own use */
 	struct guess guess;
 };
 

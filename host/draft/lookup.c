@@ -23,7 +23,8 @@ static int take(
 	return l->lookup.find(l->lookup.arg, text, n, same, &l->chain, e);
 }
 
-/* A source_place stores the index of the chain's token that is guessed next. */
+/* A source_place stores the index in the chain of the token that is guessed
+ * next. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ 0 };

@@ -25,8 +25,8 @@ struct lookup {
 	/*
 	 * Look up the chain after text[n], n >= 1. The first `same` tokens are
 	 * equal to those of the previous call's text. On entry *c holds the
-	 * chain found by the previous call; its n is 0 if this text does not
-	 * continue the previous text. Returns 0 or -ENOMEM.
+	 * chain that the previous call found, or an empty chain if this text
+	 * does not continue the previous text. Returns 0 or -ENOMEM.
 	 */
 	int (*find)(void *arg, const int32_t *text, size_t n, size_t same,
 		struct lookup_chain *c, struct err *);

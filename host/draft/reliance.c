@@ -1,7 +1,8 @@
 #include "host/draft/reliance.h"
 
-/* Weights, in sums of shares. PRIOR: weight of the prior. MEMORY: largest total
- * weight of past outcomes; beyond it, older outcomes lose influence. */
+/* Both are sums of the shares of guesses (reliance.h). PRIOR: weight of the
+ * prior. MEMORY: maximum weight of the recorded outcomes; once they exceed it,
+ * older outcomes lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 #define RELIANCE_ORIGINS 4
-#define RELIANCE_MATCHES 8 /* match lengths 0, 1, 2, 3, 4, 5-8, 9-16, more */
-#define RELIANCE_DEPTHS  5 /* depths 0, 1, 2-3, 4-7, more */
+/* classes of match lengths: 0, 1, 2, 3, 4, 5-8, 9-16, more */
+#define RELIANCE_MATCHES 8
+#define RELIANCE_DEPTHS  5 /* classes of depths: 0, 1, 2-3, 4-7, more */
 
 struct reliance {
 	struct {
@@ -25,9 +26,9 @@ struct reliance {
 	} cell[RELIANCE_ORIGINS][RELIANCE_MATCHES][RELIANCE_DEPTHS];
 };
 
-/* What a guess is based on: the source's index (automaton, tree ...) that it
- * comes from, the number of matched tokens of the sequence, and the depth of
- * the guess in the draft. */
+/* The evidence for a guess. origin: number of the index (automaton, tree ...)
+ * that the guess comes from. match: number of matched tokens of the
+ * sequence. */
 struct grounds {
 	uint32_t origin; /* below RELIANCE_ORIGINS */
 	uint32_t match;

@@ -34,8 +34,8 @@ struct source_guess {
 	/* Fraction of the earlier occurrences that were followed by this token:
 	 * above 0; the shares of all guesses add up to at most 1. */
 	float share;
-	/* number of the index (automaton, tree ...) that it comes from, below
-	 * RELIANCE_ORIGINS */
+	/* number of the index (automaton, tree ...) in which the guess was
+	 * found, below RELIANCE_ORIGINS */
 	uint32_t origin;
 	/* number of matched tokens that belong to the sequence; drafted tokens
 	 * are not counted */
@@ -47,7 +47,7 @@ struct source {
 	/* The source counts its searches here, and owns the struct. The caller
 	 * reads the counts and resets them to 0. */
 	struct search_work *work;
-	/* for each origin, the draft_source that is reported in statistics */
+	/* for each origin, the source that statistics report for its guesses */
 	enum draft_source from[RELIANCE_ORIGINS];
 	/*
 	 * Set the sequence to text[n], n >= 1. Its first `same` tokens are
@@ -88,8 +88,8 @@ struct source {
 	void (*close)(void *arg);
 };
 
-/* Open a drafter that drafts from a source, and takes ownership of it even if
- * opening fails. Returns 0 or -ENOMEM. */
+/* Open a drafter that drafts from a source. The drafter takes ownership of the
+ * source, even if opening fails. Returns 0 or -ENOMEM. */
 int source_drafter_open(
 	struct drafter *out, const struct source *, struct err *);
 

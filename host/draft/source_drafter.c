@@ -14,7 +14,7 @@
 struct retriever {
 	struct source source;
 	struct reliance reliance;
-	int32_t *text; /* [n] sequence of the last begin() */
+	int32_t *text; /* [n] the sequence of the last begin() call */
 	size_t n, room;
 	/* [n_places] the places (states of the source) of the tree's nodes;
 	 * tree->row of a node is the index of its place. */
@@ -71,7 +71,8 @@ static void fill(struct retriever *r, struct tree *t, uint32_t node,
 			r->source.from[guess[i].origin] };
 		uint32_t at = kept;
 
-		/* Insert the candidate if it is among the best k. */
+		/* Insert the candidate if it is among the best k candidates of
+		 * the node. */
 		if (p <= 0 || (kept == t->k && !before(new, c[kept - 1])))
 			continue;
 		if (kept < t->k)

@@ -15,8 +15,8 @@ _Static_assert(
 
 /*
  * All edges to a state have the same token, which is the last token of the
- * state's substrings. So the token is stored in the state, and a single edge
- * consists of its target alone.
+ * state's substrings. So the token is stored in the state, and a state with a
+ * single edge stores only the edge's target.
  */
 struct state {
 	uint32_t len, link;
@@ -41,7 +41,7 @@ struct suffix_automaton {
 	struct suffix_edges edges;
 	uint32_t last; /* state of the whole sequence that is being added */
 	/* [n_ends] only for SUFFIX_HISTORY: the states of those prefixes of the
-	 * current sequence that are not yet counted. */
+	 * current sequence whose occurrences are not yet counted */
 	uint32_t *end;
 	uint32_t n_ends, end_room;
 };
@@ -189,26 +189,29 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 struct touched {
 	uint32_t state, count; /* count before settle() */
 	uint32_t more;
-	/* next element with the same length; 0 if there is none */
+	/* index of the next element whose state has the same length; 0 if there
+	 * is none */
 	uint32_t next;
 };
 
 struct settling {
 	struct touched *touched; /* [n], indices from 1 on */
 	uint32_t n, room;
-	uint32_t *first; /* [longest + 1] first element of each length */
+	/* [longest + 1] index of the first element for each length of a
+	 * state */
+	uint32_t *first;
 };
 
-/* This bit in a state's `count` means that the state has been collected: the
- * other bits are its index in `touched`. */
+/* This bit in a state's `count` means that the state is in `touched`; the other
+ * bits are the state's index there. */
 #define TOUCHED 0x80000000u
 
 static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
 	struct err *e)
 {
 	while (state && !(a->count[state] & TOUCHED)) {
-		/* two steps: one here, and one when the state's count is passed
-		 * on */
+		/* count two steps: one here, and one when the state's count is
+		 * passed on */
 		a->work->steps += 2;
 		uint32_t *first = &s->first[a->state[state].len];
 		int ret = suffix_reserve((void **)&s->touched, &s->room,
@@ -296,9 +299,9 @@ int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 			break;
 		a->tokens++;
 		a->end[a->n_ends++] = a->last;
-		/* Count often enough that a long sequence leaves few prefixes
-		 * uncounted, but not so often that counting becomes
-		 * expensive. */
+		/* Update the counts often enough that a long sequence leaves
+		 * few prefixes uncounted, but not so often that the updates
+		 * become expensive. */
 		if (a->n_ends > 256 && a->n_ends > a->tokens / 8)
 			ret = settle(a, e);
 	}

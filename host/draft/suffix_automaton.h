@@ -60,8 +60,9 @@ uint32_t suffix_automaton_tokens(const struct suffix_automaton *);
 uint32_t suffix_automaton_states(const struct suffix_automaton *);
 size_t suffix_automaton_bytes(const struct suffix_automaton *);
 
-/* A state, and the number of matched tokens: no more than the state's len, and
- * more than the len of its suffix link. All zero means no match. */
+/* A match: a state, and the number of matched tokens, which is at most the
+ * state's len and more than the len of the state's suffix link. All zero means
+ * no match. */
 struct suffix_match {
 	uint32_t state, len;
 };

@@ -6,15 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Class in an `edges` word that denotes a hash table; lower classes denote
- * blocks. */
+/* The class, in the upper bits of an `edges` word, that denotes a hash table;
+ * lower classes denote blocks. */
 #define TABLE (SUFFIX_BLOCKS + 1)
 
 /* Number of edges in a block, by class; classes begin at 1. */
 static const uint32_t block_room[SUFFIX_BLOCKS + 1] = { 0, 2, 3, 4, 6, 8, 12,
 	16 };
 
-/* Slots of a new table: more than the largest block has edges. */
+/* Number of slots of a new hash table: more than the largest block has
+ * edges. */
 #define TABLE_LEAST 24
 
 static uint32_t class_of(uint32_t edges)
@@ -34,9 +35,9 @@ static uint32_t word_of(uint32_t class, uint32_t index)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Grow by 1/32 only: doubling could waste as much memory as is in use, and
- * growing often is cheap because realloc moves a large array by remapping
- * pages, not by copying. */
+/* Grow by 1/32 only. Doubling could waste as much memory as is in use. Growing
+ * often is cheap, because realloc remaps the pages of a large array instead of
+ * copying them. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *e)
 {

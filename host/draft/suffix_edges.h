@@ -19,7 +19,8 @@
 
 struct err;
 
-/* Number of bits of a target or an index; the class is in the bits above. */
+/* In an `edges` word, number of bits of the target state or of the index; the
+ * class is in the bits above. */
 #define SUFFIX_EDGE_BITS 27
 #define SUFFIX_STATES    (1u << SUFFIX_EDGE_BITS)
 
@@ -69,12 +70,14 @@ static inline bool suffix_edges_single(uint32_t edges)
 	return edges < SUFFIX_STATES;
 }
 
-/* For an `edges` word of more than one edge: returns its slots, *room of them,
- * some empty. *table is set to the hash table, or to NULL for a block. */
+/* For an `edges` word with more than one edge: returns the array of its slots,
+ * some of them empty, and sets *room to their number. Sets *table to the hash
+ * table, or to NULL for a block. */
 struct suffix_edge *suffix_edges_of(const struct suffix_edges *, uint32_t edges,
 	uint32_t *room, struct suffix_table **table);
 
-/* For an `edges` word of more than one edge: the edge by `token`, or NULL. */
+/* For an `edges` word with more than one edge: returns the edge with `token`,
+ * or NULL. */
 struct suffix_edge *suffix_edges_find(
 	const struct suffix_edges *, uint32_t edges, int32_t token);
 

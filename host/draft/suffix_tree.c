@@ -13,17 +13,19 @@
  * suffix of the live (growing) sequence can split a node and add a leaf. */
 #define AT_ONCE    (2 * SUFFIX_DEPTH)
 #define MAX_TOKENS ((size_t)1 << 30)
-/* All children worth listing are among the first WALK children of a node.
- * Proof: when a child moves to the front, it has at least 1 / (2 * SUFFIX_RARE)
- * of its parent's count. Since a child worth listing was last counted, the
- * parent's count has grown by a factor of at most SUFFIX_RARE, so at most WALK
- * - 1 other children can have moved ahead of it. */
+/* All children worth listing, with at least 1 / SUFFIX_RARE of the node's
+ * count, are among the first WALK children. Proof: when a child moves to the
+ * front, it has at least 1 / (2 * SUFFIX_RARE) of its parent's count. Since a
+ * child worth listing was last counted, the parent's count has grown by a
+ * factor of at most SUFFIX_RARE, so at most WALK - 1 other children can have
+ * moved ahead of it. */
 #define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
 
 struct node {
-	uint32_t text; /* index in `token` of the label's first token */
+	/* index in `token` of the first token of the node's label */
+	uint32_t text;
 	uint32_t parent;
-	/* number of suffixes whose path leads into the label */
+	/* number of suffixes whose path from the root reaches the label */
 	uint32_t count;
 	/* first child, in a ring of siblings; NONE for a leaf */
 	uint32_t child;
@@ -36,22 +38,25 @@ struct node {
 	uint8_t depth;
 };
 
-/* A suffix of the live sequence. */
+/* A suffix of the live sequence, which still grows. */
 struct live {
 	struct suffix_place place;
-	bool leaf; /* the suffix occurs nowhere else; place.node is its leaf */
+	/* the suffix occurs nowhere else, and place.node is its leaf */
+	bool leaf;
 };
 
 struct suffix_tree {
 	struct search_work *work;
-	/* [n] of all sequences; the live sequence is the last one */
+	/* [n] tokens of all sequences; the live sequence, which still grows, is
+	 * the last one */
 	int32_t *token;
 	size_t n, room;
 	size_t begin; /* index in `token` of the start of the live sequence */
 	/* Index in `token`: suffixes of the live sequence that start at this
 	 * index or later also occur elsewhere. */
 	size_t repeated;
-	/* ring, indexed by the suffix's first token */
+	/* ring buffer, indexed by the index in `token` of the suffix's first
+	 * token, modulo SUFFIX_DEPTH */
 	struct live live[SUFFIX_DEPTH];
 	struct node *node; /* [n_nodes] */
 	uint32_t n_nodes, node_room;
@@ -70,8 +75,8 @@ static uint32_t find_slot(
 		0x9e3779b97f4a7c15u;
 	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
-	/* three steps: reading the slot, the node, and the first token of its
-	 * label */
+	/* count three steps: reading the slot, the node, and the first token of
+	 * its label */
 	t->work->steps += 3;
 	while (t->slot[s] != NONE &&
 		(t->node[t->slot[s]].parent != parent ||
@@ -146,12 +151,13 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 }
 
 /*
- * Move a child to the front of its ring if it may be worth listing. The
- * parent's count also includes live suffixes that end within the parent's
- * label, and these suffixes are in no child. So a child needs only half of the
- * share of the count that makes it worth listing. This is enough as long as
- * such suffixes are at most half of the count. If they are more, the parent has
- * fewer than WALK children, and the order of the children does not matter.
+ * Move a child to the front of its ring if it may be worth listing (at least 1
+ * / SUFFIX_RARE of the parent's count). The parent's count also includes live
+ * suffixes that end within the parent's label, and these suffixes are in no
+ * child. So a child needs only half of the share of the count that makes it
+ * worth listing. This is enough as long as such suffixes are at most half of
+ * the count. If there are more of them, the parent has fewer than WALK
+ * children, and the order of the children does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {
@@ -187,7 +193,8 @@ static const struct live *live_at(const struct suffix_tree *t, size_t begin)
 	return &t->live[begin % SUFFIX_DEPTH];
 }
 
-/* Number of live suffixes that end in a node's label before its token `at`. */
+/* Number of suffixes of the live sequence that end in a node's label before the
+ * label's token `at`. */
 static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t n = 0;
@@ -202,8 +209,8 @@ static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
 }
 
 /* Insert a node `upper` between `node` and its parent. `upper` gets the first
- * `at` tokens of the node's label, and the live suffixes that end within these
- * tokens. Returns `upper`. */
+ * `at` tokens of the node's label, and the suffixes of the live sequence that
+ * end within these tokens. Returns `upper`. */
 static uint32_t split(struct suffix_tree *t, uint32_t node, uint32_t at)
 {
 	uint32_t upper = t->n_nodes++;
@@ -259,7 +266,7 @@ static void become_leaf(struct suffix_tree *t, struct live *l, uint32_t parent)
 	l->leaf = true;
 }
 
-/* Extend a live suffix by the newest token of the sequence. */
+/* Extend a suffix of the live sequence by the sequence's newest token. */
 static void go_on(struct suffix_tree *t, struct live *l)
 {
 	struct suffix_place *p = &l->place;
@@ -373,8 +380,8 @@ uint32_t suffix_tree_count(
 	const struct suffix_tree *t, const struct suffix_place *p)
 {
 	const struct node *n = &t->node[p->node];
-	/* one occurrence less if a live suffix that occurs nowhere else ends
-	 * here */
+	/* subtract one occurrence if a suffix of the live sequence that occurs
+	 * nowhere else ends here */
 	bool leaf_ends = t->begin < t->n && n->text + p->at == t->n;
 
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
@@ -461,7 +468,8 @@ void suffix_tree_live(const struct suffix_tree *t, struct suffix_matches *out)
 
 /* ---- checking ------------------------------------------------------------ */
 
-/* Each check returns NULL, or a description of the error in the node. */
+/* Each of these checks returns NULL, or a description of the error in the
+ * node. */
 static const char *check_links(const struct suffix_tree *t, uint32_t node)
 {
 	const struct node *n = &t->node[node];
