@@ -5,8 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A builder's step can request no nodes; then the next step follows at once. A
- * step can also request more nodes than one call of build_next can return. */
+/* If a builder's step requests no nodes, the next step follows at once. A step
+ * can also request more nodes than one call of build_next returns; the next
+ * calls return the rest. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -95,8 +96,8 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 
 /* ---- EAGLE-2 ------------------------------------------------------------- */
 
-/* Add the `beam` best children of the layer that was expanded. Candidates of
- * the deepest layer are not added here; grow_select chooses among them. */
+/* Add the `beam` best children of the layer that was expanded last. Do not add
+ * candidates of the deepest layer: grow_select chooses among them. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;
@@ -142,7 +143,8 @@ static int opt_step(struct build *b, struct err *e)
 	ret = grow_select(b, e);
 	if (ret)
 		return ret;
-	/* Expected number of accepted tokens, by the draft's probabilities. */
+	/* Expected number of accepted tokens, according to the draft's
+	 * probabilities. */
 	b->expected = 0;
 	for (uint32_t u = 1; u < t->n; u++)
 		b->expected += t->path[u];
@@ -179,8 +181,8 @@ static int edgellm_step(struct build *b, struct err *e)
 	struct tree *t = b->tree;
 	uint32_t node = b->first, best = 0;
 
-	/* If a leaf has no candidates although it was expanded, the draft
-	 * model's context is full. */
+	/* If an expanded leaf has no candidates, the draft model's context is
+	 * full. */
 	if (!b->limits.depth || !tree_expects(t, node))
 		return BUILD_DONE;
 	while (t->n_children[node] < CHILDREN &&

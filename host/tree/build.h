@@ -1,9 +1,9 @@
 /*
- * Builders of token trees. Each builder grows a tree that a drafter has begun
- * and whose root is expanded, to no more than `rows` nodes (including the root)
- * and `depth` levels below the root. A builder can keep data from one cycle
- * (drafting and verification of one tree) to the next, in its struct of
- * parameters and state.
+ * Builders of token trees. A drafter begins the tree and expands its root; then
+ * a builder grows the tree to at most `rows` nodes (including the root) and
+ * `depth` levels below the root. A cycle drafts and verifies one tree. A
+ * builder can keep data from one cycle to the next, in its struct of parameters
+ * and state.
  *
  * Builders call no drafter. build_NAME_begin chooses the builder and its
  * parameters. build_next grows the tree until some nodes must be expanded, and
@@ -39,8 +39,8 @@ struct build_limits {
 	uint32_t rows; /* maximum number of nodes, including the root; >= 1 */
 	/* maximum number of levels below the root; 0 means the root alone */
 	uint32_t depth;
-	/* For greedy and lever only. batch: the drafter's `batch`. most: the
-	 * result of drafter_most() (drafter.h). */
+	/* For the builders greedy and lever only. batch: the drafter's `batch`.
+	 * most: the result of drafter_most() (drafter.h). */
 	uint32_t batch, most;
 };
 
@@ -48,22 +48,23 @@ struct build_limits {
  * larger batch. */
 #define BUILD_BATCH 64
 
-/* State of one tree at a time. Zero it before first use, and do not move it
- * until its tree is complete. The members are for builders only (grow.h). */
+/* State of a builder, for one tree at a time. Zero it before first use, and do
+ * not move it in memory until its tree is complete. The members are for
+ * builders only (grow.h). */
 struct build {
 	struct tree *tree;
 	struct build_limits limits;
 	int (*step)(struct build *, struct err *);
-	/* Nodes first .. end - 1 of the tree were expanded last, or are to be
-	 * expanded next. Nodes `at` .. end - 1 have not been returned by
-	 * build_next yet. */
+	/* The nodes first .. end - 1 of the tree were expanded last, or are to
+	 * be expanded next. Of these nodes, build_next has not yet returned
+	 * nodes `at` .. end - 1. */
 	uint32_t first, end, at;
 	uint32_t node[BUILD_BATCH], n; /* returned by build_next */
 	/* [bytes] scratch memory, reused from tree to tree */
 	void *memory;
 	size_t bytes;
-	/* Parameters of the builders that have parameters; for the builder opt
-	 * also its current state. */
+	/* Parameters of those builders that have parameters; for the builder
+	 * opt also its current state. */
 	const uint32_t *width;
 	uint32_t n_widths, beam, layers;
 	double threshold, expected;
@@ -105,8 +106,8 @@ void build_specinfer_begin(struct build *, struct tree *,
 /*
  * EAGLE-2's dynamic tree (Li et al., EMNLP 2024): in each layer, the `beam`
  * nodes with the largest path probability are expanded together; in the end the
- * best of all candidates are kept. For `beam` nodes in every layer the tree
- * must have room for 1 + beam * (depth - 1) nodes.
+ * best candidates of all layers are kept. The tree must have room for (depth -
+ * 1) * beam + 1 nodes; with less room, layers have fewer nodes.
  */
 void build_eagle2_begin(struct build *, struct tree *,
 	const struct build_limits *, uint32_t beam);
@@ -132,33 +133,35 @@ void edgellm_init(struct edgellm *);
 void build_edgellm_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct edgellm *);
 /*
- * Adapt alpha after a verification. On the path that matched best, `drafted` is
- * the number of drafted nodes and `accepted` the number of accepted nodes. Does
- * nothing if `drafted` is 0.
+ * Adapt alpha after a verification. Of all paths of the tree, take the one with
+ * the most accepted nodes: `drafted` is the number of its drafted nodes, and
+ * `accepted` the number of its accepted nodes. Does nothing if `drafted` is 0.
  */
 void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
 
-/* State of greedy and lever between trees: how reliable the draft is, and how
- * its probabilities are typically distributed. */
+/* State that the builders greedy and lever keep from tree to tree: how reliable
+ * the draft is, and how its probabilities are typically distributed. */
 struct gain_rule {
 	bool best_prefix; /* see build_lever_begin, build_greedy_begin */
 	/* weight of a new value in the moving averages; default 0.1 */
 	double rate;
-	double rho_min; /* lower limit of the reliability; default 0.3 */
+	/* lower limit of the draft's reliability; default 0.3 */
+	double rho_min;
 	/* Moving averages over verified nodes. hit: 1 if the accepted token was
 	 * among the node's candidates, else 0. mass: sum of the candidates'
 	 * draft probabilities. */
 	double hit, mass;
-	/* Used only by lever: how the probability of a hit is divided among the
-	 * candidates. */
+	/* Only for the builder lever: how the probability that the accepted
+	 * token is a candidate is divided among the candidates. */
 	struct calibration draft;
-	/* Average estimates (gain_rule_estimate) for the candidates of a node,
-	 * the likeliest first. Initially the first candidate has 1 and the
-	 * others 0. */
+	/* Average of the candidates' estimated probabilities
+	 * (gain_rule_estimate), the likeliest candidate first. Initially the
+	 * first candidate has 1 and the others 0. */
 	double expect[TREE_CANDIDATES];
 	uint32_t n_expect;
-	/* gain and latency of the last tree: G and L of equations 2 and 4 of
-	 * the Lever paper. latency is 0 while costs are unknown. */
+	/* gain (expected tokens) and latency (time) of the last tree: G and L
+	 * of equations 2 and 4 of the Lever paper. latency is 0 while costs are
+	 * unknown. */
 	double gain, latency;
 	/* expanded: number of nodes expanded since gain_rule_init, including
 	 * roots. wasted: number of these nodes that had no children in the
@@ -172,7 +175,8 @@ double gain_rule_reliability(const struct gain_rule *); /* rho of the paper */
  * Lever's estimate of the probability that each of the first n candidates of an
  * expanded node is drawn (Phi of equation 3). The probability that the drawn
  * token is among the candidates is divided among them by `calibration`. `score`
- * is as in calibration.h. Writes to p[n].
+ * holds the exit predictor's scores, or is NULL (calibration.h). Writes to
+ * p[n].
  */
 void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
 	const struct tree *, uint32_t node, const float *score, uint32_t n,
@@ -188,8 +192,8 @@ void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
  * has a larger reach than its parent, so the best tree of n nodes consists of
  * the n known candidates with the largest reach. With best_prefix, the n with
  * the highest rate is chosen. Without best_prefix, the paper's rule applies:
- * take the last n before the rate first falls. Nodes are expanded while one
- * expansion, or several in a row, are expected to raise the rate; the
+ * the last n before the rate first falls is chosen. Nodes are expanded while
+ * one expansion, or several in a row, are expected to raise the rate; the
  * expectation is based on the average candidates of earlier nodes. The next
  * node to expand is the one with the largest reach, or as many nodes as the
  * drafter can efficiently expand together. The time of expansions that turned
@@ -199,9 +203,9 @@ void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
 	struct gain_rule *);
 /*
- * Whether drafting is expected to pay: whether the rate of a chain, of any
- * length that the limits allow, is higher than the rate of a pass with the root
- * alone. Call this function before the root is expanded.
+ * Whether drafting is expected to raise the rate (tokens per time): whether a
+ * chain, of any length that the limits allow, has a higher rate than a pass
+ * with the root alone. Call this function before the root is expanded.
  */
 bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
 	const struct gain_rule *);
@@ -214,9 +218,10 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
  * If the cost has steps (an NPU computes whole tiles), this rule stops at the
  * first step. With best_prefix the builder continues up to the limits and then
  * returns the best tree on the way; of equal trees, the smallest. It stops
- * early when no better tree is possible. The bound: with m more nodes, G grows
- * by at most m times the largest available R, and L is at least the cost of m
- * more rows with the same number of leaves and no further drafting.
+ * early when no better tree is possible. This is decided with a bound: with m
+ * more nodes, the gain G grows by at most m times the largest reach R of a
+ * candidate, and the cost L is at least that of m more rows with the same
+ * number of leaves and no further drafting.
  *
  * In L every node above the depth limit counts as drafted. In fact a node is
  * expanded only when its candidates could be added next, which gives the same
@@ -233,8 +238,8 @@ void build_greedy_begin(struct build *, struct tree *,
 /*
  * Update the averages after a verification, which accepted path[0] < path[1] <
  * ... [n] (without the root) and then sampled `next`. Each expanded node on the
- * path, including the last node, counts as a hit (the next token was a
- * candidate) or a miss.
+ * path, including the last node, counts as a hit if the token that followed it
+ * was among its candidates, and otherwise as a miss.
  */
 void gain_rule_saw(struct gain_rule *, const struct tree *,
 	const uint32_t *path, uint32_t n, int32_t next);

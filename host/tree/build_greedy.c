@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* lower limit of a node's cost, relative to the cost of the tree */
+/* lower limit of the cost of one more node, relative to the tree's cost */
 #define STEP_LEAST 1e-6
 #define SLACK      1e-12 /* tolerance for rounding errors in a bound */
 
@@ -33,8 +33,9 @@ void gain_rule_estimate(const struct gain_rule *p,
 
 	for (uint32_t i = 0; i < tree_expects(t, node); i++)
 		hit += (double)c[i].q;
-	/* hit / mass can be more than 1 here, unlike in gain_rule_reliability,
-	 * so the sum of the candidates' probabilities can also be raised. */
+	/* Unlike in gain_rule_reliability, hit / mass may exceed 1 here: the
+	 * sum of the candidates' probabilities can be too low as well as too
+	 * high. */
 	hit = fmin(hit * fmax(p->hit / p->mass, p->rho_min), 1);
 	calibration_shares(calibration, c, score, n, out);
 	for (uint32_t i = 0; i < n; i++)
@@ -45,7 +46,8 @@ void gain_rule_estimate(const struct gain_rule *p,
 
 struct seat {
 	double reach; /* R of equation 3 */
-	/* number of the node's candidates that have become members */
+	/* number of the node's candidates that have become members (nodes of
+	 * the growing tree) */
 	uint32_t taken;
 	/* whether the node is expanded, or its expansion was requested */
 	bool requested;
@@ -53,8 +55,8 @@ struct seat {
 
 /*
  * The builder's data. Members are the nodes of the growing tree. struct tree
- * contains the members and also nodes that were expanded ahead of need; the
- * parent of each such node is a member.
+ * contains the members, and also nodes that were expanded before they became
+ * members; the parent of each such node is a member.
  */
 struct growth {
 	struct build *build;
@@ -64,7 +66,7 @@ struct growth {
 	double rho;
 	bool priced;       /* whether costs have been observed */
 	struct seat *seat; /* [tree->capacity] */
-	/* [limits->rows] members in the order in which they joined */
+	/* [limits->rows] the members, in the order in which they were added */
 	uint32_t *member;
 	uint32_t n, leaves, drafted;
 	double gain;
@@ -113,15 +115,16 @@ static void note(struct growth *g, bool best_prefix)
 /* ---- what is next -------------------------------------------------------- */
 
 struct choice {
-	uint32_t node; /* member whose next candidate was chosen */
+	uint32_t node; /* the member whose next candidate was chosen */
 	/* ratio of gain to cost of this candidate (equation 5); 0 if there is
 	 * none */
 	double ratio;
 	double most; /* largest reach R of any candidate */
 };
 
-/* Reach R of a member's next candidate. If the member is not expanded, an upper
- * bound of this reach. */
+/* Reach R of a member's next candidate: the estimated probability that
+ * verification reaches it. For a member that is not expanded, an upper bound of
+ * R. */
 static double next_reach(const struct growth *g, uint32_t node)
 {
 	const struct tree *t = g->tree;
@@ -141,8 +144,9 @@ static struct choice choose(const struct growth *g)
 {
 	struct choice c = { 0 };
 	double now = latency(g, g->n, g->leaves, g->drafted);
-	/* Cost increase dL of adding a candidate; the first index is 1 if the
-	 * candidate has siblings, the second is 1 if it may have children */
+	/* Increase dL of the cost if a candidate is added. The first index is 1
+	 * if the candidate has siblings; the second is 1 if the candidate may
+	 * have children. */
 	double step[2][2];
 
 	for (uint32_t i = 0; i < 2; i++)
@@ -199,9 +203,9 @@ static bool finished(
 
 /*
  * Returns the likeliest node that is not expanded yet, or 0 if there is none.
- * The node is a member or a candidate of a member. A candidate is added to
- * struct tree for this purpose, but only while enough room remains for all
- * nodes that may still join.
+ * The node is a member or a candidate of a member. A candidate must be added to
+ * struct tree to be expanded. It is added only while enough room remains for
+ * all members that may still be added.
  */
 static uint32_t find_ahead(struct growth *g)
 {
@@ -233,7 +237,7 @@ static uint32_t find_ahead(struct growth *g)
 
 /* Add candidates one by one, until the next candidate belongs to a member that
  * is not expanded yet. When the tree is finished, reduce it to the best tree;
- * its nodes stay in the order in which they joined. */
+ * its nodes stay in the order in which they were added. */
 static int grow(struct build *b, struct err *e)
 {
 	struct gain_rule *p = b->rule;
@@ -246,7 +250,7 @@ static int grow(struct build *b, struct err *e)
 		uint32_t rank = parent->taken, node = c.node;
 
 		/* Request the expansion of this member, and of as many other
-		 * likely nodes as fit into the batch. */
+		 * likely nodes as one batch of the drafter can hold. */
 		if (!parent->requested) {
 			for (; node; node = find_ahead(g)) {
 				g->seat[node].requested = true;

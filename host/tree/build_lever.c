@@ -5,13 +5,13 @@
  * more nodes to expand, and how long a prefix to take. Of these decisions, only
  * an expansion cannot be undone.
  *
- * The prefix of n entries yields G(n), the sum of their reach, in the time L(G,
- * d, C(n)) (pass_cost.h), where d is the drafting time spent on this tree.
- * best_of finds the n with the highest rate G / L. Expanding k nodes adds D(k)
- * to d.
+ * The first n entries yield the gain G(n), the sum of their reach, in the time
+ * L(G, d, C(n)) (pass_cost.h). d is the drafting time spent on this tree, and
+ * C(n) the time to verify n rows. best_of finds the n with the highest rate G /
+ * L. Expanding k nodes adds D(k) to d.
  *
- * The list after further expansions is predicted with average candidates. A
- * prediction of one expansion is not always enough: where C has a step, one
+ * To predict the list after further expansions, average candidates are assumed.
+ * A prediction of one expansion is not always enough: where C has a step, one
  * more row may cost more than it gains, although ten more rows together pay. So
  * up to FURTHER expansions in a row are predicted, until the rate is higher
  * than now.
@@ -24,7 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY 200  /* number of expansions over which `expect` is averaged */
+/* number of expansions over which the candidates' probabilities are averaged
+ * (gain_rule.expect) */
+#define MEMORY 200
 #define SLACK  1e-9 /* smallest relative improvement of a rate that counts */
 /* maximum number of expansions that are predicted in a row */
 #define FURTHER 12
@@ -33,7 +35,7 @@
 
 struct entry {
 	double reach; /* R of equation 3 */
-	/* index of the node in struct tree; -1 if the entry is not a node
+	/* index of the entry's node in struct tree; -1 if the entry has no node
 	 * yet */
 	int32_t node;
 	int32_t above; /* index of the parent's node; -1 for the root */
@@ -48,19 +50,19 @@ struct growth {
 	const struct build_limits *limits;
 	const struct pass_cost *cost;
 	struct gain_rule *rule;
-	/* [limits->rows + 1] C(n), indexed by the number of rows n */
+	/* [limits->rows + 1] C(n), the time to verify n rows */
 	double *time;
 	struct entry *list; /* [limits->rows] entries by descending reach */
 	uint32_t n;
 	struct entry *next; /* [limits->rows] the predicted list */
 	uint32_t n_next;
 	uint32_t *keep; /* [limits->rows] nodes to keep */
-	/* predicted drafting time of the expansions made for this tree */
+	/* predicted duration of the expansions made for this tree */
 	double drafting;
-	/* number of expanded nodes that were not the first of their batch */
+	/* number of expanded nodes, except the first node of each batch */
 	uint32_t ahead;
-	/* Nodes that are being expanded. Their candidates are not in the list
-	 * yet. */
+	/* The nodes that are being expanded; their candidates are not in the
+	 * list yet. */
 	struct entry parent[BUILD_BATCH];
 	uint32_t n_parents;
 };
@@ -112,9 +114,9 @@ struct best {
 	double gain, latency, rate;
 };
 
-/* Returns the prefix of a list with the highest rate, for a given drafting
- * time. Without best_prefix, applies the paper's rule: the last prefix before
- * the rate first falls. */
+/* Returns the prefix of a list with the highest rate (expected tokens per
+ * time), for a given drafting time. Without best_prefix, applies the paper's
+ * rule instead: the last prefix before the rate first falls. */
 static struct best best_of(const struct growth *g, const struct entry *list,
 	uint32_t n, double drafting)
 {
@@ -150,7 +152,7 @@ static struct best best_now(const struct growth *g)
 
 /* ---- which nodes are next ------------------------------------------------ */
 
-/* Time to expand n nodes in batches of at most `most` nodes. */
+/* Time to expand n nodes in batches of at most `most` nodes each. */
 static double expansion_time(const struct growth *g, uint32_t n, uint32_t most)
 {
 	double sum = 0, time;
@@ -183,8 +185,8 @@ static bool may_grow(const struct growth *g, const struct entry *x)
 }
 
 /* Change the predicted list as if the likeliest expandable nodes, at most
- * `most`, had been expanded and each had got average candidates. Returns the
- * number of these nodes. */
+ * `most`, were expanded and each got average candidates. Returns the number of
+ * these nodes. */
 static uint32_t predict(struct growth *g, uint32_t most)
 {
 	struct entry child[BUILD_BATCH * TREE_CANDIDATES];
@@ -207,8 +209,8 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	}
 	if (n > 1)
 		qsort(child, m, sizeof(*child), falling);
-	/* Merge the children into the list, from its end. Of entries with the
-	 * same reach, those of the old list come first. */
+	/* Merge the children into the list, starting at the ends of both. Of
+	 * entries with the same reach, entries of the old list come first. */
 	i = g->n_next;
 	g->n_next = i + m < rows ? i + m : rows;
 	for (uint32_t at = i + m; m && at--;) {
@@ -224,8 +226,8 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	return n;
 }
 
-/* Whether the rate is predicted to rise above `now` if nodes are expanded one
- * after another, up to FURTHER times in a row. */
+/* Whether expanding nodes one after another, up to FURTHER nodes, is predicted
+ * to raise the rate above `now`. */
 static bool pays_later(struct growth *g, double now)
 {
 	double drafting = g->drafting, time = expansion_time(g, 1, 1);
@@ -241,12 +243,12 @@ static bool pays_later(struct growth *g, double now)
 
 /*
  * Returns how many of the n likeliest expandable nodes to expand now; 0 for
- * none. A number is considered only if it raises the rate. Of these numbers,
- * the one with the largest rise of the rate per expansion time is chosen; for
- * this comparison the rise is computed as if the expansion took no time. So
- * several nodes are expanded together if this takes little more time than one
- * node. If no number raises the rate now, but further expansions are predicted
- * to do so, one node is expanded.
+ * none. A number of nodes is considered only if expanding them raises the rate.
+ * Of these numbers, the one with the largest rise of the rate per expansion
+ * time is chosen; for this comparison the rise is computed as if the expansion
+ * took no time. So several nodes are expanded together if this takes little
+ * more time than one node. If no number raises the rate now, but further
+ * expansions are predicted to do so, one node is expanded.
  */
 static uint32_t choose_number(
 	struct growth *g, uint32_t n, const struct entry *likeliest)
@@ -372,8 +374,8 @@ static int start(struct build *b, struct err *e)
 	return grow(b, e);
 }
 
-/* The chains in this estimate have average candidates. Their length is fixed
- * before drafting. */
+/* This estimate assumes average candidates, and a length of the chain that is
+ * fixed before drafting. */
 bool build_lever_pays(const struct build_limits *limits,
 	const struct pass_cost *cost, const struct gain_rule *p)
 {

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* number of observations from which the weights are learnt */
+/* number of most recent observations from which the weights are learnt */
 #define MEMORY 200
 /* Fisher information assumed for the initial weights. For comparison: an
  * observation in which no candidate is nearly certain adds about 0.33. */
@@ -52,10 +52,12 @@ static void step(double *weight, double by)
 }
 
 /*
- * The gradient of the log-likelihood is the difference between the values (ln q
- * and s) of the drawn candidate and the means of these values, weighted by the
- * shares. The information is the covariance of the values. The Newton step is
- * solved for both weights together, because draft and predictor mostly agree.
+ * A Newton step for the weights of ln q and s (calibration.h). The gradient of
+ * the log-likelihood is the difference between the values (ln q and s) of the
+ * drawn candidate and the means of these values, weighted by the shares. The
+ * information is the covariance of the values. The step is solved for both
+ * weights together, because draft and predictor mostly agree, so the values are
+ * correlated.
  */
 void calibration_saw(struct calibration *of, const struct candidate *c,
 	const float *score, uint32_t n, uint32_t drawn)

@@ -20,7 +20,8 @@
 #include <stdint.h>
 
 struct calibration {
-	double draft, exit; /* a and b of the formula above */
+	/* the weights a and b of the formula at the top of this file */
+	double draft, exit;
 	/* Information about the weights: sums over observations of the
 	 * variances (dd, ee) and the covariance (de) of ln q and s. */
 	double dd, de, ee;

@@ -52,74 +52,75 @@ struct drafter {
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
-	 * Choose the sequence of the target's session to which later calls of
-	 * begin() refer. The sequence caches all tokens passed to begin()
-	 * except the last one. NULL if the drafter reads nothing from the
-	 * target's session.
+	 * Choose the sequence of the target's session that caches the tokens
+	 * passed to later calls of begin(), except the last token. NULL if the
+	 * drafter reads nothing from the target's session.
 	 */
 	void (*follow)(void *arg, uint32_t sequence);
 	/*
 	 * begin() and expand() for the trees of several requests at once, which
-	 * is faster and gives the same results. All drafters must have been
-	 * opened from one of them (draft_site.like). The whole cost is charged
-	 * to the drafter of the first tree. If both are NULL, the caller uses
-	 * begin() and expand() for each tree.
+	 * is faster and gives the same results. One of the drafters must have
+	 * been opened first, and all others from it (draft_site.like). The
+	 * whole cost is charged to the drafter of the first tree. If both are
+	 * NULL, the caller uses begin() and expand() for each tree.
 	 */
 	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	/* batch: number of nodes for which one expand() call is most efficient;
-	 * 1 means to expand one node at a time. most: a builder that compares
-	 * the costs of different numbers may pass up to `most` nodes at once; 0
-	 * means that only `batch` is useful. */
+	 * 1 means to expand one node at a time. most: maximum number of nodes
+	 * that a builder may expand at once after it has compared the costs of
+	 * different numbers; 0 means that only `batch` is useful. */
 	uint32_t batch, most;
 	/* True: a node without candidates may have descendants with candidates.
-	 * False: if a node has no candidates, the draft's context is full. */
+	 * False: a node has no candidates only if the draft's context is
+	 * full. */
 	bool resumes;
 	/*
-	 * Set the sequence after a verification: text[n] with the accepted
+	 * Set the sequence after a verification: text[n] ends with the accepted
 	 * tokens. The drafter keeps its data about accepted nodes of the last
-	 * tree and drops the rest. NULL if begin() does this.
+	 * tree and drops the other data. NULL if begin() does this.
 	 */
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
 	 * Receives the target's logits [n_vocab] at a node of the tree that was
-	 * just verified; called before `saw`. It is called for accepted nodes,
-	 * and for other nodes if their logits were computed in advance because
-	 * acceptance was likely. NULL if not needed.
+	 * just verified; called before `saw`. Called for each accepted node,
+	 * and for each other node whose logits were computed in advance because
+	 * its acceptance was likely. NULL if not needed.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
 	/*
 	 * Receives the target's predictions at every node of the tree that was
-	 * just verified, in the order of the nodes and before `computed`: the
-	 * likeliest n tokens with their probabilities, the likeliest first. The
-	 * device computes these predictions only if this callback is set. NULL
-	 * if not needed.
+	 * just verified: the n likeliest tokens with their probabilities, the
+	 * likeliest first. Called in the order of the nodes, and before
+	 * `computed`. The device computes these predictions only if this
+	 * callback is set. NULL if not needed.
 	 */
 	void (*verified)(void *arg, const struct tree *, uint32_t node,
 		const struct candidate *, uint32_t n);
 	/*
 	 * Called while the target prefills a prompt. `wants` returns whether
 	 * the drafter needs the target's predictions of the token after token
-	 * `at`. `predicted` receives the likeliest n tokens with their
-	 * probabilities, the likeliest first, in ascending order of `at`; it
-	 * may also receive predictions that another drafter requested. The
-	 * caller charges the cost of the predictions. Both are NULL if not
-	 * needed.
+	 * `at`. `predicted` receives these predictions in ascending order of
+	 * `at`: the n likeliest tokens with their probabilities, the likeliest
+	 * first. It may also receive predictions that another drafter
+	 * requested. The caller charges the cost of the predictions. Both are
+	 * NULL if not needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*predicted)(
 		void *arg, size_t at, const struct candidate *, uint32_t n);
-	/* Add the cost of the drafter's work since the last call, on a phone's
-	 * CPU, to *sum. NULL if it has no cost. */
+	/* Add the cost of the drafter's work since the last call, as time on a
+	 * phone's CPU, to *sum. NULL if the drafter has no cost. */
 	void (*price)(void *arg, struct price *sum);
-	/* Add the searches since the last call to *sum. NULL if the drafter
-	 * makes no searches. */
+	/* Add the work of the drafter's searches since the last call to *sum.
+	 * NULL if the drafter makes no searches. */
 	void (*searched)(void *arg, struct search_work *sum);
 	void (*close)(void *arg); /* NULL if there is nothing to close */
 };
 
-/* Maximum number of nodes that a builder may pass at once, at least 1. */
+/* Maximum number of nodes that a builder may pass to expand() at once, at least
+ * 1. */
 static inline uint32_t drafter_most(const struct drafter *d)
 {
 	uint32_t most = d->most > d->batch ? d->most : d->batch;

@@ -78,8 +78,9 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 
 /* ---- the best candidates ------------------------------------------------- */
 
-/* The next candidate of a node. Nodes that have a next candidate form a heap,
- * by descending path probability; equal ones by ascending node number. */
+/* A node whose next candidate can be selected; `path` is the candidate's path
+ * probability. These nodes form a heap, by descending path probability; nodes
+ * with equal probabilities are ordered by ascending number. */
 struct next {
 	double path;
 	uint32_t node;
@@ -87,8 +88,8 @@ struct next {
 
 struct selection {
 	struct tree *tree;
-	/* [tree->n] number of the node's candidates that have been selected;
-	 * CLOSED if the node itself is not selected */
+	/* [tree->n] number of the node's candidates that have been selected so
+	 * far; CLOSED if the node itself is not selected */
 	uint32_t *taken;
 	struct next *heap;
 	uint32_t n;
@@ -107,7 +108,7 @@ static void swap(struct next *a, struct next *b)
 	*b = t;
 }
 
-/* Push a node's next candidate, if there is one. */
+/* Push a node's next candidate, if there is one, onto the heap. */
 static void push(struct selection *s, uint32_t node)
 {
 	const struct tree *t = s->tree;
@@ -173,8 +174,8 @@ int grow_select(struct build *b, struct err *e)
 		}
 		push(&s, node);
 	}
-	/* Keep the selected nodes first, then add the selected candidates as
-	 * nodes. */
+	/* Keep the selected nodes, in their order; then add the selected
+	 * candidates as nodes after them. */
 	for (uint32_t u = 0; u < t->n; u++)
 		if (s.taken[u] != CLOSED) {
 			keep[kept] = u;

@@ -25,7 +25,7 @@ void grow_begin(struct build *, struct tree *, const struct build_limits *,
  * BUILD_EXPAND. */
 int grow_expand(struct build *, uint32_t first, uint32_t end);
 
-/* Make room for `bytes` bytes in b->memory. The old contents may be lost.
+/* Make room for `bytes` bytes in b->memory; the old contents may be lost.
  * Returns 0 or -ENOMEM. */
 int grow_reserve(struct build *b, size_t bytes, struct err *);
 
@@ -41,13 +41,14 @@ uint32_t grow_add(struct tree *, uint32_t node);
 
 /*
  * Reduce the tree to the root and the limits.rows - 1 best of all its
- * candidates, by path probability. These are connected, because no path is
- * likelier than its prefixes. Uses b->memory. Returns BUILD_DONE or -ENOMEM.
+ * candidates, by path probability. The kept nodes form a tree, because no path
+ * is likelier than its prefixes. Uses b->memory. Returns BUILD_DONE or -ENOMEM.
  */
 int grow_select(struct build *, struct err *);
 
-/* Reduce the tree to node[n] (tree_keep). Record in *rule the tree's gain and
- * latency, and how many expanded nodes have no children in the reduced tree. */
+/* Reduce the tree to node[n] (tree_keep). Record the reduced tree's gain and
+ * latency in *rule, and how many of the tree's expanded nodes have no children
+ * in it. */
 void grow_settle(struct tree *, const uint32_t *node, uint32_t n,
 	struct gain_rule *rule, double gain, double latency);
 

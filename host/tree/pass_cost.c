@@ -4,15 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-/* RATE: share of an error by which estimates are corrected at once. MOST:
- * errors larger than this share of the expected time count only as this share,
- * because a machine that is sometimes busy with other work must not distort the
- * estimates. */
+/* RATE: an observation corrects the estimates by this share of their error.
+ * MOST: an error larger than this share of the expected time counts only as
+ * this share, because a machine that is sometimes busy with other work must not
+ * distort the estimates. */
 #define RATE 0.1
 #define MOST 0.5
-/* number of first passes that scale all values of C by one factor */
+/* During this many first passes, each pass scales the estimated times for all
+ * numbers of rows by one factor. */
 #define WHOLE 4
-/* Initial assumption: this share of a pass's time does not depend on rows. */
+/* Initial assumption: this share of a pass's time does not depend on its number
+ * of rows. */
 #define FIXED 0.5
 
 const uint32_t pass_knot[PASS_KNOTS] = { 1, 8, 16, 32, 64, 96, 128, 192, 256 };
@@ -78,9 +80,9 @@ void pass_cost_remembered(struct pass_cost *c)
 		outweigh(&c->n_look[i]);
 }
 
-/* Compute the weights with which the times of the stored row counts contribute
- * to C(n): linear interpolation. Above the largest stored row count, C is
- * proportional to n. */
+/* Interpolate C(n), the time of a pass of n rows, linearly: compute the weights
+ * of the stored times, one for each stored number of rows. Above the largest
+ * stored number, C is proportional to n. */
 static void shares(const struct pass_cost *c, double n, double share[PASS_ROWS])
 {
 	uint32_t i = 0;
@@ -117,8 +119,8 @@ double pass_cost_rows(const struct pass_cost *c, double n)
 	return weigh(c, share);
 }
 
-/* Assume that the share FIXED of the time does not depend on rows, and that the
- * rest is proportional to rows. */
+/* Assume that the share FIXED of the time does not depend on the number of
+ * rows, and that the rest is proportional to it. */
 void pass_cost_begin(struct pass_cost *c, double n, double time)
 {
 	double at[PASS_KNOTS];
@@ -146,8 +148,9 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	expected = weigh(c, share);
 	c->n_seen++;
 	if (c->n_seen <= WHOLE && expected > 0) {
-		/* Scale by a geometric mean of the ratios, because an error
-		 * that affects all row counts is a factor. */
+		/* Scale by a geometric mean of the ratios of measured and
+		 * expected time, because an error that affects all numbers of
+		 * rows is a factor. */
 		error = pow(
 			fmin(time / expected, 1 + MOST), 1. / (c->n_seen + 1));
 		for (uint32_t i = 0; i < c->n_rows; i++)
@@ -185,7 +188,8 @@ uint32_t pass_cost_look(const struct pass_cost *c, uint32_t most, double *time)
 
 /* ---- a cycle ------------------------------------------------------------- */
 
-/* The time L of a cycle (pass_cost.h) without its part W. */
+/* The time of a cycle without W, the time that no other term explains; the
+ * terms are those of pass_cost.h. */
 static double overlapped(
 	const struct pass_cost *c, double gap, double rows_time)
 {

@@ -30,20 +30,23 @@
 #include <stdint.h>
 
 #define PASS_KNOTS 9
-#define PASS_ROWS  20 /* maximum number of row counts for which C is stored */
+/* maximum number of row counts for which C, the time of the rows, is stored */
+#define PASS_ROWS 20
 /* number of observations over which moving averages extend */
 #define PASS_MEMORY 10
-#define PASS_LOOKS  4 /* D is stored for 1, 2, 4 and 8 nodes */
-/* Weight, in observations, of values that were known before the first
- * request. */
+/* D, the time of an expansion, is stored for 1, 2, 4 and 8 nodes */
+#define PASS_LOOKS 4
+/* A value that was known before the first request counts as much as this many
+ * observations. */
 #define PASS_BEFORE 2
 
-/* Row counts for which C is learned from observations, in ascending order from
- * 1. */
+/* Numbers of rows for which C, the time of the rows, is learned from
+ * observations: ascending, beginning with 1. */
 extern const uint32_t pass_knot[PASS_KNOTS];
 
 struct pass_cost {
-	/* R, A of this cycle, and b of the formula above */
+	/* the terms R, A (of the current cycle) and b of the formula at the top
+	 * of this file */
 	double read, ahead, before;
 	double token, begin;     /* w and B */
 	double look[PASS_LOOKS]; /* D */
@@ -51,45 +54,50 @@ struct pass_cost {
 	/* time to choose the rows that continue after the exit layer */
 	double exit;
 	double kept; /* share of the rows that continue after the exit layer */
-	/* share of the expected tokens that are lost because rows are dropped
-	 * after the exit layer */
+	/* share of the expected accepted tokens that is lost because rows are
+	 * dropped after the exit layer */
 	double lost;
-	/* Number of observations of each average, counted up to PASS_MEMORY. */
+	/* Numbers of observations of the averages above, each counted up to
+	 * PASS_MEMORY. */
 	uint32_t n_token, n_begin, n_look[PASS_LOOKS], n_other;
 	uint32_t n_exit, n_kept, n_lost;
-	/* C at n_rows row counts, with linear interpolation. n_rows 0 means
-	 * that C is unknown. */
+	/* C, the time of a pass's rows: time[i] is that of row[i] rows; times
+	 * between are interpolated linearly. n_rows 0 means that C is
+	 * unknown. */
 	uint32_t n_rows;
 	uint32_t row[PASS_ROWS];
 	double time[PASS_ROWS];
-	uint32_t n_seen; /* number of passes observed since C was set */
-	/* How much C varied when it was measured before the first request: for
-	 * row counts that were measured twice, the ratio of the longer to the
-	 * shorter time, as a geometric mean; 0 if no row count was measured
-	 * twice. */
+	uint32_t n_seen; /* number of passes observed since time[] was set */
+	/* How much the times varied when they were measured before the first
+	 * request: for row counts that were measured twice, the ratio of the
+	 * longer to the shorter time, as a geometric mean; 0 if no row count
+	 * was measured twice. */
 	double spread;
 };
 
-/* Update the moving average of a term with the observation x >= 0. */
+/* Update *mean, the moving average of a term, with the observation x >= 0. *n
+ * is the number of observations. */
 void pass_cost_see(double *mean, uint32_t *n, double x);
 
-/* Record the time of expanding `nodes` nodes at once. Ignored if D is not
- * stored for this number of nodes. */
+/* Record the time of expanding `nodes` nodes at once (D). Does nothing if D is
+ * not stored for this number of nodes. */
 void pass_cost_saw_look(struct pass_cost *, uint32_t nodes, double time);
 
 /*
- * Returns the largest number of nodes, at most `most` (>= 1), for which D is
- * stored, and sets *time to this D. If D has no observations for this number,
- * *time is the D of the next smaller number with observations, or 0 if there is
- * none.
+ * Returns the largest number of nodes, at most `most` (>= 1), for which D, the
+ * time to expand them at once, is stored, and sets *time to this D. If D was
+ * not observed for this number, *time is the D of the next smaller observed
+ * number, or 0 if there is none.
  */
 uint32_t pass_cost_look(const struct pass_cost *, uint32_t most, double *time);
 
-/* Initialise C from a first observation: a pass of n rows took `time`. */
+/* Initialise C, the time of a pass as a function of its rows, from a first
+ * observation: a pass of n rows took `time`. */
 void pass_cost_begin(struct pass_cost *, double n, double time);
 
-/* Set C(row[i]) = time[i] for n <= PASS_ROWS ascending row counts, then make C
- * non-decreasing. */
+/* Set C, the time of a pass as a function of its rows: C(row[i]) = time[i] for
+ * n <= PASS_ROWS ascending row counts. Then raise values where necessary, so
+ * that C never decreases. */
 void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
 	uint32_t n);
 
@@ -98,12 +106,13 @@ void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
 void pass_cost_remembered(struct pass_cost *);
 
 /*
- * Record a pass of n rows, of which `kept` continued after the share `lower` of
- * the layers. The first passes scale all values of C, because the machine's
- * speed may have changed since C was set; the old C has the weight of one
- * observation. Later passes correct the values near n and near `kept`, each in
- * proportion to its weight in the interpolation (least mean squares), and C is
- * kept non-decreasing (isotonic regression).
+ * Record a pass that took `time`: the share `lower` of the layers computed n
+ * rows, and the other layers `kept` of these rows. The first passes scale all
+ * values of C (the time of n rows), because the machine's speed may have
+ * changed since C was set; the old C has the weight of one observation. Later
+ * passes correct the values near n and near `kept`, each in proportion to its
+ * weight in the interpolation (least mean squares), and C is kept
+ * non-decreasing (isotonic regression).
  */
 void pass_cost_saw_rows(struct pass_cost *, uint32_t n, uint32_t kept,
 	double lower, double time);
@@ -113,15 +122,17 @@ static inline bool pass_cost_is_known(const struct pass_cost *c)
 	return c->n_rows > 0;
 }
 
-/* Returns C(n), or 0 if it is unknown. */
+/* Returns C(n), the time of a pass of n rows, or 0 if it is unknown. */
 double pass_cost_rows(const struct pass_cost *, double n);
 
-/* Returns L for G = `tokens`, d = `drafting` and C(n) = `rows_time`. */
+/* Returns L, the time of a cycle that emits `tokens` tokens, spends the time
+ * `drafting` on drafting, and `rows_time` on computing rows. */
 double pass_cost_cycle(const struct pass_cost *, double tokens, double drafting,
 	double rows_time);
 
-/* Update W: a cycle took `time`. `gap` is the part of this time that the host
- * spent before the pass; C(n) was `rows_time`. */
+/* Update W, the part of a cycle's time that no other term explains. The cycle
+ * took `time`; the host spent `gap` of it before the pass, and the rows took
+ * `rows_time`. */
 void pass_cost_saw_cycle(
 	struct pass_cost *, double gap, double rows_time, double time);
 

@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Number of candidates of node u that the predictor scores. */
+/* Number of candidates of node u that the exit predictor scores. */
 static uint32_t n_scored(
 	const struct tree *t, const struct prune_opts *o, uint32_t u)
 {
 	return o->shadow ? tree_expects(t, u) : t->n_children[u];
 }
 
-/* Let the predictor score the candidates of node u, which has children. Returns
- * the scores, or NULL if one of them is not finite. */
+/* Let the exit predictor score the candidates of node u, which has children.
+ * Returns the scores, or NULL if one of them is not finite. */
 static const float *score_candidates(const struct tree *t,
 	const struct prune_opts *o, prune_score *score, void *arg, uint32_t u,
 	float *out)
@@ -36,8 +36,9 @@ static const float *score_candidates(const struct tree *t,
 	return usable ? out : NULL;
 }
 
-/* Returns how many of the tree's nodes to keep. node[] lists the nodes by
- * descending merit; the nodes to keep are a prefix of this list. */
+/* Returns how many of the tree's nodes to keep: a prefix of node[], which lists
+ * the nodes by descending merit (estimated probability that verification
+ * reaches the node). */
 static uint32_t choose(const struct tree *t, const struct prune_opts *o,
 	const uint32_t *node, const double *merit)
 {
@@ -93,7 +94,7 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 				out->merit[v] = out->merit[u] * p[rank++];
 	}
 	/* Sort the nodes by descending merit. Nodes with the same merit stay in
-	 * order, so that parents precede their children. */
+	 * order, so that a parent precedes its children. */
 	for (uint32_t u = 0; u < t->n; u++) {
 		uint32_t at = u;
 

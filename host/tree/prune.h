@@ -30,28 +30,32 @@ struct pass_cost;
 struct tree;
 
 struct prune_opts {
-	/* Keep all rows whose merit is at least this threshold, whatever the
-	 * costs are. Negative: keep the rows whose gain is worth their cost. */
+	/* Keep all rows that verification reaches with at least this
+	 * probability, whatever they cost. Negative: keep the rows whose gain
+	 * is worth their cost. */
 	double threshold;
-	/* Whether to score shadow tokens, too. If false (for ablation studies),
-	 * the only child of a node has probability 1. */
+	/* Whether to score shadow tokens, too: candidates that are not nodes.
+	 * If false (for ablation studies), the only child of a node has
+	 * probability 1. */
 	bool shadow;
 	struct calibration calibration;
-	/* Reliability of the draft, and costs. If no cost is known, all rows
-	 * are kept. */
+	/* Reliability of the draft, and cost model. If the costs are unknown,
+	 * all rows are kept. */
 	const struct gain_rule *rule;
 	const struct pass_cost *cost;
-	double lower;    /* share of the layers before the exit layer */
+	/* share of the model's layers that come before the exit layer */
+	double lower;
 	double drafting; /* time that drafting this tree took */
 };
 
-/* Write to score[n] the predictor's scores of token[n] after `node`. */
+/* Write to score[n] the exit predictor's scores of the tokens token[n] after
+ * `node`. */
 typedef void prune_score(void *arg, uint32_t node, const int32_t *token,
 	uint32_t n, float *score);
 
 struct prune_result {
-	/* The caller provides the arrays keep, merit and score. keep:
-	 * [tree->capacity] the kept nodes in ascending order, the root
+	/* The caller provides memory for the arrays keep, merit and score.
+	 * keep: [tree->capacity] the kept nodes in ascending order, the root
 	 * first. */
 	uint32_t *keep;
 	/* [tree->capacity] estimated probability that verification reaches the
@@ -61,11 +65,14 @@ struct prune_result {
 	 * candidates. The first score of a node is NAN if the node has no
 	 * children or if one of its scores is not finite. */
 	float *score;
-	uint32_t n;         /* number of kept nodes */
-	double kept_tokens; /* sum of the merits of the kept nodes */
-	double all_tokens;  /* sum of the merits of all nodes */
-	/* For the cost model: number of scored tokens, and number of sequential
-	 * steps over nodes. */
+	uint32_t n; /* number of kept nodes */
+	/* sum of the merits (probabilities of being reached) of the kept
+	 * nodes */
+	double kept_tokens;
+	/* sum of the merits (probabilities of being reached) of all nodes */
+	double all_tokens;
+	/* Work to charge to the simulated phone: number of scored tokens, and
+	 * number of sequential steps over nodes. */
 	uint64_t scored, steps;
 };
 
@@ -76,8 +83,9 @@ void prune_tree(const struct tree *, const struct prune_opts *, prune_score *,
 	void *arg, struct prune_result *out);
 
 /*
- * Learn from the verification of a tree that prune_tree has scored: it accepted
- * path[0] < path[1] < ... [n] (without the root) and then drew `next`.
+ * Learn from the verification of a tree that prune_tree has scored: the
+ * verification accepted path[0] < path[1] < ... [n] (without the root) and then
+ * drew `next`.
  */
 void prune_saw(struct prune_opts *, const struct tree *, const float *score,
 	const uint32_t *path, uint32_t n, int32_t next);

@@ -40,7 +40,7 @@ struct tree {
 	uint32_t *depth;      /* [n]; 0 for the root */
 	uint32_t *n_children; /* [n] */
 	/* [n] index of the drafter's data about the node; 0 for a new node.
-	 * Only the drafter uses it. */
+	 * Only the drafter uses this array. */
 	uint32_t *row;
 	/* [n] the draft's probability that this node's token follows its
 	 * parent; 1 for the root */
@@ -49,17 +49,17 @@ struct tree {
 		/* [n] source of the node's token; unused for the root */
 		*source;
 	double *path; /* [n] product of q from the root to the node */
-	/* [capacity] number of candidates that may become nodes, and number of
-	 * candidates that end the sequence (tree_end). Both are 0 if the node
-	 * is not expanded. */
+	/* [capacity] n_candidates: number of candidates that may become nodes.
+	 * n_ends: number of candidates that end the sequence (tree_end). Both
+	 * are 0 if the node is not expanded. */
 	uint32_t *n_candidates, *n_ends;
 	/* [capacity][k] the n_candidates candidates, followed by the n_ends
 	 * candidates that end the sequence; both groups are sorted by
-	 * descending q, equal q by ascending token */
+	 * descending q, candidates with equal q by ascending token */
 	struct candidate *candidate;
-	/* For the cost model: number of sequential steps over nodes that
-	 * builders made. Builders add to this counter; the caller subtracts the
-	 * steps after charging them. */
+	/* Number of sequential steps over nodes that builders made and that the
+	 * simulated phone was not charged for yet. Builders add to this
+	 * counter; the caller charges the steps and subtracts them. */
 	uint64_t steps;
 	/* Scratch memory of tree_keep. */
 	void *spare;
@@ -87,8 +87,8 @@ uint32_t tree_add(struct tree *, uint32_t parent, struct candidate c);
 /*
  * Move those candidates of a newly expanded node that end the sequence (for
  * which `ends` returns true) to the end of the node's list of candidates.
- * Nothing is drafted after them, so they never become nodes. Verification can
- * still accept such a token.
+ * Nothing is drafted after these candidates, so they never become nodes.
+ * Verification can still accept their tokens.
  */
 void tree_end(struct tree *, uint32_t node,
 	bool (*ends)(const void *arg, int32_t token), const void *arg);
@@ -99,12 +99,12 @@ static inline uint32_t tree_expects(const struct tree *t, uint32_t node)
 	return t->n_candidates[node] + t->n_ends[node];
 }
 
-/* Returns the child of `node` with that token, or -1. */
+/* Returns the child of `node` with this token, or -1 if there is none. */
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);
 
 /*
  * Keep only the nodes node[0] = 0, node[1] ... node[n - 1], and renumber them
- * in this order, in which each node must follow its parent. All other nodes are
+ * in this order. Each node must come after its parent. All other nodes are
  * dropped. Candidates and the drafter's rows move with their nodes.
  */
 void tree_keep(struct tree *, const uint32_t *node, uint32_t n);

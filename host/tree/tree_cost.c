@@ -7,7 +7,8 @@
 
 /* number of observations over which a moving average extends */
 #define MEMORY 10
-#define MARGIN 1.1 /* factor by which slopes are raised */
+/* factor by which an estimated cost per row or leaf is raised */
+#define MARGIN 1.1
 
 void cost_init(struct cost *c, double fixed)
 {
@@ -16,7 +17,7 @@ void cost_init(struct cost *c, double fixed)
 }
 
 /* Update *mean: the plain mean of the first MEMORY values, then a moving
- * average. */
+ * average; *n is the number of values. */
 static void average(double *mean, uint32_t *n, double x)
 {
 	*n += *n < MEMORY;
@@ -39,10 +40,11 @@ double cost_draft(const struct cost *c)
 
 struct slopes {
 	uint32_t n;
-	/* The last point that was added to the current line. A line consists of
-	 * shapes with the same number of leaves, or with the same number of
-	 * rows. */
-	uint32_t at; /* row or leaf count; 0 before the first point */
+	/* Slopes, costs per additional row or leaf, are measured along lines. A
+	 * line consists of tree shapes with the same number of leaves, or with
+	 * the same number of rows. `at` and `mean` are the last point on the
+	 * current line. */
+	uint32_t at; /* number of rows or leaves; 0 before the first point */
 	double mean;
 	float slope[COST_ROWS * COST_LEAVES];
 };
@@ -63,7 +65,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Upper quartile of the slopes, with a margin. */
+/* Upper quartile of the slopes, raised by a margin. */
 static double conservative(struct slopes *s)
 {
 	if (!s->n)
@@ -87,10 +89,10 @@ static double leaf_slope(const struct cost *c)
 }
 
 /*
- * Slope by rows. Slopes are measured between shapes with the same number of
- * leaves. If no two shapes have the same number of leaves, they are measured
- * between the most expensive shapes of each row count, although part of the
- * difference is then due to leaves.
+ * Cost per additional row, measured between tree shapes with the same number of
+ * leaves. If no two observed shapes have the same number of leaves, the cost is
+ * measured between the most expensive shapes of each row count, although part
+ * of the difference is then due to leaves.
  */
 static double row_slope(const struct cost *c)
 {
@@ -118,16 +120,17 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Set `most` of a cell, and the shape that determines `most`. Call this
- * function for the cells in the order of growing shapes. */
+/* Set `most` of a table cell, the largest known cost of this and all smaller
+ * tree shapes, and the shape that has this cost. Call this function for smaller
+ * shapes first. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
 	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
 	struct cost_cell *cell = &c->verify[i][j];
 
-	/* Choose the smaller neighbor that has the larger known cost; NULL if
-	 * no smaller shape is known. */
+	/* Of the two next smaller shapes, choose the one with the larger known
+	 * cost; NULL if no smaller shape is known. */
 	if (!a || !a->rows || (b && b->rows && b->most > a->most))
 		a = b && b->rows ? b : NULL;
 	cell->most = a ? a->most : 0;
@@ -148,8 +151,8 @@ static void least_of(struct cost_cell *cell, const struct cost_cell *larger)
 	cell->above = larger->above;
 }
 
-/* Set the estimate to the smallest cost of this and all larger observed shapes.
- * Call this function for the cells in the order of shrinking shapes. */
+/* Set the estimate to the smallest cost of this and all larger observed tree
+ * shapes. Call this function for larger shapes first. */
 static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 {
 	struct cost_cell *cell = &c->verify[i][j];
@@ -164,9 +167,9 @@ static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 
 /*
  * Compute the final estimate from the estimate that find_larger has set. Call
- * this function for the cells in the order of growing shapes. If neither
- * smaller nor larger shapes are known, add the slopes to the costs of the
- * smaller neighbors.
+ * this function for smaller tree shapes first. If neither smaller nor larger
+ * shapes are known, add the costs per row and leaf to the estimates of the next
+ * smaller shapes.
  */
 static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 {

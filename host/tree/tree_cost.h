@@ -4,9 +4,9 @@
  * and a table of verification times by rows and leaves. The caller chooses the
  * unit (nanoseconds, or picoseconds of a phone) and uses it throughout.
  *
- * Estimates never decrease with rows or leaves: an estimate that would be below
- * the estimate of a smaller shape is raised to the latter. The estimate of an
- * observed shape is its average, or more if a smaller shape took more. The
+ * Estimates never decrease with rows or leaves: if an estimate is below the
+ * estimate of a smaller shape, it is raised to that estimate. The estimate of
+ * an observed shape is its average, or more if a smaller shape took more. The
  * estimate of a shape without observations is the largest known cost of smaller
  * shapes plus a conservative slope (an upper quartile of the table's slopes,
  * plus a tenth), but no more than an observed larger shape.
@@ -16,8 +16,9 @@
  * rest proportional to rows. With fixed == 1, a program that began with large
  * trees never tries small trees, so it never learns their cost; with a smaller
  * `fixed` the program tries small trees. If neither smaller nor larger shapes
- * are known (more rows on fewer leaves), a slope is added to the smaller
- * neighbors' costs. Until two row counts are observed, the slope is 0.
+ * are known (a tree with more rows but fewer leaves is neither), a slope is
+ * added to the estimates of the next smaller shapes. Until two row counts are
+ * observed, the slope is 0.
  */
 #ifndef HOST_TREE_TREE_COST_H
 #define HOST_TREE_TREE_COST_H
@@ -30,23 +31,26 @@
 #define COST_LEAVES 64
 
 struct cost_cell {
-	double mean; /* moving average of the observed times */
+	double mean; /* moving average of the observed verification times */
 	double estimate;
-	double most; /* largest mean of this and all smaller observed shapes */
-	uint32_t n;  /* number of observations */
-	/* The shape from which the slope to this shape is measured; rows is 0
-	 * if there is no smaller shape. */
+	/* largest mean of this and all smaller observed tree shapes */
+	double most;
+	uint32_t n; /* number of observations */
+	/* The tree shape from which the slope to this shape is measured; rows
+	 * is 0 if no smaller shape is known. */
 	uint16_t rows, leaves;
-	uint16_t above; /* rows of the cheapest larger observed shape */
+	/* number of rows of the cheapest larger observed shape */
+	uint16_t above;
 };
 
-/* About 300 KiB. Each observation of a verification iterates over the whole
- * table. */
+/* The struct takes about 300 KiB. Each recorded verification iterates over the
+ * whole table. */
 struct cost {
 	double draft; /* average time to expand a node */
 	uint32_t n_draft;
 	double row_slope, leaf_slope;
-	/* share of a cost that is assumed independent of rows, 0 to 1 */
+	/* share of a verification's cost that is assumed independent of rows, 0
+	 * to 1 */
 	double fixed;
 	/* [rows - 1][leaves - 1] */
 	struct cost_cell verify[COST_ROWS][COST_LEAVES];
@@ -56,12 +60,13 @@ void cost_init(struct cost *, double fixed);
 
 /* Record the time of expanding `nodes` nodes, time >= 0. */
 void cost_saw_draft(struct cost *, uint32_t nodes, double time);
-/* Record the time of verifying a tree of `rows` and `leaves`, both >= 1. */
+/* Record the time of verifying a tree with `rows` rows and `leaves` leaves,
+ * both >= 1. */
 void cost_saw_verify(
 	struct cost *, uint32_t rows, uint32_t leaves, double time);
 
 double cost_draft(const struct cost *); /* 0 without observations */
-/* The estimate is 0 without observations. */
+/* Estimated time to verify a tree; 0 before any observation. */
 double cost_verify(const struct cost *, uint32_t rows, uint32_t leaves);
 
 #endif
