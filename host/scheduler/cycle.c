@@ -19,17 +19,18 @@
 
 /*
  * The logits of several rows are computed in one sweep over the output matrix.
- * A sweep includes a row that the walk down the tree has not reached yet, if
- * the probability that the walk reaches the row is at least this limit. The
- * best limit is the time for one additional row in a sweep, divided by the time
- * of a sweep for one row. This ratio is about a third on a phone. It is about 1
- * ms / 13.5 ms on two x86 cores that read a 125 MiB matrix from the page cache.
+ * The walk down the tree draws the target's token at each node. A sweep
+ * includes a row that the walk has not reached yet, if the probability that the
+ * walk reaches the row is at least this limit. The best limit is the time for
+ * one additional row in a sweep, divided by the time of a sweep for one row.
+ * This ratio is about a third on a phone. It is about 1 ms / 13.5 ms on two x86
+ * cores that read a 125 MiB matrix from the page cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
 
-/* For methods without `plan`: another level of the tree is drafted if it
- * increases the expected number of accepted tokens by more than this. */
+/* For methods without `plan`: another level of the tree is drafted if the level
+ * is expected to add more accepted tokens than this. */
 #define THRESHOLD 0.1
 
 /* ---- time ---------------------------------------------------------------- */
@@ -39,8 +40,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* Charge the simulated phone for the work that the drafter has done since the
- * last call of this function. */
+/* Charge the simulated phone for the drafter's work since the last call of this
+ * function. */
 static void charge_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
@@ -67,8 +68,8 @@ static struct timer draft_start(const struct cycle *c)
 		cycle_now(c) };
 }
 
-/* Stop measuring. One call drafted for n requests; each of them is charged an
- * equal share of the time. */
+/* Stop measuring. The measured call drafted for n requests; each of them is
+ * charged an equal share of the time. */
 static void draft_end(
 	struct cycle *const *all, uint32_t n, const struct timer *t)
 {
@@ -166,7 +167,7 @@ static int call_drafters(struct calls *a, struct err *e)
 		for (uint32_t k = 0; k < some; k++) {
 			c[k]->expanded += ask[k].n;
 			c[k]->env->stats.expanded += ask[k].n;
-			/* no nodes were named: the call began the tree */
+			/* the call named no nodes: it began the tree */
 			if (!ask[k].node)
 				continue;
 			c[k]->expand_time += time;
@@ -188,7 +189,7 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	const struct session *s = c->session;
 	uint32_t room = session_context(s) - session_length(s, c->sequence);
 
-	/* The pass itself yields one token beyond the drafted ones, so the last
+	/* A pass emits one token in addition to the drafted tokens, so the last
 	 * token that the request still needs is not drafted. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
@@ -380,9 +381,9 @@ int cycle_meanwhile(struct cycle *c, struct err *e)
 /* ---- logits -------------------------------------------------------------- */
 
 /*
- * Whether the walk, which is at `node`, will probably reach node u. A node's
- * path is never likelier than its parent's path, so every ancestor of a likely
- * node is likely, too.
+ * Whether the walk down the tree, which is at `node`, will probably reach node
+ * u. A node's path is never likelier than its parent's path, so every ancestor
+ * of a likely node is likely, too.
  */
 static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 {
@@ -490,9 +491,9 @@ void cycle_learn(struct cycle *c)
 	method_count_draft(
 		c->env, c->tree->depth + 1, c->verified - 1, c->n_path - 1);
 	/*
-	 * Count the drafted and the accepted tokens of each source. Node
-	 * numbers ascend along the path, so one loop over the nodes finds all
-	 * nodes of the path.
+	 * For each source of drafts, count the drafted and the accepted tokens.
+	 * Node numbers ascend along the path, so one loop over the nodes finds
+	 * all nodes of the path.
 	 */
 	for (uint32_t u = 1, k = 1; u < c->verified; u++) {
 		bool accepted = k < c->n_path && c->path[k] == u;
@@ -526,7 +527,7 @@ void cycle_learn(struct cycle *c)
 struct prompt {
 	const struct drafter *drafter;
 	const int32_t *token;
-	size_t n, from; /* the first `from` of the n tokens are cached */
+	size_t n, from; /* the first `from` of the n prompt tokens are cached */
 };
 
 static bool wants(void *arg, size_t at)
@@ -573,7 +574,7 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 			(double)(after.busy_ns - before.busy_ns) / passes;
 	}
 	/* Let the drafter read the prompt, too. The time for this counts as
-	 * part of the prompt, not of the first tree. */
+	 * part of reading the prompt, not of drafting the first tree. */
 	if (!ret) {
 		follow_sequence(c);
 		if (gen_left(c->gen) > 2)

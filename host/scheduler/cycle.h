@@ -44,10 +44,10 @@ struct cycle {
 	const struct drafter *source; /* the drafter of the request */
 
 	/*
-	 * The tree of the next pass. It has memory for `rows` nodes plus the
-	 * spare nodes of the method; the pass has room for `most` nodes.
-	 * cycle_limits computes the tree's limits from `most` and from the
-	 * limits of the request.
+	 * The tree of the next pass. It has memory for `rows` nodes, plus the
+	 * nodes that the method's `spare_nodes` requests; the pass has room for
+	 * `most` of the nodes. cycle_limits computes the tree's limits from
+	 * `most` and from the limits of the request.
 	 */
 	struct tree *tree;
 	uint32_t rows, most;
@@ -55,8 +55,8 @@ struct cycle {
 	struct build build; /* state of the builder that grows the tree */
 	/*
 	 * Pruning of the next pass, set by the method's `plan` or `grown`: the
-	 * exit predictor, owned by the method, and the pruning options. In the
-	 * middle of the model the predictor chooses the rows that the upper
+	 * exit predictor, which the method owns, and the pruning options. In
+	 * the middle of the model the predictor chooses the rows that the upper
 	 * layers compute. If `exit` is NULL, the upper layers compute all rows.
 	 */
 	const struct exit_head *exit;
@@ -82,20 +82,20 @@ struct cycle {
 
 	/*
 	 * Between two passes flash reads layers in advance, which shortens the
-	 * next pass. `gap` is the time between the end of the pass before the
-	 * last and the start of the last pass; flash was reading for the time
-	 * `hidden` within the gap. `passed_at` is the time when the last pass
-	 * ended; after `passed_at`, flash continued to read for the time
-	 * `ahead`. `pass_time` is the duration of the last pass.
+	 * next pass. `pass_time` is the duration of the last pass. `gap` is the
+	 * time between the pass before it and the last pass; within the gap
+	 * flash was reading for the time `hidden`. `passed_at` is the time when
+	 * the last pass ended; after that time, flash continued to read for the
+	 * time `ahead`.
 	 */
 	uint64_t pass_time, gap, hidden;
 	uint64_t passed_at, ahead;
 
 	/*
-	 * `passes` counts the passes of this request, without those of its
+	 * `passes` counts the passes of this request, without the passes of its
 	 * prompt. The other members describe the last pass: the device time in
-	 * nanoseconds, the time for choosing the rows that the layers above the
-	 * exit layer compute, the number of these rows, and the share of the
+	 * nanoseconds; the time for choosing the rows that the layers above the
+	 * exit layer compute; the number of these rows; and the share of the
 	 * expected accepted tokens that is lost because the other rows are
 	 * pruned.
 	 */
@@ -103,8 +103,8 @@ struct cycle {
 	uint64_t device_ns, choose_time;
 	uint32_t n_continued;
 	double lost;
-	/* Cost model that records the time of each expansion of nodes; may be
-	 * NULL. */
+	/* Cost model that records the duration of each expansion of nodes; may
+	 * be NULL. */
 	struct pass_cost *expand_cost;
 	/*
 	 * Mean number of rows and mean device time (ns) of the prompt's passes.
@@ -114,12 +114,13 @@ struct cycle {
 	/* merits and scores of the last pruning (host/tree/prune.h) */
 	double *merit;
 	float *score;
-	/* [rows] logits of each node; NULL if not computed */
+	/* [rows] logits of each node; NULL for a node whose logits are not
+	 * computed */
 	const float **known;
 };
 
-/* Open a cycle for trees of up to `rows` nodes, with the options of env's
- * method. Returns 0 or -ENOMEM. Call cycle_close in both cases. */
+/* Open a cycle for trees of up to `rows` nodes, with the method and options of
+ * the method_env. Returns 0 or -ENOMEM. Call cycle_close in both cases. */
 int cycle_open(struct cycle *, struct session *, struct method_env *,
 	const struct drafter *source, uint32_t rows, struct err *);
 void cycle_close(struct cycle *);
@@ -129,9 +130,9 @@ void cycle_close(struct cycle *);
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
 /*
- * Read the prompt, in passes of its own, and draw the first token. The first
- * tokens of the prompt may already be cached in the sequence; they are not read
- * again.
+ * Read the prompt, in passes of its own, and draw the first token. Tokens at
+ * the start of the prompt may already be cached in the sequence; these tokens
+ * are not read again.
  */
 int cycle_read_prompt(struct cycle *, struct err *);
 
@@ -146,9 +147,9 @@ const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 int cycle_expand(struct cycle *, uint32_t node, struct err *);
 
 /*
- * In the unit of cycle_now: the time that the last pass would have taken if
- * flash had read no layer before the pass began, and the time that drafting
- * added.
+ * Costs of the last pass, in the unit of cycle_now. cycle_verify_cost: the time
+ * that the pass would have taken if flash had read no layer before the pass
+ * began. cycle_draft_cost: the time by which drafting delayed the pass.
  */
 double cycle_verify_cost(const struct cycle *);
 double cycle_draft_cost(const struct cycle *);
@@ -172,9 +173,9 @@ uint64_t cycle_now(const struct cycle *);
 /* ---- called by scheduler.h for each pass, in this order ---- */
 
 /*
- * Plan the trees of n <= ROWS_SEQUENCES requests. The trees grow side by side,
- * so that a drafter can serve several requests in one call. Returns 0 or a
- * negative errno.
+ * Plan the trees of n <= ROWS_SEQUENCES requests. The trees grow at the same
+ * time, so that a drafter can serve several requests in one call. Returns 0 or
+ * a negative errno.
  */
 int cycle_plan(struct cycle *const *, uint32_t n, struct err *);
 /* Record that a pass begins at time `now` (see cycle_now). Row `first_row` of
@@ -195,10 +196,10 @@ void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 	uint32_t rows_of_all);
 
 /*
- * Choose the nodes whose logits are computed together, in one sweep over the
- * output matrix, when the walk has reached `node`: first `node` itself, then
- * nodes that the walk will probably reach later. Writes up to `most` nodes to
- * out[] and returns their number.
+ * Choose the nodes whose logits one sweep over the output matrix computes when
+ * the walk down the tree has reached `node`: first `node` itself, then nodes
+ * that the walk will probably reach later. Writes up to `most` nodes to out[]
+ * and returns their number.
  */
 uint32_t cycle_likely(
 	const struct cycle *, uint32_t node, uint32_t most, uint32_t *out);
@@ -206,15 +207,16 @@ uint32_t cycle_likely(
  * drafter. The logits must stay valid until the caller clears known[]. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
 /* Give the drafter the device's predictions (session_predict) for the nodes of
- * the tree, which were rows [first, first + rows) of the last pass. */
+ * the tree. The nodes were rows [first, first + rows) of the last pass. */
 void cycle_verified(struct cycle *, uint32_t first, uint32_t rows);
 
-/* The child of `node` with this token, or -1 if there is none or the pass did
- * not compute it. */
+/* The child of `node` with this token; -1 if there is none, or if the pass did
+ * not compute the child. */
 int32_t cycle_child(const struct cycle *, uint32_t node, int32_t token);
 
-/* After the walk along path[], update the statistics, and pass the result to
- * the drafter and to the method's `after_pass`. */
+/* Called after the walk down the tree, whose path is path[]: updates the
+ * statistics, and passes the result to the drafter and to the method's
+ * `after_pass`. */
 void cycle_learn(struct cycle *);
 
 #endif

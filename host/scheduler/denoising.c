@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS 4 /* blocks in a pass whose earlier blocks are cached */
+/* number of blocks for which the decode graph of a model trained with blocks
+ * has rows */
+#define BLOCKS 4
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -109,7 +111,7 @@ int denoising_open_blocks(
 		given, m->block_length);
 }
 
-/* The session limits this number to the rows of the largest graph. */
+/* The session limits this number to the number of rows of its largest graph. */
 uint32_t denoising_all_rows(const struct method_env *env)
 {
 	return WIRE_MAX_ROWS;
@@ -233,8 +235,8 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 
 /*
  * The last block may extend beyond the last token that the request wants, and a
- * pass may compute one block more. So the request needs slots for its tokens
- * and for two more blocks.
+ * pass may compute one block more. So the request needs cache slots for its
+ * tokens and for two more blocks.
  */
 uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	const struct generation *g, uint32_t sequence)
@@ -332,8 +334,9 @@ bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 {
 	uint32_t at = d->at[i], from = d->row[0].position;
 
-	/* No row precedes the first position of a text, so the position's own
-	 * row predicts it, even if shift = 1. */
+	/* No row precedes the first position of a text, so that position is
+	 * predicted by its own row, even if rows predict the next position
+	 * (shift = 1). */
 	*row = at ? at - d->shift - from : 0;
 	if (i || !at || at >= from + d->shift)
 		return true;
@@ -364,8 +367,8 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 		return;
 	}
 	guess_from(&d->guessing, logits, d->at[i], d->pass, g);
-	/* Advance next_of_form only after a token that ends neither the text
-	 * nor the grammar. */
+	/* Only a token that ends neither the text nor the grammar advances
+	 * next_of_form. */
 	if (d->form && !gen_ends(d->gen, g->token) &&
 		json_form_take(d->form, &d->place, g->token) &&
 		!json_form_is_over(d->form, &d->place))
@@ -423,8 +426,9 @@ uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
 	if (threshold >= 0)
 		return guesses_over(d->guess, d->n_at, threshold);
 	guesses_sort(d->guess, d->n_at);
-	/* `left` may be 0 although masks are left, because with a grammar
-	 * earlier passes may have committed fewer guesses than planned. */
+	/* The number of remaining passes, `left`, may be 0 although masks
+	 * remain: with a grammar, earlier passes may have committed fewer
+	 * guesses than planned. */
 	left = left ? left : 1;
 	return d->n_at / left + (d->n_at % left ? 1 : 0);
 }

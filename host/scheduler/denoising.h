@@ -6,10 +6,10 @@
  * block has no mask left (Nie et al., "Large Language Diffusion Models", 2025).
  *
  * A method plans the rows of a pass and decides which guesses are kept, in its
- * struct denoising_steps. It does not run passes: the scheduler
- * (host/scheduler/scheduler.h) does, for one request or many. This file decides
- * which row predicts a position, where blocks begin and end, and when they
- * become text; host/scheduler/guesses.h computes the guesses.
+ * struct denoising_steps. The scheduler (host/scheduler/scheduler.h) runs the
+ * passes, for one request or many. This file decides which row predicts a
+ * position, where blocks begin and end, and when they become text;
+ * host/scheduler/guesses.h computes the guesses.
  *
  * All calls come from one thread. The session and the generation belong to the
  * caller.
@@ -43,14 +43,16 @@ extern const struct opt_table block_table;
 /* Option --canvas: number of positions after the prompt that every pass
  * computes. */
 struct canvas_options {
-	uint32_t length; /* 0 means only the masks of the current block */
+	/* 0 means only the masks of the current block, without later blocks */
+	uint32_t length;
 };
 extern const struct opt_table canvas_table;
 
 /* Options of methods that decode a block in a fixed number of passes. */
 struct steps_options {
-	uint32_t steps; /* maximum number of passes; 0 means one per position */
-	int order;      /* enum guess_order */
+	/* maximum number of passes for a block; 0 means one per position */
+	uint32_t steps;
+	int order; /* enum guess_order */
 };
 extern const struct opt_table steps_table;
 
@@ -80,10 +82,10 @@ int denoising_open_blocks(
 	struct method_env *, const struct model *, struct err *);
 
 /*
- * Two implementations of a method's `decode_rows` (the rows of the decode
- * graph, the NPU graph for passes that decode). denoising_all_rows returns
- * WIRE_MAX_ROWS. denoising_block_rows returns the rows of a few blocks if the
- * model was trained with blocks, otherwise WIRE_MAX_ROWS.
+ * Two functions that a method can use as `decode_rows`, the number of rows of
+ * the decode graph (the NPU graph for passes that decode). denoising_all_rows
+ * returns WIRE_MAX_ROWS. denoising_block_rows returns the rows of a few blocks
+ * if the model was trained with blocks, otherwise WIRE_MAX_ROWS.
  */
 uint32_t denoising_all_rows(const struct method_env *);
 uint32_t denoising_block_rows(const struct method_env *);
@@ -99,8 +101,8 @@ struct denoising {
 	struct generation *gen;
 	uint32_t sequence;
 	void *own; /* [lane_bytes] the method's state, zero at the start */
-	/* how tokens are guessed; the order is ORDER_CONFIDENCE unless the
-	 * method sets another */
+	/* how tokens are guessed; guessing.order is ORDER_CONFIDENCE unless the
+	 * method sets another order */
 	struct guessing guessing;
 	uint32_t limit; /* maximum number of positions */
 	/*
@@ -116,29 +118,30 @@ struct denoising {
 	bool reads_prompt;
 
 	/*
-	 * The next pass, which the method plans: the rows (scheduler_denoise.c
+	 * The next pass, as the method plans it: the rows (scheduler_denoise.c
 	 * sets row[].sequence), the positions to predict in ascending order,
-	 * and whether the cache of the sequence is cleared before the pass.
+	 * and whether the sequence's cache is cleared before the pass.
 	 */
 	enum visibility visibility;
 	uint32_t n_rows, n_at;
 	struct row *row; /* planned rows; room for `limit` */
 	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
-	/* number of the pass, counted from the start of the block, or of the
-	 * text for methods without blocks; selects random numbers */
+	/* number of this pass, counted from the start of the block, or of the
+	 * text for methods without blocks; random numbers depend on it */
 	uint32_t pass;
 
 	/* The last pass: the planned rows row[] were rows `first`, `first` + 1,
-	 * ... of the pass; `guess` has a guess for each position in at[]. */
+	 * ... of the pass. `guess` has one guess for each position in at[], in
+	 * any order. */
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
 	 * The grammar that the text must follow, or NULL. Which tokens the
 	 * grammar allows at a position depends on all earlier tokens. `place`
-	 * is the parser's state before position next_of_form, on the assumption
-	 * that this pass's guesses for earlier positions are kept. Positions
-	 * after next_of_form cannot be guessed in this pass.
+	 * is the parser's state before position next_of_form, if this pass's
+	 * guesses for all earlier positions are kept. Positions after
+	 * next_of_form cannot be guessed in this pass.
 	 */
 	struct json_form *form;
 	struct json_front place;
@@ -174,8 +177,8 @@ struct denoising_steps {
 };
 
 /*
- * Allocate the state of a request of env's method, and call the method's
- * `start`. Returns 0 or a negative errno. *out is NULL after an error;
+ * Allocate the state of a request that the env's method decodes, and call the
+ * method's `start`. Returns 0 or a negative errno. *out is NULL after an error;
  * otherwise the caller frees it with denoising_close.
  */
 int denoising_open(struct denoising **out, struct session *,
@@ -183,8 +186,8 @@ int denoising_open(struct denoising **out, struct session *,
 	struct err *);
 void denoising_close(struct denoising *);
 
-/* Maximum number of cache slots that the request may need in addition to those
- * it has. */
+/* Maximum number of cache slots that the request may need in addition to the
+ * slots it has. */
 uint32_t denoising_growth(const struct session *, const struct method_env *,
 	const struct generation *, uint32_t sequence);
 
@@ -199,8 +202,8 @@ int denoising_reserve(struct denoising *, uint32_t limit, struct err *);
 
 /*
  * The largest number of positions of a text, for a method whose passes compute
- * all positions: as many as the largest graph has rows and the context has room
- * for.
+ * all positions: the number of rows of the largest graph, or the number of
+ * slots of the context if that is smaller.
  */
 uint32_t denoising_whole_limit(const struct session *);
 
@@ -222,14 +225,14 @@ int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 /* Append this many masks to x[], or fewer if x[] would exceed the limit. */
 void denoising_extend(struct denoising *, uint32_t masks);
 
-/* Append masks to x[] until the prompt is followed by as many positions as
- * --canvas says. */
+/* Append masks to x[] until as many positions as --canvas says follow the
+ * prompt. */
 void denoising_lay_canvas(struct denoising *);
 
 /*
- * Plan rows for the positions [from, to), which attend to the whole text. With
- * VISIBILITY_BLOCK the method must also set row[].end: a row attends only to
- * positions before its `end`.
+ * Plan rows for the positions [from, to). Each row attends to the whole text;
+ * but with VISIBILITY_BLOCK it attends only to positions before row[].end,
+ * which the method must set.
  */
 void denoising_rows(
 	struct denoising *, enum visibility, uint32_t from, uint32_t to);
@@ -243,8 +246,9 @@ void denoising_predict_masks(struct denoising *, uint32_t from, uint32_t to);
 
 /* ---- called after a pass ---- */
 
-/* Find the index in row[] of the row that predicts position at[i]. Returns
- * false if there is none; then d->carried has the logits. */
+/* Find the row that predicts position at[i], and set *row to its index in
+ * row[]. Returns false if the pass has no such row; then d->carried has the
+ * logits. */
 bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
 /* Guess the tokens: denoising_begin_guesses once, then denoising_guess for each
  * position at[i], in ascending order. */
@@ -273,20 +277,21 @@ void denoising_commit(struct denoising *, uint32_t n);
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* Show the generation's observer the positions from the end of the text up to
- * `to`. The observer may end the text. */
+/* Show the generation's observer, a callback that displays progress, the
+ * positions from the end of the text up to `to`. The observer may end the
+ * text. */
 void denoising_report(const struct denoising *, uint32_t to);
 
 /*
  * Append the tokens of x[] up to the first mask, or up to `end`, to the text. A
- * stop token ends the text; later tokens are dropped. So no pass is needed for
- * the masks after a stop token, if no mask precedes it. Returns the position of
- * the first mask, or `end`.
+ * stop token ends the text, and later tokens are dropped. So masks after a stop
+ * token need no pass, if no mask precedes the stop token. Returns the position
+ * of the first mask, or `end`.
  */
 uint32_t denoising_emit(struct denoising *, uint32_t end);
 
-/* Append the finished tokens of the current block to the text (denoising_emit).
- * The block ends if it has no mask left. */
+/* Append the tokens of the current block up to its first mask to the text
+ * (denoising_emit). The block ends if it has no mask left. */
 void denoising_end_block(struct denoising *);
 
 #endif

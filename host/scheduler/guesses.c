@@ -26,9 +26,10 @@ static double noise(
 }
 
 /*
- * Choose the token with the largest logit, the lowest id among equals; a NaN
- * never wins. At a temperature other than 0, Gumbel noise is added to the
- * logits, which makes the token with the largest sum a draw from their softmax.
+ * Choose the token with the largest logit; among equal logits, the lowest token
+ * id. A NaN never wins. At a temperature other than 0, Gumbel noise is added to
+ * the logits: the token with the largest sum is then a draw from the softmax of
+ * the logits.
  */
 static int32_t choose(const struct guessing *g, const float *logits,
 	uint32_t at, uint32_t pass)

@@ -26,8 +26,8 @@ struct guess {
 	uint32_t at; /* position in the text */
 	int32_t token;
 	double confidence; /* probability of the token */
-	/* measure of the chosen guess_order, larger is better; with
-	 * ORDER_ENTROPY the negative entropy, in nats */
+	/* the guess's measure for its guess_order; larger is better. With
+	 * ORDER_ENTROPY: the negative entropy, in nats */
 	double score;
 };
 

@@ -8,7 +8,7 @@
  * one token at one position of a sequence. A method gives its tokens to a
  * generation (host/text/generation.h), which holds the prompt and all generated
  * tokens, draws tokens from logits, emits text, and decides when to stop.
- * Methods use no files and no command lines.
+ * Methods open no files and parse no command lines.
  */
 #ifndef HOST_SCHEDULER_METHOD_H
 #define HOST_SCHEDULER_METHOD_H
@@ -39,16 +39,17 @@ struct strbuf;
 
 struct method;
 
-/* What a method uses besides the session. */
+/* The objects that a method uses besides the session. */
 struct method_env {
 	const struct method *method;
 	const struct opt_values *options; /* NULL means all defaults */
 	void *state;                      /* [method->state_bytes], owned */
 	struct drafter *drafter;          /* NULL if nothing drafts */
-	/* From this, further drafters are opened if several requests run at
-	 * once; NULL if nothing drafts. */
+	/* Opens further drafters if several requests run at once; NULL if
+	 * nothing drafts. */
 	struct drafting *drafting;
-	struct reward *reward; /* NULL if the method does not need it */
+	/* the reward model; NULL if the method needs none */
+	struct reward *reward;
 	/* maximum length of a drafted chain; 0 means any */
 	uint32_t draft_length;
 	bool streams; /* some layers are streamed from flash */
@@ -69,7 +70,7 @@ enum method_models {
 	METHOD_BLOCK = 4,  /* its block and earlier positions */
 };
 
-#define MANY_DONE 1 /* result of `next`: the request's answer is chosen */
+#define MANY_DONE 1 /* returned by `next`: the request's answer is chosen */
 
 /*
  * The steps of a method that decodes many samples per request
@@ -86,8 +87,8 @@ struct many_steps {
 	 * Called when no sample is running. Adds or forks samples, resumes
 	 * samples that wait, or chooses the answer. Returns 0 to continue,
 	 * MANY_DONE if the answer is chosen, or a negative errno, which ends
-	 * the request. If `next` returns -ECANCELED, `next` must have changed
-	 * nothing, so that the call can be repeated.
+	 * the request. If `next` returns -ECANCELED, it must leave the samples
+	 * unchanged, so that the call can be repeated.
 	 */
 	int (*next)(struct samples *, struct err *);
 	/*
@@ -96,16 +97,16 @@ struct many_steps {
 	 * samples_cut. May be NULL.
 	 */
 	int (*between)(struct samples *, uint32_t rows, struct err *);
-	/* Called when the run was canceled. Chooses one of the existing
-	 * samples. May be NULL. */
+	/* Called when the run is canceled. Chooses one of the existing samples
+	 * as the answer. May be NULL. */
 	void (*stop)(struct samples *);
 	/* Called after a sample has drawn a token. May cut samples but not fork
 	 * any. May be NULL. */
 	void (*drew)(struct samples *, struct sample *);
-	/* Frees what `own` points to. May be NULL. */
+	/* Frees the memory to which the state `own` points. May be NULL. */
 	void (*close)(void *own);
 	/*
-	 * Appends "; " and a short description of the current choice, for a
+	 * Appends "; " and a short description of the choice so far, for a
 	 * progress display. NULL if the method does not choose, or chooses only
 	 * at the end.
 	 */
@@ -120,8 +121,8 @@ struct method {
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
 	bool needs_reward;
-	/* the method also computes logits of rows from which no token of the
-	 * text is drawn */
+	/* the method also computes logits of rows from which no token is
+	 * drawn */
 	bool logits_ahead;
 	bool diffusion; /* a diffusion method: replaces masks with tokens */
 	/* kinds of models that the method can run: bits of enum method_models;
@@ -137,15 +138,15 @@ struct method {
 	 * method_close. */
 	size_t state_bytes;
 	/*
-	 * Writes the names of the drafters that are to be opened to *draft,
-	 * which is empty. `given` is the value of --draft, or NULL if the
+	 * Writes to *draft, which is empty at the call, the names of the
+	 * drafters to open. `given` is the value of --draft, or NULL if the
 	 * option is absent. If `compose` is NULL, the drafters are those that
 	 * --draft names.
 	 */
 	void (*compose)(const struct method_env *, const char *given,
 		struct strbuf *draft);
-	/* Called by method_open and method_close; both may be NULL. If open()
-	 * fails, close() is called too and must undo what open() has done. */
+	/* Called by method_open and method_close; both may be NULL. If `open`
+	 * fails, `close` is called too, and must undo what `open` has done. */
 	int (*open)(
 		struct method_env *, const struct model *target, struct err *);
 	void (*close)(struct method_env *);
@@ -154,23 +155,24 @@ struct method {
 	uint32_t (*decode_rows)(const struct method_env *);
 	/*
 	 * Maximum number of sequences that a request has at the same time, not
-	 * counting the sequence of the prompt. NULL means that a request only
-	 * has SESSION_TEXT. A method with this function drafts trees
-	 * (tree_options.h) for its sequences if --draft is given.
+	 * counting the sequence of the prompt. NULL means that a request has
+	 * only one sequence, SESSION_TEXT. A method with this function drafts
+	 * trees (tree_options.h) for its sequences if --draft is given.
 	 */
 	uint32_t (*sequences)(const struct method_env *);
 	/* Default temperature; NULL means 0. */
 	double (*temperature)(const struct method_env *);
 	/*
-	 * Layer after which the method may prune rows. NULL if it never does.
+	 * Number of layers after which the method may prune rows. NULL if the
+	 * method never prunes.
 	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*
-	 * For a method whose cost model is measured: only if layers are
-	 * streamed and times are wall-clock times. `cost` returns the cost
+	 * For a method that measures its cost model; it does so only if layers
+	 * are streamed and no phone is simulated. `cost` returns the cost
 	 * model, which is part of the method's state. `probe` measures the cost
 	 * model before the first request; the result can be copied to another
-	 * env. Both may be NULL.
+	 * method_env. Both may be NULL.
 	 */
 	struct pass_cost *(*cost)(const struct method_env *);
 	int (*probe)(struct session *, struct method_env *, struct err *);
@@ -214,8 +216,8 @@ struct method {
 	void (*grown)(struct cycle *);
 	int (*meanwhile)(struct cycle *, struct err *);
 	void (*after_pass)(struct cycle *);
-	/* Steps of a diffusion method (host/scheduler/denoising.h), whose state
-	 * has lane_bytes bytes as well. NULL for any other method. */
+	/* Steps of a diffusion method (host/scheduler/denoising.h); its state
+	 * also has lane_bytes bytes. NULL for any other method. */
 	const struct denoising_steps *denoise;
 	/* Appends a line about the method's statistics, for display. May be
 	 * NULL. */
@@ -223,25 +225,28 @@ struct method {
 };
 
 /*
- * Open a method: allocate its state and call its `open`. All members of the env
- * must be zero except those that the caller sets for the method. Returns 0 or a
- * negative errno. Call method_close in both cases; it sets the env to zero.
+ * Open a method: allocate its state and call its `open`. Before the call, all
+ * members of the env must be zero except the members that the caller sets for
+ * the method. Returns 0 or a negative errno. Call method_close in both cases;
+ * it sets the env to zero.
  */
 int method_open(struct method_env *, const struct method *,
 	const struct model *target, struct err *);
 void method_close(struct method_env *);
 
 /*
- * Count a draft of n tokens, of which `accepted` were accepted, one at each of
- * the depths 1 to `accepted`. depth[i] is the depth of token i of the draft
- * below the last token of the text; NULL means that the draft is a chain.
+ * Count a draft of n tokens. The target accepted `accepted` of them, one at
+ * each of the depths 1 to `accepted`. depth[i] is the depth of the draft's
+ * token i below the last token of the text; if `depth` is NULL, the draft is a
+ * chain.
  */
 void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * Generate the text of one request. Its lane is the only lane of the scheduler
- * (host/scheduler/scheduler.h). Not for methods with many samples.
+ * Generate the text of one request, which runs alone: its lane is the only lane
+ * of the scheduler (host/scheduler/scheduler.h). Not for methods with many
+ * samples.
  *
  * SESSION_TEXT must be empty; for a causal model it may instead hold the first
  * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the
@@ -251,7 +256,8 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);
 
-/* The values of one of the method's option tables, or its defaults. */
+/* The values of one of the method's option tables; the table's defaults if no
+ * options were given. */
 static inline const void *method_options(
 	const struct method_env *env, const struct opt_table *t)
 {
@@ -269,7 +275,7 @@ static inline unsigned method_runs(const struct method *m)
 	return m->runs ? m->runs : METHOD_CAUSAL;
 }
 
-/* Call session_prefill for the tokens of the prompt that are not cached in
+/* Call session_prefill for those tokens of the prompt that are not cached in
  * SESSION_TEXT. */
 int method_prefill(struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);

@@ -10,7 +10,8 @@
 /*
  * Counters of methods that verify drafts. Members with the suffix _ns are
  * wall-clock times; members with the suffix _ps are times of the simulated
- * phone. The times of drafting do not include drafting while a pass runs.
+ * phone. The times of drafting do not include the drafting that happens while a
+ * pass runs.
  */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
@@ -51,7 +52,7 @@ static inline void method_stats_add(
 	METHOD_STATS(COUNTER_ADD)
 }
 
-/* The difference between *s and *before, an earlier copy of it. */
+/* The difference between *s and an earlier copy of it, *before. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {
@@ -87,20 +88,21 @@ struct draft_positions {
 	uint64_t drafted[DRAFT_POSITIONS], accepted[DRAFT_POSITIONS];
 };
 
-/* Statistics of the samples of a request. */
+/* Statistics of all samples of a request. */
 struct samples_stats {
 	/* tokens drawn by all samples, including samples that were cut */
 	uint64_t tokens;
-	/* passes of all samples, rows of these passes, pauses of samples for
-	 * lack of cache slots, and dropped caches (struct scheduler_stats) */
+	/* numbers, for all samples together: passes, rows of these passes,
+	 * pauses of samples because no cache slots were free, and dropped
+	 * caches (struct scheduler_stats) */
 	uint64_t passes, rows, pauses, forgotten;
 };
 
-/* An answer, with the votes of the samples that gave this answer. */
+/* An answer, and the votes of the samples that gave it. */
 struct tally {
 	const char *answer; /* the answer, owned by one of the samples */
 	uint32_t votes;
-	double weight; /* sum of the weights of the samples that gave it */
+	double weight; /* sum of the weights of the votes for this answer */
 	/* indices of two samples that gave this answer: the first one, and the
 	 * one with the best score */
 	uint32_t first, best;

@@ -9,8 +9,8 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* session_spared returns this value as long as the session has not
-	 * removed the sequence */
+	/* value of session_spared for this sequence; it stays the same until
+	 * the session removes the sequence */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
 };
@@ -35,7 +35,7 @@ int prefixes_open(struct prefixes **out, struct session *session, uint32_t most,
 	return 0;
 }
 
-/* Remove an entry of the cache; its sequence remains in the session. */
+/* Remove an entry of the cache; the entry's sequence remains in the session. */
 static void forget(struct prefixes *p, struct kept *k)
 {
 	free(k->token);

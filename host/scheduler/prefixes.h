@@ -3,7 +3,7 @@
  * with their cached keys and values, as spare sequences (session_spare). A new
  * request whose prompt starts with the same tokens as one of these sequences
  * forks that sequence, and computes only the rest of its prompt. When running
- * requests need slots, the least recently used spare sequence is removed.
+ * requests need cache slots, the least recently used spare sequence is removed.
  *
  * The cache is for models with causal attention, where the keys and values of a
  * token depend on earlier tokens only. The session belongs to the caller. All
@@ -38,8 +38,9 @@ struct prefix prefixes_find(
 	struct prefixes *, const int32_t *token, uint32_t n);
 
 /*
- * Create a sequence that holds the prefix, or an empty one if its length is 0.
- * Returns 0, or -ENOSPC if all sequences are in use, or another negative errno.
+ * Create a sequence that holds the prefix; if the prefix has length 0, the
+ * sequence is empty. Returns 0, -ENOSPC if all sequences are in use, or another
+ * negative errno.
  */
 int prefix_fork(struct session *, const struct prefix *, uint32_t *sequence,
 	struct err *);

@@ -34,11 +34,11 @@
 
 #include <stdlib.h>
 
-#define REST_FIRST 4 /* length of the first suspension, in passes */
-/* length of the longest suspension, in passes; trials then take about 2 % of
- * the whole time */
+#define REST_FIRST 4 /* passes in the first suspension of drafting */
+/* maximum number of passes in a suspension of drafting; trials then take about
+ * 2 % of the whole time */
 #define REST_MOST 64
-#define MEMORY    20 /* number of passes in the moving averages */
+#define MEMORY    20 /* number of passes over which moving averages extend */
 
 /* A drafted node that could get a row; `in` is an index of scheduler->in. */
 struct merit {
@@ -83,7 +83,8 @@ void row_budget_learn(struct row_budget *s, const struct scheduler *l)
 
 uint32_t row_budget_room(struct row_budget *s, const struct scheduler *l)
 {
-	/* number of decoding lanes; number of prefill rows */
+	/* n: number of lanes that decode. prefill: number of rows that the
+	 * uncached tokens of the other lanes need. */
 	uint32_t n = 0, prefill = 0, room;
 
 	for (uint32_t i = 0; i < l->n_in; i++) {
@@ -122,7 +123,7 @@ static int rising(const void *a, const void *b)
 }
 
 /* Returns how many of the n nodes in s->merit (likeliest first) get rows. Sets
- * s->predicted to the expected number of accepted nodes among these. */
+ * s->predicted to the expected number of accepted nodes among them. */
 static uint32_t choose(
 	struct row_budget *s, const struct scheduler *l, uint32_t n)
 {
@@ -185,9 +186,9 @@ void row_budget_cut(struct row_budget *s, struct scheduler *l)
 		return;
 
 	/*
-	 * Cut the trees. A child's path is never likelier than its parent's
-	 * path, and by_merit sorts the parent first if both are equal. So the
-	 * parent of a kept node is always kept.
+	 * Remove the nodes without a row from the trees. A child's path is
+	 * never likelier than its parent's path, and by_merit sorts the parent
+	 * first if both are equal. So the parent of a kept node is always kept.
 	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t keep[WIRE_MAX_ROWS] = { 0 }, kept = 1;

@@ -15,31 +15,33 @@ struct scheduler;
 struct merit;
 
 struct row_budget {
-	/* Time of a pass as a function of its rows: in picoseconds if a phone
-	 * is simulated, otherwise in nanoseconds. */
+	/* Time of a pass as a function of its number of rows: in picoseconds if
+	 * a phone is simulated, otherwise in nanoseconds. */
 	struct pass_cost cost;
 	/*
-	 * Number of drafted tokens that are accepted in a pass: `expected` is
-	 * the moving average of the predictions, `accepted` the moving average
-	 * of the counts, and `predicted` the prediction for the current pass.
+	 * Numbers of drafted tokens that are accepted in a pass: `predicted` is
+	 * the prediction for the current pass, `expected` the moving average of
+	 * the predictions, and `accepted` the moving average of the accepted
+	 * tokens.
 	 */
 	double expected, accepted, predicted;
-	uint32_t base; /* rows of this pass that are not drafted */
-	/* passes without drafts: number left in the current suspension, and
-	 * length of the last suspension */
+	uint32_t base; /* number of rows of this pass that are not drafted */
+	/* suspension of drafting, in passes: `rest` are left of the current
+	 * suspension; last_rest is the length of the last suspension */
 	uint32_t rest, last_rest;
-	struct merit *merit; /* [width * lane_rows] memory for choosing rows */
+	/* [width * lane_rows] scratch memory for choosing the rows */
+	struct merit *merit;
 };
 
-/* Returns 0, or -1 if there is no memory. The caller frees `merit` in both
- * cases. */
+/* Initialize the row budget. Returns 0, or -1 if there is no memory. The caller
+ * frees `merit` in both cases. */
 int row_budget_open(struct row_budget *, const struct scheduler *);
 
-/* Number of drafted rows that this pass has room for; 0 means that the pass
- * runs without drafts. Must be called once per pass. */
+/* Number of drafted rows for which this pass has room; 0 means that no lane
+ * drafts in this pass. Must be called once per pass. */
 uint32_t row_budget_room(struct row_budget *, const struct scheduler *);
-/* Remove the nodes that cost more than they gain from the trees of the planned
- * pass. */
+/* From the trees of the planned pass, remove the nodes whose rows cost more
+ * than they are expected to gain. */
 void row_budget_cut(struct row_budget *, struct scheduler *);
 /* Update the cost model and the averages of accepted tokens with the results of
  * the finished pass. */

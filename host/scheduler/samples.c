@@ -269,8 +269,8 @@ struct sample *samples_take_early(
 	s->ready = s->lane.held;
 	memcpy(s->score, from->score, from->n_steps * sizeof(*s->score));
 	if (!child) {
-		/* continuation 0 replaces `from`: exchange the numbers of the
-		 * two samples */
+		/* continuation 0 takes the place of `from`, so the two samples
+		 * exchange their numbers */
 		const uint32_t index = s->index;
 
 		s->parent = from->parent;
@@ -331,7 +331,8 @@ bool samples_have_begun(const struct samples *p)
 	return p->scheduler;
 }
 
-/* Let samples that waited for each other at the ends of steps continue. */
+/* Samples wait for each other at the ends of steps. Let those that waited
+ * continue. */
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {

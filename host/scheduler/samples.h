@@ -1,10 +1,9 @@
 /*
  * Many samples of one prompt: a pool of lanes (host/scheduler/scheduler.h). All
  * samples are forked from the lane of their request, the root, which has read
- * the prompt. A method with many samples (best of N, votes, beams) adds
- * samples, forks a sample at its current end, cuts unpromising samples, and
- * reads the statistics of each sample. It does so in its steps (struct
- * many_steps).
+ * the prompt. In its steps (struct many_steps), a method with many samples
+ * (best of N, votes, beams) adds samples, forks a sample at its current end,
+ * cuts unpromising samples, and reads the statistics of each sample.
  *
  * Sample i draws from random stream r + i, where r is the stream of the
  * request. The tokens of a sample do not depend on other samples, on the width
@@ -49,15 +48,17 @@ struct method_env;
 struct samples;
 struct session;
 
-/* a token's confidence is computed from this many likeliest tokens */
+/* number of likeliest tokens from which the confidence of a token is
+ * computed */
 #define SAMPLES_CONFIDENCE 20
 
 /*
- * A script: for each of n samples its tokens, including the last one, which
- * ends the sample. A run with a script repeats the tokens of an earlier run, in
- * a session that computes nothing (session_opts.idle). Log-probabilities and
- * confidences are unknown in a run with a script. n must be at least the number
- * of samples requested. Scripts are not for methods that fork samples.
+ * A script holds the tokens of n samples, including each sample's last token,
+ * which ends the sample. A run with a script repeats the tokens of an earlier
+ * run, in a session that computes nothing (session_opts.idle).
+ * Log-probabilities and confidences are unknown in a run with a script. n must
+ * be at least the number of samples requested. Scripts are not for methods that
+ * fork samples.
  */
 struct samples_script {
 	uint32_t n;
@@ -69,7 +70,8 @@ struct samples_script {
 
 struct sample {
 	/*
-	 * lane of the sample, with its state; LANE_CUT means cut by the method
+	 * lane of the sample; lane.state is LANE_CUT if the method has cut the
+	 * sample
 	 */
 	struct lane lane;
 	struct samples *pool;
@@ -85,7 +87,8 @@ struct sample {
 	uint64_t stream;
 	enum gen_stop stop;
 	struct generation *gen; /* its tokens, prompt first; owned */
-	struct strbuf text;     /* text of its tokens without the prompt */
+	/* text of the sample's tokens after the prompt */
+	struct strbuf text;
 
 	/*
 	 * Statistics of the sample's n drawn tokens, including those before a
@@ -100,7 +103,7 @@ struct sample {
 	 */
 	size_t n;
 	double logprob, certainty;
-	float *confidence; /* of each of the n tokens */
+	float *confidence; /* confidence of each of the n tokens */
 
 	/*
 	 * The steps of the sample: for each step, the index of its last token
@@ -111,10 +114,10 @@ struct sample {
 	uint32_t n_steps;
 	uint32_t *step_end;
 	float *score;
-	/* value of the whole text, set by the method; NAN if it was not set */
+	/* value of the whole text, which the method sets; NAN until then */
 	float value;
 	float weight; /* weight of the sample's vote */
-	/* the answer in canonical form; empty if the text has no answer */
+	/* the answer in canonical form; empty if the text contains no answer */
 	struct strbuf answer;
 	struct err err; /* error of a failed sample */
 
@@ -122,18 +125,18 @@ struct sample {
 	 * clock of the simulated phone. */
 	uint64_t began_ns, ended_ns, began_ps, ended_ps;
 
-	struct tapped tapped; /* hidden states of its tokens after the prompt */
+	/* hidden states of the sample's tokens after the prompt */
+	struct tapped tapped;
 
 	/*
-	 * For a method with beams: the sample's position among the beams of the
-	 * round.
-	 *
+	 * For a method with beams: the number of the sample among the beams of
+	 * the current round.
 	 */
 	uint32_t place;
 	/*
 	 * children: number of continuations of this sample that began early
-	 * (samples_fork_early). child: if this sample is itself an early
-	 * continuation, its number among its parent's early continuations.
+	 * (samples_fork_early). child: if this sample is itself such a
+	 * continuation, its number among its parent's continuations.
 	 */
 	uint32_t children, child;
 	/* the sample is an early continuation and samples_take_early was not
@@ -141,12 +144,12 @@ struct sample {
 	bool early;
 
 	/* The following members are private to the pool. */
-	bool no_slot; /* no cache slot was left for the sample's last token */
-	/* the sample began early and has already completed its step of the
-	 * round that begins */
+	bool no_slot; /* the sample's last token has no cache slot */
+	/* the sample began as an early continuation, and has already completed
+	 * the step that other samples begin now */
 	bool ready;
-	/* logits from which the next token is drawn after a wait; NULL if the
-	 * next pass computes these logits */
+	/* logits from which the next token is drawn when the sample has waited
+	 * for other samples; NULL if the next pass computes these logits */
 	float *ahead;
 	/* offset in the text at which the current step begins */
 	size_t step_at;
@@ -169,11 +172,11 @@ int samples_open(struct samples **out, struct method_env *, struct generation *,
 void samples_close(struct samples *);
 
 /*
- * Run the request as the only one, with the steps of its method. SESSION_TEXT,
- * the sequence of the root, may hold the first tokens of the prompt; afterwards
- * it holds the whole prompt, and no other sequence is left. Returns 0 or a
- * negative errno. If it returns -ECANCELED, the text is the sample that the
- * method's `stop` chose.
+ * Run the request to its end, with the steps of its method, while no other
+ * request runs. SESSION_TEXT, the sequence of the root, may hold the first
+ * tokens of the prompt; afterwards it holds the whole prompt, and no other
+ * sequence is left. Returns 0 or a negative errno. If it returns -ECANCELED,
+ * the text is the sample that the method's `stop` chose.
  */
 int samples_run_alone(struct samples *, struct session *, struct err *);
 
@@ -192,10 +195,10 @@ void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 /* Whether samples_read_all was called. */
 bool samples_are_read(const struct samples *);
 /*
- * Call the method's `begin`. The scheduler's list gets a lane for each sample,
- * after the root. For rows of samples, the root's callback `computed` is
- * called, with the root as lane. Returns 0 or a negative errno. Call
- * samples_detach at the end in both cases.
+ * Call the method's `begin`. From now on the scheduler's list has a lane for
+ * each sample, after the root. After a pass with rows of samples, the root's
+ * callback `computed` is called, with the root as its lane. Returns 0 or a
+ * negative errno. Call samples_detach at the end in both cases.
  */
 int samples_begin(
 	struct samples *, struct scheduler *, struct lane *root, struct err *);
@@ -216,9 +219,9 @@ void samples_count_drafts(
 /* ---- called by the steps of a method ---- */
 
 /*
- * Number of steps that can be scored: the rows of all their tokens have been
- * computed. A running sample's last token has no row yet; the next pass
- * computes it.
+ * Number of steps of the sample that can be scored: passes have computed the
+ * rows of all their tokens. A running sample's last token has no row yet; the
+ * next pass computes it.
  */
 uint32_t sample_steps_read(const struct sample *);
 
@@ -237,23 +240,23 @@ int samples_add(struct samples *, uint32_t n, struct err *);
  * not have ended. Returns 0 or a negative errno. */
 int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 	struct sample **out, struct err *);
-/* End a sample and its early continuations, and free their slots. Does nothing
- * if the sample has ended. */
+/* End a sample and its early continuations, and free their cache slots. Does
+ * nothing if the sample has ended. */
 void samples_cut(struct samples *, struct sample *);
 
 /*
- * Begin a continuation of sample `from`, which waits at the end of a step,
- * before the method has decided whether to keep `from`. The first continuation
- * must have the stream from->stream; each later one must have another stream.
- * Other samples do not wait for an early continuation. Sets *began to false if
- * no sequence was free. Returns 0 or a negative errno.
+ * Sample `from` waits at the end of a step. Begin a continuation of it before
+ * the method has decided whether to keep `from`. The first continuation must
+ * have the stream from->stream; each later one must have another stream. Other
+ * samples do not wait for an early continuation. Sets *began to false if no
+ * sequence was free. Returns 0 or a negative errno.
  */
 int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
 	bool *began, struct err *);
 /*
- * Make early continuation number `child` of `from` an ordinary sample, and
- * return it, or NULL if this continuation did not begin. Continuation 0
- * replaces `from`; sample `from` is cut.
+ * Make early continuation number `child` of `from` an ordinary sample and
+ * return it. Returns NULL if this continuation has not begun. Continuation 0
+ * replaces `from`, and sample `from` is cut.
  */
 struct sample *samples_take_early(
 	struct samples *, struct sample *from, uint32_t child);
@@ -272,10 +275,10 @@ uint32_t samples_in(const struct samples *, enum lane_state);
 const char *sample_state_name(enum lane_state);
 
 /*
- * samples_deliver appends the sample's tokens to the request's generation,
- * except tokens that an earlier call has appended. Returns false if the reader
- * of the text has stopped reading. samples_choose does the same and records
- * that the sample was chosen.
+ * samples_deliver appends the tokens of a sample to the request's generation,
+ * except the tokens that an earlier call has appended. Returns false if the
+ * reader of the text has stopped reading. samples_choose does the same and
+ * records that the sample was chosen.
  */
 bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);
@@ -288,18 +291,19 @@ void samples_stats(const struct samples *, struct samples_stats *out);
 const float *samples_prompt_state(const struct samples *);
 
 /*
- * samples_rows returns the rows of a pass (--parallel, at most -N). It is a
- * method's `decode_rows` and, if samples run independently, its `sequences`.
- * samples_all (below) returns -N, the number of sequences if samples wait for
- * each other.
+ * samples_rows returns the number of rows of a pass: --parallel, but at most
+ * -N. Methods use it as `decode_rows` and, if samples run independently, as
+ * `sequences`. samples_all (below) returns -N, the number of sequences if
+ * samples wait for each other.
  */
 uint32_t samples_rows(const struct method_env *);
-/* Maximum number of rows of all trees of a pass together, if tokens are drafted
- * for samples. */
+/* Maximum number of rows of all draft trees in a pass together, for methods
+ * that draft for their samples. */
 uint32_t samples_tree_rows(const struct method_env *);
 uint32_t samples_all(const struct method_env *);
 /* Default temperature: 0 if there is only one sample. Otherwise 0.8, as in
- * search-and-learn, because at temperature 0 all samples would be equal. */
+ * Hugging Face's search-and-learn, because at temperature 0 all samples would
+ * be equal. */
 double samples_temperature(const struct method_env *);
 
 #endif

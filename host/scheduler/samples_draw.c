@@ -84,8 +84,8 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 	ret = sample_grow_tokens(s);
 	if (!ret) {
 		/* Record the statistics of the token. Charge the simulated
-		 * phone for two sweeps over the logits: one for their sum and
-		 * largest values, one for the softmax. */
+		 * phone for two sweeps over the logits: one finds their sum and
+		 * largest values, the other computes the softmax. */
 		session_add_tops(p->scheduler->session, 1, SAMPLES_CONFIDENCE);
 		session_add_sum(p->scheduler->session);
 		if (!p->env->script)
@@ -135,10 +135,10 @@ _Static_assert(offsetof(struct sample, lane) == 0,
 	"points to its sample");
 
 /*
- * Lane callback. A new sample draws its first token from the logits of the
- * prompt's last row, and forks the root's sequence. If the root's cache was
- * dropped, the new sample forks the prompt's tokens from the sequence of
- * another sample, or gets an empty sequence.
+ * Callback `enter` of a sample's lane. A new sample draws its first token from
+ * the logits of the prompt's last row, and forks the root's sequence. If the
+ * root's cache was dropped, the sample forks the prompt's tokens from the
+ * sequence of another sample, or gets an empty sequence.
  */
 static int enter(struct lane *x, struct err *e)
 {
@@ -183,10 +183,10 @@ static void keep_state(struct lane *x, uint32_t row)
 }
 
 /*
- * Lane callback. If the lane is closing, the row was computed for its hidden
- * state, and no token is drawn now: if the text is finished, the sample ends;
- * if a step has ended, the sample is held until the other samples have ended
- * their steps.
+ * Callback `draw` of a sample's lane. If the lane is closing, the pass computed
+ * the row only for its hidden state, and no token is drawn now. If the text is
+ * finished, the sample ends. If a step has ended, the sample is held until the
+ * other samples have ended their steps.
  */
 static void draw_lane(struct lane *x, const float *logits)
 {
@@ -199,8 +199,9 @@ static void draw_lane(struct lane *x, const float *logits)
 		notify(p, s);
 		return;
 	}
-	/* The lane may be closing because its step has ended just before
-	 * samples_wait_at_steps(p, false) was called. */
+	/* Draw a token now, unless the sample must wait at the end of its step.
+	 * A closing lane need not wait if samples_wait_at_steps(p, false) was
+	 * called after the step had ended. */
 	if (!x->closing || !p->by_step) {
 		x->closing = false;
 		draw(p, s, logits);

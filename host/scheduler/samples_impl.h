@@ -19,11 +19,11 @@ struct samples {
 	const struct many_steps *many;
 	void *own; /* the method's state */
 	struct samples_sink sink;
-	/* statistics of the scheduler, copied at the end of the run */
+	/* the scheduler's statistics, copied at the end of the run */
 	struct scheduler_stats stats;
 	uint64_t stream; /* random stream of sample 0 */
-	/* [n_vocab] logits of the prompt's last row; NULL before the prompt is
-	 * read, and if no token shall be generated */
+	/* [n_vocab] logits of the prompt's last row; NULL until the prompt is
+	 * read, and always NULL if no token is to be generated */
 	float *prompt_logits;
 	struct tapped prompt;
 	uint32_t n, room;
@@ -61,13 +61,13 @@ int sample_copy(
 
 /* Record the time at which the sample began. */
 void sample_begin(const struct samples *, struct sample *);
-/* End the sample in this state, and free its slots. */
+/* End the sample with this state, and free its cache slots. */
 void sample_end(struct samples *, struct sample *, enum lane_state);
 /* Whether the text of the sample is finished and only the hidden state of its
  * last token is missing. */
 bool sample_is_whole(const struct sample *);
 /* If the sample has waited for other samples at the end of a step, draw its
- * next token from the logits that were stored in `ahead`. */
+ * next token from `ahead`, the logits stored before the wait. */
 void sample_draw_ahead(struct samples *, struct sample *);
 /* The lane callbacks of a sample. */
 extern const struct lane_ops samples_lane_ops;

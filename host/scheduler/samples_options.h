@@ -23,7 +23,7 @@ struct samples_options {
 };
 extern const struct opt_table samples_table;
 
-/* How the value of a text is computed from the scores of its steps. */
+/* How the scores of a text's steps are combined into the value of the text. */
 enum aggregate { AGGREGATE_LAST, AGGREGATE_MIN, AGGREGATE_PROD };
 extern const char *const aggregate_names[]; /* NULL-terminated */
 

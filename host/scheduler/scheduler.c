@@ -1,7 +1,8 @@
 /*
- * The choice of the lanes of a pass. Lanes begin in the order of the list. When
- * no cache slots are left, the lanes at the end of the list wait, so that those
- * at the start can finish and free their slots.
+ * The choice of the lanes of a pass; a lane is a request or a sample that is
+ * being decoded. Lanes begin in the order of the list. When no cache slots are
+ * left, the lanes at the end of the list wait, so that the lanes at the start
+ * can finish and free their slots.
  */
 #include "host/scheduler/scheduler.h"
 
@@ -138,7 +139,8 @@ void lane_end(struct lane *x, enum lane_state state)
 
 /* ---- cache slots --------------------------------------------------------- */
 
-/* Number of uncached tokens, not counting the lane's last token. */
+/* Number of the lane's tokens that are not cached, not counting its last
+ * token. */
 static uint32_t unread(const struct scheduler *l, const struct lane *x)
 {
 	size_t n;
@@ -149,8 +151,8 @@ static uint32_t unread(const struct scheduler *l, const struct lane *x)
 	return (uint32_t)n - 1 - session_length(l->session, x->sequence);
 }
 
-/* Number of additional slots that the lane needs: for the next pass or, with a
- * diffusion method, until the lane ends. */
+/* Number of additional cache slots that the lane needs: for the next pass or,
+ * with a diffusion method, until the lane ends. */
 static uint32_t growth(const struct scheduler *l, const struct lane *x)
 {
 	return l->env->method->denoise
@@ -200,9 +202,9 @@ void scheduler_pause_one(struct scheduler *l)
 }
 
 /*
- * Make room for lane x, which finds no slots although the pass has no other
- * lane. Of the other lanes that have a cache, drop the cache of the last one in
- * the list. If no other lane has a cache, end lane x.
+ * Make room for lane x, which finds no free cache slots although the pass has
+ * no other lane. Of the other lanes that have a cache, drop the cache of the
+ * last one in the list. If no other lane has a cache, end lane x.
  */
 static void make_room_for(struct scheduler *l, struct lane *x)
 {
@@ -229,8 +231,9 @@ static void put_in(struct scheduler *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
-/* Start or resume a lane. Returns 0 if the lane is in the pass, is held, or has
- * ended; 1 if no slots are free for it; or a negative errno. */
+/* Start or resume a lane. Returns 0 if the lane is now in the pass, or if its
+ * owner holds it back or has ended it; 1 if no cache slots are free for it; or
+ * a negative errno. */
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
@@ -302,8 +305,8 @@ static struct lane *next(const struct scheduler *l)
 /*
  * Whether the pass has rows for one more lane. The lanes that are already in
  * the pass get rows for all their uncached tokens first, so the prompts of
- * earlier lanes are read first. A lane that is held before it has begun counts
- * as a lane of the pass, so that later lanes do not overtake it.
+ * earlier lanes are read first. A lane that its owner holds back before it has
+ * begun counts as a lane of the pass, so that later lanes do not overtake it.
  */
 static bool has_rows(const struct scheduler *l)
 {
@@ -365,7 +368,8 @@ static void draw_alone(struct lane *x, const float *logits)
 	method_next(x->scheduler->session, x->gen, logits);
 }
 
-/* End the lane, but keep SESSION_TEXT and its cache. */
+/* End the lane, but keep its sequence, SESSION_TEXT, and the sequence's
+ * cache. */
 static void end_alone(struct lane *x, enum lane_state state)
 {
 	x->sequence = LANE_NO_SEQUENCE;

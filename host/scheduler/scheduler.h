@@ -64,9 +64,11 @@ enum lane_state {
 	 * in no further pass
 	 */
 	LANE_KEPT,
-	LANE_ENDED,  /* ended by itself; its generation has the reason */
-	LANE_CUT,    /* ended by its owner */
-	LANE_FAILED, /* ended by an error; the owner stores the error */
+	/* the lane has ended by itself; its generation stores the reason */
+	LANE_ENDED,
+	LANE_CUT, /* ended by its owner */
+	/* the lane has ended with an error, which its owner stores */
+	LANE_FAILED,
 };
 
 struct lane {
@@ -85,27 +87,28 @@ struct lane {
 	 * pass */
 	bool held;
 	/*
-	 * The next pass computes the row of the lane's last token for the row's
-	 * hidden state. The owner's callback `draw` then draws no token from
-	 * this row, or draws it later.
+	 * The next pass computes the row of the lane's last token only to get
+	 * the row's hidden state. The owner's callback `draw` then draws no
+	 * token from this row, or draws it later.
 	 */
 	bool closing;
-	/* value of scheduler->ended when the lane's cache was dropped */
+	/* number of lanes that had ended (scheduler->ended) when this lane's
+	 * cache was dropped */
 	uint32_t ended_before;
 	/* number of drafted tokens, and of accepted drafted tokens */
 	uint64_t drafted, accepted;
 	/*
-	 * For a diffusion method: the state of the request while the lane runs,
-	 * whether the lane's next pass is planned, and the number of the last
-	 * pass that had rows of the lane.
+	 * For a diffusion method. denoising: the state of the request while the
+	 * lane runs. planned: the lane's next pass is planned. last_pass:
+	 * number of the last pass that had rows of the lane.
 	 */
 	struct denoising *denoising;
 	bool planned;
 	uint64_t last_pass;
 };
 
-/* The owner's callbacks for a lane. Only callbacks whose comment allows it may
- * end the lane. */
+/* The callbacks by which the scheduler calls a lane's owner. Only callbacks
+ * whose comment allows it may end the lane. */
 struct lane_ops {
 	/*
 	 * Called before the lane begins or resumes. If the lane has no
@@ -134,10 +137,11 @@ struct lane_ops {
 	 */
 	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
 		uint64_t began_ns, bool last);
-	/* Called after a pass that had rows of this lane; may end the lane. May
-	 * be NULL. */
+	/* Called after a pass that had rows of this lane, when its tokens are
+	 * drawn; may end the lane. May be NULL. */
 	void (*passed)(struct lane *);
-	/* Called when there are no slots for this lane. Must end the lane. */
+	/* Called when no cache slots can be freed for this lane. Must end the
+	 * lane. */
 	void (*no_room)(struct lane *);
 	/* Called if a row of the lane is unusable (for example, the device
 	 * computed NaN). Must end the lane. */
@@ -145,9 +149,10 @@ struct lane_ops {
 };
 
 struct scheduler_stats {
-	uint64_t passes;    /* passes that the scheduler has run */
-	uint64_t rows;      /* rows in all passes together */
-	uint64_t pauses;    /* how often a lane was paused for lack of slots */
+	uint64_t passes; /* passes that the scheduler has run */
+	uint64_t rows;   /* rows in all passes together */
+	/* how often a lane was paused for lack of cache slots */
+	uint64_t pauses;
 	uint64_t forgotten; /* how often a lane's cache was dropped */
 };
 
@@ -175,15 +180,16 @@ struct scheduler {
 	uint32_t n_in;
 	struct lane *in[ROWS_SEQUENCES];
 	/*
-	 * number of uncached tokens of lane in[i], not counting its last token
+	 * number of tokens of lane in[i] that are not cached, not counting the
+	 * lane's last token
 	 */
 	uint32_t unread[ROWS_SEQUENCES];
 	/*
-	 * For lane in[i] of the pass: its draft (NULL if the lane has only the
-	 * row of its last token), its first row, its number of rows, the row
-	 * that its walk down the tree has reached (-1 if the walk has ended),
-	 * the logits of this row (NULL if they are not computed), and the
-	 * number of accepted rows.
+	 * For lane in[i] of the pass, in this order: its draft (NULL if the
+	 * lane has only the row of its last token); its first row; its number
+	 * of rows; the row that its walk down the tree has reached (-1 if the
+	 * walk has ended); the logits of this row (NULL if they are not
+	 * computed); and the number of accepted rows.
 	 */
 	struct cycle *cycle[ROWS_SEQUENCES];
 	uint32_t first[ROWS_SEQUENCES];
@@ -201,35 +207,37 @@ struct scheduler {
 };
 
 /*
- * Open a scheduler without lanes. All members must be zero except session, env,
- * tree_rows, lane_rows and mixed_prefill. Lanes draft if env has a drafter.
- * Returns 0 or a negative errno. Call scheduler_close in both cases.
+ * Open a scheduler without lanes. Before the call, all members must be zero
+ * except session, env, tree_rows, lane_rows and mixed_prefill. Lanes draft if
+ * env has a drafter. Returns 0 or a negative errno. Call scheduler_close in
+ * both cases.
  */
 int scheduler_open(struct scheduler *, uint32_t width, struct err *);
 void scheduler_close(struct scheduler *);
 
-/* Append a lane, which waits until it can begin. All its members must be zero
- * except ops, gen and root. Returns 0 or -ENOMEM. */
+/* Append a lane, which waits until it can begin. Before the call, all members
+ * of the lane must be zero except ops, gen and root. Returns 0 or -ENOMEM. */
 int scheduler_add(struct scheduler *, struct lane *, struct err *);
 /*
- * Remove a lane from the list. It must have no cache and be in no running pass.
+ * Remove a lane from the list. The lane must have no cache, and must not be in
+ * a running pass.
  */
 void scheduler_drop(struct lane *);
-/* Move a lane directly after `before`, which must precede it. Does nothing if
- * `before` is not in the list. */
+/* Move a lane directly after the lane `before`, which must already be earlier
+ * in the list. Does nothing if `before` is not in the list. */
 void lane_move_after(struct lane *, const struct lane *before);
 bool lane_is_over(const struct lane *);
 
-/* End a lane with `state`, and free its slots. */
+/* End a lane with `state`, and free its cache slots. */
 void lane_end(struct lane *, enum lane_state state);
 /* Free the lane's sequence and cache. */
 void lane_forget(struct lane *);
 
 /*
- * Run one pass. The call runs no pass if scheduler_gather had to end a lane or
- * drop a cache. Errors of a single lane are reported to the lane's owner
- * (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost device, ...)
- * are returned, and no lane changes.
+ * Run one pass. If scheduler_gather has to end a lane or drop a cache, the call
+ * does only this and runs no pass. Errors of a single lane are reported to the
+ * lane's owner (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost
+ * device, ...) are returned, and no lane changes.
  */
 int scheduler_step(struct scheduler *, struct err *);
 
@@ -238,8 +246,8 @@ int scheduler_step(struct scheduler *, struct err *);
 /* Choose the lanes of the next pass, l->in. If the call has to end a lane or
  * drop a lane's cache, or if no lane is left, l->in is empty. */
 int scheduler_gather(struct scheduler *, struct err *);
-/* Pause the last lane of the pass that needs a new slot. If no lane needs one,
- * pause the last lane of the pass. */
+/* Pause one lane of the pass: of the lanes that need a new cache slot, the last
+ * one, or, if no lane needs one, the last lane of the pass. */
 void scheduler_pause_one(struct scheduler *);
 bool lane_is_active(const struct lane *);
 
@@ -252,8 +260,8 @@ void scheduler_report_pass(const struct scheduler *, uint64_t began_ns);
 /* ---- scheduler_draft.c: speculative decoding ---- */
 
 /*
- * Prepare drafting. The first lane uses env's drafter; further drafters are
- * opened when they are needed, one for each lane of a pass. Returns 0 or
+ * Prepare drafting. The first lane uses env's drafter. Further drafters, one
+ * for each lane of a pass, are opened when they are needed. Returns 0 or
  * -ENOMEM.
  */
 int speculation_open(struct scheduler *, struct err *);
@@ -272,7 +280,7 @@ int speculation_plan(struct scheduler *, struct err *);
 /* ---- scheduler_denoise.c: passes of a diffusion method ---- */
 
 /* Open the lane's denoising state. If an error concerns only this lane, the
- * call fails the lane and returns 0. */
+ * call ends the lane with the error (lane_ops.fail) and returns 0. */
 int lane_start_denoising(struct lane *, struct err *);
 /* Run a pass of the lanes in l->in. */
 int scheduler_denoise(struct scheduler *, struct err *);

@@ -29,8 +29,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* If the error concerns only this lane, fail the lane and return 0. Otherwise
- * the error concerns all lanes and is returned. */
+/* If the error concerns only this lane, end the lane with the error and return
+ * 0. Otherwise the error concerns all lanes and is returned. */
 static int fail_one(struct lane *x, int ret, struct err *e)
 {
 	if (ret != -EPROTO && ret != -ENOSPC && ret != -EINVAL &&
@@ -92,8 +92,8 @@ static bool is_worth(const struct scheduler *l, uint32_t rows, uint32_t more,
 	return then / (rows + more) <= now / rows;
 }
 
-/* Put the rows of the first lane into the pass, and the rows of later lanes
- * that can share the pass. got[] is 0 for lanes that cannot share it. */
+/* Put the rows of the first lane into the pass, and the rows of those later
+ * lanes that can share the pass. got[] is 0 for the other lanes. */
 static void put_rows(struct scheduler *l)
 {
 	uint32_t most = session_max_rows(l->session), longest = 0;
@@ -171,7 +171,7 @@ static int forward(struct scheduler *l, struct err *e)
 		/*
 		 * The cache is too fragmented: the lanes attend to more spans
 		 * of slots than a pass can describe. Retry without the last
-		 * lane, which waits.
+		 * lane, which waits for a later pass.
 		 */
 		while (l->n_in > 1 && !l->got[l->n_in - 1])
 			l->n_in--;
@@ -230,7 +230,8 @@ static int guess_together(struct scheduler *l, struct sweep *w, struct err *e)
 	return ret;
 }
 
-/* Guess a token for each position whose prediction a lane of the pass needs. */
+/* Guess a token for each position that a lane of the pass has asked to
+ * predict. */
 static int guess_all(struct scheduler *l, struct err *e)
 {
 	struct sweep w = { 0 };
@@ -296,8 +297,8 @@ int scheduler_denoise(struct scheduler *l, struct err *e)
 
 	if (ret || !l->n_in)
 		return ret;
-	/* The lane that has waited longest comes first. Lanes that have waited
-	 * equally long stay in their order. */
+	/* Sort the lanes: the lane that has waited longest comes first. Lanes
+	 * that have waited equally long keep their order. */
 	for (uint32_t i = 1; i < l->n_in; i++) {
 		struct lane *x = l->in[i];
 		uint32_t k = i;

@@ -17,20 +17,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A drafter and the lane that uses it. When the lane ends, another lane can use
- * the drafter. */
+/* A place for one lane that drafts: its drafter and its cycle. When the lane
+ * ends, another lane can use the place. */
 struct place {
-	/* drafters opened for this place; empty for the first place, which uses
+	/* drafters opened for this place; none for the first place, which uses
 	 * env->drafter */
 	struct drafters own;
 	struct cycle cycle;
-	/* the lane that uses the place; NULL if it is free */
+	/* the lane that uses the place; NULL if the place is free */
 	const struct lane *of;
 };
 
 struct speculation {
 	uint32_t n;
-	/* the n places, opened when they are needed */
+	/* the n places; a place is opened when it is needed */
 	struct place *place[ROWS_SEQUENCES];
 };
 
@@ -110,7 +110,7 @@ int speculation_join(
 	}
 	if (at->of != x)
 		cycle_bind(&at->cycle, x->gen, x->sequence);
-	/* a lane that resumes has a new sequence */
+	/* a lane that resumes has got a new sequence */
 	at->cycle.sequence = x->sequence;
 	at->of = x;
 	*out = &at->cycle;
@@ -139,10 +139,10 @@ static bool has_room(const struct scheduler *l)
 
 /*
  * Plan the trees of a pass. Each tree is planned as if its lane had all rows of
- * the pass; then row_budget_cut cuts the trees. While there are too few cache
- * slots for all rows, one more tree is cut to its root, beginning with the
- * first lane's tree. So no draft takes the slot that another lane needs for its
- * last token.
+ * the pass; then row_budget_cut makes the trees smaller. While there are too
+ * few cache slots for all rows, one more tree is cut to its root, beginning
+ * with the first lane's tree. So no draft takes the slot that another lane
+ * needs for its last token.
  */
 int speculation_plan(struct scheduler *l, struct err *e)
 {

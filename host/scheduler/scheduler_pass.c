@@ -1,5 +1,5 @@
-/* A pass of the scheduler's lanes: its rows, their logits, the walk down
- * the token tree of each lane, and the tokens that are accepted. */
+/* A pass of the scheduler's lanes: its rows, their logits, the walk down each
+ * lane's token tree, and the accepted tokens. */
 #include "host/scheduler/scheduler.h"
 
 #include "base/clock.h"
@@ -80,8 +80,8 @@ static void put_all(struct scheduler *l)
 
 /* ---- running the pass ---------------------------------------------------- */
 
-/* Session hook: choose the rows that continue after the exit layer. A lane
- * whose method does not prune keeps all its rows. */
+/* Session hook at the exit layer: choose the rows that the later layers
+ * compute. A lane whose method does not prune keeps all its rows. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	struct scheduler *l = arg;
@@ -166,7 +166,7 @@ static int run_rows(struct scheduler *l, struct err *e)
 /*
  * A group of lanes (sequences of the batch) whose walks down their draft trees
  * advance together: one sweep over the output matrix computes the logits of the
- * rows that the walks of the group have reached.
+ * rows that these walks have reached.
  */
 struct group {
 	uint32_t lane[LOGITS_ROWS]; /* n indices of l->in */
@@ -189,8 +189,8 @@ static void set_logits(
 
 /*
  * Compute the logits of the rows that the walks of the group's lanes have
- * reached. While the sweep has room, rows are added that the walks will
- * probably reach later.
+ * reached. While the sweep has room, add rows that the walks will probably
+ * reach later.
  */
 static int compute_some(
 	struct scheduler *l, const struct group *g, struct err *e)
@@ -246,8 +246,9 @@ static int compute_some(
 
 /* ---- the walk down the trees --------------------------------------------- */
 
-/* Let lane i draw a token from the row that its walk has reached. The walk
- * moves to the row of that token, or ends if the pass computed no such row. */
+/* Let lane in[i] draw a token from the row that its walk down the tree has
+ * reached. The walk moves to the row of that token, or ends if the pass
+ * computed no such row. */
 static void step(struct scheduler *l, uint32_t i, const float *logits)
 {
 	uint32_t row = (uint32_t)l->at[i], node = node_of(l, i);
@@ -307,7 +308,8 @@ static void draw_known(struct scheduler *l, struct group *g)
 }
 
 /*
- * Walk down the tree of each lane until a token is drawn that was not drafted.
+ * Walk down the tree of each lane until the lane draws a token that was not
+ * drafted.
  */
 static int walk(struct scheduler *l, struct err *e)
 {
@@ -333,8 +335,9 @@ static int walk(struct scheduler *l, struct err *e)
 				? (int64_t)l->first[i] + read - 1
 				: -1;
 	}
-	/* A drafter with the operation `verified` uses the tokens that the
-	 * device predicts to follow each row of the pass. */
+	/* A drafter with the operation `verified` uses the device's
+	 * predictions: the tokens that are likely to follow each row of the
+	 * pass. */
 	if (l->speculation && l->env->drafter->verified)
 		for (uint32_t i = 0; i < l->n_in; i++)
 			predict |= l->cycle[i] != NULL;

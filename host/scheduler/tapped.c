@@ -78,8 +78,8 @@ int tapped_prefill(struct tapped *t, struct session *s,
 
 int tapped_keep(struct tapped *t, struct session *s, size_t at, uint32_t row)
 {
-	/* A token whose cache was dropped is computed again, with the same
-	 * state as before, which is stored already. */
+	/* A token whose cached keys and values were dropped is computed again.
+	 * Its state is the same as before and is stored already. */
 	if (!session_tap_layers(s) || at < t->n)
 		return 0;
 	if (reserve(t, s, at + 1))

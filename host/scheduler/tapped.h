@@ -16,14 +16,15 @@ struct generation;
 struct session;
 
 struct tapped {
-	float *state; /* [n][n_embd] states of the first n tokens */
+	/* [n][n_embd] hidden states of the text's first n tokens */
+	float *state;
 	size_t n, room;
 };
 
 /*
  * Like method_prefill. If the session keeps hidden states, the states of all
- * tokens of the prompt are stored; so all tokens are computed, even those whose
- * keys and values are already cached in SESSION_TEXT.
+ * tokens of the prompt are stored. So all tokens are computed, even tokens
+ * whose keys and values are already cached in SESSION_TEXT.
  */
 int tapped_prefill(struct tapped *, struct session *, const struct generation *,
 	uint32_t *last_row, struct err *);

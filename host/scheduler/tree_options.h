@@ -29,8 +29,8 @@ struct tree_options {
 	/*
 	 * rows: maximum number of rows of a tree, including the root; if a
 	 * request has many samples, maximum number of rows of the trees of all
-	 * samples together. depth: maximum number of levels. 0 in either means
-	 * the method's default.
+	 * samples together. depth: maximum number of levels of a tree. For
+	 * both, 0 means the method's default.
 	 */
 	uint32_t rows;
 	uint32_t depth;
@@ -44,16 +44,16 @@ extern const struct opt_table *const tree_tables[];
 /*
  * The number of rows of the decode graph (the NPU graph for passes that
  * decode), and the depth of the largest tree. The decode graph has as many rows
- * as the largest tree. Both numbers are set by options; the defaults are
- * TREE_ROWS or TREE_ROWS_CPU, and TREE_DEPTH.
+ * as the largest tree. Options set both numbers; the defaults are TREE_ROWS or
+ * TREE_ROWS_CPU rows, and TREE_DEPTH.
  */
 uint32_t tree_decode_rows(const struct method_env *);
 uint32_t tree_depth(const struct method_env *);
 
 /*
- * The same numbers for a method that adds a row only if the row gains more than
- * it costs. The defaults are TREE_ROWS_STREAMED rows if env->streams, else
- * TREE_ROWS, and TREE_DEPTH_WEIGHED.
+ * Like tree_decode_rows and tree_depth, but for a method that adds a row only
+ * if the row gains more than it costs. The defaults are TREE_ROWS_STREAMED rows
+ * if env->streams is set, else TREE_ROWS rows, and TREE_DEPTH_WEIGHED.
  */
 uint32_t tree_decode_rows_weighed(const struct method_env *);
 uint32_t tree_depth_weighed(const struct method_env *);
