@@ -83,8 +83,8 @@ int beams_open(
 
 /* ---- comparing beams ----------------------------------------------------- */
 
-/* Compare for sorting: negative if x has the larger value. A beam whose value
- * is unknown (NAN) comes last. */
+/* Compare two beams for sorting: negative if x has the larger value. A beam
+ * whose value is unknown (NAN) comes last. */
 static int by_worth(const struct sample *x, const struct sample *y)
 {
 	if (isnan(x->value) != isnan(y->value))
@@ -94,8 +94,8 @@ static int by_worth(const struct sample *x, const struct sample *y)
 	return 0;
 }
 
-/* Compare for qsort: descending value; beams with equal values in the order of
- * their places in the round. */
+/* Compare two beams for qsort, by descending value; beams with equal values are
+ * ordered by their numbers in the round. */
 static int by_value(const void *a, const void *b)
 {
 	const struct sample *const *at = a, *const *bt = b;
@@ -116,7 +116,8 @@ static bool has_ended(const struct sample *s)
 	return s->lane.state == LANE_ENDED;
 }
 
-/* Whether the beam takes part in the choice of the best K beams of its tree. */
+/* Whether the beam competes with the other beams of its tree to be one of the K
+ * best. */
 static bool competes(const struct beams *b, const struct sample *s)
 {
 	return !lane_is_over(&s->lane) ||
@@ -125,8 +126,8 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round of the search ----------------------------------------------- */
 
-/* Score the beams that have ended, and all beams of each tree from which beams
- * must be cut. */
+/* Score the beams whose texts have ended, and all beams of each tree from which
+ * beams must be cut. */
 static int score(struct beams *b, const struct method_env *env, struct err *e)
 {
 	uint32_t n = 0;
@@ -153,8 +154,8 @@ static int score(struct beams *b, const struct method_env *env, struct err *e)
 
 /*
  * Choose the beams of a tree that continue, and write them to keep[], the best
- * first. Returns their number. Each other beam of the tree has finished or
- * failed, or is cut by this call.
+ * first. Returns their number. The tree's other beams have finished or failed,
+ * or are cut by this call.
  */
 static uint32_t keep_best(struct beams *b, struct samples *p,
 	struct sample **tree, struct sample **keep)
@@ -195,9 +196,9 @@ static uint64_t stream_of(const struct beams *b, const struct samples *p,
 }
 
 /*
- * Get child number `child` of the kept beam `from`. If the child began ahead,
- * it is taken (samples_take_early). Otherwise child 0 is `from` itself, and
- * every other child is forked.
+ * Set *out to child number `child` of the kept beam `from`. If the child began
+ * early, take it (samples_take_early). Otherwise child 0 is `from` itself, and
+ * any other child is a fork of `from`.
  */
 static int proceed(struct beams *b, struct samples *p, struct sample *from,
 	uint32_t child, struct sample **out, struct err *e)
@@ -248,8 +249,8 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 
 /* ---- beginning the next step ahead --------------------------------------- */
 
-/* The score of the beam's last step but one, because the last step is not
- * scored yet. */
+/* The score of the beam's second-to-last step; its last step is not scored
+ * yet. */
 static float score_so_far(const struct sample *s)
 {
 	return s->n_steps > 1 ? s->score[s->n_steps - 2] : 0;
@@ -264,8 +265,8 @@ int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
 	if (!goes_ahead(samples_env(p)))
 		return 0;
 	while (rows-- && began && !ret) {
-		/* the waiting beam with the best score so far, among those with
-		 * fewer than M continuations */
+		/* the waiting beam with the best score so far, among the beams
+		 * with fewer than M continuations */
 		struct sample *best = NULL;
 
 		for (uint32_t i = 0; i < b->n; i++) {

@@ -10,14 +10,14 @@
  *
  * The N beams (-N) form trees of equal size. In each round the best K beams of
  * a tree are kept, and forks of these K beams fill the tree up to its size
- * again: fork j continues kept beam j mod K, as child number j / K of that
- * beam. The random stream of a fork depends on the round, on the place of the
- * fork's parent among the beams of the round, and on the number of the child.
- * If a tree has K beams or fewer left, all of them are kept. Beams with equal
- * texts are not merged. Of beams with equal values the first is kept. After
- * --beam-rounds rounds the beams run to their ends. The result is the finished
- * beam with the best value; if several have this value, the one that finished
- * first.
+ * again: fork j continues kept beam number j mod K, as child number j / K of
+ * that beam. The random stream of a fork depends on the round, on the place of
+ * the fork's parent among the beams of the round, and on the number of the
+ * child. If a tree has K beams or fewer left, all of them are kept. Beams with
+ * equal texts are not merged. If beams have equal values, the first of them is
+ * kept. After --beam-rounds rounds the beams run to their ends. The result is
+ * the finished beam with the best value; if several have this value, the one
+ * that finished first.
  *
  * A beam that has finished a step waits until all beams have finished the step,
  * so a pass may have idle rows. With --beam-ahead the idle rows begin the next
@@ -54,21 +54,24 @@ struct beam_options {
 extern const struct opt_table beam_table;
 
 struct beams_plan {
-	uint32_t tree; /* number of beams of a tree; divides -N */
-	uint32_t keep; /* number of beams kept per tree and round (K) */
+	uint32_t tree; /* number of beams of a tree; -N is a multiple of it */
+	/* number of beams of a tree that are kept after each round (K) */
+	uint32_t keep;
 	/*
-	 * True: a beam that has ended counts as finished only if it is among
-	 * the K best of its tree. False: a beam that has ended always counts as
-	 * finished, and does not take one of the K places.
+	 * Whether beams whose texts have ended compete. True: such a beam
+	 * counts as finished only if it is among the K best beams of its tree.
+	 * False: such a beam always counts as finished, and does not take one
+	 * of the K places.
 	 */
 	bool ended_compete;
 };
 
-/* State of a request of a beam method; samples_own returns it. */
+/* State of a request that a beam method decodes; samples_own returns it. */
 struct beams {
 	struct beams_plan plan;
 	/*
-	 * number of elements of `active`; the beams of a tree are consecutive
+	 * number of elements of `active`; the beams of one tree are consecutive
+	 * there
 	 */
 	uint32_t n;
 	struct sample **active; /* the beams that continue */
@@ -78,11 +81,11 @@ struct beams {
 
 	uint32_t round, finished;
 	uint64_t forks, cut;
-	/* number of continuations that began early (--beam-ahead); number of
-	 * early continuations that were used */
+	/* ahead: number of continuations that began early (--beam-ahead). used:
+	 * number of these continuations that were used. */
 	uint64_t ahead, used;
-	/* number of tokens drawn by all beams; number of tokens of the chosen
-	 * beam */
+	/* drawn: number of tokens drawn by all beams. chosen: number of tokens
+	 * of the chosen beam. */
 	uint64_t drawn, chosen;
 };
 
@@ -97,11 +100,12 @@ uint32_t beams_width(const struct method_env *);
 uint32_t beams_rows(const struct method_env *);
 uint32_t beams_sequences(const struct method_env *);
 
-/* The steps of a beam method (struct many_steps). The method's own `begin`
- * calls beams_begin with its plan. */
+/* The steps of a beam method (struct many_steps). The method itself implements
+ * `begin`, which calls beams_begin with the method's plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
 int beams_next(struct samples *, struct err *);
-/* Use up to `rows` rows of the next pass to begin the next step of beams. */
+/* Use up to `rows` rows of the next pass to begin the next step of waiting
+ * beams. */
 int beams_ahead(struct samples *, uint32_t rows, struct err *);
 /* Choose the best beam when the run is stopped early: a finished beam, or an
  * unfinished beam if none is finished. */

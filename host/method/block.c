@@ -9,8 +9,8 @@
  *
  * In the pass that guesses a position's token, the input of the position is the
  * mask, so this pass computes keys and values of the mask. Therefore, when a
- * block has no mask left, one more pass computes keys and values from the
- * block's tokens; these are cached.
+ * block has no mask left, one more pass computes the keys and values of the
+ * block's tokens, which are cached.
  *
  * With --no-cache each pass computes the whole text with the same attention
  * mask, and nothing is cached. The option is for checking that the cache is
@@ -58,8 +58,8 @@ struct text {
 	uint32_t begin;
 	/* the block is filled: the next pass computes it from its tokens */
 	bool filled;
-	/* the current pass computes a filled block, which is cached after the
-	 * pass */
+	/* the current pass computes a filled block; its keys and values are
+	 * cached after the pass */
 	bool caches;
 };
 

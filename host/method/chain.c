@@ -4,8 +4,8 @@
  * other. The target computes all of them in one pass, which takes little longer
  * than a pass of one row. Row i of the chain predicts token i + 1. Drafted
  * tokens are accepted as long as the target draws the same token at each
- * position. At the first difference the target's token is used instead of the
- * drafted one, and the cycle ends.
+ * position. At the first difference the target's token replaces the drafted
+ * token, and the cycle of drafting and verification ends.
  */
 #include "base/checked.h"
 #include "base/strbuf.h"
@@ -14,7 +14,7 @@
 #include "host/scheduler/tree_options.h"
 #include "ipc/wire.h"
 
-#define LENGTH 8 /* gamma, unless the drafter determines the length */
+#define LENGTH 8 /* gamma of a draft model; other drafters determine it */
 
 struct chain_options {
 	uint32_t length;
@@ -51,15 +51,15 @@ static uint32_t chain_rows(const struct method_env *env)
 	return 1 + chain_length(env);
 }
 
-/* One candidate per node makes the tree a chain. A drafter with several rules
- * then proposes only the token of its first rule. */
+/* With one candidate per node, the tree is a chain. A drafter that guesses by
+ * several rules then proposes only the token of its first rule. */
 static void chain_start(struct cycle *c)
 {
 	c->tree->k = 1;
 }
 
-/* The default is only the draft model, because with one candidate per node a
- * look-up drafter beside a draft model would add nothing. */
+/* By default only the draft model drafts: with one candidate per node, a
+ * drafter that looks tokens up would add nothing to it. */
 static void chain_compose(
 	const struct method_env *env, const char *given, struct strbuf *draft)
 {

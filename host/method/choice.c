@@ -46,9 +46,9 @@ uint32_t choice_heaviest(const struct tally *row, uint32_t n)
 }
 
 /*
- * The worst case for the leading answer is that all remaining candidates vote
- * for the same other answer. This other answer may be new (k = n), and then its
- * first candidate is one of the remaining candidates.
+ * In the worst case for the leading answer, all remaining candidates vote for
+ * the same other answer. The other answer may be new (k = n); its first
+ * candidate is then one of the remaining candidates.
  */
 uint32_t choice_decided(
 	const struct tally *row, uint32_t n, uint32_t left, uint32_t first_left)

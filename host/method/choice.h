@@ -13,11 +13,12 @@
 
 #define CHOICE_NONE UINT32_MAX
 
-/* The properties of a sample that a choice depends on. */
+/* The properties of a sample on which the choice depends. */
 struct candidate {
 	/* answer in canonical form; NULL (no answer) means no vote */
 	const char *answer;
-	double value;  /* larger is better; NAN if unknown */
+	/* value of the sample, larger is better; NAN if unknown */
+	double value;
 	double weight; /* weight of its vote */
 };
 
@@ -34,10 +35,10 @@ uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
 /*
  * Whether a vote is decided although `left` candidates have not voted yet;
- * first_left is the index of the first of these. Returns the index of the
- * answer with the most votes (the first of equal ones) if this answer wins for
- * all possible votes of the remaining candidates, otherwise CHOICE_NONE. All
- * votes weigh 1.
+ * first_left is the index of the first of them. All votes weigh 1. Finds the
+ * answer with the most votes (the first of equal ones). Returns its index if
+ * this answer wins for all possible votes of the remaining candidates,
+ * otherwise CHOICE_NONE.
  */
 uint32_t choice_decided(
 	const struct tally *, uint32_t n, uint32_t left, uint32_t first_left);

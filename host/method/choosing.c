@@ -55,7 +55,8 @@ const struct opt_table aggregate_table = {
 struct choosing {
 	const struct method_env *env;
 	const struct chooser *how;
-	struct answer_form *form; /* NULL if the method needs no answers */
+	/* NULL if the method does not extract answers */
+	struct answer_form *form;
 	struct early_stop early;
 	bool stops_decided; /* --stop-decided */
 	/* the warm-up of --early-stop has ended: the remaining samples were
@@ -109,8 +110,9 @@ uint32_t choosing_tally(const struct samples *p, struct tally *row)
 	return rows;
 }
 
-/* Whether so many votes are for the same answer that all unfinished samples are
- * cut (early_stop_agrees). False if there is no memory to count the votes. */
+/* Whether the finished samples agree so much that all unfinished samples are
+ * cut: so large a share of the votes is for one answer (early_stop_agrees).
+ * False if there is no memory to count the votes. */
 static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
@@ -143,9 +145,10 @@ static void drew(struct samples *p, struct sample *s)
 	if (!c->stops_decided || !c->how->votes)
 		return;
 	/*
-	 * Cut the samples that can no longer change the choice by votes;
-	 * without memory to count the votes no sample is cut. Read the answers
-	 * first, also of samples that ended without drawing a token.
+	 * Cut the samples that can no longer change the choice by votes; if
+	 * there is no memory to count the votes, cut no sample. First read the
+	 * answers of all samples, also of samples that ended without drawing a
+	 * token.
 	 */
 	row = calloc(n, sizeof(*row));
 	for (uint32_t i = 0; i < n; i++)
@@ -212,7 +215,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	return ret;
 }
 
-/* Whether the sample has a step that can be scored and has no score. */
+/* Whether the sample has a step that can be scored but is not scored yet. */
 static bool is_unscored(const struct sample *s)
 {
 	uint32_t n = sample_steps_read(s);
@@ -220,7 +223,7 @@ static bool is_unscored(const struct sample *s)
 	return n && isnan(s->score[n - 1]);
 }
 
-/* Score the unscored steps of the samples that have ended or still run. */
+/* Score the unscored steps of all samples that have ended or still run. */
 static int score_rest(
 	const struct choosing *c, struct samples *p, struct err *e)
 {
@@ -243,11 +246,11 @@ static int score_rest(
 }
 
 /*
- * Whether to score samples while some samples still run. Nothing is scored
- * before the first sample has ended, because until then no sample can be cut.
- * Later, samples are scored when another sample has ended, because the best
- * value may have changed, and when all running samples have ended a step,
- * because their values have changed.
+ * Whether to score samples while some samples still run. Scores are used to cut
+ * samples, and no sample can be cut before the first sample has ended. Later,
+ * samples are scored when another sample has ended, because the best value may
+ * have changed, and when all running samples have ended a step, because their
+ * values have changed.
  */
 static bool is_time_to_score(const struct samples *p)
 {
@@ -294,9 +297,9 @@ static uint32_t first_ended(const struct samples *p, uint32_t n)
 }
 
 /*
- * Let the first n samples vote, or find the sample with the largest value. Sets
- * *at to the chosen index, or to CHOICE_NONE if no sample has an answer or a
- * value.
+ * Let the first n samples vote, or find the sample among them with the largest
+ * value. Sets *at to the index of the chosen sample, or to CHOICE_NONE if no
+ * sample has an answer or a value.
  */
 static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
@@ -307,8 +310,8 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 		? 0
 		: err_set(e, ENOMEM, "no memory for the answers of samples");
 
-	/* Reset the weights, which another method may have set for an earlier
-	 * choice. */
+	/* Reset the weights: another method may have set them for an earlier
+	 * choice among these samples. */
 	for (uint32_t i = 0; !ret && i < n; i++)
 		known[i].weight = 1;
 	if (!ret && c->how->weigh)
@@ -365,8 +368,8 @@ static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 		else if (c->env->method->needs_reward && c->scored)
 			value_by_score(c->env, s);
 		else
-			/* remove a value that another method may have set for
-			 * an earlier choice */
+			/* remove the value that another method may have set for
+			 * an earlier choice among these samples */
 			s->value = NAN;
 	}
 	ret = pick(c, p, n, at, e);
@@ -432,8 +435,8 @@ static int next(struct samples *p, struct err *e)
 	int ret = 0;
 
 	if (!c->all_added) {
-		/* The warm-up has ended: add the remaining samples, unless
-		 * enough votes of the warm-up agree. */
+		/* All samples of the warm-up have ended: add the remaining
+		 * samples, unless enough votes of the warm-up samples agree. */
 		uint32_t others = samples_all(c->env) - n;
 
 		c->all_added = true;

@@ -1,10 +1,10 @@
 /*
  * The common part of methods that generate many samples of a prompt and then
- * choose one of them. The samples of a pool run (host/scheduler/samples.h).
- * From each finished sample the answer is extracted (host/text/answer.h), and
- * the sample gets a value and a weight for its vote. The chosen sample becomes
- * the text of the request. In struct chooser a method defines the value, the
- * weight, and whether samples vote.
+ * choose one of them. The samples of a pool (host/scheduler/samples.h) run to
+ * their ends. Then an answer is extracted from each finished sample
+ * (host/text/answer.h), and the sample gets a value and a weight for its vote.
+ * The chosen sample becomes the text of the request. In struct chooser a method
+ * defines the value, the weight, and whether samples vote.
  *
  * A sample that was cut or has failed is not chosen and has no vote. If no
  * sample has an answer or a value, the ended sample with the lowest index is
@@ -44,9 +44,8 @@ extern const struct opt_table aggregate_table;
 struct chooser {
 	/*
 	 * Returns the value of a sample that has ended; larger is better.
-	 * Called when no sample runs or waits any more. NULL means that the
-	 * reward model gives the value; without a reward model samples have no
-	 * value.
+	 * Called when all samples have ended. NULL means that the reward model
+	 * gives the value; without a reward model samples have no value.
 	 */
 	double (*value)(const struct method_env *, const struct sample *);
 	/* Sets the weights of the votes of n candidates. All weights are 1
@@ -73,12 +72,12 @@ int choosing_score(const struct method_env *, struct sample *const *,
 int choosing_none(const struct samples *, struct err *);
 
 /* The steps of a method that has a struct chooser. If the method has a reward
- * model, the steps of the samples are scored before the samples get values. */
+ * model, it scores the samples' steps before the samples get values. */
 extern const struct many_steps choosing_steps;
 
 /*
- * Find the sample that the method of `as`, with the options of `as`, would
- * choose from the first n samples of a pool. Sample i is the same for every
+ * Find the sample that another method would choose from the first n samples of
+ * a pool; `as` has that method and its options. Sample i is the same for every
  * number of samples, so one large pool gives the choices for all smaller n.
  *
  * The caller must make sure that no sample runs or waits and, if the method has

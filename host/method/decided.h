@@ -33,21 +33,23 @@ struct decided_options {
 };
 extern const struct opt_table decided_table;
 
-/* Whether --stop-decided was given; false for a method without this option. */
+/* Whether --stop-decided was given; false if the method does not have this
+ * option. */
 bool decided_is_on(const struct method_env *);
 /*
- * Returns -EINVAL if --stop-decided is given and scores of this reward may rise
- * from step to step, or if both --stop-decided and --early-stop are given. (The
- * choice of --early-stop depends on which samples have ended.) Otherwise
- * returns 0. `reward` is NULL if the method has none.
+ * Returns -EINVAL if --stop-decided cannot be used: if scores of the reward
+ * model `reward` may rise from step to step, or if --early-stop is given, too.
+ * (The choice of --early-stop depends on which samples have ended.) Otherwise
+ * returns 0. `reward` is NULL if the method has no reward model.
  */
 int decided_check(
 	const struct method_env *, const struct reward *, struct err *);
 
-/* Cut samples, given the votes for the n answers of the samples that have
- * ended. */
+/* Cut the samples that can no longer change the vote, given the votes for the n
+ * answers of the samples that have ended. */
 void decided_cut_by_votes(struct samples *, const struct tally *, uint32_t n);
-/* Cut samples by their values so far; NAN means that there is no value yet. */
+/* Cut the samples whose value so far is too low to be chosen. The value NAN
+ * means that a sample has no value yet. */
 void decided_cut_by_values(struct samples *);
 
 #endif

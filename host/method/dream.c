@@ -9,8 +9,8 @@
  *
  * Every pass computes all positions, and nothing is cached. Only the current
  * block has masks, as in the method llada; Dream's own decoder uses one block
- * as long as the answer. A step that fills no mask is skipped, because it would
- * not change the input of the next step.
+ * as long as the answer. A step that fills no mask is skipped, because the
+ * input of the next step would be the same.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -21,7 +21,7 @@
 
 #include <math.h>
 
-#define EPS 1e-3 /* time at the end of the last step */
+#define EPS 1e-3 /* diffusion time at the end of a block's last step */
 
 struct dream_options {
 	double order_temperature;
@@ -68,7 +68,8 @@ static int dream_start(struct denoising *d, struct err *e)
 	return denoising_reserve(d, denoising_whole_limit(d->session), e);
 }
 
-/* Plan the next step that fills a mask; the last step fills all masks. */
+/* Plan the next step, skipping steps that fill no mask; the last step fills all
+ * masks. */
 static int dream_plan(struct denoising *d, struct err *e)
 {
 	const struct steps_options *s = method_options(d->env, &steps_table);
@@ -96,9 +97,9 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 	bool origin = d->guessing.order == ORDER_RANDOM;
 
 	/*
-	 * With Gumbel noise added to the scores, the guesses with the largest
-	 * sums are a draw without replacement, with probabilities proportional
-	 * to exp(score / temperature).
+	 * With Gumbel noise added to the scores, taking the guesses with the
+	 * largest sums is drawing without replacement, with probabilities
+	 * proportional to exp(score / temperature).
 	 */
 	for (uint32_t i = 0; !origin && o->order_temperature > 0 && i < d->n_at;
 		i++) {
@@ -110,8 +111,8 @@ static int dream_after_pass(struct denoising *d, struct err *e)
 		g->score = g->score / o->order_temperature - log(-log(u));
 	}
 	guesses_sort(d->guess, d->n_at);
-	/* a score is a uniform random number, so each guess is kept with the
-	 * probability p */
+	/* with --order random a score is a uniform random number, so each guess
+	 * is kept with the probability p */
 	if (origin)
 		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
 			keep++;

@@ -62,8 +62,9 @@ static uint32_t top_k(const struct method_env *env)
 	return o->top_k;
 }
 
-/* Number of nodes that the tree needs in addition to its rows: the tree holds
- * the candidates of all layers, but only the best candidates become rows. */
+/* Number of nodes for which the tree needs room in addition to its rows: the
+ * tree holds the candidates of all layers, but only the best candidates become
+ * rows. */
 static uint32_t spare_nodes(const struct method_env *env)
 {
 	return 1 + top_k(env) * (depth_of(env) - 1);

@@ -29,7 +29,8 @@ struct early_stop_options {
 	bool on;
 	uint32_t warm_up;
 	uint32_t window; /* length in tokens */
-	/* share of the warm-up samples that stay above the threshold */
+	/* share of the warm-up samples whose group confidence stays above the
+	 * threshold */
 	double keep;
 	double consensus;
 };
@@ -48,8 +49,8 @@ void early_stop_init(struct early_stop *, const struct method_env *);
 /* Number of warm-up samples, if there are n samples; n if early stopping is
  * off. */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
-/* Compute the threshold. Must be called when the warm-up samples have ended, if
- * more samples follow. Returns 0 or -ENOMEM. */
+/* Compute the threshold from the warm-up samples, which must have ended. Must
+ * be called if more samples follow. Returns 0 or -ENOMEM. */
 int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
 /*

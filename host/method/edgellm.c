@@ -1,8 +1,8 @@
 /*
  * A method like EdgeLLM (Xu et al., 2024), as far as the paper's abstract
  * defines it: a tree of variable width and depth. Each draft step expands one
- * node, the open branch with the largest path probability. Drafting ends when
- * no open branch has a probability of alpha or more; then the tree is verified.
+ * node, the leaf with the largest path probability. Drafting ends when no leaf
+ * has a path probability of alpha or more; then the tree is verified.
  *
  * alpha is adapted after each verification, and is not reset for a new request.
  * The best branch had N_all drafted tokens, of which N_ok were accepted. If
@@ -17,20 +17,21 @@
 #include "host/scheduler/cycle.h"
 #include "host/scheduler/tree_options.h"
 
-#define AHEAD 32 /* maximum number of nodes drafted during a pass */
+/* maximum number of nodes that are drafted while the target runs a pass */
+#define AHEAD 32
 
 /* The state of a request. */
 struct ahead {
-	uint64_t pass; /* number of the pass that `tip` belongs to */
+	uint64_t pass; /* number of the pass for which `tip` was chosen */
 	int32_t tip;   /* node after which drafting continues, or -1 */
 };
 
 /*
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
- * continue. There is no tip if nothing was drafted: then the tree has only its
- * root. The tip cannot be found in the step `grown`, because nodes that get no
- * rows in a shared pass are removed from the tree after that step.
+ * continue. There is no tip if the tree has only its root, because nothing was
+ * drafted. The tip cannot be found in the step `grown`, because nodes that get
+ * no rows in a shared pass are removed from the tree after that step.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {
@@ -79,8 +80,9 @@ static void edgellm_plan(struct cycle *c)
 }
 
 /*
- * N_all is the length of a branch: the accepted nodes, continued by the
- * likeliest child of each node until a node of the verified tree has no child.
+ * N_all is the length of a branch. The branch consists of the accepted nodes,
+ * then repeatedly the likeliest child of the last node, until a node of the
+ * verified tree has no child.
  */
 static void edgellm_after_pass(struct cycle *c)
 {

@@ -98,8 +98,8 @@ static int fast_after_pass(struct denoising *d, struct err *e)
 	kept = o->factor > 0 ? guesses_by_factor(d->guess, d->n_at, o->factor)
 			     : guesses_over(d->guess, d->n_at,
 				       denoising_threshold(d->env, THRESHOLD));
-	/* With shifted logits the block's first position must be committed in
-	 * the first pass: see the top of this file. */
+	/* With shifted logits, commit the block's first position now: no later
+	 * pass can predict it (see the top of this file). */
 	for (uint32_t i = kept; caches && d->shift && i < d->n_at; i++)
 		if (d->guess[i].at == d->begin) {
 			guesses_exchange(d->guess, kept++, i);

@@ -45,8 +45,8 @@
 #include <string.h>
 
 /*
- * Estimates that are used until pruning has been tried, as measured in the
- * paper: the share of accepted tokens that pruning loses, and the share of rows
+ * Estimates as measured in the paper, used until pruning has been tried: the
+ * share of the accepted tokens that pruning loses, and the share of the rows
  * that pruning keeps.
  */
 #define PRUNING_LOSS  0.05
@@ -60,8 +60,7 @@
 #define DRAFT_WEIGHT 0.5
 #define EXIT_WEIGHT  0.5
 
-/* Lengths of the first and of the longest period without drafting, in
- * cycles. */
+/* Numbers of cycles in the first and in the longest period without drafting. */
 #define REST_FIRST 2
 #define REST_MOST  32
 
@@ -69,9 +68,10 @@
 
 struct lever_options {
 	bool stop_rule;
-	/* "none", a file, or NULL for the bundled predictor */
+	/* "none", the file of an exit predictor, or NULL for the bundled one */
 	const char *exit;
-	/* negative: prune rows that cost more than they gain */
+	/* probability of being reached from which a row is kept; negative: keep
+	 * the rows that gain more than they cost */
 	double threshold;
 	bool always, no_shadow;
 };
@@ -145,7 +145,8 @@ static int lever_open(
 		return 0;
 	st->exit = NULL;
 	st->exit_path[0] = '\0';
-	/* the bundled predictor was not trained for this target */
+	/* the bundled predictor was not trained for this target: do not
+	 * prune */
 	if (!o->exit)
 		return 0;
 	*e = unfit;
@@ -192,10 +193,10 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 /* ---- the steps of the method --------------------------------------------- */
 
 /*
- * Whether pruning saves more time than the tokens cost that it loses. The
- * estimate uses the shares of rows kept and of tokens lost in the last cycles.
- * (In a pass that waits for flash, pruned rows save no time.) While the cost of
- * rows is unknown, nothing is pruned, so that passes of full trees measure this
+ * Whether pruning saves more time than the loss of tokens costs. The estimate
+ * uses the shares of rows kept and of tokens lost in the last cycles. (In a
+ * pass that waits for flash, pruned rows save no time.) While the cost of rows
+ * is unknown, nothing is pruned, so that passes of full trees measure this
  * cost.
  */
 static bool pruning_pays(const struct cycle *c)
@@ -215,7 +216,8 @@ static bool pruning_pays(const struct cycle *c)
 	return all - some > cost->lost * all;
 }
 
-/* Update the cost model and the correction Phi for the next trees. */
+/* Update the cost model, and the correction Phi of the draft's probabilities,
+ * for the next trees. */
 static void lever_after_pass(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
@@ -286,8 +288,9 @@ static void lever_grown(struct cycle *c)
 	}
 }
 
-/* Number of spare nodes. A drafter that expands nodes in batches also expands
- * nodes that are not yet added to the tree. */
+/* Number of nodes for which the tree needs room in addition to its rows. A
+ * drafter that expands nodes in batches also expands nodes that are not yet
+ * added to the tree. */
 static uint32_t lever_spare(const struct method_env *env)
 {
 	return drafter_most(env->drafter) > 1 ? tree_decode_rows_weighed(env)

@@ -16,24 +16,24 @@ struct method_env;
 struct lever_state {
 	struct pass_cost cost;
 	struct gain_rule lever;
-	/* the exit predictor; NULL if rows are not pruned */
+	/* the exit predictor; NULL if the method does not prune rows */
 	struct exit_head *exit;
 	/* file of the exit predictor; "" if there is none */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
-	/* Cycles without drafting: number left in the current period, and
-	 * length of the last period. */
+	/* Cycles without drafting: `rest` is the number left in the current
+	 * period, last_rest the length of the last period. */
 	uint32_t rest, last_rest;
 	/*
 	 * Set by benchmarks that compare trees with and without pruning. Then
-	 * every tree is pruned, and neither the cost model nor the correction
-	 * Phi is updated, so that a tree depends only on the text that precedes
-	 * the tree.
+	 * every tree is pruned. Neither the cost model nor the correction Phi
+	 * of the draft's probabilities is updated, so a tree depends only on
+	 * the text that precedes it.
 	 */
 	bool frozen;
 };
 
-/* The state of an env whose method is lever. */
+/* The state of a method_env whose method is lever. */
 struct lever_state *lever_state(const struct method_env *);
 
 #endif

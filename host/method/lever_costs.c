@@ -16,12 +16,13 @@ double lever_lower_share(const struct cycle *c)
 }
 
 /*
- * The term A: the time that flash reads ahead, counted from the end of the last
- * pass. While flash is reading, A is the time since the end of the pass plus
- * the time for which flash will still read. When all slots are full, flash has
- * read for at most c->ahead, which may be less than the time since the pass.
- * For the first tree of a request, drafting begins directly after the prompt,
- * so A is only the time for which flash will still read.
+ * The term A of the cost model (pass_cost.h): the time that flash reads ahead,
+ * counted from the end of the last pass. While flash is reading, A is the time
+ * since the end of the pass plus the time for which flash will still read. When
+ * all slots, the memory for streamed layers, are full, flash has read for at
+ * most c->ahead, which may be less than the time since the pass. For the first
+ * tree of a request, drafting begins directly after the prompt, so A is only
+ * the time for which flash will still read.
  */
 static double ahead(const struct cycle *c)
 {
@@ -39,8 +40,8 @@ void lever_update_costs(struct cycle *c)
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 	struct session_stats stats;
 
-	/* If no phone is simulated, the passes of the prompt give a first
-	 * measurement of C(n). */
+	/* Without a simulated phone, the passes of the prompt give a first
+	 * estimate of C(n), the time of a pass of n rows. */
 	if (c->env->phone)
 		cycle_phone_cost(c->session, c->rows,
 			session_length(c->session, c->sequence), cost);
@@ -49,8 +50,9 @@ void lever_update_costs(struct cycle *c)
 	session_stats(c->session, &stats);
 	cost->before = (double)stats.layers_before /
 		(double)session_model(c->session)->n_layer;
-	/* If flash_ahead is below 1, the simulated phone reads part of each
-	 * layer only when all earlier layers are computed. */
+	/* The simulated phone reads the share flash_ahead of each layer in
+	 * advance, and the rest of the layer only when all earlier layers are
+	 * computed. */
 	if (c->env->phone)
 		cost->before =
 			1 - c->env->phone->flash_ahead * (1 - cost->before);
@@ -60,9 +62,9 @@ void lever_update_costs(struct cycle *c)
 }
 
 /*
- * Update each term separately. The first tree of a request is an exception: no
- * pass of the request precedes it, and the drafter began it while reading the
- * prompt.
+ * Update each term from the last cycle. From the first cycle of a request,
+ * update only the terms w and exit: no pass of the request precedes this cycle,
+ * and the drafter began its tree while reading the prompt.
  */
 void lever_observe_costs(const struct cycle *c)
 {
@@ -79,8 +81,8 @@ void lever_observe_costs(const struct cycle *c)
 	if (c->expanded)
 		pass_cost_see(&cost->begin, &cost->n_begin,
 			(double)(c->draft_time - c->expand_time));
-	/* The time of the rows of the last pass, C(n): measured or, on a
-	 * simulated phone, computed from the phone's profile. */
+	/* C(n), the time of the last pass's rows: measured or, on a simulated
+	 * phone, computed from the phone's profile. */
 	if (c->env->phone)
 		rows = lower * pass_cost_rows(cost, c->verified) +
 			(1 - lower) * pass_cost_rows(cost, c->n_continued);

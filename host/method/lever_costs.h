@@ -1,10 +1,10 @@
 /*
  * The cost model of the method lever, with the terms of host/tree/pass_cost.h.
- * On a simulated phone the terms are computed from the phone's profile. By the
- * wall clock the terms are measured in the cycles (draft and verification) of
- * requests and, before the first request, in the cycles of a probe. env->method
- * of the cycle must be lever; env->state holds the costs. All calls come from
- * one thread.
+ * On a simulated phone the terms are computed from the phone's profile. Without
+ * a simulated phone the terms are measured: in the cycles (draft and
+ * verification) of requests and, before the first request, in the cycles of a
+ * probe. env->method of the cycle must be lever; env->state holds the costs.
+ * All calls come from one thread.
  */
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H
@@ -17,10 +17,12 @@ struct session;
 /* Share of the model's layers that come before the exit predictor. */
 double lever_lower_share(const struct cycle *);
 
-/* Before a tree is drafted, set the terms that are known at that time. */
+/* Before a tree is drafted, set those terms of the cost model that are known
+ * then. */
 void lever_update_costs(struct cycle *);
 
-/* Update the terms from a finished cycle, except C(n), the time of rows. */
+/* From a finished cycle, update the terms of the cost model except C(n), the
+ * time of n rows. */
 void lever_observe_costs(const struct cycle *);
 
 /*

@@ -20,26 +20,27 @@
 #include <math.h>
 
 /*
- * Numbers of rows of the trees: the largest, the smallest, then numbers in
- * between, each far from all earlier ones, because the probe may run out of
- * time. Each number is measured in ROUNDS rounds. The shortest time is used,
- * because every disturbance makes a pass longer.
+ * The probe's trees have these numbers of rows: the largest, the smallest, then
+ * numbers in between, each far from all earlier ones, because the probe may run
+ * out of time. Each number is measured in ROUNDS rounds. The shortest time is
+ * used, because every disturbance makes a pass longer.
  */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define SHAPES   ARRAY_LEN(shape)
 #define ROUNDS   2
 #define ENDS     2
 
-#define CHILDREN 4 /* number of children of a node that is not drafted */
+#define CHILDREN 4 /* children of a node when a tree is filled up */
 
-/* Each pass may have a different number of rows if the context is nearly full,
- * so there must be room for one time per pass. */
+/* The probe stores one time for each number of rows. Near the end of the
+ * context each pass may have a different number, so there must be room for one
+ * time per pass. */
 #define PASSES (ROUNDS * SHAPES)
 _Static_assert(PASSES <= PASS_ROWS, "pass_cost_set has room for all passes");
 
 /* State of the probe's request, with the times of its passes. */
 struct probe {
-	uint64_t until; /* when the probe ends, by clock_ns */
+	uint64_t until; /* time by clock_ns when the probe ends */
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
 	/*
@@ -126,8 +127,8 @@ static void probe_after_pass(struct cycle *c)
 	lever_observe_costs(c);
 	/*
 	 * Record the time of the pass and, if an earlier pass had the same
-	 * number of rows, the ratio of the two times. row[] stays ascending;
-	 * time[i] is the shortest time of a pass of row[i] rows.
+	 * number of rows, the ratio of the two times. row[] is ascending;
+	 * time[i] is the shortest time of the passes of row[i] rows.
 	 */
 	while (i < p->n && p->row[i] != rows)
 		i++;
@@ -152,10 +153,11 @@ static void probe_after_pass(struct cycle *c)
 		return;
 
 	/*
-	 * Compute C at the knots from the measured times; passes of requests
-	 * will update these values. A pass of fewer rows needs no more time
-	 * than a pass of more rows. If its measured time is longer, the pass
-	 * was disturbed, and the time of the pass of more rows is used instead.
+	 * Compute C, the time of a pass, for the numbers of rows in pass_knot[]
+	 * from the measured times; passes of requests will update these values.
+	 * A pass of fewer rows needs no more time than a pass of more rows. If
+	 * its measured time is longer, the pass was disturbed, and the time of
+	 * the pass of more rows is used instead.
 	 */
 	cost->read = (double)session_read_time(c->session);
 	for (i = p->n - 1; i--;)

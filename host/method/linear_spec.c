@@ -58,8 +58,8 @@ static int linear_plan(struct denoising *d, struct err *e)
 	struct text *t = d->own;
 
 	if (!t->drafted) {
-		/* Limit the draft to the room in the context and to the number
-		 * of tokens that are still to be generated. */
+		/* Limit the draft to the free slots of the context and to the
+		 * number of tokens that are still to be generated. */
 		uint32_t room = d->limit - t->at, n = state->length;
 		size_t left = gen_left(d->gen);
 

@@ -2,7 +2,8 @@
  * The method of llada.cpp ("Efficient On-Device Diffusion LLM Inference with
  * Mobile NPU", 2026, sections 3.2 and 3.3): masked or block diffusion whose
  * passes use all rows of an NPU. The prompt is computed once. After that, a
- * pass computes a window of positions, and reads the rest from the cache.
+ * pass computes a window of positions, and reads the keys and values of all
+ * other positions from the cache.
  *
  *   - Tokens become final in stages (host/method/stages.h). Other positions
  *     already attend to a visible token, which may still change. A stable
@@ -132,9 +133,10 @@ struct text {
 	struct stages_rule rule;
 	struct place *place; /* stage and token of each position */
 	struct revision *revision;
-	int32_t *shown;  /* [limit] tokens for the generation's observer */
-	uint8_t *mark;   /* [limit] marks for the observer */
-	uint32_t length; /* length of blocks; the first one begins at `first` */
+	int32_t *shown; /* [limit] tokens shown to the generation's observer */
+	uint8_t *mark;  /* [limit] marks for the observer */
+	/* length of blocks; the first block begins at `first` */
+	uint32_t length;
 	uint32_t first;
 	/* number of tokens of the prompt plus tokens delivered to the reader */
 	uint32_t emitted;
@@ -148,12 +150,14 @@ struct text {
 	bool by_block, unchecked;
 	/* the last pass changed visible tokens of the block */
 	bool changed;
-	/* number of passes since the last mask was filled, and its maximum */
+	/* settled: number of passes since the block's last mask was filled.
+	 * settle: maximum of `settled`. */
 	uint32_t settled, settle;
-	/* the first pass, which computes all positions and has no window */
+	/* this is the first pass, which computes all positions and has no
+	 * window */
 	bool first_pass;
-	/* visible position whose input in this pass is the mask, not its token;
-	 * -1 if there is none */
+	/* visible position whose input in this pass is the mask instead of its
+	 * token; -1 if there is none */
 	int64_t remasked;
 };
 
@@ -161,8 +165,8 @@ struct text {
 
 /*
  * Whether the window must contain a position: the position still needs a guess,
- * or its keys and values must be computed, and the host does not recompute the
- * position (revision.h).
+ * or its keys and values must be computed and the host does not compute them
+ * (revision.h).
  */
 static bool is_open(const struct text *t, uint32_t at)
 {
@@ -175,7 +179,7 @@ static bool is_open(const struct text *t, uint32_t at)
 			p->stage == STAGE_VISIBLE);
 }
 
-/* The end of the last block that may contain tokens of the answer. */
+/* The end of the last block that may contain tokens the request still needs. */
 static uint32_t wanted_end(const struct text *t)
 {
 	size_t n = t->emitted - t->first + gen_left(t->d->gen);
@@ -184,7 +188,7 @@ static uint32_t wanted_end(const struct text *t)
 	return end < t->d->limit ? (uint32_t)end : t->d->limit;
 }
 
-/* Number of positions of the block in a stage. */
+/* Number of positions of the current block that are in this stage. */
 static uint32_t count(const struct text *t, enum stage stage)
 {
 	uint32_t n = 0;
@@ -233,9 +237,9 @@ static void choose_window(struct text *t)
 /* ---- planning a pass, applying its guesses ------------------------------- */
 
 /*
- * Option --revision-masked: the least confident visible token of the block is
- * replaced by the mask in this pass, so that the new prediction cannot just
- * copy the input token.
+ * Option --revision-masked: in this pass, replace the least confident visible
+ * token of the block by the mask, so that the new prediction cannot just copy
+ * the input token.
  */
 static void choose_remasked(struct text *t)
 {
@@ -341,8 +345,9 @@ static uint32_t apply_guesses(struct text *t)
 			p->confidence = g->confidence;
 			continue;
 		}
-		/* a draft that is predicted again for the first time since its
-		 * block became the current one may become invisible */
+		/* a draft is predicted again for the first time since its block
+		 * became the current one; then its position may become
+		 * invisible again */
 		rule.fall |= t->unchecked;
 		rule.revise &= !d->form;
 		change = stages_update(p, &rule, g);
@@ -407,9 +412,9 @@ static void emit(struct text *t, uint32_t end, bool all)
 
 /*
  * No tokens are needed after a stable stop token, so the block is cut after
- * that token. With --window-from block the block is not cut: the rows of a
- * block attend to each other, so the tokens equal those of other block decoders
- * only if all positions of the block are computed.
+ * that token. With --window-from block the block is not cut: its rows attend to
+ * each other, so the tokens equal those of other block decoders only if all
+ * positions of the block are computed.
  */
 static void cut_at_end(struct text *t)
 {
@@ -461,9 +466,10 @@ static void begin_block(struct text *t)
 }
 
 /*
- * The thresholds come from the options, else from the model, else from the
- * paper. If only one of the two options is given and `stable` would be less
- * than `visible`, the given value is used for both.
+ * The thresholds are those of the options; without options, those of the model;
+ * and if the model has none, those of the paper. If only one of the two options
+ * is given and `stable` would be less than `visible`, the given value is used
+ * for both.
  */
 static struct stages_rule rule_of(
 	const struct npu_options *o, const struct model *m)
@@ -565,9 +571,9 @@ static int npu_plan(struct denoising *d, struct err *e)
 	}
 
 	/*
-	 * Request guesses for the positions that rows of the window predict,
-	 * except for stable positions and positions that precede the block,
-	 * which the host recomputes (revision.h).
+	 * Request guesses for the positions that rows of the window predict.
+	 * Exceptions are stable positions, and positions that precede the
+	 * block, which the host recomputes (revision.h).
 	 */
 	at = t->from;
 	if (!t->by_block || at != d->carried_at)
@@ -619,8 +625,8 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 		t->settled = 0;
 		return 0;
 	}
-	/* In this pass, rows attended to masks that have tokens now. So visible
-	 * tokens, which are not final, are predicted again. */
+	/* In this pass, rows attended to masks that have been filled since. So
+	 * another pass predicts visible tokens, which are not final, again. */
 	if (t->changed && t->settled < t->settle && count(t, STAGE_VISIBLE)) {
 		t->settled++;
 		return 0;

@@ -71,7 +71,8 @@ static void list_all(struct listed *l, bool draft)
 			list(l, methods[i]->options[k]);
 }
 
-/* The tables about drafting come first, so that --help shows them together. */
+/* The option tables of drafters come first, so that --help shows them
+ * together. */
 const struct opt_table *method_table(size_t i)
 {
 	struct listed l = { 0 };

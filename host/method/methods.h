@@ -27,13 +27,13 @@ METHODS(METHOD_DECLARED)
 extern const struct method *const methods[];
 const struct method *method_find(const char *name);
 
-/* Whether the method uses the options of this table. */
+/* Whether this option table is one of the method's tables. */
 bool method_uses(const struct method *, const struct opt_table *);
 
 /*
- * The i-th of the option tables of all methods; a table that several methods
- * share is listed once. NULL if there are i or fewer tables. (This is an
- * opt_tables function.)
+ * The i-th option table of all methods together; NULL if there are i or fewer
+ * tables. A table that several methods share is listed once. (The function has
+ * the type opt_tables.)
  */
 const struct opt_table *method_table(size_t i);
 

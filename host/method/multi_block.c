@@ -76,12 +76,13 @@ static const struct opt_table multi_table = {
 static const struct opt_table *const options[] = { &block_table,
 	&threshold_table, &multi_table, NULL };
 
-/* The state of a request. Its text is d->x[0, d->last): cached tokens, then
- * blocks in the order in which they were added. */
+/* The state of a request. The text d->x[0, d->last) consists of cached tokens,
+ * then blocks in the order in which they were added. */
 struct text {
 	const struct multi_options *o;
 	/*
 	 * guesses of at least this confidence are committed, unless by_entropy
+	 * is set
 	 */
 	double threshold;
 	bool by_entropy, by_block;
@@ -143,8 +144,8 @@ static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 
 		if (!t->finished[b] || d->pass - t->finished[b] < t->o->delay)
 			break;
-		/* The last block stays uncached: a pass needs at least one row
-		 * to compute, and the next block does not exist yet. */
+		/* Do not cache the last block if no block follows: a pass needs
+		 * at least one row to compute. */
 		if (end > to && end < d->last)
 			to = end;
 	}

@@ -54,20 +54,21 @@ struct revision {
 	bool by_block;
 	bool running;
 	/*
-	 * The refresh that runs: its n rows, the n_guesses positions that get
-	 * new guesses, and for each of these positions the index of the row
-	 * that predicts the position.
+	 * The running refresh (recomputation on the host): its n rows, the
+	 * n_guesses positions that get new guesses, and for each of these
+	 * positions the index of the row that predicts it.
 	 */
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t n;
 	uint32_t guessed[WIRE_MAX_ROWS], predicted_by[WIRE_MAX_ROWS], n_guesses;
 	bool probing; /* only the probe token is recomputed (policy drift) */
-	/* The members below are for the policy drift. */
+	/* The members below are for the policy drift. Its probe token is the
+	 * token that received the largest attention. */
 	/* position of the probe token; 0 if there is none yet */
 	uint32_t probe;
 	float *attention;
-	/* attention of the probe token at an earlier refresh; the weights are
-	 * in attention[] */
+	/* attention of the probe token at an earlier refresh; its weights are
+	 * stored in attention[] */
 	struct attention_map before;
 	uint32_t from_layer;
 	bool drifted;
@@ -131,10 +132,10 @@ static bool needs_refresh(const struct place *p)
 }
 
 /*
- * Returns a limit: positions whose confidence is above the limit are not
- * refreshed. With --refresh-tokens n the limit is the n-th lowest confidence of
- * the candidates. Without the option the limit is 2, which is above every
- * confidence.
+ * Returns a limit for choosing positions to refresh: positions whose confidence
+ * is above the limit are left out. With --refresh-tokens n the limit is the
+ * n-th lowest confidence of the candidates. Without the option the limit is 2,
+ * which is above every confidence.
  */
 static double least_of(const struct revision *r, const struct place *place,
 	uint32_t first, uint32_t from)
@@ -154,7 +155,8 @@ static double least_of(const struct revision *r, const struct place *place,
 }
 
 /*
- * Add a row for position `at`, unless the row that was added last is for `at`.
+ * Add a row for position `at`, unless the last added row is already for this
+ * position.
  */
 static void add_row(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at, uint32_t end)

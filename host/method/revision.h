@@ -49,15 +49,15 @@ int revision_open(struct revision **out, const struct revision_options *,
 	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
-/* Whether only the host recomputes the position, because all later windows
- * begin after the position. */
+/* Whether only the host recomputes the position, because later windows no
+ * longer contain it. */
 bool revision_has(const struct revision *, const struct place *);
 
 /*
  * revision_begin must be called before a pass whose window begins at `from`: it
- * starts recomputing positions of [first, from), of which none may be
- * invisible. revision_end must be called after the pass: it merges the results
- * if they are ready. Both return 0 or a negative errno.
+ * starts recomputing positions of [first, from), which must all be visible or
+ * stable. revision_end must be called after the pass: it merges the results if
+ * they are ready. Both return 0 or a negative errno.
  */
 int revision_begin(struct revision *, const struct denoising *, struct place *,
 	uint32_t first, uint32_t from, struct err *);

@@ -56,14 +56,14 @@ static const struct opt_table *const options[] = { &table, NULL };
 
 /*
  * The default drafters. `sam` finds tokens in the text. `recycle` drafts the
- * tokens that the target predicted after the latest earlier occurrence of the
- * text's last token, because the same tokens often follow again.
+ * tokens that the target predicted when the text's last token occurred before,
+ * because the same tokens often follow again.
  */
 #define DRAFT "sam+recycle"
 
 /*
  * Initial estimate of the share of a pass's time that does not depend on the
- * number of rows; replaced by measurements of passes. On a simulated phone a
+ * number of rows. Measurements of passes replace it. On a simulated phone a
  * pass of all rows takes little longer than a pass of one row; on a CPU it
  * takes several times as long.
  */

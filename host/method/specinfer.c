@@ -9,7 +9,8 @@
 #include "host/scheduler/cycle.h"
 #include "host/scheduler/tree_options.h"
 
-/* k1 .. km as in the authors' code, which gives 20 nodes below the root */
+/* the widths k1 .. km of the authors' code, which give 20 nodes below the
+ * root */
 static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };
 
 #define NODES 20

@@ -27,29 +27,29 @@ struct stages_rule {
 	/* confidence from which a position is visible (theta_v), stable
 	 * (theta_s) */
 	double visible, stable;
-	/* visible tokens may change; if false, a position that becomes visible
-	 * is stable at once */
+	/* whether visible tokens may change; if false, a position that becomes
+	 * visible is stable at once */
 	bool revise;
-	/* a visible position whose confidence falls below theta_v becomes
-	 * invisible again, but only once */
+	/* whether a visible position becomes invisible again, at most once, if
+	 * its confidence falls below theta_v */
 	bool fall;
 };
 
 struct place {
 	enum stage stage;
-	/* valid unless the stage is invisible; if the position is in a later
-	 * block, the token is a draft */
+	/* valid unless the stage is invisible; in a block that is not the
+	 * current one yet, the token is a draft */
 	int32_t token;
 	/* confidence of the last guess; 0 before the first guess */
 	double confidence;
-	/* The cached keys and values were computed from another token or the
-	 * mask. */
+	/* The position's cached keys and values were computed from another
+	 * token or from the mask. */
 	bool stale;
-	/* The position precedes the window, so only the host recomputes the
-	 * position (revision.h). */
+	/* The position precedes the window, so the device does not recompute
+	 * it; only the host can (revision.h). */
 	bool outside;
-	/* The position must not become invisible again; otherwise decoding
-	 * might not end. */
+	/* The position must not become invisible again, because decoding might
+	 * then never end. */
 	bool pinned;
 };
 
