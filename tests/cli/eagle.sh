@@ -111,4 +111,30 @@ refused "this EAGLE head was made for another model" --method chain --draft "$he
 refused 'give it as --draft' -m "$head"
 run_ok "$TANDEM" help drafts
 check_has 'help drafts' "$out" 'EAGLE head'
+
+# ---- options of the draft model ------------------------------------------------
+# They change the drafts and not the text.
+essential=(stop ids)
+story=(run -m small 'Once upon a time' -n 24 --ignore-eos -t 1 --json)
+run_ok "$TANDEM" "${story[@]}"
+essence
+plain=$essence
+nodes() { # METHOD DRAFT OPTION...: into $it, the number of expanded nodes
+  run_ok "$TANDEM" "${story[@]}" --method "$1" --draft "$2" "${@:3}"
+  essence
+  check_eq "text of $*" "$essence" "$plain"
+  member nodes_expanded
+}
+differ() { # OPTION VALUE METHOD DRAFT...: the option changes their number
+  local usual
+  nodes "${@:3}"
+  usual=$it
+  nodes "${@:3}" "$1" "$2"
+  checks=$((checks + 1))
+  [ "$it" -ne "$usual" ] || fail "$1 $2 expands $usual nodes, as without"
+}
+differ --eagle2-top-k 2 eagle2-tree model
+differ --draft-temp 3 opt-tree model
+differ --draft-seed 2 chain oracle:0.5
+differ --draft-batch 1 lever model --clock soc:sd8gen3
 finish

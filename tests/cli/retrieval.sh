@@ -152,4 +152,40 @@ check_has 'the range' "$err" "'--sam-max' takes a whole number from 2"
 run "$TANDEM" run -p x --method chain --draft ngram-mod --ngram-mod-max 9
 check_eq 'status of a draft that can never be' "$status" 1
 check_has 'the reason' "$err" '--ngram-mod-min 48 is more than'
+
+# ---- options that change the drafts and not the text ---------------------------
+printf '{"prompt":"15 16","answer":" 15 17 15 17 15 17"}\n' >"$tmp/pair.jsonl"
+run_ok "$TANDEM" history import -m small "$tmp/pair" "$tmp/pair.jsonl"
+essential=(stop ids)
+copy=(run -m small -p "$long" -n 24 --ignore-eos -t 1 --json)
+run_ok "$TANDEM" "${copy[@]}"
+essence
+plain=$essence
+drafted() { # METHOD DRAFT OPTION...: the counters of a run, in $value
+  run_ok "$TANDEM" "${copy[@]}" --method "$1" --draft "$2" "${@:3}"
+  essence
+  check_eq "text of $*" "$essence" "$plain"
+  take draft_cycles drafted_tokens drafted_history
+}
+drafted chain sam --sam-alpha 0.1
+more 'cycles with two tokens or fewer' \
+  $((2 * value[draft_cycles] + 1)) "${value[drafted_tokens]}"
+drafted chain sam --sam-alpha 0.1 --sam-min 10
+more 'drafted with --sam-min' "${value[drafted_tokens]}" \
+  $((4 * value[draft_cycles]))
+drafted opt-tree sam
+wide=${value[drafted_tokens]}
+drafted opt-tree sam --sam-children 1
+more 'drafted without --sam-children' "$wide" "${value[drafted_tokens]}"
+drafted chain sam --history "$tmp/pair" --history-frozen --sam-bias 0
+more 'drafted from the history' "${value[drafted_history]}" 0
+drafted chain sam --history "$tmp/pair" --history-frozen --sam-bias 40
+check_eq 'drafted from the history with --sam-bias 40' \
+  "${value[drafted_history]:-0}" 0
+drafted chain calibrated
+more 'drafted without a depth' "${value[drafted_tokens]}" \
+  $((2 * value[draft_cycles]))
+drafted chain calibrated --calibrated-depth 1
+more 'cycles with a token or none' $((value[draft_cycles] + 1)) \
+  "${value[drafted_tokens]}"
 finish
