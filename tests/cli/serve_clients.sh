@@ -177,4 +177,29 @@ check_eq 'status of one that had no time' "${out: -3}" 503
 check_has 'its error' "$out" '"code":"stopping"'
 wait "$server"
 check_eq 'status of the server' $? 0
+
+# ---- limits of connections -----------------------------------------------------
+# An address that others reach, without keys; and a port that is in use.
+with=()
+run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
+serve -m "$tmp/tiny.gguf" --listen 0.0.0.0:0 --no-key --connections 2 \
+  --header-max 8K
+port=${url##*:} port=${port%%/*}
+url=http://127.0.0.1:$port
+get /v1/models -H "X: $(printf '%06000d' 0)"
+check_eq 'status with a header of 6000 bytes' "$code" 200
+get /v1/models -H "X: $(printf '%09000d' 0)"
+check_eq 'status with a header above --header-max' "$code" 431
+run "$TANDEM" serve -m "$tmp/tiny.gguf" --port "$port"
+check_eq 'status with a port that is in use' "$status" 1
+check_has 'the message' "$err" "cannot listen at '127.0.0.1:$port'"
+exec 8<>"/dev/tcp/127.0.0.1/$port" 9<>"/dev/tcp/127.0.0.1/$port"
+ask_health
+health
+check_has 'an answer to the second of two connections' "$out" '200 OK'
+get /health -m 1
+check_eq 'status on a third connection' "$code" 000
+exec 8>&- 9>&-
+until get /health && [ "$code" = 200 ]; do pause; done
+ends TERM 0
 finish
