@@ -133,6 +133,20 @@ chat '/system x\n' -m "$plain" -n 8
 check_eq 'status of a system without a template' "$status" 1
 misuse "$TANDEM" chat --no-such
 
+# Lines that are typed are saved, unless --no-history is given.
+if command -v script >/dev/null; then
+  for options in '' --no-history; do
+    # shellcheck disable=SC2086 # an option or none
+    on_terminal XDG_STATE_HOME="$tmp/typed$options" "$TANDEM" chat -m "$model" \
+      -n 1 $options <<<'Hello'
+    check_eq "status of a chat on a terminal $options" "$status" 0
+  done
+  check_has 'the saved lines' \
+    "$(cat "$tmp/typed/tandem/chat-history")" Hello
+  check_eq 'what --no-history saves' \
+    "$(find "$tmp/typed--no-history" -type f 2>/dev/null)" ''
+fi
+
 command -v python3 >/dev/null || skip 'the terminal: no python3'
 run_ok python3 tests/cli/chat_terminal.py "$TANDEM" "$tmp/state"
 check_has 'the terminal' "$out" 'stats: True'

@@ -82,4 +82,16 @@ long=$(printf 'Anna has a red kite. %.0s' {1..70})
 run "$TANDEM" run --method fast-dllm --ctx 256 -p "$long"
 check_eq 'status of a prompt with no room' "$status" 1
 check_has 'the message' "$err" 'shorten it'
+
+# A block without masks is predicted again until nothing changes.
+settled() { # N: into $it, the number of passes
+  run_ok "$TANDEM" run -m block --method llada-npu -p 'Sum: 12 + 7 =' -n 32 -t 1 \
+    --visible 0.5 --stable 0.9 --settle "$1" --json
+  member passes
+}
+settled 0
+once=$it
+settled 8
+checks=$((checks + 1))
+[ "$it" -gt "$once" ] || fail "$it passes with --settle 8, $once with 0"
 finish

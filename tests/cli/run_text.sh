@@ -154,4 +154,20 @@ run_ok "$TANDEM" run -m "$model" -n 0 x
 check_has 'a text of no tokens' "$err" '-n 0 generates no token'
 run_ok "$TANDEM" run -m "$model" -n 0 --json x
 check_eq 'an object of no tokens' "$err" ''
+
+# A penalty is for the last tokens only.
+repeats() { # OPTION...: into $it, the ids
+  run_ok "$TANDEM" run -m "$model" -p 'Once upon a time' -n 24 --ignore-eos \
+    --json "$@"
+  member ids
+}
+repeats
+want=$it
+repeats --repeat-penalty 2 --repeat-last 0
+check_eq 'ids with a penalty for no token' "$it" "$want"
+repeats --repeat-penalty 2 --repeat-last 3
+few=$it
+repeats --repeat-penalty 2
+checks=$((checks + 1))
+[[ $few != "$want" && $few != "$it" ]] || fail "--repeat-last 3 gives $few"
 finish
