@@ -80,7 +80,7 @@ static const struct opt_command usage = {
 		"  tandem bench methods --sets \"draft-len=4; draft-len=16\" --methods chain\n"
 		"  tandem bench methods --clock soc:sd8gen3 --plot plots",
 	.common = "model methods sets prompts tasks items predict rounds shard "
-		  "draft threads clock json csv plot",
+		  "draft threads clock json plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

@@ -35,8 +35,8 @@ static const struct opt opts[] = {
 		"are q8_0, with q4_0-all they are q4_0 too",
 		.choices = shape_type_names },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
-		"numbers of rows; the cost of a pass is computed for each "
-		"(1,9,17,33,65)" },
+		"numbers of rows (1,9,17,33,65); the cost of a pass is "
+		"computed for each" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
 		"number of rows that pruning keeps in the upper half of the "
 		"layers (all)", 1,
@@ -84,6 +84,7 @@ static const struct opt_command usage = {
 		"  tandem bench price --as llama3.1-8b --rows 1,17,65\n"
 		"  tandem bench price --rows 9,17 --vary row_weight_s=0:4e-12\n"
 		"  tandem bench price --from lever.json --vary fitted",
+	.common = "clock as draft-as as-type rows from vary dram-budget json",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,
