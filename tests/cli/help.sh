@@ -137,6 +137,9 @@ while read -r c; do
   run "$TANDEM" help $c
   check_help "help of $c"
   check_has "help of $c" "$out" "Usage: tandem $c"
+  # shellcheck disable=SC2086
+  run "$TANDEM" $c --help all
+  check_help "help of $c, all"
 done <<<"$pages"
 check_page 'tandem\-npu' "$TANDEM_NPU" --man
 check_page 'tandem\-stress' "$tandem_stress" --man
@@ -151,6 +154,21 @@ check_eq 'helps that do not fit 40 lines' \
 check_eq 'lines of help wider than a terminal' \
   "$(awk 'length($0) > 80 { print FILENAME ": " $0 }' "$tmp"/helps/*)" ''
 misuse "$TANDEM" help --man no-such-command
+
+# Each option is named in a document and in a test: there as --NAME, NAME= or
+# "NAME".
+sed -nE 's/^ {2,6}(-., )?--([a-z][a-z0-9-]*).*/\2/p' "$tmp"/helps/* |
+  LC_ALL=C sort -u >"$tmp/options"
+unnamed() { # PATTERN FOLDER...: the options that no file there names
+  grep -rIohE -e "$@" | sed -E 's/^(--|")//; s/[="]$//' | LC_ALL=C sort -u |
+    LC_ALL=C comm -23 "$tmp/options" -
+}
+checks=$((checks + 1))
+[ "$(wc -l <"$tmp/options")" -gt 200 ] || fail 'too few options in all help'
+check_eq 'options that no document names' \
+  "$(unnamed '--[a-z][a-z0-9-]*' docs README.md)" ''
+check_eq 'options that no test names' \
+  "$(unnamed '--[a-z][a-z0-9-]*|[a-z][a-z0-9-]*=|"[a-z][a-z0-9-]*"' tests)" ''
 
 # An output that cannot be written is a failure, not a silence.
 if [ -w /dev/full ]; then
