@@ -65,28 +65,28 @@ static const struct opt options[] = {
 		.name = "coherence-suppress",
 		.value = &opt_suppress,
 		.arg = "FILE",
-		.help = "suppress reports of --coherence check that match a "
+		.help = "leave out reports of --coherence check that match a "
 			"pattern in FILE" },
 	{ .type = OPT_SIZE,
 		.name = "va-extended",
 		.value = &opt_extended,
 		.arg = "SIZE",
-		.help = "size of a second memory region, which only DMA can "
+		.help = "size of a second memory region that only DMA can "
 			"read (0: none)",
 		.max = (double)WIRE_EXTENDED_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-defer",
 		.value = &opt_defer,
 		.arg = "N",
-		.help = "delay each unmap until N more map requests have "
-			"arrived, as some firmware does (0)",
+		.help = "unmap a buffer only after N more map requests, as "
+			"some firmware does (0)",
 		.max = WIRE_DEFER_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-map-us",
 		.value = &opt_map_us,
 		.arg = "USEC",
-		.help = "shortest time of mapping or unmapping a buffer, in "
-			"microseconds (0)",
+		.help = "least time to map or unmap a buffer, in microseconds "
+			"of the wall clock (0)",
 		.max = WIRE_MAP_US_MAX },
 	{ .type = OPT_FLAG,
 		.letter = 'v',

@@ -124,9 +124,9 @@ static const struct opt pair_rows[] = {
 		"times in a minute ({}; 0: exit with status 3 at once)",
 		0, SESSION_RESTARTS_MAX },
 	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
-		"inject faults into device, channel and flash, for tests; "
-		"such as die@run#3, seq@5, eio@3, or @FILE ('tandem help "
-		"faults')" },
+		"inject faults into device, channel and flash, for tests, such "
+		"as die@run#3, seq@5, eio@3, or @FILE; 'tandem help faults' "
+		"lists them" },
 
 	{ .type = OPT_GROUP, .name = "coherence" },
 	{ OPT_CHOICE, 0, "coherence", IN(session.coherence), NULL,
@@ -145,12 +145,12 @@ static const struct opt pair_rows[] = {
 		.choices = off_on },
 	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
 		"FILE",
-		"add the reports of --coherence check to FILE; one JSON "
+		"append the reports of --coherence check to FILE; one JSON "
 		"object a line (docs/coherence.md)" },
 	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
 		"FILE",
-		"leave out reports of cache violations that match a pattern in "
-		"FILE; with --coherence check" },
+		"leave out reports of --coherence check that match a pattern "
+		"in FILE" },
 	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
 		"seed of the device cache's random early write-backs, with "
 		"--coherence strict or check ({}; 0: none)", 0, INT32_MAX },
@@ -165,7 +165,7 @@ static const struct opt pair_rows[] = {
 		"buffers that the window can map at a time ({}); 3 or more",
 		3, 256 },
 	{ OPT_SIZE, 0, "va-extended", IN(session.va_extended), "SIZE",
-		"size of a second memory region that only DMA reaches (0: "
+		"size of a second memory region that only DMA can read (0: "
 		"none); weights that do not fit into the window are placed "
 		"there", 0, (double)WIRE_EXTENDED_MAX },
 	{ OPT_UINT, 0, "va-defer", IN(session.va_defer), "N",
