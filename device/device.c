@@ -141,12 +141,14 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 
 	if (p->len != sizeof(msg) + sizeof(soc))
 		return err_set(e, EMSGSIZE,
-			"soc: the message has %zu bytes, "
-			"must have %zu",
+			"soc: the message has %zu bytes, must have %zu; "
+			"install tandem and tandem-npu from the same release",
 			p->len, sizeof(msg) + sizeof(soc));
 	memcpy(&msg, p->msg, sizeof(msg));
 	if (msg.count != SOC_COUNT)
-		return err_set(e, EINVAL, "soc: count is %u, must be %zu",
+		return err_set(e, EINVAL,
+			"soc: count is %u, must be %zu; install tandem and "
+			"tandem-npu from the same release",
 			msg.count, SOC_COUNT);
 	memcpy(&soc, (const uint8_t *)p->msg + sizeof(msg), sizeof(soc));
 	ret = soc_check(&soc, e);

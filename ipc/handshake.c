@@ -235,14 +235,17 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 			e, EPIPE, "the device hung up during the handshake");
 	if (ret == -EAGAIN)
 		return err_set(e, ETIMEDOUT,
-			"the device did not answer within %d s",
+			"the device did not answer within %d s; see that "
+			"--device or TANDEM_NPU names a tandem-npu, and that "
+			"the process is not stopped",
 			HANDSHAKE_MS / 1000);
 	if (ret)
 		return ret;
 	if (len < offsetof(struct wire_welcome, status) ||
 		w->op != WIRE_WELCOME || w->magic != WIRE_MAGIC)
 		return err_set(e, EPROTO,
-			"the other process does not reply like a tandem-npu");
+			"the other process does not reply like a tandem-npu; "
+			"see that --device or TANDEM_NPU names one");
 	if (w->version != WIRE_VERSION)
 		return err_set(e, EPROTO,
 			"this tandem speaks version %u of the protocol, the "
@@ -251,7 +254,8 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 			WIRE_VERSION, w->version);
 	if (len != sizeof(*w))
 		return err_set(e, EPROTO,
-			"the device's welcome has %zu bytes, must have %zu",
+			"the device's welcome has %zu bytes, must have %zu; "
+			"install tandem and tandem-npu from the same release",
 			len, sizeof(*w));
 	w->kern[sizeof(w->kern) - 1] = '\0';
 	w->text[sizeof(w->text) - 1] = '\0';
@@ -327,11 +331,15 @@ static int hello_check(const struct wire_hello *h, size_t len, struct err *e)
 			"; install both from the same release",
 			WIRE_VERSION, h->version);
 	if (len != sizeof(*h))
-		return err_set(e, EPROTO, "hello has %zu bytes, must have %zu",
+		return err_set(e, EPROTO,
+			"hello has %zu bytes, must have %zu; install tandem "
+			"and tandem-npu from the same release",
 			len, sizeof(*h));
 	if (h->features & ~WIRE_FEATURES)
 		return err_set(e, EPROTO,
-			"hello.features 0x%" PRIx32 " has unknown bits",
+			"hello.features 0x%" PRIx32
+			" has unknown bits; install tandem and tandem-npu from "
+			"the same release",
 			h->features);
 	if (h->doorbell >= DOORBELL_COUNT)
 		return err_set(e, EPROTO,

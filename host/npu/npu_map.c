@@ -210,7 +210,8 @@ int npu_map_extended(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	if (largest < align_up(s->bytes, (uint64_t)sysconf(_SC_PAGESIZE)))
 		return err_set(e, ENOSPC,
 			"%s (%.1f MiB) does not fit into the device's extended "
-			"region, whose largest hole has %.1f MiB",
+			"region, whose largest hole has %.1f MiB; try a larger "
+			"--va-extended",
 			s->name, mib(s->bytes), mib(largest));
 	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (ret)
