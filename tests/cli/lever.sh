@@ -18,11 +18,18 @@ foretold() { # OPTION...
     "${want/logits_hash:+([^,])/}"
   is 'that an oracle drafts' acceptance_simulated true
 }
+# The loop over budgets measures the costs of passes for lever; other cases
+# measure them again only in the full test.
+measured=(--profile learn)
+! full || measured=()
+lever() { # OPTION...
+  same -m "$image" --method lever ${measured[@]+"${measured[@]}"} "$@"
+}
 shopt -s extglob
 
 generate -m $model
 want=$essence
-check_has 'the compared output' "$want" logits_rows:20
+check_has 'the compared output' "$want" logits_rows:$tokens
 check_has 'the compared output' "$want" ids:
 
 # ---- every method, budget and place -------------------------------------------
@@ -40,56 +47,58 @@ for budget in 0% 40% 100%; do
       # What is drafted is accepted now and then, or nothing is tried here.
       take accepted_tokens draft_cycles
       check_eq "tokens with $method" \
-        $((value[accepted_tokens] + value[draft_cycles])) 19
+        $((value[accepted_tokens] + value[draft_cycles])) $((tokens - 1))
     done
   done
   turn=$((turn + 1))
 done
-same -m "$image" --method lever --dram-budget 40% --exit none
+lever --dram-budget 40% --exit none
 is 'that an oracle drafts' acceptance_simulated false
 take accepted_tokens
 checks=$((checks + 1))
 [ "${value[accepted_tokens]}" -gt 0 ] || fail 'no draft was accepted'
 same -m $model --method lever
-same -m "$image" --method lever --dram-budget 0% --prune-always --prune-threshold 1
-same -m "$image" --method lever --dram-budget 0% --prune-always --no-shadow --stop-rule
-same -m "$packed" --method lever --dram-budget 0%
+lever --dram-budget 0% --prune-always --prune-threshold 1
+lever --dram-budget 0% --prune-always --no-shadow --stop-rule
+lever -m "$packed" --dram-budget 0%
 same -m "$packed" --method edgellm --dram-budget 40% --draft-on device
 
 # ---- however the pair and flash are run ------------------------------------------
 for coherence in strict check; do
-  same -m "$image" --method lever --dram-budget 40% --coherence $coherence \
-    --evict-seed 5 --draft-on device
+  lever --dram-budget 40% --coherence $coherence --evict-seed 5 \
+    --draft-on device
 done
-same -m "$image" --method lever --dram-budget 0% --threads 2 --stage-parts 4
-same -m "$image" --method lever --dram-budget 0% --threads 3 --stage-slots 2
+lever --dram-budget 0% --threads 2 --stage-parts 4
+lever --dram-budget 0% --threads 3 --stage-slots 2
 for runs in 1 2 64; do
   same -m "$image" --method edgellm --dram-budget 60% --resident-runs $runs \
     --placement swap --stage-slots 2
 done
 if full; then
   for runs in 1 64; do
-    same -m "$image" --method lever --dram-budget 40% --resident-runs $runs
+    lever --dram-budget 40% --resident-runs $runs
   done
   same -m "$image" --method edgellm --dram-budget 0% --coherence check
-  same -m "$image" --method lever --dram-budget 0% --flash-io direct
+  lever --dram-budget 0% --flash-io direct
 fi
-same -m "$image" --method lever --dram-budget 40% --resident-runs 2
+lever --dram-budget 40% --resident-runs 2
 same -m "$image" --method edgellm --dram-budget 40% --stage-parts 8 \
   --draft-on device --coherence check
-same -m "$image" --method lever --dram-budget 0% --stage-slots 12 \
-  --prefill-chunk 5
+lever --dram-budget 0% --stage-slots 12 --prefill-chunk 5
 for io in direct buffered thread; do
-  same -m "$packed" --method flash-ar --dram-budget 40% --flash-io $io
-  [ $io = direct ] || # which it is without
-    same -m "$image" --method lever --dram-budget 0% --flash-io $io
+  if [ $io = direct ] || full; then # which it is without
+    same -m "$packed" --method flash-ar --dram-budget 40% --flash-io $io
+  else
+    same -m "$packed" --method chain --dram-budget 40% --flash-io $io
+  fi
+  [ $io = direct ] || lever --dram-budget 0% --flash-io $io
 done
-same -m "$image" --method lever --dram-budget 0% --flash-fault \
-  eio@3,short@5,flip@2
+lever --dram-budget 0% --flash-fault eio@3,short@5,flip@2
 
 # ---- an oracle --------------------------------------------------------------------
 for p in 0.5 1; do
-  foretold -m "$image" --method lever --dram-budget 0% --draft oracle:$p
+  foretold -m "$image" --method lever --dram-budget 0% --draft oracle:$p \
+    ${measured[@]+"${measured[@]}"}
 done
 foretold -m $model --method chain --draft oracle:0.9
 for method in chain lever; do
@@ -110,8 +119,8 @@ sampled='--temp 0.8 --seed 7 --repeat-penalty 1.1'
   for method in chain specinfer opt-tree eagle2-tree edgellm; do
     same -m "$image" --method $method $sampled --dram-budget 40%
   done
-  same -m "$image" --method lever $sampled --dram-budget 0%
-  same -m "$image" --method lever $sampled --dram-budget 40% --draft-on device
+  lever $sampled --dram-budget 0%
+  lever $sampled --dram-budget 40% --draft-on device
   foretold -m "$image" --method lever $sampled --exit none --draft oracle:0.8
   want=$plain
 }

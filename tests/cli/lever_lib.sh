@@ -11,8 +11,11 @@ export XDG_CACHE_HOME=$tmp # where the tuning to flash, and passes, are remember
 prompt='Once upon a time, there was a little girl named Lily. She loved to'
 run_ok "$TANDEM" convert $model "$image"
 
-generate() { # OPTION...: 20 ids; the processors are shared with other tests
-  run_ok "$TANDEM" run -p "$prompt" -n 20 --ignore-eos --json --spin 50 -t 1 "$@"
+tokens=12
+! full || tokens=20
+generate() { # OPTION...: the CPUs are shared with other tests
+  run_ok "$TANDEM" run -p "$prompt" -n $tokens --ignore-eos --json --spin 50 \
+    -t 1 "$@"
   essence
 }
 essential+=(text logits_rows)
