@@ -30,10 +30,13 @@ answers() { # METHOD OPTION...
   check_eq "that of $* with --coherence check in a small window" "$out" "$want"
 }
 
+# A step for each token, as by default, is what diffusion_trained.sh runs.
+fewer=(--block-steps 16)
+! full || fewer=()
 sure="--visible 0.96 --stable 0.99"
-answers llada -n 32
-answers dream -n 32
-answers dream --order entropy -n 32
+answers llada -n 32 ${fewer[@]+"${fewer[@]}"}
+answers dream -n 32 ${fewer[@]+"${fewer[@]}"}
+answers dream --order entropy -n 32 ${fewer[@]+"${fewer[@]}"}
 answers fast-dllm
 answers fast-dllm --cache dual --threshold 0.97
 answers fast-dllm --factor 0.1
@@ -49,16 +52,18 @@ answers block --threshold 0.97
 answers multi-block --threshold 0.98 -m block
 
 # Speculation by a block diffusion model generates its plain text.
+tokens=16
+! full || tokens=40
 for text in "$prompt" 'Once upon a time' 'Sum: 12 + 7 ='; do
-  run_ok "$TANDEM" run -m block --method autoregressive -p "$text" -t 1 -n 40
+  options=(-p "$text" -t 1 -n "$tokens")
+  run_ok "$TANDEM" run -m block --method autoregressive "${options[@]}"
   plain=$out
-  run_ok "$TANDEM" run --method linear-spec -p "$text" -t 1 -n 40
+  run_ok "$TANDEM" run --method linear-spec "${options[@]}"
   check_eq "linear-spec after '$text'" "$out" "$plain"
-  run_ok "$TANDEM" run -m block --method autoregressive -p "$text" -t 1 -n 40 \
-    --temp 0.8 --seed 3 --top-k 40
+  options+=(--temp 0.8 --seed 3 --top-k 40)
+  run_ok "$TANDEM" run -m block --method autoregressive "${options[@]}"
   plain=$out
-  run_ok "$TANDEM" run --method linear-spec -p "$text" -t 1 -n 40 --temp 0.8 \
-    --seed 3 --top-k 40 --coherence check
+  run_ok "$TANDEM" run --method linear-spec "${options[@]}" --coherence check
   check_eq "linear-spec after '$text', drawn" "$out" "$plain"
 done
 
