@@ -8,8 +8,10 @@ run_ok "$TANDEM" synth --grow target --experts 8 -o "$tmp/m.gguf"
 run_ok "$TANDEM" convert "$tmp/m.gguf" "$tmp/m.tdm"
 
 # generate MODEL OPTION...: $out, and the ids in $it
+tokens=8
+! full || tokens=24
 generate() {
-  run_ok "$TANDEM" run -m "$1" --json -n 24 "${@:2}" 'One day a dog'
+  run_ok "$TANDEM" run -m "$1" --json -n $tokens "${@:2}" 'One day a dog'
   member ids
 }
 
@@ -34,6 +36,7 @@ run_ok "$TANDEM" run -m "$tmp/m.tdm" --dram-budget 20% --stats -n 8 'One day'
 check_has 'statistics' "$err" 'experts      19 of 96 in memory'
 
 # ---- a shared expert -----------------------------------------------------------
+tokens=24
 run_ok "$TANDEM" synth --like tiny-shared -o "$tmp/s.gguf"
 run_ok "$TANDEM" convert "$tmp/s.gguf" "$tmp/s.tdm"
 generate "$tmp/s.gguf"
