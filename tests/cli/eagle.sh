@@ -50,9 +50,11 @@ open(sys.argv[1], 'wb').write(start + bytes(-len(start) % 32) + body)
 PY
 [ -s "$head" ] || skip 'no python3'
 
+tokens=16
+! full || tokens=40
 prompt='Read: 5 5 5 5 5 5. Tom has 3 3 3 3 apples.'
 ids() { # OPTION...
-  run_ok "$TANDEM" run "$prompt" -n 40 --ignore-eos --ids "$@"
+  run_ok "$TANDEM" run "$prompt" -n $tokens --ignore-eos --ids "$@"
 }
 ids
 want=$out
@@ -84,7 +86,8 @@ check_eq 'the CPU takes longer for a larger head' "$((it > small))" 1
 
 # ---- from a flash image ------------------------------------------------------
 run_ok "$TANDEM" convert "$TANDEM_MODELS/target.gguf" "$tmp/target.tdm"
-ids -m "$tmp/target.tdm" --dram-budget 50% --method lever --draft "$head"
+ids -m "$tmp/target.tdm" --dram-budget 50% --method lever --draft "$head" \
+  --profile learn
 check_eq 'ids with a streamed target' "$out" "$want"
 
 # ---- several texts -----------------------------------------------------------
