@@ -44,7 +44,7 @@ same drop-all -m "$large" "${room[@]}" --prefill-chunk 4 --threads 2
 same "belady swap" -m "$large" "${room[@]}" --method opt-tree --draft "$tiny"
 same paging -m "$large" "${room[@]}" --method lever --draft "$tiny"
 same belady -m "$large" "${room[@]}" --temp 1 --seed 3 --doorbell eventfd
-same "$all" -m "$llada" --method llada --ctx 480
+same "$all" -m "$llada" --method llada --ctx 480 --block-steps 8
 run_ok "$TANDEM" convert "$large" "$tmp/large.tdm"
 generate -m "$tmp/large.tdm"
 want=$essence
@@ -62,8 +62,10 @@ stall() { # PLACEMENT CONTEXT: into $it
     --placement "$1"
   member stall_ps
 }
+contexts='12600 13800 14600'
+! full || contexts='12600 13200 13800 14600'
 last=0
-for context in 12600 13200 13800 14600; do
+for context in $contexts; do
   stall swap $context
   swapped=$it said=$out
   is "unmaps with swap and --ctx $context" unmaps 0
