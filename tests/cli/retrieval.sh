@@ -42,8 +42,9 @@ drafts=(pld sam
   rest:flash/models/tasks/summary.jsonl
   recycle sam+recycle suffix+recycle)
 
-# same_texts METHODS OPTION...: each draft with so many of the methods, which
-# take turns.
+# same_texts METHODS OPTION...: each draft with all methods, or with one: chains
+# for every other draft, from the first (0) or the second (1) on, and trees, by
+# turns, for the rest.
 trees=(opt-tree eagle2-tree lever)
 all=(chain "${trees[@]}")
 same_texts() {
@@ -54,9 +55,11 @@ same_texts() {
   want=$it$texts
   for draft in "${drafts[@]}"; do
     case $methods in
-    chain+tree) set_of=(chain "${trees[turn++ % 3]}") ;;
-    one) set_of=("${all[turn++ % 4]}") ;;
     all) set_of=("${all[@]}") ;;
+    0 | 1)
+      set_of=(chain)
+      [ $((turn++ % 2)) = "$methods" ] || set_of=("${trees[turn / 2 % 3]}")
+      ;;
     esac
     for method in "${set_of[@]}"; do
       # shellcheck disable=SC2086 # the options of a draft
@@ -76,8 +79,8 @@ if full; then
   same_texts all
   same_texts all --temp 0.8 --seed 3
 else
-  same_texts chain+tree
-  same_texts one --temp 0.8 --seed 3
+  same_texts 0
+  same_texts 1 --temp 0.8 --seed 3
 fi
 
 # Logits of all rows are others than plain decoding's; the texts are not.
@@ -86,7 +89,9 @@ for options in '' '--temp 0.8 --seed 3'; do
   # shellcheck disable=SC2086 # options
   two $options
   want=$texts
-  for method in "${all[@]}"; do
+  methods=(chain opt-tree)
+  ! full || methods=("${all[@]}")
+  for method in "${methods[@]}"; do
     # shellcheck disable=SC2086 # options
     two $options --method $method "${recycle[@]}"
     check_eq "texts of $method with all rows recycled $options" "$texts" "$want"
