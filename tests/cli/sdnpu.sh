@@ -9,8 +9,10 @@ prompt=$(sed -n '1s/^{"id": "[^"]*", "prompt": "\(.*\)", "answer".*/\1/p' \
   flash/models/tasks/summary.jsonl)
 printf '%b' "$prompt" >"$tmp/prompt"
 
+tokens=16
+! full || tokens=24
 generate() { # OPTION...
-  run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n 24 --json -t 1 "$@"
+  run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n $tokens --json -t 1 "$@"
   essence
 }
 # shellcheck disable=SC2034 # what lib.sh compares
@@ -35,7 +37,9 @@ for how in '' '--temp 0.8 --seed 7'; do
   same --method sdnpu --calibration --reuse
   same --method sdnpu --calibration --anchors request \
     --request-tokens 16
-  for key in single bigram longest; do
+  keys=(single bigram longest)
+  [ -z "$how" ] || full || keys=(longest)
+  for key in "${keys[@]}"; do
     same --method sdnpu --calibration --anchor-key $key --successors 8 \
       --successor-share 1
   done
@@ -43,7 +47,9 @@ for how in '' '--temp 0.8 --seed 7'; do
   same --method sdnpu --draft recycle --recycle-rows all
   same --method sdnpu --reuse --reuse-age 8 --reuse-room 64 --verify-rows 64
   same --method sdnpu --verify-rows 2
-  for method in chain opt-tree eagle2-tree edgellm lever; do
+  methods=(chain opt-tree eagle2-tree edgellm lever)
+  [ -z "$how" ] || full || methods=(chain opt-tree)
+  for method in "${methods[@]}"; do
     same --method $method --draft sam+calibrated+reuse
   done
 done
