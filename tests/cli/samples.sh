@@ -7,8 +7,10 @@ export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
 
 question='Read: Tom has 3 apples and buys 4.'
+tokens=20
+! full || tokens=30
 write() { # OPTION...: with many ways to go on
-  run_ok "$TANDEM" run -m small "$question" -n 30 --temp 0.9 --seed 3 "$@"
+  run_ok "$TANDEM" run -m small "$question" -n $tokens --temp 0.9 --seed 3 "$@"
 }
 same() { # WHAT WANT: ids of the samples, a line each
   local rest=$out ids=
@@ -88,7 +90,7 @@ has 'steps that go on from one another to the end' '[.samples[] |
   ([.steps[].tokens] | max // 0) <= (.ids | length)] | all'
 
 # ---- the phone's time --------------------------------------------------------
-priced() { # N: picoseconds of so many samples, all of 30 tokens
+priced() { # N: picoseconds of so many samples, all as long
   write -N "$1" --json --clock soc:sd8gen3 --ignore-eos
   member total_ps
 }
