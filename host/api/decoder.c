@@ -106,10 +106,10 @@ bool decoder_drafts(const struct decoder *d)
 }
 
 /*
- * Requests cannot share passes with an oracle drafter, which knows only one
- * text; with calibrated drafts, which know only the predictions for one prompt;
- * and with graph switching, which plans the graphs of only one prompt at a
- * time.
+ * Requests run one after another, without shared passes, in three cases. An
+ * oracle drafter knows only one text. Calibrated drafts know only the
+ * predictions for one prompt. Graph switching plans the graphs of only one
+ * prompt at a time.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -364,8 +364,8 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? t->keep : 0;
 }
 
-/* number of texts that a reward can score at the same time, if there are
- * neither samples nor kept texts */
+/* number of texts that a reward can score at the same time, in a session
+ * without samples and without kept requests */
 #define REWARD_TEXTS 16
 
 /* Number of requests that share passes. */
@@ -388,8 +388,8 @@ uint32_t decoder_lanes(const struct decoder *d)
 /*
  * Compute the number of sequences of the session: for running requests (the
  * first of these sequences is SESSION_TEXT), for their samples, and for kept
- * texts. Each sequence may append `tail` tokens to the tokens that it shares
- * with other sequences.
+ * texts. Each sequence has room for `tail` tokens of its own, after the tokens
+ * that it shares with other sequences.
  */
 static void plan_sequences(struct decoder *d)
 {
@@ -416,8 +416,8 @@ static void plan_sequences(struct decoder *d)
 	o->tail = d->tail ? d->tail : most;
 }
 
-/* Set d->session_opts to the options *o, with the rows and positions that the
- * method needs added. */
+/* Copy the options *o to d->session_opts, and add the rows and positions that
+ * the method needs. */
 static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
@@ -498,7 +498,8 @@ int decoder_open_session(
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))
 		ret = prefixes_open(&d->prefixes, d->session, texts_kept(d), e);
-	/* The reward model and the drafter need the session. */
+	/* The reward model and the drafter use the session, so they are started
+	 * after the session. */
 	if (!ret && d->reward)
 		ret = reward_start(d->reward, d->session, &d->session_opts,
 			texts ? 1 + texts : REWARD_TEXTS, e);

@@ -119,7 +119,8 @@ int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 /*
  * Open the session, which starts the device process. The call copies the
  * options to d->session_opts and adds the rows of the method's decode graph
- * and, if context_need is not 0, positions for rows that will not be accepted.
+ * and, if context_need (the number of positions that requests need) is not 0,
+ * positions for rejected draft tokens.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
@@ -143,7 +144,8 @@ bool decoder_has_samples(const struct decoder *);
  * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* Write the string `priced_as` of struct tandem_report to `text`. */
+/* Write to `text` for which model shape and phone the simulated times are
+ * computed (`priced_as` in report.h). */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
@@ -154,11 +156,11 @@ void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
 /*
- * decoder_begin_text replaces SESSION_TEXT by a sequence in which the longest
- * cached prefix of the prompt is already computed, at most up to the prompt's
- * last token but one. With the option keep=N, decoder_keep_text gives a fork of
- * SESSION_TEXT to the prefix cache, for later requests, and empties
- * SESSION_TEXT; without the option it does nothing.
+ * decoder_begin_text replaces SESSION_TEXT by a sequence that already holds the
+ * longest cached prefix of the prompt, but never the prompt's last token. With
+ * the option keep=N, decoder_keep_text gives a fork of SESSION_TEXT to the
+ * prefix cache, for later requests, and empties SESSION_TEXT; without the
+ * option it does nothing.
  */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);

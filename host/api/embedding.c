@@ -19,8 +19,8 @@ struct embedding {
 	size_t n_tokens, added;
 	bool last;   /* the vector is the last token's state, not the mean */
 	double *sum; /* [n_embd] sum of the states */
-	/* [n_embd] one state after the final norm; after the last state, the
-	 * embedding */
+	/* [n_embd] buffer: one token's state after the final norm; in the end,
+	 * the embedding */
 	float *normed;
 };
 

@@ -48,13 +48,13 @@ void embedding_add(struct embedding *, struct session *, size_t at,
 int embedding_read(struct embedding *, struct session *, const int32_t *token,
 	struct err *);
 
-/* Whether the states of all tokens were added. */
+/* Whether the hidden states of all tokens of the prompt were added. */
 bool embedding_is_read(const struct embedding *);
 
 /*
- * Compute the vector, float32 [*n]; struct embedding owns its memory. Must be
- * called once, after all states were added. Returns 0, or -EDOM if the vector
- * is not finite.
+ * Compute the embedding, a vector float32 [*n]; struct embedding owns its
+ * memory. Must be called once, after all states were added. Returns 0, or -EDOM
+ * if the vector is not finite.
  */
 int embedding_values(
 	struct embedding *, const float **values, size_t *n, struct err *);

@@ -36,7 +36,8 @@ const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen2-sdnpu",
 
 /* ---- host and device processes ------------------------------------------- */
 
-/* OPT_CHOICE stores an int in each of these enums. */
+/* An option of type OPT_CHOICE stores its value as an int, so each of these
+ * enums must have the size of an int. */
 _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum layout) == sizeof(int) &&
 		sizeof(enum graph_switch) == sizeof(int) &&
@@ -266,7 +267,8 @@ const struct opt_table pair_table = {
 	.size = sizeof(struct pair_options),
 };
 
-/* Convert --dram-budget: "40%" of the layers, or a size such as "1.5G". */
+/* Convert --dram-budget, the memory for weights: a size such as "1.5G", or a
+ * percentage of the layers such as "40%". */
 static int apply_budget(
 	const char *text, struct session_opts *opts, struct err *e)
 {
@@ -287,12 +289,12 @@ static int apply_budget(
 	return 0;
 }
 
-/* Convert --clock: "wall", or "soc:NAME" with changes, for which the phone's
- * profile is loaded. */
+/* Convert --clock: "wall", or "soc:NAME", optionally followed by changes of the
+ * phone's profile. Loads this profile. */
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
-	char phone[64]; /* the clock without changes; longer than any name */
+	char phone[64]; /* "soc:NAME" without changes; longer than any name */
 	const char *near;
 	int ret;
 

@@ -25,15 +25,18 @@ struct soc;
 enum flash_io { FLASH_DIRECT, FLASH_BUFFERED, FLASH_THREAD };
 
 struct pair_options {
-	/* options whose values are used without conversion */
+	/* the session options that are used as given */
 	struct session_opts session;
 	double device_timeout; /* in seconds */
 	uint32_t restarts;
-	const char *dram_budget; /* NULL: all weights are in memory */
-	int flash_io;            /* enum flash_io */
-	const char *clock;       /* NULL: the wall clock */
-	int as;                  /* index into shapes[]; -1 if it is not set */
-	/* index of a type for the matrices of `as`; -1 if it is not set */
+	/* limit of weights in memory; NULL: no limit */
+	const char *dram_budget;
+	int flash_io;      /* enum flash_io */
+	const char *clock; /* NULL: the wall clock */
+	/* model shape of --as: index into shapes[], or -1 */
+	int as;
+	/* type of the matrices of that shape (--as-type), as an index; -1 if it
+	 * is not set */
 	int as_type;
 };
 extern const struct opt_table pair_table;
@@ -101,7 +104,7 @@ bool method_facts(size_t i, struct method_facts *);
 /* Whether the method uses the options of the table. */
 bool method_takes(const char *name, const struct opt_table *);
 
-/* Set the i-th word to the i-th method's name. For options whose value is a
+/* Set *word to the name of the i-th method. For options whose value is a
  * method. */
 bool method_name_word(size_t i, struct opt_word *);
 

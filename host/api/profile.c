@@ -37,8 +37,8 @@ static void put_sum(json_t *o, const char *name, uint64_t sum)
 	json_object_set_new(o, name, json_string(text));
 }
 
-/* A hash of the image's table of extents, which contains a checksum of every
- * extent. */
+/* A hash of the flash image's table of extents, which contains a checksum of
+ * every extent. */
 static uint64_t image_identity(const struct image *image)
 {
 	struct image_sum *sum = image_sum_open();

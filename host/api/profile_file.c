@@ -19,7 +19,8 @@
 /*
  * A profile that was measured at a CPU pressure of at least BUSY is measured
  * again when the pressure is at most IDLE. Passes at a pressure of BUSY or more
- * are not compared with the profile.
+ * are not compared with the profile. (CPU pressure: the share of time, 0 to 1,
+ * in which a runnable task waits for a CPU.)
  */
 #define BUSY 0.5
 #define IDLE 0.1
@@ -27,8 +28,9 @@
 /*
  * A profile is measured again if its times are more than MISFIT * spread times
  * as long as those of later passes, where `spread` is the typical ratio between
- * repeated measurements of the same time. The comparison needs REVIEWED passes,
- * because each pass scales all costs (pass_cost_saw_rows).
+ * repeated measurements of the same time. The costs of later passes are known
+ * only after REVIEWED passes, because each pass moves the costs only a part of
+ * the way (pass_cost_saw_rows).
  */
 #define MISFIT   1.5
 #define REVIEWED 4

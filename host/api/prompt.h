@@ -19,7 +19,7 @@ struct token_list;
 struct prompt {
 	const char *text;
 	size_t len;
-	/* system turn, with `chat`; NULL if there is none */
+	/* with `chat`: text of the system turn; NULL if there is none */
 	const char *system;
 	/* apply the chat template, with `text` as a user's turn */
 	bool chat;

@@ -61,7 +61,8 @@ struct tandem_report {
 	/* The method chooses after all samples have finished, so tandem_choose
 	 * can repeat the choice for the first n samples. */
 	bool chooses_last;
-	uint32_t group; /* the number of samples must be a multiple of this */
+	/* the number of samples must be a multiple of `group` */
+	uint32_t group;
 	/* Name of the drafter, NULL if there is none; path of the drafter's
 	 * model, "" if it has no model. */
 	const char *drafter, *drafter_path;
@@ -108,7 +109,8 @@ struct tandem_report {
 	enum profile_from profile;
 	uint64_t probe_passes;
 	struct session_stats total; /* counters since the start */
-	/* bytes per pass that the cost model charges for reading flash */
+	/* number of bytes that each pass reads from flash, according to the
+	 * cost model */
 	uint64_t pass_bytes;
 	/* Graph switches during the last prompt. */
 	const struct graph_event *graphs; /* [n_graphs] */
@@ -152,20 +154,22 @@ uint64_t tandem_huge_bytes(const struct tandem *);
 /* A sample of the last request, with members that tandem.h does not provide. */
 struct sample_report {
 	struct tandem_sample is;
-	/* names of the enum values, such as "ended" and "eos" */
+	/* the members `state` and `stop` of `is` as words, such as "ended" and
+	 * "eos" */
 	const char *state, *stop;
 	size_t prompt_tokens;
-	const char *answer;    /* the sample's answer; NULL if it has none */
+	const char *answer;    /* the answer in the sample's text, or NULL */
 	double vote;           /* weight of the sample's vote */
-	const struct err *err; /* NULL if the sample did not fail */
+	const struct err *err; /* why the sample failed; NULL if it did not */
 };
 
 /* Report sample number i of the last request; i must be less than n_samples. */
 void tandem_sample_report(
 	const struct tandem *, uint32_t i, struct sample_report *out);
 
-/* Write the answers of the last request's samples to row[n_samples], in
- * descending order of their weights. Returns the number of answers. */
+/* Write the different answers of the last request's samples to row[n_samples],
+ * in descending order of the sum of their votes. Returns the number of
+ * answers. */
 uint32_t tandem_answers(const struct tandem *, struct tally *row);
 
 /*

@@ -1,4 +1,5 @@
-/* Opening a request, running it alone to its end, and its result. */
+/* Opens a request, runs a request that shares no passes, and computes a
+ * request's result. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/embedding.h"
@@ -31,8 +32,9 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 	for (size_t i = 0; x->stop && i < n; i++)
 		if (!(x->stop[i] = strdup(from[i])))
 			n = i;
-	/* If a string could not be copied, its entry is NULL. Then n is smaller
-	 * than the length of the caller's list, and from[n] is not NULL. */
+	/* If a stop string could not be copied, x->stop[n] is NULL. Then n is
+	 * smaller than the number of strings in `from`, and from[n] is not
+	 * NULL. */
 	if (!x->stop || (from && from[n]))
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;

@@ -76,11 +76,12 @@ struct tandem_submitted {
 	/* Whether a callback stopped the request. The members after `stopped`
 	 * are buffers for the data that callbacks receive. */
 	bool stopped;
-	/* number of positions for which there is memory */
+	/* capacity of the following arrays, in positions */
 	uint32_t room;
 	/* [room] tokens of the positions that the step callback receives */
 	int32_t *tokens;
-	/* [room + 1] offsets of the texts of positions or nodes */
+	/* [room + 1] offsets into `scratch`: where the text of each position
+	 * (or draft node) begins */
 	size_t *at;
 	struct strbuf scratch; /* text of the tokens that a callback gets */
 	/* [request.logprobs] candidates of a token */
@@ -134,8 +135,8 @@ int request_prompt(const struct tandem *, const struct tandem_request *,
 /* Callbacks of a generation (struct generation_opts); `request` is the struct
  * tandem_submitted. */
 int request_deliver(void *request, int32_t id, const char *bytes, size_t len);
-/* At the end, deliver the text that was held back because it might have been
- * the beginning of a tool call. */
+/* At the end of a request, deliver the text that was held back because it might
+ * have been the beginning of a tool call. */
 void request_deliver_rest(struct tandem_submitted *);
 int request_report_step(void *request, const struct gen_step *);
 int request_report_draft(void *request, const struct gen_draft *);
@@ -201,7 +202,7 @@ enum tandem_stop tandem_stop_of(enum gen_stop);
 
 /* Number of submitted requests that have not ended. */
 unsigned requests_unfinished(const struct tandem *);
-/* Free the lanes. All requests must have been closed. */
+/* Free the scheduler with its lanes. All requests must have been closed. */
 void requests_close(struct tandem *);
 
 #endif

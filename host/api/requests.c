@@ -146,9 +146,9 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 		return 0;
 	ret = prefix_fork(d->session, &best, &x->lane.sequence, e);
 	/*
-	 * With texts=1 and keep=1 the only free sequence is the kept one.
-	 * session_add may drop the kept sequence, because this request does not
-	 * fork it.
+	 * With texts=1 and keep=1 the session has no free sequence if one holds
+	 * kept tokens, so a fork of the kept tokens fails. Then begin with an
+	 * empty sequence: for this, session_add may drop the kept tokens.
 	 */
 	if (ret == -ENOSPC)
 		ret = session_add(d->session, &x->lane.sequence, e);
@@ -317,8 +317,8 @@ void requests_close(struct tandem *t)
 /*
  * Add a lane for a request. A request with samples is an exception: run_pass
  * adds its lane when it admits the request. A request with max_tokens 0 ends at
- * once. A request for an embedding only reads its prompt, so its lane is
- * `closing` from the start.
+ * once. A request for an embedding only reads its prompt and draws no token, so
+ * `closing` is set in its lane.
  */
 static int add_lane(struct tandem_submitted *x, struct err *e)
 {
@@ -460,9 +460,9 @@ static int run_pass(struct tandem *t)
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
 	/*
-	 * Admit requests with samples in the order of submission. Release the
-	 * lanes that find_cached holds; `enter` calls find_cached again and may
-	 * hold them again.
+	 * Admit requests with samples in the order of submission. End the
+	 * waiting of lanes that find_cached had put on hold; `enter` calls
+	 * find_cached again, which may put them on hold again.
 	 */
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {

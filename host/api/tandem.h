@@ -145,8 +145,8 @@ enum tandem_flags {
 	TANDEM_NO_BOS = 8,     /* do not add a beginning-of-text token */
 	/* compute the embedding of the prompt, and generate no text */
 	TANDEM_EMBED = 16,
-	/* with tools: the answer must be a call of a tool; the answer may have
-	 * at most one call */
+	/* With tools. MUST_CALL: the answer must be a tool call. ONE_CALL: the
+	 * answer may contain at most one tool call. */
 	TANDEM_MUST_CALL = 32,
 	TANDEM_ONE_CALL = 64
 };
@@ -219,8 +219,8 @@ struct tandem_draft {
 	const int32_t *parents;        /* [n] -1 for the root */
 	const unsigned char *accepted; /* [n] 1 if the node was accepted */
 	/* The text of node i is text[at[i]] to text[at[i + 1]]. Entry n is the
-	 * token `next`, which the model drew after the last accepted node. A
-	 * part of a character is U+FFFD. */
+	 * token `next`, which the model drew after the last accepted node. If a
+	 * token is only a part of a character, its text is U+FFFD. */
 	const char *text;
 	const size_t *at; /* [n + 2] offsets into `text` */
 	int32_t next;
@@ -247,7 +247,7 @@ struct tandem_sample {
 	enum tandem_sample_state state;
 	enum tandem_stop stop;
 	int chosen;       /* 1 if the method chose this sample, else 0 */
-	const char *text; /* text_bytes bytes, followed by a NUL */
+	const char *text; /* the sample's text: text_bytes bytes, then a NUL */
 	size_t text_bytes;
 	/* [n_tokens] generated tokens, without those of the prompt */
 	const int32_t *tokens;
@@ -277,8 +277,8 @@ struct tandem_sample {
 struct tandem_likely {
 	int32_t id;
 	float logprob;
-	/* text of `bytes` bytes; U+FFFD for a part of a character, empty for a
-	 * token without text */
+	/* text of `bytes` bytes; U+FFFD if the token is only a part of a
+	 * character, empty if the token has no text */
 	const char *text;
 	size_t bytes;
 };
@@ -371,16 +371,16 @@ struct tandem_request {
 	const char *const *stop;
 	/* Sampling parameters, as in `tandem run`; the defaults are in
 	 * parentheses. */
-	/* 0: greedy. NAN: 0.8 for methods that choose among several samples,
-	 * greedy for all other methods. (NAN) */
+	/* 0: greedy. NAN (default): 0.8 for methods that choose among several
+	 * samples, greedy for all other methods. */
 	double temperature;
 	uint32_t top_k;        /* 0: all tokens (0) */
 	double top_p;          /* 1: all tokens (1) */
 	double min_p;          /* 0: all tokens (0) */
 	double repeat_penalty; /* 1: no penalty (1) */
-	/* `repeat_penalty` applies to this many last tokens (64) */
+	/* `repeat_penalty` applies to this many last tokens (default: 64) */
 	uint32_t repeat_last;
-	/* seed and stream of the random numbers (1, 0) */
+	/* seed and stream of the random numbers (default: 1 and 0) */
 	uint64_t seed, stream;
 	/*
 	 * The callbacks below run in the thread that called the library. A
@@ -437,7 +437,8 @@ struct tandem_request {
 	 * tokens that the request has generated so far: the presence penalty
 	 * once, the frequency penalty for each occurrence. A `repeat_penalty`
 	 * is applied after the biases and before these two penalties. Methods
-	 * that fill masks reject biases and penalties. (NULL, 0, 0, 0)
+	 * that fill masks reject biases and penalties. By default there are
+	 * none.
 	 */
 	const struct tandem_bias *bias;
 	size_t n_bias;
@@ -630,8 +631,8 @@ struct tandem_stats {
 	uint64_t passes; /* number of passes of the model */
 	/*
 	 * rows: rows computed in all passes. prompt_rows: those of these rows
-	 * that read prompts. padded_rows: rows of static graphs that had no
-	 * token.
+	 * that read prompts. padded_rows: rows without a token, which only
+	 * filled up a graph with a fixed number of rows.
 	 */
 	uint64_t rows, prompt_rows, padded_rows;
 	uint64_t drafted, accepted; /* numbers of drafted, accepted tokens */

@@ -18,8 +18,8 @@ struct token_trie;
 
 struct tandem {
 	struct decoder decoder;
-	/* copies of the strings in options.set, to which decoder.options
-	 * points */
+	/* copies of the strings in options.set; decoder.options points to these
+	 * copies */
 	char **setting;
 	char *program;
 	volatile sig_atomic_t canceled;

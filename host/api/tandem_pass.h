@@ -27,8 +27,8 @@ struct tandem_request;
 struct token_list;
 struct wire_hello;
 
-/* Like tandem_read_model, but only passes can be run: the model may have any
- * attention mask, and needs no vocabulary. */
+/* Like tandem_read_model, for callers that run single passes but generate no
+ * text: the model may have any attention mask, and needs no vocabulary. */
 int tandem_read_weights(struct tandem *, const char *path);
 
 /* The session, for pass_read; NULL if the session was not started yet. */
@@ -102,7 +102,8 @@ int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
  */
 void tandem_price_by_cpu(struct tandem *, bool but_prompts);
 
-/* Wait until reading ahead has filled every staging slot. */
+/* Wait until all staging slots (buffers for layers) hold layers that were read
+ * ahead from flash. */
 int tandem_read_ahead(struct tandem *, struct err *);
 
 /* ---- the same model in one process ---- */
@@ -113,20 +114,21 @@ int tandem_read_ahead(struct tandem *, struct err *);
 int lone_model_open(struct draft_model **out, const struct tandem *,
 	uint32_t context, uint32_t threads, struct err *);
 /* Truncate the model's cache to `length` tokens, read n more tokens, and
- * compute logits. */
+ * compute the logits after the last token. */
 int lone_model_read(struct draft_model *, uint32_t length, const int32_t *token,
 	size_t n, struct err *);
 void lone_model_close(struct draft_model *);
 
 /* ---- the device process without a model ---- */
 
-/* Start a device process and exchange the hello and welcome messages. The
- * process inherits the caller's CPU affinity. */
+/* Start a device process and exchange the messages that open a connection
+ * (hello and welcome). The process inherits the caller's CPU affinity. */
 int device_link_open(
 	struct device_link **out, const struct wire_hello *, struct err *);
 /* The channel to the device; device_link_close closes it. */
 struct channel *device_link_channel(const struct device_link *);
-/* Send goodbye and wait for the end of the process. The link may be NULL. */
+/* Send the goodbye message and wait for the end of the device process. The link
+ * may be NULL. */
 void device_link_close(struct device_link *);
 
 /* ---- requests that are measured ---- */
@@ -151,7 +153,7 @@ struct measured_text {
 	int (*ready)(void *arg, struct err *);
 	/*
 	 * With graph switching, start with the graphs that the previous request
-	 * left loaded. If false, the prefill graphs are loaded before the
+	 * left loaded. If false, the graphs for prefill are loaded before the
 	 * request.
 	 */
 	bool in_a_row;
@@ -163,8 +165,9 @@ struct measured_text {
 int tandem_measure(struct tandem *, const struct tandem_request *,
 	const struct measured_text *, struct err *);
 
-/* The path of the exit head that the method lever uses. NULL if lever does not
- * prune, or if another method is used. The model must be open. */
+/* The file of the exit predictor, with which the method lever prunes draft
+ * tokens after the first layers. NULL if lever does not prune, or if another
+ * method is used. The model must be open. */
 const char *tandem_exit_path(const struct tandem *);
 
 /*
@@ -172,8 +175,9 @@ const char *tandem_exit_path(const struct tandem *);
  * learned, or NULL if memory is short. The caller frees the copy with free().
  */
 struct lever_lessons *tandem_lessons(const struct tandem *);
-/* Make method lever use these costs and rates, learn nothing more, and prune
- * every tree. Each tree then depends only on the text that precedes it. */
+/* Make the method lever use these costs and rates, learn nothing more, and
+ * prune every draft tree. Each draft tree then depends only on the text that
+ * precedes it. */
 void tandem_freeze(struct tandem *, const struct lever_lessons *);
 
 /* ---- recorded samples: tandem_samples.c ---- */
@@ -205,7 +209,8 @@ int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 
 /* ---- counters and scores ---- */
 
-/* Restart the hash of logits (logits_hash in session_stats). */
+/* Set the running hash of all logits (logits_hash in session_stats) to its
+ * initial value. */
 void tandem_hash_anew(struct tandem *);
 
 /*
