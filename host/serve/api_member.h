@@ -20,7 +20,7 @@ struct api_member {
 		const json_t *value, struct fault *);
 	size_t at; /* offset in struct api_request where the value is stored */
 	double min, max; /* bounds of a number */
-	/* For take_neutral: JSON list of the accepted values. */
+	/* if `take` is take_neutral: JSON list of the accepted values */
 	const char *only;
 };
 

@@ -401,8 +401,8 @@ int api_body_read(json_t **out, const char *body, size_t len, struct fault *f)
 {
 	json_error_t e;
 
-	/* Reset the flag: it may be set by an earlier request of this
-	 * thread. */
+	/* Calling this function resets the thread's flag for failed
+	 * allocations, which an earlier request may have set. */
 	json_memory_refused();
 	*out = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
 	if (json_memory_refused())

@@ -25,7 +25,7 @@ struct fault {
 	const char *code; /* such as "unsupported_parameter", or NULL */
 	char param[48];   /* such as "messages[2].role", or "" */
 	char text[ERR_TEXT_MAX];
-	unsigned retry_s; /* for Retry-After; 0 if it is not known */
+	unsigned retry_s; /* seconds for the header Retry-After; 0: not known */
 };
 
 /* Fill the fault and return -EINVAL. `param` may be NULL. */
@@ -70,17 +70,19 @@ struct api_prompt {
 };
 
 struct api_turn {
-	/* "system", "user", "assistant"; "call" and "tool" as in tandem.h */
+	/* "system", "user", "assistant", "call" (a tool call) or "tool" (the
+	 * result of a call) */
 	const char *role;
 	char *text;
-	const char *id; /* id of the call; a result has the id of its call */
+	const char *id; /* id of the tool call; in a result, id of its call */
 	size_t message; /* index of the message in the body */
 };
 
 struct api_request {
 	enum api_kind kind;
-	/* Names that choose an engine; NULL if the body does not have them.
-	 * They point into the body; api_request_trim sets them to NULL. */
+	/* The model and settings that the request asks for; NULL if the body
+	 * does not name them. They point into the body; api_request_trim sets
+	 * them to NULL. */
 	const char *model, *method, *draft, *clock, *precision;
 	const json_t *options; /* object of the method's options, or NULL */
 	json_t *body; /* owns the texts of prompts and the stop strings */
@@ -91,9 +93,9 @@ struct api_request {
 	/* Number of texts for each prompt: best_of texts are generated, and the
 	 * n best of them are in the answer. */
 	int64_t n, best_of;
-	int64_t max_tokens; /* -1 if the body does not set it */
-	int64_t seed;       /* -1 if the body does not set it */
-	double temperature; /* NAN if the body does not set it */
+	int64_t max_tokens; /* -1 if the body sets no max_tokens */
+	int64_t seed;       /* -1 if the body sets no seed */
+	double temperature; /* NAN if the body sets no temperature */
 	double top_p, min_p, repeat_penalty;
 	double presence_penalty, frequency_penalty;
 	int64_t top_k, repeat_last;
@@ -105,10 +107,11 @@ struct api_request {
 	bool stream, include_usage, include_provisional, include_draft;
 	bool timings_per_token; /* send timings with each chunk of a stream */
 	int64_t priority;       /* requests with lower numbers run first */
-	double timeout;         /* in seconds; 0 if the body does not set it */
-	char *json_schema;      /* NULL if the text need not be JSON */
-	const char *format;     /* "text", "json_object", "json_schema" */
-	char *tools;            /* JSON of the tools; NULL if there are none */
+	/* time limit in seconds; 0 if the body sets none */
+	double timeout;
+	char *json_schema;  /* NULL if the text need not be JSON */
+	const char *format; /* "text", "json_object", "json_schema" */
+	char *tools;        /* JSON of the tools; NULL if there are none */
 	/* "none", "auto", "required", "function", or NULL if not given */
 	const char *tool_choice;
 	const char *tool; /* name of the function in tool_choice, or NULL */
@@ -130,9 +133,10 @@ struct api_request {
  */
 int api_request_read(struct api_request *out, enum api_kind, const char *body,
 	size_t len, struct fault *);
-/* The steps of api_request_read: parse a JSON object, which the caller releases
- * also after a failure, and take the request from it. The request then owns the
- * object, also after a failure. */
+/* The two steps of api_request_read. api_body_read parses the body to a JSON
+ * object, which the caller must release, even after a failure. api_request_take
+ * fills the request from this object and takes ownership of the object, even
+ * after a failure. */
 int api_body_read(json_t **out, const char *body, size_t len, struct fault *);
 int api_request_take(
 	struct api_request *out, enum api_kind, json_t *body, struct fault *);
@@ -140,8 +144,8 @@ void api_request_release(struct api_request *);
 
 /* Free the parts that are not needed after tokenizing: the turns, the texts of
  * prompts, and all members of the body except "stop", "logit_bias" and
- * "tool_choice", which answers repeat. The names that choose the engine become
- * NULL. */
+ * "tool_choice", which answers repeat. The pointers to names (`model`, `method`
+ * and so on) become NULL. */
 void api_request_trim(struct api_request *);
 
 #endif

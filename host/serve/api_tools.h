@@ -19,7 +19,8 @@ int api_tools_take_choice(struct api_request *, const struct api_member *,
 int api_tools_take_parallel(struct api_request *, const struct api_member *,
 	const json_t *v, struct fault *);
 
-/* Check the members together, after all were taken. */
+/* Check the members about tools for contradictions, after all members of the
+ * request were taken. */
 int api_tools_check(struct api_request *, struct fault *);
 
 /* Number of turns that a message becomes: one for the message itself, and one
@@ -30,7 +31,8 @@ size_t api_tools_turns(const json_t *message);
 int api_tools_take_calls(
 	struct api_turn *turn, const json_t *message, size_t i, struct fault *);
 
-/* Store the id of messages[i], the result of a call, in the turn. */
+/* For the message messages[i], which is the result of a tool call: store the id
+ * of the call in the turn. */
 int api_tools_take_result(
 	struct api_turn *, const json_t *message, size_t i, struct fault *);
 

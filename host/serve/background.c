@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-/* The function of each thread: handle queued exchanges until background_close
- * is called and the queue is empty. */
+/* The function of each thread: handle queued HTTP requests until
+ * background_close is called and the queue is empty. */
 static void *work(void *arg)
 {
 	struct server *s = arg;
@@ -73,8 +73,9 @@ bool background_add(struct exchange *x)
 	pthread_mutex_lock(&b->lock);
 	closing = b->closing;
 	if (!closing) {
-		/* Suspend first: once the exchange is in the queue, a thread
-		 * may resume the connection at any time. */
+		/* Suspend the connection before the exchange is queued: once
+		 * the exchange is in the queue, a background thread may resume
+		 * the connection. */
 		exchange_set_preparing(x, true);
 		append(b, x);
 	}
@@ -82,9 +83,10 @@ bool background_add(struct exchange *x)
 	return !closing;
 }
 
-/* The engines' keeper lets waiting requests continue, and it ends before
- * background_close is called: so a thread still runs that handles the
- * exchange. */
+/* Requests that waited for their engine come here. They do so only while the
+ * keeper (the thread that opens engines) runs, and the keeper ends before
+ * background_close is called. So a background thread still runs that handles
+ * the exchange. */
 void background_again(struct exchange *x)
 {
 	struct background *b = &x->server->background;

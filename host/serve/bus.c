@@ -1,5 +1,5 @@
-/* The bus thread: it connects to D-Bus, owns the name, and handles incoming
- * messages. */
+/* The bus thread: it connects to D-Bus, owns the server's name on the bus, and
+ * handles incoming messages. */
 #include "host/serve/bus.h"
 
 #include "base/clock.h"
@@ -21,7 +21,8 @@
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* The function bus.begin of a server. */
+/* The member `begin` of struct bus, outside of tests: submit a request to the
+ * engine. */
 static int begin(struct bus *b, struct api_request *request,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
@@ -94,7 +95,7 @@ static DBusHandlerResult on_message(
 /* ---- the thread ---------------------------------------------------------- */
 
 /* One round of the thread's loop: wait for events for up to PULSE_MS, then
- * handle messages and advance all texts. */
+ * handle messages, and write new output of all texts to their pipes. */
 static void go_round(struct bus *b)
 {
 	struct pollfd p[2 + BUS_ENDED_MAX];

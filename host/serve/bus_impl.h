@@ -29,14 +29,16 @@
 enum {
 	BUS_ENDED_MAX = 64, /* maximum number of objects of ended texts */
 	BUS_WAITERS = 8,    /* maximum number of pending Wait calls on a text */
-	BUS_PROPERTIES = 8 /* elements of an object's array, with an end mark */
+	/* size of an object's array of properties; the last element marks the
+	 * end */
+	BUS_PROPERTIES = 8
 };
 
 /* A property of an object and its value. */
 struct bus_value {
 	const char *name; /* NULL after the last property */
-	/* 's', 't' or 'u' as in D-Bus signatures; 'f' for server.findings, of
-	 * signature a(ssss) */
+	/* D-Bus type of the value: 's', 't' or 'u' as in D-Bus signatures; 'f':
+	 * the list server.findings, of type a(ssss) */
 	char type;
 	bool changes;     /* a signal reports changes of the value */
 	const char *text; /* the value for type 's' */
@@ -53,7 +55,7 @@ struct bus_text {
 	struct strbuf unsent; /* output not written to the pipe completely */
 	size_t sent;          /* bytes of `unsent` that were written */
 	uint64_t full_ns; /* when the pipe became full; 0 if it is not full */
-	bool ended;       /* the end of the text was reported */
+	bool ended;       /* the client was notified of the end of the text */
 	uint64_t prompt_tokens, seed;
 	char stop[16];          /* why the text ended; "" before the end */
 	char state[16];         /* the state that was reported last */
@@ -82,7 +84,7 @@ struct bus {
 	uint64_t idle_ns; /* maximum time that a client reads nothing */
 	const struct server_finding *findings;
 	size_t n_findings;
-	/* NULL in tests; signals are then dropped. */
+	/* connection to the bus; NULL in tests, where signals are dropped */
 	DBusConnection *connection;
 	bool filtered; /* on_message is installed as a message filter */
 	struct bus_text *texts; /* list of text objects, the newest first */

@@ -32,7 +32,7 @@ static json_t *list_of(DBusMessageIter *at)
 	return if_whole(list, whole);
 }
 
-/* Convert a dictionary with string keys; NULL for another type. */
+/* Convert a dictionary. Returns NULL if its keys are not strings. */
 static json_t *object_of(DBusMessageIter *at)
 {
 	json_t *object = json_object();

@@ -211,7 +211,7 @@ static bool take(struct bus_text *t, const char **state)
 	t->tokens = c->tokens;
 	stop = c->result.stop;
 	if (*t->error)
-		; /* the text was already dropped, with an error */
+		; /* keep the error with which the text was dropped */
 	else if (whole && r->fault.status)
 		fail(t, r->fault.code, r->fault.text);
 	else if (whole && c->ended && !c->status &&

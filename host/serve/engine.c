@@ -8,10 +8,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The longest token of a vocabulary is taken to have at least this many bytes.
- * A prompt is refused before it is tokenized if it has more bytes than the
- * context holds in tokens of that length. With this minimum, a prompt that fits
- * is accepted even if the model file describes its vocabulary wrongly. */
+/* A prompt is refused without tokenizing it if it has too many bytes: more than
+ * the context's number of tokens times the length of the vocabulary's longest
+ * token. This length is taken to be at least TOKEN_BYTES_MIN, so that a prompt
+ * that fits is not refused if the model file describes its vocabulary
+ * wrongly. */
 #define TOKEN_BYTES_MIN 64
 
 /* ---- answers ------------------------------------------------------------- */

@@ -52,7 +52,8 @@ struct choice {
 	/* Log-probabilities of the tokens that the reader has not taken yet, in
 	 * the format of a chat's answer; NULL if there are none. */
 	json_t *logprobs;
-	/* [n_calls]; reallocated when a call begins */
+	/* [n_calls] the tool calls in the text; reallocated when a call
+	 * begins */
 	struct choice_call *calls;
 	size_t n_calls;
 	uint64_t tokens; /* number of tokens generated */
@@ -95,7 +96,7 @@ struct answer_reader {
 	 * held. */
 	bool (*gone)(void *arg);
 	void *arg;
-	/* The client, for the queue: a number of client_id.h. */
+	/* number that identifies the client in the queue (client_id.h) */
 	uint64_t client;
 };
 
@@ -103,7 +104,7 @@ struct answer {
 	struct api_request request;
 	struct answer_reader reader; /* `wake` is NULL after engine_leave */
 	enum answer_state state;
-	struct fault fault; /* status 0 if there is no fault */
+	struct fault fault; /* fault.status is 0 if there is no fault */
 	struct choice *choice;
 	size_t n_choices;
 	struct fair_ticket ticket; /* the answer's texts in the queue */
@@ -140,20 +141,22 @@ struct engine_state {
 };
 
 struct engine {
-	/* Constant while the engine is open. Any number of threads may pass the
-	 * handle to functions that only read it (report.h). */
+	/* The following members are constant while the engine is open. Any
+	 * number of threads may pass `tandem` to functions that only read it
+	 * (report.h). */
 	struct tandem *tandem;
 	const struct engine_offer *offer;
 	uint64_t context;   /* maximum length of a request, in tokens */
-	size_t token_bytes; /* maximum bytes of text of a token */
+	size_t token_bytes; /* maximum length of a token's text, in bytes */
 	/* maximum numbers of texts that run, and that wait */
 	unsigned lanes, bound;
 	pthread_mutex_t *lock;
 	pthread_t thread;
-	pthread_cond_t work; /* `stopping` or the list has changed */
+	pthread_cond_t work; /* signaled when `stopping` or `first` changes */
 	/* Guarded by the lock. */
-	pthread_cond_t *idle; /* signaled when the list is empty; or NULL */
-	uint64_t idle_ns;     /* when the list last became empty */
+	/* signaled when the list `first` gets empty; or NULL */
+	pthread_cond_t *idle;
+	uint64_t idle_ns; /* time when that list last became empty */
 	bool stopping;
 	struct answer *first; /* answers that have not ended, oldest first */
 	struct fair_queue queue;
@@ -192,9 +195,9 @@ int engine_submit(struct engine *, struct api_request *,
  * canceled, and the callbacks are not called again. */
 void engine_leave(struct answer *);
 
-/* Refuse the waiting requests whose deadline has passed, although the engine's
- * thread may be in a long pass. To be called a few times a second with the lock
- * held. */
+/* Refuse the waiting requests whose deadline has passed, even while the
+ * engine's thread is in a long pass. To be called a few times a second with the
+ * lock held. */
 void engine_refuse_late(struct engine *, uint64_t now_ns);
 
 #endif

@@ -123,8 +123,8 @@ static bool is_same(const char *said, const char *is)
 	return !said || (is && !strcmp(said, is));
 }
 
-/* Check a name, such as the clock's, that a request may repeat but not change.
- */
+/* Check a member such as `clock`, for which a request may give only the
+ * server's own value. */
 static int check_fixed(
 	const char *param, const char *is, const char *said, struct fault *f)
 {
@@ -158,10 +158,10 @@ static int check_method(
 	return -EINVAL;
 }
 
-/* Check that `draft` names only drafters or bundled draft models. Other values
- * are left to the operator of the server: the argument of a drafter is a file,
- * or selects simulated drafts for measurements, and any other word is a path.
- */
+/* Check that `draft` names only drafters or bundled draft models. Only the
+ * operator of the server may set other values: the argument of a drafter names
+ * a file or selects simulated drafts for measurements, and any other word is a
+ * path. */
 static int check_draft(const char *draft, struct fault *f)
 {
 	static const char *const bundled[] = { "model", "eagle" };
@@ -202,7 +202,8 @@ static const struct opt *method_option(
 {
 	const struct opt_table *t;
 
-	/* The first table has the method and the files of a history. */
+	/* Skip the first table (i is 0): its options, the method and the files
+	 * of a history, are not options of methods. */
 	for (size_t i = 1; (t = decoding_tables(i)); i++)
 		for (size_t k = 0; k < t->n; k++)
 			if (t->rows[k].type != OPT_GROUP &&

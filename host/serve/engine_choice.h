@@ -29,17 +29,19 @@ struct engine_menu {
 };
 
 /*
- * Check the names in the request, and make its choice. `request` is NULL for
- * the server's own options. Returns 0 and *out, which is NULL if the request's
- * choice equals the server's own options; or a negative errno with *fault set.
+ * Check the names in the request, and make the list of settings that the
+ * request chooses. `request` is NULL for the server's own options. Returns 0
+ * and *out, which is NULL if the list equals the server's own settings; or a
+ * negative errno with *fault set.
  */
 int engine_choose(char ***out, const struct engine_menu *,
 	const struct api_request *request, struct fault *);
 void engine_choice_free(char **);
 
-/* Get the method and drafter of a choice, and check that its options can be
- * combined. Returns 0 with *offer, whose strings belong to the choice and to
- * the menu, and whose `model` is NULL; or a negative errno with *fault set. */
+/* Get the method and drafter of a choice (a list of settings), and check that
+ * its options can be combined. Returns 0 with *offer, whose strings belong to
+ * the choice and to the menu, and whose `model` is NULL; or a negative errno
+ * with *fault set. */
 int engine_choice_check(char *const *choice, const struct engine_menu *,
 	struct engine_offer *offer, struct fault *);
 

@@ -173,8 +173,9 @@ static int make_room(struct server *s, const struct engine_entry *e,
 		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
 			return 0;
 		/* Close the idle engine that was used least recently. If none
-		 * is idle, let the engine that was opened first yield, unless
-		 * an engine yields already. */
+		 * is idle, the engine that was opened first yields: it accepts
+		 * no new requests, so that it becomes idle. Only one engine
+		 * yields at a time. */
 		if (idle) {
 			close_engine(s, idle);
 			entry_forget_unused(g, idle);
@@ -189,7 +190,8 @@ static int make_room(struct server *s, const struct engine_entry *e,
 /* ---- the keeper ---------------------------------------------------------- */
 
 /* The engine is open: let the requests that wait for it continue. The caller
- * holds the lock; this function releases it while it passes on each request. */
+ * holds the lock. This function releases the lock while it hands a request to a
+ * background thread. */
 static void end_waiting(struct server *s, struct engine_entry *e)
 {
 	/* First let all waiting requests hold the engine, so that it is not
@@ -276,8 +278,9 @@ static bool keep(struct server *s, uint64_t *ns)
 		uint64_t since;
 
 		if (e->yields && entry_is_open(e)) {
-			/* This engine is still open because another one was
-			 * closed: it need not yield any more. */
+			/* The engine was to be closed to make room for another
+			 * engine, but a different engine was closed first. So
+			 * this engine stays open and accepts requests again. */
 			e->yields = false;
 			end_waiting(s, e);
 			return true;

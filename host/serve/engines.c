@@ -20,7 +20,7 @@ const char *const engine_phases[] = {
 
 /* ---- entries ------------------------------------------------------------- */
 
-/* Whether a new request may hold the engine. */
+/* Whether the engine is open and accepts new requests. */
 static bool is_ready(const struct engine_entry *e)
 {
 	return entry_is_open(e) && !e->yields;
@@ -63,8 +63,8 @@ static struct engine_entry *find(
 	return e;
 }
 
-/* Append an entry. Its choice is the server's own if `choice` is NULL;
- * otherwise the entry takes ownership of `choice` on success. */
+/* Append an entry for an engine with the settings `choice` (NULL: the server's
+ * own settings). The entry takes ownership of `choice` on success. */
 static struct engine_entry *add(struct engines *g, size_t model, char **choice,
 	const struct engine_offer *offer)
 {
@@ -117,10 +117,10 @@ static int find_model(
 	return -EINVAL;
 }
 
-/* Find or add the entry of a model and a choice. `choice` is NULL for the
- * server's own choice; otherwise this function takes ownership of it, also
- * after a failure. On success the lock is held on return. Returns NULL after a
- * failure, with *f set and without the lock. */
+/* Find or add the entry of the engine with this model and these settings.
+ * `choice` is NULL for the server's own settings; otherwise this function takes
+ * ownership of it, also after a failure. On success the lock is held on return.
+ * Returns NULL after a failure, with *f set and without the lock. */
 static struct engine_entry *entry_for(
 	struct server *s, size_t model, char **choice, struct fault *f)
 {
@@ -131,7 +131,8 @@ static struct engine_entry *entry_for(
 	engines_lock(s);
 	e = find(g, model, choice ? choice : g->own);
 	if (!e && choice) {
-		/* Release the lock: the check reads files. */
+		/* Release the lock during the check, because the check reads
+		 * files. */
 		engines_unlock(s);
 		if (engine_choice_check(choice, &g->menu, &offer, f)) {
 			engine_choice_free(choice);
@@ -192,8 +193,9 @@ int engines_find(
 		x->held = true;
 		e->holds++;
 	} else {
-		/* A server with a single engine ends when its device is lost
-		 * (engines_lost): refuse the request. */
+		/* If this is the server's only engine and its device is lost,
+		 * the server is about to end (engines_lost), so refuse the
+		 * request. */
 		x->must_wait =
 			g->several || !e->engine || !e->engine->state.lost;
 		ret = x->must_wait ? -EINPROGRESS : fault_stopping(f);

@@ -51,7 +51,7 @@ enum engine_phase {
 	ENGINE_CLOSING,
 };
 
-/* For clients: "unloaded", "loading" or "loaded". */
+/* The phases as clients see them: "unloaded", "loading" or "loaded". */
 extern const char *const engine_phases[];
 
 struct engine_entry {
@@ -65,12 +65,17 @@ struct engine_entry {
 	bool pinned; /* never closed before the server is closed */
 	/* the engine will be closed to make room, so new requests wait */
 	bool yields;
-	uint64_t ticket, opened; /* the order of queueing and of opening */
-	struct engine *engine;   /* set in the phases LOADED and CLOSING */
-	unsigned refs;           /* exchanges that refer to the entry */
-	/* exchanges among `refs` that hold the engine */
+	/* the place of the engine in the order of queueing, and in the order of
+	 * opening */
+	uint64_t ticket, opened;
+	/* set in the phases LOADED and CLOSING, otherwise NULL */
+	struct engine *engine;
+	/* number of HTTP requests that refer to the entry */
+	unsigned refs;
+	/* number of these requests that keep the engine open (hold it) */
 	unsigned holds;
-	/* waiting exchanges, linked by queue_next, oldest first */
+	/* the HTTP requests that wait for the engine, linked by queue_next,
+	 * oldest first */
 	struct exchange *waiting;
 	uint64_t used_ns; /* time when the engine was last held */
 	uint64_t need;    /* estimated memory of the open engine in bytes */
@@ -85,8 +90,9 @@ struct engine_entry {
 /* Facts about a model of the list, known after it was first opened. */
 struct engine_facts {
 	uint64_t context;
-	unsigned kind; /* one bit of enum report_models; 0: not known yet */
-	bool chats;    /* the model has a chat template */
+	/* attention mask: a bit of enum report_models; 0: not known yet */
+	unsigned kind;
+	bool chats; /* the model has a chat template */
 };
 
 struct engines {
@@ -129,10 +135,10 @@ int engines_close(struct server *, struct err *);
 
 /*
  * Find the engine with the model, method and options that the request names,
- * and hold it. Returns 0 with x->engine and x->entry; -EINPROGRESS with
- * x->must_wait set if the engine must be opened first, see engines_wait; or
- * another negative errno with *fault set. A request that has waited for its
- * engine already holds it.
+ * and hold the engine, so that it stays open. Returns 0 with x->engine and
+ * x->entry; -EINPROGRESS with x->must_wait set if the engine must be opened
+ * first, see engines_wait; or another negative errno with *fault set. A request
+ * that has waited for its engine already holds it.
  */
 int engines_find(struct exchange *, const struct api_request *, struct fault *);
 
@@ -160,7 +166,7 @@ int engines_check_first(
 /* To be called with the lock held. engines_lost returns whether the server must
  * end, because the device of its only engine is lost. engines_drop_gone refuses
  * the waiting requests whose client has disconnected. engines_phase returns the
- * phase of the model's engine that is most advanced. */
+ * most advanced phase of all engines of the model. */
 bool engines_lost(struct server *);
 void engines_drop_gone(struct server *);
 enum engine_phase engines_phase(struct server *, size_t model);

@@ -27,18 +27,19 @@ static inline bool entry_is_open(const struct engine_entry *e)
  * set. `server` is a struct server. */
 void *engines_keep(void *server);
 
-/* Keep the first error of closing a handle, such as violations that the
- * coherence checker found. */
+/* Close a handle. The server keeps the first error of all these calls, such as
+ * violations that the coherence checker found. */
 void engines_close_handle(struct engines *, struct tandem *);
 
 /* The caller of the next functions holds the lock. */
 
-/* Free an entry that is no longer used. Its counters are added to another entry
- * of the same model and method, so that their sums, which are metrics, never
- * decrease. The last entry of a model and method is not freed. */
+/* Free the entry of an engine if the entry is no longer used. The counters of
+ * the entry are added to another entry of the same model and method, so that
+ * the sums over all entries, which are metrics, never decrease. The last entry
+ * of a model and method is not freed. */
 void entry_forget_unused(struct engines *, struct engine_entry *);
 
-/* Refuse all requests that wait for the entry. */
+/* Refuse all requests that wait for the entry's engine. */
 void entry_refuse_waiting(struct engine_entry *, const struct fault *);
 
 /* Start the thread of an engine whose handle is started. Returns 0, or a

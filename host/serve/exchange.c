@@ -12,10 +12,12 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-/* A stream without output for this time gets a comment line. */
+/* After this time without output, a stream sends a comment line, so that the
+ * client stays connected. */
 #define SILENCE_NS 1000000000ull
 #define BLOCK      16384
-/* read at most this multiple of body_max of a refused body */
+/* At most REFUSED_MAX * body_max bytes are read of the body of a refused
+ * request. */
 #define REFUSED_MAX 16
 
 /* ---- readers ------------------------------------------------------------- */

@@ -12,11 +12,11 @@
 
 struct fair_client {
 	uint64_t id;
-	/* Tickets with waiting texts, in the order of their priorities and of
-	 * their arrival. */
+	/* tickets with waiting texts, ordered by priority, then by arrival */
 	struct fair_ticket *first;
 	unsigned waiting, running;
-	uint64_t last_turn; /* number of its last turn; 0 if it had none */
+	/* number of the client's last turn; 0: no turn yet */
+	uint64_t last_turn;
 	struct fair_client *next;
 };
 

@@ -22,7 +22,8 @@ struct strbuf;
 /* The part of a choice that was already sent. */
 struct choice_sent {
 	bool begun, ended;
-	uint64_t characters; /* number of characters of the text */
+	/* number of the text's characters that were sent */
+	uint64_t characters;
 };
 
 struct reply {

@@ -12,7 +12,8 @@
 struct choice;
 struct reply;
 
-/* Whether the choice has calls, or parts of calls, that were not taken yet. */
+/* Whether the choice has tool calls, or parts of tool calls, that the reader
+ * has not taken yet. */
 bool reply_calls_new(const struct choice *);
 
 /* Whether the choice has calls and all of them are complete. */

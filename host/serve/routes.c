@@ -68,8 +68,8 @@ static void answer_texts(struct exchange *x)
 	submit(x, &request, ret);
 }
 
-/* Returns the number of the owner of the responses that this client creates and
- * may read. */
+/* Returns the number of the owner under which this client's responses are
+ * stored. Clients with the same number can read each other's responses. */
 static uint64_t owner_of(const struct exchange *x)
 {
 	return x->server->options.key_file ? x->client : 0;
@@ -182,8 +182,9 @@ out:
 
 /* ---- status and model ---------------------------------------------------- */
 
-/* Names of the methods that requests may choose and that can run the model;
- * `kind` is the model's kind, or 0 if the model was not opened yet. */
+/* Names of the methods that requests may choose and that can run the model.
+ * `kind` is the model's attention mask (enum report_models), or 0 if the model
+ * was not opened yet. */
 static json_t *methods_of(const struct server *s, unsigned kind)
 {
 	const struct engine_menu *m = &s->engines.menu;

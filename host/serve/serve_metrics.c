@@ -497,9 +497,9 @@ void state_answer(struct exchange *x)
 
 /* ---- counting ------------------------------------------------------------ */
 
-/* answered[i] is for route i; the element after the last route counts requests
- * without a route. If more than STATUSES different status codes occur, the last
- * element of status[] counts all further codes. */
+/* s->answered[i] counts the answers of route i; the element after the last
+ * route counts answers to requests without a route. If more than STATUSES
+ * different status codes occur, the last column counts all further codes. */
 void metrics_count(struct server *s, const struct route *route, int status)
 {
 	size_t i = 0, k = 0;

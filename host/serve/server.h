@@ -36,7 +36,8 @@ struct server_options {
 	/* Address as for listening_open; NULL for no HTTP. */
 	const char *listen;
 	enum server_bus bus;
-	/* [n_findings] for D-Bus clients; borrowed until server_close. */
+	/* [n_findings] findings about this machine, for D-Bus clients; borrowed
+	 * until server_close */
 	const struct server_finding *findings;
 	size_t n_findings;
 	const char *key_file; /* file of API keys, or NULL */
@@ -55,9 +56,12 @@ struct server_options {
 	 * `model` is the name of the handle's model, or NULL if `models` is
 	 * set. */
 	struct engine_offer offer;
-	/* How further handles are opened; `model` and `set` are not used. */
+	/* Options with which the server opens further handles; the members
+	 * `model` and `set` are not used. */
 	struct tandem_options handle;
-	uint64_t context; /* context of these handles, as for tandem_start */
+	/* maximum tokens of a request in further handles, as for
+	 * tandem_start */
+	uint64_t context;
 	/* memory limit for all handles together, in bytes; 0: none */
 	uint64_t memory;
 	/* An engine that has been idle for this time is closed; 0: never. */

@@ -52,9 +52,10 @@ struct client {
 	/* the server waits for the first request of the connection, or for the
 	 * rest of a request */
 	bool begun;
-	bool late;         /* the request was late at the last check */
+	/* the request was late at the last call of client_show_out */
+	bool late;
 	bool shut;         /* the connection was shut down */
-	uint64_t since_ns; /* time when `answered` was last set */
+	uint64_t since_ns; /* time of the last change of `answered` */
 	struct client *prev, *next;
 };
 
@@ -79,7 +80,7 @@ struct background {
 	pthread_t thread[BACKGROUND_THREADS];
 	unsigned n; /* threads that were started */
 	pthread_mutex_t lock;
-	pthread_cond_t work; /* the queue or `closing` has changed */
+	pthread_cond_t work; /* signaled when the queue or `closing` changes */
 	/* Guarded by the lock. */
 	struct exchange *first; /* the queue, linked by queue_next */
 	bool closing;           /* background_close was called */
@@ -136,10 +137,11 @@ struct exchange {
 	/* the part of the request's path that follows the route's path */
 	char name[64];
 	struct strbuf body;
-	size_t received;    /* bytes of the body that have arrived */
-	struct fault fault; /* status 0 if the request is not refused */
-	int status;         /* HTTP status of the answer */
-	struct strbuf out;  /* the answer, or the next piece of a stream */
+	size_t received; /* bytes of the body that have arrived */
+	/* fault.status is 0 unless the request is refused */
+	struct fault fault;
+	int status;        /* HTTP status of the answer */
+	struct strbuf out; /* the answer, or the next piece of a stream */
 	/* number of bytes of a stream's `out` that were sent */
 	size_t out_at;
 	const char *type; /* content type of the answer */
@@ -201,8 +203,8 @@ void exchanges_break_silence(struct server *, uint64_t now_ns);
  * disconnected. */
 struct answer_reader exchange_reader(struct exchange *);
 
-/* True: suspend the connection while a background thread owns the exchange.
- * False: resume the connection. */
+/* If the second argument is true, suspend the connection while a background
+ * thread owns the exchange; if it is false, resume the connection. */
 void exchange_set_preparing(struct exchange *, bool);
 
 /*
