@@ -32,7 +32,8 @@ bool bench_line_parse(const struct command *c, struct bench_line *l, int argc,
 	struct err e = { 0 };
 	unsigned operands;
 
-	/* Copy the words first, because parsing reorders them. */
+	/* Copy the words of the command line before cmd_parse() reorders
+	 * them. */
 	l->arguments = shard_arguments(argc, argv);
 	if (!cmd_parse(c, argc, argv, &operands, status))
 		return false;

@@ -21,8 +21,9 @@
 #include <sys/stat.h>
 
 #define JSON_VERSION 1
-/* the report marks a tensor whose rounding error is more than WORSE times the
- * error of conventional groups */
+/* The report marks a tensor whose rounding error is more than WORSE times the
+ * error of conventional quantization groups, which are 32 values along a
+ * row. */
 #define WORSE 1.05
 
 static const char *const types[] = { "q4_0", "iq4_nl", "nf4", "fp4", "mxfp4",
@@ -113,9 +114,11 @@ static bool is_worse(const struct convert_tensor *t)
 
 struct tally {
 	size_t worse;
-	/* number of tensors that conventional groups store without any error */
+	/* number of tensors that would have no rounding error with conventional
+	 * groups (32 values along a row) */
 	size_t lossless;
-	/* the tensor with the largest finite ratio */
+	/* the tensor with the largest finite ratio of its rounding error to the
+	 * error with conventional groups */
 	const struct convert_tensor *most;
 };
 

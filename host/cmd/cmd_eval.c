@@ -301,7 +301,8 @@ static int run_all(struct eval *v, const char *operand, struct err *e)
 
 static int eval_main(int argc, char **argv)
 {
-	/* Copy the words first, because parsing reorders them. */
+	/* Copy the words of the command line before cmd_parse() reorders
+	 * them. */
 	json_t *words = shard_arguments(argc, argv);
 	struct err e = { 0 }, closing = { 0 };
 	struct eval *v = NULL;

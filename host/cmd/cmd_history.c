@@ -18,9 +18,9 @@
 
 #define DAY  86400
 #define WHEN 32 /* buffer size of a formatted time */
-/* bytes of the displayed start of a text, including the NUL */
+/* maximum bytes that are shown of a text, including the NUL */
 #define SHOWN 24
-/* number of tokens that are decoded for the displayed start */
+/* maximum number of tokens that are decoded to get these bytes */
 #define SHOWN_IDS   64
 #define ALL_OF_THEM UINT32_MAX
 

@@ -69,7 +69,7 @@ struct import {
 	struct history *history;
 	/* token ids of all records of the batch, concatenated */
 	struct token_list ids;
-	/* record[i].id is set when the batch is appended */
+	/* the member `id` of each record is set when the batch is appended */
 	struct history_record record[BATCH];
 	size_t n;
 	/* numbers of records and tokens that were appended */

@@ -79,8 +79,9 @@ static int run(int argc, char **argv)
 		long pid = text ? strtol(text, &end, 10) : 0;
 		uint64_t huge;
 
-		/* Show the window of the device process whose process id is
-		 * `text`; NULL means the only device process. */
+		/* Show the address window of the device process with the
+		 * process id `text`. If `text` is NULL, show the window of the
+		 * only device process. */
 		if (text && (pid <= 0 || pid > INT_MAX || *end)) {
 			ret = err_set(
 				&e, EINVAL, "'%s' is not a process id", text);

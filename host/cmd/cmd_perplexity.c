@@ -22,7 +22,7 @@
 
 #define JSON_VERSION 1
 #define TEXT_MAX     ((size_t)256 << 20) /* maximum size of a text in bytes */
-/* largest default of --window, in tokens */
+/* default of --window: the context, but at most this many tokens */
 #define WINDOW_MAX 2048
 
 static struct opt_values values; /* option values of the decoder */
@@ -93,9 +93,10 @@ struct table_row {
 
 struct job {
 	struct tandem *tandem;
-	struct tandem_report report; /* valid once the model was read */
+	/* `report` is valid once the model was read */
+	struct tandem_report report;
 	struct eval_tasks tasks;
-	char *text; /* NULL if the operand is a set of items */
+	char *text; /* the text; NULL if the operand is a set of items */
 	size_t text_len;
 	uint32_t window; /* number of tokens of a window of the text */
 	struct table_row row[EVAL_TASKS];

@@ -537,8 +537,7 @@ static int run_main(int argc, char **argv)
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
-	/* Refuse options that have no effect here, because only other drafters
-	 * or an evaluation use them. */
+	/* Refuse options that have no effect with this drafter and reward. */
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
 	if (!status && !(status = check_watch(&r)) &&

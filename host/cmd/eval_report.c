@@ -154,8 +154,8 @@ static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 		marked ? json_pack("[ff]", low, high) : json_null());
 }
 
-/* Return the counters of a result as the member of a shard's report, or NULL if
- * out of memory. */
+/* Return the counters of a result as a JSON object for the report of a shard,
+ * or NULL if out of memory. */
 static json_t *sums_json(const struct eval_result *from)
 {
 	json_t *o = json_object();

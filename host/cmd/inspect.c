@@ -48,8 +48,8 @@ static void find_text(
 		gguf_show(s, out, size);
 }
 
-/* Return the number of a key. If the key has an array with one number for each
- * layer, return the first number. */
+/* Return the value of a numeric key. If the value is an array with one number
+ * for each layer, return the first number. */
 static uint64_t find_number(
 	const struct gguf *g, const char *group, const char *name)
 {
@@ -89,7 +89,8 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 		in->ff = find_number(g, in->arch, "expert_feed_forward_length");
 	if (!in->ff)
 		in->ff = find_number(g, in->arch, "feed_forward_length");
-	/* A tensor "..._exps.weight" has a matrix for each expert. */
+	/* Add up the sizes of the tensors of experts: a tensor
+	 * "..._exps.weight" has a matrix for each expert. */
 	for (size_t i = 0; in->experts && i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
 
@@ -349,7 +350,9 @@ static json_t *json_element(const struct gguf_kv *kv, uint64_t i)
 	double v;
 
 	switch (kv->elem) {
-	case GGUF_F32: /* print 1e-05 instead of all 17 digits of the double */
+	/* Print a float32 with few digits, such as 1e-05, not with all 17
+	 * digits of the double. */
+	case GGUF_F32:
 		v = gguf_elem_f64(kv, i);
 		return isfinite(v)
 			? json_real(strtod(shortest((float)v, text), NULL))

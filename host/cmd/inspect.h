@@ -32,7 +32,7 @@ struct inspection {
 	uint64_t experts, experts_used, expert_bytes, experts_bytes;
 	bool diffusion;        /* the model is a diffusion model */
 	uint64_t block_length; /* block length of a block-diffusion model */
-	int64_t mask_token;    /* -1 if not in the file */
+	int64_t mask_token;    /* id of the mask token; -1 if not in the file */
 	/* the logits of a row predict the next position, not the row's own
 	 * position */
 	bool shift_logits;

@@ -109,7 +109,8 @@ void inspect_window_print(
 			b = b < to ? b : to;
 			in_cell += b > a ? b - a : 0;
 		}
-		/* '#': at least 15/16 of the cell is mapped */
+		/* each character of the drawing stands for a range of
+		 * addresses; '#': at least 15/16 of the range is mapped */
 		fputc(!in_cell ? '.'
 				: in_cell >= (to - from) - (to - from) / 16
 				? '#'

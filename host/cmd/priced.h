@@ -11,10 +11,11 @@
 
 struct tandem_report;
 
-/* Print the line "priced as ...". */
+/* Print the shape as a line "priced as ...". */
 void priced_text(const struct tandem_report *, FILE *);
 
-/* Add the member "priced_as" to an object that must still be empty. */
+/* Add the shape as the member "priced_as". The object must still be empty,
+ * because this member must come first. */
 void put_priced(json_t *, const struct tandem_report *);
 
 #endif

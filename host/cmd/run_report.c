@@ -20,7 +20,8 @@
 struct rates {
 	/* first_s: seconds from the start of the prompt to the first token */
 	double load_s, first_s, total_s;
-	double prefill, decode; /* in tokens/s; 0 if there was no such phase */
+	/* speeds in tokens/s; 0 if there was no such phase */
+	double prefill, decode;
 };
 
 static double seconds(uint64_t from, uint64_t to)
@@ -75,7 +76,7 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* Times and energy of the run on the phone. */
+/* Times and energy of the run on the simulated phone. */
 struct phone {
 	/* times in seconds; decode in tokens/s */
 	double prompt_s, total_s, decode;
@@ -124,7 +125,8 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
-/* Print the sources of the drafted tokens, if there are several. */
+/* Print how many drafted tokens from each source, such as the history or a
+ * draft model, were accepted. Prints nothing if there is only one source. */
 static void sources_text(const struct method_stats *m, FILE *f)
 {
 	unsigned n = 0;

@@ -15,7 +15,7 @@ struct strbuf;
 struct run_report {
 	const struct tandem *tandem;
 	struct tandem_report of;
-	/* from gen_stop_name(), or "interrupted" or "lost" */
+	/* why the text ended: gen_stop_name(), "interrupted" or "lost" */
 	const char *stop;
 	const char *error; /* NULL if there was no error */
 	uint64_t begin_ns; /* value of clock_ns() at the start of the command */

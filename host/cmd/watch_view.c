@@ -79,8 +79,8 @@ static struct glyph next_glyph(
 	g.width = 1;
 	if (len <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
 		g.width = -1;
-	/* Without a UTF-8 locale, every character is assumed to be one column
-	 * wide. So are characters that the C library does not know. */
+	/* A character is assumed to be one column wide if the locale is not
+	 * UTF-8, or if the C library does not know the character's width. */
 	else if (v->utf8 && wcwidth((wchar_t)c) >= 0)
 		g.width = wcwidth((wchar_t)c);
 	return g;

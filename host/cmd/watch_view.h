@@ -29,14 +29,14 @@
 struct tandem_step;
 
 struct watch_view {
-	/* if not set, marks are shown by symbols instead */
+	/* show the state of each token by a color; if not set, by a symbol */
 	bool colour;
 	locale_t utf8;       /* locale that gives the width of characters */
 	uint64_t tokens;     /* number of settled tokens */
 	struct strbuf ahead; /* settled text that has not been output yet */
 	struct strbuf row;   /* last row of settled text on the terminal */
 	unsigned col;        /* column after the text in `row` */
-	/* columns of the terminal, as last passed; 0 if not known yet */
+	/* columns of the terminal at the last call; 0 if not known yet */
 	unsigned cols;
 	bool open; /* a drawing follows the settled text */
 };

@@ -30,7 +30,7 @@ void watch_init(struct watch *w, bool json)
 	else if (isatty(STDOUT_FILENO) && is_set("TERM") &&
 		strcmp(term, "dumb"))
 		w->form = WATCH_DRAWN;
-	/* only this form has a locale, which watch_release() releases */
+	/* Only this form creates a locale, which watch_release() releases. */
 	if (w->form == WATCH_DRAWN)
 		watch_view_init(&w->view, !is_set("NO_COLOR"));
 }
