@@ -15,12 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* number of attempts to copy the view; large, because the device may change its
- * window continuously */
+/* number of attempts to copy the device's address window; large, because the
+ * device may change its window continuously */
 #define TRIES 1000
 
-/* Find the descriptor of a process's window view in /proc, and open it. Returns
- * a descriptor or a negative errno. */
+/* Find the memfd in which a process publishes its address window, among the
+ * descriptors in /proc/PID/fd, and open it. Returns a descriptor or a negative
+ * errno. */
 static int open_shown(pid_t pid)
 {
 	char path[64], link[PATH_MAX], target[64];
@@ -68,9 +69,9 @@ static pid_t parent_of(pid_t pid)
 	return parent;
 }
 
-/* Search all processes for window views. If `parent` is not 0, consider only
- * its children. Returns the last process found and its view, and the number of
- * processes in *n. */
+/* Search all processes for a published address window. If `parent` is not 0,
+ * consider only its children. Returns the last process found and the descriptor
+ * of its window, and the number of processes found in *n. */
 static int find_device(pid_t parent, int *fd, pid_t *device, unsigned *n)
 {
 	DIR *dir = opendir("/proc");
@@ -132,8 +133,8 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 		   : 0;
 }
 
-/* Copy the view while the device process runs. If the view changes during the
- * copy, try again. */
+/* Copy the published window while the device process runs. If the window
+ * changes during the copy, try again. */
 static int copy(const struct window_view *from, struct window_view *to)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
@@ -142,9 +143,9 @@ static int copy(const struct window_view *from, struct window_view *to)
 		const uint32_t *word = (const void *)from;
 		uint32_t *out = (void *)to;
 
-		/* Rule W2 of the view (ipc/window_view.h): a reader that sees a
-		 * word also sees the number of the turn in which the word was
-		 * written. So if a word has changed, `turn` has changed. */
+		/* Rule W2 (ipc/window_view.h): if a reader has loaded a word of
+		 * an unfinished update, it then finds that `turn` is odd or has
+		 * changed. Such a copy is discarded. */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
 
