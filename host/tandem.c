@@ -78,8 +78,7 @@ static int man(char **words)
 	return EXIT_OK;
 }
 
-/* The last word may name a group of options, which is then the only one
- * printed. */
+/* If the last word names a group of options, print only this group. */
 static int help_of(const struct command *c, char **words)
 {
 	const char *group = words[1];
