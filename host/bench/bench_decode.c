@@ -240,7 +240,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 
 	b->bytes =
 		(double)r.total.weight_bytes + (double)b->model->output->bytes;
-	return bench_machine_open(&b->machine, b->args->threads, e);
+	return bench_machine_open(
+		&b->machine, b->args->threads, (size_t)b->bytes, e);
 }
 
 /* ---- report -------------------------------------------------------------- */
@@ -374,8 +375,7 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 
 		progress_report(p, "measuring", 0, b->rounds);
 		for (unsigned r = 0; r < b->rounds && !ret; r++) {
-			b->bandwidth[r] = bench_read_bandwidth(
-				b->machine, (size_t)b->bytes);
+			b->bandwidth[r] = bench_read_bandwidth(b->machine);
 			b->int8[r] = bench_int8_peak(b->machine);
 			began = clock_ns();
 			ret = tandem_prefill(b->tandem, b->token, b->prompt, 1,

@@ -14,19 +14,15 @@
 #include "host/bench/bench.h"
 #include "host/bench/bench_lists.h"
 #include "host/bench/bench_machine.h"
-#include "shm/buffer.h"
 #include "tensor/kern.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_NS 20000000u
+#define SAMPLE_NS 5000000u
 #define MODEL_NS  UINT64_C(60000000000)
-/* The block of weights is filled with repetitions of this many pseudo-random
- * bytes. */
-#define SOME_WEIGHTS ((size_t)1 << 20)
-#define ALIGNMENT    64
+#define ALIGNMENT 64
 
 /* number of time measurements in one round of one model */
 #define SAMPLES                                                              \
@@ -142,34 +138,6 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Allocate the block of weights. Its bytes are 0x28 to 0x2f and 0xa8 to 0xaf;
- * bench_kernels.h explains why. */
-static int make_weights(struct bench_kernels *b, struct err *e)
-{
-	int ret = buffer_create(&b->buffer, "bench", KERNELS_WEIGHTS,
-		BUFFER_DMA | BUFFER_HUGE, e);
-	uint8_t *w;
-
-	if (ret)
-		return ret;
-	buffer_take_memory(b->buffer, NULL);
-	w = buffer_begin(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_WRITE);
-	for (size_t at = 0; at < SOME_WEIGHTS; at += 16) {
-		uint32_t words[4];
-
-		rng_words(1, 0, at, words);
-		for (int i = 0; i < 4; i++)
-			words[i] = (words[i] & 0x87878787) | 0x28282828;
-		memcpy(w + at, words, sizeof(words));
-	}
-	for (size_t at = SOME_WEIGHTS; at < KERNELS_WEIGHTS; at += SOME_WEIGHTS)
-		memcpy(w + at, w, SOME_WEIGHTS);
-	buffer_end(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_WRITE);
-	b->weights = buffer_begin(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_READ);
-	buffer_end(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_READ);
-	return 0;
-}
-
 static size_t larger(size_t a, size_t b)
 {
 	return a > b ? a : b;
@@ -224,9 +192,10 @@ int bench_kernels_main(const struct bench_args *args, struct err *e)
 		(ret = take_shapes(&b, e)) || (ret = kern_select(&b.kern, e)) ||
 		(ret = make_rows(&b, e)) ||
 		(ret = workers_open(&b.workers, args->threads, e)) ||
-		(ret = make_weights(&b, e)) ||
-		(ret = bench_machine_open(&b.machine, args->threads, e)))
+		(ret = bench_machine_open(
+			 &b.machine, args->threads, KERNELS_WEIGHTS, e)))
 		goto out;
+	b.weights = bench_machine_block(b.machine);
 	b.samples = (uint64_t)b.n_models * rounds * SAMPLES;
 	for (unsigned i = 0; i < b.n_models; i++) {
 		/* Run the requested number of rounds, but stop early if the
@@ -237,8 +206,8 @@ int bench_kernels_main(const struct bench_args *args, struct err *e)
 		do {
 			unsigned r = b.model[i].rounds++;
 
-			b.model[i].read_rate[r] = bench_read_bandwidth(
-				b.machine, KERNELS_WEIGHTS);
+			b.model[i].read_rate[r] =
+				bench_read_bandwidth(b.machine);
 			b.model[i].int8_rate[r] = bench_int8_peak(b.machine);
 			kernels_measure_passes(&b, &b.model[i], r);
 			kernels_measure_layouts(&b, &b.model[i], r);
@@ -254,7 +223,6 @@ int bench_kernels_main(const struct bench_args *args, struct err *e)
 		kernels_print(&b);
 out:
 	bench_machine_close(b.machine);
-	buffer_close(b.buffer);
 	workers_close(b.workers);
 	free(b.slot);
 	free(b.exp2);

@@ -9,9 +9,7 @@
  * The weights of all types and shapes come from one block of memory that is far
  * larger than any cache. Successive calls use successive pieces of the block
  * and start over at its end, so that each call reads its weights from memory
- * and not from a cache. Any two adjacent bytes of the block are a small fp16
- * number, and any byte is a valid quantized code. So any piece can serve as
- * weights of any type without packing, and kernels meet no denormals or NaNs.
+ * and not from a cache.
  *
  * One thread calls these functions; worker threads share the computation.
  * Private to bench_kernels*.c.
@@ -126,8 +124,7 @@ struct bench_kernels {
 	const struct kern *kern;
 	struct workers *workers;
 	struct bench_machine *machine;
-	struct buffer *buffer;
-	const uint8_t *weights; /* [KERNELS_WEIGHTS], aligned to 64 bytes */
+	const uint8_t *weights; /* [KERNELS_WEIGHTS], block of the machine */
 	/* offset in `weights` of the next piece */
 	size_t next;
 	/* inputs and outputs, [KERNELS_MAX_ROWS][largest n or k] */
@@ -175,7 +172,7 @@ void kernels_measure_softmax(
 /* ---- bench_kernels.c, called by the measurements ------------------------- */
 
 /* Return the seconds that one run(arg) takes. The result is the mean over at
- * least one call and at least 20 ms of calls. Advances the progress by one
+ * least one call and at least 5 ms of calls. Advances the progress by one
  * sample. */
 double kernels_time(struct bench_kernels *, void (*run)(void *arg), void *arg);
 

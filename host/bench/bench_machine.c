@@ -1,13 +1,14 @@
 #include "host/bench/bench_machine.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/workers.h"
 #include "shm/buffer.h"
 #include "tensor/kern.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,36 +20,53 @@
 
 struct bench_machine {
 	struct workers *workers;
-	struct buffer *buffer; /* allocated like a buffer for weights */
+	struct buffer *buffer;
 	const uint8_t *bytes;
-	unsigned parts; /* number of parts of the buffer to read */
+	unsigned parts; /* number of parts of the buffer */
 	const struct kern *kern;
 	uint64_t (*peak)(uint64_t steps);
 	/* number of operations of each thread */
 	uint64_t operations[WORKERS_MAX];
 };
 
-int bench_machine_open(
-	struct bench_machine **out, unsigned threads, struct err *e)
+/* Fill the first part with pseudo-random bytes 0x28 to 0x2f and 0xa8 to 0xaf,
+ * and all others with copies of the first part. */
+static void fill_block(uint8_t *w, unsigned parts)
+{
+	for (size_t at = 0; at < READ_PART; at += 16) {
+		uint32_t words[4];
+
+		rng_words(1, 0, at, words);
+		for (int i = 0; i < 4; i++)
+			words[i] = (words[i] & 0x87878787) | 0x28282828;
+		memcpy(w + at, words, sizeof(words));
+	}
+	for (unsigned i = 1; i < parts; i++)
+		memcpy(w + i * READ_PART, w, READ_PART);
+}
+
+int bench_machine_open(struct bench_machine **out, unsigned threads,
+	size_t bytes, struct err *e)
 {
 	struct bench_machine *m = calloc(1, sizeof(*m));
 	int ret;
 
 	if (!m)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
+	bytes = bytes < READ_BYTES ? align_up(bytes, READ_PART) : READ_BYTES;
+	m->parts = (unsigned)(bytes / READ_PART);
 	if ((ret = kern_select(&m->kern, e)) ||
 		(ret = workers_open(&m->workers, threads, e)) ||
-		(ret = buffer_create(&m->buffer, "bench", READ_BYTES,
+		(ret = buffer_create(&m->buffer, "bench", bytes,
 			 BUFFER_DMA | BUFFER_HUGE, e))) {
 		bench_machine_close(m);
 		return ret;
 	}
 	buffer_take_memory(m->buffer, NULL);
-	memset(buffer_begin(m->buffer, 0, READ_BYTES, BUFFER_WRITE), 1,
-		READ_BYTES);
-	buffer_end(m->buffer, 0, READ_BYTES, BUFFER_WRITE);
-	m->bytes = buffer_begin(m->buffer, 0, READ_BYTES, BUFFER_READ);
-	buffer_end(m->buffer, 0, READ_BYTES, BUFFER_READ);
+	fill_block(buffer_begin(m->buffer, 0, bytes, BUFFER_WRITE), m->parts);
+	buffer_end(m->buffer, 0, bytes, BUFFER_WRITE);
+	m->bytes = buffer_begin(m->buffer, 0, bytes, BUFFER_READ);
+	buffer_end(m->buffer, 0, bytes, BUFFER_READ);
 	*out = m;
 	return 0;
 }
@@ -62,6 +80,11 @@ void bench_machine_close(struct bench_machine *m)
 	free(m);
 }
 
+const uint8_t *bench_machine_block(const struct bench_machine *m)
+{
+	return m->bytes;
+}
+
 static void read_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct bench_machine *m = arg;
@@ -69,21 +92,17 @@ static void read_part(void *arg, unsigned part, unsigned thread)
 	m->kern->peak_read(m->bytes + part % m->parts * READ_PART, READ_PART);
 }
 
-double bench_read_bandwidth(struct bench_machine *m, size_t bytes)
+double bench_read_bandwidth(struct bench_machine *m)
 {
-	const unsigned all = READ_BYTES / READ_PART;
 	double best = 0;
 
-	m->parts =
-		bytes / READ_PART < all ? (unsigned)(bytes / READ_PART) : all;
-	m->parts += !m->parts;
 	if (!m->kern->peak_read)
 		return 0;
 	for (unsigned i = 0; i < TIMES; i++) {
 		uint64_t began = clock_ns();
 		double rate;
 
-		workers_run(m->workers, read_part, m, all);
+		workers_run(m->workers, read_part, m, READ_BYTES / READ_PART);
 		rate = (double)READ_BYTES * 1e9 / (double)(clock_ns() - began);
 		best = rate > best ? rate : best;
 	}

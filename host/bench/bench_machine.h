@@ -9,18 +9,30 @@
 #include "base/median.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define BENCH_ROUNDS_MAX MEDIAN_MOST
 
 struct bench_machine;
 struct err;
 
-/* Start `threads` threads, which share one large block of memory. On success
- * *out must be closed with bench_machine_close(). Returns 0 or a negative
- * errno. */
-int bench_machine_open(
-	struct bench_machine **out, unsigned threads, struct err *);
+/*
+ * Start `threads` threads, which read a block of `bytes` bytes, 512 MiB at
+ * most. Pass the size of the weights: if they fit in a cache, the limit must be
+ * the bandwidth of this cache. On success *out must be closed with
+ * bench_machine_close(). Returns 0 or a negative errno.
+ */
+int bench_machine_open(struct bench_machine **out, unsigned threads,
+	size_t bytes, struct err *);
 void bench_machine_close(struct bench_machine *);
+
+/*
+ * The block, which is allocated like a buffer for weights. Any two adjacent
+ * bytes are a small fp16 number, and any byte is a valid quantized code. So any
+ * piece can serve as weights of any type without packing, and kernels meet no
+ * denormals or NaNs.
+ */
+const uint8_t *bench_machine_block(const struct bench_machine *);
 
 /*
  * Each call takes three measurements of a few ms each, on all threads at once
@@ -28,12 +40,10 @@ void bench_machine_close(struct bench_machine *);
  * because a result is too low if a thread wakes up late. Returns 0 if the
  * kernels have no such instructions.
  *
- * bench_read_bandwidth returns the bytes/s of reading the same `bytes` bytes
- * repeatedly. Pass the size of the weights: if they fit in a cache, the limit
- * must be the bandwidth of this cache. bench_int8_peak returns int8
- * operations/s.
+ * bench_read_bandwidth returns the bytes/s of reading the block repeatedly.
+ * bench_int8_peak returns int8 operations/s.
  */
-double bench_read_bandwidth(struct bench_machine *, size_t bytes);
+double bench_read_bandwidth(struct bench_machine *);
 double bench_int8_peak(struct bench_machine *);
 
 /* Return `rate` as a share of `limit`, or 0 if the limit is unknown. */
