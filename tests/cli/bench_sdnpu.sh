@@ -166,7 +166,7 @@ for table in cycles graphs graphs_chart; do
 done
 
 TANDEM_MODELS=$small bench --tasks qa -n 4 --items 1 --rounds 1 -t 1 \
-  --tables ablation --csv
+  --spin 0 --tables ablation --csv
 check_eq 'tables on this machine' \
   "$(awk -F, 'NR > 1 && /token_s/ && !n[$1]++ { print $1 }' "$tmp/out" | xargs)" \
   'ablation decoding'
