@@ -62,19 +62,16 @@ void gguf_writer_close(struct gguf_writer *w)
 
 /* ---- fields ---- */
 
-static void add_u32(struct strbuf *b, uint32_t v)
+/* Add the low `bytes` bytes of v; tensor/gguf.c requires a little-endian
+ * machine. */
+static void add_int(struct strbuf *b, uint64_t v, size_t bytes)
 {
-	strbuf_add(b, &v, sizeof(v));
-}
-
-static void add_u64(struct strbuf *b, uint64_t v)
-{
-	strbuf_add(b, &v, sizeof(v));
+	strbuf_add(b, &v, bytes);
 }
 
 static void add_str(struct strbuf *b, const char *data, size_t len)
 {
-	add_u64(b, len);
+	add_int(b, len, 8);
 	strbuf_add(b, data, len);
 }
 
@@ -87,7 +84,7 @@ static void put_name(
 			"written",
 			(int)key.len, key.data);
 	add_str(&w->keys, key.data, key.len);
-	add_u32(&w->keys, type);
+	add_int(&w->keys, type, 4);
 	w->n_keys++;
 }
 
@@ -107,8 +104,8 @@ static void put_array(
 	struct gguf_writer *w, const char *key, enum gguf_type elem, uint64_t n)
 {
 	put_key(w, key, GGUF_ARRAY);
-	add_u32(&w->keys, elem);
-	add_u64(&w->keys, n);
+	add_int(&w->keys, elem, 4);
+	add_int(&w->keys, n, 8);
 }
 
 void gguf_put_u32(struct gguf_writer *w, const char *key, uint32_t v)
@@ -199,8 +196,8 @@ void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
 {
 	put_name(w, kv->key, kv->type);
 	if (kv->type == GGUF_ARRAY) {
-		add_u32(&w->keys, kv->elem);
-		add_u64(&w->keys, kv->count);
+		add_int(&w->keys, kv->elem, 4);
+		add_int(&w->keys, kv->count, 8);
 	}
 	strbuf_add(&w->keys, kv->value, kv->bytes);
 }
@@ -220,11 +217,11 @@ void gguf_put_tensor(struct gguf_writer *w, const char *name, enum dtype type,
 	w->bytes = list;
 	w->bytes[w->n_tensors++] = bytes;
 	add_str(&w->declarations, name, strlen(name));
-	add_u32(&w->declarations, n_dims);
+	add_int(&w->declarations, n_dims, 4);
 	for (unsigned d = 0; d < n_dims; d++)
-		add_u64(&w->declarations, dim[d]);
-	add_u32(&w->declarations, type);
-	add_u64(&w->declarations, w->offset);
+		add_int(&w->declarations, dim[d], 8);
+	add_int(&w->declarations, type, 4);
+	add_int(&w->declarations, w->offset, 8);
 	w->offset = align_up(w->offset + bytes, ALIGNMENT);
 }
 
@@ -249,9 +246,9 @@ static void begin(struct gguf_writer *w)
 
 	w->began = true;
 	strbuf_add(&head, "GGUF", 4);
-	add_u32(&head, GGUF_VERSION);
-	add_u64(&head, w->n_tensors);
-	add_u64(&head, w->n_keys);
+	add_int(&head, GGUF_VERSION, 4);
+	add_int(&head, w->n_tensors, 8);
+	add_int(&head, w->n_keys, 8);
 	if (head.failed || w->keys.failed || w->declarations.failed) {
 		err_sys(&w->err, ENOMEM, "cannot write '%s'",
 			w->file.temporary);

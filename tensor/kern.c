@@ -35,86 +35,73 @@ bool kern_has_f16c(void)
 #endif
 }
 
+/* Implementations from the slowest to the fastest. */
+static const struct kern *const built_in[] = {
+	&kern_ref,
+	&kern_vec_base,
 #ifdef __x86_64__
-/* These tests must agree with isa_flags_* of the Makefile. */
-static bool has_avx2(void)
-{
-	return __builtin_cpu_supports("avx2") &&
-		__builtin_cpu_supports("fma") && kern_has_f16c();
-}
-
-static bool has_avx512(void)
-{
-	return has_avx2() && __builtin_cpu_supports("avx512f") &&
-		__builtin_cpu_supports("avx512bw") &&
-		__builtin_cpu_supports("avx512vl") &&
-		__builtin_cpu_supports("avx512dq");
-}
-
-static bool has_vnni(void)
-{
-	return has_avx512() && __builtin_cpu_supports("avx512vnni");
-}
+	&kern_vec_avx2,
+	&kern_vec_avx512,
+	&kern_vec_vnni,
+	&kern_vec_amx,
+#endif
+#ifdef __aarch64__
+	&kern_vec_dotprod,
+	&kern_vec_i8mm,
+#endif
+};
 
 /*
+ * Whether this CPU can run an implementation. The tests must agree with
+ * isa_flags_* of the Makefile.
+ *
  * Linux lets a process use the tile registers of AMX only after a system call
  * (arch_prctl), so the program must call this function before it enters its
  * sandbox.
  */
-static bool has_amx(void)
+static bool runs(const struct kern *k)
 {
+	bool has = true;
+
+	if (k == &kern_ref || k == &kern_vec_base)
+		return true;
+#ifdef __x86_64__
 	enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 };
 	const unsigned tile = 1u << 24, int8 = 1u << 25, gfni = 1u << 8;
 	unsigned a, b, c, d;
 
-	return has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-		d & tile && d & int8 && c & gfni &&
+	has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+		kern_has_f16c();
+	if (k == &kern_vec_avx2)
+		return has;
+	has = has && __builtin_cpu_supports("avx512f") &&
+		__builtin_cpu_supports("avx512bw") &&
+		__builtin_cpu_supports("avx512vl") &&
+		__builtin_cpu_supports("avx512dq");
+	if (k == &kern_vec_avx512)
+		return has;
+	has = has && __builtin_cpu_supports("avx512vnni");
+	if (k == &kern_vec_vnni)
+		return has;
+	has = has && __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & tile &&
+		d & int8 && c & gfni &&
 		!syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILE_DATA);
-}
-#endif
-
-#ifdef __aarch64__
-static bool has_dotprod(void)
-{
-	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
-}
-
-static bool has_i8mm(void)
-{
-	return has_dotprod() && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
-}
-#endif
-
-static bool always(void)
-{
-	return true;
-}
-
-/* Implementations from the slowest to the fastest. */
-static const struct {
-	const struct kern *kern;
-	bool (*runs)(void);
-} built_in[] = {
-	{ &kern_ref, always },
-	{ &kern_vec_base, always },
-#ifdef __x86_64__
-	{ &kern_vec_avx2, has_avx2 },
-	{ &kern_vec_avx512, has_avx512 },
-	{ &kern_vec_vnni, has_vnni },
-	{ &kern_vec_amx, has_amx },
 #endif
 #ifdef __aarch64__
-	{ &kern_vec_dotprod, has_dotprod },
-	{ &kern_vec_i8mm, has_i8mm },
+	has = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+	if (k == &kern_vec_dotprod)
+		return has;
+	has = has && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
 #endif
-};
+	return has;
+}
 
 const char *const *kern_names(void)
 {
 	static const char *names[ARRAY_LEN(built_in) + 1];
 
 	for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
-		names[i] = built_in[i].kern->name;
+		names[i] = built_in[i]->name;
 	return names;
 }
 
@@ -122,9 +109,9 @@ static const struct kern *best(void)
 {
 	size_t i = ARRAY_LEN(built_in) - 1;
 
-	while (!built_in[i].runs())
+	while (!runs(built_in[i]))
 		i--;
-	return built_in[i].kern;
+	return built_in[i];
 }
 
 const struct kern *kern_find(const char *name)
@@ -132,8 +119,8 @@ const struct kern *kern_find(const char *name)
 	if (!name)
 		return best();
 	for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
-		if (!strcmp(name, built_in[i].kern->name))
-			return built_in[i].runs() ? built_in[i].kern : NULL;
+		if (!strcmp(name, built_in[i]->name))
+			return runs(built_in[i]) ? built_in[i] : NULL;
 	return NULL;
 }
 
@@ -151,12 +138,12 @@ int kern_select(const struct kern **out, struct err *e)
 	if (k)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		is_built_in |= !strcmp(name, built_in[i].kern->name);
+		is_built_in |= !strcmp(name, built_in[i]->name);
 		at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s",
 			!i                  ? ""
 				: i + 1 < n ? ", "
 					    : " or ",
-			built_in[i].kern->name);
+			built_in[i]->name);
 	}
 	if (is_built_in)
 		return err_set(e, ENOTSUP,
@@ -215,7 +202,9 @@ size_t kern_tile_scratch(unsigned k)
 
 size_t kern_q8_bytes(unsigned k)
 {
-	return q8_row_bytes(k);
+	const size_t scales = (size_t)k / Q8_GROUP + (k % Q8_GROUP != 0);
+
+	return (q8_scale_at(k) + scales * sizeof(float) + 63) & ~(size_t)63;
 }
 
 size_t kern_attend_scratch(unsigned heads, unsigned head_dim)

@@ -123,7 +123,7 @@ void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
 		start = -128 * sum;
 		memcpy(p + q8_start_at(k, false) + 4 * g, &start, 4);
 	}
-	memset(p + end, 0, q8_row_bytes(k) - end);
+	memset(p + end, 0, kern_q8_bytes(k) - end);
 }
 
 _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
@@ -216,7 +216,7 @@ static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 	const size_t bytes = k / TILE * tile_size(four);
 	const uint8_t *x = xq, *at = w;
 	struct block b = { x + (four && PERMUTED ? q8_permuted_at(k) : 0),
-		x + q8_start_at(k, four), x + q8_scale_at(k), q8_row_bytes(k),
+		x + q8_start_at(k, four), x + q8_scale_at(k), kern_q8_bytes(k),
 		y, ldy, true };
 
 	for (; n >= TILE; n -= TILE, at += bytes, b.y += TILE)

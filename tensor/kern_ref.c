@@ -187,7 +187,7 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 	uint8_t *p = dst;
 	float scale;
 
-	memset(dst, 0, q8_row_bytes(k));
+	memset(dst, 0, kern_q8_bytes(k));
 	for (unsigned i = 0; i < k; i += Q8_GROUP) {
 		ref_quantize_group(q + i, &scale, x + i,
 			k - i < Q8_GROUP ? k - i : Q8_GROUP);
@@ -236,7 +236,7 @@ static void ref_matmul_q8(float *y, size_t ldy, const void *xq, unsigned rows,
 {
 	const uint8_t *row = xq;
 
-	for (unsigned m = 0; m < rows; m++, row += q8_row_bytes(k))
+	for (unsigned m = 0; m < rows; m++, row += kern_q8_bytes(k))
 		for (unsigned j = 0; j < n; j++) {
 			float sum = 0, scale;
 

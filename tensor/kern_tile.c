@@ -226,14 +226,12 @@ static ALWAYS_INLINE void decode_as(
 	}
 }
 
-static void decode(float *dst, enum dtype type, const uint8_t *tile)
+static void decode(float *dst, enum dtype type, const uint8_t *tile, bool f16)
 {
-	decode_as(dst, type, tile, false);
-}
-
-static void decode_f16(float *dst, enum dtype type, const uint8_t *tile)
-{
-	decode_as(dst, type, tile, true);
+	if (f16)
+		decode_as(dst, type, tile, true);
+	else
+		decode_as(dst, type, tile, false);
 }
 
 /* ---- products ---- */
@@ -366,9 +364,10 @@ void JOIN(kern_matmul_tile_, KERN_ISA)(float *y, size_t ldy, const float *x,
 			p.first = i == 0;
 			for (unsigned s = 0; s < strips; s++)
 				for (unsigned t = 0; t < p.k / TILE; t++) {
-					(w_f16 ? decode_f16 : decode)(to, wt,
+					decode(to, wt,
 						at + s * strip +
-							(i / TILE + t) * bytes);
+							(i / TILE + t) * bytes,
+						w_f16);
 					to += TILE_VALUES;
 				}
 			panel_run(p, rows, strips);

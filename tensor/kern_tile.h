@@ -52,13 +52,6 @@ static inline size_t q8_scale_at(unsigned k)
 	return 2 * (size_t)k + 2 * (k / TILE) * sizeof(int32_t);
 }
 
-static inline size_t q8_row_bytes(unsigned k)
-{
-	const size_t scales = (size_t)k / Q8_GROUP + (k % Q8_GROUP != 0);
-
-	return (q8_scale_at(k) + scales * sizeof(float) + 63) & ~(size_t)63;
-}
-
 /* Workspace of matmul_tile and of matmul_q8 in bytes, for any k: two thirds of
  * an L1 cache. */
 #define TILE_SCRATCH 32768

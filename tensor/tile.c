@@ -17,32 +17,16 @@
 struct format {
 	struct tile_info info;
 	uint8_t zero; /* byte that encodes the value 0 in each of its codes */
-	/* Store the groups g to g + 7, read from blocks that are `stride` bytes
-	 * apart. */
-	void (*put)(
-		uint8_t *tile, unsigned g, const uint8_t *block, size_t stride);
-	/* Load group g into a block. */
-	void (*get)(uint8_t *block, const uint8_t *tile, unsigned g);
+	/* Store the groups g to g + 7, read from blocks of `size` bytes that
+	 * are `stride` bytes apart. */
+	void (*put)(uint8_t *tile, unsigned g, const uint8_t *block,
+		size_t stride, size_t size);
+	/* Load group g into a block of `size` bytes. */
+	void (*get)(
+		uint8_t *block, const uint8_t *tile, unsigned g, size_t size);
 };
 
 /* ---- groups are outputs ---- */
-
-/* Store 4-byte words of outputs: word j of all 32 outputs is contiguous. */
-static void words_put(uint8_t *tile, unsigned n, const uint8_t *block,
-	size_t stride, unsigned words)
-{
-	for (unsigned i = 0; i < BATCH; i++, block += stride) {
-		for (unsigned j = 0; j < words; j++)
-			memcpy(tile + 4 * (j * TILE + n + i), block + 4 * j, 4);
-	}
-}
-
-static void words_get(
-	uint8_t *block, const uint8_t *tile, unsigned n, unsigned words)
-{
-	for (unsigned j = 0; j < words; j++)
-		memcpy(block + 4 * j, tile + 4 * (j * TILE + n), 4);
-}
 
 static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 {
@@ -50,28 +34,27 @@ static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 		memcpy(dst + 2 * i, block + i * stride, 2);
 }
 
-static void tile_f16_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+/* Store 4-byte words of outputs: word j of all 32 outputs is contiguous. The
+ * scales, if blocks have one (2 bytes), are after the words. */
+static void tile_words_put(uint8_t *tile, unsigned g, const uint8_t *block,
+	size_t stride, size_t size)
 {
-	words_put(tile, g, block, stride, 16);
+	if (size % 4)
+		scales_put(tile + TILE_VALUES + 2 * g, block, stride);
+	block += size % 4;
+	for (unsigned i = 0; i < BATCH; i++, block += stride) {
+		for (unsigned j = 0; j < size / 4; j++)
+			memcpy(tile + 4 * (j * TILE + g + i), block + 4 * j, 4);
+	}
 }
 
-static void tile_f16_get(uint8_t *block, const uint8_t *tile, unsigned g)
+static void tile_words_get(
+	uint8_t *block, const uint8_t *tile, unsigned g, size_t size)
 {
-	words_get(block, tile, g, 16);
-}
-
-static void tile_q8_0_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
-{
-	scales_put(tile + TILE_VALUES + 2 * g, block, stride);
-	words_put(tile, g, block + 2, stride, 8);
-}
-
-static void tile_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
-{
-	memcpy(block, tile + TILE_VALUES + 2 * g, 2);
-	words_get(block + 2, tile, g, 8);
+	memcpy(block, tile + TILE_VALUES + 2 * g, size % 4);
+	block += size % 4;
+	for (unsigned j = 0; j < size / 4; j++)
+		memcpy(block + 4 * j, tile + 4 * (j * TILE + g), 4);
 }
 
 typedef uint64_t two __attribute__((vector_size(16)));
@@ -111,8 +94,8 @@ static inline void two_weave(two r[8])
 		two_swap(&r[i], &r[i + 1], 4, 0x0f0f0f0f0f0f0f0fu);
 }
 
-static void tile_q4_0_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+static void tile_q4_0_put(uint8_t *tile, unsigned g, const uint8_t *block,
+	size_t stride, size_t size)
 {
 	two r[8];
 
@@ -132,7 +115,8 @@ static void tile_q4_0_put(
 	}
 }
 
-static void tile_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+static void tile_q4_0_get(
+	uint8_t *block, const uint8_t *tile, unsigned g, size_t size)
 {
 	uint8_t *q = block + 2;
 
@@ -148,28 +132,17 @@ static void tile_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 
 /* ---- groups are consecutive in the tile's order ---- */
 
-static void group_q4_0_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+static void group_put(uint8_t *tile, unsigned g, const uint8_t *block,
+	size_t stride, size_t size)
 {
 	for (unsigned i = 0; i < BATCH; i++)
-		memcpy(tile + 18 * (g + i), block + i * stride, 18);
+		memcpy(tile + size * (g + i), block + i * stride, size);
 }
 
-static void group_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+static void group_get(
+	uint8_t *block, const uint8_t *tile, unsigned g, size_t size)
 {
-	memcpy(block, tile + 18 * g, 18);
-}
-
-static void group_q8_0_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
-{
-	for (unsigned i = 0; i < BATCH; i++)
-		memcpy(tile + 34 * (g + i), block + i * stride, 34);
-}
-
-static void group_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
-{
-	memcpy(block, tile + 34 * g, 34);
+	memcpy(block, tile + size * g, size);
 }
 
 /*
@@ -182,8 +155,8 @@ static unsigned super_at(unsigned g)
 	return 2 * BATCH + g % 2 * 64 + g / 2 % 2;
 }
 
-static void super_4_bit_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+static void super_4_bit_put(uint8_t *tile, unsigned g, const uint8_t *block,
+	size_t stride, size_t size)
 {
 	uint8_t *super = tile + g / BATCH * 144;
 
@@ -201,7 +174,8 @@ static void super_4_bit_put(
 	}
 }
 
-static void super_4_bit_get(uint8_t *block, const uint8_t *tile, unsigned g)
+static void super_4_bit_get(
+	uint8_t *block, const uint8_t *tile, unsigned g, size_t size)
 {
 	const uint8_t *super = tile + g / BATCH * 144;
 	const uint8_t *p = super + super_at(g % BATCH);
@@ -216,8 +190,8 @@ static void super_4_bit_get(uint8_t *block, const uint8_t *tile, unsigned g)
 	}
 }
 
-static void super_q8_0_put(
-	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+static void super_q8_0_put(uint8_t *tile, unsigned g, const uint8_t *block,
+	size_t stride, size_t size)
 {
 	uint8_t *super = tile + g / BATCH * 272;
 
@@ -226,7 +200,8 @@ static void super_q8_0_put(
 		memcpy(super + 16 + 32 * i, block + i * stride + 2, 32);
 }
 
-static void super_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+static void super_q8_0_get(
+	uint8_t *block, const uint8_t *tile, unsigned g, size_t size)
 {
 	const uint8_t *super = tile + g / BATCH * 272;
 
@@ -238,16 +213,16 @@ static void super_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
 
 /* in the order of enum dtype */
 static const struct format formats[] = {
-	{ { "tile-f16", 2048, 16, DTYPE_F16, true }, 0, tile_f16_put,
-		tile_f16_get },
+	{ { "tile-f16", 2048, 16, DTYPE_F16, true }, 0, tile_words_put,
+		tile_words_get },
 	{ { "tile-q4_0", 576, 4, DTYPE_Q4_0, true }, 0x88, tile_q4_0_put,
 		tile_q4_0_get },
-	{ { "tile-q8_0", 1088, 8, DTYPE_Q8_0, true }, 0, tile_q8_0_put,
-		tile_q8_0_get },
-	{ { "group-q4_0", 576, 4, DTYPE_Q4_0, false }, 0x88, group_q4_0_put,
-		group_q4_0_get },
-	{ { "group-q8_0", 1088, 8, DTYPE_Q8_0, false }, 0, group_q8_0_put,
-		group_q8_0_get },
+	{ { "tile-q8_0", 1088, 8, DTYPE_Q8_0, true }, 0, tile_words_put,
+		tile_words_get },
+	{ { "group-q4_0", 576, 4, DTYPE_Q4_0, false }, 0x88, group_put,
+		group_get },
+	{ { "group-q8_0", 1088, 8, DTYPE_Q8_0, false }, 0, group_put,
+		group_get },
 	{ { "super-q4_0", 576, 4, DTYPE_Q4_0, false }, 0x88, super_4_bit_put,
 		super_4_bit_get },
 	{ { "super-q8_0", 1088, 8, DTYPE_Q8_0, false }, 0, super_q8_0_put,
@@ -304,7 +279,7 @@ static void encode(const struct format *f, uint8_t *tile, const float *values)
 
 	for (unsigned g = 0; g < GROUPS; g += BATCH) {
 		block->from_f32(blocks, values + 32 * g, BATCH * 32);
-		f->put(tile, g, blocks, bytes);
+		f->put(tile, g, blocks, bytes, bytes);
 	}
 }
 
@@ -328,12 +303,12 @@ void tile_encode(enum dtype type, void *dst, const float *src)
 void tile_decode(enum dtype type, float *dst, const void *src)
 {
 	const struct format *f = format_of(type);
+	const size_t size = dtype_row_bytes(f->info.block, 32);
 	float values[TILE_VALUES];
 	uint8_t block[BLOCK_MAX];
 
-	assert(f);
 	for (unsigned g = 0; g < GROUPS; g++) {
-		f->get(block, src, g);
+		f->get(block, src, g, size);
 		dtype_info(f->info.block)
 			->to_f32((f->info.by_output ? dst : values) + 32 * g,
 				block, 32);
@@ -372,7 +347,7 @@ static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 			memset(blocks[i], 0, 2);
 		}
 	}
-	f->put(tile, g, blocks[0], BLOCK_MAX);
+	f->put(tile, g, blocks[0], BLOCK_MAX, bytes);
 }
 
 /* Pack a strip of `live` <= 32 outputs from blocks of the format's own type. */
@@ -387,7 +362,7 @@ static void pack_blocks(const struct format *f, uint8_t *dst,
 		unsigned g = 0;
 
 		for (; g + BATCH <= live; g += BATCH)
-			f->put(dst, g, block + g * stride, stride);
+			f->put(dst, g, block + g * stride, stride, bytes);
 		for (; g < TILE; g += BATCH)
 			put_short(f, dst, g, block, stride, live);
 		dst += f->info.bytes;
