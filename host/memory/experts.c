@@ -146,7 +146,7 @@ static int read_expert(struct experts *x, uint32_t layer, uint32_t expert,
 	s->takes_ps = p.total_ps;
 	s->ready_ps = phone_flash(x->opts.time,
 		phone_later(x->opts.time->cpu_ps, s->free_ps),
-		(unsigned)soc->flash_queue, price_flash_begin_ps(soc), &p);
+		(unsigned)soc->flash_queue, price_ps(soc->flash_read_s), &p);
 	return 0;
 }
 

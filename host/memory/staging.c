@@ -300,7 +300,7 @@ static void set_next(struct staging *s, uint32_t next)
  * read, on the simulated phone. 0 if flash takes only one read at a time. */
 static uint64_t hidden_ps(const struct soc *soc)
 {
-	return soc->flash_queue > 1 ? price_flash_begin_ps(soc) : 0;
+	return soc->flash_queue > 1 ? price_ps(soc->flash_read_s) : 0;
 }
 
 /* Duration of a piece's reads on the simulated phone, if flash is idle when
@@ -332,7 +332,7 @@ int staging_refill(
 		/* Put the reads of the piece on the simulated phone's
 		 * timeline. */
 		const struct soc *soc = s->opts.soc;
-		uint64_t begin = price_flash_begin_ps(soc), bytes;
+		uint64_t begin = price_ps(soc->flash_read_s), bytes;
 		unsigned queue = (unsigned)soc->flash_queue;
 		struct price p;
 

@@ -152,7 +152,7 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 	t->residency = residency_of(t->layers, resident, a->runs);
 	t->streamed = t->layers - resident;
 	price_flash(a->soc, bytes, &t->read);
-	t->begin_ps = price_flash_begin_ps(a->soc);
+	t->begin_ps = price_ps(a->soc->flash_read_s);
 	t->lower = run_of(a, &l, rows);
 	t->upper = run_of(a, &l, upper);
 	price_cpu_matmul(a->soc, 1, a->target->n_vocab, a->target->n_embd,

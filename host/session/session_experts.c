@@ -181,7 +181,7 @@ uint64_t session_expect_experts(const struct session *s, uint32_t rows)
 	used = m->n_layer * price_experts(&s->pricing.layer[0], rows);
 	price_flash(soc, s->block[1].bytes, &read);
 	if (soc->flash_queue > 1)
-		read.total_ps -= price_flash_begin_ps(soc);
+		read.total_ps -= price_ps(soc->flash_read_s);
 	return (uint64_t)(used * absent * (double)read.total_ps);
 }
 

@@ -14,28 +14,11 @@
 
 /* ---- counts to times ---- */
 
-static uint64_t to_ps(double seconds)
+uint64_t price_ps(double seconds)
 {
 	double ps = seconds * PICO + 0.5;
 
 	return ps < LONGEST_PS ? (uint64_t)ps : (uint64_t)LONGEST_PS;
-}
-
-uint64_t price_bytes_ps(uint64_t bytes, double per_s)
-{
-	return to_ps((double)bytes / per_s);
-}
-
-uint64_t price_matrix_ps(const struct soc *soc, uint64_t tiles)
-{
-	return to_ps(
-		(double)tiles * soc->matrix_cycles_per_tile / soc->clock_hz);
-}
-
-uint64_t price_dma_ps(const struct soc *soc, uint64_t bytes, uint64_t pieces)
-{
-	return to_ps((double)bytes / soc->dma_bytes_per_s +
-		(double)pieces * soc->dma_descriptor_s);
 }
 
 uint64_t price_vector_ps(const struct soc *soc, uint64_t packets,
@@ -47,15 +30,8 @@ uint64_t price_vector_ps(const struct soc *soc, uint64_t packets,
 		(double)gathers * soc->gather_packets / soc->gathers_in_flight;
 	double each = ((double)packets + waits) / (double)parts;
 
-	return to_ps(each * (double)rounds * soc->vector_cycles_per_packet /
+	return price_ps(each * (double)rounds * soc->vector_cycles_per_packet /
 		soc->clock_hz);
-}
-
-uint64_t price_vector_even_ps(
-	const struct soc *soc, uint64_t packets, uint64_t gathers)
-{
-	return price_vector_ps(
-		soc, packets, gathers, (uint64_t)soc->vector_units);
 }
 
 static uint64_t energy_pj(const struct soc *soc, const struct price *p)
@@ -71,7 +47,7 @@ static uint64_t energy_pj(const struct soc *soc, const struct price *p)
 
 void price_add_vector(const struct soc *soc, double seconds, struct price *p)
 {
-	struct price more = { .vector_ps = to_ps(seconds) };
+	struct price more = { .vector_ps = price_ps(seconds) };
 
 	more.total_ps = more.vector_ps;
 	more.energy_pj = energy_pj(soc, &more);
@@ -92,14 +68,14 @@ void price_finish(
 		rest = larger(rest, all[i] - one[i]);
 	}
 	p->counts.launches = 1;
-	p->total_ps = fill + rest + to_ps(soc->operator_s);
+	p->total_ps = fill + rest + price_ps(soc->operator_s);
 	p->energy_pj = energy_pj(soc, p);
 }
 
 void price_join(const struct soc *soc, struct price *p)
 {
 	p->counts.launches = 0;
-	p->total_ps -= to_ps(soc->operator_s);
+	p->total_ps -= price_ps(soc->operator_s);
 }
 
 static void add(uint64_t *sum, uint64_t v)
@@ -131,12 +107,6 @@ const struct hvx price_to_tile = { .load = 2, .mpy = 1, .store = 1 };
 const struct hvx price_from_tile = {
 	.load = 1, .wide = 1, .convert = 2, .store = 2
 };
-
-uint64_t price_row_packets(const struct soc *soc, const struct hvx *body,
-	uint64_t rows, uint64_t n)
-{
-	return ceil_div(rows, 2) * ceil_div(n, TILE) * hvx_packets(soc, body);
-}
 
 /* ---- rows ---- */
 
@@ -236,20 +206,20 @@ void price_dma(const struct soc *soc, uint64_t bytes, struct price *out)
 void price_request(const struct soc *soc, struct price *out)
 {
 	memset(out, 0, sizeof(*out));
-	out->total_ps = to_ps(soc->request_s);
+	out->total_ps = price_ps(soc->request_s);
 }
 
 void price_map(const struct soc *soc, uint64_t bytes, struct price *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->total_ps =
-		to_ps(soc->map_s + (double)bytes / soc->map_bytes_per_s);
+		price_ps(soc->map_s + (double)bytes / soc->map_bytes_per_s);
 }
 
 void price_graph_load(const struct soc *soc, uint64_t bytes, struct price *out)
 {
 	memset(out, 0, sizeof(*out));
-	out->total_ps = to_ps(soc->graph_load_s +
+	out->total_ps = price_ps(soc->graph_load_s +
 		(double)bytes / soc->graph_load_bytes_per_s);
 }
 
@@ -268,7 +238,7 @@ void price_cpu(const struct soc *soc, uint64_t bytes, uint64_t flops,
 void price_cpu_busy(const struct soc *soc, double seconds, struct price *out)
 {
 	memset(out, 0, sizeof(*out));
-	out->cpu_ps = to_ps(seconds);
+	out->cpu_ps = price_ps(seconds);
 	out->total_ps = out->cpu_ps;
 	out->energy_pj = energy_pj(soc, out);
 }
@@ -289,16 +259,11 @@ int price_cpu_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
 	return 0;
 }
 
-uint64_t price_flash_begin_ps(const struct soc *soc)
-{
-	return to_ps(soc->flash_read_s);
-}
-
 void price_flash(const struct soc *soc, uint64_t bytes, struct price *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->counts.flash_bytes = bytes;
-	out->flash_ps = to_ps(
+	out->flash_ps = price_ps(
 		soc->flash_read_s + (double)bytes / soc->flash_bytes_per_s);
 	out->total_ps = out->flash_ps;
 	out->energy_pj = energy_pj(soc, out);

@@ -89,6 +89,9 @@ struct price {
 	uint64_t energy_pj;
 };
 
+/* Convert seconds to picoseconds, at most 11 days. */
+uint64_t price_ps(double seconds);
+
 /* Add *p to *sum for two pieces of work that run one after the other. A sum
  * that would overflow becomes the largest value. */
 void price_add(struct price *sum, const struct price *p);
@@ -98,16 +101,6 @@ void price_add(struct price *sum, const struct price *p);
 /* Remove the launch from an operator's price, because the operator is fused
  * with the preceding operator and both run in one launch. */
 void price_join(const struct soc *, struct price *);
-
-/*
- * The price of [rows][k] times an [n][k] matrix of weights that is stored in
- * DDR as `type`: Q4_0 or Q8_0 (rows of conventional groups, scattered into
- * tiles; the paper's baseline, figure 15), or a tiled type of tensor/tile.h. k
- * is a multiple of 32; rows and n are padded to tiles for the matrix engine.
- * `rows` is the number of rows of the static graph, padding included.
- */
-int price_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
-	enum dtype type, struct price *out);
 
 enum price_exp {
 	PRICE_EXP_F32, /* polynomial, on values widened to 32 bits */
@@ -140,9 +133,21 @@ enum price_dequant {
 	PRICE_DEQUANT_COPY,
 };
 
-/* Like price_matmul, for kernels that dequantize in the given way. */
+/*
+ * The price of [rows][k] times an [n][k] matrix of weights that is stored in
+ * DDR as `type`: Q4_0 or Q8_0 (rows of conventional groups, scattered into
+ * tiles; the paper's baseline, figure 15), or a tiled type of tensor/tile.h. k
+ * is a multiple of 32; rows and n are padded to tiles for the matrix engine.
+ * `rows` is the number of rows of the static graph, padding included.
+ */
 int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, enum price_dequant, struct price *out);
+
+static inline int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
+	uint64_t k, enum dtype type, struct price *out)
+{
+	return price_matmul_by(soc, rows, n, k, type, PRICE_DEQUANT, out);
+}
 
 /*
  * For a product as in price_matmul, add to *out the overhead of the phone's
@@ -226,7 +231,5 @@ int price_cpu_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 /* The price of one sequential read of `bytes` from flash, with no other read in
  * flight. */
 void price_flash(const struct soc *, uint64_t bytes, struct price *out);
-/* The time from the command of a flash read to its first byte. */
-uint64_t price_flash_begin_ps(const struct soc *);
 
 #endif

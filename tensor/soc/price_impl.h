@@ -3,11 +3,12 @@
 #ifndef TENSOR_SOC_PRICE_IMPL_H
 #define TENSOR_SOC_PRICE_IMPL_H
 
+#include "tensor/soc/hvx.h"
 #include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
+#include "tensor/tile.h"
 
 #include <stdbool.h>
-
-struct hvx;
 
 static inline uint64_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -29,9 +30,23 @@ static inline bool price_fits(uint64_t v)
 	return v > 0 && v <= PRICE_MAX;
 }
 
-uint64_t price_bytes_ps(uint64_t bytes, double per_s);
-uint64_t price_matrix_ps(const struct soc *, uint64_t tiles);
-uint64_t price_dma_ps(const struct soc *, uint64_t bytes, uint64_t descriptors);
+static inline uint64_t price_bytes_ps(uint64_t bytes, double per_s)
+{
+	return price_ps((double)bytes / per_s);
+}
+
+static inline uint64_t price_matrix_ps(const struct soc *soc, uint64_t tiles)
+{
+	return price_ps(
+		(double)tiles * soc->matrix_cycles_per_tile / soc->clock_hz);
+}
+
+static inline uint64_t price_dma_ps(
+	const struct soc *soc, uint64_t bytes, uint64_t descriptors)
+{
+	return price_ps((double)bytes / soc->dma_bytes_per_s +
+		(double)descriptors * soc->dma_descriptor_s);
+}
 
 /* The time of vector work that is divided into `parts` equal parts, each for
  * one vector unit. In the last round, units without a part are idle. */
@@ -39,8 +54,12 @@ uint64_t price_vector_ps(
 	const struct soc *, uint64_t packets, uint64_t gathers, uint64_t parts);
 
 /* The time of vector work that can be divided evenly among the units. */
-uint64_t price_vector_even_ps(
-	const struct soc *, uint64_t packets, uint64_t gathers);
+static inline uint64_t price_vector_even_ps(
+	const struct soc *soc, uint64_t packets, uint64_t gathers)
+{
+	return price_vector_ps(
+		soc, packets, gathers, (uint64_t)soc->vector_units);
+}
 
 /*
  * Compute the total time and the energy of an operator, with its launch. The
@@ -66,8 +85,11 @@ void price_cpu_busy(const struct soc *, double seconds, struct price *out);
  * a tile, and back. price_row_packets returns the packets for [rows][n]
  * values. */
 extern const struct hvx price_to_tile, price_from_tile;
-uint64_t price_row_packets(
-	const struct soc *, const struct hvx *body, uint64_t rows, uint64_t n);
+static inline uint64_t price_row_packets(const struct soc *soc,
+	const struct hvx *body, uint64_t rows, uint64_t n)
+{
+	return ceil_div(rows, 2) * ceil_div(n, TILE) * hvx_packets(soc, body);
+}
 
 /* The loop body that dequantizes weights of this type, and the number of bodies
  * for a tile. Returns NULL if price_matmul refuses the type. */

@@ -197,12 +197,6 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	return 0;
 }
 
-int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
-	enum dtype type, struct price *out)
-{
-	return matmul(soc, rows, n, k, DEQUANT(type), false, out);
-}
-
 void price_matmul_rows(const struct soc *soc, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out)
 {

@@ -20,11 +20,6 @@ double soc_get(const struct soc *soc, size_t i)
 	return value;
 }
 
-void soc_set(struct soc *soc, size_t i, double value)
-{
-	memcpy((char *)soc + soc_numbers[i].offset, &value, sizeof(value));
-}
-
 static int check_whole(const char *name, double value, struct err *e)
 {
 	if (value != (double)(long)value)

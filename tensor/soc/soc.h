@@ -12,6 +12,7 @@
 #define TENSOR_SOC_SOC_H
 
 #include <stddef.h>
+#include <string.h>
 
 struct err;
 
@@ -101,6 +102,9 @@ int soc_check(const struct soc *, struct err *);
 
 /* soc_get returns the number at position i < SOC_COUNT; soc_set sets it. */
 double soc_get(const struct soc *, size_t i);
-void soc_set(struct soc *, size_t i, double value);
+static inline void soc_set(struct soc *soc, size_t i, double value)
+{
+	memcpy((char *)soc + soc_numbers[i].offset, &value, sizeof(value));
+}
 
 #endif
