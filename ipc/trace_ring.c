@@ -7,12 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t trace_ring_bytes(uint32_t room)
-{
-	return sizeof(struct wire_trace) +
-		(size_t)room * sizeof(struct wire_trace_event);
-}
-
 void trace_ring_format(struct wire_trace *t, uint32_t room)
 {
 	t->magic = WIRE_TRACE_MAGIC;
@@ -104,13 +98,6 @@ struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 	return NULL;
 }
 
-void trace_ring_put(struct trace_ring *r)
-{
-	/* R1: pairs with the acquire load R3, so the host reads a complete
-	 * event. */
-	atomic_store_explicit(&r->shared->put, ++r->at, memory_order_release);
-}
-
 /* ---- the host ------------------------------------------------------------ */
 
 int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
@@ -144,9 +131,4 @@ void trace_ring_read_name(const struct trace_ring *r, uint16_t number,
 	memcpy(out, r->shared->name[number - 1], WIRE_TRACE_NAME_BYTES);
 	out[WIRE_TRACE_NAME_BYTES - 1] = '\0';
 	err_plain(out);
-}
-
-uint64_t trace_ring_lost(const struct trace_ring *r)
-{
-	return atomic_load_explicit(&r->shared->lost, memory_order_relaxed);
 }

@@ -19,7 +19,11 @@
 struct err;
 
 /* Bytes of a trace buffer for `room` events. */
-size_t trace_ring_bytes(uint32_t room);
+static inline size_t trace_ring_bytes(uint32_t room)
+{
+	return sizeof(struct wire_trace) +
+		(size_t)room * sizeof(struct wire_trace_event);
+}
 
 /* Host: initialize an empty trace buffer in zeroed memory of
  * trace_ring_bytes(room) bytes. */
@@ -61,7 +65,12 @@ uint16_t trace_ring_name_copied(struct trace_ring *, const char *);
  * as lost.
  */
 struct wire_trace_event *trace_ring_next(struct trace_ring *);
-void trace_ring_put(struct trace_ring *);
+static inline void trace_ring_put(struct trace_ring *r)
+{
+	/* R1: pairs with the acquire load R3, so the host reads a complete
+	 * event. */
+	atomic_store_explicit(&r->shared->put, ++r->at, memory_order_release);
+}
 
 /* ---- the host ---- */
 
@@ -79,6 +88,9 @@ void trace_ring_read_name(const struct trace_ring *, uint16_t number,
 
 /* The number of events that the device has dropped, as the device counts
  * them. */
-uint64_t trace_ring_lost(const struct trace_ring *);
+static inline uint64_t trace_ring_lost(const struct trace_ring *r)
+{
+	return atomic_load_explicit(&r->shared->lost, memory_order_relaxed);
+}
 
 #endif
