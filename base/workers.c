@@ -249,21 +249,16 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Begin a burst. A loop without parts wakes the sleeping threads. */
+/* Begin or end a burst. A loop without parts wakes the sleeping threads. */
 void workers_burst(struct workers *w, uint64_t work)
 {
-	if (w->threads == 1 || work < WORKERS_WORTH)
-		return;
-	atomic_store_explicit(&w->burst, 1, memory_order_relaxed);
-	if (!atomic_load(&w->sleepers))
+	const bool begins = w->threads > 1 && work >= WORKERS_WORTH;
+
+	atomic_store_explicit(&w->burst, begins, memory_order_relaxed);
+	if (!begins || !atomic_load(&w->sleepers))
 		return;
 	publish_round(w);
 	close_round(w);
-}
-
-void workers_burst_end(struct workers *w)
-{
-	atomic_store_explicit(&w->burst, 0, memory_order_relaxed);
 }
 
 unsigned workers_online(void)

@@ -60,12 +60,11 @@ void workers_share(struct workers *, uint64_t work,
 	unsigned parts);
 
 /*
- * Begin a burst of loops with `work` multiply-adds in total. If `work` is at
- * least WORKERS_WORTH, the threads are woken now, and until workers_burst_end
- * they spin longer between two loops before they sleep.
+ * Begin a burst of loops with `work` multiply-adds in total; 0 ends the burst.
+ * If `work` is at least WORKERS_WORTH, the threads are woken now, and until the
+ * end they spin longer between two loops before they sleep.
  */
 void workers_burst(struct workers *, uint64_t work);
-void workers_burst_end(struct workers *);
 
 /* The number of CPUs on which this process may run, at least 1. */
 unsigned workers_online(void);

@@ -278,6 +278,8 @@ static const void *read_by_dma(
 				region, addr - EXTENDED_BASE, len, NULL);
 		if (!x)
 			return NULL;
+		atomic_fetch_add_explicit(
+			&c->dma_bytes, len, memory_order_relaxed);
 		d.offset = addr - EXTENDED_BASE - x->at;
 		atomic_fetch_add_explicit(
 			&c->extended_bytes, len, memory_order_relaxed);
@@ -320,15 +322,12 @@ const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 	return read;
 }
 
-uint64_t cache_dma_bytes(const struct cache *c)
+struct cache_dma cache_dma(const struct cache *c)
 {
-	return atomic_load_explicit(&c->dma_bytes, memory_order_relaxed) +
-		cache_extended_bytes(c);
-}
-
-uint64_t cache_extended_bytes(const struct cache *c)
-{
-	return atomic_load_explicit(&c->extended_bytes, memory_order_relaxed);
+	return (struct cache_dma){
+		atomic_load_explicit(&c->dma_bytes, memory_order_relaxed),
+		atomic_load_explicit(&c->extended_bytes, memory_order_relaxed)
+	};
 }
 
 /* ---- requests ---------------------------------------------------------- */
@@ -349,7 +348,7 @@ void cache_end(
 	out->violations = coherence_end(c->lines, &first);
 	counts = coherence_counts(c->lines);
 	snprintf(text, size, "%s", first);
-	out->dma_bytes = cache_dma_bytes(c);
+	out->dma_bytes = cache_dma(c).bytes;
 	out->invalidated_lines = counts.invalidated_lines;
 	out->cleaned_lines = counts.cleaned_lines;
 	out->evicted_lines = counts.evicted_lines;

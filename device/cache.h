@@ -142,10 +142,11 @@ void cache_flush_all(struct cache *);
  */
 const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
 
-/* Number of bytes that dma_read read in this request, including the extended
- * region. */
-uint64_t cache_dma_bytes(const struct cache *);
-/* Bytes that dma_read read from the extended region in this request. */
-uint64_t cache_extended_bytes(const struct cache *);
+/* Number of bytes that dma_read read in this request: in all, and from the
+ * extended region. */
+struct cache_dma {
+	uint64_t bytes, extended;
+};
+struct cache_dma cache_dma(const struct cache *);
 
 #endif

@@ -124,9 +124,9 @@ unsigned device_loading(const struct device *d)
 	return d->loading;
 }
 
-uint64_t device_violations(const struct device *d)
+const struct cache *device_cache(const struct device *d)
 {
-	return cache_violations(d->cache);
+	return d->cache;
 }
 
 /* ---- the phone ----------------------------------------------------------- */

@@ -206,7 +206,7 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 		cache_operator(x->cache, op->name, layer);
 		x->beat(x->beat_arg);
 		if (x->trace && !r->idle) {
-			uint64_t read = cache_dma_bytes(x->cache);
+			uint64_t read = cache_dma(x->cache).bytes;
 
 			/* Without a phone's profile, an operator begins when
 			 * the previous one ends, so the clock need not be read
@@ -217,7 +217,7 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 			run_op(r);
 			r->began = device_trace_operator(x->trace, op->name,
 				layer, r->began,
-				cache_dma_bytes(x->cache) - read);
+				cache_dma(x->cache).bytes - read);
 		} else if (!r->idle) {
 			run_op(r);
 		}
@@ -275,7 +275,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		return ret;
 	if (x->trace)
 		r.began = device_trace_operator(x->trace, "inputs", -1, r.began,
-			cache_dma_bytes(x->cache));
+			cache_dma(x->cache).bytes);
 	if (x->soc && graph_begins(g) && !graph_is_output(g))
 		cost_attention(x->soc, g, &r.set, r.apart,
 			(void *)(x->arena + g->at.piece), &r.attention);
@@ -297,7 +297,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		run_experts(&r, b, wire);
 	else
 		run_ops(&r, 0, g->n_ops, g->rows);
-	workers_burst_end(x->workers);
+	workers_burst(x->workers, 0);
 	r.began = device_trace_now(x->trace);
 	if (!more)
 		write_outputs(&r, b);
@@ -312,6 +312,6 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.slots = more ? x->left.slots : 0,
 		.model = g->model };
 	count(&r, counts);
-	counts->extended = cache_extended_bytes(x->cache);
+	counts->extended = cache_dma(x->cache).extended;
 	return 0;
 }

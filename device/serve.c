@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "device/cache.h"
 #include "device/device.h"
 #include "device/exec.h"
 #include "device/fault.h"
@@ -273,8 +274,8 @@ out_watch:
 	result->signal = atomic_load(&s->watch.signal);
 	/* lines that are lost here count as violations */
 	device_detach(s->device);
-	result->violations =
-		device_violations(s->device) + channel_violations(s->channel);
+	result->violations = cache_violations(device_cache(s->device)) +
+		channel_violations(s->channel);
 out_device:
 	device_close(s->device);
 out_channel:

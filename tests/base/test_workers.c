@@ -186,7 +186,7 @@ static void burst_is_shared(void **state)
 			workers_burst(w, WORKERS_WORTH);
 			workers_share(w, WORKERS_WORTH_AWAKE, look, &here, 2);
 		}
-		workers_burst_end(w);
+		workers_burst(w, 0);
 	}
 	workers_close(w);
 }

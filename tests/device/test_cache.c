@@ -311,7 +311,7 @@ static void reports_dma_over_dirty_extended_lines(void **state)
 	cache_operator(b.cache, "gate", 1);
 	assert_ptr_equal(dma_read(b.cache, EXTENDED_BASE + at, 256, tcm), tcm);
 	assert_string_equal((char *)tcm + 128, "old");
-	assert_int_equal(cache_extended_bytes(b.cache), 256);
+	assert_int_equal(cache_dma(b.cache).extended, 256);
 	cache_operator(b.cache, "up", 1);
 	dma_read(b.cache, EXTENDED_BASE + at, 128, tcm); /* other lines */
 	cache_clean(b.cache, b.at + 128, 64);
@@ -404,7 +404,7 @@ static void a_dropped_invalidate_changes_the_output(void **state)
 			if (!strstr(r.report[0], "stale read: tandem:io"))
 				fail_msg("'%s'", r.report[0]);
 			assert_true(r.done.counters.violations > 0);
-			assert_true(device_violations(r.dev) > 0);
+			assert_true(cache_violations(device_cache(r.dev)) > 0);
 			if (!strstr(r.done.text, "tandem:io"))
 				fail_msg("done says '%s'", r.done.text);
 		} else {
