@@ -227,11 +227,11 @@ static bool take_some(struct npu *n, unsigned least)
 		&n->timeline->ring, some, least, ARRAY_LEN(some));
 	if (taken <= 0)
 		return false;
-	trace_hold(n->opts.trace);
+	pthread_mutex_lock(trace_lock(n->opts.trace));
 	for (int i = 0; i < taken; i++)
 		take(n, &some[i]);
 	emit_lost(n);
-	trace_release(n->opts.trace);
+	pthread_mutex_unlock(trace_lock(n->opts.trace));
 	return true;
 }
 
@@ -296,9 +296,9 @@ void npu_trace_left(struct npu *n)
 	if (!n->timeline)
 		return;
 	take_all(n);
-	trace_hold(n->opts.trace);
+	pthread_mutex_lock(trace_lock(n->opts.trace));
 	emit_pending(n);
-	trace_release(n->opts.trace);
+	pthread_mutex_unlock(trace_lock(n->opts.trace));
 	free(n->timeline);
 	n->timeline = NULL;
 }

@@ -29,16 +29,11 @@ static void put_varint(struct proto *p, uint64_t v)
 	p->len = (size_t)(at - p->data);
 }
 
-static void put_tag(struct proto *p, uint32_t field, enum proto_type type)
-{
-	put_varint(p, (uint64_t)field << 3 | type);
-}
-
 size_t proto_begin(struct proto *p, uint32_t field)
 {
 	static const uint8_t none[LENGTH_BYTES];
 
-	put_tag(p, field, PROTO_BYTES);
+	put_varint(p, proto_tag(field, PROTO_BYTES));
 	put(p, none, sizeof(none));
 	return p->len;
 }
@@ -59,7 +54,7 @@ void proto_end(struct proto *p, size_t begun)
 
 void proto_varint(struct proto *p, uint32_t field, uint64_t value)
 {
-	put_tag(p, field, PROTO_VARINT);
+	put_varint(p, proto_tag(field, PROTO_VARINT));
 	put_varint(p, value);
 }
 
@@ -67,7 +62,7 @@ void proto_string(struct proto *p, uint32_t field, const char *text)
 {
 	size_t n = strlen(text);
 
-	put_tag(p, field, PROTO_BYTES);
+	put_varint(p, proto_tag(field, PROTO_BYTES));
 	put_varint(p, n);
 	put(p, text, n);
 }

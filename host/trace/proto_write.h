@@ -15,6 +15,12 @@
 /* Wire type of a field. */
 enum proto_type { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2 };
 
+/* The number that precedes a field. */
+static inline uint64_t proto_tag(uint32_t field, enum proto_type type)
+{
+	return (uint64_t)field << 3 | type;
+}
+
 struct proto {
 	uint8_t *data;
 	size_t len, room;

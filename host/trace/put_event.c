@@ -34,21 +34,16 @@ static uint8_t *put_long_number(uint8_t *at, uint64_t v)
 	return at + sizeof(x);
 }
 
-static uint8_t *put_tag(uint8_t *at, uint32_t field, enum proto_type type)
-{
-	return put_number(at, (uint64_t)field << 3 | type);
-}
-
 static uint8_t *put_field(uint8_t *at, uint32_t field, uint64_t v)
 {
-	return put_number(put_tag(at, field, PROTO_VARINT), v);
+	return put_number(put_number(at, proto_tag(field, PROTO_VARINT)), v);
 }
 
 /* Begin a nested message. Returns the position after its length, which always
  * takes two bytes and which message_end fills in. */
 static uint8_t *message_begin(uint8_t *at, uint32_t field)
 {
-	return put_tag(at, field, PROTO_BYTES) + 2;
+	return put_number(at, proto_tag(field, PROTO_BYTES)) + 2;
 }
 
 static void message_end(uint8_t *begun, const uint8_t *end)
@@ -97,7 +92,8 @@ static uint8_t *put_body(
 	}
 	if (!v->flow)
 		return at;
-	at = put_tag(at, v->flow_ends ? PF_FLOW_END : PF_FLOW, PROTO_FIXED64);
+	at = put_number(at,
+		proto_tag(v->flow_ends ? PF_FLOW_END : PF_FLOW, PROTO_FIXED64));
 	memcpy(at, &(uint64_t){ htole64(v->flow) }, 8);
 	return at + 8;
 }
@@ -107,7 +103,8 @@ size_t put_event(uint8_t *to, uint64_t ns, uint64_t track_uuid,
 {
 	uint8_t *packet = message_begin(to, PF_TRACE_PACKET), *body, *at;
 
-	at = put_long_number(put_tag(packet, PF_TIMESTAMP, PROTO_VARINT), ns);
+	at = put_long_number(
+		put_number(packet, proto_tag(PF_TIMESTAMP, PROTO_VARINT)), ns);
 	body = message_begin(at, PF_TRACK_EVENT);
 	at = put_body(body, track_uuid, v);
 	message_end(body, at);

@@ -431,14 +431,9 @@ void trace_emit(struct trace *t, const struct trace_event *v)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void trace_hold(struct trace *t)
+pthread_mutex_t *trace_lock(struct trace *t)
 {
-	pthread_mutex_lock(&t->lock);
-}
-
-void trace_release(struct trace *t)
-{
-	pthread_mutex_unlock(&t->lock);
+	return &t->lock;
 }
 
 void trace_flush(struct trace *t, size_t least)
@@ -486,7 +481,7 @@ int trace_open(
 		return err_set(e, ENOMEM, "no memory for a trace");
 
 	/* The lock must be recursive, because a thread that holds it
-	 * (trace_hold) also adds events. */
+	 * (trace_lock) also adds events. */
 	pthread_mutexattr_init(&again);
 	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&t->lock, &again);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -196,12 +197,10 @@ int trace_close(struct trace *, struct err *);
 
 void trace_emit(struct trace *, const struct trace_event *);
 
-/* Between trace_hold and trace_release the calling thread holds the lock of the
- * trace. So one acquisition of the lock suffices for any number of events
- * recorded with trace_emit_held. */
-void trace_hold(struct trace *);
+/* A thread that holds the lock of the trace records any number of events with
+ * trace_emit_held. */
+pthread_mutex_t *trace_lock(struct trace *);
 void trace_emit_held(struct trace *, const struct trace_event *);
-void trace_release(struct trace *);
 
 /* Write the buffered events if they have at least `least` bytes. A thread that
  * is about to wait passes TRACE_FLUSH_WAITING, so that it writes only if there
