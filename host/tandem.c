@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	 * the limit then fails with an error, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	cut_short_catch();
-	json_all_or_nothing();
+	json_set_alloc_funcs(json_all_or_nothing, free);
 	status = dispatch(argc, argv);
 	/* A full disk may become known only at the last write. Then report it
 	 * and fail. */

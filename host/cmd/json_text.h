@@ -10,17 +10,18 @@
 #include "tensor/gguf.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 /*
- * Make all of Jansson's allocations fail after the first one that fails. Call
- * this in main() before any JSON is created. The reason is that Jansson
- * silently omits a member whose allocation fails, and that callers check only
- * the final print. An incomplete object then cannot be printed.
+ * Jansson's allocator, which main() sets before any JSON is created. After the
+ * first allocation that fails, all fail. The reason is that Jansson silently
+ * omits a member whose allocation fails, and that callers check only the final
+ * print. An incomplete object then cannot be printed.
  */
-void json_all_or_nothing(void);
+void *json_all_or_nothing(size_t);
 
 /* Return a JSON string, or NULL if out of memory. If `s` is not valid UTF-8,
  * invalid bytes are escaped and a long string is truncated. */
@@ -32,14 +33,28 @@ static inline json_t *json_ctext(const char *s)
 }
 
 /* Return a JSON number, or null if the value is not finite. */
-json_t *json_finite(double);
+static inline json_t *json_finite(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
 
 /* Set a member of an object. put_u64() sets an integer. put_real() sets a
  * number, or null if it is not finite. put_str() sets a string as json_text()
  * makes it, or null for NULL. */
-void put_u64(json_t *, const char *key, uint64_t);
-void put_real(json_t *, const char *key, double);
-void put_str(json_t *, const char *key, const char *);
+static inline void put_u64(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static inline void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, json_finite(v));
+}
+
+static inline void put_str(json_t *o, const char *key, const char *v)
+{
+	json_object_set_new(o, key, v ? json_ctext(v) : json_null());
+}
 
 /*
  * Print the object as one line of compact JSON and release it, also on failure.

@@ -92,11 +92,6 @@ void finding_fix(struct finding *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-void finding_number(struct finding *f, const char *key, int64_t value)
-{
-	json_object_set_new(f->numbers, key, json_integer(value));
-}
-
 const char *probe_bytes(char buf[24], uint64_t bytes)
 {
 	static const char *const unit[] = { "bytes", "KiB", "MiB", "GiB",

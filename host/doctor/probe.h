@@ -59,7 +59,11 @@ void finding_means(struct finding *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void finding_fix(struct finding *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-void finding_number(struct finding *, const char *key, int64_t);
+static inline void finding_number(
+	struct finding *f, const char *key, int64_t value)
+{
+	json_object_set_new(f->numbers, key, json_integer(value));
+}
 
 /* Format a size as "8 MiB", "3.5 GiB", or "unlimited" for UINT64_MAX. Returns
  * `buf`. */

@@ -20,11 +20,6 @@ bool sums_real(const json_t *o, const char *name, double *out)
 	return json_is_number(v);
 }
 
-json_t *sums_integer(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
 json_t *sums_of_rows(const struct row_counts *from)
 {
 	json_t *o = json_object();

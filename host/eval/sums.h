@@ -28,7 +28,11 @@ struct row_counts;
 			 : sums_real, uint64_t \
 			 : sums_number)(o, #name, &to->name);
 
-json_t *sums_integer(uint64_t);
+static inline json_t *sums_integer(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
 bool sums_real(const json_t *, const char *name, double *out);
 
 /* The result is NULL or lacks members if memory ran out. */

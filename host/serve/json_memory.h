@@ -8,10 +8,11 @@
 #define HOST_SERVE_JSON_MEMORY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Install the detection. To be called before the server's first JSON, while no
- * other thread uses Jansson. */
-void json_memory_watch(void);
+/* Jansson's allocator for the detection. It is set before the server's first
+ * JSON, while no other thread uses Jansson. */
+void *json_memory_alloc(size_t);
 
 /* Returns whether an allocation of this thread has failed since the last call,
  * and resets the flag. */

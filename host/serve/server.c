@@ -89,7 +89,7 @@ int server_open(struct server **out, const struct server_options *o,
 			tandem_end(tandem, NULL);
 		return err_set(e, ENOMEM, "no memory for the server");
 	}
-	json_memory_watch();
+	json_set_alloc_funcs(json_memory_alloc, free);
 	s->options = *o;
 	s->created = time(NULL);
 	s->began_ns = clock_ns();
