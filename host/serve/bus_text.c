@@ -98,7 +98,7 @@ DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
 			"no memory or no file descriptor for the generated "
 			"text");
 	reader.arg = t;
-	reader.client = t ? client_of_name(t->owner) : 0;
+	reader.client = t ? client_of_bytes(t->owner, strlen(t->owner)) : 0;
 	if (!ret)
 		ret = b->begin(b, &request, &reader, t, &fault);
 	api_request_release(&request);

@@ -1,12 +1,10 @@
 #include "host/serve/client_id.h"
 
 #include <netinet/in.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* FNV-1a. */
-static uint64_t hash(const void *bytes, size_t n)
+uint64_t client_of_bytes(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 	uint64_t h = 0xcbf29ce484222325;
@@ -14,11 +12,6 @@ static uint64_t hash(const void *bytes, size_t n)
 	while (n--)
 		h = (h ^ *p++) * 0x100000001b3;
 	return h;
-}
-
-uint64_t client_of_name(const char *name)
-{
-	return hash(name, strlen(name));
 }
 
 uint64_t client_of_socket(int fd)
@@ -37,16 +30,17 @@ uint64_t client_of_socket(int fd)
 		return 0;
 	switch (a.any.sa_family) {
 	case AF_INET:
-		return hash(&a.v4.sin_addr, sizeof(a.v4.sin_addr));
+		return client_of_bytes(&a.v4.sin_addr, sizeof(a.v4.sin_addr));
 	case AF_INET6:
 		/* Hash only the first 8 bytes of an IPv6 address: a machine
 		 * usually has a block of 2^64 addresses and may use many of
 		 * them at the same time. */
-		return IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr) ? hash(v6 + 12, 4)
-							     : hash(v6, 8);
+		return IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr)
+			? client_of_bytes(v6 + 12, 4)
+			: client_of_bytes(v6, 8);
 	default:
 		size = sizeof(peer);
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-		return hash(&peer.pid, sizeof(peer.pid));
+		return client_of_bytes(&peer.pid, sizeof(peer.pid));
 	}
 }

@@ -10,10 +10,11 @@
 #ifndef HOST_SERVE_CLIENT_ID_H
 #define HOST_SERVE_CLIENT_ID_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* The number of a client with this key or name. */
-uint64_t client_of_name(const char *);
+/* The number of a client with this key, name or address. */
+uint64_t client_of_bytes(const void *, size_t n);
 
 /* The number of the client at the other end of a connected socket. */
 uint64_t client_of_socket(int fd);

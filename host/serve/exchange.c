@@ -517,7 +517,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct client *g = client_of(c);
 	struct exchange *x = calloc(1, sizeof(*x));
-	const char *length, *allowed;
+	const char *length, *allowed, *authorization;
 	struct framing f = { 0 };
 
 	if (!x || !fd) {
@@ -563,6 +563,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	}
 	if (check_origin(x))
 		return MHD_YES;
+	authorization = header(x, "Authorization");
 	x->route = route_find(method, url, &allowed);
 	if (x->route)
 		snprintf(x->name, sizeof(x->name), "%s",
@@ -573,15 +574,15 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	else if (!x->route)
 		fault_set(&x->fault, 404, "not_found", NULL,
 			"this server has no path '%.100s'", url);
-	else if (!x->route->open && !is_admitted(s, header(x, "Authorization")))
+	else if (!x->route->open && !is_admitted(s, authorization))
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
 			"this server requires 'Authorization: Bearer KEY' with "
 			"a key of its --api-key-file");
+	else if (s->options.key_file && !x->route->open)
+		x->client = client_of_bytes(authorization + strlen("Bearer "),
+			strlen(authorization) - strlen("Bearer "));
 	else
-		x->client = s->options.key_file && !x->route->open
-			? client_of_name(header(x, "Authorization") +
-				  strlen("Bearer "))
-			: client_of_socket(x->fd);
+		x->client = client_of_socket(x->fd);
 	return MHD_YES;
 }
 
