@@ -111,7 +111,7 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 	const char *slash = strrchr(operand, '/');
 	int ret;
 
-	if (eval_task_named(operand, NULL) || eval_task_is_jsonl(operand)) {
+	if (eval_task_named(operand, NULL) || eval_ends_in(operand, ".jsonl")) {
 		ret = eval_tasks_read(&j->tasks, operand, EVAL_NEED_ANSWERS, e);
 		for (; j->n < j->tasks.n && !ret; j->n++)
 			j->row[j->n] = (struct table_row){
@@ -368,7 +368,8 @@ static int perplexity_main(int argc, char **argv)
 			"tasks " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
 			"; or the path of a file of items or of text");
 	if (window &&
-		(eval_task_named(operand, NULL) || eval_task_is_jsonl(operand)))
+		(eval_task_named(operand, NULL) ||
+			eval_ends_in(operand, ".jsonl")))
 		return cmd_misuse(&cmd_perplexity,
 			"--window applies only to plain text; '%s' has items, "
 			"which are read whole",

@@ -18,11 +18,11 @@ static const struct {
 	size_t first, end;
 } groups[] = { { 0, 6 }, { 6, 10 }, { 10, 14 }, { 0, EVAL_TASKS } };
 
-static bool ends_in(const char *path, const char *suffix)
+bool eval_ends_in(const char *operand, const char *suffix)
 {
-	size_t len = strlen(path), n = strlen(suffix);
+	size_t len = strlen(operand), n = strlen(suffix);
 
-	return len >= n && !strcmp(path + len - n, suffix);
+	return len >= n && !strcmp(operand + len - n, suffix);
 }
 
 bool eval_task_named(const char *operand, bool which[EVAL_TASKS])
@@ -40,15 +40,10 @@ bool eval_task_named(const char *operand, bool which[EVAL_TASKS])
 	return true;
 }
 
-bool eval_task_is_jsonl(const char *operand)
-{
-	return ends_in(operand, ".jsonl");
-}
-
 bool eval_task_is_file(const char *operand)
 {
-	return strchr(operand, '/') || eval_task_is_jsonl(operand) ||
-		ends_in(operand, ".txt");
+	return strchr(operand, '/') || eval_ends_in(operand, ".jsonl") ||
+		eval_ends_in(operand, ".txt");
 }
 
 static int add_task(struct eval_tasks *all, const char *name, struct err *e)

@@ -42,7 +42,7 @@ struct eval_tasks {
  * group.
  */
 bool eval_task_named(const char *operand, bool which[EVAL_TASKS]);
-bool eval_task_is_jsonl(const char *operand);
+bool eval_ends_in(const char *operand, const char *suffix);
 
 /* Whether `operand` is a file: a path with a '/', or a name that ends in .jsonl
  * or .txt. */
