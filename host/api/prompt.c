@@ -112,8 +112,8 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 			c->here[n++] =
 				(struct text_span){ c->quote[i].at - from,
 					c->quote[i].len };
-	return tokenize_quoting(d->tokenizer, c->text.data + from, to - from,
-		flags, c->here, n, out, e);
+	return tokenize(d->tokenizer, c->text.data + from, to - from, flags,
+		c->here, n, out, e);
 }
 
 /*
@@ -182,9 +182,10 @@ static int read_chat(const struct decoder *d, const struct prompt *p,
 int prompt_read(const struct decoder *d, const struct prompt *p,
 	struct token_list *out, struct err *e)
 {
-	int ret = p->chat ? read_chat(d, p, out, e)
-			  : tokenize(d->tokenizer, p->text, p->len,
-				    p->special ? TOKENIZE_SPECIAL : 0, out, e);
+	int ret = p->chat
+		? read_chat(d, p, out, e)
+		: tokenize(d->tokenizer, p->text, p->len,
+			  p->special ? TOKENIZE_SPECIAL : 0, NULL, 0, out, e);
 
 	if (!ret && !p->no_bos)
 		ret = decoder_add_bos(d, out, e);

@@ -115,7 +115,7 @@ static int take_prompts(struct opened *o, struct err *e)
 
 		if (text) {
 			ret = tokenize(o->report.tokenizer, text, strlen(text),
-				TOKENIZE_SPECIAL, p, e);
+				TOKENIZE_SPECIAL, NULL, 0, p, e);
 			if (!ret)
 				ret = tandem_add_bos(o->tandem, p, e);
 		} else {

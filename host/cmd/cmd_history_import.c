@@ -125,9 +125,11 @@ static int add_record(struct import *m, size_t n_prompt, const char *both,
 	}
 	begin = m->ids.n;
 	if (!ret)
-		ret = tokenize(m->tok, both, n_prompt, flags, &prompt, e);
+		ret = tokenize(
+			m->tok, both, n_prompt, flags, NULL, 0, &prompt, e);
 	if (!ret)
-		ret = tokenize(m->tok, both, n_both, flags, &m->ids, e);
+		ret = tokenize(
+			m->tok, both, n_both, flags, NULL, 0, &m->ids, e);
 	while (!ret && k < prompt.n && begin + k < m->ids.n &&
 		prompt.id[k] == m->ids.id[begin + k])
 		k++;

@@ -107,7 +107,7 @@ static int run_tokenize(int argc, char **argv)
 	if (!ret)
 		ret = read_input(text, &data, &len, &e);
 	if (!ret)
-		ret = tokenize(tok, data, len, flags, &ids, &e);
+		ret = tokenize(tok, data, len, flags, NULL, 0, &ids, &e);
 	if (!ret) {
 		if (as_json)
 			strbuf_addf(&out,

@@ -161,7 +161,8 @@ static int read_prompt(
 				ret = token_list_add(out, t->tokens[k]);
 			if (!t->tokens)
 				ret = tokenize(c->tokenizer, t->text, t->bytes,
-					i ? TOKENIZE_GOES_ON : 0, out, e);
+					i ? TOKENIZE_GOES_ON : 0, NULL, 0, out,
+					e);
 		}
 		if (ret == -ENOMEM)
 			return err_set(e, ENOMEM, "no memory for the prompt");

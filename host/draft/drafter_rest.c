@@ -281,7 +281,7 @@ static int add_file(
 		return ret;
 	ret = tokenizer_open(&tok, site->target->gguf, e);
 	if (!ret) {
-		ret = tokenize(tok, text, len, 0, &ids, e);
+		ret = tokenize(tok, text, len, 0, NULL, 0, &ids, e);
 		if (!ret)
 			ret = datastore_add(&r->store, ids.id, ids.n, e);
 		free(ids.id);

@@ -104,7 +104,8 @@ static int put_tokens(struct scored *s, struct tandem *t,
 	list.n = list.cap = s->n_prompt = (size_t)n;
 	tandem_tokenize(
 		t, s->item->prompt, len, TANDEM_SPECIAL, list.id, list.n);
-	ret = tokenize(tok, s->solution, strlen(s->solution), 0, &list, e);
+	ret = tokenize(
+		tok, s->solution, strlen(s->solution), 0, NULL, 0, &list, e);
 	s->token = list.id;
 	s->n = list.n;
 	return ret;

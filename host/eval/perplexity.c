@@ -74,7 +74,7 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 	begin = l->n;
 	if (!ret)
 		ret = tokenize(tok, item->prompt, strlen(item->prompt),
-			TOKENIZE_SPECIAL, l, e);
+			TOKENIZE_SPECIAL, NULL, 0, l, e);
 	one.first = (uint32_t)(l->n - one.at);
 	if (!ret) {
 		/*
@@ -95,13 +95,14 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 			memcpy(text, item->prompt, prompt);
 			memcpy(text + prompt, item->answer, answer);
 			ret = tokenize(tok, text, prompt + answer,
-				TOKENIZE_SPECIAL, &whole, e);
+				TOKENIZE_SPECIAL, NULL, 0, &whole, e);
 		}
 		if (!ret &&
 			(whole.n <= n_prompt ||
 				memcmp(whole.id, head,
 					n_prompt * sizeof(*head))))
-			ret = tokenize(tok, item->answer, answer, 0, l, e);
+			ret = tokenize(
+				tok, item->answer, answer, 0, NULL, 0, l, e);
 		else
 			for (size_t i = n_prompt; i < whole.n && !ret; i++)
 				ret = add_token(l, whole.id[i], e);
@@ -142,7 +143,7 @@ int passages_add_text(struct passages *p, const struct tokenizer *tok,
 	int ret = add_bos(&p->tokens, tok, e);
 
 	if (!ret)
-		ret = tokenize(tok, text, len, 0, &p->tokens, e);
+		ret = tokenize(tok, text, len, 0, NULL, 0, &p->tokens, e);
 	if (ret)
 		return ret;
 	left = p->tokens.n - begin;

@@ -202,8 +202,8 @@ static int find_mark(struct prm *p, struct err *e)
 {
 	const char *text = p->classes ? STEP_TOKEN : "\n";
 	struct token_list list = { 0 };
-	int ret = tokenize(
-		p->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, &list, e);
+	int ret = tokenize(p->tokenizer, text, strlen(text), TOKENIZE_SPECIAL,
+		NULL, 0, &list, e);
 
 	if (!ret && list.n != 1 && p->classes)
 		ret = err_set(e, ENOTSUP,
@@ -383,7 +383,7 @@ static int add_chat(struct prm *p, const char *problem, size_t len,
 		family = CHAT_CHATML; /* the template family of Qwen's models */
 	ret = chat_format(family, turns, 2, &text, part, e);
 	if (!ret)
-		ret = tokenize_quoting(p->tokenizer, text.data, text.len,
+		ret = tokenize(p->tokenizer, text.data, text.len,
 			TOKENIZE_SPECIAL, part, 2, list, e);
 	strbuf_release(&text);
 	return ret;
@@ -405,7 +405,8 @@ static int add_problem(struct prm *p, const char *problem, size_t len,
 		ret = err_set(e, ENOMEM,
 			"no memory for the problem before a solution");
 	else
-		ret = tokenize(p->tokenizer, line.data, line.len, 0, list, e);
+		ret = tokenize(
+			p->tokenizer, line.data, line.len, 0, NULL, 0, list, e);
 	strbuf_release(&line);
 	return ret;
 }

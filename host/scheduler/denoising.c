@@ -371,7 +371,7 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 	 * next_of_form. */
 	if (d->form && !gen_ends(d->gen, g->token) &&
 		json_form_take(d->form, &d->place, g->token) &&
-		!json_form_is_over(d->form, &d->place))
+		!json_is_over(json_form_machine(d->form), &d->place))
 		d->next_of_form++;
 }
 

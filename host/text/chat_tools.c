@@ -172,7 +172,8 @@ void call_style_tags(const struct call_style *style,
 		/* A token that has bytes needs no tag: the token is found by
 		 * its bytes. */
 		if (!tokenize(tok, tag, strlen(tag),
-			    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, &list, NULL) &&
+			    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, NULL, 0, &list,
+			    NULL) &&
 			list.n == 1 && !detokenize(&d, list.id[0], &text) &&
 			!text.len) {
 			out->id[out->n] = list.id[0];

@@ -83,7 +83,7 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	}
 	g->stream = o->sampler ? sampler_options(o->sampler)->stream : 0;
 	if (o->form)
-		json_form_begin(o->form, &g->place);
+		json_begin(json_form_machine(o->form), &g->place);
 	check_limits(g);
 	*out = g;
 	return 0;
@@ -316,7 +316,8 @@ void gen_append(struct generation *g, int32_t id)
 		g->stop = GEN_STOP_STRING;
 		g->held.len = len = at;
 	}
-	if (!gen_done(g) && form && json_form_is_over(form, &g->place))
+	if (!gen_done(g) && form &&
+		json_is_over(json_form_machine(form), &g->place))
 		g->stop = GEN_STOP_EOS;
 	if (!gen_done(g))
 		check_limits(g);

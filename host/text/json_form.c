@@ -243,15 +243,9 @@ bool json_form_take(struct json_form *f, struct json_front *place, int32_t id)
 	return place->n;
 }
 
-bool json_form_is_over(
-	const struct json_form *f, const struct json_front *place)
+struct json_machine *json_form_machine(struct json_form *f)
 {
-	return json_is_over(&f->machine, place);
-}
-
-void json_form_begin(struct json_form *f, struct json_front *place)
-{
-	json_begin(&f->machine, place);
+	return &f->machine;
 }
 
 int json_form_open(struct json_form **out, const char *schema,

@@ -42,8 +42,9 @@ int json_form_open_nodes(struct json_form **out, struct json_nodes *,
 	const struct json_tags *, const struct token_trie *, struct err *);
 void json_form_close(struct json_form *);
 
-/* Set *place to the start of an output. */
-void json_form_begin(struct json_form *, struct json_front *place);
+/* The automaton: json_begin sets a place to the start of an output, and
+ * json_is_over tells whether only an end-of-text token may follow. */
+struct json_machine *json_form_machine(struct json_form *);
 
 /*
  * Returns a copy of logits[n] in which each token that may not follow is
@@ -57,8 +58,5 @@ const float *json_form_mask(struct json_form *, const struct json_front *place,
  * (json_nodes.h) the token may be one without bytes. Returns false if the token
  * is not allowed, or if memory ran out; the place is then invalid. */
 bool json_form_take(struct json_form *, struct json_front *place, int32_t id);
-
-/* Whether only an end-of-text token may follow. */
-bool json_form_is_over(const struct json_form *, const struct json_front *);
 
 #endif

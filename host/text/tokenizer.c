@@ -365,12 +365,6 @@ static int encode_all(
 }
 
 int tokenize(const struct tokenizer *t, const char *text, size_t len,
-	unsigned flags, struct token_list *out, struct err *e)
-{
-	return tokenize_quoting(t, text, len, flags, NULL, 0, out, e);
-}
-
-int tokenize_quoting(const struct tokenizer *t, const char *text, size_t len,
 	unsigned flags, const struct text_span *quoted, size_t n_quoted,
 	struct token_list *out, struct err *e)
 {

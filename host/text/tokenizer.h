@@ -41,27 +41,21 @@ enum tokenize_flags {
 int tokenizer_open(struct tokenizer **out, const struct gguf *, struct err *);
 void tokenizer_close(struct tokenizer *);
 
-/*
- * Append the ids of text[len]. Any bytes are allowed, including invalid UTF-8.
- * User-defined tokens are always recognised in the text, control tokens only
- * with TOKENIZE_SPECIAL. Returns 0, or a negative errno with the list
- * unchanged: -EILSEQ if the vocabulary cannot express a byte, -EFBIG if the
- * text is too long.
- */
-int tokenize(const struct tokenizer *, const char *text, size_t len,
-	unsigned flags, struct token_list *out, struct err *);
-
 /* A part of a text. */
 struct text_span {
 	size_t at, len;
 };
 
 /*
- * Like tokenize, but control tokens are not recognised if they begin in a
+ * Append the ids of text[len]. Any bytes are allowed, including invalid UTF-8.
+ * User-defined tokens are always recognised in the text, control tokens only
+ * with TOKENIZE_SPECIAL. Control tokens are not recognised if they begin in a
  * quoted part, so that text from other sources cannot contain control tokens.
  * The parts must be in the order of the text; empty parts may be anywhere.
+ * Returns 0, or a negative errno with the list unchanged: -EILSEQ if the
+ * vocabulary cannot express a byte, -EFBIG if the text is too long.
  */
-int tokenize_quoting(const struct tokenizer *, const char *text, size_t len,
+int tokenize(const struct tokenizer *, const char *text, size_t len,
 	unsigned flags, const struct text_span *quoted, size_t n_quoted,
 	struct token_list *out, struct err *);
 

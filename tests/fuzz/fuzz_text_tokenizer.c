@@ -57,7 +57,7 @@ static void both_ways(
 	struct strbuf out = STRBUF_INIT;
 	struct token_list ids = { 0 };
 
-	if (tokenize(t, text, len, flags, &ids, NULL) && ids.n)
+	if (tokenize(t, text, len, flags, NULL, 0, &ids, NULL) && ids.n)
 		abort();
 	for (size_t i = 0; i < ids.n; i++)
 		if (detokenize(&d, ids.id[i], &out))

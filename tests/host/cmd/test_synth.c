@@ -421,7 +421,7 @@ static void test_tokenizes(void **state)
 
 	assert_ok(gguf_open(&g, tiny(DTYPE_Q8_0, DTYPE_Q8_0, 1), &e), &e);
 	assert_ok(tokenizer_open(&t, g, &e), &e);
-	assert_ok(tokenize(t, latin, strlen(latin), 0, &ids, &e), &e);
+	assert_ok(tokenize(t, latin, strlen(latin), 0, NULL, 0, &ids, &e), &e);
 	assert_true(ids.n < strlen(latin));
 	d.tok = t;
 	for (size_t i = 0; i < ids.n; i++)

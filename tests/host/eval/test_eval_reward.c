@@ -29,7 +29,8 @@ static void check(const struct tokenizer *tok, const char *words, float want)
 	};
 
 	assert_int_equal(token_list_add(&list, tokenizer_bos(tok)), 0);
-	assert_ok(tokenize(tok, words, strlen(words), 0, &list, &e), &e);
+	assert_ok(
+		tokenize(tok, words, strlen(words), 0, NULL, 0, &list, &e), &e);
 	t.token = list.id;
 	t.n = list.n;
 	end[0] = 1;

@@ -123,7 +123,9 @@ static void add_words(const struct fixture *f, struct text *t, const char *s)
 {
 	struct err e = { 0 };
 
-	assert_ok(tokenize(f->tokenizer, s, strlen(s), 0, &t->list, &e), &e);
+	assert_ok(
+		tokenize(f->tokenizer, s, strlen(s), 0, NULL, 0, &t->list, &e),
+		&e);
 }
 
 static void begin_text(const struct fixture *f, struct text *t, const char *s)

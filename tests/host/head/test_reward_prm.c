@@ -295,7 +295,7 @@ static void add(const struct tokenizer *tok, struct token_list *l,
 	char all[256];
 
 	snprintf(all, sizeof(all), "%s%s%s", before, words, after);
-	assert_ok(tokenize(tok, all, strlen(all), 0, l, &e), &e);
+	assert_ok(tokenize(tok, all, strlen(all), 0, NULL, 0, l, &e), &e);
 }
 
 /* Make a text as the target would write it, with white space around its

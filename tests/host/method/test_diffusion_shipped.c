@@ -93,8 +93,8 @@ static void write_text(struct fixture *f, const char *prompt)
 	struct generation *g;
 	struct err e = { 0 };
 
-	assert_ok(tokenize(f->tok, prompt, strlen(prompt), TOKENIZE_BOS, &ids,
-			  &e),
+	assert_ok(tokenize(f->tok, prompt, strlen(prompt), TOKENIZE_BOS, NULL,
+			  0, &ids, &e),
 		&e);
 	sampling.temperature = 0;
 	assert_ok(sampler_open(&o.sampler, &sampling, o.n_vocab, &e), &e);

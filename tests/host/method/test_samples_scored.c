@@ -175,8 +175,8 @@ static struct generation *begin(struct fixture *f, struct sampler **sampler)
 	o.sampler = *sampler;
 	assert_int_equal(
 		token_list_add(&prompt, tokenizer_bos(f->tokenizer)), 0);
-	assert_ok(
-		tokenize(f->tokenizer, PROMPT, strlen(PROMPT), 0, &prompt, &e),
+	assert_ok(tokenize(f->tokenizer, PROMPT, strlen(PROMPT), 0, NULL, 0,
+			  &prompt, &e),
 		&e);
 	assert_ok(generation_open(&g, &o, prompt.id, prompt.n, &e), &e);
 	free(prompt.id);

@@ -45,7 +45,7 @@ static void measure(const struct token_trie *t, struct json_form *f)
 	o.temperature = 1;
 	if (!logits || !took || sampler_open(&s, &o, t->n_vocab, NULL))
 		exit(1);
-	json_form_begin(f, &place);
+	json_begin(json_form_machine(f), &place);
 	for (uint32_t i = 0; i < TOKENS; i++) {
 		uint64_t from, n;
 		const float *row;
@@ -57,8 +57,8 @@ static void measure(const struct token_trie *t, struct json_form *f)
 		n = clock_ns() - from;
 		id = sampler_draw_from(s, 0, row, NULL, 0, 0, i);
 		if (!json_form_take(f, &place, id) ||
-			json_form_is_over(f, &place))
-			json_form_begin(f, &place);
+			json_is_over(json_form_machine(f), &place))
+			json_begin(json_form_machine(f), &place);
 		took[i] = n;
 		all += n;
 		worst = n > worst ? n : worst;

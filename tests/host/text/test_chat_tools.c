@@ -372,7 +372,7 @@ static bool draw_output(struct draw *d, struct chat_tools *t, bool must,
 	assert_ok(json_form_open_nodes(&form, t->nodes, &reader.tags, trie, &e),
 		&e);
 	t->nodes = NULL;
-	json_form_begin(form, &place);
+	json_begin(json_form_machine(form), &place);
 	for (unsigned i = 0; i < most && !over; i++) {
 		const float *row;
 		int32_t best = -1;
@@ -402,7 +402,7 @@ static bool draw_output(struct draw *d, struct chat_tools *t, bool must,
 		assert_int_equal(call_reader_add(&reader, best, piece.data,
 					 piece.len, &found->text),
 			0);
-		over = json_form_is_over(form, &place);
+		over = json_is_over(json_form_machine(form), &place);
 	}
 	over |= json_form_mask(form, &place, logits, trie->n_vocab)[END] ==
 		logits[END];

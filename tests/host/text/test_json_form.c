@@ -65,7 +65,7 @@ static bool accepts(struct json_form *f, const char *text)
 	struct json_front place;
 	float logits[VOCAB_MAX] = { 0 };
 
-	json_form_begin(f, &place);
+	json_begin(json_form_machine(f), &place);
 	for (const char *p = text; *p; p++)
 		if (!json_form_take(
 			    f, &place, BYTE0 + (int32_t)(unsigned char)*p))
@@ -362,7 +362,7 @@ static bool write_text(struct draw *d, struct json_form *f, struct strbuf *text,
 	so.seed = draw_below(d, 1u << 30);
 	assert_ok(sampler_open(&o.sampler, &so, o.n_vocab, &e), &e);
 	assert_ok(generation_open(&g, &o, prompt, 2, &e), &e);
-	json_form_begin(f, &place);
+	json_begin(json_form_machine(f), &place);
 	while (!gen_done(g)) {
 		float logits[VOCAB_MAX];
 		int32_t id;

@@ -200,7 +200,9 @@ static void test_any_bytes(void **state)
 			struct token_list l = { 0 };
 			struct err e = { 0 };
 
-			assert_ok(tokenize(t[i], b.data, b.len, 0, &l, &e), &e);
+			assert_ok(tokenize(t[i], b.data, b.len, 0, NULL, 0, &l,
+					  &e),
+				&e);
 			assert_true(l.n <= b.len + 1);
 			free(l.id);
 		}

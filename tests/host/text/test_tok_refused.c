@@ -169,7 +169,7 @@ static void test_unknown_bytes(void **state)
 	vocab_texts(&f, "tokenizer.ggml.merges", v.merge, 0);
 	assert_ok(try_open(&t, &f, &e), &e);
 	CHECK_IDS(t, "ac", 0, "97 99");
-	assert_int_equal(tokenize(t, "acb", 3, 0, &l, &e), -EILSEQ);
+	assert_int_equal(tokenize(t, "acb", 3, 0, NULL, 0, &l, &e), -EILSEQ);
 	assert_non_null(strstr(e.text, "0x62"));
 	assert_int_equal(l.n, 0);
 	free(l.id);

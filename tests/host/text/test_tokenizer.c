@@ -285,8 +285,8 @@ static void test_quoting(void **state)
 	struct token_list l = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(tokenize_quoting(t, text, strlen(text), TOKENIZE_SPECIAL,
-			  quoted, 2, &l, &e),
+	assert_ok(tokenize(t, text, strlen(text), TOKENIZE_SPECIAL, quoted, 2,
+			  &l, &e),
 		&e);
 	ids_text(&l, &got);
 	assert_string_equal(got.data,

@@ -74,7 +74,7 @@ static inline void check_ids(const struct tokenizer *t, const char *text,
 	struct token_list l = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(tokenize(t, text, len, flags, &l, &e), &e);
+	assert_ok(tokenize(t, text, len, flags, NULL, 0, &l, &e), &e);
 	ids_text(&l, &got);
 	if (strcmp(got.data, want))
 		fail_msg("'%.*s' gives '%s', not '%s'", (int)len, text,
@@ -103,7 +103,7 @@ static inline void check_round_trip(
 	struct token_list l = { 0 };
 	struct err e = { 0 };
 
-	assert_ok(tokenize(t, text, len, 0, &l, &e), &e);
+	assert_ok(tokenize(t, text, len, 0, NULL, 0, &l, &e), &e);
 	ids_to_text(t, &l, true, &back);
 	if (back.len != len || (len && memcmp(back.data, text, len)))
 		fail_msg("%zu bytes '%.*s' come back as %zu bytes '%s'", len,
