@@ -337,7 +337,7 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	int ret = decoder_find_model(d, path, e);
 
 	if (!ret)
-		ret = model_open(&d->model, d->model_path, e);
+		ret = model_open(&d->model, d->model_path, NULL, NULL, e);
 	if (!ret)
 		ret = check_method(d, e);
 	if (!ret)

@@ -24,7 +24,7 @@ int tandem_read_weights(struct tandem *t, const char *path)
 	int ret = decoder_find_model(d, path, &t->err);
 
 	if (!ret)
-		ret = model_open(&d->model, d->model_path, &t->err);
+		ret = model_open(&d->model, d->model_path, NULL, NULL, &t->err);
 	return tandem_status_of(ret);
 }
 

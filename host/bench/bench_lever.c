@@ -61,7 +61,7 @@ static int open_image(struct bench_lever *b, struct err *e)
 				"the path of the temporary image is too long; "
 				"set $TMPDIR to a shorter path");
 		} else {
-			ret = model_open(&m, b->source, e);
+			ret = model_open(&m, b->source, NULL, NULL, e);
 			if (!ret) {
 				memcpy(b->temporary, b->model,
 					sizeof(b->model));

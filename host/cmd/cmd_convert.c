@@ -220,7 +220,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 			"'%s' would overwrite the model file; choose another "
 			"name",
 			path);
-	ret = model_open(&m, source, e);
+	ret = model_open(&m, source, NULL, NULL, e);
 	if (ret)
 		return ret;
 	ret = convert(m, path, &o, &done, e);

@@ -319,7 +319,7 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	int ret;
 
 	*g = (struct grown){ .shape = *shape };
-	ret = model_open(&g->model, path, e);
+	ret = model_open(&g->model, path, NULL, NULL, e);
 	if (ret)
 		return ret;
 	m = g->model;

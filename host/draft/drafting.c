@@ -223,7 +223,7 @@ static int open_file(struct drafting *d, struct draft_part *p,
 			p->word, opt_nearest_clause(&near));
 	}
 	if (!ret)
-		ret = model_open_with(&p->file, p->path, NULL, target, e);
+		ret = model_open(&p->file, p->path, NULL, target, e);
 	if (!ret && p->file->target && p->kind->on_device)
 		return err_set(e, EINVAL,
 			"--draft-on device with '%s': an EAGLE head drafts on "

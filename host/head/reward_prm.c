@@ -231,7 +231,7 @@ static int prm_read(struct reward *r, struct err *e)
 		return err_set(e, ENOMEM, "no memory for the reward model");
 	r->own = p;
 	p->of_target = r->site.tokenizer;
-	ret = model_open_with(&p->model, r->path, extra, NULL, e);
+	ret = model_open(&p->model, r->path, extra, NULL, e);
 	if (ret)
 		return ret;
 	if (!p->model->causal)

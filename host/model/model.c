@@ -364,8 +364,8 @@ static int read_tensors(
 	return ret ? ret : check_layers(m, e);
 }
 
-int model_open_with(struct model **out, const char *path,
-	const char *const *extra, const struct model *target, struct err *e)
+int model_open(struct model **out, const char *path, const char *const *extra,
+	const struct model *target, struct err *e)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	int ret;
@@ -397,11 +397,6 @@ int model_open_with(struct model **out, const char *path,
 fail:
 	model_close(m);
 	return ret;
-}
-
-int model_open(struct model **out, const char *path, struct err *e)
-{
-	return model_open_with(out, path, NULL, NULL, e);
 }
 
 /* Allocate the table of layers, and copy the RoPE frequencies of model `of`. */

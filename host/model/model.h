@@ -4,7 +4,7 @@
  * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
  * llada is llama, llada-moe is qwen3moe, and dream is qwen2, each with
  * bidirectional attention, which may be limited to blocks. A draft model may
- * also be an EAGLE head, tandem-eagle (model_open_with). Opening fails for any
+ * also be an EAGLE head, tandem-eagle (model_open). Opening fails for any
  * other architecture, and for a key that changes the arithmetic in an
  * unsupported way; the error message names the architecture or key. A model is
  * read-only after opening, so any thread may read it.
@@ -109,9 +109,8 @@ struct model {
 	uint32_t layers_packed;
 };
 
-int model_open(struct model **out, const char *path, struct err *);
 /*
- * Open a model with one of these two arguments; the other argument is NULL:
+ * Open a model. Usually `extra` and `target` are NULL; at most one is not:
  *
  * extra[] (NULL-terminated): the file has the tensors with these names instead
  * of an output matrix. The model ignores these tensors; the caller reads them.
@@ -121,8 +120,8 @@ int model_open(struct model **out, const char *path, struct err *);
  * layer. The target must outlive the result. Returns -EINVAL if the head was
  * made for another target.
  */
-int model_open_with(struct model **out, const char *path,
-	const char *const *extra, const struct model *target, struct err *);
+int model_open(struct model **out, const char *path, const char *const *extra,
+	const struct model *target, struct err *);
 /*
  * Make a model from two files: the layers before layer `first` are those of
  * `base`; the layers from `first` on come from `own`, in tensors with the usual

@@ -39,7 +39,7 @@ struct model_arch {
 	 * (model.h) */
 	bool shared;
 	/* whether a model is an EAGLE head: one layer that drafts for a target
-	 * model, and not a complete model (model_open_with) */
+	 * model, and not a complete model (model_open) */
 	bool eagle;
 };
 

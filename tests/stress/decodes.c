@@ -126,7 +126,7 @@ static int make_image(const struct decodes *d, struct err *e)
 	int ret;
 
 	path_of(d, TARGET, path);
-	ret = model_open(&m, path, e);
+	ret = model_open(&m, path, NULL, NULL, e);
 	if (ret)
 		return ret;
 	path_of(d, IMAGE, path);

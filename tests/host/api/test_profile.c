@@ -27,7 +27,7 @@ static int setup_image(void **state)
 	struct model *m;
 
 	setup(state);
-	assert_ok(model_open(&m, model, &e), &e);
+	assert_ok(model_open(&m, model, NULL, NULL, &e), &e);
 	image_file_open(&image, m, 0);
 	model_close(m);
 	snprintf(cache, sizeof(cache), "%s/cache", harness_tmp());

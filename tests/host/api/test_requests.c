@@ -145,7 +145,7 @@ static void write_head(void)
 	struct model *m;
 	struct err e = { 0 };
 
-	assert_ok(model_open(&m, model, &e), &e);
+	assert_ok(model_open(&m, model, NULL, NULL, &e), &e);
 	target.n_embd = m->n_embd;
 	target.n_head = m->n_head;
 	target.n_kv_head = m->n_kv_head;

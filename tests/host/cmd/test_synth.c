@@ -43,8 +43,9 @@ static void test_loads(void **state)
 		struct tokenizer *t = NULL;
 		struct err e = { 0 };
 
-		assert_ok(
-			model_open(&m, tiny(quants[i], DTYPE_Q8_0, 1), &e), &e);
+		assert_ok(model_open(&m, tiny(quants[i], DTYPE_Q8_0, 1), NULL,
+				  NULL, &e),
+			&e);
 		assert_ok(tokenizer_open(&t, m->gguf, &e), &e);
 		assert_string_equal(m->arch, "llama");
 		assert_int_equal(m->n_layer, 4);
@@ -86,7 +87,7 @@ static void test_diffusion(void **state)
 		snprintf(
 			path, sizeof(path), "%s/diffusion.gguf", harness_tmp());
 		assert_ok(synth_write(path, &o, &e), &e);
-		assert_ok(model_open(&m, path, &e), &e);
+		assert_ok(model_open(&m, path, NULL, NULL, &e), &e);
 		assert_string_equal(m->arch, want[i].arch);
 		assert_false(m->causal);
 		assert_int_equal(m->mask_token, want[i].mask);
@@ -132,7 +133,7 @@ static void test_experts(void **state)
 		s.n_expert = want[i].experts;
 		snprintf(path, sizeof(path), "%s/moe.gguf", harness_tmp());
 		assert_ok(synth_write(path, &o, &e), &e);
-		assert_ok(model_open(&m, path, &e), &e);
+		assert_ok(model_open(&m, path, NULL, NULL, &e), &e);
 		assert_string_equal(m->arch, s.arch);
 		assert_int_equal(m->n_layer, want[i].layers);
 		assert_int_equal(m->n_expert, want[i].experts);
@@ -208,7 +209,9 @@ static void test_distribution(void **state)
 	struct err e = { 0 };
 	struct moments s;
 
-	assert_ok(model_open(&m, tiny(DTYPE_F32, DTYPE_Q8_0, 1), &e), &e);
+	assert_ok(
+		model_open(&m, tiny(DTYPE_F32, DTYPE_Q8_0, 1), NULL, NULL, &e),
+		&e);
 	s = moments_of(m->layer[0][WIRE_T_UP]);
 	assert_close(s.mean, 0, 0.002, "mean of ffn_up");
 	assert_close(s.deviation * sqrt(128), 1, 0.02, "scale of ffn_up");
@@ -236,7 +239,7 @@ static void test_routers(void **state)
 
 	snprintf(path, sizeof(path), "%s/moe.gguf", harness_tmp());
 	assert_ok(synth_write(path, &o, &e), &e);
-	assert_ok(model_open(&m, path, &e), &e);
+	assert_ok(model_open(&m, path, NULL, NULL, &e), &e);
 	s = moments_of(m->layer[3][WIRE_T_ROUTER]);
 	assert_close(s.mean, 0, 0.01, "mean of a router");
 	assert_close(s.deviation * sqrt(128), 1, 0.06, "scale of a router");

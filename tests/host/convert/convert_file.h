@@ -38,7 +38,7 @@ static inline struct model *source(const struct model_file *f)
 	snprintf(gguf_path, sizeof(gguf_path), "%s/m.gguf", dir);
 	snprintf(path, sizeof(path), "%s/m.tdm", dir);
 	model_file_write(f, gguf_path);
-	assert_ok(model_open(&m, gguf_path, &e), &e);
+	assert_ok(model_open(&m, gguf_path, NULL, NULL, &e), &e);
 	return m;
 }
 
@@ -55,7 +55,7 @@ static inline struct model *converted(const struct model *m,
 	assert_ok(convert(m, path, o, done ? done : &own, &e), &e);
 	if (!done)
 		conversion_release(&own);
-	assert_ok(model_open(&image, path, &e), &e);
+	assert_ok(model_open(&image, path, NULL, NULL, &e), &e);
 	assert_non_null(image->packed);
 	return image;
 }

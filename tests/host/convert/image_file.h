@@ -41,7 +41,7 @@ static inline void image_file_open(
 	snprintf(f->path, sizeof(f->path), "%s/m.tdm", f->dir);
 	assert_ok(convert(m, f->path, &o, &done, &e), &e);
 	conversion_release(&done);
-	assert_ok(model_open(&f->model, f->path, &e), &e);
+	assert_ok(model_open(&f->model, f->path, NULL, NULL, &e), &e);
 	assert_non_null(f->model->packed);
 }
 

@@ -211,7 +211,7 @@ static void test_gguf(void **state)
 
 	snprintf(to, sizeof(to), "%s/m-q4.gguf", dir);
 	assert_ok(convert(a, to, &o, &done, &e), &e);
-	assert_ok(model_open(&b, to, &e), &e);
+	assert_ok(model_open(&b, to, NULL, NULL, &e), &e);
 	o.gguf = false;
 	o.layout = LAYOUT_TILES;
 	image = converted(a, &o, &packed);

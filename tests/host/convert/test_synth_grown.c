@@ -61,7 +61,7 @@ static void logits_of(const char *path, const struct model_file *f,
 	struct model *m;
 
 	/* fails unless the program can open the file */
-	assert_ok(model_open(&m, path, &e), &e);
+	assert_ok(model_open(&m, path, NULL, NULL, &e), &e);
 	ref_logits(m->gguf, f, token, TOKENS, logits);
 	model_close(m);
 }

@@ -270,7 +270,7 @@ static void test_stories(void **state)
 	struct err e = { 0 };
 
 	harness_data("models/stories260K-f32.gguf", path, sizeof(path));
-	assert_ok(model_open(&f->model, path, &e), &e);
+	assert_ok(model_open(&f->model, path, NULL, NULL, &e), &e);
 	open_draft(f);
 	for (unsigned i = 0; i < 3; i++)
 		check_golden(f, i);

@@ -426,7 +426,9 @@ static void shipped_predictor_is_of_the_shipped_target(void **unused)
 	assert_int_equal(number(b, weight + 20, 4), DTYPE_Q8_0);
 	assert_int_equal(number(b, weight + 4, 8), 384);
 	assert_int_equal(number(b, weight + 12, 8), 2048);
-	assert_ok(model_open(&target, "flash/models/target.gguf", &e), &e);
+	assert_ok(
+		model_open(&target, "flash/models/target.gguf", NULL, NULL, &e),
+		&e);
 	assert_ok(exit_head_open(&h, "flash/models/exit.gguf", target, &e), &e);
 	assert_in_range(exit_head_layers(h), 1, target->n_layer - 1);
 	check_shipped(h, b, start + number(b, norm + 4 + 8 + 4, 8),

@@ -72,7 +72,7 @@ static void open_model(struct fixture *f, enum model_role role)
 	struct err e = { 0 };
 
 	assert_ok(models_find(role, f->path, &e), &e);
-	assert_ok(model_open(&f->model, f->path, &e), &e);
+	assert_ok(model_open(&f->model, f->path, NULL, NULL, &e), &e);
 	assert_ok(tokenizer_open(&f->tokenizer, f->model->gguf, &e), &e);
 }
 

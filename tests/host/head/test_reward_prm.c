@@ -68,7 +68,7 @@ static int setup(void **state)
 	f->opts.context_need = 256;
 	f->opts.precision = WIRE_F32;
 	f->opts.layout = LAYOUT_ROWS;
-	assert_ok(model_open(&f->target, TARGET, &e), &e);
+	assert_ok(model_open(&f->target, TARGET, NULL, NULL, &e), &e);
 	assert_ok(tokenizer_open(&f->tokenizer, f->target->gguf, &e), &e);
 	snprintf(f->path, sizeof(f->path), "%s/prm.gguf", harness_tmp());
 	*state = f;

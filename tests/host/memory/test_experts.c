@@ -72,7 +72,7 @@ static int setup(void **state)
 	shape.n_ff = 96;
 	snprintf(path, sizeof(path), "%s/moe.gguf", harness_tmp());
 	assert_ok(synth_write(path, &o, &e), &e);
-	assert_ok(model_open(&f->file, path, &e), &e);
+	assert_ok(model_open(&f->file, path, NULL, NULL, &e), &e);
 	image_file_open(&f->image, f->file, 0);
 	assert_ok(workers_open(&f->workers, 2, &e), &e);
 	make_want(f);

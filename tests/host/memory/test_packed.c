@@ -74,8 +74,8 @@ static void refused(
 	struct err e = { 0 };
 
 	rewrite(x, n);
-	if (model_open(&m, path, &e) >= 0 || !strstr(e.text, want) ||
-		!strstr(e.text, path))
+	if (model_open(&m, path, NULL, NULL, &e) >= 0 ||
+		!strstr(e.text, want) || !strstr(e.text, path))
 		fail_msg("%s: the message '%s' does not contain '%s'", what,
 			e.text, want);
 }
@@ -253,7 +253,7 @@ static void test_random_experts(void **state)
 			value = was + value % 4 - 1;
 		memcpy(p, &value, 4);
 		rewrite(&x, image_n_extents(x.im));
-		if (!model_open(&m, path, &e)) {
+		if (!model_open(&m, path, NULL, NULL, &e)) {
 			expert = malloc(some->bytes);
 			for (uint32_t k = 0; k < 12; k++)
 				assert_ok(image_read(m->packed->image,

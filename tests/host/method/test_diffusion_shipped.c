@@ -49,7 +49,7 @@ static void open_model(struct fixture *f)
 	const struct model *m;
 	struct err e = { 0 };
 
-	assert_ok(model_open(&f->model, f->path, &e), &e);
+	assert_ok(model_open(&f->model, f->path, NULL, NULL, &e), &e);
 	m = f->model;
 	assert_ok(tokenizer_open(&f->tok, m->gguf, &e), &e);
 	f->file = (struct model_file){ .arch = m->arch,

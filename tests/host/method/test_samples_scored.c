@@ -109,7 +109,7 @@ static void open_model(struct fixture *f)
 
 	pair_need();
 	assert_ok(models_find(MODEL_SMALL, f->path, &e), &e);
-	assert_ok(model_open(&f->model, f->path, &e), &e);
+	assert_ok(model_open(&f->model, f->path, NULL, NULL, &e), &e);
 	assert_ok(tokenizer_open(&f->tokenizer, f->model->gguf, &e), &e);
 }
 

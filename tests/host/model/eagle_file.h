@@ -75,7 +75,7 @@ static inline int eagle_file_try(const struct eagle_file *f,
 
 	snprintf(path, sizeof(path), "%s/eagle.gguf", harness_tmp());
 	eagle_file_write(f, path);
-	ret = model_open_with(out, path, NULL, target, e);
+	ret = model_open(out, path, NULL, target, e);
 	unlink(path);
 	*strrchr(path, '/') = '\0';
 	rmdir(path);

@@ -247,7 +247,7 @@ static inline struct model *model_file_open(const struct model_file *f)
 
 	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
 	model_file_write(f, path);
-	assert_ok(model_open(&m, path, &e), &e);
+	assert_ok(model_open(&m, path, NULL, NULL, &e), &e);
 	unlink(path);
 	*strrchr(path, '/') = '\0';
 	rmdir(path);

@@ -28,7 +28,7 @@ static inline struct model *open_file(const struct model_file *f)
 	struct err e = { 0 };
 	struct model *m;
 
-	assert_ok(model_open(&m, write_file(f), &e), &e);
+	assert_ok(model_open(&m, write_file(f), NULL, NULL, &e), &e);
 	return m;
 }
 
@@ -40,7 +40,7 @@ static inline void refused(
 	struct err e = { 0 };
 	struct model *m;
 
-	if (!model_open(&m, write_file(f), &e))
+	if (!model_open(&m, write_file(f), NULL, NULL, &e))
 		fail_msg("not refused for '%s'", a);
 	if (!strstr(e.text, a) || !strstr(e.text, b) || !strstr(e.text, path))
 		fail_msg("'%s' has not '%s', '%s' and the path", e.text, a, b);

@@ -512,7 +512,7 @@ static void test_gguf(void **state)
 	o.gguf = true;
 	snprintf(to, sizeof(to), "%s/m-q4.gguf", dir);
 	assert_ok(convert(a, to, &o, &done, &e), &e);
-	assert_ok(model_open(&b, to, &e), &e);
+	assert_ok(model_open(&b, to, NULL, NULL, &e), &e);
 
 	assert_int_equal(gguf_n_tensors(b->gguf), gguf_n_tensors(a->gguf));
 	assert_int_equal(gguf_n_kv(b->gguf), gguf_n_kv(a->gguf) - 1);
@@ -574,7 +574,7 @@ static void test_by_channel(void **state)
 	a = source(&f);
 	snprintf(to, sizeof(to), "%s/m-rounded.gguf", dir);
 	assert_ok(convert(a, to, &o, &done, &e), &e);
-	assert_ok(model_open(&b, to, &e), &e);
+	assert_ok(model_open(&b, to, NULL, NULL, &e), &e);
 	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 		const struct gguf_tensor *t = a->layer[1][i];
 

@@ -67,7 +67,7 @@ static void test_shipped(void **state)
 		struct err e = { 0 };
 
 		take(f, &variants[1]);
-		assert_ok(model_open(&f->model, files[i], &e), &e);
+		assert_ok(model_open(&f->model, files[i], NULL, NULL, &e), &e);
 		f->file.n_layer = f->model->n_layer;
 		f->file.n_embd = f->model->n_embd;
 		f->file.n_kv_head = f->model->n_kv_head;
