@@ -304,8 +304,8 @@ static void sleep_past(struct npu *n, unsigned completions)
 		n->ops->sleep_past(n->device, completions);
 }
 
-int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
-	void *arg, struct err *e)
+int npu_drain(struct npu *n, unsigned few, void (*busy)(void *arg), void *arg,
+	struct err *e)
 {
 	struct wire_done done;
 	struct err none;
@@ -326,11 +326,6 @@ int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
 		remember_failure(n, seq, &done);
 	}
 	return npu_failure(n, e);
-}
-
-int npu_drain(struct npu *n, struct err *e)
-{
-	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
 /* With a trace, completions are collected one by one, because the trace records
@@ -384,7 +379,7 @@ int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
 {
 	struct npu_request r = { .seq = n->next_seq };
-	int ret = npu_drain_to(n, NPU_IN_FLIGHT_MAX - 1, NULL, NULL, e);
+	int ret = npu_drain(n, NPU_IN_FLIGHT_MAX - 1, NULL, NULL, e);
 	uint64_t from = n->opts.trace ? clock_ns() : 0;
 
 	if (!ret)

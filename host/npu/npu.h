@@ -190,15 +190,13 @@ int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,
 int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 	struct err *);
 
-/* Wait until no request is in flight. */
-int npu_drain(struct npu *, struct err *);
-/* Like npu_drain, but the thread sleeps until all requests are answered, and
- * handles the answers only then. */
-int npu_drain_together(struct npu *, struct err *);
 /* Wait until no more than `few` requests are in flight. Calls `busy`, unless it
  * is NULL, about once per millisecond. */
-int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
+int npu_drain(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 	struct err *);
+/* Like npu_drain with `few` 0, but the thread sleeps until all requests are
+ * answered, and handles the answers only then. */
+int npu_drain_together(struct npu *, struct err *);
 
 /* Handle the completions that have arrived, without waiting. */
 int npu_poll(struct npu *, struct err *);

@@ -170,7 +170,7 @@ static int unmap_unit(void *arg, uint32_t unit, uint32_t addr, struct err *e)
 {
 	struct session *s = arg;
 	const struct unit *u = &s->unit[unit];
-	int ret = npu_drain(s->npu, e);
+	int ret = npu_drain(s->npu, 0, NULL, NULL, e);
 
 	if (!ret)
 		ret = npu_unmap(s->npu, u->id, e);
@@ -297,7 +297,7 @@ int session_attach_weights(struct session *s, struct err *e)
 	if (!ret)
 		ret = load_output_graphs(s, e);
 	if (!ret)
-		ret = npu_drain(s->npu, e);
+		ret = npu_drain(s->npu, 0, NULL, NULL, e);
 	/* No pass is running now, so remove the handler of completions. */
 	if (!ret)
 		npu_watch(s->npu, NULL, NULL);

@@ -164,7 +164,7 @@ int inflight_wait(struct session *s, struct err *e)
 	if (s->switching)
 		ret = inflight_answered(s, e);
 	else if (s->staging || s->swapping.swap)
-		ret = npu_drain(s->npu, e);
+		ret = npu_drain(s->npu, 0, NULL, NULL, e);
 	else
 		ret = npu_drain_together(s->npu, e);
 	if (!ret)

@@ -139,7 +139,7 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 				"the device was replaced in the middle of a "
 				"pass");
 		if (!ret && s->block[b].streamed)
-			ret = npu_drain_to(s->npu, 1, session_read_on, s, e);
+			ret = npu_drain(s->npu, 1, session_read_on, s, e);
 		if (!ret)
 			ret = inflight_retire(s, e);
 	}

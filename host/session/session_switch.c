@@ -63,7 +63,7 @@ int switching_attach(struct session *s, struct err *e)
 	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
 		ret = session_load_graph(s, b, sw->kind[b], NULL, e);
 	if (!ret)
-		ret = npu_drain(s->npu, e);
+		ret = npu_drain(s->npu, 0, NULL, NULL, e);
 	return ret || sw->measured ? ret : switching_measure(s, e);
 }
 

@@ -134,7 +134,7 @@ static bool talk(struct npu *n)
 	if (failed(npu_call(n, &nop, sizeof(nop), &done, &e), &e) ||
 		failed(npu_unmap(n, id[1], &e), &e) ||
 		failed(npu_map(n, id[1], &addr[1], &e), &e) ||
-		failed(npu_drain(n, &e), &e))
+		failed(npu_drain(n, 0, NULL, NULL, &e), &e))
 		return false;
 	npu_stats(n, &st);
 	if (strnlen(st.violation, sizeof(st.violation)) == sizeof(st.violation))

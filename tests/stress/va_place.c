@@ -361,7 +361,7 @@ static int send_naming(
 	int ret = npu_send(p->npu, ref, 1, &msg, sizeof(msg), NULL, &e);
 
 	if (!ret)
-		ret = npu_drain(p->npu, &e);
+		ret = npu_drain(p->npu, 0, NULL, NULL, &e);
 	p->run->tally[allowed ? VA_TOUCHES : VA_OUTSIDE]++;
 	p->over = ret;
 	if (allowed ? !ret : ret == -EIO)

@@ -150,7 +150,7 @@ static void test_of_any_request(void **state)
 		memset(&e, 0, sizeof(e));
 		assert_int_equal(nop(f, &e), -EPROTO);
 		assert_non_null(strstr(e.text, cases[i].text));
-		assert_int_equal(npu_drain(f->n, NULL), -EPROTO);
+		assert_int_equal(npu_drain(f->n, 0, NULL, NULL, NULL), -EPROTO);
 		anew(f);
 		assert_ok(nop(f, &e), &e);
 	}
@@ -390,7 +390,8 @@ static void test_refusals(void **state)
 		assert_int_equal(done.status, status);
 		assert_ok(npu_send(f->n, NULL, 0, &msg, sizeof(msg), NULL, &e),
 			&e);
-		assert_int_equal(npu_drain(f->n, &e), cases[i].code);
+		assert_int_equal(
+			npu_drain(f->n, 0, NULL, NULL, &e), cases[i].code);
 		if (!strstr(e.text, cases[i].text))
 			fail_msg("'%s' does not contain '%s'", e.text,
 				cases[i].text);

@@ -411,7 +411,7 @@ static void ask_many(struct life *l)
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = npu_send(l->npu, NULL, 0, &msg, sizeof(msg), NULL, &e);
 	if (!ret)
-		ret = npu_drain(l->npu, &e);
+		ret = npu_drain(l->npu, 0, NULL, NULL, &e);
 	check_result(l, "a batch", ret, &e);
 	/* After a failure the device is not used again. */
 	l->over |= ret != 0;

@@ -192,7 +192,7 @@ static int run_all(struct fixture *f, struct err *e)
 
 	for (uint32_t i = 0; i < RUNS && !ret; i++)
 		ret = send_run(f, i, e);
-	return ret ? ret : npu_drain(f->n, e);
+	return ret ? ret : npu_drain(f->n, 0, NULL, NULL, e);
 }
 
 /* Check that sequence numbers of completions increase, then count the
@@ -239,7 +239,7 @@ static void test_lost(void **state)
 		assert_non_null(strstr(e.text, "the fake device is lost"));
 		assert_int_equal(f->completions, 2 + k);
 		assert_ok(npu_reopen(f->n, &e), &e);
-		assert_ok(npu_drain(f->n, &e), &e);
+		assert_ok(npu_drain(f->n, 0, NULL, NULL, &e), &e);
 		fill(f);
 		attach(f);
 		assert_ok(run_all(f, &e), &e);
@@ -275,7 +275,7 @@ static void test_none_to_reach(void **state)
 	memset(&e, 0, sizeof(e));
 	assert_int_equal(npu_share(f->n, f->memory, &id, &e), -ENOENT);
 	assert_int_equal(npu_call(f->n, &nop, sizeof(nop), &done, &e), -ENOENT);
-	assert_int_equal(npu_drain(f->n, &e), -ENOENT);
+	assert_int_equal(npu_drain(f->n, 0, NULL, NULL, &e), -ENOENT);
 	assert_string_equal(e.text, "no device far and wide");
 	npu_stats(f->n, &st);
 	assert_int_equal(st.round_trips, 2);
