@@ -47,11 +47,6 @@ bool flash_fault_unfired(const struct flash_fault *f, char *buf, size_t size)
 	return false;
 }
 
-void flash_fault_free(struct flash_fault *f)
-{
-	free(f);
-}
-
 /* ---- injection ---- */
 
 void fault_init(struct fault_state *s, struct flash_fault *plan)

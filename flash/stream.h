@@ -193,12 +193,11 @@ int stream_tune(const struct image *, size_t *block, struct err *);
  * (the read never completes), "shrink@6" (the file seems to end there from then
  * on), "slow=20@3" (the read completes 20 ms later), or several of these
  * separated by commas. Returns 0, -EINVAL with a message that names the wrong
- * fault, or -ENOMEM.
+ * fault, or -ENOMEM. The caller frees *out with free().
  */
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
 /* Whether the plan has a fault that was never triggered, because no stream made
  * enough reads. The fault is written to buf. */
 bool flash_fault_unfired(const struct flash_fault *, char *buf, size_t size);
-void flash_fault_free(struct flash_fault *);
 
 #endif

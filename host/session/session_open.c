@@ -440,7 +440,7 @@ static int session_free(struct session *s, struct err *e)
 	session_close_swap(s);
 	session_close_experts(s);
 	staging_close(s->staging);
-	flash_fault_free(s->fault);
+	free(s->fault);
 	release_units(s);
 	pricing_release(&s->pricing);
 	weights_release(s->block, s->n_blocks);

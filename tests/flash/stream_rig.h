@@ -136,7 +136,7 @@ static inline void rig_close(struct rig *r)
 {
 	stream_close(r->s);
 	buffer_close(r->b);
-	flash_fault_free(r->fault);
+	free(r->fault);
 }
 
 static inline int begin(struct rig *r, unsigned slot, size_t extent)

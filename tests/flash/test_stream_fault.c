@@ -47,7 +47,7 @@ static void test_grammar(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		assert_ok(flash_fault_parse(&f, good[i], &e), &e);
-		flash_fault_free(f);
+		free(f);
 	}
 	f = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -55,7 +55,7 @@ static void test_grammar(void **state)
 			fail_msg("'%s' was taken", bad[i]);
 		assert_non_null(strstr(e.text, "shrink@N"));
 	}
-	flash_fault_free(NULL);
+	free(NULL);
 }
 
 /* ---- faults that retries recover ---- */

@@ -335,7 +335,7 @@ static int close_place(struct place *p)
 		buffer_close(p->buffer);
 	if (p->image)
 		image_close(p->image);
-	flash_fault_free(p->fault);
+	free(p->fault);
 	flash_copy_close(&p->copy);
 	*p = (struct place){ .run = p->run,
 		.world = p->world,

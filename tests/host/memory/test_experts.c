@@ -85,7 +85,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	experts_close(f->x);
-	flash_fault_free(f->fault);
+	free(f->fault);
 	for (uint32_t i = 0; i < ALL; i++)
 		free(f->want[i]);
 	workers_close(f->workers);
@@ -102,7 +102,7 @@ static int open_with(struct fixture *f, struct experts_opts o, const char *plan,
 
 	experts_close(f->x);
 	f->x = NULL;
-	flash_fault_free(f->fault);
+	free(f->fault);
 	f->fault = NULL;
 	if (plan)
 		assert_ok(flash_fault_parse(&f->fault, plan, e), e);
