@@ -482,9 +482,9 @@ int staging_fill(struct staging *s, struct err *e)
 	return 0;
 }
 
-void staging_read_on(struct staging *s)
+struct stream *staging_stream(const struct staging *s)
 {
-	stream_poll(s->stream);
+	return s->stream;
 }
 
 /*
@@ -547,9 +547,4 @@ void staging_stats(const struct staging *s, struct staging_stats *out)
 {
 	*out = s->stats;
 	stream_stats(s->stream, &out->stream);
-}
-
-const char *staging_how(const struct staging *s)
-{
-	return stream_how(s->stream);
 }

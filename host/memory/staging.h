@@ -139,8 +139,9 @@ int staging_refill(struct staging *, unsigned slot, uint64_t ps, struct err *);
  */
 int staging_fill(struct staging *, struct err *);
 
-/* Handle finished reads without waiting. */
-void staging_read_on(struct staging *);
+/* The stream that reads the slots: for stream_poll, which handles finished
+ * reads, and for stream_how. */
+struct stream *staging_stream(const struct staging *);
 
 /*
  * Time until flash has finished the reads that it has begun: in picoseconds on
@@ -154,7 +155,5 @@ uint64_t staging_ahead(struct staging *);
 uint64_t staging_read_time(struct staging *);
 
 void staging_stats(const struct staging *, struct staging_stats *out);
-/* describes how the image is read (see stream_how) */
-const char *staging_how(const struct staging *);
 
 #endif

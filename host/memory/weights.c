@@ -49,20 +49,9 @@ static uint64_t tensor_bytes(const struct wire_tensor *w)
 		w->rows ? layout_bytes(w->type, w->rows, w->cols) : 0, ALIGN);
 }
 
-/* Bytes of a block before its first layer. */
-static uint64_t head_bytes(const struct model *m, bool streamed)
-{
-	return align_up(m->n_rot / 2 * sizeof(float), streamed ? PAGE : ALIGN);
-}
-
 size_t weights_head_bytes(const struct model *m)
 {
-	return (size_t)head_bytes(m, true);
-}
-
-void weights_fill_head(const struct model *m, void *dst)
-{
-	memcpy(dst, m->rope_freq, m->n_rot / 2 * sizeof(float));
+	return (size_t)align_up(m->n_rot / 2 * sizeof(float), PAGE);
 }
 
 /*
@@ -116,7 +105,7 @@ static uint64_t largest_block(
 	uint32_t end;
 
 	for (uint32_t l = 0; l < m->n_layer; l = end) {
-		uint64_t bytes = head_bytes(m, false);
+		uint64_t bytes = align_up(m->n_rot / 2 * sizeof(float), ALIGN);
 
 		end = end_of(m, plan, n, l);
 		if (residency_streams(&plan->residency, l))
@@ -154,7 +143,7 @@ static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 	struct layer_part part[LAYER_PARTS_MAX];
 	unsigned parts = layer_parts(m->packed->layer[layer],
 		packed_layer_bytes(m->packed, layer), plan->parts, part);
-	uint64_t head = head_bytes(m, true);
+	uint64_t head = weights_head_bytes(m);
 	int ret = 0;
 
 	for (unsigned i = 0; i < parts && !ret; i++) {
@@ -186,7 +175,7 @@ static int lay_out_resident(const struct model *m,
 	const struct weights_plan *plan, uint32_t want, uint32_t layer,
 	struct block *b, struct err *e)
 {
-	uint64_t at = head_bytes(m, false);
+	uint64_t at = align_up(m->n_rot / 2 * sizeof(float), ALIGN);
 	int ret;
 
 	b->first_layer = layer;
@@ -336,7 +325,7 @@ static int load_block(const struct model *m, struct workers *workers,
 			buffer_take_memory(b->buffer, workers);
 	}
 	dst = buffer_begin(b->buffer, b->at, b->bytes, BUFFER_WRITE);
-	weights_fill_head(m, dst);
+	memcpy(dst, m->rope_freq, m->n_rot / 2 * sizeof(float));
 	b->not_finite = 0;
 	for (uint32_t i = 0; i < b->n_layers && !ret; i++) {
 		const struct wire_tensor *to = b->tensor[i];

@@ -102,10 +102,9 @@ int weights_cut(const struct model *, const struct weights_plan *,
 	struct block **blocks, uint32_t *n, struct err *);
 
 /* Size in bytes of the head of a staging slot, which precedes a streamed
- * block's layer; a multiple of the page size. */
+ * block's layer; a multiple of the page size. The head starts with the model's
+ * rope_freq. */
 size_t weights_head_bytes(const struct model *);
-/* Write the head of a staging slot to dst, the start of the slot. */
-void weights_fill_head(const struct model *, void *dst);
 
 /*
  * Place the block in an existing buffer, at byte `at`, a multiple of

@@ -192,7 +192,7 @@ void session_add_work_of(
 {
 	phone_cpu(s->time, what, p);
 	if (s->staging)
-		staging_read_on(s->staging);
+		stream_poll(staging_stream(s->staging));
 }
 
 static uint64_t priced_vocab(const struct session *s)
@@ -373,7 +373,9 @@ const char *session_flash_how(const struct session *s)
 {
 	const char *how = s->mix.experts ? experts_how(s->mix.experts) : "";
 
-	return s->staging ? staging_how(s->staging) : *how ? how : NULL;
+	return s->staging ? stream_how(staging_stream(s->staging))
+		: *how    ? how
+			  : NULL;
 }
 
 static uint64_t weights_not_finite(const struct session *s)

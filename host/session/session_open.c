@@ -32,6 +32,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Time for which the host spins for a completion before it sleeps, in
  * microseconds. Spinning pays only if a CPU is idle; otherwise spinning takes
@@ -190,8 +191,8 @@ static int open_staging(struct session *s, struct err *e)
 	for (unsigned i = 0; i < o.slots && !ret; i++) {
 		struct buffer *b = staging_buffer(s->staging, i);
 
-		weights_fill_head(
-			m, buffer_begin(b, 0, o.head_bytes, BUFFER_WRITE));
+		memcpy(buffer_begin(b, 0, o.head_bytes, BUFFER_WRITE),
+			m->rope_freq, m->n_rot / 2 * sizeof(float));
 		buffer_end(b, 0, o.head_bytes, BUFFER_WRITE);
 		s->stage[i].buffer = b;
 	}

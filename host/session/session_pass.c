@@ -104,7 +104,7 @@ void session_read_on(void *arg)
 {
 	struct session *s = arg;
 
-	staging_read_on(s->staging);
+	stream_poll(staging_stream(s->staging));
 }
 
 /*
