@@ -43,7 +43,7 @@ static int read_rows(struct session *s, size_t at, uint32_t row, uint32_t n,
 
 	for (; row < n && !ret; row += some) {
 		some = n - row < LOGITS_ROWS ? n - row : LOGITS_ROWS;
-		ret = session_logits_range(s, row, some, logits, e);
+		ret = session_logits(s, row, some, logits, e);
 		if (!ret)
 			ret = session_check_finite(s, e);
 		if (!ret)
@@ -104,7 +104,7 @@ int tandem_prefill(struct tandem *t, const int32_t *token, size_t n,
 	session_truncate(s, SESSION_TEXT, 0);
 	ret = session_prefill(s, SESSION_TEXT, token, n, NULL, &row, e);
 	if (!ret && logits)
-		ret = session_logits(s, row, logits, e);
+		ret = session_logits(s, row, 1, logits, e);
 	for (uint32_t i = 1; i < sequences && !ret; i++)
 		ret = session_fork(s, SESSION_TEXT, &id, e);
 	return ret;
@@ -135,7 +135,7 @@ int tandem_bare_pass(struct tandem *t, const struct bare_pass *p, float *logits,
 	ns[1] = clock_ns();
 	ps[1] = session_phone_ps(s);
 	if (!ret)
-		ret = session_logits_range(s, 0, n, logits, e);
+		ret = session_logits(s, 0, n, logits, e);
 	ns[2] = clock_ns();
 	ps[2] = session_phone_ps(s);
 	for (uint32_t i = 0; i < p->sequences && !ret; i++) {

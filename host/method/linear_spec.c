@@ -44,7 +44,7 @@ static int linear_prompt(struct denoising *d, uint32_t row, struct err *e)
 {
 	struct text *t = d->own;
 	float *logits = gen_logits(d->gen);
-	int ret = session_logits(d->session, row, logits, e);
+	int ret = session_logits(d->session, row, 1, logits, e);
 
 	if (!ret)
 		t->token[0] = method_next(d->session, d->gen, logits);
@@ -100,8 +100,8 @@ static int linear_after_pass(struct denoising *d, struct err *e)
 	 */
 	t->drafted = false;
 	do {
-		int ret =
-			session_logits(d->session, d->first + right, logits, e);
+		int ret = session_logits(
+			d->session, d->first + right, 1, logits, e);
 
 		if (ret)
 			return ret;

@@ -584,7 +584,7 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 	}
 	if (ret || gen_done(c->gen))
 		return ret;
-	ret = session_logits(c->session, row, logits, e);
+	ret = session_logits(c->session, row, 1, logits, e);
 	if (!ret)
 		method_next(c->session, c->gen, logits);
 	return ret;

@@ -438,7 +438,7 @@ int samples_run_alone(struct samples *p, struct session *session, struct err *e)
 	if (!ret && !gen_done(p->gen)) {
 		p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
 		ret = p->prompt_logits
-			? session_logits(session, row, p->prompt_logits, e)
+			? session_logits(session, row, 1, p->prompt_logits, e)
 			: err_set(e, ENOMEM,
 				  "no memory for a prompt's "
 				  "logits");

@@ -432,7 +432,7 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 	} else if (!ret && !env->method->denoise) {
 		ret = method_prefill(s, g, &row, e);
 		if (!ret && !gen_done(g)) {
-			ret = session_logits(s, row, l->logits, e);
+			ret = session_logits(s, row, 1, l->logits, e);
 			if (!ret)
 				method_next(s, g, l->logits);
 		}

@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* Number of outputs per work item, about 100 KB of weights: large enough to
  * outweigh the cost of starting a work item, small enough that all threads end
@@ -35,11 +34,9 @@ struct logits {
 	const struct kern *kern;
 	struct workers *workers;
 	struct logits_beside beside;
-	XXH64_state_t *hash;
 	/* number of computed rows, and number of those with a value that is not
 	 * finite */
 	uint64_t rows, odd_rows;
-	uint64_t used;
 	uint64_t odd_weights;
 	/* whether each row of the current call has a value that is not
 	 * finite */
@@ -120,12 +117,6 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 		return err_set(e, ENOMEM, "no memory for logits");
 	l->model = m;
 	l->workers = workers;
-	l->hash = XXH64_createState();
-	if (!l->hash) {
-		ret = err_set(e, ENOMEM, "no memory for logits");
-		goto fail;
-	}
-	XXH64_reset(l->hash, 0);
 	if ((ret = kern_select(&l->kern, e)) ||
 		(ret = pack_output(l, layout, streamed, e)))
 		goto fail;
@@ -183,7 +174,6 @@ void logits_close(struct logits *l)
 {
 	if (!l)
 		return;
-	XXH64_freeState(l->hash);
 	free(l->packed);
 	free(l->norm_weight);
 	free(l->normed);
@@ -301,20 +291,9 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	return 0;
 }
 
-void logits_used(struct logits *l, const float *logits)
-{
-	XXH64_update(l->hash, logits, l->model->n_vocab * sizeof(*logits));
-	l->used++;
-}
-
 uint64_t logits_rows(const struct logits *l)
 {
 	return l->rows;
-}
-
-uint64_t logits_rows_used(const struct logits *l)
-{
-	return l->used;
 }
 
 uint64_t logits_rows_not_finite(const struct logits *l)
@@ -325,14 +304,4 @@ uint64_t logits_rows_not_finite(const struct logits *l)
 uint64_t logits_weights_not_finite(const struct logits *l)
 {
 	return l->odd_weights;
-}
-
-uint64_t logits_hash(const struct logits *l)
-{
-	return XXH64_digest(l->hash);
-}
-
-void logits_hash_anew(struct logits *l)
-{
-	XXH64_reset(l->hash, 0);
 }

@@ -81,20 +81,11 @@ int logits_check(
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
-/* Count a computed row as used (for example, because a token was sampled from
- * it), and add its bytes to the hash of logits_hash. Rows that are computed but
- * not used are not part of the hash. */
-void logits_used(struct logits *, const float *logits);
-
 /* Counters. logits_rows: number of computed rows. logits_rows_not_finite:
  * number of computed rows with a value that is not finite or has a magnitude of
- * 2^56 or more, in the logits or in the hidden state before or after the norm.
- * logits_rows_used: number of used rows. logits_hash: the XXH64 of the bytes of
- * all used rows, in order, since the last call of logits_hash_anew. */
+ * 2^56 or more, in the logits or in the hidden state before or after the
+ * norm. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
-uint64_t logits_rows_used(const struct logits *);
-uint64_t logits_hash(const struct logits *);
-void logits_hash_anew(struct logits *);
 
 #endif

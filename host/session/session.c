@@ -63,12 +63,6 @@ const float *session_tapped(struct session *s, uint32_t row)
 	return read_state(s, s->plan.tap_off, row);
 }
 
-int session_logits(
-	struct session *s, uint32_t row, float *logits, struct err *e)
-{
-	return session_logits_range(s, row, 1, logits, e);
-}
-
 static uint64_t streaming_ns(const struct session *s)
 {
 	struct staging_stats st = { 0 };
@@ -106,8 +100,11 @@ static int compute_of(struct session *s, const float *const *hidden,
 
 void session_logits_used(struct session *s, const float *logits)
 {
-	if (!s->opts.idle)
-		logits_used(s->logits, logits);
+	if (s->opts.idle)
+		return;
+	XXH64_update(
+		s->logits_hash, logits, s->model->n_vocab * sizeof(*logits));
+	s->stats.logits_rows++;
 }
 
 static void all_used(struct session *s, float *const *logits, uint32_t n)
@@ -167,8 +164,8 @@ int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,
 	return ret;
 }
 
-int session_logits_range(struct session *s, uint32_t first, uint32_t n,
-	float *logits, struct err *e)
+int session_logits(struct session *s, uint32_t first, uint32_t n, float *logits,
+	struct err *e)
 {
 	uint32_t row[LOGITS_ROWS];
 	float *out[LOGITS_ROWS];
@@ -429,9 +426,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 		out->expert_slots = s->plan.expert_slots;
 		experts_stats(s->mix.experts, &out->experts);
 	}
-	out->logits_rows = logits_rows_used(s->logits);
 	out->logits_computed = logits_rows(s->logits);
-	out->logits_hash = logits_hash(s->logits);
+	out->logits_hash = XXH64_digest(s->logits_hash);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
 	/* Count the mappings that are not for resident weights, too: the cache,
@@ -460,7 +456,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 
 void session_hash_anew(struct session *s)
 {
-	logits_hash_anew(s->logits);
+	XXH64_reset(s->logits_hash, 0);
 }
 
 int session_check_finite(const struct session *s, struct err *e)

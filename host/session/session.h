@@ -3,7 +3,7 @@
  * decoding methods use a session in the same way:
  *
  *   session_forward  computes rows: tokens with attention masks (rows.h)
- *   session_logits   computes the logits of a row, on demand
+ *   session_logits   computes the logits of rows, on demand
  *   session_accept   keeps a path of the computed rows: the KV cache is
  *                    compacted and the sequence grows
  *   session_fork     opens a sequence that shares another sequence's
@@ -167,9 +167,10 @@ int session_keep_states(struct session *, struct err *);
 const float *session_state(
 	const struct session *, uint32_t sequence, uint32_t at);
 
-/* Compute the logits of a row of the last forward pass: float32 [n_vocab]. The
- * row counts as used. */
-int session_logits(struct session *, uint32_t row, float *logits, struct err *);
+/* Compute the logits of rows [first, first + n) of the last forward pass to the
+ * float32 array logits [n][n_vocab]. The rows count as used. */
+int session_logits(struct session *, uint32_t first, uint32_t n, float *logits,
+	struct err *);
 /*
  * Compute the logits of n rows, each to its own [n_vocab], faster than one by
  * one. session_logits_rows counts all n rows as used. session_logits_ahead does
@@ -181,10 +182,6 @@ int session_logits_ahead(struct session *, const uint32_t *row, uint32_t n,
 void session_logits_used(struct session *, const float *logits);
 int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
-/* Compute the logits of rows [first, first + n) to logits [n][n_vocab], faster
- * than one by one. The rows count as used. */
-int session_logits_range(struct session *, uint32_t first, uint32_t n,
-	float *logits, struct err *);
 
 /*
  * Keep rows path[0] < path[1] < ... of the last forward pass. In a tree the

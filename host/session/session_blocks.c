@@ -147,7 +147,7 @@ int session_report_kv(struct session *s, unsigned ranges, struct err *e)
 		price_add(&as, &maintenance);
 		s->instead = &as;
 	}
-	session_watch(s);
+	npu_watch(s->npu, session_request_done, s);
 	ret = npu_send(s->npu, refs, n, &nop, sizeof(nop), &seq, e);
 	if (!ret)
 		ret = npu_wait(s->npu, seq, e);

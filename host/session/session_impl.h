@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <xxhash.h>
 
 struct batch;
 struct block;
@@ -155,6 +156,8 @@ struct session {
 	uint64_t began_ps;
 	struct workers *workers; /* worker threads of the host */
 	struct logits *logits;
+	/* of the bytes of all used rows of logits */
+	XXH64_state_t *logits_hash;
 	/* maps weights when needed; NULL with swapping */
 	struct placement *placement;
 	struct swapping swapping;
@@ -372,9 +375,9 @@ void session_read_on(void *arg);
 
 /* ---- requests in flight: session_inflight.c ------------------------------ */
 
-/* From this call on, completions of the device are delivered to this
- * session. */
-void session_watch(struct session *);
+/* For npu_watch: deliver completions of the device to the session `arg`. */
+void session_request_done(
+	void *arg, uint32_t seq, const struct price *, uint64_t busy_ns);
 /* Append a request to the list, after it was sent. */
 void inflight_add(struct session *, const struct inflight *);
 /* Bytes of the request and completion rings that the device cleans or

@@ -80,7 +80,7 @@ static void run_ends(
  * send requests while a pass of the target model runs. `arg` is then the draft
  * session, so the handler looks for the request in both sessions.
  */
-static void request_done(
+void session_request_done(
 	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct session *s = arg;
@@ -112,11 +112,6 @@ static void request_done(
 		p = p->total_ps > request.total_ps ? s->instead : p;
 	}
 	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
-}
-
-void session_watch(struct session *s)
-{
-	npu_watch(s->npu, request_done, s);
 }
 
 /* Remove answered runs from the list and free the staging slots that they

@@ -450,6 +450,7 @@ static int session_free(struct session *s, struct err *e)
 		buffer_close(s->kv_more[i].buffer);
 	buffer_close(s->io.buffer);
 	logits_close(s->logits);
+	XXH64_freeState(s->logits_hash);
 	buffer_close(s->output.buffer);
 	free(s->likely);
 	workers_close(s->workers);
@@ -561,6 +562,12 @@ int session_open(struct session **out, const struct model *m,
 
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a session");
+	s->logits_hash = XXH64_createState();
+	if (!s->logits_hash) {
+		free(s);
+		return err_set(e, ENOMEM, "no memory for a session");
+	}
+	XXH64_reset(s->logits_hash, 0);
 	brackets_init(&s->own_brackets);
 	s->model = m;
 	s->opts = *opts;

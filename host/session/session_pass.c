@@ -375,7 +375,7 @@ static int forward(struct session *s, const struct rows *rows,
 		trace_pass_end(s, 0, 0);
 		return ret;
 	}
-	session_watch(s);
+	npu_watch(s->npu, session_request_done, s);
 	/* wait for requests of an interrupted pass, and remove them */
 	if (s->n_inflight)
 		ret = inflight_wait(s, e);

@@ -64,7 +64,7 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 		price_add(&as, &maintenance);
 		s->instead = &as;
 	}
-	session_watch(s);
+	npu_watch(s->npu, session_request_done, s);
 	ret = npu_send(
 		s->npu, refs, ARRAY_LEN(refs), &run, sizeof(run), &seq, e);
 	if (!ret)

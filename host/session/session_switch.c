@@ -331,7 +331,7 @@ static int load_back(struct session *s, struct err *e)
 	int ret = 0;
 
 	for (;;) {
-		session_watch(s);
+		npu_watch(s->npu, session_request_done, s);
 		for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
 			if (s->switching->kind[b] == GRAPH_DECODE)
 				ret = switching_load(s, b, GRAPH_PREFILL, e);
@@ -411,7 +411,7 @@ int switching_end(struct session *s, int ret, struct err *e)
 	/* Load the remaining graphs. If the device is lost meanwhile, load them
 	 * on the new device. */
 	while (!ret) {
-		session_watch(s);
+		npu_watch(s->npu, session_request_done, s);
 		while (sw->next < sw->plan.n_loads && !ret)
 			ret = load_next(s, e);
 		if (!ret)

@@ -76,8 +76,8 @@ static int sample_decode(struct session *s, const int32_t *token, struct err *e)
 	return ret;
 }
 
-/* Load all graphs of one kind, to measure the load times. request_done stores
- * the times. */
+/* Load all graphs of one kind, to measure the load times. session_request_done
+ * stores the times. */
 static int load_all(struct session *s, enum graph_kind kind, struct err *e)
 {
 	int ret = 0;

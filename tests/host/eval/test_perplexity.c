@@ -384,7 +384,7 @@ static void one_by_one(struct fixture *f, double *nll)
 		assert_ok(session_continue(
 				  f->s, SESSION_TEXT, &f->token[i], 1, &e),
 			&e);
-		assert_ok(session_logits(f->s, 0, logits, &e), &e);
+		assert_ok(session_logits(f->s, 0, 1, logits, &e), &e);
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);
 		nll[i + 1] =
 			plain_nll(logits, f->file.n_vocab, f->token[i + 1]);

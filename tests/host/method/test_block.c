@@ -317,8 +317,7 @@ static void forward(struct fixture *f, uint32_t from, uint32_t n,
 
 	text_rows(f, row, from, n, written);
 	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
-	assert_ok(session_logits_range(
-			  f->s, logits_from - from, LENGTH, logits, &e),
+	assert_ok(session_logits(f->s, logits_from - from, LENGTH, logits, &e),
 		&e);
 }
 

@@ -158,13 +158,13 @@ static void test_fresh_cache(void **state)
 	w->opts.decode_rows = N;
 	pair_open(&s, w->model, &w->opts);
 	assert_ok(session_continue(s, SESSION_TEXT, w->prompt, N, &e), &e);
-	assert_ok(session_logits_range(s, FROM, N - FROM, whole, &e), &e);
+	assert_ok(session_logits(s, FROM, N - FROM, whole, &e), &e);
 	assert_ok(session_accept(s, SESSION_TEXT, NULL, FROM, &e), &e);
 	for (unsigned i = 0; i < N - FROM; i++)
 		window[i] = (struct row){ .token = w->prompt[FROM + i],
 			.position = FROM + i };
 	assert_ok(session_forward(s, &rows, NULL, &e), &e);
-	assert_ok(session_logits_range(s, 0, N - FROM, some, &e), &e);
+	assert_ok(session_logits(s, 0, N - FROM, some, &e), &e);
 	assert_memory_equal(whole, some, (N - FROM) * row * sizeof(float));
 	pair_close(&s);
 	free(whole);

@@ -143,7 +143,7 @@ static void compare(
 	}
 	session_truncate(f->s, SESSION_TEXT, 0);
 	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
-	assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
+	assert_ok(session_logits(f->s, 0, n, logits, &e), &e);
 	for (size_t i = 0; i < (size_t)n * width; i++)
 		f->worst = fmax(f->worst, fabs((double)logits[i] - want[i]));
 	f->compared++;

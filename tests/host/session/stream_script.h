@@ -32,7 +32,7 @@ static inline int look(
 	assert_in_range(t->n, 0, ROWS_MAX - 1);
 	to = t->row[t->n++];
 	memcpy(to, session_hidden(f->s, row), WIDTH * sizeof(*to));
-	return session_logits(f->s, row, to + WIDTH, e);
+	return session_logits(f->s, row, 1, to + WIDTH, e);
 }
 
 static inline int text(struct fixture *f, struct trace *t, uint64_t stream,

@@ -89,7 +89,7 @@ static struct session_stats work(struct fixture *f)
 
 		tokens(f, 2 + i, t, (int)n);
 		forward(f, t, parent, n);
-		assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
+		assert_ok(session_logits(f->s, 0, n, logits, &e), &e);
 		accept(f, (const uint32_t[]){ 0 }, 1);
 	}
 	for (int i = 0; i < TREE_MAX; i++)

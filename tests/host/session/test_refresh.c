@@ -100,7 +100,7 @@ static void check_changed(struct fixture *f, unsigned v)
 	pass(f, &p);
 	kv = cached(f);
 	x = states(f, LONG);
-	assert_ok(session_logits_range(f->s, 0, LONG, want, &e), &e);
+	assert_ok(session_logits(f->s, 0, LONG, want, &e), &e);
 	pick_all(&p, t);
 	pass(f, &p);
 	pick_all(&p, other);

@@ -128,7 +128,7 @@ static void test_logits_ahead(void **state)
 	tokens(f, 10, t, 8);
 	forward(f, t, NULL, 8);
 	for (unsigned i = 0; i < ARRAY_LEN(used); i++)
-		assert_ok(session_logits(f->s, used[i], one, &e), &e);
+		assert_ok(session_logits(f->s, used[i], 1, one, &e), &e);
 	session_stats(f->s, &one_by_one);
 	session_hash_anew(f->s);
 	for (unsigned i = 0; i < ARRAY_LEN(together); i++)
@@ -147,7 +147,7 @@ static void test_logits_ahead(void **state)
 		st.logits_computed, ARRAY_LEN(used) + ARRAY_LEN(together));
 	assert_true(st.logits_ns > one_by_one.logits_ns);
 	for (unsigned i = 0; i < ARRAY_LEN(together); i++) {
-		assert_ok(session_logits(f->s, together[i], one, &e), &e);
+		assert_ok(session_logits(f->s, together[i], 1, one, &e), &e);
 		same_bytes(one, all[together[i]], sizeof(one), "logits of row",
 			together[i]);
 	}
@@ -166,18 +166,18 @@ static void test_logits_on_demand(void **state)
 	tokens(f, 10, t, 8);
 	forward(f, t, NULL, 8);
 	for (uint32_t i = 0; i < 8; i++)
-		assert_ok(session_logits(f->s, i, all[i], &e), &e);
+		assert_ok(session_logits(f->s, i, 1, all[i], &e), &e);
 	session_stats(f->s, &st);
 	assert_int_equal(st.logits_rows, 8);
 	hash = st.logits_hash;
 	for (uint32_t i = 8; i-- > 0;) {
-		assert_ok(session_logits(f->s, i, one, &e), &e);
+		assert_ok(session_logits(f->s, i, 1, one, &e), &e);
 		same_bytes(one, all[i], sizeof(one), "logits of row", i);
 	}
 	session_stats(f->s, &st);
 	assert_int_equal(st.logits_rows, 16);
 	assert_int_not_equal(st.logits_hash, hash);
-	assert_int_equal(session_logits(f->s, 8, one, &e), -EINVAL);
+	assert_int_equal(session_logits(f->s, 8, 1, one, &e), -EINVAL);
 	pair_close(&f->s);
 
 	/* The hash depends only on the rows, so the same rows give the same
@@ -185,7 +185,7 @@ static void test_logits_on_demand(void **state)
 	open_session(f);
 	forward(f, t, NULL, 8);
 	for (uint32_t i = 0; i < 8; i++)
-		assert_ok(session_logits(f->s, i, one, &e), &e);
+		assert_ok(session_logits(f->s, i, 1, one, &e), &e);
 	session_stats(f->s, &st);
 	assert_int_equal(st.logits_hash, hash);
 	pair_close(&f->s);
@@ -202,10 +202,10 @@ static uint64_t run_hash(struct fixture *f, struct session_stats *st)
 
 	open_session(f);
 	tokens(f, 11, t, 24);
-	assert_ok(session_logits(f->s, prefill(f, t, 20), row, &e), &e);
+	assert_ok(session_logits(f->s, prefill(f, t, 20), 1, row, &e), &e);
 	for (int i = 20; i < 24; i++) {
 		prefill(f, t + i, 1);
-		assert_ok(session_logits(f->s, 0, row, &e), &e);
+		assert_ok(session_logits(f->s, 0, 1, row, &e), &e);
 	}
 	session_stats(f->s, st);
 	pair_close(&f->s);

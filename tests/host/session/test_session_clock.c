@@ -334,7 +334,7 @@ static struct spent spend(struct fixture *f)
 		assert_ok(
 			session_continue(f->s, SESSION_TEXT, token, n, &e), &e);
 		mid = session_phone_ps(f->s);
-		assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
+		assert_ok(session_logits(f->s, 0, n, logits, &e), &e);
 		s.passes_ps += mid - from;
 		s.logits_ps += session_phone_ps(f->s) - mid;
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);

@@ -40,7 +40,7 @@ static void check_reference(
 		forward(f, t + at, NULL, n);
 		for (uint32_t i = 0; i < n; i++) {
 			path[i] = i;
-			assert_ok(session_logits(f->s, i, got, &e), &e);
+			assert_ok(session_logits(f->s, i, 1, got, &e), &e);
 			for (uint32_t v = 0; v < f->file.n_vocab; v++)
 				assert_close(got[v],
 					want[(at + i) * f->file.n_vocab + v],
@@ -142,7 +142,7 @@ static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 	ref_logits(f->model->gguf, &f->file, t, n, want);
 	forward(f, t, NULL, n);
 	for (uint32_t i = 0; i < n; i++) {
-		assert_ok(session_logits(f->s, i, got, &e), &e);
+		assert_ok(session_logits(f->s, i, 1, got, &e), &e);
 		for (uint32_t v = 0; v < n_vocab; v++)
 			most = fmax(most,
 				fabs((double)got[v] - want[i * n_vocab + v]));

@@ -234,7 +234,7 @@ static void whole_tree(struct fixture *f, const struct random_tree *r,
 	assert_ok(pair_tree(f->s, r->token, r->parent, r->n, NULL, &e), &e);
 	for (uint32_t i = 0; i < r->n; i++) {
 		memcpy(state[i], session_hidden(f->s, i), sizeof(*state));
-		assert_ok(session_logits(f->s, i, logits[i], &e), &e);
+		assert_ok(session_logits(f->s, i, 1, logits[i], &e), &e);
 	}
 }
 
@@ -250,16 +250,16 @@ static void check_rows(struct fixture *f, const struct hooked *h,
 
 		if (h->kept[i]) {
 			same_state(session_hidden(f->s, i), state[i], i);
-			assert_ok(session_logits(f->s, i, row, &e), &e);
+			assert_ok(session_logits(f->s, i, 1, row, &e), &e);
 			assert_memory_equal(row, logits[i], sizeof(logits[i]));
 			continue;
 		}
 		assert_null(session_hidden(f->s, i));
-		assert_int_equal(session_logits(f->s, i, row, &e), -EINVAL);
+		assert_int_equal(session_logits(f->s, i, 1, row, &e), -EINVAL);
 		assert_non_null(strstr(e.text, "dropped"));
 		if (i)
 			assert_int_equal(
-				session_logits_range(f->s, i - 1, 2, row, &e),
+				session_logits(f->s, i - 1, 2, row, &e),
 				-EINVAL);
 	}
 }
@@ -566,8 +566,8 @@ static void test_bad_choices(void **state)
 			assert_int_equal(e.code, bad[i].want);
 			/* The failed pass leaves no row that can be used or
 			 * accepted. */
-			assert_int_equal(
-				session_logits(f->s, 0, logits, &e), -EINVAL);
+			assert_int_equal(session_logits(f->s, 0, 1, logits, &e),
+				-EINVAL);
 			assert_int_equal(
 				session_accept(f->s, SESSION_TEXT,
 					(const uint32_t[]){ 0 }, 1, &e),

@@ -96,7 +96,7 @@ static int forward(struct fixture *f, uint32_t from, uint32_t n, struct err *e)
 	int ret = session_continue(f->s, SESSION_TEXT, &f->token[from], n, e);
 
 	if (!ret)
-		ret = session_logits_range(f->s, 0, n, f->got[from], e);
+		ret = session_logits(f->s, 0, n, f->got[from], e);
 	return ret ? ret : session_accept(f->s, SESSION_TEXT, NULL, n, e);
 }
 
@@ -502,15 +502,15 @@ static void test_states_that_are_no_numbers(void **state)
 			assert_ok(session_continue(
 					  f->s, SESSION_TEXT, f->token, 4, &e),
 				&e);
-			assert_int_equal(
-				session_logits(f->s, 2, logits, &e), -EPROTO);
+			assert_int_equal(session_logits(f->s, 2, 1, logits, &e),
+				-EPROTO);
 			assert_non_null(strstr(e.text, "finite: row 2"));
 			assert_int_equal(
-				session_logits_range(f->s, 0, 4, f->got[0], &e),
+				session_logits(f->s, 0, 4, f->got[0], &e),
 				-EPROTO);
 			/* A row before the invalid one does not depend on
 			 * it. */
-			assert_ok(session_logits(f->s, 1, logits, &e), &e);
+			assert_ok(session_logits(f->s, 1, 1, logits, &e), &e);
 		}
 	}
 	go_on(f, 0, TEXT);

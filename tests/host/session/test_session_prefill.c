@@ -100,7 +100,7 @@ static void check_session(struct fixture *f)
 	assert_non_null(want);
 	tokens(f, 31, t, TOKENS);
 	for (size_t i = 0; i < TOKENS; i++)
-		assert_ok(session_logits(f->s, prefill(f, t + i, 1),
+		assert_ok(session_logits(f->s, prefill(f, t + i, 1), 1,
 				  want + i * n_vocab, &e),
 			&e);
 	for (size_t every = 1; every <= TOKENS; every = 3 * every + 1)

@@ -73,7 +73,7 @@ static void run_together(struct fixture *f, unsigned step)
 			last[id] = (int32_t)rows.n++;
 		}
 	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
-	assert_ok(session_logits_range(f->s, 0, rows.n, logits[0], &e), &e);
+	assert_ok(session_logits(f->s, 0, rows.n, logits[0], &e), &e);
 	for (uint32_t i = 0; i < rows.n; i++) {
 		uint32_t id = row[i].sequence;
 
@@ -99,7 +99,7 @@ static void run_alone(struct fixture *f, struct session *alone, uint32_t id)
 		assert_ok(session_continue(alone, SESSION_TEXT, token, n, &e),
 			&e);
 		for (uint32_t k = 0; k < n; k++) {
-			assert_ok(session_logits(alone, k, logits, &e), &e);
+			assert_ok(session_logits(alone, k, 1, logits, &e), &e);
 			same_bytes(logits, result[step][id][k], sizeof(logits),
 				"logits of sequence", id);
 		}

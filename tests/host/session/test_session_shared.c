@@ -34,7 +34,7 @@ static void step(struct fixture *f, unsigned at)
 		row[i] = (struct row){ token[i], session_length(f->s, i), i,
 			{ .parent = -1 } };
 	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
-	assert_ok(session_logits_range(f->s, 0, SAMPLES, logits, &e), &e);
+	assert_ok(session_logits(f->s, 0, SAMPLES, logits, &e), &e);
 	for (uint32_t i = 0; i < SAMPLES; i++)
 		assert_ok(session_accept(f->s, i, &i, 1, &e), &e);
 }

@@ -182,14 +182,14 @@ static void run_chain(struct fixture *f, float *out, uint32_t n_vocab)
 			  f->s, SESSION_TEXT, token, READ, NULL, &last, &e),
 		&e);
 	assert_int_equal(last, LAST - 1);
-	assert_ok(session_logits_range(f->s, 0, LAST, out, &e), &e);
+	assert_ok(session_logits(f->s, 0, LAST, out, &e), &e);
 	out += (size_t)LAST * n_vocab;
 	for (unsigned i = 0; i < 4; i++) {
 		assert_ok(session_continue(
 				  f->s, SESSION_TEXT, token, i % 2 ? 2 : 1, &e),
 			&e);
 		for (uint32_t row = 0; row <= i % 2; row++, out += n_vocab)
-			assert_ok(session_logits(f->s, row, out, &e), &e);
+			assert_ok(session_logits(f->s, row, 1, out, &e), &e);
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);
 	}
 }

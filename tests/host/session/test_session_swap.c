@@ -89,7 +89,7 @@ static int forward(struct fixture *f, uint32_t from, uint32_t *n, struct err *e)
 	*n = TEXT - from < *n ? TEXT - from : *n;
 	ret = session_continue(f->s, SESSION_TEXT, &f->token[from], *n, e);
 	if (!ret)
-		ret = session_logits_range(f->s, 0, *n, f->got[from], e);
+		ret = session_logits(f->s, 0, *n, f->got[from], e);
 	return ret ? ret : session_accept(f->s, SESSION_TEXT, NULL, *n, e);
 }
 

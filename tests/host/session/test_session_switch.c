@@ -363,7 +363,7 @@ static int read_prompt(struct fixture *f, uint32_t n, struct err *e)
 	if (ret)
 		return ret;
 	f->from = n - 1 - row;
-	return session_logits_range(f->s, 0, row + 1, f->got[f->from], e);
+	return session_logits(f->s, 0, row + 1, f->got[f->from], e);
 }
 
 /* Compute the rest of the text in passes of one token or of a chunk. A chunk is
@@ -378,7 +378,7 @@ static void go_on(struct fixture *f, uint32_t at)
 		assert_ok(session_continue(
 				  f->s, SESSION_TEXT, f->token + at, n, &e),
 			&e);
-		assert_ok(session_logits_range(f->s, 0, n, f->got[at], &e), &e);
+		assert_ok(session_logits(f->s, 0, n, f->got[at], &e), &e);
 		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, n, &e), &e);
 	}
 }

@@ -59,11 +59,11 @@ static void compute(
 	struct err e = { 0 };
 
 	out->logits = malloc((MORE + 1) * vocab * sizeof(float));
-	assert_ok(session_logits(f->s, row, out->logits, &e), &e);
+	assert_ok(session_logits(f->s, row, 1, out->logits, &e), &e);
 	for (uint32_t i = 0; i < MORE; i++) {
 		forward(f, t + n + i, NULL, 1);
-		assert_ok(session_logits(
-				  f->s, 0, out->logits + (i + 1) * vocab, &e),
+		assert_ok(session_logits(f->s, 0, 1,
+				  out->logits + (i + 1) * vocab, &e),
 			&e);
 		accept(f, NULL, 1);
 	}
@@ -184,13 +184,13 @@ static void test_fork(void **state)
 	want = malloc(bytes);
 	got = malloc(bytes);
 	row = prefill(f, t, 170);
-	assert_ok(session_logits(f->s, row, want, &e), &e);
+	assert_ok(session_logits(f->s, row, 1, want, &e), &e);
 	pair_close(&f->s);
 	open_with(f, SWITCH_GREEDY);
 	prefill(f, t, 101);
 	assert_ok(session_fork(f->s, SESSION_TEXT, &fork, &e), &e);
 	assert_ok(session_prefill(f->s, fork, t + 101, 69, NULL, &row, &e), &e);
-	assert_ok(session_logits(f->s, row, got, &e), &e);
+	assert_ok(session_logits(f->s, row, 1, got, &e), &e);
 	same_bytes(got, want, bytes, "fork", 0);
 	free(want);
 	free(got);

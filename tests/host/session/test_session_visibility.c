@@ -251,8 +251,8 @@ static void run_pass(struct script *t)
 	p->rows.visibility = t->visibility;
 	p->rows.row = p->row;
 	assert_ok(session_forward(t->f->s, &p->rows, NULL, &e), &e);
-	assert_ok(session_logits_range(
-			  t->f->s, 0, p->rows.n, t->logits[p->first], &e),
+	assert_ok(
+		session_logits(t->f->s, 0, p->rows.n, t->logits[p->first], &e),
 		&e);
 	t->n += p->rows.n;
 	if (t->visibility != VISIBILITY_TREE)

@@ -51,7 +51,7 @@ static int echo_start(struct denoising *d, struct err *e)
 static int echo_prompt(struct denoising *d, uint32_t row, struct err *e)
 {
 	float *logits = gen_logits(d->gen);
-	int ret = session_logits(d->session, row, logits, e);
+	int ret = session_logits(d->session, row, 1, logits, e);
 
 	if (!ret)
 		gen_next(d->gen, logits);
@@ -86,7 +86,8 @@ static int echo_after_pass(struct denoising *d, struct err *e)
 	int32_t next;
 
 	do {
-		int ret = session_logits(d->session, d->first + n++, logits, e);
+		int ret = session_logits(
+			d->session, d->first + n++, 1, logits, e);
 
 		if (ret)
 			return ret;
