@@ -74,15 +74,9 @@ static int function_score(
 			: reward_check_unanswered(exact, e);
 }
 
-static void function_close(struct reward *r)
-{
-	free(r->own);
-}
-
 static const struct reward_kind kind_function = {
 	.name = exact,
 	.score = function_score,
-	.close = function_close,
 };
 
 void reward_report(struct reward *r, reward_function *score, void *arg)
@@ -199,8 +193,9 @@ void reward_close(struct reward *r)
 	if (!r)
 		return;
 	scorer_close(r->scorer);
-	if (r->kind)
+	if (r->kind && r->kind->close)
 		r->kind->close(r);
+	free(r->own);
 	free(r);
 }
 

@@ -136,7 +136,6 @@ static void head_close(struct reward *r)
 	gguf_close(h->gguf);
 	free(h->state);
 	free(h->embedding);
-	free(h);
 }
 
 /* ---- notes --------------------------------------------------------------- */

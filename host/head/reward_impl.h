@@ -14,8 +14,9 @@ struct reward_kind {
 	bool scores_fall; /* result of reward_scores_fall */
 	/* Function for reward_tap_layers; NULL means 0 layers. */
 	uint32_t (*tap_layers)(const struct reward *);
-	/* Read the file at reward->path into reward->own. close() releases it,
-	 * even after a failure. */
+	/* Read the file at reward->path into reward->own, which reward_close
+	 * frees. close(), unless NULL, releases the data that reward->own
+	 * points to, even after a failure. */
 	int (*read)(struct reward *, struct err *);
 	int (*start)(struct reward *, struct session *,
 		const struct session_opts *, uint32_t texts, struct err *);

@@ -270,7 +270,6 @@ static void prm_close(struct reward *r)
 	free(p->out.bias);
 	free(p->state);
 	free(p->between);
-	free(p);
 }
 
 /* ---- scores of tokens ---------------------------------------------------- */
@@ -459,7 +458,7 @@ static int read_words(struct prm *p, struct scoring *s, unsigned n,
 				end - begin, true, &text, &at, &len, e);
 			if (!ret && len)
 				ret = tokenize(p->tokenizer, text.data + at,
-					len, 0, &w->list, e);
+					len, 0, NULL, 0, &w->list, e);
 			if (!ret && token_list_add(&w->list, p->mark))
 				ret = err_set(
 					e, ENOMEM, "no memory for a solution");
