@@ -49,23 +49,46 @@ static int clamp_int(float v, float low, float high)
 	return (int)(v < high ? v : high);
 }
 
+/* The largest magnitude in a block; NaN counts as 0. Eight maxima side by side,
+ * so that the compiler vectorizes the loop. */
+static float magnitude_of(const float *src)
+{
+	float most[8] = { 0 };
+
+	for (int i = 0; i < Q_BLOCK; i += 8)
+		for (int j = 0; j < 8; j++) {
+			const float a = fabsf(src[i + j]);
+
+			most[j] = a > most[j] ? a : most[j];
+		}
+	for (int width = 4; width; width /= 2)
+		for (int j = 0; j < width; j++)
+			most[j] = most[j] > most[j + width] ? most[j]
+							    : most[j + width];
+	return most[0];
+}
+
+/* A value whose integral part is roundf(v), which would be a library call:
+ * halves are rounded away from zero. The addend is the float before 0.5,
+ * because the sum of 0.5 and the float before 0.5 would be rounded to 1. */
+static float nearest(float v)
+{
+	return v + copysignf(0x1.fffffep-2f, v);
+}
+
 static void q8_0_to_row(void *dst, const float *src, size_t n)
 {
 	uint8_t *p = dst;
 
 	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 34) {
-		float amax = 0;
-
-		for (int j = 0; j < Q_BLOCK; j++)
-			amax = fabsf(src[j]) > amax ? fabsf(src[j]) : amax;
-		const float d = amax / 127, inverse = d != 0 ? 1 / d : 0;
+		const float d = magnitude_of(src) / 127;
+		const float inverse = d != 0 ? 1 / d : 0;
 		const uint16_t h = f32_to_f16(d);
 
 		memcpy(p, &h, sizeof(h));
-		/* halves are rounded away from zero */
 		for (int j = 0; j < Q_BLOCK; j++)
 			p[2 + j] = (uint8_t)clamp_int(
-				roundf(src[j] * inverse), -128, 127);
+				nearest(src[j] * inverse), -128, 127);
 	}
 }
 
@@ -73,11 +96,13 @@ static void q8_0_to_row(void *dst, const float *src, size_t n)
  * first. */
 static float most_of(const float *src)
 {
-	float most = 0;
+	const float most = magnitude_of(src);
 
-	for (int j = 0; j < Q_BLOCK; j++)
-		most = fabsf(src[j]) > fabsf(most) ? src[j] : most;
-	return most;
+	if (most == 0)
+		return 0; /* not -0 */
+	while (fabsf(*src) != most)
+		src++;
+	return *src;
 }
 
 static void q4_0_to_row(void *dst, const float *src, size_t n)
