@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define FILE_MAX_BYTES 65536
-#define EVENT_MAX      128 /* bytes of one event, with the NUL */
+/* the longest event text of a plan, in bytes with its NUL */
+#define EVENT_MAX 128
 
 enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_MAINTENANCE, AT_READ };
 
@@ -147,8 +148,8 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* Parse the text after a verb such as drop-clean: nothing, ":BUFFER" or
- * ":BUFFER#N"; or "#N" after a verb that concerns the whole cache. */
+/* `text` follows a verb such as drop-clean. It is "", ":BUFFER" or ":BUFFER#N",
+ * or, if the verb concerns the whole cache, "" or "#N". */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
 	bool whole = ev->verb == FAULT_DROP_CLEAN_ALL ||
@@ -255,8 +256,8 @@ static int parse_text(
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
 		if (event >= sizeof(one))
-			/* parse_event refuses an event of this length, so it
-			 * may be cut here */
+			/* Cutting the text is safe: parse_event refuses an
+			 * event of this length. */
 			event = sizeof(one) - 1;
 		memcpy(one, text, event);
 		one[event] = '\0';

@@ -31,21 +31,22 @@
 struct err;
 
 #define FAULT_PLAN_MAX 16    /* maximum number of events */
-#define FAULT_MS_MAX   60000 /* longest time of an event, in ms */
-#define FAULT_TEXT_MAX 1024  /* bytes of a printed plan, with the NUL */
+#define FAULT_MS_MAX   60000 /* the longest delay of an event, in ms */
+/* the longest plan as text, in bytes with its NUL */
+#define FAULT_TEXT_MAX 1024
 
 enum fault_verb {
-	/* faults of the device at a request or at its start */
+	/* faults of the device, triggered by its start or by a request */
 	FAULT_DIE,
 	FAULT_HANG,
 	FAULT_LATE,
-	/* faults of the device at a request */
+	/* faults of the device, triggered by a request */
 	FAULT_DIE_INSIDE,
 	FAULT_DIE_ANSWERED,
 	FAULT_HANG_INSIDE,
 	FAULT_HANG_ANSWERED,
 	FAULT_ENOMEM,
-	/* faults of the channel when the device reports a completion */
+	/* faults of the channel, triggered by a completion */
 	FAULT_BELL_DROP,
 	FAULT_BELL_REPEAT,
 	FAULT_BELL_MERGE,
@@ -59,7 +60,7 @@ enum fault_verb {
 	FAULT_DROP_CLEAN_ALL,
 	FAULT_DROP_FLUSH_ALL,
 	FAULT_DROP_WAIT,
-	/* faults of flash at a read */
+	/* faults of flash, triggered by a read */
 	FAULT_EIO,
 	FAULT_SHORT,
 	FAULT_FLIP,
@@ -76,10 +77,13 @@ enum fault_kind { FAULT_ANY = 0, FAULT_START = 8, FAULT_KINDS };
 struct fault_event {
 	enum fault_verb verb;
 	unsigned kind;
-	uint32_t ms;     /* 0 if the verb has no time */
-	uint64_t at;     /* the N of WHERE; 0: every call (drop-* verbs only) */
-	bool later;      /* WHERE ends with a + */
-	char buffer[32]; /* buffer of a drop-* verb; "": every buffer */
+	uint32_t ms; /* the MS of the event; 0 if its verb takes no time */
+	/* number of the request, call or read that fails, from 1; 0 means every
+	 * call (drop-* verbs only) */
+	uint64_t at;
+	bool later; /* WHERE ends with a + */
+	/* buffer to which a drop-* verb applies; "": every buffer */
+	char buffer[32];
 };
 
 struct fault_plan {

@@ -26,7 +26,8 @@ bool home_prefix(char home[PATH_MAX])
 
 	if (!path_up(home))
 		return false;
-	/* The home was PREFIX/lib/x86_64-linux-gnu: remove "lib" too. */
+	/* If "lib" is last now, the home was PREFIX/lib/x86_64-linux-gnu.
+	 * Remove "lib" too. */
 	name = strrchr(home, '/') + 1;
 	return strncmp(name, "lib", 3) || path_up(home);
 }

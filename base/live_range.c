@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Collect in `out` the placed ranges that are alive at one of the steps of r,
- * sorted by offset. Returns their number. */
+/* Collect in `out` the placed ranges that are alive at a step at which r is
+ * alive too, sorted by offset. Returns their number. */
 static unsigned neighbours(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n,
 	const struct live_range **out)

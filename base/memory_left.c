@@ -72,7 +72,8 @@ struct group_kind {
 	const char *folder;  /* the groups' folder below /sys */
 	const char *in_proc; /* the controller's name in /proc/self/cgroup */
 	const char *limit, *used, *swap_limit, *swap_used;
-	/* words in memory.stat before the bytes of page cache */
+	/* the words in memory.stat that precede the bytes of inactive and of
+	 * active page cache */
 	const char *inactive, *active;
 };
 static const struct group_kind v1 = { "/fs/cgroup/memory", "memory",

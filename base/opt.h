@@ -32,12 +32,14 @@ enum opt_type {
 	OPT_INT,    /* int64_t *: within [min, max] */
 	OPT_UINT,   /* uint32_t *: within [min, max], min >= 0 */
 	OPT_FLOAT,  /* double *: within [min, max] */
-	OPT_SIZE,   /* uint64_t *: bytes, with K M G or KiB MiB GiB, 3.5G */
+	OPT_SIZE,   /* uint64_t *: bytes; the text may be 4096, 3.5G or 64MiB */
 	OPT_CHOICE, /* int *: index into `choices` */
-	OPT_LIST,   /* struct opt_list *: may occur several times */
+	/* struct opt_list *: appended to; the option may occur several times */
+	OPT_LIST,
 	/* not an option: begins a group of options for --help GROUP */
 	OPT_GROUP,
-	OPT_TABLES, /* not an option: includes the options of `tables` */
+	/* not an option: the row includes its `tables` of options */
+	OPT_TABLES,
 };
 
 #define OPT_LIST_MAX 16
@@ -53,8 +55,11 @@ struct opt_word {
 	/* text for --help, such as "oracle:P"; NULL means that --help shows
 	 * `word` */
 	const char *shown;
-	const char *help; /* one line; NULL if --help does not list the word */
-	uint64_t size;    /* for OPT_SIZE: the size that the word stands for */
+	/* the word's meaning in one line; NULL if --help does not list the
+	 * word */
+	const char *help;
+	/* for OPT_SIZE: the size in bytes that the word stands for */
+	uint64_t size;
 };
 
 /* Get the i-th word. Returns false after the last word. */
@@ -67,8 +72,10 @@ typedef const struct opt_table *opt_tables(size_t i);
 
 struct opt {
 	enum opt_type type;
-	char letter; /* 'm' for -m, 0 for none */
-	/* "model" for --model; name of the group for OPT_GROUP */
+	/* letter of the short form: 'm' for -m, 0 if there is none */
+	char letter;
+	/* the long form without dashes, "model" for --model; for an OPT_GROUP
+	 * the name of the group */
 	const char *name;
 	/* Address of the variable. In an opt_table it is OPT_IN(name of the
 	 * struct, field); for OPT_TABLES it is the address of a struct
@@ -148,11 +155,13 @@ int opt_set(opt_tables *, struct opt_values *, const char *name,
 	const char *text, struct err *);
 
 struct opt_command {
-	const char *name;     /* "tandem run" */
-	const char *synopsis; /* "[-m MODEL] (-p TEXT | -f FILE|-) ..." */
-	const char *summary;  /* one line */
-	const char *details;  /* paragraphs for --help all and the man page */
-	const char *examples; /* lines, each indented by two spaces, or NULL */
+	const char *name; /* "tandem run" */
+	/* usage: "[-m MODEL] (-p TEXT | -f FILE|-) ..." */
+	const char *synopsis;
+	const char *summary; /* one line */
+	const char *details; /* paragraphs for --help all and the man page */
+	/* examples, one a line, each indented by two spaces; or NULL */
+	const char *examples;
 	/* Names of the options that --help lists, separated by spaces and in
 	 * the order of the listing. NULL means all options. */
 	const char *common;

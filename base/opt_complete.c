@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The completions of an option's value. */
+/* The values that shell completion offers for an option. */
 struct offer {
 	struct opt_text words; /* words, each preceded by a space */
 	const char *paths;     /* "-f" for files, "-d" for folders */
@@ -19,9 +19,10 @@ static bool is_one_of(const char *s, size_t n, const char *const *names)
 	return false;
 }
 
-/* Add one alternative of an argument name: for "FILE|none", "FILE" or "none".
- * It is the name of a kind of value or, if `words` is set, a word or the
- * beginning of a word. */
+/* Add one alternative of an option's argument: of "FILE|none", either "FILE" or
+ * "none". An alternative in capitals names a kind of value. If `words` is set,
+ * an alternative that begins in lower case is offered as a word, up to its
+ * first capital. */
 static void add_alternative(
 	struct offer *o, const char *s, size_t n, bool words)
 {

@@ -48,8 +48,8 @@ void opt_text_add(struct opt_text *, const char *fmt, ...)
  * Returns false after the last option. */
 bool opt_walk(struct opt_walk *);
 
-/* The length of the longest word that is compared with names; every option name
- * is shorter. */
+/* The length of the longest word for which a similar name is searched. Every
+ * option name is shorter. */
 #define OPT_WORD_MAX 32
 
 /* The name of the option closest to `word`, or NULL if none is close. */

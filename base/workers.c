@@ -17,11 +17,11 @@
 
 /*
  * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
- * usual gap between two loops, but short enough that an idle pool does not
- * occupy the CPU core of the other process. BURST_NS replaces SPIN_NS within a
- * burst: it is the longest time for which a caller is expected to be busy
- * between two loops. A longer time would waste CPU time whenever the caller is
- * preempted.
+ * usual gap between two loops, but short enough that an idle pool leaves the
+ * CPU core to the other process, the host or the device. BURST_NS replaces
+ * SPIN_NS within a burst: it is the longest time for which a caller is expected
+ * to be busy between two loops. A longer time would waste CPU time whenever the
+ * caller is preempted.
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
