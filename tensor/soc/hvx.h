@@ -17,14 +17,17 @@
 struct soc;
 
 struct hvx {
-	unsigned load;  /* aligned loads */
-	unsigned loadu; /* unaligned loads: both memory slots, and permute */
+	unsigned load; /* aligned loads */
+	/* unaligned loads, which use both memory slots and the permute unit */
+	unsigned loadu;
 	/* aligned stores of a result that the same packet computes */
 	unsigned store;
 	unsigned scalar; /* loads of the scalar core */
 	/* instructions for any unit: logic, compare, select, add, max */
 	unsigned alu;
-	unsigned shift;   /* shifts; adds and conversions of floats */
+	/* instructions for the shift unit: shifts; additions and conversions of
+	 * floats */
+	unsigned shift;
 	unsigned permute; /* align, rotate */
 	/* instructions that use both the shift and the permute unit:
 	 * look-up, shuffle, unpack */
@@ -33,7 +36,8 @@ struct hvx {
 	unsigned mpy;
 	/* instructions that use both multipliers: products of floats */
 	unsigned wide;
-	/* qfloat to IEEE: a shift on phones with qfloat, else free */
+	/* conversions from qfloat, HVX's own float format, to IEEE floats: one
+	 * shift each on phones with qfloat, otherwise free */
 	unsigned convert;
 
 	/* If bodies do not overlap: packets of the longest chain without its

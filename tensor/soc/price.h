@@ -43,9 +43,8 @@
 
 struct soc;
 
-#define PRICE_MAX                                                   \
-	(UINT64_C(1) << 20) /* limit of rows, n, k and cache length \
-			     */
+/* limit of rows, n, k and cache length */
+#define PRICE_MAX (UINT64_C(1) << 20)
 
 /* clang-format off */
 #define PRICE_COUNTS(X)                                                       \
@@ -71,7 +70,7 @@ struct price_counts {
 /* clang-format off */
 #define PRICE_TIMES(X)                                                        \
 	X(uint64_t, matrix_ps) X(uint64_t, vector_ps)                         \
-	/* DDR: transfers by DMA, and transfers through the caches */         \
+	/* busy time of DDR: by DMA, and by transfers through the caches */   \
 	X(uint64_t, dma_ps) X(uint64_t, read_ps)                              \
 	X(uint64_t, cpu_ps) X(uint64_t, flash_ps)
 /* clang-format on */
@@ -129,7 +128,7 @@ enum price_dequant {
 	 * for weights without super-groups (group-q4_0, group-q8_0) */
 	PRICE_DEQUANT_AUTHORS,
 	/* no conversion: the bytes are copied and the product is meaningless.
-	 * This is the upper bound in figure 15. */
+	 * This is the upper bound in figure 15 of the npu-tts paper. */
 	PRICE_DEQUANT_COPY,
 };
 

@@ -94,11 +94,12 @@ int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
 /* ---- attention ---- */
 
 struct attention {
-	uint64_t rows;  /* rows of a KV head: positions times query heads */
+	/* rows of scores of a KV head: positions times its query heads */
+	uint64_t rows;
 	uint64_t heads; /* KV heads */
 	uint64_t dim;   /* head_dim in tiles */
 	enum price_exp exp;
-	/* number of row blocks; positions that TCM holds at once */
+	/* number of blocks of rows; number of positions in TCM at once */
 	uint64_t row_blocks, block;
 };
 
@@ -117,7 +118,7 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* Add the work of attention between all rows and `length` positions. */
+/* Add to *p the work of attention between all rows and `length` positions. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
 {

@@ -69,7 +69,7 @@ void price_top(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 {
 	unsigned ops = TOP_OPS + sweep_ops[PRICE_SWEEP_WEIGH];
 	struct price steps;
-	/* `depth` is the depth of the heap */
+	/* `depth` is the depth of the heap of the k largest values */
 	uint64_t depth = 1, doublings = 0;
 
 	k = smaller(k, n);

@@ -23,9 +23,9 @@ struct soc;
 
 enum price_sweep {
 	PRICE_SWEEP_ADD,     /* sum of all values */
-	PRICE_SWEEP_LARGEST, /* the largest value and its index */
-	PRICE_SWEEP_WEIGH,   /* sum of e^(x - largest value): a softmax */
-	/* the index at which the sum of weights reaches a given value */
+	PRICE_SWEEP_LARGEST, /* find the largest value and its index */
+	PRICE_SWEEP_WEIGH,   /* add e^(x - largest value), as a softmax does */
+	/* find the index at which the sum of weights reaches a given value */
 	PRICE_SWEEP_FIND,
 	PRICE_SWEEPS
 };

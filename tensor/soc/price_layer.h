@@ -55,7 +55,8 @@ enum price_matrix {
 struct price_layer {
 	uint32_t n_embd, n_head, n_kv_head, head_dim, n_ff;
 	bool head_norm; /* queries and keys are normalized for each head */
-	bool int8;      /* rows are quantized for products with int8 weights */
+	/* input rows are quantized for products with int8 weights */
+	bool int8;
 	bool bias[PRICE_MATRICES];
 	enum price_exp exp;
 	enum dtype type[PRICE_MATRICES];
@@ -84,8 +85,8 @@ struct price_batch {
 	uint64_t graph_rows, rows;
 	const struct visibility_piece *piece;
 	uint32_t pieces;
-	/* The weights lie in memory that only DMA can read, so weight vectors
-	 * (norms, biases) are copied by DMA too. */
+	/* true: the weights lie in memory that only DMA can read, so weight
+	 * vectors (norms, biases) are copied by DMA too */
 	bool extended;
 };
 
@@ -103,7 +104,8 @@ void price_cpu_model(const struct soc *, const struct price_layer *,
 	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
 	struct price *sum);
 
-/* The type of price_matmul whose cost is used for this type. */
+/* The type whose cost price_layer uses for weights of this type. price_matmul
+ * supports the returned type. */
 enum dtype price_type(enum dtype);
 
 #endif

@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define PIECE_TILES 256 /* tiles of weights in a piece: 512 KiB of fp16 */
+/* tiles of weights processed as one piece: 512 KiB of fp16 */
+#define PIECE_TILES 256
 
 /* The instructions that dequantize a tile of weights to fp16, in the order of
  * the matrix engine. */
@@ -79,8 +80,8 @@ static const struct dequant dequants[] = {
 			.wide = 4,
 			.convert = 4,
 			.store = 4 } },
-	/* the whole tile: one vector of scales is used for all values, but the
-	 * two k of a pair must be interleaved */
+	/* the whole tile: one vector of scales is used for all values, but
+	 * pairs of adjacent k must be interleaved */
 	{ DTYPE_TILE_Q4_0, 1, 0,
 		{ .loadu = 5,
 			.shift = 4,
@@ -99,10 +100,11 @@ static const struct dequant dequants[] = {
 };
 
 /*
- * The authors' sequence for two groups (htp-ops-lib, dequantization without
- * coalesced groups). Each group is processed in a separate vector: its scale is
- * looked up, and its nibbles are joined, looked up and put in order, or its
- * bytes are widened. Then two vectors are joined.
+ * The sequence for two groups in htp-ops-lib, the library of the npu-tts
+ * paper's authors (dequantization without coalesced groups). Each group is
+ * processed in a separate vector: its scale is looked up, and its nibbles are
+ * joined, looked up and put in order, or its bytes are widened. Then two
+ * vectors are joined.
  */
 static const struct dequant authors[] = {
 	{ DTYPE_GROUP_Q4_0, 16, 0,

@@ -21,16 +21,18 @@ struct err;
 #define SOC_NUMBERS(X)                                                         \
 	/* clock of the NPU's engines */                                       \
 	X(clock_hz, 1e7, 1e11)                                                 \
-	/* a 32x32 by 32x32 fp16 tile product */                               \
+	/* product of two 32x32 tiles in fp16 */                               \
 	X(matrix_cycles_per_tile, 0.1, 1e4)                                    \
-	/* vector contexts that run at once; cycles between two packets */     \
+	/* vector contexts that run at once; cycles per packet of each */      \
 	X(vector_units, 1, 64)                                                 \
 	X(vector_cycles_per_packet, 0.1, 100)                                  \
-	/* 1: results are in qfloat and need a conversion; 0: IEEE */          \
+	/* 1: vector results are in qfloat, HVX's own float format, and need   \
+	 * a conversion; 0: they are IEEE floats */                            \
 	X(vector_qfloat, 0, 1)                                                 \
 	/* 1: the permute unit can shift too */                                \
 	X(vector_permute_shifts, 0, 1)                                         \
-	/* packets from a gather or scatter to its result; how many overlap */ \
+	/* packets from a gather or scatter to its result; number of gathers   \
+	 * and scatters in flight at once */                                   \
 	X(gather_packets, 1, 1e4)                                              \
 	X(gathers_in_flight, 1, 64)                                            \
 	X(dma_bytes_per_s, 1e6, 1e14)                                          \
@@ -39,8 +41,8 @@ struct err;
 	X(read_bytes_per_s, 1e6, 1e14)                                         \
 	X(tcm_bytes, 1e5, 1e10)                                                \
 	X(l2_bytes, 0, 1e10)                                                   \
-	/* 2: ranged maintenance does not reach the second level of the cache  \
-	 * (contract 2 of docs/coherence.md) */                                \
+	/* 2: cleaning or invalidating a range does not reach the second level \
+	 * of the cache (contract 2 of docs/coherence.md) */                   \
 	X(cache_levels, 1, 2)                                                  \
 	/* cleaning or invalidating caches */                                  \
 	X(maintenance_bytes_per_s, 1e6, 1e14)                                  \
@@ -64,10 +66,11 @@ struct err;
 	X(core_lanes, 1, 1e4)                                                  \
 	X(core_step_cycles, 0.1, 1e4)                                          \
 	X(flash_bytes_per_s, 1e5, 1e14)                                        \
-	/* from a read's command to its first byte; reads in flight */         \
+	/* time from a read's command to its first byte; the most reads that   \
+	 * the flash executes at once */                                       \
 	X(flash_read_s, 0, 10)                                                 \
 	X(flash_queue, 1, 64)                                                  \
-	/* share of a read that may precede the turn of its layer */           \
+	/* share of a layer's read that may precede the layer's turn */        \
 	X(flash_ahead, 0, 1)                                                   \
 	/* constant power of the phone, then power of each busy engine */      \
 	X(base_w, 0, 1e3)                                                      \
