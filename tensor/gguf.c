@@ -143,8 +143,8 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 	return 0;
 }
 
-/* Read all keys, sort their indices, and read the alignment if one of the keys
- * gives it. */
+/* Read all keys, sort their indices by name, and read the alignment if one of
+ * the keys gives it. */
 static int read_keys(struct gguf *g, struct gguf_in *in)
 {
 	struct named keys = { g->kv, sizeof(*g->kv) };

@@ -60,7 +60,7 @@ struct gguf_kv {
 	size_t bytes; /* bytes from `value` to the end of the value */
 };
 
-/* the version that Tandem writes; it also reads version 2 */
+/* The GGUF version that Tandem writes. Tandem also reads version 2. */
 #define GGUF_VERSION  3
 
 #define GGUF_MAX_DIMS 4

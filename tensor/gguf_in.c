@@ -122,7 +122,7 @@ static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 	int ret;
 
 	kv->value = in->data + in->at;
-	/* If the bytes left cannot hold so many strings, refuse the count
+	/* If the bytes left cannot hold `count` strings, refuse the count
 	 * before reading the strings. */
 	if (kv->elem == GGUF_STRING && kv->count > left / 8)
 		return gguf_bad(in, EINVAL,

@@ -90,10 +90,11 @@ struct kern {
 	/* Like matmul_tile, for rows that were quantized by `quantize`,
 	 * kern_q8_bytes(k) apart, and for weights of type tile-q4_0 or
 	 * tile-q8_0. Products of codes are summed exactly in int32 over the 32
-	 * k of a group of weights. An fma adds this sum, times the group's
-	 * scale, to a float32 sum over the 256 k that share a scale of
-	 * activations. A second fma adds the float32 sum, times the scale of
-	 * the activations, to the output. k is always in ascending order. */
+	 * indices k of a group of weights. An fma adds this sum, times the
+	 * group's scale, to a float32 sum over the 256 indices k that share a
+	 * scale of activations. A second fma adds the float32 sum, times the
+	 * scale of the activations, to the output. All sums are in ascending
+	 * order of k. */
 	void (*matmul_q8)(float *y, size_t ldy, const void *xq, unsigned rows,
 		enum dtype wt, const void *w, unsigned n, unsigned k,
 		void *scratch);

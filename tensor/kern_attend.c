@@ -36,9 +36,9 @@
 
 #include <math.h>
 
-/* The size of a register tile: the largest number of heads that share loads,
- * and of vectors of values, for which the tile fits 32 registers (AVX-512) or
- * 16. */
+/* TILE_HEADS heads share the loads of a register tile, and VALUE_VECS vectors
+ * of values. Both are the largest numbers for which the tile fits 32 registers
+ * (AVX-512) or 16. */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
@@ -126,8 +126,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* the exact number of sums: with a larger number, gcc unrolls 16 steps
-	 * and keeps 24 sums in memory */
+	/* the exact number of sums in use: with a constant 2 * VEC_LANES, gcc
+	 * unrolls 16 steps and keeps 24 sums in memory */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];
@@ -243,8 +243,9 @@ static ALWAYS_INLINE vec weights(
 
 /*
  * Turn the scores of the heads h to h + mh - 1 into softmax weights and update
- * m, l and c, one head in each lane. In lanes without a head all scores are
- * -infinity, so that m and l do not change.
+ * the running maximum m, the running sum l and the factor c, one head in each
+ * lane. In lanes without a head all scores are -infinity, so that m and l do
+ * not change.
  */
 static ALWAYS_INLINE void weigh_lanes(const struct pass *p, unsigned h,
 	unsigned mh, uint32_t n, const uint16_t *table)
@@ -285,8 +286,8 @@ void pass_weigh(const struct pass *p, uint32_t n)
 
 /* ---- values ---- */
 
-/* Update `vecs` vectors of o, from element d on, for the heads h to h + mh -
- * 1. */
+/* Add the weighted values of a block to the outputs o of the heads h to h + mh
+ * - 1: to `vecs` vectors, from element d on. */
 static ALWAYS_INLINE void value_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, size_t d, const int mh,
 	const int vecs, const bool f16)

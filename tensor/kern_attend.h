@@ -100,11 +100,13 @@ static inline void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
 			s[i] = -INFINITY;
 }
 
-/* Turn n scores of each head into softmax weights and update m, l and c. n is a
- * multiple of KERN_LANES; the scores of padding are -infinity. */
+/* Turn n scores of each head into softmax weights and update the running
+ * maximum m, the running sum l and the factor c. n is a multiple of KERN_LANES;
+ * the scores of padding are -infinity. */
 void pass_weigh(const struct pass *, uint32_t n);
 
-/* Add the values of a block, times their softmax weights, to o. */
+/* Multiply the values of a block by their softmax weights, and add the products
+ * to the outputs o. */
 void pass_value(const struct pass *, const struct rows *);
 
 /* Do all steps of one block of n >= 1 slots, to which all heads attend. */

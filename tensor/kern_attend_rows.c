@@ -16,8 +16,8 @@
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
 
-/* From this number of rows on, it is faster to transpose a block's keys and to
- * copy its values, whatever the number of heads. */
+/* If at least this number of rows share a block, it is faster to transpose its
+ * keys and to copy its values, whatever the number of heads. */
 #define TRANSPOSE_ROWS 6
 
 /*
@@ -169,7 +169,7 @@ static void block_shared(const struct pass *p, const struct block *b,
 /* ---- all blocks ---- */
 
 /* Process the next block of each row. Returns the number of slots that were
- * read, 0 at the end. */
+ * read, or 0 if no row has another block. */
 static uint32_t run_block(const struct pass *p, unsigned rows,
 	const struct kern_query *query, struct cursor *at)
 {

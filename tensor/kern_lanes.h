@@ -239,15 +239,17 @@ static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
  */
 static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 {
-	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
+	/* adding `magic` to a float rounds the float to an integer */
+	const float magic = 0x1.8p23f;
 	const vec shifted = x * 0x1.715476p0f + magic;
 	const vec n = shifted - magic;
 	/* ln 2 is split into two parts; n times the first part is exact */
 	const vec r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
 	vec p = r * (1.0f / 5040) + 1.0f / 720;
 
-	/* The result is arbitrary for NaN and far below the range. Unsigned
-	 * arithmetic makes an overflow defined. */
+	/* For NaN and for x far below the range of the result, *exponent is
+	 * arbitrary. The subtraction is unsigned, because unsigned overflow is
+	 * defined. */
 	*exponent = (ivec)((uvec)shifted - (uvec)all(magic));
 	p = p * r + 1.0f / 120;
 	p = p * r + 1.0f / 24;
@@ -277,8 +279,8 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 
 /*
  * Gives the same bits as exp_vec for x <= 0, and arbitrary bits for x > 0. It
- * is cheaper because 2^n is a normal number: results for x below -87.33654 are
- * replaced by 0.
+ * is cheaper: results for x below -87.33654 are replaced by 0, and for other x,
+ * 2^n is a normal number, so one multiplication suffices.
  */
 static ALWAYS_INLINE vec exp_down(vec x)
 {
@@ -361,8 +363,8 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 #define EACH(f, s) FOUR(f, s, 0)
 #endif
 
-/* Combine the lanes l and l ^ s of a vector by `join`: those of a where l & s
- * is 0, and those of b elsewhere. */
+/* Join lanes l and l ^ s of one vector into lane l of the result. If l & s is
+ * 0, the vector is a; otherwise it is b. */
 #define MEET(join, a, b, s)                                \
 	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
 		__builtin_shufflevector(a, b, EACH(OTHER, s)))

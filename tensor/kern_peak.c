@@ -9,7 +9,8 @@
 #include <immintrin.h>
 #endif
 
-/* independent sums: at least the latency times the number of units */
+/* number of independent sums: at least the latency of an instruction in cycles
+ * times the number of units, so that no unit is idle */
 #define CHAINS 12
 
 /* Hides the value of x, so that the compiler does not remove the loop. */

@@ -2,10 +2,10 @@
  * Products of int8 activations and tiled weights, and the quantization of the
  * activations. Compiled once for each instruction set with -DKERN_ISA=.
  *
- * A strip of 32 outputs is processed in chunks of 256 k, the number of
- * activations that share a scale. The sums of a chunk for a block of rows stay
- * in registers and are added to the outputs at the end of the chunk. The codes
- * of the chunk must be arranged in the order of the dot products. For many rows
+ * A strip of 32 outputs is processed in chunks of 256 indices k, whose
+ * activations share a scale. The sums of a chunk for a block of rows stay in
+ * registers and are added to the outputs at the end of the chunk. The codes of
+ * the chunk must be arranged in the order of the dot products. For many rows
  * this is done once, in the workspace; for few rows it is done in registers.
  * All other operations are the same, so the result does not depend on the
  * number of rows.
@@ -56,7 +56,8 @@ typedef int8_t sixteen __attribute__((vector_size(16)));
 static ALWAYS_INLINE void codes_of(int8_t *q, const float *x, unsigned n,
 	float inverse, const bool saturate)
 {
-	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
+	/* adding `magic` to a float rounds the float to an integer */
+	const float magic = 0x1.8p23f;
 
 	for (unsigned i = 0; i < n; i += VEC_LANES) {
 		const vec v = load(x + i);
@@ -173,8 +174,9 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
 typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	unsigned k, void *scratch);
 
-/* Each case is a separate function: if gcc inlined all cases into one function,
- * the function would need more registers than the CPU has. */
+/* Each combination of `four` and `store_codes` is a separate function. If gcc
+ * inlined all of them into one function, that function would need more
+ * registers than the CPU has. */
 #define STRIP_FN(name, four, store_codes)                                   \
 	static __attribute__((noinline)) void name(const struct block *b,   \
 		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \

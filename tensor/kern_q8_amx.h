@@ -1,10 +1,10 @@
 /*
  * matmul_q8 with AMX, for more rows than vector registers can hold. One
- * instruction multiplies 16 rows by 16 outputs over the 32 k of a group. Its
- * int32 sums are stored in the L1 cache; then the same float32 steps follow as
- * in kern_q8.c. AMX multiplies signed weights, so no correction is needed: int8
- * codes are used as they are stored, and nibbles are converted to int8 for one
- * chunk (256 k) at a time.
+ * instruction multiplies 16 rows by 16 outputs over the 32 indices k of a
+ * group. Its int32 sums are stored in the L1 cache; then the same float32 steps
+ * follow as in kern_q8.c. AMX multiplies signed weights, so no correction is
+ * needed: int8 codes are used as they are stored, and nibbles are converted to
+ * int8 for one chunk (256 indices k) at a time.
  *
  * Private to kern_q8.c.
  */
@@ -106,8 +106,8 @@ static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
 	}
 }
 
-/* Process the groups of a chunk for one vector of outputs. Meanwhile, also add
- * the last sums of the previous vector. */
+/* Process the groups of a chunk for vector v of outputs. Meanwhile, add the
+ * last sums of the other vector, which was processed before. */
 static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
 	struct amx_sums *s, const int v, const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const bool last,
@@ -181,8 +181,8 @@ static ALWAYS_INLINE AMX_FN ivec amx_high(ivec q)
 		(__m512i)q, _mm512_set1_epi64(0x1020408080808080), 0xf8);
 }
 
-/* Like make_ready() for the AMX kernel. For int8 weights it prepares only the
- * scales. */
+/* Prepare a chunk for the AMX kernel, as make_ready() does for the vector
+ * kernel. For int8 weights only the scales are prepared. */
 static ALWAYS_INLINE AMX_FN void amx_ready(
 	struct ready *to, const struct chunk *c, const bool four)
 {
@@ -206,7 +206,7 @@ static ALWAYS_INLINE AMX_FN void amx_ready(
 		memset(to->scale[t], 0, sizeof(to->scale[t]));
 }
 
-/* Like strip() in kern_q8.c, with AMX. */
+/* Process a strip with AMX, as strip() in kern_q8.c does with vectors. */
 static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 	unsigned rows, unsigned k, struct ready *ready, const bool four)
 {

@@ -1,7 +1,7 @@
 /*
- * The operands of the micro-kernels of kern_q8.c: a chunk (256 k of a strip of
- * weights), a block of rows of activations, and the prefetching of the next
- * chunk and the next rows.
+ * The operands of the micro-kernels of kern_q8.c: a chunk (256 indices k of a
+ * strip of weights), a block of rows of activations, and the prefetching of the
+ * next chunk and the next rows.
  *
  * Private to kern_q8.c.
  */
@@ -10,7 +10,8 @@
 
 #include "tensor/kern_q8.h"
 
-/* 256 k of a strip of weights, or fewer at the end of the strip. */
+/* The weights of a strip for 256 indices k, or fewer at the end of the
+ * strip. */
 struct chunk {
 	const uint8_t *w; /* the first tile of the chunk, as stored */
 	unsigned tiles;
@@ -25,7 +26,8 @@ struct block {
 	size_t row_bytes;
 	float *y;
 	size_t ldy;
-	/* this is the first chunk, so outputs are set, not added to */
+	/* true for the first chunk: its sums replace the outputs; those of
+	 * later chunks are added */
 	bool first;
 };
 

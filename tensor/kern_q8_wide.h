@@ -122,9 +122,10 @@ static ALWAYS_INLINE int8x16_t two_rows(
 }
 
 /*
- * Add the products of 16 k, beginning at offset `at` of the rows: two rows by
- * two outputs by eight k at a time. For even r, acc[r] gets the sums of rows r
- * and r + 1 for outputs 0 and 1, and acc[r + 1] those for outputs 2 and 3.
+ * Add the products of 16 indices k, beginning at offset `at` of the rows: two
+ * rows by two outputs by eight k at a time. For even r, acc[r] gets the sums of
+ * rows r and r + 1 for outputs 0 and 1, and acc[r + 1] those for outputs 2 and
+ * 3.
  */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	const struct tile_rows *x, size_t at, const struct shape s)
@@ -144,7 +145,7 @@ static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 		}
 }
 
-/* Rearrange the sums so that acc[r] has those of row r only. */
+/* Rearrange the sums so that acc[r] has the sums of row r only. */
 static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
 {
 	for (int r = 0; r < s.rows; r += 2)
@@ -159,7 +160,7 @@ static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
 
 #else
 
-/* Add the products of 16 k, beginning at offset `at` of the rows. */
+/* Add the products of 16 indices k, beginning at offset `at` of the rows. */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	const struct tile_rows *x, size_t at, const struct shape s)
 {
@@ -228,7 +229,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-/* Like stored_sums, but from codes that are decoded already. */
+/* Like stored_sums, for codes of weights that make_ready has decoded. */
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const struct shape s)
 {

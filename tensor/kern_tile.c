@@ -2,8 +2,8 @@
  * Products of float32 activations and tiled weights. Compiled once for each
  * instruction set with -DKERN_ISA=.
  *
- * Tiles are decoded to float32, [k][32 outputs], for as many k as fit the
- * workspace, and multiplied by a block of rows. The sums stay in registers;
+ * Tiles are decoded to float32, [k][32 outputs], for as many indices k as fit
+ * the workspace, and multiplied by a block of rows. The sums stay in registers;
  * between two such chunks of k they are stored in the outputs. Each fma depends
  * on the previous fma of its chain, and two multipliers need eight chains to be
  * busy, so with few rows several strips are processed together. A decoded
@@ -28,8 +28,9 @@ static ALWAYS_INLINE vec load_codes(const int8_t *q)
 #endif
 }
 
-/* The lanes of a and b alternate between two k. Store the VEC_LANES outputs of
- * the first k at dst, and those of the second k TILE floats later. */
+/* The lanes of a and b alternate between two indices k. Store the VEC_LANES
+ * outputs of the first k at dst, and those of the second k TILE floats
+ * later. */
 static ALWAYS_INLINE void store_two(float *dst, vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -110,7 +111,7 @@ static ALWAYS_INLINE void q8_tile(
 		}
 }
 
-/* Decode group g of a tile: two k of 16 outputs. */
+/* Decode group g of a tile: 16 outputs at two indices k. */
 static ALWAYS_INLINE void put_group(float *restrict dst,
 	const int8_t *restrict q, float d, int g, const bool f16)
 {
@@ -157,7 +158,7 @@ static ALWAYS_INLINE void super_lut_tile(float *restrict dst,
 	const uint8_t *restrict p, const float table[16], const bool f16)
 {
 	for (int k = 0; k < TILE; k += 8, p += 144, dst += 8 * TILE) {
-		float d[8]; /* two k by 16 outputs share a scale */
+		float d[8]; /* 16 outputs at two indices k share a scale */
 
 		for (int g = 0; g < 8; g++)
 			d[g] = row_f16(p + 2 * g);
@@ -258,7 +259,8 @@ struct panel {
 	size_t ldx;
 	const float *w; /* [strips][k][32] */
 	unsigned n, k;  /* n is the number of outputs to store */
-	bool first;     /* the first chunk of k: y is set, not added to */
+	/* the first chunk of k: its sums replace y; later sums are added */
+	bool first;
 };
 
 /* strip_load loads up to 32 sums of strip s of row r into registers;

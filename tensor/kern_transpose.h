@@ -12,8 +12,9 @@
 
 #include "tensor/kern_lanes.h"
 
-/* The size of a register tile: the numbers of heads, of vectors of slots, and
- * of lanes of a score for which the tile fits 32 registers (AVX-512) or 16. */
+/* A register tile has STRIP_HEADS heads, STRIP_VECS vectors of slots and
+ * STRIP_LANES lanes of a score. With these numbers it fits 32 registers
+ * (AVX-512) or 16. */
 #define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
 #define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
 #define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)

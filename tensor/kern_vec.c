@@ -158,7 +158,7 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 				w + c, k, 1, 1);
 }
 
-/* The last columns, k < 16 of them, padded with zeros. */
+/* Multiply the last k < 16 columns, padded with zeros to 16. */
 static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	const float *const *w, unsigned cols, size_t k)
 {

@@ -60,7 +60,8 @@ size_t layout_bytes(enum dtype t, uint32_t n, uint32_t k)
 
 struct pack {
 	enum dtype to, from;
-	uint8_t *dst; /* NULL if the values are only checked */
+	/* the packed matrix; NULL if the values are only checked */
+	uint8_t *dst;
 	const uint8_t *src;
 	uint32_t n, k;
 	_Atomic uint64_t nonfinite;

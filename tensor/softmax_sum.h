@@ -19,7 +19,8 @@
  * and for NaN. */
 static inline float softmax_exp(float x)
 {
-	const float round = 0x1.8p23f; /* adding it rounds to an integer */
+	/* adding `round` to a float rounds the float to an integer */
+	const float round = 0x1.8p23f;
 	float t = x * 1.44269504f + round, n = t - round;
 	float r = x - n * 0.693359375f + n * 2.12194440e-4f, p;
 	uint32_t power, bits;
@@ -29,7 +30,9 @@ static inline float softmax_exp(float x)
 	memcpy(&power, &t, sizeof(t));
 	memcpy(&bits, &p, sizeof(p));
 	bits += power << 23;
-	bits &= -(uint32_t)(x > -87); /* no branch, so that it vectorizes */
+	/* a mask instead of a branch, so that loops over this function
+	 * vectorize */
+	bits &= -(uint32_t)(x > -87);
 	memcpy(&p, &bits, sizeof(p));
 	return p;
 }

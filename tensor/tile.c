@@ -9,7 +9,7 @@
 #define GROUPS    32 /* number of groups in a tile, of 32 values each */
 #define BATCH     8  /* groups that `put` stores at once: a super-group */
 #define BLOCK_MAX 64 /* bytes of the largest group as a GGUF block: fp16 */
-/* number of k converted together: a multiple of any type's block */
+/* number of indices k converted together: a multiple of any type's block */
 #define SPAN 256
 
 /* Every format stores the 32 groups of a tile. Formats differ in which values
@@ -82,7 +82,7 @@ static inline void two_weave(two r[8])
 		two_swap(&r[i], &r[i + 1], 8, 0x00ff00ff00ff00ffu);
 #pragma GCC unroll 4
 	for (int i = 0; i < 4; i++) {
-		const int a = i + (i & 2); /* i = 0 to 3: 0, 1, 4, 5 */
+		const int a = i + (i & 2); /* for i = 0 to 3, a is 0, 1, 4, 5 */
 
 		two_swap(&r[a], &r[a + 2], 16, 0x0000ffff0000ffffu);
 	}

@@ -1,11 +1,11 @@
 /*
  * Matrices in the order in which a matrix engine reads them: tiles of 32
- * outputs by 32 k. The tiles of one strip (32 outputs and all k) are
- * contiguous: tile t of strip s is tile number s * (k / 32) + t, so that a
- * strip is one read. k is a multiple of 32, and a short last strip is padded
- * with zeros. Nothing here allocates, keeps state or requires alignment. For a
- * type that is not tiled, the size functions return 0, and no other function
- * may be called.
+ * outputs (n) by 32 inputs (k). The tiles of one strip (32 outputs and all
+ * inputs) are contiguous: tile t of strip s is tile number s * (k / 32) + t, so
+ * that a strip is one read. k is a multiple of 32, and a short last strip is
+ * padded with zeros. Nothing here allocates, keeps state or requires alignment.
+ * For a type that is not tiled, the size functions return 0, and no other
+ * function may be called.
  *
  * Formats, where k and n are indices within the tile; the npu-tts paper is
  * named in tensor/soc/price.h:
@@ -41,7 +41,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TILE        32 /* number of outputs and number of k in a tile */
+#define TILE        32 /* a tile has 32 outputs (n) by 32 inputs (k) */
 #define TILE_VALUES (TILE * TILE)
 
 struct tile_info {
@@ -49,8 +49,8 @@ struct tile_info {
 	unsigned bytes;   /* bytes of one tile */
 	unsigned bits;    /* bits of one code: 4, 8 or 16 */
 	enum dtype block; /* the type of a group of 32 values */
-	/* true: a group is 32 k of one output; false: 32 consecutive values in
-	 * the order of tile_index */
+	/* true: a group is 32 inputs of one output; false: 32 consecutive
+	 * values in the order of tile_index */
 	bool by_output;
 };
 
