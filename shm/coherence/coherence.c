@@ -48,8 +48,9 @@ static unsigned number_name(struct own_brackets *own, const char *name)
 	return own->names;
 }
 
-/* If all entries are in use, the bracket is not recorded, and the checker does
- * not report the device's accesses to its bytes. */
+/* Begin a bracket: an access of the CPU. If all entries are in use, the bracket
+ * is not recorded, and the checker does not report the device's accesses to its
+ * bytes. */
 uint32_t coherence_host_begin(struct coherence_cache *c,
 	struct coherence_buffer *b, uint64_t offset, size_t bytes,
 	enum coherence_access access, const char *function)
@@ -307,8 +308,8 @@ static uint64_t lines_in(struct range r)
 	return line_of(r.to - 1) - line_of(r.from) + 1;
 }
 
-/* The number of the bracket in which the CPU last wrote the line, for a host in
- * this process. */
+/* The number of the bracket (access of the CPU) that last wrote the line, for a
+ * host in this process. */
 static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 {
 	const struct line_note *n = &b->note[line];
@@ -318,7 +319,8 @@ static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 	return b->state[line] & LINE_FRESH ? n->cpu_seq : 0;
 }
 
-/* If `needed` is set, the call is not reported as needless. */
+/* Invalidate the lines of range r. If `needed` is set, the call is not reported
+ * as needless. */
 static void invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, uint32_t bracket, unsigned by, bool needed)
 {
@@ -355,7 +357,8 @@ void coherence_invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 		false);
 }
 
-/* Returns false if none of the lines had bytes that the device wrote. */
+/* Clean the lines of range r. Returns false if the device wrote none of their
+ * bytes. */
 static bool clean(
 	struct coherence_cache *c, struct coherence_buffer *b, struct range r)
 {
@@ -428,9 +431,9 @@ void coherence_flush_all(struct coherence_cache *c)
 
 /* ---- operators and requests ---------------------------------------------- */
 
-/* Between operators, the evictor writes back a random quarter of the dirty
- * lines. The list of dirty lines may contain lines that are clean by now;
- * line_evict skips them. */
+/* If evict_seed is set, write back a random quarter of the dirty lines between
+ * operators, as evictions of a real cache do. The list of dirty lines may
+ * contain lines that are clean by now; line_evict skips them. */
 void coherence_operator(struct coherence_cache *c, const char *name, int layer)
 {
 	struct coherence_buffer *b = c->config.evict_seed ? c->buffers : NULL;

@@ -11,7 +11,7 @@
 
 struct violation;
 
-/* A bracket of the host that is open. */
+/* An open bracket: an access of the host's CPU that has not ended. */
 struct coherence_bracket {
 	bool writing;
 	uint64_t offset, bytes;
@@ -21,9 +21,9 @@ struct coherence_bracket {
 
 /* Any of the functions may be NULL. */
 struct coherence_hooks {
-	/* Find an open bracket with one of these kinds of access (enum
-	 * coherence_access, or-ed) that covers some of bytes [from, to) of the
-	 * buffer with this id. */
+	/* Find an open bracket (an access of the CPU in progress) of one of
+	 * these kinds (enum coherence_access, or-ed) that covers some of bytes
+	 * [from, to) of the buffer with this id. */
 	bool (*find_bracket)(void *arg, uint32_t id, uint64_t from, uint64_t to,
 		unsigned access, struct coherence_bracket *);
 	/* Copy the name of function number `by` to `out`, or "" if it is
@@ -37,8 +37,8 @@ struct coherence_hooks {
 	void *arg;
 };
 
-/* Counts of one request: lines of ranged calls, lines that the evictor wrote
- * back, and calls for the whole cache. */
+/* Counts of one request: lines of calls for a range, lines that emulated
+ * evictions wrote back, and calls for the whole cache. */
 struct coherence_counts {
 	uint64_t invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t clean_alls, flush_alls;

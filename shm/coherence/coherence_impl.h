@@ -10,10 +10,12 @@
 
 #include <pthread.h>
 
-#define BRACKETS 64 /* limit of open brackets, and of names of functions */
-/* transfers that were started and not yet waited for \ */
+/* limit of open brackets (CPU accesses) and of functions' names */
+#define BRACKETS 64
+/* limit of transfers that were started and not yet waited for */
 #define DMA_PENDING 64
-#define DMA_RECENT  64 /* ended transfers whose bytes were not used yet */
+/* limit of ended transfers whose bytes were not used yet */
+#define DMA_RECENT 64
 
 struct transfer {
 	uint32_t number, chain;
@@ -26,7 +28,7 @@ struct transfer {
 struct own_brackets {
 	const char *name[BRACKETS];
 	unsigned names;
-	uint32_t last; /* number of the last bracket begun */
+	uint32_t last; /* number of the bracket that began last */
 	struct {
 		uint32_t id;
 		/* NULL if the entry is free */
@@ -43,7 +45,8 @@ struct coherence_cache {
 	struct coherence_counts counts;
 	struct coherence_buffer *buffers;
 	uint64_t evict_tick;
-	bool cpu_wrote; /* the CPU wrote since the last coherence_flush_all */
+	/* true: the CPU wrote since the last coherence_flush_all */
+	bool cpu_wrote;
 	unsigned registered;
 	pthread_mutex_t dma_lock;
 	uint32_t transfers; /* number of transfers started */

@@ -1,5 +1,5 @@
-/* A separate file, so that a host that only parses the name of a level does not
- * link the cache. */
+/* A separate file, so that a host that only parses the name of a level ("off",
+ * "strict", "check") does not link the cache. */
 #include "shm/coherence/tandem_coherence.h"
 
 const char *const coherence_names[] = {

@@ -22,8 +22,9 @@ struct rule {
 struct site { /* a function or operator that causes maintenance calls */
 	enum coherence_call what;
 	char buffer[32], name[64];
-	/* first, last: number of its first and its last call among the buffer's
-	 * calls of this kind */
+	/* Number of calls that the site caused. All calls of kind `what` for
+	 * the buffer are numbered; `first` and `last` are the site's first and
+	 * last numbers. */
 	uint64_t calls, first, last;
 };
 
@@ -275,7 +276,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 		cpu = json_pack("{s:o*, s:s*}", "bracket",
 			v->cpu_known ? json_integer(v->cpu_seq) : NULL,
 			"function", v->cpu_by[0] ? v->cpu_by : NULL);
-	/* The device's earlier access to the line. */
+	/* Describe the device's earlier access to the line. */
 	before = json_pack("{s:b, s:I, s:s*, s:o*}", "wrote",
 		violation_device_wrote(v->kind), "request",
 		(json_int_t)v->loaded, "operator", v->before, "layer",

@@ -38,19 +38,21 @@ int coherence_report_open(struct coherence_report **out, const char *path,
  * the summary or an earlier line could not be written. NULL is allowed. */
 int coherence_report_close(struct coherence_report *, struct err *);
 
-/* Whether a rule suppresses this violation; counts it if so. */
+/* Whether a suppression matches this violation. If so, it is counted as
+ * suppressed. */
 bool coherence_report_suppresses(
 	struct coherence_report *, const struct violation *);
 void coherence_report_add(struct coherence_report *, const struct violation *,
 	double maintenance_bytes_per_s, double whole_s);
 
-/* A maintenance call. `site` is the host's function that wrote the range, or
- * the device's operator that calls. */
+/* A maintenance call. `site` is the host's function that wrote the range or, if
+ * it is unknown, the device's operator that calls. */
 struct maintenance_call {
 	enum coherence_call what;
 	const char *buffer, *site;
 	uint64_t from, to;
-	uint32_t cpu_seq; /* number of the CPU's bracket (invalidations only) */
+	/* number of the bracket in which the CPU wrote (invalidations only) */
+	uint32_t cpu_seq;
 	const char *op;
 	int layer;
 	uint32_t request;

@@ -39,7 +39,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define GROUP 64 /* lines that share a byte of `touched` */
+#define GROUP 64 /* number of lines for which `touched` has one byte */
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -97,8 +97,9 @@ int lines_init(struct coherence_buffer *s, bool two_levels, bool check)
 	return -1;
 }
 
-/* If there is no memory for a longer list, the line is not recorded. The
- * evictor then skips it, or its missing clean is not reported. */
+/* Append a line to a list. If there is no memory for a longer list, the line is
+ * not recorded: no eviction of the line is emulated, or its missing clean is
+ * not reported. */
 static void list_add(struct line_list *l, uint32_t line)
 {
 	if (l->len == l->cap) {
@@ -304,7 +305,7 @@ static bool by_dma(
 		!(bytes & ~s->note[line].dma_bytes);
 }
 
-/* Whether memory has changed since it last equaled the cache. */
+/* Whether memory in range r has changed since it last equaled the cache. */
 static bool memory_changed(const struct coherence_buffer *s, struct range r)
 {
 	return memcmp(s->base + r.from, s->mem + r.from, r.to - r.from) != 0;

@@ -25,22 +25,25 @@ enum line_state {
 	LINE_WRITTEN = 1 << 2,
 	LINE_L2_VALID = 1 << 3, /* `second` holds the line */
 	LINE_L2_DIRTY = 1 << 4, /* `second` has bytes that memory lacks */
-	/* The following are used only at level check. */
-	/* the CPU wrote the line, and its invalidation was omitted */
+	/* The following bits are used only at level `check`. */
+	/* the CPU wrote the line, and an injected fault omitted its
+	 * invalidation */
 	LINE_IGNORED = 1 << 5,
-	LINE_STALE = 1 << 6,   /* a stale read was already reported */
+	LINE_STALE = 1 << 6,   /* a stale read of the line was reported */
 	LINE_FRESH = 1 << 7,   /* note.cpu_seq is valid */
-	LINE_OWED = 1 << 8,    /* a missing clean was already reported */
+	LINE_OWED = 1 << 8,    /* a missing clean of the line was reported */
 	LINE_EVICTED = 1 << 9, /* evicted since the last write */
-	LINE_BY_DMA = 1 << 10, /* DMA wrote it since it was loaded */
-	LINE_BY_CPU = 1 << 11, /* note.ignored_* name the CPU's last bracket */
+	/* DMA wrote this memory since the line was loaded */
+	LINE_BY_DMA = 1 << 10,
+	LINE_BY_CPU = 1 << 11, /* note.ignored_* describe the last CPU write */
 };
 
-/* Masks: the line is in some level; some level has bytes that memory lacks. */
+/* LINE_HELD: a level of the cache holds the line. LINE_AHEAD: a level has bytes
+ * that memory lacks. */
 #define LINE_HELD  (LINE_VALID | LINE_L2_VALID)
 #define LINE_AHEAD (LINE_DIRTY | LINE_L2_DIRTY)
 
-struct line_op { /* operator of a request; request 0: none */
+struct line_op { /* an operator of a request; request 0: none */
 	const char *name;
 	int layer;
 	uint32_t request;
@@ -49,17 +52,21 @@ struct line_op { /* operator of a request; request 0: none */
 struct line_note { /* level check only */
 	/* bit i: the device wrote byte i since the last clean */
 	uint64_t bytes;
-	uint64_t dma_bytes; /* if LINE_BY_DMA, bit i: DMA wrote byte i */
+	/* bit i: DMA wrote byte i; valid with LINE_BY_DMA */
+	uint64_t dma_bytes;
 	/* operator that loaded or first wrote the line */
 	struct line_op loader;
 	struct line_op writer; /* operator that last wrote the line */
-	struct line_op dma;    /* operator whose DMA wrote to memory */
-	/* last CPU bracket for which the line was invalidated */
+	/* operator whose DMA last wrote the line's memory */
+	struct line_op dma;
+	/* number of the last bracket (CPU access) for which the line was
+	 * invalidated */
 	uint32_t cpu_seq;
 	uint32_t invalidated; /* request that last invalidated the line */
-	uint32_t ignored_seq; /* CPU bracket that wrote the line */
-	uint16_t ignored_by;  /* number of that bracket's function */
-	/* first byte that an eviction changed in memory */
+	/* number of the bracket in which the CPU wrote the line */
+	uint32_t ignored_seq;
+	uint16_t ignored_by; /* number of that bracket's function */
+	/* first byte of memory that an emulated eviction of the line changed */
 	uint8_t was_at;
 	uint8_t was[VIOLATION_VALUE_BYTES]; /* value of these bytes before */
 };
@@ -69,28 +76,32 @@ struct line_list {
 	uint32_t len, cap;
 };
 
-/* The arrays cover the whole buffer; the system provides pages only for lines
- * that are used. They are NULL at level off and for DMA-only buffers. */
+/* A registered buffer. Its arrays of lines cover the whole buffer; the system
+ * provides pages only for lines that are used. They are NULL at level off and
+ * for DMA-only buffers. */
 struct coherence_buffer {
 	char name[COHERENCE_NAME_BYTES];
 	uint8_t *mem; /* shared memory, owned by the caller */
 	uint64_t bytes;
 	uint32_t id;
-	/* `number`: how many buffers were registered before this one */
+	/* `number` is the number of buffers registered before this one */
 	unsigned flags, number;
 	struct coherence_buffer *next;
-	uint8_t *copy;   /* the first level of the cache */
-	uint8_t *second; /* second level; NULL if there is one level */
+	/* bytes of the lines in the first level of the cache */
+	uint8_t *copy;
+	/* the same in the second level; NULL if there is one level */
+	uint8_t *second;
 	/* level check: memory's value when it last equaled the cache */
 	uint8_t *base;
-	uint16_t *state;        /* [lines] enum line_state */
-	uint8_t *touched;       /* [lines / 64] these lines may be cached */
+	uint16_t *state; /* [lines] enum line_state */
+	/* [lines / 64] nonzero: some of these 64 lines may be cached */
+	uint8_t *touched;
 	struct line_note *note; /* [lines], level check only */
 	uint32_t lines;
 	uint32_t n_ahead; /* number of lines with LINE_AHEAD bits */
-	/* Lines that became dirty (for the evictor), and lines that the device
-	 * wrote in this request (for level check). Both lists may contain lines
-	 * that were cleaned later. */
+	/* Lines that became dirty (for emulated evictions), and lines that the
+	 * device wrote in this request (for level check). Both lists may
+	 * contain lines that were cleaned later. */
 	struct line_list dirty, written;
 };
 
@@ -118,7 +129,7 @@ static inline struct range line_range(uint32_t line)
 		((uint64_t)line + 1) * LINE };
 }
 
-/* Returns 0, or -1 if there is no memory. */
+/* Allocate the arrays of the lines. Returns 0, or -1 if there is no memory. */
 int lines_init(struct coherence_buffer *, bool two_levels, bool check);
 void lines_release(struct coherence_buffer *);
 
@@ -129,9 +140,9 @@ void line_read(struct maintenance *, struct coherence_buffer *, uint32_t line,
 void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 
-/* Ranged maintenance of the first level. line_clean writes the line back and
- * returns whether it was dirty. line_drop invalidates the line after CPU writes
- * up to bracket `cpu_seq`. */
+/* Maintain one line, in the first level only. line_clean writes the line back
+ * and returns whether it was dirty. line_drop invalidates the line after CPU
+ * writes up to bracket `cpu_seq`. */
 bool line_clean(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	uint32_t cpu_seq);
@@ -143,8 +154,8 @@ bool lines_write_back(
  * the line is not dirty. */
 bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 /* Record that the CPU wrote those bytes of the range that lie in this line, in
- * this bracket and function. `ignored` means that the invalidation for this
- * write was omitted. */
+ * bracket `cpu_seq` and in function number `by`. `ignored` means that an
+ * injected fault omitted the invalidation for this write. */
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether the CPU has written this line since its last invalidation, according
@@ -174,7 +185,8 @@ void lines_check_brackets(struct maintenance *, const char *name, uint32_t id,
 void lines_report_needless(struct maintenance *,
 	const struct coherence_buffer *, enum violation_kind, struct range);
 
-/* At the end of a request, report the lines that it wrote and did not clean. */
+/* At the end of a request, report the lines that the device wrote during the
+ * request and did not clean. */
 void lines_settle(struct maintenance *, struct coherence_buffer *);
 /* Before a buffer is removed, report its dirty lines as lost. */
 void lines_lose(struct maintenance *, struct coherence_buffer *);

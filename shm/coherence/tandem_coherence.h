@@ -38,16 +38,18 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* the shared library exports the \ following declarations */
+/* the shared library exports the following declarations */
 #pragma GCC visibility push(default)
 
 #define COHERENCE_LINE       64 /* bytes; maintenance affects whole lines */
 #define COHERENCE_NAME_BYTES 40 /* bytes of a name, with the NUL */
 
 enum coherence {
-	COHERENCE_OFF, /* no cache: views alias memory, calls have no effect */
-	COHERENCE_STRICT, /* views alias private copies of cache lines */
-	COHERENCE_CHECK,  /* as strict, and every broken rule is reported */
+	/* no cache: the device's pointers point to memory; calls do nothing */
+	COHERENCE_OFF,
+	/* the device's pointers point to copies of cache lines */
+	COHERENCE_STRICT,
+	COHERENCE_CHECK, /* as strict, and every broken rule is reported */
 	COHERENCE_COUNT
 };
 /* The names "off", "strict", "check" in the order of the enum, then NULL. */
@@ -63,9 +65,9 @@ enum coherence_contract { COHERENCE_ONE_LEVEL = 1, COHERENCE_TWO_LEVELS = 2 };
 enum coherence_access { COHERENCE_READ = 1, COHERENCE_WRITE = 2 };
 enum coherence_flags { COHERENCE_DMA_ONLY = 1 }; /* device uses only DMA */
 
-/* Calls that a test may omit. COHERENCE_CALL_WORD is an invalidation of which
- * the checker learns nothing either, as if the host had not reported its write.
- */
+/* Calls that a test may omit. COHERENCE_CALL_WORD omits an invalidation and
+ * also hides the host's write from the checker, as if the host had not reported
+ * the write. */
 enum coherence_call {
 	COHERENCE_CALL_NONE,
 	COHERENCE_CALL_INVALIDATE,
@@ -114,8 +116,8 @@ void coherence_unregister(struct coherence_cache *, struct coherence_buffer *);
 
 /* ---- the host: a bracket around each access of the CPU ------------------ */
 
-/* Begin a bracket and get its number; end a bracket. `function` is a string
- * literal, for reports. */
+/* Begin a bracket, which declares an access of the CPU, and get its number; end
+ * a bracket. `function` is a string literal, for reports. */
 uint32_t coherence_host_begin(struct coherence_cache *,
 	struct coherence_buffer *, uint64_t offset, size_t bytes,
 	enum coherence_access, const char *function);
@@ -152,8 +154,8 @@ void coherence_invalidate(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 void coherence_clean(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
-/* Clean the range, then invalidate it. Reported as needless only if both steps
- * are needless. */
+/* Clean the range, then invalidate it. The call is reported as needless only if
+ * both steps are needless. */
 void coherence_flush(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 void coherence_clean_all(
@@ -173,8 +175,9 @@ struct coherence_dma {
 	size_t bytes;
 	/* true: local memory to buffer; false: buffer to local memory */
 	bool to_buffer;
-	struct coherence_dma *next; /* NULL if it is the last of its chain */
-	uint32_t number;            /* set by coherence_dma_start */
+	/* next transfer of the chain; NULL for the last */
+	struct coherence_dma *next;
+	uint32_t number; /* set by coherence_dma_start */
 };
 void coherence_dma_start(struct coherence_cache *, struct coherence_dma *chain);
 /* Wait for this transfer and all transfers before it in its chain. */
@@ -184,8 +187,8 @@ void coherence_dma_read(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, void *local);
 void coherence_dma_write(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, const void *local);
-/* Declare that the device's cores read or write local memory. Reported if a
- * pending transfer uses this memory. */
+/* Declare that the device's cores read or write local memory. The access is
+ * reported if a pending transfer uses the same memory. */
 void coherence_local(struct coherence_cache *, const void *local, size_t,
 	enum coherence_access);
 

@@ -33,28 +33,33 @@
 #define VIOLATION_WHOLE_S                 100e-6
 
 enum violation_kind {
-	VIOLATION_STALE_READ,     /* read a value that the CPU has replaced */
+	/* the device read a value that the CPU has replaced */
+	VIOLATION_STALE_READ,
 	VIOLATION_LOST_CPU_WRITE, /* a write-back overwrote the CPU's bytes */
 	/* the two sides wrote different bytes of one line */
 	VIOLATION_TORN_LINE,
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
-	VIOLATION_UNCLEANED,      /* not cleaned by the end of the request */
-	VIOLATION_DMA_DIRTY,      /* DMA read memory past a dirty line */
-	VIOLATION_STALE_DMA,      /* read a value that DMA has replaced */
+	/* a written line was not cleaned in its request */
+	VIOLATION_UNCLEANED,
+	/* DMA read memory for which a dirty line has newer bytes */
+	VIOLATION_DMA_DIRTY,
+	/* the device read a value that DMA has replaced */
+	VIOLATION_STALE_DMA,
 	VIOLATION_LOST_DMA_WRITE, /* a write-back overwrote DMA's bytes */
-	VIOLATION_DMA_OVER_DIRTY, /* DMA wrote memory below a dirty line */
+	/* DMA wrote memory for which the cache has a dirty line */
+	VIOLATION_DMA_OVER_DIRTY,
 	/* a core read bytes that DMA had not written yet */
 	VIOLATION_DMA_EARLY_READ,
 	/* a core wrote bytes that DMA was still using */
 	VIOLATION_DMA_REUSED,
-	VIOLATION_DMA_UNENDED, /* DMA in progress at the request's end */
-	/* a write to bytes that the CPU has in an open bracket */
+	VIOLATION_DMA_UNENDED, /* DMA was in progress at the request's end */
+	/* the device wrote bytes during an access of the CPU to them */
 	VIOLATION_HELD_WRITE,
-	/* a read of bytes that the CPU has open for writing */
+	/* the device read bytes while the CPU was writing them */
 	VIOLATION_HELD_READ,
 	VIOLATION_NEEDLESS_INVALIDATE,
 	VIOLATION_NEEDLESS_CLEAN,
-	VIOLATION_NEEDLESS_WHOLE, /* a call for the whole cache */
+	VIOLATION_NEEDLESS_WHOLE, /* a needless call for the whole cache */
 	VIOLATION_NEEDLESS_WAIT,  /* a wait for DMA that had already ended */
 	VIOLATION_UNUSED_WAIT,    /* a wait for DMA whose bytes nothing used */
 	VIOLATION_KINDS
@@ -74,16 +79,18 @@ struct violation {
 	const char *buffer; /* must exist until violations_end_request */
 	uint64_t from, to;  /* bytes [from, to) of the buffer */
 	bool cpu_known;
-	uint32_t cpu_seq; /* the CPU's writing bracket, if cpu_known */
+	/* number of the bracket in which the CPU wrote, if cpu_known */
+	uint32_t cpu_seq;
 	/* with two levels: only a call for the whole cache would have been
 	 * enough */
 	bool whole;
-	/* function of that bracket; "": unknown */
+	/* name of the CPU's function that wrote; "": unknown */
 	char cpu_by[COHERENCE_NAME_BYTES];
 	uint32_t loaded;    /* request that earlier read or wrote the line */
-	const char *before; /* operator of that request; NULL: unknown */
+	const char *before; /* operator of request `loaded`; NULL: unknown */
 	int before_layer;
-	uint64_t evicted; /* bytes that the evictor wrote back */
+	/* number of bytes that emulated evictions wrote back */
+	uint64_t evicted;
 	struct violation_values values;
 	/* The access that broke the rule; violations_add fills in these
 	 * members. */
@@ -99,7 +106,8 @@ struct violations {
 	const struct coherence_hooks *hooks;     /* borrowed */
 	double maintenance_bytes_per_s, whole_s; /* cost of maintenance */
 	pthread_mutex_t lock;
-	bool open; /* a further adjacent finding may extend `last` */
+	/* true: a violation in the bytes after `last` may extend `last` */
+	bool open;
 	struct violation last;
 	const char *op; /* current operator; layer -1: belongs to no layer */
 	int layer;
@@ -113,7 +121,8 @@ struct violations {
 		uint64_t more; /* repeats, which were not printed */
 	} shown[VIOLATION_SHOWN];
 	unsigned n_shown;
-	uint64_t others;     /* reports not printed, because `shown` was full */
+	/* number of reports not printed, because `shown` was full */
+	uint64_t others;
 	uint32_t in_request; /* reports of this request */
 	char first[VIOLATION_TEXT_MAX];
 };
@@ -145,7 +154,8 @@ void violation_where(const char *op, int layer, char *out, size_t size);
 bool violation_cpu_wrote(enum violation_kind);
 bool violation_device_wrote(enum violation_kind);
 
-/* Write the missing call; "" for needless maintenance. */
+/* Write the maintenance call that is missing, or "" if the violation is a
+ * needless call. */
 void violation_missing(const struct violation *, char *out, size_t size);
 
 /* The cost of a needless call: bytes of whole lines, and its time on a phone.

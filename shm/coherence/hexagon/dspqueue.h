@@ -39,7 +39,7 @@ enum dspqueue_buffer_flags {
 
 struct dspqueue_buffer {
 	uint32_t fd;
-	uint32_t size; /* 0: to the end of the buffer */
+	uint32_t size; /* bytes of the range; 0: up to the end of the buffer */
 	uint32_t offset;
 	uint32_t flags;
 	union {

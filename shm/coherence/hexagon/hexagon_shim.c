@@ -565,7 +565,7 @@ static void apply_flags(const struct dspqueue *q,
 }
 
 /* Check the list of a message's buffers, fill in the sizes that are 0, and
- * count references. */
+ * count the references to each buffer. */
 static int check_buffers(struct dspqueue_buffer *buffer, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

@@ -19,7 +19,7 @@
 #define HEXAGON_UDMA_DESC_COMP_NONE         0
 
 typedef struct {
-	void *next; /* NULL if it is the last of its chain */
+	void *next; /* next descriptor of the chain; NULL for the last */
 	unsigned length : 24;
 	unsigned desctype : 2;
 	unsigned dstcomp : 1;

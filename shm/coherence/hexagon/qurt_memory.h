@@ -23,7 +23,7 @@ typedef enum {
 	QURT_MEM_CACHE_FLUSH, /* clean */
 	QURT_MEM_CACHE_INVALIDATE,
 	QURT_MEM_CACHE_FLUSH_INVALIDATE,
-	/* for the whole cache; the range is ignored */
+	/* operations on the whole cache, which ignore the range */
 	QURT_MEM_CACHE_FLUSH_ALL,
 	QURT_MEM_CACHE_FLUSH_INVALIDATE_ALL
 } qurt_mem_cache_op_t;

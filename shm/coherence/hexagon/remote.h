@@ -14,8 +14,8 @@ extern "C" {
 
 enum fastrpc_map_flags { FASTRPC_MAP_FD = 2, FASTRPC_MAP_FD_DELAYED };
 
-/* Return AEE_EBADPARM if there is no such buffer; otherwise they have no
- * effect. */
+/* These functions return AEE_EBADPARM if there is no buffer `fd`. Otherwise
+ * they have no effect. */
 int fastrpc_mmap(int domain, int fd, void *address, int offset, size_t bytes,
 	enum fastrpc_map_flags);
 int fastrpc_munmap(int domain, int fd, void *address, size_t bytes);
