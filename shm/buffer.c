@@ -34,17 +34,18 @@ struct buffer {
 	char name[BUFFER_NAME_MAX];
 	int fd;
 	unsigned flags;
-	bool wants_huge; /* buffer_take_memory tries to get huge pages */
+	bool wants_huge; /* true: buffer_take_memory tries to get huge pages */
 	size_t bytes;
-	/* mapped bytes; whole huge pages if these are reserved */
+	/* bytes of the mapping: `bytes` or, in reserved huge pages, `bytes`
+	 * rounded up to whole huge pages */
 	size_t backed;
 	uint8_t *map;
 	uint32_t generation;
-	uint32_t seq; /* number of writing brackets that have ended */
+	uint32_t seq; /* number of ended writing brackets */
 	struct buffer_watch watch;
 	unsigned n_ranges;
-	/* Sorted by offset, at least a cache line apart. The extra element is
-	 * used only during an insertion. */
+	/* The ranges that the CPU wrote, sorted by offset and at least a cache
+	 * line apart. The extra element is used only during an insertion. */
 	struct buffer_range ranges[BUFFER_RANGES + 1];
 };
 

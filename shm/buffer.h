@@ -30,7 +30,7 @@ struct workers;
 #define BUFFER_RANGES   192
 
 enum buffer_flags {
-	/* the device reads it only by DMA, never through its cache */
+	/* the device reads the buffer only by DMA, never through its cache */
 	BUFFER_DMA = 1 << 0,
 	/* Use huge pages if they are available and the buffer is at least one
 	 * huge page long. */
@@ -39,21 +39,23 @@ enum buffer_flags {
 
 enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };
 
-/* A range that the CPU wrote. `seq` is the number of the last writing bracket
- * that contains bytes of the range. */
+/* A range that the CPU wrote. `seq` is the number of the last bracket
+ * (buffer_begin to buffer_end) that wrote bytes of the range. */
 struct buffer_range {
 	size_t off, len;
 	uint32_t seq;
-	const char *by; /* the function that ended bracket `seq` */
+	const char *by; /* name of the function that ended bracket `seq` */
 };
 
-/* A bracket, as passed to a watch function. The range at buffer_end may be
- * shorter than the range at buffer_begin. */
+/* A bracket, which is an access of the CPU from buffer_begin to buffer_end, as
+ * passed to a watch function. The range at buffer_end may be shorter than the
+ * range at buffer_begin. */
 struct buffer_bracket {
 	uint32_t generation; /* of the buffer */
 	enum buffer_access access;
 	size_t off, len;
-	uint32_t seq; /* number of the bracket, if it is a writing bracket */
+	/* number of the bracket; valid only if it is a writing bracket */
+	uint32_t seq;
 	const char *by;
 };
 struct buffer_watch {

@@ -55,14 +55,18 @@ extern const char *const doorbell_names[];
  */
 struct doorbell {
 	enum doorbell_kind kind;
-	_Atomic uint32_t *index; /* changes with each publish or release */
+	/* the ring's index, which changes with each publish or release */
+	_Atomic uint32_t *index;
 	_Atomic uint32_t *waits; /* the waiting word */
-	int fd;                  /* eventfd or socket end; -1 for poll */
-	uint32_t wake_after;     /* publishes before a wake-up; 0 means 1 */
-	unsigned false_alarms;   /* signals without a publish, in a row */
-	/* time (clock_ns) until which spins are short */
+	/* the eventfd or the end of a socket pair; -1 for kind poll */
+	int fd;
+	/* number of publishes after which the sleeper is woken; 0 means 1 */
+	uint32_t wake_after;
+	/* number of signals without a publish, in a row */
+	unsigned false_alarms;
+	/* clock_ns until which spins are short, after a preemption */
 	uint64_t crowded_until;
-	/* clock_ns at the begin of a wait that spins; 0: none */
+	/* clock_ns when the current wait began to spin; 0: it does not spin */
 	uint64_t began;
 	uint64_t asked; /* spin_ns that this wait requested */
 	/* length of a useful spin, estimated from recent waits */

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define UNIT 8u /* bytes; packets and indices are multiples of it */
+/* lengths of packets and indices are multiples of this many bytes */
+#define UNIT 8u
 
 /* The value of quick_at while quick[] is empty: an odd number, which is never
  * an index. */

@@ -48,8 +48,9 @@
 struct err;
 struct ring_cache;
 
-#define RING_LINE      128
-#define RING_QUICK     56 /* largest packet on the tail's line, in bytes */
+#define RING_LINE 128
+/* largest packet that quick[], on the tail's line, can hold, in bytes */
+#define RING_QUICK     56
 #define RING_BYTES_MIN 4096u
 #define RING_BYTES_MAX (1u << 20)
 
@@ -57,7 +58,7 @@ struct ring_shared {
 	uint32_t bytes; /* capacity of data[], a power of two */
 	uint8_t pad0[RING_LINE - 4];
 	_Atomic uint32_t tail; /* producer's index */
-	/* index of the packet in quick[]; odd: quick[] is empty */
+	/* index of the packet that quick[] holds; odd: quick[] is empty */
 	_Atomic uint32_t quick_at;
 	_Atomic uint64_t quick[RING_QUICK / 8];
 	uint8_t pad1[RING_LINE - 64];
@@ -79,14 +80,20 @@ _Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
 
 struct ring {
 	struct ring_shared *shared;
-	struct ring_cache *cache; /* borrowed; NULL: the memory is coherent */
-	/* private copies; the values in shared memory are not read again */
+	/* emulated cache, owned by the caller; NULL: memory is coherent */
+	struct ring_cache *cache;
+	/* private copies of the ring's size and index mask; the values in
+	 * shared memory are not read again */
 	uint32_t bytes, mask;
-	/* index of this side; shared memory has a copy for the peer */
+	/* index of this side; shared memory has a copy, which the peer reads */
 	uint32_t own;
-	uint32_t peer;    /* the peer's index when last read */
-	uint32_t pending; /* bytes reserved or peeked, not yet published */
-	uint32_t length;  /* bytes of that packet, without a skip record */
+	/* index of the peer, as last read from shared memory */
+	uint32_t peer;
+	/* bytes reserved but not yet published, or peeked but not yet
+	 * released */
+	uint32_t pending;
+	/* bytes of the reserved or peeked packet, without a skip record */
+	uint32_t length;
 	uint64_t quick[RING_QUICK / 8]; /* consumer: private copy of quick[] */
 	bool broken;                    /* the peer broke the protocol */
 };

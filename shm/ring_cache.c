@@ -20,9 +20,9 @@ static void *write_cached(struct ring_cache *c, void *at, size_t n)
 
 /*
  * Each call passes a new bracket number, as if the host had written the bytes
- * since the last call. Otherwise the checker would report the invalidation for
- * a poll that finds no new index as needless, although a device cannot know the
- * result of a poll in advance.
+ * since the last call. A device cannot know in advance whether a poll finds a
+ * new index. With an unchanged number, the checker would report the
+ * invalidation before a poll that finds none as needless.
  */
 static void invalidate(
 	struct ring_cache *c, const void *at, size_t n, enum ring_writer by)

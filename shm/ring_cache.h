@@ -45,12 +45,13 @@ struct ring_cache {
 	struct coherence_buffer *buffer;
 	struct coherence_hooks hooks;
 	uint8_t *memory; /* start of the buffer */
-	/* ranged calls do not reach memory; only whole calls do */
+	/* true: only calls for the whole cache reach memory; calls for a range
+	 * reach only the first level */
 	bool two_levels;
 	uint32_t request;
 	uint32_t invalidations;
-	/* Number of reports since the owner last set it to 0, and the first of
-	 * them. */
+	/* number of violations reported since the owner last set this number to
+	 * 0, and the text of the first one */
 	uint32_t reports;
 	char first_report[RING_REPORT_BYTES];
 };
