@@ -33,7 +33,8 @@ struct wire_brackets *brackets_at(void *control, size_t bytes, uint32_t offset);
 
 struct brackets {
 	pthread_mutex_t lock;
-	struct wire_brackets *to; /* NULL if not connected to a channel */
+	/* tables of the channel; NULL if not connected to a channel */
+	struct wire_brackets *to;
 	const char *name[WIRE_NAMES];
 	unsigned names;
 };

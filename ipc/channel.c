@@ -36,8 +36,8 @@ static int peer_gone(const struct channel *c, struct err *e)
 		e, EPIPE, "the device process (pid %d) died", (int)c->pid);
 }
 
-/* Returns -ETIMEDOUT if the device's beat has not changed for the stall limit,
- * else 0. */
+/* Returns -ETIMEDOUT if the device's beat, a counter of its progress, has not
+ * changed for the stall limit, else 0. */
 static int beat_check(struct channel *c, uint64_t now, struct err *e)
 {
 	uint32_t beat =
@@ -163,7 +163,8 @@ static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 
 /* ---- sending ------------------------------------------------------- */
 
-/* Count the beginning or the end of a ring, for channel_ringing. */
+/* Count the beginning or the end of a signal of the doorbell, for
+ * channel_ringing. */
 static void note_ring(struct channel *c)
 {
 	if (c->kind == DOORBELL_EVENTFD)
@@ -319,7 +320,7 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 
 /* ---- receiving ----------------------------------------------------- */
 
-/* Take the oldest packet, if there is one. Returns 1, 0 if there is none, or
+/* Take the oldest packet. Returns 1 if there was one, 0 if there was none, or
  * -EPROTO or -EBADMSG. */
 static int take(struct channel *c, struct packet *out, struct err *e)
 {
@@ -492,8 +493,8 @@ int channel_next_share(
 		return 0;
 	if (ret == -EPIPE)
 		return peer_gone(c, e);
-	/* -EMFILE means that the message arrived without its descriptor, so
-	 * only this share fails. */
+	/* -EMFILE means that the message arrived without its descriptor. Then
+	 * only this message fails, not the channel. */
 	if (ret && ret != -EMFILE)
 		return ret;
 	if (len == sizeof(share->op) && share->op == WIRE_BYE && !n_fds)

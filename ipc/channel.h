@@ -156,8 +156,9 @@ void channel_beat(struct channel *);
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
 
-/* Host: set the stall limit: the longest time for which the device's beat may
- * stay unchanged. 0 means no limit; the default is 30 s. */
+/* Host: set the stall limit: the longest time for which the device's beat, a
+ * counter of its progress, may stay unchanged. 0 means no limit; the default is
+ * 30 s. */
 void channel_set_stall_ms(struct channel *, unsigned ms);
 
 /* Host: set a flag for cancellation. All waits end with -ECANCELED soon after
@@ -212,7 +213,8 @@ int packet_parse(
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);
-/* Whole-cache calls for the rings of one request with two levels of cache. */
+/* Number of maintenance calls for the whole cache that a request needs for its
+ * rings, with two levels of cache. */
 #define PACKET_WHOLE_CALLS 5
 
 #endif

@@ -39,17 +39,18 @@ struct channel {
 	int pidfd; /* pidfd of the peer, -1 if there is none */
 	struct wire_control *control;
 	size_t control_bytes;
-	/* inside `control`; NULL if there is none */
+	/* tables of open brackets, inside `control`; NULL if there are none */
 	struct wire_brackets *brackets;
-	struct wire_trace *trace; /* NULL if tracing was not requested */
+	/* trace buffer; NULL if tracing was not requested */
+	struct wire_trace *trace;
 	size_t trace_bytes;
 
 	struct ring tx, rx;
-	struct doorbell tx_bell; /* rung after a packet is published */
+	struct doorbell tx_bell; /* rung after this process publishes */
 	struct doorbell rx_bell; /* waited on for a packet */
-	struct doorbell tx_room; /* waited on for room in the ring */
-	struct doorbell rx_room; /* rung after a packet is released */
-	uint8_t *copy;           /* private copy of the last packet */
+	struct doorbell tx_room; /* waited on while `tx` has no room */
+	struct doorbell rx_room; /* rung after this process releases */
+	uint8_t *copy;           /* private copy of the last received packet */
 	bool held;               /* the packet in `copy` is not yet released */
 	bool heard; /* rx_bell was read since the ring was last empty */
 	struct ring_cache cache; /* device, after channel_cache_rings */
@@ -58,16 +59,17 @@ struct channel {
 	uint64_t spin_ns;
 	uint64_t looked_ns; /* time when the peer was last found alive */
 	uint64_t stall_ns;  /* 0 means no limit */
-	/* time of the last change of the beat; 0 if none yet */
+	/* time of the last change of the device's beat (its counter of
+	 * progress); 0 if none yet */
 	uint64_t beat_ns;
 	uint32_t beat;
-	/* NULL if waits cannot be canceled */
+	/* flag that cancels waits; NULL if waits cannot be canceled */
 	const volatile sig_atomic_t *cancel;
 	struct channel_stats stats;
 	struct channel_spoil spoil;
-	bool spoilt; /* `spoil` applies to the next packet */
-	/* bell_merge: the doorbell was not rung for the last packet; the next
-	 * packet's ring counts for both */
+	bool spoilt; /* `spoil` has faults for the next packet */
+	/* after a fault bell_merge: the doorbell was not rung for the last
+	 * packet, and the next packet's ring counts for both */
 	bool owed;
 	/* incremented at the beginning and at the end of each ring of the
 	 * doorbell, so odd during a ring */

@@ -23,9 +23,11 @@
 
 struct window_view_mapping {
 	uint32_t addr;
-	uint32_t pending; /* 1: unmapped, but its addresses are not free yet */
-	uint64_t bytes;   /* bytes of the buffer */
-	/* `bytes` rounded up to pages; a guard page follows */
+	/* 1: the buffer is unmapped, but its addresses are not free yet */
+	uint32_t pending;
+	uint64_t bytes; /* bytes of the buffer */
+	/* bytes of addresses: `bytes` rounded up to pages; a guard page
+	 * follows */
 	uint64_t span;
 	char name[32];
 };
@@ -43,11 +45,12 @@ struct window_view {
 	uint32_t slots; /* mapping slots of the window */
 	/* bytes of the window and of a page; the first page is a guard */
 	uint64_t bytes, page;
-	/* counts since the start of the device */
+	/* counts of requests since the start of the device */
 	uint64_t maps, unmaps, refused;
 	/* bytes of the last map request that was refused */
 	uint64_t asked;
-	/* used slots, including those of pending mappings */
+	/* number of used mapping slots, including those of unmapped buffers
+	 * whose addresses are not free yet */
 	uint32_t used, pad;
 	/* sorted by address */
 	struct window_view_mapping map[WINDOW_VIEW_SLOTS];

@@ -18,17 +18,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_MAGIC      0x4d444e54u /* "TNDM" */
-#define WIRE_VERSION    1u
+#define WIRE_MAGIC    0x4d444e54u /* "TNDM" */
+#define WIRE_VERSION  1u
 
-#define WIRE_MAX_REFS   240
-#define WIRE_MAX_ROWS   1024 /* largest number of rows of a graph */
-#define WIRE_MAX_SPANS  4096 /* largest number of spans of a request */
-#define WIRE_MAX_LAYERS 512  /* largest number of layers of a graph */
+#define WIRE_MAX_REFS 240
+#define WIRE_MAX_ROWS 1024 /* largest number of rows of a graph */
+/* largest number of spans (runs of cache slots) of a request */
+#define WIRE_MAX_SPANS  4096
+#define WIRE_MAX_LAYERS 512 /* largest number of layers of a graph */
 #define WIRE_WINDOW_MIN (1ull << 20)
 #define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
-/* A device may delay an unmap until this many more map requests have arrived.
- */
+/* A device may keep the addresses of an unmapped buffer occupied until this
+ * many more map requests have arrived. */
 #define WIRE_DEFER_MAX 64
 /* largest configurable time of a map request, in us */
 #define WIRE_MAP_US_MAX 100000
@@ -43,10 +44,11 @@
 /* ---- the socket ------------------------------------------------------ */
 
 enum wire_link_op {
-	WIRE_HELLO = 1, /* host -> device; fds: control memfd, then doorbells */
-	WIRE_WELCOME,   /* device -> host */
-	WIRE_SHARE,     /* host -> device; fd: one buffer */
-	WIRE_BYE,       /* host -> device: exit with status 0 */
+	/* from host; descriptors: control memfd, then doorbells */
+	WIRE_HELLO = 1,
+	WIRE_WELCOME, /* device -> host */
+	WIRE_SHARE,   /* from host; descriptor: one buffer */
+	WIRE_BYE,     /* from host: the device exits with status 0 */
 };
 
 /* The order of the file descriptors that come with WIRE_HELLO. */
@@ -54,7 +56,8 @@ enum wire_hello_fd {
 	WIRE_FD_CONTROL,
 	WIRE_FD_REQUEST_WAIT,    /* eventfd on which the device sleeps */
 	WIRE_FD_COMPLETION_RING, /* eventfd that the device writes */
-	/* a polled doorbell has only the control memfd */
+	/* number of descriptors; with polled doorbells there is only
+	 * WIRE_FD_CONTROL */
 	WIRE_FD_COUNT
 	/* With WIRE_FEATURE_TRACE, the descriptor of the trace buffer
 	 * follows. */
@@ -92,7 +95,8 @@ struct wire_welcome {
 	int32_t status; /* 0, or a negative errno with the reason in text */
 	uint32_t threads;
 	uint32_t tcm_bytes;
-	/* TCM bytes of one worker; a row or strip must fit */
+	/* bytes of TCM (local memory) for each worker thread; a row of a
+	 * matrix, or a strip of tiles, must fit */
 	uint32_t tcm_share;
 	uint32_t device_pid;
 	char kern[16]; /* name of the kernels in use (tensor/kern.h) */
@@ -117,7 +121,7 @@ _Static_assert(sizeof(struct wire_share) == 56, "wire");
 
 /* ---- the control memfd ------------------------------------------------ */
 
-/* Placed at offset 0 of the control memfd; it has the offsets of the rings
+/* The beginning of the control memfd. It gives the places of the rings
  * (shm/ring.h). */
 struct wire_control {
 	uint32_t magic, version;
@@ -171,7 +175,8 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 #define WIRE_TRACE_NAMES      128
 #define WIRE_TRACE_NAME_BYTES 32 /* with the NUL */
 #define WIRE_TRACE_ROOM_MAX   (1u << 20)
-/* lane of the loader thread; lower lanes are the workers' */
+/* lane (row of the trace) of the loader thread; lower lanes belong to worker
+ * threads */
 #define WIRE_TRACE_LOADER     32
 #define WIRE_TRACE_DMA_ENGINE 33
 #define WIRE_TRACE_LANES      34
@@ -564,7 +569,7 @@ struct wire_pick {
 /* clang-format off */
 #define WIRE_COUNTERS(X)                                                      \
 	X(uint64_t, busy_ns)           /* wall time of execution */           \
-	X(uint64_t, dma_bytes)         /* read by DMA, past the cache */      \
+	X(uint64_t, dma_bytes)         /* bytes DMA read past the cache */    \
 	X(uint64_t, invalidated_lines) /* whether cached or not */            \
 	X(uint64_t, cleaned_lines)     /* whether cached or not */            \
 	X(uint64_t, evicted_lines)     /* written back at random */           \
