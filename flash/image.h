@@ -103,7 +103,7 @@ const char *image_codec_name(enum image_codec);
  */
 struct image_sum;
 
-/* Returns NULL if there is no memory. */
+/* Allocate the state of a checksum. Returns NULL if there is no memory. */
 struct image_sum *image_sum_open(void);
 void image_sum_close(struct image_sum *); /* NULL is allowed */
 

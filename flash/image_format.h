@@ -25,7 +25,8 @@ struct format_header {
 	uint64_t file_bytes;
 	uint64_t table_checksum; /* XXH64 of the table */
 	uint8_t reserved[IMAGE_PAGE - 40];
-	uint64_t checksum; /* XXH64 of all bytes before it */
+	/* XXH64 of all bytes of the header that precede this member */
+	uint64_t checksum;
 };
 _Static_assert(sizeof(struct format_header) == IMAGE_PAGE, "format");
 _Static_assert(offsetof(struct format_header, n_extents) == 12, "format");

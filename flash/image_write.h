@@ -16,12 +16,14 @@
 struct image_writer;
 
 struct image_write_opts {
-	/* needed in advance, because the table precedes the extents */
+	/* number of extents, needed in advance because the table precedes the
+	 * extents */
 	uint32_t n_extents;
 	/* Level of zstd compression. An extent is compressed only if this saves
 	 * at least 3 % of its bytes. 0 stores all extents raw. */
 	int zstd;
-	/* threads for zstd; the bytes of the file do not depend on it */
+	/* number of threads for zstd; the bytes of the file do not depend on
+	 * this number */
 	unsigned threads;
 	/* A flag that a signal handler sets: calls then return -ECANCELED. May
 	 * be NULL. */

@@ -148,8 +148,8 @@ static void piece_short(struct stream *s, struct piece *p, size_t came)
 	struct slot *slot = p->slot;
 	const struct image_extent *x = &slot->check.x;
 
-	/* Reads complete in any order, so the lowest end of all short reads
-	 * counts. */
+	/* Reads complete in any order, so keep the lowest end of all short
+	 * reads. */
 	if (end < slot->end)
 		slot->end = end;
 	if (came && !slot->e.code && (whole || p->tries < STREAM_TRIES)) {

@@ -36,7 +36,7 @@ struct stream;
 #define STREAM_SLOTS     16
 #define STREAM_BLOCK_MAX ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX 128
-/* used if stream_tune has no result */
+/* bytes of a read, used if stream_tune has no result */
 #define STREAM_BLOCK_DEFAULT ((size_t)1 << 20)
 #define STREAM_DEPTH_DEFAULT \
 	8 /* used if not all reads of an extent are in flight at once */
@@ -152,8 +152,8 @@ void stream_poll(struct stream *);
 	/* time with at least one read in flight */                           \
 	X(uint64_t, busy_ns)                                                  \
 	/* for the rate of flash: the bytes that arrived while a read was     \
-	 * certainly in flight, and this time; if all reads had completed     \
-	 * when the stream checked, their completion time is unknown */       \
+	 * certainly in flight, and the sum of these times; if all reads had  \
+	 * completed when the stream checked, their end is unknown */         \
 	X(uint64_t, seen_bytes)                                               \
 	X(uint64_t, seen_ns)                                                  \
 	X(uint64_t, wait_ns)     /* time of waiting, without check_ns */      \

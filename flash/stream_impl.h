@@ -41,14 +41,14 @@ struct slot {
 	struct buffer *buffer;
 	size_t off, bytes;
 	uint8_t *base;
-	unsigned area; /* memory that is registered with the kernel */
+	/* index of the registered memory area that contains the slot */
+	unsigned area;
 	enum slot_state state;
 	struct slot *next; /* the next slot in the queue `uncut` */
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
-	/* the lowest offset at which a short read ended, so the file ends there
-	 */
+	/* lowest offset at which a short read ended; the file ends there */
 	uint64_t end;
 	uint64_t cut; /* stored bytes that are assigned to pieces */
 	/* bytes of the slot that are open for writing (buffer_begin) */
@@ -63,7 +63,8 @@ struct slot {
 
 enum piece_state {
 	PIECE_FREE,
-	/* must be submitted, for the first time or for the rest of its bytes */
+	/* the piece must be submitted, for the first time or for the rest of
+	 * its bytes */
 	PIECE_DUE,
 	PIECE_FLYING,
 	/* an injected stall: the read has completed, but is treated as still in
@@ -73,7 +74,7 @@ enum piece_state {
 };
 
 struct piece {
-	/* must be the first member: readers return a pointer to it */
+	/* must be the first member: readers return a pointer to `block` */
 	struct block block;
 	enum piece_state state;
 	struct slot *slot;

@@ -45,7 +45,7 @@ static const size_t candidates[] = {
 };
 #define N_CANDIDATES ARRAY_LEN(candidates)
 #define IN_FLIGHT    ((size_t)8 << 20)
-/* IN_FLIGHT plus one block of the largest size */
+/* bytes of memory for reads: IN_FLIGHT plus one block of the largest size */
 #define MEMORY ((size_t)12 << 20)
 
 /* ---- the saved result ---- */
