@@ -17,7 +17,8 @@ struct graph;
 struct window;
 
 struct binding {
-	/* 0 if not bound; weights are in `weights` */
+	/* [role] device address, 0 if not bound; the addresses of weights are
+	 * in `weights` */
 	uint32_t addr[WIRE_ROLE_COUNT];
 	/* Addresses for dma_read: one address, or one for each expert. */
 	uint64_t weights[WIRE_MAX_REFS];

@@ -61,7 +61,7 @@ struct wire_brackets;
 struct cache_config {
 	enum coherence level;
 	enum coherence_contract contract; /* 0 means one level */
-	/* seed of the evictor; 0: no evictor */
+	/* seed of random evictions of dirty lines; 0: no evictions */
 	uint64_t evict_seed;
 	struct fault *fault; /* borrowed */
 	/* called with each violation (level check) */
@@ -70,8 +70,8 @@ struct cache_config {
 	/* call `report` for repeated violations of a kind too */
 	bool report_every;
 	/* Used at level check: the file of violation reports, and the table of
-	 * the host's open brackets. Both are borrowed; NULL if there is none.
-	 */
+	 * the host's open brackets (accesses of the CPU in progress). Both are
+	 * borrowed; NULL if there is none. */
 	struct coherence_report *file;
 	const struct wire_brackets *brackets;
 	struct device_trace *trace; /* borrowed; NULL: none */
@@ -121,10 +121,10 @@ int cache_reaches(
 const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
-/* Invalidate bytes that the CPU wrote in its bracket `cpu_seq`, in the function
- * with number `by` (ipc/brackets.h; 0 if unknown). With two levels of cache,
- * this call only records the write; the caller then drops the lines by
- * cache_flush_all. */
+/* Invalidate bytes that the CPU wrote in bracket (access) number `cpu_seq`, in
+ * the function with number `by` (ipc/brackets.h; 0 if unknown). With two levels
+ * of cache, this call only records the write; the caller then drops the lines
+ * by cache_flush_all. */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);

@@ -40,8 +40,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
-	/* The factor costs as much as a norm: a sum of products, then a product
-	 * for each value. */
+	/* The factor of a shared expert costs as much as a norm: a sum of
+	 * products, then a product for each value. */
 	case OP_FACTOR:
 		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
 		break;
@@ -54,7 +54,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	case OP_ROPE:
 		ret = price_rows(soc, PRICE_ROPE, padded, op->n, &p);
 		break;
-	case OP_KV_WRITE: /* twice: for K and for V */
+	case OP_KV_WRITE: /* 2 * n: both K and V are written */
 		ret = price_rows(
 			soc, PRICE_KV_WRITE, padded, 2 * (uint64_t)op->n, &p);
 		break;
@@ -76,9 +76,10 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 			price_type((enum dtype)op->w.type), exp_of(g), &p);
 		break;
 	case OP_GATHER:
-		/* The copy costs nothing extra: the matrix product that follows
-		 * converts the rows to tiles in any case, at a cost that does
-		 * not depend on the place of the rows. */
+		/* The copy of the rows that picked an expert costs nothing
+		 * extra: the matrix product that follows converts the rows to
+		 * tiles in any case, at a cost that does not depend on the
+		 * place of the rows. */
 		return;
 	case OP_SUM_PICKS:
 		ret = price_rows(soc, PRICE_ADD,

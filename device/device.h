@@ -32,19 +32,21 @@ struct device_config {
 	enum coherence coherence;
 	enum coherence_contract contract; /* 0 means one level */
 	uint64_t evict_seed;
-	bool cached_rings; /* count the cache maintenance of the rings */
-	uint32_t threads;  /* 0: one per CPU; at most EXEC_MAX_THREADS */
+	/* true: requests count the maintenance of the rings too */
+	bool cached_rings;
+	/* number of workers; 0: one per CPU; at most EXEC_MAX_THREADS */
+	uint32_t threads;
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
 	uint64_t va_extended; /* bytes of the extended region; 0: none */
 	uint32_t va_defer;    /* `defer` of struct window */
-	uint32_t va_map_us;   /* minimum time of a map or unmap */
+	uint32_t va_map_us;   /* minimum time of a map or unmap, in us */
 	struct fault *fault;  /* borrowed */
 	/* called with each coherence violation */
 	void (*report)(void *arg, const char *text);
 	/* file of violations, borrowed; NULL: none */
 	struct coherence_report *file;
-	/* brackets of the host; NULL: none */
+	/* table of the host's open brackets (CPU accesses); NULL: none */
 	const struct wire_brackets *brackets;
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;

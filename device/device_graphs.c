@@ -30,8 +30,8 @@ struct load {
 	/* bytes of scratch to allocate; 0: the existing scratch is large
 	 * enough */
 	size_t arena_bytes;
-	/* The results of the load; a result is NULL if there was no memory for
-	 * it. */
+	/* The results of the load. A result is NULL before it is allocated, and
+	 * if there is no memory for it. */
 	struct graph *plan;
 	void *arena;
 	uint64_t began_ns, busy_ns;
@@ -47,7 +47,7 @@ struct loader {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct queue todo, done;
-	unsigned pending; /* graphs that were submitted and not returned yet */
+	unsigned pending; /* number of loads submitted and not returned yet */
 	bool stop;
 };
 

@@ -21,7 +21,7 @@ struct loader;
 struct workers;
 
 struct shared { /* a buffer that the host shared */
-	int fd; /* -1: there is none, or the buffer is unusable */
+	int fd; /* -1: no buffer was shared, or the buffer is unusable */
 	struct wire_share share;
 	char *why; /* why the buffer is unusable; NULL if it is usable */
 };
@@ -46,10 +46,11 @@ struct device {
 	/* Number of graphs that are loaded or loading, and its maximum so far.
 	 */
 	uint32_t held, most_held;
-	/* bytes of the weights of these graphs, and the maximum so far */
+	/* bytes of the weights of the graphs that are loaded or loading, and
+	 * the maximum so far */
 	uint64_t held_bytes, most_held_bytes;
-	/* bytes of the plans of all graphs, including graphs that are loading
-	 */
+	/* bytes of memory that the graph structs take, including graphs that
+	 * are loading */
 	size_t plans_bytes;
 	/* bytes of scratch that will be needed when all loads have finished */
 	size_t arena_planned;
@@ -63,7 +64,8 @@ void device_forget_share(struct shared *);
 int device_map(struct device *, const struct packet *, struct wire_done *,
 	struct err *);
 int device_unmap(struct device *, uint32_t addr, struct err *);
-/* `addr` counts units of the extended region. */
+/* Remove a buffer from the extended region. `addr` is the buffer's offset in
+ * units of WIRE_EXTENDED_UNIT bytes. */
 int device_unmap_extended(struct device *, uint32_t addr, struct err *);
 
 /* ---- device_graphs.c ----------------------------------------------------- */
@@ -72,11 +74,11 @@ int device_unmap_extended(struct device *, uint32_t addr, struct err *);
  * thread that runs requests takes the finished graphs and publishes the
  * completions. */
 int loader_open(struct loader **out, struct err *);
-/* Waits for the load in progress and drops the others. */
+/* Wait for the load in progress, drop all other loads, and free the loader. */
 void loader_close(struct loader *);
 
-/* Returns 0 if the graph is being loaded; device_loaded will return the
- * completion. */
+/* Start to load a graph. Returns 0 if the load has started; device_loaded will
+ * return its completion. */
 int device_load_graph(struct device *, const struct packet *, struct err *);
 int device_drop_graph(
 	struct device *, uint32_t id, struct wire_done *, struct err *);

@@ -227,8 +227,8 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 	}
 }
 
-/* A graph on a phone computes whole tiles of rows, so pad the rows of each
- * expert. */
+/* Run the graph of an expert for each expert of the run. A graph on a phone
+ * computes whole tiles of rows, so the cost is that of the padded rows. */
 static void run_experts(
 	struct run *r, const struct binding *b, const struct wire_graph_run *w)
 {

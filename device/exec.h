@@ -41,14 +41,14 @@ struct exec_counts {
 	uint64_t extended; /* bytes that DMA read from the extended region */
 };
 
-/* If a layer runs in parts: the state after the parts so far. The next run must
- * continue there. */
+/* Where a layer that runs in parts has stopped. The next run must continue
+ * there. */
 struct exec_left {
 	bool any;
 	uint32_t first_layer, graph_rows, rows;
 	/* position in the layer where the next part begins */
 	uint32_t tensor, row;
-	/* number of slots (see struct picks) that are used so far */
+	/* number of slots (see struct picks) used by the layer so far */
 	uint32_t slots;
 	struct wire_model model;
 };
@@ -68,7 +68,8 @@ struct exec {
 	uint16_t *exp2;
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
-	struct exec_left left; /* describes the results in the arena */
+	/* the part of a layer whose results are in the arena */
+	struct exec_left left;
 };
 
 /* Before the call, the caller sets kern, workers, cache, beat, beat_arg and

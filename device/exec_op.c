@@ -56,8 +56,8 @@ static void round_output(struct run *r, float *x, size_t n)
 		count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
-/* The argument of a parallel section: fn, and the begin and end of each
- * worker's share for the trace. */
+/* The argument of a parallel section that runs `fn` and, for the trace, records
+ * the begin and end of each worker's share. */
 struct timed {
 	struct run *r;
 	void (*fn)(void *, unsigned, unsigned);
@@ -149,7 +149,7 @@ static void factor_row(void *arg, unsigned row, unsigned thread)
 	r->x->kern->matmul(&product, 1, in_row(r, row), op->k, 1, DTYPE_F32,
 		r->vector, 1, op->k, false,
 		(float *)(void *)scratch_of(r, thread));
-	/* at most 1, so the exponential does not overflow */
+	/* e^-|product| is at most 1, so it does not overflow */
 	small = softmax_exp(-fabsf(product));
 	for (uint32_t i = 0; i < op->n; i++)
 		y[i] *= (product < 0 ? small : 1) / (1 + small);

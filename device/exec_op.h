@@ -43,13 +43,13 @@ struct run {
 	 * values; number of rows in a part. */
 	const uint8_t *k, *v;
 	uint32_t together;
-	/* cost of one layer, if there is a phone's profile */
+	/* cost of attention in one layer, if there is a phone's profile */
 	struct price attention;
 	/* begin of the current operator, for the trace */
 	uint64_t began;
 	bool idle;  /* WIRE_RUN_IDLE */
-	bool apart; /* rows do not share reads of slots */
-	/* slots that attention read, summed over KV heads */
+	bool apart; /* rows do not share reads of cache slots */
+	/* number of cache slots that attention read, summed over KV heads */
 	_Atomic uint64_t read;
 	_Atomic uint32_t saturated;
 };

@@ -56,9 +56,9 @@ void fault_start_next(struct fault *f)
 	fault_start(f);
 }
 
-/* Whether only start events apply to this device. The counts of a replacement
- * device start from 0, so without this rule the other events would be triggered
- * again. */
+/* Whether only faults at the start of a device (start#N) apply, because this
+ * device replaces a lost one. The counts of a replacement start from 0, so
+ * without this rule other faults would be triggered again. */
 static bool only_starts(const struct fault *f)
 {
 	return f->life > 1 && !f->continues;
@@ -198,8 +198,7 @@ static bool is_drop(const struct fault_event *ev)
 	return ev->verb >= FAULT_DROP_INVALIDATE && ev->verb <= FAULT_DROP_WAIT;
 }
 
-/* On a replacement device only start events can be reported, and only those for
- * later starts. */
+/* On a replacement device, report only faults at later starts (start#N). */
 bool fault_unfired(
 	const struct fault *f, char *buf, size_t size, struct strbuf *why)
 {

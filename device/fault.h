@@ -34,19 +34,19 @@ struct fault_answer {
 	bool die, hang; /* after the completion was sent */
 };
 
-#define FAULT_PENDING                                           \
-	16 /* largest number of pending completions with faults \
-	    */
+/* largest number of pending completions with faults */
+#define FAULT_PENDING 16
 /* largest number of buffer names that a message lists */
 #define FAULT_BUFFERS 16
 
 struct fault {
 	struct fault_plan plan;
-	unsigned life; /* number of this device, from 1 */
-	/* this device continues the counts of the previous one */
+	/* number of this device, from 1; each replacement adds 1 */
+	unsigned life;
+	/* true: this device continues the counts of the previous device */
 	bool continues;
 	bool fired[FAULT_PLAN_MAX];
-	/* maintenance calls for the event's buffer so far */
+	/* [event] number of maintenance calls for its buffer so far */
 	uint64_t calls[FAULT_PLAN_MAX];
 	/* Buffers for which maintenance calls occurred. A message lists them if
 	 * no call occurred for the buffer of an event. */
@@ -55,7 +55,7 @@ struct fault {
 		char name[32];
 	} buffer[FAULT_BUFFERS];
 	unsigned n_buffers;
-	/* counts by kind; [FAULT_ANY]: all requests */
+	/* [kind] number of requests so far; [FAULT_ANY]: of all kinds */
 	uint64_t requests[FAULT_KINDS];
 	/* the current request must fail with ENOMEM */
 	bool enomem;

@@ -152,7 +152,7 @@ void graph_layout(const struct wire_graph_load *g,
 			&at->total, (WIRE_MAX_REFS + 1) * sizeof(uint32_t));
 		at->y = take(&at->total, picks * m->n_embd * f);
 	}
-	/* Kernel scratch that suffices for every kernel. */
+	/* Scratch memory of a thread, enough for each kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
 	/* room for the results, and for a block of outputs per thread */

@@ -53,18 +53,19 @@ struct op {
 	const char *name; /* name of the operator for reports, such as "gate" */
 	uint32_t layer;   /* number of the layer within the graph */
 	enum price_launch launch;
-	bool joins; /* shares the launch of the preceding operator */
+	bool joins; /* runs in the launch of the preceding operator */
 	size_t in, out;
 	uint32_t n, k;
-	/* output that the first row of w computes (OP_MATMUL) */
+	/* number of the output that the first row of w computes (OP_MATMUL) */
 	uint32_t first;
-	bool round; /* round the output to fp16, unless WIRE_F32 */
+	bool round; /* round outputs to fp16, unless precision is WIRE_F32 */
 	bool int8;  /* input rows are quantized (OP_MATMUL, OP_LIKELY) */
-	bool slots; /* output rows are slots of struct picks */
+	bool slots; /* output rows are slots (struct picks) */
 	struct wire_tensor w, bias; /* rows is 0 if there is none */
 };
 
-/* Byte offsets in the scratch arena, multiples of 64. */
+/* Byte offsets of intermediate results in the scratch arena, multiples of
+ * 64. */
 struct graph_layout {
 	size_t row, span, mask;   /* private copies of the host's rows */
 	size_t visibility, order; /* arrays of struct rowset */
@@ -73,8 +74,8 @@ struct graph_layout {
 	size_t cos, sin;          /* [rows][n_rot / 2] */
 	size_t x;                 /* residual stream, [rows][n_embd] */
 	size_t h;                 /* [rows][n_embd] */
-	/* Each of the following is needed only by a few launches, so they share
-	 * bytes. */
+	/* Each of the following results is needed only by a few launches, so
+	 * these results share bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
 	size_t gate, up; /* [rows][n_ff] or [rows][n_shared] */
@@ -88,7 +89,7 @@ struct graph_layout {
 	 * * n_used][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
 	/* For an output graph: the results, [rows][top_k] struct wire_likely;
-	 * the same for each thread; [blocks][rows] struct graph_sum. */
+	 * such an array for each thread; [blocks][rows] struct graph_sum. */
 	size_t likely, likely_thread, sum;
 	size_t thread; /* [threads] kernel scratch of thread_bytes each */
 	/* OP_LIKELY: [rows][block] outputs, in the kernel scratch */
@@ -104,7 +105,7 @@ struct graph {
 	/* the part of the layer; the whole layer if the layer is not split */
 	struct wire_part part;
 	uint32_t top_k; /* 0 if the graph is not an output graph */
-	uint32_t block; /* outputs of a block, see struct graph_sum */
+	uint32_t block; /* outputs of a block (struct graph_sum) */
 	struct graph_layout at;
 	uint64_t kv_bytes; /* smallest allowed size of the KV buffer */
 	size_t plan_bytes; /* size of this struct with its operators */
@@ -126,7 +127,7 @@ struct graph_limits {
 	unsigned threads;
 	/* TCM bytes of a thread; a row of weights must fit */
 	size_t tcm_slice;
-	size_t plans_bytes; /* bytes of the plans that exist already */
+	size_t plans_bytes; /* bytes of the graph structs that exist already */
 	size_t arena_bytes; /* bytes of scratch that exist already */
 };
 

@@ -46,7 +46,8 @@ struct server {
 	struct device *device;
 	struct watch watch;
 	unsigned idle_ms; /* approximate time since the last request */
-	bool beside_text; /* the generated text goes to standard error too */
+	/* standard error and the generated text go to the same file */
+	bool beside_text;
 };
 
 /* ---- callbacks --------------------------------------------------------- */
@@ -86,8 +87,8 @@ static int refuse(struct server *s, int status, const struct err *why)
 
 /* ---- the run loop ------------------------------------------------------ */
 
-/* Receive all messages that are on the link. Returns 0, -ECONNRESET after a
- * goodbye, -EPIPE or -EPROTO. */
+/* Receive the share messages that wait on the link. Returns 0, -ECONNRESET
+ * after a goodbye, -EPIPE or -EPROTO. */
 static int take_shares(struct server *s, struct err *e)
 {
 	struct wire_share share;
@@ -272,7 +273,7 @@ static int serve_host(
 out_watch:
 	watch_stop(&s->watch);
 	result->signal = atomic_load(&s->watch.signal);
-	/* lines that are lost here count as violations */
+	/* count dirty lines, which are lost here, as violations */
 	device_detach(s->device);
 	result->violations = cache_violations(device_cache(s->device)) +
 		channel_violations(s->channel);

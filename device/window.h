@@ -43,10 +43,11 @@ struct extended;
 struct mapping {
 	struct wire_share share; /* the buffer */
 	uint32_t addr;
-	uint64_t span; /* bytes, rounded up to pages, without the guard */
+	uint64_t span; /* bytes of the buffer, rounded up to pages */
 	uint8_t *mem;  /* pointer of this process to the buffer */
 	unsigned slot;
-	/* 0: mapped; else unmapped, and freed after `due` more map requests */
+	/* 0: mapped; else unmapped, and `due` more map requests free its
+	 * addresses */
 	unsigned due;
 };
 
@@ -55,13 +56,16 @@ struct window {
 	uint64_t bytes, page;
 	void *reserved; /* start of the reserved addresses, for munmap */
 	uint64_t reserved_bytes;
-	/* `used` includes mappings whose unmap is deferred */
+	/* number of mapping slots, and of used ones, including buffers whose
+	 * unmap is deferred */
 	unsigned slots, used;
-	unsigned defer;                 /* set by the owner after window_init */
+	/* number of map requests by which an unmap is deferred; set by the
+	 * owner after window_init */
+	unsigned defer;
 	uint64_t maps, unmaps, refused; /* numbers of requests so far */
 	/* size of the last map request that was refused */
 	uint64_t refused_bytes;
-	/* shown in the view; set by the owner */
+	/* the extended region, which the view shows too; set by the owner */
 	const struct extended *extended;
 	/* the view for other processes; NULL: none */
 	struct window_view *shown;
