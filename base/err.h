@@ -2,8 +2,8 @@
  * Error codes and messages. A function returns a failure as a negative errno
  * (or -ERR_DEVICE_LOST) and writes a message into a `struct err` that the
  * caller owns. The message names the fault and where it is, and if possible a
- * remedy. It starts in lower case and has no full stop and no program name:
- * the program prints "tandem: MESSAGE".
+ * remedy. A message starts in lower case and has no full stop and no program
+ * name: the program prints "tandem: MESSAGE".
  *
  * Library code fills the struct and returns; it never prints and never exits. A
  * NULL `struct err *` is allowed everywhere.

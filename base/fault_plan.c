@@ -125,7 +125,7 @@ const char fault_plan_help[] =
 
 /* ---- one event ------------------------------------------------------- */
 
-/* Parse a number from 1 at *text and advance *text past it. */
+/* Parse a number, at least 1, at *text and advance *text past it. */
 static bool take_number(const char **text, uint64_t *out)
 {
 	char *end;

@@ -4,7 +4,7 @@
  * at the same step may share bytes. The largest buffer is placed first. The
  * next buffer must not overlap the placed buffers that are alive at one of its
  * steps. It gets the smallest gap between these buffers into which it fits, or
- * a place after them (greedy best fit by size, as in Pisarchyk and Lee,
+ * a place after them. This is greedy best fit by size (Pisarchyk and Lee,
  * "Efficient memory management for deep neural net inference", 2020). The total
  * is not always the minimum, because to find the minimum is NP-hard.
  *

@@ -11,7 +11,8 @@
  * hold the defaults before parsing. The options of a component that several
  * commands use form a table of their own (struct opt_table), whose rows give
  * offsets in a struct of that component. A command includes such tables among
- * its rows. It may keep several sets of their values (struct opt_values).
+ * its rows. A command may keep several sets of the tables' values (struct
+ * opt_values).
  */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H

@@ -6,8 +6,9 @@
 
 /* The values that shell completion offers for an option. */
 struct offer {
-	struct opt_text words; /* words, each preceded by a space */
-	const char *paths;     /* "-f" for files, "-d" for folders */
+	/* the words to offer, each preceded by a space */
+	struct opt_text words;
+	const char *paths; /* "-f" for files, "-d" for folders */
 	bool list;
 };
 

@@ -1,8 +1,7 @@
 /*
  * Progress of long operations. Library code reports progress to a callback of
- * its caller. The programs draw it on standard error as one line that is
- * redrawn, only if standard error is a terminal and the operation has lasted a
- * second.
+ * its caller. The programs draw the progress as one line on standard error, but
+ * only if standard error is a terminal and the operation has lasted a second.
  */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H

@@ -17,8 +17,8 @@
 
 /*
  * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
- * usual gap between two loops, but short enough that an idle pool leaves the
- * CPU core to the other process, the host or the device. BURST_NS replaces
+ * usual gap between two loops. SPIN_NS is also so short that an idle pool soon
+ * leaves its CPU cores to the other process (host or device). BURST_NS replaces
  * SPIN_NS within a burst: it is the longest time for which a caller is expected
  * to be busy between two loops. A longer time would waste CPU time whenever the
  * caller is preempted.
