@@ -56,7 +56,8 @@ static inline float row_f16(const uint8_t *p)
 	return f16_to_f32(row_u16(p));
 }
 
-/* In row_scale and row_scale_add n is a multiple of 16. */
+/* Multiply n codes by d (row_scale), and add m to the products (row_scale_add).
+ * n is a multiple of 16. */
 static inline void row_scale(
 	float *restrict dst, const int8_t *restrict q, int n, float d)
 {

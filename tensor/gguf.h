@@ -1,9 +1,9 @@
 /*
  * Reads GGUF files of version 2 and 3 from a private memory map. Opening checks
  * every count, offset, size and type against the file before using it. After a
- * successful open everything that the accessors return lies within the map, no
- * two tensors overlap, no key or tensor name occurs twice, and every tensor has
- * a known type and a row length that is a multiple of the type's block. A bad
+ * successful open everything that the accessors return lies within the map. No
+ * two tensors overlap, and no key or tensor name occurs twice. Every tensor has
+ * a known type, and its row length is a multiple of the type's block. A bad
  * file is refused with a message that names the field. Before an allocation its
  * size is checked against the size of the file.
  *
@@ -82,8 +82,9 @@ void gguf_close(struct gguf *);
 /*
  * gguf_header returns the bytes of the file before the tensors' data.
  * gguf_parse_header parses such a header if the tensors' data are stored
- * elsewhere. It checks the tensors' offsets against a file of `file_size`
- * bytes. gguf_set_data then sets the address of the data of tensor i.
+ * elsewhere. gguf_parse_header checks the tensors' offsets against a file of
+ * `file_size` bytes. gguf_set_data then sets the address of the data of tensor
+ * i.
  */
 const void *gguf_header(const struct gguf *, size_t *size);
 int gguf_parse_header(struct gguf **out, const void *data, size_t size,

@@ -2,8 +2,8 @@
  * Writes GGUF files of version 3: first the keys, then the declarations of the
  * tensors, then the tensors' data in the same order. Keys and declarations are
  * kept in memory; data is written directly. The file has a temporary name in
- * the same folder until gguf_writer_commit syncs it and renames it, so that a
- * crash or a full disk leaves no partial file under the final name.
+ * the same folder until gguf_writer_commit syncs and renames the file. A crash
+ * or a full disk therefore leaves no partial file under the final name.
  * gguf_writer_close without a commit removes the temporary file.
  *
  * Errors are sticky: after a failure every call does nothing, and the commit
@@ -29,7 +29,7 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
 
-/* Write general.quantization_version and general.file_type. The latter is
+/* Write general.quantization_version and general.file_type. The file type is
  * llama.cpp's number for a file in which most matrices have this type. */
 void gguf_put_file_type(struct gguf_writer *, enum dtype);
 

@@ -17,7 +17,7 @@
 struct pass {
 	const struct kern_kv *kv;
 	unsigned group; /* query heads of one row */
-	/* heads of all rows together, in the order of the rows */
+	/* number of heads of all rows together */
 	unsigned heads;
 	/* head_dim, and head_dim rounded up to KERN_LANES */
 	unsigned dim, wide;

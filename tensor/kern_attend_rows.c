@@ -16,8 +16,8 @@
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
 
-/* If at least this number of rows share a block, it is faster to transpose its
- * keys and to copy its values, whatever the number of heads. */
+/* With at least this number of rows for a block, it is faster to transpose the
+ * block's keys and to copy its values, whatever the number of heads. */
 #define TRANSPOSE_ROWS 6
 
 /*
@@ -59,7 +59,7 @@ struct cursor {
 	uint32_t own;
 };
 
-/* Get the next block of a row. n is 0 after the last block. */
+/* Get the next block of a row. b->n is 0 after the last block. */
 static void block_next(
 	struct block *b, const struct kern_query *q, struct cursor *c)
 {

@@ -26,8 +26,8 @@ struct block {
 	size_t row_bytes;
 	float *y;
 	size_t ldy;
-	/* true for the first chunk: its sums replace the outputs; those of
-	 * later chunks are added */
+	/* true for the first chunk: its sums replace the outputs; sums of later
+	 * chunks are added to the outputs */
 	bool first;
 };
 

@@ -210,8 +210,8 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 	}
 }
 
-/* The sum over one group of activations from i0 on, without the scale of the
- * activations. */
+/* The sum of the products of the group of activations that begins at index i0,
+ * without the scale of the activations. */
 static float group_dot(const int8_t *q, enum dtype wt, const void *w,
 	unsigned k, unsigned i0, unsigned j)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SOFTMAX_LANES 16
-/* number of values that are summed in float32 */
+/* number of values summed in float32, before the sum is added in double */
 #define SOFTMAX_PIECE (64 * SOFTMAX_LANES)
 
 /* e^x for x <= 0 with a relative error of 2e-7. The result is 0 for x below -87

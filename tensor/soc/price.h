@@ -110,12 +110,12 @@ enum price_exp {
 
 /*
  * The price of finding the likeliest outputs of each row and their
- * probabilities: the product of [graph_rows][k] with an [n][k] output matrix,
- * whose fp16 scores stay in TCM, the softmax of each row, and the search. The
- * static graph has graph_rows rows, of which `rows` are real and the others
- * padding. The search adds no cost: price_softmax already counts one comparison
- * for each score, to find the maximum. Insertions into the list of the
- * likeliest are not counted, because few scores are large enough.
+ * probabilities. The work is a product of [graph_rows][k] with an [n][k] output
+ * matrix, whose fp16 scores stay in TCM, then the softmax of each row, then a
+ * search. The static graph has graph_rows rows, of which `rows` are real and
+ * the others padding. The search adds no cost: price_softmax already counts one
+ * comparison for each score, to find the maximum. Insertions into the list of
+ * the likeliest are not counted, because few scores are large enough.
  */
 int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
@@ -171,8 +171,8 @@ struct price_heads {
 };
 
 /*
- * The price of attention (algorithm 1 of the paper) in a static graph of
- * graph_rows positions, of which `rows` are real and the others padding.
+ * The price of attention (algorithm 1 of the npu-tts paper) in a static graph
+ * of graph_rows positions, of which `rows` are real and the others padding.
  * Attention is one operator. It processes the pieces of an fp16 KV cache
  * (tensor/visibility.h), each for the rows that attend to it. Padding rows are
  * charged for the pieces of all rows. An invalid shape costs nothing.

@@ -97,9 +97,9 @@ struct soc_number {
 extern const struct soc_number soc_numbers[SOC_COUNT];
 
 /*
- * Check all numbers. Returns 0, or -ERANGE with a message that names the number
- * if a number is not finite or is outside its limits, or if a count or a switch
- * is not a whole number.
+ * Check all numbers. Each number must be finite and within its limits; counts
+ * and switches must be whole numbers. Returns 0, or -ERANGE with a message that
+ * names the wrong number.
  */
 int soc_check(const struct soc *, struct err *);
 
