@@ -60,9 +60,9 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 /*
  * Map a file of at least one huge page at an address that is a multiple of a
  * huge page: at other addresses its pages cannot be huge. Returns NULL with
- * errno on failure. After a failure the addresses for the file are not
- * unmapped: a failed mmap may have unmapped them already, and another thread
- * may use them.
+ * errno on failure. After a failure, the function leaves the addresses alone:
+ * the failed mmap may have unmapped them, and another thread may use them
+ * already.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {

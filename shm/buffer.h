@@ -83,8 +83,8 @@ uint32_t buffer_generation(const struct buffer *);
  * really has huge pages. The flag is valid after buffer_take_memory. */
 unsigned buffer_flags(const struct buffer *);
 
-/* Begin a bracket. Returns the CPU's pointer to byte `off`. The range must lie
- * in the buffer. */
+/* Begin a bracket, which is an access of the CPU. Returns the CPU's pointer to
+ * byte `off`. The range must lie in the buffer. */
 #define buffer_begin(b, off, len, access) \
 	buffer_begin_by(b, off, len, access, __func__)
 #define buffer_end(b, off, len, access) \
@@ -96,8 +96,8 @@ void *buffer_begin_by(struct buffer *, size_t off, size_t len,
 void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
 	const char *by);
 
-/* From now on, call `watch` at the begin and end of every bracket, on the
- * thread that uses the buffer. */
+/* From now on, call `watch` at the begin and end of every bracket (access of
+ * the CPU), on the thread that uses the buffer. */
 void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
 /* Get the ranges that the CPU wrote since the last clear. If there are more

@@ -283,9 +283,9 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 	/*
 	 * Step B2 (see wake_is_due): the waiting word is set before the index
 	 * is read once more. This exchange sets the word, and the exchange
-	 * below clears it. A plain store in place of the latter would end the
-	 * release sequence that the waker's exchange heads, so this thread's
-	 * next exchange would not synchronize with the waker.
+	 * below clears it. A plain store below would end the release sequence
+	 * that begins with the waker's exchange, so this thread's next exchange
+	 * would not synchronize with the waker.
 	 */
 	atomic_exchange_explicit(b->waits, b->wake_after ? b->wake_after : 1,
 		memory_order_seq_cst);

@@ -285,9 +285,9 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 
 	if (r->broken)
 		return -EPROTO;
-	/* A device with an emulated cache reads the index before each packet,
-	 * so that the number and the cost of its cache-maintenance calls do not
-	 * depend on how many packets arrive together. */
+	/* A device with an emulated cache reads the index before each packet.
+	 * Otherwise the number of its cache-maintenance calls, and so their
+	 * cost, would depend on how many packets arrive together. */
 	if (r->peer == r->own || r->cache) {
 		/* C1: pairs with P1, see ring_publish. */
 		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);
@@ -346,7 +346,7 @@ void ring_release(struct ring *r)
 	r->own += r->pending;
 	r->pending = 0;
 	/*
-	 * C2 -> P2: our reads of the packet are complete before the producer
+	 * C2 -> P2: this side has read the whole packet before the producer
 	 * overwrites it. A plain release store suffices here too; see
 	 * ring_publish.
 	 */

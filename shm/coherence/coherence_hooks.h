@@ -1,8 +1,8 @@
 /*
- * Hooks for a runtime that injects faults, that estimates the cost of
- * maintenance, or whose host is another process (such a runtime has its own
- * table of the host's brackets). A program that calls coherence_host_begin
- * needs no hooks.
+ * Hooks for a runtime that injects faults, or estimates the cost of
+ * maintenance, or whose host is another process. Such a runtime keeps its own
+ * table of the host's brackets (accesses of the CPU in progress). A program
+ * that calls coherence_host_begin needs no hooks.
  */
 #ifndef SHM_COHERENCE_COHERENCE_HOOKS_H
 #define SHM_COHERENCE_COHERENCE_HOOKS_H
@@ -46,19 +46,21 @@ struct coherence_counts {
 struct coherence_counts coherence_counts(const struct coherence_cache *);
 
 /* Set the cost of maintenance, from which reports estimate the time of needless
- * calls: the rate of a ranged call in bytes per second, and the seconds that a
- * call for the whole cache takes. */
+ * calls: the rate of a call for a range in bytes per second, and the seconds
+ * that a call for the whole cache takes. */
 void coherence_set_price(
 	struct coherence_cache *, double bytes_per_s, double whole_s);
 
-/* Record that the CPU wrote the range, in bracket `bracket` and in function
- * number `by`, and that the device has not invalidated the lines yet. */
+/* Record that the CPU wrote the range, in the access with number `bracket` and
+ * in function number `by`, and that the device has not invalidated the lines
+ * yet. */
 void coherence_host_wrote(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 
 /* Check a DMA read of bytes [from, to) of a host buffer, which the caller
- * performs itself: report dirty lines and open writing brackets. `b` is NULL if
- * the device cannot cache the buffer. Any thread may call this. */
+ * performs itself: report dirty lines, and writes of the CPU that are in
+ * progress (open brackets). `b` is NULL if the device cannot cache the buffer.
+ * Any thread may call this. */
 void coherence_dma_passes(struct coherence_cache *, struct coherence_buffer *b,
 	const char *name, uint32_t id, uint64_t from, uint64_t to);
 

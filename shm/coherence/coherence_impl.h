@@ -24,14 +24,14 @@ struct transfer {
 	bool done;         /* the bytes have been copied */
 };
 
-/* The brackets of a host in this process. */
+/* The open brackets (CPU accesses) of a host that runs in this process. */
 struct own_brackets {
 	const char *name[BRACKETS];
 	unsigned names;
 	uint32_t last; /* number of the bracket that began last */
 	struct {
 		uint32_t id;
-		/* NULL if the entry is free */
+		/* buffer of the bracket; NULL if the entry is free */
 		const struct coherence_buffer *buffer;
 		struct coherence_bracket b;
 	} open[BRACKETS];

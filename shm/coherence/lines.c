@@ -10,8 +10,8 @@
  * Comparing pairs of versions shows which side wrote: copy != base means that
  * the device wrote, mem != base that the CPU or DMA wrote. struct line_note
  * also records which bytes the device wrote, which operator loaded the line,
- * which operator wrote it, and up to which CPU bracket (`cpu_seq`) it was
- * invalidated.
+ * which operator wrote it, and up to which access of the CPU (bracket
+ * `cpu_seq`) it was invalidated.
  *
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load
@@ -22,12 +22,12 @@
  *   DMA          a dirty line is read or written past the cache
  *
  * With two levels, `second` is the line in the second level. A load passes
- * through the second level, and a ranged clean or an eviction from the first
- * level writes to the second level only. `base` is therefore the value of
- * memory at the time when the cache (both levels together) last equaled memory.
- * A ranged invalidation does not change `second`: the next read takes the old
- * bytes from the second level, which is a stale read. Only calls for the whole
- * cache write the second level to memory, or drop it.
+ * through the second level, and a clean of a range, or an eviction from the
+ * first level, writes to the second level only. `base` is therefore the value
+ * of memory at the time when the cache (both levels together) last equaled
+ * memory. An invalidation of a range does not change `second`: the next read
+ * takes the old bytes from the second level, which is a stale read. Only calls
+ * for the whole cache write the second level to memory, or drop it.
  *
  * docs/coherence.md describes the contract between the two sides.
  */
@@ -186,8 +186,8 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 	if (evicted)
 		v.evicted = v.to - v.from;
 
-	/* The CPU bracket that wrote the bytes in memory: the bracket whose
-	 * invalidation was omitted, or a bracket that is still open. */
+	/* The CPU access (bracket) that wrote the bytes in memory: an access
+	 * whose invalidation was omitted, or an access still in progress. */
 	if (s->state[line] & LINE_IGNORED ||
 		(cpu_wrote && s->state[line] & LINE_BY_CPU)) {
 		v.cpu_known = true;
@@ -536,8 +536,8 @@ void line_drop(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 {
 	unsigned stays = 0;
 
-	/* A ranged invalidation does not reach the second level: keep the state
-	 * bits of the line there. */
+	/* An invalidation of a range does not reach the second level: keep the
+	 * line's state bits for that level. */
 	if (s->second)
 		stays = s->state[line] &
 			~(unsigned)(LINE_VALID | LINE_DIRTY | LINE_STALE);

@@ -140,9 +140,9 @@ void line_read(struct maintenance *, struct coherence_buffer *, uint32_t line,
 void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 
-/* Maintain one line, in the first level only. line_clean writes the line back
- * and returns whether it was dirty. line_drop invalidates the line after CPU
- * writes up to bracket `cpu_seq`. */
+/* Clean or invalidate one line, in the first level only. line_clean writes the
+ * line back and returns whether it was dirty. line_drop invalidates the line
+ * after CPU writes up to bracket `cpu_seq`. */
 bool line_clean(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	uint32_t cpu_seq);
@@ -159,9 +159,9 @@ bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether the CPU has written this line since its last invalidation, according
- * to the bracket numbers. An invalidation in the same request is ignored,
- * because several ranges of a request may share a line, in any order of
- * brackets. */
+ * to the numbers of the CPU's accesses (brackets). An invalidation in the same
+ * request does not count, because several ranges of a request may share a line,
+ * in any order of brackets. */
 bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
 	uint32_t line, uint32_t cpu_seq);
 
@@ -178,8 +178,8 @@ void lines_check_dma(struct maintenance *, const struct coherence_buffer *,
  * lines. */
 void lines_dma_wrote(
 	struct coherence_buffer *, struct range, const struct line_op *by);
-/* Report those bytes of the range for which the CPU has an open bracket with
- * one of these kinds of `access`. The buffer is given by name and id. */
+/* Report those bytes of the range that the CPU is accessing (open brackets)
+ * with one of these kinds of `access`. The buffer is given by name and id. */
 void lines_check_brackets(struct maintenance *, const char *name, uint32_t id,
 	struct range, enum violation_kind, unsigned access);
 void lines_report_needless(struct maintenance *,

@@ -56,9 +56,9 @@ enum coherence {
 extern const char *const coherence_names[];
 
 /*
- * The levels of cache that calls reach. With one level, ranged calls reach
- * memory. With two levels, as on Hexagon v79, ranged calls reach the first
- * level only; coherence_clean_all and coherence_flush_all reach both.
+ * The levels of cache that calls reach. With one level, calls for a range reach
+ * memory. With two levels, as on Hexagon v79, calls for a range reach the first
+ * level only; coherence_clean_all and coherence_flush_all reach both levels.
  */
 enum coherence_contract { COHERENCE_ONE_LEVEL = 1, COHERENCE_TWO_LEVELS = 2 };
 
@@ -148,8 +148,8 @@ void *coherence_write(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 
 /* Invalidate a range. `bracket` is the number of the bracket in which the CPU
- * wrote it, and `by` the number of the function. If the host calls
- * coherence_host_end in this process, both are 0. */
+ * wrote the range, and `by` the number of the function that wrote. If the host
+ * calls coherence_host_end in this process, both numbers are 0. */
 void coherence_invalidate(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 void coherence_clean(struct coherence_cache *, struct coherence_buffer *,

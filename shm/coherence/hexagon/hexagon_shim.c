@@ -35,8 +35,8 @@ struct shared {       /* a buffer; its fd is its index plus 1 */
 	unsigned refs;
 };
 
-/* A descriptor that was started. `row` has one transfer for each row, or none
- * if the bytes have already moved. */
+/* A DMA descriptor whose transfer was started. `row` has one transfer for each
+ * row, or none if the bytes have already moved. */
 struct running {
 	struct running *next;
 	hexagon_udma_descriptor_type0_t *desc;
