@@ -70,10 +70,10 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 }
 
 /*
- * Find the entry of this bracket in the table. After a failure, the table may
- * still have an entry of an earlier run of the bracket. If the table has no
- * entry and `or_free` is set, find a free entry. Returns NULL if no entry is
- * found; the bracket is then not published.
+ * Find the table's entry for this bracket (access of the CPU). After a failure,
+ * the table may still have the entry of an earlier access of this kind to the
+ * same place. If the table has no entry and `or_free` is set, find a free
+ * entry. Returns NULL if no entry is found; the bracket is then not published.
  */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)

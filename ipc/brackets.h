@@ -50,8 +50,8 @@ void brackets_connect(struct brackets *, struct wire_brackets *);
  * static string. Returns 0 if there are too many names. */
 uint16_t brackets_name(struct brackets *, const char *function);
 
-/* Publish all brackets of this buffer from now on. The buffer must be closed
- * before brackets_release. */
+/* Publish all brackets (accesses of the CPU) of this buffer from now on. The
+ * buffer must be closed before brackets_release. */
 void brackets_watch(struct brackets *, struct buffer *);
 
 /* ---- the device ---- */
@@ -61,7 +61,7 @@ void brackets_watch(struct brackets *, struct buffer *);
 void brackets_read_name(const struct wire_brackets *from, uint32_t by,
 	char out[WIRE_NAME_BYTES]);
 
-struct held { /* a copy of a table entry: an open bracket */
+struct held { /* a copy of a table entry: a CPU access in progress */
 	bool writing;
 	uint32_t off, len, cpu_seq, by;
 };

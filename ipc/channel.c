@@ -513,7 +513,8 @@ void channel_beat(struct channel *c)
 	_Atomic uint32_t *beat = &c->control->beat;
 	uint32_t now = atomic_load_explicit(beat, memory_order_relaxed);
 
-	/* Two threads may write the same value: the beat changes anyway. */
+	/* Two threads may store the same value: the beat, a counter of
+	 * progress, changes anyway. */
 	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
 }
 

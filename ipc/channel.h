@@ -129,20 +129,20 @@ int channel_next_share(
 /*
  * Device, after channel_accept: from now on access the two rings only through a
  * separate emulated cache with the single buffer "tandem:ctrl"
- * (--coherence-ctrl). The doorbells and the beat are not cached. Of the
- * config's hooks only `leaves_out` and `arg` are used; its `file` is borrowed.
- * At level off nothing changes. channel_violations returns the number of the
- * cache's reports so far. channel_add_reports adds the reports that were made
- * since its last call to a completion: their number and, if the completion has
- * no text, the text of the first report.
+ * (--coherence-ctrl). The doorbells and the beat (the counter of progress) are
+ * not cached. Of the config's hooks only `leaves_out` and `arg` are used; its
+ * `file` is borrowed. At level off nothing changes. channel_violations returns
+ * the number of the cache's reports so far. channel_add_reports adds the
+ * reports that were made since its last call to a completion: their number and,
+ * if the completion has no text, the text of the first report.
  */
 int channel_cache_rings(
 	struct channel *, const struct coherence_config *, struct err *);
 uint64_t channel_violations(const struct channel *);
 void channel_add_reports(struct channel *, struct wire_done *);
 
-/* Device: report progress by changing the beat. The call is cheap, and any
- * thread may make it. */
+/* Device: report progress by incrementing the beat, a counter that the host
+ * watches. The call is cheap, and any thread may make it. */
 void channel_beat(struct channel *);
 
 /*

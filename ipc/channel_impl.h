@@ -25,8 +25,8 @@ struct err;
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
-/* Trace events that fit the trace buffer: those of a hundred passes of a small
- * model. */
+/* Trace events that fit the trace buffer, enough for a hundred passes of a
+ * small model. */
 #define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {

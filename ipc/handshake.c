@@ -431,8 +431,8 @@ static int doorbell_check(int fd, const char *name, struct err *e)
 	return 0;
 }
 
-/* Apply the hello. Takes ownership of some of the `fds` and sets these to -1;
- * the caller closes all others. */
+/* Set up the channel as the host's hello demands. Takes ownership of some of
+ * the `fds` and sets these to -1; the caller closes all others. */
 static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	unsigned n_fds, struct err *e)
 {

@@ -57,7 +57,8 @@ struct window_view {
 	/* bytes of the extended region, 0 if there is none */
 	uint64_t extended;
 	uint64_t extended_free; /* free bytes of the extended region */
-	/* buffers in the extended region; only the first 256 are listed */
+	/* number of buffers in the extended region; only the first 256 are
+	 * listed */
 	uint32_t extents;
 	uint32_t pad2;
 	/* sorted by offset */

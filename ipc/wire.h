@@ -109,7 +109,8 @@ _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 struct wire_share {
 	uint32_t op;     /* WIRE_SHARE */
 	uint32_t buffer; /* id that the host chose, below WIRE_MAX_BUFFERS */
-	/* has another value each time the buffer id is used again */
+	/* changes each time that the id in `buffer` is used for another
+	 * buffer */
 	uint32_t generation;
 	uint32_t flags; /* WIRE_SHARE_* */
 	uint64_t bytes;
@@ -419,7 +420,7 @@ _Static_assert(sizeof(struct wire_tensor) == 16, "wire");
  * weights are bound at each run, so one graph can be used with any staging slot
  * (a buffer into which weights are streamed). The loader thread of the device
  * builds the graph in parallel with computation, so the completion may come
- * after those of later requests.
+ * after the completions of later requests.
  */
 struct wire_graph_load {
 	uint32_t op;
