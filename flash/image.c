@@ -167,7 +167,7 @@ static bool all_zero(const void *data, size_t len)
 }
 
 /* Check that kinds are in ascending order, that the indices of each kind count
- * from 0, and that only layers and experts have more than one. */
+ * from 0, and that only layers and experts have several extents. */
 static int check_order(struct image_in *in, const struct format_extent *x,
 	const struct image_extent *before)
 {

@@ -6,12 +6,11 @@
  * docs/flash-image.md specifies the format.
  *
  * Opening checks every number of the header and of the table of extents against
- * the file before using it. After a successful open, each extent lies within
- * the file and begins on a page, and lies within the file even if its length is
- * rounded up to pages (O_DIRECT reads whole pages). No two extents overlap, and
- * kinds and indices are in order, without gaps or repetitions. A bad file is
- * refused with a message that names the field. The size of an allocation is
- * checked first.
+ * the file before using it. After a successful open, each extent begins on a
+ * page and lies within the file, even if its length is rounded up to pages
+ * (O_DIRECT reads whole pages). No two extents overlap, and kinds and indices
+ * are in order, without gaps or repetitions. A bad file is refused with a
+ * message that names the field. The size of an allocation is checked first.
  *
  * An open image is read-only, and any thread may read it.
  */

@@ -107,7 +107,7 @@ static void piece_free(struct piece *p)
 
 /*
  * The extent of a slot has failed; slot->e already has the first error. Free
- * those of its pieces that are not being read. The other pieces are freed when
+ * the slot's pieces that are not being read. The other pieces are freed when
  * their reads complete.
  */
 static void slot_fail(struct stream *s, struct slot *slot)

@@ -114,7 +114,8 @@ struct stream {
 	 * order in which they are read. */
 	struct slot *uncut;
 	struct piece *piece; /* [n_pieces], allocated by stream_start */
-	unsigned n_pieces;   /* depth + STREAM_AHEAD, or only depth */
+	/* number of pieces: depth + STREAM_AHEAD, or only depth */
+	unsigned n_pieces;
 	/* [n_pieces][block] compressed bytes; NULL without zstd extents */
 	uint8_t *bounce;
 	unsigned flying; /* number in flight, including PIECE_SILENT */

@@ -36,7 +36,8 @@ struct reader_ops {
 	/* Submit a block. An io_uring reader passes submitted blocks to the
 	 * kernel only when `flush` is called. */
 	void (*submit)(struct reader *, struct block *);
-	/* NULL in readers other than io_uring */
+	/* Pass submitted blocks to the kernel. NULL in readers other than
+	 * io_uring. */
 	void (*flush)(struct reader *);
 	/* Return a completed block, after waiting at most wait_ns for one, or
 	 * NULL if none completed. */

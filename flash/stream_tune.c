@@ -113,9 +113,9 @@ static void send(struct trial *p, struct block *b)
 
 /*
  * Read a part of the file, and add its bytes and time to *bytes and *ns.
- * Returns 0 or a negative errno. Like a stream, it submits the next read before
- * it computes the checksum of a completed block, so that a busy CPU does not
- * reduce the number of reads in flight.
+ * Returns 0 or a negative errno. Like a stream, the function submits the next
+ * read before it computes the checksum of a completed block, so that a busy CPU
+ * does not reduce the number of reads in flight.
  */
 static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	uint64_t *bytes, uint64_t *ns)
