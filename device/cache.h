@@ -86,8 +86,8 @@ int cache_open(struct cache **out, const struct cache_config *,
 void cache_close(struct cache *);
 
 /* Set the cost of maintenance on the phone, for reports of needless calls:
- * bytes per second of a ranged call, and seconds of a call for the whole cache.
- */
+ * bytes per second of a call for a range, and seconds of a call for the whole
+ * cache. */
 void cache_price_maintenance(
 	struct cache *, double bytes_per_s, double whole_s);
 

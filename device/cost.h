@@ -41,8 +41,8 @@ void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
 /* Add the cost of the request that *done completes: its round trip and its
- * cache maintenance. A call for the whole cache costs as much as a ranged call
- * for as many bytes as the L2 has. */
+ * cache maintenance. A call for the whole cache costs as much as a call for a
+ * range of as many bytes as the L2 has. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 

@@ -117,9 +117,9 @@ static int read_inputs(struct run *r, const struct binding *b,
 /*
  * If a layer runs in parts, its first part writes keys and values (and, with
  * experts, the router's products), and its last part writes hidden states. An
- * output graph writes the likeliest tokens. With one level of cache, ranged
- * cleans write these results to memory; with two levels, only a clean of the
- * whole cache reaches memory.
+ * output graph writes the likeliest tokens. With one level of cache, a clean of
+ * each result's range reaches memory; with two levels, only a clean of the
+ * whole cache does.
  */
 static void write_outputs(const struct run *r, const struct binding *b)
 {

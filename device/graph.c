@@ -355,7 +355,7 @@ static void plan_ffn(struct build *b)
 /*
  * The operators after the attention of a layer with experts: the router and the
  * shared expert, if there is one. The rows are also rounded or quantized for
- * the routed experts: the types of gate and up given here are those of the
+ * the routed experts: here, gate and up have the types that they have in the
  * expert graphs. The shared expert does not change these rows.
  */
 static void plan_router(struct build *b)

@@ -22,8 +22,8 @@
 #endif
 
 static const int allowed[] = {
-	/* Map the buffers whose descriptors the host sends, and allocate
-	 * memory. */
+	/* Calls that map the buffers whose descriptors the host sends, and
+	 * allocate memory. */
 	SCMP_SYS(munmap),
 	SCMP_SYS(mremap),
 	SCMP_SYS(madvise),
@@ -34,7 +34,7 @@ static const int allowed[] = {
 	SCMP_SYS(fcntl),
 	SCMP_SYS(close),
 	SCMP_SYS(pread64), /* DMA from the extended region */
-	/* Link, doorbells, and messages on standard error. */
+	/* Calls for the link, the doorbells, and messages on standard error. */
 	SCMP_SYS(read),
 	SCMP_SYS(preadv2),
 	SCMP_SYS(write),
@@ -58,7 +58,7 @@ static const int allowed[] = {
 	SCMP_SYS(rt_sigaction),
 	SCMP_SYS(gettid),
 	SCMP_SYS(getpid),
-	/* Time, if the vDSO does not provide it. */
+	/* Calls for the time, if the vDSO does not provide it. */
 	SCMP_SYS(clock_gettime),
 	SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(nanosleep),

@@ -27,12 +27,12 @@
 
 /*
  * The host's generated text and the device's standard error may go to the same
- * place. If that is a terminal, the device buffers its reports until it has
- * been idle for a second, or ends, so that the reports appear after the text.
- * The buffer has room for all reports. If standard error is a file or pipe,
- * each report is written at once, because a crash would lose buffered reports.
- * If the generated text goes to the same file or pipe, each report begins with
- * a newline, because the last line of the text may be incomplete.
+ * place. If standard error is a terminal, the device buffers its reports until
+ * it has been idle for a second, or ends, so that the reports appear after the
+ * text. The buffer has room for all reports. If standard error is a file or
+ * pipe, each report is written at once, because a crash would lose buffered
+ * reports. If the generated text goes to the same file or pipe, each report
+ * begins with a newline, because the last line of the text may be incomplete.
  */
 #define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
 #define HELD_IDLE_MS 1000
