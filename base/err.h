@@ -22,7 +22,7 @@
 #define ERR_DEVICE_LOST 4096
 
 struct err {
-	int code; /* the last error as a negative code, 0 if none */
+	int code; /* code of the last error, negative; 0 if there was none */
 	char text[ERR_TEXT_MAX];
 };
 

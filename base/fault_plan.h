@@ -53,7 +53,7 @@ enum fault_verb {
 	FAULT_TEAR,
 	FAULT_SEQ,
 	FAULT_FULL,
-	/* a cache maintenance call that the device omits */
+	/* cache maintenance calls that the device omits */
 	FAULT_DROP_INVALIDATE,
 	FAULT_DROP_CLEAN,
 	FAULT_DROP_WORD,

@@ -19,10 +19,11 @@
 #define LIVE_RANGES 32 /* maximum number of ranges in one call */
 
 struct live_range {
-	/* first and last step at which the buffer is alive */
+	/* the first and the last step at which the buffer is alive */
 	uint32_t first, last;
 	size_t bytes;
-	size_t at; /* offset in the area, set by live_range_place */
+	/* offset of the buffer in the area, set by live_range_place */
+	size_t at;
 };
 
 /* Set the offsets of n ranges to multiples of `align`, a power of two. Returns

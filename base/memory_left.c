@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define PATH_ROOM 512
-/* bytes to read from a file; memory.stat has about 2 KB */
+/* most bytes read from a file; memory.stat has about 2 KB */
 #define TEXT_ROOM 16384
 
 /* Read a small file. Returns false if it cannot be read. */

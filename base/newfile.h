@@ -22,7 +22,7 @@ struct err;
 struct newfile {
 	int fd; /* descriptor for writing, -1 when closed */
 	char *path, *temporary;
-	bool named; /* `temporary` exists and must be removed */
+	bool named; /* the file `temporary` exists and must be removed */
 };
 
 /* The permissions of the new file, also while it is being written: all users

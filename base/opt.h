@@ -95,7 +95,7 @@ struct opt {
 	/* NULL-terminated: all values of OPT_CHOICE, or some common values of
 	 * an OPT_STRING. */
 	const char *const *choices;
-	bool hidden; /* an option for tests, not listed in --help */
+	bool hidden; /* true: an option for tests, which --help does not list */
 	/* description of the value for messages, such as "a draft model" */
 	const char *noun;
 	opt_tables *tables; /* the tables that an OPT_TABLES row includes */
@@ -160,7 +160,8 @@ struct opt_command {
 	/* usage: "[-m MODEL] (-p TEXT | -f FILE|-) ..." */
 	const char *synopsis;
 	const char *summary; /* one line */
-	const char *details; /* paragraphs for --help all and the man page */
+	/* long text, in paragraphs, for --help all and the man page */
+	const char *details;
 	/* examples, one a line, each indented by two spaces; or NULL */
 	const char *examples;
 	/* Names of the options that --help lists, separated by spaces and in

@@ -8,7 +8,8 @@
 struct offer {
 	/* the words to offer, each preceded by a space */
 	struct opt_text words;
-	const char *paths; /* "-f" for files, "-d" for folders */
+	/* paths to offer: "-f" for files, "-d" for folders */
+	const char *paths;
 	bool list;
 };
 

@@ -59,7 +59,7 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"KV caches are not written to files; '--keep N' of 'tandem "
 		"serve' keeps the caches of finished requests in memory" },
 
-	/* changes of the model, and additions to it */
+	/* options that change the model or add to it */
 	{ "--lora --lora-scaled",
 		"LoRA adapters are not supported; merge the adapter into the "
 		"model, and use the merged GGUF file" },

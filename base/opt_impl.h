@@ -70,7 +70,8 @@ int opt_refuse_name(
 /* Options of llama.cpp, each with advice on the replacement in Tandem. The last
  * row is empty. */
 struct opt_foreign {
-	/* as the user types them ("-fa --flash-attn"), separated by spaces */
+	/* the option as the user types it ("-fa --flash-attn"), names separated
+	 * by spaces */
 	const char *names;
 	/* the end of an error message; it quotes options and commands */
 	const char *advice;

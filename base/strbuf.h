@@ -25,7 +25,7 @@ struct strbuf {
 void strbuf_add(struct strbuf *, const void *data, size_t len);
 void strbuf_addf(struct strbuf *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-void strbuf_reset(struct strbuf *); /* make it empty, keep the memory */
+void strbuf_reset(struct strbuf *); /* empty the buffer, but keep its memory */
 void strbuf_release(struct strbuf *);
 
 #endif

@@ -13,7 +13,7 @@
 enum user_files {
 	/* files that Tandem can create again: $XDG_CACHE_HOME or ~/.cache */
 	USER_CACHE,
-	/* files that it cannot create again: $XDG_STATE_HOME or
+	/* files that Tandem cannot create again: $XDG_STATE_HOME or
 	 * ~/.local/state */
 	USER_STATE,
 };

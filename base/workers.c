@@ -36,16 +36,17 @@ struct workers {
 	unsigned threads; /* includes the calling thread */
 	unsigned started;
 	struct worker *worker;
-	/* The loop in progress. The store to `gate` publishes these members. */
+	/* The loop in progress. The store to `gate` publishes these members to
+	 * the threads. */
 	void (*fn)(void *arg, unsigned part, unsigned thread);
 	void *arg;
 	unsigned parts;
-	/* number of the latest loop; threads wait on this futex */
+	/* number of the latest loop; sleeping threads wait on this futex */
 	_Alignas(64) _Atomic uint32_t round;
 	_Atomic uint32_t stop;
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t burst;
-	/* first part that no thread has taken */
+	/* first part of the loop that no thread has taken */
 	_Alignas(64) _Atomic uint32_t next;
 	/* Upper half: the round whose loop threads may enter, or 0 if there is
 	 * none. Lower half: the number of threads in the loop. */
