@@ -16,8 +16,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define Q_BLOCK 32  /* values in a block of the simple formats */
-#define K_BLOCK 256 /* values in a block of the K formats */
+/* number of values in a block of a simple format, such as q4_0 */
+#define Q_BLOCK 32
+/* number of values in a block of a K format, such as q4_k */
+#define K_BLOCK 256
 
 static inline uint16_t row_u16(const uint8_t *p)
 {

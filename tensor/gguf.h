@@ -50,8 +50,8 @@ struct gguf_str { /* not NUL-terminated */
 struct gguf_kv {
 	struct gguf_str key;
 	enum gguf_type type;
-	/* for an array, the type of its elements (never an array type); else
-	 * the same as `type` */
+	/* type of an array's elements, which is never an array type; for any
+	 * other value the same as `type` */
 	enum gguf_type elem;
 	uint64_t count; /* number of elements of an array, else 1 */
 	/* first byte of the value or, for an array, of its first element. A
@@ -70,7 +70,8 @@ struct gguf_tensor {
 	/* dim[0] is the row length; unused dimensions are 1 */
 	uint64_t dim[GGUF_MAX_DIMS];
 	enum dtype type;
-	uint64_t offset; /* offset of the data from the start of the file */
+	/* offset of the tensor's data from the start of the file */
+	uint64_t offset;
 	size_t bytes;
 	const void *data; /* NULL with gguf_parse_header */
 };

@@ -15,16 +15,17 @@
 #define NAME_MAX_LEN 63
 
 struct gguf_writer {
-	struct err err; /* the first error; its code is 0 if there is none */
+	struct err err; /* the first error; its `code` is 0 if there was none */
 	struct newfile file;
 	struct strbuf keys, declarations;
 	uint64_t n_keys, n_tensors;
 	size_t *bytes; /* [n_tensors] */
 	/* offset of the data of the next tensor to be declared */
 	uint64_t offset;
-	bool began; /* the header has been written to the file */
+	bool began; /* true: the header has been written to the file */
 	uint64_t current;
-	size_t written; /* bytes of the current tensor that have been written */
+	/* number of bytes of the current tensor written so far */
+	size_t written;
 };
 
 static bool failed(const struct gguf_writer *w)

@@ -29,12 +29,15 @@
 /* One KV head of one layer: its keys and values, and the slots (entries of the
  * KV cache) to which a query attends. */
 struct kern_kv {
-	const uint8_t *k, *v; /* first byte of this KV head in slot 0 */
-	size_t stride;        /* bytes from one slot to the next */
-	/* [n] the visible slots in order of logical position */
+	/* the key and the value of this KV head in slot 0 */
+	const uint8_t *k, *v;
+	/* bytes from one slot of the KV cache to the next */
+	size_t stride;
+	/* [n] the slots to which the query attends, in order of logical
+	 * position */
 	const uint32_t *slot;
 	uint32_t n;
-	bool f16; /* true: the elements are fp16; false: float32 */
+	bool f16; /* true: keys and values are fp16; false: float32 */
 };
 
 /* `count` consecutive slots of the KV cache, beginning with `slot`. */
@@ -189,7 +192,8 @@ bool kern_takes_q8(enum dtype);
 struct kern_rows {
 	const float *x;
 	size_t ldx;
-	const void *q8; /* quantized rows, kern_q8_bytes(k) apart, or NULL */
+	/* the same rows quantized, kern_q8_bytes(k) apart, or NULL */
+	const void *q8;
 	unsigned n;
 	bool w_f16; /* whether matmul and matmul_tile round weights to fp16 */
 };

@@ -21,7 +21,8 @@ struct pass {
 	unsigned heads;
 	/* head_dim, and head_dim rounded up to KERN_LANES */
 	unsigned dim, wide;
-	/* table of exp2; NULL: compute everything in float32 */
+	/* table of exp2 (kern_exp2_table); NULL: compute everything in
+	 * float32 */
 	const uint16_t *table;
 	float scale;
 	float *q, *o; /* [heads][wide] */
@@ -32,8 +33,8 @@ struct pass {
 	/* [heads][KERN_ATTEND_BLOCK] scores, then softmax weights */
 	float *s;
 	/* Arrays of [heads + KERN_LANES]. */
-	float *most, *sum; /* m (running maximum) and l (running sum) */
-	float *zero;       /* m, but 0 where m is -infinity */
+	float *most, *sum; /* each head's running maximum m, and sum l */
+	float *zero;       /* each head's m, but 0 where m is -infinity */
 	float *c;
 };
 

@@ -59,7 +59,7 @@ static ALWAYS_INLINE void step_rows(struct block *b, unsigned rows)
  */
 struct ahead {
 	const uint8_t *weights;
-	unsigned lines; /* cache lines of weights for each step */
+	unsigned lines; /* cache lines of weights to prefetch in each step */
 	unsigned rows;
 	struct block next;
 };

@@ -13,7 +13,7 @@ struct softmax {
 	/* largest logit; subtracting it keeps weights <= 1 */
 	double most;
 	double temperature; /* greater than 0 */
-	double sum;         /* sum of the weights of the logits added */
+	double sum;         /* sum of the weights of the logits added so far */
 };
 
 /* The weight of a logit, which is the numerator of its probability. */

@@ -6,9 +6,11 @@
 #include <assert.h>
 #include <string.h>
 
-#define GROUPS    32 /* number of groups in a tile, of 32 values each */
-#define BATCH     8  /* groups that `put` stores at once: a super-group */
-#define BLOCK_MAX 64 /* bytes of the largest group as a GGUF block: fp16 */
+#define GROUPS 32 /* number of groups in a tile; a group has 32 values */
+/* number of groups that `put` stores at once: a super-group */
+#define BATCH 8
+/* most bytes of a group as a GGUF block: those of fp16 */
+#define BLOCK_MAX 64
 /* number of indices k converted together: a multiple of any type's block */
 #define SPAN 256
 
@@ -211,7 +213,7 @@ static void super_q8_0_get(
 
 /* ---- formats ---- */
 
-/* in the order of enum dtype */
+/* one row for each tiled type, in the order of enum dtype */
 static const struct format formats[] = {
 	{ { "tile-f16", 2048, 16, DTYPE_F16, true }, 0, tile_words_put,
 		tile_words_get },

@@ -47,7 +47,7 @@
 struct tile_info {
 	const char *name; /* "tile-q4_0" */
 	unsigned bytes;   /* bytes of one tile */
-	unsigned bits;    /* bits of one code: 4, 8 or 16 */
+	unsigned bits;    /* number of bits of a code: 4, 8 or 16 */
 	enum dtype block; /* the type of a group of 32 values */
 	/* true: a group is 32 inputs of one output; false: 32 consecutive
 	 * values in the order of tile_index */

@@ -10,7 +10,7 @@
 /* A position in a list of spans. */
 struct walk {
 	const struct kern_span *span, *end;
-	uint32_t at; /* index of the slot in the span */
+	uint32_t at; /* index of the current slot in the span */
 };
 
 static struct walk walk_of(const struct row_visibility *s)

@@ -19,7 +19,7 @@ struct kern_span;
 struct row_visibility {
 	const struct kern_span *span; /* [n_spans] */
 	uint32_t n_spans;
-	uint32_t own; /* number of slots that only this row attends to */
+	uint32_t own; /* number of slots to which only this row attends */
 };
 
 /* The number of slots to which one row attends. */

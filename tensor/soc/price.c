@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PICO       1e12
-#define LONGEST_PS 1e18 /* 11 days: longer times are clamped */
+#define LONGEST_PS 1e18 /* about 11 days in ps: longer times are clamped */
 
 /* ---- counts to times ---- */
 
@@ -119,7 +119,7 @@ static const struct {
 	unsigned operands;
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {
-	/* sum of squares, then the products */
+	/* work: a sum of squares, then the products */
 	[PRICE_NORM] = { 32, 40, 3,
 		{ .load = 3,
 			.shift = 1,
@@ -132,7 +132,8 @@ static const struct {
 			.wide = 4,
 			.convert = 2,
 			.store = 2 } },
-	/* exponential, reciprocal by three Newton steps, two products */
+	/* work: an exponential, a reciprocal by three Newton steps, two
+	 * products */
 	[PRICE_SWIGLU] = { 64, 0, 3,
 		{ .load = 4,
 			.alu = 8,
@@ -144,7 +145,7 @@ static const struct {
 			.chain_converts = 5 } },
 	[PRICE_ADD] = { 32, 0, 3,
 		{ .load = 2, .shift = 1, .convert = 1, .store = 1 } },
-	/* maximum of 32 values across their vector, its reciprocal, a
+	/* work: a maximum of 32 values across their vector, its reciprocal, a
 	 * product */
 	[PRICE_QUANTIZE] = { 128, 0, 2,
 		{ .load = 4,

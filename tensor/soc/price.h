@@ -43,7 +43,7 @@
 
 struct soc;
 
-/* limit of rows, n, k and cache length */
+/* largest value of rows, n, k and the cache length */
 #define PRICE_MAX (UINT64_C(1) << 20)
 
 /* clang-format off */
@@ -102,9 +102,9 @@ void price_add(struct price *sum, const struct price *p);
 void price_join(const struct soc *, struct price *);
 
 enum price_exp {
-	PRICE_EXP_F32, /* polynomial, on values widened to 32 bits */
+	PRICE_EXP_F32, /* by a polynomial, on values widened to 32 bits */
 	PRICE_EXP_F16, /* polynomial in 16 bits */
-	/* gathers from a table of 64 KiB (npu-tts paper, section 5.2.1) */
+	/* by gathers from a table of 64 KiB (npu-tts paper, section 5.2.1) */
 	PRICE_EXP_TABLE,
 };
 
@@ -164,7 +164,7 @@ int price_softmax(const struct soc *, uint64_t rows, uint64_t length,
 
 struct visibility_piece;
 struct price_heads {
-	uint32_t heads; /* query heads, a multiple of kv_heads */
+	uint32_t heads; /* number of query heads, a multiple of kv_heads */
 	uint32_t kv_heads;
 	uint32_t head_dim; /* a multiple of 32 */
 	enum price_exp exp;

@@ -11,9 +11,10 @@
 #include <string.h>
 
 #define HEADS_MAX 4096
-/* positions of a head that are processed as one piece */
-#define PIECE     64
-#define ROW_BLOCK 256         /* rows of scores that TCM holds at once */
+/* number of positions of a head that are processed as one piece */
+#define PIECE 64
+/* number of rows of scores that TCM holds at once */
+#define ROW_BLOCK 256
 #define EXP_TABLE (64u << 10) /* bytes that the exp2 table takes in TCM */
 
 /* ---- softmax ---- */

@@ -54,8 +54,9 @@ enum price_matrix {
 
 struct price_layer {
 	uint32_t n_embd, n_head, n_kv_head, head_dim, n_ff;
-	bool head_norm; /* queries and keys are normalized for each head */
-	/* input rows are quantized for products with int8 weights */
+	/* true: queries and keys are normalized for each head */
+	bool head_norm;
+	/* true: input rows are quantized for products with int8 weights */
 	bool int8;
 	bool bias[PRICE_MATRICES];
 	enum price_exp exp;
