@@ -202,7 +202,7 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 struct taking {
 	struct buffer *b;
 	size_t part;
-	_Atomic bool small; /* some memory is not in huge pages */
+	_Atomic bool small; /* true: some memory is not in huge pages */
 };
 
 static void take_part(void *arg, unsigned part, unsigned thread)

@@ -64,9 +64,10 @@ struct doorbell {
 	uint32_t wake_after;
 	/* number of signals without a publish, in a row */
 	unsigned false_alarms;
-	/* clock_ns until which spins are short, after a preemption */
+	/* time (clock_ns) until which spins are short, after a preemption */
 	uint64_t crowded_until;
-	/* clock_ns when the current wait began to spin; 0: it does not spin */
+	/* time (clock_ns) when the current wait began to spin; 0: it does not
+	 * spin */
 	uint64_t began;
 	uint64_t asked; /* spin_ns that this wait requested */
 	/* length of a useful spin, estimated from recent waits */

@@ -16,7 +16,8 @@ struct coherence_bracket {
 	bool writing;
 	uint64_t offset, bytes;
 	uint32_t number;
-	unsigned by; /* number of the function that opened it; 0 if unknown */
+	/* number of the function that opened the bracket; 0: unknown */
+	unsigned by;
 };
 
 /* Any of the functions may be NULL. */

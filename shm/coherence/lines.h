@@ -19,7 +19,8 @@
 
 enum line_state {
 	LINE_VALID = 1 << 0, /* `copy` holds the line */
-	LINE_DIRTY = 1 << 1, /* `copy` has bytes that the next level lacks */
+	/* `copy`, the first level, has bytes that the next level lacks */
+	LINE_DIRTY = 1 << 1,
 	/* the device wrote the line after the last clean that reached memory;
 	 * an eviction does not clear this bit */
 	LINE_WRITTEN = 1 << 2,
@@ -62,7 +63,8 @@ struct line_note { /* level check only */
 	/* number of the last bracket (CPU access) for which the line was
 	 * invalidated */
 	uint32_t cpu_seq;
-	uint32_t invalidated; /* request that last invalidated the line */
+	/* number of the request that last invalidated the line */
+	uint32_t invalidated;
 	/* number of the bracket in which the CPU wrote the line */
 	uint32_t ignored_seq;
 	uint16_t ignored_by; /* number of that bracket's function */
@@ -81,7 +83,7 @@ struct line_list {
  * for DMA-only buffers. */
 struct coherence_buffer {
 	char name[COHERENCE_NAME_BYTES];
-	uint8_t *mem; /* shared memory, owned by the caller */
+	uint8_t *mem; /* shared memory of the buffer, owned by the caller */
 	uint64_t bytes;
 	uint32_t id;
 	/* `number` is the number of buffers registered before this one */
@@ -89,7 +91,7 @@ struct coherence_buffer {
 	struct coherence_buffer *next;
 	/* bytes of the lines in the first level of the cache */
 	uint8_t *copy;
-	/* the same in the second level; NULL if there is one level */
+	/* bytes of the lines in the second level; NULL if there is one level */
 	uint8_t *second;
 	/* level check: memory's value when it last equaled the cache */
 	uint8_t *base;
@@ -113,7 +115,7 @@ struct maintenance {
 	struct violations violations;
 };
 
-/* Bytes [from, to) of the buffer. */
+/* Bytes [from, to) of a buffer. */
 struct range {
 	uint64_t from, to;
 };

@@ -49,7 +49,8 @@ enum coherence {
 	COHERENCE_OFF,
 	/* the device's pointers point to copies of cache lines */
 	COHERENCE_STRICT,
-	COHERENCE_CHECK, /* as strict, and every broken rule is reported */
+	/* as COHERENCE_STRICT, and every broken rule is reported */
+	COHERENCE_CHECK,
 	COHERENCE_COUNT
 };
 /* The names "off", "strict", "check" in the order of the enum, then NULL. */

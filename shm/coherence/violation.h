@@ -22,7 +22,7 @@
 
 /* largest number of reports that are printed in full */
 #define VIOLATION_SHOWN 20
-/* largest size of a sentence in bytes, with the NUL */
+/* largest size of a report's first sentence, in bytes with the NUL */
 #define VIOLATION_TEXT_MAX    320
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
@@ -35,8 +35,9 @@
 enum violation_kind {
 	/* the device read a value that the CPU has replaced */
 	VIOLATION_STALE_READ,
-	VIOLATION_LOST_CPU_WRITE, /* a write-back overwrote the CPU's bytes */
-	/* the two sides wrote different bytes of one line */
+	/* a write-back overwrote bytes that the CPU wrote */
+	VIOLATION_LOST_CPU_WRITE,
+	/* the device and the CPU (or DMA) wrote different bytes of one line */
 	VIOLATION_TORN_LINE,
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
 	/* a written line was not cleaned in its request */
@@ -77,12 +78,12 @@ struct violation_values {
 struct violation {
 	enum violation_kind kind;
 	const char *buffer; /* must exist until violations_end_request */
-	uint64_t from, to;  /* bytes [from, to) of the buffer */
+	uint64_t from, to;  /* affected bytes [from, to) of the buffer */
 	bool cpu_known;
 	/* number of the bracket in which the CPU wrote, if cpu_known */
 	uint32_t cpu_seq;
-	/* with two levels: only a call for the whole cache would have been
-	 * enough */
+	/* true, with two levels: only a call for the whole cache would have
+	 * been enough */
 	bool whole;
 	/* name of the CPU's function that wrote; "": unknown */
 	char cpu_by[COHERENCE_NAME_BYTES];
@@ -95,7 +96,7 @@ struct violation {
 	/* The access that broke the rule; violations_add fills in these
 	 * members. */
 	const char *op;
-	int layer; /* -1: the operator belongs to no layer */
+	int layer; /* layer of `op`; -1: it belongs to no layer */
 	uint32_t request;
 };
 
@@ -109,11 +110,12 @@ struct violations {
 	/* true: a violation in the bytes after `last` may extend `last` */
 	bool open;
 	struct violation last;
-	const char *op; /* current operator; layer -1: belongs to no layer */
+	/* current operator; `layer` is -1 if it belongs to no layer */
+	const char *op;
 	int layer;
 	uint32_t request;
 	bool every;     /* print repeated reports too */
-	uint64_t total; /* number of reports, suppressed ones excluded */
+	uint64_t total; /* number of reports, without suppressed reports */
 	struct violation_shown {
 		enum violation_kind kind;
 		const char *op;
