@@ -300,7 +300,7 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
-	if (c->spoilt) { /* an injected fault of the doorbell */
+	if (c->spoilt) { /* inject faults of the doorbell */
 		if (c->owed)
 			ring_bell(c);
 		c->owed = c->spoil.bell_merge;

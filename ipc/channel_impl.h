@@ -51,8 +51,11 @@ struct channel {
 	struct doorbell tx_room; /* waited on while `tx` has no room */
 	struct doorbell rx_room; /* rung after this process releases */
 	uint8_t *copy;           /* private copy of the last received packet */
-	bool held;               /* the packet in `copy` is not yet released */
-	bool heard; /* rx_bell was read since the ring was last empty */
+	/* true: the packet in `copy` is not yet released */
+	bool held;
+	/* true: rx_bell's signals were consumed since the ring was last
+	 * empty */
+	bool heard;
 	struct ring_cache cache; /* device, after channel_cache_rings */
 
 	uint32_t next_seq; /* host: number of the next request */

@@ -43,9 +43,11 @@ struct window_view {
 	uint32_t magic, version;
 	_Atomic uint32_t turn;
 	uint32_t slots; /* mapping slots of the window */
-	/* bytes of the window and of a page; the first page is a guard */
+	/* bytes of the window, and of a page; the window's first page is a
+	 * guard */
 	uint64_t bytes, page;
-	/* counts of requests since the start of the device */
+	/* numbers of map requests, of unmap requests, and of refused map
+	 * requests since the start of the device */
 	uint64_t maps, unmaps, refused;
 	/* bytes of the last map request that was refused */
 	uint64_t asked;

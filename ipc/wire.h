@@ -54,7 +54,8 @@ enum wire_link_op {
 /* The order of the file descriptors that come with WIRE_HELLO. */
 enum wire_hello_fd {
 	WIRE_FD_CONTROL,
-	WIRE_FD_REQUEST_WAIT,    /* eventfd on which the device sleeps */
+	/* eventfd on which the device sleeps until a request */
+	WIRE_FD_REQUEST_WAIT,
 	WIRE_FD_COMPLETION_RING, /* eventfd that the device writes */
 	/* number of descriptors; with polled doorbells there is only
 	 * WIRE_FD_CONTROL */
@@ -70,14 +71,15 @@ struct wire_hello {
 	uint32_t features;  /* WIRE_FEATURE_* */
 	uint32_t doorbell;  /* enum doorbell_kind */
 	uint32_t coherence; /* enum coherence */
-	/* worker threads of the device; 0 means one per CPU */
+	/* number of worker threads of the device; 0 means one per CPU */
 	uint32_t threads;
 	uint32_t va_slots;  /* mapping slots of the window */
 	uint64_t va_window; /* bytes of the window */
 	/* seed of random cache evictions at coherence level strict; 0 means
 	 * none */
 	uint64_t evict_seed;
-	uint32_t spin_us; /* us to spin before sleeping (polled doorbell) */
+	/* time to spin before sleeping, in us (polled doorbell) */
+	uint32_t spin_us;
 	uint32_t host_pid;
 	uint32_t contract; /* enum coherence_contract */
 	uint32_t reserved; /* 0 */
@@ -92,7 +94,7 @@ _Static_assert(sizeof(struct wire_hello) == 64, "wire");
 struct wire_welcome {
 	uint32_t op; /* WIRE_WELCOME */
 	uint32_t magic, version;
-	int32_t status; /* 0, or a negative errno with the reason in text */
+	int32_t status; /* 0, or a negative errno whose reason is in `text` */
 	uint32_t threads;
 	uint32_t tcm_bytes;
 	/* bytes of TCM (local memory) for each worker thread; a row of a
@@ -128,11 +130,12 @@ struct wire_control {
 	uint32_t magic, version;
 	uint32_t request_offset, request_room;
 	uint32_t completion_offset, completion_room;
-	/* offset of a struct wire_brackets, 0 if there is none */
+	/* offset of a struct wire_brackets in this memory, 0 if there is
+	 * none */
 	uint32_t tell_offset;
 	uint8_t pad0[128 - 28];
-	/* written by the device: changes while the device works, not while it
-	 * is idle */
+	/* counter of the device, which changes while the device works, not
+	 * while it is idle */
 	_Atomic uint32_t beat;
 	uint8_t pad1[128 - 4];
 };
@@ -206,7 +209,8 @@ enum wire_trace_kind {
 struct wire_trace_event {
 	uint64_t begin_ns, took_ns; /* CLOCK_MONOTONIC */
 	uint64_t arg[3];
-	uint16_t name; /* number of a name, from 1; 0 if there is none */
+	/* number of the event's name, from 1; 0 if there is none */
+	uint16_t name;
 	uint8_t kind;
 	uint8_t lane;
 	uint8_t depth; /* nesting depth in the lane, from 0 */
@@ -299,18 +303,18 @@ struct wire_simple {
  * of a profile in the order of tensor/soc/soc.h. */
 struct wire_soc {
 	uint32_t op;
-	/* number of numbers that follow: double number[count] */
+	/* number of doubles that follow: double number[count] */
 	uint32_t count;
 };
 
 enum wire_where {
 	WIRE_IN_WINDOW,
-	/* takes no mapping slot; the completion gives sizes in units of
-	 * WIRE_EXTENDED_UNIT */
+	/* The mapping takes no mapping slot, and the completion gives sizes in
+	 * units of WIRE_EXTENDED_UNIT bytes. */
 	WIRE_IN_EXTENDED,
 };
 
-/* maps a whole buffer; arg[0] of the completion is the buffer's address */
+/* Map a whole buffer. arg[0] of the completion is the buffer's address. */
 struct wire_map {
 	uint32_t op;
 	uint32_t buffer, generation;
@@ -424,7 +428,8 @@ _Static_assert(sizeof(struct wire_tensor) == 16, "wire");
  */
 struct wire_graph_load {
 	uint32_t op;
-	uint32_t graph; /* id below WIRE_MAX_GRAPHS that is not in use */
+	/* id of the new graph, below WIRE_MAX_GRAPHS, not in use */
+	uint32_t graph;
 	uint32_t rows;
 	/* number of the first layer in the model and in the KV buffer */
 	uint32_t first_layer;
@@ -511,7 +516,8 @@ struct wire_row {
 	 * slot */
 	uint32_t position;
 	uint32_t slot;
-	uint32_t first_span, n_spans; /* range in the spans of the request */
+	/* range of the row's spans in the spans of the request */
+	uint32_t first_span, n_spans;
 };
 
 struct wire_span {
@@ -530,8 +536,9 @@ struct wire_graph_run {
 	 * are padding */
 	uint32_t rows;
 	uint32_t n_spans;
-	uint32_t mask_words; /* 64-bit words per row, >= rows / 64 rounded up */
-	uint32_t flags;      /* WIRE_RUN_* */
+	/* number of 64-bit words per row, >= rows / 64 rounded up */
+	uint32_t mask_words;
+	uint32_t flags; /* WIRE_RUN_* */
 };
 _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 
