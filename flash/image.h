@@ -46,7 +46,7 @@ struct image_extent {
 	 * (number of experts per layer) + (number of the expert in the layer).
 	 * For other kinds 0. */
 	uint32_t index;
-	uint64_t offset; /* offset from the start of the file */
+	uint64_t offset; /* offset of the extent from the start of the file */
 	uint64_t stored; /* bytes in the file */
 	uint64_t bytes;  /* bytes after decompression */
 	enum image_codec codec;

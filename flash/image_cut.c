@@ -18,7 +18,7 @@ struct cutter {
 	int fd;
 	uint8_t *step; /* [STEP] */
 	struct image_sum *whole, *own;
-	uint64_t summed; /* number of bytes added to `whole` */
+	uint64_t summed; /* number of bytes added to the checksum `whole` */
 };
 
 static int cannot(const struct cutter *c, int code, struct err *e)

@@ -14,7 +14,8 @@ struct image_parts {
 	const struct image *image;
 	struct image_extent x;
 	size_t part, n;
-	uint64_t sum[]; /* [n] checksums of kind XXH3, the fastest kind */
+	/* [n] checksums of the parts, of kind XXH3, the fastest kind */
+	uint64_t sum[];
 };
 
 static size_t bytes_of(const struct image_parts *p, size_t i)

@@ -32,7 +32,8 @@ struct image;
 struct image_extent;
 struct stream;
 
-/* largest number of slots, and so of staging slots (host/memory/staging.h) */
+/* largest number of slots of a stream, and so of staging slots
+ * (host/memory/staging.h) */
 #define STREAM_SLOTS     16
 #define STREAM_BLOCK_MAX ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX 128

@@ -25,13 +25,14 @@
  * are in the CPU cache. */
 struct check {
 	struct image_sum *sum;
-	/* ZSTD_DCtx; exists while a zstd extent is being checked */
+	/* decompression state (ZSTD_DCtx), which exists only while a zstd
+	 * extent is being checked */
 	void *unpack;
 	struct image_extent x;
 	uint8_t *dst;
-	uint64_t fed;     /* stored bytes that have been processed */
+	uint64_t fed;     /* number of stored bytes processed so far */
 	size_t out;       /* bytes that have been decompressed */
-	bool frame_ended; /* the end of the zstd frame was reached */
+	bool frame_ended; /* true: the end of the zstd frame was reached */
 	const char *bad;  /* error in the zstd frame, NULL if none yet */
 };
 
@@ -50,13 +51,15 @@ struct slot {
 	uint64_t begun; /* number of extents begun before this one */
 	/* lowest offset at which a short read ended; the file ends there */
 	uint64_t end;
-	uint64_t cut; /* stored bytes that are assigned to pieces */
-	/* bytes of the slot that are open for writing (buffer_begin) */
+	uint64_t cut; /* number of stored bytes assigned to pieces */
+	/* number of bytes of the slot, from its beginning, that are open for
+	 * writing (buffer_begin) */
 	size_t written;
-	unsigned pieces;    /* number of pieces in use */
-	uint64_t wait_from; /* when the wait for the slot began; 0 if none */
-	bool again;         /* the extent is being read a second time */
-	/* a read never completed, so the slot is unusable */
+	unsigned pieces; /* number of pieces in use */
+	/* time when the wait for the slot began; 0 if none */
+	uint64_t wait_from;
+	bool again; /* true: the extent is being read a second time */
+	/* true: a read never completed, so the slot is unusable */
 	bool lost;
 	struct check check;
 };
@@ -78,9 +81,9 @@ struct piece {
 	struct block block;
 	enum piece_state state;
 	struct slot *slot;
-	uint64_t at; /* offset in the stored bytes of the extent */
+	uint64_t at; /* offset of the piece in the stored bytes of the extent */
 	size_t need; /* number of stored bytes in this piece */
-	/* bytes read so far, a multiple of a page until the piece is
+	/* number of bytes read so far, a multiple of a page until the piece is
 	 * complete */
 	size_t got;
 	uint8_t *dst; /* destination of the first byte of the piece */
@@ -91,9 +94,10 @@ struct piece {
 /* Fault injection. Each stream counts its own reads, so that several streams
  * can use one plan. */
 struct fault_state {
-	struct flash_fault *plan; /* NULL if there are no faults */
-	uint64_t reads;           /* number of reads submitted */
-	uint64_t end;             /* simulated end of the file */
+	/* plan of faults; NULL if there are no faults */
+	struct flash_fault *plan;
+	uint64_t reads; /* number of reads submitted */
+	uint64_t end;   /* simulated end of the file */
 };
 
 struct stream {
@@ -102,8 +106,8 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	/* the caller set depth to 0: compute depth and block from the slots'
-	 * sizes */
+	/* true: the caller set depth to 0, so depth and block are computed from
+	 * the slots' sizes */
 	bool whole;
 	uint64_t stall_ns;
 	struct fault_state fault;

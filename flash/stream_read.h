@@ -24,7 +24,7 @@ struct block {
 	/* index of the area, as passed to add_areas, that contains dst */
 	unsigned area;
 	int64_t res; /* bytes read, or a negative errno */
-	/* used by the reader while the block is in flight */
+	/* next block in a list of the reader, while this block is in flight */
 	struct block *next;
 };
 
@@ -53,7 +53,7 @@ struct reader_ops {
 
 struct reader {
 	const struct reader_ops *ops;
-	bool file; /* whether the descriptor is registered with the kernel */
+	bool file; /* true: the descriptor is registered with the kernel */
 };
 
 /*
