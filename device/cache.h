@@ -64,10 +64,10 @@ struct cache_config {
 	/* seed of random evictions of dirty lines; 0: no evictions */
 	uint64_t evict_seed;
 	struct fault *fault; /* borrowed */
-	/* called with each violation (level check) */
+	/* called with the text of each violation (level check only) */
 	void (*report)(void *arg, const char *text);
 	void *report_arg;
-	/* call `report` for repeated violations of a kind too */
+	/* true: `report` is also called for repeated violations of a kind */
 	bool report_every;
 	/* Used at level check: the file of violation reports, and the table of
 	 * the host's open brackets (accesses of the CPU in progress). Both are
@@ -107,8 +107,8 @@ void cache_begin(struct cache *, uint32_t seq);
 void cache_end(struct cache *, struct wire_counters *counters, char *text,
 	size_t size);
 
-/* An operator of this name, a string literal, begins; reports name it. layer
- * -1: it belongs to no layer. */
+/* Begin an operator, which reports name from now on. `name` is a string
+ * literal; `layer` is -1 if the operator belongs to no layer. */
 void cache_operator(struct cache *, const char *name, int layer);
 
 /* The number of violations of all requests so far. */

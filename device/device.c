@@ -165,7 +165,8 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 
 static const struct {
 	const char *name;
-	/* size of the message; 0: the size varies and is checked elsewhere */
+	/* size of the message in bytes; 0: the size varies and is checked
+	 * elsewhere */
 	size_t bytes;
 } op_info[WIRE_OP_COUNT] = {
 	[WIRE_NOP] = { "nop", sizeof(struct wire_simple) },

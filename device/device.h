@@ -50,7 +50,7 @@ struct device_config {
 	const struct wire_brackets *brackets;
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;
-	void (*beat)(void *arg); /* reports progress; called on any thread */
+	void (*beat)(void *arg); /* called on any thread to report progress */
 	void *arg;               /* argument of both callbacks */
 };
 

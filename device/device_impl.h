@@ -39,7 +39,8 @@ struct device {
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
-	/* exec.soc points here after the host has sent a profile */
+	/* the phone's profile; exec.soc points here after the host has sent
+	 * one */
 	struct soc soc;
 	struct loader *loader;
 	unsigned loading;

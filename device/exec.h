@@ -33,7 +33,7 @@ struct workers;
 
 /* Counters of a run. */
 struct exec_counts {
-	/* activations that were clamped to the range of fp16 */
+	/* number of activations that were clamped to the range of fp16 */
 	uint32_t saturated;
 	/* Bytes of keys and values that attention read, and bytes that it would
 	 * have read if rows did not share reads. */
@@ -46,7 +46,7 @@ struct exec_counts {
 struct exec_left {
 	bool any;
 	uint32_t first_layer, graph_rows, rows;
-	/* position in the layer where the next part begins */
+	/* tensor and row of the layer where the next part begins */
 	uint32_t tensor, row;
 	/* number of slots (see struct picks) used by the layer so far */
 	uint32_t slots;
@@ -54,19 +54,20 @@ struct exec_left {
 };
 
 struct exec {
-	const struct kern *kern; /* kern, workers and cache are borrowed */
+	/* kernels in use; kern, workers and cache are borrowed */
+	const struct kern *kern;
 	struct workers *workers;
 	struct cache *cache;
-	void (*beat)(void *arg); /* reports progress; called on any thread */
+	void (*beat)(void *arg); /* called on any thread to report progress */
 	void *beat_arg;
 	uint8_t *tcm; /* [threads] shares of `slice` bytes */
 	size_t slice;
 	struct device_trace *trace; /* borrowed; NULL: none */
 	const struct soc *soc;      /* the phone's profile; NULL: none */
 	struct price price;         /* cost of the request so far */
-	/* kern_exp2_table; it lies in the TCM, after the workers' shares */
+	/* kern_exp2_table, in the TCM after the workers' shares */
 	uint16_t *exp2;
-	uint8_t *arena; /* scratch for the graph that runs */
+	uint8_t *arena; /* scratch memory for the graph that runs */
 	size_t arena_bytes;
 	/* the part of a layer whose results are in the arena */
 	struct exec_left left;

@@ -453,7 +453,8 @@ static void keep_likely(struct wire_likely *best, uint32_t n,
 	}
 }
 
-/* Compute one block of outputs (struct graph_sum). */
+/* Compute one block of outputs (struct graph_sum), and keep the likeliest
+ * outputs of each row. */
 static void likely_part(void *arg, unsigned block, unsigned thread)
 {
 	struct run *r = arg;

@@ -45,16 +45,16 @@ struct run {
 	uint32_t together;
 	/* cost of attention in one layer, if there is a phone's profile */
 	struct price attention;
-	/* begin of the current operator, for the trace */
+	/* time when the current operator began, for the trace */
 	uint64_t began;
 	bool idle;  /* WIRE_RUN_IDLE */
-	bool apart; /* rows do not share reads of cache slots */
+	bool apart; /* true: rows do not share reads of cache slots */
 	/* number of cache slots that attention read, summed over KV heads */
 	_Atomic uint64_t read;
 	_Atomic uint32_t saturated;
 };
 
-/* The place in the arena at an offset of the graph's layout. */
+/* The address in the scratch arena for an offset of the graph's layout. */
 static inline float *run_place(const struct run *r, size_t at)
 {
 	return (float *)(void *)(r->x->arena + at);

@@ -35,7 +35,8 @@ struct extent {
 };
 
 struct extended {
-	uint64_t bytes, page; /* bytes is 0 if the phone has no such region */
+	/* size of the region, 0 if the phone has none; size of a page */
+	uint64_t bytes, page;
 	unsigned used;
 	struct extent order[WIRE_MAX_BUFFERS]; /* [used] sorted by offset */
 };

@@ -57,7 +57,7 @@ struct fault {
 	unsigned n_buffers;
 	/* [kind] number of requests so far; [FAULT_ANY]: of all kinds */
 	uint64_t requests[FAULT_KINDS];
-	/* the current request must fail with ENOMEM */
+	/* true: the current request must fail with ENOMEM */
 	bool enomem;
 	unsigned n_pending;
 	struct fault_answer pending[FAULT_PENDING];

@@ -265,7 +265,7 @@ static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	return op;
 }
 
-/* Add an operator that changes rows of `heads` heads in place. */
+/* Add an operator that changes rows in place. A row has `heads` heads. */
 static struct op *add_heads(struct build *b, enum op_kind kind,
 	const char *name, struct wire_tensor w, size_t at, uint32_t heads)
 {

@@ -53,21 +53,24 @@ struct op {
 	const char *name; /* name of the operator for reports, such as "gate" */
 	uint32_t layer;   /* number of the layer within the graph */
 	enum price_launch launch;
-	bool joins; /* runs in the launch of the preceding operator */
+	bool joins; /* true: runs in the launch of the preceding operator */
 	size_t in, out;
 	uint32_t n, k;
 	/* number of the output that the first row of w computes (OP_MATMUL) */
 	uint32_t first;
-	bool round; /* round outputs to fp16, unless precision is WIRE_F32 */
-	bool int8;  /* input rows are quantized (OP_MATMUL, OP_LIKELY) */
-	bool slots; /* output rows are slots (struct picks) */
-	struct wire_tensor w, bias; /* rows is 0 if there is none */
+	/* true: round outputs to fp16, unless precision is WIRE_F32 */
+	bool round;
+	bool int8;  /* true: input rows are quantized (OP_MATMUL, OP_LIKELY) */
+	bool slots; /* true: output rows are slots (struct picks) */
+	/* tensors of the operator; rows is 0 if there is none */
+	struct wire_tensor w, bias;
 };
 
 /* Byte offsets of intermediate results in the scratch arena, multiples of
  * 64. */
 struct graph_layout {
-	size_t row, span, mask;   /* private copies of the host's rows */
+	/* copies of the host's rows, spans and masks */
+	size_t row, span, mask;
 	size_t visibility, order; /* arrays of struct rowset */
 	size_t piece;             /* [2 * rows] struct visibility_piece */
 	size_t seen, written;     /* bitmaps over the KV slots */
@@ -104,11 +107,12 @@ struct graph {
 	struct wire_tensor rope_freq;
 	/* the part of the layer; the whole layer if the layer is not split */
 	struct wire_part part;
-	uint32_t top_k; /* 0 if the graph is not an output graph */
-	uint32_t block; /* outputs of a block (struct graph_sum) */
+	/* number of likeliest tokens; 0 if not an output graph */
+	uint32_t top_k;
+	uint32_t block; /* number of outputs in a block (struct graph_sum) */
 	struct graph_layout at;
 	uint64_t kv_bytes; /* smallest allowed size of the KV buffer */
-	size_t plan_bytes; /* size of this struct with its operators */
+	size_t plan_bytes; /* bytes of this struct with its operators */
 	unsigned n_ops;
 	struct op op[];
 };
@@ -125,7 +129,7 @@ struct graph_sum {
 /* Limits of the device against which a graph is checked. */
 struct graph_limits {
 	unsigned threads;
-	/* TCM bytes of a thread; a row of weights must fit */
+	/* bytes of TCM for each thread; a row of weights must fit */
 	size_t tcm_slice;
 	size_t plans_bytes; /* bytes of the graph structs that exist already */
 	size_t arena_bytes; /* bytes of scratch that exist already */

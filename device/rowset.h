@@ -27,9 +27,9 @@ struct rowset {
 	uint32_t *order;
 	/* number of slots to which a row attends, summed over the rows */
 	uint64_t seen_slots;
-	/* one bit per slot: at least one row attends to it */
+	/* one bit for each KV slot: 1 if at least one row attends to it */
 	uint64_t *seen;
-	uint64_t *written; /* one bit per slot: a row writes it */
+	uint64_t *written; /* one bit for each KV slot: 1 if a row writes it */
 };
 
 /* The smallest number of bytes of WIRE_REF_ROWS for this run. */

@@ -45,7 +45,7 @@ struct server {
 	struct wire_hello hello;
 	struct device *device;
 	struct watch watch;
-	unsigned idle_ms; /* approximate time since the last request */
+	unsigned idle_ms; /* approximate time since the last request, in ms */
 	/* standard error and the generated text go to the same file */
 	bool beside_text;
 };

@@ -24,7 +24,7 @@ struct serve_opts {
 	/* socket connected to the host; -1: listen instead */
 	int fd;
 	const char *listen; /* path of a socket to create */
-	bool once;          /* serve only one host, in this process */
+	bool once;          /* true: serve only one host, in this process */
 	/* Faults to inject. When listening without `once`, the struct must be
 	 * in shared memory, because all forked processes update its counts, and
 	 * `life` must be 0. */

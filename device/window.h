@@ -44,15 +44,15 @@ struct mapping {
 	struct wire_share share; /* the buffer */
 	uint32_t addr;
 	uint64_t span; /* bytes of the buffer, rounded up to pages */
-	uint8_t *mem;  /* pointer of this process to the buffer */
+	uint8_t *mem;  /* address of the buffer in this process */
 	unsigned slot;
-	/* 0: mapped; else unmapped, and `due` more map requests free its
-	 * addresses */
+	/* 0: the buffer is mapped; otherwise it is unmapped, and its addresses
+	 * are freed after `due` more map requests */
 	unsigned due;
 };
 
 struct window {
-	uint8_t *base; /* pointer of this process to device address 0 */
+	uint8_t *base; /* address in this process of device address 0 */
 	uint64_t bytes, page;
 	void *reserved; /* start of the reserved addresses, for munmap */
 	uint64_t reserved_bytes;
@@ -63,19 +63,20 @@ struct window {
 	 * owner after window_init */
 	unsigned defer;
 	uint64_t maps, unmaps, refused; /* numbers of requests so far */
-	/* size of the last map request that was refused */
+	/* bytes of the last map request that was refused */
 	uint64_t refused_bytes;
 	/* the extended region, which the view shows too; set by the owner */
 	const struct extended *extended;
 	/* the view for other processes; NULL: none */
 	struct window_view *shown;
 	int shown_fd;
-	/* indexed by slot; an entry whose addr is 0 is free */
+	/* [slot] the mapping in each slot; an entry whose addr is 0 is free */
 	struct mapping map[WINDOW_SLOTS_MAX];
 	struct mapping *order[WINDOW_SLOTS_MAX]; /* [used] sorted by address */
 };
 
-/* The state of the window when a buffer is to be mapped (enum wire_map_arg). */
+/* The space in the window when a map request arrives, for its completion (enum
+ * wire_map_arg). */
 struct window_space {
 	uint64_t wanted; /* requested bytes, with the guard page */
 	uint64_t free, largest;
