@@ -237,7 +237,7 @@ static void decode(float *dst, enum dtype type, const uint8_t *tile, bool f16)
 
 /* ---- products ---- */
 
-/* The number of rows of a register tile that has one strip. */
+/* The number of rows of a register tile that has one strip (32 outputs). */
 #define ROWS    (VEC_LANES == 16 ? 8 : 3)
 #define CHUNK_K (TILE_SCRATCH / sizeof(float) / TILE)
 

@@ -37,7 +37,7 @@ struct err;
 	X(gathers_in_flight, 1, 64)                                            \
 	X(dma_bytes_per_s, 1e6, 1e14)                                          \
 	X(dma_descriptor_s, 0, 1)                                              \
-	/* vector loads from DDR through L2 */                                 \
+	/* rate of vector loads from DDR through L2 */                         \
 	X(read_bytes_per_s, 1e6, 1e14)                                         \
 	X(tcm_bytes, 1e5, 1e10)                                                \
 	X(l2_bytes, 0, 1e10)                                                   \
