@@ -42,8 +42,9 @@ struct brackets {
 void brackets_init(struct brackets *);
 void brackets_release(struct brackets *);
 
-/* Connect to other tables, or disconnect if the pointer is NULL. Names are
- * copied to the new tables; brackets that are open are not. */
+/* From now on publish to these tables, or to none if the pointer is NULL. Names
+ * are copied to the new tables; brackets (CPU accesses) that are open are
+ * not. */
 void brackets_connect(struct brackets *, struct wire_brackets *);
 
 /* Get the number of a function's name, for wire_ref.by. The name must be a

@@ -474,7 +474,7 @@ void channel_bye(struct channel *c)
 	uint32_t op = WIRE_BYE;
 
 	link_send(c->link, &op, sizeof(op), NULL, 0, NULL);
-	/* A sleeping device reads the link only when it wakes. */
+	/* A sleeping device reads the link only when it wakes, so wake it. */
 	ring_bell(c);
 }
 

@@ -312,8 +312,8 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 	n = packet_length(readable(r, at, UNIT));
 	if (!n) {
 		/* A skip record is published together with the packet that
-		 * follows it, so the ring must have more bytes than the skip.
-		 */
+		 * follows it, so the published bytes must be more than the
+		 * skip. */
 		skip = r->bytes - at;
 		if (skip >= used)
 			return refuse(r);
