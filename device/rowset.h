@@ -25,7 +25,7 @@ struct rowset {
 	struct row_visibility *visibility;
 	/* [rows] the result of visibility_order */
 	uint32_t *order;
-	/* number of slots to which a row attends, summed over the rows */
+	/* sum over the rows of the number of slots to which a row attends */
 	uint64_t seen_slots;
 	/* one bit for each KV slot: 1 if at least one row attends to it */
 	uint64_t *seen;

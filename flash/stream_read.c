@@ -225,7 +225,8 @@ struct threaded {
 	int fd;
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects the members below it */
-	/* signaled when `todo` or `done` gets a block */
+	/* `work` is signaled when `todo` gets a block, `back` when `done` gets
+	 * one */
 	pthread_cond_t work, back;
 	struct queue todo, done;
 	bool stop;
