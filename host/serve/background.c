@@ -4,6 +4,15 @@
 
 #include <errno.h>
 
+/* Refuse a request because the server is stopping, and resume its connection.
+ */
+static void refuse(struct exchange *x)
+{
+	fault_stopping(&x->fault);
+	engines_release(x);
+	exchange_set_preparing(x, false);
+}
+
 /* The function of each thread: handle queued HTTP requests until
  * background_close is called and the queue is empty. */
 static void *work(void *arg)
@@ -28,9 +37,7 @@ static void *work(void *arg)
 			if (exchange_call_route(x))
 				exchange_set_preparing(x, false);
 		} else {
-			fault_stopping(&x->fault);
-			engines_release(x);
-			exchange_set_preparing(x, false);
+			refuse(x);
 		}
 		pthread_mutex_lock(&b->lock);
 	}
@@ -83,17 +90,20 @@ bool background_add(struct exchange *x)
 	return !closing;
 }
 
-/* Requests that waited for their engine come here. They do so only while the
- * keeper (the thread that opens engines) runs, and the keeper ends before
- * background_close is called. So a background thread still runs that handles
- * the exchange. */
+/* The connection thread may call this after background_close, for a stream
+ * whose engine was opened just before. No background thread runs then. */
 void background_again(struct exchange *x)
 {
 	struct background *b = &x->server->background;
+	bool closing;
 
 	pthread_mutex_lock(&b->lock);
-	append(b, x);
+	closing = b->closing;
+	if (!closing)
+		append(b, x);
 	pthread_mutex_unlock(&b->lock);
+	if (closing)
+		refuse(x);
 }
 
 void background_close(struct server *s)
