@@ -3,42 +3,58 @@
 #include "tensor/dtype.h"
 #include "tensor/f16.h"
 
+#include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
-/* A dot product of four partial sums, always added in the same order. A single
- * chain of additions waits for each of them. */
-static double dot(const float *w, const double *x, uint32_t n)
+#define FAKE_SLOTS (1 << 17) /* maximum slots that a row attends to */
+#define FAKE_HEADS 32        /* maximum number of heads */
+
+/* Rows of a vector each. */
+typedef double fake_rows[FAKE_ROWS][FAKE_WIDTH];
+
+typedef double pair
+	__attribute__((vector_size(16), aligned(sizeof(double)), may_alias));
+
+/* A dot product of four partial sums, always added in the same order. */
+static double dot(const double *w, const double *x, size_t n)
 {
-	double a = 0, b = 0, c = 0, d = 0;
-	uint32_t i = 0;
+	pair a = { 0 }, b = { 0 };
+	size_t i = 0;
 
 	for (; i + 4 <= n; i += 4) {
-		a += (double)w[i] * x[i];
-		b += (double)w[i + 1] * x[i + 1];
-		c += (double)w[i + 2] * x[i + 2];
-		d += (double)w[i + 3] * x[i + 3];
+		a += *(const pair *)(w + i) * *(const pair *)(x + i);
+		b += *(const pair *)(w + i + 2) * *(const pair *)(x + i + 2);
 	}
 	for (; i < n; i++)
-		a += (double)w[i] * x[i];
-	return (a + b) + (c + d);
+		a[0] += w[i] * x[i];
+	return (a[0] + a[1]) + (b[0] + b[1]);
 }
 
-/* y = W x. Returns false if the model has no such tensor. */
-static bool fake_matmul(const struct fake_run *r, enum wire_layer_tensor which,
-	const double *x, double *y)
+static void fake_widen(
+	enum dtype type, const uint8_t *from, uint32_t n, double *to)
+{
+	float f[FAKE_WIDTH];
+
+	dtype_info(type)->to_f32(f, from, n);
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = (double)f[i];
+}
+
+/* y = W x for all rows of the run, so that W is converted once. */
+static void fake_matmul(const struct fake_run *r, enum wire_layer_tensor which,
+	fake_rows x, fake_rows y)
 {
 	const struct wire_tensor *t = &r->tensor[which];
 	size_t bytes = dtype_row_bytes(t->type, t->cols);
 	const uint8_t *row = r->weights + t->offset;
-	float w[FAKE_WIDTH];
+	double w[FAKE_WIDTH];
 
 	for (uint32_t i = 0; i < t->rows; i++, row += bytes) {
-		dtype_info(t->type)->to_f32(w, row, t->cols);
-		y[i] = dot(w, x, t->cols);
+		fake_widen(t->type, row, t->cols, w);
+		for (uint32_t j = 0; j < r->run->rows; j++)
+			y[j][i] = dot(w, x[j], t->cols);
 	}
-	return t->rows > 0;
 }
 
 /* Returns the values of a vector, or NULL if the model has no such vector. */
@@ -121,14 +137,16 @@ static void fake_keep(const struct fake_run *r, uint8_t *slot, const double *x)
 	}
 }
 
-/* Read the `n` values from value `first` on of a slot. */
-static void fake_kept(const struct fake_run *r, const uint8_t *slot,
-	uint32_t first, uint32_t n, float *out)
+/* Read all heads of a slot. */
+static void fake_kept(
+	const struct fake_run *r, unsigned which, uint32_t slot, double *out)
 {
-	const bool f16 = wire_kv_f16(r->graph->model.precision);
-	const enum dtype type = f16 ? DTYPE_F16 : DTYPE_F32;
+	const struct wire_model *m = &r->graph->model;
+	const enum dtype type =
+		wire_kv_f16(m->precision) ? DTYPE_F16 : DTYPE_F32;
 
-	dtype_info(type)->to_f32(out, slot + first * (f16 ? 2 : 4), n);
+	fake_widen(type, fake_slot(r, which, slot), m->n_kv_head * m->head_dim,
+		out);
 }
 
 /* List the slots that a row attends to, in the order of summation. Returns
@@ -151,76 +169,95 @@ static uint32_t fake_seen(
 
 static void fake_attend(const struct fake_run *r, uint32_t row, double *out)
 {
-	static uint32_t slot[1 << 17];
-	static double p[1 << 17];
+	static uint32_t slot[FAKE_SLOTS];
+	static double score[FAKE_SLOTS * FAKE_HEADS]; /* [n][n_head] */
 	const struct wire_model *m = &r->graph->model;
 	uint32_t n = fake_seen(r, row, slot), d = m->head_dim;
-	float kept[FAKE_WIDTH];
+	uint32_t heads = m->n_head, group = heads / m->n_kv_head;
+	double kept[FAKE_WIDTH], most[FAKE_HEADS], sum[FAKE_HEADS] = { 0 };
+	double *p = score;
 
-	for (uint32_t h = 0; h < m->n_head; h++) {
-		uint32_t kv = h / (m->n_head / m->n_kv_head) * d;
-		const double *q = r->query[row] + h * d;
-		double sum = 0, most = -INFINITY;
+	assert(n <= FAKE_SLOTS && heads <= FAKE_HEADS);
+	for (uint32_t h = 0; h < heads; h++)
+		most[h] = -INFINITY;
+	for (uint32_t t = 0; t < n; t++, p += heads) {
+		fake_kept(r, 0, slot[t], kept);
+		for (uint32_t h = 0; h < heads; h++) {
+			const double *q = r->query[row] + h * d;
 
-		for (uint32_t t = 0; t < n; t++) {
-			fake_kept(r, fake_slot(r, 0, slot[t]), kv, d, kept);
-			p[t] = dot(kept, q, d) * (double)m->attn_scale;
-			most = p[t] > most ? p[t] : most;
+			p[h] = dot(kept + h / group * d, q, d) *
+				(double)m->attn_scale;
+			most[h] = p[h] > most[h] ? p[h] : most[h];
 		}
-		for (uint32_t t = 0; t < n; t++)
-			sum += p[t] = exp(p[t] - most);
-		for (uint32_t i = 0; i < d; i++)
-			out[h * d + i] = 0;
-		for (uint32_t t = 0; t < n; t++) {
-			const double share = p[t] / sum;
+	}
+	p = score;
+	for (uint32_t t = 0; t < n; t++, p += heads)
+		for (uint32_t h = 0; h < heads; h++)
+			sum[h] += p[h] = exp(p[h] - most[h]);
+	memset(out, 0, heads * d * sizeof(*out));
+	p = score;
+	for (uint32_t t = 0; t < n; t++, p += heads) {
+		fake_kept(r, 1, slot[t], kept);
+		for (uint32_t h = 0; h < heads; h++) {
+			const double *v = kept + h / group * d;
+			const double share = p[h] / sum[h];
 
-			fake_kept(r, fake_slot(r, 1, slot[t]), kv, d, kept);
 			for (uint32_t i = 0; i < d; i++)
-				out[h * d + i] += share * (double)kept[i];
+				out[h * d + i] += share * v[i];
 		}
 	}
 }
 
 /* ---- a layer ------------------------------------------------------------- */
 
-static void fake_before_attention(struct fake_run *r, uint32_t row)
+static void fake_before_attention(struct fake_run *r)
 {
+	static fake_rows h, k, v;
 	const struct wire_model *m = &r->graph->model;
-	const struct wire_row *at = &r->row[row];
-	double h[FAKE_WIDTH], k[FAKE_WIDTH], v[FAKE_WIDTH];
 
-	fake_norm(r, WIRE_T_ATTN_NORM, r->x[row], h, m->n_embd);
-	fake_matmul(r, WIRE_T_Q, h, r->query[row]);
+	for (uint32_t i = 0; i < r->run->rows; i++)
+		fake_norm(r, WIRE_T_ATTN_NORM, r->x[i], h[i], m->n_embd);
+	fake_matmul(r, WIRE_T_Q, h, r->query);
 	fake_matmul(r, WIRE_T_K, h, k);
 	fake_matmul(r, WIRE_T_V, h, v);
-	fake_add(r, WIRE_T_Q_BIAS, r->query[row]);
-	fake_add(r, WIRE_T_K_BIAS, k);
-	fake_add(r, WIRE_T_V_BIAS, v);
-	fake_heads(r, WIRE_T_Q_NORM, r->query[row], m->n_head, at->position);
-	fake_heads(r, WIRE_T_K_NORM, k, m->n_kv_head, at->position);
-	fake_keep(r, fake_slot(r, 0, at->slot), k);
-	fake_keep(r, fake_slot(r, 1, at->slot), v);
+	for (uint32_t i = 0; i < r->run->rows; i++) {
+		const struct wire_row *at = &r->row[i];
+		double *q = r->query[i];
+
+		fake_add(r, WIRE_T_Q_BIAS, q);
+		fake_add(r, WIRE_T_K_BIAS, k[i]);
+		fake_add(r, WIRE_T_V_BIAS, v[i]);
+		fake_heads(r, WIRE_T_Q_NORM, q, m->n_head, at->position);
+		fake_heads(r, WIRE_T_K_NORM, k[i], m->n_kv_head, at->position);
+		fake_keep(r, fake_slot(r, 0, at->slot), k[i]);
+		fake_keep(r, fake_slot(r, 1, at->slot), v[i]);
+	}
 }
 
-static void fake_from_attention(struct fake_run *r, uint32_t row)
+static void fake_from_attention(struct fake_run *r)
 {
+	static fake_rows a, h, up;
 	const struct wire_model *m = &r->graph->model;
-	double a[FAKE_WIDTH], h[FAKE_WIDTH], up[FAKE_WIDTH];
-	double *x = r->x[row];
+	uint32_t rows = r->run->rows;
 
-	fake_attend(r, row, a);
+	for (uint32_t i = 0; i < rows; i++)
+		fake_attend(r, i, a[i]);
 	fake_matmul(r, WIRE_T_O, a, h);
-	fake_add(r, WIRE_T_O_BIAS, h);
-	for (uint32_t i = 0; i < m->n_embd; i++)
-		x[i] += h[i];
-	fake_norm(r, WIRE_T_FFN_NORM, x, h, m->n_embd);
+	for (uint32_t i = 0; i < rows; i++) {
+		fake_add(r, WIRE_T_O_BIAS, h[i]);
+		for (uint32_t j = 0; j < m->n_embd; j++)
+			r->x[i][j] += h[i][j];
+		fake_norm(r, WIRE_T_FFN_NORM, r->x[i], h[i], m->n_embd);
+	}
 	fake_matmul(r, WIRE_T_GATE, h, a);
 	fake_matmul(r, WIRE_T_UP, h, up);
-	for (uint32_t i = 0; i < m->n_ff; i++)
-		a[i] = a[i] / (1 + exp(-a[i])) * up[i];
+	for (uint32_t i = 0; i < rows; i++)
+		for (uint32_t j = 0; j < m->n_ff; j++)
+			a[i][j] = a[i][j] / (1 + exp(-a[i][j])) * up[i][j];
 	fake_matmul(r, WIRE_T_DOWN, a, h);
-	for (uint32_t i = 0; i < m->n_embd; i++)
-		x[i] += h[i];
+	for (uint32_t i = 0; i < rows; i++)
+		for (uint32_t j = 0; j < m->n_embd; j++)
+			r->x[i][j] += h[i][j];
 }
 
 void fake_compute(struct fake_run *r, const float *in, float *out)
@@ -233,10 +270,8 @@ void fake_compute(struct fake_run *r, const float *in, float *out)
 			r->x[i][j] = (double)in[i * width + j];
 	for (r->layer = 0; r->layer < r->graph->n_layers; r->layer++) {
 		r->tensor = tensors + (size_t)r->layer * WIRE_T_COUNT;
-		for (uint32_t i = 0; i < n; i++)
-			fake_before_attention(r, i);
-		for (uint32_t i = 0; i < n; i++)
-			fake_from_attention(r, i);
+		fake_before_attention(r);
+		fake_from_attention(r);
 	}
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t j = 0; j < width; j++)
