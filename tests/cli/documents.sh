@@ -84,7 +84,7 @@ else
   echo 'not checked: strace-pair, without strace'
 fi
 if command -v python3 >/dev/null; then
-  run_ok scripts/stress-va -m small -n 2 --windows 3M
+  run_ok scripts/stress-va -m small -n 2 --windows '3M 24M'
   check_has 'windows' "$out" 'belady'
 fi
 run_ok "${CC:-cc}" -Wall -Werror -I. -o "$tmp/npu" docs/examples/npu_device.c
