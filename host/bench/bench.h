@@ -24,16 +24,17 @@ struct bench_args {
 	/* for decode: number of competing threads, which compute while the
 	 * benchmark measures */
 	unsigned beside;
-	const char *model;  /* NULL means the bundled model */
-	const char *shapes; /* "NAME,NAME" or "all"; NULL means the default */
+	const char *model; /* NULL means the bundled model */
+	/* names of model shapes, "NAME,NAME" or "all"; NULL means the
+	 * default */
+	const char *shapes;
 	/* "soc:NAME" names a phone profile; NULL means the default */
 	const char *clock;
 	/*
-	 * For decode: "N,N", a list of numbers of samples. For each number N,
-	 * passes decode N samples of one prompt together, one row per sample;
-	 * NULL means that all rows of a pass belong to a single sequence. For
-	 * texts: "N", the number of samples of each request; NULL means the
-	 * default.
+	 * For decode: "N,N", a list of numbers of samples. For each N, one pass
+	 * decodes a token of each of N samples of one prompt. NULL means that a
+	 * pass decodes a single sequence. For texts: "N", the number of samples
+	 * of each request; NULL means the default.
 	 */
 	const char *samples;
 	/* for texts: "N,N", numbers of simultaneous requests; NULL means the
@@ -43,8 +44,8 @@ struct bench_args {
 	/* for texts: the task that provides the prompts ("math"); NULL means
 	 * random prompts */
 	const char *task;
-	/* for texts: method and draft model as in tandem run; NULL means the
-	 * default */
+	/* for texts: method and draft model, as for `tandem run`; NULL means
+	 * the default */
 	const char *method, *draft;
 	/* path of a trace file for decode, samples or texts; NULL means no
 	 * trace */

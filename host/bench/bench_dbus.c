@@ -34,7 +34,7 @@ struct dbus_peer {
 
 struct service {
 	DBusServer *server;
-	DBusWatch *watch; /* the watch of the listening socket */
+	DBusWatch *watch; /* libdbus's request to poll the listening socket */
 	DBusConnection *connection;
 };
 
@@ -62,8 +62,8 @@ static void take_connection(DBusServer *server, DBusConnection *c, void *data)
 		s->connection = dbus_connection_ref(c);
 }
 
-/* Serve `trips` D-Bus method calls. The first time, this function serves none,
- * but sets up the server and accepts the connection. */
+/* Serve `trips` D-Bus method calls. The first call of this function serves no
+ * method calls: it sets up the server and accepts the connection. */
 static int dbus_serve(void *arg, unsigned trips)
 {
 	static struct service service;

@@ -27,9 +27,9 @@
 #include <stdlib.h>
 
 #define PROMPT 512
-#define CHUNK  256 /* number of rows of the graph for prompts */
+#define CHUNK  256 /* maximum number of prompt tokens in a pass */
 #define DEPTH  64  /* number of tokens in the KV cache before a timed pass */
-#define PASSES 8   /* number of passes that are timed together */
+#define PASSES 8   /* number of passes whose total time is measured */
 /*
  * While competing threads run, this many timings are taken one after another,
  * and their mean is used. Together these timings take longer than a scheduler
@@ -58,8 +58,8 @@ struct bench_decode {
 	int32_t token[PROMPT];
 	uint32_t prompt;
 	float *logits;
-	/* weights: number of weights that are multiplied for each token. bytes:
-	 * number of weight bytes that each pass reads. */
+	/* weights: number of weights that a pass multiplies for each token.
+	 * bytes: size of the weights that each pass reads. */
 	double weights, bytes;
 	/* mapped: bytes mapped in the device's address window. huge: how many
 	 * of these bytes are in huge pages. */
@@ -82,8 +82,9 @@ static uint32_t depth_of(const struct bench_decode *b)
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
-/* Time passes over a chain of f->rows rows with logits of all rows. After each
- * pass only the first row is kept in the KV cache. */
+/* Time passes over f->rows consecutive tokens of one sequence, with logits for
+ * each token. After each pass only the first of these tokens stays in the KV
+ * cache. */
 static int time_pair(
 	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
 {
@@ -246,12 +247,13 @@ static int open_all(struct bench_decode *b, struct err *e)
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Medians over the rounds for one figure: time per pass, rates, and ratios of
- * the rates to the machine's limits as measured in the same round. */
+/* Medians over the rounds for one figure: time per pass, and rates. of_memory
+ * and of_int8 are the rates divided by the machine's limits (memory bandwidth,
+ * int8 operations/s) as measured in the same round. */
 struct run_summary {
 	double seconds, tokens_per_s;
-	/* bytes/s at which weights are read, and the ratio of this rate to the
-	 * limit */
+	/* bytes/s at which weights are read, and this rate divided by the
+	 * memory bandwidth */
 	double bytes_per_s, of_memory;
 	double ops_per_s, of_int8;
 };
@@ -271,7 +273,8 @@ static struct run_summary rates_of(
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
-/* Return the median over the rounds of the ratio of the two times. */
+/* Return the median over the rounds of the time of `one` divided by the time of
+ * `other`. */
 static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	const struct figure *other)
 {
@@ -282,8 +285,8 @@ static double ratio_of(const struct bench_decode *b, const struct figure *one,
 	return median(ratio, b->rounds);
 }
 
-/* Return the slowdown of the benchmark if all threads, including the competing
- * ones, get equal shares of the CPUs. */
+/* Return the factor by which the competing threads slow the benchmark down if
+ * all threads get equal shares of the CPUs. */
 static double fair_share(const struct bench_decode *b)
 {
 	double want = b->args->threads + b->args->beside;

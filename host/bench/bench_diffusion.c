@@ -17,10 +17,10 @@
 /*
  * Groups of runs that must generate the same text. CAUSAL: plain and
  * speculative decoding of the target. BLOCKS: the block-diffusion model with
- * plain decoding and with linear-spec. PLACED: llada-npu with every address
- * window and weight placement. CACHED: method block with and without a KV
- * cache, one token per pass. CACHED_SURE: the same two if a pass fixes all
- * tokens whose probability is above the threshold.
+ * plain decoding and with method linear-spec. PLACED: method llada-npu with
+ * every address window and weight placement. CACHED: method block with and
+ * without a KV cache, if each pass decides one token. CACHED_SURE: like CACHED,
+ * but each pass decides all tokens whose probability is above a threshold.
  */
 enum diffusion_texts {
 	DIFFUSION_ANY,
@@ -52,16 +52,16 @@ const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 
 /*
  * The benchmark sets --canvas to the maximum number of tokens of an output, so
- * that the whole answer starts as masks. Rows with NO_CANVAS use only the masks
- * of the current block.
+ * that the whole answer starts as mask tokens. Rows with NO_CANVAS start with
+ * the mask tokens of the current block only.
  */
 #define NO_CANVAS "canvas=0"
 #define FAST      "method=fast-dllm"
 #define OURS      "method=llada-npu"
 #define BLOCKS    "model=block"
 #define TARGET    "model=target"
-/* PAPER: the thresholds of the paper. AHEAD: passes have rows for later blocks,
- * as in the paper. */
+/* PAPER: the thresholds of the llada.cpp paper. AHEAD: as in this paper, a pass
+ * also has rows for blocks after the current one. */
 #define PAPER "visible=0.7", "stable=0.9"
 #define AHEAD "window=32", "lookahead=4"
 
@@ -195,15 +195,17 @@ static const struct column_spec curve_columns[] = {
 
 /* ---- what each technique adds -------------------------------------------- */
 
-/* ONE_A_PASS: a threshold of 1 fixes one token per pass. SURE: a threshold of
- * 0.9 fixes all tokens with a probability above 0.9. */
+/* ONE_A_PASS: with a threshold of 1, each pass decides one token. SURE: with a
+ * threshold of 0.9, each pass decides all tokens whose probability is above
+ * 0.9. */
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
-/* Passes have rows for later blocks when the current block has at most two
- * masks left. */
+/* A pass also has rows for later blocks if at most two tokens of the current
+ * block are undecided. */
 #define LATE "lookahead=2"
-/* The window has too few slots to map all blocks of weights at once. */
+/* The NPU's address window has too few slots to map the weights of all layers
+ * at once. */
 #define FEW_MAPS "va-slots=4"
 
 static const struct table_variant ablation[] = {
@@ -533,8 +535,8 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	char number[16];
 	int ret = 0;
 
-	/* In all rows that do not set another canvas, the whole answer starts
-	 * as masks. */
+	/* Unless the user or a row sets another canvas, let the whole answer
+	 * start as mask tokens. */
 	snprintf(number, sizeof(number), "%u", b->run.n_predict);
 	if (!run_option_is_set(a->run.options, "canvas"))
 		ret = setting_set(&b->usual, "canvas", number, e);

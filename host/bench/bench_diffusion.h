@@ -24,17 +24,20 @@
 struct err;
 
 enum diffusion_table_kind {
-	/* decoders of masked diffusion, and of the target */
+	/* decoders of masked-diffusion models, compared with those of the
+	 * target model */
 	DIFFUSION_T_DECODERS,
 	DIFFUSION_T_BLOCKS, /* decoders of one block diffusion model */
 	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,
-	/* gain of each technique (table 6 of the paper) */
+	/* gain of each technique (table 6 of the llada.cpp paper) */
 	DIFFUSION_T_ABLATION,
-	/* effect of the settings (figure 13 of the paper) */
+	/* effect of the techniques' settings (figure 13 of the llada.cpp
+	 * paper) */
 	DIFFUSION_T_SENSITIVITY,
 	DIFFUSION_T_WINDOW,
-	DIFFUSION_T_EXACT, /* runs that must generate the same text */
+	/* runs of different methods that must generate the same text */
+	DIFFUSION_T_EXACT,
 	DIFFUSION_TABLES
 };
 extern const char *const diffusion_table_names[DIFFUSION_TABLES];
@@ -42,8 +45,9 @@ extern const char *const diffusion_table_names[DIFFUSION_TABLES];
 struct bench_diffusion_args {
 	struct bench_options run;
 	bool table[DIFFUSION_TABLES];
-	/* For the table of address windows: window sizes in MiB, and limits on
-	 * the number of simultaneous mappings. */
+	/* for the table of address windows: sizes of the NPU's window in MiB,
+	 * and limits on the number of buffers that are mapped at the same
+	 * time */
 	uint32_t window[TABLE_LEVELS], slots[TABLE_LEVELS];
 	unsigned n_windows, n_slots;
 };

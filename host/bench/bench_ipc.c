@@ -34,18 +34,19 @@
  * than LATE_S seconds is considered hung. */
 #define LATE_S 30
 
-/* A batch has fewer trips if it would take longer than this at the speed of the
- * warm-up. */
+/* Time limit of a batch in ns. If the batch would take longer at the speed of
+ * the unrecorded trips, it has fewer trips. */
 #define BATCH_NS 500000000u
 
-/* The ring should take at most this many times the round trip of a single cache
- * line. */
+/* The round trip through Tandem's request ring should take at most this many
+ * times the round trip of a single cache line. */
 #define BENCH_IPC_TARGET 2.0
 
 struct bench_row {
 	const char *name;  /* "cache line" */
 	const char *means; /* description in the table */
-	/* measures Tandem itself; false: a limit of the machine */
+	/* whether the subject is Tandem's round trip; otherwise it is a limit
+	 * of the machine */
 	bool tandem;
 	/* why this subject was not measured; "" if it was measured */
 	char skipped[128];
@@ -87,8 +88,8 @@ static void on_alarm(int signo)
 
 static void watchdog(unsigned seconds)
 {
-	/* Repeat the signal each second: a signal that arrives just before a
-	 * wait begins cannot interrupt the wait, but the next signal does. */
+	/* Repeat the signal each second. A signal that arrives just before a
+	 * wait begins does not interrupt the wait; the next signal does. */
 	struct itimerval t = { { seconds ? 1 : 0, 0 }, { seconds, 0 } };
 
 	setitimer(ITIMER_REAL, &t, NULL);
@@ -119,8 +120,8 @@ static uint64_t less(uint64_t ns, uint64_t clock)
 
 /*
  * Measure one batch. If other processes use the CPUs, each direction of a round
- * trip may have to wait for a time slice of the scheduler; the batch then has
- * fewer trips, so that it ends in time.
+ * trip may wait for a time slice of the scheduler. The batch then has fewer
+ * trips, so that it ends within LATE_S.
  */
 static int batch(struct sampled *s, struct err *e)
 {

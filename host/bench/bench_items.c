@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Add an item. `prompt` is copied; NULL means a pseudo-random prompt. `marked`,
- * the expected answer, must outlive the items; it may be NULL. */
+/* Add an item. `prompt` is copied; NULL means a pseudo-random prompt. `marked`
+ * is the expected answer, or NULL; it must outlive `b`. */
 static int add(struct bench_items *b, const char *prompt,
 	const struct eval_item *marked, unsigned task, struct err *e)
 {

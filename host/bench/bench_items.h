@@ -25,10 +25,10 @@ struct bench_items {
 	unsigned n_tasks;
 	/* name that reports show as the task of prompts from the user's file */
 	char file[NAME_MAX + 1];
-	/* [n] prompt texts; NULL if item i consists of BENCH_RANDOM_PROMPT
-	 * tokens from random stream i */
+	/* [n] texts of the prompts; NULL if prompt i consists of
+	 * BENCH_RANDOM_PROMPT pseudo-random tokens (from random stream i) */
 	char **prompt;
-	unsigned *of; /* [n] index into `task` for each item */
+	unsigned *of; /* [n] index of each item's task in `task` */
 	/* [n] expected answers; NULL if items are not scored */
 	const struct eval_item **marked;
 	/* owns the answers that `marked` points to */

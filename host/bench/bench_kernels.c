@@ -1,6 +1,6 @@
 /*
- * tandem bench kernels: allocates what the measurements share, and runs the
- * rounds. Each round makes every measurement once.
+ * tandem bench kernels: allocates the memory and threads that all measurements
+ * use, and runs the rounds. Each round makes every measurement once.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -31,7 +31,8 @@
 		2 * KERNELS_SOFTMAXES)
 
 #define DEFAULT_SHAPES "qwen2.5-1.5b"
-#define SHAPE_TINY     1u /* bit mask of the first element of shapes[] */
+/* bit of the first element of shapes[] in a set of shapes */
+#define SHAPE_TINY 1u
 
 static const struct kernels_shape shapes[] = {
 	{ "tiny", 64, 128, 2, 1 },

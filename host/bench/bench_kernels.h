@@ -55,7 +55,8 @@ enum {
 struct kernels_matrix { /* a weight matrix [n][k] */
 	const char *name;
 	uint32_t n, k;
-	bool q8_0; /* the weights are in Q8_0; false: in Q4_0 */
+	/* whether the type of the weights is Q8_0; otherwise it is Q4_0 */
+	bool q8_0;
 };
 
 /* All matrices of a layer, run in one pass with `rows` rows. */
@@ -63,7 +64,7 @@ struct kernels_pass {
 	uint32_t rows;
 	double seconds[KERNELS_ROUNDS];
 	/* Modeled time (ps) and energy (pJ, including the base power) on the
-	 * phone, with tiled weights and with super-groups. */
+	 * phone: tiles_* for KERNELS_TILES, super_* for KERNELS_SUPER. */
 	uint64_t tiles_ps, super_ps, tiles_pj, super_pj;
 };
 
@@ -77,7 +78,8 @@ enum kernels_layout {
 	KERNELS_ROWS,
 	/* each quantization group consists of weights of one tile */
 	KERNELS_GROUPS,
-	/* KERNELS_GROUPS, with groups merged into super-groups */
+	/* as KERNELS_GROUPS, but with several groups merged into a
+	 * super-group */
 	KERNELS_SUPER,
 	KERNELS_TILES, /* conventional quantization groups, stored in tiles */
 	KERNELS_F16,   /* tiles without quantization */
@@ -108,7 +110,7 @@ struct kernels_softmax {
 
 struct kernels_model {
 	const struct kernels_shape *shape;
-	unsigned rounds; /* number of rounds that were run */
+	unsigned rounds; /* number of completed rounds */
 	struct kernels_matrix matrix[KERNELS_MATRICES];
 	double read_rate[KERNELS_ROUNDS], int8_rate[KERNELS_ROUNDS];
 	struct kernels_pass pass[KERNELS_PASSES];

@@ -309,9 +309,9 @@ int kernels_matmul_init(
 /* ---- softmax ------------------------------------------------------------- */
 
 /*
- * On the phone, only the softmax is modeled, with scores in TCM. On this
- * machine, softmax is measured within attention over fp16 keys and values,
- * because no kernel computes softmax alone.
+ * On the phone, only the softmax is modeled, with scores in the NPU's local
+ * memory (TCM). On this machine, softmax is measured within attention over fp16
+ * keys and values, because no kernel computes softmax alone.
  */
 static const uint32_t queries[] = { 1, 4, 16 };
 static const uint32_t lengths[] = { 1024, 4096, KERNELS_MAX_KV };

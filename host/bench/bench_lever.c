@@ -25,7 +25,7 @@ const struct soc *bench_lever_phone(const struct bench_lever *b)
 	return b->run.clock ? &b->phone : NULL;
 }
 
-/* Whether any row of the tables uses an oracle as its drafter. */
+/* Whether any row of the tables drafts with an oracle, which knows the text. */
 static bool has_oracle(const struct bench_lever *b)
 {
 	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY] ||
@@ -91,11 +91,11 @@ static int set_numbers(
 }
 
 /*
- * Lever's trees depend on the verification costs measured during the run, and
- * pruning changes these costs. To compare the same trees with and without
- * pruning, a run without pruning comes first. At its end, this hook records the
- * costs and reliability estimates, and the compared runs use the recorded
- * values unchanged.
+ * The draft trees of method lever depend on the verification costs measured
+ * during the run, and pruning changes these costs. To compare the same trees
+ * with and without pruning, a run without pruning comes first. At its end, this
+ * hook records the costs and reliability estimates, and the compared runs use
+ * the recorded values unchanged.
  */
 static int record_costs(void *arg, struct tandem *t, struct err *e)
 {
@@ -132,8 +132,8 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 
 /*
  * An oracle drafts from the known text of an item, so a text that is long
- * enough for all runs must be known first. Therefore the first run decodes
- * without drafts, with the model in memory, and generates the longest text.
+ * enough for all runs must be known first. Therefore the first run generates
+ * the longest text. It does not draft, and it keeps the whole model in memory.
  */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
@@ -227,7 +227,8 @@ static int plan(struct bench_lever *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Return the speed, in bytes/s, of a program that only reads the layers. */
+/* Return the bytes/s at which the phone's flash delivers the layers to a
+ * program that only reads. */
 static double plain_rate(const struct bench_lever *b)
 {
 	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;
@@ -247,9 +248,9 @@ static double plain_rate(const struct bench_lever *b)
 	for (uint32_t l = 0; l < b->n_layer; l++)
 		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
 	/*
-	 * If costs are computed for another shape, the layers of the image do
-	 * not have the sizes of that shape; use the largest number of bytes
-	 * that a pass reads.
+	 * If costs are computed for another shape than that of the running
+	 * model, the layers in the image have other sizes than this shape's
+	 * layers. Use the largest number of bytes that a pass reads.
 	 */
 	if (b->as)
 		layers = most;
@@ -306,8 +307,8 @@ static const struct {
 		", each at its best setting" },
 };
 
-/* Return lever's speed-up over a method, or NAN if one of the two was not
- * measured. */
+/* Return lever's speed-up over the method `over`, or NAN if lever or this
+ * method was not measured. */
 static double speed_up(const struct bench_lever *b, size_t i, const char *over)
 {
 	double lever = rate_of(b, speed_ups[i].kind, "lever");
@@ -502,7 +503,8 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 	if (!ret)
 		ret = open_image(b, e);
 	if (!ret) {
-		/* Open the model to read the properties that planning needs. */
+		/* Open the model to read its properties, on which the plan of
+		 * the tables depends. */
 		struct setting s = { 0 };
 		struct opt_values values;
 		struct tandem_report r;

@@ -27,23 +27,25 @@ struct shape;
 #define BENCH_LEVER_METHODS 16
 
 enum bench_lever_table_kind {
-	BENCH_LEVER_T_METHODS, /* all methods, also the tokens/s of each task */
+	/* tokens/s of all methods, in total and for each task */
+	BENCH_LEVER_T_METHODS,
 	/* effect of pruning (figure 12 of the Lever paper) */
 	BENCH_LEVER_T_PRUNE,
 	BENCH_LEVER_T_BUDGET, /* memory budgets (table 6 of the Lever paper) */
 	BENCH_LEVER_T_LENGTH, /* output lengths (table 7 of the Lever paper) */
 	/* quality of drafts (table 5 of the Lever paper) */
 	BENCH_LEVER_T_QUALITY,
-	/* placement of the draft (figure 13 of the paper) */
+	/* drafting on the host or on the device (figure 13 of the Lever
+	 * paper) */
 	BENCH_LEVER_T_PLACE,
 	/* cost of logits (figure 14 of the Lever paper) */
 	BENCH_LEVER_T_LOGITS,
-	/* passes by the rows of a tree (figures 4 and 5, tables 1 and 2 of the
-	 * Lever paper) */
+	/* cost of a pass by the number of rows of its tree (figures 4 and 5,
+	 * tables 1 and 2 of the Lever paper) */
 	BENCH_LEVER_T_SIZE,
 	BENCH_LEVER_T_GRID, /* all methods, each with several settings */
-	/* lever and the fastest other setting of the grid, by draft and
-	 * budget */
+	/* for each draft and memory budget: lever, and the fastest setting of
+	 * another method in BENCH_LEVER_T_GRID */
 	BENCH_LEVER_T_CELLS,
 	/* models, tasks and phones (figure 10 of the Lever paper) */
 	BENCH_LEVER_T_PHONES,
@@ -99,8 +101,8 @@ enum bench_lever_hook {
 struct bench_lever {
 	const struct bench_lever_args *args;
 	char model[PATH_MAX]; /* path of the image file */
-	/* path of the image if it is a temporary file to be removed; otherwise
-	 * "" */
+	/* path of the image if it is a temporary file, which the benchmark
+	 * removes; otherwise "" */
 	char temporary[PATH_MAX];
 	/* File names for reports; draft and exit are "" if the run has no such
 	 * file. */

@@ -88,7 +88,7 @@ static const struct table_variant prunings[] = {
 
 /* ---- budgets, lengths, drafts, places ------------------------------------ */
 
-/* Whether figure 10 of the paper shows the method. */
+/* Whether figure 10 of the Lever paper shows the method. */
 static bool is_main(const struct method_facts *m)
 {
 	static const char *const names[] = { "flash-ar", "chain", "edgellm",
@@ -111,8 +111,9 @@ static const struct column_spec levels_columns[] = {
 	{ 0 },
 };
 
-/* The table "cells" uses only the first CELL_DRAFTS of these drafts. The last
- * draft is an EAGLE head as large as a layer of the paper's 8B model. */
+/* The table "cells" uses only the first CELL_DRAFTS of these drafts. The draft
+ * of the last row is an EAGLE head as large as a layer of the paper's 8B
+ * model. */
 #define CELL_DRAFTS 4
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },
@@ -224,9 +225,9 @@ static void fill_logits(const struct table_request *request,
 /*
  * The methods that lever is compared with, each with several settings; the last
  * row is lever itself. A tree has at most 16 levels, and fewer levels than
- * rows. opt-tree and edgellm stop by themselves when more levels would not pay.
- * eagle2-tree always drafts all levels, so it is also measured with six levels,
- * the depth of its authors.
+ * rows. opt-tree and edgellm stop adding levels when another level would reduce
+ * the tokens/s. eagle2-tree always drafts all levels, so it is also measured
+ * with six levels, the depth that its authors use.
  */
 static const struct table_variant grid[] = {
 	{ "flash-ar", .method = "flash-ar" },
@@ -285,10 +286,11 @@ static const struct column_spec cells_columns[] = {
 
 /*
  * The phones of the paper. The vendor claims that the NPU of the second and
- * third phone is 1.45 times as fast as that of the first, so their costs of
- * rows are those of the first phone divided by 1.45. Their flash rates are the
- * fitted rate of the first phone, scaled by the ratio of public figures: 2.1
- * GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s for UFS 4.0.
+ * third phone is 1.45 times as fast as that of the first, so the cost of a row
+ * on these phones is that of the first phone divided by 1.45. Their flash rates
+ * are the fitted rate of the first phone, scaled by the ratio of public
+ * figures: 2.1 GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s
+ * for UFS 4.0.
  */
 /* clang-format off */
 #define ELITE                                                                 \

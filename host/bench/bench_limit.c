@@ -108,7 +108,8 @@ static int limit_serve(void *arg, unsigned trips)
 	uint32_t turn;
 
 	next_line(l);
-	/* In the first batch the host may already have made the counter odd. */
+	/* At the first batch, the host may already have made the counter odd;
+	 * start with the odd value. */
 	turn = atomic_load(l->turn) | 1;
 	for (unsigned i = 0; i < trips; i++, turn += 2) {
 		int ret;

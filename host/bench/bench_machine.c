@@ -14,7 +14,7 @@
 
 #define READ_BYTES ((size_t)512 << 20) /* far larger than any cache */
 #define READ_PART  ((size_t)1 << 20)
-#define TIMES      3 /* number of repetitions; the best result is used */
+#define TIMES      3 /* number of measurements, of which the best one is used */
 #define PEAK_PARTS 8 /* number of work items for each thread */
 #define PEAK_STEPS 200000
 
@@ -25,7 +25,7 @@ struct bench_machine {
 	unsigned parts; /* number of parts of the buffer */
 	const struct kern *kern;
 	uint64_t (*peak)(uint64_t steps);
-	/* number of operations of each thread */
+	/* number of operations that each thread has done */
 	uint64_t operations[WORKERS_MAX];
 };
 

@@ -27,15 +27,16 @@ struct bench_methods {
 	bool oracle;
 	struct table_spec spec[TABLES];
 	struct table_plan plan[TABLES];
-	/* For each group of runs that must generate the same text: a key with
-	 * the values of the options that determine the text. */
+	/* For each group of runs that must generate the same text: the values
+	 * of the options that determine the text, as one string. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
-	/* the kind of model (enum report_models), if all rows have the same
-	 * kind */
+	/* kinds of model (bits of enum report_models) that the methods of all
+	 * rows can run */
 	unsigned runs;
-	bool any_causal; /* at least one row runs a causal model */
-	/* the rows run different models, so each row names its model */
+	bool any_causal; /* whether at least one row runs a causal model */
+	/* whether the rows run different models; each row then names its
+	 * model */
 	bool models_differ;
 	/* names, separated by ", ", of methods that choose among samples but
 	 * run with only one sample */
@@ -107,7 +108,7 @@ static const struct table_spec tasks_table = { .name = "tasks",
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Set *does to whether the method uses every option of the set. */
+/* Set *does to whether method `m` uses all options in `set`. */
 static int means_something(const struct options_set *set,
 	const struct method_facts *m, bool *does, struct err *e)
 {
@@ -131,9 +132,9 @@ static int means_something(const struct options_set *set,
 
 /*
  * Return the number of the group of runs that must generate the same text as
- * this setting. A group consists of lossless methods with the same model,
- * arithmetic and context size. Returns 0 if no other run must generate the same
- * text.
+ * this setting. A group consists of the runs of lossless methods with the same
+ * model, arithmetic and context size. Returns 0 if no other run must generate
+ * the same text.
  */
 static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	const struct method_facts *m)

@@ -25,7 +25,9 @@ struct bench_cpus {
 struct bench_subject {
 	const char *name, *means;
 	bool tandem;
-	bool spins;     /* busy-waits; not measured on a machine with one CPU */
+	/* whether the subject busy-waits; if so, it is not measured on a
+	 * machine with one CPU */
+	bool spins;
 	unsigned trips; /* number of round trips in a batch */
 	int kind;       /* variant of the subject, read by `open` */
 	int (*open)(struct bench_peer **out, const struct bench_subject *,
@@ -59,7 +61,8 @@ extern volatile sig_atomic_t bench_late;
 
 /* ---- for the files that define subjects ------------------------------- */
 
-/* Defined in bench_limit.c, bench_dbus.c and bench_ring.c. */
+/* Functions `open` of the subjects, defined in bench_limit.c, bench_dbus.c and
+ * bench_ring.c. */
 int bench_limit_open(struct bench_peer **, const struct bench_subject *,
 	const struct bench_cpus *, struct err *);
 int bench_dbus_open(struct bench_peer **, const struct bench_subject *,

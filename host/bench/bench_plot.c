@@ -18,16 +18,16 @@
 #define PAGE_WIDTH   820
 #define PAGE_MOST    1640
 #define TOP          74  /* height of title and caption */
-#define PANEL_HEIGHT 330 /* height of a panel and of the space below it */
-/* height for the names of rows; included in PANEL_HEIGHT */
+#define PANEL_HEIGHT 330 /* height of a panel, including the space below it */
+/* height of the space for row names below a panel; included in PANEL_HEIGHT */
 #define BOTTOM       52
-#define LEFT         90 /* width for the numbers at the y axis */
+#define LEFT         90 /* width of the space for numbers at the y axis */
 #define KEY_SAMPLE   60
 #define NO_KEY       30
 #define BAR_WIDTH    24
 #define LETTER_WIDTH 7
 #define LINE_HEIGHT  22
-/* with more bars than this, the values of the bars are printed vertically */
+/* if there are more bars than this, their values are printed vertically */
 #define BARS_UPRIGHT 16
 
 /* maximum bytes of a row's name "A B (MODEL)" */
@@ -110,9 +110,10 @@ struct page {
 	FILE *f;
 	/* number of panels, and the largest number of bars in a panel */
 	unsigned panels, bars;
-	/* `right` is the width of the key, which is part of `width` */
+	/* `right` is the width of the key (legend), and part of `width` */
 	unsigned width, height, right;
-	/* height for rotated row names or for the label of the x axis */
+	/* height of the space below the panels, for rotated row names or the
+	 * label of the x axis */
 	unsigned below;
 };
 
@@ -125,8 +126,8 @@ static unsigned columns_of(const struct bench_table *t, unsigned panel)
 	return n;
 }
 
-/* Write the names of a row and, if the row differs from the others in its
- * model, the name of the model. */
+/* Write the names of a row and, if the rows have different models, the name of
+ * its model. */
 static const char *row_name(
 	const struct bench_table *t, unsigned row, char text[ROW_NAME])
 {
@@ -186,8 +187,8 @@ static void begin(const struct page *p, const char *path, const char *caption)
 			colours[i]);
 }
 
-/* Set the position of the axes and of the key of panel i; panel 0 is at the
- * top. */
+/* Set the position of the axes and the key (legend) of panel i; panel 0 is at
+ * the top. */
 static void place(const struct page *p, unsigned i)
 {
 	double top = TOP + i * PANEL_HEIGHT;
@@ -334,8 +335,8 @@ static void draw_bars(const struct page *p, unsigned panel)
 	}
 	fputs(")\n", p->f);
 
-	/* Leave room above the highest bar for its value. An axis of
-	 * percentages ends at 100 %. */
+	/* Leave room above the highest bar for the text of its value. An axis
+	 * of percentages ends at 100 %. */
 	fprintf(p->f,
 		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
 		"set yrange [0:%s]\nset offsets 0,0,graph %.2f,0\n"
@@ -346,7 +347,8 @@ static void draw_bars(const struct page *p, unsigned panel)
 	for (unsigned c = 0; c < t->n_columns; c++)
 		if (t->column[c].panel == panel)
 			draw_bar(p, panel, i++, n, t->column[c].head);
-	/* Do not repeat the title in the next panel. */
+	/* Remove the labels, so that the next panel does not repeat the
+	 * title. */
 	fputs("\nunset label\n", p->f);
 }
 
@@ -423,8 +425,8 @@ int bench_plot(const struct bench_table *t, const char *caption,
 		p.panels += bars > 0;
 	}
 
-	/* Find the width of the key in pixels. The key names the rows if lines
-	 * are drawn, or the columns if bars are drawn. */
+	/* Find the width of the key (legend) in pixels. The key names the rows
+	 * if lines are drawn, or the columns if bars are drawn. */
 	most = is_bars(t) ? 0 : longest_name(t);
 	for (unsigned c = 0; c < t->n_columns && is_bars(t); c++) {
 		size_t n = strlen(t->column[c].head);

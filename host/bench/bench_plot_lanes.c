@@ -8,13 +8,15 @@
 #include <stdio.h>
 
 /* Sizes in pixels. */
-#define WIDTH       1000
-#define TOP         100 /* height of title, caption and key */
+#define WIDTH 1000
+/* height of the picture's head: title, caption and key (legend) */
+#define TOP         100
 #define LANE_HEIGHT 30
 #define BOTTOM      50
 
 #define BAR_HEIGHT  0.8 /* as a share of the height of a lane */
-/* a bar of at least this share of the width has room for its number */
+/* a number is printed on a bar that has at least this share of the picture's
+ * width */
 #define NUMBER_ROOM 0.02
 
 /* the first colors of bench_plot.c */
@@ -30,7 +32,8 @@ static double end_of(const struct plot_lanes *p)
 	return end > 0 ? end : 1;
 }
 
-/* Print centered text, `from_top` pixels below the top of the picture. */
+/* Print centered text, `from_top` pixels below the top of the picture, at the
+ * font size `size`. */
 static void head(const char *text, unsigned from_top, unsigned size,
 	unsigned height, FILE *f)
 {

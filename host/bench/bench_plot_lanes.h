@@ -13,14 +13,14 @@ struct err;
 struct lane_bar {
 	unsigned lane, kind;
 	double from, to;
-	unsigned number; /* printed on the bar if there is room */
+	unsigned number; /* printed on the bar if the bar is wide enough */
 };
 
 #define LANES_KINDS 4
 
 struct plot_lanes {
 	const char *name, *title, *x;
-	/* [n_lanes] names of the lanes, from the top */
+	/* [n_lanes] names of the lanes, from top to bottom */
 	const char *const *lane;
 	unsigned n_lanes;
 	/* names of the bar kinds, ended by NULL */

@@ -134,7 +134,8 @@ static int take_recording(const char *path, const struct pass_ask *p,
 
 /* ---- sensitivity to constants -------------------------------------------- */
 
-#define VARY 0.3 /* relative change of the fitted constants */
+/* share by which the fitted constants are decreased and increased */
+#define VARY 0.3
 
 /* The fitted constants of the profile sd8gen3-lever that affect the time of a
  * pass. */
@@ -233,7 +234,8 @@ static double varied(const struct price_vary *v, unsigned i)
 	return v->from + (v->to - v->from) * share;
 }
 
-/* Fill tables for --vary, beginning at t[*n], and add their number to *n. */
+/* Fill the tables that option --vary adds, beginning at t[*n], and add their
+ * number to *n. */
 static int fill_varied(const struct bench_price_args *a,
 	const struct recording *r, const struct soc *soc, struct bench_table *t,
 	unsigned *n, struct err *e)
@@ -248,7 +250,7 @@ static int fill_varied(const struct bench_price_args *a,
 		return err_set(e, EINVAL,
 			"--vary fitted compares lever with other methods, and "
 			"the table 'methods' in the file does not have both");
-	/* one column is needed for the varied value */
+	/* The varied value needs a column of its own. */
 	if (v->n && r->n >= TABLE_COLUMNS)
 		return err_set(e, EINVAL, "--vary shows at most %d passes",
 			TABLE_COLUMNS - 1);
@@ -313,8 +315,8 @@ static int fill_varied(const struct bench_price_args *a,
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Fill table 0 with the passes and later tables with what --vary shows, and
- * store the number of tables in *n. */
+/* Fill t[0] with the passes, and the next tables with the results of option
+ * --vary. Store the number of tables in *n. */
 static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	struct bench_table t[3], unsigned *n, struct err *e)
 {

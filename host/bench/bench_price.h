@@ -30,7 +30,7 @@ struct price_vary {
 
 struct bench_price_args {
 	const char *clock; /* the phone, as "soc:NAME" with its changes */
-	/* draft NULL means that drafting costs nothing */
+	/* shape of the draft model; NULL means that drafting costs nothing */
 	const struct shape *target, *draft;
 	struct shape_type type;
 	double resident;
@@ -42,15 +42,15 @@ struct bench_price_args {
 	 */
 	uint32_t rows[BENCH_PRICE_ROWS];
 	unsigned n_rows;
-	/* These three apply to all entries of `rows`: rows computed in the
-	 * upper half of the layers, nodes drafted, and tokens emitted by a
-	 * pass. A negative value means the default: all rows, rows - 1, and
-	 * 1. */
+	/* The following three numbers apply to each element of `rows`. upper:
+	 * rows computed in the upper half of the layers; drafted: nodes
+	 * drafted; length: tokens emitted by the pass. A negative number means
+	 * the default: all rows, rows - 1 nodes, 1 token. */
 	double upper, drafted, length;
 	const char *from;
 	struct price_vary vary;
-	/* instead of `vary`: decrease and increase each fitted constant of the
-	 * profile by 30 %; needs `from` */
+	/* whether to decrease and increase each fitted constant of the profile
+	 * by 30 % instead of using `vary`; needs `from` */
 	bool vary_fitted;
 	bool json;
 };

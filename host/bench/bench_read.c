@@ -18,8 +18,8 @@
 
 #define THREADS   2
 #define DEPTH_MAX 8
-/* the buffer has room for this many layers, as the staging slots of a session
- * have */
+/* number of layers for which a buffer has room, as many as a session has in
+ * memory while it streams layers */
 #define LAYERS    3
 #define BLOCK_MAX ((size_t)16 << 20)
 /* number of bytes that a trial reads; fewer if the layers are smaller */
@@ -46,7 +46,8 @@ struct part {
 	uint64_t to, until_ns;
 	size_t block;
 	unsigned index, n;
-	/* at: offset of the next block; reads: number of reads begun */
+	/* at: offset in the file of the next block; reads: number of reads that
+	 * were started */
 	uint64_t at, reads;
 	uint64_t bytes;
 	int ret;
@@ -56,8 +57,9 @@ struct part {
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
-	/* Place k of the buffer belongs to reader k mod n, so that no two
-	 * readers share a place. */
+	/* The buffer has room for `places * n` blocks. Block position k is used
+	 * only by reader k mod n, so that no two readers write to the same
+	 * memory. */
 	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)
@@ -127,7 +129,8 @@ static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
 
 	if (ret)
 		return -EOPNOTSUPP;
-	/* Registration may be refused; reads also work without it. */
+	/* Register the buffer with io_uring. The kernel may refuse; reads also
+	 * work without registration. */
 	r->ops->add_areas(r, &area, 1);
 	while (flying < depth && next_block(&p, &block[flying]))
 		r->ops->submit(r, &block[flying++]);
@@ -153,8 +156,8 @@ static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
 	return ret;
 }
 
-/* Measure one way of reading the layers up to offset `to`. Takes at least `ns`
- * nanoseconds. */
+/* Measure the bytes/s of reading the layers up to offset `to` in the way *way.
+ * Takes at least `ns` nanoseconds. */
 static int measure(const struct place *place, struct bench_read *way,
 	uint64_t to, uint64_t ns)
 {
@@ -206,8 +209,8 @@ static uint8_t *small_pages(size_t bytes)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* Ignore errors: the call fails only on kernels without huge pages,
-	 * where it is not needed. */
+	/* Ignore errors: the call fails only on kernels that have no huge
+	 * pages. */
 	madvise(p, bytes, MADV_NOHUGEPAGE);
 	memset(p, 0, bytes);
 	return p;

@@ -23,7 +23,7 @@ struct bench_read {
 	/* queue depth of io_uring, used by one thread; 0 means plain reads */
 	unsigned depth;
 	bool small_pages; /* the destination has small pages */
-	/* reads use O_DIRECT; false if the system refused it */
+	/* whether reads use O_DIRECT; false if the system refused O_DIRECT */
 	bool direct;
 };
 
@@ -31,8 +31,8 @@ struct bench_read {
  * Find the fastest way of reading with trials on a part of the layers: reads of
  * 1, 4 and 16 MiB by one and by two threads, and by io_uring with 1, 2, 4 and 8
  * reads in flight, into huge and into small pages. Then measure the fastest way
- * on all layers. Skips ways that the system refuses. Returns 0 or a negative
- * errno.
+ * on all layers. Ways that the system refuses are skipped. Returns 0 or a
+ * negative errno.
  */
 int bench_read(const struct image *, struct bench_read *out, struct err *);
 

@@ -54,7 +54,8 @@ json_t *report_tables_json(const struct bench_table *tables, unsigned n)
 
 void report_print_priced(const char *priced)
 {
-	/* Print one line for each part; " | " separates the parts. */
+	/* Print each part of `priced` as a line of its own; " | " separates the
+	 * parts. */
 	while (*priced) {
 		const char *end = strstr(priced, " | ");
 		size_t n = end ? (size_t)(end - priced) : strlen(priced);

@@ -20,8 +20,8 @@ struct ring_peer {
 
 static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
 {
-	/* The device needs no announcement of a batch; it always waits for
-	 * requests. */
+	/* The device always waits for requests, so a batch need not be
+	 * announced. */
 	return 0;
 }
 

@@ -101,7 +101,7 @@ static void print_text(
 	report_print_priced(r->pair.priced);
 	printf("%s, clock %s\nmodel %s\n", named->name->title,
 		bench_run_clock(r), r->pair.model);
-	/* A table that generates no text needs no items. */
+	/* If the tables are computed without any run, no items were used. */
 	if (r->x.n_runs)
 		report_print_size(&r->x, r->n_predict);
 	for (unsigned i = 0; i < n; i++)

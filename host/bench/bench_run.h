@@ -67,16 +67,16 @@ void bench_run_set_up(struct bench_run *, const struct bench_options *);
 /* Load the items, and check that pictures can be drawn, before hours of
  * measuring. Returns 0 or a negative errno. */
 int bench_run_prepare(struct bench_run *, struct err *);
-/* Measure all planned runs; or, if shards are merged, take the results from the
- * shards. Returns 0 or a negative errno. */
+/* Measure all planned runs or, if opts->merged is set, take the results from
+ * its shards. Returns 0 or a negative errno. */
 int bench_run_measure(struct bench_run *, struct err *);
 void bench_run_release(struct bench_run *);
 
 /* returns the phone's name, or "wall" */
 const char *bench_run_clock(const struct bench_run *);
 
-/* The parts of a report that differ between benchmarks. `json` returns an
- * object, or NULL if out of memory. */
+/* The functions that print the parts of a report that differ between
+ * benchmarks. `json` returns an object, or NULL if out of memory. */
 struct bench_words {
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
 	void (*csv)(const void *arg, const struct bench_table *, unsigned n);
@@ -84,7 +84,8 @@ struct bench_words {
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
 	const char *model; /* name of the model for captions of pictures */
-	bool simulated;    /* the acceptance of drafted tokens is simulated */
+	/* whether the acceptance of drafted tokens is simulated */
+	bool simulated;
 };
 
 /* Print the report in the requested form, then draw the pictures. Returns 0 or

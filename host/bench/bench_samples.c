@@ -31,8 +31,8 @@
 #define PASSES 6
 #define CHUNK  256
 
-/* The ways to read the prompt's keys and values. SHARED is index 0 because it
- * is the way of ordinary decoding. */
+/* The ways to read the prompt's keys and values. SHARED is index 0, the way
+ * that ordinary decoding uses. */
 enum way { SHARED, APART, WAYS };
 
 /* Sums over the timed passes: their times, and the number of KV bytes that they
@@ -146,8 +146,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 	o->prefill_chunk = CHUNK;
 	o->sequences = b->most;
 	o->context_need = b->prompt + room;
-	/* After the prompt, each sequence needs slots for its own tokens, and a
-	 * copy of the last block of the prompt. */
+	/* After the prompt, each sequence needs KV slots for its own tokens,
+	 * and for a copy of the last KV block of the prompt. */
 	o->slots = o->context_need + (PASSES + 64) * b->most;
 	o->soc = &b->soc;
 	ret = tandem_start_bare(b->tandem, e);
@@ -206,7 +206,7 @@ static const struct {
 	{ "phone_growth", "grown", 2, 1, phone_growth },
 };
 #define FIGURES    ARRAY_LEN(figures)
-#define PHONE_FROM 8 /* index of the first phone column in figures[] */
+#define PHONE_FROM 8 /* index in figures[] of the first phone figure */
 
 static void fill(const struct bench_samples *b, struct bench_table *t,
 	unsigned from, unsigned to)

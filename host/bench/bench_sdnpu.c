@@ -26,8 +26,9 @@ struct sdnpu_spec {
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"sources", "cycles", "overhead", "row_cost", "phones", "graphs" };
 
-/* A chain of 31 tokens and the root fill the decode graph of 32 rows, as the
- * compared trees do. */
+/* A pass of the decode graph has 32 rows. A chain of 31 drafted tokens and the
+ * token before them fill these rows, as do the trees that the chain is compared
+ * with. */
 #define CHAIN      "method=chain", "draft-len=31"
 #define OURS       "method=sdnpu"
 #define CALIBRATED "calibration=true"
@@ -35,8 +36,9 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 
 /* ---- what each technique adds -------------------------------------------- */
 
-/* ONE: a single graph for prompts and decoding. TWO: two graphs, between which
- * the device switches. BOTH: the same two graphs, which stay loaded. */
+/* ONE: a single compute graph for prompts and decoding. TWO: a graph for
+ * prompts and a graph for decoding, between which the device switches. BOTH:
+ * the same two graphs, which both stay loaded. */
 #define ONE   "one-graph=true", "prefill-chunk=32"
 #define TWO   "graph-switch=best", "prefill-chunk=256"
 #define BOTH  "graph-switch=off", "prefill-chunk=256"
@@ -85,9 +87,8 @@ static const struct table_variant ablation[] = {
 };
 
 /*
- * What each technique gains. The tree is compared with the chain that the
- * suffix automaton drafts.
- *
+ * Pairs of rows whose ratio is the gain of a technique. The gain of the tree is
+ * relative to a chain that the suffix automaton drafts.
  */
 static const struct table_pair gains[] = {
 	{ "graph switching", "+G", NPU },
@@ -105,7 +106,8 @@ static const struct table_pair gains[] = {
 	{ "both graphs loaded", "reuse, both loaded", "default + reuse" },
 };
 
-/* Ratios to plain decoding, and to a chain of the suffix automaton alone. */
+/* Ratios of a row to plain decoding, and to a chain of the suffix automaton
+ * (SAM) without other techniques. */
 #define OVER(prefix, f)                                                    \
 	{ prefix "over_npu", "over NPU", 2, 1, f, .against = COLUMN_SHARE, \
 		.base = NPU },                                             \
@@ -278,9 +280,9 @@ static const struct column_spec row_cost_columns[] = {
 };
 
 /*
- * Values of row_weight_s of a phone's profile, in 1e-13 s: no cost of rows, the
- * cost that figure 6 of the paper implies for a pass of 32 rows, and one value
- * between.
+ * Values of row_weight_s, a constant of a phone's profile, in 1e-13 s: 0 (rows
+ * cost nothing), 10, and 32, the cost that figure 6 of the paper implies for a
+ * pass of 32 rows.
  */
 static const struct table_levels row_weights = {
 	.unit = "e-13",
@@ -391,8 +393,9 @@ static const struct column_spec phones_columns[] = {
 		IN_CALIBRATED("successor-share=0.9"),               \
 		IN_CALIBRATED("calibrated-depth=2")
 
-/* Version A discards a draft only when there are too many tokens, so reuse-age
- * is set to its maximum. Version B has anchors only in the user's request. */
+/* Version A of the paper discards a draft only when there are too many tokens,
+ * so reuse-age has its maximum. In version B, drafting by calibration starts
+ * only at tokens of the user's request (anchors=request). */
 static const struct table_preset paper_a[] = { IN_PAPER,
 	IN_REUSED("reuse-age=64"), IN_CALIBRATED("anchors=context"), { 0 } };
 static const struct table_preset paper_b[] = { IN_PAPER,

@@ -26,9 +26,10 @@ enum sdnpu_table_kind {
 	SDNPU_T_CYCLES, /* use of the NPU's rows */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
-	/* gains for several values of the phone's time for a row */
+	/* gains for several values of the time of a row on the phone */
 	SDNPU_T_ROW_COST,
-	/* gains over each rival, by phone and model (figures 11 and 12) */
+	/* gains over each rival method, by phone and model (figures 11 and 12
+	 * of the sd.npu paper) */
 	SDNPU_T_PHONES,
 	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
 	SDNPU_TABLES

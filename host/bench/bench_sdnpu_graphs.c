@@ -63,8 +63,9 @@ static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
 	return 0;
 }
 
-/* Measure one plan with one prompt length. The model is opened anew for each
- * prompt, so that the graphs are in their initial state. */
+/* Measure one plan of graph switching with one prompt length. The model is
+ * opened anew for each prompt, so that the graphs are in their initial
+ * state. */
 static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct bench_run *r, struct err *e)
 {
@@ -160,7 +161,8 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 	}
 }
 
-/* two lanes of the chart, NPU and loader, for each plan that switches graphs */
+/* two lanes of the chart, NPU and graph loader, for each plan that switches
+ * graphs */
 #define LANES (2 * (SWITCH_COUNT - 1))
 
 int sdnpu_graphs_plot(const struct sdnpu_graphs *g, const char *caption,

@@ -23,7 +23,7 @@ struct sdnpu_plan {
 	/* seconds from the start of a prompt until the first token can be
 	 * decoded */
 	double prompt_s[SDNPU_LENGTHS];
-	/* The following values are for the longest prompt. */
+	/* The following values are for the longest measured prompt. */
 	double wait_s;
 	uint32_t most_graphs;
 	/* [n_events] activity of the NPU and of the loader */
@@ -34,13 +34,15 @@ struct sdnpu_plan {
 struct sdnpu_graphs {
 	uint32_t length[SDNPU_LENGTHS]; /* [n] prompt lengths in tokens */
 	unsigned n;
-	double unit; /* seconds in one unit of the event times */
+	/* seconds in one unit of the events' times: 1e-12 on a phone's clock,
+	 * otherwise 1e-9 */
+	double unit;
 	struct sdnpu_plan plan[SWITCH_COUNT];
 };
 
-/* Measure all plans. The caller zeroes the struct, and releases it with
- * sdnpu_graphs_release() even on failure. Prompt lengths that exceed the
- * model's context are skipped. Returns 0 or a negative errno. */
+/* Measure all plans of graph switching. The caller zeroes the struct, and
+ * releases it with sdnpu_graphs_release() even on failure. Prompt lengths that
+ * exceed the model's context are skipped. Returns 0 or a negative errno. */
 int sdnpu_graphs_measure(
 	struct sdnpu_graphs *, struct bench_run *, struct err *);
 void sdnpu_graphs_release(struct sdnpu_graphs *);

@@ -22,8 +22,8 @@
 /* Results of one server with one number of clients. */
 struct cell {
 	struct serve_result result;
-	/* passes of the model, and seconds on a phone's clock; NAN if the
-	 * server does not report them */
+	/* number of passes of the model, and seconds on a phone's clock; NAN if
+	 * the server does not report them */
 	double passes, phone_s;
 };
 
@@ -34,7 +34,7 @@ struct row {
 
 struct bench_serve {
 	const struct bench_serve_args *args;
-	/* the tasks' items, which own the texts of the prompts */
+	/* items of the tasks; `prompt` points into their texts */
 	struct eval_items items[FIGURES_TASKS];
 	const char *category[FIGURES_TASKS];
 	unsigned n_categories;
@@ -50,7 +50,7 @@ static int add_prompt(struct bench_serve *b, const struct eval_item *item,
 {
 	const char *said =
 		json_string_value(json_object_get(item->line, "category"));
-	/* "turns" is used only if there is no "prompt". */
+	/* Use the member "turns" only if there is no member "prompt". */
 	const json_t *turns = json_object_get(item->line, "prompt")
 		? NULL
 		: json_object_get(item->line, "turns");
@@ -125,7 +125,7 @@ static int read_prompts(struct bench_serve *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Read the counters of a Tandem server; NAN for other servers. */
+/* Read the counters of a server. They are NAN if the server is not Tandem. */
 static int read_counters(const struct serve_target *t, double *passes,
 	double *phone_s, struct err *e)
 {
@@ -220,9 +220,10 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 	if (i < a->n_methods) {
 		/*
 		 * Every round sends the same prompts, so the server must not
-		 * keep their caches; and it must be able to run as many
-		 * requests as there are clients. The user's options come last,
-		 * so they override these two.
+		 * keep the KV caches of finished requests. It must also be able
+		 * to run as many requests at a time as there are clients. The
+		 * user's options come last, so that they override these two
+		 * options.
 		 */
 		for (unsigned k = 0; k < a->n_at; k++)
 			texts = a->at[k] > texts ? a->at[k] : texts;
@@ -256,8 +257,8 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 		ret = measure(b, &t, row, k, e);
 	closed = serve_process_close(&p, a->row[i], &closing);
 	if (closed && ret != -ECANCELED) {
-		/* The server has ended, which explains why requests failed:
-		 * report its error. */
+		/* If the server has exited with an error, this error explains
+		 * why requests failed: report it. */
 		*e = closing;
 		ret = closed;
 	}

@@ -22,8 +22,8 @@ struct err;
 #define SERVE_CLIENTS_MAX 256
 
 struct bench_serve_args {
-	/* n_methods names of methods (a server is started for each), then URLs
-	 * of running servers */
+	/* n_methods names of methods, for each of which a server is started;
+	 * then URLs of running servers */
 	const char *row[SERVE_ROWS_MAX];
 	unsigned n_methods, n_rows;
 	/* model of the started servers; NULL: the default of `tandem serve` */
@@ -48,9 +48,9 @@ struct bench_serve_args {
 };
 
 /*
- * Measure and print the report. Returns 0, -ECANCELED if interrupted, or
- * another negative errno. If requests failed, prints the report and returns
- * -EIO.
+ * Measure and print the report. Returns 0, -ECANCELED if interrupted, -EIO if
+ * requests failed (the report is printed nevertheless), or another negative
+ * errno.
  */
 int bench_serve(const struct bench_serve_args *, struct err *);
 

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENGINES 3 /* number of engines of a phone's NPU */
+/* number of engines of a phone's NPU: matrix, vector and memory engine */
+#define ENGINES 3
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -126,7 +127,7 @@ static bool add_items(const json_t *list, struct item_sums *sum, size_t n)
 	return good;
 }
 
-/* Whether the JSON array `changes` holds exactly the changes of setting *s. */
+/* Whether the JSON array `changes` has the same changes as setting *s. */
 static bool same_setting(const json_t *changes, const struct setting *s)
 {
 	bool same = json_array_size(changes) == s->n;
@@ -186,8 +187,9 @@ int bench_shards_take(
 						json_object_get(task, "rounds"),
 						x->run[k]->round[t], x->rounds);
 			}
-			/* Use the largest base_w: a shard without items has not
-			 * opened a model, and its base_w is 0. */
+			/* Use the largest base power (base_w) of the shards. It
+			 * is 0 in a shard without items, which has not opened a
+			 * model. */
 			if (json_number_value(base_w) > x->run[k]->base_w)
 				x->run[k]->base_w = json_number_value(base_w);
 		}

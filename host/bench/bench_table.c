@@ -34,7 +34,8 @@ struct table_row *table_add_row(
 
 /* ---- text ---------------------------------------------------------------- */
 
-/* column number of the model, which follows the names */
+/* index of the column with the model's name; it follows the columns with the
+ * row's names */
 #define MODEL TABLE_NAMES
 
 static const char *name_of(const struct table_row *r, unsigned name)
@@ -42,7 +43,8 @@ static const char *name_of(const struct table_row *r, unsigned name)
 	return name == MODEL ? r->model : r->name[name];
 }
 
-/* Return the width of a column of names, or 0 if no row has such a name. */
+/* Return the width of the column for name number `name` of the rows, or 0 if no
+ * row has this name. */
 static int name_width(const struct bench_table *t, unsigned name)
 {
 	size_t most = 0;

@@ -54,10 +54,11 @@ struct table_plot {
 };
 
 struct bench_table {
-	/* such as "methods"; also the file name of the plot */
+	/* name of the table, such as "methods"; also the file name of its
+	 * plot */
 	const char *name;
 	const char *title;
-	const char *note; /* printed below the table; NULL means no note */
+	const char *note; /* text printed below the table; NULL means no text */
 	const char *name_key[TABLE_NAMES];
 	unsigned n_names, n_columns, n_rows;
 	struct table_column column[TABLE_COLUMNS];

@@ -28,12 +28,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS 24 /* number of tokens of each output */
+/* number of tokens that each request generates, with random prompts */
+#define TOKENS 24
 
 /*
- * With prompts of a task, ITEMS requests are measured. Each request ends at its
- * EOS token or after ITEM_TOKENS tokens. When one request ends the next one
- * starts, as in a server.
+ * With the prompts of a task, ITEMS requests are measured. A request ends at
+ * its EOS token or after ITEM_TOKENS tokens; the next request then starts, as
+ * in a server.
  */
 #define ITEMS       32
 #define ITEM_TOKENS 64
@@ -212,9 +213,9 @@ static int time_items(
 	return ret;
 }
 
-/* Run n requests at a time. With random prompts, run passes until all prompts
- * are processed, then until all requests have ended, and measure both
- * phases. */
+/* Run n requests at a time. With random prompts, all requests start together;
+ * measure the time until all prompts are processed, and the time from then
+ * until all requests have ended. */
 static int time_texts(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
@@ -233,7 +234,7 @@ static int time_texts(
 	phone = phone_s(b);
 	while (left && !ret) {
 		double sum = 0;  /* tokens that all requests have emitted */
-		bool all = true; /* each request has emitted a token */
+		bool all = true; /* whether each request has emitted a token */
 
 		if (tandem_advance(b->handle, &left))
 			ret = failed(b, e);

@@ -26,7 +26,8 @@ const char *const tts_table_names[TTS_TABLES] = { "accuracy", "pass", "speed",
 	"phones", "kernels", "softmax", "attention", "batches", "prompts",
 	"memory" };
 
-/* The phones and pairs of section 7.2.1 of npu-tts. */
+/* The phones of section 7.2.1 of the npu-tts paper, and its pairs of a small
+ * and a large model. */
 const char *const tts_phones[TTS_N_PHONES] = { "sd8gen2", "sd8gen3",
 	"sd8elite" };
 const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
@@ -40,8 +41,8 @@ enum purpose {
 	/* a method that generates in a run of its own: count the sample that it
 	 * has chosen */
 	BY_ITSELF,
-	/* draw samples, keep them, and let all methods that choose at the end
-	 * choose among them */
+	/* draw samples and keep them; then each method that only chooses at the
+	 * end chooses one of them */
 	DRAW,
 	/* compute the phone cost of the kept tokens */
 	COST,
@@ -68,7 +69,8 @@ struct run {
 	 * COST and TIME runs read them */
 	struct samples_script **kept;
 	size_t at; /* index of the current item */
-	/* [n_methods][n_samples] results, filled by a DRAW run */
+	/* [n_methods][n_samples] results of the methods, filled by a DRAW
+	 * run */
 	struct tts_point *choice;
 	/* [n_methods] options of each method, for a DRAW run */
 	struct opt_values *as;
@@ -108,8 +110,8 @@ static void count(struct eval_tally *t, bool *of, size_t i, bool right)
 		of[i] = right;
 }
 
-/* Return the array for the next point, with one element per item: whether the
- * item is right. */
+/* Return the array in which the next point (result of a method) stores whether
+ * each item is right. */
 static bool *next_right(struct tts *t)
 {
 	return t->right + t->n_right++ * t->items.n;
@@ -130,8 +132,8 @@ static int take_drawn(struct run *r, const struct eval_item *item,
 		ret = check_sample(&s, item, e);
 		n_right += right[i];
 	}
-	/* Let each method choose among the first samples, for each number of
-	 * samples. */
+	/* For each method and each number of samples n in args->samples, let
+	 * the method choose among the first n samples. */
 	for (unsigned m = 0; m < a->n_methods && !ret; m++)
 		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
 			struct tts_point *at = &r->choice[m * a->n_samples + k];
@@ -178,8 +180,8 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	if (report.keeps_all || r->purpose == DRAW) {
 		struct sample_report s;
 
-		/* Without forking there are exactly as many samples as
-		 * requested. */
+		/* There are exactly as many samples as requested, because no
+		 * method forks samples here. */
 		assert(n <= SAMPLES_MOST);
 		for (uint32_t i = 0; i < n && !ret; i++) {
 			tandem_sample_report(r->tandem, i, &s);
@@ -268,7 +270,7 @@ struct preset {
 	const char *name, *value;
 };
 
-/* Set those of the n options p[] that the user has not set. */
+/* Set those of the n options p[] for which the user has given no value. */
 static int preset(
 	struct opt_values *v, const struct preset *p, size_t n, struct err *e)
 {
@@ -283,9 +285,9 @@ static int preset(
 
 /*
  * Set all options of a run: the method, its aggregate, the number of samples
- * and the shape. If `shape` is given, its weights have the paper's types, and
- * they are copied if they do not fit into the address window together with the
- * weights of the reward model.
+ * and the shape. If `shape` is given, costs are computed for weights of the
+ * paper's types. These weights are copied if they do not fit into the address
+ * window together with the weights of the reward model.
  */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
@@ -383,12 +385,12 @@ static int run_by_itself(struct tts *t, unsigned model,
 /* ---- costs of the drawn samples ------------------------------------------ */
 
 struct drawing {
-	/* [items] for each item, the drawn samples and the greedy output */
+	/* [items] samples drawn for each item, and output of greedy decoding */
 	struct samples_script **kept, **greedy;
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];
-	/* cost[k][0] is without a reward model, cost[k][1] with a reward
-	 * model */
+	/* [k][0]: cost of samples[k] samples without a reward model; [k][1]:
+	 * with a reward model */
 	struct tts_cost cost[TTS_NUMBERS][2];
 };
 
@@ -478,9 +480,9 @@ static int cost_on_phones(
 
 /* ---- a model ------------------------------------------------------------- */
 
-/* Add a point for a method and a number of samples. The result comes from the
- * drawn samples if the method chooses among these; otherwise from a run of its
- * own. */
+/* Add a point (result) of method m with samples[k] samples. The result comes
+ * from the drawn samples if the method only chooses among samples; otherwise
+ * from a run of its own. */
 static int run_point(struct tts *t, unsigned model, const struct drawing *d,
 	unsigned m, unsigned k, struct err *e)
 {
@@ -503,8 +505,8 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	struct drawing *d = calloc(1, sizeof(*d));
-	/* Samples are needed for the table of phones, which shows their
-	 * costs. */
+	/* Samples must also be drawn if the table of phones, which shows their
+	 * costs, was requested. */
 	bool any = a->table[TTS_PHONES], reward = false;
 	int ret = 0;
 

@@ -32,25 +32,28 @@ struct tts_point {
 	struct tts_cost cost;
 };
 
-/* Costs of drawing n plain samples of each item with one model. `phone` covers
- * all items; `wall` covers the items that are timed. */
+/* Costs of drawing n samples of each item with one model, without choosing.
+ * `phone` covers all items; `wall` covers the items whose generation is
+ * timed. */
 struct tts_speed {
 	struct tts_cost phone, wall;
 };
 
 #define TTS_GREEDY "greedy"
-/* the method that keeps all samples without choosing */
+/* the method that keeps all samples and chooses none */
 #define TTS_SAMPLE "sample"
 #define TTS_POINTS (TTS_MODELS * (1 + TTS_METHODS * TTS_NUMBERS))
 
 /* Properties of a method. */
 struct tts_how {
-	bool plain; /* reports all samples without choosing one */
-	/* chooses among the first n samples that the model drew once; otherwise
-	 * the method generates in runs of its own */
+	/* whether the method reports all samples without choosing one */
+	bool plain;
+	/* whether the method chooses among the first n samples that the model
+	 * drew once; otherwise the method generates in runs of its own */
 	bool follows;
 	bool reward; /* needs a reward model */
-	/* a number of samples above 1 must be a multiple of this */
+	/* if the number of samples is above 1, it must be a multiple of this
+	 * number */
 	uint32_t group;
 };
 
@@ -69,7 +72,7 @@ struct tts {
 	struct tts_how how[TTS_METHODS];
 	struct eval_items items;
 	struct bench_trace trace;
-	bool on_phone;  /* costs on a simulated phone are computed */
+	bool on_phone;  /* whether costs are computed for a simulated phone */
 	struct soc soc; /* the simulated phone; valid if `on_phone` */
 	struct tts_point
 		/* ordered by model, with greedy decoding first */
@@ -82,7 +85,7 @@ struct tts {
 	/* [model][index into samples]: sum of pass@k over the items */
 	double pass[TTS_MODELS][TTS_NUMBERS];
 	struct tts_speed speed[TTS_MODELS][TTS_NUMBERS];
-	/* [model]: whether pass[] and speed[] are filled */
+	/* [model]: whether pass[model] and speed[model] are set */
 	bool drew[TTS_MODELS];
 	/*
 	 * Costs for each phone and pair of shapes: best-of-n of the first model

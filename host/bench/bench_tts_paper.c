@@ -129,8 +129,8 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 		v[BY_GROUPS] = v[GROUPS] / v[SUPER];
 		v[OF_READ] = v[SUPER] / v[READ];
 	}
-	/* Results of the paper, section 7.4, on a OnePlus 12: matrix products
-	 * with one row. */
+	/* The paper's ratios for matrix products with one row (section 7.4, on
+	 * a OnePlus 12). */
 	least = table_add_row(out, "paper, least", NULL)->value;
 	mean = table_add_row(out, "paper, mean", NULL)->value;
 	most = table_add_row(out, "paper, most", NULL)->value;
@@ -199,8 +199,8 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 				softmax_s(&four, m, PRICE_EXP_TABLE, batches[i],
 					contexts[c]);
 		}
-	/* Results of the paper, section 7.4: 1, 4 and 16 queries over the
-	 * contexts above. */
+	/* The paper's ratios for 1, 4 and 16 queries over the contexts in
+	 * contexts[] (section 7.4). */
 	least = table_add_row(out, "paper, least", "")->value;
 	most = table_add_row(out, "paper, most", "")->value;
 	least[BY_F32] = 1.26;
@@ -335,8 +335,8 @@ void tts_batches(const struct tts *t, struct bench_table *out)
 	paper[CPU] = 0.5;
 	paper[WATTS] = 5;
 	table_add_row(out, "paper, qwen2.5-3b", "1")->value[WATTS] = 4.3;
-	/* The paper says only "lower than that of the 3B model at a batch size
-	 * of 1", so the value is an upper bound. */
+	/* For the energy, the paper says only "lower than that of the 3B model
+	 * at a batch size of 1", so this ratio is an upper bound. */
 	table_add_row(out, "paper, qwen2.5-1.5b, below", "8")->value[OF_LARGE] =
 		1;
 }

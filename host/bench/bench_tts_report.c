@@ -16,10 +16,11 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 		TTS_MODELS * TTS_NUMBERS <= TABLE_ROWS,
 	"a model's runs are rows of a table");
 
-/* a picture shows at most this many lines per model, and the point of greedy
- * decoding */
+/* maximum number of lines for each model in a picture, besides the point of
+ * greedy decoding */
 #define LINES 3
-/* a table of accuracy for each model, and one of each other kind */
+/* number of tables: one table of accuracy for each model, and one of every
+ * other kind */
 #define TABLES (TTS_MODELS - 1 + TTS_TABLES)
 
 /* A difference is reported as significant if its p-value is below this. */
@@ -301,7 +302,8 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 
 /* ---- pictures ------------------------------------------------------------ */
 
-/* Return the accuracy of a method at its largest number of samples. */
+/* Return the share of right answers of a method at its largest number of
+ * samples. */
 static double last_right(
 	const struct tts *t, unsigned model, const char *method)
 {
@@ -443,8 +445,8 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
 	putchar('\n');
 }
 
-/* Compare the first model's methods that choose a sample with the second
- * model's greedy decoding. */
+/* Print for each method of the first model that chooses a sample, with how many
+ * samples it overtakes greedy decoding of the second model. */
 static void print_overtaking(const struct tts *t)
 {
 	const struct tts_point *other = greedy_second(t), *best = NULL;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENALTY 3.0 /* alpha of d3LLM's accuracy under parallelism */
-/* points whose accuracy is lower than that of the first point by more than this
- * are left out */
+/* alpha in d3LLM's definition of "accuracy under parallelism" */
+#define PENALTY 3.0
+/* A point is left out if its accuracy is lower than that of the first point by
+ * more than this. */
 #define MOST_LOST 0.05
 
 static int by_tokens(const void *a, const void *b)
@@ -43,8 +44,8 @@ double curve_area(const struct curve_point *points, unsigned n)
 		if (p[i].tokens <= 1)
 			continue;
 		if (i && p[i - 1].tokens < 1) {
-			/* Interpolate the point at 1 token per pass between a
-			 * and p[i]. */
+			/* Replace the points before 1 token per pass by one
+			 * interpolated point, between a and p[i]. */
 			struct curve_point a = p[i - 1];
 			double part = (1 - a.tokens) / (p[i].tokens - a.tokens);
 

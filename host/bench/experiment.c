@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 200 /* maximum bytes of a setting's description in a message */
+#define TEXT 200 /* size of a setting's description in a message, in bytes */
 
 /* ---- settings ------------------------------------------------------------ */
 
@@ -55,10 +55,11 @@ static struct known_text *known_text(
 }
 
 /*
- * Whether two lengths of the same text are consistent: `got` tokens with the
- * limit n, and `had` tokens with the limit `might`. A text that ended before
- * its limit has the same length with any larger limit. A text that reached its
- * limit may be longer with a larger limit.
+ * Whether two lengths of the same text are consistent: the text was generated
+ * once with the limit n and once with the limit `might`, and had `got` and
+ * `had` tokens. A text that ended before its limit has the same length with any
+ * larger limit. A text that reached its limit may be longer with a larger
+ * limit.
  */
 static bool length_fits(size_t got, uint32_t n, size_t had, uint32_t might)
 {
@@ -202,7 +203,7 @@ static int check_logits(struct experiment *x, const struct run *r,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Run all items in one round of a run. */
+/* Process all items once with a setting (a run), in one round. */
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
 {

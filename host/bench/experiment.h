@@ -32,8 +32,8 @@ struct err;
 
 #define EXPERIMENT_ROUNDS 20
 
-/* The longest text that a run of a group has generated for an item: its tokens,
- * including the prompt, and the token limit of the run. */
+/* The longest text that a run of a group has generated for an item: the tokens
+ * of prompt and output, and the token limit of the run's output. */
 struct known_text {
 	int32_t *id;
 	size_t n;
@@ -79,14 +79,15 @@ struct item_report {
 	 */
 	int64_t kernel_bytes;
 	uint64_t kernel_wanted, kernel_slack;
-	/* true: logits must be computed for exactly one row per token */
+	/* whether logits must be computed for exactly one row per token */
 	bool rows_emitted;
 	double base_w;
 };
 
 struct runner {
-	/* Open what the setting needs, and store a pointer to it in *one, which
-	 * `close` receives; NULL if there is nothing to close. */
+	/* Open the files and processes that the setting needs. Store a pointer
+	 * to their state in *one, which the other functions receive; NULL if
+	 * nothing must be closed. */
 	int (*open)(
 		void *arg, const struct setting *, void **one, struct err *);
 	/* Process one item. `known` is the text that this run must generate for
@@ -94,8 +95,8 @@ struct runner {
 	int (*item)(void *arg, void *one, size_t item,
 		const struct known_text *known, struct item_report *,
 		struct err *);
-	/* Close `one`. `good` is true if no error has occurred; then conditions
-	 * that must hold at the end of a run are checked, too. */
+	/* Close `one`. `good` is true if no error has occurred; only then the
+	 * conditions that must hold at the end of a run are checked. */
 	int (*close)(void *arg, void *one, bool good, struct err *);
 	void *arg;
 };
@@ -109,15 +110,15 @@ struct experiment {
 	const char *const *task; /* [n_tasks] names; n_tasks <= FIGURES_TASKS */
 	unsigned n_tasks;
 	unsigned rounds; /* from 1 to EXPERIMENT_ROUNDS */
-	/* true: times and rates are those of the simulated phone; false:
-	 * wall-clock times */
+	/* whether times and rates are those of the simulated phone; otherwise
+	 * they are wall-clock times */
 	bool phone;
 	struct progress_sink progress; /* called after each item */
 	/* Speed, in bytes/s, of a program that only reads the layers
 	 * (bench_read.h); 0 if not known. May be set after the runs. */
 	double plain_bytes_per_s;
 
-	struct run **run; /* [n_runs], in the order of execution */
+	struct run **run; /* [n_runs] runs in the order of execution */
 	unsigned n_runs;
 	/* [n_same_text][n_items] texts of each group */
 	struct known_text *known;

@@ -49,13 +49,13 @@ static bool has_change(const struct table_variant *v, const char *change)
 }
 
 /*
- * Add the run of a row or of one of its rivals to the experiment: the usual
- * setting, the method, the changes of the row's variant and of the rival (NULL
- * for the row itself), and level `i` of `l` (NULL means no levels). If the
- * rival does not draft, changes of the draft are left out, so that all drafts
- * share one run. With `in_a_row`, add the second run of a row
- * (table_spec.in_a_row); for a setting without graph switching, this is the
- * row's first run.
+ * Add the run of a row, or of one of its rivals, to the experiment. The setting
+ * of the run consists of the usual setting, the method, the changes of the
+ * row's variant and of `rival` (NULL for the row itself), and level `i` of `l`
+ * (NULL means no levels). If the rival does not draft, changes of the draft are
+ * left out, so that its runs for all drafts are one run. With `in_a_row`, add
+ * the run "in a row" (table_spec.in_a_row). A setting without graph switching
+ * has no such run; the row's usual run is then found again.
  */
 static int add_run(struct experiment *x, const struct table_request *request,
 	const struct method_facts *m, const struct table_variant *v,
@@ -108,8 +108,8 @@ static int add_run(struct experiment *x, const struct table_request *request,
 	return ret;
 }
 
-/* Add a row with n runs: one for each of the levels first .. first + n - 1 of
- * `l`. */
+/* Add a row with n runs: one for each of the n levels of `l` from level `first`
+ * on. */
 static int plan_row(struct table_plan *p, struct experiment *x,
 	const struct method_facts *method, const struct table_variant *v,
 	const struct table_levels *l, unsigned first, unsigned n,
@@ -286,8 +286,8 @@ static const struct run *run_at(
 						   : row->run[at->level];
 }
 
-/* Return the run with which a column compares the row's figure, or NULL if
- * there is none. */
+/* Return the run whose figure a column compares with the row's figure, or NULL
+ * if there is none. */
 static const struct run *base_of(const struct experiment *x,
 	const struct table_plan *p, const struct plan_row *row,
 	const struct place *at)
@@ -306,8 +306,8 @@ static const struct run *base_of(const struct experiment *x,
 	return run_at(&p->row[0], at);
 }
 
-/* Return the figure of a row in a column. A column of the mean over tasks
- * compares the means; it is not the mean of the tasks' ratios. */
+/* Return the figure of a row in a column. In a column of the mean over tasks, a
+ * ratio is the ratio of two means, not the mean of the tasks' ratios. */
 static double cell(const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, const struct place *at)
 {
@@ -380,8 +380,8 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		for (unsigned k = 0; k < out->n_columns; k++)
 			row->value[k] = cell(x, p, r, &place[k]);
 	}
-	/* Add a row with the geometric mean of each column; NAN if a figure is
-	 * not positive. */
+	/* Add a row with the geometric mean of each column; NAN if the column
+	 * has a figure that is not positive. */
 	if (t->mean && p->n) {
 		struct table_row *mean = table_add_row(out, t->mean, NULL);
 
@@ -409,8 +409,9 @@ static const struct run *run_of(const struct table_plan *p, const char *name)
 	return NULL;
 }
 
-/* Compute the geometric mean of the items' ratios of times (without / with),
- * and the bounds of its 95 % interval; write them to v[3]. */
+/* For each item, divide its time in the run `without` by its time in the run
+ * `with`. Write the geometric mean of these ratios, and the bounds of its 95 %
+ * confidence interval, to v[3]. */
 static void compare_items(const struct experiment *x, const struct run *with,
 	const struct run *without, bool whole, double v[3])
 {

@@ -43,10 +43,14 @@ struct column_spec {
 	int decimals;
 	double scale;
 	figure_of *figure;
-	unsigned panel; /* panel of the plot, from 1; 0 means not plotted */
-	/* present only if times are those of a simulated phone */
+	/* panel of the plot in which the column is shown, from 1; 0 means not
+	 * plotted */
+	unsigned panel;
+	/* whether the column exists only if times are those of a simulated
+	 * phone */
 	bool of_phone;
-	/* show the figures of the runs in a row (see table_spec.in_a_row) */
+	/* whether to show the figures of the runs "in a row" (see
+	 * table_spec.in_a_row) */
 	bool in_a_row;
 	enum column_against against;
 	enum column_each each;
@@ -68,7 +72,7 @@ struct table_levels {
 	unsigned n;
 };
 
-/* The changes to the settings that make up a row, in addition to its method. */
+/* The changes that a row applies to the usual setting, besides its method. */
 struct table_variant {
 	/* NULL means table_request.unnamed */
 	const char *name;
@@ -88,10 +92,10 @@ struct table_variant {
 	 * unless table_request.bundled is set */
 	bool bundled;
 	/*
-	 * If costs are computed for another shape, the option as_option is set
-	 * to as_shape or, if as_shape is NULL, to the shape of the row (the
-	 * value of its change "as", or table_request.as). as_option NULL means
-	 * that no option is set.
+	 * If costs are computed for another model's shape, the option as_option
+	 * is set to as_shape or, if as_shape is NULL, to the shape of the row
+	 * (the value of its change "as", or table_request.as). as_option NULL
+	 * means that no option is set.
 	 */
 	const char *as_option, *as_shape;
 };
@@ -115,7 +119,8 @@ struct table_spec {
 	const char *method;
 	/* index into table_request.levels, from 1; 0 means no levels */
 	unsigned levels;
-	bool level_rows; /* a row for each level, instead of a column */
+	/* whether each level is a row; otherwise each level is a column */
+	bool level_rows;
 	/* Rivals of each row. A rival runs with the setting of the row, but
 	 * with its own method and changes. */
 	const struct table_variant *rival;
@@ -131,7 +136,8 @@ struct table_spec {
 	 * request has left loaded (setting.in_a_row).
 	 */
 	bool in_a_row;
-	/* planned only if times are those of a simulated phone */
+	/* whether the table is planned only if times are those of a simulated
+	 * phone */
 	bool of_phone;
 	/* A function that fills all rows from the single run of the table. NULL
 	 * means that each row shows a run. */
@@ -159,8 +165,8 @@ struct table_preset {
 	const char *where, *change;
 };
 
-/* Two rows of a plan that are compared item by item. Their runs in a row
- * (table_spec.in_a_row) are compared if they have such runs. */
+/* Two rows of a plan that are compared item by item. If both rows have runs "in
+ * a row" (table_spec.in_a_row), these runs are compared. */
 struct table_pair {
 	const char *name, *with, *without; /* the names of the rows */
 };
@@ -180,7 +186,7 @@ struct table_request {
 	/* Shape of the model for which costs are computed. NULL unless the
 	 * bundled model runs. */
 	const char *as;
-	/* the target is the bundled model, and its bundled drafters are
+	/* whether the target is the bundled model and its bundled drafters are
 	 * installed */
 	bool bundled;
 	unsigned same_text; /* group of all runs (see experiment_add) */
@@ -195,9 +201,11 @@ struct plan_row {
 	char model[TABLE_NAME];
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
-	/* the run for columns with column_spec.in_a_row; NULL means run[0] */
+	/* the run "in a row", shown by columns with column_spec.in_a_row; NULL
+	 * means run[0] */
 	struct run *in_a_row;
-	/* NULL if its method was not requested */
+	/* [n_rivals] runs of the rivals; NULL if a rival's method was not
+	 * requested */
 	struct run *rival[TABLE_RIVALS];
 	unsigned task; /* the only task of the row, from 1; 0 means all */
 };
@@ -223,10 +231,11 @@ void table_fill(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_request *);
 
 /*
- * Make the table "gains". For each pair and each item, the time without the
- * technique is divided by the time with it; the table shows the geometric mean
- * of these ratios and its 95 % interval (normal approximation), for decoding
- * and for whole requests. All items must have been measured in all runs.
+ * Make the table "gains". For each pair and each item, the time of the row
+ * `without` is divided by the time of the row `with`; the table shows the
+ * geometric mean of these ratios and its 95 % interval (normal approximation),
+ * for decoding and for whole requests. All items must have been measured in all
+ * runs.
  */
 void table_fill_gains(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_pair *, unsigned n);

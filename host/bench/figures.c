@@ -40,7 +40,7 @@ static double rate_of(
 	return median(rate, x->rounds);
 }
 
-/* Derive the figures of a run from sums. */
+/* Compute the figures for tables from the sums *sum of a run. */
 static struct run_summary summary_of(const struct experiment *x,
 	const struct run *r, const struct figures *sum)
 {

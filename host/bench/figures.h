@@ -43,7 +43,7 @@ struct run;
 	X(uint64_t, device_ns)                                                \
 	X(uint64_t, energy_pj)       /* phone's energy without base power */  \
 	X(uint64_t, marked) X(uint64_t, right) /* scored items; right items */\
-	X(uint64_t, maps)            /* maps and unmaps of the window */      \
+	X(uint64_t, maps)            /* map, unmap calls of address window */ \
 	X(uint64_t, copied_bytes)    /* weights copied to window slots */     \
 	X(uint64_t, stall_ns) X(uint64_t, stall_ps)                           \
 	X(uint64_t, prompt_tokens) X(uint64_t, prompt_ns) X(uint64_t, prompt_ps) \
@@ -52,7 +52,7 @@ struct run;
 
 struct figures {
 	FIGURES(COUNTER_MEMBER)
-	/* number of rows by use: valid, wasted, padding */
+	/* number of rows by use: valid, wasted (rejected drafts), or padding */
 	struct row_counts decode_rows;
 	/* busy time of the phone's NPU: matrix, vector and memory engine */
 	uint64_t engine_ps[3];
@@ -75,7 +75,7 @@ struct run_summary {
 	double joules, request_joules;
 	double prompt_s;
 	double stall_s;
-	double reading_s; /* time during which a read was in flight */
+	double reading_s; /* time in which at least one read was in flight */
 	double wait_s, logits_s;
 	double check_s; /* NAN if a phone is simulated */
 };
@@ -86,22 +86,23 @@ struct run_summary run_summary(const struct experiment *, const struct run *);
 struct run_summary run_task_summary(
 	const struct experiment *, const struct run *, unsigned task);
 
-/* Returns one figure of a table, or 0 for a run without tokens. */
+/* Returns one figure of a table; 0 if the run has generated no tokens. */
 typedef double figure_of(const struct run_summary *);
 
 figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_rows, figure_logits_rows, figure_draft_share,
 	figure_verify_share, figure_seconds, figure_joules, figure_tokens,
 	figure_all_logits_rows, figure_upper_rows;
-/* share of the scored items that are right; NAN if none is scored */
+/* share of the scored items that are right; NAN if no item is scored */
 figure_of figure_right;
-/* revised: percentage of tokens that changed after they were shown. skipped:
- * rows per pass without logits, because their tokens are final. refreshed: rows
- * per pass that the host computed while the device ran the pass. */
+/* revised: percentage of tokens that changed after they were shown to the user.
+ * skipped: rows per pass whose tokens are final, so that no logits are
+ * computed. refreshed: rows per pass that the host computed while the device
+ * ran the pass. */
 figure_of figure_revised, figure_skipped, figure_refreshed;
-/* Per pass: maps and unmaps of the address window, bytes copied into slots, and
- * seconds that the device was idle because it waited for weights outside the
- * window. */
+/* Per pass: maps and unmaps of the address window, weight bytes copied into the
+ * window's slots, and seconds that the device was idle because it waited for
+ * weights outside the window. */
 figure_of figure_maps, figure_copied, figure_stall_s;
 /*
  * Shares of the rows of all graphs that were run: rows with a valid token,
@@ -112,8 +113,9 @@ figure_of figure_maps, figure_copied, figure_stall_s;
  */
 figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;
-figure_of figure_token_s;   /* seconds per token: 1 / mean tokens/s */
-figure_of figure_lost_rows; /* rows without a valid token, per token */
+figure_of figure_token_s; /* seconds per token: 1 / mean tokens/s */
+/* rows without a valid token, divided by the number of tokens */
+figure_of figure_lost_rows;
 /* Figures of prompt and decoding together: tokens/s and seconds per token of
  * all requests, and joules per request. */
 figure_of figure_request_tokens_per_s, figure_request_s, figure_request_joules;

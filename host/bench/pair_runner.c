@@ -31,7 +31,7 @@
 
 #define COUNTS "/proc/self/io"
 
-/* State of an open run, that is, of one setting. */
+/* State of a run, from opening its setting to closing it. */
 struct opened {
 	struct pair_runner *by;
 	const struct setting_hook *hook;
@@ -44,7 +44,7 @@ struct opened {
 	struct token_list *prompt; /* [by->items->n] tokens of each prompt */
 	uint32_t longest;
 	struct image *image; /* NULL if the model is not an image */
-	uint64_t streamed;   /* bytes that a pass must read */
+	uint64_t streamed;   /* layer bytes that a pass must read from flash */
 	/* like `streamed`, but with each layer rounded up to whole pages,
 	 * because O_DIRECT reads whole pages */
 	uint64_t whole_pages;
@@ -74,8 +74,8 @@ int pair_create(const struct pair_runner *by, const struct setting *s,
 	ret = run_options_change(values, s, e);
 	if (ret)
 		return ret;
-	/* All methods of an experiment get the same options, so options that
-	 * this method does not use are dropped instead of refused. */
+	/* All methods of an experiment get the same options, so drop options
+	 * that this method does not use instead of refusing them. */
 	tandem_drop_needless(values);
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
@@ -235,8 +235,9 @@ static int open_run(
 			ret = tandem_failure(o->tandem, e);
 		tandem_report(o->tandem, &o->report);
 	}
-	/* In a run in a row, the first item must also start with the graphs
-	 * that a previous request has left, so run a prompt first. */
+	/* In a run "in a row" (setting.in_a_row), the first item must also
+	 * start with the graphs that a previous request has left loaded. So run
+	 * a prompt first. */
 	if (!ret && o->in_a_row && o->by->items->n)
 		ret = tandem_prefill(
 			o->tandem, o->prompt[0].id, o->prompt[0].n, 1, NULL, e);
@@ -262,13 +263,14 @@ struct mark {
 	struct session_stats stats;
 	struct method_stats drafts;
 	uint64_t ns, ps;
-	int64_t kernel; /* the kernel's count of bytes read, or -1 */
+	/* the kernel's count of bytes read; -1 if not counted */
+	int64_t kernel;
 };
 
 /* State of an item during decoding. */
 struct decoding {
 	struct opened *of;
-	/* snapshots before the prompt and at the first token */
+	/* snapshots of the counters before the prompt and at the first token */
 	struct mark begin, first;
 	bool first_is_taken;
 	struct err e; /* error that at_token() has set */
@@ -276,8 +278,8 @@ struct decoding {
 
 /*
  * Return the number of bytes that this process has read, as counted by the
- * kernel. Returns -1 if the count cannot be compared; it can only be compared
- * if the file is read without the page cache and times are wall-clock times.
+ * kernel, or -1 if this number cannot be compared. It can be compared only if
+ * the file is read without the page cache and times are wall-clock times.
  */
 static int64_t count_reads(const struct opened *o)
 {
@@ -318,9 +320,9 @@ static int64_t count_reads(const struct opened *o)
 
 /*
  * Read ahead until all layer slots are full, then take a snapshot of the
- * counters. This is done at both ends of the decode phase: layers that are
- * already in slots at its start are not counted, and the same number of layers
- * is read ahead, and counted, at its end.
+ * counters. This is done at the start and at the end of the decode phase.
+ * Layers that are in slots at the start were read before and are not counted.
+ * At the end, as many layers are read ahead and counted.
  */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
@@ -453,9 +455,9 @@ static int decode_item(struct opened *o, size_t item,
 		(end.stats.staging.meetings - d.first.stats.staging.meetings) *
 		IMAGE_PAGE;
 	/*
-	 * The number of bytes cannot be predicted after retried reads, or if
-	 * the output matrix is streamed, because it is then read for each
-	 * computation of logits.
+	 * The number of bytes cannot be predicted after retried reads. It
+	 * cannot be predicted either if the output matrix is streamed, because
+	 * each computation of logits then reads the matrix.
 	 */
 	o->retried = to->retries > from->retries || end.stats.output_streamed;
 	o->counted = d.first.kernel < 0 || end.kernel < 0
@@ -490,8 +492,8 @@ static int run_item(void *arg, void *one, size_t item,
 
 	/*
 	 * Directly before the item, measure how fast a plain reader
-	 * (bench_read.h) reads the layers. The speed gives the time that it
-	 * would need for the bytes of the item.
+	 * (bench_read.h) reads the layers. The speed gives the time that a
+	 * plain reader would need for the bytes of the item.
 	 */
 	if (plain && o->streamed) {
 		ret = bench_read_again(o->image, plain, e);

@@ -63,9 +63,9 @@ struct pair_runner {
  * runner. */
 struct runner pair_runner(struct pair_runner *);
 
-/* Create a handle for a setting, without opening files. Stores the options in
- * *values, which must outlive the handle. Returns 0 on success, -EINVAL for
- * contradictory options, or another negative errno. */
+/* Create a library handle (struct tandem) for a setting, without opening files.
+ * Stores the options in *values, which must outlive the handle. Returns 0 on
+ * success, -EINVAL for contradictory options, or another negative errno. */
 int pair_create(const struct pair_runner *, const struct setting *,
 	struct opt_values *values, struct tandem **out, struct err *);
 /* Call pair_create(), then open the model and the other files, without starting

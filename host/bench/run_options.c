@@ -27,7 +27,8 @@ const struct opt_table run_table = {
 	.size = sizeof(struct run_options),
 };
 
-/* Return table i: run_table, then the decoder's tables (see opt_tables). */
+/* Return option table i of a run: run_table, then the decoder's tables (see
+ * opt_tables). */
 static const struct opt_table *run_option_tables(size_t i)
 {
 	return i ? decoder_tables(i - 1) : &run_table;

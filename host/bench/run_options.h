@@ -17,14 +17,15 @@ struct setting;
 #define ASKED_PREDICT 128
 
 struct run_options {
-	const char *model;  /* NULL means the bundled model */
-	uint32_t n_predict; /* maximum number of tokens of an output */
+	const char *model; /* NULL means the bundled model */
+	/* maximum number of tokens that an item generates */
+	uint32_t n_predict;
 };
 extern const struct opt_table run_table;
 
-/* Apply the changes of a setting to the values, which then point into the
- * setting. Returns 0 on success, or -EINVAL if a change is not valid; the
- * message names the option. */
+/* Apply the changes of a setting to the option values. The values then point
+ * into the setting, which must outlive them. Returns 0 on success, or -EINVAL
+ * if a change is not valid; the message names the option. */
 int run_options_change(
 	struct opt_values *, const struct setting *, struct err *);
 

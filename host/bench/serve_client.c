@@ -128,7 +128,8 @@ int serve_client_get(const struct serve_target *t, const char *path,
 struct client {
 	CURL *handle;
 	struct serve_stream stream;
-	/* NULL: the client has nothing to do, because all prompts are sent */
+	/* the prompt that the client sends and whose answer it reads; NULL if
+	 * no prompt is left */
 	const struct serve_prompt *prompt;
 	unsigned turn;    /* turn of the prompt that is being answered */
 	json_t *messages; /* the chat so far */
@@ -144,7 +145,7 @@ struct clients {
 	struct client *client;
 	CURLM *multi;
 	struct curl_slist *headers;
-	size_t next; /* index of the next prompt to be sent */
+	size_t next; /* index of the first prompt that no client has sent */
 	unsigned running;
 };
 
@@ -258,7 +259,7 @@ static int take_answer(
 	r->requests++;
 	if (code || status != 200 || *says || !k->stream.ended) {
 		r->category[k->prompt->category].failed++;
-		/* Only the message of the first failure is kept. */
+		/* Keep only the message of the first failure. */
 		if (r->failed++)
 			return next_prompt(c, k, e);
 		if (code)
@@ -314,7 +315,7 @@ static int advance(struct clients *c, struct err *e)
 				k = &c->client[i];
 		ret = take_answer(c, k, m->data.result, e);
 	}
-	/* Before waiting, send the requests that take_answer has added. */
+	/* Before waiting, send the requests that take_answer() has prepared. */
 	if (!code && !ret)
 		code = curl.multi_perform(c->multi, &running);
 	if (!code && !ret)

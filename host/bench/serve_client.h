@@ -34,9 +34,10 @@ struct serve_load {
 	size_t n_prompts;
 	unsigned clients;
 	uint32_t n_predict; /* maximum number of tokens of an answer */
-	bool chat; /* send all turns of a prompt as a chat; otherwise only
-		    * the first turn, as a text to continue */
-	const char *model; /* name of the model, which requests contain */
+	/* whether to send all turns of a prompt as a chat; otherwise only the
+	 * first turn is sent, as a text to continue */
+	bool chat;
+	const char *model; /* name of the model, sent with each request */
 	const volatile sig_atomic_t *cancel; /* when set, the load ends early */
 };
 

@@ -17,7 +17,7 @@
 struct series {
 	double *value;
 	size_t n, cap;
-	bool failed; /* memory ran out, and numbers were lost */
+	bool failed; /* whether memory ran out, so that numbers were lost */
 };
 
 void series_add(struct series *, double);
@@ -51,12 +51,13 @@ struct serve_answer {
 struct serve_times {
 	struct series first;     /* until the first piece of text (TTFT) */
 	struct series per_token; /* for each later token (TPOT) */
-	struct series gap;       /* between two pieces of text (ITL) */
-	struct series whole;     /* until the last piece (E2EL) */
+	/* between two consecutive pieces of text (ITL) */
+	struct series gap;
+	struct series whole; /* until the last piece (E2EL) */
 };
 
-/* Add the times of an answer that has text. Gaps are not added here (see struct
- * serve_stream). */
+/* Add the times of an answer that has text, except the gaps between its pieces,
+ * which serve_stream_feed() adds. */
 void serve_times_add(struct serve_times *, const struct serve_answer *);
 void serve_times_release(struct serve_times *);
 
@@ -69,8 +70,8 @@ struct serve_category {
 	const char *name; /* borrowed */
 	unsigned prompts, failed, turns;
 	uint64_t drafted, accepted;
-	/* one element per prompt: the rates that the server reported, and the
-	 * sum of the seconds of the prompt's requests */
+	/* [prompts] the rates that the server reported for each prompt, and the
+	 * total seconds of the prompt's requests */
 	struct series prompt_per_s, predicted_per_s, latency_s;
 };
 

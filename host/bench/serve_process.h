@@ -14,7 +14,7 @@
 struct err;
 
 struct serve_process {
-	pid_t pid; /* 0 if the server does not run */
+	pid_t pid; /* process id of the server; 0 if no server runs */
 	char folder[64], socket[80];
 };
 

@@ -92,7 +92,8 @@ static void take_object(
 				json_object_get(choice, "delta"), "content"),
 			now);
 	} else if (!*s->error) {
-		/* not JSON, for example an HTML page of a proxy */
+		/* the body is not JSON but, for example, an HTML page of a
+		 * proxy */
 		snprintf(s->error, sizeof(s->error), "%.*s",
 			(int)(n < 200 ? n : 200), data);
 		err_plain(s->error);

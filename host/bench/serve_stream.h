@@ -18,14 +18,15 @@
 /* A struct of zeros is a stream of which nothing has arrived. */
 struct serve_stream {
 	struct serve_answer answer; /* the caller sets sent_ns */
-	/* borrowed; receives the ms between each two pieces */
+	/* borrowed; the milliseconds between consecutive pieces of text are
+	 * added to it; may be NULL */
 	struct series *gap;
 	struct strbuf text; /* all pieces of text */
 	bool ended;         /* "[DONE]" has arrived */
-	/* If the server reports an error: its message or, without one, the
-	 * beginning of the body. Otherwise "". */
+	/* error that the server reports: its message or, without a message, the
+	 * beginning of the body; "" if there is no error */
 	char error[ERR_TEXT_MAX];
-	/* the part of an incomplete line that has arrived */
+	/* an incomplete line, as far as it has arrived */
 	struct strbuf line;
 };
 

@@ -36,8 +36,8 @@ static int parse_set(struct sets *s, char *text, struct err *e)
 		return err_set(
 			e, EINVAL, "there are more than %d sets", SETS_MAX);
 	s->n++;
-	/* A first word that ends in `:` is the name of the set. Without such a
-	 * word, the options themselves are the name. */
+	/* If the first word ends in `:` it is the name of the set. Otherwise
+	 * the text of the set is its name. */
 	if (named) {
 		word[len - 1] = '\0';
 		ret = add_name(set, word, e);
@@ -84,7 +84,7 @@ int sets_parse(struct sets *s, const char *text, struct err *e)
 		: err_set(e, ENOMEM, "no memory for the sets of options");
 
 	while (!ret && (set = strsep(&at, ";"))) {
-		/* Ignore the empty set after a trailing `;`. */
+		/* Ignore the empty set after a `;` at the end of the list. */
 		if (!at && s->n && !set[strspn(set, space)])
 			break;
 		ret = parse_set(s, set, e);

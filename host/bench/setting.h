@@ -14,10 +14,11 @@ struct tandem;
 
 #define SETTING_CHANGES 24
 
-/* Functions that a runner calls for a setting, with the open handle. */
+/* Functions that a runner calls with the open library handle (struct tandem) of
+ * a setting. */
 struct setting_hook {
-	/* `opened` is called before the first item and `done` after the last
-	 * one. Either may be NULL. */
+	/* `opened` is called before the first item, `done` after the last item.
+	 * Either may be NULL. */
 	int (*opened)(void *arg, struct tandem *, struct err *);
 	int (*done)(void *arg, struct tandem *, struct err *);
 	void *arg;
@@ -30,9 +31,9 @@ struct setting {
 	unsigned n;
 	const struct setting_hook *hook; /* NULL means no hook */
 	/*
-	 * true: each item starts with the graphs that the previous item has
-	 * left in the device. false: the device loads the prefill graphs
-	 * between two items; the time for this is not measured.
+	 * whether each item starts with the compute graphs that the previous
+	 * item has left loaded on the device. Otherwise the device loads the
+	 * graphs for prompts between two items; this time is not measured.
 	 */
 	bool in_a_row;
 };
