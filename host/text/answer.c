@@ -42,8 +42,8 @@ static const struct {
 	{ "\\\\[!,;:]|\\\\(?:left|right)(?![a-zA-Z])", "" },
 	{ "\\\\ |~|\\s+", " " },
 	{ "\\\\[dtc]frac(?![a-zA-Z])", "\\\\frac" },
-	/* remove units: \text{...} and an exponent, except at the very
-	 * beginning */
+	/* Remove units, that is, \text{...} and an exponent, except at the
+	 * beginning. */
 	{ "(?<=.)\\\\(?:text|mbox|mathrm|textrm) ?\\{[^{}]*\\}"
 	  "(?:\\^(?:\\d|\\{\\d\\}))?",
 		"" },
@@ -55,8 +55,8 @@ static const struct {
 		"\\\\frac{${1}${2}}{${3}${4}}" },
 	{ "(?<![\\w})])\\\\frac\\{(\\d+)\\}\\{(\\d+)\\}", "$1/$2" },
 	{ "\\\\sqrt ?(\\w)", "\\\\sqrt{$1}" },
-	/* a left side of one or two characters, such as "x =", if there is only
-	 * one equals sign */
+	/* Remove a left side of one or two characters, such as "x =", if there
+	 * is only one equals sign. */
 	{ "^ ?[^= ]{1,2} ?=(?!.*=)", "" },
 	/* Remove spaces, except those between two words. */
 	{ " (?!\\w)|(?<!\\w) ", "" },
@@ -65,7 +65,8 @@ static const struct {
 #define N_SPELLING (sizeof(spelling) / sizeof(spelling[0]))
 
 struct answer_form {
-	/* appends the part of the text that was found, in canonical form */
+	/* appends the found part of the text to the strbuf, in canonical
+	 * form */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;
 	pcre2_code *code; /* the pattern to find; NULL for the whole text */
@@ -151,7 +152,8 @@ static void put_number(struct part p, struct strbuf *out)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Find the last match. A match that takes too many steps counts as no match. */
+/* Find the last match of the form's pattern. A match that takes too many steps
+ * counts as no match. */
 static bool last_match(
 	const struct answer_form *f, struct part text, struct part *out)
 {
@@ -174,7 +176,8 @@ static bool last_match(
 		*out = (struct part){ text.at + at[group],
 			at[group + 1] - at[group] };
 		from = at[1] > at[0] ? at[1] : at[1] + 1;
-		/* Skip to the start of the next character. */
+		/* After a match without characters, skip to the start of the
+		 * next character. */
 		while (from < text.len &&
 			((unsigned char)text.at[from] & 0xc0) == 0x80)
 			from++;
@@ -281,8 +284,8 @@ bool answer_of(const struct answer_form *f, const char *text, size_t len,
 	return !out->failed && out->len > before;
 }
 
-/* Read a number in canonical form as the fraction above / below. Returns false
- * if `s` is not a number. */
+/* Read a number in canonical form as the fraction *above / *below. Returns
+ * false if `s` is not a number. */
 static bool read_ratio(const char *s, double *above, double *below)
 {
 	char *end;
@@ -304,8 +307,9 @@ bool answers_equal(const char *a, const char *b)
 
 	if (!strcmp(a, b))
 		return true;
-	/* If neither answer is a fraction, different bytes mean different
-	 * values, because a number has only one canonical form. */
+	/* The answers differ in their bytes. If neither is a fraction, they
+	 * also differ in their values, because a number has only one canonical
+	 * form. */
 	if ((!strchr(a, '/') && !strchr(b, '/')) ||
 		!read_ratio(a, &above[0], &below[0]) ||
 		!read_ratio(b, &above[1], &below[1]))

@@ -1,6 +1,6 @@
-/* Dividing an output into text and tool calls (chat_tools.h). The sampler has
- * already enforced the form of the output, so a few bytes are enough to find
- * the parts of a call. */
+/* Divides an output into text and tool calls (chat_tools.h). The sampler allows
+ * only outputs of the required form, so a few bytes are enough to find the
+ * parts of a call. */
 #include "host/text/chat_tools.h"
 
 #include "base/strbuf.h"
@@ -25,7 +25,7 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 	const char *marker = r->style->marker;
 	uint32_t was = r->matched, n;
 
-	/* Hold back the bytes that match the beginning of the marker. */
+	/* Hold back the bytes that may be the beginning of the marker. */
 	r->matched = json_match_on(marker, was, (unsigned char)c);
 	n = was + 1 - r->matched;
 	strbuf_add(out, marker, n < was ? n : was);
@@ -37,14 +37,15 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 		return;
 	r->state = SEEK;
 	r->matched = 0;
-	/* this marker includes the opening brace and "name" */
+	/* This marker includes the opening brace and the two quotes of
+	 * "name". */
 	if (marker[0] == '{') {
 		r->state = HEAD;
 		r->matched = 2;
 	}
 }
 
-/* Read bytes of a call's arguments, up to their end. */
+/* Read bytes of a call's arguments, at most up to the end of the arguments. */
 static int arguments(
 	struct call_reader *r, const char *text, size_t len, size_t *used)
 {
@@ -131,10 +132,10 @@ int call_reader_add(struct call_reader *r, int32_t id, const char *text,
 	if (r->state == START)
 		r->state = r->must ? SEEK : FREE;
 	ret = add_text(r, text, len, out);
-	/* A control token has no text of its own. Text that is delivered
-	 * together with a control token is earlier text, delayed because it
-	 * might have been part of a stop string. In free text, a tag other than
-	 * the marker adds no text. */
+	/* A control token has no bytes, so add the string that it stands for.
+	 * `text`, which is added first, is earlier text: it was held back
+	 * because it might have been part of a stop string. In free text, only
+	 * the marker's token is replaced by its string. */
 	for (unsigned i = 0; id >= 0 && i < r->tags.n && !ret; i++)
 		if (r->tags.id[i] == id &&
 			(r->state != FREE ||

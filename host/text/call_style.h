@@ -17,7 +17,7 @@ enum tools_place {
 };
 
 struct call_style {
-	/* Format of calls in the output; struct json_calls describes these
+	/* Format of calls in the output; struct json_calls explains these
 	 * members. `marker` is "" if calls cannot be distinguished from
 	 * text. */
 	const char *marker, *open, *middle, *close, *again;
@@ -36,9 +36,9 @@ struct call_style {
 
 	/* Format of calls in the prompt: the text before the first call, before
 	 * each further call, and after the last call. With bare_calls, calls
-	 * are outside of assistant turns: answer_lead is then written before
-	 * text that precedes the calls, and answer_end after calls that are
-	 * given as tokens. */
+	 * are outside of assistant turns. answer_lead is then written before an
+	 * answer's text that precedes its calls, and answer_end after calls
+	 * that are given as tokens. */
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;
@@ -46,9 +46,9 @@ struct call_style {
 
 	/* Format of results in the prompt, each in a user turn or, with
 	 * bare_results, outside of turns. With `ids` a result has the id of its
-	 * call: if result_id is not NULL, the id and result_id precede the
-	 * text; otherwise the result is the JSON object {"content": text as
-	 * JSON, "call_id": id}. */
+	 * call: if result_id is not NULL, the id and then the string result_id
+	 * precede the text; otherwise the result is the JSON object {"content":
+	 * text as JSON, "call_id": id}. */
 	bool bare_results;
 	bool result_quoted; /* whether the text is a JSON string */
 	const char *result_open, *result_again, *result_close, *result_id;

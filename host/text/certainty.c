@@ -10,7 +10,8 @@ void certainty_of(struct certainty *c, const float *logits, uint32_t n_vocab,
 {
 	float largest[CERTAINTY_TOP], least = -INFINITY; /* descending */
 	unsigned n = 0;
-	/* double instead of float, for an exact mean over a large vocabulary */
+	/* Use double: the mean over a large vocabulary would be inexact in
+	 * float. */
 	double sum = 0, lse, total = 0;
 
 	assert(top && top <= CERTAINTY_TOP);

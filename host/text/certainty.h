@@ -1,7 +1,8 @@
 /*
- * How certain a model was at a sampled token, computed from the token's row of
- * logits. The measures use the model's own distribution (temperature 1, no
- * tokens cut off), regardless of how the token was sampled. Thread-safe.
+ * Measures of how certain a model was of a sampled token, computed from the
+ * token's row of logits. The measures use the model's own distribution
+ * (temperature 1, no tokens cut off), regardless of how the token was sampled.
+ * Thread-safe.
  */
 #ifndef HOST_TEXT_CERTAINTY_H
 #define HOST_TEXT_CERTAINTY_H

@@ -133,9 +133,9 @@ static enum chat_family which_mistral(struct text t)
 
 /*
  * Each family is recognised by its own marker. A marker that several families
- * share is tested after the markers that distinguish them. Templates that
- * resemble a family but end turns differently (phi-4's <|im_sep|>, a <|user|>
- * closed by <|endoftext|>) are not recognised.
+ * share is tested after the markers of single families. Templates that resemble
+ * a family but end turns differently (phi-4's <|im_sep|>, a <|user|> closed by
+ * <|endoftext|>) are not recognised.
  */
 enum chat_family chat_recognise(const char *template_text, size_t len)
 {
@@ -302,8 +302,8 @@ int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 	if (ret)
 		return ret;
 
-	/* Index of the user turn that contains the system turn; n if there is
-	 * none. */
+	/* index of the user turn that contains the system turn; n if no turn
+	 * does */
 	systems = turn[0].role == CHAT_SYSTEM ? joined(turn, n) : 0;
 	for (size_t i = 0; f->place != SYSTEM_TURN && systems && i < n; i++)
 		if (turn[i].role == CHAT_USER && !turn[i].joins &&

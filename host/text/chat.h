@@ -22,7 +22,8 @@ enum chat_family {
 	CHAT_CHATML,
 	CHAT_LLAMA2,
 	CHAT_LLAMA3,
-	CHAT_MISTRAL, /* no system turn; no space before an answer */
+	/* no system turn; no space before the text of an answer */
+	CHAT_MISTRAL,
 	CHAT_GEMMA,
 	CHAT_PHI3,
 	CHAT_ZEPHYR,
@@ -65,8 +66,8 @@ struct chat_turn {
 	 * Whether the turn is an answer that the model generated earlier. The
 	 * caller inserts its generated tokens into the prompt unchanged,
 	 * without the token that ended the answer. So chat_format writes only
-	 * the template's text around the answer, without answer_lead, which is
-	 * among the generated tokens.
+	 * the template's text around the answer. It leaves out answer_lead,
+	 * which is among the generated tokens.
 	 */
 	bool written;
 	/* Whether the turn continues the previous turn, which has the same

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Append a turn to the plan. `given` is the index of the caller's turn from
- * which it was made. */
+ * which the new turn was made. */
 static void push(struct chat_plan *p, struct chat_turn turn, size_t given)
 {
 	if (p->n == p->cap) {
@@ -32,7 +32,7 @@ static void push(struct chat_plan *p, struct chat_turn turn, size_t given)
 	p->given[p->n++] = given;
 }
 
-/* Make the plan own a text, and return the text; returns "" if memory is
+/* Make the plan the owner of a text. Returns the text, or "" if memory is
  * short. */
 static const char *own(struct chat_plan *p, char *text)
 {
@@ -77,8 +77,8 @@ static int push_call(struct chat_plan *p, const struct call_style *s,
 {
 	bool first = !i || turn[i - 1].role != CHAT_CALL;
 	bool last = i + 1 == n || turn[i + 1].role != CHAT_CALL;
-	/* If the answer before the first call has text, the call is part of the
-	 * same turn. */
+	/* If text of an answer precedes the first call, the call is part of the
+	 * answer's turn. */
 	bool joins = !first ||
 		(!s->bare_calls && i && turn[i - 1].role == CHAT_ASSISTANT &&
 			turn[i - 1].len);

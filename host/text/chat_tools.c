@@ -1,4 +1,5 @@
-/* The styles of tool calls, and reading the tools of a request. */
+/* The table of styles of tool calls, and the function that reads the tools of a
+ * request. */
 #include "host/text/chat_tools.h"
 
 #include "base/err.h"
@@ -169,8 +170,8 @@ void call_style_tags(const struct call_style *style,
 		struct strbuf text = STRBUF_INIT;
 		struct token_list list = { 0 };
 
-		/* A token that has bytes needs no tag: the token is found by
-		 * its bytes. */
+		/* Collect only tokens without bytes. A token with bytes is
+		 * found in the output by its bytes. */
 		if (!tokenize(tok, tag, strlen(tag),
 			    TOKENIZE_SPECIAL | TOKENIZE_GOES_ON, NULL, 0, &list,
 			    NULL) &&
@@ -186,7 +187,7 @@ void call_style_tags(const struct call_style *style,
 
 /* ---- tools --------------------------------------------------------------- */
 
-/* State of reading the tools of a request. */
+/* State while the tools of a request are read. */
 struct reading {
 	json_t *list;
 	size_t n;
@@ -234,9 +235,9 @@ bool chat_tool_is_name(const char *s, size_t len)
 	return len && len <= NAME_MAX_BYTES;
 }
 
-/* Set r->schema[i] to the schema of a tool's arguments, with two additions: the
- * type is "object", and "additionalProperties" is false unless the schema sets
- * it. */
+/* Set r->schema[i] to the schema `given` of a tool's arguments, with two
+ * additions: the type is "object", and "additionalProperties" is false unless
+ * the schema sets it. */
 static int read_schema(struct reading *r, size_t i, json_t *given)
 {
 	const char *where = ".function.parameters";
@@ -381,7 +382,8 @@ static int read_tools(struct chat_tools *t, struct reading *r,
 			strbuf_addf(&text, "%s", s->tools_between);
 		put_tool(r, i, s->indent, &text);
 	}
-	/* Set the pointers only now, because the buffer moved while it grew. */
+	/* Set the pointers after the loop, because the buffer moved while it
+	 * grew. */
 	for (size_t i = 0, at = 0; i < r->n && !where.failed; i++) {
 		r->where[i] = where.data + at;
 		at += strlen(where.data + at) + 1;

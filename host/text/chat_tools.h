@@ -34,9 +34,9 @@ const struct call_style *call_style_recognise(const char *text, size_t len);
 
 struct chat_tools {
 	const struct call_style *style;
-	char *text; /* the list of tools, formatted for the prompt */
-	/* the required form of the output; NULL if a form has taken
-	 * ownership */
+	char *text; /* text of the prompt that lists the tools */
+	/* the required form of the output; NULL if a struct json_form now owns
+	 * the nodes */
 	struct json_nodes *nodes;
 };
 
@@ -59,7 +59,8 @@ int chat_tools_open(struct chat_tools **out, const struct call_style *,
 	const struct chat_tools_opts *, struct err *);
 void chat_tools_close(struct chat_tools *);
 
-/* The strings of the style that are control tokens in this vocabulary. */
+/* Collect the strings of the style that are control tokens in this
+ * vocabulary. */
 void call_style_tags(const struct call_style *, const struct tokenizer *,
 	struct json_tags *out);
 
@@ -73,8 +74,8 @@ bool chat_tool_is_name(const char *name, size_t len);
 /* The turns of a conversation, in the form that chat_format takes. */
 struct chat_plan {
 	struct chat_turn *turn; /* [n] */
-	/* [n] index of the caller's turn; undefined for a turn that lists
-	 * tools */
+	/* [n] index of the caller's turn from which each turn was made;
+	 * undefined for a turn that lists tools */
 	size_t *given;
 	size_t n, cap;
 	char **text; /* [n_text] strings that turns refer to */
@@ -97,11 +98,11 @@ void chat_plan_release(struct chat_plan *);
 /* ---- output -------------------------------------------------------------- */
 
 /* Divides an output of the form chat_tools.nodes into text and tool calls.
- * Zero-initialise the struct and set the first group of members. */
+ * Zero-initialise the struct, then set the members up to `arg`. */
 struct call_reader {
 	const struct call_style *style;
 	struct json_tags tags; /* from call_style_tags */
-	bool must;             /* whether the output begins with a call */
+	bool must;             /* whether the output must begin with a call */
 	/* Called with each piece of the arguments of call number `index`; the
 	 * piece may be empty. `name` is a C string. `ended` is true for the
 	 * last piece. */
@@ -110,7 +111,8 @@ struct call_reader {
 	void *arg;
 
 	int state;
-	/* number of matched bytes of the marker, or of quotes read in a call */
+	/* number of bytes of the marker that are matched; within a call, number
+	 * of quotes that were read */
 	uint32_t matched;
 	unsigned n; /* number of calls that have begun */
 	char name[65];

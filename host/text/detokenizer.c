@@ -46,8 +46,8 @@ static void put(
 		put_byte(d, (unsigned char)p[i], out);
 }
 
-/* Append the text of a SentencePiece token. The first token of a text loses the
- * one leading space that the tokenizer had added. */
+/* Append the text of a SentencePiece token. The tokenizer adds a space at the
+ * start of a text, so remove one leading space from the first token. */
 static void put_spm(
 	struct detokenizer *d, struct gguf_str s, int byte, struct strbuf *out)
 {

@@ -18,7 +18,8 @@ struct generation {
 	struct token_list tokens;
 	size_t n_prompt;
 	struct detokenizer detok;
-	/* withheld text, which may be the start of a stop string */
+	/* text that is not delivered yet because a stop string may begin in
+	 * it */
 	struct strbuf held;
 	float *logits;
 	/* logits from which the token that is being appended was sampled; NULL
@@ -58,9 +59,10 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	if (!g->logits)
 		ret = err_set(e, ENOMEM, "no memory for %u logits", o->n_vocab);
 	/*
-	 * Pass the prompt through the detokenizer and discard the text. This
-	 * determines whether the first output token keeps its leading space,
-	 * and handles a character that begins at the end of the prompt.
+	 * Pass the prompt through the detokenizer and discard the text. The
+	 * detokenizer then knows whether the first output token keeps its
+	 * leading space, and has the bytes of a character that begins at the
+	 * end of the prompt.
 	 */
 	for (size_t i = 0; i < n_prompt && !ret; i++) {
 		ret = token_list_add(&g->tokens, prompt[i]);
@@ -396,8 +398,8 @@ void gen_draft(struct generation *g, const struct gen_draft *draft)
 		g->stop = GEN_STOP_ERROR;
 }
 
-/* Detokenize with a copy of the detokenizer, so that the generation does not
- * change. */
+/* Detokenize with a copy of the detokenizer, so that the generation's own
+ * detokenizer does not change. */
 int gen_step_text(const struct generation *g, const struct gen_step *s,
 	struct strbuf *text, size_t *at)
 {
@@ -411,7 +413,7 @@ int gen_step_text(const struct generation *g, const struct gen_step *s,
 
 		if (!token) {
 			detokenize_end(&d, text);
-			/* a mask stands for unknown text, so the next word
+			/* a mask stands for unknown text, so the next token
 			 * keeps its leading space */
 			d.started = true;
 		}

@@ -38,10 +38,10 @@ enum gen_mark {
 	GEN_DRAFT,   /* a guess for a block that has not begun */
 };
 
-/* The positions after the end of the sequence, as a diffusion method (a method
- * that fills masks) has set them in one pass. */
+/* The positions after the end of the sequence in one pass of a diffusion
+ * method, that is, a method that replaces mask tokens step by step. */
 struct gen_step {
-	uint64_t pass; /* 1, 2 ...; set by gen_step */
+	uint64_t pass; /* number of the pass, from 1; set by gen_step */
 	/* Position of token[0] in the sequence, which is the current length of
 	 * the sequence, prompt included. */
 	size_t first;
@@ -54,7 +54,8 @@ struct gen_step {
  * precede their children. Node 0 is the root, which is the last token before
  * the draft. */
 struct gen_draft {
-	uint64_t pass;                 /* 1, 2 ...; set by gen_draft */
+	/* number of the pass, from 1; set by gen_draft */
+	uint64_t pass;
 	uint32_t n;                    /* nodes, including the root */
 	const int32_t *token, *parent; /* [n]; the root's parent is -1 */
 	/* [n_path] the root and the accepted nodes, as ascending indices */
@@ -68,13 +69,13 @@ struct gen_token {
 	int32_t id;
 	const char *text;
 	size_t len;
-	/* logits that the token was sampled from; NULL if the method chose the
-	 * token */
+	/* logits from which the token was sampled; NULL if the decoding method
+	 * chose the token itself */
 	const float *logits;
 };
 
 struct generation_opts {
-	/* NULL to deliver ids only, without text */
+	/* NULL: ids are delivered without text */
 	const struct tokenizer *tokenizer;
 	struct sampler *sampler;
 	uint32_t n_vocab;
@@ -87,10 +88,10 @@ struct generation_opts {
 	const char *const *stop; /* stop strings; the output ends before them */
 	unsigned n_stop;
 	/*
-	 * Receives every id, together with the text that is ready: the bytes of
-	 * a character are delivered with the token that completes it. Text that
-	 * was withheld until the end is delivered with id -1. A nonzero result
-	 * ends the generation.
+	 * Receives every token id, together with the text that is ready. The
+	 * bytes of a character are delivered with the token that completes the
+	 * character. Text that was withheld until the end is delivered with id
+	 * -1. A nonzero result ends the generation.
 	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
@@ -98,8 +99,8 @@ struct generation_opts {
 	 * generation. NULL: no steps need to be reported. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
-	/* Receives each drafted tree after the pass that verified it; otherwise
-	 * like `step`. */
+	/* Receives each drafted tree after the pass that verified the tree. A
+	 * nonzero result ends the generation. NULL: not called. */
 	int (*draft)(void *arg, const struct gen_draft *);
 	void *draft_arg;
 	/* Receives every token that the sink receives, together with its
@@ -113,8 +114,8 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
-/* Open another generation with the same options and prompt, which samples the
- * same tokens from the same logits but delivers no text. */
+/* Open another generation with the same options and prompt as the given one. It
+ * samples the same tokens from the same logits, but delivers no text. */
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
@@ -141,9 +142,10 @@ size_t gen_prompt_length(const struct generation *);
 int32_t gen_next(struct generation *, const float *logits);
 
 /*
- * Append and deliver a token that the decoding method itself chose. The same
- * rules for stopping apply. A token that the required form does not allow ends
- * the generation with GEN_STOP_ERROR. Does nothing if the generation has ended.
+ * Append and deliver a token that the decoding method itself chose. The
+ * generation stops by the same rules as in gen_next. A token that the required
+ * form does not allow ends the generation with GEN_STOP_ERROR. Does nothing if
+ * the generation has ended.
  */
 void gen_append(struct generation *, int32_t id);
 /* End the generation with GEN_STOP_CONTEXT. Does nothing if it has already
@@ -154,8 +156,8 @@ bool gen_done(const struct generation *);
 /*
  * Report a pass of a method that fills masks: the states of all positions after
  * the end of the sequence. If the callback fails, this ends the generation.
- * Does nothing after the end. A method for which a report costs extra work
- * should call gen_is_watched first.
+ * Does nothing after the end of the generation. A method for which a report
+ * costs extra work should call gen_is_watched first.
  */
 void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);
@@ -179,11 +181,12 @@ int gen_step_text(const struct generation *, const struct gen_step *,
 bool gen_ends(const struct generation *, int32_t id);
 
 /* Returns the required form of the output, or NULL. *place receives the place
- * after the last token. For methods that choose several tokens before they
- * append them. */
+ * in this form after the last token. For methods that choose several tokens
+ * before they append them. */
 struct json_form *gen_form(const struct generation *, struct json_front *place);
 
-/* The sampling options, for methods that sample themselves. */
+/* The sampling options, for decoding methods that sample tokens without
+ * gen_next. */
 const struct sampler_opts *gen_sampling(const struct generation *);
 
 /* A row of n_vocab floats that the decoding method may use. The generation owns
@@ -198,7 +201,7 @@ enum gen_stop gen_stop_reason(const struct generation *);
 const char *gen_stop_name(enum gen_stop); /* such as "eos", "stop", "length" */
 size_t gen_generated(const struct generation *);
 
-/* Number of tokens that may still be appended, limited by n_predict and the
+/* Number of tokens that may still be appended within n_predict and the
  * context. */
 size_t gen_left(const struct generation *);
 

@@ -63,7 +63,7 @@ int history_attach(struct history *h, bool create, struct err *e)
 		return 0;
 	history_detach(h);
 
-	/* With O_NONBLOCK open() does not block on a FIFO, which is refused
+	/* O_NONBLOCK prevents open() from blocking on a FIFO. A FIFO is refused
 	 * below. */
 	int flags = (h->opts.write ? O_RDWR : O_RDONLY) |
 		(create ? O_CREAT : 0) | O_CLOEXEC | O_NONBLOCK;

@@ -21,7 +21,8 @@ struct history_head {
 	uint32_t version;
 	uint32_t n_vocab;
 	uint64_t vocabulary; /* vocabulary_hash */
-	/* lower limit of the numbers of all present and future records */
+	/* smallest number that a present or future record of the file can
+	 * have */
 	uint64_t first;
 	uint64_t reserved[3];
 	uint64_t checksum; /* XXH64 of the preceding bytes of the head */

@@ -22,8 +22,8 @@ struct history {
 	dev_t dev;
 	ino_t ino;
 	uint64_t size; /* size of the file in bytes when last checked */
-	/* offset of the end of the last record; 0 if the file has no head
-	 * yet */
+	/* offset of the end of the last record; 0 if no head has been written
+	 * to the file yet */
 	uint64_t end;
 	uint64_t damaged;         /* number of bytes between records */
 	struct history_head head; /* valid if end is not 0 */

@@ -190,7 +190,7 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* Write the kept records to fd, adjacent records in one call. */
+/* Write the kept records to fd. Adjacent records are written by one call. */
 static int write_kept(const struct history *h, const bool *keep, int fd)
 {
 	int ret = 0;
@@ -202,8 +202,8 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 			to += history_record_bytes(history_at(h, i).n);
 		if (to > from) {
 			ret = fd_write_all(fd, h->map + from, to - from);
-			/* look at this record again: it may begin the next run
-			 * of kept records */
+			/* look at this record again: it may begin the next
+			 * series of kept records */
 			i--;
 		}
 	}
@@ -260,7 +260,7 @@ static int shorten(struct history *h, const struct history_bound *b,
 
 	if (!keep)
 		return err_set(e, ENOMEM, "no memory for %zu records", h->n);
-	/* Mark the newest records that are within the limits. */
+	/* Mark the newest records that are within the limits in keep[]. */
 	*dropped = 0;
 	for (size_t i = h->n; i--;) {
 		const struct history_record r = history_at(h, i);
@@ -294,7 +294,7 @@ int history_append(struct history *h, const struct history_record *r, size_t n,
 
 	if (ret)
 		return ret;
-	if (!h->end) { /* the file has no head yet */
+	if (!h->end) { /* the file is new and has no head */
 		const struct history_head k = make_head(h, 1);
 
 		ret = write_at(h->fd, (const void *)&k, sizeof(k), 0);

@@ -1,11 +1,12 @@
-/* Nodes for the calls of tools (json_nodes.h). */
+/* Makes the nodes (json_nodes.h) that describe the tool calls of an output. */
 #include "base/err.h"
 #include "host/text/json_schema_reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Make a node for one of the literals with index `first` and above. */
+/* Make a node that matches one of several literals: those from index `first`
+ * on. */
 static int add_text(struct schema_reader *r, uint32_t first, uint32_t *out)
 {
 	struct json_nodes *j = r->j;

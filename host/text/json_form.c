@@ -18,10 +18,11 @@ struct list {
 };
 
 /*
- * Tokens that may follow within the value of a cell, independently of the
- * enclosing values. ids: tokens after which the text is still valid. ends: trie
- * nodes at which the value has ended; whether the rest of a token below such a
- * node is allowed depends on the enclosing values.
+ * Tokens that may follow at a cell (a position within one JSON value, see
+ * json_machine.h), as far as this value decides. ids: tokens after which the
+ * text is still valid. ends: nodes of the token trie at which the value has
+ * ended. The enclosing values decide whether the rest of a token below such a
+ * node is allowed.
  */
 struct within {
 	struct list ids, ends;
@@ -34,14 +35,16 @@ struct json_form {
 	struct json_nodes *nodes;
 	const struct token_trie *trie;
 	struct json_machine machine;
-	/* [n_within] indexed by the number of the isolated cell (json_alone) */
+	/* [n_within] indexed by the number of the cell without its enclosing
+	 * cells (json_alone) */
 	struct within *within;
 	uint32_t n_within;
 	/* tokens that end the value at after_cell and then continue the
 	 * enclosing value */
 	struct list after;
 	uint32_t after_cell; /* JSON_FLOOR until it is first set */
-	/* [TOKEN_BYTES + 1] front at each depth of the trie */
+	/* [TOKEN_BYTES + 1] set of possible cells (front) at each depth of the
+	 * trie */
 	struct json_front *front;
 	float *row;
 	uint32_t n_row;
@@ -66,10 +69,10 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 }
 
 /*
- * Walk the trie nodes from `from` to `to`. The front at the depth of their
- * parent must be set. Adds to `ids` the tokens after which the text is still
- * valid, and to `ends` the nodes at which an isolated value has ended; how the
- * text continues there depends on the enclosing value.
+ * Walk the trie nodes from `from` to `to`. f->front must be set at the depth of
+ * their parent. Adds to `ids` the tokens after which the text is still valid,
+ * and to `ends` the nodes at which an isolated value has ended; how the text
+ * continues there depends on the enclosing value.
  */
 static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	struct list *ids, struct list *ends)
@@ -131,8 +134,8 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	return w;
 }
 
-/* Collect the tokens that end the value at the cell and then continue the
- * text. */
+/* Collect the tokens that end the value of a cell and then continue the
+ * enclosing value. */
 static void learn_after(
 	struct json_form *f, uint32_t cell, const struct within *w)
 {
@@ -273,8 +276,8 @@ int json_form_open_nodes(struct json_form **out, struct json_nodes *nodes,
 		f->tags = *tags;
 	f->trie = trie;
 	f->after_cell = JSON_FLOOR;
-	/* Every text can be continued if each of these bytes is a token by
-	 * itself. */
+	/* Require that each of these bytes is a token by itself. Then every
+	 * text can be continued. */
 	for (unsigned i = ' '; i < 0xc0 && !ret; i++)
 		if (i != 0x7f && !trie->alone[i])
 			ret = err_set(e, EINVAL,

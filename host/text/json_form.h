@@ -47,16 +47,16 @@ void json_form_close(struct json_form *);
 struct json_machine *json_form_machine(struct json_form *);
 
 /*
- * Returns a copy of logits[n] in which each token that may not follow is
- * -infinity. The form owns the copy, which is valid until the next call. NULL
- * if memory ran out.
+ * Returns a copy of logits[n] in which the logit of each token that may not
+ * follow is -infinity. The form owns the copy, which is valid until the next
+ * call. NULL if memory ran out.
  */
 const float *json_form_mask(struct json_form *, const struct json_front *place,
 	const float *logits, uint32_t n);
 
 /* Advance the place by a token that is not an end-of-text token. In free text
- * (json_nodes.h) the token may be one without bytes. Returns false if the token
- * is not allowed, or if memory ran out; the place is then invalid. */
+ * (json_nodes.h) the token may have no bytes. Returns false if the token is not
+ * allowed, or if memory ran out; the place is then invalid. */
 bool json_form_take(struct json_form *, struct json_front *place, int32_t id);
 
 #endif

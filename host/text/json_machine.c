@@ -121,7 +121,8 @@ static void begin_leaf(struct json_machine *m, uint32_t leaf, uint8_t level,
 	switch (n->kind) {
 	case FORM_TEXT:
 		f.hi = (uint16_t)n->n;
-		/* Set the nesting level of the value that follows. */
+		/* Set the nesting level of the value that follows the
+		 * literal. */
 		if (n->n && m->nodes->name[n->first].node != JSON_NONE)
 			f.level = level;
 		machine_step_text(m, f, up, byte, out);
@@ -187,7 +188,7 @@ uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte)
 	return n + ((unsigned char)literal[n] == byte);
 }
 
-/* Step by a byte that is not part of any value. */
+/* Advance by a byte that is not part of any value. */
 static void step_outside(struct json_machine *m, struct json_frame f,
 	uint32_t up, unsigned char byte, struct json_front *out)
 {
@@ -283,10 +284,10 @@ uint32_t json_alone(struct json_machine *m, uint32_t cell)
 	const uint32_t far = JSON_TOKEN_BYTES + 1;
 	const struct json_node *n;
 
-	/* A token has at most `far` bytes. If a string's bound is farther away
-	 * than that, no token can reach it, and the exact count does not
-	 * matter: set the count to the nearest value from which the bound is
-	 * out of reach. */
+	/* A token has at most `far` bytes. If a string's minimum or maximum
+	 * length is farther away, no token can reach it, and the exact count
+	 * does not matter. Then set the count to the nearest value from which
+	 * no token reaches this length. */
 	if (f.node != JSON_NONE &&
 		(n = machine_node_of(m, &f))->kind == FORM_STRING) {
 		if (f.count < n->min && n->min - f.count > far)

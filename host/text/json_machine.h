@@ -38,8 +38,8 @@ struct json_frame {
 	/* range of the property names that begin with the bytes read so far */
 	uint16_t lo, hi;
 	uint32_t at; /* number of bytes of the name that have been read */
-	/* number of characters, items or digits so far; or the index of the
-	 * current property */
+	/* number of characters, items or digits read so far; or the index of
+	 * the current property */
 	uint32_t count;
 	/* value of an unfinished escape, or bytes of an unfinished character */
 	uint32_t code;
@@ -57,7 +57,7 @@ struct json_cell {
 struct json_front {
 	uint32_t cell[FRONT_CELLS];
 	unsigned n;
-	/* whether this byte ended a value whose `up` is JSON_FLOOR */
+	/* whether the last byte ended a value that has no enclosing value */
 	bool left;
 };
 
@@ -78,22 +78,22 @@ void json_begin(struct json_machine *, struct json_front *out);
 /* Advance by one byte; `out` must not be `from`. */
 void json_step(struct json_machine *, const struct json_front *from,
 	unsigned char byte, struct json_front *out);
-/* Returns the cell without its enclosing cells, or a simpler cell after which
- * the same tokens are allowed. Used to compute the allowed tokens independently
- * of the enclosing values. */
+/* Returns the cell without its enclosing cells, or a simpler cell that allows
+ * the same tokens. Used to compute the allowed tokens independently of the
+ * enclosing values. */
 uint32_t json_alone(struct json_machine *, uint32_t cell);
 /* Set *out to the front directly after the end of the cell's value. */
 void json_after(struct json_machine *, uint32_t cell, struct json_front *out);
-/* json_is_whole: whether the text may end here. json_is_over: whether nothing
- * more can follow. */
+/* json_is_whole: whether the text may end here. json_is_over: whether the text
+ * must end here. */
 bool json_is_whole(const struct json_machine *, const struct json_front *);
 bool json_is_over(const struct json_machine *, const struct json_front *);
 /* Whether the cell is in free text, where any token may follow, even a token
  * without bytes. */
 bool json_is_free(const struct json_machine *, uint32_t cell);
-/* Append `byte` to the first n bytes of `literal`, and return the length of the
- * longest prefix of `literal` that is a suffix of the result. The literal has
- * more than n bytes. */
+/* Append `byte` to the first n bytes of `literal`. Return the length of the
+ * longest prefix of `literal` with which the resulting string ends. The literal
+ * has more than n bytes. */
 uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte);
 
 #endif

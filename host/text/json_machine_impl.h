@@ -15,10 +15,11 @@
 enum text_state {
 	TEXT_BEFORE, /* a value must begin now */
 	TEXT_AFTER,
-	/* States before a tool call, with `at` bytes of the marker read.
-	 * MARKED: the marker must follow. FREE: text may follow, and the marker
-	 * at any time. EITHER: the marker must follow at once, or else only
-	 * text. The last state: the text between two values must follow. */
+	/* States outside of values, with `at` bytes of the next literal read.
+	 * MARKED: the marker of a tool call must follow. FREE: text may follow,
+	 * and the marker at any time. EITHER: the marker must follow at once,
+	 * or else only text. AGAIN: the literal between two tool calls must
+	 * follow. */
 	TEXT_MARKED,
 	TEXT_FREE,
 	TEXT_EITHER,
@@ -34,7 +35,7 @@ enum object_state {
 	KEY_DUE
 };
 enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
-/* A number may end in the last four of these states. */
+/* A number may end in the states ZERO, WHOLE, PART and POWER. */
 enum number_state {
 	SIGN,
 	POINT,
@@ -97,8 +98,8 @@ void machine_begin_value(struct json_machine *, const struct json_frame *,
 	uint32_t up, uint32_t node, unsigned char byte, struct json_front *out);
 void machine_end_value(
 	struct json_machine *, uint32_t up, struct json_front *out);
-/* Whether a value of the node can be completed within the nesting levels that
- * are left. */
+/* Whether a value of the node can be completed if `level` objects and arrays
+ * are open and at most JSON_LEVELS may be. */
 bool machine_fits(const struct json_machine *, uint32_t node, uint8_t level);
 
 /* ---- words, strings and numbers: json_machine_words.c ---- */

@@ -33,8 +33,8 @@ static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 
 		if (named ? !may_be_named(m, &f, f.lo, f.lo + 1u) : !open)
 			return;
-		/* index of the property; n means a property that the schema
-		 * does not name */
+		/* index of the property; n->n stands for a property that the
+		 * schema does not name */
 		f.count = named ? f.lo : n->n;
 		f.state = COLON_DUE;
 		f.lex = 0;
@@ -66,7 +66,8 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 			machine_end_value(m, up, out);
 	} else if (key || (byte == ',' && f.state == VALUE_AFTER)) {
 		f.state = key ? IN_KEY : KEY_DUE;
-		/* state PLAIN; outside of keys, an empty run of white space */
+		/* In a key, 0 is the state PLAIN. Elsewhere it is the length of
+		 * a run of white space. */
 		f.lex = 0;
 		f.lo = 0;
 		f.hi = key ? (uint16_t)n->n : 0;

@@ -79,8 +79,8 @@ int schema_add_name(
 
 /* ---- derived data -------------------------------------------------------- */
 
-/* Collect the leaves of a choice, each only once, even if references are
- * circular. */
+/* Collect the leaves of a choice: its alternatives, down to those that are not
+ * choices. Each leaf is collected once, even if references are circular. */
 static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 {
 	const struct json_node *n = &j->node[node];
@@ -112,8 +112,8 @@ static uint32_t higher(const struct json_nodes *j, uint32_t than, uint32_t node)
 	return h > than ? h : than;
 }
 
-/* Returns the height of a node, computed from the current heights of its
- * children. */
+/* Returns the height of a node (nesting levels of its smallest value), computed
+ * from the current heights of its children. */
 static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 {
 	uint32_t h = 0, least = JSON_NONE;

@@ -31,7 +31,8 @@ enum form_kind {
 	FORM_NUMBER,
 	FORM_OBJECT,
 	FORM_ARRAY,
-	/* several nodes directly after one another, after a literal */
+	/* the values of several nodes, directly after one another; it follows a
+	 * literal */
 	FORM_SEQUENCE,
 };
 

@@ -47,8 +47,8 @@ struct schema_reader {
 int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size);
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
-/* Add a literal: schema_add_literal adds a text, schema_add_name adds a value
- * as jansson writes it, without its first `skip` bytes. */
+/* Add a literal. schema_add_literal adds `text`. schema_add_name adds `value`
+ * in the form in which jansson writes it, without the first `skip` bytes. */
 int schema_add_literal(struct schema_reader *, const char *text, uint32_t node);
 int schema_add_name(
 	struct schema_reader *, json_t *value, size_t skip, uint32_t node);

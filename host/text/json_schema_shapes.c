@@ -254,7 +254,7 @@ int schema_read_object(struct schema_reader *r, json_t *s, uint32_t *out)
 	{
 		uint32_t node = JSON_NONE;
 
-		/* false means that the property must not occur. */
+		/* The schema `false` means that the property must not occur. */
 		if (!json_is_false(value))
 			ret = schema_read_below(r, key, value, &node);
 		if (!ret)

@@ -8,8 +8,8 @@
 unsigned likely_of(const float *logits, uint32_t n_vocab, int32_t token,
 	unsigned most, struct likely top[LIKELY_TOP], float *logprob)
 {
-	/* Find at least one token, even if most == 0, because the sum needs the
-	 * largest logit. */
+	/* Find at least one token, even if most == 0, because the sum below
+	 * needs the largest logit. */
 	unsigned n = 0, room = most ? most : 1;
 	double sum;
 

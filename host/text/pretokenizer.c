@@ -49,8 +49,7 @@
 	"[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
 #define CJK_KANA "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+"
 
-/* All characters except spaces, brackets, bars and the marks that end a
- * clause. */
+/* A word without spaces, brackets, bars and the marks that end a clause. */
 #define BLOOM                                                          \
 	" ?[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}" \
 	"\\x{6d4}\\x{60c})]+"
@@ -119,8 +118,9 @@ static const struct pretokenizer table[] = {
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
 			/* Match only from the first space of a run. Without the
-			 * look-behind the result is the same, but a search that
-			 * fails is repeated from each space of the run. */
+			 * look-behind the result would be the same, but a
+			 * failed search would be repeated from each space of
+			 * the run. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
@@ -261,7 +261,7 @@ void split_close(struct split_run *r)
 	free(r);
 }
 
-/* Data that is the same for all levels of expressions in one call. */
+/* Data of one call of split_words() that is the same for all expressions. */
 struct split {
 	const struct splitter *splitter;
 	struct split_run *run;
@@ -270,8 +270,8 @@ struct split {
 	struct err *err;
 };
 
-/* Find the first match of the level's expression in text[len] from `from` on.
- * Returns 1 if there is one, 0 if there is none, or a negative errno. */
+/* Find the first match of expression number `level` in text[len] from `from`
+ * on. Returns 1 if there is one, 0 if there is none, or a negative errno. */
 static int next_match(const struct split *s, unsigned level, const char *text,
 	size_t len, size_t from, size_t *start, size_t *end)
 {

@@ -289,8 +289,8 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		s->n = n;
 	}
 	if (o->min_p > 0)
-		/* min_p is relative to the likeliest token, whose weight is
-		 * 1 */
+		/* The likeliest token has the weight 1, so the weights are
+		 * relative to it. */
 		keep_weight(s, o->min_p);
 	sum = weigh(s, max, o->temperature);
 

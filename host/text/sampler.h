@@ -50,8 +50,8 @@ int sampler_open(struct sampler **out, const struct sampler_opts *,
 	uint32_t n_vocab, struct err *);
 void sampler_close(struct sampler *);
 
-/* The options given at opening, without the biases, for methods that sample
- * themselves. */
+/* The options given at opening, without the biases, for decoding methods that
+ * sample tokens themselves. */
 const struct sampler_opts *sampler_options(const struct sampler *);
 
 /*

@@ -58,7 +58,7 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (!t->order)
 		return err_sys(e, ENOMEM, "cannot store the array %s", key);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
-		/* adding 0 turns -0 into 0 */
+		/* Adding 0 turns -0 into 0. */
 		float score = (float)gguf_elem_f64(kv, i) + 0.0f;
 		uint32_t bits;
 

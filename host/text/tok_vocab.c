@@ -91,7 +91,8 @@ int32_t pieces_find(const struct pieces *p, const char *text, size_t len)
 	return pieces_slot(p, text, len, text_hash(text, len))->piece;
 }
 
-/* Append the text as a new piece, without entering it into the hash table. */
+/* Append the text as a new piece, but do not enter the piece into the hash
+ * table. */
 static int pieces_append(struct pieces *p, const char *text, size_t len)
 {
 	if (!range_within(p->text.len, len, UINT32_MAX))

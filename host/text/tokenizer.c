@@ -77,7 +77,8 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const struct {
 		const char *key;
-		/* id that is usual in SentencePiece models; -1 if none is */
+		/* id that is usual in SentencePiece models; -1 if no id is
+		 * usual */
 		int32_t spm;
 		int32_t *out;
 	} ids[] = {
@@ -108,9 +109,9 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 	return 0;
 }
 
-/* Set *add from the file's flag, which overrides the default for this kind of
- * tokenizer. Returns -EINVAL if the flag is true but the token's id is
- * missing. */
+/* Set *add, whether a token such as BOS is added to texts. The file's flag
+ * overrides the default for this kind of tokenizer. Returns -EINVAL if the flag
+ * is true but the token's id is missing. */
 static int load_add(const struct gguf *g, const char *key, const char *id_key,
 	int32_t id, bool *add, struct err *e)
 {
@@ -222,8 +223,8 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 		if (n > t->token_bytes)
 			t->token_bytes = n;
 	}
-	/* Do this last: the list has pointers into the texts, which move while
-	 * they grow. */
+	/* Call this last: the list has pointers into the texts, which move
+	 * while they grow. */
 	if (!ret && specials_init(t))
 		ret = err_sys(e, ENOMEM, "cannot store the special tokens");
 	return ret;
@@ -316,8 +317,8 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* Returns the special tokens that may begin at offset `at` of the whole text.
- * `at` must not decrease from call to call. */
+/* Returns the list of special tokens that are recognised at offset `at` of the
+ * whole text. `at` must not decrease from call to call. */
 static const struct specials *specials_at(
 	struct tok_run *r, size_t at, unsigned flags)
 {

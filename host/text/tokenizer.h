@@ -65,8 +65,8 @@ int32_t tokenizer_eos(const struct tokenizer *); /* -1 if there is none */
 bool tokenizer_adds_bos(const struct tokenizer *);
 bool tokenizer_adds_eos(const struct tokenizer *);
 
-/* Maximum number of bytes of text that one token stands for; SIZE_MAX if some
- * token also removes the white space after it. */
+/* Maximum number of bytes of text that one token stands for; SIZE_MAX if a
+ * token also stands for any amount of white space after it. */
 size_t tokenizer_token_bytes(const struct tokenizer *);
 
 /* True for EOS, EOT and all other tokens that end a turn in this vocabulary. */
@@ -82,7 +82,7 @@ bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
 struct detokenizer {
 	const struct tokenizer *tok;
 	bool special, raw;
-	/* whether the leading space of the text has been handled */
+	/* whether the first token's leading space has been removed or output */
 	bool started;
 	unsigned char held[4]; /* bytes of an incomplete character */
 	unsigned n_held;

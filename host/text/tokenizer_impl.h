@@ -104,7 +104,7 @@ struct tokenizer {
 	struct merge *merge;
 	size_t merge_mask;
 	struct splitter splitter;
-	/* whether a whole word that is a token is used without merging */
+	/* whether a word that is a token is used without merging its bytes */
 	bool ignore_merges;
 
 	/* user: tokens that are always recognised in the text. special: tokens
@@ -117,7 +117,7 @@ struct tokenizer {
 /* Symbols of a word during merging, in a doubly linked list. */
 struct symbol {
 	/* range of bytes in the word; len is 0 after the symbol was merged into
-	 * another */
+	 * another symbol */
 	uint32_t at, len;
 	int32_t prev, next;
 	int32_t piece; /* -1 if the symbol's text is not in the vocabulary */
