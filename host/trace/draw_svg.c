@@ -55,7 +55,8 @@ struct drawing {
 	FILE *f;
 	uint64_t begin, end;
 	/* Difference that is added to times of the simulated phone, so that its
-	 * first text begins at the same place as the first text of the host. */
+	 * first text (generation of a request) begins at the same place as the
+	 * host's. */
 	int64_t shift;
 	/* [n_track] vertical position; below 0 if the track is not drawn */
 	double *top;
@@ -82,9 +83,9 @@ static uint64_t drawn_at(
 		: at;
 }
 
-/* Find the range of time to draw: from the start of the first text to the end
- * of the last text. That end is the later of the ends on the host's clock and
- * on the phone's clock. */
+/* Find the range of time to draw: from the start of the first text (generation
+ * of a request) to the end of the last text. The texts are recorded on the
+ * host's clock and on the phone's clock; the later end counts. */
 static void find_range(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -148,9 +149,8 @@ static int lay_out(struct drawing *d, struct err *e)
 		bars += t->track[i].deepest;
 	}
 	for (unsigned role = 0; role < TIMELINE_ROLES; role++) {
-		/* Tracks are grouped by role, in the order of enum
-		 * timeline_role. Tracks without slices to draw get no
-		 * position. */
+		/* Group the tracks by role, in the order of enum timeline_role.
+		 * A track without slices to draw gets no position. */
 		for (size_t i = 0; i < t->n_track; i++) {
 			bool seen = d->top[i] > 0;
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define LENGTH_BYTES 2 /* bytes of a length, for 14 bits */
+#define LENGTH_BYTES 2 /* number of bytes of a length, enough for 14 bits */
 #define VARINT_MAX   10
 
 static void put(struct proto *p, const void *bytes, size_t n)

@@ -39,8 +39,8 @@ static uint8_t *put_field(uint8_t *at, uint32_t field, uint64_t v)
 	return put_number(put_number(at, proto_tag(field, PROTO_VARINT)), v);
 }
 
-/* Begin a nested message. Returns the position after its length, which always
- * takes two bytes and which message_end fills in. */
+/* Begin a nested message. Returns the position after the message's length,
+ * which takes two bytes and which message_end fills in. */
 static uint8_t *message_begin(uint8_t *at, uint32_t field)
 {
 	return put_number(at, proto_tag(field, PROTO_BYTES)) + 2;
@@ -70,8 +70,8 @@ static uint8_t *put_body(
 	at = put_field(at, PF_TRACK_UUID, track_uuid);
 	if (v->type == TRACE_COUNT)
 		return put_field(at, PF_COUNTER_VALUE, v->arg[0]);
-	/* Omit an argument whose value is 0, because readers take a missing
-	 * argument as 0. */
+	/* Omit an argument whose value is 0: readers assume 0 for a missing
+	 * argument. */
 	for (uint32_t i = 0, k = v->first;
 		i < v->n && k < TRACE_ARGS && named[k]; i++, k++) {
 		uint8_t *begun;

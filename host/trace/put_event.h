@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* number of the first name added by trace_text; a smaller number stands for the
- * enum trace_name that is 1 less */
+/* number of the first name that trace_text adds; smaller numbers are those of
+ * enum trace_name, plus 1 */
 #define TEXT_IID 1000
 _Static_assert(TRACE_NAMES < TEXT_IID, "each name has a number");
 

@@ -171,8 +171,8 @@ static int take_event(struct reading *r, const struct event *v)
 		s->unfinished = false;
 		s->until = r->t->n_slice;
 
-		/* The arguments of the end event are inserted before those of
-		 * the begin event. */
+		/* The arguments of the slice's end event precede those of its
+		 * begin event in the list. */
 		last = v->arg;
 		if (last) {
 			while (r->t->arg[last - 1].next)
@@ -207,8 +207,8 @@ static int read_packet(struct reading *r, struct proto_in in)
 	struct proto_field f;
 	int ret;
 
-	/* Process the event last, because names and tracks may follow it in the
-	 * packet. */
+	/* Process the event after the loop, because the packet's names and
+	 * tracks may follow the fields of the event. */
 	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		if (f.number == PF_TIMESTAMP)
 			v.at = f.value;

@@ -21,7 +21,7 @@
 
 struct err;
 
-/* The role of a track, determined by the name of the track and the name of its
+/* The role of a track, which follows from the names of the track and of its
  * process. */
 enum timeline_role {
 	TIMELINE_OTHER,
@@ -49,7 +49,7 @@ struct timeline_track {
 	char *name;
 	uint64_t pid, tid;
 	enum timeline_role role;
-	uint64_t last; /* newest time of an event on the track */
+	uint64_t last; /* time of the newest event on the track */
 	/* index of the innermost open slice + 1; 0 if no slice is open */
 	uint32_t top;
 	uint32_t depth;   /* number of open slices */
@@ -67,7 +67,7 @@ struct timeline_slice {
 	uint64_t begin, end; /* times in ns */
 	/* index of the enclosing slice + 1; 0 if there is none */
 	uint32_t below;
-	/* number of slices that began before this slice ended */
+	/* number of slices, on any track, that began before this slice ended */
 	size_t until;
 	size_t arg; /* index of the first argument + 1; 0 if there is none */
 };
@@ -96,8 +96,8 @@ struct timeline {
 	size_t n_text;
 	struct timeline_track *track;
 	size_t n_track;
-	/* In the order of their begin events. For slices of host and phone this
-	 * is also the order of their times. */
+	/* In the order of the begin events in the file. For slices of host and
+	 * phone this is also the order of their times. */
 	struct timeline_slice *slice;
 	size_t n_slice;
 	struct timeline_arg *arg;

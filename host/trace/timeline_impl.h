@@ -15,8 +15,8 @@
 
 struct err;
 
-/* For each number that packets use for a name: index of the name in
- * timeline.text + 1, or 0 if the number has no name. */
+/* Index in timeline.text + 1 of the name of each number that packets use for a
+ * name; 0 if the number has no name. */
 struct interned {
 	uint32_t *text;
 	size_t n;
@@ -61,7 +61,8 @@ static inline void *timeline_grown(void *list, size_t n, size_t size)
 	return reallocarray(list, n ? 2 * n : 1, size);
 }
 
-/* Grow one of the timeline's lists by one element. Yields 0 or -ENOMEM. */
+/* Make room for one more element in a list of the timeline. Yields 0 or
+ * -ENOMEM. */
 #define TIMELINE_GROW(r, field, count)                                         \
 	__extension__({                                                        \
 		void *more_ = timeline_grown(                                  \

@@ -27,9 +27,9 @@ enum uuid {
 	UUID_PHONE = 2,
 	UUID_THREAD = 0x100,
 	UUID_COUNTER = 0x200,
-	/* TRACE_LANES numbers for each enum trace_track */
+	/* numbers from here on: TRACE_LANES for each enum trace_track */
 	UUID_TRACK = 0x1000,
-	/* 2 * TRACE_LANES numbers for each device process */
+	/* numbers from here on: 2 * TRACE_LANES for each device process */
 	UUID_DEVICE = 0x100000,
 };
 
@@ -58,8 +58,8 @@ struct trace {
 	pid_t device_pid;
 	bool described_track[TRACE_TRACKS][TRACE_LANES],
 		described_counter[TRACE_NAMES];
-	/* For files with a limit: the open slices, in the order in which they
-	 * began. */
+	/* Used only if the file has a size limit: the open slices, in the order
+	 * in which they began. */
 	struct open_slice *open;
 	size_t n_open, open_room;
 	struct trace_file file;
@@ -77,7 +77,8 @@ static size_t packet_begin(struct trace *t, struct proto *p)
 }
 
 /* End the packet and append it to the file. A packet that does not fit into
- * TRACE_FILE_PACKET is dropped; Tandem writes no names that are so long. */
+ * TRACE_FILE_PACKET is dropped; Tandem writes no names so long that this
+ * happens. */
 static void packet_end(struct trace *t, struct proto *p, size_t begun)
 {
 	proto_varint(p, PF_SEQUENCE_ID, 1);
@@ -180,9 +181,9 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 		return UUID_COUNTER + v->name;
 	}
 	if (v->track == TRACE_ON_THREAD) {
-		/* The track of the calling thread, which is described in the
-		 * file at the thread's first event. Returns 0 if there are too
-		 * many threads. */
+		/* The number of the calling thread's track. The thread's first
+		 * event adds a description of the track to the file. Returns 0
+		 * if there are too many threads. */
 		pthread_t self = pthread_self();
 		unsigned i = 0;
 
@@ -319,9 +320,9 @@ static void record(struct trace *t, const struct trace_event *v)
 			void *more =
 				reallocarray(t->open, room, sizeof(*t->open));
 
-			/* Without room in the list of open slices, the next
-			 * file would be incomplete, so do not rotate the file
-			 * any more. */
+			/* Without memory for the list of open slices, the next
+			 * file could not repeat their begin events. So do not
+			 * rotate the file any more. */
 			if (!more) {
 				t->file.limit = 0;
 			} else {
@@ -402,7 +403,7 @@ static void turn(struct trace *t)
 	begin_file(t);
 
 	/* Repeat the begin events of open slices, with their original times.
-	 * The tracks of host threads are already described in begin_file. */
+	 * begin_file has already described the tracks of host threads. */
 	for (size_t i = 0; i < t->n_open; i++) {
 		const struct open_slice *s = &t->open[i];
 

@@ -25,7 +25,7 @@
 struct err;
 struct trace;
 
-/* The kind of work, for summing up times by kind. */
+/* The kind of work of an event, by which times are summed up. */
 enum trace_kind {
 	TRACE_KIND_OTHER,
 	TRACE_KIND_TEXT,
@@ -79,7 +79,8 @@ enum trace_name {
 	TRACE_GRAPH_RUN,
 	TRACE_SOC,
 	TRACE_UNMAP_EXTENDED,
-	/* Events of flash and of the device's address window. */
+	/* Events of flash reads and of mappings in the device's address
+	 * window. */
 	TRACE_READ,
 	TRACE_MAPPING,
 	/* Events on threads of the device. */
@@ -176,9 +177,10 @@ struct trace_event {
 	/* number of a name (trace_text) that is used instead of `name`; 0 if
 	 * `name` is used */
 	uint32_t text;
-	/* flow that connects this event with others; 0 if there is none */
+	/* number of the flow that connects this event with others; 0 if there
+	 * is none */
 	uint64_t flow;
-	bool flow_ends; /* whether this event is the last one of the flow */
+	bool flow_ends; /* whether this event is the last event of the flow */
 };
 
 /*
@@ -214,19 +216,19 @@ void trace_phone(struct trace *, const char *name);
 /* Begin a new device process. Later events on device lanes belong to it. */
 void trace_device(struct trace *, pid_t);
 
-/* Return the number of a name that is not in the table trace_what, for
- * trace_event.text. Returns 0 if there are too many names. */
+/* Return the number of a name that is not in the table trace_what, to be used
+ * as trace_event.text. Returns 0 if there are too many names. */
 uint32_t trace_text(struct trace *, const char *);
 
-/* The flow from a pass to the requests that have rows in it; `number` is the
- * number of the pass. */
+/* The number of the flow from a pass to the requests that have rows in the
+ * pass. `number` is the number of the pass. */
 static inline uint64_t trace_pass_flow(uint64_t number)
 {
 	return 3ull << 62 | number;
 }
 
-/* The flow that begins at a CPU write to a buffer; cpu_seq is the number of the
- * write. */
+/* The number of the flow that begins at a CPU write to a buffer. cpu_seq is the
+ * number of the write. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq);
 
 /* ---- inline functions ---------------------------------------------------- */
@@ -277,8 +279,9 @@ static inline void trace_count(
 				.arg = { value } });
 }
 
-/* Trace that a read of flash was submitted, or, with `back` set, that it
- * completed (struct stream_opts). *in_flight counts the reads in flight. */
+/* Record that a read of flash was submitted or, if `back` is set, that the read
+ * completed. For the callback in struct stream_opts. *in_flight counts the
+ * reads in flight. */
 static inline void trace_flash_read(struct trace *t, unsigned *in_flight,
 	unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {

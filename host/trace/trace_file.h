@@ -23,7 +23,9 @@ struct err;
 struct trace_file {
 	int fd;
 	char *path;
-	uint64_t limit; /* maximum total bytes of both files; 0: no limit */
+	/* maximum total size of the current and the previous file in bytes; 0:
+	 * no limit */
+	uint64_t limit;
 	uint64_t opened_ns, flushed_ns;
 	uint64_t written; /* bytes written to the current file */
 	/* packets: number of packets in the current file. rotated: number of

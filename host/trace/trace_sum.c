@@ -9,14 +9,15 @@
 struct summing {
 	const struct timeline *t;
 	struct trace_sum *s;
-	/* the time during texts; if there are none, the time of the whole trace
-	 */
+	/* the time during which requests generate text; without requests, the
+	 * time of the whole trace */
 	struct spans texts;
-	/* Parts of the time in `texts`: requests were in flight; the device,
-	 * flash or the host's CPU was busy; the device was idle; the host
-	 * waited. */
+	/* Parts of the time in `texts`. requests: requests to the device were
+	 * in flight; device, flash, working: the device, flash or the host's
+	 * CPU was busy; idle: the device was idle; waiting: the host waited. */
 	struct spans requests, device, flash, working, idle, waiting;
-	struct spans text_slices; /* the texts as ranges of slice indices */
+	/* ranges of slice indices that belong to the generation of text */
+	struct spans text_slices;
 };
 
 static enum timeline_role role_of(
@@ -159,8 +160,8 @@ static int sum_slice(struct summing *m, size_t i)
 		return 0;
 	}
 
-	/* The time of a slice counts for its own kind, so subtract it from the
-	 * kind of the enclosing slice. */
+	/* The time of a slice counts only for its own kind, so subtract it from
+	 * the time of the enclosing slice's kind. */
 	w = m->s->work[role_of(m, s)];
 	w[s->kind].n++;
 	w[s->kind].ns += length(s);

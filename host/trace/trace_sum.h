@@ -26,10 +26,10 @@ struct err;
 /* maximum number of operators; the device has fewer */
 #define TRACE_OPERATORS 64
 
-/* Work of one kind on all tracks of a role. */
+/* Work of one kind on all tracks of the same role. */
 struct trace_work {
 	uint64_t n;
-	/* total time of the slices, without the time of slices inside them */
+	/* total time of the slices, minus the time of slices within them */
 	uint64_t ns;
 };
 
@@ -45,17 +45,18 @@ struct trace_operator {
 
 struct trace_phone {
 	bool there;
-	/* Sum over all texts of the time from start to end. If there are no
-	 * texts, the time from 0 to the end of the CPU's track. */
+	/* Sum of the generation times of all requests; without requests, the
+	 * time from 0 to the end of the track of the phone's CPU. */
 	uint64_t total_ps;
-	/* cpu_ps: time of work. wait_ps: time of waiting. Their sum is
-	 * total_ps. */
+	/* cpu_ps: time in which the phone's CPU worked. wait_ps: time in which
+	 * it waited. Their sum is total_ps. */
 	uint64_t cpu_ps, wait_ps;
-	/* busy times of the NPU, the loader, flash reads, and copies */
+	/* busy times of the phone's NPU, graph loader, flash reads, and
+	 * copies */
 	uint64_t npu_ps, loader_ps, read_ps, copy_ps;
 	struct {
 		PRICE_TIMES(COUNTER_MEMBER)
-	} price; /* total of all prices, as in `tandem run --json` */
+	} price; /* sums of all modeled costs, as in `tandem run --json` */
 	/* time of the simulated phone's CPU for each kind of work */
 	uint64_t kind_ps[TRACE_KINDS];
 };

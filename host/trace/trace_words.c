@@ -22,11 +22,11 @@ const char *const trace_kinds[TRACE_KINDS] = {
 
 #define WORD(type, name) #name,
 
-/* Arguments of the end of a request to the device. */
+/* Arguments of the end event of a request to the device. */
 #define DONE "seq", "status", TRACE_DONE(WORD)
 
-/* Arguments of a run on the simulated phone: begin, duration, and the times of
- * the phone's engines. */
+/* Arguments of an event on a track of the simulated phone: begin, duration, and
+ * the times of the phone's engines. */
 #define PRICE "begin_ps", "took_ps", PRICE_TIMES(WORD) "block"
 
 const struct trace_what trace_what[TRACE_NAMES] = {
