@@ -18,10 +18,11 @@
 struct extent {
 	enum image_kind kind;
 	uint32_t index;
-	/* The extent has the tensors [first, first + n) of conversion.tensor.
-	 * All experts of a layer refer to the same tensors. */
+	/* The extent consists of the tensors [first, first + n) of
+	 * conversion.tensor. The extents of all experts of a layer refer to the
+	 * same tensors. */
 	size_t first, n;
-	uint32_t expert; /* number of the expert in its layer */
+	uint32_t expert; /* number of the expert within its layer */
 	uint64_t bytes;
 };
 
@@ -48,8 +49,8 @@ static void begin_extent(struct convert *c, enum image_kind kind, uint32_t i)
 		(struct extent){ kind, i, c->out->n, 0, 0, 0 };
 }
 
-/* The router is not converted: it is small, and the choice of experts depends
- * on its precision. */
+/* Copy the router unchanged: it is small, and the choice of experts depends on
+ * its precision. */
 static bool is_copied(const struct gguf_tensor *t, unsigned i)
 {
 	return t->dim[1] == 1 || i == WIRE_T_ROUTER;
@@ -110,7 +111,7 @@ static int plan(struct convert *c, struct err *e)
 		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
 	enum dtype type;
 
-	/* + 1, because the embedding may be written twice: unchanged for the
+	/* Add 1, because the embedding may be written twice: unchanged for the
 	 * host, and as the output matrix. */
 	c->out->tensor =
 		calloc(gguf_n_tensors(m->gguf) + 1, sizeof(*c->out->tensor));
@@ -179,8 +180,8 @@ static int alloc_buffer(struct convert *c, uint64_t bytes, struct err *e)
 			  (unsigned long long)(bytes >> 20));
 }
 
-/* Convert matrix number `i` of a tensor, and write it to the tensor's position
- * in the buffer. */
+/* Convert matrix number `i` of a tensor, and write it to its position in the
+ * buffer. */
 static int fill(
 	struct convert *c, struct convert_tensor *t, uint64_t i, struct err *e)
 {

@@ -30,8 +30,8 @@ struct model;
 #define CONVERT_KEEP (-1)
 
 struct convert_opts {
-	/* write a GGUF file instead of an image; `layout` and `zstd` are then
-	 * ignored */
+	/* whether to write a GGUF file instead of an image; `layout` and `zstd`
+	 * are then ignored */
 	bool gguf;
 	enum layout layout;
 	/*
@@ -43,11 +43,12 @@ struct convert_opts {
 	 * keeps its type.
 	 */
 	int type, down;
-	/* Round the layers' matrices to 4 bits per channel. Only with `gguf`
-	 * and both types F16. */
+	/* Whether to round each row of the layers' matrices to 16 multiples of
+	 * one scale (4 bits per channel). Only with `gguf` and both types
+	 * F16. */
 	bool by_channel;
 	int zstd; /* zstd compression level; 0 means no compression */
-	/* measure the loss of each matrix */
+	/* whether to measure how much precision each matrix loses */
 	bool measure;
 	/* conversion is canceled when this becomes nonzero; NULL: cannot be
 	 * canceled */
@@ -60,16 +61,17 @@ struct convert_tensor {
 	const struct gguf_tensor *tensor; /* the tensor in the model file */
 	/* type of the tensor in the file that is written */
 	enum dtype type;
-	/* the tensor is a matrix that may be converted. False for tensors that
-	 * are copied unchanged: routers, matrices that the host uses, and, in a
-	 * GGUF file, matrices outside the layers. */
+	/* whether the tensor is a matrix that may be converted. False for
+	 * tensors that are copied unchanged: routers, matrices that the host
+	 * uses and, in a GGUF file, matrices outside the layers */
 	bool of_device;
 	/* If the tensor has the matrices of all experts of a layer, `extent`,
 	 * `offset` and `bytes` are those of the first expert. Each expert has
 	 * an extent, and all these extents have the same structure. */
 	uint32_t extent;        /* 0 in a GGUF file */
 	uint64_t offset, bytes; /* position and size in the extent */
-	/* loss over all matrices of the tensor; valid if opts.measure is set */
+	/* loss of precision over all matrices of the tensor; set only if
+	 * opts.measure is set */
 	struct requant_loss loss;
 };
 
@@ -77,7 +79,8 @@ struct conversion {
 	/* [n]; released by conversion_release() */
 	struct convert_tensor *tensor;
 	size_t n;
-	uint32_t n_extents; /* of the image; 0 for a GGUF file */
+	/* number of extents of the image; 0 for a GGUF file */
+	uint32_t n_extents;
 };
 
 /*

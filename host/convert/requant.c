@@ -20,12 +20,12 @@ struct job {
 	uint8_t *dst;
 	const uint8_t *packed;
 	uint32_t n, k;
-	/* is_grouped: `to` is a type of tile groups or super-groups. groups:
-	 * the conventional type with which `to` is compared; valid if
-	 * is_grouped */
+	/* is_grouped: whether `to` is a type of tile groups or super-groups.
+	 * groups: the conventional type with which `to` is then compared */
 	enum dtype groups;
 	bool is_grouped;
-	bool by_channel; /* round the values first, as requant_channels does */
+	/* whether to round the values first, as requant_channels does */
+	bool by_channel;
 	struct requant_sums *sums; /* [number of parts] */
 };
 
@@ -51,7 +51,7 @@ static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
 
 /* ---- conversion ---------------------------------------------------------- */
 
-/* The value with the largest magnitude in a row. */
+/* Return the value with the largest magnitude in a row. */
 static float largest(const struct job *j, uint64_t row)
 {
 	float values[SPAN], most = 0;
@@ -79,9 +79,10 @@ static void convert_part(void *arg, unsigned part, unsigned thread)
 		for (uint32_t at = 0; at < j->k; at += SPAN) {
 			uint32_t n = load(j, values, row, at);
 
-			/* Round each value to an integer from -8 to 7 times the
-			 * scale. The value of largest magnitude in the row
-			 * becomes -8 times the scale, as in Q4_0. */
+			/* Round each value to an integer between -8 and 7,
+			 * multiplied by the scale. The value of largest
+			 * magnitude in the row becomes -8 times the scale, as
+			 * in Q4_0. */
 			for (uint32_t i = 0; j->by_channel && i < n; i++) {
 				float code = scale != 0
 					? roundf(values[i] / scale)
@@ -136,8 +137,8 @@ static void add_errors(
 	}
 }
 
-/* Add the errors of n columns, from column `at` on, for the rows in `part`.
- * was[r][i] is the original value of row r in column at + i. */
+/* Add the errors of n columns from column `at` on, for the rows in `part`, to
+ * *s. was[r][i] is the original value of row r in column at + i. */
 static void compare_tiles(const struct job *j, struct requant_sums *s,
 	unsigned part, uint32_t at, uint32_t n, float was[TILE][SPAN])
 {

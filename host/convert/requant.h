@@ -1,7 +1,7 @@
 /*
- * Converts matrices of a model file to another type, and measures the loss. All
- * values are converted to float32 in between. Worker threads share the work;
- * the results do not depend on the number of threads.
+ * Converts matrices of a model file to another type, and measures the loss of
+ * precision. All values are converted to float32 in between. Worker threads
+ * share the work; the results do not depend on the number of threads.
  */
 #ifndef HOST_CONVERT_REQUANT_H
 #define HOST_CONVERT_REQUANT_H
@@ -33,8 +33,8 @@ void requant_channels(struct workers *, void *dst, enum dtype from,
  */
 struct requant_loss {
 	double error;
-	/* `to` is a type of tile groups or super-groups; only then are the next
-	 * two members set */
+	/* whether `to` is a type of tile groups or super-groups; only then the
+	 * next two members are set */
 	bool is_grouped;
 	double conventional; /* error of conventional groups */
 	/* error / conventional; 1 if both are 0, infinite if only

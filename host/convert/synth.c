@@ -167,7 +167,8 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 	const uint64_t runs = synth_part_values(p) / RUN;
 	const struct dtype_info *info = dtype_info(p->type);
 
-	/* Discard the pool if it was scaled for another type or row length. */
+	/* Discard the runs in the pool if they were scaled for another type or
+	 * row length. */
 	if (!s->run || s->type != p->type || s->cols != p->cols) {
 		memset(s->made, 0, POOL_RUNS * sizeof(*s->made));
 		s->run = RUN / info->block * info->bytes;
@@ -223,7 +224,7 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 }
 
 /*
- * Return the number by which the base frequency of dimension pair i is divided,
+ * Return the number by which the RoPE frequency of dimension pair i is divided,
  * as in Llama 3.1 and later models: the scaling factor for long wavelengths, 1
  * for wavelengths that fit into the original context, and an interpolated
  * number in between.
@@ -260,9 +261,10 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
-/* Make a row of a router in a grown model. The product of the row with the
- * states should be about 1. Only the states of the smaller model are not 0, and
- * in a trained model their root mean square is often about 0.5. */
+/* Make a row of the router of a grown model (synth_grown.h). The product of the
+ * row and a token's state vector should be about 1. Only the elements that
+ * belong to the smaller model are not 0. In a trained model, their root mean
+ * square is often about 0.5. */
 static void router_row(struct synth *s, uint64_t stream, uint32_t row,
 	float *out, uint32_t cols)
 {
@@ -353,7 +355,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	put_model_keys(&s);
 	if (o->grown) {
 		/* Write the tokenizer keys of the smaller model. Its list of
-		 * tokens is extended to the number of tokens of the shape. */
+		 * tokens is extended to the shape's number of tokens. */
 		const struct gguf *g = grown_gguf(o->grown);
 		static const char prefix[] = "tokenizer.";
 
@@ -371,8 +373,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	} else
 		put_tokenizer_keys(&s);
 
-	/* Write the keys that llama.cpp's converter writes; for Dream it writes
-	 * no shift_logits. */
+	/* Write the keys that llama.cpp's converter writes; it writes no
+	 * shift_logits for Dream models. */
 	arch = model_arch_named(s.shape->arch);
 	if (!arch->causal) {
 		snprintf(
@@ -408,7 +410,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 
 		if (o->grown)
 			ret = write_grown(&s, p, i + 1, e);
-		/* random stream 0 is for the pool, so streams begin at 1 */
+		/* Random stream 0 is used for the pool, so the streams of
+		 * tensors begin at 1. */
 		else if (p->fill == SYNTH_WEIGHTS)
 			ret = write_weights(&s, p, i + 1, e);
 		else

@@ -38,7 +38,8 @@ struct grown;
 struct shape;
 
 struct synth_opts {
-	/* the shape; ignored if `grown` is set, which has its own shape */
+	/* shape of the model; ignored if `grown` is set, because `grown` has a
+	 * shape */
 	const struct shape *shape;
 	/* type of all matrices except FFN-down; must be a writable type */
 	enum dtype quant;

@@ -11,29 +11,29 @@
 #include <string.h>
 
 /*
- * One additional state makes tokens unlikely that are in the shape but not in
- * the model. CONSTANT is the value of this state in the embedding of every
- * token. LIFT is the weight of the last norm for this state. ABSENT is its
- * value in the output rows of the tokens that are not in the model.
+ * One additional element of the state vectors makes tokens unlikely that are in
+ * the shape but not in the model. CONSTANT is its value in the embedding of
+ * every token. LIFT is its weight in the last norm. ABSENT is its value in the
+ * output rows of the tokens that are not in the model.
  *
  * CONSTANT is so small that its square vanishes when the mean of squares is
- * rounded, so norms do not change. After the last norm the state is about as
- * large as the other states. If the root mean square of the states is at most
- * 25, the logits of tokens that are not in the model are below -40.
+ * rounded, so norms do not change. After the last norm the element is about as
+ * large as the other elements. If the root mean square of the elements is at
+ * most 25, the logits of tokens that are not in the model are below -40.
  */
 #define CONSTANT 0x1p-12f
 #define LIFT     0x1p12f
 #define ABSENT   (-0x1p10f)
 
-/* Return the index of the additional state. It is in a quantization block
- * without other states, so that it does not affect their rounding. */
+/* Return the index of the additional element. No other element is in its
+ * quantization block, so that it does not affect the rounding of others. */
 static uint32_t constant_at(const struct grown *g)
 {
 	return (g->model->n_embd + 31) / 32 * 32;
 }
 
 /* Whether the shape has more tokens than the model. Only then the additional
- * state is needed. */
+ * element is needed. */
 static bool has_constant(const struct grown *g)
 {
 	return g->shape.n_vocab > g->model->n_vocab;
@@ -188,9 +188,9 @@ bool grown_row(
 	if (p->layer < 0)
 		return outer_row(g, p, row, out);
 	if (l >= n || l * of / n != p->layer) {
-		/* All experts of an added layer are zero. The norm before the
-		 * experts still gets weights, so that the router chooses among
-		 * the experts as in other layers. */
+		/* All experts of a layer that the smaller model lacks are zero.
+		 * The norm before the experts still gets weights, so that the
+		 * router chooses among the experts as in other layers. */
 		if (!g->shape.n_expert || p->inner != WIRE_T_FFN_NORM)
 			return false;
 		memset(out, 0, p->cols * sizeof(*out));
@@ -267,8 +267,8 @@ static bool has(const struct model *m, enum wire_layer_tensor what)
 	return false;
 }
 
-/* Whether all rotation frequencies of the model follow from `base` without
- * scaling. */
+/* Whether all rotation frequencies (RoPE) of the model are powers of `base`
+ * without further scaling. */
 static bool is_rope_plain(const struct model *m, double base)
 {
 	for (uint32_t i = 0; i < m->n_rot / 2; i++) {
@@ -340,8 +340,8 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 			.n_expert = shape->n_expert,
 			.n_used = shape->n_used };
 	g->norm = sqrtf((float)m->n_embd / (float)g->shape.n_embd);
-	/* The grown model must have no norms of queries and keys, because they
-	 * would change the output. */
+	/* The grown model must have no norms of queries and keys, because such
+	 * norms would change the output. */
 	if (shape->n_expert) {
 		g->shape.arch = "llama";
 		g->shape.qk_norm = false;

@@ -44,13 +44,13 @@ struct gguf;
 
 struct grown {
 	struct model *model;
-	/* the larger shape, with the model's context length, RoPE parameters
-	 * and norm epsilon */
+	/* the larger shape, but with the model's context length, RoPE
+	 * parameters and norm epsilon */
 	struct shape shape;
 	/* factor applied to the weights of norms: sqrt(model's width / shape's
 	 * width) */
 	float norm;
-	float *row; /* buffer for the widest row of the model */
+	float *row; /* buffer for a row of any matrix of the model */
 };
 
 /*

@@ -1,6 +1,6 @@
 /*
- * Lists the tensors of a model file of a given shape in the order of the file.
- * Pure functions.
+ * Lists the tensors of a model file for a given shape, in the order of the
+ * file. Pure functions.
  */
 #ifndef HOST_CONVERT_SYNTH_PARTS_H
 #define HOST_CONVERT_SYNTH_PARTS_H
@@ -46,7 +46,8 @@ struct synth_part {
 	};
 };
 
-/* Return an upper bound of the number of tensors. */
+/* Return an upper bound of the number of tensors that synth_parts_list
+ * lists. */
 unsigned synth_parts_max(const struct shape *);
 
 /*

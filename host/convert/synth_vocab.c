@@ -64,7 +64,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_LLADA] = { /* has the special tokens of Ling */
+	[SHAPE_LLADA] = { /* special tokens as in Ling */
 		.pre = "bailingmoe",
 		.add_bos = true,
 		.bos = 0, .eos = 1, .eot = 268, .pad = 1, .mask = 256,
@@ -79,7 +79,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_DREAM] = { /* has Qwen2.5's special tokens and two more */
+	[SHAPE_DREAM] = { /* special tokens as in Qwen2.5, and two more */
 		.pre = "qwen2",
 		.bos = 22, .eos = 0, .eot = 2, .pad = 0, .mask = 23,
 		.special = {
@@ -148,7 +148,8 @@ static size_t byte_char(unsigned byte, char out[2])
 
 /* ---- merges ---- */
 
-/* Add a merge, and the token that results from it. */
+/* Add a merge of `left` and `right`, and the token that results from the
+ * merge. */
 static void add_merge(struct synth_vocab *v, struct gguf_str left, char right)
 {
 	char text[TOKEN_BYTES];
@@ -221,8 +222,8 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 
 	/*
 	 * Add merges of a space or a letter with a letter, then merges of these
-	 * pairs with a vowel. Frequent letters come first, because the order of
-	 * the merges is their rank.
+	 * pairs with a vowel. Frequent letters come first, because merges that
+	 * come first are applied first.
 	 */
 	limit = first_special < MERGES_MAX ? first_special : MERGES_MAX;
 	n_space = byte_char(' ', space);
