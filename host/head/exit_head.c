@@ -36,8 +36,8 @@ static int read_count(
 	return ret < 0 ? ret : 0;
 }
 
-/* Return an error if the value of key `key` is not `of_target`, the target
- * model's value. */
+/* Return an error if the file's value of `key` differs from `of_target`, the
+ * target model's value. */
 static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	struct err *e)
 {
@@ -204,8 +204,8 @@ void exit_head_score(const struct exit_head *h, const float *hidden,
 		uint32_t some;
 
 		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);
-		/* Dot product of the output row and the normed state, without
-		 * `factor`. */
+		/* Dot product of the token's output row and the normed state.
+		 * The norm's common factor `factor` is applied at the end. */
 		sum = 0;
 		for (uint32_t at = 0; at < h->n_embd; at += some) {
 			some = h->n_embd - at < PIECE ? h->n_embd - at : PIECE;

@@ -20,7 +20,7 @@ struct exit_head;
 struct model;
 
 /*
- * Open the exit predictor of `target`. After this call `target` may be closed.
+ * Open the exit predictor of `target`. `target` may be closed after this call.
  * Returns 0, -ENOMEM, an error of opening the file, -EINVAL if the file is not
  * an exit predictor or was made for another target, or -ENOTSUP for an unknown
  * tensor or type.
@@ -29,15 +29,16 @@ int exit_head_open(struct exit_head **out, const char *path,
 	const struct model *target, struct err *);
 void exit_head_close(struct exit_head *);
 
-/* Number of layers before the hidden state that the predictor reads: 1 ..
- * n_layer - 1. */
+/* Number of layers that precede the hidden state from which the predictor
+ * computes: 1 .. n_layer - 1. */
 uint32_t exit_head_layers(const struct exit_head *);
 
 /*
  * Compute the scores (logits) of token[n] as the next token after a position.
  * `hidden` is the hidden state at this position, float32 [n_embd], before any
- * norm. Each token must be in the vocabulary. Sums are in double precision in
- * the order of the row, so a score depends only on the state and the token.
+ * norm. Each token must be in the vocabulary. Sums are computed in double
+ * precision in the order of the elements, so a score depends only on the hidden
+ * state and the token.
  */
 void exit_head_score(const struct exit_head *, const float *hidden,
 	const int32_t *token, uint32_t n, float *score);

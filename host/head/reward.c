@@ -87,8 +87,8 @@ void reward_report(struct reward *r, reward_function *score, void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Set r->path to the bundled reward model for the target, which must be a
- * bundled model. */
+/* Set r->path to the bundled reward model that belongs to the target, which
+ * must be a bundled model. */
 static int find_own(struct reward *r, struct err *e)
 {
 	static const struct {

@@ -43,8 +43,8 @@ struct reward_options {
 	 * target */
 	const char *name;
 };
-/* The options of a reward. Only methods with needs_reward accept them
- * (method_uses). */
+/* The options of a reward. They are accepted only with decoding methods that
+ * need a reward (needs_reward, see method_uses). */
 extern const struct opt_table reward_table;
 
 /* The target: the model that generates the texts to score, and its
@@ -65,7 +65,7 @@ int reward_open(struct reward **out, const char *name,
 	const struct reward_site *, struct err *);
 /*
  * Number of the target's layers whose hidden states the reward can reuse: if
- * reward_text has the target's states after this many layers
+ * reward_text has the target's hidden states after this many layers
  * (session_opts.tap_layers), the reward does not compute these layers again. 0
  * if the reward reads only tokens.
  */
@@ -76,9 +76,9 @@ bool reward_scores_fall(const struct reward *);
 /*
  * Prepare scoring; call this once, before the first reward_score. The reward
  * runs beside `session`, which must be closed after the reward; session_opts
- * are the options of this session. Up to `texts` texts can be scored at a time
- * without computing any part twice. If session_opts.tap_layers is
- * reward_tap_layers(), every text must come with the target's hidden states
+ * are the options of this session. Up to `texts` texts can be scored in one
+ * call without computing any of their tokens twice. If session_opts.tap_layers
+ * is reward_tap_layers(), every text must come with the target's hidden states
  * (reward_text.state); the scores are bit for bit the same as without hidden
  * states. Returns 0 or a negative errno.
  */

@@ -34,8 +34,9 @@
 struct head {
 	struct gguf *gguf; /* owned */
 	struct model *verifier;
-	/* The verifier's own blocks as a model whose input is the target's
-	 * states; NULL if the verifier computes all layers itself. */
+	/* model that consists of the verifier's own blocks and computes from
+	 * the target's hidden states; NULL if the verifier computes all layers
+	 * itself */
 	struct model *own;
 	const struct model *target;
 	const struct tokenizer *tokenizer;
@@ -57,7 +58,7 @@ static int read_count(
 	return ret ? 0 : err_set(e, EINVAL, "key '%s' is missing", key);
 }
 
-/* Check that the file's width and block numbers fit the target. */
+/* Check that the width and the block numbers in the file fit the target. */
 static int check_target(struct head *h, struct err *e)
 {
 	const struct model *m = h->target;
@@ -140,7 +141,7 @@ static void head_close(struct reward *r)
 
 /* ---- notes --------------------------------------------------------------- */
 
-/* Write log P(next) to the note. */
+/* Write the log-probability that token `next` is right to *note. */
 static void head_finish(
 	void *arg, const float *state, int32_t next, float *note)
 {
@@ -148,7 +149,8 @@ static void head_finish(
 	double odds = (double)h->bias;
 	struct err e = { 0 };
 
-	/* This cannot fail: the embedding is kept in memory (head_start). */
+	/* model_embed cannot fail, because head_start keeps the embedding in
+	 * memory. */
 	model_embed(h->target, (uint32_t)next, h->embedding, &e);
 	for (uint32_t i = 0; i < h->target->n_embd; i++)
 		odds += (double)state[i] * h->embedding[i];
@@ -213,10 +215,10 @@ static int head_start(struct reward *r, struct session *beside,
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* Return the index of the token at which a step is scored: the step's last
- * token or, if this is an end-of-text token, the token before it. The solutions
- * used in training had no end-of-text token. The step begins after token
- * `at`. */
+/* Return the index of the token at which the step that ends at `end` is scored:
+ * its last token or, if this is an end-of-text token, the token before it. The
+ * solutions used in training had no end-of-text token. The step begins after
+ * index `at`. */
 static size_t last_of(const struct head *h, const struct reward_text *t,
 	size_t at, size_t end)
 {
@@ -263,7 +265,7 @@ static int head_score(
 	for (unsigned i = 0; i < n; i++) {
 		const uint32_t *end = t[i].step_end, k = t[i].n_steps;
 		size_t at = k > 1 ? end[k - 2] : t[i].n_prompt - 1;
-		/* Read a text only up to the end of its last step. */
+		/* Process a text only up to the end of its last step. */
 		size_t needed = k ? last_of(h, &t[i], at, end[k - 1]) + 1
 				  : t[i].n_prompt;
 
@@ -277,8 +279,8 @@ static int head_score(
 
 const struct reward_kind reward_kind_head = {
 	.name = "head",
-	/* the score of each further step has more factors, all of them at most
-	 * 1 */
+	/* The score of a later step is a product with more factors, all of them
+	 * at most 1. */
 	.scores_fall = true,
 	.tap_layers = head_tap_layers,
 	.read = head_read,

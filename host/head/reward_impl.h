@@ -12,7 +12,7 @@ struct scorer;
 struct reward_kind {
 	const char *name;
 	bool scores_fall; /* result of reward_scores_fall */
-	/* Function for reward_tap_layers; NULL means 0 layers. */
+	/* Returns the result of reward_tap_layers; NULL means 0. */
 	uint32_t (*tap_layers)(const struct reward *);
 	/* Read the file at reward->path into reward->own, which reward_close
 	 * frees. close(), unless NULL, releases the data that reward->own
@@ -31,7 +31,7 @@ struct reward {
 	const struct reward_kind *kind;
 	char path[PATH_MAX];
 	struct reward_site site;
-	void *own;             /* data that belongs to the kind */
+	void *own;             /* data of this kind of reward */
 	struct scorer *scorer; /* NULL before reward_start */
 	struct session *beside;
 	struct reward_stats stats;

@@ -49,15 +49,15 @@
 #define STEP_TOKEN "<extra_0>"
 #define WIDTH_MAX  (1u << 16) /* largest width of the hidden layer */
 
-/* Names of the weight and bias of the hidden layer, then of the output layer;
- * NULL if the layer has no such tensor. */
+/* Names of the tensors of a head: weight and bias of the hidden layer, then of
+ * the output layer. NULL if the head has no such tensor. */
 static const char *const names[][4] = {
 	{ "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias" },
 	{ "score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias" },
 	{ NULL, NULL, "v_head.summary.weight", "v_head.summary.bias" },
 };
 
-/* y[rows] = weight [rows][cols] x + bias. */
+/* A linear layer: y[rows] = weight[rows][cols] * x[cols] + bias[rows]. */
 struct layer {
 	uint32_t rows, cols;
 	float *weight, *bias; /* owned; bias may be NULL */
@@ -68,13 +68,13 @@ struct prm {
 	struct tokenizer *tokenizer;       /* tokenizer of the reward model */
 	const struct tokenizer *of_target; /* tokenizer of the solutions */
 	const struct soc *soc;
-	/* whether the head has two classes, wrong and right; otherwise it has
-	 * one output */
+	/* whether the head has two outputs, for the classes wrong and right;
+	 * otherwise it has one output */
 	bool classes;
 	/* dense: the hidden layer, used only if `classes` is true; out: the
 	 * output layer */
 	struct layer dense, out;
-	/* token at the end of a step, where the step is scored */
+	/* token at the end of each step, at which the step is scored */
 	int32_t mark;
 	float *state, *between; /* scratch memory, [n_embd] and [dense.rows] */
 };
@@ -117,8 +117,8 @@ static int refuse_shape(
 		(unsigned long long)t->dim[1], (unsigned long long)cols);
 }
 
-/* Read a layer with `cols` columns. Its weight has the name names[][which], its
- * bias the name names[][which + 1]. */
+/* Read a layer with `cols` columns. The name of its weight is in
+ * names[][which], the name of its bias in names[][which + 1]. */
 static int take_layer(const struct prm *p, struct layer *l, unsigned which,
 	uint64_t cols, struct err *e)
 {
@@ -284,7 +284,8 @@ static float output(const struct layer *l, uint32_t row, const float *x)
 	return (float)sum;
 }
 
-/* Score the rows at the ends of steps; the notes of all other rows are 0. */
+/* Score the rows at the ends of steps. Set the notes (results) of all other
+ * rows to 0. */
 static int prm_rows(void *arg, struct session *s, const struct scorer_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
@@ -315,8 +316,8 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct scorer_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
-	/* The same text may have twice as many tokens in the reward model's
-	 * vocabulary as in the target's. */
+	/* In the reward model's vocabulary, a text may have twice as many
+	 * tokens as in the target's. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_DEFAULT,
@@ -379,7 +380,7 @@ static int add_chat(struct prm *p, const char *problem, size_t len,
 	int ret;
 
 	if (family == CHAT_NONE || family == CHAT_UNKNOWN)
-		family = CHAT_CHATML; /* the template family of Qwen's models */
+		family = CHAT_CHATML; /* template family of Qwen models */
 	ret = chat_format(family, turns, 2, &text, part, e);
 	if (!ret)
 		ret = tokenize(p->tokenizer, text.data, text.len,

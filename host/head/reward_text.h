@@ -1,5 +1,5 @@
-/* The interface of rewards for code that does not run them: names, texts to
- * score, counters. Thread-safe. */
+/* The part of the interface of rewards that code needs without running a
+ * reward: names, texts to score, counters. Thread-safe. */
 #ifndef HOST_HEAD_REWARD_TEXT_H
 #define HOST_HEAD_REWARD_TEXT_H
 
@@ -10,8 +10,8 @@
 struct err;
 struct opt_word;
 
-/* Get the i-th word that the option reward accepts besides a file name: a
- * bundled reward or "exact". */
+/* Get word number i that the option "reward" accepts besides a file name: the
+ * name of a bundled reward, or "exact". */
 bool reward_word(size_t i, struct opt_word *);
 /* Returns -EINVAL if `name` is "exact", which needs tasks with known answers;
  * otherwise 0. `name` may be NULL. */
@@ -42,7 +42,7 @@ typedef int reward_function(
 struct reward_stats {
 	uint64_t texts, steps; /* number of scored texts and steps */
 	uint64_t tokens;       /* total number of tokens of the scored texts */
-	/* number of computed rows, including rows of prompts */
+	/* number of rows that were computed, including the rows of prompts */
 	uint64_t rows;
 	uint64_t passes;
 	uint64_t ns, ps;

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* minimum number of rows of the graph for a pass over many texts */
+/* a pass over many texts has room for at least this many rows */
 #define ROWS 128
 /* Number of cache slots planned for each text after its shared prefix; a longer
  * text may use more. */
 #define TAIL 128
 
-/* A text in the cache, computed completely or in part. */
+/* A text whose tokens are in the KV cache, all of them or the first ones. */
 struct held {
 	bool open;
 	uint32_t sequence;
@@ -24,15 +24,18 @@ struct held {
 	/* number of computed tokens; equal to `end` when the text is
 	 * complete */
 	uint32_t n;
-	uint32_t from; /* index of the first token with a note */
-	float *note;   /* [end - from][reader.note] */
-	/* [n_embd] stored by the reader for the last token; NULL if not
-	 * stored */
+	/* index of the first token for which the reader has written a note
+	 * (result) */
+	uint32_t from;
+	float *note; /* [end - from][reader.note] */
+	/* [n_embd] data that the reader has stored for the last token; NULL if
+	 * none */
 	float *tail;
-	uint64_t used; /* value of scorer.now when last used */
+	uint64_t used; /* the value of scorer.now when the text was last used */
 	bool busy;     /* whether the text is in the current group */
-	bool unread;   /* whether the text is not completely computed yet */
-	/* as in scorer_text; valid only while the text is being computed */
+	/* whether some tokens of the text are not computed yet */
+	bool unread;
+	/* as in struct scorer_text; valid only while the text is computed */
 	const float *prompt_state, *state;
 };
 
@@ -73,8 +76,8 @@ int scorer_open(struct scorer **out, const struct model *model,
 	texts = texts > SCORER_TEXTS ? SCORER_TEXTS : texts ? texts : 1;
 	context = context < model->n_ctx ? context : model->n_ctx;
 
-	/* Take the target's options, then reset those that make sense for the
-	 * target only. */
+	/* Take the options of the target's session, then reset the options that
+	 * make sense for the target only. */
 	o = *opts;
 	o.beside = beside;
 	o.dram_share = 1;
@@ -108,7 +111,7 @@ int scorer_open(struct scorer **out, const struct model *model,
 	s->model = model;
 	s->reader = *reader;
 	s->texts = texts;
-	/* One sequence less: the session's initial sequence is not used. */
+	/* Subtract 1, because the session's initial sequence is not used. */
 	s->most = o.sequences - 1;
 	ret = session_open(&s->session, model, &o, e);
 	if (!ret) {
@@ -177,7 +180,8 @@ static float *note_at(const struct scorer *s, const struct held *h, uint32_t at)
 	return h->note + (size_t)(at - h->from) * s->reader.note;
 }
 
-/* The least recently used text outside the group, or NULL if there is none. */
+/* Return the least recently used text that is not in the current group, or NULL
+ * if there is none. */
 static struct held *oldest(struct scorer *s)
 {
 	struct held *old = NULL;
@@ -191,9 +195,9 @@ static struct held *oldest(struct scorer *s)
 	return old;
 }
 
-/* Returns a free entry. If all entries are in use, drops the least recently
- * used text that is neither in the group nor `but`. Returns NULL if there is no
- * such text. */
+/* Returns an entry that holds no text. If all entries hold texts, drops the
+ * least recently used text that is neither in the current group nor `but`.
+ * Returns NULL if there is no such text. */
 static struct held *vacant(struct scorer *s, struct held *but)
 {
 	bool busy = but && but->busy;
@@ -215,10 +219,10 @@ static struct held *vacant(struct scorer *s, struct held *but)
 }
 
 /*
- * Number of tokens at the beginning of the text for which the results of a
- * cached text can be used. If the two texts differ before the end of both, the
- * note of the last common token was made for a different next token, so this
- * token is not counted.
+ * Number of tokens at the beginning of the text for which the results of the
+ * cached text `h` can be used. If the two texts differ before the end of both,
+ * the note (result) at the last common token was computed for another next
+ * token, so this token is not counted.
  */
 static uint32_t usable(const struct scorer *s, const struct held *h,
 	const struct scorer_text *t)
@@ -228,7 +232,7 @@ static uint32_t usable(const struct scorer *s, const struct held *h,
 
 	while (same < most && h->token[same] == t->token[same])
 		same++;
-	/* the cached text has no notes before index h->from */
+	/* the cached text has no notes (results) before index h->from */
 	if (h->from > from && same > from)
 		same = from;
 	if (s->reader.finish && same < t->n && same < h->n && same > from)
@@ -259,8 +263,8 @@ static struct held *best(
 	return found;
 }
 
-/* Whether a text of the current group begins with the whole of text t and has
- * the notes of text t. */
+/* Whether a text of the current group begins with the whole text `t` and has
+ * all notes (results) that `t` needs. */
 static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 {
 	for (uint32_t i = 0; i < s->n_work; i++) {
@@ -273,7 +277,7 @@ static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 	return false;
 }
 
-/* Add a text to the group, and reuse the first n tokens of the cached text
+/* Add a text to the current group. Reuse the first n tokens of the cached text
  * `like` (NULL if n is 0). Returns 0, 1 if there is no room, or a negative
  * errno. */
 static int take(struct scorer *s, const struct scorer_text *t,
@@ -316,8 +320,8 @@ static int take(struct scorer *s, const struct scorer_text *t,
 	if (n > from)
 		memcpy(h->note, note_at(s, like, from),
 			(n - from) * s->reader.note * sizeof(*h->note));
-	/* The new text continues the cached text, so its next token is known
-	 * now: complete the last copied note. */
+	/* The new text continues the cached text. So the token after the last
+	 * copied note is now known: complete this note. */
 	if (n > from && n == like->n && finishes)
 		s->reader.finish(s->reader.arg, like->tail, t->token[n],
 			note_at(s, h, n - 1));
@@ -327,8 +331,8 @@ static int take(struct scorer *s, const struct scorer_text *t,
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Add the text's rows that are not yet computed to the pass, as many as fit.
- * Returns the number of added rows. */
+/* Add rows for the tokens of the text that are not yet computed to the pass, as
+ * many as fit. Returns the number of added rows. */
 static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 {
 	uint32_t n = h->end - h->n, room = s->max_rows - at;
@@ -354,8 +358,8 @@ static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 	return n;
 }
 
-/* Let the reader write the notes of n rows of a text, starting at row `at` of
- * the pass. */
+/* Let the reader write the notes (results) for n rows of a text, starting at
+ * row `at` of the pass. */
 static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 	struct err *e)
 {
@@ -379,9 +383,9 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 		s->reader.arg, s->session, s->see, seen, h->tail, e);
 }
 
-/* Free cache slots: drop a text outside the group or, if there is none, the
- * last text of the group. Returns 0, or 1 if the group has only one text and no
- * other text is cached. */
+/* Free cache slots: drop a text that is not in the current group or, if there
+ * is none, the last text of the group. Returns 0, or 1 if the group has only
+ * one text and no other text is cached. */
 static int make_room(struct scorer *s)
 {
 	struct held *h = oldest(s);
@@ -396,8 +400,8 @@ static int make_room(struct scorer *s)
 	return 0;
 }
 
-/* Compute the texts of the group. If cache slots run out, drop texts at the end
- * of the group without computing them. */
+/* Compute the texts of the current group. If cache slots run out, drop texts at
+ * the end of the group without computing them. */
 static int run(struct scorer *s, struct err *e)
 {
 	struct rows rows = { VISIBILITY_TREE, 0, s->row,
@@ -436,7 +440,8 @@ static int run(struct scorer *s, struct err *e)
 	return ret;
 }
 
-/* End the group, and drop the texts that are not complete. */
+/* End the current group, and drop the texts that are not computed
+ * completely. */
 static void end_group(struct scorer *s)
 {
 	for (uint32_t i = 0; i < s->most; i++) {
@@ -491,7 +496,7 @@ static int read_prompts(struct scorer *s, const struct scorer_text *t,
 		prompt.n = prompt.n_prompt;
 		like = best(s, &prompt, &have);
 		if (have == prompt.n) {
-			/* Mark the prompt as used now, so that it is not
+			/* Mark the cached prompt as used now, so that it is not
 			 * dropped before its texts are computed. */
 			like->used = ++s->now;
 			continue;
@@ -505,9 +510,9 @@ static int read_prompts(struct scorer *s, const struct scorer_text *t,
 	return ret;
 }
 
-/* Add texts to the group, from text number `first` on, as many as fit. *end
- * receives the number of the first text that does not fit. of[i] receives the
- * entry of text i. */
+/* Add texts to the current group, from text number `first` on, as many as fit.
+ * *end receives the number of the first text that does not fit. of[i] receives
+ * the index in s->held of text i. */
 static int take_texts(struct scorer *s, const struct scorer_text *t,
 	unsigned first, unsigned n, uint32_t *of, unsigned *end, struct err *e)
 {
@@ -550,7 +555,8 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 
 	for (unsigned i = 0; i < n && !ret; i++)
 		ret = check_text(s, &t[i], e);
-	/* Compute the texts in groups. Each group has as many texts as fit. */
+	/* Compute the texts in groups, each with as many texts as fit into the
+	 * cache. */
 	for (; first < n && !ret; first = end) {
 		ret = read_prompts(s, t, first, n, e);
 		if (!ret)
@@ -563,7 +569,9 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 							      s->reader.note };
 
 			if (!h->open || h->unread) {
-				end = i; /* the text was dropped to make room */
+				/* The text was dropped to make room for
+				 * others. */
+				end = i;
 				break;
 			}
 			notes.first =

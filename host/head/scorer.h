@@ -37,7 +37,7 @@ struct shape;
 
 /* A row that needs a note. row: index of the row in the last pass. next: the
  * token after `token`, or -1 if `token` is the last token of the text so far.
- * note: receives the note. */
+ * note: memory to which the note is written. */
 struct scorer_row {
 	uint32_t row;
 	int32_t token, next;
@@ -48,23 +48,23 @@ struct scorer_reader {
 	size_t note; /* number of floats in a note */
 	/*
 	 * Write the notes of n rows of the session's last pass. A row with next
-	 * == -1 ends a text that may be continued later: if `tail` is not NULL,
-	 * store in tail[n_embd] the data that finish() will need. Returns 0 or
-	 * a negative errno.
+	 * == -1 is the last row of a text that may be continued later. If
+	 * `tail` is not NULL, store in tail[n_embd] the data that finish() will
+	 * then need. Returns 0 or a negative errno.
 	 */
 	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);
-	/* Called when a text is continued, so that the next token of its last
-	 * note is known: complete the note from `tail`. NULL: notes do not
+	/* Called when a text is continued, so that the token after its last
+	 * note is known: complete this note from `tail`. NULL: notes do not
 	 * depend on the next token, and no tail is stored. */
 	void (*finish)(void *arg, const float *tail, int32_t next, float *note);
 	void *arg;
 };
 
 struct scorer_limits {
-	uint32_t texts; /* maximum number of texts to read at a time */
-	/* Maximum number of tokens of a text; limited to the context of the
-	 * scoring model. */
+	uint32_t texts; /* maximum number of texts that are computed together */
+	/* Maximum number of tokens of a text. A value above the scoring model's
+	 * context length is reduced to this length. */
 	uint32_t context;
 	enum layout layout; /* layout of the scoring model's weights */
 	/* shape for the cost model; NULL: the shape of the scoring model */
@@ -91,9 +91,9 @@ struct scorer_text {
 	/* [n]; the first n_prompt >= 1 tokens are the prompt */
 	const int32_t *token;
 	size_t n, n_prompt;
-	/* Set these only if the scoring model consists of the upper layers of
-	 * another model: input states, [n_embd] each, of the prompt's tokens,
-	 * and of the tokens after the prompt. */
+	/* Set these members only if the scoring model consists of the upper
+	 * layers of another model: input states, [n_embd] each, of the prompt's
+	 * tokens, and of the tokens after the prompt. */
 	const float *prompt_state, *state;
 };
 
@@ -105,7 +105,7 @@ struct scorer_text {
  * of `each`.
  */
 struct scorer_notes {
-	/* note of token n_prompt - 1; the notes of the next tokens follow */
+	/* note at token n_prompt - 1; the notes at later tokens follow */
 	const float *first;
 	size_t stride;
 };
