@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* Number of parent folders of the executable to search for the root of a source
- * tree. build/VARIANT/tandem is two folders below the root; other build folders
- * may be deeper. */
+ * tree. The folder of build/VARIANT/tandem is two levels below the root; other
+ * build folders may be deeper. */
 #define LEVELS_UP 4
 
 /* State of the search for a file in several places. */

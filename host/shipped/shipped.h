@@ -19,7 +19,8 @@ struct shipped {
 	const char *folder;
 	/* folder in the source tree, such as "flash/models" */
 	const char *in_tree;
-	const char *plural; /* for messages, such as "the models" */
+	/* name of the files in messages, such as "the models" */
+	const char *plural;
 };
 
 /*

@@ -13,8 +13,8 @@
 static const struct shipped models = { "TANDEM_MODELS", "models",
 	"flash/models", "the models" };
 
-/* These texts give an option's name in the library, and in brackets its name on
- * the command line. */
+/* Each of these texts gives an option's name in the library and, in brackets,
+ * its name on the command line. */
 #define GIVE_MODEL "give a file by the option model (-m FILE), or "
 #define GIVE_DRAFT "give a file by the option draft (--draft FILE), or "
 
@@ -52,7 +52,8 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 {
 	if (!named)
 		return models_find(role, path, e);
-	/* A role's name means the role only if no file of this name exists. */
+	/* The name of a role selects the role's file only if no file has this
+	 * name. */
 	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
 		if (!strcmp(roles[i].name, named) && access(named, F_OK))
 			return models_find((enum model_role)i, path, e);

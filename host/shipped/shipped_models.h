@@ -13,7 +13,8 @@ struct err;
 
 enum model_role {
 	MODEL_TARGET,
-	MODEL_SMALL, /* a target model with a third of the parameters */
+	/* a smaller target model, with a third of the target's parameters */
+	MODEL_SMALL,
 	MODEL_DRAFT,
 	MODEL_EAGLE, /* EAGLE head of the target */
 	MODEL_DIFFUSION,
@@ -22,12 +23,12 @@ enum model_role {
 	MODEL_EXIT,
 	/* early-exit predictor for a third of the target's layers */
 	MODEL_EXIT_THIRD,
-	/* reward model that scores each step of the target's solutions */
+	/* reward model that scores each step of the target model's solutions */
 	MODEL_REWARD,
-	MODEL_REWARD_SMALL, /* reward model for the small target */
+	MODEL_REWARD_SMALL, /* reward model for the small target model */
 };
 
-/* Return the name of a role ("target", "draft", ...). It is used in messages,
+/* Return the name of a role ("target", "draft", ...). Messages use this name,
  * and the file of the role is called NAME.gguf. */
 const char *model_role_name(enum model_role);
 
@@ -39,9 +40,10 @@ const char *model_role_name(enum model_role);
 int models_find(enum model_role, char path[PATH_MAX], struct err *);
 
 /*
- * Find the model file for the text `named` of an option. NULL means the file of
- * `role`. The name of a role means the file of that role, unless a file with
- * this name exists. Any other text is a path. Returns 0 or a negative errno.
+ * Find the model file that an option's value `named` selects. NULL selects the
+ * file of `role`. The name of a role selects the file of that role, unless a
+ * file with this name exists. Any other text is a path. Returns 0 or a negative
+ * errno.
  */
 int models_choose(
 	const char *named, enum model_role, char path[PATH_MAX], struct err *);

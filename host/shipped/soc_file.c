@@ -150,7 +150,8 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 	return ret ? err_in(e, "%s", path) : 0;
 }
 
-/* Apply the changes "KEY=VALUE,KEY=VALUE" in `text`, which is overwritten. */
+/* Apply the changes "KEY=VALUE,KEY=VALUE" in `text` to *out. `text` is
+ * overwritten. */
 static int apply_changes(struct soc *out, char *text, struct err *e)
 {
 	bool seen[SOC_COUNT] = { false };
