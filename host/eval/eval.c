@@ -50,7 +50,8 @@ double eval_mcnemar(uint64_t a_only, uint64_t b_only)
 	double n = (double)a_only + (double)b_only, p = 0;
 	uint64_t fewer = a_only < b_only ? a_only : b_only;
 
-	/* twice the lower tail of the binomial distribution with p = 1/2 */
+	/* Twice the lower tail of the binomial distribution with p = 1/2, from
+	 * 0 to `fewer`. */
 	for (uint64_t k = 0; k <= fewer; k++)
 		p += 2 *
 			exp(lgamma(n + 1) - lgamma((double)k + 1) -
@@ -110,8 +111,8 @@ void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 	method_stats_add(&sum->drafts, &more->drafts);
 }
 
-/* Decode an item, and score it if it has an expected answer. The number of
- * generated tokens, the costs and the score are added to *r. */
+/* Decode an item, and score its output if the item has an expected answer. The
+ * number of generated tokens, the costs and the score are added to *r. */
 static int run_item(struct tandem *t, const struct eval_items *items, size_t i,
 	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
 	struct err *e)

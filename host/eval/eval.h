@@ -21,9 +21,9 @@ struct strbuf;
 struct tandem;
 
 /*
- * Number of random streams for each item. The samples of an item and all forks
- * of beam search need fewer streams than this, so no two items use the same
- * random numbers.
+ * Number of random streams that are reserved for each item. The samples of an
+ * item and all forks of beam search need fewer streams, so no two items use the
+ * same random numbers.
  */
 #define EVAL_STREAMS (UINT64_C(1) << 32)
 
@@ -48,15 +48,15 @@ struct eval_result {
 	/* the caller owns both strings */
 	const char *task;
 	const char *path;
-	/* true if the items have expected answers; if false, only .total of the
+	/* whether the items have expected answers; if not, only .total of the
 	 * tallies is set */
 	bool marked;
 	struct eval_tally all, level[EVAL_LEVELS];
 	EVAL_SUMS(COUNTER_MEMBER)
-	/* how the rows of decode passes (after the prompts) were used */
+	/* number of rows of decode passes (passes after the prompt) by use */
 	struct row_counts decode_rows;
-	/* Sum of the hashes of the items' logits (see session_stats). It is a
-	 * sum so that it does not depend on the order of the items. */
+	/* Sum of the hashes of the items' logits (see session_stats). As a sum
+	 * it does not depend on the order of the items. */
 	uint64_t logits_hash;
 	struct method_stats drafts;
 };
@@ -70,8 +70,8 @@ struct eval_opts {
 	int (*begin)(void *arg, const struct eval_item *, struct err *);
 	struct shard shard; /* selects the items to run */
 	/* Called after each item was decoded and, if it has an expected answer,
-	 * scored. `right` is false for an item without answer. If it returns a
-	 * value other than 0, the run ends. */
+	 * scored. `right` is false for an item without an expected answer. If
+	 * it returns a value other than 0, the run ends. */
 	int (*each)(void *arg, const struct eval_item *, bool right,
 		const struct strbuf *output, struct err *);
 	void *arg;
@@ -102,13 +102,13 @@ double eval_mcnemar(uint64_t a_only, uint64_t b_only);
 int eval_longest(struct tandem *, const struct eval_items *, uint32_t context,
 	uint32_t *longest, struct err *);
 
-/* Add the results of another part of a task to *sum, including times. */
+/* Add the results of another part of the same task to *sum, including times. */
 void eval_result_add(struct eval_result *sum, const struct eval_result *more);
 
 /*
  * Run the items. The caller has set the names in *r. If the call fails, *r has
- * the results of the items that were finished before. Returns 0 on success,
- * -ECANCELED if interrupted, or another negative errno.
+ * the results of the items that were finished before the failure. Returns 0 on
+ * success, -ECANCELED if interrupted, or another negative errno.
  */
 int eval_run(struct tandem *, const struct eval_items *,
 	const struct eval_opts *, struct eval_result *r, struct err *);

@@ -33,7 +33,7 @@ static int read_text(
 
 static int read_marked(struct eval_item *item, struct err *e)
 {
-	/* Refuse an expected answer that would match an empty output or every
+	/* Refuse an expected answer that would match an empty output or any
 	 * output. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
@@ -125,8 +125,8 @@ struct reader {
 	struct eval_items *items;
 	size_t *number; /* line number of each item */
 	size_t line;    /* number of the current line */
-	bool plain;     /* the lines are plain text instead of JSON */
-	bool answers;   /* at least one line has an answer or a check */
+	bool plain;     /* whether the lines are plain text instead of JSON */
+	bool answers;   /* whether at least one line has an answer or a check */
 };
 
 static int add_item(

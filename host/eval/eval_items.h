@@ -26,11 +26,14 @@ struct json_t;
 #define EVAL_LEVELS 10 /* levels 0 (no level) to 9 */
 
 enum eval_check {
-	EVAL_EXACT,  /* the first line equals that of the answer */
-	EVAL_NUMBER, /* the last number equals that of the answer */
-	/* the last \boxed{...} of LaTeX equals that of the answer */
+	/* the first line of the output equals the first line of the answer */
+	EVAL_EXACT,
+	/* the last number of the output equals the last number of the answer */
+	EVAL_NUMBER,
+	/* the contents of the last \boxed{...} of output and answer are
+	 * equal */
 	EVAL_BOXED,
-	/* the whole text equals the answer, except for white space */
+	/* the whole output equals the answer, except for white space */
 	EVAL_TEXT,
 	EVAL_FACTS, /* each of the facts occurs in the output */
 };
@@ -48,15 +51,16 @@ struct eval_item {
 struct eval_items {
 	struct eval_item *item;
 	size_t n;
-	/* all items have answers; otherwise no item has one */
+	/* whether all items have answers; if not, no item has an answer */
 	bool marked;
 };
 
 enum eval_need {
 	EVAL_NEED_ANSWERS, /* items must have answers */
-	EVAL_NEED_PROMPTS, /* only prompts are needed; answers are ignored */
-	/* items must have answers if any line has an answer or a check;
-	 * otherwise they are prompts */
+	/* items need only prompts; their answers are ignored */
+	EVAL_NEED_PROMPTS,
+	/* if any line has an answer or a check, all items must have answers;
+	 * otherwise items are only prompts */
 	EVAL_NEED_ANY,
 };
 

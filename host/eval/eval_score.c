@@ -239,7 +239,7 @@ static int by_prompt(const void *a, const void *b)
 	const struct scored *const *x = a, *const *y = b;
 	int order = strcmp((*x)->item->prompt, (*y)->item->prompt);
 
-	/* Keep solutions of the same problem in the order of the file. */
+	/* Among solutions of the same problem, keep the order of the file. */
 	return order ? order : (*x > *y) - (*x < *y);
 }
 

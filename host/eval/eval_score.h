@@ -26,7 +26,7 @@ struct tandem;
 struct scored {
 	const struct eval_item *item;
 	const char *solution;
-	const struct json_t *marks; /* NULL if there are no marks */
+	const struct json_t *marks; /* NULL if the solution has no marks */
 	/* [n] tokens of the prompt and the solution; n_prompt is the number of
 	 * tokens of the prompt. */
 	int32_t *token;

@@ -25,7 +25,7 @@ struct err;
 extern const char *const eval_task_names[];
 
 struct eval_task {
-	/* for a file: its name without .jsonl or .txt */
+	/* name of the task; for a file, its name without .jsonl or .txt */
 	char name[NAME_MAX + 1];
 	char path[PATH_MAX];
 	struct eval_items items;
@@ -50,9 +50,9 @@ bool eval_task_is_file(const char *operand);
 
 /*
  * Read all items of a task, of a group, or of a file (see eval_task_is_file).
- * Fails if items lack what `need` requires; items of bundled tasks never do.
- * The caller zeroes *t, and releases it with eval_tasks_release() even on
- * failure. Returns 0 or a negative errno.
+ * Fails if items lack what `need` requires; the items of bundled tasks have
+ * everything. The caller zeroes *t, and releases it with eval_tasks_release()
+ * even on failure. Returns 0 or a negative errno.
  */
 int eval_tasks_read(
 	struct eval_tasks *, const char *operand, enum eval_need, struct err *);

@@ -48,8 +48,8 @@ static int add_token(struct token_list *l, int32_t id, struct err *e)
 		: 0;
 }
 
-/* Return the token that begins a text, or -1 if the model does not use such a
- * token. */
+/* Return the token (BOS) that begins a text, or -1 if the model does not use
+ * such a token. */
 static int32_t wanted_bos(const struct tokenizer *tok)
 {
 	return tokenizer_adds_bos(tok) ? tokenizer_bos(tok) : -1;
@@ -154,7 +154,7 @@ int passages_add_text(struct passages *p, const struct tokenizer *tok,
 	n = left < window ? (uint32_t)left : window;
 	for (uint64_t i = 0; left >= n && !ret; i++, left -= n) {
 		/* In a window of two tokens, only the second token can be
-		 * scored. */
+		 * scored, because the first is not predicted. */
 		struct passage one = { .at = begin + i * n,
 			.n = n,
 			.first = n > 2 ? n / 2 + 1 : 1 };
@@ -263,8 +263,8 @@ int perplexity_run(struct session *s, const struct model *m,
 		const struct passage *one = &all->passage[i];
 
 		r.token = all->tokens.id + one->at;
-		/* The last token of the passage is only predicted, so the model
-		 * need not read it. */
+		/* The model need not read the last token of a passage, because
+		 * this token is only predicted. */
 		ret = pass_read(
 			s, r.token, one->n - 1, one->first - 1, &reader, e);
 		progress_report(

@@ -25,8 +25,8 @@ struct session;
 struct passage {
 	size_t at;
 	uint32_t n, first;
-	/* id of the item; the item owns the string. NULL if the passage is a
-	 * window of a text */
+	/* id of the item from which the passage was made; the item owns the
+	 * string. NULL if the passage is a window of a text */
 	const char *id;
 };
 

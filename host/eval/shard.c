@@ -46,8 +46,8 @@ size_t shard_count(const struct shard *s, size_t n)
 
 /* ---- the command line ---------------------------------------------------- */
 
-/* Options that may differ between the shards of a measurement, and whether they
- * take a value. */
+/* Options that may differ between the shards of a measurement; valued: whether
+ * the option takes a value. */
 static const struct {
 	const char *name;
 	bool valued;

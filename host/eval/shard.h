@@ -33,9 +33,8 @@ size_t shard_count(const struct shard *, size_t n);
 
 /*
  * Return the words of a command line, except the options that may differ
- * between shards: the shard, the file of outputs, and --json. Returns NULL if
- * out of memory. Call this before the options are parsed, because parsing
- * reorders the words.
+ * between shards: --shard, --outputs and --json. Returns NULL if out of memory.
+ * Call this before the options are parsed, because parsing reorders the words.
  */
 json_t *shard_arguments(int argc, char *const *argv);
 

@@ -35,7 +35,8 @@ static inline json_t *sums_integer(uint64_t v)
 
 bool sums_real(const json_t *, const char *name, double *out);
 
-/* The result is NULL or lacks members if memory ran out. */
+/* Return a new JSON object. The result is NULL or lacks members if memory ran
+ * out. */
 json_t *sums_of_rows(const struct row_counts *);
 json_t *sums_of_drafts(const struct method_stats *);
 
