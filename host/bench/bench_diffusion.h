@@ -27,7 +27,8 @@ enum diffusion_table_kind {
 	/* decoders of masked-diffusion models, compared with those of the
 	 * target model */
 	DIFFUSION_T_DECODERS,
-	DIFFUSION_T_BLOCKS, /* decoders of one block diffusion model */
+	/* decoders of the block-diffusion model, compared */
+	DIFFUSION_T_BLOCKS,
 	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,
 	/* gain of each technique (table 6 of the llada.cpp paper) */

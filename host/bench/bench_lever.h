@@ -31,8 +31,10 @@ enum bench_lever_table_kind {
 	BENCH_LEVER_T_METHODS,
 	/* effect of pruning (figure 12 of the Lever paper) */
 	BENCH_LEVER_T_PRUNE,
-	BENCH_LEVER_T_BUDGET, /* memory budgets (table 6 of the Lever paper) */
-	BENCH_LEVER_T_LENGTH, /* output lengths (table 7 of the Lever paper) */
+	/* effect of the memory budget (table 6 of the Lever paper) */
+	BENCH_LEVER_T_BUDGET,
+	/* effect of the output length (table 7 of the Lever paper) */
+	BENCH_LEVER_T_LENGTH,
 	/* quality of drafts (table 5 of the Lever paper) */
 	BENCH_LEVER_T_QUALITY,
 	/* drafting on the host or on the device (figure 13 of the Lever

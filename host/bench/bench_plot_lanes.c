@@ -14,7 +14,8 @@
 #define LANE_HEIGHT 30
 #define BOTTOM      50
 
-#define BAR_HEIGHT  0.8 /* as a share of the height of a lane */
+/* height of a bar as a share of the height of its lane */
+#define BAR_HEIGHT 0.8
 /* a number is printed on a bar that has at least this share of the picture's
  * width */
 #define NUMBER_ROOM 0.02

@@ -13,7 +13,8 @@ struct err;
 struct lane_bar {
 	unsigned lane, kind;
 	double from, to;
-	unsigned number; /* printed on the bar if the bar is wide enough */
+	/* number that is printed on the bar if the bar is wide enough */
+	unsigned number;
 };
 
 #define LANES_KINDS 4

@@ -141,7 +141,7 @@ static int take_recording(const char *path, const struct pass_ask *p,
  * pass. */
 static const struct {
 	const char *name;
-	size_t at; /* offset of a double in struct soc */
+	size_t at; /* offset of the constant, a double, in struct soc */
 } fitted[] = {
 	{ "batch_weight_s", offsetof(struct soc, batch_weight_s) },
 	{ "row_weight_s", offsetof(struct soc, row_weight_s) },

@@ -25,7 +25,7 @@ struct err;
 struct price_vary {
 	size_t which; /* position in soc_numbers */
 	double from, to;
-	unsigned n; /* 0 means that no constant varies */
+	unsigned n; /* number of values; 0 means that no constant varies */
 };
 
 struct bench_price_args {

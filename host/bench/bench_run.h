@@ -28,7 +28,8 @@ struct bench_options {
 	 * prompts come from tasks */
 	const char *prompts;
 	const char *task[FIGURES_TASKS];
-	unsigned n_tasks; /* 0 means pseudo-random prompts, with EOS ignored */
+	/* number of tasks; 0 means pseudo-random prompts, with EOS ignored */
+	unsigned n_tasks;
 	/* number of items used from the start of each task or of the file; 0
 	 * means all */
 	uint32_t items;

@@ -18,12 +18,15 @@
 #define TABLE_PANELS  3
 
 struct table_column {
-	char key[TABLE_TEXT]; /* name in JSON and CSV, including the unit */
+	/* name of the column in JSON and CSV, including the unit */
+	char key[TABLE_TEXT];
 	/* heading in text; "" omits the column from text */
 	char head[TABLE_TEXT];
 	int decimals;
-	double scale;   /* factor for text: 1e3 shows seconds as ms */
-	unsigned panel; /* panel of the plot, from 1; 0 means not plotted */
+	double scale; /* factor for the text table: 1e3 shows seconds as ms */
+	/* panel of the plot that shows the column, from 1; 0 means not
+	 * plotted */
+	unsigned panel;
 };
 
 struct table_row {

@@ -233,7 +233,8 @@ static int time_texts(
 	wall = wall_s();
 	phone = phone_s(b);
 	while (left && !ret) {
-		double sum = 0;  /* tokens that all requests have emitted */
+		/* number of tokens that all requests together have emitted */
+		double sum = 0;
 		bool all = true; /* whether each request has emitted a token */
 
 		if (tandem_advance(b->handle, &left))

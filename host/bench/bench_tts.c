@@ -59,7 +59,7 @@ struct run {
 	const struct tts_method *method;
 	uint32_t n;
 	double temperature;
-	size_t items; /* number of items used, from the first */
+	size_t items; /* number of items to run; the first ones are used */
 	/* phone and shape whose costs are computed; NULL: those of the
 	 * options */
 	const char *phone, *shape;
@@ -75,7 +75,8 @@ struct run {
 	/* [n_methods] options of each method, for a DRAW run */
 	struct opt_values *as;
 	struct eval_tally tally;
-	bool *right; /* [items] whether each item is right; or NULL */
+	/* [items] whether each item is right; NULL if this is not recorded */
+	bool *right;
 	struct tts_cost cost;
 };
 

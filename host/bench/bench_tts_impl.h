@@ -19,7 +19,8 @@
 struct tts_cost {
 	uint64_t items, tokens; /* tokens: sum over all samples */
 	double seconds, phone_seconds, joules, cpu_seconds;
-	uint64_t phone_ps; /* phone time in ps, without rounding */
+	/* time on the phone in ps, from which phone_seconds is rounded */
+	uint64_t phone_ps;
 };
 
 /* Result of one model, one method and one number of samples. */

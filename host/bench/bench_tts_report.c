@@ -394,7 +394,8 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 /* Cost of a method with the first model, divided by the cost of greedy decoding
  * with the second model. */
 struct beside {
-	double time, energy; /* NAN if phone costs were not computed */
+	/* ratios of time and of energy; NAN if phone costs were not computed */
+	double time, energy;
 };
 
 static struct beside beside(const struct tts *t, const struct tts_point *p,

@@ -50,7 +50,8 @@ struct run {
 	/* number of the group of runs that must generate the same text; 0 means
 	 * no group */
 	unsigned same_text;
-	struct figures task[FIGURES_TASKS]; /* sums over all rounds, by task */
+	/* figures of each task, summed over all rounds */
+	struct figures task[FIGURES_TASKS];
 	/* sums of each round, from which rates are computed */
 	struct round_sums {
 		ROUND_SUMS(COUNTER_MEMBER)

@@ -128,7 +128,8 @@ struct table_spec {
 	/* name of a last row with the geometric mean of each column; NULL
 	 * means that there is no such row */
 	const char *mean;
-	const struct column_spec *column; /* ended by a column without a key */
+	/* columns of the table, ended by a column without a key */
+	const struct column_spec *column;
 	struct table_plot plot;
 	/*
 	 * A row whose setting switches graphs has a second run, the run "in a
@@ -155,7 +156,8 @@ struct published {
 	const char *table;
 	const char *row[TABLE_NAMES]; /* names of the row */
 	const char *column;           /* key of the column */
-	const char *task; /* NULL means the column's figure for all tasks */
+	/* name of the task; NULL means the figure for all tasks */
+	const char *task;
 	double value;
 };
 
@@ -189,7 +191,9 @@ struct table_request {
 	/* whether the target is the bundled model and its bundled drafters are
 	 * installed */
 	bool bundled;
-	unsigned same_text; /* group of all runs (see experiment_add) */
+	/* number of the group of runs that must generate the same text; it has
+	 * all runs of the tables (see experiment_add) */
+	unsigned same_text;
 	const struct published *published; /* [n_published] */
 	unsigned n_published;
 	const void *arg; /* for use by `fill` */
@@ -207,7 +211,9 @@ struct plan_row {
 	/* [n_rivals] runs of the rivals; NULL if a rival's method was not
 	 * requested */
 	struct run *rival[TABLE_RIVALS];
-	unsigned task; /* the only task of the row, from 1; 0 means all */
+	/* number of the only task that the row shows, from 1; 0 means all
+	 * tasks */
+	unsigned task;
 };
 
 struct table_plan {

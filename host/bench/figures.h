@@ -77,7 +77,8 @@ struct run_summary {
 	double stall_s;
 	double reading_s; /* time in which at least one read was in flight */
 	double wait_s, logits_s;
-	double check_s; /* NAN if a phone is simulated */
+	/* time to check the checksums of layers; NAN if a phone is simulated */
+	double check_s;
 };
 
 struct run_summary run_summary(const struct experiment *, const struct run *);

@@ -43,12 +43,14 @@ struct opened {
 	struct tandem_report report;
 	struct token_list *prompt; /* [by->items->n] tokens of each prompt */
 	uint32_t longest;
-	struct image *image; /* NULL if the model is not an image */
-	uint64_t streamed;   /* layer bytes that a pass must read from flash */
+	/* flash image of the model; NULL if the model is not an image */
+	struct image *image;
+	uint64_t streamed; /* layer bytes that a pass must read from flash */
 	/* like `streamed`, but with each layer rounded up to whole pages,
 	 * because O_DIRECT reads whole pages */
 	uint64_t whole_pages;
-	uint64_t largest; /* bytes of the largest layer that is streamed */
+	/* size in bytes of the largest layer that is streamed */
+	uint64_t largest;
 	/*
 	 * Figures of the last item. given: bytes read from flash. twice: upper
 	 * bound of the bytes that were read twice because a page holds the end

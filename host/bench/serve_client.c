@@ -131,7 +131,8 @@ struct client {
 	/* the prompt that the client sends and whose answer it reads; NULL if
 	 * no prompt is left */
 	const struct serve_prompt *prompt;
-	unsigned turn;    /* turn of the prompt that is being answered */
+	/* number of the prompt's turn that the server is answering */
+	unsigned turn;
 	json_t *messages; /* the chat so far */
 	char *body;       /* the request that is being sent */
 	/* sums over the answered turns of the prompt */

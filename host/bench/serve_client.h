@@ -24,7 +24,8 @@ struct serve_target {
 };
 
 struct serve_prompt {
-	unsigned category; /* index into the categories of a load */
+	/* index of the prompt's category in serve_result.category */
+	unsigned category;
 	const char **turn; /* [n_turns] */
 	unsigned n_turns;
 };
@@ -44,7 +45,7 @@ struct serve_load {
 /* The figures of one or several loads; zero all members before the first
  * load. */
 struct serve_result {
-	double seconds; /* from the first request to the last answer */
+	double seconds; /* time from the first request to the last answer */
 	unsigned requests, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	struct serve_times times;

@@ -49,7 +49,7 @@ struct serve_answer {
 
 /* The times of all requests of a load, in ms. */
 struct serve_times {
-	struct series first;     /* until the first piece of text (TTFT) */
+	struct series first;     /* time until the first piece of text (TTFT) */
 	struct series per_token; /* for each later token (TPOT) */
 	/* between two consecutive pieces of text (ITL) */
 	struct series gap;

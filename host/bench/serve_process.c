@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_NS 5000000 /* time between two attempts to connect */
+/* time in ns between two attempts to connect to the server */
+#define POLL_NS 5000000
 
 static bool accepts(const char *path)
 {
