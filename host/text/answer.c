@@ -69,8 +69,11 @@ struct answer_form {
 	 * form */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;
-	pcre2_code *code; /* the pattern to find; NULL for the whole text */
-	pcre2_code *spelling[N_SPELLING]; /* used only if boxed is set */
+	/* the pattern to find in a text; NULL if the answer is the whole
+	 * text */
+	pcre2_code *code;
+	/* compiled patterns of spelling[]; used only if boxed is set */
+	pcre2_code *spelling[N_SPELLING];
 };
 
 /* ---- canonical ----------------------------------------------------------- */

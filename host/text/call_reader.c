@@ -11,12 +11,16 @@
 
 enum {
 	START,
-	FREE,   /* in text that may be followed by the marker of a call */
-	PLAIN,  /* in text that no call follows */
-	SEEK,   /* in a call, before the brace that opens it */
-	HEAD,   /* in a call, before its name; the third quote opens the name */
-	NAME,   /* in the name of the tool */
-	MIDDLE, /* after the name, before the brace that opens the arguments */
+	FREE,  /* state: in text, which the marker of a call may follow */
+	PLAIN, /* state: in text that no call follows */
+	SEEK,  /* state: in a call, before the brace that opens the call */
+	/* state: in a call, before the tool's name; the third quote opens the
+	 * name */
+	HEAD,
+	NAME, /* state: in a call, in the tool's name */
+	/* state: in a call, after the tool's name and before the brace that
+	 * opens the arguments */
+	MIDDLE,
 	ARGUMENTS,
 };
 

@@ -11,9 +11,11 @@
 
 /* Place of the list of tools in the prompt. */
 enum tools_place {
-	TOOLS_IN_SYSTEM,        /* after the text of the system turn */
-	TOOLS_IN_FIRST_USER,    /* before the text of the first user turn */
-	TOOLS_BEFORE_LAST_USER, /* outside of turns */
+	/* the list of tools follows the text of the system turn */
+	TOOLS_IN_SYSTEM,
+	/* the list of tools precedes the text of the first user turn */
+	TOOLS_IN_FIRST_USER,
+	TOOLS_BEFORE_LAST_USER, /* the list of tools is outside of turns */
 };
 
 struct call_style {
@@ -50,7 +52,8 @@ struct call_style {
 	 * precede the text; otherwise the result is the JSON object {"content":
 	 * text as JSON, "call_id": id}. */
 	bool bare_results;
-	bool result_quoted; /* whether the text is a JSON string */
+	/* whether the text of a result is written as a JSON string */
+	bool result_quoted;
 	const char *result_open, *result_again, *result_close, *result_id;
 };
 

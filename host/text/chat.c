@@ -23,9 +23,11 @@ enum trim { TRIM_HEAD = 1, TRIM_TAIL = 2, TRIM = 3 };
 
 /* Place where a template writes the system turn. */
 enum system_place {
-	SYSTEM_TURN,     /* as a separate turn */
-	SYSTEM_IN_FIRST, /* at the beginning of the first user turn */
-	SYSTEM_IN_LAST,  /* at the beginning of the last user turn */
+	SYSTEM_TURN, /* the system turn is a separate turn */
+	/* the system turn is written at the beginning of the first user turn */
+	SYSTEM_IN_FIRST,
+	/* the system turn is written at the beginning of the last user turn */
+	SYSTEM_IN_LAST,
 };
 
 /* Order of turns that a template requires. */

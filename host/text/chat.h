@@ -28,9 +28,10 @@ enum chat_family {
 	CHAT_PHI3,
 	CHAT_ZEPHYR,
 	CHAT_DEEPSEEK,
-	CHAT_MISTRAL_V1,        /* spaces before and after every marker */
-	CHAT_MISTRAL_V3,        /* no space before [/INST] */
-	CHAT_MISTRAL_TEKKEN,    /* no space before [/INST] nor after [INST] */
+	CHAT_MISTRAL_V1, /* has spaces before and after every marker */
+	CHAT_MISTRAL_V3, /* no space before [/INST] */
+	/* has no space before [/INST] nor after [INST] */
+	CHAT_MISTRAL_TEKKEN,
 	CHAT_MISTRAL_V7,        /* system turns have their own marker */
 	CHAT_MISTRAL_V7_TEKKEN, /* like v7, but without spaces */
 	CHAT_FAMILY_COUNT

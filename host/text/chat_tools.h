@@ -45,7 +45,7 @@ struct chat_tools_opts {
 	const char *json;
 	/* name of the tool that must be called; NULL: any tool */
 	const char *only;
-	bool must; /* whether a tool must be called; implied by `only` */
+	bool must; /* whether the output must call a tool; implied by `only` */
 	bool one;  /* whether to allow at most one call */
 };
 

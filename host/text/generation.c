@@ -30,7 +30,8 @@ struct generation {
 	uint64_t first_ns;
 	/* number of denoising steps or drafts that were reported */
 	uint64_t steps;
-	uint64_t stream; /* number of the stream of random numbers */
+	/* number of the random stream from which tokens are sampled */
+	uint64_t stream;
 };
 
 /* Check the limits. They can be reached before the first token: the context may

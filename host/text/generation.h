@@ -32,10 +32,10 @@ enum gen_stop {
 
 /* State of a position after a denoising step of a diffusion model. */
 enum gen_mark {
-	GEN_MASK,    /* no token yet */
-	GEN_VISIBLE, /* a token that may still be revised */
-	GEN_STABLE,  /* a token that will not be revised */
-	GEN_DRAFT,   /* a guess for a block that has not begun */
+	GEN_MASK,    /* the position has no token yet */
+	GEN_VISIBLE, /* the position has a token that may still be revised */
+	GEN_STABLE,  /* the position has a token that will not be revised */
+	GEN_DRAFT,   /* the position has a guess; its block has not begun */
 };
 
 /* The positions after the end of the sequence in one pass of a diffusion
@@ -46,8 +46,9 @@ struct gen_step {
 	 * the sequence, prompt included. */
 	size_t first;
 	uint32_t n;
-	const int32_t *token; /* [n]; the value is undefined for masks */
-	const uint8_t *mark;  /* [n] enum gen_mark */
+	/* [n] tokens of the positions; undefined for masks */
+	const int32_t *token;
+	const uint8_t *mark; /* [n] enum gen_mark */
 };
 
 /* A tree of drafted tokens, reported after the pass that verified it. Parents
@@ -56,8 +57,9 @@ struct gen_step {
 struct gen_draft {
 	/* number of the pass, from 1; set by gen_draft */
 	uint64_t pass;
-	uint32_t n;                    /* nodes, including the root */
-	const int32_t *token, *parent; /* [n]; the root's parent is -1 */
+	uint32_t n; /* nodes, including the root */
+	/* [n] token and parent of each node; the root's parent is -1 */
+	const int32_t *token, *parent;
 	/* [n_path] the root and the accepted nodes, as ascending indices */
 	const uint32_t *path;
 	uint32_t n_path;

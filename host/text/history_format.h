@@ -25,7 +25,7 @@ struct history_head {
 	 * have */
 	uint64_t first;
 	uint64_t reserved[3];
-	uint64_t checksum; /* XXH64 of the preceding bytes of the head */
+	uint64_t checksum; /* XXH64 hash of the preceding bytes of the head */
 };
 _Static_assert(sizeof(struct history_head) == 64, "format");
 _Static_assert(offsetof(struct history_head, vocabulary) == 16, "format");
@@ -41,7 +41,8 @@ _Static_assert(offsetof(struct history_head, checksum) == 56, "format");
 
 struct history_entry {
 	uint64_t mark;
-	uint64_t checksum; /* XXH64 of the record's bytes after this member */
+	/* XXH64 hash of the record's bytes after this member */
+	uint64_t checksum;
 	/* greater than the previous record's number; below 2^63 */
 	uint64_t number;
 	int64_t time; /* seconds since 1970 */

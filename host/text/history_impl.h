@@ -18,7 +18,7 @@
 struct history {
 	char *path;
 	struct history_opts opts;
-	int fd; /* -1 if there is no file */
+	int fd; /* file descriptor of the open file; -1 if there is no file */
 	dev_t dev;
 	ino_t ino;
 	uint64_t size; /* size of the file in bytes when last checked */
@@ -26,8 +26,9 @@ struct history {
 	 * to the file yet */
 	uint64_t end;
 	uint64_t damaged;         /* number of bytes between records */
-	struct history_head head; /* valid if end is not 0 */
-	uint64_t *at;             /* [n] offsets of the records; owned */
+	struct history_head head; /* head of the file; valid if end is not 0 */
+	/* [n] offsets of the records in the file; owned */
+	uint64_t *at;
 	size_t n, cap;
 	/* number of the last record, or head.first - 1 if there are no
 	 * records */

@@ -42,7 +42,8 @@ struct json_form {
 	/* tokens that end the value at after_cell and then continue the
 	 * enclosing value */
 	struct list after;
-	uint32_t after_cell; /* JSON_FLOOR until it is first set */
+	/* cell for which `after` was computed; JSON_FLOOR if for none */
+	uint32_t after_cell;
 	/* [TOKEN_BYTES + 1] set of possible cells (front) at each depth of the
 	 * trie */
 	struct json_front *front;

@@ -29,7 +29,8 @@
 /* Must have no padding, because frames are compared as bytes. */
 struct json_frame {
 	uint32_t node; /* JSON_NONE for the whole text */
-	uint8_t state; /* meaning depends on the kind of node */
+	/* state within the value; its meaning depends on the kind of node */
+	uint8_t state;
 	/* In strings and keys, enum lex; elsewhere the length of the current
 	 * run of white space. */
 	uint8_t lex;
@@ -37,7 +38,9 @@ struct json_frame {
 	uint8_t minus; /* whether the number begins with a minus */
 	/* range of the property names that begin with the bytes read so far */
 	uint16_t lo, hi;
-	uint32_t at; /* number of bytes of the name that have been read */
+	/* number of bytes of the property name or literal that have been
+	 * read */
+	uint32_t at;
 	/* number of characters, items or digits read so far; or the index of
 	 * the current property */
 	uint32_t count;

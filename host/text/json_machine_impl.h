@@ -24,7 +24,7 @@ enum text_state {
 	TEXT_FREE,
 	TEXT_EITHER,
 	TEXT_AGAIN,
-	TEXT_PLAIN, /* text until the end; no value follows */
+	TEXT_PLAIN, /* text follows until the end of the output, and no value */
 };
 enum object_state {
 	OPENED,
@@ -51,13 +51,14 @@ enum number_state {
 enum lex {
 	PLAIN,
 	ESCAPE,          /* after a backslash */
-	HEX1,            /* expects four hex digits */
-	HEX4 = HEX1 + 3, /* expects the last hex digit */
-	LOW,             /* expects the backslash of a low surrogate's escape */
-	LOW_U,           /* expects the u of a low surrogate's escape */
-	LOW1,            /* expects four hex digits of a low surrogate */
+	HEX1,            /* next: the four hex digits of a \u escape */
+	HEX4 = HEX1 + 3, /* next: the last hex digit of a \u escape */
+	/* next: the backslash of the \u escape of a low surrogate */
+	LOW,
+	LOW_U, /* next: the u of the \u escape of a low surrogate */
+	LOW1,  /* next: the four hex digits of a low surrogate */
 	LOW4 = LOW1 + 3,
-	MORE1, /* expects one more byte of a UTF-8 character */
+	MORE1, /* next: the last byte of a UTF-8 character */
 	MORE2,
 	MORE3,
 	BROKEN

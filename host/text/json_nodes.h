@@ -46,13 +46,16 @@ struct json_node {
 	uint32_t min, max;
 	/* node of further properties or items; JSON_NONE if none are allowed */
 	uint32_t rest;
-	uint64_t required; /* a bit for each required name */
+	/* one bit for each name in the range: whether the property is
+	 * required */
+	uint64_t required;
 	int bounded;
 	int64_t lo, hi; /* bounds of a number; for FORM_NUMBER in millionths */
 	/* Range in json_nodes.leaf. For ONE_OF: all nodes among its descendants
 	 * that are not ONE_OF. For other kinds: the node itself. */
 	uint32_t leaf, n_leaves;
-	uint32_t height; /* number of nesting levels of the smallest value */
+	/* number of nesting levels of the flattest value of the node */
+	uint32_t height;
 };
 
 /* A literal as it appears in the text. The literal of a property's name

@@ -21,7 +21,8 @@ const struct sampler_opts sampler_defaults = {
 	.stream = 0,
 };
 
-#define BIAS_MOST 100.0f /* largest bias, as in OpenAI's API */
+/* largest bias of a token's logit, as in OpenAI's API */
+#define BIAS_MOST 100.0f
 
 struct candidate {
 	float logit;

@@ -24,14 +24,16 @@ struct trie_node {
 	uint32_t first;
 	uint16_t n; /* number of these tokens */
 	uint8_t byte;
-	uint8_t depth; /* number of bytes on the path from the root */
+	/* number of bytes on the path from the root to this node */
+	uint8_t depth;
 };
 
 struct token_trie {
 	struct trie_node *node;
 	uint32_t n_nodes;
-	int32_t *id; /* [n] sorted by the bytes of the tokens */
-	uint32_t n;  /* number of elements of id */
+	/* [n] ids of the tokens, sorted by the bytes of the tokens */
+	int32_t *id;
+	uint32_t n; /* number of elements of id */
 	/* bytes of all tokens; those of token i are bytes[at[i]] to bytes[at[i
 	 * + 1] - 1] */
 	char *bytes;
@@ -39,7 +41,8 @@ struct token_trie {
 	uint32_t n_vocab;
 	int32_t *end; /* tokens that end the text */
 	uint32_t n_end;
-	uint8_t alone[256]; /* [byte] 1 if this single byte is a token */
+	/* [byte] 1 if a token consists of this byte alone, else 0 */
+	uint8_t alone[256];
 };
 
 /* Build the trie of a vocabulary. The tokenizer is not used after this call.

@@ -64,7 +64,9 @@ struct pieces {
 struct merge {
 	uint64_t key;
 	uint32_t rank;
-	int32_t piece; /* number of the merged text; -1 for a free slot */
+	/* number of the piece that results from the merge; -1 for a free
+	 * slot */
+	int32_t piece;
 };
 
 struct specials {
@@ -110,7 +112,8 @@ struct tokenizer {
 	/* user: tokens that are always recognised in the text. special: tokens
 	 * that are recognised only with TOKENIZE_SPECIAL. */
 	struct specials user, special;
-	int32_t bos, eos, eot, eom, unk; /* ids, -1 if there is none */
+	/* ids of these special tokens; -1 if there is none */
+	int32_t bos, eos, eot, eom, unk;
 	bool add_bos, add_eos;
 };
 
@@ -120,7 +123,9 @@ struct symbol {
 	 * another symbol */
 	uint32_t at, len;
 	int32_t prev, next;
-	int32_t piece; /* -1 if the symbol's text is not in the vocabulary */
+	/* number of the symbol's text in the vocabulary; -1 if it is not
+	 * there */
+	int32_t piece;
 };
 struct candidate {
 	uint32_t order;

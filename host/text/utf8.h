@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 enum {
-	UTF8_BAD = 0, /* no character starts with these bytes */
+	UTF8_BAD = 0, /* result: no character starts with these bytes */
 	/* all n bytes are the start of an incomplete character */
 	UTF8_PARTIAL = -1,
 };
