@@ -20,7 +20,8 @@ struct proto_field {
 	uint32_t number;
 	/* the value of a number, or the number of bytes */
 	uint64_t value;
-	struct proto_in bytes; /* contents of a string or a nested message */
+	/* contents of a field that is a string or a nested message */
+	struct proto_in bytes;
 };
 
 /*

@@ -16,7 +16,8 @@ struct event {
 	int64_t value;
 	uint64_t flow;
 	bool flow_ends;
-	size_t arg; /* index of the first argument + 1; 0 if there is none */
+	/* index of the event's first argument + 1; 0 if the event has none */
+	size_t arg;
 };
 
 static int read_argument(struct reading *r, struct proto_in in, struct event *v)

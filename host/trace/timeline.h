@@ -69,7 +69,8 @@ struct timeline_slice {
 	uint32_t below;
 	/* number of slices, on any track, that began before this slice ended */
 	size_t until;
-	size_t arg; /* index of the first argument + 1; 0 if there is none */
+	/* index of the slice's first argument + 1; 0 if the slice has none */
+	size_t arg;
 };
 
 struct timeline_arg {
