@@ -35,7 +35,8 @@ struct convert {
 	/* extent[0] is the metadata, which has no tensors */
 	struct extent *extent;
 	uint32_t n_extents;
-	uint8_t *buffer; /* holds the contents of the largest extent */
+	/* buffer with room for the contents of the largest extent */
+	uint8_t *buffer;
 	/* total: bytes of all extents; done: bytes written so far */
 	uint64_t total;
 	uint64_t done;

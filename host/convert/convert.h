@@ -58,7 +58,8 @@ struct convert_opts {
 };
 
 struct convert_tensor {
-	const struct gguf_tensor *tensor; /* the tensor in the model file */
+	/* the tensor in the model file that is converted */
+	const struct gguf_tensor *tensor;
 	/* type of the tensor in the file that is written */
 	enum dtype type;
 	/* whether the tensor is a matrix that may be converted. False for
@@ -68,8 +69,9 @@ struct convert_tensor {
 	/* If the tensor has the matrices of all experts of a layer, `extent`,
 	 * `offset` and `bytes` are those of the first expert. Each expert has
 	 * an extent, and all these extents have the same structure. */
-	uint32_t extent;        /* 0 in a GGUF file */
-	uint64_t offset, bytes; /* position and size in the extent */
+	uint32_t extent; /* 0 in a GGUF file */
+	/* position of the tensor in its extent, and its size in bytes */
+	uint64_t offset, bytes;
 	/* loss of precision over all matrices of the tensor; set only if
 	 * opts.measure is set */
 	struct requant_loss loss;

@@ -35,11 +35,12 @@ struct synth_part {
 	char name[64];
 	enum synth_fill fill;
 	enum dtype type;
-	uint32_t cols, rows; /* rows is 0 for a vector */
+	uint32_t cols, rows; /* size of each matrix; rows is 0 for a vector */
 	/* number of matrices in the tensor, one for each expert; 0 for a tensor
 	 * with a single matrix */
 	uint32_t matrices;
-	int layer; /* -1 if the tensor belongs to no layer */
+	/* number of the layer; -1 if the tensor belongs to no layer */
+	int layer;
 	union {
 		enum wire_layer_tensor inner; /* valid if layer >= 0 */
 		enum synth_outer outer;

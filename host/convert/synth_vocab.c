@@ -64,7 +64,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_LLADA] = { /* special tokens as in Ling */
+	[SHAPE_LLADA] = { /* the special tokens of the Ling models */
 		.pre = "bailingmoe",
 		.add_bos = true,
 		.bos = 0, .eos = 1, .eot = 268, .pad = 1, .mask = 256,
@@ -79,7 +79,7 @@ static const struct family {
 		},
 		.chat_template = HEADERS,
 	},
-	[SHAPE_DREAM] = { /* special tokens as in Qwen2.5, and two more */
+	[SHAPE_DREAM] = { /* Qwen2.5's special tokens, and two more */
 		.pre = "qwen2",
 		.bos = 22, .eos = 0, .eot = 2, .pad = 0, .mask = 23,
 		.special = {

@@ -15,7 +15,8 @@
 struct synth_vocab {
 	uint32_t n;
 	struct gguf_str *token; /* [n] texts of the tokens */
-	int32_t *type;          /* [n] numbered as in GGUF (1: normal, ...) */
+	/* [n] types of the tokens, numbered as in GGUF (1: normal, ...) */
+	int32_t *type;
 	uint32_t n_merges;
 	/* [n_merges] strings of the form "left right" */
 	struct gguf_str *merge;
