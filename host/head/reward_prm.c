@@ -47,7 +47,7 @@
 	"Please reason step by step, and put your final answer within " \
 	"\\boxed{}."
 #define STEP_TOKEN "<extra_0>"
-#define WIDTH_MAX  (1u << 16) /* largest width of the hidden layer */
+#define WIDTH_MAX  (1u << 16) /* largest width of a head's hidden layer */
 
 /* Names of the tensors of a head: weight and bias of the hidden layer, then of
  * the output layer. NULL if the head has no such tensor. */

@@ -18,7 +18,8 @@ bool reward_word(size_t i, struct opt_word *);
 int reward_check_unanswered(const char *name, struct err *);
 
 struct reward_text {
-	const int32_t *token; /* [n]: the prompt, then the generated tokens */
+	/* [n] tokens of the prompt, then the generated tokens */
+	const int32_t *token;
 	size_t n, n_prompt;
 	/* [n_steps] index in `token` of each step's last token, in ascending
 	 * order; all are after the prompt. */
