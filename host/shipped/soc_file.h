@@ -23,7 +23,7 @@
 struct err;
 struct soc;
 
-#define SOC_FILE_MAX (64u << 10) /* maximum size of a file in bytes */
+#define SOC_FILE_MAX (64u << 10) /* maximum size of a profile in bytes */
 
 /*
  * Find the file of a profile: `name` itself if it contains a '/' or ends in
