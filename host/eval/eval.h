@@ -76,7 +76,9 @@ struct eval_opts {
 		const struct strbuf *output, struct err *);
 	void *arg;
 	struct progress_sink
-		progress; /* reports each item, with the name of the task */
+		/* receives the progress after each item, with the name of the
+		 * task */
+		progress;
 };
 
 /* Return right / total, or 0 if there are no items. */

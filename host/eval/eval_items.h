@@ -23,7 +23,7 @@
 struct err;
 struct json_t;
 
-#define EVAL_LEVELS 10 /* levels 0 (no level) to 9 */
+#define EVAL_LEVELS 10 /* number of levels of items: 0 (no level) to 9 */
 
 enum eval_check {
 	/* the first line of the output equals the first line of the answer */
@@ -35,15 +35,17 @@ enum eval_check {
 	EVAL_BOXED,
 	/* the whole output equals the answer, except for white space */
 	EVAL_TEXT,
-	EVAL_FACTS, /* each of the facts occurs in the output */
+	EVAL_FACTS, /* the output is right if each of the facts occurs in it */
 };
 
 struct eval_item {
 	const char *id, *prompt; /* UTF-8 */
-	const char *answer;      /* UTF-8; NULL if the item is only a prompt */
+	/* expected answer in UTF-8; NULL if the item is only a prompt */
+	const char *answer;
 	enum eval_check check;
 	unsigned level;
-	const struct json_t *facts; /* array of non-empty strings, or NULL */
+	/* array of the facts, which are non-empty strings, or NULL */
+	const struct json_t *facts;
 	/* JSON object that owns the strings and facts above */
 	struct json_t *line;
 };
