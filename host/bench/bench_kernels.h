@@ -137,7 +137,8 @@ struct bench_kernels {
 	size_t scratch_bytes;
 	uint16_t *exp2;
 	uint32_t *slot; /* [KERNELS_MAX_KV] KV slot of each position */
-	/* progress: number of samples taken, and total number expected */
+	/* progress: number of time measurements done, and total number
+	 * expected */
 	uint64_t done, samples;
 	unsigned n_models;
 	struct kernels_model *model;

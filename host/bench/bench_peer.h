@@ -41,7 +41,8 @@ struct bench_peer_ops {
 	/* Announces `trips` round trips to the peer. Returns 0 or a negative
 	 * errno. */
 	int (*batch)(struct bench_peer *, unsigned trips, struct err *);
-	/* Makes one of these round trips. Returns 0 or a negative errno. */
+	/* Makes one of the round trips that `batch` has announced. Returns 0 or
+	 * a negative errno. */
 	int (*trip)(struct bench_peer *, struct err *);
 	void (*close)(struct bench_peer *);
 };

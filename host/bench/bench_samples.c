@@ -56,8 +56,8 @@ struct bench_samples {
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Run passes with one row for each of n samples, with logits: one untimed pass,
- * then PASSES timed passes. */
+/* Run passes in which each of n samples has one row, with logits: one untimed
+ * pass, then PASSES timed passes. */
 static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 	struct cost *c, struct err *e)
 {

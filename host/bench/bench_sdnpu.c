@@ -514,7 +514,7 @@ static const struct sdnpu_spec specs[] = {
 
 struct bench_sdnpu {
 	struct bench_run run;
-	/* the setting that all others start from; it has no changes */
+	/* the setting from which all other settings start; it has no changes */
 	struct setting usual;
 	struct table_request request;
 	struct table_levels row_weights;

@@ -38,8 +38,8 @@ const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
 
 /* The purpose of a run, which determines how a finished item is processed. */
 enum purpose {
-	/* a method that generates in a run of its own: count the sample that it
-	 * has chosen */
+	/* run a method that generates by itself, and count the sample that the
+	 * method has chosen */
 	BY_ITSELF,
 	/* draw samples and keep them; then each method that only chooses at the
 	 * end chooses one of them */

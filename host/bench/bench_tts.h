@@ -34,7 +34,7 @@ struct err;
 #define TTS_NAME    32
 
 /* The tables that can be made. Tables from TTS_PAPER on are computed from
- * shapes; the tables before it need models to decode. */
+ * shapes; the tables before TTS_PAPER need models to decode. */
 enum tts_table {
 	TTS_ACCURACY,
 	TTS_PASS,
@@ -55,7 +55,7 @@ extern const char *const tts_table_names[TTS_TABLES];
  * sample. */
 struct tts_method {
 	char name[TTS_NAME];
-	const char *method; /* a sampling method, such as "best-of-n" */
+	const char *method; /* name of a sampling method, such as "best-of-n" */
 	const char *aggregate;
 };
 

@@ -59,7 +59,8 @@ static struct price_layer layer_of(const struct shape *m, enum layout layout)
 	return l;
 }
 
-/* Seconds for the matrices of a layer; NAN if the phone cannot run them. */
+/* Return the seconds that the matrices of a layer take on the phone; NAN if the
+ * phone cannot run them. */
 static double matrices_s(const struct tts *t, unsigned rows, enum layout layout,
 	enum price_dequant by)
 {

@@ -126,8 +126,8 @@ struct experiment {
 	unsigned n_same_text;
 	/* Number of times that each check succeeded. */
 	uint64_t same_texts, exact_reads, exact_logits;
-	/* number of items that passed the check of the minimum time that flash
-	 * needs for their bytes */
+	/* number of items whose time was checked: it was at least the time that
+	 * flash needs for their bytes */
 	uint64_t above_floor;
 	uint64_t kernel_reads;
 };

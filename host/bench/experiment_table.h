@@ -29,12 +29,15 @@ enum column_each {
 
 enum column_against {
 	COLUMN_ITSELF,
-	/* the figure of the row to compare with (see column_spec.base) */
+	/* the figure of the base row, with which the row is compared (see
+	 * column_spec.base) */
 	COLUMN_BASE,
-	COLUMN_SHARE, /* this row's figure divided by the figure of the base */
-	COLUMN_OVER,  /* the figure of the base divided by this row's figure */
+	/* this row's figure divided by the figure of the base row */
+	COLUMN_SHARE,
+	/* the figure of the base row divided by this row's figure */
+	COLUMN_OVER,
 	COLUMN_SAVED, /* 1 - COLUMN_SHARE */
-	/* 1 if this row's figure is below that of the base, else 0 */
+	/* 1 if this row's figure is below the figure of the base row, else 0 */
 	COLUMN_BELOW,
 };
 
@@ -191,8 +194,8 @@ struct table_request {
 	/* whether the target is the bundled model and its bundled drafters are
 	 * installed */
 	bool bundled;
-	/* number of the group of runs that must generate the same text; it has
-	 * all runs of the tables (see experiment_add) */
+	/* number of the group of runs that must generate the same text, to
+	 * which all runs of the tables belong (see experiment_add) */
 	unsigned same_text;
 	const struct published *published; /* [n_published] */
 	unsigned n_published;

@@ -243,7 +243,8 @@ static void count_prompt(struct clients *c, struct client *k)
 		s->predicted_ms, one);
 }
 
-/* The client's request has ended. Count it, and send the next one. */
+/* Count the client's request, which has ended, and send the client's next
+ * request. */
 static int take_answer(
 	struct clients *c, struct client *k, CURLcode code, struct err *e)
 {
