@@ -23,15 +23,15 @@ struct call_style {
 	 * members. `marker` is "" if calls cannot be distinguished from
 	 * text. */
 	const char *marker, *open, *middle, *close, *again;
-	/* substrings of these strings that are control tokens in some
-	 * vocabularies */
+	/* substrings of marker, open, middle, close and again that are control
+	 * tokens in some vocabularies */
 	const char *tags[2];
 	/* whether calls are allowed only at the start of an answer */
 	bool at_start;
 	bool array;
 
 	/* Format of the list of tools in the prompt. Each tool is written as
-	 * JSON with this indentation. */
+	 * JSON with the indentation `indent`. */
 	enum tools_place place;
 	size_t indent;
 	const char *tools_open, *tools_between, *tools_close;

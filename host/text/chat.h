@@ -28,11 +28,12 @@ enum chat_family {
 	CHAT_PHI3,
 	CHAT_ZEPHYR,
 	CHAT_DEEPSEEK,
-	CHAT_MISTRAL_V1, /* has spaces before and after every marker */
-	CHAT_MISTRAL_V3, /* no space before [/INST] */
-	/* has no space before [/INST] nor after [INST] */
+	CHAT_MISTRAL_V1, /* Mistral v1: spaces before and after every marker */
+	CHAT_MISTRAL_V3, /* Mistral v3: no space before [/INST] */
+	/* Mistral with the Tekken tokenizer: no space before [/INST] nor
+	 * after [INST] */
 	CHAT_MISTRAL_TEKKEN,
-	CHAT_MISTRAL_V7,        /* system turns have their own marker */
+	CHAT_MISTRAL_V7,        /* Mistral v7: system turns have a marker */
 	CHAT_MISTRAL_V7_TEKKEN, /* like v7, but without spaces */
 	CHAT_FAMILY_COUNT
 };

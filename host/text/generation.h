@@ -87,7 +87,9 @@ struct generation_opts {
 	bool special; /* whether to deliver the text of control tokens, too */
 	/* required form of the output; NULL if there is none */
 	struct json_form *form;
-	const char *const *stop; /* stop strings; the output ends before them */
+	/* strings at which the output stops; the output ends before such a
+	 * string */
+	const char *const *stop;
 	unsigned n_stop;
 	/*
 	 * Receives every token id, together with the text that is ready. The

@@ -45,8 +45,8 @@ struct history_opts {
 	uint64_t vocabulary;
 	uint32_t n_vocab;
 	uint64_t max_bytes; /* largest size of the file after an append */
-	/* Open for writing. If this is false, the file may be removed while the
-	 * history is open. */
+	/* Whether the file is opened for writing. If not, the file may be
+	 * removed while the history is open. */
 	bool write;
 };
 
@@ -112,7 +112,7 @@ int history_append(struct history *, const struct history_record *, size_t n,
 struct history_bound {
 	/* records: number of records to keep; bytes: size of the file */
 	uint64_t records, bytes;
-	int64_t since; /* keep no records older than this time */
+	int64_t since; /* records older than this time are not kept */
 };
 #define HISTORY_ALL                               \
 	{                                         \

@@ -33,7 +33,8 @@ struct history {
 	/* number of the last record, or head.first - 1 if there are no
 	 * records */
 	uint64_t last;
-	const unsigned char *map; /* the first `mapped` bytes of the file */
+	/* mapping of the first `mapped` bytes of the file */
+	const unsigned char *map;
 	uint64_t mapped;
 	/* During a scan: the window_n bytes of the file that begin at offset
 	 * window_at. */

@@ -28,8 +28,8 @@ int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *, struct err *);
 #define JSON_TAGS 2
 
-/* Control tokens that have no bytes, but count as these texts in the output of
- * a form. The texts are static. */
+/* Control tokens that have no bytes, and the texts for which they stand in the
+ * output of a form. The texts are static. */
 struct json_tags {
 	int32_t id[JSON_TAGS];
 	const char *text[JSON_TAGS];

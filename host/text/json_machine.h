@@ -76,7 +76,7 @@ struct json_machine {
 int json_machine_init(struct json_machine *, const struct json_nodes *);
 void json_machine_release(struct json_machine *);
 
-/* Set *out to the front at the start of a text. */
+/* Set *out to the front (set of possible cells) at the start of a text. */
 void json_begin(struct json_machine *, struct json_front *out);
 /* Advance by one byte; `out` must not be `from`. */
 void json_step(struct json_machine *, const struct json_front *from,
@@ -85,7 +85,8 @@ void json_step(struct json_machine *, const struct json_front *from,
  * the same tokens. Used to compute the allowed tokens independently of the
  * enclosing values. */
 uint32_t json_alone(struct json_machine *, uint32_t cell);
-/* Set *out to the front directly after the end of the cell's value. */
+/* Set *out to the front (set of possible cells) directly after the end of the
+ * cell's value. */
 void json_after(struct json_machine *, uint32_t cell, struct json_front *out);
 /* json_is_whole: whether the text may end here. json_is_over: whether the text
  * must end here. */

@@ -262,7 +262,8 @@ void machine_put_number(struct json_machine *m, const struct json_frame *f,
 	if (f->state < ZERO)
 		return;
 	if (n->bounded) {
-		/* Value of the digits read so far, in units of the node. */
+		/* Value of the digits read so far, in the unit of the node's
+		 * bounds. */
 		v = (int64_t)f->bits *
 			(f->state == PART ? unit / tens[f->count] : unit);
 		if (!meets(n, f->minus, v, v))

@@ -71,11 +71,11 @@ struct json_name {
 enum json_start {
 	JSON_START_VALUE,  /* nothing */
 	JSON_START_MARKED, /* the marker */
-	/* any text; the output may end within this text, or the marker
-	 * follows */
+	/* any text; the output may end within this text, or the marker of a
+	 * tool call follows */
 	JSON_START_FREE,
-	/* either the marker, or text that does not begin with the marker and
-	 * has no value after it */
+	/* either the marker of a tool call, or text that does not begin with
+	 * the marker and has no tool call after it */
 	JSON_START_EITHER,
 };
 
