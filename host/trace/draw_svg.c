@@ -58,7 +58,8 @@ struct drawing {
 	 * first text (generation of a request) begins at the same place as the
 	 * host's. */
 	int64_t shift;
-	/* [n_track] vertical position; below 0 if the track is not drawn */
+	/* [n_track] vertical position of each track; below 0 if the track is
+	 * not drawn */
 	double *top;
 	size_t *first;   /* [n_track] index of the track's first bar */
 	struct bar *bar; /* one bar for each nesting level of each track */
