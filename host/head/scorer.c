@@ -240,8 +240,8 @@ static uint32_t usable(const struct scorer *s, const struct held *h,
 	return same;
 }
 
-/* Returns the cached text with the longest usable prefix, and its length in *n;
- * NULL if no prefix is usable. */
+/* Returns the cached text whose results can be used for the longest prefix of
+ * `t`, and the length of this prefix in *n; NULL if there is none. */
 static struct held *best(
 	struct scorer *s, const struct scorer_text *t, uint32_t *n)
 {
