@@ -13,7 +13,8 @@
 
 #define FILE_MAX ((size_t)64 << 20)
 
-/* names of enum eval_check in its order, ended by NULL */
+/* names of the values of enum eval_check, in the order of these values; ended
+ * by NULL */
 static const char *const eval_check_names[] = { "exact", "number", "boxed",
 	"text", "facts", NULL };
 

@@ -46,7 +46,7 @@ struct eval_item {
 	unsigned level;
 	/* array of the facts, which are non-empty strings, or NULL */
 	const struct json_t *facts;
-	/* JSON object that owns the strings and facts above */
+	/* JSON object that owns the item's strings and facts */
 	struct json_t *line;
 };
 
