@@ -92,8 +92,8 @@ enum bench_lever_levels {
 };
 
 /* Hooks for the measurement of pruning. The same draft trees must be built with
- * and without pruning, so one run records lever's verification costs and
- * reliability estimates, and later runs use these recorded values unchanged. */
+ * and without pruning. So one run records lever's verification costs and
+ * reliability estimates. Later runs use these values unchanged. */
 enum bench_lever_hook {
 	BENCH_LEVER_RECORDS = 1,
 	BENCH_LEVER_FROZEN,

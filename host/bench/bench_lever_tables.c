@@ -286,8 +286,8 @@ static const struct column_spec cells_columns[] = {
 
 /*
  * The phones of the paper. The vendor claims that the NPU of the second and
- * third phone is 1.45 times as fast as that of the first, so the cost of a row
- * on these phones is that of the first phone divided by 1.45. Their flash rates
+ * third phone is 1.45 times as fast as that of the first. So the cost of a row
+ * on these phones is the first phone's cost divided by 1.45. Their flash rates
  * are the fitted rate of the first phone, scaled by the ratio of public
  * figures: 2.1 GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s
  * for UFS 4.0.

@@ -7,13 +7,13 @@
  *
  * Sample i of an item does not depend on the number of samples. So each model
  * draws the largest number of samples once, and each method chooses among the
- * first n of these samples (tandem_choose). To find the cost of n samples on a
- * phone, their tokens are fed through a session that computes the cost of the
- * same passes without running the passes (session_opts.idle). To find
- * wall-clock times, the first items are generated again with each number of
- * samples, and must give the same tokens. Methods that do more than choose at
- * the end (beam search, stopping samples early, drafting) generate in runs of
- * their own.
+ * first n of these samples (tandem_choose). The cost of n samples on a phone is
+ * found with a session that only computes the costs of passes, without running
+ * them (session_opts.idle). The tokens of the samples are fed through this
+ * session. To find wall-clock times, the first items are generated again with
+ * each number of samples, and must give the same tokens. Methods that do more
+ * than choose at the end (beam search, stopping samples early, drafting)
+ * generate in runs of their own.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H
 #define HOST_BENCH_BENCH_TTS_H

@@ -413,9 +413,10 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 		ratio(a->joules, b->joules) };
 }
 
-/* Return the point with the smallest number of samples at which a method of the
- * first model is right more often than the second model's greedy decoding, with
- * a p-value below P_MOST; NULL if there is no such point. */
+/* Return the first point at which a method of the first model is significantly
+ * better than the second model's greedy decoding: it is right more often, with
+ * a p-value below P_MOST. The points are in the order of the number of samples.
+ * Returns NULL if there is no such point. */
 static const struct tts_point *overtaking(
 	const struct tts *t, const char *method, const struct tts_point *other)
 {

@@ -6,8 +6,8 @@
  * Only the decode phase is counted. The decode phase goes from the first token
  * of the output to the last. If a method emits many tokens at once, it starts
  * before the prompt instead. If layers are streamed, all layer slots are full
- * at the start and at the end of the decode phase, so that each pass is charged
- * for exactly the bytes that it uses.
+ * at the start and at the end of the decode phase. So each pass is charged for
+ * exactly the bytes that it uses.
  *
  * Options that the method of a setting does not use are dropped, so that
  * methods with and without drafts can be compared. Single-threaded.
