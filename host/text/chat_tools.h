@@ -1,10 +1,9 @@
 /*
  * Tools in a chat. Each family of chat templates (chat.h) has its own way to
- * list tools in the prompt, to write a call of a tool, and to pass the result
- * of the call to the model. Here each of these ways is a table of strings,
- * called a style. Templates and families without tools get the plain style, in
- * which a call is JSON without a marker, so it cannot be distinguished from
- * other text.
+ * list tools in the prompt, and to write calls and their results. Here each of
+ * these ways is a table of strings, called a style. Templates and families
+ * without tools get the plain style, in which a call is JSON without a marker,
+ * so it cannot be distinguished from other text.
  *
  * Pointers that are passed to a function must stay valid as long as the object
  * that the function makes. An object may be used by one thread at a time.

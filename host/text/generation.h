@@ -1,8 +1,8 @@
 /*
  * A generation: the token sequence of one request (prompt and output), with the
- * state that is needed to sample the next token, to deliver text while it is
- * generated, and to decide when to stop (end-of-text token, stop string, number
- * of tokens, context). Decoding methods append tokens to it.
+ * state for sampling the next token, delivering text while it is generated, and
+ * stopping (at an end-of-text token, a stop string, or a limit on the tokens).
+ * Decoding methods append tokens to it.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H

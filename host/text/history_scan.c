@@ -9,10 +9,9 @@
 #include <xxhash.h>
 
 /*
- * The scan reads the file with pread() and not through the mapping, because
- * another process may truncate an incomplete record at the end, and an access
- * beyond the end of a mapped file raises SIGBUS. Complete records are never
- * truncated.
+ * The scan reads the file with pread() and not through the mapping. Another
+ * process may truncate an incomplete record at the end, and an access beyond
+ * the end of a mapped file raises SIGBUS. Complete records are never truncated.
  */
 
 /* Fill the window with the bytes from offset `at`, up to the end of the
