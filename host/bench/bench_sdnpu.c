@@ -326,8 +326,8 @@ static const struct table_variant phones[] = {
 };
 
 /*
- * The rivals that the paper compares with. On a CPU each row makes a pass
- * longer, so small drafts are best.
+ * The methods that the paper compares its method with. On a CPU each further
+ * row makes a pass longer, so small drafts are best.
  */
 /* clang-format off */
 #define ON_CPU       .hook = SDNPU_DECODING_BY_CPU

@@ -20,9 +20,10 @@ struct serve_process {
 
 /*
  * Start a server with these options of `tandem serve`, and wait until it
- * accepts connections. Its messages go to standard error. `name` names it in
- * messages. Returns 0; -ECANCELED if *cancel was set; or another negative errno
- * if the server cannot be started. After a failure there is nothing to close.
+ * accepts connections. The server's messages go to standard error. `name` is
+ * the name of the server in error messages. Returns 0; -ECANCELED if *cancel
+ * was set; or another negative errno if the server cannot be started. After a
+ * failure there is nothing to close.
  */
 int serve_process_open(struct serve_process *, const char *name,
 	const char *const *option, size_t n,
