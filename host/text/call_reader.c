@@ -41,7 +41,7 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 		return;
 	r->state = SEEK;
 	r->matched = 0;
-	/* This marker includes the opening brace and the two quotes of
+	/* A marker that begins with a brace includes the two quotes of
 	 * "name". */
 	if (marker[0] == '{') {
 		r->state = HEAD;

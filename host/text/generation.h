@@ -100,7 +100,7 @@ struct generation_opts {
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
 	/* Receives the result of each denoising step. A nonzero result ends the
-	 * generation. NULL: no steps need to be reported. */
+	 * generation. NULL: not called. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
 	/* Receives each drafted tree after the pass that verified the tree. A
@@ -152,8 +152,8 @@ int32_t gen_next(struct generation *, const float *logits);
  * the generation has ended.
  */
 void gen_append(struct generation *, int32_t id);
-/* End the generation with GEN_STOP_CONTEXT. Does nothing if it has already
- * ended. */
+/* End the generation with GEN_STOP_CONTEXT. Does nothing if the generation has
+ * already ended. */
 void gen_no_room(struct generation *);
 bool gen_done(const struct generation *);
 
