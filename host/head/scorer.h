@@ -54,9 +54,13 @@ struct scorer_reader {
 	 */
 	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);
-	/* Called when a text is continued, so that the token after its last
-	 * note is known: complete this note from `tail`. NULL: notes do not
-	 * depend on the next token, and no tail is stored. */
+	/*
+	 * The note (the floats stored for a token) of a text's last token may
+	 * need the token that follows. Until the text is continued, `tail`
+	 * keeps what the reader needs to complete this note; then this
+	 * function completes it. NULL: a note never depends on the next
+	 * token, and no tail is stored.
+	 */
 	void (*finish)(void *arg, const float *tail, int32_t next, float *note);
 	void *arg;
 };

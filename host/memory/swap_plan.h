@@ -73,8 +73,10 @@ struct swap_room {
 /* Where an operator's weights are. */
 struct swap_place {
 	bool temporary;
-	uint32_t mapping; /* index of a resident operator's mapping */
-	uint64_t at;      /* offset of a resident operator in its mapping */
+	/* of a resident operator: the index of the mapping of device memory
+	 * that holds its weights, and their offset in this mapping */
+	uint32_t mapping;
+	uint64_t at;
 };
 
 struct swap_plan {

@@ -40,7 +40,8 @@ _Static_assert(offsetof(struct packed_head, n_tensors) == 32, "format");
  * extents.
  */
 struct packed_entry {
-	uint32_t tensor; /* index in the model file's header */
+	/* index of the tensor in the tensor list of the GGUF file's header */
+	uint32_t tensor;
 	uint32_t extent; /* index in the image's table of extents */
 	uint32_t type;   /* enum dtype */
 	uint32_t rows, cols;

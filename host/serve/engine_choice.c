@@ -47,8 +47,8 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 	case OPT_CHOICE:
 		strbuf_addf(&s, "=%s", row->choices[*(const int *)at]);
 		break;
-	/* a flag: its name is the whole setting; the decoder's tables have no
-	 * list options */
+	/* A flag has no value. Options with lists do not occur in the option
+	 * tables of the decoding methods. */
 	default:
 		break;
 	}

@@ -162,8 +162,9 @@ struct exchange {
 	 * line. */
 	bool suspended, streaming, silent_long;
 	/* waiting: the exchange is in the queue of an engine_entry. goes_on:
-	 * the exchange has left this queue while a comment line was being sent,
-	 * so the connection thread must pass it to a background thread. */
+	 * the exchange left this queue while the connection thread was using
+	 * it to send a comment line of the event stream, so the connection
+	 * thread itself must pass it to a background thread. */
 	bool waiting, goes_on;
 	/* A background thread uses the exchange: the connection stays suspended
 	 * until the thread has finished, even if the engine already has output.

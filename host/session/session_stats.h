@@ -62,8 +62,8 @@ struct graph_event {
 #define SESSION_STATS(X)                                                      \
 	/* rows of logits that were used, and rows that were computed */      \
 	X(LESS, WHOLE, logits_rows) X(LESS, WHOLE, logits_computed)           \
-	/* wall time of computing logits, without the time that streaming took
-	 * meanwhile */                                                       \
+	/* time of computing logits: on the wall clock, without the time in
+	 * which weights were streamed meanwhile, and on the phone's clock */ \
 	X(LESS, SECONDS, logits_ns) X(LESS, APART, logits_ps)                 \
 	X(LESS, WHOLE, passes)         /* number of forward passes */         \
 	X(LESS, WHOLE, rows)           /* rows computed, without padding */   \
