@@ -143,8 +143,8 @@ static int take_shapes(struct tts_args *a)
 	return EXIT_OK;
 }
 
-/* Parse a method such as "best-of-n", or with a suffix "best-of-n:min", which
- * says how the scores of steps are combined. Returns an exit status. */
+/* Parse a method such as "best-of-n", or "best-of-n:min", whose suffix selects
+ * how the scores of steps are combined. Returns an exit status. */
 static int take_method(struct tts_args *a, const char *part)
 {
 	struct tts_method *m = &a->method[a->n_methods];
