@@ -37,7 +37,7 @@ int newfile_open(
 	else
 		return err_set(e, EINVAL,
 			"cannot write '%s': it exists and is not a regular "
-			"file",
+			"file; choose another name",
 			path);
 	if (!f->path)
 		return err_sys(e, errno, "cannot write '%s'", path);

@@ -159,8 +159,8 @@ static void piece_short(struct stream *s, struct piece *p, size_t came)
 		return;
 	}
 	err_set(&slot->e, ENODATA,
-		"the file ends at %llu, %llu bytes short: it has become "
-		"shorter since it was opened",
+		"the file ends at byte %llu, %llu bytes too early: it has "
+		"become shorter since it was opened",
 		(unsigned long long)slot->end,
 		(unsigned long long)(x->offset + x->stored - slot->end));
 	piece_free(p);
@@ -184,7 +184,7 @@ static void piece_back(struct stream *s, struct piece *p)
 		p->state = PIECE_DUE;
 	} else if (res < 0) {
 		err_sys(&slot->e, passing ? EIO : (int)-res,
-			"cannot read at offset %llu",
+			"cannot read at byte %llu of the file",
 			(unsigned long long)file_offset(p));
 		piece_free(p);
 		slot_fail(s, slot);
@@ -435,7 +435,8 @@ static void give_up(struct stream *s)
 			p->slot->e.code)
 			continue;
 		err_set(&p->slot->e, ETIMEDOUT,
-			"the read at offset %llu was not answered for %llu ms",
+			"the read at byte %llu of the file was not answered "
+			"for %llu ms",
 			(unsigned long long)file_offset(p),
 			(unsigned long long)(s->stall_ns / 1000000));
 		slot_fail(s, p->slot);
@@ -469,13 +470,13 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	if (x->bytes > slot->bytes || bytes > slot->bytes)
 		return err_set(e, EFBIG,
 			"'%s': %s takes %llu bytes in whole pages, but its "
-			"slot has %zu",
+			"staging slot has %zu bytes",
 			image_path(s->image), name, (unsigned long long)bytes,
 			slot->bytes);
 	if (slot->lost)
 		return err_set(e, EBUSY,
-			"'%s': %s: an earlier read into the same slot never "
-			"ended",
+			"'%s': %s: an earlier read into the same staging "
+			"slot never ended",
 			image_path(s->image), name);
 	if (!s->started && (ret = stream_start(s, e)))
 		return ret;

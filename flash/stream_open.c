@@ -88,13 +88,14 @@ int stream_open(struct stream **out, const struct image *im,
 
 	if (o->block % IMAGE_PAGE || o->block > STREAM_BLOCK_MAX)
 		return err_set(e, EINVAL,
-			"blocks of %zu bytes: must be a multiple of %d, at "
-			"most %zu",
+			"reads of %zu bytes are not possible: the size must "
+			"be a multiple of %d, at most %zu bytes",
 			o->block, IMAGE_PAGE, STREAM_BLOCK_MAX);
 	if (o->depth > STREAM_DEPTH_MAX)
 		return err_set(e, EINVAL,
-			"%u reads in flight: must be at most %d", o->depth,
-			STREAM_DEPTH_MAX);
+			"%u reads in flight at a time are too many: at most "
+			"%d are possible",
+			o->depth, STREAM_DEPTH_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_sys(e, ENOMEM, "cannot stream '%s'", image_path(im));
@@ -180,8 +181,9 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 	if (!bytes || off % IMAGE_PAGE || bytes % IMAGE_PAGE ||
 		!range_within(off, bytes, buffer_bytes(b)))
 		return err_set(e, EINVAL,
-			"%zu bytes at %zu of buffer '%s' (%zu bytes) are not a "
-			"slot: they must be whole pages within it",
+			"%zu bytes at %zu of buffer '%s' (%zu bytes) cannot "
+			"be a staging slot: it must consist of whole pages "
+			"of the buffer",
 			bytes, off, buffer_name(b), buffer_bytes(b));
 	slot = reallocarray(s->slot, s->n_slots + 1, sizeof(*slot));
 	if (!slot)

@@ -269,8 +269,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs > WIRE_MAX_REFS || len < sizeof(uint32_t) ||
 		len > ring_packet_max(&c->tx))
 		return err_set(e, EMSGSIZE,
-			"a packet of %u refs and %zu bytes cannot be sent "
-			"(limits: %d refs, %zu bytes)",
+			"a packet of %u buffer references and %zu bytes "
+			"cannot be sent (limits: %d references, %zu bytes)",
 			n_refs, len, WIRE_MAX_REFS, ring_packet_max(&c->tx));
 	if (!c->host && !n_refs)
 		len = completion_length(msg, len);
@@ -503,8 +503,8 @@ int channel_next_share(
 		return 1;
 	fd_close(fd);
 	return err_set(e, EPROTO,
-		"a message of %zu bytes with op %" PRIu32 " is neither a share "
-		"nor a goodbye",
+		"a message of %zu bytes with op %" PRIu32 " neither shares a "
+		"buffer nor ends the connection",
 		len, share->op);
 }
 

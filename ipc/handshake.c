@@ -373,9 +373,10 @@ static int region_check(
 	if (r->offset % RING_LINE || r->offset < sizeof(struct wire_control) ||
 		!range_within(r->offset, r->room, total))
 		return err_set(e, EPROTO,
-			"control.%s_offset %" PRIu32 " with %" PRIu32
-			" bytes is no aligned range of the %" PRIu64
-			" bytes of the control memory",
+			"control.%s_offset %" PRIu32
+			" is wrong: a ring of %" PRIu32
+			" bytes there is misaligned or goes beyond "
+			"the %" PRIu64 " bytes of the control memory",
 			name, r->offset, r->room, total);
 	return 0;
 }
@@ -399,7 +400,8 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	if (w.magic != WIRE_MAGIC || w.version != WIRE_VERSION)
 		return err_set(e, EPROTO,
 			"control.magic 0x%08" PRIx32 " or version %" PRIu32
-			" is wrong",
+			" is wrong; install tandem and tandem-npu from the "
+			"same release",
 			w.magic, w.version);
 	request = (struct region){ w.request_offset, w.request_room };
 	completion = (struct region){ w.completion_offset, w.completion_room };

@@ -23,7 +23,7 @@ int packet_parse(
 	out->seq = h.seq;
 	if ((size_t)h.length8 * 8 != len)
 		return err_set(e, EBADMSG,
-			"length8 is %zu bytes, the packet has %zu",
+			"length8 is %zu bytes, but the packet has %zu bytes",
 			(size_t)h.length8 * 8, len);
 	if (h.flags)
 		return err_set(e, EBADMSG, "flags is 0x%x, must be 0", h.flags);
@@ -33,8 +33,9 @@ int packet_parse(
 	refs_len = h.n_refs * sizeof(struct wire_ref);
 	if (refs_len + sizeof(uint32_t) > len - sizeof(h))
 		return err_set(e, EBADMSG,
-			"n_refs %u and an op do not fit in %zu bytes", h.n_refs,
-			len);
+			"n_refs is %u, but so many references and an "
+			"operation do not fit in a packet of %zu bytes",
+			h.n_refs, len);
 	out->refs = (const struct wire_ref *)((const char *)data + sizeof(h));
 	for (unsigned i = 0; i < h.n_refs; i++) {
 		const struct wire_ref *r = &out->refs[i];

@@ -26,8 +26,9 @@ int trace_ring_attach(
 	room = t->room;
 	if (t->magic != WIRE_TRACE_MAGIC || t->version != WIRE_VERSION)
 		return err_set(e, EPROTO,
-			"trace.magic 0x%08x or version %u is wrong", t->magic,
-			t->version);
+			"trace.magic 0x%08x or version %u is wrong; install "
+			"tandem and tandem-npu from the same release",
+			t->magic, t->version);
 	if (!is_pow2(room) || room > WIRE_TRACE_ROOM_MAX ||
 		trace_ring_bytes(room) > bytes)
 		return err_set(e, EPROTO,

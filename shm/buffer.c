@@ -396,7 +396,7 @@ int buffer_check_fd(int fd, uint64_t bytes, struct err *e)
 
 	if (!bytes || bytes > BUFFER_MAX)
 		return err_set(e, EPROTO,
-			"a buffer of %" PRIu64 " bytes: must be 1 to %zu",
+			"a buffer has %" PRIu64 " bytes, must have 1 to %zu",
 			bytes, BUFFER_MAX);
 	if (seals < 0)
 		return err_set(e, EPROTO, "the descriptor is not a memfd");
@@ -407,8 +407,8 @@ int buffer_check_fd(int fd, uint64_t bytes, struct err *e)
 		return err_sys(e, errno, "cannot stat the memfd");
 	if ((uint64_t)st.st_size < bytes)
 		return err_set(e, EPROTO,
-			"the memfd has %" PRIu64 " bytes, %" PRIu64
-			" were announced",
+			"the memfd has %" PRIu64 " bytes, but the peer "
+			"announced %" PRIu64 " bytes",
 			(uint64_t)st.st_size, bytes);
 	return 0;
 }

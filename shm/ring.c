@@ -47,7 +47,8 @@ int ring_attach(struct ring *r, struct ring_shared *shared, size_t room,
 			bytes, RING_BYTES_MIN, RING_BYTES_MAX);
 	if (ring_footprint(bytes) > room)
 		return err_set(e, EPROTO,
-			"a ring of %" PRIu32 " bytes does not fit in %zu",
+			"a ring of %" PRIu32 " bytes does not fit in %zu "
+			"bytes of memory",
 			bytes, room);
 	tail = atomic_load_explicit(&shared->tail, memory_order_acquire);
 	head = atomic_load_explicit(&shared->head, memory_order_acquire);

@@ -70,13 +70,13 @@ static int add_rule(struct coherence_report *r, char *line, struct err *e)
 		return err_set(e, E2BIG, "more than %d rules", RULES_MAX);
 	more = realloc(r->rule, (r->n_rules + 1) * sizeof(*more));
 	if (!more)
-		return err_set(e, ENOMEM, "no memory for its rules");
+		return err_set(e, ENOMEM, "no memory for the list of rules");
 	r->rule = more;
 	more += r->n_rules;
 	more->only = !strncmp(line, "only ", 5);
 	more->pattern = strdup(more->only ? line + 5 : line);
 	if (!more->pattern)
-		return err_set(e, ENOMEM, "no memory for its rules");
+		return err_set(e, ENOMEM, "no memory for the list of rules");
 	r->has_only |= more->only;
 	r->n_rules++;
 	return 0;

@@ -325,9 +325,9 @@ static void survives_false_shares(void **state)
 	assert_int_equal(ftruncate(unsealed, 8192), 0);
 	lie(&p, unsealed, 8192, "not sealed against shrinking");
 	lie(&p, plain, 4096, "not a memfd");
-	lie(&p, buffer_fd(b), 8193, "has 8192 bytes, 8193 were announced");
-	lie(&p, buffer_fd(b), 0, "0 bytes: must be 1 to");
-	lie(&p, buffer_fd(b), BUFFER_MAX + 1, "1073741825 bytes: must be");
+	lie(&p, buffer_fd(b), 8193, "8192 bytes, but the peer announced 8193");
+	lie(&p, buffer_fd(b), 0, "0 bytes, must have 1 to");
+	lie(&p, buffer_fd(b), BUFFER_MAX + 1, "1073741825 bytes, must have");
 	lie(&p, -1, 4096, "its descriptor did not arrive");
 	assert_ok(link_send(p.link, &far, sizeof(far), &plain, 1, &e), &e);
 	assert_int_equal(request(&p, &map, sizeof(map), &done), 0);

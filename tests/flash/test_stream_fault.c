@@ -20,10 +20,11 @@ static const struct stream_opts modes[] = {
 
 static char at_text[64];
 
-/* The text "offset N" for the file offset of block `i` of an extent. */
+/* The text "byte N of the file" for the file offset of block `i` of an extent.
+ */
 static const char *at_block(const struct image *im, size_t extent, size_t i)
 {
-	snprintf(at_text, sizeof(at_text), "offset %llu",
+	snprintf(at_text, sizeof(at_text), "byte %llu of the file",
 		(unsigned long long)(image_extent_at(im, extent)->offset +
 			i * BLOCK));
 	return at_text;
@@ -172,7 +173,7 @@ static void test_fails(void **state)
 		/* All reads fail, in any order, so any of them may be
 		 * reported. */
 		fails(im, o, "eio@1+", EIO,
-			SAYS(path, "layer 0", "cannot read at offset ",
+			SAYS(path, "layer 0", "cannot read at byte ",
 				"Input/output error"));
 		fails(im, o, "flip@2+", EBADMSG,
 			SAYS(path, "layer 0 is damaged: checksum ",
@@ -182,7 +183,7 @@ static void test_fails(void **state)
 		fails(im, o, "stall@6", ETIMEDOUT,
 			SAYS("layer 0", at_block(im, WIDE, 5)));
 		snprintf(ends, sizeof(ends),
-			"the file ends at %llu, %llu bytes short",
+			"the file ends at byte %llu, %llu bytes too early",
 			(unsigned long long)(x->offset + 2 * BLOCK),
 			(unsigned long long)(x->stored - 2 * BLOCK));
 		fails(im, o, "shrink@3", ENODATA, SAYS(path, "layer 0", ends));
@@ -372,7 +373,7 @@ static void test_truncated(void **state)
 				truncate(path, (off_t)(x->offset + left[i])),
 				0);
 			begin(&r, 0, WIDE);
-			snprintf(ends, sizeof(ends), "the file ends at ");
+			snprintf(ends, sizeof(ends), "the file ends at byte ");
 			wait_fails(&r, 0, ENODATA, SAYS(path, "layer 0", ends));
 			begin(&r, 0, 2);
 			wait_ok(&r, 0, 2);
@@ -393,7 +394,8 @@ static void test_truncated_where(void **state)
 
 	rig_open(&r, im, 1, o, NULL);
 	assert_int_equal(truncate(path, (off_t)(x->offset + BLOCK + 512)), 0);
-	snprintf(ends, sizeof(ends), "the file ends at %llu, %llu bytes short",
+	snprintf(ends, sizeof(ends),
+		"the file ends at byte %llu, %llu bytes too early",
 		(unsigned long long)(x->offset + BLOCK + 512),
 		(unsigned long long)(x->stored - BLOCK - 512));
 	begin(&r, 0, WIDE);
