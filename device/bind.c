@@ -47,12 +47,12 @@ static int check_one(const struct window *w, const struct extended *x,
 	/* The cores cannot load from or store to the extended region. */
 	if (r->role != WIRE_REF_WEIGHTS)
 		return err_set(e, EACCES,
-			"it is in the extended region, which only DMA reaches: "
-			"only weights may be there");
+			"the buffer is in the extended region, which only "
+			"DMA can read, so it must hold weights");
 	if (r->flags & WIRE_REF_INVALIDATE)
 		return err_set(e, EINVAL,
-			"it has the flag INVALIDATE, but the extended region "
-			"is not cached");
+			"the flag INVALIDATE is set, but the buffer is in "
+			"the extended region, which is not cached");
 	return extended_find(x, extended_at(r), r->len, e) ? 0 : e->code;
 }
 
@@ -97,11 +97,13 @@ static int bind_one(struct binding *b, const struct cache *cache,
 	if (b->addr[r->role] ||
 		(r->role == WIRE_REF_WEIGHTS && b->n_weights &&
 			!graph_is_expert(g)))
-		return err_set(e, EINVAL, "an earlier ref has the same role");
+		return err_set(e, EINVAL,
+			"an earlier buffer reference (ref) has the same role");
 	if (r->len < bytes)
 		return err_set(e, EINVAL,
-			"length %u, the run needs %" PRIu64 " bytes", r->len,
-			bytes);
+			"the length is %u bytes, but the graph run needs "
+			"%" PRIu64,
+			r->len, bytes);
 	if (!extended && r->addr % align)
 		return err_set(e, EINVAL,
 			"address 0x%x is not a multiple of %u", r->addr, align);
@@ -142,7 +144,8 @@ int bind_run(struct binding *b, const struct cache *cache,
 			(role == WIRE_REF_WEIGHTS ? !b->n_weights
 						  : !b->addr[role]))
 			return err_set(e, EINVAL,
-				"graph run: no ref with role %s",
+				"graph run: the request has no buffer "
+				"reference (ref) with role %s",
 				bind_role_name(role));
 	}
 	return 0;

@@ -186,9 +186,10 @@ static int check_continues(struct exec_left *left, const struct graph *g,
 	left->any = false;
 	return fits ? 0
 		    : err_set(e, EINVAL,
-			      "graph run: graph %u continues layer %u at row "
-			      "%u of %s, but the run before it did not end "
-			      "there with %u rows",
+			      "graph run: graph %u continues layer %u from "
+			      "row %u of tensor %s on, but the previous "
+			      "graph run did not end there, or did not have "
+			      "%u rows",
 			      g->id, g->first_layer, g->part.first_row,
 			      graph_tensor_name(g->part.first), wire->rows);
 }

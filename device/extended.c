@@ -76,7 +76,9 @@ int extended_map(struct extended *x, const struct wire_share *share, int fd,
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
 		return err_sys(e, errno,
-			"extended region: no descriptor for %s", share->name);
+			"extended region: no file descriptor is free for "
+			"buffer %s",
+			share->name);
 	*at = hole_from(x, i);
 	memmove(x->order + i + 1, x->order + i,
 		(x->used++ - i) * sizeof(x->order[0]));
@@ -130,7 +132,7 @@ const struct extent *extended_find(
 	if (len > n->share.bytes - (at - n->at)) {
 		err_set(e, EFAULT,
 			"extended region, 0x%" PRIx64 ", length %" PRIu64
-			": leaves %s, which ends at 0x%" PRIx64,
+			" bytes: goes beyond the end of %s at 0x%" PRIx64,
 			at, len, n->share.name, n->at + n->share.bytes);
 		return NULL;
 	}

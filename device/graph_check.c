@@ -221,9 +221,10 @@ static int check_part(const struct wire_graph_load *g,
 
 	if (g->model.n_expert && !routes && !expert)
 		return err_set(e, EINVAL,
-			"graph load: with n_expert %u a graph is the part of "
-			"one layer from row 0 of tensor 0 to row 0 of gate, or "
-			"from there to the end",
+			"graph load: with n_expert %u, a graph must be one "
+			"of the two parts of a layer: from row 0 of tensor 0 "
+			"to row 0 of gate, or from there to the end of the "
+			"layer",
 			g->model.n_expert);
 	if ((begins || may_split(&g->model, p->first, p->first_row)) &&
 		(ends || may_split(&g->model, p->end, p->end_row)) &&
@@ -231,9 +232,9 @@ static int check_part(const struct wire_graph_load *g,
 			(p->first == p->end && p->first_row < p->end_row)))
 		return 0;
 	return err_set(e, EINVAL,
-		"graph load: part from row %u of tensor %u to row %u of tensor "
-		"%u: a part must not be empty, and a layer may be split only "
-		"inside gate, up or down, after whole tiles of rows",
+		"graph load: part from row %u of tensor %u to row %u of "
+		"tensor %u: the part is empty, or splits the layer outside "
+		"gate, up and down or inside a tile of rows",
 		p->first_row, p->first, p->end_row, p->end);
 }
 
@@ -286,7 +287,7 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	if (part > slice)
 		return err_set(e, E2BIG,
 			"a %s of %zu bytes exceeds a worker's %zu bytes of "
-			"TCM; use fewer threads",
+			"local memory (TCM); use fewer threads",
 			type ? "row" : "strip", part, slice);
 	return 0;
 }
@@ -383,8 +384,9 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 	plans = limits->plans_bytes + need->plan_bytes;
 	if (arena + plans > GRAPH_MAX_MEMORY)
 		return err_set(e, ENOMEM,
-			"graph load: scratch of %zu bytes and %zu bytes of "
-			"plans are above %zu; use fewer rows or KV slots",
+			"graph load: %zu bytes of scratch memory and %zu "
+			"bytes of execution plans exceed the limit of %zu "
+			"bytes; use fewer rows or KV slots",
 			arena, plans, GRAPH_MAX_MEMORY);
 	return 0;
 }

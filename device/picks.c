@@ -22,21 +22,23 @@ static int check_pick(const struct picks *p, const struct wire_pick *pick,
 	struct err *e)
 {
 	if (!isfinite(pick->weight))
-		return err_set(e, EINVAL, "its weight is not finite");
+		return err_set(
+			e, EINVAL, "the weight of the expert is not finite");
 	if (pick->expert == WIRE_PICK_ELSEWHERE)
 		return last && made->slot == NONE
 			? err_set(e, EINVAL,
-				  "no run of the layer computed this pick")
+				  "no graph run of the layer computed the "
+				  "picked expert")
 			: 0;
 	if (pick->expert >= p->experts)
 		return err_set(e, EINVAL,
-			"expert %u must be below %u, the number of refs with "
-			"weights",
+			"expert %u must be below %u, the number of experts "
+			"whose weights the request has",
 			pick->expert, p->experts);
 	if (made->slot != NONE)
 		return err_set(e, EINVAL,
-			"an earlier run of the layer already "
-			"computed this pick");
+			"an earlier graph run of the layer already computed "
+			"the picked expert");
 	if (row_of[pick->expert] == row)
 		return err_set(
 			e, EINVAL, "expert %u is picked twice", pick->expert);

@@ -29,7 +29,8 @@ int rowset_check_run(
 			r->n_spans, WIRE_MAX_SPANS);
 	if (r->flags & ~WIRE_RUN_FLAGS)
 		return err_set(e, EINVAL,
-			"graph run: flags %#x has bits outside of %#x",
+			"graph run: flags %#x have unknown bits; known are "
+			"%#x",
 			r->flags, WIRE_RUN_FLAGS);
 	if ((r->flags & WIRE_RUN_MORE) && !graph_is_expert(g))
 		return err_set(e, EINVAL,

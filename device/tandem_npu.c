@@ -109,8 +109,8 @@ static const struct opt options[] = {
 		.name = "life",
 		.value = &opt_life,
 		.arg = "N",
-		.help = "number of this device: 1, or more if it replaces a "
-			"lost one",
+		.help = "number of this device: 1 for its host's first "
+			"device, 2 for the first replacement, and so on",
 		.min = 1,
 		.max = INT32_MAX,
 		.hidden = true },

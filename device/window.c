@@ -196,9 +196,9 @@ static int check_pages(
 	if (span >= HUGE_PAGE && (uint64_t)fs.f_bsize <= HUGE_PAGE)
 		return 0;
 	return err_set(e, ENOTSUP,
-		"window: %s, %" PRIu64 " bytes, lies on pages of %" PRIu64
-		" bytes; it must fill one, and they may have %" PRIu64
-		" at most",
+		"window: %s has %" PRIu64 " bytes in huge pages of %" PRIu64
+		" bytes; a buffer must fill at least one page, and a page "
+		"may have at most %" PRIu64 " bytes",
 		share->name, share->bytes, (uint64_t)fs.f_bsize, HUGE_PAGE);
 }
 
@@ -222,8 +222,8 @@ static int no_space(
 		snprintf(pending, sizeof(pending),
 			", %u of them unmapped and not free yet", s->pending);
 	return err_set(e, ENOSPC,
-		"window: %" PRIu64 " bytes requested, %" PRIu64
-		" free, largest hole %" PRIu64 ", %u of %u slots%s",
+		"window: %" PRIu64 " bytes requested, %" PRIu64 " bytes "
+		"free, largest hole %" PRIu64 " bytes, %u of %u slots used%s",
 		s->wanted, s->free, s->largest, s->used, s->slots, pending);
 }
 
@@ -372,8 +372,8 @@ const struct mapping *window_find(
 	}
 	if (len > m->share.bytes - (addr - m->addr)) {
 		err_set(e, EFAULT,
-			"address 0x%x, length %" PRIu64
-			": leaves %s, which ends at 0x%" PRIx64,
+			"address 0x%x, length %" PRIu64 " bytes: goes beyond "
+			"the end of %s at 0x%" PRIx64,
 			addr, len, m->share.name, m->addr + m->share.bytes);
 		return NULL;
 	}

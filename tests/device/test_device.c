@@ -87,23 +87,27 @@ static void names_a_bad_ref(void **state)
 	REF_REFUSES(&r, 1, flags, 8, -EINVAL, "ref 1 (kv): flags 0x8");
 	REF_REFUSES(&r, 1, addr, 0, -EFAULT, "ref 1 (kv): address 0x0");
 	REF_REFUSES(&r, 1, addr, refs[1].addr - 64, -EFAULT, "ref 1 (kv)");
-	REF_REFUSES(&r, 1, len, refs[1].len + 1, -EFAULT, "leaves tandem:kv");
+	REF_REFUSES(&r, 1, len, refs[1].len + 1, -EFAULT,
+		"beyond the end of tandem:kv");
 	REF_REFUSES(&r, 1, len, 0, -EINVAL, "length 0");
-	REF_REFUSES(&r, 1, len, 64, -EINVAL, "ref 1 (kv): length 64");
-	REF_REFUSES(&r, 0, len, 64, -EINVAL, "ref 0 (weights): length 64");
-	REF_REFUSES(&r, 2, len, 64, -EINVAL, "ref 2 (rows): length 64");
-	REF_REFUSES(&r, 3, len, 1023, -EINVAL, "ref 3 (hidden_in): length");
-	REF_REFUSES(&r, 4, len, 1023, -EINVAL, "ref 4 (hidden_out): length");
-	REF_REFUSES(&r, 0, addr, refs[0].addr + 32, -EFAULT, "leaves");
+	REF_REFUSES(&r, 1, len, 64, -EINVAL, "ref 1 (kv): the length is 64");
+	REF_REFUSES(
+		&r, 0, len, 64, -EINVAL, "ref 0 (weights): the length is 64");
+	REF_REFUSES(&r, 2, len, 64, -EINVAL, "ref 2 (rows): the length is 64");
+	REF_REFUSES(&r, 3, len, 1023, -EINVAL, "ref 3 (hidden_in): the length");
+	REF_REFUSES(
+		&r, 4, len, 1023, -EINVAL, "ref 4 (hidden_out): the length");
+	REF_REFUSES(&r, 0, addr, refs[0].addr + 32, -EFAULT, "beyond the end");
 	REF_REFUSES(&r, 3, addr, refs[3].addr + 2, -EINVAL,
 		"ref 3 (hidden_in): address");
 	REF_REFUSES(&r, 2, addr, refs[2].addr + 4, -EINVAL, "multiple of 8");
 	REF_REFUSES(&r, 4, addr, r.weights_at, -EACCES,
 		"ref 4 (hidden_out): address");
 	REF_REFUSES(&r, 3, role, WIRE_REF_ROWS, -EINVAL,
-		"ref 3 (rows): an earlier ref has the same role");
+		"ref 3 (rows): an earlier buffer reference (ref) has the "
+		"same role");
 	REF_REFUSES(&r, 4, role, WIRE_REF_SYNC, -EINVAL,
-		"no ref with role hidden_out");
+		"buffer reference (ref) with role hidden_out");
 	/* Sync refs are checked as well. */
 	REF_REFUSES(&r, 5, addr, 0xfffff000, -EFAULT, "ref 5 (sync)");
 	assert_int_equal(send_run(&r), 0);
@@ -130,7 +134,8 @@ static void names_a_bad_run(void **state)
 	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans is 4097");
 	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words is 0");
 	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words is 17");
-	RUN_REFUSES(&r, flags, 8, -EINVAL, "flags 0x8 has bits outside of 0x7");
+	RUN_REFUSES(&r, flags, 8, -EINVAL,
+		"flags 0x8 have unknown bits; known are 0x7");
 	RUN_REFUSES(&r, flags, WIRE_RUN_MORE, -EINVAL,
 		"flags 0x4 announce more experts, but graph 7 is not");
 	assert_int_equal(send_run(&r), 0);

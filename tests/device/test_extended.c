@@ -214,19 +214,20 @@ static void refusals_name_the_field(void **state)
 	ref[1].addr = kv;
 	ref[1].flags = WIRE_REF_EXTENDED;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EACCES,
-		"ref 1 (kv): it is in the extended region, which only DMA");
+		"ref 1 (kv): the buffer is in the extended region, which "
+		"only DMA");
 	ref[1].addr = r.kv_at;
 	ref[1].flags = 0;
 	ref[0].flags |= WIRE_REF_INVALIDATE;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EINVAL,
-		"the extended region is not cached");
+		"the extended region, which is not cached");
 	ref[0].flags = WIRE_REF_EXTENDED;
 	ref[0].addr = UINT32_MAX;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"there is no buffer at 0x3fffffffc0");
 	ref[0].addr = 1;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
-		"leaves tandem:weights");
+		"beyond the end of tandem:weights");
 	ref[0].flags = 0; /* the window has no mapping of the buffer */
 	ref[0].addr = 0;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,

@@ -494,10 +494,10 @@ static void refuses_invalid_messages(void **state)
 	m.g.model.n_expert = m.g.model.n_used = 0;
 	refused(&m, sizeof(m), "router: rows 8 and cols 64, must be 0 and");
 	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
-		REFUSES(first, part, bad[i], "with n_expert 8 a graph is");
-		REFUSES(expert, part, bad[i], "with n_expert 8 a graph is");
+		REFUSES(first, part, bad[i], "with n_expert 8, a graph");
+		REFUSES(expert, part, bad[i], "with n_expert 8, a graph");
 	}
-	refused(&first, offsetof(struct rig_part, part), "with n_expert 8 a");
+	refused(&first, offsetof(struct rig_part, part), "with n_expert 8, a");
 	REFUSES(first, t[WIRE_T_ROUTER].rows, 0, "router: rows is 0");
 	REFUSES(first, t[WIRE_T_ROUTER].rows, 9, "router: rows 9");
 	REFUSES(first, t[WIRE_T_ROUTER].cols, 32, "router: rows 8 and cols 32");
@@ -569,8 +569,8 @@ static void must_begin_again(struct mixture *x, int ret, const char *says)
 		fail_msg("'%s' does not say '%s'", x->r.done.text, says);
 	assert_int_equal(run_some(x, all, EXPERTS, 0), -EINVAL);
 	assert_non_null(strstr(x->r.done.text,
-		"continues layer 0 at row 0 of "
-		"gate, but the run before it"));
+		"continues layer 0 from row 0 of "
+		"tensor gate on, but the previous graph run"));
 }
 
 static void refuses_invalid_picks(void **state)
@@ -583,10 +583,12 @@ static void refuses_invalid_picks(void **state)
 		{ { UINT32_MAX - 1, 1 }, "row 4, pick 1: expert 4294967294" },
 		{ { 6, 1 }, "row 4, pick 1: expert 6 is picked twice" },
 		{ { WIRE_PICK_ELSEWHERE, 0 },
-			"row 4, pick 1: no run of the layer" },
-		{ { 0, NAN }, "row 4, pick 1: its weight is not finite" },
-		{ { 0, -INFINITY }, "row 4, pick 1: its weight is not" },
-		{ { WIRE_PICK_ELSEWHERE, NAN }, "row 4, pick 1: its weight" },
+			"row 4, pick 1: no graph run of the layer" },
+		{ { 0, NAN },
+			"row 4, pick 1: the weight of the expert is not finite" },
+		{ { 0, -INFINITY },
+			"row 4, pick 1: the weight of the expert is not" },
+		{ { WIRE_PICK_ELSEWHERE, NAN }, "row 4, pick 1: the weight" },
 	};
 	const struct rig_opts o = { .seed = 3 };
 	float want[ROWS * DIM], got[ROWS * DIM];
@@ -612,11 +614,12 @@ static void refuses_invalid_picks(void **state)
 	must(&x, run_first(&x));
 	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
 	must_begin_again(&x, run_some(&x, all + 3, 5, 0),
-		"row 0, pick 1: an earlier run of the layer already "
-		"computed this pick");
+		"row 0, pick 1: an earlier graph run of the layer already "
+		"computed the picked expert");
 	must(&x, run_first(&x));
 	must_begin_again(&x, run_some(&x, all + 4, 4, 0),
-		"row 0, pick 0: no run of the layer computed this pick");
+		"row 0, pick 0: no graph run of the layer computed the "
+		"picked expert");
 	run_layer(&x, got);
 	assert_memory_equal(got, want, sizeof(want));
 	close_mixture(&x);
@@ -641,11 +644,13 @@ static void refuses_runs_out_of_order(void **state)
 	/* other numbers of rows */
 	must(&x, run_first(&x));
 	x.batch.n--;
-	must_begin_again(&x, run_some(&x, all, EXPERTS, 0), "with 8 rows");
+	must_begin_again(
+		&x, run_some(&x, all, EXPERTS, 0), "did not have 8 rows");
 	must(&x, run_first(&x));
 	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
 	x.batch.n++;
-	must_begin_again(&x, run_some(&x, all + 4, 4, 0), "with 9 rows");
+	must_begin_again(
+		&x, run_some(&x, all + 4, 4, 0), "did not have 9 rows");
 	x.batch.flags = WIRE_RUN_MORE;
 	assert_int_equal(run_first(&x), -EINVAL);
 	assert_non_null(strstr(x.r.done.text, "graph 400 is not an expert"));
@@ -673,16 +678,16 @@ static void refuses_invalid_refs(void **state)
 				says);                                     \
 	} while (0)
 	REF_REFUSED(ref[n - 1].len -= 8, n,
-		"ref 9 (rows): length 208, the run needs 216");
+		"ref 9 (rows): the length is 208 bytes, but the graph run "
+		"needs 216");
 	REF_REFUSED(ref[n - 1].addr += 4, n, "ref 9 (rows): address");
-	REF_REFUSED(ref[n - 2].len -= 4, n, "ref 8 (hidden_out): length");
-	REF_REFUSED(ref[5].len--, n, "ref 5 (weights): length");
+	REF_REFUSED(ref[n - 2].len -= 4, n, "ref 8 (hidden_out): the length");
+	REF_REFUSED(ref[5].len--, n, "ref 5 (weights): the length");
 	REF_REFUSED(ref[5].addr += 4, n, "ref 5 (weights): address");
-	REF_REFUSED(
-		ref[n - 1].role = WIRE_REF_SYNC, n, "no ref with role rows");
-	REF_REFUSED((void)0, n - 1, "no ref with role rows");
+	REF_REFUSED(ref[n - 1].role = WIRE_REF_SYNC, n, "(ref) with role rows");
+	REF_REFUSED((void)0, n - 1, "(ref) with role rows");
 	REF_REFUSED(memmove(ref, ref + EXPERTS, 2 * sizeof(ref[0])), 2,
-		"no ref with role weights");
+		"buffer reference (ref) with role weights");
 	/* They are checked before the order of runs, so the layer goes on. */
 	must(&x, send_expert(&x, good, n, 0));
 	close_mixture(&x);

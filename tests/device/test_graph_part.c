@@ -162,8 +162,8 @@ static void only_the_next_part_may_run(void **state)
 	fewer.n--;
 	assert_int_equal(run_graph(&r, WHOLE + 2, &b), -EINVAL);
 	assert_non_null(strstr(r.done.text,
-		"graph 102 continues layer 0 at "
-		"row 0 of gate"));
+		"graph 102 continues layer 0 from "
+		"row 0 of tensor gate"));
 	assert_int_equal(run_graph(&r, WHOLE + 1, &b), 0);
 	assert_int_equal(run_graph(&r, WHOLE + 3, &b), -EINVAL);
 	/* After the refusal the first part must run again. */

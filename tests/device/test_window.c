@@ -112,8 +112,8 @@ static void a_refusal_reports_the_space(void **state)
 	assert_int_equal(space.used, 1);
 	assert_int_equal(space.slots, 3);
 	snprintf(want, sizeof(want),
-		"window: %u bytes requested, %u free, largest hole %u, 1 of 3 "
-		"slots",
+		"window: %u bytes requested, %u bytes free, largest hole %u "
+		"bytes, 1 of 3 slots used",
 		12 * MIB + page, 10 * MIB - 2 * page, 10 * MIB - 2 * page);
 	assert_string_equal(e.text, want);
 	window_release(&w);
@@ -190,7 +190,7 @@ static void deferred_unmaps_keep_their_space(void **state)
 	assert_int_equal(window_map(&w, &b, fd, &n, &space, &e), -ENOSPC);
 	assert_int_equal(space.pending, 1);
 	assert_true(space.free < 2 * MIB);
-	if (!strstr(e.text, "1 of 2 slots, 1 of them unmapped"))
+	if (!strstr(e.text, "1 of 2 slots used, 1 of them unmapped"))
 		fail_msg("'%s' does not report the deferred unmaps", e.text);
 	assert_ok(window_map(&w, &tiny, fd, &n, &space, &e), &e);
 	assert_true(n->addr > was);
@@ -218,7 +218,7 @@ static void finds_only_inside(void **state)
 	assert_ptr_equal(window_find(&w, m->addr + 4999, 1, &e), m);
 	assert_null(window_find(&w, m->addr, 0, &e));
 	assert_null(window_find(&w, m->addr, 5001, &e));
-	if (!strstr(e.text, "leaves test:0"))
+	if (!strstr(e.text, "beyond the end of test:0"))
 		fail_msg("'%s' does not name the buffer", e.text);
 	assert_null(window_find(&w, m->addr + 5000, 1, &e));
 	assert_null(window_find(&w, m->addr - 1, 1, &e));
