@@ -381,7 +381,8 @@ static int check_left_out(
 	while (!(missed & bit(line)))
 		line++;
 	return err_set(e, EILSEQ,
-		"%s of line %" PRIu32 " was forgotten, and no report names it",
+		"%s of cache line %" PRIu32 " was left out, but the checker "
+		"did not report it",
 		f->invalidate ? "an invalidation" : "a clean", line);
 }
 

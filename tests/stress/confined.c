@@ -128,7 +128,7 @@ static void check_end(const struct stress_batch *b, struct board *board,
 		out->runs++;
 		out->ret = STRESS_BROKEN;
 		out->hung = true;
-		err_set(&out->e, EILSEQ, "it did not end within %u s",
+		err_set(&out->e, EILSEQ, "the process did not end within %u s",
 			seconds_of(b));
 	} else if (!board->said) {
 		out->runs++;

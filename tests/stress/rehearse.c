@@ -129,7 +129,8 @@ static int begin(struct stage *s, const char *level, const uint64_t *v,
 		l++;
 	if (l == COHERENCE_COUNT || !v[1] || v[1] > LINES_MAX)
 		return err_set(e, EINVAL,
-			"begin takes a level, a seed and 1 to %u lines",
+			"'begin' needs a coherence level, a seed and a "
+			"number of cache lines from 1 to %u",
 			LINES_MAX);
 	close_stage(s);
 	return open_stage(s, l, v[0], (uint32_t)v[1], fault, e);
@@ -221,7 +222,9 @@ static int do_line(struct stage *s, const char *line, const struct fault *fault,
 	if (sscanf(line, "%15s %" SCNu64 " %" SCNu64 " %" SCNu64, what, &v[0],
 		    &v[1], &v[2]) < 2 ||
 		!s->m)
-		return err_set(e, EINVAL, "not understood, or before a begin");
+		return err_set(e, EINVAL,
+			"the line is not a known step, or comes before "
+			"'begin'");
 	if (!strcmp(what, "request")) {
 		next_request(s, (uint32_t)v[0]);
 		return 0;

@@ -146,8 +146,8 @@ static int run_threads(struct race *x, struct err *e)
 	if (x->number == x->of->packets)
 		return 0;
 	return err_set(e, EILSEQ,
-		"of two threads packet %" PRIu32 " is wrong from byte %" PRIu32
-		" on (ring_peek: %d)",
+		"packet %" PRIu32 " of a thread that sends to another is "
+		"wrong from byte %" PRIu32 " on (ring_peek returned %d)",
 		x->number, x->at, x->ret);
 }
 

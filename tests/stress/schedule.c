@@ -179,8 +179,9 @@ static int take_step(struct reader *r, const struct stress_verbs *verbs,
 	while (verb < verbs->n && strcmp(verbs->verb[verb].name, r->word))
 		verb++;
 	if (verb == verbs->n)
-		return err_set(e, EINVAL, "line %u: '%s' is no step of '%s'",
-			r->line, r->word, verbs->area);
+		return err_set(e, EINVAL,
+			"line %u: '%s' is not a step of the area '%s'", r->line,
+			r->word, verbs->area);
 	*step = (struct stress_step){ .verb = verb };
 	for (unsigned i = 0; i < stress_params(&verbs->verb[verb]); i++)
 		step->value[i] = verbs->verb[verb].param[i].min;
@@ -203,7 +204,8 @@ int stress_text_area(
 		}
 	}
 	return err_set(e, EINVAL,
-		"it does not begin with '" HEAD "AREA', as a plan does");
+		"the file is not a schedule: it must begin with '" HEAD
+		"AREA'");
 }
 
 int stress_parse(struct stress_schedule *s, const struct stress_verbs *verbs,
@@ -215,8 +217,9 @@ int stress_parse(struct stress_schedule *s, const struct stress_verbs *verbs,
 
 	s->n = 0;
 	if (!ret && strcmp(area, verbs->area))
-		return err_set(e, EINVAL, "the plan is of '%s', not of '%s'",
-			area, verbs->area);
+		return err_set(e, EINVAL,
+			"the schedule is for the area '%s', not for '%s'", area,
+			verbs->area);
 	while (!ret && next_line(&r))
 		if (next_word(&r))
 			ret = take_step(&r, verbs, s, e);

@@ -49,15 +49,16 @@ static bool as_json, plant, version, man_page;
 
 static const struct opt opts[] = {
 	{ OPT_FLOAT, 0, "minutes", &minutes, "M",
-		"total time, divided equally among the areas (1 without "
-		"--runs)",
+		"total time in minutes, divided equally among the areas (1 "
+		"without --runs)",
 		0, 100000 },
 	{ OPT_INT, 0, "runs", &runs, "N", "schedules for each area", 1,
 		(double)(1ll << 53) },
-	{ OPT_INT, 0, "seed", &seed, "S", "seed of the schedules (random)", 0,
+	{ OPT_INT, 0, "seed", &seed, "S",
+		"seed of the random schedules (chosen at random)", 0,
 		(double)(1ll << 53) },
 	{ OPT_STRING, 0, "replay", &replay, "FILE",
-		"run the one schedule in FILE" },
+		"run only the schedule in FILE" },
 	{ OPT_STRING, 0, "out", &out_folder, "DIR",
 		"folder for schedules that failed (.)" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,

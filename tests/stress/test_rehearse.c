@@ -80,17 +80,17 @@ static void test_refused(void **state)
 	static const struct {
 		const char *text, *says;
 	} bad[] = {
-		{ "read 0 1\n", "before a begin" },
-		{ "begin loud 0 1\n", "a level" },
-		{ "begin check 0 0\n", "a level" },
-		{ "begin check 0 1025\n", "a level" },
+		{ "read 0 1\n", "before 'begin'" },
+		{ "begin loud 0 1\n", "a coherence level" },
+		{ "begin check 0 0\n", "a coherence level" },
+		{ "begin check 0 1025\n", "a coherence level" },
 		{ "begin check 0 1\nread 16 1\n", "outside" },
 		{ "begin check 0 1\nread 15 2\n", "outside" },
 		{ "begin check 0 1\nread 0 0\n", "outside" },
 		{ "begin check 0 1\nread -1 1\n", "outside" },
 		{ "begin check 0 1\nread 1 18446744073709551615\n", "outside" },
 		{ "begin check 0 1\npeel 0 1\n", "no 'peel'" },
-		{ "begin check 0 1\nread\n", "not understood" },
+		{ "begin check 0 1\nread\n", "not a known step" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

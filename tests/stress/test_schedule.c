@@ -43,9 +43,10 @@ static void test_refused(void **state)
 	static const struct {
 		const char *text, *says;
 	} bad[] = {
-		{ "", "it does not begin with 'tandem-stress 1 AREA'" },
-		{ "tandem-stress 2 wall\n", "it does not begin with" },
-		{ "tandem-stress 1 floor\n", "of 'floor', not of 'wall'" },
+		{ "", "it must begin with 'tandem-stress 1 AREA'" },
+		{ "tandem-stress 2 wall\n",
+			"the file is not a schedule: it must begin with" },
+		{ "tandem-stress 1 floor\n", "area 'floor', not for 'wall'" },
 		{ "tandem-stress 1 wall\nwait\ndrink", "line 3: 'drink'" },
 		{ "tandem-stress 1 wall\npaint colour=pink",
 			"line 2: no colour is 'pink'" },

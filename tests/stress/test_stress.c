@@ -126,7 +126,7 @@ static void test_hang(void **state)
 	STRESS_ADD(&s, HANG, 0);
 	assert_ok(stress(&toy, &o, &r, &e), &e);
 	assert_true(r.broken && r.again);
-	assert_string_equal(r.what.text, "it did not end within 1 s");
+	assert_string_equal(r.what.text, "the process did not end within 1 s");
 }
 
 static void test_unable(void **state)
