@@ -102,8 +102,8 @@ static void counts_text(const struct trace_sum *s, FILE *f)
 	fprintf(f,
 		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
 		" of padding\n"
-		"requests     %" PRIu64 ", %.3f ms from publish to completion "
-		"on average, the device at work for %.3f ms of it",
+		"requests     %" PRIu64 ", on average %.3f ms from publish "
+		"to completion; for %.3f ms of these the device works",
 		s->passes, s->rows, s->padded_rows, requests,
 		ms_of(1) * mean(s->round_trip_ns, requests),
 		ms_of(1) * mean(s->busy_ns, requests));
@@ -135,9 +135,9 @@ static void report_text(const char *path, const struct timeline *t,
 		t->cut_short ? ", cut short at its end" : "");
 	if (s->texts)
 		fprintf(f,
-			"texts        %" PRIu64
-			", %.6f s in all, prompts of %" PRIu64
-			" tokens; what follows covers only these\n",
+			"texts        %" PRIu64 ", %.6f s in all, prompts of "
+			"%" PRIu64 " tokens; the lines below cover only "
+			"these\n",
 			s->texts, s_of(s->texts_ns), s->prompt_tokens);
 	else
 		fputs("texts        none; the lines below cover the whole "
@@ -145,13 +145,13 @@ static void report_text(const char *path, const struct timeline *t,
 			f);
 	if (s->rotated)
 		fprintf(f,
-			"rotated      %" PRIu64 " packets before this file, "
-			"which has a limit (--trace-limit)\n",
+			"rotated      %" PRIu64 " packets, the oldest, are "
+			"no longer in this file (--trace-limit)\n",
 			s->rotated);
 	if (s->queued)
 		fprintf(f,
-			"queued       %" PRIu64 " texts, %.3f ms each on "
-			"average\n",
+			"queued       %" PRIu64 " requests waited, %.3f ms "
+			"each on average\n",
 			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
 	counts_text(s, f);
 	/* Print the time by track and kind of work. An event's time does not
@@ -182,19 +182,19 @@ static void report_text(const char *path, const struct timeline *t,
 			percent(o->ns, s->texts_ns), mib(o->dma_bytes));
 	}
 	fprintf(f,
-		"\nbubbles      %" PRIu64
-		" times the device had nothing to do, "
-		"%.6f s in all (%.1f %%), %.3f ms at most\n"
-		"overlap      the host worked beside the device for %.6f s of "
-		"%.6f s (%.1f %%)\n",
+		"\nbubbles      %" PRIu64 " times the device had nothing to "
+		"do, %.6f s in all (%.1f %%), %.3f ms at most\n"
+		"overlap      the host worked during %.6f s of the %.6f s "
+		"that the device worked (%.1f %%)\n",
 		s->bubbles, s_of(s->bubble_ns),
 		percent(s->bubble_ns, s->texts_ns), ms_of(s->longest_bubble_ns),
 		s_of(s->host_beside_ns), s_of(s->device_ns),
 		percent(s->host_beside_ns, s->device_ns));
 	if (s->flash_reads)
 		fprintf(f,
-			"             flash read beside the device for %.6f s "
-			"of %.6f s (%.1f %%), %" PRIu64 " reads of %.1f MiB\n",
+			"             the device worked during %.6f s of the "
+			"%.6f s that flash was read (%.1f %%); %" PRIu64
+			" reads, %.1f MiB in all\n",
 			s_of(s->flash_beside_ns), s_of(s->flash_ns),
 			percent(s->flash_beside_ns, s->flash_ns),
 			s->flash_reads, mib(s->flash_bytes));
@@ -202,8 +202,8 @@ static void report_text(const char *path, const struct timeline *t,
 		const struct timeline_slice *x = &t->slice[s->longest[i]];
 
 		fprintf(f,
-			"%-12s %.3f ms, the device at work for %.3f: %s, "
-			"number %" PRIu64 ", at %.6f s\n",
+			"%-12s %.3f ms, for %.3f ms of these the device "
+			"works: %s, request %" PRIu64 ", at %.6f s\n",
 			i ? "" : "longest", ms_of(x->end - x->begin),
 			ms_of(timeline_arg(t, x, "busy_ns")), t->text[x->name],
 			timeline_arg(t, x, "seq"), s_of(x->begin - t->begin));
@@ -226,8 +226,8 @@ static void report_text(const char *path, const struct timeline *t,
 			fprintf(f, ", copies %.4f s",
 				phone_s(s->phone.copy_ps));
 		fprintf(f,
-			"\n             of the CPU logits %.4f s, drafting "
-			"%.4f s\n",
+			"\n             the CPU's time for logits %.4f s, "
+			"for drafting %.4f s\n",
 			phone_s(s->phone.kind_ps[TRACE_KIND_LOGITS]),
 			phone_s(s->phone.kind_ps[TRACE_KIND_DRAFT]));
 	}

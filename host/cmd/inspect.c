@@ -263,8 +263,8 @@ static void print_model(const struct gguf *g, FILE *f)
 		fprintf(f, "context       %" PRIu64 " tokens\n", in.context);
 	if (in.diffusion && in.block_length)
 		fprintf(f,
-			"diffusion     in blocks of %" PRIu64
-			" tokens, which attend to themselves and earlier ones\n",
+			"diffusion     in blocks of %" PRIu64 " tokens; a "
+			"block attends to itself and to earlier blocks\n",
 			in.block_length);
 	else if (in.diffusion)
 		fprintf(f,

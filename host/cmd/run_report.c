@@ -117,9 +117,9 @@ static void phone_text(const struct run_report *r, FILE *f)
 	struct phone t = phone_of(r);
 
 	fprintf(f,
-		"phone        %s: %.4f s prompt, %.4f s in all, %.2f tokens/s "
-		"decode, %.2f J; of the time DMA %.0f %%, vector %.0f %%, "
-		"matrix %.0f %%, CPU %.0f %%\n",
+		"phone        %s: %.4f s prompt, %.4f s in all, %.2f "
+		"tokens/s decode, %.2f J; shares of the time: DMA %.0f %%, "
+		"vector %.0f %%, matrix %.0f %%, CPU %.0f %%\n",
 		r->of.pair->clock, t.prompt_s, t.total_s, t.decode, t.energy_j,
 		100 * of_total(r, p->dma_ps), 100 * of_total(r, p->vector_ps),
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
@@ -157,10 +157,11 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 
 	if (c->passes) {
 		fprintf(f,
-			"rows         of %" PRIu64 " in the graphs of %" PRIu64
+			"rows         %" PRIu64 " rows of graphs in %" PRIu64
 			" passes after the prompt: %.1f %% valid, %.1f %% "
 			"wasted (rejected drafts), %.1f %% underutilized "
-			"(padding); %.1f %% valid with graphs of whole tiles",
+			"(padding); %.1f %% would be valid with graphs of "
+			"whole tiles of rows",
 			c->graph, c->passes,
 			100 * row_counts_share(c->valid, c->graph),
 			100 * row_counts_share(row_counts_wasted(c), c->graph),
@@ -205,18 +206,18 @@ static void experts_text(const struct run_report *r, FILE *f)
 	const struct stream_stats *io = &x->stream;
 
 	fprintf(f,
-		"experts      %u of %u in memory; %" PRIu64
-		" used: %.1f %% were in memory, %.1f %% were read ahead, "
-		"wholly or in part\n",
+		"experts      %u of %u in memory; of %" PRIu64 " uses, %.1f "
+		"%% found the expert in memory, and for %.1f %% it was read "
+		"ahead, wholly or in part\n",
 		s->expert_slots, r->of.model->n_layer * r->of.model->n_expert,
 		x->used, 100 * per(x->found, x->used),
 		100 * per(x->found_ahead, x->used));
 	if (!r->of.flash)
 		return;
 	fprintf(f,
-		"             %" PRIu64 " read: %" PRIu64
-		" of them ahead, of which %" PRIu64
-		" were never used; %.1f MiB a pass, %.2f GB/s, %.3f s waited\n"
+		"             %" PRIu64 " read: %" PRIu64 " of them ahead, "
+		"of which %" PRIu64 " were never used; %.1f MiB a pass, %.2f "
+		"GB/s, %.3f s waiting for reads\n"
 		"             %s\n",
 		x->read, x->read_ahead, x->unused,
 		per(io->bytes, s->passes) / (1 << 20),
@@ -237,12 +238,12 @@ static void flash_text(const struct run_report *r, FILE *f)
 	};
 
 	fprintf(f,
-		"flash        %u of %u layers in memory, in %u run%s, "
-		"%.1f MiB read a pass, "
-		"%.2f GB/s, %" PRIu64 " retries, %.3f s waiting for "
-		"reads, %.3f s computing checksums\n"
-		"             through %u slots of %.1f MiB, a layer in %u part%s, "
-		"the output matrix %s\n"
+		"flash        %u of %u layers in memory, in %u group%s of "
+		"adjacent layers, %.1f MiB read a pass, %.2f GB/s, %" PRIu64
+		" retries, %.3f s waiting for reads, %.3f s computing "
+		"checksums\n"
+		"             through %u staging slots of %.1f MiB, a layer "
+		"in %u part%s, the output matrix %s\n"
 		"             %s\n",
 		s->resident_layers, r->of.model->n_layer, s->resident_runs,
 		s->resident_runs > 1 ? "s" : "",
@@ -325,9 +326,9 @@ static void device_text(const struct run_report *r, FILE *f)
 		fputc('\n', f);
 	}
 	fprintf(f,
-		"window       %.1f of %.1f MiB mapped, %.1f in huge pages, %" PRIu64
-		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
-		"for %u tokens\n"
+		"window       %.1f of %.1f MiB mapped, %.1f MiB of these in "
+		"huge pages, %" PRIu64 " maps, %" PRIu64 " unmaps, weights "
+		"%.1f MiB, cache %.1f MiB for %u tokens\n"
 		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
 		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
 		mib(s->bytes_mapped), mib(o->va_window),
@@ -358,9 +359,9 @@ static void device_text(const struct run_report *r, FILE *f)
 	}
 	if (s->extended_room)
 		fprintf(f,
-			"extended     %.1f of %.1f MiB beside the window in "
-			"%" PRIu64
-			" buffers, %.2f MiB a pass by DMA from there\n",
+			"extended     %.1f of %.1f MiB of the extended "
+			"region used, by %" PRIu64 " buffers; DMA reads %.2f "
+			"MiB a pass from there\n",
 			mib(s->extended_bytes), mib(s->extended_room),
 			s->extended_buffers,
 			per(s->extended_read, s->passes) / (1 << 20));

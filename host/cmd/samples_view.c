@@ -104,7 +104,8 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 		fprintf(f,
 			"; %" PRIu64
 			" pauses because the cache was full, %" PRIu64
-			" tails computed again",
+			" times the dropped cache of a sample was "
+			"computed again",
 			s->pauses, s->forgotten);
 	fputc('\n', f);
 }

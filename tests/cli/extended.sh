@@ -149,7 +149,7 @@ exec 9>&-
 
 run_ok "$TANDEM" run -m "$large" -p Hi -n 4 --va-slots 3 --va-extended 64M \
   --stats
-check_has 'the statistics' "$err" 'extended     2.3 of 64.0 MiB beside'
+check_has 'the statistics' "$err" 'extended     2.3 of 64.0 MiB of the extended region'
 run "$TANDEM" run -m "$large" -p Hi -n 4 --ctx 256 --va-window 1M --va-slots 3 \
   --va-extended 512K --verbose
 check_eq 'status of a region that is too small' "$status" 1

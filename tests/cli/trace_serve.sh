@@ -44,7 +44,7 @@ check_eq 'what the device did is there to the last' \
   "$(sum '[.work[]|select(.track == "device" and .kind == "request")]|.[0].times')" \
   "$(sum .round_trips)"
 run_ok "$TANDEM" trace "$tmp/s.pft"
-for part in 'queued       5 texts' 'texts      text '; do
+for part in 'queued       5 requests' 'texts      text '; do
   check_has 'the summary' "$out" "$part"
 done
 run_ok "$TANDEM" trace --html "$tmp/s.html" "$tmp/s.pft"
