@@ -267,9 +267,9 @@ static int check_method(const struct decoder *d, struct err *e)
 	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
 		!d->method->diffusion)
 		return err_set(e, EINVAL,
-			"a row of '%s' predicts the token at its own position, "
-			"not the next token, as method %s needs; try --method "
-			"%s",
+			"a row of '%s' predicts the token at its own "
+			"position, but method %s needs the prediction of the "
+			"next token; try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	if (runs(d->method, m))
 		return 0;

@@ -73,30 +73,32 @@ static const struct opt pair_rows[] = {
 	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
 		"precision of the device's arithmetic (int8); f16-kv16: fp16 "
 		"activations, keys and values; int8: like f16-kv16, but int8 "
-		"activations for Q4_0 and Q8_0 weights in tiles; npu: fp16 "
-		"throughout with exponentials from a table, as on a phone; "
-		"f16: fp16 activations, float32 keys and values; f32: float32 "
-		"throughout, the reference", .choices = precision_names },
+		"activations for Q4_0 and Q8_0 weights in tiles (see "
+		"--layout); npu: fp16 throughout with exponentials from a "
+		"table, as on a phone; f16: fp16 activations, float32 keys "
+		"and values; f32: float32 throughout, the reference", .choices = precision_names },
 	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
 		"layout of the weights in memory (tiles); rows: as in the "
-		"model file; tiles: as the matrix engine reads them, values "
-		"unchanged; groups, super: requantized in groups or "
-		"super-groups of a tile. A flash image keeps its own layout", .choices = layout_names },
+		"model file; tiles: in tiles of 32 by 32 weights, as the "
+		"matrix engine reads them, values unchanged; groups: in "
+		"tiles, and quantized again with one scale for each 32 "
+		"adjacent weights of a tile; super: as groups, with 8 groups "
+		"stored together. A flash image keeps its own layout", .choices = layout_names },
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
 		"rows of the prefill graph ({}); the prompt is computed in "
 		"chunks of this size, and a shorter last chunk is padded",
 		1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,
-		"use only the prefill graph; decoding passes are padded to its "
-		"rows" },
+		"use only the prefill graph; decoding passes are padded to "
+		"its number of rows" },
 	{ OPT_CHOICE, 0, "graph-switch", IN(session.graph_switch), NULL,
 		"when the device replaces the prefill graph of a block of "
 		"layers by its decode graph, to hold only one graph of each "
 		"block ({}). off: never, both stay loaded; sync: after the "
 		"prompt; async: after the block's last part of the prompt; "
 		"greedy: when other work hides the loading completely; "
-		"partial: when it hides the loading at least in part; best: by "
-		"the plan that finishes first", .choices = graph_switch_names },
+		"partial: when other work hides at least a part of the "
+		"loading; best: by the plan that finishes first", .choices = graph_switch_names },
 	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
 		"smallest number of blocks into which the layers are divided "
 		"with --graph-switch ({})",
@@ -136,13 +138,15 @@ static const struct opt pair_rows[] = {
 		"strict, but each violation is also reported, and then the "
 		"exit status is 1", .choices = coherence_names },
 	{ OPT_UINT, 0, "contract", IN(session.contract), "1|2",
-		"rules of the device's cache; 1: maintenance of an address "
-		"range reaches memory; 2: only maintenance of the whole cache "
-		"does (default: the rules of the phone; 1 without --clock)",
+		"rules for the device's cache; 1: a clean or invalidate of "
+		"an address range is enough; 2: only one of the whole cache "
+		"reaches memory (default: the rules of the phone; 1 without "
+		"--clock)",
 		0, COHERENCE_TWO_LEVELS },
 	{ OPT_CHOICE, 0, "coherence-ctrl", IN(session.coherence_ctrl), NULL,
-		"on: the device also accesses the rings (the buffer "
-		"tandem:ctrl) through its simulated cache ({})",
+		"on: the device also accesses the rings of requests and "
+		"answers (the buffer tandem:ctrl) through its simulated "
+		"cache ({})",
 		.choices = off_on },
 	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
 		"FILE",

@@ -212,7 +212,7 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	if (same < n)
 		ret = err_set(e, EPROTO,
 			"sample %u of item '%s' differs between a run of %u "
-			"samples and a run of %u",
+			"samples and a run of %u samples",
 			same, item->id, n, a->samples[a->n_samples - 1]);
 	r->at++;
 	return ret;

@@ -515,7 +515,8 @@ static int run_item(void *arg, void *one, size_t item,
 	if (!o->retried &&
 		(o->given < f->bytes || o->given - f->bytes > o->twice))
 		return err_set(e, EPROTO,
-			"flash read %llu bytes but passes used %llu",
+			"%llu bytes were read from flash, but the passes "
+			"used %llu bytes",
 			(unsigned long long)o->given,
 			(unsigned long long)f->bytes);
 	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;

@@ -28,7 +28,7 @@ int setting_change(struct setting *s, const char *text, struct err *e)
 		return err_set(e, EINVAL, "'%s' is not NAME=VALUE", text);
 	if (!old && s->n == SETTING_CHANGES)
 		return err_set(e, EINVAL,
-			"a setting changes at most %d options",
+			"at most %d options can be changed for a row",
 			SETTING_CHANGES);
 	copy = strdup(text);
 	if (!copy)

@@ -36,14 +36,15 @@ static const struct opt opts[] = {
 		"instead of tasks, prompts to continue; one a line, or JSON "
 		"lines with a member prompt; - is standard input" },
 	{ OPT_CHOICE, 0, "paper", &paper, NULL,
-		"set the drafters' parameters as in version a or b of sd.npu's "
-		"paper (none: keep the usual defaults). Both set the options "
-		"sam-children 1, anchor-key single, calibrated-depth 2, "
-		"reuse-checked and reuse-room 32; a also anchors context and "
-		"reuse-age 64 (the paper limits no age); b also anchors "
-		"request. The papers do not state the values used here for "
-		"successors (3, read from a figure), successor-share (0.9), "
-		"request-tokens (64) and, for b, reuse-age (3)",
+		"set the drafters' parameters as in version a or b of "
+		"sd.npu's paper (none: keep the usual defaults). Both set "
+		"the options sam-children 1, anchor-key single, "
+		"calibrated-depth 2, reuse-checked and reuse-room 32; a also "
+		"sets anchors context and reuse-age 64 (the paper limits no "
+		"age); b also sets anchors request. The papers do not state "
+		"the values used here for successors (3, read from a "
+		"figure), successor-share (0.9), request-tokens (64) and, "
+		"for b, reuse-age (3)",
 		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",

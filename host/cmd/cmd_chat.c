@@ -23,7 +23,7 @@ static bool as_json, no_history;
 static const struct opt opts[] = {
 	MODEL_OPTION(model_path),
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
-		"system turn of the conversation, as set by /system" },
+		"text of the conversation's system turn, as set by /system" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",
 		"continue the conversation in FILE, written by /save" },
 	{ OPT_TABLES, .value = &values, .tables = drawing_tables },

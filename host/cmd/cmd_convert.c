@@ -36,8 +36,8 @@ static bool report, as_json, per_channel;
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "layout", &layout, NULL,
 		"layout of the weights (tiles); rows: as in the model file; "
-		"tiles: as the matrix engine reads them, values unchanged; "
-		"groups, super: requantized",
+		"tiles: 32 by 32 weights each, values unchanged; groups, "
+		"super: tiles quantized again",
 		.choices = layout_names },
 	{ OPT_CHOICE, 0, "type", &type, NULL,
 		"type of the layers' matrices (keep: as in the model file); "
@@ -48,8 +48,8 @@ static const struct opt opts[] = {
 		"if --type has 4 bits)",
 		.choices = types },
 	{ OPT_FLAG, 0, "per-channel", &per_channel, NULL,
-		"round the layers' matrices to 4 bits with one scale for each "
-		"output row, and store f16; OUT ends in .gguf" },
+		"round the layers' matrices to 4 bits with one scale an "
+		"output row, stored as f16; OUT ends in .gguf" },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
 		"compress parts that shrink by 3 % or more (level 1-19)", 1,
 		19 },

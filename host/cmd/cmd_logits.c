@@ -146,7 +146,8 @@ static int logits_main(int argc, char **argv)
 			&cmd_logits, "give either --ids or --ids-file");
 	if (!out_path)
 		return cmd_misuse(&cmd_logits,
-			"no output: -o FILE, or -o - for standard output");
+			"no output file: give -o FILE, or -o - for standard "
+			"output");
 	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_logits, &e);
 	ret = tandem_read_weights(t, model_path) ? tandem_failure(t, &e) : 0;

@@ -34,11 +34,11 @@ static bool as_json;
 static const struct opt opts[] = {
 	MODEL_OPTION(model_path),
 	{ OPT_INT, 0, "items", &n_items, "N",
-		"use only the first N items of a task, or windows of a text "
-		"(0: all)", 0, INT32_MAX },
+		"use only the first N items of a task, or the first N "
+		"windows of a text (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 0, "window", &window, "N",
-		"number of tokens of the windows into which a text is divided "
-		"(0: the context, at most 2048)",
+		"length in tokens of the windows into which a text is "
+		"divided (0: the model's context, at most 2048)",
 		0, 1 << 26 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },

@@ -77,8 +77,8 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "top-k", &top_k, "K",
 		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
 	{ OPT_FLOAT, 0, "top-p", &top_p, "P",
-		"sample from the fewest tokens whose probabilities reach P "
-		"(1: all)", 0, 1 },
+		"sample from the fewest tokens whose probabilities add up to "
+		"P or more (1: all)", 0, 1 },
 	{ OPT_FLOAT, 0, "min-p", &min_p, "P",
 		"sample from tokens at least P times as likely as the most "
 		"likely (0: all)", 0, 1 },
@@ -111,8 +111,8 @@ static const struct opt opts[] = {
 		"print all samples, also with a method that chooses one of "
 		"them" },
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
-		"print a summary to standard error; tokens/s, passes, "
-		"drafts, window, flash, phone" },
+		"print a summary to standard error; it has tokens/s, passes, "
+		"drafts, address window, flash and phone time" },
 	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
 		"draw a map of the device's address window when a buffer does "
 		"not fit into it" },

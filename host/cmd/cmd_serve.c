@@ -69,7 +69,7 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
-		"run at most N texts at a time, in shared passes (16)",
+		"run at most N requests at a time in shared passes (16)",
 		1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
 		"number of finished requests whose key-value cache is kept "
@@ -81,8 +81,8 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "limits" },
 	{ OPT_UINT, 0, "queue", &queue, "N",
-		"let at most N texts wait, of all clients together (64); "
-		"further requests get status 429",
+		"let at most N requests wait, of all clients (64); further "
+		"requests get HTTP status 429",
 		0, 65536 },
 	{ OPT_UINT, 0, "connections", &connections, "N",
 		"largest number of open connections (256)", 1, 65536 },
@@ -354,8 +354,8 @@ static int serve_main(int argc, char **argv)
 				    : NULL;
 	if (single && (models_folder || allowed))
 		return cmd_misuse(&cmd_serve,
-			"--%s needs a single engine, but --%s can open "
-			"several; omit one of the two",
+			"--%s works with one loaded model only, but --%s can "
+			"load several; omit one of the two",
 			single, models_folder ? "models" : "allow-methods");
 	if (models_folder && !model_path && (on_session_bus || on_system_bus))
 		return cmd_misuse(&cmd_serve,

@@ -54,7 +54,7 @@ static const struct opt opts[] = {
 		"experts for each token (as in the shape, else 4)", 1,
 		WIRE_MAX_USED },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
-		"enlarge MODEL: keep its weights and generated text" },
+		"enlarge MODEL; its generated text stays the same" },
 	{ OPT_INT, 0, "seed", &seed, "N", "seed of the random weights (1)", 0,
 		0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },

@@ -38,8 +38,8 @@ static const struct opt drawing_rows[] = {
 	{ OPT_INT, 0, "top-k", IN(top_k), "K",
 		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
 	{ OPT_FLOAT, 0, "top-p", IN(top_p), "P",
-		"sample from the fewest tokens whose probabilities reach P "
-		"(1: all)", 0.0001, 1 },
+		"sample from the fewest tokens whose probabilities add up to "
+		"P or more (1: all)", 0.0001, 1 },
 	{ OPT_FLOAT, 0, "min-p", IN(min_p), "P",
 		"sample from tokens at least P times as likely as the most "
 		"likely (0: all)", 0, 1 },

@@ -319,13 +319,13 @@ static const struct opt option_rows[] = {
 		"sam: length of a drafted chain, as a multiple of the matched "
 		"suffix's length ({})", 0, 1000 },
 	{ OPT_UINT, 0, "sam-min", IN(least), "N",
-		"sam: minimum length of a drafted chain if any suffix matches, "
-		"counting the last token of the text ({}; sd.npu's version "
-		"uses 10)",
+		"sam: minimum length of a drafted chain in tokens, if any "
+		"suffix matches, counting the last token of the text ({}; "
+		"sd.npu's version uses 10)",
 		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
-		"sam: maximum length of a drafted chain, counting the last "
-		"token of the text ({})",
+		"sam: maximum length of a drafted chain in tokens, counting "
+		"the last token of the text ({})",
 		2, MOST + 1 },
 	{ OPT_UINT, 0, "sam-children", IN(children), "N",
 		"sam: maximum number of children of a tree node from the text, "

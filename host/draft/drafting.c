@@ -39,8 +39,9 @@ static bool draft_word(size_t i, struct opt_word *w)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
 		"draft model or EAGLE head (a GGUF file; model, eagle: the "
-		"bundled ones) or another drafter; the candidates of several, "
-		"joined by +, are pooled (model+sam; chain: model):",
+		"bundled ones) or another drafter; several drafters, joined "
+		"by +, pool their candidates (model+sam; with method chain: "
+		"model):",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },

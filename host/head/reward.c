@@ -111,7 +111,8 @@ static int find_own(struct reward *r, struct err *e)
 			return models_find(pairs[i].reward, r->path, e);
 	}
 	return err_set(e, EINVAL,
-		"'%s' has no bundled reward; name one with --reward FILE",
+		"no bundled reward model belongs to '%s'; give one with "
+		"--reward FILE",
 		path);
 }
 

@@ -19,8 +19,8 @@ int kv_pool_open(struct kv_pool **out, uint32_t slots, struct err *e)
 	assert(slots);
 	if (!p)
 		return err_set(e, ENOMEM,
-			"no memory for a list of the %u runs of slots in the "
-			"KV cache",
+			"no memory for a list of the %u groups of slots in "
+			"the KV cache",
 			runs);
 	p->runs = p->free = runs;
 	*out = p;

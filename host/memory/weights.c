@@ -244,11 +244,12 @@ static int check_strips(
 
 			if (strip > plan->strip_max)
 				return err_set(e, EFBIG,
-					"layer %u of the image has strips of "
-					"%zu KiB (%s, %u columns), and a "
-					"thread of the device has room for "
-					"%zu KiB; try fewer --threads, or "
-					"convert with another --layout",
+					"layer %u of the image has strips "
+					"(weights of 32 outputs) of %zu KiB "
+					"(%s, %u columns), and a thread of "
+					"the device has room for %zu KiB; "
+					"try fewer --threads, or convert "
+					"with another --layout",
 					l, strip >> 10,
 					tile_info(w->type)->name, w->cols,
 					plan->strip_max >> 10);

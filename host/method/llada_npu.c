@@ -82,7 +82,7 @@ static const struct opt option_rows[] = {
 		"probability falls below --visible, at most once per position" },
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
 		"llada-npu: in each pass, predict the least probable visible "
-		"token from the mask instead of the token" },
+		"token again, with a mask as its input instead of the token" },
 	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
 		"llada-npu: read the prompt in chunks, each of which attends "
 		"to the chunks before it (default: the whole prompt in one "

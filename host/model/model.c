@@ -106,8 +106,9 @@ static int check_shapes(const struct gguf_tensor *t, uint64_t matrices,
 	if (t->dim[0] != cols || t->dim[1] != rows || t->dim[2] != matrices ||
 		t->n_dims > dims)
 		return err_set(e, EINVAL,
-			"tensor '%.*s' has %u dimensions, %llu x %llu x %llu; "
-			"by the model's keys it must have %llu x %llu%s",
+			"tensor '%.*s' has %u dimensions, %llu x %llu x "
+			"%llu; according to the keys of the model file it "
+			"must have %llu x %llu%s",
 			(int)t->name.len, t->name.data, t->n_dims,
 			(unsigned long long)t->dim[0],
 			(unsigned long long)t->dim[1],

@@ -94,8 +94,8 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	if (t->cols != is->dim[0] || t->rows != is->dim[1] ||
 		is->n_dims > (x->kind == IMAGE_EXPERT ? 3 : 2))
 		return err_set(e, EINVAL,
-			"%u rows of %u do not match the declaration of tensor "
-			"'%.*s'",
+			"%u rows of %u values do not match the declaration "
+			"of tensor '%.*s'",
 			t->rows, t->cols, (int)is->name.len, is->name.data);
 	if (!bytes || (x->kind == IMAGE_HOST && t->type != is->type))
 		return err_set(e, EINVAL,
@@ -107,8 +107,8 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	if (t->offset % PACKED_ALIGN ||
 		!range_within(t->offset, bytes, x->bytes))
 		return err_set(e, EINVAL,
-			"%zu bytes of tensor '%.*s' at offset %llu do not "
-			"lie in an extent of %llu bytes",
+			"%zu bytes of tensor '%.*s' at offset %llu are "
+			"misaligned or go beyond their extent of %llu bytes",
 			bytes, (int)is->name.len, is->name.data,
 			(unsigned long long)t->offset,
 			(unsigned long long)x->bytes);
@@ -308,8 +308,8 @@ static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	}
 	if (at != x->bytes)
 		return err_set(e, EINVAL,
-			"%s has %llu bytes, but its extent has %llu; convert "
-			"the model again",
+			"%s has %llu bytes, but its extent in the image has "
+			"%llu bytes; convert the model again",
 			name, (unsigned long long)at,
 			(unsigned long long)x->bytes);
 	return 0;

@@ -48,7 +48,8 @@ static int check_counters(
 	for (unsigned i = 0; i < ARRAY_LEN(bounded); i++)
 		if (bounded[i].value > COMPLETION_MOST)
 			return err_set(e, EPROTO,
-				"%s is %llu, more than one request can reach",
+				"the counter %s is %llu, more than one "
+				"request can reach",
 				bounded[i].name,
 				(unsigned long long)bounded[i].value);
 	if (c->busy_ns <= SURELY_NS)
@@ -57,7 +58,8 @@ static int check_counters(
 	if (c->busy_ns <= age)
 		return 0;
 	return err_set(e, EPROTO,
-		"busy_ns is %llu, but the device was started only %llu ns ago",
+		"the counter busy_ns is %llu ns, but the device was started "
+		"only %llu ns ago",
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 

@@ -177,7 +177,8 @@ static int add_output(json_t *messages, const json_t *item, const char *where,
 		return -EINVAL;
 	snprintf(place, sizeof(place), "%s.call_id", where);
 	if (!id)
-		return response_refuse(f, place, "must be the id of a call");
+		return response_refuse(
+			f, place, "must be the id of a function call");
 	if (!has_call(messages, id))
 		return fault_set(f, 400, "invalid_value", place,
 			"the conversation has no call '%.60s'", id);

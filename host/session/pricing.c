@@ -77,8 +77,9 @@ int pricing_init(struct pricing *p, const struct soc *soc,
 		as ? as->n_layer : m->layers_before + m->n_layer };
 	p->output = m->output->type;
 	if (!p->layer)
-		return err_set(
-			e, ENOMEM, "no memory to price %u layers", m->n_layer);
+		return err_set(e, ENOMEM,
+			"no memory for the cost model of %u layers",
+			m->n_layer);
 	for (uint32_t b = 0; b < n_blocks; b++)
 		for (uint32_t l = 0;
 			block_begins(&block[b]) && l < block[b].n_layers; l++)

@@ -68,8 +68,8 @@ int sequences_open(struct sequences **out, const struct kv_memory *kv,
 	if (!s->fresh || !s->left) {
 		sequences_close(s);
 		return err_set(e, ENOMEM,
-			"no memory for a list of the %u runs of slots in the "
-			"KV cache",
+			"no memory for a list of the %u groups of slots in "
+			"the KV cache",
 			runs_for(kv->slots));
 	}
 	*out = s;
@@ -162,7 +162,8 @@ static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 		q->written = written;
 	if (!run || !written)
 		return err_set(e, ENOMEM,
-			"no memory for the %u runs of slots of a sequence",
+			"no memory for the %u groups of cache slots of a "
+			"sequence",
 			runs);
 	q->room = room;
 	return 0;

@@ -325,9 +325,10 @@ int session_take_over(struct session *s, struct err *e)
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
 			"the replacement device has too little local memory: "
-			"it has room for strips of weights of %u KiB, but "
-			"this session's strips have up to %u KiB; start a "
-			"device with as much local memory as the lost one",
+			"it has room for strips (weights of 32 outputs) of "
+			"%u KiB, but this session's strips have up to %u "
+			"KiB; start a device with as much local memory as "
+			"the lost one",
 			has >> 10, s->strip_max >> 10);
 	placement_close(s->placement);
 	s->placement = NULL;

@@ -267,8 +267,8 @@ static int check_forward(struct session *s, const struct rows *rows,
 			"the device was lost and has not been replaced");
 	if (!rows->state != !s->model->layers_before)
 		return err_set(e, EINVAL,
-			"rows %s input states were given, but the layers of "
-			"this model follow %u layers of another model",
+			"rows %s input hidden states were given, but this "
+			"model continues after %u layers of another model",
 			rows->state ? "with" : "without",
 			s->model->layers_before);
 	if (hooks && hooks->choose && rows->visibility != VISIBILITY_TREE)

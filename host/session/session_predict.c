@@ -86,7 +86,7 @@ int session_predict(struct session *s, struct err *e)
 			rows = s->place[i] + 1;
 	if (!rows || !s->output.buffer)
 		return err_set(e, EINVAL,
-			"the device's predictions need %s first",
+			"the device cannot predict tokens yet: %s is missing",
 			rows ? "an output graph" : "a pass");
 	trace_begin(s->trace, TRACE_LOGITS, rows, 0);
 	do {

@@ -90,11 +90,12 @@ static int push_call(struct chat_plan *p, const struct call_style *s,
 
 	if (i + 1 == n || !chat_tool_is_name(text, name))
 		return err_set(e, EINVAL,
-			i + 1 == n ? "turn %zu is a call, but the next turn "
-				     "is not its result"
-				   : "turn %zu is a call, but does not "
-				     "consist of a tool's name, a space "
-				     "and arguments",
+			i + 1 == n
+				? "turn %zu is a tool call, but the next turn "
+				  "is not its result"
+				: "turn %zu is a tool call, but does "
+				  "not consist of a tool's name, a "
+				  "space and arguments",
 			i + 1);
 	strbuf_addf(&before, "%s{\"name\": \"%.*s%s",
 		joins ? s->next : s->first, (int)name, text, s->middle);
@@ -141,8 +142,8 @@ static int push_result(struct chat_plan *p, const struct call_style *s,
 			!(turn[i - 1].role == CHAT_ASSISTANT &&
 				turn[i - 1].written)))
 		return err_set(e, EINVAL,
-			"turn %zu is a result, but the turn before is not a "
-			"call",
+			"turn %zu is the result of a tool call, but the turn "
+			"before it is not a tool call",
 			i + 1);
 	result.role = s->bare_results ? CHAT_BARE : CHAT_USER;
 	result.joins = again && !s->bare_results;

@@ -131,8 +131,8 @@ static int take_event(struct reading *r, const struct event *v)
 			"was not declared");
 	if (v->at < x->last)
 		return err_set(r->e, EBADMSG,
-			"an event is earlier than the "
-			"one before it on its track");
+			"an event is earlier than the previous event of its "
+			"track");
 	x->last = v->at;
 
 	if (!timeline_is_phone(x->role)) {

@@ -88,7 +88,7 @@ check_refused 1 "made for another model" "$tmp/b.jsonl" -m target --reward rewar
 check_refused 1 'tandem-exit' "$tmp/b.jsonl" --reward exit
 check_refused 2 'tandem eval' "$tmp/b.jsonl" --reward exact
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
-check_refused 1 'has no bundled reward' "$tmp/b.jsonl" -m "$tmp/tiny.gguf"
+check_refused 1 'no bundled reward model belongs to' "$tmp/b.jsonl" -m "$tmp/tiny.gguf"
 line e "$eggs" ' 1.' 'true, false' >"$tmp/bad.jsonl"
 check_refused 1 "'e' has 1 step but 2 marks" "$tmp/bad.jsonl"
 line f "$eggs" '' >"$tmp/bad.jsonl"

@@ -505,8 +505,8 @@ static void test_refused(void **state)
 	check_refused(f, "exit", -ENOTSUP, "tandem-exit");
 	check_refused(f, "/nowhere.gguf", -ENOENT, "/nowhere.gguf");
 	snprintf(f->path, sizeof(f->path), "elsewhere.gguf");
-	check_refused(
-		f, NULL, -EINVAL, "'elsewhere.gguf' has no bundled reward");
+	check_refused(f, NULL, -EINVAL,
+		"no bundled reward model belongs to 'elsewhere.gguf'");
 }
 
 static void test_bad_texts(void **state)

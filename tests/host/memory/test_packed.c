@@ -136,13 +136,16 @@ static void test_metadata(void **state)
 		{ "type of the host", 0, 8, 4, DTYPE_F16, "type 1 of tensor" },
 		{ "type that is shorter", 5, 8, 4, DTYPE_Q4_0, "offset" },
 		{ "type that is longer", 5, 8, 4, DTYPE_F32, "offset" },
-		{ "rows", 6, 12, 4, 65, "65 rows of 64 do not match" },
-		{ "columns", 6, 16, 4, 32, "32 rows of 32 do not match" },
+		{ "rows", 6, 12, 4, 65, "65 rows of 64 values do not match" },
+		{ "columns", 6, 16, 4, 32,
+			"32 rows of 32 values do not match" },
 		{ "reserved", 6, 20, 4, 1, "entry 6: reserved" },
 		{ "offset", 8, 24, 8, 64, "is at offset 64 of layer 0" },
-		{ "offset odd", 8, 24, 8, 8, "do not lie in" },
-		{ "offset beyond", 8, 24, 8, 1 << 30, "do not lie in" },
-		{ "offset 2^64", 8, 24, 8, UINT64_MAX - 63, "do not lie in" },
+		{ "offset odd", 8, 24, 8, 8, "are misaligned or go beyond" },
+		{ "offset beyond", 8, 24, 8, 1 << 30,
+			"are misaligned or go beyond" },
+		{ "offset 2^64", 8, 24, 8, UINT64_MAX - 63,
+			"are misaligned or go beyond" },
 		{ "other layer", 6, 4, 4, 4, "of layer 1, not at" },
 		{ "output of the embedding", 3, 0, 4, 0,
 			"'output matrix' must hold" },
@@ -172,9 +175,12 @@ static void test_metadata(void **state)
 static void test_experts(void **state)
 {
 	static const struct change bad[] = {
-		{ "a layer's extent", 25, 4, 4, 3, "96 rows of 64 do not" },
-		{ "the host's extent", 25, 4, 4, 1, "96 rows of 64 do not" },
-		{ "rows of all", 25, 12, 4, 384, "384 rows of 64 do not" },
+		{ "a layer's extent", 25, 4, 4, 3,
+			"96 rows of 64 values do not" },
+		{ "the host's extent", 25, 4, 4, 1,
+			"96 rows of 64 values do not" },
+		{ "rows of all", 25, 12, 4, 384,
+			"384 rows of 64 values do not" },
 		{ "another expert", 25, 4, 4, 7,
 			"is at offset 0 of expert 1, not at 0 of expert 0" },
 		{ "another layer", 26, 4, 4, 10, "of expert 4, not at" },
@@ -183,8 +189,10 @@ static void test_experts(void **state)
 		{ "no expert", 31, 4, 4, 18, "no extent 18 with tensors" },
 		{ "extent 2^32", 31, 4, 4, UINT32_MAX, "with tensors" },
 		{ "offset", 26, 24, 8, 64, "is at offset 64 of expert 0" },
-		{ "offset beyond", 26, 24, 8, 1 << 20, "do not lie in" },
-		{ "type that is longer", 27, 8, 4, DTYPE_F32, "do not lie in" },
+		{ "offset beyond", 26, 24, 8, 1 << 20,
+			"are misaligned or go beyond" },
+		{ "type that is longer", 27, 8, 4, DTYPE_F32,
+			"are misaligned or go beyond" },
 		{ "type that is shorter", 27, 8, 4, DTYPE_Q4_0,
 			"expert 0 has" },
 		{ "tensor twice", 28, 0, 4, 0, "do not match" },
@@ -212,7 +220,7 @@ static void test_experts(void **state)
 	refused(&x, 18, "a shorter expert", "'expert 6' has");
 	for (size_t i = 6; i < 18; i++)
 		x.bytes[i] -= i == 12 ? 0 : 64;
-	refused(&x, 18, "shorter experts", "do not lie in");
+	refused(&x, 18, "shorter experts", "are misaligned or go beyond");
 	release_extents(&x);
 	model_close(a);
 }

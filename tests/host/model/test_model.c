@@ -302,7 +302,7 @@ static void test_wrong_shapes(void **state)
 
 	for (unsigned i = 0; i < 6; i++) {
 		f.wrong_shape = names[i];
-		refused(&f, names[i], "keys it must have");
+		refused(&f, names[i], "keys of the model file it must have");
 	}
 }
 

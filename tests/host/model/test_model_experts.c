@@ -129,7 +129,7 @@ static void test_keys(void **state)
 			"number of experts, 6", true },
 		{ put_use_text, "qwen3moe.expert_used_count", "", true },
 		{ put_other_width, "blk.0.ffn_gate_exps.weight",
-			"keys it must have 32 x 32 x 6" },
+			"keys of the model file it must have 32 x 32 x 6" },
 	};
 	struct model_file f = moe("qwen3moe");
 	struct model *m;
@@ -214,7 +214,7 @@ static void test_shared(void **state)
 		refused(&f, names[i], "missing");
 		f.skip = NULL;
 		f.wrong_shape = names[i];
-		refused(&f, names[i], "keys it must have");
+		refused(&f, names[i], "keys of the model file it must have");
 		f.wrong_shape = NULL;
 	}
 	f.tensor = "blk.0.ffn_up_shexp.bias";
@@ -288,7 +288,7 @@ static void test_tensors(void **state)
 	f.skip = NULL;
 	for (unsigned i = 0; i < 4; i++) {
 		f.wrong_shape = names[i];
-		refused(&f, names[i], "keys it must have");
+		refused(&f, names[i], "keys of the model file it must have");
 	}
 	f.wrong_shape = NULL;
 	for (unsigned i = 0; i < 4; i++) {

@@ -127,7 +127,7 @@ static void test_of_any_request(void **state)
 		FORGED(done.counters.busy_ns, UINT64_MAX,
 			"busy_ns is 1844674407"),
 		FORGED(done.counters.busy_ns, 1000000000000ull,
-			"busy_ns is 1000000000000, but the device was "),
+			"busy_ns is 1000000000000 ns, but the device was "),
 		FORGED(done.price[0], 1,
 			"word 0 of the phone's time is 1, but the device has no cost"),
 		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1,

@@ -459,7 +459,7 @@ static void test_lost_for_good(void **state)
 	go_on(f, 0, CHUNK);
 	f->fake.tcm_share = 1 << 20;
 	assert_int_equal(reattach(f->s, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "of weights of 1024 KiB"));
+	assert_non_null(strstr(e.text, "(weights of 32 outputs) of 1024 KiB"));
 	assert_int_equal(forward(f, CHUNK, 1, &e), -ERR_DEVICE_LOST);
 	f->fake.tcm_share = 8 << 20;
 	f->fake.lives = 1;

@@ -135,13 +135,13 @@ static void test_refused(void **state)
 	f->file.n_layer = LAYERS;
 	open_session(f);
 	assert_int_equal(session_forward(f->s, &rows, NULL, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "rows with input states"));
+	assert_non_null(strstr(e.text, "rows with input hidden states"));
 	pair_close(&f->s);
 	assert_ok(model_tail(&tail, f->model, 3, &e), &e);
 	pair_open(&f->s, tail, &f->opts);
 	rows.state = NULL;
 	assert_int_equal(session_forward(f->s, &rows, NULL, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "rows without input states"));
+	assert_non_null(strstr(e.text, "rows without input hidden states"));
 	pair_close(&f->s);
 	model_close(tail);
 	f->opts.tap_layers = LAYERS;

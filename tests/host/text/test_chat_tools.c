@@ -205,14 +205,15 @@ static void test_refused_turns(void **state)
 		const char *reason;
 	} cases[] = {
 		{ { { CHAT_USER, "a", 1 }, { CHAT_CALL, "f {}", 4 } },
-			"turn 2 is a call, but the next turn is not its "
+			"turn 2 is a tool call, but the next turn is not its "
 			"result" },
 		{ { { CHAT_USER, "a", 1 }, { CHAT_RESULT, "b", 1 } },
-			"turn 2 is a result, but the turn before" },
+			"turn 2 is the result of a tool call, but the turn "
+			"before" },
 		{ { { CHAT_CALL, "f", 1 }, { CHAT_RESULT, "b", 1 } },
-			"turn 1 is a call, but does not consist of" },
+			"turn 1 is a tool call, but does not consist of" },
 		{ { { CHAT_CALL, "<eos> {}", 8 }, { CHAT_RESULT, "b", 1 } },
-			"turn 1 is a call, but does not consist of" },
+			"turn 1 is a tool call, but does not consist of" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
