@@ -117,10 +117,9 @@ static const struct pretokenizer table[] = {
 			"[" WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}"
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
-			/* Match only from the first space of a run. Without the
-			 * look-behind the result would be the same, but a
-			 * failed search would be repeated from each space of
-			 * the run. */
+			/* The look-behind lets a match begin only at the first
+			 * space of a run. It changes no result, but a search
+			 * that fails is not repeated from each space. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
