@@ -124,9 +124,9 @@ unsigned device_loading(const struct device *d)
 	return d->loading;
 }
 
-const struct cache *device_cache(const struct device *d)
+uint64_t device_violations(const struct device *d)
 {
-	return d->cache;
+	return cache_violations(d->cache);
 }
 
 /* ---- the phone ----------------------------------------------------------- */

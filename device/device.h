@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cache;
 struct coherence_report;
 struct device;
 struct err;
@@ -61,7 +60,7 @@ int device_open(
 void device_close(struct device *);
 
 /* Detach all mappings from the cache, after the last request. Lines that are
- * still dirty are lost; cache_violations counts them from then on. */
+ * still dirty are lost; device_violations counts them from then on. */
 void device_detach(struct device *);
 
 /*
@@ -93,7 +92,7 @@ unsigned device_loading(const struct device *);
  * extended region and kernels. */
 void device_describe(const struct device *, struct wire_welcome *);
 
-/* The cache, for cache_violations. */
-const struct cache *device_cache(const struct device *);
+/* Number of violations of the coherence contract so far. */
+uint64_t device_violations(const struct device *);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "device/cache.h"
 #include "device/device.h"
 #include "device/exec.h"
 #include "device/fault.h"
@@ -275,8 +274,8 @@ out_watch:
 	result->signal = atomic_load(&s->watch.signal);
 	/* count dirty lines, which are lost here, as violations */
 	device_detach(s->device);
-	result->violations = cache_violations(device_cache(s->device)) +
-		channel_violations(s->channel);
+	result->violations =
+		device_violations(s->device) + channel_violations(s->channel);
 out_device:
 	device_close(s->device);
 out_channel:
