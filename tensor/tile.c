@@ -36,16 +36,19 @@ static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 		memcpy(dst + 2 * i, block + i * stride, 2);
 }
 
-/* Store 4-byte words of outputs: word j of all 32 outputs is contiguous. The
- * scales, if blocks have one (2 bytes), are after the words. */
+/* Blocks of f16 (16 words of 4 bytes) or q8_0 (a scale of 2 bytes, and 8
+ * words). Word j of all 32 outputs is contiguous; the scales follow the words.
+ */
 static void tile_words_put(uint8_t *tile, unsigned g, const uint8_t *block,
 	size_t stride, size_t size)
 {
-	if (size % 4)
-		scales_put(tile + TILE_VALUES + 2 * g, block, stride);
-	block += size % 4;
+	const size_t scale = size % 4, words = size / 4;
+
+	if (scale)
+		scales_put(tile + TILE_VALUES + scale * g, block, stride);
+	block += scale;
 	for (unsigned i = 0; i < BATCH; i++, block += stride) {
-		for (unsigned j = 0; j < size / 4; j++)
+		for (unsigned j = 0; j < words; j++)
 			memcpy(tile + 4 * (j * TILE + g + i), block + 4 * j, 4);
 	}
 }
@@ -53,9 +56,11 @@ static void tile_words_put(uint8_t *tile, unsigned g, const uint8_t *block,
 static void tile_words_get(
 	uint8_t *block, const uint8_t *tile, unsigned g, size_t size)
 {
-	memcpy(block, tile + TILE_VALUES + 2 * g, size % 4);
-	block += size % 4;
-	for (unsigned j = 0; j < size / 4; j++)
+	const size_t scale = size % 4, words = size / 4;
+
+	memcpy(block, tile + TILE_VALUES + scale * g, scale);
+	block += scale;
+	for (unsigned j = 0; j < words; j++)
 		memcpy(block + 4 * j, tile + 4 * (j * TILE + g), 4);
 }
 
