@@ -173,5 +173,6 @@ int main(int argc, char **argv)
 	 * triggered. */
 	if (status == EXIT_OK && atomic_load(&fault_plan_unfired))
 		status = FAULT_EXIT_UNFIRED;
+	cmd_end();
 	return status;
 }

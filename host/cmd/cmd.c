@@ -94,6 +94,11 @@ int cmd_fail(const struct err *e)
 	return e->code == -ERR_DEVICE_LOST ? EXIT_LOST : EXIT_FAIL;
 }
 
+void cmd_end(void)
+{
+	strbuf_release(&command_line);
+}
+
 int cmd_flush(struct err *e)
 {
 	if (!fflush(stdout) && !ferror(stdout))

@@ -81,6 +81,8 @@ int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
 /* Check that all output has been written to standard output. Returns 0 or a
  * negative errno. */
 int cmd_flush(struct err *);
+/* Free the memory of cmd.c. The last call of the process. */
+void cmd_end(void);
 
 /* Report an invalid value of an option that is detected only after parsing.
  * Returns EXIT_FAIL if memory ran out, otherwise EXIT_MISUSE. */
