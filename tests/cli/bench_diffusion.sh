@@ -202,12 +202,13 @@ check_lacks 'the wall clock' "$out" over_cpu
 if full; then
   bench "${phone[@]}" -n 24 --items 2 --tasks qa,math --json
   check_eq 'status of all' "$status" 0
+  cp "$tmp/out" "$tmp/all"
   run_ok python3 -c '
 import json, sys
 t = json.load(open(sys.argv[1]))["tables"]
 assert {"decoders", "curve", "areas", "window", "exact"} < set(t), set(t)
 a = {r["row"]: r["tokens_per_pass"] for r in t["ablation"]}
 assert a["+stages"] > 2 * a["+block"], a
-' "$tmp/out"
+' "$tmp/all"
 fi
 finish
