@@ -368,8 +368,7 @@ static uint32_t texts_kept(const struct decoder *d)
  * without samples and without kept requests */
 #define REWARD_TEXTS 16
 
-/* Number of requests that share passes. */
-static uint32_t texts_at_a_time(const struct decoder *d)
+uint32_t decoder_texts(const struct decoder *d)
 {
 	const struct texts_options *t =
 		opt_values_of(&d->options, &texts_table);
@@ -380,7 +379,7 @@ static uint32_t texts_at_a_time(const struct decoder *d)
 uint32_t decoder_lanes(const struct decoder *d)
 {
 	uint32_t each = decoder_has_samples(d) ? samples_rows(&d->env) : 1;
-	uint32_t all = each * texts_at_a_time(d);
+	uint32_t all = each * decoder_texts(d);
 
 	return all < ROWS_SEQUENCES ? all : ROWS_SEQUENCES;
 }
@@ -398,7 +397,7 @@ static void plan_sequences(struct decoder *d)
 	const struct texts_options *t =
 		opt_values_of(&d->options, &texts_table);
 	uint32_t side = samples_of_one(d), kept = texts_kept(d);
-	uint32_t texts = texts_at_a_time(d);
+	uint32_t texts = decoder_texts(d);
 	uint32_t room = SESSION_SEQUENCES - 1 - kept;
 	struct session_opts *o = &d->session_opts;
 	uint32_t most = o->context ? o->context
@@ -422,7 +421,7 @@ static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
 	uint64_t need = o->context_need;
-	uint32_t texts = texts_at_a_time(d);
+	uint32_t texts = decoder_texts(d);
 
 	d->session_opts = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
@@ -480,7 +479,7 @@ int decoder_need(struct decoder *d, const struct session_opts *o,
 		if (!context || context > m->n_ctx)
 			context = m->n_ctx;
 		*bytes += session_model_bytes(m) +
-			texts_at_a_time(d) * context * 2 * sizeof(float) *
+			decoder_texts(d) * context * 2 * sizeof(float) *
 				m->n_layer * m->n_kv_head * m->head_dim;
 	}
 	d->session_opts = was;
@@ -613,8 +612,6 @@ void decoder_keep_text(struct decoder *d, const struct generation *g)
 	if (d->prefixes &&
 		!session_fork(d->session, SESSION_TEXT, &sequence, NULL))
 		prefixes_keep(d->prefixes, token, sequence);
-	if (d->prefixes)
-		session_truncate(d->session, SESSION_TEXT, 0);
 }
 
 int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)

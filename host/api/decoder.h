@@ -135,6 +135,9 @@ bool decoder_drafts(const struct decoder *);
 
 /* Whether requests can share passes. If not, requests run one after another. */
 bool decoder_shares(const struct decoder *);
+/* The largest number of requests that run at the same time: 1 if requests
+ * cannot share passes. */
+uint32_t decoder_texts(const struct decoder *);
 /*
  * Whether requests in shared passes have samples (host/scheduler/samples.h).
  * False if a request would have only one sample: then plain decoding is used.
@@ -159,8 +162,7 @@ int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
  * decoder_begin_text replaces SESSION_TEXT by a sequence that already holds the
  * longest cached prefix of the prompt, but never the prompt's last token. With
  * the option keep=N, decoder_keep_text gives a fork of SESSION_TEXT to the
- * prefix cache, for later requests, and empties SESSION_TEXT; without the
- * option it does nothing.
+ * prefix cache, for later requests; without the option it does nothing.
  */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);

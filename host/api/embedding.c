@@ -94,41 +94,23 @@ void embedding_close(struct embedding *x)
 	free(x);
 }
 
-static void add_state(void *arg, size_t at, const float *state)
-{
-	struct embedding *x = arg;
-
-	if (at < x->added)
-		return;
-	x->added++;
-	if (x->last && x->added < x->n_tokens)
-		return;
-	scorer_norm(x->model, state, x->normed);
-	for (uint32_t i = 0; i < x->model->n_embd; i++)
-		x->sum[i] += (double)x->normed[i];
-}
-
 void embedding_add(struct embedding *x, struct session *s, size_t at,
 	uint32_t first, uint32_t rows)
 {
-	for (uint32_t i = 0; i < rows; i++)
-		add_state(x, at + i, session_hidden(s, first + i));
-	session_add_states(s, x->last ? 1 : rows);
-}
+	uint32_t used = 0;
 
-int embedding_read(struct embedding *x, struct session *s, const int32_t *token,
-	struct err *e)
-{
-	const struct session_reader reader = { .hidden = add_state, .arg = x };
-	uint32_t row;
-	int ret;
-
-	session_truncate(s, SESSION_TEXT, 0);
-	ret = session_prefill(
-		s, SESSION_TEXT, token, x->n_tokens, &reader, &row, e);
-	session_add_states(s, x->last ? 1 : (uint32_t)x->added);
-	session_truncate(s, SESSION_TEXT, 0);
-	return ret;
+	for (uint32_t i = 0; i < rows; i++) {
+		if (at + i < x->added)
+			continue;
+		x->added++;
+		if (x->last && x->added < x->n_tokens)
+			continue;
+		used++;
+		scorer_norm(x->model, session_hidden(s, first + i), x->normed);
+		for (uint32_t k = 0; k < x->model->n_embd; k++)
+			x->sum[k] += (double)x->normed[k];
+	}
+	session_add_states(s, used);
 }
 
 bool embedding_is_read(const struct embedding *x)

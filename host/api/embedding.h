@@ -43,11 +43,6 @@ void embedding_close(struct embedding *);
 void embedding_add(struct embedding *, struct session *, size_t at,
 	uint32_t first, uint32_t rows);
 
-/* Read the prompt token[n] in SESSION_TEXT, which is empty before and after the
- * call, and add all its states. Returns 0 or an error of session_prefill. */
-int embedding_read(struct embedding *, struct session *, const int32_t *token,
-	struct err *);
-
 /* Whether the hidden states of all tokens of the prompt were added. */
 bool embedding_is_read(const struct embedding *);
 

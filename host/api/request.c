@@ -1,5 +1,4 @@
-/* Opens a request, runs a request that shares no passes, and computes a
- * request's result. */
+/* Opens a request, and computes its result. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/embedding.h"
@@ -204,22 +203,20 @@ void request_close(struct tandem_submitted *x)
 	free(x);
 }
 
-/* ---- generating ---------------------------------------------------------- */
+/* ---- beginning and end --------------------------------------------------- */
 
 void request_begin(struct tandem_submitted *x)
 {
 	session_stats(x->tandem->decoder.session, &x->before);
 	x->drafts_before = x->tandem->decoder.env.stats;
 	x->began_ns = clock_ns();
-	if (!x->lane.scheduler)
-		request_trace_begun(x);
 }
 
 /*
  * Compute the statistics of the request's work. A shared pass counts as a pass
  * of each request that has rows in it; the phone time of a request is the
- * simulated time from its start to its end. If the request did not share
- * passes, the statistics are the increase of the session's counters since its
+ * simulated time from its start to its end. If no other request ran at the same
+ * time, the statistics are the increase of the session's counters since its
  * start.
  */
 static void count_work(struct tandem_submitted *x)
@@ -257,61 +254,6 @@ void request_end(struct tandem_submitted *x, int ret)
 		!x->stopped)
 		ret = err_set(&x->err, ENOMEM, "no memory for the text");
 	x->state = tandem_status_of(ret);
-}
-
-void request_decode(struct tandem_submitted *x)
-{
-	struct decoder *d = &x->tandem->decoder;
-	struct err *e = &x->err;
-	int ret;
-
-	request_begin(x);
-	d->kept = false;
-	ret = d->history ? history_refresh(d->history, e) : 0;
-	if (!ret && x->embedding) {
-		request_trace_alone(x, TRACE_BEGIN);
-		ret = embedding_read(x->embedding, d->session, x->prompt.id, e);
-		if (!ret)
-			ret = request_report_embedding(x, e);
-		request_trace_alone(x, TRACE_END);
-		request_end(x, ret);
-		return;
-	}
-	if (!ret && d->method->many)
-		ret = request_open_samples(x, e);
-	if (!ret) {
-		request_trace_alone(x, TRACE_BEGIN);
-		ret = decoder_begin_text(d, x->generation, e);
-		if (!ret) {
-			x->cached = session_length(d->session, SESSION_TEXT);
-			ret = x->samples
-				? samples_run_alone(x->samples, d->session, e)
-				: method_run(d->session, x->generation, &d->env,
-					  e);
-		}
-		if (!ret)
-			decoder_keep_text(d, x->generation);
-		request_trace_alone(x, TRACE_END);
-	}
-	request_end(x, ret);
-}
-
-int request_run(struct tandem_submitted *x)
-{
-	struct decoder *d = &x->tandem->decoder;
-	int ret = x->embedding
-		? 0
-		: decoder_prepare_oracle(d, x->generation, &x->err);
-
-	if (ret)
-		request_end(x, ret);
-	else
-		request_decode(x);
-	if (!x->state)
-		x->state = tandem_status_of(
-			decoder_keep(d, x->generation, &x->err));
-	request_report_samples(x);
-	return x->state;
 }
 
 /* ---- the result ---------------------------------------------------------- */
@@ -408,10 +350,10 @@ int tandem_generate(struct tandem *t, const struct tandem_request *request,
 			"with tandem_advance, or add this one with "
 			"tandem_submit"));
 	if (!ret)
-		ret = request_open(&t->last, t, request, false);
-	if (!ret && (ret = request_run(t->last)))
-		t->err = t->last->err;
-	ret = tandem_settle(t, ret);
+		ret = tandem_settle(
+			t, request_open(&t->last, t, request, false));
+	if (!ret)
+		ret = request_run(t->last);
 	if (result)
 		request_result(t->last, result);
 	return ret;

@@ -4,8 +4,8 @@
  * request until it is closed.
  *
  *   request_options.c  copies and checks the caller's struct
- *   request.c          opens a request, runs it alone, computes its result
- *   requests.c         runs submitted requests in shared passes
+ *   request.c          opens a request, computes its result
+ *   requests.c         runs requests, one at a time or in shared passes
  *   request_reader.c   calls the request's callbacks
  *   request_trace.c    writes the request's events to the trace
  *
@@ -95,12 +95,17 @@ struct tandem_submitted {
 	/* number of the prompt's tokens that were in the cache */
 	uint64_t cached;
 
-	/*
-	 * For shared passes: the request's lane (lane.scheduler is NULL if the
-	 * request has no lane), and the request's share of the passes,
-	 * including the rows of its samples.
-	 */
+	/* the request's lane; lane.scheduler is NULL if the lane is in no
+	 * scheduler's list */
 	struct lane lane;
+	/* tandem_measure runs the request: an oracle drafter has got its text
+	 * already, and the text is not added to the history */
+	bool measured;
+	/*
+	 * shared: whether other requests may run at the same time. Then the
+	 * following members are the request's share of the passes, including
+	 * the rows of its samples.
+	 */
 	bool shared;
 	uint32_t pass_rows; /* rows of the request in the last pass */
 	uint64_t began_ps, energy_pj, passes;
@@ -159,8 +164,9 @@ void request_trace_shared(const struct tandem_submitted *, uint64_t began_ns,
 
 /* ---- tandem_samples.c ---- */
 
-/* Open x->samples, for a method that generates several samples. */
-int request_open_samples(struct tandem_submitted *, struct err *);
+/* Report the state of x->samples to the function that tandem_watch_samples
+ * has set. */
+void request_report_progress(const struct tandem_submitted *);
 /* Call the request's sample callback for each sample. */
 void request_report_samples(const struct tandem_submitted *);
 
@@ -182,16 +188,6 @@ void request_close(struct tandem_submitted *);
 void request_begin(struct tandem_submitted *);
 void request_end(struct tandem_submitted *, int ret);
 
-/* Generate a request's whole text in passes that are not shared. Calls
- * request_begin and request_end. */
-void request_decode(struct tandem_submitted *);
-/*
- * Call request_decode, and do the work before and after it that is not part of
- * the measured time: plain decoding for an oracle, and adding the text to the
- * history. Returns the request's state.
- */
-int request_run(struct tandem_submitted *);
-
 /* Get the request's statistics up to this moment; all are 0 if the request is
  * NULL. The caller must have set out->size. */
 void request_result(const struct tandem_submitted *, struct tandem_result *out);
@@ -200,6 +196,12 @@ enum tandem_stop tandem_stop_of(enum gen_stop);
 
 /* ---- requests.c ---- */
 
+/*
+ * Run a request to its end, like tandem_submit and tandem_wait. Afterwards it
+ * is not in the list of submitted requests, and request_close frees it. Returns
+ * enum tandem_status; the message of an error is in the handle.
+ */
+int request_run(struct tandem_submitted *);
 /* Number of submitted requests that have not ended. */
 unsigned requests_unfinished(const struct tandem *);
 /* Free the scheduler with its lanes. All requests must have been closed. */

@@ -1,10 +1,11 @@
 /*
- * Submitted requests: tandem_submit, tandem_advance and the calls about a
- * single request. If requests of the method can share passes, each request is a
- * lane of a scheduler (host/scheduler/scheduler.h), and the functions below are
- * the callbacks of the lanes: they find the cached part of a prompt, draw
- * tokens, and end requests. If requests cannot share passes, each call of
- * tandem_advance runs the first unfinished request to its end.
+ * Running requests: tandem_submit, tandem_advance and the calls about a single
+ * request. Each request is a lane of a scheduler (host/scheduler/scheduler.h),
+ * and the functions below are the callbacks of the lanes: they find the cached
+ * part of a prompt, draw tokens, and end requests. With texts=1, or if requests
+ * of the method cannot share passes, requests run one after another: each
+ * begins when the request before it has ended, and reads its prompt in passes
+ * of its own.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -52,15 +53,11 @@ static struct tandem_submitted *request_of(struct lane *x)
 		offsetof(struct tandem_submitted, lane));
 }
 
-/* Whether the request decodes in SESSION_TEXT: if SESSION_TEXT is the session's
- * only sequence, or if all other sequences are for samples. */
-static bool has_session_text(const struct tandem_submitted *x)
+/* Whether requests run one after another. Then each of them decodes in
+ * SESSION_TEXT. */
+static bool run_in_turn(const struct tandem *t)
 {
-	const struct decoder *d = &x->tandem->decoder;
-	const struct texts_options *t =
-		opt_values_of(&d->options, &texts_table);
-
-	return d->session_opts.sequences == 1 || (x->samples && t->texts == 1);
+	return decoder_texts(&t->decoder) == 1;
 }
 
 /* If the sequence of a running request has cached more of the first n tokens of
@@ -126,12 +123,10 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 		x->embedding || (x->samples && session_tap_layers(d->session));
 	int ret;
 
-	if (has_session_text(x)) {
+	if (run_in_turn(x->tandem)) {
 		ret = decoder_begin_text(d, x->generation, e);
 		if (states)
 			session_truncate(d->session, SESSION_TEXT, 0);
-		if (!ret)
-			x->lane.sequence = SESSION_TEXT;
 		return ret;
 	}
 	if (d->prefixes && !states) {
@@ -158,20 +153,24 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 static int enter(struct lane *lane, struct err *e)
 {
 	struct tandem_submitted *x = request_of(lane);
-	struct session *s = x->tandem->decoder.session;
+	struct decoder *d = &x->tandem->decoder;
+	struct session *s = d->session;
 	int ret;
 
-	if (lane->sequence != LANE_NO_SEQUENCE)
+	if (lane->sequence != LANE_NO_SEQUENCE && x->began_ns)
 		return 0;
 	ret = find_cached(x, e);
 	if (ret || lane->held || x->began_ns)
 		return ret;
 	request_begin(x);
-	x->shared = true;
+	x->shared = !run_in_turn(x->tandem);
 	x->began_ps = session_phone_ps(s);
 	x->cached = session_length(s, lane->sequence);
 	request_trace_begun(x);
-	return 0;
+	if (!x->shared)
+		request_trace_alone(x, TRACE_BEGIN);
+	d->kept = false;
+	return d->history ? history_refresh(d->history, e) : 0;
 }
 
 static void note_read(struct tandem_submitted *x)
@@ -204,10 +203,14 @@ static void end_lane(struct tandem_submitted *x, int ret)
 	bool keep;
 	size_t n;
 
+	if (x->samples && ret == -ECANCELED)
+		samples_stop(x->samples);
 	if (x->samples)
 		samples_detach(x->samples);
+	if (x->began_ns && !x->shared)
+		request_trace_alone(x, TRACE_END);
 	request_end(x, ret);
-	if (!x->state)
+	if (!x->state && !x->measured)
 		x->state = tandem_status_of(
 			decoder_keep(d, x->generation, &x->err));
 
@@ -218,7 +221,7 @@ static void end_lane(struct tandem_submitted *x, int ret)
 	 */
 	text = x->lane.sequence;
 	keep = !x->state && !x->embedding;
-	if (has_session_text(x) && x->began_ns) {
+	if (run_in_turn(x->tandem)) {
 		/* The scheduler may have dropped the sequence because other
 		 * lanes needed its slots. */
 		if (text == LANE_NO_SEQUENCE)
@@ -237,6 +240,15 @@ static void end_lane(struct tandem_submitted *x, int ret)
 			: x->state == TANDEM_CANCELED ? LANE_CUT
 						      : LANE_FAILED);
 	request_report_samples(x);
+}
+
+/* End an unfinished request. */
+static void end(struct tandem_submitted *x, int ret)
+{
+	if (x->lane.scheduler)
+		end_lane(x, ret);
+	else
+		request_end(x, ret);
 }
 
 static void computed(struct lane *lane, uint32_t first, uint32_t rows,
@@ -314,46 +326,68 @@ void requests_close(struct tandem *t)
 	t->scheduler = NULL;
 }
 
+/* Open the scheduler of the handle. */
+static int open_scheduler(struct tandem *t, struct err *e)
+{
+	struct decoder *d = &t->decoder;
+	const struct samples_options *o =
+		opt_values_of(&d->options, &samples_table);
+	uint32_t rows = d->session_opts.decode_rows, width = decoder_lanes(d);
+	bool mixed = !run_in_turn(t);
+	int ret;
+
+	if (!mixed && d->method->many) {
+		rows = samples_tree_rows(&d->env);
+		width = o->parallel;
+	} else if (!mixed) {
+		rows = d->method->decode_rows(&d->env);
+	}
+	t->scheduler = calloc(1, sizeof(*t->scheduler));
+	if (!t->scheduler)
+		return err_set(e, ENOMEM, "no memory for requests");
+	*t->scheduler = (struct scheduler){ .session = d->session,
+		.env = &d->env,
+		.mixed_prefill = mixed,
+		.tree_rows = mixed ? WIRE_MAX_ROWS : rows,
+		.lane_rows = rows };
+	ret = scheduler_open(t->scheduler, width, e);
+	if (ret)
+		requests_close(t);
+	return ret;
+}
+
 /*
- * Add a lane for a request. A request with samples is an exception: run_pass
- * adds its lane when it admits the request. A request with max_tokens 0 ends at
- * once. A request for an embedding only reads its prompt and draws no token, so
- * `closing` is set in its lane.
+ * Append a request to the list of the handle. If requests share passes, its
+ * lane waits in the scheduler from now on, except for a request with samples;
+ * run_pass adds the other lanes when it admits the requests. A request for an
+ * embedding only reads its prompt and draws no token, so `closing` is set in
+ * its lane.
  */
-static int add_lane(struct tandem_submitted *x, struct err *e)
+static int queue(struct tandem_submitted *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
-	int ret = 0;
+	struct decoder *d = &t->decoder;
+	bool in_turn = run_in_turn(t);
+	int ret = t->scheduler ? 0 : open_scheduler(t, e);
 
-	if (!decoder_shares(&t->decoder))
-		return 0;
-	if (!t->scheduler) {
-		t->scheduler = calloc(1, sizeof(*t->scheduler));
-		if (!t->scheduler)
-			return err_set(e, ENOMEM, "no memory for requests");
-		*t->scheduler = (struct scheduler){ .session =
-							    t->decoder.session,
-			.env = &t->decoder.env,
-			.mixed_prefill = true,
-			.tree_rows = WIRE_MAX_ROWS,
-			.lane_rows = t->decoder.session_opts.decode_rows };
-		ret = scheduler_open(
-			t->scheduler, decoder_lanes(&t->decoder), e);
-		if (ret)
-			requests_close(t);
-	}
 	x->lane = (struct lane){ .ops = &ops,
 		.gen = x->generation,
 		.sequence = LANE_NO_SEQUENCE,
 		.closing = x->embedding };
+	if (!ret && !x->embedding &&
+		(in_turn ? d->method->many != NULL : decoder_has_samples(d)))
+		ret = samples_open(&x->samples, &d->env, x->generation, e);
+	if (!ret && !in_turn && !x->samples)
+		ret = scheduler_add(t->scheduler, &x->lane, e);
 	if (ret)
 		return ret;
-	if (decoder_has_samples(&t->decoder) && !x->embedding)
-		return request_open_samples(x, e);
-	ret = scheduler_add(t->scheduler, &x->lane, e);
-	if (!ret && gen_done(x->generation) && !x->embedding)
-		end_lane(x, 0);
-	return ret;
+	*place_of(t, NULL) = x;
+	/* Requests that share passes read no prompt after which no token is
+	 * drawn. Diffusion methods read no prompt at first. */
+	if (gen_done(x->generation) && !x->embedding && !x->samples &&
+		(!in_turn || d->method->denoise))
+		end(x, 0);
+	return 0;
 }
 
 int tandem_submit(struct tandem *t, const struct tandem_request *request,
@@ -366,25 +400,17 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 	if (!ret)
 		ret = tandem_settle(t, request_open(&x, t, request, true));
 	if (!ret)
-		ret = tandem_status_of(add_lane(x, &t->err));
+		ret = tandem_status_of(queue(x, &t->err));
 	if (ret) {
 		request_close(x);
 		return ret;
 	}
 	request_trace_submitted(x);
-	*place_of(t, NULL) = *out = x;
+	*out = x;
 	return 0;
 }
 
 /* ---- a pass -------------------------------------------------------------- */
-
-static void end(struct tandem_submitted *x, int ret)
-{
-	if (x->lane.scheduler)
-		end_lane(x, ret);
-	else
-		request_end(x, ret);
-}
 
 static void end_all(struct tandem *t, int ret)
 {
@@ -394,23 +420,6 @@ static void end_all(struct tandem *t, int ret)
 		x->err = t->err;
 		end(x, ret);
 	}
-}
-
-/*
- * Run one request to its end. Returns the status of the request if it concerns
- * all requests: if the device was lost, or tandem_cancel was called. Otherwise
- * returns TANDEM_OK, even if the request failed.
- */
-static int run_one(struct tandem *t, struct tandem_submitted *x)
-{
-	int ret = request_run(x);
-
-	if (ret != TANDEM_LOST && (ret != TANDEM_CANCELED || x->canceled))
-		return 0;
-	t->err = x->err;
-	if (ret == TANDEM_LOST)
-		end_all(t, -ERR_DEVICE_LOST);
-	return ret;
 }
 
 /* Energy (in picojoules) of all passes since the session was opened; 0 without
@@ -450,31 +459,67 @@ static int step_samples(struct tandem_submitted *x)
 	return 0;
 }
 
-static int run_pass(struct tandem *t)
+/*
+ * Before a pass: admit requests in the order of submission. If requests run in
+ * turn, one request is admitted at a time, otherwise up to texts=N requests
+ * with samples; other requests were admitted by `queue`. Ends the waiting of
+ * lanes that find_cached had put on hold; `enter` calls find_cached again,
+ * which may put them on hold again.
+ */
+static int admit(struct tandem *t, struct err *e)
 {
 	struct decoder *d = &t->decoder;
 	const struct texts_options *o =
 		opt_values_of(&d->options, &texts_table);
-	uint32_t turns = o->texts;
-	uint64_t before = energy_pj(d), spent;
-	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
+	bool in_turn = run_in_turn(t);
+	uint32_t turns = in_turn ? 1 : o->texts;
+	int ret = 0;
 
-	/*
-	 * Admit requests with samples in the order of submission. End the
-	 * waiting of lanes that find_cached had put on hold; `enter` calls
-	 * find_cached again, which may put them on hold again.
-	 */
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
 		x->pass_rows = 0;
 		if (x->lane.state == LANE_WAITING)
 			x->lane.held = false;
-		if (x->state != REQUEST_UNFINISHED || !x->samples || !turns)
+		if (x->state != REQUEST_UNFINISHED || !turns ||
+			(!in_turn && !x->samples))
 			continue;
 		turns--;
-		if (!x->lane.scheduler)
-			ret = scheduler_add(t->scheduler, &x->lane, &t->err);
+		if (x->lane.scheduler)
+			continue;
+		if (!x->measured && !x->embedding)
+			ret = decoder_prepare_oracle(d, x->generation, e);
+		if (!ret)
+			ret = scheduler_add(t->scheduler, &x->lane, e);
+		if (!ret && in_turn)
+			x->lane.sequence = SESSION_TEXT;
 	}
+	return ret;
+}
+
+/* The running requests fail. If they run in turn, this is the first unfinished
+ * one, and the other requests continue. Returns the status of tandem_advance.
+ */
+static int fail_pass(struct tandem *t, int ret)
+{
+	struct tandem_submitted *x = t->first_request;
+
+	if (!run_in_turn(t) || ret == -ERR_DEVICE_LOST) {
+		end_all(t, ret);
+		return tandem_status_of(ret);
+	}
+	while (x->state != REQUEST_UNFINISHED)
+		x = x->next;
+	x->err = t->err;
+	end(x, ret);
+	return TANDEM_OK;
+}
+
+static int run_pass(struct tandem *t)
+{
+	struct decoder *d = &t->decoder;
+	uint64_t before = energy_pj(d), spent;
+	int ret = admit(t, &t->err);
+
 	if (!ret)
 		ret = scheduler_step(t->scheduler, &t->err);
 	spent = energy_pj(d) - before;
@@ -482,7 +527,7 @@ static int run_pass(struct tandem *t)
 		x = x->next)
 		/* charge the pass's energy to its requests, in proportion to
 		 * their rows */
-		if (x->pass_rows)
+		if (x->pass_rows && x->shared)
 			x->energy_pj += (uint64_t)((double)spent *
 				x->pass_rows / t->scheduler->n_rows);
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
@@ -490,13 +535,15 @@ static int run_pass(struct tandem *t)
 		if (x->state != REQUEST_UNFINISHED || !x->samples ||
 			!samples_are_read(x->samples))
 			continue;
+		if (x->pass_rows && samples_have_begun(x->samples))
+			request_report_progress(x);
 		before = energy_pj(d);
 		ret = step_samples(x);
 		x->energy_pj += energy_pj(d) - before;
 	}
-	if (ret && ret != -ECANCELED)
-		end_all(t, ret);
-	return tandem_status_of(ret);
+	if (ret == -ECANCELED)
+		return TANDEM_CANCELED;
+	return ret ? fail_pass(t, ret) : 0;
 }
 
 int tandem_advance(struct tandem *t, unsigned *requests)
@@ -514,8 +561,7 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 	for (x = t->first_request; x && x->state != REQUEST_UNFINISHED;)
 		x = x->next;
 	if (!ret && x)
-		ret = tandem_settle(
-			t, t->scheduler ? run_pass(t) : run_one(t, x));
+		ret = tandem_settle(t, run_pass(t));
 	t->advancing = false;
 	/* No request is left: write the trace to its file now, because an idle
 	 * process may be killed at any time. */
@@ -533,6 +579,35 @@ int tandem_wait(struct tandem *t, const struct tandem_submitted *x)
 	while (!ret && x->state == REQUEST_UNFINISHED)
 		ret = tandem_advance(t, NULL);
 	return x->state == REQUEST_UNFINISHED ? ret : x->state;
+}
+
+/* Take a request from the list and from the scheduler. */
+static void leave(struct tandem_submitted *x)
+{
+	if (x->lane.scheduler)
+		scheduler_drop(&x->lane);
+	x->lane.scheduler = NULL;
+	*place_of(x->tandem, x) = x->next;
+	x->next = NULL;
+}
+
+int request_run(struct tandem_submitted *x)
+{
+	struct tandem *t = x->tandem;
+	int ret = tandem_settle(t, tandem_status_of(queue(x, &t->err)));
+
+	if (ret)
+		return ret;
+	ret = tandem_wait(t, x);
+	if (x->state == REQUEST_UNFINISHED) { /* tandem_cancel was called */
+		x->err = t->err;
+		end(x, -ECANCELED);
+	}
+	leave(x);
+	if (ret)
+		t->err = x->err;
+	/* Settled once more: a callback of `end` may have canceled again. */
+	return tandem_settle(t, ret);
 }
 
 /* ---- one request --------------------------------------------------------- */
@@ -563,8 +638,6 @@ void tandem_request_close(struct tandem_submitted *x)
 		x->canceled = true;
 		end(x, 0);
 	}
-	if (x->lane.scheduler)
-		scheduler_drop(&x->lane);
-	*place_of(x->tandem, x) = x->next;
+	leave(x);
 	request_close(x);
 }

@@ -554,15 +554,15 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
  * Run one pass. *requests receives the number of requests that have not ended;
  * `requests` may be NULL. With the option "texts=N", up to N requests, each
  * with all its samples, are computed at the same time. Requests are admitted in
- * the order in which they were submitted; the remaining requests wait. If
- * requests of the decoding method cannot share passes (docs/library.md), one
- * call generates the whole text of the first request.
+ * the order in which they were submitted; the remaining requests wait. Without
+ * the option, or if requests of the decoding method cannot share passes
+ * (docs/library.md), requests are computed one after another, and one call
+ * reads the whole prompt of a request.
  *
  * An error that concerns a single request ends only this request. The return
  * value reports errors that concern all requests. If tandem_cancel makes the
- * call return TANDEM_CANCELED, all requests continue with the next call, except
- * a request that cannot share passes, which has ended. After TANDEM_LOST and
- * TANDEM_FAILED all requests have ended.
+ * call return TANDEM_CANCELED, all requests continue with the next call. After
+ * TANDEM_LOST and TANDEM_FAILED all requests have ended.
  */
 TANDEM_API int tandem_advance(struct tandem *, unsigned *requests);
 

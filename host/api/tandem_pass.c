@@ -263,16 +263,14 @@ int tandem_measure(struct tandem *t, const struct tandem_request *request,
 			&d->drafting, m->known, m->n_known, e);
 	else
 		ret = decoder_prepare_oracle(d, x->generation, e);
+	x->measured = true;
 	if (!ret && !m->in_a_row)
 		ret = session_rest(d->session, e);
 	if (!ret)
 		ret = m->ready(m->arg, e);
 	if (ret)
 		return ret;
-	request_decode(x);
-	if (x->state)
-		*e = x->err;
-	return x->state ? e->code : 0;
+	return request_run(x) ? tandem_failure(t, e) : 0;
 }
 
 const char *tandem_exit_path(const struct tandem *t)

@@ -114,15 +114,18 @@ uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 
 /* Report a line such as "12 of 16 samples finished, 3 running, 1 paused; '42'
  * leads with 5 of 12 votes:". */
-static void report_progress(void *arg, const struct samples *p)
+void request_report_progress(const struct tandem_submitted *x)
 {
-	const struct tandem *t = arg;
+	const struct tandem *t = x->tandem;
+	const struct samples *p = x->samples;
 	const struct many_steps *many = t->decoder.method->many;
 	uint32_t paused = samples_in(p, LANE_PAUSED);
 	uint32_t over = samples_in(p, LANE_ENDED) + samples_in(p, LANE_CUT) +
 		samples_in(p, LANE_FAILED);
 	struct strbuf line = STRBUF_INIT;
 
+	if (!t->watch_samples)
+		return;
 	strbuf_addf(&line, "%u of %u samples finished, %u running", over,
 		samples_count(p), samples_in(p, LANE_RUNNING));
 	if (paused)
@@ -132,15 +135,6 @@ static void report_progress(void *arg, const struct samples *p)
 	strbuf_addf(&line, ":");
 	t->watch_samples(line.data ? line.data : "", over, samples_count(p));
 	strbuf_release(&line);
-}
-
-int request_open_samples(struct tandem_submitted *x, struct err *e)
-{
-	struct tandem *t = x->tandem;
-	const struct samples_sink sink = { report_progress, t };
-
-	return samples_open(&x->samples, &t->decoder.env, x->generation,
-		t->watch_samples ? &sink : NULL, e);
 }
 
 void tandem_watch_samples(struct tandem *t,

@@ -547,9 +547,8 @@ static void take_likely(
 	p->drafter->predicted(p->drafter->arg, p->from + at, c, n);
 }
 
-int cycle_read_prompt(struct cycle *c, struct err *e)
+int cycle_read_prompt(struct cycle *c, uint32_t *last_row, struct err *e)
 {
-	float *logits = gen_logits(c->gen);
 	size_t n;
 	const int32_t *prompt = gen_tokens(c->gen, &n);
 	size_t from = session_length(c->session, c->sequence);
@@ -558,12 +557,11 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 		.wants = wants, .likely = take_likely, .arg = &p
 	};
 	struct session_stats before, after;
-	uint32_t row;
 	int ret;
 
 	session_stats(c->session, &before);
 	ret = session_prefill(c->session, c->sequence, prompt + from, n - from,
-		p.drafter->wants ? &reader : NULL, &row, e);
+		p.drafter->wants ? &reader : NULL, last_row, e);
 	session_stats(c->session, &after);
 	pass_ended(c);
 	if (after.passes > before.passes) {
@@ -582,11 +580,6 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 				c->source->arg, c->tree, prompt, n, e);
 		charge_draft(c);
 	}
-	if (ret || gen_done(c->gen))
-		return ret;
-	ret = session_logits(c->session, row, 1, logits, e);
-	if (!ret)
-		method_next(c->session, c->gen, logits);
 	return ret;
 }
 
@@ -621,12 +614,21 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 
 void cycle_bind(struct cycle *c, struct generation *g, uint32_t sequence)
 {
-	c->gen = g;
-	c->sequence = sequence;
-	c->started = false;
-	c->passes = 0;
+	*c = (struct cycle){ .session = c->session,
+		.env = c->env,
+		.source = c->source,
+		.rows = c->rows,
+		.most = c->rows,
+		.own = c->own,
+		.tree = c->tree,
+		.build = c->build,
+		.path = c->path,
+		.merit = c->merit,
+		.score = c->score,
+		.known = c->known,
+		.gen = g,
+		.sequence = sequence };
 	c->passed_at = cycle_now(c);
-	c->ahead = 0;
 	memset(c->own, 0, c->env->method->lane_bytes);
 }
 

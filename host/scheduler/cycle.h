@@ -130,11 +130,11 @@ void cycle_close(struct cycle *);
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
 /*
- * Read the prompt, in passes of its own, and draw the first token. Tokens at
- * the start of the prompt may already be cached in the sequence; these tokens
- * are not read again.
+ * Read the prompt in passes of its own. Tokens at the start of the prompt may
+ * already be cached in the sequence; these tokens are not read again.
+ * session_logits(*last_row) gives the logits after the prompt.
  */
-int cycle_read_prompt(struct cycle *, struct err *);
+int cycle_read_prompt(struct cycle *, uint32_t *last_row, struct err *);
 
 /* ---- called by the steps of a method ---- */
 

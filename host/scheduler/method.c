@@ -19,17 +19,6 @@ int method_open(struct method_env *env, const struct method *m,
 	return m->open ? m->open(env, target, e) : 0;
 }
 
-int method_prefill(struct session *s, const struct generation *g,
-	uint32_t *last_row, struct err *e)
-{
-	uint32_t there = session_length(s, SESSION_TEXT);
-	size_t n;
-	const int32_t *prompt = gen_tokens(g, &n);
-
-	return session_prefill(
-		s, SESSION_TEXT, prompt + there, n - there, NULL, last_row, e);
-}
-
 int32_t method_next(
 	struct session *s, struct generation *g, const float *logits)
 {

@@ -275,11 +275,6 @@ static inline unsigned method_runs(const struct method *m)
 	return m->runs ? m->runs : METHOD_CAUSAL;
 }
 
-/* Call session_prefill for those tokens of the prompt that are not cached in
- * SESSION_TEXT. */
-int method_prefill(struct session *, const struct generation *,
-	uint32_t *last_row, struct err *);
-
 /* Draw the next token with gen_next, and charge the simulated phone for the
  * draw. Returns the token. */
 int32_t method_next(struct session *, struct generation *, const float *logits);

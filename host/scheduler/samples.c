@@ -95,7 +95,7 @@ const char *sample_state_name(enum lane_state state)
 /* ---- adding samples to the pool ------------------------------------------ */
 
 int samples_open(struct samples **out, struct method_env *env,
-	struct generation *g, const struct samples_sink *sink, struct err *e)
+	struct generation *g, struct err *e)
 {
 	const struct many_steps *many = env->method->many;
 	struct samples *p = calloc(1, sizeof(*p));
@@ -116,8 +116,6 @@ int samples_open(struct samples **out, struct method_env *env,
 		.stream = gen_sampling(g)->stream };
 	if (!p->opts.step_end)
 		p->opts.step_end = "\n";
-	if (sink)
-		p->sink = *sink;
 	*out = p;
 	return 0;
 }
@@ -314,6 +312,9 @@ void samples_read_all(struct samples *p, const float *logits, uint32_t n_vocab)
 {
 	size_t bytes = n_vocab * sizeof(*logits);
 
+	p->is_read = true;
+	if (!logits)
+		return;
 	p->prompt_logits = malloc(bytes);
 	if (p->prompt_logits)
 		memcpy(p->prompt_logits, logits, bytes);
@@ -323,7 +324,7 @@ void samples_read_all(struct samples *p, const float *logits, uint32_t n_vocab)
 
 bool samples_are_read(const struct samples *p)
 {
-	return p->prompt_logits || p->no_memory;
+	return p->is_read;
 }
 
 bool samples_have_begun(const struct samples *p)
@@ -353,6 +354,7 @@ int samples_begin(struct samples *p, struct scheduler *scheduler,
 	int ret;
 
 	p->scheduler = scheduler;
+	p->before = scheduler->stats;
 	p->root = root;
 	ret = p->many->begin(p, e);
 	if (!ret)
@@ -401,6 +403,12 @@ int samples_next(struct samples *p, struct err *e)
 	return ret;
 }
 
+void samples_stop(struct samples *p)
+{
+	if (p->scheduler && p->many->stop)
+		p->many->stop(p);
+}
+
 void samples_detach(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n && p->scheduler; i++) {
@@ -417,53 +425,12 @@ void samples_detach(struct samples *p)
 		scheduler_drop(&s->lane);
 	}
 	if (p->scheduler)
-		p->stats = p->scheduler->stats;
+		samples_stats(p, &p->stats);
 	p->scheduler = NULL;
 	p->root = NULL;
 	free(p->prompt_logits);
 	p->prompt_logits = NULL;
 	tapped_release(&p->prompt);
-}
-
-int samples_run_alone(struct samples *p, struct session *session, struct err *e)
-{
-	struct lane root = { .sequence = SESSION_TEXT };
-	struct scheduler scheduler = { .session = session,
-		.env = p->env,
-		.tree_rows = samples_tree_rows(p->env),
-		.lane_rows = samples_tree_rows(p->env) };
-	uint32_t row, n_vocab = session_model(session)->n_vocab;
-	int ret = tapped_prefill(&p->prompt, session, p->gen, &row, e);
-
-	if (!ret && !gen_done(p->gen)) {
-		p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
-		ret = p->prompt_logits
-			? session_logits(session, row, 1, p->prompt_logits, e)
-			: err_set(e, ENOMEM,
-				  "no memory for a prompt's "
-				  "logits");
-	}
-	if (!ret)
-		ret = scheduler_open(&scheduler, p->opts.parallel, e);
-	if (!ret)
-		ret = samples_begin(p, &scheduler, &root, e);
-	if (!ret)
-		ret = samples_next(p, e);
-	while (!ret) {
-		uint64_t passes = scheduler.stats.passes;
-
-		ret = scheduler_step(&scheduler, e);
-		if (!ret && p->sink.after_pass &&
-			scheduler.stats.passes > passes)
-			p->sink.after_pass(p->sink.arg, p);
-		if (!ret)
-			ret = samples_next(p, e);
-	}
-	if (ret == -ECANCELED && p->scheduler && p->many->stop)
-		p->many->stop(p);
-	samples_detach(p);
-	scheduler_close(&scheduler);
-	return ret == MANY_DONE ? 0 : ret;
 }
 
 /* ---- reading a pool ------------------------------------------------------ */
@@ -551,9 +518,13 @@ const float *samples_prompt_state(const struct samples *p)
 
 void samples_stats(const struct samples *p, struct samples_stats *out)
 {
-	const struct scheduler_stats *l =
-		p->scheduler ? &p->scheduler->stats : &p->stats;
+	const struct scheduler_stats *now, *was = &p->before;
 
-	*out = (struct samples_stats){ p->tokens, l->passes, l->rows, l->pauses,
-		l->forgotten };
+	*out = p->stats;
+	if (!p->scheduler)
+		return;
+	now = &p->scheduler->stats;
+	*out = (struct samples_stats){ p->tokens, now->passes - was->passes,
+		now->rows - was->rows, now->pauses - was->pauses,
+		now->forgotten - was->forgotten };
 }

@@ -159,26 +159,11 @@ struct sample {
 	uint32_t step_room;
 };
 
-/* Callback after each pass of samples_run_alone; may be NULL. */
-struct samples_sink {
-	void (*after_pass)(void *arg, const struct samples *);
-	void *arg;
-};
-
 /* Create a pool without samples, for env's method and options. Returns 0 or
  * -ENOMEM. */
 int samples_open(struct samples **out, struct method_env *, struct generation *,
-	const struct samples_sink *, struct err *);
+	struct err *);
 void samples_close(struct samples *);
-
-/*
- * Run the request to its end, with the steps of its method, while no other
- * request runs. SESSION_TEXT, the sequence of the root, may hold the first
- * tokens of the prompt; afterwards it holds the whole prompt, and no other
- * sequence is left. Returns 0 or a negative errno. If it returns -ECANCELED,
- * the text is the sample that the method's `stop` chose.
- */
-int samples_run_alone(struct samples *, struct session *, struct err *);
 
 /* ---- called by the code that runs the passes ---- */
 
@@ -190,7 +175,8 @@ int samples_run_alone(struct samples *, struct session *, struct err *);
 void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
 	uint32_t n);
 /* Record that the prompt is read. Copies the logits [n_vocab] of the prompt's
- * last row; all samples draw their first token from these logits. */
+ * last row; all samples draw their first token from these logits. NULL if no
+ * token is to be generated. */
 void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 /* Whether samples_read_all was called. */
 bool samples_are_read(const struct samples *);
@@ -209,6 +195,9 @@ bool samples_have_begun(const struct samples *);
  * Returns 0, MANY_DONE or a negative errno, like many_steps.next.
  */
 int samples_next(struct samples *, struct err *);
+/* The request was canceled: let the method choose a sample (many_steps.stop).
+ */
+void samples_stop(struct samples *);
 /* End the run: remove all sequences and lanes. The texts and statistics of the
  * samples remain. Unfinished samples cannot continue. */
 void samples_detach(struct samples *);

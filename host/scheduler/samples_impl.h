@@ -18,13 +18,14 @@ struct samples {
 	struct method_env *env;
 	const struct many_steps *many;
 	void *own; /* the method's state */
-	struct samples_sink sink;
-	/* the scheduler's statistics, copied at the end of the run */
-	struct scheduler_stats stats;
-	uint64_t stream; /* random stream of sample 0 */
+	/* the scheduler's statistics when the samples began */
+	struct scheduler_stats before;
+	struct samples_stats stats; /* set at the end of the run */
+	uint64_t stream;            /* random stream of sample 0 */
 	/* [n_vocab] logits of the prompt's last row; NULL until the prompt is
 	 * read, and always NULL if no token is to be generated */
 	float *prompt_logits;
+	bool is_read; /* samples_read_all was called */
 	struct tapped prompt;
 	uint32_t n, room;
 	struct sample **sample; /* the n samples */

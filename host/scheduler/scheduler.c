@@ -6,6 +6,7 @@
  */
 #include "host/scheduler/scheduler.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "host/scheduler/cycle.h"
 #include "host/scheduler/denoising.h"
@@ -231,12 +232,64 @@ static void put_in(struct scheduler *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
-/* Start or resume a lane. Returns 0 if the lane is now in the pass, or if its
- * owner holds it back or has ended it; 1 if no cache slots are free for it; or
- * a negative errno. */
+/* The arguments of a lane's callback `computed` for the chunks of its prompt.
+ */
+struct reading {
+	struct lane *lane;
+	uint64_t began_ns;
+};
+
+static void chunk_computed(void *arg, size_t at, uint32_t rows)
+{
+	struct reading *r = arg;
+
+	if (r->lane->ops->computed)
+		r->lane->ops->computed(r->lane, 0, rows, r->began_ns, true);
+	r->began_ns = clock_ns();
+}
+
+/*
+ * Read the prompt of a lane in passes of its own, and let the lane draw its
+ * first token. A drafter reads the prompt, too, except for samples, which have
+ * drafters of their own, and for lanes that draw no tokens.
+ */
+static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
+{
+	struct reading reading = { x, clock_ns() };
+	const struct session_reader reader = { .chunk = chunk_computed,
+		.arg = &reading };
+	uint32_t from = session_length(l->session, x->sequence), row;
+	struct cycle *c;
+	size_t n;
+	const int32_t *token = gen_tokens(x->gen, &n);
+	int ret;
+
+	if (l->speculation && !l->env->method->many && !x->closing) {
+		ret = speculation_join(l, x, &c, e);
+		if (!ret)
+			ret = cycle_read_prompt(c, &row, e);
+	} else {
+		ret = session_prefill(l->session, x->sequence, token + from,
+			n - from, &reader, &row, e);
+	}
+	if (!ret && !gen_done(x->gen))
+		ret = session_logits(l->session, row, 1, l->logits, e);
+	if (ret)
+		return ret;
+	x->ops->draw(x, gen_done(x->gen) ? NULL : l->logits);
+	if (!lane_is_over(x) && x->ops->passed)
+		x->ops->passed(x);
+	return 0;
+}
+
+/* Start or resume a lane. Returns 0 if the lane is now in the pass, if it has
+ * only read its prompt, or if its owner holds it back or has ended it; 1 if no
+ * cache slots are free for it; or a negative errno. */
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
+	bool reads = !l->mixed_prefill && !l->env->method->denoise &&
+		x->state == LANE_WAITING && !x->root;
 	uint32_t left, some;
 	const int32_t *token;
 	size_t n;
@@ -248,15 +301,21 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	}
 	if (!lane_is_active(x))
 		return 0;
-	if (!has_room(l, x)) {
+	if (!reads && !has_room(l, x)) {
 		if (new_sequence)
 			lane_forget(x);
 		return 1;
 	}
+	if (reads) {
+		ret = read_prompt(l, x, e);
+		if (!ret && lane_is_active(x))
+			x->state = LANE_RUNNING; /* from the next pass on */
+		return ret;
+	}
 	if (l->env->method->denoise && !x->denoising)
 		ret = lane_start_denoising(x, e);
-	/* Without mixed_prefill, the lane's uncached tokens are prefilled here,
-	 * in separate passes. */
+	/* Without mixed_prefill, tokens whose cache was dropped are prefilled
+	 * here, in separate passes. */
 	left = l->mixed_prefill ? 0 : unread(l, x);
 	token = gen_tokens(x->gen, &n);
 	for (; left && !ret; left -= some) {
@@ -360,12 +419,13 @@ struct alone {
 
 static int enter_alone(struct lane *x, struct err *e)
 {
-	return 0; /* method_run has set the sequence and read the prompt */
+	return 0; /* method_run has set the sequence */
 }
 
 static void draw_alone(struct lane *x, const float *logits)
 {
-	method_next(x->scheduler->session, x->gen, logits);
+	if (logits)
+		method_next(x->scheduler->session, x->gen, logits);
 }
 
 /* End the lane, but keep its sequence, SESSION_TEXT, and the sequence's
@@ -409,10 +469,9 @@ static const struct lane_ops ops_alone = {
 int method_run(struct session *s, struct generation *g, struct method_env *env,
 	struct err *e)
 {
-	uint32_t rows = env->method->decode_rows(env), row;
+	uint32_t rows = env->method->decode_rows(env);
 	struct alone a = { .lane = { .ops = &ops_alone, .gen = g } };
 	struct scheduler *l = &a.scheduler;
-	struct cycle *c;
 	int ret;
 
 	*l = (struct scheduler){
@@ -422,22 +481,6 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 	if (!ret)
 		ret = scheduler_add(l, &a.lane, e);
 	a.lane.sequence = SESSION_TEXT;
-
-	/* Read the prompt and draw the first token. For a diffusion method
-	 * scheduler_denoise reads the prompt. */
-	if (!ret && l->speculation) {
-		ret = speculation_join(l, &a.lane, &c, e);
-		if (!ret)
-			ret = cycle_read_prompt(c, e);
-	} else if (!ret && !env->method->denoise) {
-		ret = method_prefill(s, g, &row, e);
-		if (!ret && !gen_done(g)) {
-			ret = session_logits(s, row, 1, l->logits, e);
-			if (!ret)
-				method_next(s, g, l->logits);
-		}
-	}
-
 	while (!ret && !gen_done(g) && lane_is_active(&a.lane))
 		ret = scheduler_step(l, e);
 	if (!ret && a.ret) {

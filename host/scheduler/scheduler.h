@@ -234,8 +234,9 @@ void lane_end(struct lane *, enum lane_state state);
 void lane_forget(struct lane *);
 
 /*
- * Run one pass. If scheduler_gather has to end a lane or drop a cache, the call
- * does only this and runs no pass. Errors of a single lane are reported to the
+ * Run one pass, or read the prompt of a lane in passes of its own. If
+ * scheduler_gather has to end a lane or drop a cache, the call does only this
+ * and runs no pass. Errors of a single lane are reported to the
  * lane's owner (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost
  * device, ...) are returned, and no lane changes.
  */

@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct err;
-struct generation;
 struct session;
 
 struct tapped {
@@ -20,14 +18,6 @@ struct tapped {
 	float *state;
 	size_t n, room;
 };
-
-/*
- * Like method_prefill. If the session keeps hidden states, the states of all
- * tokens of the prompt are stored. So all tokens are computed, even tokens
- * whose keys and values are already cached in SESSION_TEXT.
- */
-int tapped_prefill(struct tapped *, struct session *, const struct generation *,
-	uint32_t *last_row, struct err *);
 
 /* Store the state of row `row` for token `at`, unless that token has a state
  * already. Does nothing if the session keeps no states. */

@@ -218,12 +218,10 @@ struct session_reader {
 	 * that session_predicted returns. */
 	void (*likely)(
 		void *arg, size_t at, const struct wire_likely *, uint32_t n);
-	/* Used with opts.tap_layers: called for every token with its state
-	 * after opts.tap_layers layers. NULL: the states are not needed. */
-	void (*tapped)(void *arg, size_t at, const float *state);
-	/* Called for every token with its state after the last layer, as
-	 * session_hidden returns it. NULL: the states are not needed. */
-	void (*hidden)(void *arg, size_t at, const float *state);
+	/* Called after the pass of each chunk. The chunk has tokens [at, at +
+	 * rows), which are rows [0, rows) of the pass; session_hidden and
+	 * session_tapped return their states. May be NULL. */
+	void (*chunk)(void *arg, size_t at, uint32_t rows);
 	void *arg;
 };
 

@@ -53,14 +53,8 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
 
 		ret = session_continue(s, sequence, token + i, rows, e);
-		for (uint32_t k = 0;
-			!ret && reader && reader->tapped && k < rows; k++)
-			reader->tapped(
-				reader->arg, i + k, session_tapped(s, k));
-		for (uint32_t k = 0;
-			!ret && reader && reader->hidden && k < rows; k++)
-			reader->hidden(
-				reader->arg, i + k, session_hidden(s, k));
+		if (!ret && reader && reader->chunk)
+			reader->chunk(reader->arg, i, rows);
 		if (!ret && reader && reader->wants)
 			ret = predict(s, reader, i, rows, e);
 		if (!ret)

@@ -51,7 +51,7 @@ has 'the text, states, how many ended' '.text == .samples[0].text and
   .sampling.ended == 3'
 read -rd '' -a words <<<"$first"
 has tokens ".sampling.tokens == ${#words[@]}"
-write -N 2 --json --slots 64
+write -N 2 --json --slots 32
 has 'why a text ends that has no room alone' \
   '.samples[0].stop == "context" and .stop == "context"'
 

@@ -65,7 +65,7 @@ struct totals {
 struct schedule {
 	struct tandem *t;
 	struct fake fake;
-	unsigned way;
+	unsigned way, texts;
 	uint64_t seed, n_drawn; /* seed and counter of the random numbers */
 	uint32_t slots, sequences;
 	unsigned live;
@@ -189,10 +189,14 @@ static void check_end(struct schedule *p, const struct running *g, int state,
 		assert_true(g->canceled);
 		sum->canceled++;
 	} else if (state == TANDEM_FAILED) {
-		/* A refused pass that fills masks fails its first request,
-		 * other refused passes fail all. */
+		/* A refused pass that fills masks, or whose requests run one
+		 * after another, fails one request, other refused passes fail
+		 * all. A request that runs alone fails if its prompt does not
+		 * fit into the cache. */
 		if (!p->spoilt && !p->over &&
-			!(p->refused && p->way >= FIRST_MASKED))
+			!(p->refused &&
+				(p->way >= FIRST_MASKED || p->texts == 1)) &&
+			!(p->texts == 1 && !g->n && has_filled(p, g)))
 			fail_msg("request %u: %s", number_of(g),
 				tandem_request_error(g->x));
 		sum->failed++;
@@ -399,7 +403,8 @@ static void draw_options(struct schedule *p, struct set *s)
 		add_number(s, "parallel", 1 + chance(p, 3));
 	if (has_samples(p) && !chance(p, 3))
 		add(s, "draft=pld+recycle");
-	add_number(s, "texts", 1 + chance(p, 8));
+	p->texts = 1 + chance(p, 8);
+	add_number(s, "texts", p->texts);
 	if (p->way < FIRST_MASKED)
 		add_number(s, "keep", chance(p, 4));
 	add_number(s, "prefill-chunk", 8u << chance(p, 3));

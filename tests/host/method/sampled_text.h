@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "host/draft/drafting.h"
 #include "host/scheduler/samples.h"
+#include "tests/host/method/samples_alone.h"
 #include "tests/host/method/set_option.h"
 #include "tests/host/method/text_writer.h"
 
@@ -148,8 +149,10 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	f->gen = writer_begin(&f->w, f->sampler);
 	session_truncate(f->w.s, SESSION_TEXT, 0);
 	f->e = (struct err){ 0 };
-	ret = samples_open(&f->samples, &f->env, f->gen, &f->sink, &f->e);
-	return ret ? ret : samples_run_alone(f->samples, f->w.s, &f->e);
+	ret = samples_open(&f->samples, &f->env, f->gen, &f->e);
+	return ret ? ret
+		   : samples_run_alone(f->samples, &f->env, f->gen, f->w.s,
+			     &f->sink, &f->e);
 }
 
 static inline void close_many(struct sampled *f)

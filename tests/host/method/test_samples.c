@@ -164,8 +164,8 @@ static void test_full_cache_changes_no_sample(void **state)
 	assert_true(forgotten > 0);
 }
 
-/* A cache with room for less than one sample is reported like a full
- * context. */
+/* A cache with room for less than one sample is reported like a full context.
+ * The prompt's cache is dropped first. */
 static void test_no_room_is_a_full_context(void **state)
 {
 	struct sampled *f = *state;
@@ -175,7 +175,7 @@ static void test_no_room_is_a_full_context(void **state)
 	writer_open_models(&f->w, 2);
 	open_alone(f);
 	f->w.opts.context = 64;
-	open_many(f, 2 * RUN);
+	open_many(f, RUN);
 	assert_ok(run_many(f, &method_sample), &f->e);
 	for (uint32_t i = 0; i < MANY; i++) {
 		s = samples_at(f->samples, i);

@@ -158,8 +158,10 @@ static void test_long_prompt(void **state)
 		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
 	f->gen = begin_long(f);
-	assert_ok(samples_open(&f->samples, &f->env, f->gen, NULL, &e), &e);
-	assert_ok(samples_run_alone(f->samples, f->w.s, &e), &e);
+	assert_ok(samples_open(&f->samples, &f->env, f->gen, &e), &e);
+	assert_ok(samples_run_alone(
+			  f->samples, &f->env, f->gen, f->w.s, NULL, &e),
+		&e);
 	samples_stats(f->samples, &st);
 	assert_int_equal(samples_in(f->samples, LANE_ENDED), COPIES);
 	assert_int_equal(st.tokens, COPIES * TAIL);

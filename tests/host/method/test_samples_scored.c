@@ -18,6 +18,7 @@
 #include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 #include "tests/harness.h"
+#include "tests/host/method/samples_alone.h"
 #include "tests/host/method/set_option.h"
 #include "tests/host/session/pair.h"
 
@@ -215,8 +216,8 @@ static void write_samples(struct fixture *f)
 		env.drafting = &drafting;
 	}
 	g = begin(f, &sampler);
-	assert_ok(samples_open(&samples, &env, g, NULL, &e), &e);
-	assert_ok(samples_run_alone(samples, f->s, &e), &e);
+	assert_ok(samples_open(&samples, &env, g, &e), &e);
+	assert_ok(samples_run_alone(samples, &env, g, f->s, NULL, &e), &e);
 	for (uint32_t i = 0; i < samples_count(samples); i++)
 		take(f, samples_at(samples, i));
 	if (f->slots) {

@@ -22,12 +22,25 @@ struct kept {
 	size_t n;
 };
 
-static void take(void *arg, size_t at, const float *state)
+/* Keep the states of rows [0, rows) of the last pass. */
+static void take(struct session *s, struct kept *k, uint32_t rows)
 {
-	struct kept *k = arg;
+	for (uint32_t i = 0; i < rows; i++)
+		memcpy(k->state[k->n++], session_tapped(s, i),
+			sizeof(k->state[0]));
+}
 
-	assert_int_equal(at, k->n);
-	memcpy(k->state[k->n++], state, sizeof(k->state[0]));
+struct reading {
+	struct session *s;
+	struct kept *k;
+};
+
+static void take_chunk(void *arg, size_t at, uint32_t rows)
+{
+	struct reading *r = arg;
+
+	assert_int_equal(at, r->k->n);
+	take(r->s, r->k, rows);
 }
 
 static void make_tree(struct fixture *f, int32_t *t, int32_t *parent)
@@ -41,7 +54,9 @@ static void make_tree(struct fixture *f, int32_t *t, int32_t *parent)
  * after `tap` layers. */
 static void run_whole(struct fixture *f, uint32_t tap, struct kept *k)
 {
-	const struct session_reader reader = { .tapped = take, .arg = k };
+	struct reading reading = { .k = k };
+	const struct session_reader reader = { .chunk = take_chunk,
+		.arg = &reading };
 	int32_t t[PROMPT], parent[TREE];
 	struct err e = { 0 };
 	uint32_t last;
@@ -49,6 +64,7 @@ static void run_whole(struct fixture *f, uint32_t tap, struct kept *k)
 	k->n = 0;
 	f->opts.tap_layers = tap;
 	open_session(f);
+	reading.s = f->s;
 	assert_int_equal(session_tap_layers(f->s), tap);
 	tokens(f, 1, t, PROMPT);
 	assert_ok(session_prefill(
@@ -57,10 +73,9 @@ static void run_whole(struct fixture *f, uint32_t tap, struct kept *k)
 	assert_int_equal(k->n, PROMPT);
 	make_tree(f, t, parent);
 	forward(f, t, parent, TREE);
-	for (uint32_t i = 0; i < TREE; i++) {
-		take(k, k->n, session_tapped(f->s, i));
+	take(f->s, k, TREE);
+	for (uint32_t i = 0; i < TREE; i++)
 		memcpy(k->last[i], session_hidden(f->s, i), sizeof(k->last[0]));
-	}
 	pair_close(&f->s);
 	f->opts.tap_layers = 0;
 }
