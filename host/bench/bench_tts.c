@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tts_table_names[TTS_TABLES] = { "accuracy", "pass", "speed",
-	"phones", "kernels", "softmax", "attention", "batches", "prompts",
-	"memory" };
+const char *const tts_table_names[TTS_TABLES + 1] = { "accuracy", "pass",
+	"speed", "phones", "kernels", "softmax", "attention", "batches",
+	"prompts", "memory" };
 
 /* The phones of section 7.2.1 of the npu-tts paper, and its pairs of a small
  * and a large model. */

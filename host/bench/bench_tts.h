@@ -49,7 +49,8 @@ enum tts_table {
 	TTS_MEMORY,
 	TTS_TABLES
 };
-extern const char *const tts_table_names[TTS_TABLES];
+/* NULL at the end */
+extern const char *const tts_table_names[TTS_TABLES + 1];
 
 /* "best-of-n:min": a sampling method, and how it aggregates the scores of a
  * sample. */
