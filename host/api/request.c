@@ -325,36 +325,3 @@ void request_result(const struct tandem_submitted *x, struct tandem_result *out)
 	memset(out, 0, r.size);
 	memcpy(out, &r, r.size < sizeof(r) ? r.size : sizeof(r));
 }
-
-/* ---- tandem_generate ----------------------------------------------------- */
-
-int tandem_settle(struct tandem *t, int status)
-{
-	if (status == TANDEM_CANCELED)
-		__atomic_store_n(&t->canceled, 0, __ATOMIC_RELAXED);
-	if (status == TANDEM_LOST)
-		t->dead = status;
-	return status;
-}
-
-int tandem_generate(struct tandem *t, const struct tandem_request *request,
-	struct tandem_result *result)
-{
-	int ret = t->dead;
-
-	request_close(t->last);
-	t->last = NULL;
-	if (!ret && requests_unfinished(t))
-		ret = tandem_status_of(err_set(&t->err, EINVAL,
-			"submitted requests are still running; finish them "
-			"with tandem_advance, or add this one with "
-			"tandem_submit"));
-	if (!ret)
-		ret = tandem_settle(
-			t, request_open(&t->last, t, request, false));
-	if (!ret)
-		ret = request_run(t->last);
-	if (result)
-		request_result(t->last, result);
-	return ret;
-}

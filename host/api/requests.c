@@ -610,6 +610,28 @@ int request_run(struct tandem_submitted *x)
 	return tandem_settle(t, ret);
 }
 
+int tandem_generate(struct tandem *t, const struct tandem_request *request,
+	struct tandem_result *result)
+{
+	int ret = t->dead;
+
+	request_close(t->last);
+	t->last = NULL;
+	if (!ret && requests_unfinished(t))
+		ret = tandem_status_of(err_set(&t->err, EINVAL,
+			"submitted requests are still running; finish them "
+			"with tandem_advance, or add this one with "
+			"tandem_submit"));
+	if (!ret)
+		ret = tandem_settle(
+			t, request_open(&t->last, t, request, false));
+	if (!ret)
+		ret = request_run(t->last);
+	if (result)
+		request_result(t->last, result);
+	return ret;
+}
+
 /* ---- one request --------------------------------------------------------- */
 
 int tandem_request_state(

@@ -45,6 +45,15 @@ int tandem_status_of(int ret)
 	}
 }
 
+int tandem_settle(struct tandem *t, int status)
+{
+	if (status == TANDEM_CANCELED)
+		__atomic_store_n(&t->canceled, 0, __ATOMIC_RELAXED);
+	if (status == TANDEM_LOST)
+		t->dead = status;
+	return status;
+}
+
 int tandem_adopt(void *ours, size_t size, const void *theirs, const char *name,
 	struct err *e)
 {
