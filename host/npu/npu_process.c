@@ -124,6 +124,8 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	struct wire_welcome *welcome, struct err *e)
 {
 	struct process *p = calloc(1, sizeof(*p));
+	const char *program = opts->launch.program;
+	char path[PATH_MAX];
 	int fd = -1, ret;
 
 	if (!p)
@@ -146,6 +148,10 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 		/* For a device that does not answer, the channel has already
 		 * set the message. */
 		ret = ret == -EPIPE ? lost(p, ret, e) : channel_loss(ret, e);
+		if (ret == -ERR_DEVICE_LOST && WIFEXITED(p->child.status) &&
+			(program || launch_find(path)))
+			err_in(e, "'%s' ended before it answered",
+				program ? program : path);
 		goto fail;
 	}
 	if (p->pid > 0)

@@ -160,4 +160,10 @@ check_eq 'the first bytes' "$("$TANDEM" run -m "$model" -p x -n -1 \
 said=$(<"$tmp/said")
 check_lacks 'stderr' "$said" gone
 check_lacks 'stderr' "$said" write
+
+# ---- another program in the device's place -----------------------------------
+run env TANDEM_NPU=/bin/true "$TANDEM" run -m "$model" -n 1 -p hi
+check_eq 'status with /bin/true as the device' "$status" 3
+check_has 'stderr with /bin/true as the device' "$err" \
+  "'/bin/true' ended before it answered"
 finish
