@@ -534,7 +534,9 @@ $(O)/oom/victim: $(call obj,tests/oom/victim.c)
 
 .PHONY: programs tests fuzzers extras demos test oom bench fuzz
 programs: $(programs)
+# tests/run looks at the time of this file.
 tests: $(tests) $(O)/tests/runner
+	$(Q)touch $(O)/tests/built
 # The tests of one room, and what tests/run proves itself with.
 $(rooms:%=test-program-%): test-program-%: $(O)/tests/test_% \
 	$(O)/tests/test_base $(O)/tests/runner
