@@ -65,8 +65,8 @@ void device_forget_share(struct shared *);
 int device_map(struct device *, const struct packet *, struct wire_done *,
 	struct err *);
 int device_unmap(struct device *, uint32_t addr, struct err *);
-/* Remove a buffer from the extended region. `addr` is the buffer's offset in
- * units of WIRE_EXTENDED_UNIT bytes. */
+/* Remove a buffer from the extended region (device/extended.h). `addr` is the
+ * buffer's offset in the region, in units of WIRE_EXTENDED_UNIT bytes. */
 int device_unmap_extended(struct device *, uint32_t addr, struct err *);
 
 /* ---- device_graphs.c ----------------------------------------------------- */

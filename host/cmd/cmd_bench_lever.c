@@ -19,8 +19,8 @@ static const char *budgets = "0,20,40,60,80,100", *lengths = "32,64,128,256";
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
-		"target: a flash image, or a GGUF file, which is first "
-		"converted to an image in $TMPDIR (target)" },
+		"model to measure (target): a flash image, or a GGUF file, "
+		"which is first converted to an image in $TMPDIR" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (the first five of these); methods, prune, "
 		"budget, length, quality (of drafts), place (of the draft), "

@@ -50,8 +50,8 @@ static const struct opt opts[] = {
 	{ .type = OPT_GROUP, .name = "access" },
 	{ OPT_STRING, 0, "listen", &where, "ADDRESS",
 		"HOST:PORT, unix:PATH or none (127.0.0.1:8080); port 0 chooses "
-		"a free port; only the user may connect to a Unix socket; "
-		"none: no HTTP, only --dbus" },
+		"a free port; only processes of your user may connect to a "
+		"Unix socket; none: no HTTP, only D-Bus" },
 	{ OPT_UINT, 0, "port", &port, "N",
 		"short for --listen 127.0.0.1:N", 0, 65535 },
 	{ OPT_FLAG, 0, "dbus", &on_session_bus, NULL,

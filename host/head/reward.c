@@ -219,9 +219,10 @@ int reward_score(
 
 		if (!t[i].n_prompt || t[i].n_prompt > t[i].n)
 			return err_set(e, EINVAL,
-				"the text to score has %zu tokens, so its "
-				"prompt cannot have %zu tokens",
-				t[i].n, t[i].n_prompt);
+				"the prompt of the text to score has %zu "
+				"tokens, must have 1 to %zu, as many as the "
+				"whole text",
+				t[i].n_prompt, t[i].n);
 		for (uint32_t k = 0; k < t[i].n_steps; k++) {
 			if (t[i].step_end[k] < before ||
 				t[i].step_end[k] >= t[i].n)

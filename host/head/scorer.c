@@ -468,9 +468,9 @@ static int check_text(
 			t->n, most);
 	if (!t->n_prompt || t->n_prompt > t->n)
 		return err_set(e, EINVAL,
-			"the text to score has %zu tokens, so its prompt "
-			"cannot have %zu tokens",
-			t->n, t->n_prompt);
+			"the prompt of the text to score has %zu tokens, must "
+			"have 1 to %zu, as many as the whole text",
+			t->n_prompt, t->n);
 	n_vocab = s->model->n_vocab;
 	for (size_t i = 0; i < t->n; i++)
 		if (t->token[i] < 0 || (uint32_t)t->token[i] >= n_vocab)

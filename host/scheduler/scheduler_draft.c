@@ -1,8 +1,9 @@
 /*
- * Speculative decoding with many lanes (sequences of a batch). Each lane has a
- * drafter that receives only the tokens of this lane. The trees of all lanes
- * share the rows of a pass. A lane's tokens do not depend on its tree: a better
- * tree only saves passes (host/scheduler/cycle.h).
+ * Speculative decoding with many lanes. A lane is a text that is decoded; it
+ * has a sequence of the session, which is removed if its slots are needed. Each
+ * lane has a drafter that receives only the tokens of this lane. The trees of
+ * all lanes share the rows of a pass. A lane's tokens do not depend on its
+ * tree: a better tree only saves passes (host/scheduler/cycle.h).
  */
 #include "host/scheduler/scheduler.h"
 
@@ -110,7 +111,8 @@ int speculation_join(
 	}
 	if (at->of != x)
 		cycle_bind(&at->cycle, x->gen, x->sequence);
-	/* a lane that resumes has got a new sequence */
+	/* While a lane was paused, its sequence may have been removed; then it
+	 * has another one now. */
 	at->cycle.sequence = x->sequence;
 	at->of = x;
 	*out = &at->cycle;

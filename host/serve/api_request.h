@@ -1,8 +1,9 @@
 /*
  * A request, parsed from its body: JSON of OpenAI's API, with Tandem's
- * additions. A member that is unknown or not supported is refused by name, so
- * that nothing that would change the answer is ignored; members that cannot
- * change the answer are accepted (docs/serve.md lists both). This code depends
+ * additions. A request with an unknown or unsupported member is refused with
+ * the member's name, so that nothing that would change the answer is ignored.
+ * Some members of OpenAI's API that cannot change the answer are ignored.
+ * docs/serve.md lists the supported and the ignored members. This code depends
  * on neither sockets nor models. Any thread may parse; only one thread at a
  * time may use a struct api_request.
  */

@@ -262,9 +262,9 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 {
 	if (!m->causal && !m->block_length)
 		return err_set(e, EINVAL,
-			"--graph-switch is not possible: the rows of this "
-			"model also attend to later rows, so a smaller "
-			"graph cannot compute a chunk in parts; leave "
+			"--graph-switch is not possible: tokens of this "
+			"model also attend to later tokens, so a graph with "
+			"fewer rows cannot compute the prompt in parts; leave "
 			"--graph-switch out");
 	if (p->resident < m->n_layer)
 		return err_set(e, EINVAL,

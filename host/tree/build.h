@@ -221,17 +221,17 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
  * early when no better tree is possible. This is decided with a bound: with m
  * more nodes, the gain G grows by at most m times the largest reach R of a
  * candidate, and the cost L is at least that of m more rows with the same
- * number of leaves and no further drafting.
+ * number of leaves and no further expansions.
  *
- * In L every node above the depth limit counts as drafted. In fact a node is
- * expanded only when its candidates could be added next, which gives the same
- * tree in less time.
+ * L assumes that the drafter expands every node that is less deep than the
+ * limit. In fact a node is expanded only when its candidates could be added
+ * next, which gives the same tree in less time.
  *
  * Before the first verification no costs are known, so only the limits end the
  * tree. With limits->batch > 1, likely nodes are expanded together with the
  * node that must be expanded now, before their own candidates are needed; the
- * tree is the same (section 4.4). Such nodes take room in the tree in addition
- * to `rows`; without this room, batches are smaller.
+ * tree is the same (section 4.4). Nodes that are expanded early take room in
+ * the tree in addition to `rows`; without this room, batches are smaller.
  */
 void build_greedy_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct cost *, struct gain_rule *);

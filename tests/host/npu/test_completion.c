@@ -495,7 +495,7 @@ static void test_places(void **state)
 		const char *text; /* NULL if the place is valid */
 	} cases[] = {
 		{ 1, "tandem:b (8192 bytes) at 0x40 of its extended region" },
-		{ EXTENDED / 64, "at 0x10000 of its extended region of 65536" },
+		{ EXTENDED / 64, "at 0x10000 of its extended region" },
 		{ EXTENDED / 64 - 64, "at 0xf000 of its extended region" },
 		{ UINT32_MAX, "at 0x3fffffffc0 of its extended region" },
 		{ 0, "tandem:b at 0x0 of its extended region, over tandem:a" },
