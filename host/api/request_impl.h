@@ -202,8 +202,6 @@ enum tandem_stop tandem_stop_of(enum gen_stop);
  * enum tandem_status; the message of an error is in the handle.
  */
 int request_run(struct tandem_submitted *);
-/* Number of submitted requests that have not ended. */
-unsigned requests_unfinished(const struct tandem *);
 /* Free the scheduler with its lanes. All requests must have been closed. */
 void requests_close(struct tandem *);
 

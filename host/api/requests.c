@@ -25,7 +25,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-unsigned requests_unfinished(const struct tandem *t)
+/* Number of requests that have not ended. */
+static unsigned requests_unfinished(const struct tandem *t)
 {
 	unsigned n = 0;
 
