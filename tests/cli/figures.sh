@@ -15,7 +15,7 @@ for line in 'passes * phone ' 'published * phone ' 'trace.svg * picture ' \
   checks=$((checks + 1))
   grep -q "^$line" <<<"$list" || fail "the list has no '$line'"
 done
-run_ok scripts/figures --check front passes
+run_ok scripts/figures --check -j 2 front passes
 check_has 'the front page' "$out" 'ok      README.md:'
 check_has 'a fast figure' "$out" 'ok      docs/soc-clock.md:'
 
