@@ -5,6 +5,7 @@
  *
  *   request_options.c  copies and checks the caller's struct
  *   request.c          opens a request, computes its result
+ *   request_lane.c     connects a request to the scheduler, as a lane
  *   requests.c         runs requests, one at a time or in shared passes
  *   request_reader.c   calls the request's callbacks
  *   request_trace.c    writes the request's events to the trace
@@ -193,6 +194,20 @@ void request_end(struct tandem_submitted *, int ret);
 void request_result(const struct tandem_submitted *, struct tandem_result *out);
 
 enum tandem_stop tandem_stop_of(enum gen_stop);
+
+/* ---- request_lane.c ---- */
+
+/*
+ * Whether requests run one after another: with texts=1, or if requests of the
+ * method cannot share passes. Then each request begins when the request before
+ * it has ended, decodes in SESSION_TEXT, and reads its prompt in passes of its
+ * own.
+ */
+bool requests_run_in_turn(const struct tandem *);
+extern const struct lane_ops request_lane_ops;
+/* End an unfinished request, whether or not its lane has begun. `ret` is 0 or
+ * -errno. */
+void request_lane_end(struct tandem_submitted *, int ret);
 
 /* ---- requests.c ---- */
 
