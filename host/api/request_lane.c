@@ -108,15 +108,7 @@ static int find_cached(struct tandem_submitted *x, struct err *e)
 	}
 	if (x->lane.held)
 		return 0;
-	ret = prefix_fork(d->session, &best, &x->lane.sequence, e);
-	/*
-	 * With texts=1 and keep=1 the session has no free sequence if one holds
-	 * kept tokens, so a fork of the kept tokens fails. Then begin with an
-	 * empty sequence: for this, session_add may drop the kept tokens.
-	 */
-	if (ret == -ENOSPC)
-		ret = session_add(d->session, &x->lane.sequence, e);
-	return ret;
+	return prefix_fork(d->session, &best, &x->lane.sequence, e);
 }
 
 static int enter(struct lane *lane, struct err *e)

@@ -79,7 +79,7 @@ static int open_scheduler(struct tandem *t, struct err *e)
 /*
  * Append a request to the list of the handle. If requests share passes, its
  * lane waits in the scheduler from now on, except for a request with samples;
- * run_pass adds the other lanes when it admits the requests. A request for an
+ * `admit` adds the other lanes. A request for an
  * embedding only reads its prompt and draws no token, so `closing` is set in
  * its lane.
  */
@@ -326,7 +326,7 @@ int request_run(struct tandem_submitted *x)
 	leave(x);
 	if (ret)
 		t->err = x->err;
-	/* Settled once more: a callback of `end` may have canceled again. */
+	/* Settled once more: the last callbacks may have canceled again. */
 	return tandem_settle(t, ret);
 }
 

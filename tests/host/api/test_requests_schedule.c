@@ -517,6 +517,8 @@ static void advance(struct schedule *p)
 {
 	const struct scheduler *l = p->t->scheduler;
 	uint64_t passes = l->stats.passes;
+	/* requests that run one after another do not wait for rows */
+	bool waits = !p->way && p->texts > 1;
 	unsigned left;
 	int ret;
 
@@ -524,12 +526,12 @@ static void advance(struct schedule *p)
 		tandem_cancel(p->t);
 		p->stopping = true;
 	}
-	if (!p->way)
+	if (waits)
 		mark_due(p);
 	ret = tandem_advance(p->t, &left);
 	if (ret)
 		check_advance_error(p, ret);
-	else if (l->stats.passes > passes && !p->way)
+	else if (l->stats.passes > passes && waits)
 		check_waits(p);
 	for (struct running *g = p->running; g < p->running + LIVE; g++)
 		if (g->x && !runs(g))
