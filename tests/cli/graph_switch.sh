@@ -124,7 +124,7 @@ refuse() { # SAYS OPTION...
 }
 refuse 'not smaller than the prefill graph (32 rows)' --prefill-chunk 32
 refuse 'with --one-graph there is only one' --one-graph
-refuse 'also attend to later rows' --method llada -m flash/models/diffusion.gguf
+refuse 'also attend to later tokens' --method llada -m flash/models/diffusion.gguf
 run_ok "$TANDEM" convert draft "$tmp/draft.tdm"
 refuse 'layers are streamed' -m "$tmp/draft.tdm" --dram-budget 50%
 misuse "$TANDEM" run -p x --graph-switch never
