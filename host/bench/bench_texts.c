@@ -66,9 +66,9 @@ struct bench_texts {
 
 static int failed(const struct bench_texts *b, struct err *e)
 {
-	const char *why = tandem_error(b->handle);
-
-	return err_set(e, EIO, "%s", why);
+	if (b->handle)
+		return tandem_failure(b->handle, e);
+	return err_set(e, EIO, "%s", tandem_error(NULL));
 }
 
 static const char *method_of(const struct bench_texts *b)

@@ -213,7 +213,8 @@ static int run(int argc, char **argv)
 	if (as_json) {
 		json_t *list = json_array();
 
-		look_at_all(list, NULL, &t);
+		if (list)
+			look_at_all(list, NULL, &t);
 		if (json_print(json_pack("{s:i, s:s, s:b, s:o}", "version",
 				       JSON_VERSION, "command", "doctor", "ok",
 				       !*t.lacks, "findings", list),

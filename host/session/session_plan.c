@@ -543,12 +543,14 @@ int session_plan_units(const struct session_plan *p,
 	const struct session_opts *o, const struct pricing *pricing,
 	uint32_t n_blocks, struct unit **units, uint32_t *n, struct err *e)
 {
-	*n = cut_units(p, o, pricing, n_blocks, NULL);
-	*units = calloc(*n + 1, sizeof(**units));
+	const uint32_t count = cut_units(p, o, pricing, n_blocks, NULL);
+
+	*n = 0;
+	*units = calloc(count + 1, sizeof(**units));
 	if (!*units)
 		return err_set(e, ENOMEM,
-			"no memory for the list of %u units of weights", *n);
-	cut_units(p, o, pricing, n_blocks, *units);
+			"no memory for the list of %u units of weights", count);
+	*n = cut_units(p, o, pricing, n_blocks, *units);
 	return 0;
 }
 
