@@ -232,11 +232,9 @@ static void put_in(struct scheduler *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
-/* The arguments of a lane's callback `computed` for the chunks of its prompt.
- */
 struct reading {
 	struct lane *lane;
-	uint64_t began_ns;
+	uint64_t began_ns; /* when the pass of the next chunk began */
 };
 
 static void chunk_computed(void *arg, size_t at, uint32_t rows)
@@ -250,8 +248,8 @@ static void chunk_computed(void *arg, size_t at, uint32_t rows)
 
 /*
  * Read the prompt of a lane in passes of its own, and let the lane draw its
- * first token. A drafter reads the prompt, too, except for samples, which have
- * drafters of their own, and for lanes that draw no tokens.
+ * first token. The drafter reads the prompt, too, unless the lane draws no
+ * tokens, or leaves that to its samples, which have drafters of their own.
  */
 static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 {
@@ -288,8 +286,6 @@ static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
-	bool reads = !l->mixed_prefill && !l->env->method->denoise &&
-		x->state == LANE_WAITING && !x->root;
 	uint32_t left, some;
 	const int32_t *token;
 	size_t n;
@@ -301,16 +297,19 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	}
 	if (!lane_is_active(x))
 		return 0;
-	if (!reads && !has_room(l, x)) {
+	/* A prompt that does not fit into the cache is an error, so has_room
+	 * is not asked. The lane takes part from the next pass on. */
+	if (!l->mixed_prefill && !l->env->method->denoise &&
+		x->state == LANE_WAITING && !x->root) {
+		ret = read_prompt(l, x, e);
+		if (!ret && lane_is_active(x))
+			x->state = LANE_RUNNING;
+		return ret;
+	}
+	if (!has_room(l, x)) {
 		if (new_sequence)
 			lane_forget(x);
 		return 1;
-	}
-	if (reads) {
-		ret = read_prompt(l, x, e);
-		if (!ret && lane_is_active(x))
-			x->state = LANE_RUNNING; /* from the next pass on */
-		return ret;
 	}
 	if (l->env->method->denoise && !x->denoising)
 		ret = lane_start_denoising(x, e);

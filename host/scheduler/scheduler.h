@@ -236,9 +236,9 @@ void lane_forget(struct lane *);
 /*
  * Run one pass, or read the prompt of a lane in passes of its own. If
  * scheduler_gather has to end a lane or drop a cache, the call does only this
- * and runs no pass. Errors of a single lane are reported to the
- * lane's owner (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost
- * device, ...) are returned, and no lane changes.
+ * and runs no pass. Errors of a single lane are reported to the lane's owner
+ * (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost device, ...)
+ * are returned, and no lane changes.
  */
 int scheduler_step(struct scheduler *, struct err *);
 
