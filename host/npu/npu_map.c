@@ -176,8 +176,8 @@ static int check_place(
 	if (at % PAGE || at + s->bytes > extended_bytes(n))
 		return err_set(e, EPROTO,
 			"the device placed %s (%llu bytes) at 0x%llx of its "
-			"extended region, which is no multiple of a page or "
-			"exceeds the region's %llu bytes",
+			"extended region; the offset must be a multiple of a "
+			"page, and the end within the region's %llu bytes",
 			s->name, (unsigned long long)s->bytes,
 			(unsigned long long)at,
 			(unsigned long long)extended_bytes(n));
