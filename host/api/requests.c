@@ -319,7 +319,7 @@ int request_run(struct tandem_submitted *x)
 	if (ret)
 		return ret;
 	ret = tandem_wait(t, x);
-	if (x->state == REQUEST_UNFINISHED) { /* tandem_cancel was called */
+	if (x->state == REQUEST_UNFINISHED) { /* after tandem_cancel */
 		x->err = t->err;
 		request_lane_end(x, -ECANCELED);
 	}
