@@ -4,6 +4,7 @@
 # settings; the text does not depend on them.
 . "$(dirname "$0")/lever_lib.sh"
 
+tokens=32 # a profile is reviewed only after several passes
 cache=$tmp/cache
 export XDG_CACHE_HOME=$cache
 lever=(-m "$image" --method lever --dram-budget 0%)
