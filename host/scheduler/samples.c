@@ -303,7 +303,7 @@ void samples_cut(struct samples *p, struct sample *s)
 void samples_read(struct samples *p, struct session *session, size_t at,
 	uint32_t row, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && !p->no_memory; i++)
 		if (tapped_keep(&p->prompt, session, at + i, row + i))
 			p->no_memory = true;
 }
