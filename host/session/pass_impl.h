@@ -34,6 +34,11 @@ struct pass {
 	/* npu_generation when the pass began: grows when a lost device is
 	 * replaced */
 	unsigned generation;
+	uint64_t began_ns;
+	/* session_stats.padded_rows and upper_rows when the pass began */
+	uint64_t padded_before, upper_before;
+	/* graph_rows before rows were dropped */
+	uint32_t first_graph_rows;
 };
 
 /* Write the batch to shared memory; at[i] is the position of row i's keys and

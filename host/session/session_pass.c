@@ -246,6 +246,16 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 	return ret;
 }
 
+/* The number of the first block after the layers of exit_layers. */
+static uint32_t first_after_exit(const struct session *s)
+{
+	uint32_t i = 0;
+
+	while (s->block[s->order[i]].first_layer < s->opts.exit_layers)
+		i++;
+	return i;
+}
+
 /* ---- a whole pass -------------------------------------------------------- */
 
 /* Release the claimed slots of those rows of the last pass that were not
@@ -347,16 +357,10 @@ static void trace_pass_end(struct session *s, uint32_t rows, uint32_t padded)
 		s->plan.slots - sequences_free(s->sequences));
 }
 
-static int forward(struct session *s, const struct rows *rows,
-	const struct session_hooks *hooks, struct err *e)
+/* Check the rows, claim their cache slots, and write what the device reads. */
+static int begin_pass(struct pass *p, const struct rows *rows, struct err *e)
 {
-	struct pass p = { .s = s,
-		.hooks = hooks,
-		.run = { .op = WIRE_GRAPH_RUN, .flags = session_flags(s) },
-		.generation = s->generation };
-	uint64_t padded = s->stats.padded_rows, upper = s->stats.upper_rows;
-	uint64_t began = clock_ns();
-	uint32_t graph_rows = 0, from = 0;
+	struct session *s = p->s;
 	int ret;
 
 	/* Begin a flow in the trace, with the number that the pass will have if
@@ -366,85 +370,110 @@ static int forward(struct session *s, const struct rows *rows,
 		trace_emit(s->trace,
 			&(const struct trace_event){ .type = TRACE_BEGIN,
 				.name = TRACE_PASS,
-				.at = began,
+				.at = p->began_ns,
 				.n = 1,
 				.arg = { rows->n },
 				.flow = trace_pass_flow(s->stats.passes + 1) });
-	ret = check_forward(s, rows, hooks, e);
+	ret = check_forward(s, rows, p->hooks, e);
+	if (!ret) {
+		npu_watch(s->npu, session_request_done, s);
+		/* wait for requests of an interrupted pass, and remove them */
+		if (s->n_inflight)
+			ret = inflight_wait(s, e);
+		if (!ret)
+			ret = start_pass(p, rows, e);
+		if (ret)
+			session_settle(s);
+	}
 	if (ret) {
 		trace_pass_end(s, 0, 0);
 		return ret;
 	}
-	npu_watch(s->npu, session_request_done, s);
-	/* wait for requests of an interrupted pass, and remove them */
-	if (s->n_inflight)
-		ret = inflight_wait(s, e);
-	if (!ret)
-		ret = start_pass(&p, rows, e);
-	if (!ret) {
-		set_rows(&p, rows->n);
-		graph_rows = p.graph_rows;
-		s->began_ps = s->time->cpu_ps;
-		if (hooks && hooks->choose && s->opts.exit_layers) {
-			while (s->block[s->order[from]].first_layer <
-				s->opts.exit_layers)
-				from++;
-			ret = run_blocks(&p, 0, from, e);
-			s->hidden_rows = rows->n;
-			if (!ret)
-				ret = leave_rows(&p, rows, e);
-		}
-		if (!ret) {
-			s->stats.upper_rows += p.run.rows;
-			ret = run_blocks(&p, from, s->n_blocks, e);
-		}
-		s->stats.pass_ns += clock_ns() - began;
-	}
+	p->padded_before = s->stats.padded_rows;
+	p->upper_before = s->stats.upper_rows;
+	set_rows(p, rows->n);
+	p->first_graph_rows = p->graph_rows;
+	s->began_ps = s->time->cpu_ps;
+	return 0;
+}
+
+/* Count the pass, or undo what it counted if it failed (`ret`). */
+static void end_pass(struct pass *p, const struct rows *rows, int ret)
+{
+	struct session *s = p->s;
+
+	s->stats.pass_ns += clock_ns() - p->began_ns;
 	if (ret) {
-		s->stats.padded_rows = padded;
-		s->stats.upper_rows = upper;
+		s->stats.padded_rows = p->padded_before;
+		s->stats.upper_rows = p->upper_before;
 		session_settle(s);
 	} else {
 		s->hidden_rows = rows->n;
 		s->stats.mixed_passes += s->batch->n_parts > 1;
-		count_rows(s, rows->n, graph_rows);
+		count_rows(s, rows->n, p->first_graph_rows);
 	}
 	trace_pass_end(s, ret ? 0 : rows->n,
-		(uint32_t)(s->stats.padded_rows - padded));
-	return ret;
+		(uint32_t)(s->stats.padded_rows - p->padded_before));
 }
 
-/*
- * If the device is lost, the pass is computed again from its rows, into the
- * same slots, which are still claimed. Another session that shares the device
- * may have noticed the loss first, in a hook of this pass; that session has
- * then already recovered both sessions.
- */
+/* Make it possible to compute a pass again that failed with `ret`. Returns
+ * -errno if that is not possible. */
+static int recover_pass(const struct pass *p, int ret, struct err *e)
+{
+	struct session *s = p->s;
+
+	/* During switching_measure, return the error instead of repeating the
+	 * pass: the caller repeats the whole measurement. */
+	if (s->switching && !s->switching->measured)
+		return ret;
+	/* Another session that shares the device may have noticed the loss
+	 * first, in a hook of this pass; that session has then already
+	 * recovered both sessions. */
+	if (ret == -ERR_DEVICE_LOST && s->attached &&
+		s->generation != p->generation)
+		return 0;
+	return session_recover(s, ret, e);
+}
+
+/* If the device is lost, the pass is computed again from its rows, into the
+ * same slots, which are still claimed. */
 int session_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
+	bool drop = hooks && hooks->choose && s->opts.exit_layers;
 	int ret = session_follow(s, e);
+	uint32_t at = s->switching ? s->switching->at : 0;
 
 	for (;;) {
-		unsigned generation = s->generation;
-		uint32_t at = s->switching ? s->switching->at : 0;
+		struct pass p = { .s = s,
+			.hooks = hooks,
+			.run = { .op = WIRE_GRAPH_RUN,
+				.flags = session_flags(s) },
+			.generation = s->generation,
+			.began_ns = clock_ns() };
+		uint32_t from = 0;
 
 		if (!ret)
-			ret = forward(s, rows, hooks, e);
+			ret = begin_pass(&p, rows, e);
+		if (!ret) {
+			if (drop) {
+				from = first_after_exit(s);
+				ret = run_blocks(&p, 0, from, e);
+				s->hidden_rows = rows->n;
+				if (!ret)
+					ret = leave_rows(&p, rows, e);
+			}
+			if (!ret) {
+				s->stats.upper_rows += p.run.rows;
+				ret = run_blocks(&p, from, s->n_blocks, e);
+			}
+			end_pass(&p, rows, ret);
+		}
 		if (!ret) {
 			npu_went_on(s->npu);
 			return 0;
 		}
-		if (s->switching && !s->switching->measured)
-			/* During switching_measure, return the error instead of
-			 * repeating the pass: the caller repeats the whole
-			 * measurement. */
-			return ret;
-		if (ret == -ERR_DEVICE_LOST && s->attached &&
-			s->generation != generation)
-			ret = 0;
-		else
-			ret = session_recover(s, ret, e);
+		ret = recover_pass(&p, ret, e);
 		if (ret)
 			return ret;
 		if (s->switching)
