@@ -126,39 +126,45 @@ void scheduler_report_pass(const struct scheduler *l, uint64_t began_ns)
 	}
 }
 
-/* Run a pass over the rows in l->row. */
-static int run_rows(struct scheduler *l, struct err *e)
-{
-	const struct rows rows = { VISIBILITY_TREE, l->n_rows, l->row };
-	struct session_hooks hooks = { .arg = l };
-	uint64_t began_ns = clock_ns(), device = session_device_ns(l->session);
-	uint64_t began =
-		l->env->phone ? session_phone_ps(l->session) : began_ns;
-	int ret;
+/* The values of the clocks when a pass begins: wall, device, and the clock of
+ * the drafters' costs (the phone's, or else the wall's). */
+struct start {
+	uint64_t ns, device_ns, time;
+};
 
+/* Set the hooks that the method needs in a pass over the rows in l->row. */
+static struct start begin_pass(struct scheduler *l, struct session_hooks *hooks)
+{
+	struct start start = { clock_ns(), session_device_ns(l->session), 0 };
+
+	start.time = l->env->phone ? session_phone_ps(l->session) : start.ns;
+	*hooks = (struct session_hooks){ .arg = l };
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		struct cycle *c = l->cycle[i];
 
 		if (!c)
 			continue;
-		cycle_begin_pass(c, l->first[i], began);
+		cycle_begin_pass(c, l->first[i], start.time);
 		if (c->exit)
-			hooks.choose = choose;
+			hooks->choose = choose;
 		if (l->env->method->meanwhile)
-			hooks.meanwhile = meanwhile;
+			hooks->meanwhile = meanwhile;
 	}
-	ret = session_forward(l->session, &rows, &hooks, e);
-	l->device_ns = session_device_ns(l->session) - device;
+	return start;
+}
+
+static void end_pass(struct scheduler *l, const struct start *start, int ret)
+{
+	l->device_ns = session_device_ns(l->session) - start->device_ns;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->cycle[i])
-			cycle_end_pass(
-				l->cycle[i], began, l->device_ns, l->n_rows);
+			cycle_end_pass(l->cycle[i], start->time, l->device_ns,
+				l->n_rows);
 	if (ret)
-		return ret;
+		return;
 	l->stats.passes++;
 	l->stats.rows += l->n_rows;
-	scheduler_report_pass(l, began_ns);
-	return 0;
+	scheduler_report_pass(l, start->ns);
 }
 
 /* ---- computing logits ---------------------------------------------------- */
@@ -364,9 +370,30 @@ static int walk(struct scheduler *l, struct err *e)
 
 /* ---- scheduler_step ------------------------------------------------------ */
 
+/* Pass the results to the cost model, the drafters, the methods and the owners
+ * of the lanes. */
+static void report(struct scheduler *l)
+{
+	if (l->speculation)
+		row_budget_learn(&l->share, l);
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		struct cycle *c = l->cycle[i];
+
+		x->drafted += c ? c->verified - 1 : 0;
+		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
+		if (c && c->n_path)
+			cycle_learn(c);
+		if (x->ops->passed && !lane_is_over(x))
+			x->ops->passed(x);
+	}
+}
+
 int scheduler_step(struct scheduler *l, struct err *e)
 {
 	struct method_stats *stats = &l->env->stats;
+	struct session_hooks hooks;
+	struct start start;
 	bool drafts = false;
 	uint64_t ns, ps;
 	int ret = scheduler_gather(l, e);
@@ -381,18 +408,21 @@ int scheduler_step(struct scheduler *l, struct err *e)
 		return ret;
 	ns = clock_ns();
 	ps = session_phone_ps(l->session);
-	put_all(l);
-	ret = run_rows(l, e);
-	/*
-	 * The cache is too fragmented: the lanes attend to more spans of slots
-	 * than a pass can describe. Retry without trees, and with one lane less
-	 * each time.
-	 */
-	while (ret == -ENOSPC && l->n_in > 1) {
+	for (;;) {
+		put_all(l);
+		start = begin_pass(l, &hooks);
+		ret = session_forward(l->session,
+			&(const struct rows){
+				VISIBILITY_TREE, l->n_rows, l->row },
+			&hooks, e);
+		end_pass(l, &start, ret);
+		/* The cache is too fragmented: the lanes attend to more spans
+		 * of slots than a pass can describe. Retry without trees, and
+		 * with one lane less each time. */
+		if (ret != -ENOSPC || l->n_in == 1)
+			break;
 		memset(l->cycle, 0, sizeof(l->cycle));
 		scheduler_pause_one(l);
-		put_all(l);
-		ret = run_rows(l, e);
 	}
 	if (!ret)
 		ret = walk(l, e);
@@ -406,23 +436,7 @@ int scheduler_step(struct scheduler *l, struct err *e)
 		stats->verify_ns += clock_ns() - ns;
 		stats->verify_ps += session_phone_ps(l->session) - ps;
 	}
-	if (ret)
-		return ret;
-
-	/* Pass the results to the cost model, the drafters, the methods and the
-	 * owners of the lanes. */
-	if (l->speculation)
-		row_budget_learn(&l->share, l);
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		struct lane *x = l->in[i];
-		struct cycle *c = l->cycle[i];
-
-		x->drafted += c ? c->verified - 1 : 0;
-		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
-		if (c && c->n_path)
-			cycle_learn(c);
-		if (x->ops->passed && !lane_is_over(x))
-			x->ops->passed(x);
-	}
-	return 0;
+	if (!ret)
+		report(l);
+	return ret;
 }
