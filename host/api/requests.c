@@ -234,59 +234,68 @@ static int fail_pass(struct tandem *t, int ret)
 	return TANDEM_OK;
 }
 
-static int run_pass(struct tandem *t)
+/* Charge a pass's energy to its requests, in proportion to their rows. */
+static void charge(struct tandem *t, uint64_t pj)
 {
-	struct decoder *d = &t->decoder;
-	uint64_t before = energy_pj(d), spent;
-	int ret = admit(t, &t->err);
-
-	if (!ret)
-		ret = scheduler_step(t->scheduler, &t->err);
-	spent = energy_pj(d) - before;
-	for (struct tandem_submitted *x = t->first_request; x && !ret;
-		x = x->next)
-		/* charge the pass's energy to its requests, in proportion to
-		 * their rows */
+	for (struct tandem_submitted *x = t->first_request; x; x = x->next)
 		if (x->pass_rows && x->shared)
-			x->energy_pj += (uint64_t)((double)spent *
-				x->pass_rows / t->scheduler->n_rows);
+			x->energy_pj += (uint64_t)((double)pj * x->pass_rows /
+				t->scheduler->n_rows);
+}
+
+/* After a pass, let the methods of samples choose and continue. */
+static int step_all_samples(struct tandem *t)
+{
+	int ret = 0;
+
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
+		uint64_t before;
+
 		if (x->state != REQUEST_UNFINISHED || !x->samples ||
 			!samples_are_read(x->samples))
 			continue;
 		if (x->pass_rows && samples_have_begun(x->samples))
 			request_report_progress(x);
-		before = energy_pj(d);
+		before = energy_pj(&t->decoder);
 		ret = step_samples(x);
-		x->energy_pj += energy_pj(d) - before;
+		x->energy_pj += energy_pj(&t->decoder) - before;
 	}
-	if (ret == -ECANCELED)
-		return TANDEM_CANCELED;
-	return ret ? fail_pass(t, ret) : 0;
+	return ret;
 }
 
 int tandem_advance(struct tandem *t, unsigned *requests)
 {
-	struct tandem_submitted *x;
+	struct decoder *d = &t->decoder;
 	int ret = t->dead;
 
 	if (t->advancing)
 		return tandem_status_of(err_set(&t->err, EINVAL,
 			"tandem_advance must not be called from a callback"));
 	t->advancing = true;
-	for (x = t->first_request; x; x = x->next)
+	for (struct tandem_submitted *x = t->first_request; x; x = x->next)
 		if (x->canceled && x->state == REQUEST_UNFINISHED)
 			request_lane_end(x, 0);
-	for (x = t->first_request; x && x->state != REQUEST_UNFINISHED;)
-		x = x->next;
-	if (!ret && x)
-		ret = tandem_settle(t, run_pass(t));
+	if (!ret && requests_unfinished(t)) {
+		uint64_t before = energy_pj(d);
+
+		ret = admit(t, &t->err);
+		if (!ret)
+			ret = scheduler_step(t->scheduler, &t->err);
+		if (!ret) {
+			charge(t, energy_pj(d) - before);
+			ret = step_all_samples(t);
+		}
+		ret = tandem_settle(t,
+			ret == -ECANCELED ? TANDEM_CANCELED
+				: ret     ? fail_pass(t, ret)
+					  : TANDEM_OK);
+	}
 	t->advancing = false;
 	/* No request is left: write the trace to its file now, because an idle
 	 * process may be killed at any time. */
-	if (t->decoder.session && !requests_unfinished(t))
-		npu_flush_trace(session_npu(t->decoder.session));
+	if (d->session && !requests_unfinished(t))
+		npu_flush_trace(session_npu(d->session));
 	if (requests)
 		*requests = requests_unfinished(t);
 	return ret;
@@ -318,10 +327,13 @@ int request_run(struct tandem_submitted *x)
 
 	if (ret)
 		return ret;
-	ret = tandem_wait(t, x);
+	while (!ret && x->state == REQUEST_UNFINISHED)
+		ret = tandem_advance(t, NULL);
 	if (x->state == REQUEST_UNFINISHED) { /* after tandem_cancel */
 		x->err = t->err;
 		request_lane_end(x, -ECANCELED);
+	} else {
+		ret = x->state;
 	}
 	leave(x);
 	if (ret)
