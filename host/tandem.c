@@ -126,35 +126,38 @@ static bool is_one_of(const char *word, const char *a, const char *b)
 	return !strcmp(word, a) || !strcmp(word, b);
 }
 
-static int dispatch(int argc, char **argv)
+/* The command that the first word names. If there is none, or the arguments ask
+ * for help or the version, print that; then returns NULL and sets *status. */
+static const struct command *command_of(int argc, char **argv, int *status)
 {
-	const struct command *c;
+	const struct command *c = NULL;
 	struct fault_plan plan;
 	struct err e = { 0 };
 
+	*status = EXIT_OK;
 	if (argc < 2) {
 		manual_help(stderr);
-		return EXIT_MISUSE;
-	}
-	if (!strcmp(argv[1], "help") || is_one_of(argv[1], "--help", "-h"))
-		return help(argv + 2);
-	if (is_one_of(argv[1], "--version", "-v") ||
+		*status = EXIT_MISUSE;
+	} else if (!strcmp(argv[1], "help") ||
+		is_one_of(argv[1], "--help", "-h")) {
+		*status = help(argv + 2);
+	} else if (is_one_of(argv[1], "--version", "-v") ||
 		!strcmp(argv[1], "version")) {
 		puts("tandem " TANDEM_VERSION);
-		return EXIT_OK;
-	}
-	c = command_find(commands, argv[1]);
-	if (c &&
-		fault_plan_parse_device(
-			&plan, getenv("TANDEM_NPU_FAULT"), &e)) {
+	} else if (!(c = command_find(commands, argv[1]))) {
+		*status = unknown_command(argv[1]);
+	} else if (fault_plan_parse_device(
+			   &plan, getenv("TANDEM_NPU_FAULT"), &e)) {
 		fprintf(stderr, "tandem: TANDEM_NPU_FAULT: %s\n", e.text);
-		return EXIT_MISUSE;
+		*status = EXIT_MISUSE;
+		return NULL;
 	}
-	return c ? c->run(argc - 1, argv + 1) : unknown_command(argv[1]);
+	return c;
 }
 
 int main(int argc, char **argv)
 {
+	const struct command *c;
 	struct err e = { 0 };
 	int status;
 
@@ -164,7 +167,9 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	cut_short_catch();
 	json_set_alloc_funcs(json_all_or_nothing, free);
-	status = dispatch(argc, argv);
+	c = command_of(argc, argv, &status);
+	if (c)
+		status = c->run(argc - 1, argv + 1);
 	/* A full disk may become known only at the last write. Then report it
 	 * and fail. */
 	if (cmd_flush(&e) && status == EXIT_OK)

@@ -430,6 +430,8 @@ static int run_open(struct run *r, struct err *e)
 			"is nothing to continue");
 	if (ret || tandem_check_room(r->tandem, r->prompt.n, n_predict, e))
 		return TANDEM_FAILED;
+	q->tokens = r->prompt.id;
+	q->n_tokens = r->prompt.n;
 	r->watch.tokenizer = of.tokenizer;
 	if (of.pair->context > of.model->n_ctx)
 		cmd_warn("--ctx %u is more than the %u tokens the model was "
@@ -441,29 +443,22 @@ static int run_open(struct run *r, struct err *e)
 
 /* ---- the end of a run ---------------------------------------------------- */
 
-/* Run the method. The text that was generated is printed even if the method
- * fails. */
-static int generate(struct run *r, struct err *e)
+/* Print what is left to print after tandem_generate has returned `ret`: a text
+ * is completed and reported even if the method failed. Returns enum
+ * tandem_status. */
+static int print_end(struct run *r, const struct tandem_result *result, int ret,
+	struct err *e)
 {
-	struct tandem_result result = { .size = sizeof(result) };
-	struct tandem_request q = r->request;
 	struct tandem_report of;
-	int ret;
 	struct run_report rep;
 	struct err odd;
 
-	q.tokens = r->prompt.id;
-	q.n_tokens = r->prompt.n;
-	cmd_catch_signals();
-	cmd_interrupts(r->tandem);
-	ret = failed(r, tandem_generate(r->tandem, &q, &result), e);
-	cmd_interrupts(NULL);
 	tandem_report(r->tandem, &of);
 	if (!of.generation)
 		return ret;
 	if (watched && !r->write_errno)
 		r->write_errno = -watch_end(&r->watch);
-	if (!ret && (result.stop == TANDEM_STOP_SINK || r->write_errno)) {
+	if (!ret && (result->stop == TANDEM_STOP_SINK || r->write_errno)) {
 		err_set(e, EIO, "cannot write the text: %s",
 			strerror(r->write_errno ? r->write_errno : ENOMEM));
 		ret = TANDEM_FAILED;
@@ -520,6 +515,7 @@ static int generate(struct run *r, struct err *e)
 static int run_main(int argc, char **argv)
 {
 	struct run r = { .begin_ns = clock_ns() };
+	struct tandem_result result = { .size = sizeof(result) };
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -544,8 +540,14 @@ static int run_main(int argc, char **argv)
 		!(status = check_samples(&r)) && !(status = read_schema(&r)))
 		status = read_prompt(&r, operands ? argv[1] : NULL);
 	ret = status ? 0 : run_open(&r, &e);
-	if (!status && !ret)
-		ret = generate(&r, &e);
+	if (!status && !ret) {
+		cmd_catch_signals();
+		cmd_interrupts(r.tandem);
+		ret = failed(
+			&r, tandem_generate(r.tandem, &r.request, &result), &e);
+		cmd_interrupts(NULL);
+		ret = print_end(&r, &result, ret, &e);
+	}
 	ret = cmd_closed(ret, tandem_end(r.tandem, &closing), &closing, &e);
 	free(r.prompt.id);
 	strbuf_release(&r.given);
