@@ -443,9 +443,8 @@ static int run_open(struct run *r, struct err *e)
 
 /* ---- the end of a run ---------------------------------------------------- */
 
-/* Print what is left to print after tandem_generate has returned `ret`: a text
- * is completed and reported even if the method failed. Returns enum
- * tandem_status. */
+/* End the text, which tandem_generate has printed, and print the report, even
+ * if tandem_generate failed (`ret`). Returns enum tandem_status. */
 static int print_end(struct run *r, const struct tandem_result *result, int ret,
 	struct err *e)
 {
