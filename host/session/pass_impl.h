@@ -35,8 +35,7 @@ struct pass {
 	 * replaced */
 	unsigned generation;
 	uint64_t began_ns;
-	/* session_stats.padded_rows and upper_rows when the pass began */
-	uint64_t padded_before, upper_before;
+	uint32_t padded; /* added to session_stats.padded_rows at the end */
 	/* graph_rows before rows were dropped */
 	uint32_t first_graph_rows;
 };

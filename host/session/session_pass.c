@@ -27,7 +27,7 @@ static void set_rows(struct pass *p, uint32_t n)
 		p->kind++;
 	p->graph_rows = p->s->switching ? switching_rows(p->s, n)
 					: p->s->plan.graph_rows[p->kind];
-	p->s->stats.padded_rows += p->graph_rows - n;
+	p->padded += p->graph_rows - n;
 	p->refs_sent = false;
 }
 
@@ -389,35 +389,32 @@ static int begin_pass(struct pass *p, const struct rows *rows, struct err *e)
 		trace_pass_end(s, 0, 0);
 		return ret;
 	}
-	p->padded_before = s->stats.padded_rows;
-	p->upper_before = s->stats.upper_rows;
 	set_rows(p, rows->n);
 	p->first_graph_rows = p->graph_rows;
 	s->began_ps = s->time->cpu_ps;
 	return 0;
 }
 
-/* Count the pass, or undo what it counted if it failed (`ret`). */
+/* Count the pass if it succeeded, or else release the slots that it claimed. */
 static void end_pass(struct pass *p, const struct rows *rows, int ret)
 {
 	struct session *s = p->s;
 
 	s->stats.pass_ns += clock_ns() - p->began_ns;
 	if (ret) {
-		s->stats.padded_rows = p->padded_before;
-		s->stats.upper_rows = p->upper_before;
 		session_settle(s);
 	} else {
 		s->hidden_rows = rows->n;
+		s->stats.padded_rows += p->padded;
+		s->stats.upper_rows += p->run.rows;
 		s->stats.mixed_passes += s->batch->n_parts > 1;
 		count_rows(s, rows->n, p->first_graph_rows);
 	}
-	trace_pass_end(s, ret ? 0 : rows->n,
-		(uint32_t)(s->stats.padded_rows - p->padded_before));
+	trace_pass_end(s, ret ? 0 : rows->n, ret ? 0 : p->padded);
 }
 
-/* Make it possible to compute a pass again that failed with `ret`. Returns
- * -errno if that is not possible. */
+/* After a pass failed with `ret`: returns 0 if it can be computed again, on
+ * another device if the device was lost, or else -errno. */
 static int recover_pass(const struct pass *p, int ret, struct err *e)
 {
 	struct session *s = p->s;
@@ -463,10 +460,8 @@ int session_forward(struct session *s, const struct rows *rows,
 				if (!ret)
 					ret = leave_rows(&p, rows, e);
 			}
-			if (!ret) {
-				s->stats.upper_rows += p.run.rows;
+			if (!ret)
 				ret = run_blocks(&p, from, s->n_blocks, e);
-			}
 			end_pass(&p, rows, ret);
 		}
 		if (!ret) {
