@@ -216,13 +216,15 @@ static int admit(struct tandem *t, struct err *e)
 	return ret;
 }
 
-/* The running requests fail. If they run in turn, this is the first unfinished
- * one, and the other requests continue. Returns the status of tandem_advance.
- */
+/* A pass ended with the error `ret`. Unless it was canceled, the running
+ * requests fail; if requests run in turn, this is the first unfinished one, and
+ * the others continue. Returns the status of tandem_advance. */
 static int fail_pass(struct tandem *t, int ret)
 {
 	struct tandem_submitted *x = t->first_request;
 
+	if (ret == -ECANCELED)
+		return TANDEM_CANCELED;
 	if (!requests_run_in_turn(t) || ret == -ERR_DEVICE_LOST) {
 		end_all(t, ret);
 		return tandem_status_of(ret);
@@ -243,7 +245,8 @@ static void charge(struct tandem *t, uint64_t pj)
 				t->scheduler->n_rows);
 }
 
-/* After a pass, let the methods of samples choose and continue. */
+/* Call step_samples for each request whose samples it concerns, and charge the
+ * energy to that request. */
 static int step_all_samples(struct tandem *t)
 {
 	int ret = 0;
@@ -286,10 +289,7 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 			charge(t, energy_pj(d) - before);
 			ret = step_all_samples(t);
 		}
-		ret = tandem_settle(t,
-			ret == -ECANCELED ? TANDEM_CANCELED
-				: ret     ? fail_pass(t, ret)
-					  : TANDEM_OK);
+		ret = tandem_settle(t, ret ? fail_pass(t, ret) : TANDEM_OK);
 	}
 	t->advancing = false;
 	/* No request is left: write the trace to its file now, because an idle
