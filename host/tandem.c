@@ -126,8 +126,11 @@ static bool is_one_of(const char *word, const char *a, const char *b)
 	return !strcmp(word, a) || !strcmp(word, b);
 }
 
-/* The command that the first word names. If there is none, or the arguments ask
- * for help or the version, print that; then returns NULL and sets *status. */
+/*
+ * Find the command that the first word names. Returns NULL if no command is to
+ * be run, because help, the version or an error was printed instead; *status is
+ * then the exit status of the program.
+ */
 static const struct command *command_of(int argc, char **argv, int *status)
 {
 	const struct command *c = NULL;
@@ -150,7 +153,7 @@ static const struct command *command_of(int argc, char **argv, int *status)
 			   &plan, getenv("TANDEM_NPU_FAULT"), &e)) {
 		fprintf(stderr, "tandem: TANDEM_NPU_FAULT: %s\n", e.text);
 		*status = EXIT_MISUSE;
-		return NULL;
+		c = NULL;
 	}
 	return c;
 }

@@ -132,7 +132,8 @@ struct start {
 	uint64_t ns, device_ns, time;
 };
 
-/* Set the hooks that the method needs in a pass over the rows in l->row. */
+/* Begin a pass over the rows in l->row, and set the hooks that the method needs
+ * in it. */
 static struct start begin_pass(struct scheduler *l, struct session_hooks *hooks)
 {
 	struct start start = { clock_ns(), session_device_ns(l->session), 0 };
