@@ -493,6 +493,9 @@ int decoder_open_session(
 	struct method_env *env = &d->env;
 	int ret;
 
+	/* samples and prompts of all requests */
+	if (decoder_texts(d) > 1)
+		texts += (decoder_texts(d) - 1) * (samples_of_one(d) + 1);
 	prepare_session(d, o);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))

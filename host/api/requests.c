@@ -7,6 +7,7 @@
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
+#include "host/method/choosing.h"
 #include "host/scheduler/scheduler.h"
 #include "host/scheduler/samples.h"
 #include "host/npu/npu.h"
@@ -14,6 +15,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Number of requests that have not ended. */
 static unsigned requests_unfinished(const struct tandem *t)
@@ -153,6 +155,15 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
+/* Whether an error concerns all requests, not only the one in whose work it
+ * occurred. */
+static bool concerns_all(const struct tandem *t, int ret)
+{
+	return ret == -ERR_DEVICE_LOST ||
+		(ret == -ECANCELED &&
+			__atomic_load_n(&t->canceled, __ATOMIC_RELAXED));
+}
+
 /*
  * For a request with samples whose prompt was read: between two passes, let the
  * method add, fork, cut or choose samples (samples_next). Returns only errors
@@ -168,13 +179,11 @@ static int step_samples(struct tandem_submitted *x)
 			x->samples, t->scheduler, &x->lane, &x->err);
 	if (!ret && !x->canceled)
 		ret = samples_next(x->samples, &x->err);
-	if (ret == -ERR_DEVICE_LOST ||
-		(ret == -ECANCELED &&
-			__atomic_load_n(&t->canceled, __ATOMIC_RELAXED))) {
+	if (concerns_all(t, ret)) {
 		t->err = x->err;
 		return ret;
 	}
-	if (ret || x->canceled)
+	if (x->canceled || (ret && ret != MANY_SCORE))
 		request_lane_end(x, ret == MANY_DONE ? 0 : ret);
 	return 0;
 }
@@ -245,25 +254,119 @@ static void charge(struct tandem *t, uint64_t pj)
 				t->scheduler->n_rows);
 }
 
-/* Call step_samples for each request whose samples it concerns, and charge the
- * energy to that request. */
-static int step_all_samples(struct tandem *t)
+/* Number of samples that must be scored before the request's next step. */
+static uint32_t unscored(const struct tandem_submitted *x)
 {
-	int ret = 0;
+	uint32_t n = 0;
 
+	if (x->state == REQUEST_UNFINISHED && x->samples)
+		samples_to_score(x->samples, &n);
+	return n;
+}
+
+/* Score `all` samples, those of all requests, in shared passes. A request pays
+ * for the energy in proportion to its samples. */
+static int score_together(struct tandem *t, uint32_t all)
+{
+	struct sample **list = calloc(all, sizeof(struct sample *));
+	uint64_t before = energy_pj(&t->decoder);
+	double each;
+	uint32_t n = 0, some;
+	int ret;
+
+	if (!list)
+		return err_set(
+			&t->err, ENOMEM, "no memory to score %u samples", all);
+	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
+		if (!unscored(x))
+			continue;
+		memcpy(list + n, samples_to_score(x->samples, &some),
+			unscored(x) * sizeof(struct sample *));
+		n += some;
+	}
+	ret = choosing_score(&t->decoder.env, list, n, &t->err);
+	each = (double)(energy_pj(&t->decoder) - before) / n;
 	for (struct tandem_submitted *x = t->first_request; x && !ret;
 		x = x->next) {
-		uint64_t before;
-
-		if (x->state != REQUEST_UNFINISHED || !x->samples ||
-			!samples_are_read(x->samples))
-			continue;
-		if (x->pass_rows && samples_have_begun(x->samples))
-			request_report_progress(x);
-		before = energy_pj(&t->decoder);
-		ret = step_samples(x);
-		x->energy_pj += energy_pj(&t->decoder) - before;
+		x->energy_pj += (uint64_t)(each * unscored(x));
+		if (unscored(x))
+			samples_scored(x->samples);
 	}
+	free(list);
+	return ret;
+}
+
+/* Score the samples of one request. */
+static int score_alone(struct tandem_submitted *x)
+{
+	struct tandem *t = x->tandem;
+	uint64_t before = energy_pj(&t->decoder);
+	uint32_t n;
+	struct sample *const *list = samples_to_score(x->samples, &n);
+	int ret = choosing_score(&t->decoder.env, list, n, &x->err);
+
+	x->energy_pj += energy_pj(&t->decoder) - before;
+	if (!ret)
+		samples_scored(x->samples);
+	return ret;
+}
+
+/*
+ * Score all samples that must be scored: n samples of `requests` requests. If
+ * this fails, score those of each request alone, so that only a request whose
+ * texts cannot be scored fails. Returns only errors that concern all requests.
+ */
+static int score(struct tandem *t, unsigned requests, uint32_t n)
+{
+	int ret = requests > 1 ? score_together(t, n) : -EAGAIN;
+
+	if (!ret || concerns_all(t, ret))
+		return ret;
+	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
+		if (!unscored(x))
+			continue;
+		ret = score_alone(x);
+		if (concerns_all(t, ret)) {
+			t->err = x->err;
+			return ret;
+		}
+		if (ret)
+			request_lane_end(x, ret);
+	}
+	return 0;
+}
+
+/* Step all requests with samples between two passes. Requests whose samples
+ * had to be scored are then stepped again. */
+static int step_all_samples(struct tandem *t)
+{
+	bool again = false;
+	unsigned requests;
+	uint32_t n;
+	int ret = 0;
+
+	do {
+		requests = n = 0;
+		for (struct tandem_submitted *x = t->first_request; x && !ret;
+			x = x->next) {
+			uint64_t before = energy_pj(&t->decoder);
+
+			if (x->state != REQUEST_UNFINISHED || !x->samples ||
+				!samples_are_read(x->samples) ||
+				(again && !unscored(x)))
+				continue;
+			if (!again && x->pass_rows &&
+				samples_have_begun(x->samples))
+				request_report_progress(x);
+			ret = step_samples(x);
+			x->energy_pj += energy_pj(&t->decoder) - before;
+			requests += unscored(x) > 0;
+			n += unscored(x);
+		}
+		if (requests && !ret)
+			ret = score(t, requests, n);
+		again = true;
+	} while (requests && !ret);
 	return ret;
 }
 

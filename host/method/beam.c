@@ -24,6 +24,7 @@ static int begin(struct samples *p, struct err *e)
 static const struct many_steps steps = {
 	.bytes = sizeof(struct beams),
 	.begin = begin,
+	.to_score = beams_to_score,
 	.next = beams_next,
 	.between = beams_ahead,
 	.stop = beams_stop,

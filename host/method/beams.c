@@ -126,13 +126,14 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round of the search ----------------------------------------------- */
 
-/* Score the beams whose texts have ended, and all beams of each tree from which
- * beams must be cut. */
-static int score(struct beams *b, const struct method_env *env, struct err *e)
+/* Before a round is decided: the beams whose texts have ended, and all beams of
+ * each tree from which beams must be cut. */
+uint32_t beams_to_score(struct samples *p, bool waiting, struct sample **out)
 {
+	struct beams *b = samples_own(p);
 	uint32_t n = 0;
 
-	if (samples_all(env) == 1)
+	if (!waiting || samples_all(samples_env(p)) == 1)
 		return 0;
 	for (uint32_t t = 0; t < b->n; t += b->plan.tree) {
 		uint32_t end = t + b->plan.tree, competing = 0;
@@ -146,10 +147,10 @@ static int score(struct beams *b, const struct method_env *env, struct err *e)
 				(has_ended(s) ||
 					(competing > b->plan.keep &&
 						competes(b, s))))
-				b->to_score[n++] = s;
+				out[n++] = s;
 		}
 	}
-	return choosing_score(env, b->to_score, n, e);
+	return n;
 }
 
 /*
@@ -307,8 +308,7 @@ int beams_begin(struct samples *p, const struct beams_plan *plan, struct err *e)
 
 	b->plan = *plan;
 	b->active = calloc(n, sizeof(struct sample *));
-	b->to_score = calloc(n, sizeof(struct sample *));
-	if (!b->active || !b->to_score)
+	if (!b->active)
 		return err_set(e, ENOMEM, "no memory for %u beams", n);
 	ret = samples_add(p, n, e);
 	for (; b->n < n && !ret; b->n++) {
@@ -334,10 +334,8 @@ static void deliver(struct beams *b, struct samples *p, const struct sample *s)
 int beams_next(struct samples *p, struct err *e)
 {
 	struct beams *b = samples_own(p);
-	int ret = score(b, samples_env(p), e);
+	int ret = choose(b, p, e);
 
-	if (!ret)
-		ret = choose(b, p, e);
 	if (!ret && b->n) {
 		begin_round(b, p);
 		return 0;
@@ -375,7 +373,6 @@ void beams_close(void *beams)
 	struct beams *b = beams;
 
 	free(b->active);
-	free(b->to_score);
 }
 
 /* ---- reports ------------------------------------------------------------- */

@@ -74,9 +74,7 @@ struct beams {
 	 * there
 	 */
 	uint32_t n;
-	struct sample **active; /* the beams that continue */
-	/* the beams that the reward model scores in this round */
-	struct sample **to_score;
+	struct sample **active;    /* the beams that continue */
 	const struct sample *best; /* the best finished beam, or NULL */
 
 	uint32_t round, finished;
@@ -103,6 +101,7 @@ uint32_t beams_sequences(const struct method_env *);
 /* The steps of a beam method (struct many_steps). The method itself implements
  * `begin`, which calls beams_begin with the method's plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
+uint32_t beams_to_score(struct samples *, bool waiting, struct sample **out);
 int beams_next(struct samples *, struct err *);
 /* Use up to `rows` rows of the next pass to begin the next step of waiting
  * beams. */

@@ -64,6 +64,9 @@ struct choosing {
 	bool all_added;
 	/* all samples have been scored, or the method has no reward model */
 	bool scored;
+	/* running samples have new scores, which may decide that some of them
+	 * cannot be chosen */
+	bool may_cut;
 };
 
 /* ---- extracting and counting answers ------------------------------------- */
@@ -223,28 +226,6 @@ static bool is_unscored(const struct sample *s)
 	return n && isnan(s->score[n - 1]);
 }
 
-/* Score the unscored steps of all samples that have ended or still run. */
-static int score_rest(
-	const struct choosing *c, struct samples *p, struct err *e)
-{
-	uint32_t n = samples_count(p), rest = 0;
-	struct sample **s = calloc(n, sizeof(*s));
-	int ret;
-
-	if (!s)
-		return err_set(e, ENOMEM, "no memory to score %u samples", n);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct lane *x = &samples_at(p, i)->lane;
-
-		if ((x->state == LANE_ENDED || !lane_is_over(x)) &&
-			is_unscored(samples_at(p, i)))
-			s[rest++] = samples_at(p, i);
-	}
-	ret = choosing_score(c->env, s, rest, e);
-	free(s);
-	return ret;
-}
-
 /*
  * Whether to score samples while some samples still run. Scores are used to cut
  * samples, and no sample can be cut before the first sample has ended. Later,
@@ -270,18 +251,36 @@ static bool is_time_to_score(const struct samples *p)
 	return ended && run && (better || all);
 }
 
+/* The unscored samples that have ended or still run: before samples may be cut,
+ * and before the answer is chosen. */
+static uint32_t to_score(struct samples *p, bool waiting, struct sample **out)
+{
+	struct choosing *c = samples_own(p);
+	uint32_t n = 0;
+
+	if (!c->env->method->needs_reward ||
+		(waiting ? !c->all_added
+			 : !c->stops_decided || !is_time_to_score(p)))
+		return 0;
+	for (uint32_t i = 0; i < samples_count(p); i++) {
+		const struct lane *x = &samples_at(p, i)->lane;
+
+		if ((x->state == LANE_ENDED || !lane_is_over(x)) &&
+			is_unscored(samples_at(p, i)))
+			out[n++] = samples_at(p, i);
+	}
+	c->may_cut = n && !waiting;
+	return n;
+}
+
 static int between(struct samples *p, uint32_t rows, struct err *e)
 {
-	const struct choosing *c = samples_own(p);
-	int ret;
+	struct choosing *c = samples_own(p);
 
-	if (!c->stops_decided || !c->env->method->needs_reward ||
-		!is_time_to_score(p))
-		return 0;
-	ret = score_rest(c, p, e);
-	if (!ret)
+	if (c->may_cut)
 		decided_cut_by_values(p);
-	return ret;
+	c->may_cut = false;
+	return 0;
 }
 
 /* ---- choosing a sample --------------------------------------------------- */
@@ -444,11 +443,8 @@ static int next(struct samples *p, struct err *e)
 			ret = early_stop_arm(&c->early, p, e);
 		return ret || agrees(c, p) ? ret : samples_add(p, others, e);
 	}
-	if (c->env->method->needs_reward)
-		ret = score_rest(c, p, e);
-	c->scored = !ret;
-	if (!ret)
-		ret = choose(c, p, e);
+	c->scored = true;
+	ret = choose(c, p, e);
 	return ret ? ret : MANY_DONE;
 }
 
@@ -470,6 +466,7 @@ static void close_form(void *own)
 const struct many_steps choosing_steps = {
 	.bytes = sizeof(struct choosing),
 	.begin = begin,
+	.to_score = to_score,
 	.next = next,
 	.between = between,
 	.stop = stop,

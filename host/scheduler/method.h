@@ -71,6 +71,8 @@ enum method_models {
 };
 
 #define MANY_DONE 1 /* returned by `next`: the request's answer is chosen */
+/* returned by samples_next: samples must be scored first */
+#define MANY_SCORE 2
 
 /*
  * The steps of a method that decodes many samples per request
@@ -84,11 +86,19 @@ struct many_steps {
 	/* Adds the first samples. */
 	int (*begin)(struct samples *, struct err *);
 	/*
+	 * For a method with a reward model: called before `next` (then
+	 * `waiting` is true) and before `between`. Writes to out[], which has
+	 * room for all samples, the samples that must be scored before that
+	 * call, and returns their number. The reward model scores the samples
+	 * of all requests in shared passes. May be NULL.
+	 */
+	uint32_t (*to_score)(
+		struct samples *, bool waiting, struct sample **out);
+	/*
 	 * Called when no sample is running. Adds or forks samples, resumes
 	 * samples that wait, or chooses the answer. Returns 0 to continue,
 	 * MANY_DONE if the answer is chosen, or a negative errno, which ends
-	 * the request. If `next` returns -ECANCELED, it must leave the samples
-	 * unchanged, so that the call can be repeated.
+	 * the request.
 	 */
 	int (*next)(struct samples *, struct err *);
 	/*

@@ -130,6 +130,7 @@ void samples_close(struct samples *p)
 	for (uint32_t i = 0; i < p->n; i++)
 		sample_free(p->sample[i]);
 	free(p->sample);
+	free(p->to_score);
 	free(p->own);
 	free(p);
 }
@@ -145,11 +146,14 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 		uint32_t room = p->room ? 2 * p->room : 16;
 		struct sample **list =
 			reallocarray(p->sample, room, sizeof(*list));
+		struct sample **to_score =
+			reallocarray(p->to_score, room, sizeof(*to_score));
 
-		if (!list)
+		p->sample = list ? list : p->sample;
+		p->to_score = to_score ? to_score : p->to_score;
+		if (!list || !to_score)
 			return err_set(
 				e, ENOMEM, "no memory for %u samples", room);
-		p->sample = list;
 		p->room = room;
 	}
 	s = calloc(1, sizeof(*s));
@@ -370,12 +374,25 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
+/* Before a step of the method: whether samples must be scored first. They are
+ * then in p->to_score. */
+static bool must_score(struct samples *p, bool waiting)
+{
+	p->n_to_score = p->many->to_score && !p->is_scored
+		? p->many->to_score(p, waiting, p->to_score)
+		: 0;
+	p->is_scored = false;
+	return p->n_to_score;
+}
+
 /* Call the method's `next` until a sample is active or the answer is chosen. */
 static int next(struct samples *p, struct err *e)
 {
 	int ret = 0;
 
 	while (!ret && !p->no_memory && !any_is_active(p)) {
+		if (must_score(p, true))
+			return MANY_SCORE;
 		ret = p->many->next(p, e);
 		if (!ret)
 			resume(p);
@@ -391,6 +408,8 @@ int samples_next(struct samples *p, struct err *e)
 	if (!ret && !p->no_memory && p->many->between) {
 		uint32_t used = 0; /* rows of the next pass that lanes use */
 
+		if (must_score(p, false))
+			return MANY_SCORE;
 		for (uint32_t i = 0; i < l->n; i++)
 			used += lane_is_active(l->lane[i]);
 		ret = p->many->between(
@@ -401,6 +420,17 @@ int samples_next(struct samples *p, struct err *e)
 	if (ret >= 0 && p->no_memory)
 		ret = err_set(e, ENOMEM, "no memory for samples");
 	return ret;
+}
+
+struct sample *const *samples_to_score(const struct samples *p, uint32_t *n)
+{
+	*n = p->n_to_score;
+	return p->to_score;
+}
+
+void samples_scored(struct samples *p)
+{
+	p->is_scored = true;
 }
 
 void samples_stop(struct samples *p)
@@ -428,6 +458,7 @@ void samples_detach(struct samples *p)
 		samples_stats(p, &p->stats);
 	p->scheduler = NULL;
 	p->root = NULL;
+	p->n_to_score = 0;
 	free(p->prompt_logits);
 	p->prompt_logits = NULL;
 	tapped_release(&p->prompt);

@@ -192,9 +192,15 @@ bool samples_have_begun(const struct samples *);
 /*
  * The scheduler's caller calls this function between two passes. It calls the
  * method's `next` if no sample is active, otherwise the method's `between`.
- * Returns 0, MANY_DONE or a negative errno, like many_steps.next.
+ * Returns 0, MANY_DONE or a negative errno, like many_steps.next, or MANY_SCORE
+ * if samples_to_score are to be scored; then call samples_scored, and this
+ * function again.
  */
 int samples_next(struct samples *, struct err *);
+/* After MANY_SCORE and until the next call of samples_next: the *n samples to
+ * score. At other times *n is 0. */
+struct sample *const *samples_to_score(const struct samples *, uint32_t *n);
+void samples_scored(struct samples *);
 /* The request was canceled: let the method choose a sample (many_steps.stop).
  */
 void samples_stop(struct samples *);

@@ -29,6 +29,11 @@ struct samples {
 	struct tapped prompt;
 	uint32_t n, room;
 	struct sample **sample; /* the n samples */
+	/* [room] the n_to_score samples that must be scored before the next
+	 * step of the method; is_scored: the reward model has scored them */
+	struct sample **to_score;
+	uint32_t n_to_score;
+	bool is_scored;
 	const struct sample *chosen;
 	bool by_step; /* samples wait for each other at the ends of steps */
 	bool no_memory;

@@ -3,11 +3,14 @@
  * must equal the text that tandem_generate writes for that request alone.
  */
 #include "base/rng.h"
+#include "host/api/report.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/tandem_pass.h"
 #include "host/scheduler/scheduler.h"
 #include "tests/host/api/many_texts.h"
 #include "tests/host/model/eagle_file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* ---- at random ----------------------------------------------------------- */
@@ -353,6 +356,114 @@ static void test_scored_samples(void **state)
 		play_sampled(&sets[i], harness_seed() + i);
 }
 
+#define SCORED 4
+
+/* Run equal requests with samples, `together` at a time. states[i] receives the
+ * state of request i. Returns the counters of the reward model. */
+static struct reward_stats score_requests(
+	struct tandem *t, unsigned together, struct strbuf *text, int *states)
+{
+	struct tandem_submitted *x[SCORED];
+	struct tandem_report r;
+	unsigned left;
+
+	for (unsigned i = 0; i < SCORED; i++) {
+		struct tandem_request q = asking(1, text);
+
+		q.flags = TANDEM_IGNORE_EOS;
+		q.temperature = .9;
+		q.seed = 1 + i;
+		q.max_tokens = 6;
+		assert_int_equal(tandem_submit(t, &q, &x[i]), 0);
+		for (left = SCORED; left && (i + 1) % together == 0;)
+			assert_int_equal(tandem_advance(t, &left), 0);
+	}
+	for (unsigned i = 0; i < SCORED; i++) {
+		states[i] = tandem_request_state(x[i], NULL);
+		tandem_request_close(x[i]);
+	}
+	tandem_report(t, &r);
+	return r.scored;
+}
+
+/* The reward model scores the samples of all requests in shared passes. */
+static void test_scored_together(void **state)
+{
+	const char *const set[] = { "ctx=256", "threads=1", "spin=50",
+		"texts=4", "method=best-of-n", "samples=4", NULL };
+	struct reward_stats apart, together;
+	struct strbuf text[2] = { STRBUF_INIT, STRBUF_INIT };
+	int states[SCORED];
+	struct tandem *t;
+
+	setenv("TANDEM_MODELS", "flash/models", 1);
+	snprintf(model, sizeof(model), "flash/models/small.gguf");
+	t = opened(set);
+	apart = score_requests(t, 1, &text[0], states);
+	assert_int_equal(tandem_close(t), 0);
+	t = opened(set);
+	together = score_requests(t, SCORED, &text[1], states);
+	assert_int_equal(tandem_close(t), 0);
+	for (unsigned i = 0; i < SCORED; i++)
+		assert_int_equal(states[i], 0);
+	assert_int_equal(apart.texts, 4 * SCORED);
+	assert_int_equal(together.texts, 4 * SCORED);
+	/* The prompt and then the samples of each request: 1 + 4 passes, or 1 +
+	 * 1 pass. */
+	assert_int_equal(apart.passes, 1 + SCORED);
+	assert_int_equal(together.passes, 2);
+	for (unsigned i = 0; i < 2; i++)
+		strbuf_release(&text[i]);
+}
+
+/* A reward that cannot score texts with a long prompt. Counts its calls. */
+static int score_if_short(
+	void *arg, struct reward_text *t, unsigned n, struct err *e)
+{
+	unsigned *calls = arg;
+
+	++*calls;
+	for (unsigned i = 0; i < n; i++) {
+		if (t[i].n_prompt > 20)
+			return err_set(e, EFBIG, "the prompt is too long");
+		for (uint32_t k = 0; k < t[i].n_steps; k++)
+			t[i].score[k] = .5f;
+	}
+	return 0;
+}
+
+/* If the samples of one request cannot be scored, only this request fails. */
+static void test_one_not_scored(void **state)
+{
+	const char *const set[] = { "ctx=256", "threads=1", "spin=50",
+		"texts=4", "method=best-of-n", "samples=2", "reward=exact",
+		NULL };
+	struct tandem *t = opened(set);
+	struct tandem_submitted *x[SCORED];
+	unsigned left = 1, calls = 0;
+
+	tandem_report_reward(t, score_if_short, &calls);
+	for (unsigned i = 0; i < SCORED; i++) {
+		struct tandem_request q = asking(i == 1, NULL);
+
+		q.sink = NULL;
+		q.sample = NULL;
+		q.flags = TANDEM_IGNORE_EOS;
+		q.max_tokens = 6;
+		assert_int_equal(tandem_submit(t, &q, &x[i]), 0);
+	}
+	while (left)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	/* all together, then each request alone */
+	assert_int_equal(calls, 1 + SCORED);
+	for (unsigned i = 0; i < SCORED; i++) {
+		assert_int_equal(tandem_request_state(x[i], NULL),
+			i == 1 ? TANDEM_FAILED : TANDEM_OK);
+		tandem_request_close(x[i]);
+	}
+	assert_int_equal(tandem_close(t), 0);
+}
+
 /* If a pass has too few rows for a lane's whole tree, the lane's draft model
  * continues to draft after the tree while the device computes the pass. (A lane
  * is one running sequence.) */
@@ -469,6 +580,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_masks, setup),
 	cmocka_unit_test_setup(test_samples, setup),
 	cmocka_unit_test_setup(test_scored_samples, setup),
+	cmocka_unit_test_setup(test_scored_together, setup),
+	cmocka_unit_test_setup(test_one_not_scored, setup),
 	cmocka_unit_test_setup(test_drafts_beside_a_shared_pass, setup),
 	cmocka_unit_test_setup(test_coherence, setup),
 	cmocka_unit_test_setup(test_trees_share_a_pass, setup),

@@ -4,6 +4,7 @@
 #ifndef TESTS_HOST_METHOD_SAMPLES_ALONE_H
 #define TESTS_HOST_METHOD_SAMPLES_ALONE_H
 
+#include "host/method/choosing.h"
 #include "host/scheduler/method.h"
 #include "host/scheduler/samples.h"
 #include "host/session/session.h"
@@ -83,6 +84,17 @@ static inline int samples_run_alone(struct samples *samples,
 			ret = samples_begin(samples, &l, &a.root, e);
 		if (!ret)
 			ret = samples_next(samples, e);
+		while (ret == MANY_SCORE) {
+			uint32_t n;
+			struct sample *const *list =
+				samples_to_score(samples, &n);
+
+			ret = choosing_score(env, list, n, e);
+			if (!ret)
+				samples_scored(samples);
+			if (!ret)
+				ret = samples_next(samples, e);
+		}
 	}
 	if (ret == -ECANCELED)
 		samples_stop(samples);
