@@ -102,6 +102,9 @@ port=${url##*:}
 exec 9<>"/dev/tcp/127.0.0.1/${port%%/*}"
 ask_health
 health
+# The server answers this one after it has noted the end of the answer above; only
+# then do its own limits of time hold for that connection.
+get /health
 kill -STOP "$server"
 ask_health
 curl -s "$url/v1/completions" -d "$short" -w '%{http_code}' >"$tmp/new" &
