@@ -146,10 +146,14 @@ struct place {
 	struct packet *queue; /* [bytes / 8] */
 	uint32_t first, n;
 	uint64_t next;
-	/* After forbidden writes to indices or headers, the model does not know
+	/*
+	 * After forbidden writes to indices or headers, the model does not know
 	 * which packets the consumer receives (wild), or whether the producer
-	 * continues (tx_wild). */
-	bool wild, tx_wild;
+	 * continues (tx_wild). false_tail: the tail was changed, so the
+	 * consumer may release bytes that were never published; then the
+	 * producer finds a false head.
+	 */
+	bool wild, tx_wild, false_tail;
 	bool tx_gone, rx_gone; /* the producer or the consumer has refused */
 };
 
@@ -332,6 +336,7 @@ static int take(struct place *p, bool release)
 	if (bad || ret != 1 || !release)
 		return bad;
 	ring_release(&p->rx);
+	p->tx_wild |= p->false_tail;
 	if (p->wild)
 		return 0;
 	p->taken -= oldest(p)->span;
@@ -374,6 +379,7 @@ static void lie(struct place *p, uint32_t side, uint32_t by)
 	atomic_store(word, atomic_load(word) + by);
 	p->wild = true;
 	p->tx_wild |= side;
+	p->false_tail |= !side;
 	p->run->tally[LIES]++;
 }
 
