@@ -92,8 +92,8 @@ static void uncleaned(struct model_line *l, uint32_t b, struct forgotten *f)
 	l->clean = f;
 }
 
-/* Append one maintenance call for the lines [first, last], unless a step asked
- * to leave it out. */
+/* Append one maintenance call for the lines [first, last], unless a step
+ * requested to leave it out. */
 static void call(struct coherence_model *m, bool invalidate, uint32_t first,
 	uint32_t last)
 {
@@ -398,7 +398,7 @@ static int take_words(const char *got, const char **want, struct err *e)
 		(int)(strcspn(*want, "\n") % 200), *want);
 }
 
-int coherence_model_judge(
+int coherence_model_check(
 	struct coherence_model *m, const char *answer, struct err *e)
 {
 	const char *want = m->expected.data, *report = "";

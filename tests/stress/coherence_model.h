@@ -4,13 +4,13 @@
  * invalidates the written lines when the next request begins, and cleans its
  * own writes at once or by the end of the request. So the model of a correct
  * program is one array of words. To predict the effect of maintenance calls
- * that are left out, the model also records for each line whether it is in the
- * device's cache, which of its words are old in the cache, and whether a clean
- * is missing.
+ * that are left out, the model also records three facts about each line:
+ * whether the line is in the device's cache, which words are old in the cache,
+ * and whether a clean is missing.
  *
  * The model is written from the rules (docs/coherence.md) and depends on the
- * device's code only by the text of reports. It owns its text buffers. Only one
- * thread may use it.
+ * device's code only by the text of reports. The model owns its text buffers.
+ * Only one thread may use a model.
  */
 #ifndef TESTS_STRESS_COHERENCE_MODEL_H
 #define TESTS_STRESS_COHERENCE_MODEL_H
@@ -24,8 +24,8 @@ struct err;
 
 #define COHERENCE_MODEL_LINES 32
 #define COHERENCE_MODEL_WORDS (COHERENCE_MODEL_LINES * 16)
-/* The largest number of calls that a program leaves out. It is small because
- * the checker prints only a limited number of reports. */
+/* The largest number of calls that a program leaves out. This limit is small
+ * because the checker prints only a limited number of reports. */
 #define COHERENCE_MODEL_FORGETS 4
 
 /* A maintenance call that was left out. Each bit of a mask stands for a line.
@@ -91,7 +91,7 @@ void coherence_model_end(struct coherence_model *);
 /* Compare the results with the expected ones. Returns 0, or -EILSEQ with a
  * message that has the difference. Before the call, check that no append has
  * failed. */
-int coherence_model_judge(
+int coherence_model_check(
 	struct coherence_model *, const char *answer, struct err *);
 
 #endif

@@ -2,9 +2,9 @@
  * Stress test of the device's cache and of the coherence checker. A program is
  * a list of accesses of the CPU and of the device. The maintenance that the
  * coherence rules require is inserted, so that the program is correct with any
- * steps removed. Its model is memory without a cache: every read returns the
- * newest bytes. The checker must report nothing, no matter which lines are
- * evicted.
+ * steps removed. The model of the program is memory without a cache: every read
+ * returns the newest bytes. The checker must report nothing, no matter which
+ * lines are evicted.
  *
  * A step may leave out the next maintenance call. The model then predicts
  * whether the lines were in the device's cache, whether later reads of the
@@ -131,7 +131,7 @@ static int play(struct stress_run *r, struct coherence_model *m)
 		ret = err_set(r->e, ENOMEM, "no memory for a program");
 	if (!ret)
 		ret = rehearse(m->text.data, &fault, &answer, r->e);
-	if (!ret && coherence_model_judge(m, answer.data, &why))
+	if (!ret && coherence_model_check(m, answer.data, &why))
 		ret = stress_broken(r, "%s", why.text);
 	strbuf_release(&answer);
 	if (ret < 0)

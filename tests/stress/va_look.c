@@ -38,10 +38,10 @@ static bool same_region(const struct window_view *w, const struct first_fit *m)
 
 /*
  * Compare the host's record with the model. The host counts the space of
- * unmapped buffers as free. Its largest hole and its number of free slots must
- * therefore equal those of the model after all deferred unmaps.
+ * unmapped buffers as free. The host's largest hole and number of free slots
+ * must therefore equal those of the model after all deferred unmaps.
  */
-static int judge_host(
+static int check_host(
 	struct va_place *p, struct window_view *w, struct first_fit *settled)
 {
 	struct first_fit_room r;
@@ -88,9 +88,9 @@ static int check_shown(struct va_place *p, struct window_view *w)
 /* ---- the kernel ---------------------------------------------------------- */
 
 /*
- * The address in the device process of a piece of the window, relative to a
- * common base: three times the window address, rounded up to huge pages for
- * buffers that fill at least one.
+ * The address at which the device process maps a piece of the window, relative
+ * to a common base: three times the window address, rounded up to a multiple of
+ * the huge page size if the piece fills at least one huge page.
  */
 static uint64_t seen_at(const struct first_fit_piece *m)
 {
@@ -103,7 +103,7 @@ static uint64_t seen_at(const struct first_fit_piece *m)
 
 /* Check one buffer: it must be mapped at its place relative to the common base,
  * and a guard must follow it. */
-static int judge_mapping(struct va_place *p, const struct process_maps *maps,
+static int check_mapping(struct va_place *p, const struct process_maps *maps,
 	const struct first_fit_piece *m, uint64_t *base)
 {
 	const char *name = buffer_name(p->buffer[m->buffer].buffer);
@@ -127,7 +127,7 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 }
 
 /* Check that the space of buffers whose unmap is deferred is inaccessible. */
-static int scorer_pending(
+static int check_pending(
 	struct va_place *p, const struct process_maps *maps, uint64_t base)
 {
 	for (unsigned i = 0; base && i < p->window.n; i++) {
@@ -144,8 +144,8 @@ static int scorer_pending(
 	return 0;
 }
 
-/* Send a map request for a buffer that was never shared; it has no effect.
- * After its completion the device has processed all earlier messages. */
+/* Send a map request, without effect, for a buffer that was never shared. After
+ * its completion the device has processed all earlier messages. */
 static int await_shares(struct va_place *p)
 {
 	struct wire_map msg = { .op = WIRE_MAP,
@@ -163,7 +163,7 @@ static int await_shares(struct va_place *p)
 
 /* Check the number of descriptors: one per buffer, and one more for each buffer
  * in the extended region. */
-static int judge_fds(struct va_place *p, const struct process_maps *maps)
+static int check_fds(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned fds = process_maps_fds(maps);
 	unsigned want = p->fds + p->n_buffers + p->region.n;
@@ -178,7 +178,7 @@ static int judge_fds(struct va_place *p, const struct process_maps *maps)
 
 /* Check the number of mappings: no buffer in the extended region is mapped, and
  * there are no other mappings. */
-static int scorer_number(struct va_place *p, const struct process_maps *maps)
+static int check_number(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned mapped = process_maps_count(maps, "tandem:" VA_PREFIX);
 	unsigned want = first_fit_there(&p->window);
@@ -189,7 +189,7 @@ static int scorer_number(struct va_place *p, const struct process_maps *maps)
 		p->run, "%u buffers are mapped, not %u", mapped, want);
 }
 
-static int judge_kernel(struct va_place *p)
+static int check_kernel(struct va_place *p)
 {
 	struct process_maps *maps = NULL;
 	uint64_t base = 0;
@@ -199,14 +199,14 @@ static int judge_kernel(struct va_place *p)
 		ret = process_maps_read(&maps, npu_pid(p->npu), p->run->e);
 	for (unsigned i = 0; i < p->window.n && !ret; i++)
 		if (!p->window.piece[i].due)
-			ret = judge_mapping(
+			ret = check_mapping(
 				p, maps, &p->window.piece[i], &base);
 	if (!ret)
-		ret = scorer_pending(p, maps, base);
+		ret = check_pending(p, maps, base);
 	if (!ret)
-		ret = scorer_number(p, maps);
+		ret = check_number(p, maps);
 	if (!ret && !p->over)
-		ret = judge_fds(p, maps);
+		ret = check_fds(p, maps);
 	process_maps_free(maps);
 	return ret;
 }
@@ -220,11 +220,11 @@ int va_look(struct va_place *p)
 	if (!settled || !w)
 		ret = err_set(p->run->e, ENOMEM, "no memory for a window");
 	if (!ret)
-		ret = judge_host(p, w, settled);
+		ret = check_host(p, w, settled);
 	if (!ret)
 		ret = check_shown(p, w);
 	if (!ret)
-		ret = judge_kernel(p);
+		ret = check_kernel(p);
 	free(settled);
 	free(w);
 	return ret;

@@ -99,7 +99,7 @@ static struct refusal refusal_of(const struct first_fit_room *r,
 		.slots = window ? m->slots : 0 };
 }
 
-static int scorer_refusal(struct va_place *p, const struct wire_done *done,
+static int check_refusal(struct va_place *p, const struct wire_done *done,
 	const struct refusal *want)
 {
 	_Static_assert(WIRE_MAP_PENDING == 0 && WIRE_MAP_SLOTS == 5 &&
@@ -134,7 +134,7 @@ static int refused_once(struct va_place *p, unsigned b)
 	int ret = npu_call(p->npu, &msg, sizeof(msg), &done, p->run->e);
 
 	p->run->tally[r.pending ? VA_LATE : VA_REFUSED]++;
-	return ret ? ret : scorer_refusal(p, &done, &want);
+	return ret ? ret : check_refusal(p, &done, &want);
 }
 
 static int map_buffer(struct va_place *p, unsigned b)
@@ -251,7 +251,7 @@ static int place_by_wire(
 	if (ret)
 		return ret;
 	if (!r->fits)
-		return scorer_refusal(p, &done, &want);
+		return check_refusal(p, &done, &want);
 	if (!done.status && done.arg[WIRE_MAP_ADDR] == r->at * UNITS)
 		return 0;
 	return stress_broken(p->run,
