@@ -124,24 +124,23 @@ static const struct opt_command command = {
 		   "in memory that both share. tandem starts a tandem-npu by "
 		   "itself; start one by hand to run it under a debugger or "
 		   "tracer.\n\n"
-		   "Without --once it runs until a signal ends it: "
-		   "it serves each host in a separate process, and refuses a "
-		   "second host at the same time or a host of another user. A "
-		   "fault plan counts over all hosts, and when the signal "
-		   "arrives the program checks whether each fault was "
+		   "Without --once it runs until a signal ends it: it serves "
+		   "each host in a separate process, and refuses a second host "
+		   "at the same time or a host of another user. The number N "
+		   "of a fault counts events of all hosts together. When the "
+		   "signal arrives, the program checks whether each fault was "
 		   "triggered. docs/wire.md describes the protocol, for hosts "
 		   "and devices of your own.\n\n"
-		   "The host sets the device's "
-		   "address window, coherence and threads.\n\n"
-		   "Environment: "
-		   "TANDEM_CPU=NAME chooses the kernels (an unknown NAME lists "
-		   "them); TANDEM_NO_SECCOMP=1 runs without the seccomp "
-		   "filter, for debuggers that need more system calls.\n\n"
-		   "Exit "
-		   "status: 0 after the host's goodbye; 1 when something "
-		   "failed or the coherence check found violations; 2 for "
-		   "wrong usage; 3 when the host was lost; 4 when a planned "
-		   "fault was never triggered.",
+		   "The host sets the device's address window, coherence and "
+		   "threads.\n\n"
+		   "Environment: TANDEM_CPU=NAME chooses the kernels (an "
+		   "unknown NAME lists them); TANDEM_NO_SECCOMP=1 runs without "
+		   "the seccomp filter, for debuggers that need more system "
+		   "calls.\n\n"
+		   "Exit status: 0 when the host ended the connection "
+		   "normally; 1 when something failed or the coherence check "
+		   "found violations; 2 for wrong usage; 3 when the host was "
+		   "lost; 4 when a planned fault was never triggered.",
 	.examples = "  strace -f tandem-npu --listen /tmp/npu --once &\n"
 		    "  tandem run --device /tmp/npu 'Once upon a time'",
 	.common = "listen once coherence-report va-extended fault version",
@@ -254,7 +253,8 @@ static int run(void)
 	return finish(ret, &result, opts.fault, &e);
 }
 
-/* Flush standard output, because only then a full disk is reported. */
+/* Flush standard output, because a full disk is reported only when the buffer
+ * is written. */
 static int printed(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))

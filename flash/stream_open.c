@@ -187,7 +187,7 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 			bytes, off, buffer_name(b), buffer_bytes(b));
 	slot = reallocarray(s->slot, s->n_slots + 1, sizeof(*slot));
 	if (!slot)
-		return err_sys(e, ENOMEM, "cannot add a slot");
+		return err_sys(e, ENOMEM, "cannot add a staging slot");
 	s->slot = slot;
 	slot += s->n_slots;
 	*slot = (struct slot){ .buffer = b, .off = off, .bytes = bytes };

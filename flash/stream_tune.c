@@ -33,9 +33,9 @@
 #define CLEARLY  1.2
 
 /*
- * The block sizes to try. IN_FLIGHT is the number of bytes in flight. It is
- * smaller than in a stream, so that even slow flash completes these reads
- * during the measurement.
+ * The block sizes to try. IN_FLIGHT, the number of bytes in flight, is smaller
+ * than in a stream, so that even slow flash completes these reads during the
+ * measurement.
  */
 static const size_t candidates[] = {
 	STREAM_BLOCK_DEFAULT,
@@ -188,7 +188,7 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 	p.reader->ops->close(p.reader, p.flying);
 	if (!p.flying)
 		free(p.memory);
-	return ret ? err_sys(e, -ret, "cannot try reads") : 0;
+	return ret ? err_sys(e, -ret, "cannot measure the speed of reads") : 0;
 }
 
 int stream_tune(const struct image *im, size_t *block, struct err *e)

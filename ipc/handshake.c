@@ -235,7 +235,7 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 			e, EPIPE, "the device hung up during the handshake");
 	if (ret == -EAGAIN)
 		return err_set(e, ETIMEDOUT,
-			"the device did not answer within %d s; see that "
+			"the device did not answer within %d s; check that "
 			"--device or TANDEM_NPU names a tandem-npu, and that "
 			"the process is not stopped",
 			HANDSHAKE_MS / 1000);
@@ -245,7 +245,7 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 		w->op != WIRE_WELCOME || w->magic != WIRE_MAGIC)
 		return err_set(e, EPROTO,
 			"the other process does not reply like a tandem-npu; "
-			"see that --device or TANDEM_NPU names one");
+			"check that --device or TANDEM_NPU names one");
 	if (w->version != WIRE_VERSION)
 		return err_set(e, EPROTO,
 			"this tandem speaks version %u of the protocol, the "
@@ -262,7 +262,7 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 	err_plain(w->kern);
 	err_plain(w->text);
 	/* Do not return the status of the welcome as it is: the caller would
-	 * take -EPIPE as a device that is gone. */
+	 * take -EPIPE to mean that the device has closed the link. */
 	if (w->status)
 		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
 			"the device refused: %s", w->text);
@@ -463,8 +463,8 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	ret = control_accept(c, fds[WIRE_FD_CONTROL], e);
 	if (ret || !traced)
 		return ret;
-	/* Map the host's trace buffer. Only this process writes events to it,
-	 * so their values are not checked. */
+	/* Map the host's trace buffer. This process only writes events to the
+	 * buffer and never reads them, so their values are not checked. */
 	ret = memfd_accept(fds[want], sizeof(struct wire_trace),
 		CHANNEL_TRACE_MAX, 0, "trace buffer", &map, &c->trace_bytes, e);
 	if (ret)

@@ -218,13 +218,15 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
 		if (errno == EINTR)
 			continue;
 		if (is_gone(errno))
-			return err_set(e, EPIPE, "the peer is gone");
+			return err_set(e, EPIPE,
+				"the other process closed the connection");
 		if (errno != EAGAIN)
 			return err_sys(e, errno, "cannot send a message");
 		ret = wait_ready(fd, POLLOUT, SEND_TIMEOUT_MS);
 		if (ret)
 			return err_set(e, ETIMEDOUT,
-				"the peer has not read its socket for %d s",
+				"the other process has not read its socket for "
+				"%d s",
 				SEND_TIMEOUT_MS / 1000);
 	}
 	return 0;
@@ -283,7 +285,8 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 			continue;
 		}
 		if (is_gone(errno))
-			return err_set(e, EPIPE, "the peer is gone");
+			return err_set(e, EPIPE,
+				"the other process closed the connection");
 		if (errno != EAGAIN)
 			return err_sys(e, errno, "cannot receive a message");
 		ret = timeout_ms ? wait_ready(fd, POLLIN, timeout_ms) : -EAGAIN;
@@ -307,13 +310,15 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	 * process has too many open files. */
 	if (lost)
 		return err_set(e, EMFILE,
-			"a descriptor that the peer sent did not arrive: too "
-			"many open files? (see ulimit -n)");
+			"a file descriptor that the other process sent did not "
+			"arrive, probably because this process has too many "
+			"open files (see ulimit -n)");
 	if (!n && !total)
-		return err_set(e, EPIPE, "the peer is gone");
+		return err_set(
+			e, EPIPE, "the other process closed the connection");
 	return err_set(e, EPROTO,
-		"the peer's message is empty, longer than %zu bytes, or has "
-		"more than %u descriptors",
+		"the message of the other process is empty, longer than %zu "
+		"bytes, or has more than %u descriptors",
 		cap, max_fds);
 }
 

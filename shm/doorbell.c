@@ -16,10 +16,10 @@
 
 /*
  * A false alarm is a signal without a new publish: the receiver had already
- * seen the publish that caused the signal. More than FALSE_ALARMS of them in a
- * row mean that the peer rings without end, or that the descriptor is not a
- * doorbell. The receiver then ignores the descriptor and polls the index every
- * NAP_MS.
+ * seen the publish that caused the signal. More than FALSE_ALARMS false alarms
+ * in a row mean that the peer rings without end, or that the descriptor is not
+ * a doorbell. The receiver then ignores the descriptor and polls the index
+ * every NAP_MS.
  */
 #define FALSE_ALARMS 64
 #define NAP_MS       1
@@ -68,16 +68,17 @@ int doorbell_fds(
 		*wait_fd = pair[1];
 		return 0;
 	default:
-		return err_set(e, EINVAL, "unknown doorbell %d", (int)kind);
+		return err_set(
+			e, EINVAL, "unknown kind of doorbell: %d", (int)kind);
 	}
 }
 
 /*
- * Step B1 (the waker's) and step B2 (the sleeper's, in doorbell_wait) both
+ * The waker in step B1 and the sleeper in step B2 (in doorbell_wait) both
  * exchange the waiting word. The waker stores the index before B1; the sleeper
- * reads the index after B2. If B2 is the later of the two, the sleeper sees the
- * new index. If B2 is the earlier one, the waker sees that the sleeper waits.
- * If the sleeper waits for several publishes, the word is decremented instead.
+ * reads the index after B2. If B2 is later than B1, the sleeper sees the new
+ * index. If B2 is earlier than B1, the waker sees that the sleeper waits. If
+ * the sleeper waits for several publishes, the word is decremented instead.
  */
 static bool wake_is_due(struct doorbell *b)
 {
@@ -112,8 +113,8 @@ void doorbell_ring(struct doorbell *b)
 
 	/*
 	 * Ignore errors. A full counter or socket buffer already signals the
-	 * peer. If the peer is gone (EPIPE), the thread that waits for the peer
-	 * detects this.
+	 * peer. If the peer has closed its end (EPIPE), the thread that waits
+	 * for the peer detects this.
 	 */
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
@@ -206,8 +207,8 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/* The length of the next spin, at most `asked`. It is about twice the longest
- * recent wait that was not longer than `asked`. */
+/* The length of the next spin, at most `asked`: about twice the longest recent
+ * wait that was not longer than `asked`. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)
@@ -244,7 +245,7 @@ static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 	for (unsigned i = 0; i < QUICK_LOOKS; i++)
 		if (moved(b, seen))
 			return true;
-	/* Read the clock rarely: it costs more than a poll. */
+	/* Read the clock rarely: reading the clock takes longer than a poll. */
 	for (unsigned i = 1;; i++) {
 		if (moved(b, seen)) {
 			if (last)

@@ -44,11 +44,9 @@ static int refuse_option(const struct method *m, const struct opt_table *t,
 	return ret;
 }
 
-/*
- * Find the first option that was set although the method does not use the
- * option's table. *in receives this table. Returns NULL if the method uses all
- * options that were set.
- */
+/* Find the first option that was set although the method does not use the table
+ * of this option. *in receives the option's table. Returns NULL if the method
+ * uses all options that were set. */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
 {
@@ -106,10 +104,11 @@ bool decoder_drafts(const struct decoder *d)
 }
 
 /*
- * Requests run one after another, without shared passes, in three cases. An
- * oracle drafter knows only one text. Calibrated drafts know only the
- * predictions for one prompt. Graph switching plans the graphs of only one
- * prompt at a time.
+ * Requests run one after another, without shared passes, in four cases. An
+ * oracle drafter (which simulates drafts) knows only the text of one request.
+ * The drafter "calibrated" reads the model's predictions for only one prompt.
+ * Graph switching (--graph-switch) plans the compute graphs for only one prompt
+ * at a time. A diffusion model shares passes only with a diffusion method.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -126,9 +125,10 @@ bool decoder_has_samples(const struct decoder *d)
 }
 
 /*
- * For methods with samples: check that the method computes everything that the
- * drafter needs and, if there are several sequences, that the drafter can draft
- * for several sequences at the same time.
+ * For methods that draw several samples of a prompt, used with a drafter that
+ * they do not require: check that the method computes the predictions that the
+ * drafter reads. If there are several samples or requests, also check that the
+ * drafter can draft for several sequences at the same time.
  */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
@@ -153,8 +153,8 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		d->drafting.opts.draft);
 }
 
-/* The name of the method. Without --method it is "sample" if options of samples
- * are set, or if a drafter is used with several requests. */
+/* The name of the method. Without --method, the method is "sample" if options
+ * of samples are set, or if a drafter is used with several requests. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
@@ -275,8 +275,8 @@ static int check_method(const struct decoder *d, struct err *e)
 		return 0;
 	if (m->causal)
 		return err_set(e, EINVAL,
-			"'%s' is no diffusion model, and method %s needs one; "
-			"try --method %s",
+			"'%s' is not a diffusion model, and method %s needs "
+			"one; try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	return err_set(e, EINVAL,
 		"'%s' is a %s model, which method %s does not support; try "
@@ -349,8 +349,8 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
 
-/* Number of sequences that one request needs for its samples, besides the
- * sequence of its prompt. */
+/* Number of sequences of tokens that one request needs for its samples, besides
+ * the sequence of its prompt. */
 static uint32_t samples_of_one(const struct decoder *d)
 {
 	return d->method->sequences ? d->method->sequences(&d->env) : 0;
@@ -364,8 +364,8 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? t->keep : 0;
 }
 
-/* number of texts that a reward can score at the same time, in a session
- * without samples and without kept requests */
+/* number of texts that a reward model can score at the same time, in a session
+ * without samples and without cached sequences of ended requests */
 #define REWARD_TEXTS 16
 
 uint32_t decoder_texts(const struct decoder *d)
@@ -385,10 +385,10 @@ uint32_t decoder_lanes(const struct decoder *d)
 }
 
 /*
- * Compute the number of sequences of the session: for running requests (the
- * first of these sequences is SESSION_TEXT), for their samples, and for kept
- * texts. Each sequence has room for `tail` tokens of its own, after the tokens
- * that it shares with other sequences.
+ * Compute the number of sequences of the session: one for each running request
+ * (the first of these sequences is SESSION_TEXT), one for each sample, and one
+ * for each ended request whose cache is kept. Each sequence has room for `tail`
+ * tokens of its own, after the tokens that it shares with other sequences.
  */
 static void plan_sequences(struct decoder *d)
 {
@@ -415,8 +415,8 @@ static void plan_sequences(struct decoder *d)
 	o->tail = d->tail ? d->tail : most;
 }
 
-/* Copy the options *o to d->session_opts, and add the rows and positions that
- * the method needs. */
+/* Copy the options *o to d->session_opts, and add the numbers of rows and
+ * positions that the method needs. */
 static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
@@ -445,11 +445,9 @@ static void prepare_session(struct decoder *d, const struct session_opts *o)
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
-	/*
-	 * Several diffusion requests share a pass. Multiply the number of rows
-	 * by the number of requests, up to prefill_chunk, so that each request
-	 * has as many rows as a request that runs alone.
-	 */
+	/* Several diffusion requests share a pass. Multiply the number of rows
+	 * of the pass by the number of requests, up to prefill_chunk, so that
+	 * each request has as many rows as a request that runs alone. */
 	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
 		--texts &&
 		d->session_opts.decode_rows + more <= o->prefill_chunk;)
@@ -493,7 +491,7 @@ int decoder_open_session(
 	struct method_env *env = &d->env;
 	int ret;
 
-	/* samples and prompts of all requests */
+	/* count the samples and prompts of all requests */
 	if (decoder_texts(d) > 1)
 		texts += (decoder_texts(d) - 1) * (samples_of_one(d) + 1);
 	prepare_session(d, o);
@@ -593,11 +591,9 @@ int decoder_begin_text(
 	best = prefixes_find(d->prefixes, prompt, (uint32_t)n - 1);
 	if (!best.length)
 		return 0;
-	/*
-	 * After SESSION_TEXT is removed, its id is the lowest free id, so the
-	 * new sequence gets this id. session_add cannot fail, because an empty
-	 * sequence needs no memory.
-	 */
+	/* After SESSION_TEXT is removed, its id is the lowest free id, so the
+	 * new sequence gets the id SESSION_TEXT. session_add cannot fail,
+	 * because an empty sequence needs no memory. */
 	session_remove(d->session, SESSION_TEXT);
 	ret = prefix_fork(d->session, &best, &sequence, e);
 	if (ret)

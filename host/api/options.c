@@ -85,8 +85,8 @@ static const struct opt pair_rows[] = {
 		"adjacent weights of a tile; super: as groups, with 8 groups "
 		"stored together. A flash image keeps its own layout", .choices = layout_names },
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
-		"rows of the prefill graph ({}); the prompt is computed in "
-		"chunks of this size, and a shorter last chunk is padded",
+		"rows of the prefill graph, which computes the prompt in "
+		"chunks of this size ({}); a shorter last chunk is padded",
 		1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,
 		"use only the prefill graph; decoding passes are padded to "
@@ -98,7 +98,8 @@ static const struct opt pair_rows[] = {
 		"prompt; async: after the block's last part of the prompt; "
 		"greedy: when other work hides the loading completely; "
 		"partial: when other work hides at least a part of the "
-		"loading; best: by the plan that finishes first", .choices = graph_switch_names },
+		"loading; best: at the times that let prompt and loading "
+		"finish earliest", .choices = graph_switch_names },
 	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
 		"smallest number of blocks into which the layers are divided "
 		"with --graph-switch ({})",
@@ -107,8 +108,8 @@ static const struct opt pair_rows[] = {
 		"rows of the decode graph with --graph-switch ({}); more "
 		"where the method needs more", 1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
-		"read keys and values that several rows of a pass share once "
-		"for each of these rows; slower, with the same result, for "
+		"read shared keys and values again for each row of a pass that "
+		"attends to them; slower, with the same result, for "
 		"comparison" },
 	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
 		"how host and device wake each other (poll: spin, then futex)",
@@ -133,15 +134,16 @@ static const struct opt pair_rows[] = {
 
 	{ .type = OPT_GROUP, .name = "coherence" },
 	{ OPT_CHOICE, 0, "coherence", IN(session.coherence), NULL,
-		"simulate a device cache without hardware coherence ({}); "
-		"strict: missing cache maintenance gives wrong data; check: as "
-		"strict, but each violation is also reported, and then the "
-		"exit status is 1", .choices = coherence_names },
+		"simulate a device cache without hardware coherence ({}); off: "
+		"no device cache; strict: missing cache maintenance gives "
+		"wrong data; check: as strict, but each violation is also "
+		"reported, and then the exit status is 1",
+		.choices = coherence_names },
 	{ OPT_UINT, 0, "contract", IN(session.contract), "1|2",
-		"rules for the device's cache; 1: a clean or invalidate of "
-		"an address range is enough; 2: only one of the whole cache "
-		"reaches memory (default: the rules of the phone; 1 without "
-		"--clock)",
+		"rules for the device's cache; 1: a clean or invalidate of an "
+		"address range is enough; 2: only a clean or flush of the "
+		"whole cache reaches memory (default: the rules of the phone; "
+		"1 without --clock)",
 		0, COHERENCE_TWO_LEVELS },
 	{ OPT_CHOICE, 0, "coherence-ctrl", IN(session.coherence_ctrl), NULL,
 		"on: the device also accesses the rings of requests and "
@@ -187,10 +189,11 @@ static const struct opt pair_rows[] = {
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
 		"which weights stay in the window if not all fit (belady). To "
 		"make room for a block of layers, belady evicts the block "
-		"whose next use is furthest away; paging: the least recently "
-		"used block; drop-all: all other blocks. swap: some layers "
-		"stay, the others are copied into two slots before they are "
-		"needed; fixed: fail unless all weights fit",
+		"whose next use is furthest away, paging evicts the least "
+		"recently used block, and drop-all evicts all other blocks. "
+		"With swap some layers stay, and the others are copied into "
+		"two slots before they are needed. fixed fails unless all "
+		"weights fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
 		"for tests: overwrite a slot of --placement swap when the "
@@ -243,8 +246,8 @@ static const struct opt pair_rows[] = {
 		"--clock soc:NAME", .choices = dense_shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
 		"type of the matrices with --as or --draft-as (the type of the "
-		"model that runs; q8_0 for an oracle); with q4_0 the FFN down "
-		"matrices are q8_0; with q4_0-all all matrices are q4_0",
+		"model that runs; q8_0 for --draft oracle); with q4_0 the FFN "
+		"down matrices are q8_0; with q4_0-all all matrices are q4_0",
 		.choices = shape_type_names },
 
 	{ .type = OPT_GROUP, .name = "trace" },
@@ -325,8 +328,8 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	return ret;
 }
 
-/* Check the options that are arguments of the device program. They would have
- * no effect on a device that is already running (--device). */
+/* Check the options that are arguments of the device program. These options
+ * would have no effect on a device that is already running (--device). */
 static int check_device_options(const struct session_opts *opts, struct err *e)
 {
 	const char *what = opts->coherence_report ? "coherence-report"
@@ -470,10 +473,11 @@ static const struct opt decoding_rows[] = {
 	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
 		"use the history but add nothing to it" },
 	{ OPT_CHOICE, 0, "profile", IN(profile), "WHAT",
-		"source of the measured cost of passes for lever and sdnpu; "
-		"remember: a file in $XDG_CACHE_HOME/tandem, written when the "
-		"model is first opened ({}); probe: measure now; learn: only "
-		"from the passes of requests",
+		"from where lever and sdnpu get the time of a pass ({}); "
+		"remember: from a file in $XDG_CACHE_HOME/tandem, which is "
+		"measured and written when there is none; probe: measure "
+		"before the first request, without a file; learn: measure only "
+		"the passes of requests",
 		.choices = profile_uses },
 };
 #undef IN
@@ -509,9 +513,9 @@ static const struct opt texts_rows[] = {
 		"({}); further requests wait",
 		1, ROWS_SEQUENCES },
 	{ OPT_UINT, 0, "keep", IN(keep), "N",
-		"finished requests whose keys and values are kept ({}); a "
-		"prompt that begins like one of them, or like a running one, "
-		"reuses them",
+		"number of finished requests whose keys and values are kept "
+		"({}); a prompt that begins like a kept or running request "
+		"reuses its keys and values",
 		0, 1024 },
 	{ OPT_UINT, 0, "text-slots", IN(slots), "N",
 		"token positions of the key-value cache for all requests "

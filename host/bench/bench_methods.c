@@ -17,8 +17,8 @@
 #include <string.h>
 
 #define TEXTS_KEY 512
-/* tables: methods, rows, and tasks; the last one exists only if there is more
- * than one task */
+/* tables: methods, rows, and tasks; the table of tasks exists only if there is
+ * more than one task */
 #define TABLES 3
 
 struct bench_methods {
@@ -193,8 +193,8 @@ static int add_row(struct bench_methods *b, const struct method_facts *m,
 			ret = err_set(e, EINVAL,
 				"some rows would have wall-clock times and "
 				"others phone times, which cannot be compared; "
-				"choose a phone for all rows with --clock "
-				"soc:NAME; a set may then name another phone");
+				"give all rows a phone with --clock soc:NAME "
+				"(a set of --sets may replace that phone)");
 		tandem_end(t, NULL);
 	}
 	if (ret) {

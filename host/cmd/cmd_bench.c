@@ -1,5 +1,5 @@
 /* tandem bench: several benchmarks, each of which measures the cost of one part
- * on this machine. */
+ * of Tandem on this machine. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -63,19 +63,20 @@ static const struct opt_command usage = {
 	.details =
 		"  ipc        round trips between processes, and the machine's "
 		"own limits\n"
-		"  decode     a prompt and passes of 1 to 16 rows, and the "
-		"machine's limits\n"
+		"  decode     times of a prompt and of passes of 1 to 16 rows; "
+		"machine limits\n"
 		"  texts      several requests in shared passes\n"
 		"  kernels    the matrices of a layer at 1 to 256 rows, and "
 		"softmax\n"
-		"  lever      streamed, drafted decoding *\n"
+		"  lever      drafting methods with layers streamed from flash "
+		"*\n"
 		"  methods    methods and sets of options, on your own prompts "
 		"*\n"
 		"  sdnpu      retrieval speculation, drafter by drafter *\n"
 		"  diffusion  decoders of diffusion models *\n"
 		"  tts        accuracy against cost by the number of samples "
 		"*\n"
-		"  price      what a pass of a streamed model costs on a phone "
+		"  price      time of a pass on a phone, computed without a run "
 		"*\n"
 		"  serve      servers under load, also of other programs *\n\n"
 		"* has its own options and --help. Compare only figures of the "

@@ -1,5 +1,5 @@
-/* tandem bench lever: parses the options of the benchmark, and those of
- * decoding and of the host/device pair. */
+/* tandem bench lever: parses the options of the benchmark, of the decoding
+ * methods, and of the host and device processes. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -23,11 +23,11 @@ static const struct opt opts[] = {
 		"which is first converted to an image in $TMPDIR" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (the first five of these); methods, prune, "
-		"budget, length, quality (of drafts), place (of the draft), "
-		"logits (where they are computed), size (of trees), grid (each "
-		"method at several settings), cells (lever and the best row of "
-		"grid, for each draft model and budget), phones (of the "
-		"paper), or all" },
+		"budget, length, quality (of drafts), place (draft model on "
+		"host or device), logits (computed on CPU or NPU), size (of "
+		"trees), grid (each method at several settings), cells (lever "
+		"and the best row of grid, for each draft model and budget), "
+		"phones (the phones of Lever's paper), or all" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"methods (all); some of flash-ar, chain, specinfer, opt-tree, "
 		"eagle2-tree, edgellm, lever, autoregressive",
@@ -60,7 +60,7 @@ static const struct opt_command usage = {
 	.name = "tandem bench lever",
 	.synopsis = "[--methods LIST] [--tasks LIST] [--budgets LIST] "
 		    "[--clock soc:NAME] [OPTIONS]",
-	.summary = "measure streamed, drafted decoding",
+	.summary = "measure drafting methods with layers streamed from flash",
 	.details =
 		"Streams the layers of a model from flash in every pass, and "
 		"decodes with each drafting method and with plain decoding. "

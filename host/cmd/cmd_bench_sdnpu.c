@@ -1,5 +1,5 @@
-/* tandem bench sdnpu: parses the options of the benchmark, and those of
- * drafting and of the host/device pair. */
+/* tandem bench sdnpu: parses the options of the benchmark, of the drafters, and
+ * of the host and device processes. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -36,15 +36,15 @@ static const struct opt opts[] = {
 		"instead of tasks, prompts to continue; one a line, or JSON "
 		"lines with a member prompt; - is standard input" },
 	{ OPT_CHOICE, 0, "paper", &paper, NULL,
-		"set the drafters' parameters as in version a or b of "
-		"sd.npu's paper (none: keep the usual defaults). Both set "
-		"the options sam-children 1, anchor-key single, "
-		"calibrated-depth 2, reuse-checked and reuse-room 32; a also "
-		"sets anchors context and reuse-age 64 (the paper limits no "
-		"age); b also sets anchors request. The papers do not state "
-		"the values used here for successors (3, read from a "
-		"figure), successor-share (0.9), request-tokens (64) and, "
-		"for b, reuse-age (3)",
+		"set the drafters' parameters as in version a or b of sd.npu's "
+		"paper (none: keep the usual defaults). Both set the options "
+		"sam-children 1, anchor-key single, calibrated-depth 2, "
+		"reuse-checked and reuse-room 32; version a also sets anchors "
+		"context and reuse-age 64 (the paper has no limit of age); "
+		"version b also sets anchors request. The papers do not state "
+		"the values used here for successors (3, read from a figure), "
+		"successor-share (0.9), request-tokens (64) and, for b, "
+		"reuse-age (3)",
 		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",
@@ -65,13 +65,13 @@ static const struct opt_command usage = {
 		    "[--clock soc:NAME] [OPTIONS]",
 	.summary = "measure retrieval speculation",
 	.details =
-		"Measures retrieval speculation as sd.npu's papers do: each "
-		"drafter alone, and the papers' additions, which are "
-		"calibration by the target's predictions for the prompt, and "
-		"reuse of rejected drafts. Every row must generate the same "
-		"text; this is checked, and a difference is an error. Figures "
-		"are for the decode phase except where a table says "
-		"otherwise.\n\n"
+		"Measures retrieval speculation (drafts copied from earlier "
+		"text) as sd.npu's papers do: each drafter alone, and with the "
+		"papers' additions: calibration (drafts from the target's "
+		"predictions for the prompt) and reuse of rejected drafts. "
+		"Every row must generate the same text; this is checked, and a "
+		"difference is an error. Figures are for the decode phase "
+		"except where a table says otherwise.\n\n"
 		"With --clock soc:sd8gen2 all figures are computed for that "
 		"phone and always the same; otherwise they are measured on "
 		"this machine.",

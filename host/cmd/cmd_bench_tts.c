@@ -37,15 +37,15 @@ static const struct opt opts[] = {
 		.choices = tts_table_names },
 	{ OPT_STRING, 0, "models", &models, "LIST",
 		"one or two models (small,target); with two, the report also "
-		"has the number of samples from which on the first model is "
-		"more accurate than the second" },
+		"has the smallest number of samples with which the first model "
+		"is more accurate than greedy decoding with the second" },
 	{ OPT_STRING, 0, "shapes", &shapes_list, "LIST",
 		"shape of each model for phone times (--as), such as "
 		"qwen2.5-1.5b,qwen2.5-3b (none: the model's own shape)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"methods, at most twelve; a method with a reward can also be "
-		"given as NAME:AGGREGATE (default: all methods, best-of-n:min "
-		"and best-of-n:prod)",
+		"at most twelve methods (all that draw samples, and "
+		"best-of-n:min and best-of-n:prod); NAME:AGGREGATE is NAME "
+		"with --aggregate AGGREGATE",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
 		"numbers of samples to compare, at most six (1,2,4,8,16,32)" },
@@ -81,13 +81,13 @@ static const struct opt_command usage = {
 		"samples. The report has the share of right answers with its "
 		"95 % interval, the tokens of all samples, and the cost of an "
 		"item on a phone (" CLOCK ", or --clock) in time and energy, "
-		"including the prompt and the scoring; pass@k by the unbiased "
-		"estimate; throughput by the number of samples; the costs for "
-		"pairs of large models on three phones; the times of kernels "
-		"and passes and the memory on a phone, compared with the "
-		"npu-tts paper; and the number of samples from which on the "
-		"first model is more accurate than the second without "
-		"samples.\n\n"
+		"including the prompt and the scoring. It also has pass@k "
+		"(unbiased estimate), throughput by the number of samples, the "
+		"costs for pairs of large models on three phones, and the "
+		"times of kernels and passes and the memory on a phone, "
+		"compared with the npu-tts paper. For each method it has the "
+		"smallest number of samples with which the first model is more "
+		"accurate than greedy decoding with the second.\n\n"
 		"A sample of an item uses the same random numbers however many "
 		"samples are drawn. So the largest number of samples is drawn "
 		"once; for smaller numbers, methods that choose among finished "

@@ -65,13 +65,13 @@ static const struct opt_command usage = {
 		    "[--zstd LEVEL] [--report] [--json] IN.gguf OUT",
 	.summary = "pack a model file into a flash image, or change its types",
 	.details =
-		"Writes a flash image: the layers in the layout that the "
-		"device uses, each one contiguous read with a checksum. Other "
-		"commands take an image wherever they take a model file; "
-		"'tandem inspect' shows one, 'tandem verify' checks it.\n\n"
-		"If OUT ends in .gguf, writes a model file whose layers have "
-		"matrices of these types; the rest stays as it is. A flash "
-		"image of the same types generates the same text.\n\n"
+		"Writes a flash image: the layers in the device's layout, each "
+		"contiguous in the file and with a checksum. Other commands "
+		"take an image wherever they take a model file; 'tandem "
+		"inspect' shows one, 'tandem verify' checks it.\n\n"
+		"If OUT ends in .gguf, writes a model file in which only the "
+		"types of the layers' matrices change (--type, --down). A "
+		"flash image of the same types generates the same text.\n\n"
 		"The report has the rounding error of each matrix as a share "
 		"of the matrix's root mean square, and for groups and "
 		"super-groups the ratio of this error to that of conventional "

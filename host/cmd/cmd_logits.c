@@ -20,7 +20,8 @@
 
 #define IDS_MAX ((size_t)64 << 20) /* maximum bytes of a file of ids */
 
-static struct opt_values values; /* option values of the host/device pair */
+/* option values of the host and device processes */
+static struct opt_values values;
 static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */
@@ -44,9 +45,9 @@ static const struct opt_command usage = {
 	.details =
 		"Writes little-endian float32, for each id one row of the "
 		"vocabulary's size: row t predicts the token after the first t "
-		"+ 1 ids. For a diffusion model, which sees all ids at once, "
-		"row t predicts the token in place of id t. No token is added "
-		"before the ids.",
+		"+ 1 ids. For a diffusion model, in which each id attends to "
+		"all ids, row t predicts the token at the position of id t. No "
+		"token is added before the ids.",
 	.examples = "  tandem logits --ids '1 403 261' -o logits.bin",
 	.common = "model ids ids-file output precision layout threads",
 	.opts = opts,

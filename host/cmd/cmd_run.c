@@ -133,13 +133,15 @@ static const struct opt_command usage = {
 		"file of -f. Without any of these, or with -, it is read from "
 		"standard input, without a newline at its end.\n\n"
 		"With a diffusion model, --watch shows after each pass the "
-		"part of the text that is not final: masks, tokens that may "
-		"change, tokens that stay, and guesses for later blocks, in "
-		"colours, or with signs if NO_COLOR is set. With --json one "
-		"object is printed after each pass: step; first, the number of "
-		"tokens that precede this part; and, for each of its "
-		"positions, tokens, marks (m, v, s, d) and text, null for a "
-		"mask.\n\n"
+		"part of the text that is not final. Colors distinguish masks, "
+		"tokens that may change, tokens that stay, and guesses for "
+		"later blocks; if NO_COLOR is set, the sign ~ precedes tokens "
+		"that may change, and ? precedes guesses. With --json one "
+		"object is printed after each pass: step, the number of the "
+		"pass; first, the number of tokens that precede the part; and, "
+		"for each position of the part, tokens, text (both null for a "
+		"mask) and marks (m: mask, v: may change, s: stays, d: guess "
+		"for a later block).\n\n"
 		"With -N several samples of the prompt are generated side by "
 		"side, each with its own random numbers (--temp). All samples "
 		"are printed under headings, or only the one that the method "
@@ -147,9 +149,9 @@ static const struct opt_command usage = {
 		"state (ended, cut, failed, incomplete), stop, text, ids, "
 		"steps, logprob, certainty, confidence, score, time_s.\n\n"
 		"Ctrl-C ends generation after the current token, with exit "
-		"status 130; a second one ends the program at once. If the "
-		"device process is lost, what was printed stays and the exit "
-		"status is 3.",
+		"status 130; a second Ctrl-C ends the program at once. If the "
+		"device process is lost, generation ends with exit status 3 "
+		"after the text that was already printed.",
 	.examples =
 		"  tandem run 'Once upon a time'\n"
 		"  tandem run -m model.gguf --chat -p 'Why is the sky blue?' --temp 0.8\n"
@@ -532,7 +534,8 @@ static int run_main(int argc, char **argv)
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
-	/* Refuse options that have no effect with this drafter and reward. */
+	/* Refuse options that have no effect with this drafter and reward
+	 * model. */
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
 	if (!status && !(status = check_watch(&r)) &&

@@ -88,7 +88,7 @@ static const struct opt opts[] = {
 		"largest number of open connections (256)", 1, 65536 },
 	{ OPT_UINT, 0, "idle", &idle, "SECONDS",
 		"drop a client that reads nothing of its answer for SECONDS, "
-		"or sends no whole request for twice as long (60)",
+		"or does not complete its request within twice this time (60)",
 		1, 86400 },
 	{ OPT_SIZE, 0, "body-max", &body_max, "SIZE",
 		"size limit of a request's body (4M)", 1024, 1 << 30 },
@@ -122,8 +122,8 @@ static const struct opt_command usage = {
 		"contain.\n\n"
 		"Nothing is truncated or ignored silently: a prompt that does "
 		"not fit into the context is refused, and the error has the "
-		"sizes of both; an unknown parameter is refused, and the error "
-		"names it.\n\n"
+		"number of tokens of the prompt and of the context; an unknown "
+		"parameter is refused, and the error names the parameter.\n\n"
 		"SIGTERM or Ctrl-C finishes the running requests, for at most "
 		"--grace seconds, then exits; a second signal exits at once.",
 	.examples =
@@ -142,7 +142,7 @@ static const struct opt_command usage = {
  * There is a limit because a server may run for a long time. */
 #define TRACE_DEFAULT ((uint64_t)256 << 20)
 
-/* ---- what is offered ----------------------------------------------------- */
+/* ---- methods that requests may choose ------------------------------------ */
 
 /* Names of the methods that requests may choose, the server's own first. */
 #define METHODS_MAX 64

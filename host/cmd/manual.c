@@ -92,8 +92,7 @@ static void all_shapes(FILE *f)
 	for (unsigned i = 0; i < SHAPES; i++) {
 		const struct shape *s = &shapes[i];
 
-		fprintf(f,
-			"  %-*s  %2u layers, width %4u, %2u heads (%u of keys)",
+		fprintf(f, "  %-*s  %2u layers, width %4u, %2u heads (%u KV)",
 			WIDTH + 1, s->name, s->n_layer, s->n_embd, s->n_head,
 			s->n_kv_head);
 		if (s->n_expert)
@@ -107,9 +106,9 @@ static void clocks(FILE *f)
 	static const char *const text[] = {
 		"the time of this machine",
 		"Snapdragon 8 Gen 2, Hexagon V73",
-		"the same phone, with the runtime of sd.npu's paper",
+		"Snapdragon 8 Gen 2, with the runtime of sd.npu's paper",
 		"Snapdragon 8 Gen 3, Hexagon V75",
-		"the same phone, with the runtime of Lever's paper",
+		"Snapdragon 8 Gen 3, with the runtime of Lever's paper",
 		"Snapdragon 8 Elite, Hexagon V79",
 		"Snapdragon 8 Elite Gen 5, Hexagon V81 (numbers estimated)",
 	};
@@ -132,8 +131,8 @@ static void models(FILE *f)
 		[MODEL_EAGLE] = "EAGLE head: drafts from the target's states",
 		[MODEL_DIFFUSION] = "masked diffusion, 12.6 M parameters",
 		[MODEL_BLOCK] = "block diffusion, 12.6 M parameters",
-		[MODEL_EXIT] = "exit predictor of the target, after 6 layers",
-		[MODEL_EXIT_THIRD] = "the same, after 4 layers",
+		[MODEL_EXIT] = "exit predictor of the target, 6 layers",
+		[MODEL_EXIT_THIRD] = "exit predictor of the target, 4 layers",
 		[MODEL_REWARD] = "reward head of the target",
 		[MODEL_REWARD_SMALL] = "reward head of the small target",
 	};

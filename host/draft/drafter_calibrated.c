@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An anchor is a prompt position with stored predictions. A guess averages at
- * most this many anchors, the latest ones. */
+/* An anchor is a prompt position with stored predictions. A guess (a candidate
+ * token) is averaged over the last ANCHORS anchors at most. */
 #define ANCHORS 64
 /* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
@@ -31,7 +31,7 @@ struct calibrated {
 	int32_t *prompt;       /* [n] */
 	struct anchor *anchor; /* [n] */
 	/* For each position, 1 + the previous position in the same list of
-	 * anchors; 0 if there is none. */
+	 * anchors; 0 for the first position of a list. */
 	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
@@ -79,9 +79,9 @@ static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 	size_t same = 0;
 
 	if (n != c->n || at != c->asked) {
-		/* Keep the predictions of tokens that this prompt shares with
-		 * the previous one: if these tokens are cached, they are not
-		 * computed again. */
+		/* Keep the predictions after the common prefix of this prompt
+		 * and the previous prompt: if these tokens are cached, the
+		 * device does not compute them again. */
 		while (same < n && same < c->n &&
 			prompt[same] == c->prompt[same])
 			same++;
@@ -290,9 +290,10 @@ static const struct opt option_rows[] = {
 		"prompt tokens at which a draft may begin ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
-		"calibrated: key by which kept predictions are looked up "
-		"({}); the last token of the text, the last two, or the "
-		"longest known sequence of up to four", .choices = key_names },
+		"calibrated: key by which kept predictions are looked up ({}); "
+		"single: the last token of the text; bigram: the last two "
+		"tokens; longest: the longest known sequence of up to four "
+		"last tokens", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
 		"calibrated: maximum number of predictions kept for each token "
 		"of the prompt ({})", 1, CALIBRATED_SUCCESSORS },

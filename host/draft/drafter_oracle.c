@@ -23,9 +23,9 @@
  * the bits of STREAM_ELSEWHERE. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
-/* Place of a path. Either the path agrees with the given sequence for `at`
+/* State of a path. Either the path agrees with the given sequence for `at`
  * tokens, or the path has left the sequence; then `hash` identifies the
- * position where it left and the path's tokens from there on. */
+ * position where the path left and the path's tokens from this position on. */
 struct place {
 	size_t at;
 	/* the path agrees with the sequence, and the next token of the sequence
@@ -61,7 +61,7 @@ static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
 
 /* ---- place of a node ----------------------------------------------------- */
 
-/* The place of a path that agrees with the sequence for `at` tokens and whose
+/* The state of a path that agrees with the sequence for `at` tokens and whose
  * next token is unknown or differs from the sequence. */
 static struct place off(const struct oracle *o, size_t at)
 {
@@ -94,7 +94,7 @@ static struct place place_of(
 		o, place_of(o, t, (uint32_t)t->parent[node]), t->token[node]);
 }
 
-/* ---- price on the phone -------------------------------------------------- */
+/* ---- cost on the phone --------------------------------------------------- */
 
 static void price_nodes(struct oracle *o, uint32_t n)
 {
@@ -350,8 +350,8 @@ static int open_kind(
 const struct draft_kind draft_kind_oracle = {
 	.name = "oracle:",
 	.shown = "oracle:P,...",
-	.summary = "simulated drafts: token i is right with the i-th (or last) "
-		   "P",
+	.summary = "simulated drafts, right with probability P at each "
+		   "position",
 	.needs_text = true,
 	.title = "an oracle: acceptance is simulated",
 	.check = check_word,

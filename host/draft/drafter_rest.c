@@ -1,14 +1,15 @@
 /*
- * REST (He et al., NAACL 2024): retrieve from a datastore what followed the
- * last tokens of the sequence. The datastore holds the history of earlier
- * requests and, for rest:FILE, a text file. The drafter finds the longest
- * suffix of the sequence, of 2 to 16 tokens, that occurs in the datastore. It
- * takes up to 5000 continuations of 10 tokens each. Their 64 most frequent
- * prefixes are the draft; the probabilities are proportional to the counts.
+ * REST (He et al., NAACL 2024): draft tokens that followed the sequence's last
+ * tokens in a datastore. The datastore holds the history of earlier requests
+ * and, for rest:FILE, a text file. The drafter finds the longest suffix of the
+ * sequence, of 2 to 16 tokens, that occurs in the datastore, and takes up to
+ * 5000 continuations of 10 tokens each. The 64 most frequent prefixes of the
+ * continuations are the draft; the probabilities are proportional to the
+ * counts.
  *
- * If there are more than 5000 hits, the paper uses the first ones. Here the
- * hits are sorted by their continuation, so 5000 hits at equal distances are
- * used.
+ * If the suffix occurs more than 5000 times, the paper uses its first 5000
+ * occurrences (hits). Here the hits are sorted by their continuation, so 5000
+ * hits at equal distances are used.
  */
 #include "base/err.h"
 #include "base/fd.h"
@@ -30,8 +31,8 @@
 #define NOWHERE    UINT32_MAX
 #define MAX_FILE   ((size_t)256 << 20)
 
-/* A prefix of the continuations: its last token, and the range of hits whose
- * continuation begins with this prefix. */
+/* A prefix of the continuations: the prefix's last token, and the range of hits
+ * whose continuation begins with this prefix. */
 struct beginning {
 	int32_t token;
 	uint32_t above; /* index in `node` of the parent; 0 is the root */
@@ -75,8 +76,8 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 		size_t first, end;
 
 		datastore_find(&r->store, text + n - span, span, &first, &end);
-		/* Count two binary searches. Each probe loads the index of a
-		 * suffix and its first tokens, and compares up to `span`
+		/* Count two binary searches. Each comparison loads the index of
+		 * a suffix and its first tokens, and compares up to `span`
 		 * tokens. */
 		for (size_t left = r->store.n_suffixes; left; left /= 2) {
 			r->work.steps += 4;
@@ -143,8 +144,9 @@ static uint32_t count(const struct beginning *b)
 	return b->end - b->first;
 }
 
-/* Insert by descending count; of equal counts, the item that was inserted first
- * comes first. If there is no room, drop the least frequent item. */
+/* Insert an item into the queue, sorted by descending count; of items with
+ * equal counts, the one inserted first comes first. If there is no room, drop
+ * the least frequent item. */
 static void put(struct queue *q, struct beginning new)
 {
 	uint32_t at = q->n;
@@ -352,8 +354,7 @@ const struct draft_kind draft_kind_rest = {
 const struct draft_kind draft_kind_rest_file = {
 	.name = "rest:",
 	.shown = "rest:FILE",
-	.summary = "what most often followed them, in a history and a text "
-		   "file",
+	.summary = "as rest, but searches the history and the text file FILE",
 	.title = "a datastore",
 	.check = check_file,
 	.length = length,

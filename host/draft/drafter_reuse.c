@@ -18,8 +18,8 @@
 
 /* Limits, in the symbols of drafter_reuse.h. PATHS: number of paths kept per
  * tree, without opts.checked. SHIFT: greatest tried difference between gamma
- * and delta + 1. Both were tuned on the benchmark's long tasks: larger values
- * add guesses that are seldom accepted. */
+ * and delta + 1. PATHS and SHIFT were tuned on the benchmark's long tasks:
+ * larger values add guesses that are seldom accepted. */
 #define PATHS 3
 #define SHIFT 3
 
@@ -66,7 +66,7 @@ struct reuse {
 	struct reuse_options opts;
 	struct node *node; /* [n], room for `rows` */
 	uint32_t n, rows;
-	/* length of the sequence, in tokens, when the tree's root was its last
+	/* number of tokens of the sequence when the tree's root was the last
 	 * token */
 	size_t before_tree;
 	size_t n_text;
@@ -210,9 +210,10 @@ static void drop_old(struct reuse *r)
 
 /* Add the chains that a draft yields after the sequence text[n]: the draft
  * without its first gamma tokens. Without opts.checked gamma is unknown, so
- * several values are tried. The target's words often have as many tokens as the
- * draft's words, so values near delta + 1 are tried. A value is also tried if
- * the draft's tokens before x_{e+gamma} are the last tokens of the sequence. */
+ * several values of gamma are tried. The target's words often have as many
+ * tokens as the draft's words, so values near delta + 1 are tried. A value is
+ * also tried if the draft's tokens before x_{e+gamma} are the last tokens of
+ * the sequence. */
 static void add_chains(
 	struct reuse *r, const struct draft *d, const int32_t *text, size_t n)
 {
@@ -384,8 +385,8 @@ static const struct opt option_rows[] = {
 		"drafted again ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
 		"reuse: after the first wrong token, keep only drafted tokens "
-		"that the target also predicted, as in the paper; this makes "
-		"the device predict after every row" },
+		"that the target also predicted, as in sd.npu's paper; the "
+		"device must then compute predictions after every row" },
 };
 /* clang-format on */
 

@@ -2,10 +2,11 @@
  * SuffixDecoding (Oliaro et al., NeurIPS 2025): suffix trees count, for every
  * suffix of the sequence, which tokens followed its earlier occurrences.
  * Several suffixes can match. The draft uses the suffix whose draft has the
- * highest expected number of accepted tokens: the sum, over the tokens of its
- * likeliest path, of the probability that verification accepts the path up to
- * this token. A draft is `factor` times as long as the match, plus `offset`.
- * Tokens that followed in less than a tenth of the occurrences are left out.
+ * highest expected number of accepted tokens. This number is the sum, over the
+ * tokens of the draft's likeliest path, of the probability that verification
+ * accepts the path up to the token. A draft is `factor` times as long as the
+ * match, plus `offset`. Tokens that followed in less than a tenth of the
+ * occurrences are left out.
  *
  * There is one tree for the sequence and, if a history is kept, one for the
  * history. A token tree takes candidates from both trees; a chain comes from
@@ -36,7 +37,7 @@ static const struct opt option_rows[] = {
 		"suffix's length ({})",
 		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: number of tokens by which a draft is longer than "
+		"suffix: number of tokens added to the length that "
 		"--suffix-factor gives ({})",
 		0, SUFFIX_DEPTH },
 };

@@ -38,10 +38,10 @@ static bool draft_word(size_t i, struct opt_word *w)
 #define IN(field) OPT_IN(drafting_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
-		"draft model or EAGLE head (a GGUF file; model, eagle: the "
-		"bundled ones) or another drafter; several drafters, joined "
-		"by +, pool their candidates (model+sam; with method chain: "
-		"model):",
+		"draft model or EAGLE head (a GGUF file, or model or eagle for "
+		"a bundled one), or another drafter; several drafters, joined "
+		"by +, pool their candidates (default: model+sam; with method "
+		"chain: model):",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
@@ -51,9 +51,10 @@ static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
-		"compute phone times as if the draft model had this shape; "
-		"see --as. With --draft oracle, drafting then takes the "
-		"time of such a model on the CPU instead of no time",
+		"compute phone times as if the draft model had this shape; see "
+		"--as. With --draft oracle, phone times then include drafting "
+		"by a model of this shape on the CPU; without this option "
+		"an oracle takes no time",
 		.choices = dense_shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
@@ -124,8 +125,8 @@ bool drafting_has_model(const struct drafting *d)
 	return false;
 }
 
-/* The argument after the kind's name; for a kind without a name, the whole
- * path. */
+/* The argument after the kind's name in the word; for a kind without a name,
+ * the whole word, which is a path. */
 static const char *word_of(const struct draft_part *p)
 {
 	return p->word + (p->kind->name ? strlen(p->kind->name) : 0);

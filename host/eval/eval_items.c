@@ -26,7 +26,7 @@ static int read_text(
 	*out = json_string_value(member);
 	if (!*out)
 		return err_set(e, EINVAL, "member '%s' is %s", name,
-			member ? "no string" : "missing");
+			member ? "not a string" : "missing");
 	if (!**out)
 		return err_set(e, EINVAL, "member '%s' is empty", name);
 	return 0;
@@ -34,8 +34,8 @@ static int read_text(
 
 static int read_marked(struct eval_item *item, struct err *e)
 {
-	/* Refuse an expected answer that would match an empty output or any
-	 * output. */
+	/* Refuse an expected answer that an empty output or any output would
+	 * match. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",

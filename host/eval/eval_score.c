@@ -44,7 +44,7 @@ int scoring_read(struct scoring *sc, const char *path, struct err *e)
 				"'%s': member 'solution' is %s", s->item->id,
 				!solution             ? "missing"
 					: s->solution ? "empty"
-						      : "no string");
+						      : "not a string");
 		else if (s->marks && !json_is_array(s->marks))
 			ret = err_set(e, EINVAL,
 				"'%s': member 'marks' is not a list",
@@ -210,9 +210,9 @@ static int by_score(const void *a, const void *b)
 	return (x->score > y->score) - (x->score < y->score);
 }
 
-/* Return the area under the ROC curve. It is the share of pairs of a right and
- * a wrong step in which the right one has the higher score; pairs with equal
- * scores count half. */
+/* Return the area under the ROC curve. This area is the share of pairs of a
+ * right and a wrong step in which the right step has the higher score; pairs
+ * with equal scores count half. */
 static double area(struct mark *mark, size_t n)
 {
 	double wrong_below = 0, pairs = 0;

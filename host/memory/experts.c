@@ -18,9 +18,9 @@
 /*
  * The largest number of reads ahead in flight, as a multiple of the number of
  * experts that a token uses (n_used). Simulated for passes with 4 rows, where
- * 80 % of the predictions were right: with 4, half as many experts were still
- * absent when their layer began as with 2, and a quarter as many as with 1. A
- * larger value was no better.
+ * 80 % of the predictions were right. With the value 4, half as many experts
+ * were still absent when their layer began as with the value 2, and a quarter
+ * as many as with 1. A larger value was no better.
  */
 #define AHEAD_MAX 4
 
@@ -311,8 +311,8 @@ int experts_take(struct experts *x, uint64_t turn_ps,
 			return -EAGAIN;
 		if (!next)
 			return err_set(e, EIO,
-				"no memory to read experts into: earlier reads "
-				"never ended");
+				"no room in memory for another expert: earlier "
+				"reads from flash never ended");
 		from = x->opts.soc ? now_ps(x) : clock_ns();
 		if (x->opts.soc) {
 			phone_wait(x->opts.time, ready_ps(x, next, turn_ps));

@@ -27,8 +27,8 @@ struct piece {
 	uint64_t own;
 	/* number of the layer; n_layer for the output matrix */
 	uint32_t layer;
-	/* whether the piece is the first of the layer; whether it is the
-	 * last */
+	/* whether the piece is the first piece of the layer; whether it is the
+	 * last piece of the layer */
 	bool begins, ends;
 };
 
@@ -268,7 +268,7 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 /* ---- reading pieces ---- */
 
 /* Bytes of the i-th read of a piece on the simulated phone; 0 after the last
- * read. The reads of a whole layer are charged to its first part. */
+ * read. The reads of a whole layer count as reads of its first part. */
 static uint64_t priced_bytes(
 	const struct staging *s, const struct piece *p, uint32_t i)
 {
@@ -363,7 +363,7 @@ int staging_start(struct staging *s, struct err *e)
  * could use the piece from time `turn` on. All earlier reads have ended by
  * then, so the device waits at most as long as this piece's read takes. The
  * phone reads only the share flash_ahead of the piece before `turn`, so the
- * device waits at least for the rest.
+ * device waits at least for the rest of the piece.
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 {
@@ -398,8 +398,8 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 
 		if (!s->queued)
 			return err_set(e, EIO,
-				"no layer is being read from flash: an earlier "
-				"read failed");
+				"the next layer is not read from flash, "
+				"because an earlier read failed");
 		*slot = s->queue[s->oldest];
 		s->oldest = (s->oldest + 1) % STREAM_SLOTS;
 		s->queued--;

@@ -35,7 +35,7 @@ static const struct many_steps steps = {
 
 const struct method method_beam = {
 	.name = "beam",
-	.summary = "beam search (-N beams): a reward scores each step",
+	.summary = "beam search (-N beams): a reward model scores each step",
 	.needs_reward = true,
 	.options = tables,
 	.open = beams_open,

@@ -19,8 +19,8 @@
 #define IN(field) OPT_IN(beam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "beam-width", IN(width), "M",
-		"beam, dvts: number of continuations of each kept beam ({}); N "
-		"/ M of the N beams (-N) are kept after each step",
+		"beam, dvts: number of continuations of each kept beam ({}); "
+		"of the N beams of -N, N / M are kept after each step",
 		1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
 		"beam, dvts: after each of the first N steps keep only the "
@@ -95,7 +95,7 @@ static int by_worth(const struct sample *x, const struct sample *y)
 }
 
 /* Compare two beams for qsort, by descending value; beams with equal values are
- * ordered by their numbers in the round. */
+ * ordered by their numbers (`place`) in the round. */
 static int by_value(const void *a, const void *b)
 {
 	const struct sample *const *at = a, *const *bt = b;
@@ -126,8 +126,9 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round of the search ----------------------------------------------- */
 
-/* Before a round is decided: the beams whose texts have ended, and all beams of
- * each tree from which beams must be cut. */
+/* Before a round is decided, list the beams to score: the beams whose texts
+ * have ended, and all competing beams of each tree from which beams must be
+ * cut. */
 uint32_t beams_to_score(struct samples *p, bool waiting, struct sample **out)
 {
 	struct beams *b = samples_own(p);
@@ -250,7 +251,7 @@ static int choose(struct beams *b, struct samples *p, struct err *e)
 
 /* ---- beginning the next step ahead --------------------------------------- */
 
-/* The score of the beam's second-to-last step; its last step is not scored
+/* The score of the beam's second-to-last step; the last step is not scored
  * yet. */
 static float score_so_far(const struct sample *s)
 {
@@ -349,7 +350,7 @@ int beams_next(struct samples *p, struct err *e)
 }
 
 /* Choose the best finished beam. If no beam is finished, choose a beam that has
- * ended or, if none has ended, one that still runs. */
+ * ended or, if no beam has ended, a running beam. */
 void beams_stop(struct samples *p)
 {
 	struct beams *b = samples_own(p);

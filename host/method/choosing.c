@@ -36,8 +36,9 @@ const struct opt_table answer_table = {
 #define IN(field) OPT_IN(aggregate_options, field)
 static const struct opt aggregate_rows[] = {
 	{ OPT_CHOICE, 0, "aggregate", IN(how), "NAME",
-		"how to combine the scores of a sample's steps ({}): the last "
-		"score, the smallest, or the product", .choices = aggregate_names,
+		"how to combine the scores of a sample's steps ({}); last: the "
+		"last score; min: the smallest; prod: the product",
+		.choices = aggregate_names,
 		.noun = "scores" },
 };
 #undef IN
@@ -113,9 +114,9 @@ uint32_t choosing_tally(const struct samples *p, struct tally *row)
 	return rows;
 }
 
-/* Whether the finished samples agree so much that all unfinished samples are
- * cut: so large a share of the votes is for one answer (early_stop_agrees).
- * False if there is no memory to count the votes. */
+/* Whether to cut all unfinished samples because the finished samples agree: a
+ * large share of their votes is for one answer (early_stop_agrees). False if
+ * there is no memory to count the votes. */
 static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
@@ -251,8 +252,8 @@ static bool is_time_to_score(const struct samples *p)
 	return ended && run && (better || all);
 }
 
-/* The unscored samples that have ended or still run: before samples may be cut,
- * and before the answer is chosen. */
+/* List the unscored samples that have ended or still run. Called before samples
+ * may be cut, and before the answer is chosen. */
 static uint32_t to_score(struct samples *p, bool waiting, struct sample **out)
 {
 	struct choosing *c = samples_own(p);
@@ -286,7 +287,7 @@ static int between(struct samples *p, uint32_t rows, struct err *e)
 /* ---- choosing a sample --------------------------------------------------- */
 
 /* Index of the first sample that has ended and may be chosen, or CHOICE_NONE if
- * there is none. */
+ * no sample may be chosen. */
 static uint32_t first_ended(const struct samples *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

@@ -16,8 +16,9 @@
 #define IN(field) OPT_IN(decided_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-decided", IN(on), NULL,
-		"stop samples as soon as they can no longer be chosen or "
-		"change the choice; faster, same text",
+		"stop samples that can no longer be chosen and no longer "
+		"change the choice among the others; faster, with the same "
+		"chosen text",
 		.noun = "a choice that can be decided early" },
 };
 #undef IN

@@ -15,8 +15,9 @@
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "early-stop", IN(on), NULL,
 		"stop samples whose confidence falls below a threshold (see "
-		"--warm-up), and all samples when their votes agree "
-		"(--consensus); may change the text", .noun = "early stop" },
+		"--warm-up), and all unfinished samples when enough votes "
+		"agree (--consensus); may change the chosen text",
+		.noun = "early stop" },
 	{ OPT_UINT, 0, "warm-up", IN(warm_up), "N",
 		"early-stop: decode the first N samples to the end, and derive "
 		"the threshold from their confidence ({})",

@@ -1,6 +1,6 @@
 /*
  * Fast-dLLM (Wu et al., "Fast-dLLM: Training-free Acceleration of Diffusion LLM
- * by Enabling KV Cache and Parallel Decoding", 2025). It has two parts.
+ * by Enabling KV Cache and Parallel Decoding", 2025). The method has two parts.
  *
  * Parallel decoding: a pass commits all guesses whose confidence reaches the
  * threshold, and always the most confident guess.
@@ -123,8 +123,7 @@ static const struct denoising_steps steps = {
 
 const struct method method_fast_dllm = {
 	.name = "fast-dllm",
-	.summary =
-		"masked diffusion, parallel by confidence, with a block cache",
+	.summary = "masked diffusion, many tokens per pass, with a block cache",
 	.diffusion = true,
 	.runs = METHOD_WINDOW,
 	.options = options,

@@ -22,9 +22,9 @@
  * time, nothing is drafted.
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
- * drafted children of each node, and a row is dropped if its expected gain is
- * smaller than the time that it costs (host/tree/prune.h). Logits are computed
- * only when needed, for the rows of the accepted path (4.4).
+ * drafted children of each node. Rows are dropped if that raises the expected
+ * number of tokens per second (host/tree/prune.h). Logits are computed only
+ * when needed, for the rows of the accepted path (4.4).
  */
 #include "host/method/lever.h"
 
@@ -70,8 +70,8 @@ struct lever_options {
 	bool stop_rule;
 	/* "none", the file of an exit predictor, or NULL for the bundled one */
 	const char *exit;
-	/* probability of being reached from which a row is kept; negative: keep
-	 * the rows that gain more than they cost */
+	/* keep rows that verification reaches with at least this probability;
+	 * negative: keep the rows that give the most tokens per second */
 	double threshold;
 	bool always, no_shadow;
 };
@@ -84,21 +84,22 @@ static const struct opt option_rows[] = {
 		"more node would lower the expected tokens/s (default: try all "
 		"sizes and use the best)" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
-		"lever: exit predictor that chooses the rows to prune: a file, "
-		"or a bundled one: exit, after half the layers (the default, "
-		"if it was trained for the model), or exit-third, after a "
-		"third; none: do not prune",
+		"lever: exit predictor, which predicts tokens after a part of "
+		"the layers so that unlikely nodes of the tree are pruned: a "
+		"file, or a bundled one: exit, after half of the layers (the "
+		"default, if it was trained for the model), or exit-third, "
+		"after a third; none: do not prune",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
-		"lever: after the exit predictor, keep only rows whose chance "
-		"of being accepted is at least P (default: rows that are worth "
-		"their time)", 0, 1 },
+		"lever: after the exit predictor, keep only nodes that are "
+		"accepted with a probability of at least P (default: the nodes "
+		"that give the most expected tokens/s)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
 		"lever: prune in every pass, even if pruning is estimated to "
 		"cost more time than it saves" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
 		"lever: let the exit predictor score only the drafted children "
-		"of a node, not other likely tokens beside them" },
+		"of a node, not also likely tokens that were not drafted" },
 };
 /* clang-format on */
 
@@ -299,7 +300,8 @@ static uint32_t lever_spare(const struct method_env *env)
 
 const struct method method_lever = {
 	.name = "lever",
-	.summary = "a drafted tree grown by gain over cost, then pruned",
+	.summary = "a drafted tree with the most expected tokens/s, then "
+		   "pruned",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

@@ -10,8 +10,8 @@
  *           longest prefix that the model itself draws is accepted. The token
  *           that it draws after that prefix is the next known token.
  *
- * Every generated token is drawn from a row of the chain, so the text equals
- * that of plain decoding with this model, at any temperature.
+ * Every generated token is drawn from a row of the chain, so plain decoding
+ * with this model gives the same text, at any temperature.
  */
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -65,7 +65,7 @@ static int linear_plan(struct denoising *d, struct err *e)
 
 		n = n < room ? n : room;
 		t->n = n < left ? n : left ? (uint32_t)left : 1;
-		t->drafted = t->n == 1; /* there is nothing to draft */
+		t->drafted = t->n == 1; /* no room for a draft */
 	}
 	d->n_at = 0;
 	d->n_rows = t->n;
@@ -94,9 +94,9 @@ static int linear_after_pass(struct denoising *d, struct err *e)
 		return 0;
 	}
 	/*
-	 * Accept tokens while the drawn token equals the drafted one. At the
-	 * first difference the drawn token is generated, too. It becomes the
-	 * next known token and is not cached yet.
+	 * Accept tokens while the drawn token equals the drafted token. At the
+	 * first difference the drawn token is generated, too. This token
+	 * becomes the next known token and is not cached yet.
 	 */
 	t->drafted = false;
 	do {
@@ -141,7 +141,7 @@ static uint32_t linear_rows(const struct method_env *env)
 
 const struct method method_linear_spec = {
 	.name = "linear-spec",
-	.summary = "a block diffusion model drafts, and verifies itself",
+	.summary = "a block diffusion model drafts tokens and verifies them",
 	.lossless = true,
 	.logits_ahead = true,
 	.runs = METHOD_BLOCK,

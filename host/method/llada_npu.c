@@ -10,11 +10,11 @@
  *     token is final.
  *   - A block that has no mask left is computed again, at most --settle times,
  *     until a pass changes none of its visible tokens.
- *   - The window begins at the first position that --window-from selects. It
+ *   - The window begins at the first position that --window-from selects, and
  *     can extend into later blocks: in every pass (--window), or when few masks
  *     are left in the current block (--lookahead). Guesses in later blocks are
- *     drafts: they are predicted again when their block becomes the current
- *     one.
+ *     drafts: a draft is predicted again when its block becomes the current
+ *     block.
  *   - When a pass makes a position visible, the input of the position in that
  *     pass was the mask, so its cached keys and values are stale. The window of
  *     the next pass contains the position again, so that the next pass computes
@@ -65,10 +65,12 @@ struct npu_options {
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
 		"llada-npu: let other positions attend to guesses of at least "
-		"this probability (the model's threshold, or 0.7)", 0, 1 },
+		"this probability, the visible tokens (default: the threshold "
+		"in the model file, or 0.7)", 0, 1 },
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
-		"llada-npu: never change guesses of at least this probability "
-		"again (the model's threshold, or 0.9)", 0, 1 },
+		"llada-npu: never change guesses of at least this probability, "
+		"the stable tokens (default: the threshold in the model file, "
+		"or 0.9)", 0, 1 },
 	{ OPT_INT, 0, "settle", IN(settle), "N",
 		"llada-npu: when a block has no mask left, predict its tokens "
 		"again until a pass changes none, at most N times (block "
@@ -145,7 +147,7 @@ struct text {
 	/*
 	 * by_block: the model was trained with blocks. unchecked: the drafts of
 	 * the current block have not been predicted again since the block
-	 * became the current one.
+	 * became the current block.
 	 */
 	bool by_block, unchecked;
 	/* the last pass changed visible tokens of the block */
@@ -153,11 +155,11 @@ struct text {
 	/* settled: number of passes since the block's last mask was filled.
 	 * settle: maximum of `settled`. */
 	uint32_t settled, settle;
-	/* this is the first pass, which computes all positions and has no
-	 * window */
+	/* the current pass is the first pass, which computes all positions and
+	 * has no window */
 	bool first_pass;
-	/* visible position whose input in this pass is the mask instead of its
-	 * token; -1 if there is none */
+	/* the visible position whose input in this pass is the mask instead of
+	 * its token; -1 for no position */
 	int64_t remasked;
 };
 
@@ -203,9 +205,9 @@ static uint32_t count(const struct text *t, enum stage stage)
  * predicts the first open position. With shifted logits this is the row of the
  * preceding position; the window does not need it if its logits were kept from
  * an earlier pass. When few masks are left in the block, the window is extended
- * to the size of the graph that the pass runs. This costs nothing, because a
- * graph always computes all of its rows. The graphs have the same sizes with
- * every --clock, so the text does not depend on --clock.
+ * to the size of the graph that the pass runs. The additional rows take no
+ * time, because a graph always computes all of its rows. The graphs have the
+ * same sizes with every --clock, so the text does not depend on --clock.
  */
 static void choose_window(struct text *t)
 {
@@ -345,9 +347,9 @@ static uint32_t apply_guesses(struct text *t)
 			p->confidence = g->confidence;
 			continue;
 		}
-		/* a draft is predicted again for the first time since its block
-		 * became the current one; then its position may become
-		 * invisible again */
+		/* when a draft is predicted for the first time since its block
+		 * became the current block, its position may become invisible
+		 * again */
 		rule.fall |= t->unchecked;
 		rule.revise &= !d->form;
 		change = stages_update(p, &rule, g);
@@ -412,9 +414,9 @@ static void emit(struct text *t, uint32_t end, bool all)
 
 /*
  * No tokens are needed after a stable stop token, so the block is cut after
- * that token. With --window-from block the block is not cut: its rows attend to
- * each other, so the tokens equal those of other block decoders only if all
- * positions of the block are computed.
+ * that token. With --window-from block the block is not cut: the block's rows
+ * attend to each other, so the tokens are the same as with other block decoders
+ * only if all positions of the block are computed.
  */
 static void cut_at_end(struct text *t)
 {
@@ -440,8 +442,8 @@ static uint32_t text_end(const struct text *t)
 	return d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
 }
 
-/* Make the next block the current one. Its drafts count as visible tokens until
- * they are predicted again. */
+/* Make the next block the current block. Its drafts count as visible tokens
+ * until they are predicted again. */
 static void begin_block(struct text *t)
 {
 	struct denoising *d = t->d;
@@ -466,8 +468,8 @@ static void begin_block(struct text *t)
 }
 
 /*
- * The thresholds are those of the options; without options, those of the model;
- * and if the model has none, those of the paper. If only one of the two options
+ * The thresholds come from the options; without options, from the model; and if
+ * the model has no thresholds, from the paper. If only one of the two options
  * is given and `stable` would be less than `visible`, the given value is used
  * for both.
  */
@@ -671,7 +673,7 @@ static int npu_open(
 
 const struct method method_llada_npu = {
 	.name = "llada-npu",
-	.summary = "several blocks at once, progressive revision, host refresh",
+	.summary = "diffusion whose tokens are revised until they are stable",
 	.diffusion = true,
 	.runs = METHOD_WINDOW | METHOD_BLOCK,
 	.options = options,

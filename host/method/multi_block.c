@@ -17,9 +17,8 @@
  *
  * If positions attend only to their own and earlier blocks (D2F), cached keys
  * and values are exact. If positions attend to all positions, cached keys and
- * values are those of the text at the time of the pass that computed them. If
- * --add-block-at and --full-block-at are both 1, blocks are decoded one after
- * the other.
+ * values belong to the text of the pass that computed them. If --add-block-at
+ * and --full-block-at are both 1, blocks are decoded one after another.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -45,7 +44,8 @@ struct multi_options {
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "add-block-at", IN(add), "P",
 		"multi-block: add the next block when this share of the last "
-		"block is filled ({})", 0, 1 },
+		"block's positions, 0 to 1, have a token instead of a mask "
+		"({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
 		"multi-block: when this share of a block is filled, 0 to 1, "
 		"every pass must fix at least one guess in the next block ({})", 0, 1 },

@@ -20,9 +20,10 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 #define IN(field) OPT_IN(revision_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
-		"llada-npu: when the host recomputes unstable tokens at "
-		"positions that precede the window ({}); host: in every pass; "
-		"drift: when attention has changed (--refresh-drift)",
+		"llada-npu: when the host recomputes positions that precede "
+		"the window and have no stable token ({}); none: never; host: "
+		"in every pass; drift: when attention has changed "
+		"(--refresh-drift)",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
 		"llada-npu: number of unstable tokens that the host "
@@ -64,11 +65,11 @@ struct revision {
 	bool probing; /* only the probe token is recomputed (policy drift) */
 	/* The members below are for the policy drift. Its probe token is the
 	 * token that received the largest attention. */
-	/* position of the probe token; 0 if there is none yet */
+	/* position of the probe token; 0 before the first probe */
 	uint32_t probe;
 	float *attention;
-	/* attention of the probe token at an earlier refresh; its weights are
-	 * stored in attention[] */
+	/* attention of the probe token at an earlier refresh, with the weights
+	 * in attention[] */
 	struct attention_map before;
 	uint32_t from_layer;
 	bool drifted;
@@ -134,7 +135,7 @@ static bool needs_refresh(const struct place *p)
 /*
  * Returns a limit for choosing positions to refresh: positions whose confidence
  * is above the limit are left out. With --refresh-tokens n the limit is the
- * n-th lowest confidence of the candidates. Without the option the limit is 2,
+ * n-th lowest confidence of these positions. Without the option the limit is 2,
  * which is above every confidence.
  */
 static double least_of(const struct revision *r, const struct place *place,

@@ -132,7 +132,7 @@ static void sdnpu_plan(struct cycle *c)
 
 const struct method method_sdnpu = {
 	.name = "sdnpu",
-	.summary = "drafts retrieved from text, predictions, rejected drafts",
+	.summary = "drafts copied from text, predictions and rejected drafts",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

@@ -57,7 +57,7 @@ static const struct chooser how = { certainty, by_rank, true };
 
 const struct method method_self_certainty = {
 	.name = "self-certainty",
-	.summary = "a vote in which certain samples count more (-N)",
+	.summary = "a vote weighted by the certainty of the samples (-N)",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

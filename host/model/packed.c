@@ -86,8 +86,9 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	size_t bytes = entry_bytes(t);
 
 	if (!is)
-		return err_set(e, EINVAL, "tensor %u of %zu", t->tensor,
-			gguf_n_tensors(g));
+		return err_set(e, EINVAL,
+			"tensor %u does not exist: the model has %zu tensors",
+			t->tensor, gguf_n_tensors(g));
 	if (!x || x->kind == IMAGE_METADATA)
 		return err_set(e, EINVAL,
 			"the image has no extent %u with tensors", t->extent);
@@ -281,7 +282,7 @@ static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
 	return 0;
 }
 
-/* Find the tensors [first, end) of a layer. They must be the whole contents of
+/* Find the tensors [first, end) of a layer, which must be the whole contents of
  * the extent with this kind and index. */
 static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	enum image_kind kind, uint32_t index, unsigned first, unsigned end,

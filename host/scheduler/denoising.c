@@ -31,8 +31,9 @@ static const struct opt block_rows[] = {
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"llada, fast-dllm, block --no-cache: number of positions after "
-		"the prompt in every pass (0: none after the current block)",
+		"llada, fast-dllm, block --no-cache: number of positions that "
+		"every pass computes after the prompt; those after the current "
+		"block are masks (0: only the blocks up to the current one)",
 		0, WIRE_MAX_ROWS },
 };
 
@@ -42,9 +43,10 @@ static const struct opt steps_rows[] = {
 		"it has positions)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
-		"which guessed tokens are fixed first ({}): the most probable, "
-		"those with the largest margin to the second candidate, those "
-		"of least entropy, or random ones",
+		"which guesses (tokens predicted for masked positions) are "
+		"fixed first ({}): the most probable, those with the largest "
+		"margin to the second candidate, those of least entropy, or "
+		"random ones",
 		.choices = guess_orders },
 };
 
@@ -111,7 +113,7 @@ int denoising_open_blocks(
 		given, m->block_length);
 }
 
-/* The session limits this number to the number of rows of its largest graph. */
+/* The session limits the returned number to the rows of its largest graph. */
 uint32_t denoising_all_rows(const struct method_env *env)
 {
 	return WIRE_MAX_ROWS;
@@ -395,8 +397,8 @@ void denoising_commit(struct denoising *d, uint32_t n)
 	/*
 	 * A text with a grammar (such as JSON) is committed from left to right
 	 * without gaps. Of the first n guesses, keep those for consecutive
-	 * positions from the first mask on; if there is none, keep the leftmost
-	 * of all guesses.
+	 * positions from the first mask on; if none of them is for the first
+	 * mask, keep the leftmost of all guesses.
 	 */
 	if (d->form && d->n_at) {
 		uint32_t first = 0, kept = 1;

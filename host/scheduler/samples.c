@@ -25,7 +25,7 @@ static const struct opt samples_rows_of[] = {
 		1, SAMPLES_MOST, .noun = "samples" },
 	{ OPT_UINT, 0, "parallel", IN(parallel), "K",
 		"number of samples that are decoded at the same time ({}); the "
-		"others wait until one of these ends",
+		"other samples wait until one of the K samples ends",
 		1, SAMPLES_PARALLEL, .noun = "samples" },
 	{ OPT_UINT, 0, "slots", IN(slots), "N",
 		"size of the key-value cache for all samples together, in "
@@ -336,8 +336,8 @@ bool samples_have_begun(const struct samples *p)
 	return p->scheduler;
 }
 
-/* Samples wait for each other at the ends of steps. Let those that waited
- * continue. */
+/* Let the samples continue that have waited for each other at the ends of their
+ * steps. */
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -374,8 +374,8 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
-/* Before a step of the method: whether samples must be scored first. They are
- * then in p->to_score. */
+/* Before a step of the method: whether samples must be scored first. These
+ * samples are then in p->to_score. */
 static bool must_score(struct samples *p, bool waiting)
 {
 	p->n_to_score = p->many->to_score && !p->is_scored
@@ -406,7 +406,7 @@ int samples_next(struct samples *p, struct err *e)
 	int ret = next(p, e);
 
 	if (!ret && !p->no_memory && p->many->between) {
-		uint32_t used = 0; /* rows of the next pass that lanes use */
+		uint32_t used = 0; /* rows of the next pass that are in use */
 
 		if (must_score(p, false))
 			return MANY_SCORE;

@@ -8,10 +8,11 @@
 #define IN(field) OPT_IN(tree_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
-		"largest number of rows of a drafted tree, including the root "
-		"(8 on the wall clock with all layers in memory, else 64; "
-		"lever: 64, with streamed layers 256); with -N, rows of all "
-		"trees together", 2, TREE_ROWS_MOST },
+		"largest number of nodes of a drafted tree, including the "
+		"root; each node is a row of a pass (8 on the wall clock with "
+		"all layers in memory, else 64; lever: 64, with streamed "
+		"layers 256); with -N, of all trees together",
+		2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
 		"largest number of levels of a drafted tree (12; lever: 32)",
 		1, TREE_ROWS_MOST },

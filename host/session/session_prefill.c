@@ -41,7 +41,7 @@ int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
 	int ret = 0;
 
 	if (!n)
-		return err_set(e, EINVAL, "nothing to prefill");
+		return err_set(e, EINVAL, "no tokens to prefill were given");
 	s->counts = &s->stats.prompt_rows;
 	s->pricing.by_cpu = by_cpu && !s->prompts_by_npu;
 	trace_begin(s->trace, TRACE_PROMPT, n, 0);

@@ -37,7 +37,7 @@ int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 	if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG, "the name is too long");
 	if (access(path, F_OK))
-		return err_sys(e, errno, "no profile '%s'", path);
+		return err_sys(e, errno, "cannot find profile '%s'", path);
 	return 0;
 }
 
@@ -144,7 +144,8 @@ int soc_file_parse(struct soc *out, const char *path, const char *text,
 	}
 	for (size_t i = 0; i < SOC_COUNT && !ret; i++)
 		if (!seen[i])
-			ret = err_set(e, EINVAL, "no %s", soc_numbers[i].name);
+			ret = err_set(e, EINVAL, "the number %s is missing",
+				soc_numbers[i].name);
 	if (!ret)
 		ret = soc_check(out, e);
 	return ret ? err_in(e, "%s", path) : 0;

@@ -286,9 +286,8 @@ int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 			"as the model expects it");
 	if (family == CHAT_UNKNOWN || (unsigned)family >= CHAT_FAMILY_COUNT)
 		return err_set(e, ENOTSUP,
-			"the model's chat template is not one of those that "
-			"are recognised; give the prompt as the model expects "
-			"it");
+			"the model's chat template is not supported; give the "
+			"prompt as the model expects it");
 
 	f = &families[family];
 	if (!n || turn[n - 1].role == CHAT_ASSISTANT)

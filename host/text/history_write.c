@@ -15,8 +15,7 @@
 #include <xxhash.h>
 
 /* A writer holds the lock only while it rewrites and syncs a file of usual
- * size. If a process holds the lock longer than this, it is stopped or
- * hangs. */
+ * size. A process that holds the lock longer is stopped or hangs. */
 #define LOCK_WAIT_NS 10000000000ull
 #define LOCK_NAP_NS  100000
 
@@ -157,7 +156,7 @@ static int check_records(const struct history *h,
 	}
 	if (*bytes + sizeof(struct history_head) > h->opts.max_bytes)
 		return err_set(e, EFBIG,
-			"the new record takes %llu bytes, but the history "
+			"the new records take %llu bytes, but the history "
 			"'%s' may have only %llu bytes; allow more with "
 			"--history-max, or --max of an import",
 			(unsigned long long)*bytes, h->path,
@@ -202,8 +201,8 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 			to += history_record_bytes(history_at(h, i).n);
 		if (to > from) {
 			ret = fd_write_all(fd, h->map + from, to - from);
-			/* look at this record again: it may begin the next
-			 * series of kept records */
+			/* look at this record again: the next series of kept
+			 * records may begin here */
 			i--;
 		}
 	}
@@ -211,7 +210,7 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 }
 
 /* Write a new file with the kept records and `more`, and rename it to the name
- * of the locked file. This releases the lock. */
+ * of the locked file. The function also releases the lock. */
 static int rewrite(struct history *h, const bool *keep,
 	const struct bytes *more, struct err *e)
 {
@@ -240,7 +239,7 @@ static int rewrite(struct history *h, const bool *keep,
 		ret = fd_write_all(f.fd, more->data, more->len);
 	if (ret)
 		err_sys(e, -ret, "cannot write '%s'", h->path);
-	/* If the file was removed, do not create it again. */
+	/* If the file was removed, do not create the file again. */
 	else if (!history_is_current(h))
 		ret = err_set(e, ESTALE,
 			"'%s' was removed or replaced while it was rewritten",

@@ -34,7 +34,9 @@ int schema_add_node(struct schema_reader *r, enum form_kind kind, uint32_t *out)
 
 	if (j->n == NODES_MAX)
 		return err_set(r->e, EINVAL,
-			"the JSON Schema has more than %d parts", NODES_MAX);
+			"the JSON Schema has more than %d parts; use a smaller "
+			"schema",
+			NODES_MAX);
 	if (schema_grow(&j->node, j->n, &j->cap, sizeof(*j->node)))
 		return -ENOMEM;
 	j->node[j->n] = (struct json_node){

@@ -5,7 +5,7 @@
  *
  * Vocabulary and merges are written in an alphabet of 256 printable characters,
  * one for each byte. In this file the symbols of a word are its bytes; only the
- * interned pieces are written in this alphabet.
+ * interned pieces (texts of tokens and merges) are written in this alphabet.
  */
 #include "base/err.h"
 #include "host/text/tokenizer_impl.h"
@@ -121,8 +121,10 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (ret)
 		return ret;
 	if (kv->count > UINT32_MAX / 4)
-		return err_set(e, EFBIG, "%s has %llu entries", key,
-			(unsigned long long)kv->count);
+		return err_set(e, EFBIG,
+			"%s has %llu entries, but fewer than 2^30 are "
+			"supported",
+			key, (unsigned long long)kv->count);
 	while (cap < 2 * kv->count)
 		cap *= 2;
 	t->merge = malloc(cap * sizeof(*t->merge));

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* limit, because the number of a piece must fit into an int32 */
+/* maximum number of pieces (interned texts), because the number of a piece must
+ * fit into an int32 */
 #define PIECES_MAX (1u << 30)
 
 static uint32_t text_hash(const char *text, size_t len)
@@ -181,7 +182,8 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (ret)
 		return ret;
 	if (!kv->count || kv->count > PIECES_MAX)
-		return err_set(e, EINVAL, "%s has %llu entries",
+		return err_set(e, EINVAL,
+			"%s has %llu entries; a vocabulary has 1 to 2^30",
 			TOK_KEY("tokens"), (unsigned long long)kv->count);
 	t->n_vocab = (uint32_t)kv->count;
 	t->type = malloc(t->n_vocab);

@@ -195,7 +195,7 @@ static int take_event(struct reading *r, const struct event *v)
 				v->at, v->value };
 		return 0;
 	default:
-		return err_set(r->e, EBADMSG, "an event without a type");
+		return err_set(r->e, EBADMSG, "an event has no type");
 	}
 }
 

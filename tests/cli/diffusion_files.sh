@@ -95,7 +95,7 @@ sed 's/tokenizer\.ggml\.eot_token_id/diffusion.canvas_length_too/' "$llada" \
   >"$tmp/canvas.gguf"
 refused "'diffusion.canvas_length_too' is not known" "$tmp/canvas.gguf" \
   --method llada
-refused 'is no diffusion model' "$tmp/tiny.gguf" --method llada
+refused 'is not a diffusion model' "$tmp/tiny.gguf" --method llada
 refused 'is a diffusion model' "$dream"
 refused 'is a diffusion model' "$dream" --method chain --draft "$tmp/tiny.gguf"
 refused 'does not generate from left to right' "$tmp/tiny.gguf" --method chain \

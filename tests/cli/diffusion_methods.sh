@@ -75,8 +75,8 @@ refuse() { # WORDS OPTION...
   [ "$status" -eq 1 ] || [ "$status" -eq 2 ] || fail "status $status of $*"
 }
 
-refuse 'is no diffusion model' --method dream -m target
-refuse 'is no diffusion model' --method linear-spec -m target
+refuse 'is not a diffusion model' --method dream -m target
+refuse 'is not a diffusion model' --method linear-spec -m target
 refuse 'is a diffusion model' --method linear-spec -m diffusion
 refuse 'is a block diffusion model' --method fast-dllm -m block
 refuse '--stable 0.5 is less than --visible 0.7' --method llada-npu \

@@ -203,7 +203,7 @@ misuse "$TANDEM" eval "$items" -m "$model" --method no-such
 check_has stderr "$err" 'tandem help methods'
 run "$TANDEM" eval "$items" -m "$model" --method llada
 check_eq 'status with a model the method does not run' "$status" 1
-check_has stderr "$err" 'no diffusion model'
+check_has stderr "$err" 'is not a diffusion model'
 # --help names every method there is.
 methods=$("$TANDEM" help methods | sed -n 's/^  \([^ ]*\) .*/\1/p' | paste -sd' ')
 run_ok "$TANDEM" run --help all

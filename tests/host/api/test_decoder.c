@@ -151,8 +151,10 @@ static void test_kinds(void **state)
 {
 	struct model_file file = model_file_tiny;
 
-	misfit(&masked, "target.gguf", "no diffusion model", "autoregressive");
-	misfit(&blocks, "target.gguf", "no diffusion model", "autoregressive");
+	misfit(&masked, "target.gguf", "is not a diffusion model",
+		"autoregressive");
+	misfit(&blocks, "target.gguf", "is not a diffusion model",
+		"autoregressive");
 	file.arch = "llada";
 	file.keys = mask_key;
 	model_file_write(&file, path_of("diffusion.gguf"));

@@ -71,7 +71,7 @@ static void test_incomplete(void **state)
 
 	for (size_t i = 0; i < SOC_COUNT; i++) {
 		write_text(&b, i, "");
-		snprintf(says, sizeof(says), "p.soc: no %s",
+		snprintf(says, sizeof(says), "p.soc: the number %s is missing",
 			soc_numbers[i].name);
 		refused(&b, -EINVAL, says);
 		snprintf(says, sizeof(says), "%s 1 # again\n",
@@ -82,7 +82,7 @@ static void test_incomplete(void **state)
 		refused(&b, -EINVAL, says);
 	}
 	refused(&(struct strbuf){ .data = (char[]){ "" } }, -EINVAL,
-		"p.soc: no clock_hz");
+		"p.soc: the number clock_hz is missing");
 	strbuf_release(&b);
 }
 
