@@ -1,10 +1,10 @@
 /*
  * Tables of counters. The counters of a component are listed once, in a macro
- * of rows X(type, name), each row with a comment. From this macro come the
- * members of a struct and the statements that add or subtract all members:
+ * of rows X(type, name), each row with a comment. The members of a struct, and
+ * the statements that add or subtract all members, are made from this macro:
  *
- * * #define THING_STATS(X) X(uint64_t, passes) X(double, gain) * struct
- * thing_stats { THING_STATS(COUNTER_MEMBER) };
+ *   #define THING_STATS(X) X(uint64_t, passes) X(double, gain)
+ *   struct thing_stats { THING_STATS(COUNTER_MEMBER) };
  *
  * COUNTER_MEMBER declares a member. COUNTER_ADD expands to `sum->name +=
  * more->name`, and COUNTER_SUBTRACT to `now->name -= before->name`. A function

@@ -5,8 +5,8 @@
  * remedy. A message starts in lower case and has no full stop and no program
  * name: the program prints "tandem: MESSAGE".
  *
- * Library code fills the struct and returns; it never prints and never exits. A
- * NULL `struct err *` is allowed everywhere.
+ * Library code fills the struct and returns; library code never prints and
+ * never exits. A NULL `struct err *` is allowed everywhere.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -14,10 +14,10 @@
 #define ERR_TEXT_MAX 512
 
 /*
- * The only error code that is not an errno: the device process is lost. It
- * died, or the host gave it up because it made no progress or gave invalid
- * answers. The value is 4096 because the kernel's error numbers end at 4095, so
- * no system call or library returns it.
+ * The only error code that is not an errno: the device process is lost. Either
+ * the process died, or the host gave up the process because it made no progress
+ * or gave invalid answers. The value is 4096 because the kernel's error numbers
+ * end at 4095, so no system call or library returns it.
  */
 #define ERR_DEVICE_LOST 4096
 

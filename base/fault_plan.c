@@ -148,8 +148,8 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* `text` follows a verb such as drop-clean. It is "", ":BUFFER" or ":BUFFER#N",
- * or, if the verb concerns the whole cache, "" or "#N". */
+/* `text` follows a verb such as drop-clean. `text` is "", ":BUFFER" or
+ * ":BUFFER#N", or, if the verb concerns the whole cache, "" or "#N". */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
 	bool whole = ev->verb == FAULT_DROP_CLEAN_ALL ||

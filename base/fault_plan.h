@@ -111,8 +111,8 @@ int fault_plan_parse_device(
 void fault_event_print(const struct fault_event *, char *buf, size_t size);
 void fault_plan_print(const struct fault_plan *, char buf[FAULT_TEXT_MAX]);
 
-/* If `flash` is true, copy the flash events of the plan to *out; if it is
- * false, copy all other events. */
+/* If `flash` is true, copy the flash events of the plan to *out; otherwise copy
+ * all other events. */
 void fault_plan_share(
 	const struct fault_plan *, bool flash, struct fault_plan *out);
 
@@ -121,7 +121,8 @@ void fault_plan_share(
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
 /* The number of fault plans in this process of which at least one event was
- * never triggered. Any thread may add to it; `main` reports it at the end. */
+ * never triggered. Any thread may add to this number; `main` reports the number
+ * at the end. */
 extern atomic_uint fault_plan_unfired;
 
 /* The exit status of a program if a fault of its plan was never triggered. */

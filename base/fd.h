@@ -1,7 +1,7 @@
 /*
- * File descriptors. The functions read or write everything: they continue after
- * signals and short counts. fd_close replaces close(), so that a descriptor
- * cannot be closed twice.
+ * File descriptors. The functions read or write everything: the functions
+ * continue after signals and short counts. fd_close replaces close(), so that a
+ * descriptor cannot be closed twice.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H
@@ -13,11 +13,11 @@
 struct err;
 
 /*
- * Open /dev/null in place of a closed standard input, output or error. Called
- * first in main, so that no socket or memfd gets one of the numbers 0 to 2 and
- * then receives the program's output. Standard input is opened for writing
- * only, standard output and error for reading only, so that a use of such a
- * descriptor still fails with EBADF.
+ * Open /dev/null in place of a closed standard input, output or error. Call
+ * this function first in main, so that no socket or memfd gets one of the
+ * numbers 0 to 2 and then receives the program's output. Standard input is
+ * opened for writing only, standard output and error for reading only, so that
+ * a use of such a descriptor still fails with EBADF.
  */
 void fd_keep_standard(void);
 
@@ -37,8 +37,8 @@ int fd_read_exact(int fd, void *data, size_t len, int64_t at);
 
 /*
  * Read a whole file, or standard input if `path` is "-", into memory from
- * malloc. A NUL follows the data; *len does not count it. Returns 0, -EFBIG if
- * there are more than `max` bytes, or another negative errno. On success the
+ * malloc. A NUL, which *len does not count, follows the data. Returns 0, -EFBIG
+ * if there are more than `max` bytes, or another negative errno. On success the
  * caller frees *data.
  */
 int fd_read_file(

@@ -1,12 +1,12 @@
 /*
- * The folder in which Tandem is installed. The files that are installed with it
- * (the device program, models, profiles) are searched relative to that folder.
- * Any thread may call these functions.
+ * The folder in which Tandem is installed. The files that are installed with
+ * Tandem (the device program, models, profiles) are searched relative to that
+ * folder. Any thread may call these functions.
  *
  * home.c is compiled twice. In the programs, the home is the folder of the
- * executable. In the library, it is the folder of the shared library, not of
- * the executable that loaded the library. A static library that is linked into
- * another program has no home, so the caller of that library must pass the
+ * executable. In the library, the home is the folder of the shared library, not
+ * of the executable that loaded the library. A static library that is linked
+ * into another program has no home, so the caller of that library must pass the
  * paths.
  */
 #ifndef BASE_HOME_H

@@ -8,9 +8,9 @@
 
 #include <stddef.h>
 
-/* Allocate zeroed memory, aligned at least to a page. Its pages are present, so
+/* Allocate zeroed memory, aligned at least to a page. The pages are present, so
  * later accesses cause no page faults. Returns NULL if there is no memory. The
- * caller frees it with free(). */
+ * caller frees the memory with free(). */
 void *hugemem_alloc(size_t bytes);
 /* Like hugemem_alloc, but neither zero nor touch the memory, so that each
  * thread is the first to touch the part that it fills. */

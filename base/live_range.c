@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Collect in `out` the placed ranges that are alive at a step at which r is
- * alive too, sorted by offset. Returns their number. */
+ * alive too, sorted by offset. Returns the number of these ranges. */
 static unsigned neighbours(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n,
 	const struct live_range **out)

@@ -13,7 +13,7 @@
 /* most bytes read from a file; memory.stat has about 2 KB */
 #define TEXT_ROOM 16384
 
-/* Read a small file. Returns false if it cannot be read. */
+/* Read a small file. Returns false if the file cannot be read. */
 static bool read_text(const char *path, char text[TEXT_ROOM])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

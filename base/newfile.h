@@ -1,11 +1,12 @@
 /*
- * Atomic creation of a file: the file has no name until newfile_commit has
- * synced it and gives it its name. After a crash, a signal, a full disk or an
- * abort the previous file is intact and nothing else remains, because the
- * kernel removes a file without a name when its last descriptor is closed.
- * There is one exception: an existing file is replaced in two steps (link the
- * new file to a temporary name, rename it). A process that is killed between
- * the two steps leaves the complete new file under the temporary name.
+ * Atomic creation of a file: the file is written without a name; newfile_commit
+ * syncs the file and then gives the file its name. After a crash, a signal, a
+ * full disk or an abort the previous file is intact. Nothing else remains,
+ * because the kernel removes a file without a name when the last descriptor of
+ * the file is closed. There is one exception: an existing file is replaced in
+ * two steps (link the new file to a temporary name, rename it). A process that
+ * is killed between the two steps leaves the complete new file under the
+ * temporary name.
  *
  * If the file system has no files without a name (NFS and FUSE do not support
  * O_TMPFILE), the file is written under the temporary name, and newfile_close
@@ -48,8 +49,9 @@ int newfile_open(
  * errno; closes the descriptor in both cases. */
 int newfile_commit(struct newfile *, struct err *);
 
-/* Close the file and, without a commit, remove it. May be called after a
- * commit, and for a struct that was never opened (all zero, with fd -1). */
+/* Close the file and, without a commit, remove it. The function may be called
+ * after a commit, and for a struct that was never opened (all zero, with fd
+ * -1). */
 void newfile_close(struct newfile *);
 
 #endif

@@ -266,7 +266,8 @@ int opt_size(const char *text, uint64_t *out)
 		if (!isdigit((unsigned char)*++p))
 			return -EINVAL;
 		/* 15 digits times the unit fit in 128 bits. Later digits of the
-		 * fraction are ignored: their value is far below one byte. */
+		 * fraction are ignored, because the value of such a digit is
+		 * far below one byte. */
 		for (; isdigit((unsigned char)*p); p++) {
 			if (scale >= 1000000000000000u)
 				continue;

@@ -10,8 +10,8 @@
  * The rows of a command (struct opt) point at the command's variables, which
  * hold the defaults before parsing. The options of a component that several
  * commands use form a table of their own (struct opt_table), whose rows give
- * offsets in a struct of that component. A command includes such tables among
- * its rows. A command may keep several sets of the tables' values (struct
+ * offsets in a struct of that component. A row of a command can include such
+ * tables. A command may keep several sets of the tables' values (struct
  * opt_values).
  */
 #ifndef BASE_OPT_H
@@ -78,13 +78,12 @@ struct opt {
 	/* the long form without dashes, "model" for --model; for an OPT_GROUP
 	 * the name of the group */
 	const char *name;
-	/* Address of the variable. In an opt_table it is OPT_IN(name of the
-	 * struct, field); for OPT_TABLES it is the address of a struct
-	 * opt_values. */
+	/* Address of the variable. In an opt_table: OPT_IN(name of the struct,
+	 * field). For OPT_TABLES: the address of a struct opt_values. */
 	void *value;
-	/* Name of the value in --help. Shell completion interprets it: FILE,
-	 * PATH and MODEL stand for a path, DIR for a folder, LIST for a list
-	 * with commas, "FILE|none" for a path or the word "none", and
+	/* Name of the value in --help. Shell completion interprets this name:
+	 * FILE, PATH and MODEL stand for a path, DIR for a folder, LIST for a
+	 * list with commas, "FILE|none" for a path or the word "none", and
 	 * "soc:NAME" for a value that begins with "soc:". */
 	const char *arg;
 	/* help text, which may have several lines; in an opt_table, {} in the
@@ -122,7 +121,7 @@ struct opt_table {
  * The values of the options of some tables: for each table with a changed
  * value, a copy of its component's struct. A struct opt_values that is all zero
  * holds the defaults of every table, and assignment copies all values. Strings
- * are not copied; the caller owns them.
+ * are not copied; the caller owns the strings.
  */
 #define OPT_VALUES_TABLES 48
 #define OPT_VALUES_BYTES  6144
@@ -156,10 +155,10 @@ int opt_set(opt_tables *, struct opt_values *, const char *name,
 	const char *text, struct err *);
 
 struct opt_command {
-	const char *name; /* "tandem run" */
+	const char *name; /* such as "tandem run" */
 	/* usage: "[-m MODEL] (-p TEXT | -f FILE|-) ..." */
 	const char *synopsis;
-	const char *summary; /* one line */
+	const char *summary; /* the command in one line */
 	/* long text, in paragraphs, for --help all and the man page */
 	const char *details;
 	/* examples, one a line, each indented by two spaces; or NULL */
@@ -170,7 +169,7 @@ struct opt_command {
 	const struct opt *opts;
 	size_t n_opts;
 	unsigned min_operands, max_operands;
-	/* describes the operands; NULL means that they are any text */
+	/* describes the operands; NULL means that the operands are any text */
 	const struct opt *operand;
 };
 
@@ -185,8 +184,8 @@ int opt_parse(const struct opt_command *, int argc, char **argv,
 
 /*
  * Append the command line to *out for a fault report. Operands and option
- * values that may be text of the user are replaced by their length. Call it
- * before opt_parse, which moves the operands.
+ * values that may be text of the user are replaced by their length. Call this
+ * function before opt_parse, which moves the operands.
  */
 void opt_without_texts(
 	const struct opt_command *, int argc, char **argv, struct strbuf *out);
@@ -218,7 +217,7 @@ void opt_completion(const struct opt_command *, const char *name, FILE *);
 /*
  * A search for the name closest to a mistyped word. Initialize the struct to {
  * .word = WORD } and call opt_nearest_offer for each valid name. `name` is then
- * the closest of these, or NULL if none is close.
+ * the closest valid name, or NULL if no valid name is close.
  */
 struct opt_nearest {
 	const char *word, *name;

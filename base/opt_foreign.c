@@ -1,7 +1,7 @@
 /*
- * Options of llama.cpp's programs that Tandem does not have. Their users type
- * them out of habit, so the error gives Tandem's option for the same purpose,
- * or the reason why there is none.
+ * Options of llama.cpp's programs that Tandem does not have. Users of llama.cpp
+ * type these options out of habit, so the error gives Tandem's option for the
+ * same purpose, or the reason why Tandem has none.
  */
 #include "base/opt_impl.h"
 
@@ -59,7 +59,7 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"KV caches are not written to files; '--keep N' of 'tandem "
 		"serve' keeps the caches of finished requests in memory" },
 
-	/* options that change the model or add to it */
+	/* options that change the model or add parts to the model */
 	{ "--lora --lora-scaled",
 		"LoRA adapters are not supported; merge the adapter into the "
 		"model, and use the merged GGUF file" },

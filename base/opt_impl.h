@@ -2,8 +2,8 @@
  * For the parser and for printing: iterate over all options of a command (those
  * in its rows and those in its tables), find one option, and set its value.
  * Private to base/opt*.c. The parser is in a separate file, because it calls
- * the code that prints help. A program that only sets options by name does not
- * link the two.
+ * the code that prints help: a program that only sets options by name links
+ * neither the parser nor that code.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H
@@ -12,8 +12,10 @@
 
 struct opt_walk {
 	const struct opt_command *cmd;
-	size_t i;     /* index of the next row of the command */
-	size_t table; /* index in `tables` of the current OPT_TABLES row */
+	size_t i; /* index of the next row of the command */
+	/* if the current row of the command refers to a list of tables
+	 * (OPT_TABLES): index of the current table in this list */
+	size_t table;
 	/* position in the current table: 0 is its heading, n its n-th row */
 	size_t row;
 	/*
@@ -27,8 +29,8 @@ struct opt_walk {
 	const void *standard;
 };
 
-/* The option --help, which has no row. Its letter is -h, or none if a row uses
- * -h. */
+/* The option --help, which has no row. The letter of --help is -h, or none if a
+ * row uses -h. */
 struct opt_walk opt_walk_help(const struct opt_command *);
 
 /*
@@ -73,7 +75,7 @@ struct opt_foreign {
 	/* the option as the user types it ("-fa --flash-attn"), names separated
 	 * by spaces */
 	const char *names;
-	/* the end of an error message; it quotes options and commands */
+	/* the end of an error message, which quotes options and commands */
 	const char *advice;
 };
 extern const struct opt_foreign opt_foreign_rows[];

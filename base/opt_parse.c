@@ -10,7 +10,7 @@ struct parser {
 	const struct opt_command *cmd;
 	int argc;
 	char **argv;
-	int at; /* the current argument */
+	int at; /* index of the current argument */
 	unsigned operands;
 	struct err *err;
 };
@@ -28,8 +28,8 @@ static bool names_option(const struct opt_command *c, const char *arg)
 	return opt_by_name(c, arg + 2, strlen(arg + 2), &o);
 }
 
-/* Set option `o` from the value in the same argument (`attached`) or, if that
- * is NULL, from the next argument. */
+/* Set option `o` from the value in the same argument (`attached`) or, if
+ * `attached` is NULL, from the next argument. */
 static int take_value(struct parser *p, const struct opt *o, const char *given,
 	const char *attached)
 {
@@ -80,7 +80,7 @@ static int parse_letter(struct parser *p, const char *arg)
 		opt_by_letter(p->cmd, arg[1], &found) ? &found : NULL;
 	const char *rest = arg + 2, *meant;
 	char given[] = { '-', arg[1], '\0' };
-	/* try the names of llama.cpp's options first: -ngl is one of these, not
+	/* try the names of llama.cpp's options first: -ngl is such a name, not
 	 * -n with the value "gl" */
 	const char *advice = *rest || !o ? opt_foreign_advice(arg) : NULL;
 

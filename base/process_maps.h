@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /* Bytes of memfds that process `pid` maps by huge page-table entries at the
- * time of the call; 0 if that is unknown or the pid is 0. */
+ * time of the call; 0 if the number is unknown or the pid is 0. */
 uint64_t process_huge_bytes(pid_t);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * An array of bytes that grows. A NUL that `len` does not count follows the
- * bytes. Initialize it with STRBUF_INIT; strbuf_release frees the memory and
- * zeroes the struct. If an allocation fails, `failed` is set and later calls
- * append nothing, so that a caller checks for failure only once, after many
- * appends.
+ * bytes. Initialize the struct with STRBUF_INIT; strbuf_release frees the
+ * memory and zeroes the struct. If an allocation fails, `failed` is set and
+ * later calls append nothing, so that a caller checks for failure only once,
+ * after many appends.
  */
 #ifndef BASE_STRBUF_H
 #define BASE_STRBUF_H

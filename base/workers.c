@@ -19,9 +19,9 @@
  * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
  * usual gap between two loops. SPIN_NS is also so short that an idle pool soon
  * leaves its CPU cores to the other process (host or device). BURST_NS replaces
- * SPIN_NS within a burst: it is the longest time for which a caller is expected
- * to be busy between two loops. A longer time would waste CPU time whenever the
- * caller is preempted.
+ * SPIN_NS within a burst (workers_burst): it is the longest time for which a
+ * caller is expected to be busy between two loops. A longer spin would waste
+ * CPU time whenever the caller is preempted.
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
@@ -65,7 +65,7 @@ static void take_parts(struct workers *w, unsigned thread)
 	}
 }
 
-/* Wait until w->round differs from `seen`, and return it. */
+/* Wait until w->round differs from `seen`, and return w->round. */
 static uint32_t await_round(struct workers *w, uint32_t seen)
 {
 	uint64_t began = clock_ns();

@@ -6,9 +6,10 @@
  * do not depend on the number of threads.
  *
  * Only one thread at a time may use a pool. Idle threads spin briefly, then
- * sleep on a futex; within a burst of loops they spin from one loop to the
- * next. While a thread is preempted, other threads take the remaining parts.
- * The loop waits for a preempted thread only if that thread has begun a part.
+ * sleep on a futex; within a burst of loops the threads spin from one loop to
+ * the next. While a thread is preempted, other threads take the remaining
+ * parts. The loop waits for a preempted thread only if that thread has begun a
+ * part.
  */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H

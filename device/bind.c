@@ -44,7 +44,8 @@ static int check_one(const struct window *w, const struct extended *x,
 			r->flags);
 	if (!(r->flags & WIRE_REF_EXTENDED))
 		return window_find(w, r->addr, r->len, e) ? 0 : e->code;
-	/* The cores cannot load from or store to the extended region. */
+	/* The cores cannot load from or store to the extended region (memory
+	 * beyond 32-bit addresses). */
 	if (r->role != WIRE_REF_WEIGHTS)
 		return err_set(e, EACCES,
 			"the buffer is in the extended region, which only "

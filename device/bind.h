@@ -1,7 +1,8 @@
 /*
- * The bindings of a run: for each role, the device addresses that the run's
- * references give. The functions of this file check the addresses against the
- * graph, so that the executor need not check them.
+ * The bindings of a run of a graph: for each role of memory (enum wire_role),
+ * the device addresses in the run's references. The functions of this file
+ * check the addresses against the graph, so that the executor need not check
+ * them.
  */
 #ifndef DEVICE_BIND_H
 #define DEVICE_BIND_H
@@ -29,8 +30,8 @@ struct binding {
 const char *bind_role_name(unsigned role);
 
 /* Check each reference separately: its role, its flags, and its range, which
- * must be mapped in the window or, for weights, may lie in the extended region.
- */
+ * must be mapped in the device's address window or, for weights, may lie in the
+ * extended region (which only DMA reads). */
 int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 

@@ -1,10 +1,11 @@
 /*
  * The device's private cache, accessed by device addresses. All access to
- * shared memory goes through it: the vector and matrix engines use views, and
- * the DMA engine uses dma_read, which copies into TCM. No other code
- * dereferences a pointer into the window. Views accept 32-bit addresses only,
- * so they cannot reach the extended region. libtandem-coherence
- * (shm/coherence/) implements the cache and its checker.
+ * shared memory uses the functions of this file: the vector and matrix engines
+ * use views, and the DMA engine uses dma_read, which copies into TCM (the NPU's
+ * on-chip memory). No other code dereferences a pointer into the window. Views
+ * accept 32-bit addresses only, so they cannot reach the extended region
+ * (memory beyond these addresses). libtandem-coherence (shm/coherence/)
+ * implements the cache and its checker.
  *
  * On a phone the CPU's and the NPU's caches are coherent in one direction only:
  * the device must clean and invalidate its own cache (docs/coherence.md). On
@@ -16,13 +17,13 @@
  *   strict  every mapping has a private copy in lines of 64 bytes. A line
  *           that was read keeps its value until it is invalidated; a written
  *           line stays private until it is cleaned. A line that is written in
- *           part is loaded first, so cleaning the line also writes the bytes
- *           of its neighbours back. With a seed, an evictor writes random
- *           dirty lines back early between operators, as real caches do
+ *           part is loaded first, so cleaning the line also writes its other
+ *           bytes back. With a seed, an evictor writes random dirty lines back
+ *           early between operators, as real caches do
  *   check   as strict, and each broken rule is reported: for every line the
- * checker keeps a shadow state (shm/coherence/lines.c). A line that a request
- * wrote and did not clean by its end is a lost write, even if the evictor
- * happened to write it back
+ *           checker keeps a shadow state (shm/coherence/lines.c). A line that
+ *           a request wrote, but did not clean before the request ended, is a
+ *           lost write, even if the evictor happened to write the line back
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the
@@ -30,13 +31,15 @@
  *   the workers.
  * - Any worker may call dma_read, each with its own part of the TCM.
  * - A viewed range lies inside one mapping that is not WIRE_SHARE_DMA; check
- * the range first with cache_reaches. For any other range the view is NULL.
- * - The caller fills all bytes that view_write returns before the next
- *   cache_operator, because the evictor may write them back there.
+ *   the range first with cache_reaches. For any other range the view is NULL.
+ * - The caller fills all bytes that view_write returns before the next call of
+ *   cache_operator, because the evictor may write these bytes back in that
+ *   call.
  * - A view's pointer plus or minus an offset points into the same mapping,
  *   but only lines that were viewed are loaded.
  *
- * A fault plan can leave out a maintenance call to show its effect (fault.h).
+ * A fault plan can omit a maintenance call, to show the effect of a missing
+ * call (fault.h).
  */
 #ifndef DEVICE_CACHE_H
 #define DEVICE_CACHE_H
@@ -70,8 +73,8 @@ struct cache_config {
 	/* true: `report` is also called for repeated violations of a kind */
 	bool report_every;
 	/* Used at level check: the file of violation reports, and the table of
-	 * the host's open brackets (accesses of the CPU in progress). Both are
-	 * borrowed; NULL if there is none. */
+	 * the host's open brackets (accesses of the CPU in progress). Both
+	 * pointers are borrowed; NULL if there is no file or table. */
 	struct coherence_report *file;
 	const struct wire_brackets *brackets;
 	struct device_trace *trace; /* borrowed; NULL: none */
@@ -107,8 +110,8 @@ void cache_begin(struct cache *, uint32_t seq);
 void cache_end(struct cache *, struct wire_counters *counters, char *text,
 	size_t size);
 
-/* Begin an operator, which reports name from now on. `name` is a string
- * literal; `layer` is -1 if the operator belongs to no layer. */
+/* Begin an operator; from now on, reports name this operator. `name` is a
+ * string literal; `layer` is -1 if the operator belongs to no layer. */
 void cache_operator(struct cache *, const char *name, int layer);
 
 /* The number of violations of all requests so far. */

@@ -1,11 +1,12 @@
 /*
  * The time of an operator or a request on the phone whose profile the host sent
  * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph is static,
- * so padding rows cost as much as real ones, unless the profile makes the cost
- * depend on the real rows (price_matmul_rows). An expert runs only on the rows
- * that picked it, padded to whole tiles. The cost of attention is a sum over
- * pieces of slots that several rows share (tensor/visibility.h). Every row of a
- * sequence is charged the cost of the row that attends to most slots.
+ * so padding rows cost as much as real rows, unless the profile makes the cost
+ * depend on the number of real rows (price_matmul_rows). An expert runs only on
+ * the rows that picked it, padded to whole tiles. The cost of attention is a
+ * sum over pieces of slots that several rows share (tensor/visibility.h). Every
+ * row of a sequence is charged the cost of the row that attends to the most
+ * slots.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -35,9 +36,9 @@ void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 	uint32_t rows, const struct op *, const struct price *attention,
 	struct price *sum);
 
-/* Add the extra cost of a run whose weights lie in the extended region, from
- * which the weight vectors must be read by DMA too. (Weight matrices are always
- * read by DMA.) */
+/* Add the extra cost of a run whose weights lie in the extended region (memory
+ * that only DMA can read), from which the weight vectors must be read by DMA
+ * too. (Weight matrices are always read by DMA.) */
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
 /* Add the cost of the request that *done completes: its round trip and its

@@ -195,8 +195,8 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 
 	if (op >= WIRE_OP_COUNT || !op_info[op].name)
 		return err_set(e, EINVAL, "op %u is unknown", op);
-	/* The size must be exact. It has no padding, because messages and
-	 * packets are multiples of 8 bytes. */
+	/* The size must be exact: there is no padding, because the sizes of
+	 * messages and packets are multiples of 8 bytes. */
 	want = op_info[op].bytes;
 	if (want && p->len != want)
 		return err_set(e, EMSGSIZE,

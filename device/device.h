@@ -37,10 +37,13 @@ struct device_config {
 	uint32_t threads;
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
-	uint64_t va_extended; /* bytes of the extended region; 0: none */
-	uint32_t va_defer;    /* `defer` of struct window */
-	uint32_t va_map_us;   /* minimum time of a map or unmap, in us */
-	struct fault *fault;  /* borrowed */
+	/* bytes of the extended region (memory that only DMA reads); 0: no such
+	 * region */
+	uint64_t va_extended;
+	uint32_t va_defer; /* `defer` of struct window */
+	/* minimum time of a map or unmap request, in us */
+	uint32_t va_map_us;
+	struct fault *fault; /* borrowed */
 	/* called with each coherence violation */
 	void (*report)(void *arg, const char *text);
 	/* file of violations, borrowed; NULL: none */
@@ -79,8 +82,8 @@ bool device_dispatch(
 	struct device *, const struct packet *, struct wire_done *done);
 
 /* Get the completion of a finished graph load and the number of its request.
- * With `wait`, block while a load is pending. Returns false if there is none.
- */
+ * With `wait`, block while a load is pending. Returns false if no load has
+ * finished. */
 bool device_loaded(
 	struct device *, bool wait, uint32_t *seq, struct wire_done *done);
 
@@ -88,8 +91,8 @@ bool device_loaded(
  * yet. */
 unsigned device_loading(const struct device *);
 
-/* Set the fields of the welcome that describe the device: threads, TCM,
- * extended region and kernels. */
+/* Set the fields of the welcome that describe the device: threads, TCM (on-chip
+ * memory), extended region and kernels. */
 void device_describe(const struct device *, struct wire_welcome *);
 
 /* Number of violations of the coherence contract so far. */

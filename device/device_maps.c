@@ -32,8 +32,8 @@ void device_share(struct device *d, const struct wire_share *share, int fd)
 	s = &d->shared[share->buffer];
 	device_forget_share(s);
 	s->share = *share;
-	/* Messages contain the buffer's name, which the peer chose: make the
-	 * name printable. */
+	/* Error messages contain the buffer's name, which the peer chose: make
+	 * the name printable. */
 	s->share.name[sizeof(s->share.name) - 1] = '\0';
 	err_plain(s->share.name);
 	if (s->share.flags & ~WIRE_SHARE_DMA)
@@ -135,8 +135,8 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 		return ret;
 	s = &d->shared[map.buffer];
 	if (map.where == WIRE_IN_EXTENDED) {
-		/* Finish the current coherence report now: it may point at a
-		 * name in an array whose elements extended_map shifts. */
+		/* Finish the current coherence report now: the report may point
+		 * at a name in an array whose elements extended_map shifts. */
 		cache_operator(d->cache, "map", -1);
 		ret = extended_map(
 			&d->extended, &s->share, s->fd, &at, &space, e);

@@ -43,7 +43,7 @@ void device_trace_ended(struct device_trace *, enum wire_trace_kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c);
 
-/* Record work from `begin` to `end` on another lane. */
+/* Record work from `begin` to `end` on another lane (row) of the trace. */
 void device_trace_on(struct device_trace *, unsigned lane, enum wire_trace_kind,
 	const char *name, uint64_t begin, uint64_t end, uint64_t a, uint64_t b,
 	uint64_t c);
@@ -51,8 +51,8 @@ void device_trace_on(struct device_trace *, unsigned lane, enum wire_trace_kind,
 /* Record a DMA copy of the current operator. Any worker may call this. */
 void device_trace_copied(struct device_trace *, uint64_t begin, uint64_t end);
 
-/* Record that the operator that began at `begin` ends now, its DMA reads, and
- * the shares of its workers. Returns the current time. */
+/* Record that the operator that began at `begin` ends now. Also record the
+ * operator's DMA reads and its workers' shares. Returns the current time. */
 uint64_t device_trace_operator(struct device_trace *, const char *name,
 	int layer, uint64_t begin, uint64_t dma_bytes);
 

@@ -119,7 +119,7 @@ static int read_inputs(struct run *r, const struct binding *b,
  * experts, the router's products), and its last part writes hidden states. An
  * output graph writes the likeliest tokens. With one level of cache, a clean of
  * each result's range reaches memory; with two levels, only a clean of the
- * whole cache does.
+ * whole cache reaches memory.
  */
 static void write_outputs(const struct run *r, const struct binding *b)
 {
@@ -210,8 +210,8 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 			uint64_t read = cache_dma(x->cache).bytes;
 
 			/* Without a phone's profile, an operator begins when
-			 * the previous one ends, so the clock need not be read
-			 * again. With a profile, the cost model runs in
+			 * the previous operator ends, so the clock need not be
+			 * read again. With a profile, the cost model runs in
 			 * between. */
 			if (x->soc)
 				r->began = clock_ns();
@@ -229,7 +229,7 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 }
 
 /* Run the graph of an expert for each expert of the run. A graph on a phone
- * computes whole tiles of rows, so the cost is that of the padded rows. */
+ * computes whole tiles of rows, so the cost is computed for the padded rows. */
 static void run_experts(
 	struct run *r, const struct binding *b, const struct wire_graph_run *w)
 {
@@ -287,8 +287,9 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (r.idle && graph_out(g) != g->at.x)
 		memset(run_place(&r, graph_out(g)), 0,
 			graph_out_bytes(g, wire->rows));
-	/* The estimate of the work is low: for each row, a byte of weights
-	 * needs one or two multiply-adds. */
+	/* The estimate of the work, one multiply-add for each row and byte of
+	 * weights, is low: a byte of weights needs one or two multiply-adds for
+	 * each row. */
 	if (!r.idle)
 		workers_burst(x->workers,
 			(uint64_t)g->weights_bytes *

@@ -35,14 +35,15 @@ struct workers;
 struct exec_counts {
 	/* number of activations that were clamped to the range of fp16 */
 	uint32_t saturated;
-	/* Bytes of keys and values that attention read, and bytes that it would
-	 * have read if rows did not share reads. */
+	/* Bytes of keys and values that attention read, and bytes that
+	 * attention would have read if rows did not share reads. */
 	uint64_t kv_read, kv_apart;
-	uint64_t extended; /* bytes that DMA read from the extended region */
+	/* bytes that DMA read from the extended region (device/extended.h) */
+	uint64_t extended;
 };
 
-/* Where a layer that runs in parts has stopped. The next run must continue
- * there. */
+/* The place in a layer, which runs in parts, at which the last part ended. The
+ * next run must continue there. */
 struct exec_left {
 	bool any;
 	uint32_t first_layer, graph_rows, rows;
@@ -78,12 +79,12 @@ struct exec {
 int exec_init(struct exec *, struct err *);
 void exec_release(struct exec *);
 
-/* The TCM bytes of each worker if `threads` workers share it. */
+/* The TCM bytes of each worker if `threads` workers share the TCM. */
 size_t exec_slice(unsigned threads);
 
-/* Pass the ownership of a block from hugemem_alloc. If the block is larger than
- * the arena, it replaces the arena, and the old arena is freed; otherwise the
- * block is freed. NULL is allowed. */
+/* Pass the ownership of `arena`, a block from hugemem_alloc, to the struct
+ * exec. If the block is larger than the old arena, the block replaces the old
+ * arena, which is freed; otherwise the block is freed. NULL is allowed. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*

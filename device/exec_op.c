@@ -74,8 +74,8 @@ static void timed_part(void *arg, unsigned part, unsigned thread)
 	s->end = clock_ns();
 }
 
-/* Run `fn` for every part: on all workers if `work` (in multiply-adds) is worth
- * waking them, else on this thread. */
+/* Run `fn` for every part: on all workers if `work` (in multiply-adds) takes
+ * longer than waking them, else on this thread. */
 static void spread(struct run *r, uint64_t work,
 	void (*fn)(void *, unsigned, unsigned), unsigned parts)
 {
@@ -224,8 +224,8 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	uint32_t n = multiply(r, part, thread, out_row(r, 0) + from, op->n);
 	const float *bias = NULL;
 
-	/* the TCM is free for the bias: the product no longer needs the
-	 * weights */
+	/* the TCM (on-chip memory) is free for the bias: the product no longer
+	 * needs the weights */
 	if (op->bias.rows)
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
@@ -258,9 +258,10 @@ static void matmul(struct run *r)
 	size_t units, n, most, least;
 
 	set_unit(r);
-	/* Choose the number of units in a part: equal parts, as far as
-	 * KERN_PART_MIN and KERN_PART_MAX allow. The bias of a part is fetched
-	 * to the same share of the TCM, so it must fit into the share too. */
+	/* Choose the number of units (rows or strips of weights) in a part:
+	 * parts are equal, as far as KERN_PART_MIN and KERN_PART_MAX allow. The
+	 * bias of a part is fetched to the same share of the TCM, so it must
+	 * fit into the share too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = KERN_PART_MIN / r->unit_bytes;
@@ -307,8 +308,8 @@ static void kv_write(struct run *r)
 
 /*
  * The rows of one kernel call. slot[] has the slots of the request's own rows
- * to which these rows attend, at most WIRE_MAX_ROWS for each row. It has room
- * for 32 rows that each attend to 256 rows, for example.
+ * to which these rows attend, at most WIRE_MAX_ROWS for each row. slot[] has
+ * room for 32 rows that each attend to 256 rows, for example.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];

@@ -2,8 +2,8 @@
  * The state of a run of a graph: exec.c loops over the operators, exec_op.c
  * runs each one and gives parts of it to the workers. Only the thread that runs
  * requests calls the functions declared here, except for run_place, which any
- * worker may call. Nothing fails, because the inputs of exec.c were checked.
- * Private to these two files.
+ * worker may call. The functions cannot fail, because the inputs of exec.c were
+ * checked. Private to these two files.
  */
 #ifndef DEVICE_EXEC_OP_H
 #define DEVICE_EXEC_OP_H
@@ -31,12 +31,12 @@ struct run {
 	/* address of the graph's weights, which only dma_read accepts */
 	uint64_t weights;
 	uint32_t kv;
-	/* the weight vector in TCM, for OP_RMSNORM, OP_HEAD_NORM and OP_FACTOR
-	 */
+	/* the weight vector in TCM (on-chip memory), for OP_RMSNORM,
+	 * OP_HEAD_NORM and OP_FACTOR */
 	const float *vector;
-	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles; it
-	 * has `unit` outputs and `unit_bytes` bytes. A part has `piece` units.
-	 */
+	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles (32
+	 * rows); a unit has `unit` outputs and `unit_bytes` bytes. A part has
+	 * `piece` units. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 	/* For OP_ATTEND: addresses of slot 0 of the layer's keys and of its
@@ -61,7 +61,8 @@ static inline float *run_place(const struct run *r, size_t at)
 }
 
 /* Copy a whole vector of weights to the first worker's share of the TCM, for
- * use in a parallel section. It is valid until that share is used again. */
+ * use in a parallel section. The copy is valid until that share is used
+ * again. */
 static inline const float *run_vector(const struct run *r, struct wire_tensor t)
 {
 	return dma_read(r->x->cache, r->weights + t.offset,

@@ -1,7 +1,7 @@
 /*
  * The extended region: memory beyond 32-bit addresses, which newer phones have.
- * The NPU's cores cannot load from it; the DMA engine reads it into TCM, piece
- * by piece.
+ * The NPU's cores cannot load from the region; the DMA engine reads the region
+ * into TCM (on-chip memory), piece by piece.
  *
  * The region is not mapped into this process. A buffer in the region is only a
  * descriptor and an offset. Its bytes can only be copied, by extended_read, so
@@ -53,8 +53,8 @@ void extended_release(struct extended *);
 int extended_map(struct extended *, const struct wire_share *, int fd,
 	uint64_t *at, struct window_space *space, struct err *);
 
-/* Remove the buffer that begins at `at`. Returns 0, or -EFAULT if none begins
- * there. */
+/* Remove the buffer that begins at `at`. Returns 0, or -EFAULT if no buffer
+ * begins at `at`. */
 int extended_unmap(struct extended *, uint64_t at, struct err *);
 
 /* Find the buffer that contains all of [at, at + len), len > 0. Returns NULL

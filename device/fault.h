@@ -4,10 +4,11 @@
  * host's recovery work. tandem-npu takes the plan from `--fault PLAN` or from
  * the environment variable TANDEM_NPU_FAULT.
  *
- * A host that replaces a lost device passes the new device's number (`life`).
- * Events other than start#N apply to the first device only. A listening device
- * serves each host in a separate process. These processes share one plan in
- * memory, and each process continues the counts of the previous one.
+ * A host that replaces a lost device passes the new device's number (`life`) to
+ * the new device. Events other than start#N apply to the first device only. A
+ * listening device serves each host in a separate process. These processes
+ * share one plan in memory, and each process continues the counts of the
+ * previous process.
  *
  * Only the thread of the run loop may call the functions, except for
  * fault_inside and fault_drops, which any thread may call.
@@ -46,7 +47,8 @@ struct fault {
 	/* true: this device continues the counts of the previous device */
 	bool continues;
 	bool fired[FAULT_PLAN_MAX];
-	/* [event] number of maintenance calls for its buffer so far */
+	/* [event] for an event that omits a cache-maintenance call: number of
+	 * such calls so far for the buffer that the event names */
 	uint64_t calls[FAULT_PLAN_MAX];
 	/* Buffers for which maintenance calls occurred. A message lists them if
 	 * no call occurred for the buffer of an event. */
@@ -83,8 +85,9 @@ void fault_start_next(struct fault *);
  */
 bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
-/* Call this when a request has arrived: inject its faults, by which the device
- * may die or hang. Returns true if the request must fail with ENOMEM. */
+/* Call this when a request has arrived: inject the request's faults, by which
+ * the device may die or hang. Returns true if the request must fail with
+ * ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);
 
 /* Call this while a request is in progress: inject the faults of this moment,
@@ -100,7 +103,8 @@ bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 void fault_answered(const struct fault_answer *);
 
 /* Returns true if a fault of the plan was never triggered. `buf` gets the
- * fault, and the reason is appended to *why, which may be NULL. */
+ * fault, and the reason why the fault was not triggered is appended to *why,
+ * which may be NULL. */
 bool fault_unfired(
 	const struct fault *, char *buf, size_t size, struct strbuf *why);
 

@@ -48,8 +48,8 @@ size_t graph_plan_bytes(const struct wire_graph_load *g)
 }
 
 /* The number of outputs in a block of OP_LIKELY. The weights of a block fit a
- * thread's TCM, whatever the number of threads, unless a single strip does not
- * fit. */
+ * thread's TCM (on-chip memory), whatever the number of threads, unless a
+ * single strip (32 outputs) does not fit. */
 static uint32_t block_outputs(const struct wire_tensor *w)
 {
 	bool tiled = tile_info(w->type);
@@ -143,7 +143,8 @@ void graph_layout(const struct wire_graph_load *g,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	/* room for the picks of rows, and for the outputs of experts */
+	/* room for the picks (choices of experts) of rows, and for the outputs
+	 * of experts */
 	if (m->n_expert) {
 		at->pick = take(&at->total, picks * sizeof(struct wire_pick));
 		at->made = take(&at->total, picks * sizeof(struct pick_made));
@@ -177,8 +178,9 @@ struct build {
 	struct graph *g;
 	const void *msg;
 	uint32_t layer;
-	/* The launch to which the next operators belong, and the place of the
-	 * quantized rows that they use. */
+	/* The launch (fused operators, which a phone starts together) to which
+	 * the next operators belong, and the place of the quantized rows that
+	 * these operators use. */
 	enum price_launch launch;
 	size_t q8;
 };
@@ -193,8 +195,8 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.name = name,
 		.layer = b->layer,
 		.launch = b->launch,
-		/* A gather of rows is not a separate launch: it belongs to the
-		 * launch of the following product. */
+		/* A gather of rows is not a separate launch: the gather belongs
+		 * to the launch of the following product. */
 		.joins = op > b->g->op && op[-1].launch == b->launch &&
 			op[-1].kind != OP_GATHER,
 		.in = in,
@@ -220,8 +222,8 @@ static bool is_int8(const struct build *b, struct wire_tensor w)
 }
 
 /*
- * The output of `from` is multiplied by the matrices w[0..n): round it if one
- * of them is fp16, quantize it if one is int8.
+ * The output of `from` is multiplied by the matrices w[0..n): round the output
+ * if a matrix is fp16, quantize the output if a matrix is int8.
  */
 static void add_operand(struct build *b, struct op *from,
 	const enum wire_layer_tensor *w, unsigned n)
@@ -243,7 +245,7 @@ static void add_operand(struct build *b, struct op *from,
 }
 
 /* Add the product with those rows of matrix w that the part contains. Returns
- * NULL if it contains none. */
+ * NULL if the part contains no row of w. */
 static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	int bias, size_t in, size_t out)
 {
@@ -306,7 +308,7 @@ static void plan_attention(struct build *b)
 		add_heads(b, OP_HEAD_NORM, "q_norm", qn, at->q, m->n_head);
 	if (kn.rows)
 		add_heads(b, OP_HEAD_NORM, "k_norm", kn, at->k, m->n_kv_head);
-	/* These operators are added even if n_rot is 0, because q rope also
+	/* The ROPE operators are added even if n_rot is 0, because q rope also
 	 * rounds q for attention. K and V are rounded when they are stored. */
 	add_heads(b, OP_ROPE, "q rope", none, at->q, m->n_head)->round = true;
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);

@@ -6,8 +6,8 @@
  * phone NPUs.
  *
  * A graph contains no weights and no addresses; each run provides them
- * (device/bind.h). All graphs share one scratch arena, as large as the largest
- * of them needs, because only one graph runs at a time.
+ * (device/bind.h). All graphs share one scratch arena, which has the size that
+ * the largest graph needs, because only one graph runs at a time.
  *
  * graph_check checks every field of an untrusted message from the host; an
  * error message names the field. graph_build relies on these checks.
@@ -53,7 +53,8 @@ struct op {
 	const char *name; /* name of the operator for reports, such as "gate" */
 	uint32_t layer;   /* number of the layer within the graph */
 	enum price_launch launch;
-	bool joins; /* true: runs in the launch of the preceding operator */
+	/* true: fused with the preceding operator, in the same launch */
+	bool joins;
 	size_t in, out;
 	uint32_t n, k;
 	/* number of the output that the first row of w computes (OP_MATMUL) */
@@ -121,7 +122,7 @@ struct graph {
 /*
  * OP_LIKELY computes the outputs in blocks. The blocks, and so the bits of the
  * sums, do not depend on the number of threads. For each row and block: the
- * largest logit, and the sum of e^(logit - most).
+ * largest logit, `most`, and the sum of e^(logit - most).
  */
 struct graph_sum {
 	float most, sum;
@@ -130,7 +131,8 @@ struct graph_sum {
 /* Limits of the device against which a graph is checked. */
 struct graph_limits {
 	unsigned threads;
-	/* bytes of TCM for each thread; a row of weights must fit */
+	/* bytes of TCM (on-chip memory) for each thread; a row of weights must
+	 * fit */
 	size_t tcm_slice;
 	size_t plans_bytes; /* bytes of the graph structs that exist already */
 	size_t arena_bytes; /* bytes of scratch that exist already */

@@ -1,6 +1,6 @@
 /*
  * Implements graph_check (device/graph.h): checks every field of a GRAPH_LOAD
- * message once, in an order in which later checks can rely on earlier ones.
+ * message once, in an order in which later checks can rely on earlier checks.
  */
 #include "device/graph_plan.h"
 
@@ -265,8 +265,8 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
-	/* Bytes that must fit a thread's TCM: one row, or one strip of tiles.
-	 */
+	/* Bytes that must fit a thread's TCM (on-chip memory): one row, or one
+	 * strip of tiles (32 rows). */
 	part = type ? dtype_row_bytes(t->type, t->cols)
 		    : tile_strip_bytes(t->type, t->cols);
 	if (!part)

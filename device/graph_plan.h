@@ -9,15 +9,15 @@
 /* Get tensor i of layer l from a message whose length was checked. */
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i);
 
-/* Get the description of an output graph from a message whose length was
- * checked; all zero for a graph of layers. */
+/* Get the description of an output graph (which predicts the likeliest tokens)
+ * from a message whose length was checked; all zero for a graph of layers. */
 struct wire_output graph_output(const void *msg);
 
 /* Get the part of a layer from a message whose length was checked. */
 struct wire_part graph_part(const void *msg, size_t len);
 
 /* The number of rows of a tensor that the part contains. *from is the first of
- * them, *rows the number of rows of the whole tensor. */
+ * these rows, *rows the number of rows of the whole tensor. */
 uint32_t graph_part_rows(const struct wire_part *, const struct wire_model *,
 	unsigned tensor, uint32_t *from, uint32_t *rows);
 

@@ -21,7 +21,7 @@
 #define HELLO_TIMEOUT_NS 5000000000ull /* longest wait for a client's hello */
 #define RETRY_MS         100           /* pause when accept fails */
 
-/* After its host has gone, a device ends by itself within a third of a second;
+/* After its host has ended, a device ends by itself within a third of a second;
  * a device that takes longer than this is killed. */
 #define CHILD_END_MS 2000
 
@@ -70,9 +70,9 @@ static void listener_close(struct listener *l)
 	fd_close(&l->fd);
 }
 
-/* Wait for a host whose hello is valid, for a signal, or for `other_fd` (-1:
- * none). Meanwhile accept connections, and close connections whose hello is
- * late. Returns an enum wait_result, or a negative errno. */
+/* Wait for a host whose hello is valid, for a signal, or for `other_fd` (-1: no
+ * descriptor). Meanwhile accept connections, and close connections whose hello
+ * is late. Returns an enum wait_result, or a negative errno. */
 static int listener_wait(
 	struct listener *l, int other_fd, struct client *g, struct err *e)
 {
@@ -145,7 +145,7 @@ static int listener_wait(
 struct child {
 	pid_t pid; /* 0: there is none */
 	int life;  /* a pipe that hangs up when the process ends */
-	int link;  /* link to the host; hangs up when the host has gone */
+	int link;  /* link to the host; hangs up when the host has ended */
 	uint32_t host_pid;
 };
 
@@ -226,8 +226,8 @@ static void client_refuse(struct client *g, int status, const char *why)
 
 /*
  * Serve a host, or refuse it if another host is being served. Returns 1 in the
- * new process that must serve the host, else 0. If the other host has gone but
- * its process has not ended yet, wait for that process.
+ * new process that must serve the host, else 0. If the other host has ended but
+ * the process that serves it has not ended yet, wait for that process.
  */
 static int serve_or_refuse(
 	struct child *c, struct listener *l, struct client *g)

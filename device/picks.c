@@ -15,8 +15,8 @@ uint64_t picks_bytes(const struct wire_graph_run *r, const struct graph *g)
 	return (uint64_t)r->rows * g->model.n_used * sizeof(struct wire_pick);
 }
 
-/* Check one pick of row `row`. row_of[i] is the last row so far that picked
- * expert i. */
+/* Check one pick (a choice of an expert) of row `row`. row_of[i] is the last
+ * row so far that picked expert i. */
 static int check_pick(const struct picks *p, const struct wire_pick *pick,
 	const struct pick_made *made, bool last, uint32_t row, uint32_t *row_of,
 	struct err *e)

@@ -1,6 +1,7 @@
 /*
  * The experts that rows pick, in one run of an expert's graph. Like the rows in
- * rowset.h, the picks are copied once, then checked, then used.
+ * rowset.h, the picks are copied once from shared memory, then checked, then
+ * used.
  *
  * A run computes some picks of each row; other runs of the layer compute the
  * rest. Each output of an expert for one row is stored in a slot. Slots are

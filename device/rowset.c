@@ -115,9 +115,9 @@ static int count_mask(const struct rowset *s, uint32_t i)
 	return n;
 }
 
-/* Check the copied rows, spans and masks, and set the fields that depend on
- * them. The slots of all rows are checked first, because the visibility of a
- * row depends on the slots of other rows. */
+/* Check the copied rows, spans (ranges of slots) and masks, and set the fields
+ * that depend on them. The slots of all rows are checked first, because a row
+ * may attend to the slots of other rows. */
 static int check_copy(struct rowset *s, struct err *e)
 {
 	for (uint32_t i = 0; i < s->rows; i++) {

@@ -1,7 +1,7 @@
 /*
  * The rows of one run, which the host describes in shared memory: copied once,
- * then checked, then used. The host may write that memory at any time, so it is
- * not read again after rowset_take.
+ * then checked, then used. The host may write shared memory at any time, so
+ * this memory is not read again after rowset_take.
  */
 #ifndef DEVICE_ROWSET_H
 #define DEVICE_ROWSET_H
@@ -27,9 +27,11 @@ struct rowset {
 	uint32_t *order;
 	/* sum over the rows of the number of slots to which a row attends */
 	uint64_t seen_slots;
-	/* one bit for each KV slot: 1 if at least one row attends to it */
+	/* one bit for each KV slot: 1 if at least one row attends to the
+	 * slot */
 	uint64_t *seen;
-	uint64_t *written; /* one bit for each KV slot: 1 if a row writes it */
+	/* one bit for each KV slot: 1 if a row writes the slot */
+	uint64_t *written;
 };
 
 /* The smallest number of bytes of WIRE_REF_ROWS for this run. */
@@ -41,15 +43,16 @@ int rowset_check_run(
 
 /*
  * Copy rowset_bytes() bytes at `from` to the graph's offsets in `arena` and
- * check the copy: slots and spans exist, no two rows write the same slot, every
- * row attends to at least one slot, and to at most as many slots as exist.
+ * check the copy: slots and spans (ranges of slots) exist, no two rows write
+ * the same slot, every row attends to at least one slot, and to at most as many
+ * slots as exist.
  */
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
 
 /* Write to slot[] the slots of the request's rows to which row i attends, and
- * return their number. Attention reads them after the slots of the row's spans.
- */
+ * return their number. Attention reads these slots after the slots of the row's
+ * spans. */
 uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
 /* Write the pieces of slots that rows share to piece[2 * rows] and return their

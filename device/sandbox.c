@@ -33,7 +33,7 @@ static const int allowed[] = {
 	SCMP_SYS(fstatfs),
 	SCMP_SYS(fcntl),
 	SCMP_SYS(close),
-	SCMP_SYS(pread64), /* DMA from the extended region */
+	SCMP_SYS(pread64), /* for DMA from the extended region */
 	/* Calls for the link, the doorbells, and messages on standard error. */
 	SCMP_SYS(read),
 	SCMP_SYS(preadv2),

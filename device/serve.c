@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* The time after which an idle device stops waiting for a request and checks
- * its flags. It is shorter while a graph is being loaded. */
+ * its flags. The time is shorter while a graph is being loaded. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 
@@ -272,7 +272,7 @@ static int serve_host(
 out_watch:
 	watch_stop(&s->watch);
 	result->signal = atomic_load(&s->watch.signal);
-	/* count dirty lines, which are lost here, as violations */
+	/* count the dirty lines, which device_detach drops, as violations */
 	device_detach(s->device);
 	result->violations =
 		device_violations(s->device) + channel_violations(s->channel);

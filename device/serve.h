@@ -2,12 +2,13 @@
  * Serves one host: connects, sets up the device, and runs requests until the
  * host's goodbye. Requests run on the calling thread. The other threads are the
  * workers, the loader, and a watcher. The watcher waits for signals and for the
- * end of the host, so that both can end the process during a long request.
+ * end of the host, so that a signal, or the end of the host, can end the
+ * process during a long request.
  *
  * With a listening socket, hosts connect one after another, and a forked
- * process serves each: this process enters the sandbox after its set-up and
- * ends when its host ends, so that no host can affect the next host. A second
- * host that connects meanwhile is refused with an error message
+ * process serves each host. The forked process enters the sandbox after its
+ * set-up and ends when its host ends, so that no host can affect the next host.
+ * A second host that connects meanwhile is refused with an error message
  * (docs/design/device-loss.md).
  */
 #ifndef DEVICE_SERVE_H
@@ -46,10 +47,10 @@ struct serve_result {
 /*
  * When listening, the function returns in each forked process, as fork does;
  * the caller then ends that process according to the result. Returns 0 after a
- * goodbye or a signal; -EPIPE if the host is gone without a goodbye; or another
- * negative errno with *e. Violations have been printed on standard error. If
- * the host ends during a long request, the watcher ends the process with status
- * 3; if a signal arrives, with status 128 plus the signal's number.
+ * goodbye or a signal; -EPIPE if the host has ended without a goodbye; or
+ * another negative errno with *e. Violations have been printed on standard
+ * error. If the host ends during a long request, the watcher ends the process
+ * with status 3; if a signal arrives, with status 128 plus the signal's number.
  */
 int serve(const struct serve_opts *, struct serve_result *, struct err *);
 

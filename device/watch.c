@@ -15,13 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The time that the main thread has for an orderly end. It must be well below a
- * second, because the host's death must be reported within a second. */
+/* The time that the main thread has for an orderly end. This time must be well
+ * below a second, because the host's death must be reported within a second. */
 #define GRACE_MS 300
 
-/* If ringing the doorbell takes longer than HELD_MS, the write is blocked. It
- * is interrupted by HELD_SIGNAL, a signal that no one else sends and that is
- * ignored by default. */
+/* If ringing the doorbell takes longer than HELD_MS, the write is blocked. The
+ * watcher interrupts the write by HELD_SIGNAL, a signal that no other code
+ * sends and that is ignored by default. */
 #define HELD_MS     20
 #define HELD_SIGNAL SIGURG
 
@@ -50,7 +50,7 @@ int watch_take_signal(int fd)
 }
 
 /* Wait until the main thread calls watch_stop, for at most GRACE_MS. Returns
- * whether it did. */
+ * whether the main thread called watch_stop. */
 static int stopped_in_time(const struct watch *w)
 {
 	struct pollfd p = { w->stop_fd, POLLIN, 0 };

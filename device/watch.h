@@ -1,8 +1,8 @@
 /*
  * The watcher: a thread that sleeps until the host hangs up or a signal
  * requests the end of the process. The watcher sets a flag for the main thread;
- * if the main thread does not end the process soon (it may be inside a long
- * request), the watcher ends the process. A malicious host may block this
+ * if the main thread does not end the process soon, because it is inside a long
+ * request, the watcher ends the process. A malicious host may block this
  * process inside the write that rings the doorbell; the watcher interrupts
  * writes that take too long.
  */

@@ -276,8 +276,8 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	/* In this process, a buffer of at least a huge page must begin at a
 	 * multiple of a huge page. Device address `at` is mapped at base + 3 *
 	 * at, and a mapping of `span` bytes has 3 * span bytes up to the next
-	 * one. Two mappings therefore never overlap, even if begin and length
-	 * of a mapping are rounded up to huge pages. */
+	 * mapping. Two mappings therefore never overlap, even if begin and
+	 * length of a mapping are rounded up to huge pages. */
 	mem = w->base +
 		align_up(3 * at, span < HUGE_PAGE ? w->page : HUGE_PAGE);
 	if (mmap(mem, span, PROT_READ | PROT_WRITE,
@@ -310,8 +310,8 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	bool freed = false;
 	int ret = map_now(w, share, fd, out, space, e);
 
-	/* Count this map request for the deferred unmaps, and complete those
-	 * whose count has reached 0. */
+	/* Count this map request for the deferred unmaps, and complete the
+	 * unmaps whose count has reached 0. */
 	for (unsigned i = w->used; i--;) {
 		struct mapping *m = w->order[i];
 

@@ -1,10 +1,10 @@
 /*
  * The address window: all the shared memory that the device can address. One
- * range of addresses is reserved when the device starts and never grows.
- * Buffers are mapped into it whole, by first fit and in whole pages, each
- * followed by an inaccessible guard page. The first page is a guard as well, so
- * that address 0 is never valid. The number of mapping slots is limited, and
- * the window may fragment. Both are intended: a real NPU's 32-bit window has
+ * range of addresses is reserved when the device starts and never grows. Each
+ * buffer is mapped as a whole, by first fit and in whole pages, and is followed
+ * by an inaccessible guard page. The first page is a guard as well, so that
+ * address 0 is never valid. The number of mapping slots is limited, and the
+ * window may fragment. Both limits are intended: a real NPU's 32-bit window has
  * the same limits, and the host must handle them.
  *
  * `defer` imitates some firmware: an unmapped buffer becomes inaccessible at
@@ -17,8 +17,8 @@
  * address the system maps a huge page by 512 small entries, and if host and
  * device map a page differently, some hypervisors repeat the page fault many
  * times (docs/design/huge-pages.md). With this placement, the speed of access
- * does not depend on a buffer's device address, and the device addresses, and
- * so the simulated times of the phone, do not depend on the system's page size.
+ * does not depend on a buffer's device address. The device addresses, and so
+ * the simulated times of the phone, do not depend on the system's page size.
  *
  * Only window_find turns an address into a pointer, and only the cache uses the
  * pointer.
@@ -56,8 +56,8 @@ struct window {
 	uint64_t bytes, page;
 	void *reserved; /* start of the reserved addresses, for munmap */
 	uint64_t reserved_bytes;
-	/* number of mapping slots, and of used ones, including buffers whose
-	 * unmap is deferred */
+	/* number of mapping slots, and number of used slots, including those of
+	 * buffers whose unmap is deferred */
 	unsigned slots, used;
 	/* number of map requests by which an unmap is deferred; set by the
 	 * owner after window_init */
@@ -75,8 +75,8 @@ struct window {
 	struct mapping *order[WINDOW_SLOTS_MAX]; /* [used] sorted by address */
 };
 
-/* The space in the window when a map request arrives, for its completion (enum
- * wire_map_arg). */
+/* The space in the window when a map request arrives, for the request's
+ * completion (enum wire_map_arg). */
 struct window_space {
 	uint64_t wanted; /* requested bytes, with the guard page */
 	uint64_t free, largest;

@@ -9,7 +9,7 @@
 
 struct flash_fault {
 	struct fault_plan plan;
-	/* number of reads of the stream that has made most reads so far */
+	/* the largest number of reads that one stream has made so far */
 	_Atomic uint64_t reads;
 };
 

@@ -1,16 +1,16 @@
 /*
- * The flash image: a file that stores a model in its runtime layout, with one
- * contiguous extent for each layer, and for each expert of a mixture of
- * experts, so that reading a layer or an expert is one large sequential read.
- * The code in flash/ handles extents; the host interprets their bytes.
- * docs/flash-image.md specifies the format.
+ * The flash image: a file that stores a model in its runtime layout. Each
+ * layer, and each expert of a mixture of experts, has one contiguous extent, so
+ * that reading a layer or an expert is one large sequential read. The code in
+ * flash/ handles extents; the host interprets their bytes. docs/flash-image.md
+ * specifies the format.
  *
  * Opening checks every number of the header and of the table of extents against
  * the file before using it. After a successful open, each extent begins on a
  * page and lies within the file, even if its length is rounded up to pages
  * (O_DIRECT reads whole pages). No two extents overlap, and kinds and indices
  * are in order, without gaps or repetitions. A bad file is refused with a
- * message that names the field. The size of an allocation is checked first.
+ * message that names the field. Sizes are checked before memory is allocated.
  *
  * An open image is read-only, and any thread may read it.
  */
@@ -54,7 +54,7 @@ struct image_extent {
 	enum image_sum_kind sum; /* kind of the checksum */
 };
 
-/* Whether the file begins like a flash image; false if it cannot be read. */
+/* Whether the file begins like a flash image; false if reading fails. */
 bool image_probe(const char *path);
 
 int image_open(struct image **out, const char *path, struct err *);
@@ -69,14 +69,14 @@ uint32_t image_version(const struct image *);
 size_t image_n_extents(const struct image *);
 const struct image_extent *image_extent_at(const struct image *, size_t i);
 
-/* Find an extent. Returns NULL if there is none. */
+/* Find an extent. Returns NULL if the image has no such extent. */
 const struct image_extent *image_find(
 	const struct image *, enum image_kind, uint32_t index);
 
 /*
  * Read an extent to dst [extent->bytes] and compare its checksum. Returns 0;
- * -EBADMSG if the extent is damaged; or -EIO or another negative errno if it
- * cannot be read. After an error the bytes of dst are undefined.
+ * -EBADMSG if the extent is damaged; or -EIO or another negative errno if
+ * reading fails. After an error the bytes of dst are undefined.
  */
 int image_read(const struct image *, const struct image_extent *, void *dst,
 	struct err *);

@@ -51,7 +51,7 @@ static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 }
 
 /* Compute the new extents. At the end, compare the checksum of the whole extent
- * with the expected one. */
+ * with the checksum stored in the image. */
 static int cut_at(struct cutter *c, const uint64_t *end, unsigned n,
 	struct image_extent *out, struct err *e)
 {

@@ -15,7 +15,7 @@ struct err;
  * ascending, and its last element is the end of the extent. Each new extent
  * begins on the page in which the extent before it ends. The extent must be raw
  * (not compressed). Returns 0; -EBADMSG if the extent is damaged; -ENOMEM; or
- * -EIO or another negative errno if it cannot be read.
+ * -EIO or another negative errno if reading fails.
  */
 int image_cut(const struct image *, const struct image_extent *,
 	const uint64_t *end, unsigned n, struct image_extent *out,

@@ -26,7 +26,7 @@ struct image_parts;
  * Open an extent for reading in parts of `part` bytes each; the last part is
  * shorter. The image must stay open until image_parts_close. Returns 0;
  * -EBADMSG if the extent is damaged; -ENOMEM; or -EIO or another negative errno
- * if it cannot be read.
+ * if reading fails.
  */
 int image_parts_open(struct image_parts **out, const struct image *,
 	const struct image_extent *, size_t part, struct err *);
@@ -35,8 +35,8 @@ void image_parts_close(struct image_parts *);
 /*
  * Read part i, which must exist, to dst, which has room for `part` bytes.
  * Returns 0, -EBADMSG if the part has changed since image_parts_open, or
- * another negative errno if it cannot be read. After an error the bytes of dst
- * are undefined.
+ * another negative errno if reading fails. After an error the bytes of dst are
+ * undefined.
  */
 int image_parts_read(
 	const struct image_parts *, size_t i, void *dst, struct err *);

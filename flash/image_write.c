@@ -64,9 +64,9 @@ static int write_at(struct image_writer *w, const void *data, size_t len,
 
 /*
  * Compress to a zstd frame of at most `limit` bytes at dst. *stored is the size
- * of the frame, or 0 if it would be larger. The data is compressed in steps,
- * with a check of `cancel` after each: a large extent at a high compression
- * level takes minutes.
+ * of the frame, or 0 if the frame would be larger. The data is compressed in
+ * steps, with a check of `cancel` after each step, because a large extent at a
+ * high compression level takes minutes.
  */
 static int compress(struct image_writer *w, void *dst, size_t limit,
 	const void *data, size_t bytes, size_t *stored, struct err *e)

@@ -1,8 +1,8 @@
 /*
  * Writes a flash image, one extent at a time in the order of the format
  * (flash/image.h). The file is written under a temporary name in the same
- * folder; image_writer_commit syncs it and renames it to its final name, so
- * that a crash, a full disk or an interruption leaves no partial image.
+ * folder; image_writer_commit syncs the file and renames it to its final name,
+ * so that a crash, a full disk or an interruption leaves no partial image.
  * image_writer_close without a commit removes the temporary file. Only one
  * thread may use a writer.
  */

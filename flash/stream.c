@@ -140,7 +140,7 @@ static uint64_t file_offset(const struct piece *p)
 
 /* Handle a short read: read again from the last whole page on, because O_DIRECT
  * requires whole pages. If several reads in a row return less than a page, the
- * file ends at that place. */
+ * file ends at that offset. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
@@ -284,8 +284,8 @@ static struct piece *piece_in(struct stream *s, enum piece_state state)
 	return NULL;
 }
 
-/* Put the slot at the end of the queue: its extent is read after the extents of
- * all slots that are already in the queue. */
+/* Put the slot at the end of the queue: the slot's extent is read after the
+ * extents of all slots that are already in the queue. */
 static void queue_slot(struct stream *s, struct slot *slot)
 {
 	struct slot **q = &s->uncut;
@@ -335,7 +335,7 @@ static void refill(struct stream *s)
 
 /* ---- checks of arrived pieces ---- */
 
-/* Check the next piece that has arrived. Returns false if there is none. */
+/* Check the next piece that has arrived. Returns false if no piece has. */
 static bool check_next(struct stream *s)
 {
 	struct piece *p = NULL;
@@ -552,8 +552,8 @@ int stream_wait(struct stream *s, unsigned i, struct err *e)
 	return slot->e.code;
 }
 
-/* Do at most n_pieces checks: otherwise a fast device could keep the caller
- * here for a whole extent. */
+/* Do at most n_pieces checks: otherwise, with a fast device, the call could
+ * last until a whole extent is read. */
 void stream_poll(struct stream *s)
 {
 	unsigned most = s->n_pieces;

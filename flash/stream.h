@@ -50,10 +50,10 @@ struct stream_opts {
 	/* Number of reads in flight. 0 means that all reads of all extents that
 	 * were begun are in flight, at most STREAM_DEPTH_MAX. Flash is then
 	 * busy until all these extents have been read, even if the caller
-	 * computes meanwhile. In two cases 0 means STREAM_DEPTH_DEFAULT: if
-	 * reads go through the page cache, because each read then occupies a
-	 * kernel thread; and if the image has zstd extents, because each read
-	 * then needs memory for the compressed bytes. */
+	 * computes meanwhile. In two cases 0 means STREAM_DEPTH_DEFAULT. If
+	 * reads use the page cache, each read occupies a kernel thread. If the
+	 * image has zstd extents, each read needs memory for the compressed
+	 * bytes. */
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
@@ -75,9 +75,9 @@ int stream_open(struct stream **out, const struct image *,
 	const struct stream_opts *, struct err *);
 /*
  * Cancel reads in flight and wait for them, so that nothing writes to the slots
- * afterwards. Returns false if a read did not complete within 5 s; the stream's
- * memory is then leaked, and the memory of the slots must stay mapped, because
- * the read may still write to it.
+ * afterwards. Returns false if a read did not complete within 5 s. The stream's
+ * memory is then not freed, and the memory of the slots must stay mapped,
+ * because the read may still write to it.
  */
 bool stream_close(struct stream *);
 
@@ -94,9 +94,9 @@ int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
 /*
  * Add a slot, into which extents are read: `bytes` of a buffer from `off` on,
  * both multiples of a page. Slots are numbered from 0 in the order in which
- * they are added. All must be added before the first stream_begin. Add the
- * slots of one buffer one after another, in ascending order: their memory is
- * then registered with the kernel as one area.
+ * they are added. Add all slots before the first stream_begin. Add the slots of
+ * one buffer one after another, in ascending order: their memory is then
+ * registered with the kernel as one area.
  */
 int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);
@@ -145,16 +145,16 @@ void stream_poll(struct stream *);
 #define STREAM_STATS(X)                                                       \
 	/* stored bytes read, including repeated reads */                     \
 	X(uint64_t, bytes)                                                    \
-	X(uint64_t, extents)     /* stream_wait returned 0 for them */        \
+	X(uint64_t, extents)     /* extents completely read and checked */    \
 	X(uint64_t, reads)       /* reads submitted to the device */          \
 	/* reads that were repeated after a failed or short read, and extents \
 	 * that were read again */                                            \
 	X(uint64_t, retries)                                                  \
 	/* time with at least one read in flight */                           \
 	X(uint64_t, busy_ns)                                                  \
-	/* for the rate of flash: the bytes that arrived while a read was     \
-	 * certainly in flight, and the sum of these times; if all reads had  \
-	 * completed when the stream checked, their end is unknown */         \
+	/* for the rate of flash: bytes and time of the periods in which a    \
+	 * read was certainly in flight; a period is not counted if its last  \
+	 * read may have completed before the period ended */                 \
 	X(uint64_t, seen_bytes)                                               \
 	X(uint64_t, seen_ns)                                                  \
 	X(uint64_t, wait_ns)     /* time of waiting, without check_ns */      \
@@ -191,10 +191,10 @@ int stream_tune(const struct image *, size_t *block, struct err *);
  * Parse a fault plan (base/fault_plan.h) for flash: "eio@3" (the third read
  * fails once), "eio@3+" (the third and all later reads fail), "short@5" (the
  * read returns only half of its bytes), "flip@2" (a bit is wrong), "stall@4"
- * (the read never completes), "shrink@6" (the file seems to end there from then
- * on), "slow=20@3" (the read completes 20 ms later), or several of these
- * separated by commas. Returns 0, -EINVAL with a message that names the wrong
- * fault, or -ENOMEM. The caller frees *out with free().
+ * (the read never completes), "shrink@6" (from this read on, the file seems to
+ * end at the read's offset), "slow=20@3" (the read completes 20 ms later), or
+ * several faults separated by commas. Returns 0, -EINVAL with a message that
+ * names the wrong fault, or -ENOMEM. The caller frees *out with free().
  */
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
 /* Whether the plan has a fault that was never triggered, because no stream made

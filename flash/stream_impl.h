@@ -33,7 +33,7 @@ struct check {
 	uint64_t fed;     /* number of stored bytes processed so far */
 	size_t out;       /* bytes that have been decompressed */
 	bool frame_ended; /* true: the end of the zstd frame was reached */
-	const char *bad;  /* error in the zstd frame, NULL if none yet */
+	const char *bad;  /* error in the zstd frame; NULL: no error so far */
 };
 
 enum slot_state { SLOT_IDLE, SLOT_READING, SLOT_ENDED };
@@ -56,7 +56,7 @@ struct slot {
 	 * writing (buffer_begin) */
 	size_t written;
 	unsigned pieces; /* number of pieces in use */
-	/* time when the wait for the slot began; 0 if none */
+	/* time when the wait for the slot began; 0 if no call waits */
 	uint64_t wait_from;
 	bool again; /* true: the extent is being read a second time */
 	/* true: a read never completed, so the slot is unusable */
@@ -113,7 +113,7 @@ struct stream {
 	struct fault_state fault;
 	struct slot *slot; /* [n_slots] */
 	unsigned n_slots;
-	unsigned areas; /* areas of slots */
+	unsigned areas; /* number of memory areas that contain the slots */
 	/* Slots whose extents are not completely assigned to pieces, in the
 	 * order in which they are read. */
 	struct slot *uncut;
@@ -122,7 +122,8 @@ struct stream {
 	unsigned n_pieces;
 	/* [n_pieces][block] compressed bytes; NULL without zstd extents */
 	uint8_t *bounce;
-	unsigned flying; /* number in flight, including PIECE_SILENT */
+	/* number of pieces in flight, including those in state PIECE_SILENT */
+	unsigned flying;
 	uint64_t begun;
 	/* time of the last completion or of the first submission */
 	uint64_t heard_ns;
@@ -149,7 +150,8 @@ void stream_say_how(struct stream *);
 
 /* ---- flash/stream.c ---- */
 
-/* Cancel all reads in flight. Returns false if one did not complete in time. */
+/* Cancel all reads in flight. Returns false if a read did not complete in
+ * time. */
 bool stream_take_back(struct stream *);
 
 /* ---- flash/flash_fault.c ---- */

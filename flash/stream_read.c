@@ -225,8 +225,8 @@ struct threaded {
 	int fd;
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects the members below it */
-	/* `work` is signaled when `todo` gets a block, `back` when `done` gets
-	 * one */
+	/* `work` is signaled when `todo` gets a block; `back` is signaled when
+	 * `done` gets a block */
 	pthread_cond_t work, back;
 	struct queue todo, done;
 	bool stop;

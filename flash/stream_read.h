@@ -39,8 +39,8 @@ struct reader_ops {
 	/* Pass submitted blocks to the kernel. NULL in readers other than
 	 * io_uring. */
 	void (*flush)(struct reader *);
-	/* Return a completed block, after waiting at most wait_ns for one, or
-	 * NULL if none completed. */
+	/* Wait at most wait_ns for a block to complete. Return the completed
+	 * block, or NULL if no block completed. */
 	struct block *(*take)(struct reader *, uint64_t wait_ns);
 	/* Cancel a block. `take` still returns the block, completed or with
 	 * -ECANCELED. */

@@ -2,16 +2,16 @@
  * Open brackets of CPU access, published by a host at coherence level "check"
  * to its device. A bracket is a pair of calls (buffer_begin, buffer_end)
  * between which the CPU may access some bytes of a shared buffer. When the
- * device reports a violation of the coherence rules, it finds the name of the
- * host's function in these tables. The host publishes the names of writing
- * functions, each with a number, and the brackets that are open. The tables lie
- * in the control memfd (struct wire_brackets).
+ * device reports a violation of the coherence rules, the device finds the name
+ * of the host's function in these tables. The host publishes the names of
+ * writing functions, each with a number, and the brackets that are open. The
+ * tables lie in the control memfd (struct wire_brackets).
  *
  * The tables are used for reports only, and the device does not trust their
- * bytes: it copies names and makes them printable, and checks numbers. Any
- * thread of the host may call the functions of the host. A struct brackets may
- * be connected to several channels, one after another, and exists longer than
- * each of them.
+ * bytes: the device copies names and makes the copies printable, and checks
+ * numbers. Any thread of the host may call the functions of the host. A struct
+ * brackets may be connected to several channels, one after another, and exists
+ * longer than each of them.
  */
 #ifndef IPC_BRACKETS_H
 #define IPC_BRACKETS_H

@@ -18,9 +18,9 @@
 #define SLICE_NS 50000000ull
 
 /*
- * A pause between two checks that is longer than this does not count as a stall
- * of the device: the host itself was stopped (^Z in a shell stops both
- * processes), or it did not wait for the device.
+ * A pause between two checks that is longer than UNSEEN_NS does not count as a
+ * stall of the device: the host itself was stopped (^Z in a shell stops both
+ * processes), or the host did not wait for the device.
  */
 #define UNSEEN_NS 1000000000ull
 
@@ -57,10 +57,10 @@ static int beat_check(struct channel *c, uint64_t now, struct err *e)
 }
 
 /*
- * Check whether the peer is alive. Returns 0 if it is; -EPIPE, -EPROTO,
- * -ETIMEDOUT or -ECANCELED as channel_recv does; on the device, -EAGAIN if the
- * link has a message. It makes a few system calls, so only a process that waits
- * calls it.
+ * Check whether the peer is alive. Returns 0 if the peer is alive; -EPIPE,
+ * -EPROTO, -ETIMEDOUT or -ECANCELED as channel_recv does; on the device,
+ * -EAGAIN if the link has a message. The function makes a few system calls, so
+ * only a process that waits calls it.
  */
 static int peer_check(struct channel *c, struct err *e)
 {
@@ -171,9 +171,9 @@ static void note_ring(struct channel *c)
 		atomic_fetch_add_explicit(&c->rings, 1, memory_order_relaxed);
 }
 
-/* Release the packet that was received last. The next call on the channel does
- * this, instead of the receiving call, so that the release does not lengthen
- * the round trip of a request. */
+/* Release the packet that was received last. The next call on the channel
+ * releases the packet, instead of the receiving call, so that the release does
+ * not lengthen the round trip of a request. */
 static void settle(struct channel *c)
 {
 	if (!c->held)
@@ -295,8 +295,9 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
-	/* Inject a torn header: half of the header is not written. It keeps the
-	 * old bytes of the ring, which here are an impossible length. */
+	/* Inject a torn header: half of the header is not written. This half
+	 * keeps the old bytes of the ring, which here are an impossible
+	 * length. */
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
@@ -378,8 +379,8 @@ static int await(
 		waited = wait_slice(c, &c->rx_bell, c->rx.own, &w, also_fd, e);
 		if (waited == 1)
 			c->heard = true;
-		/* Return the packets that the peer published before it died,
-		 * and only then the error. */
+		/* Return the packets that the peer published before it died;
+		 * return the error after the last packet. */
 		ret = take(c, out, e);
 		if (ret)
 			return ret;

@@ -61,8 +61,8 @@ void channel_close(struct channel *);
  * message. On the host, `seq` is NULL or receives the number of the request; on
  * the device, *seq is the number of the request that this packet completes.
  * Waits while the ring is full. Returns 0, -EMSGSIZE if the packet is larger
- * than the ring allows, -EPIPE if the peer is gone, -EPROTO if the ring is
- * malformed, or an error of a wait as in channel_recv.
+ * than the ring allows, -EPIPE if the peer has closed the link, -EPROTO if the
+ * ring is malformed, or an error of a wait as in channel_recv.
  */
 int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
@@ -72,7 +72,8 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
  * longest wait; 0 does not wait and -1 waits without limit. Returns
  *   0           with a packet in *out;
  *   -EAGAIN     if no packet arrived;
- *   -EPIPE      if the peer is gone and all its packets were received;
+ *   -EPIPE      if the peer has closed the link and all its packets were
+ *               received;
  *   -EPROTO     if the ring is malformed; the channel is then unusable;
  *   -EBADMSG    if the packet is malformed; *e names the field. The ring is
  *               still valid, and out->seq is the number of the packet, so that
@@ -83,7 +84,7 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
  *
  * Device: returns -EAGAIN early, also without a time limit, if the link has a
  * message. The caller then calls channel_next_share until it returns 0 or
- * reports that the host said goodbye.
+ * -ECONNRESET (the host sent its goodbye message).
  *
  * Host: zeros that the device omitted at the end of a completion are restored
  * (see struct wire_done), so out->len is at least the size of struct wire_done.
@@ -116,9 +117,9 @@ int channel_loss(int code, struct err *);
 /*
  * Device: receive the next message on the link without waiting. Returns 1 with
  * *share and *fd (owned by the caller; -1 if no descriptor arrived with the
- * message), 0 if there is no message, -ECONNRESET if the host said goodbye,
- * -EPIPE if the host is gone without a goodbye, or -EPROTO for any other
- * message.
+ * message), 0 if there is no message, -ECONNRESET if the host sent its goodbye
+ * message, -EPIPE if the host closed the link without this message, or -EPROTO
+ * for any other message.
  *
  * The fields of *share are not checked here. If a field is wrong, only the
  * WIRE_MAP request that refers to this share fails.
@@ -151,7 +152,7 @@ void channel_beat(struct channel *);
  * this process's check for room and its write. channel_ringing returns 0 if the
  * doorbell is not being rung now, else a number that is different for each
  * ring. A POSIX signal with a handler ends a blocked ring. Any thread may call
- * both.
+ * both functions.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
@@ -186,7 +187,7 @@ void channel_stats(const struct channel *, struct channel_stats *out);
  * Fault injection: set the faults of the packet that is sent next. For full_ms
  * the ring seems full. With `tear` only half of the header is written. The
  * doorbell is not rung (bell_drop), rung twice (bell_repeat), or rung once for
- * this packet and the next one together (bell_merge).
+ * this packet and the next packet together (bell_merge).
  */
 struct channel_spoil {
 	uint32_t full_ms;
@@ -205,11 +206,11 @@ int packet_parse(
 /*
  * For the cost model: how many cache lines of the rings a device invalidates
  * and cleans for one request after channel_cache_rings. The device invalidates
- * the index and the request (n_refs references and `len` bytes of message). It
- * cleans the index that releases the request, the completion (`len` bytes), and
- * the index of the completion. Every packet is assumed to begin on a line, and
- * polls that find no packet are ignored, so that the cost depends on the
- * request alone.
+ * the index and the request (n_refs references and `len` bytes of message). The
+ * device cleans the index that releases the request, the completion (`len`
+ * bytes), and the index of the completion. Every packet is assumed to begin on
+ * a line, and polls that find no packet are ignored, so that the cost depends
+ * on the request alone.
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);

@@ -1,5 +1,5 @@
-/* The device's cache for the rings of its channel. It is in a separate file, so
- * that a host program does not link the coherence checker. */
+/* The device's cache for the rings of its channel. The code is in a separate
+ * file, so that a host program does not link the coherence checker. */
 #include "base/err.h"
 #include "ipc/channel_impl.h"
 

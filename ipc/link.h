@@ -37,18 +37,18 @@ pid_t link_peer_pid(int fd);
  */
 int link_check_user(int fd, struct err *);
 
-/* Send one message with file descriptors. Returns 0, -EPIPE if the peer is
- * gone, or another negative errno. */
+/* Send one message with file descriptors. Returns 0, -EPIPE if the peer has
+ * closed its end, or another negative errno. */
 int link_send(int fd, const void *msg, size_t len, const int *fds,
 	unsigned n_fds, struct err *);
 
 /*
  * Receive one message into msg[cap]. timeout_ms 0 does not wait, and -1 waits
  * without limit. Returns 0 with *len and *n_fds; -EAGAIN if no message arrived
- * within timeout_ms; -EPIPE if the peer is gone; -EPROTO if the message was too
- * long or had more than max_fds descriptors (which are then closed); or -EMFILE
- * if this process has too many open files to receive the descriptors: the
- * message was then received without them.
+ * within timeout_ms; -EPIPE if the peer has closed its end; -EPROTO if the
+ * message was too long or had more than max_fds descriptors (which are then
+ * closed); or -EMFILE if this process has too many open files to receive the
+ * descriptors: the message was then received without them.
  */
 int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	unsigned max_fds, unsigned *n_fds, int timeout_ms, struct err *);

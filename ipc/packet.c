@@ -53,9 +53,9 @@ int packet_parse(
 				"ref[%u].by is %u, must be <= %d", i, r->by,
 				WIRE_NAMES);
 		/* The end of the range must be below 2^32, because the end is a
-		 * 32-bit address too. For a range in the extended region, addr
-		 * counts units of WIRE_EXTENDED_UNIT bytes, and the device
-		 * checks the end. */
+		 * 32-bit address too. For a range in the extended region
+		 * (memory that only DMA reads), addr counts units of
+		 * WIRE_EXTENDED_UNIT bytes, and the device checks the end. */
 		if (!(r->flags & WIRE_REF_EXTENDED) &&
 			r->len > UINT32_MAX - r->addr)
 			return err_set(e, EBADMSG,

@@ -3,10 +3,10 @@
  * events, the host takes them. The device never waits: if there is no room, it
  * drops the event and counts it.
  *
- * One thread uses the ring in each process. Neither process trusts the other.
- * The device checks the header once and then reads only the host's index; if
- * the index is invalid the device treats the ring as full. The host copies each
- * event, then checks the copy.
+ * In each process, one thread uses the ring. Neither process trusts the other
+ * process. The device checks the header once and then reads only the host's
+ * index; if the index is invalid the device treats the ring as full. The host
+ * copies each event, then checks the copy.
  */
 #ifndef IPC_TRACE_RING_H
 #define IPC_TRACE_RING_H

@@ -1,7 +1,7 @@
 /*
  * A view of a device's address window for other processes: a memfd,
- * "tandem:window" in /proc/PID/fd, which the device keeps up to date. It is
- * only for display. This header has no code.
+ * "tandem:window" in /proc/PID/fd, which the device keeps up to date. The view
+ * is only for display. This header has no code.
  *
  * The view is a sequence lock. `turn` is odd while the device writes. A
  * reader's copy is valid if `turn` is even and has the same value before and

@@ -98,7 +98,7 @@ struct wire_welcome {
 	uint32_t threads;
 	uint32_t tcm_bytes;
 	/* bytes of TCM (local memory) for each worker thread; a row of a
-	 * matrix, or a strip of tiles, must fit */
+	 * matrix, or a strip of tiles (32 rows), must fit */
 	uint32_t tcm_share;
 	uint32_t device_pid;
 	char kern[16]; /* name of the kernels in use (tensor/kern.h) */
@@ -124,7 +124,7 @@ _Static_assert(sizeof(struct wire_share) == 56, "wire");
 
 /* ---- the control memfd ------------------------------------------------ */
 
-/* The beginning of the control memfd. It gives the places of the rings
+/* The beginning of the control memfd. The struct has the offsets of the rings
  * (shm/ring.h). */
 struct wire_control {
 	uint32_t magic, version;
@@ -170,10 +170,10 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 
 /*
  * With WIRE_FEATURE_TRACE the device writes trace events to a memfd of the host
- * ("tandem:trace"), whose descriptor is the last one of the hello. Each event
- * is an operation that has ended. The device never waits for room: it drops
- * events that do not fit and counts them in `lost`. The host need not take
- * events.
+ * ("tandem:trace"), whose descriptor is the last descriptor of the hello. Each
+ * event is an operation that has ended. The device never waits for room: it
+ * drops events that do not fit and counts them in `lost`. The host need not
+ * take events.
  */
 #define WIRE_TRACE_MAGIC      0x43525454u /* "TTRC" */
 #define WIRE_TRACE_NAMES      128
@@ -367,12 +367,12 @@ struct wire_model {
 	uint32_t kv_stride; /* bytes of a slot of K or V, a multiple of 64 */
 	/*
 	 * A mixture of experts: instead of one FFN, a layer has n_expert FFNs,
-	 * the experts, each of width n_ff, and every row passes through n_used
-	 * of them. Both are 0 for a model without experts.
+	 * the experts, each of width n_ff. For every row, n_used experts are
+	 * computed. Both members are 0 for a model without experts.
 	 */
 	uint32_t n_expert, n_used;
-	/* The width of the shared expert, one more FFN through which every row
-	 * passes; 0 if the model has none. */
+	/* The width of the shared expert, one more FFN, which is computed for
+	 * every row; 0 if the model has no shared expert. */
 	uint32_t n_shared;
 	uint32_t pad; /* 0 */
 };
@@ -447,13 +447,14 @@ struct wire_graph_load {
 _Static_assert(sizeof(struct wire_graph_load) == 104, "wire");
 
 /*
- * A part of a layer, for staging slots that are smaller than a layer. It
+ * A part of a layer, for staging slots that are smaller than a layer. A part
  * consists of the tensors from row first_row of tensor `first` up to, but not
- * including, row end_row of tensor `end`. A layer begins at 0, 0 and ends at
- * WIRE_T_COUNT, 0. It may be split only inside gate, up or down, after whole
- * tiles of rows. For a matrix that is split, the message gives the number of
- * the matrix's rows in this part and the offset of the first of these rows. A
- * tensor outside the part has 0 rows, but its type and columns are given.
+ * including, row end_row of tensor `end`. A layer begins at tensor 0, row 0 and
+ * ends at tensor WIRE_T_COUNT, row 0. A layer may be split only inside the
+ * tensors gate, up or down, after whole tiles of rows. For a matrix that is
+ * split, the message gives the number of the matrix's rows in this part and the
+ * offset of the first of these rows. A tensor outside the part has 0 rows, but
+ * its type and columns are given.
  *
  * A graph computes one part. The graphs of a layer's parts must have equal
  * numbers of rows, and must run in order, without another run in between: the
@@ -465,14 +466,14 @@ struct wire_part {
 };
 /*
  * A layer with experts always consists of exactly two parts. The first part,
- * from 0, 0 to WIRE_T_GATE, 0, ends with the router and the shared expert: it
- * writes float32 [rows][n_expert], the products of the router with the rows, to
- * WIRE_REF_HIDDEN_OUT, and adds the output of the shared expert to the states.
- * From the products the host chooses experts for each row. The second part,
- * from WIRE_T_GATE, 0 to WIRE_T_COUNT, 0, is the graph of one expert, which a
- * run executes for each of the experts bound to it. The message of the first
- * part gives the types of the experts' gate and up, because this part already
- * rounds or quantizes the rows for these types.
+ * from tensor 0, row 0 to tensor WIRE_T_GATE, row 0, ends with the router and
+ * the shared expert. This part writes float32 [rows][n_expert], the products of
+ * the router with the rows, to WIRE_REF_HIDDEN_OUT, and adds the output of the
+ * shared expert to the states. From the products the host chooses experts for
+ * each row. The second part, the rest of the layer, is the graph of one expert,
+ * which a run executes for each expert whose weights the run binds. The message
+ * of the first part gives the types of the experts' gate and up matrices,
+ * because this part already rounds or quantizes the rows for these types.
  */
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
 
@@ -553,7 +554,8 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
  */
 struct wire_pick {
 	/* number of the expert among the run's references WIRE_REF_WEIGHTS, or
-	 * WIRE_PICK_ELSEWHERE if another run of the layer computes it */
+	 * WIRE_PICK_ELSEWHERE if another run of the layer computes the
+	 * expert */
 	uint32_t expert;
 	float weight; /* finite */
 };
@@ -568,9 +570,9 @@ struct wire_pick {
  * cache lines, are the same as for a run that computes.
  */
 #define WIRE_RUN_IDLE 2u
-/* Another run with more experts of the layer follows; only the last one adds
- * the outputs to the hidden states and writes them. At the end of the last run,
- * each pick must have been computed by exactly one run. */
+/* Another run with more experts of the layer follows; only the last run adds
+ * the outputs to the hidden states and writes the hidden states. At the end of
+ * the last run, each pick must have been computed by exactly one run. */
 #define WIRE_RUN_MORE  4u
 #define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE | WIRE_RUN_MORE)
 
@@ -631,9 +633,9 @@ enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
 
 /*
  * wire_done.arg of a successful WIRE_GRAPH_RUN. Each value takes two words, the
- * lower half first: bytes of keys and values that attention read; bytes that it
- * would have read if rows did not share reads; bytes that DMA read from the
- * extended region.
+ * lower half first: bytes of keys and values that attention read; bytes that
+ * attention would have read if rows did not share reads; bytes that DMA read
+ * from the extended region.
  */
 enum wire_run_arg {
 	WIRE_RUN_KV_READ,

@@ -214,11 +214,11 @@ static void take_part(void *arg, unsigned part, unsigned thread)
 	uint8_t *map = t->b->map + at;
 
 	/*
-	 * Collapse small pages into huge ones. Kernels from 6.1 on do this on
-	 * request, regardless of the system's huge-page settings. A control
-	 * group accounts for this memory as for small pages. Each huge page is
-	 * touched first, because an empty range cannot be collapsed. The bytes
-	 * after the last whole huge page stay in small pages.
+	 * Collapse small pages into huge pages. Kernels from 6.1 on collapse
+	 * pages on request, regardless of the system's huge-page settings. A
+	 * control group accounts for this memory as for small pages. Each huge
+	 * page is touched first, because an empty range cannot be collapsed.
+	 * The bytes after the last whole huge page stay in small pages.
 	 */
 	for (size_t i = 0; t->b->wants_huge && i < whole; i += HUGE_PAGE)
 		*(volatile uint8_t *)(map + i) = 0;

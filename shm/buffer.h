@@ -6,12 +6,12 @@
  *
  * The host encloses each access of the CPU in a bracket: a call of buffer_begin
  * and a call of buffer_end. Like DMA_BUF_IOCTL_SYNC, a bracket declares the
- * access; it does not order or copy anything. The written ranges are recorded
- * (buffer_written) until the next request asks the device to invalidate them
- * (buffer_written_clear). For a buffer that the device reads only by DMA
- * (BUFFER_DMA) no ranges are recorded, because DMA bypasses the device's cache.
- * A bracket also records, for reports, the name of the function that opened or
- * closed it.
+ * access; a bracket does not order or copy anything. The written ranges are
+ * recorded (buffer_written) until the next request asks the device to
+ * invalidate them (buffer_written_clear). For a buffer that the device reads
+ * only by DMA (BUFFER_DMA) no ranges are recorded, because DMA bypasses the
+ * device's cache. A bracket also records, for reports, the name of the function
+ * that opened or closed it.
  *
  * Only one thread at a time may use a buffer.
  */
@@ -54,7 +54,7 @@ struct buffer_bracket {
 	uint32_t generation; /* of the buffer */
 	enum buffer_access access;
 	size_t off, len;
-	/* number of the bracket; valid only if it is a writing bracket */
+	/* number of the bracket; valid only for a writing bracket */
 	uint32_t seq;
 	const char *by;
 };

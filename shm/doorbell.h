@@ -1,6 +1,7 @@
 /*
  * A doorbell lets a process sleep while a ring is empty (or full), and wakes
- * it. It is an event count with two words, an index and a waiting word:
+ * the process. A doorbell is an event count with two words, an index and a
+ * waiting word:
  *
  *   sleeper: set waits; read the index again; sleep if unchanged
  *   waker:   store the index; read waits; signal if set
@@ -8,10 +9,10 @@
  * A wake-up would be lost if the sleeper read the old index and the waker read
  * an unset waiting word. To exclude this, every access to the waiting word,
  * even a read, is a sequentially consistent read-modify-write. These accesses
- * have one total order, and each synchronizes with all earlier ones. If the
- * waker's access comes first, the sleeper sees the new index; if it comes
- * second, the waker sees that the sleeper waits. The index needs only a release
- * store. Signals may be spurious or merged.
+ * have one total order, and each access synchronizes with all earlier accesses.
+ * If the waker's access comes first, the sleeper sees the new index; if the
+ * sleeper's access comes first, the waker sees that the sleeper waits. The
+ * index needs only a release store. Signals may be spurious or merged.
  *
  * The waiting word is the number of publishes after which the sleeper must be
  * woken; 0 means that no one sleeps. A publish that finds a number above 1
@@ -51,7 +52,7 @@ extern const char *const doorbell_names[];
  * may be copied. The peer shares the descriptor. Even if the peer clears
  * O_NONBLOCK, a read never blocks; a write blocks only if the peer fills the
  * eventfd just before the write, and a POSIX signal ends it. After many signals
- * without a publish, the descriptor is ignored until the index changes.
+ * without a publish, this side ignores the descriptor until the index changes.
  */
 struct doorbell {
 	enum doorbell_kind kind;
@@ -66,8 +67,8 @@ struct doorbell {
 	unsigned false_alarms;
 	/* time (clock_ns) until which spins are short, after a preemption */
 	uint64_t crowded_until;
-	/* time (clock_ns) when the current wait began to spin; 0: it does not
-	 * spin */
+	/* time (clock_ns) when the current wait began to spin; 0: the wait does
+	 * not spin */
 	uint64_t began;
 	uint64_t asked; /* spin_ns that this wait requested */
 	/* length of a useful spin, estimated from recent waits */
@@ -77,8 +78,8 @@ struct doorbell {
 /*
  * Create the descriptors of one direction: *ring_fd for the side that rings,
  * *wait_fd for the side that sleeps. For eventfd both are the same number, for
- * poll both are -1. They are non-blocking and close-on-exec. The caller closes
- * them.
+ * poll both are -1. The descriptors are non-blocking and close-on-exec. The
+ * caller closes them.
  */
 int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
 

@@ -71,7 +71,7 @@ int ring_attach(struct ring *r, struct ring_shared *shared, size_t room,
  * Mark the ring as broken, because the peer broke the protocol. Nothing is
  * accessed out of bounds: `own` and `mask` are private, so `own & mask` is
  * always inside data[]. Only the number of used bytes depends on the peer's
- * index, and it is checked each time the index is read.
+ * index, and this number is checked each time the index is read.
  */
 static int refuse(struct ring *r)
 {
@@ -247,11 +247,11 @@ void ring_publish(struct ring *r)
 	 * P1 -> C1: every byte of the packet, and of a skip record before
 	 * it, is written before the index that publishes it.
 	 *
-	 * This is a release store, not an exchange. An exchange would wait
-	 * until the stores above have left the store buffer. Meanwhile the
-	 * spinning consumer would fetch the cache line, so the line would move
-	 * between the CPUs twice for each packet. doorbell.c (B1) orders the
-	 * read of the waiting word after this store.
+	 * The index is written by a release store, not by an exchange. An
+	 * exchange would wait until the stores above have left the store
+	 * buffer. Meanwhile the spinning consumer would fetch the cache line,
+	 * so the line would move between the CPUs twice for each packet.
+	 * doorbell.c (B1) orders the read of the waiting word after this store.
 	 */
 	write_index(r, &r->shared->tail);
 }

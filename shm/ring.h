@@ -1,6 +1,6 @@
 /*
  * A single-producer single-consumer ring of variable-length packets in shared
- * memory. It moves bytes without interpreting them; doorbell.h does the
+ * memory. The ring moves bytes without interpreting them; doorbell.h does the
  * sleeping and waking.
  *
  * Packets are 8-byte aligned and never wrap: if a packet does not fit before
@@ -16,9 +16,9 @@
  * index and all later calls return -EPROTO.
  *
  * The newest packet, if it is small, is also stored next to the tail, on the
- * same cache line (quick[]): a consumer that waits for the packet then fetches
- * one line from the other CPU instead of two. A consumer that lags detects that
- * quick[] was overwritten and reads data[] instead.
+ * same cache line (quick[]). A consumer that waits for the packet then fetches
+ * one line from the other CPU instead of two lines. A consumer that lags
+ * detects that quick[] was overwritten and reads data[] instead.
  *
  * Ordering edges, named at both ends in ring.c:
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
@@ -28,11 +28,12 @@
  * doorbell.h ensures that a side about to sleep does not miss a publish.
  *
  * A device whose cache is not coherent accesses the ring through a struct
- * ring_cache (ring_cache.h). The host's side does not change: the CPU sees what
- * the device has cleaned. The device as consumer invalidates the line of the
- * tail at each peek, then the lines of the bytes published since, and reads
- * both through the cache. As producer it cleans a packet before the tail. Such
- * a device neither fills nor reads quick[], so the host finds no mark there.
+ * ring_cache (ring_cache.h). The host's side does not change: the CPU sees the
+ * lines that the device has cleaned. The device as consumer invalidates the
+ * line of the tail at each peek, then the lines of the bytes published since,
+ * and reads both through the cache. The device as producer cleans a packet
+ * before the tail. Such a device neither fills nor reads quick[], so the host
+ * finds no mark in quick_at.
  *
  * `struct ring` is private to one thread of one process; `struct ring_shared`
  * is the memory that both processes map.
@@ -126,7 +127,7 @@ static inline size_t ring_packet_max(const struct ring *r)
 /*
  * Producer. Reserve room for `len` bytes (a multiple of 8, at most
  * ring_packet_max). Returns 0 with the address in *out, -EAGAIN if the ring is
- * full, or -EPROTO. The consumer sees nothing before ring_publish.
+ * full, or -EPROTO. The consumer does not see the packet before ring_publish.
  */
 int ring_reserve(struct ring *, size_t len, void **out);
 void ring_publish(struct ring *);

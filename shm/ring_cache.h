@@ -1,9 +1,9 @@
 /*
  * The cache through which a device accesses rings that lie in one buffer
  * (ring.h). For the checker, the accesses to a ring between two publishes or
- * releases form one request; reports name it by `request` and the operator
- * "ring". The index is written in a separate request, so the checker reports a
- * packet that is not cleaned before its index is written.
+ * releases form one request; reports name this request by `request` and the
+ * operator "ring". The index is written in a separate request, so the checker
+ * reports a packet that is not cleaned before its index is written.
  *
  * Only a device calls ring_cache_open. ring.c calls the functions through
  * pointers, so that a host program, which emulates no cache, does not link the
@@ -51,7 +51,7 @@ struct ring_cache {
 	uint32_t request;
 	uint32_t invalidations;
 	/* number of violations reported since the owner last set this number to
-	 * 0, and the text of the first one */
+	 * 0, and the text of the first violation */
 	uint32_t reports;
 	char first_report[RING_REPORT_BYTES];
 };

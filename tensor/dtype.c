@@ -40,8 +40,8 @@ static void bf16_to_row(void *dst, const float *src, size_t n)
  * The quantizers give the same bits as ggml's reference: codes are computed
  * with the float32 scale (by a multiplication with its rounded inverse),
  * although the stored scale is rounded to fp16. The clamps do not change finite
- * weights. They prevent the conversion of infinities and NaN to int, which is
- * undefined in C.
+ * weights. The clamps prevent the conversion of infinities and NaN to int,
+ * which is undefined in C.
  */
 static int clamp_int(float v, float low, float high)
 {
@@ -49,8 +49,8 @@ static int clamp_int(float v, float low, float high)
 	return (int)(v < high ? v : high);
 }
 
-/* The largest magnitude in a block; NaN counts as 0. Eight maxima side by side,
- * so that the compiler vectorizes the loop. */
+/* The largest magnitude in a block; NaN counts as 0. The loop computes eight
+ * maxima side by side, so that the compiler vectorizes it. */
 static float magnitude_of(const float *src)
 {
 	float most[8] = { 0 };
@@ -68,8 +68,8 @@ static float magnitude_of(const float *src)
 	return most[0];
 }
 
-/* A value whose integral part is roundf(v), which would be a library call:
- * halves are rounded away from zero. The addend is the float before 0.5,
+/* A value whose integral part is roundf(v): halves are rounded away from zero.
+ * roundf itself would be a library call. The addend is the float before 0.5,
  * because the sum of 0.5 and the float before 0.5 would be rounded to 1. */
 static float nearest(float v)
 {
@@ -92,8 +92,8 @@ static void q8_0_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* The value with the largest magnitude in a block; if several have it, the
- * first. */
+/* The value with the largest magnitude in a block; the first one if several
+ * values have this magnitude. */
 static float most_of(const float *src)
 {
 	const float most = magnitude_of(src);
@@ -127,9 +127,9 @@ static void q4_0_to_row(void *dst, const float *src, size_t n)
 }
 
 /* For each of 32 values, choose the code whose table entry times d is nearest
- * to the value. If two are equally near, the lower code is chosen. The loop
- * over codes is outside, so that the compiler vectorizes the loop over values.
- */
+ * to the value. If two entries are equally near, the lower code is chosen. The
+ * loop over codes is the outer loop, so that the compiler vectorizes the loop
+ * over values. */
 static void nearest_codes(
 	uint8_t *q, const float *src, const float table[16], float d)
 {
@@ -267,7 +267,8 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
  * The number of infinite values and NaNs in a word of two or four values. In
  * such a value all exponent bits are ones, so adding the lowest bit of the
  * exponent carries into the bit above the exponent. That bit is the sign bit,
- * which is masked out before, so the carry does not reach the next value.
+ * which is cleared before the addition, so the carry does not reach the next
+ * value.
  */
 static size_t nonfinite_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {

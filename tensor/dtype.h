@@ -1,8 +1,8 @@
 /*
  * Number formats of stored weights. Numbers below 256 and their block formats
- * are those of GGUF. A row of a matrix is a sequence of blocks, each of `block`
- * values in `bytes` bytes; the length of a row is a multiple of `block`. Values
- * are converted to and from float32.
+ * are defined by GGUF. A row of a matrix is a sequence of blocks. A block has
+ * `block` values in `bytes` bytes, and the length of a row is a multiple of
+ * `block`. Values are converted to and from float32.
  */
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H

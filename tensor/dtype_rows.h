@@ -1,11 +1,12 @@
 /*
  * Decoders of stored rows, as inline functions. dtype.c uses them in its table,
- * and kern_vec.c compiles copies of them for each instruction set. Both are
- * compiled from this source, so both give the same bits. Private to tensor/.
+ * and kern_vec.c compiles copies of them for each instruction set. Both files
+ * compile the decoders from this source, so the decoders give the same bits.
+ * Private to tensor/.
  *
- * Layouts are those of ggml's GGUF files. A group of 32 values packs values j
- * and j + 16 into byte j (low and high nibble). Scales are fp16. Every product
- * is rounded once, in the order written here.
+ * Layouts are as in ggml's GGUF files. A group of 32 values packs values j and
+ * j + 16 into byte j (low and high nibble). Scales are fp16. Every product is
+ * rounded once, in the order written here.
  */
 #ifndef TENSOR_DTYPE_ROWS_H
 #define TENSOR_DTYPE_ROWS_H
@@ -125,8 +126,8 @@ static inline void q8_0_row(
 
 /*
  * Codes (the stored integers) are unpacked 16 bytes at a time, in vector types.
- * The compiler would unroll loops over bytes, and cannot vectorize the unrolled
- * loops.
+ * The compiler would unroll a loop over bytes, and cannot vectorize the
+ * unrolled loop.
  */
 typedef uint8_t row_v16 __attribute__((vector_size(16)));
 
@@ -237,10 +238,10 @@ static inline void q5_1_row(
 /*
  * Unpack scale and minimum number j of eight 6-bit scales and eight 6-bit
  * minima, which are stored in 12 bytes. The low six bits of bytes 0-3 are
- * scales 0-3, those of bytes 4-7 are minima 0-3. Bytes 8-11 hold the low
- * nibbles of scales 4-7 and (in the high nibble) of minima 4-7; the upper two
- * bits of scales 4-7 are the top bits of bytes 0-3, and the upper two bits of
- * minima 4-7 are the top bits of bytes 4-7.
+ * scales 0-3, and the low six bits of bytes 4-7 are minima 0-3. Bytes 8-11 hold
+ * the low nibbles of scales 4-7 and (in the high nibble) of minima 4-7; the
+ * upper two bits of scales 4-7 are the top bits of bytes 0-3, and the upper two
+ * bits of minima 4-7 are the top bits of bytes 4-7.
  */
 static inline void row_k_scale(
 	const uint8_t *s, int j, uint8_t *scale, uint8_t *min)
@@ -297,9 +298,9 @@ static inline row_v16 row_bit(row_v16 v, int g)
 }
 
 /*
- * A block is { f16 d, dmin; u8 s[12], high[32], q[128]; }. It is like a block
- * of q4_k, except that codes have five bits: the fifth bit of value j of group
- * g is bit g of high[j].
+ * A block is { f16 d, dmin; u8 s[12], high[32], q[128]; }. A block is like a
+ * block of q4_k, except that codes have five bits: the fifth bit of value j of
+ * group g is bit g of high[j].
  */
 static inline void q5_k_row(
 	float *restrict dst, const void *restrict src, size_t n)

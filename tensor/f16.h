@@ -1,7 +1,8 @@
 /*
  * 16-bit floats. The conversion to float32 is exact, and the conversion from
- * float32 rounds to nearest even. Both are written in integer arithmetic, so
- * that they give the same bits with every compiler and instruction set.
+ * float32 rounds to nearest even. Both conversions are written in integer
+ * arithmetic, so that they give the same bits with every compiler and
+ * instruction set.
  */
 #ifndef TENSOR_F16_H
 #define TENSOR_F16_H
@@ -35,7 +36,7 @@ static inline float f16_to_f32(uint16_t h)
 	if (mag >= 0x7c00) /* infinity, NaN */
 		return f32_from_bits(sign | 0x7f800000 | (mag & 0x3ff) << 13);
 	/* Shift the bits into place, then scale by 2^112 to correct the
-	 * exponent. This is exact, also for subnormals. */
+	 * exponent. The result is exact, also for subnormals. */
 	return f32_from_bits(
 		sign | f32_bits(f32_from_bits(mag << 13) * 0x1p112f));
 }

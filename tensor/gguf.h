@@ -4,12 +4,12 @@
  * successful open everything that the accessors return lies within the map. No
  * two tensors overlap, and no key or tensor name occurs twice. Every tensor has
  * a known type, and its row length is a multiple of the type's block. A bad
- * file is refused with a message that names the field. Before an allocation its
- * size is checked against the size of the file.
+ * file is refused with a message that names the field. The size of each
+ * allocation is checked first against the size of the file.
  *
- * gguf_parse does no I/O, so that it can be fuzzed. It does not copy `data`,
- * which must exist until gguf_close. All pointers that the accessors return
- * point into the file and are valid until gguf_close. If another process
+ * gguf_parse does no I/O, so that it can be fuzzed. gguf_parse does not copy
+ * `data`, which must exist until gguf_close. All pointers that the accessors
+ * return point into the file and are valid until gguf_close. If another process
  * truncates the file while it is mapped, an access raises SIGBUS, which a
  * program may turn into an error message (host/cmd/cut_short.h).
  */
@@ -99,15 +99,16 @@ const struct gguf_kv *gguf_kv_at(const struct gguf *, size_t i);
 size_t gguf_n_tensors(const struct gguf *);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *, size_t i);
 
-/* Find a key or a tensor by its name. Returns NULL if it does not exist. */
+/* Find a key or a tensor by its name. Returns NULL if the file has no such key
+ * or tensor. */
 const struct gguf_kv *gguf_find(const struct gguf *, const char *key);
 const struct gguf_tensor *gguf_tensor(const struct gguf *, const char *name);
 
 /*
  * Look up a key of a given type. Returns 1 and sets *out if the key exists;
- * returns 0 and leaves *out unchanged if it does not; returns -EINVAL with a
- * message that names the key and its type if the value has another type or is
- * out of range.
+ * returns 0 and leaves *out unchanged if the key does not exist; returns
+ * -EINVAL with a message that names the key and its type if the value has
+ * another type or is out of range.
  */
 int gguf_u64(const struct gguf *, const char *key, uint64_t *out, struct err *);
 int gguf_f64(const struct gguf *, const char *key, double *out, struct err *);

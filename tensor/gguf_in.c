@@ -177,8 +177,8 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 
 /* ---- tensors ---- */
 
-/* Types that Tandem does not support. They are listed so that an error message
- * can name them. */
+/* Types that Tandem does not support. The types are listed so that an error
+ * message can name them. */
 static const char *const foreign_types[] = {
 	[4] = "q4_2",
 	[5] = "q4_3",

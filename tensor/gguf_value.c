@@ -12,8 +12,8 @@ bool gguf_str_is(struct gguf_str s, const char *text)
 }
 
 /*
- * The number of bytes of the UTF-8 character at p, or 0 if it is not printable:
- * a control character (C0 or C1), because a terminal would execute it, a
+ * The number of bytes of the UTF-8 character at p, or 0 if the character is not
+ * printable: a control character (C0 or C1), which a terminal would execute, a
  * surrogate, or an overlong form.
  */
 static size_t printable(const unsigned char *p, size_t left)
@@ -79,7 +79,7 @@ enum kind { KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_NONE };
 		out->field = v_;                                     \
 	} while (0)
 
-/* Values in the file are unaligned, so each is copied. */
+/* Values in the file are unaligned, so each value is copied. */
 static enum kind elem_read(
 	const struct gguf_kv *kv, uint64_t i, union scalar *out)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ALIGNMENT 32
-/* the length that ggml accepts */
+/* largest length of a tensor's name that ggml accepts */
 #define NAME_MAX_LEN 63
 
 struct gguf_writer {

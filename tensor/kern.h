@@ -107,9 +107,9 @@ struct kern {
 		float eps);
 
 	/* Rotate the values of one head in place, in pairs (i, i + 1) if `neox`
-	 * is false or (i, i + n_rot/2) if it is true. cos and sin are the
-	 * cosines and sines of the angles, [n_rot/2] each. Values from index
-	 * n_rot on do not change. */
+	 * is false, or in pairs (i, i + n_rot/2) if `neox` is true. cos and sin
+	 * are the cosines and sines of the angles, [n_rot/2] each. Values from
+	 * index n_rot on do not change. */
 	void (*rope)(float *x, const float *cos, const float *sin,
 		unsigned n_rot, bool neox);
 
@@ -117,10 +117,10 @@ struct kern {
 	 * share one head of keys and values, over the slots to which the row
 	 * attends: out[h][d] = sum softmax(q.k * scale) v. The slots are
 	 * processed in the order of kv->slot, in blocks of KERN_ATTEND_BLOCK;
-	 * each block's maximum and sum are merged with those of the blocks
-	 * before it (online softmax: Dao et al., "FlashAttention", 2022). kv->n
-	 * is at least 1. `scratch` is kern_attend_scratch(heads, head_dim)
-	 * floats. */
+	 * each block's maximum and sum are merged with the maximum and sum of
+	 * the blocks before it (online softmax: Dao et al., "FlashAttention",
+	 * 2022). kv->n is at least 1. `scratch` is kern_attend_scratch(heads,
+	 * head_dim) floats. */
 	void (*attend)(float *out, const float *q, unsigned heads,
 		const struct kern_kv *kv, unsigned head_dim, float scale,
 		float *scratch);
@@ -161,9 +161,9 @@ struct kern {
 
 	/* Execute matmul_q8's dot-product instruction `steps` times on
 	 * registers only, to measure the CPU's peak rate. The implementation
-	 * `amx` uses the vector instruction, so that its results can be
-	 * compared with those of `vnni`. Returns the number of operations, two
-	 * for a product and its addition. NULL in the implementation `ref`. */
+	 * `amx` uses the vector instruction, so that the rate can be compared
+	 * with the rate of `vnni`. Returns the number of operations, two for a
+	 * product and its addition. NULL in the implementation `ref`. */
 	uint64_t (*peak_int8)(uint64_t steps);
 
 	/* Load `n` bytes, a multiple of 1024, and ignore them, to measure the
@@ -174,7 +174,7 @@ struct kern {
 /* The smallest and the largest part of the weights, in bytes, that a worker
  * multiplies at a time. Parts are large enough to amortise the dispatch and to
  * start the CPU's prefetchers, and small enough that no worker is idle for long
- * while another one computes the last part. */
+ * while another worker computes the last part. */
 #define KERN_PART_MIN     ((size_t)16 << 10)
 #define KERN_PART_MAX     ((size_t)1 << 20)
 
@@ -200,8 +200,9 @@ struct kern_rows {
 
 /*
  * y = x * w' by the kernel that suits the weights' type: matmul_q8 if the rows
- * are quantized and it accepts the type, else matmul_tile for a tiled type,
- * else matmul. `scratch` is kern_multiply_scratch(k) bytes, aligned to 64.
+ * are quantized and matmul_q8 accepts the type, else matmul_tile for a tiled
+ * type, else matmul. `scratch` is kern_multiply_scratch(k) bytes, aligned to
+ * 64.
  */
 void kern_multiply(const struct kern *, float *y, size_t ldy,
 	const struct kern_rows *, enum dtype wt, const void *w, unsigned n,
@@ -231,15 +232,15 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES]);
 
 /*
- * Find an implementation by its name, or the best one for this CPU if the name
- * is NULL. Returns NULL if the name is unknown or the CPU lacks the instruction
- * set.
+ * Find an implementation by its name, or the best implementation for this CPU
+ * if the name is NULL. Returns NULL if the name is unknown or the CPU lacks the
+ * instruction set.
  */
 const struct kern *kern_find(const char *name);
 
-/* Find the implementation that TANDEM_CPU names, or the best one if the
- * variable is not set. Returns 0, or a negative errno if the name is
- * unknown. */
+/* Find the implementation that TANDEM_CPU names, or the best implementation for
+ * this CPU if the variable is not set. Returns 0, or a negative errno if the
+ * name is unknown. */
 struct err;
 int kern_select(const struct kern **out, struct err *e);
 

@@ -2,11 +2,11 @@
  * Attention of one row, compiled once for each instruction set with
  * -DKERN_ISA=, and the steps of a pass, which kern_attend_rows.c uses too.
  *
- * This is FlashAttention's online softmax (Dao et al., 2022). The keys are
- * processed in blocks of B = KERN_ATTEND_BLOCK slots, and each head has only a
- * running maximum m, a running sum l and an unnormalized output o. When a block
- * raises m, l and o are scaled by c, so that all weights refer to the same
- * maximum. The formulas for each head are:
+ * The algorithm is FlashAttention's online softmax (Dao et al., 2022). The keys
+ * are processed in blocks of B = KERN_ATTEND_BLOCK slots, and each head has
+ * only a running maximum m, a running sum l and an unnormalized output o. When
+ * a block raises m, l and o are scaled by c, so that all weights refer to the
+ * same maximum. The formulas for each head are:
  *
  *   s = scale * (q . k)     one sum as in kern_vec.c, by fma: element i in lane
  *                           i mod 16, each lane from zero, padded with zeros,
@@ -38,7 +38,7 @@
 
 /* TILE_HEADS heads share the loads of a register tile, and VALUE_VECS vectors
  * of values. Both are the largest numbers for which the tile fits 32 registers
- * (AVX-512) or 16. */
+ * (AVX-512) or 16 registers (other instruction sets). */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 

@@ -1,11 +1,11 @@
 /*
  * The steps of attention, used for one row (kern_attend.c) and for several rows
- * together (kern_attend_rows.c). A pass computes all heads of its rows, one
- * block of slots after the other: scores, then softmax weights, then the
- * weighted sum of values. The caller provides the memory,
+ * together (kern_attend_rows.c). A pass (struct pass) computes all heads of its
+ * rows, one block of slots after the other: scores, then softmax weights, then
+ * the weighted sum of values. The caller provides the memory,
  * kern_attend_scratch(group, dim) floats. Arguments are not checked. The names
- * m, l, c and o are those of the formulas in kern_attend.c. Private to these
- * two files.
+ * m, l, c and o have the same meaning as in the formulas in kern_attend.c.
+ * Private to these two files.
  */
 #ifndef TENSOR_KERN_ATTEND_H
 #define TENSOR_KERN_ATTEND_H
@@ -39,8 +39,8 @@ struct pass {
 };
 
 /* The n keys or values of a block, each `wide` long. The pointers at[n] to
- * at[whole - 1] are padding: copies of the last one. `whole` is a multiple of
- * KERN_LANES. */
+ * at[whole - 1] are padding: copies of the last pointer. `whole` is a multiple
+ * of KERN_LANES. */
 struct rows {
 	const uint8_t *at[KERN_ATTEND_BLOCK];
 	uint32_t n, whole;
@@ -77,8 +77,8 @@ void pass_query(const struct pass *, unsigned row, const float *q);
 /*
  * Get the keys (base is kv->k) or the values (base is kv->v) of n slots, n >=
  * 1. If whole vectors can be loaded from the cache, the pointers point into the
- * cache. Otherwise, or if `copy` is set, they are widened to float32 in `rows`,
- * which the next call overwrites.
+ * cache. Otherwise, or if `copy` is set, the keys or values are widened to
+ * float32 in `rows`, which the next call overwrites.
  */
 void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
 	const uint32_t *slot, uint32_t n, bool copy);

@@ -54,7 +54,7 @@ struct block {
 
 /* A position in the list of slots of a row. */
 struct cursor {
-	/* index of the span; index of the slot in the span */
+	/* index of the span (range of slots); index of the slot in the span */
 	uint32_t span, at;
 	uint32_t own;
 };

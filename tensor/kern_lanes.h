@@ -278,9 +278,10 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 }
 
 /*
- * Gives the same bits as exp_vec for x <= 0, and arbitrary bits for x > 0. It
- * is cheaper: results for x below -87.33654 are replaced by 0, and for other x,
- * 2^n is a normal number, so one multiplication suffices.
+ * Gives the same bits as exp_vec for x <= 0, and arbitrary bits for x > 0.
+ * exp_down is faster than exp_vec: results for x below -87.33654 are replaced
+ * by 0, and for other x, 2^n is a normal number, so one multiplication
+ * suffices.
  */
 static ALWAYS_INLINE vec exp_down(vec x)
 {

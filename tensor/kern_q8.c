@@ -6,9 +6,9 @@
  * activations share a scale. The sums of a chunk for a block of rows stay in
  * registers and are added to the outputs at the end of the chunk. The codes of
  * the chunk must be arranged in the order of the dot products. For many rows
- * this is done once, in the workspace; for few rows it is done in registers.
- * All other operations are the same, so the result does not depend on the
- * number of rows.
+ * the codes are arranged once, in the workspace; for few rows they are arranged
+ * in registers. All other operations are the same, so the result does not
+ * depend on the number of rows.
  */
 #include "tensor/kern_q8_chunk.h"
 #include "tensor/kern_q8_narrow.h"
@@ -25,7 +25,7 @@ static ALWAYS_INLINE vec saturated(vec v)
 }
 
 /* The largest magnitude. The bits of magnitudes are compared as integers: these
- * have the order of the values, and NaN is above all values. */
+ * integers have the same order as the values, and NaN is above all values. */
 static ALWAYS_INLINE float largest(
 	const float *x, unsigned n, const bool saturate)
 {

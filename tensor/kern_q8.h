@@ -2,9 +2,9 @@
  * Loads of the codes of tiles into machine vectors, and dot products of these
  * vectors, for kern_q8.c: with AVX2, AVX-512, AVX-512 VNNI, and Arm's dot
  * products and matrix products (i8mm). A code is a quantized integer. A vector
- * has four codes of weights for each of its outputs; they are multiplied by
- * four codes of a row of activations. With i8mm, a vector has eight codes for
- * each of two outputs.
+ * has four codes of weights for each of its outputs; these codes are multiplied
+ * by four codes of a row of activations. With i8mm, a vector has eight codes
+ * for each of two outputs.
  *
  * In tile-q4_0, two bytes of an output that must be adjacent in a vector are 32
  * bytes apart in memory. Two loaded vectors are therefore interleaved before
@@ -40,8 +40,8 @@ static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 		__builtin_prefetch(tile + i);
 }
 
-/* Two vectors of outputs of a strip, in ascending order, and for each vector
- * the index of its first output. */
+/* Two vectors of outputs of a strip (32 outputs), in ascending order, and for
+ * each vector the index of its first output. */
 struct pair {
 	vec v[2];
 	int at[2];
@@ -68,8 +68,8 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm512_set1_epi32(v);
 }
 
-/* Eight codes of each output: `even` has those with k mod 4 = 0 or 1, `odd`
- * those with k mod 4 = 2 or 3. */
+/* Eight codes of each output: `even` has the codes with k mod 4 = 0 or 1, `odd`
+ * has the codes with k mod 4 = 2 or 3. */
 struct pairs {
 	ivec even, odd;
 };
@@ -255,8 +255,8 @@ static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
 /*
  * With i8mm, a vector must hold eight codes of each of two outputs. For even s,
  * combine w[s][v] and w[s + 1][v], which have four codes of four outputs each:
- * w[s][v] gets all codes of the first two outputs, and w[s + 1][v] those of the
- * last two.
+ * w[s][v] gets all codes of the first two outputs, and w[s + 1][v] gets all
+ * codes of the last two outputs.
  */
 static ALWAYS_INLINE void join_codes(struct half *h)
 {
@@ -399,9 +399,10 @@ static ALWAYS_INLINE ivec sum_begin(ivec start)
 
 /*
  * The sum of 16 products of a nibble and an int8 code fits int16 (16 * 15 * 127
- * = 30480). Of products of two int8 codes, only two can be added (2 * 128 * 127
- * = 32512), and only if the weight's sign is moved to the activation: with a
- * weight stored as an unsigned byte, 2 * 255 * 127 would overflow.
+ * = 30480). Of products of two int8 codes, int16 holds only the sum of two
+ * products (at most 2 * 128 * 127 = 32512), and only if the weight's sign is
+ * moved to the activation: with a weight stored as an unsigned byte, 2 * 255 *
+ * 127 would overflow.
  */
 static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 {

@@ -1,7 +1,7 @@
 /*
  * matmul_q8 with AMX, for more rows than vector registers can hold. One
  * instruction multiplies 16 rows by 16 outputs over the 32 indices k of a
- * group. Its int32 sums are stored in the L1 cache; then the same float32 steps
+ * group. The int32 sums are stored in the L1 cache; then the same float32 steps
  * follow as in kern_q8.c. AMX multiplies signed weights, so no correction is
  * needed: int8 codes are used as they are stored, and nibbles are converted to
  * int8 for one chunk (256 indices k) at a time.
@@ -20,11 +20,11 @@
 #define AMX_FN    __attribute__((target("amx-tile,amx-int8,gfni")))
 
 /*
- * AMX_LAG is the number of groups between a product and the use of its sums. It
- * is large enough that no instruction waits for a tile register, and small
- * enough that the stored sums fit into 4 KiB. With more sums, other data is
- * evicted from the L1 cache, and the CPU takes loads to depend on stores 4 KiB
- * away.
+ * AMX_LAG is the number of groups between a product and the use of its sums.
+ * AMX_LAG is large enough that no instruction waits for a tile register, and
+ * small enough that the stored sums fit into 4 KiB. With more sums, other data
+ * is evicted from the L1 cache, and the CPU takes loads to depend on stores 4
+ * KiB away.
  */
 #define AMX_LAG  3
 #define AMX_RING 4
@@ -40,8 +40,9 @@ struct amx_sums {
 
 /*
  * Configure the tile registers. Register 0 has the sums of a block of rows, and
- * register 1 the block's codes. Registers 2 and 3 have the same for the last
- * block, which may have fewer rows. Register 4 has codes of weights.
+ * register 1 the block's codes. Registers 2 and 3 have the sums and the codes
+ * of the last block, which may have fewer rows. Register 4 has codes of
+ * weights.
  */
 static AMX_FN void amx_shape(unsigned rows)
 {
@@ -164,10 +165,10 @@ static ALWAYS_INLINE AMX_FN void amx_rows(const struct chunk *c, struct block b,
 }
 
 /*
- * Convert nibbles n to bytes n - 8. The lowest three bits of the byte are those
- * of n, and all other bits are the inverse of n's highest bit. Row i of the bit
- * matrix, counted from its last byte, selects the bits of n whose sum mod 2 is
- * bit i of the result.
+ * Convert nibbles n to bytes n - 8. The lowest three bits of the byte are the
+ * lowest three bits of n, and all other bits are the inverse of n's highest
+ * bit. Row i of the bit matrix, counted from its last byte, selects the bits of
+ * n whose sum mod 2 is bit i of the result.
  */
 static ALWAYS_INLINE AMX_FN ivec amx_low(ivec q)
 {
@@ -206,7 +207,8 @@ static ALWAYS_INLINE AMX_FN void amx_ready(
 		memset(to->scale[t], 0, sizeof(to->scale[t]));
 }
 
-/* Process a strip with AMX, as strip() in kern_q8.c does with vectors. */
+/* Process a strip (32 outputs) with AMX, as strip() in kern_q8.c does with
+ * vectors. */
 static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 	unsigned rows, unsigned k, struct ready *ready, const bool four)
 {

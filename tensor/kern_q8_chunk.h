@@ -1,7 +1,7 @@
 /*
  * The operands of the micro-kernels of kern_q8.c: a chunk (256 indices k of a
- * strip of weights), a block of rows of activations, and the prefetching of the
- * next chunk and the next rows.
+ * strip, which has 32 outputs), a block of rows of activations, and the
+ * prefetching of the next chunk and the next rows.
  *
  * Private to kern_q8.c.
  */
@@ -72,8 +72,8 @@ static ALWAYS_INLINE void rows_after(
 	a->rows = after;
 }
 
-/* The number of cache lines to prefetch in each of `steps` steps, so that they
- * fetch `bytes` together. */
+/* The number of cache lines to prefetch in each of `steps` steps, so that all
+ * steps together fetch `bytes` bytes. */
 static ALWAYS_INLINE unsigned lines_a_step(size_t bytes, unsigned steps)
 {
 	return (unsigned)(bytes / 64 + steps - 1) / steps;

@@ -1,8 +1,8 @@
 /*
  * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes without
- * dot-product instructions. It processes one row at a time and sums products in
- * int16 as long as the sums fit. This file defines the same names as
- * kern_q8_wide.h.
+ * dot-product instructions. The micro-kernel processes one row at a time and
+ * sums products in int16 as long as the sums fit. This file defines the same
+ * names as kern_q8_wide.h.
  *
  * Private to kern_q8.c.
  */
@@ -70,8 +70,8 @@ static ALWAYS_INLINE void make_ready(
 
 /*
  * The sum of 32 products of a nibble and an int8 code fits int16 (32 * 8 * 127
- * = 32512). Of products of two int8 codes, only the sum of two fits (2 * 128 *
- * 127).
+ * = 32512). Of products of two int8 codes, only the sum of two products fits
+ * (2 * 128 * 127).
  */
 static ALWAYS_INLINE void add_codes(int32_t *restrict acc,
 	const int16_t *restrict w, const int8_t *restrict x, const bool four)

@@ -1,7 +1,7 @@
 /*
- * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h. It
- * multiplies a few rows by two vectors of outputs, whose sums stay in registers
- * throughout a chunk.
+ * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h. The
+ * micro-kernel multiplies a few rows by two vectors of outputs, whose sums stay
+ * in registers throughout a chunk (256 indices k).
  *
  * Private to kern_q8.c. This file and kern_q8_narrow.h define the same names:
  * ROWS, PERMUTED (whether nibbles need the rows' codes in the permuted order),
@@ -22,8 +22,8 @@
 
 /* Up to this number of rows, a product that decodes weights in registers uses a
  * single register tile. With VNNI, decoding once for eight rows is faster,
- * although the float32 sums of eight rows do not fit the registers and pass
- * through the L1 cache. */
+ * although the float32 sums of eight rows do not fit the registers and are kept
+ * in the L1 cache. */
 #ifdef __AVX512VNNI__
 #define FEW_ROWS 8
 #else
@@ -111,7 +111,7 @@ static ALWAYS_INLINE void tile_rows_step(struct tile_rows *t, size_t bytes)
 #ifdef __ARM_FEATURE_MATMUL_INT8
 
 /* Load eight codes of row r and eight codes of row r + 1. If there is no row r
- * + 1, load those of row r twice. */
+ * + 1, load the codes of row r twice. */
 static ALWAYS_INLINE int8x16_t two_rows(
 	const struct tile_rows *x, int r, size_t at, const struct shape s)
 {
@@ -124,8 +124,8 @@ static ALWAYS_INLINE int8x16_t two_rows(
 /*
  * Add the products of 16 indices k, beginning at offset `at` of the rows: two
  * rows by two outputs by eight k at a time. For even r, acc[r] gets the sums of
- * rows r and r + 1 for outputs 0 and 1, and acc[r + 1] those for outputs 2 and
- * 3.
+ * rows r and r + 1 for outputs 0 and 1, and acc[r + 1] gets the sums of these
+ * rows for outputs 2 and 3.
  */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	const struct tile_rows *x, size_t at, const struct shape s)

@@ -2,7 +2,7 @@
  * Reference kernels in plain loops, with which tests compare the vector
  * kernels. Sums are in double and in ascending order. Only the decoders of
  * stored formats are shared with kern_vec.c; tests/tensor/test_dtype.c tests
- * them separately.
+ * these decoders separately.
  */
 #include "tensor/kern_impl.h"
 
@@ -45,7 +45,7 @@ static unsigned nibble(uint8_t b, bool high)
 	return high ? b >> 4 : b & 15;
 }
 
-/* Get the value of a code of a super-group, without the scale. */
+/* Get the value of a code of a super-group (256 values), without the scale. */
 static float super_code(enum dtype type, unsigned c)
 {
 	static const int iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22,
@@ -72,7 +72,7 @@ static float super_code(enum dtype type, unsigned c)
 	}
 }
 
-/* A weight of a tile: its value is q * d. */
+/* A weight of a tile: its value is q * d (code times scale). */
 struct weight {
 	float q;
 	float d;

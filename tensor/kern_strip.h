@@ -9,7 +9,7 @@
 #include "tensor/kern_lanes.h"
 #include "tensor/kern_tile.h"
 
-/* Number of machine vectors that hold the outputs of a strip. */
+/* Number of machine vectors that hold the 32 outputs of a strip. */
 #define STRIP_VECS (TILE / VEC_LANES)
 
 /*

@@ -29,7 +29,7 @@ static ALWAYS_INLINE vec load_codes(const int8_t *q)
 }
 
 /* The lanes of a and b alternate between two indices k. Store the VEC_LANES
- * outputs of the first k at dst, and those of the second k TILE floats
+ * outputs of the first k at dst, and the outputs of the second k TILE floats
  * later. */
 static ALWAYS_INLINE void store_two(float *dst, vec a, vec b)
 {

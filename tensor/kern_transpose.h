@@ -3,9 +3,10 @@
  * [element][slot], so that a machine vector holds one element of several slots.
  * The kernel for one row sums a score in the 16 lanes of a vector. This kernel
  * has 16 vectors instead, each a chain of fma in ascending order from zero, and
- * adds them by lane_sum's tree. The result has the same bits, but no sum within
- * a vector is needed. The transposition is worth its cost if several rows share
- * the block. Part of kern_attend_rows.c.
+ * adds the vectors in the order of lane_sum's tree. The result has the same
+ * bits, but no lanes within a vector need to be added. If several rows share
+ * the block, the transposition saves more time than it takes. Part of
+ * kern_attend_rows.c.
  */
 #ifndef TENSOR_KERN_TRANSPOSE_H
 #define TENSOR_KERN_TRANSPOSE_H
@@ -13,8 +14,8 @@
 #include "tensor/kern_lanes.h"
 
 /* A register tile has STRIP_HEADS heads, STRIP_VECS vectors of slots and
- * STRIP_LANES lanes of a score. With these numbers it fits 32 registers
- * (AVX-512) or 16. */
+ * STRIP_LANES lanes of a score. With these numbers the tile fits 32 registers
+ * (AVX-512) or 16 registers (other instruction sets). */
 #define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
 #define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
 #define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)

@@ -330,8 +330,9 @@ static void vec_add_scaled(float *y, const float *x, float scale, size_t n)
 /*
  * Round to the 11 significant bits of fp16 without leaving float32: add half a
  * unit and clear the lower bits. Below 2^-14, where all fp16 values are
- * multiples of 2^-24, add and subtract 0.5, since float32 values near 0.5 have
- * this spacing. Add the number of saturated values of each lane to *saturated.
+ * multiples of 2^-24, add and subtract 0.5, since float32 values just above 0.5
+ * are multiples of 2^-24. Add the number of saturated values of each lane to
+ * *saturated.
  */
 static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 {

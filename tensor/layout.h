@@ -1,13 +1,13 @@
 /*
  * The layout of a model's matrices in memory: rows as in the model file, or
- * tiles (tensor/tile.h). One layout is chosen for the whole model; the type of
- * each matrix then follows from the layout and from the matrix's type in the
- * file:
+ * tiles (tensor/tile.h). One layout is chosen for the whole model. The stored
+ * type of each matrix then follows from the layout and from the matrix's type
+ * in the file:
  *
  * - rows: as in the file, for every type.
  * - tiles: Q4_0, Q8_0 and F16 in lossless tiles; other types as in the file.
  * - groups: quantized types in tile groups (npu-tts paper, section 5.1.1; the
- *   paper is named in tensor/soc/price.h). 4-bit types, also those with tables,
+ *   paper is named in tensor/soc/price.h). 4-bit types, with or without tables,
  *   become group-q4_0, wider quantized types group-q8_0, F16 becomes tile-f16;
  *   F32 and BF16 stay as in the file.
  * - super: like groups, with groups coalesced into super-groups (section

@@ -1,8 +1,8 @@
 /*
- * Probabilities of logits on the host, for sampling, scoring and pruning. They
- * are computed in double and summed in the order in which the logits are added,
- * so that equal inputs give equal bits. For sums over a whole vocabulary,
- * tensor/softmax_sum.h is faster and less exact.
+ * Probabilities of logits on the host, for sampling, scoring and pruning. The
+ * probabilities are computed in double and summed in the order in which the
+ * logits are added, so that equal inputs give equal bits. For sums over a whole
+ * vocabulary, tensor/softmax_sum.h is faster and less exact.
  */
 #ifndef TENSOR_SOFTMAX_H
 #define TENSOR_SOFTMAX_H

@@ -1,9 +1,9 @@
 /*
  * A fast sum of a long row of weights e^((logit - most) * scale), each with a
- * relative error of 2e-7. It is computed in float32, in lanes that the compiler
- * vectorizes, and without libm, whose results depend on the CPU. Equal logits
- * give equal bits. For single probabilities use tensor/softmax.h, which is
- * exact.
+ * relative error of 2e-7. The sum is computed in float32, in lanes that the
+ * compiler vectorizes, and without libm, whose results depend on the CPU. Equal
+ * logits give equal bits. For single probabilities use tensor/softmax.h, which
+ * is exact.
  */
 #ifndef TENSOR_SOFTMAX_SUM_H
 #define TENSOR_SOFTMAX_SUM_H

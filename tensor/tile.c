@@ -7,15 +7,15 @@
 #include <string.h>
 
 #define GROUPS 32 /* number of groups in a tile; a group has 32 values */
-/* number of groups that `put` stores at once: a super-group */
+/* number of groups that `put` stores at once: a super-group of 256 values */
 #define BATCH 8
-/* most bytes of a group as a GGUF block: those of fp16 */
+/* largest size in bytes of a group as a GGUF block: the size in fp16 */
 #define BLOCK_MAX 64
 /* number of indices k converted together: a multiple of any type's block */
 #define SPAN 256
 
-/* Every format stores the 32 groups of a tile. Formats differ in which values
- * form a group and where the bytes of a group are. */
+/* Every format stores the 32 groups of a tile. Formats differ in the values
+ * that form a group and in the places of a group's bytes. */
 struct format {
 	struct tile_info info;
 	uint8_t zero; /* byte that encodes the value 0 in each of its codes */
@@ -36,9 +36,9 @@ static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 		memcpy(dst + 2 * i, block + i * stride, 2);
 }
 
-/* Blocks of f16 (16 words of 4 bytes) or q8_0 (a scale of 2 bytes, and 8
- * words). Word j of all 32 outputs is contiguous; the scales follow the words.
- */
+/* Blocks of f16 (16 words of 4 bytes) or q8_0 (a scale of 2 bytes, and 8 words
+ * of 4 bytes). Word j of all 32 outputs is contiguous; the scales follow the
+ * words. */
 static void tile_words_put(uint8_t *tile, unsigned g, const uint8_t *block,
 	size_t stride, size_t size)
 {
@@ -76,11 +76,11 @@ static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
 }
 
 /*
- * On entry, r[i] is the 16 bytes of output i. Transpose both halves of the
- * eight vectors, 8 by 8 bytes, so that r[i] is the bytes i and i + 8 of eight
- * outputs. A byte holds the values j and j + 16 of an output. The last step
- * joins the low nibbles of bytes 2 j and 2 j + 1 in one byte, and their high
- * nibbles in another.
+ * On entry, r[i] has the 16 bytes of output i; byte j holds the values j (low
+ * nibble) and j + 16 (high nibble). Transpose both halves of the eight vectors,
+ * 8 by 8 bytes, so that r[i] has the bytes i and i + 8 of all eight outputs.
+ * The last step joins the low nibbles of two neighbouring vectors in one
+ * vector, and their high nibbles in the other.
  */
 static inline void two_weave(two r[8])
 {

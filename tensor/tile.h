@@ -28,8 +28,8 @@
  *   (section 5.2.2; lut_iq4_nl, lut_nf4 and lut_fp4 in tensor/dtype_rows.h).
  * - super-q8_0, 1088 B: four super-groups: 8 scales, then 256 int8 in order.
  *
- * With the fp16 scale d, a value is (q - 8) * d in the 4-bit formats without
- * another table, table[q] * d in those with one, and q * d in the 8-bit
+ * With the fp16 scale d, a value is (q - 8) * d in the 4-bit formats without a
+ * table, table[q] * d in the formats with a table, and q * d in the 8-bit
  * formats, computed in float32.
  */
 #ifndef TENSOR_TILE_H

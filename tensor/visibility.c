@@ -7,7 +7,7 @@
 
 /* ---- comparison of two lists of slots ------------------------------------ */
 
-/* A position in a list of spans. */
+/* A position in a list of spans (ranges of adjacent slots). */
 struct walk {
 	const struct kern_span *span, *end;
 	uint32_t at; /* index of the current slot in the span */
@@ -19,7 +19,7 @@ static struct walk walk_of(const struct row_visibility *s)
 }
 
 /* Get the slot at the current position; *n becomes the number of slots that are
- * left in its span. Returns false at the end of the list. */
+ * left in the current span. Returns false at the end of the list. */
 static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
 {
 	for (; w->span < w->end && w->at == w->span->count; w->span++)
@@ -85,8 +85,8 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 
 /*
  * A stable insertion sort. Rows are mostly sorted already, so each row is first
- * compared with the last sorted row. Only if it belongs before that row, a
- * binary search finds its place.
+ * compared with the last sorted row. Only if the row belongs before the last
+ * sorted row, a binary search finds its place.
  */
 void visibility_order(
 	const struct row_visibility *s, uint32_t n, uint32_t *order)
@@ -113,11 +113,12 @@ void visibility_order(
 /* ---- pieces -------------------------------------------------------------- */
 
 /*
- * The state of building the prefix tree of the rows' lists from the sorted
- * rows. Groups of rows are the leaves of the tree and common prefixes its inner
- * nodes. The open nodes are those to which later rows may still belong. They
- * form a stack that grows down from the end of the array of pieces. Each node
- * becomes at most one piece, so the stack and the pieces both fit the array.
+ * The state of building the prefix tree of the rows' lists of slots from the
+ * sorted rows. Groups of rows are the leaves of the tree and common prefixes
+ * its inner nodes. The open nodes are those to which later rows may still
+ * belong. The open nodes form a stack that grows down from the end of the array
+ * of pieces. Each node becomes at most one piece, so the stack and the pieces
+ * both fit the array.
  */
 struct cut {
 	struct visibility_piece *piece;

@@ -1,10 +1,11 @@
 /*
  * The slots of a KV cache to which the rows of a forward pass attend, and the
- * slots that several rows share. A row attends to the slots of its spans,
- * followed by slots to which no other row attends. The rows of sequences with a
- * common prefix have spans that begin with the same slots. Kernels read these
- * slots once for adjacent rows, and the cost model counts them once (the tree
- * of shared prefixes of Juravsky et al., "Hydragen", 2024).
+ * slots that several rows share. A row attends to the slots of its spans
+ * (ranges of adjacent slots), followed by slots to which no other row attends.
+ * The rows of sequences with a common prefix have spans that begin with the
+ * same slots. Kernels read these slots once for adjacent rows, and the cost
+ * model counts them once (the tree of shared prefixes of Juravsky et al.,
+ * "Hydragen", 2024).
  *
  * Arguments are not checked, because callers check rows when they receive them.
  * The functions allocate nothing and have no state; any thread may call them.

@@ -43,8 +43,8 @@ bool harness_full(void);
  * space. */
 bool harness_sanitized(void);
 
-/* The seed of random tests: TANDEM_SEED, or 1 if it is not set. The seed is
- * printed. */
+/* The seed of random tests: TANDEM_SEED, or 1 if TANDEM_SEED is not set. The
+ * seed is printed. */
 uint64_t harness_seed(void);
 
 /* The path ../shared/data/NAME, in buf. If the file does not exist, the test is

@@ -28,7 +28,7 @@ struct test_request {
 };
 
 /* Gives this process, which becomes the process of a test, its own session,
- * output, TMPDIR and mark. Returns false on failure. */
+ * output, TMPDIR and mark (TEST_MARK). Returns false on failure. */
 static inline bool test_start(const char *files, const char *mark)
 {
 	char path[PATH_MAX + 8], *marked = getenv(TEST_MARK);

@@ -1,9 +1,10 @@
 /*
- * A decoder: a model with its tokenizer, the session that runs the model, the
- * decoding method, and the drafter, history and reward that the method needs.
- * All of these are opened together from options. A handle of the library
- * (host/api/tandem.h) consists of a decoder and its requests. All calls must be
- * made on one thread.
+ * A decoder: a model with its tokenizer, the session that runs the model, and
+ * the decoding method. If the method needs them, also a drafter (which proposes
+ * tokens), a history (a file of earlier answers), and a reward model (which
+ * scores solutions). All of these are opened together from options. A handle of
+ * the library (host/api/tandem.h) consists of a decoder and its requests. All
+ * calls must be made on one thread.
  */
 #ifndef HOST_API_DECODER_H
 #define HOST_API_DECODER_H
@@ -44,13 +45,12 @@ struct decoder {
 	struct history *history; /* NULL if there is none */
 	/* whether the text of the last request was added to the history */
 	bool kept;
-	/*
-	 * Whether decoder_open_model opens a reward, which scores solutions.
-	 * True if the method needs a reward; a caller may also set this member
-	 * before the call.
-	 */
+	/* Whether decoder_open_model opens a reward model, which scores
+	 * solutions. True if the method needs a reward model; a caller may also
+	 * set this member before the call. */
 	bool wants_reward;
-	/* name of the reward that is opened; NULL: the name in the options */
+	/* name of the reward model that is opened; NULL: the name in the
+	 * options */
 	const char *reward_name;
 	struct reward *reward;
 	struct drafting drafting;
@@ -63,12 +63,14 @@ struct decoder {
 	 * none), and the costs in this file */
 	char *profile_path;
 	struct pass_cost profile_cost;
-	/* the session's counters after the costs of passes were measured */
+	/* the session's counters directly after the costs of passes were
+	 * measured */
 	struct session_stats probed;
-	/* before the session is open, the options as requested; afterwards, the
-	 * options as used */
+	/* until the session is opened, the session options as requested;
+	 * afterwards, the session options as used */
 	struct session_opts session_opts;
-	/* profile of the simulated phone; session_opts.soc points to it */
+	/* profile of the simulated phone; session_opts.soc points to this
+	 * profile */
 	struct soc soc;
 	/* The largest number of tokens that a request will generate; 0 if this
 	 * number is not known before the session is opened. */
@@ -89,11 +91,9 @@ int decoder_set_options(
  * programs that run many methods with the same options. */
 void decoder_drop_needless(struct opt_values *, const struct method *);
 
-/*
- * Whether the method delivers many tokens at a time: true for diffusion methods
- * and for methods that choose among samples. Then the time of the first token
- * is not the end of prefill.
- */
+/* Whether the method delivers many tokens at a time: true for diffusion methods
+ * and for methods that choose among samples. For these methods, the time of the
+ * first token is not the time at which prefill ends. */
 bool decoder_emits_at_once(const struct decoder *);
 
 /* Set d->model_path; does not open the file. */
@@ -109,18 +109,20 @@ int decoder_open_model(struct decoder *, const char *path, struct err *);
 /*
  * Estimate the memory that decoder_open_session with these options takes, in
  * bytes: the weights that stay in memory, the key-value cache, activations and
- * staging slots (session_need), and draft models with their caches. Not
- * included: models of rewards and exit predictors, histories, and the pages of
- * model files that the kernel may drop.
+ * staging slots, which are buffers for layers that are read from flash
+ * (session_need), and draft models with their caches. Not included: reward
+ * models, exit predictors, histories, and the pages of model files that the
+ * kernel may drop.
  */
 int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 	struct err *);
 
 /*
  * Open the session, which starts the device process. The call copies the
- * options to d->session_opts and adds the rows of the method's decode graph
- * and, if context_need (the number of positions that requests need) is not 0,
- * positions for rejected draft tokens.
+ * options to d->session_opts and adds the number of rows (tokens) of the
+ * method's decode graph, which is the compute graph for passes that generate
+ * tokens. If context_need (the number of positions that requests need) is not
+ * 0, the call also adds positions for rejected draft tokens to context_need.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
@@ -129,7 +131,7 @@ int decoder_open_session(
  * NAN. */
 double decoder_temperature(const struct decoder *, double requested);
 
-/* Whether the method drafts, either because it always does or because --draft
+/* Whether the method drafts, either because it always drafts or because --draft
  * was set. */
 bool decoder_drafts(const struct decoder *);
 
@@ -138,31 +140,32 @@ bool decoder_shares(const struct decoder *);
 /* The largest number of requests that run at the same time: 1 if requests
  * cannot share passes. */
 uint32_t decoder_texts(const struct decoder *);
-/*
- * Whether requests in shared passes have samples (host/scheduler/samples.h).
- * False if a request would have only one sample: then plain decoding is used.
- */
+/* Whether requests in shared passes have samples (host/scheduler/samples.h).
+ * False if a request would have only one sample; such a request uses plain
+ * decoding. */
 bool decoder_has_samples(const struct decoder *);
 /* The largest number of lanes (sequences that are decoded together) in a shared
  * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* Write to `text` for which model shape and phone the simulated times are
+/* Write to `text` the model shape and the phone for which simulated times are
  * computed (`priced_as` in report.h). */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
  * Insert a beginning-of-text token at the start of a prompt if the prompt is
- * empty, or if the model wants the token and the prompt does not begin with it.
- * tokenizer.ggml.add_eos_token is ignored, because the text is to be continued.
+ * empty, or if the model wants this token and the prompt does not begin with
+ * it. tokenizer.ggml.add_eos_token is ignored, because the model continues the
+ * prompt.
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
 /*
  * decoder_begin_text replaces SESSION_TEXT by a sequence that already holds the
  * longest cached prefix of the prompt, but never the prompt's last token. With
- * the option keep=N, decoder_keep_text gives a fork of SESSION_TEXT to the
- * prefix cache, for later requests; without the option it does nothing.
+ * the option keep=N (keep the caches of N ended requests), decoder_keep_text
+ * gives a fork of SESSION_TEXT to the prefix cache, for later requests. Without
+ * the option, decoder_keep_text does nothing.
  */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);
@@ -175,9 +178,9 @@ void decoder_keep_text(struct decoder *, const struct generation *);
  */
 int decoder_keep(struct decoder *, const struct generation *, struct err *);
 
-/* If the drafter is an oracle, run plain decoding on a copy of the generation
- * and give the resulting text to the drafter. Does nothing for other
- * drafters. */
+/* If the drafter is an oracle (which simulates drafts, so it must know the text
+ * in advance), run plain decoding on a copy of the generation. The drafter gets
+ * the resulting text. Does nothing for other drafters. */
 int decoder_prepare_oracle(
 	struct decoder *, const struct generation *, struct err *);
 

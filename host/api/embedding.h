@@ -5,9 +5,10 @@
  * the last token (pooling), scaled to a Euclidean norm of 1.
  *
  * The key ARCH.pooling_type of the model file chooses the pooling: 1 is the
- * mean, 3 the last token. Without the key, or with 0 (no pooling), the mean is
- * used: in a model that was not trained for embeddings, the state of the last
- * token mainly predicts the next token, but the mean covers the whole text.
+ * mean, 3 the last token. Without the key, or with the value 0 (no pooling),
+ * the mean is used: in a model that was not trained for embeddings, the state
+ * of the last token mainly predicts the next token, but the mean covers the
+ * whole text.
  *
  * The states are added in the order of the tokens, so the bytes of the vector
  * depend neither on the chunks in which a prompt is read nor on other requests.
@@ -35,10 +36,10 @@ int embedding_open(struct embedding **out, const struct decoder *,
 void embedding_close(struct embedding *);
 
 /*
- * Add the hidden states of the prompt's tokens from token `at` on. Their rows
- * are rows [first, first + rows) of the session's last pass. Tokens whose
- * states were added before are skipped: tokens are computed twice if their
- * cache was dropped.
+ * Add the hidden states of the prompt's tokens from token `at` on. The rows of
+ * these tokens are rows [first, first + rows) of the session's last pass.
+ * Tokens whose states were added before are skipped: tokens are computed twice
+ * if their cache was dropped.
  */
 void embedding_add(struct embedding *, struct session *, size_t at,
 	uint32_t first, uint32_t rows);

@@ -35,8 +35,8 @@ struct pair_options {
 	const char *clock; /* NULL: the wall clock */
 	/* model shape of --as: index into shapes[], or -1 */
 	int as;
-	/* type of the matrices of that shape (--as-type), as an index; -1 if it
-	 * is not set */
+	/* type of the matrices of the model shape of --as (--as-type), as an
+	 * index; -1 if --as-type is not set */
 	int as_type;
 };
 extern const struct opt_table pair_table;
@@ -92,14 +92,14 @@ struct method_facts {
 	bool drafts;    /* the method needs a drafter */
 	bool diffusion; /* the method fills masks */
 	bool many;      /* the method generates several samples per request */
-	bool scores;    /* the method scores samples with a reward */
+	bool scores;    /* the method scores samples with a reward model */
 	/*
 	 * models that the method can run: bits of enum report_models (report.h)
 	 */
 	unsigned runs;
 };
 /* Get the properties of the i-th method, in the order of the help text. Returns
- * false if there are i or fewer methods. */
+ * false if there are at most i methods. */
 bool method_facts(size_t i, struct method_facts *);
 /* Whether the method uses the options of the table. */
 bool method_takes(const char *name, const struct opt_table *);
@@ -122,10 +122,9 @@ const struct opt_table *library_tables(size_t i);
 /*
  * tandem_open in two steps, for commands that parse options themselves.
  * tandem_create checks the options and opens no file. If `parsed` is not NULL,
- * it replaces options.set, options.model is ignored, and *parsed must stay
- * valid as long as the handle. On failure tandem_create returns -errno and
- * creates no handle. tandem_read_model opens the model (NULL: the bundled
- * model).
+ * *parsed replaces options.set and must stay valid as long as the handle, and
+ * options.model is ignored. On failure tandem_create returns -errno and creates
+ * no handle. tandem_read_model opens the model (NULL: the bundled model).
  */
 int tandem_create(struct tandem **out, const struct tandem_options *,
 	const struct opt_values *parsed, struct err *);
@@ -133,8 +132,8 @@ int tandem_read_model(struct tandem *, const char *path);
 
 /*
  * Check that the model's context has room for a prompt of `prompt` tokens and
- * one generated token. Returns 0, or -EFBIG with a message that says what to
- * try. `predict` is the largest number of tokens that will be generated (-1:
+ * one generated token. Returns 0, or -EFBIG with a message that suggests a
+ * remedy. `predict` is the largest number of tokens that will be generated (-1:
  * not known).
  */
 int tandem_check_room(
@@ -153,8 +152,8 @@ int tandem_need(
 struct session_opts *tandem_pair(struct tandem *);
 
 /* Returns 0, or -EINVAL for an option that has no effect with the chosen
- * drafter and reward. `answers` means that the caller knows the right answers,
- * which the reward "exact" needs. */
+ * drafter and reward model. `answers` means that the caller knows the right
+ * answers, which the reward model "exact" needs. */
 int tandem_check_needless(const struct tandem *, bool answers, struct err *);
 
 /*

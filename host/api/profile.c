@@ -21,7 +21,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* a draft model is identified by this many bytes at the start of its file */
+/* a draft model is identified by the first DRAFT_HEAD bytes of its file */
 #define DRAFT_HEAD ((size_t)1 << 20)
 
 const char *const profile_uses[] = { "remember", "probe", "learn", NULL };

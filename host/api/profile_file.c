@@ -26,11 +26,11 @@
 #define IDLE 0.1
 
 /*
- * A profile is measured again if its times are more than MISFIT * spread times
- * as long as those of later passes, where `spread` is the typical ratio between
- * repeated measurements of the same time. The costs of later passes are known
- * only after REVIEWED passes, because each pass moves the costs only a part of
- * the way (pass_cost_saw_rows).
+ * A profile is measured again if its times are longer than those of later
+ * passes by a factor of more than MISFIT * `spread`. `spread` is the typical
+ * ratio between repeated measurements of the same time. The costs of later
+ * passes are known only after REVIEWED passes, because each pass corrects only
+ * a part of the error of the known costs (pass_cost_saw_rows).
  */
 #define MISFIT   1.5
 #define REVIEWED 4
@@ -180,11 +180,9 @@ bool profile_was_disturbed(double then, double now)
 	return then >= BUSY && now <= IDLE;
 }
 
-/*
- * Only passes that are faster than the profile predicts are a reason to measure
- * again. Slower passes are not, because other programs and long texts slow
- * passes down.
- */
+/* Returns true only if passes are faster than the profile predicts. Slower
+ * passes do not count, because other programs and long texts slow passes
+ * down. */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now)
 {

@@ -27,9 +27,9 @@ bool profile_was_disturbed(double then, double now);
 
 /*
  * Whether the profile must be measured again, because passes take much less
- * time than the profile says. `was`: the costs in the profile. `is`: the same
- * costs after they were updated by passes of requests. `now`: the CPU pressure
- * now, as of cpu_pressure().
+ * time than the profile predicts. `was`: the costs in the profile. `is`: the
+ * same costs after passes of requests have updated them. `now`: the CPU
+ * pressure now, as returned by cpu_pressure().
  */
 bool profile_misfits(
 	const struct pass_cost *was, const struct pass_cost *is, double now);

@@ -118,10 +118,10 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 
 /*
  * Turns that are given as tokens are inserted unchanged, except for an
- * end-of-text token. The text between them is tokenized separately. So up to
- * the end of an earlier answer the prompt has the same tokens as the text when
- * that answer was generated, and the cached keys and values of these tokens can
- * be reused.
+ * end-of-text token. The text between these turns is tokenized separately. So,
+ * up to the end of an earlier answer, the prompt has the same tokens as the
+ * sequence that was cached when this answer was generated. The cached keys and
+ * values of these tokens can then be reused.
  */
 static int add_chat(const struct decoder *d, const struct chat *c,
 	struct token_list *out, struct err *e)

@@ -31,8 +31,8 @@ struct prompt {
 	const struct chat_tools *tools;
 	bool special; /* recognize special tokens in the text */
 	bool no_bos;  /* do not add a beginning-of-text token */
-	/* add an end-of-text token if the model was trained with one at the end
-	 * of prompts */
+	/* add an end-of-text token if the model was trained with this token at
+	 * the end of prompts */
 	bool eos;
 };
 
@@ -45,8 +45,8 @@ int prompt_read(const struct decoder *, const struct prompt *,
 	struct token_list *out, struct err *);
 
 /* Check that the context has room for a prompt of n tokens, plus one generated
- * token unless n_predict is 0. Returns 0, or -EFBIG with a message that says
- * what to try. */
+ * token unless n_predict is 0. Returns 0, or -EFBIG with a message that
+ * suggests a remedy. */
 int prompt_check_room(const struct decoder *, size_t n, uint64_t n_predict,
 	uint32_t context, struct err *);
 

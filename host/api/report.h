@@ -36,19 +36,18 @@ enum report_models { REPORT_CAUSAL = 1, REPORT_WINDOW = 2, REPORT_BLOCK = 4 };
 struct tandem_report {
 	/* ---- valid after tandem_create ---- */
 	/* options as requested; after the session is started, the options that
-	 * it uses */
+	 * the session uses */
 	const struct session_opts *pair;
 	const char *method;
 	bool diffusion; /* the method fills masks */
-	/*
-	 * Whether the method delivers many tokens at a time
-	 * (decoder_emits_at_once). Then the time of the first token is not the
-	 * end of prefill.
-	 */
+	/* Whether the method delivers many tokens at a time
+	 * (decoder_emits_at_once). For such a method, the time of the first
+	 * token is not the time at which prefill ends. */
 	bool emits_at_once;
 	/* the method generates several samples per request */
 	bool many;
-	bool votes;      /* the method compares the samples' answers */
+	/* whether the method chooses by comparing the samples' answers */
+	bool votes;
 	bool keeps_all;  /* the method does not choose one of the samples */
 	uint32_t wanted; /* number of samples that was requested */
 	bool shares;     /* requests of the method can share passes */
@@ -66,9 +65,8 @@ struct tandem_report {
 	/* Name of the drafter, NULL if there is none; path of the drafter's
 	 * model, "" if it has no model. */
 	const char *drafter, *drafter_path;
-	/*
-	 * the drafter is an oracle, which gets the text before the request runs
-	 */
+	/* the drafter is an oracle: it simulates drafts, so it gets the
+	 * generated text before the request runs */
 	bool knows_text;
 	double temperature; /* the method's default temperature */
 
@@ -82,14 +80,14 @@ struct tandem_report {
 	/* length in bytes of the longest token (tokenizer_token_bytes) */
 	size_t token_bytes;
 	const struct history *history; /* NULL if there is none */
-	/* name of the reward; NULL if there is none */
+	/* name of the reward model; NULL if there is none */
 	const char *reward;
 	/*
-	 * With --as or --draft-as, phone times are those of a model shape that
-	 * differs from the model that runs. Then this text names the shape and
-	 * the model, such as "qwen2.5-1.5b on sd8gen2; the model that runs is
-	 * target.gguf", and every report of simulated phone times must begin
-	 * with it. "" if the costs are those of the model that runs.
+	 * With --as or --draft-as, phone times are computed for a model shape
+	 * that differs from the model that runs. This text then names the shape
+	 * and the model, such as "qwen2.5-1.5b on sd8gen2; the model that runs
+	 * is target.gguf", and every report of simulated phone times must begin
+	 * with it. "" if the costs are computed for the model that runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 
@@ -100,11 +98,9 @@ struct tandem_report {
 	 * how layers are read from flash, as text; NULL if no layer is streamed
 	 */
 	const char *flash;
-	/*
-	 * weighs: the method uses the costs of passes. profile: where the
-	 * initial costs came from. probe_passes: number of passes that were run
-	 * to measure the costs.
-	 */
+	/* weighs: whether the method chooses numbers of rows by the costs of
+	 * passes. profile: where the initial costs came from. probe_passes:
+	 * number of passes that were run to measure the costs. */
 	bool weighs;
 	enum profile_from profile;
 	uint64_t probe_passes;
@@ -112,7 +108,7 @@ struct tandem_report {
 	/* number of bytes that each pass reads from flash, according to the
 	 * cost model */
 	uint64_t pass_bytes;
-	/* Graph switches during the last prompt. */
+	/* Switches between compute graphs while the last prompt was read. */
 	const struct graph_event *graphs; /* [n_graphs] */
 	size_t n_graphs;
 	struct method_stats drafts; /* statistics of all requests */
@@ -134,24 +130,25 @@ void tandem_report(const struct tandem *, struct tandem_report *out);
  * tandem_prompt does; the caller frees *ids. tandem_tokens_text appends the
  * text of tokens to *out, as tandem_detokenize returns it. Any number of
  * threads may call these two functions at the same time, even while another
- * thread generates with the handle, because they only read data that does not
- * change after the model is opened. Both return 0, or a negative errno with a
- * message.
+ * thread generates with the handle. The functions only read data that does not
+ * change after the model is opened. Both functions return 0, or a negative
+ * errno with a message.
  */
 int tandem_prompt_tokens(const struct tandem *, const struct tandem_request *,
 	int32_t **ids, size_t *n, struct err *);
 int tandem_tokens_text(const struct tandem *, const int32_t *ids, size_t n,
 	unsigned flags, struct strbuf *out, struct err *);
 
-/* Append the method's own statistics as a line of text, if the method has
- * any. */
+/* Append the method's own statistics as a line of text. Appends nothing if the
+ * method has no statistics. */
 void tandem_method_line(const struct tandem *, struct strbuf *);
 
 /* Bytes of shared memory that the device maps with huge page-table entries. The
  * call is slow, because the kernel walks all page tables. */
 uint64_t tandem_huge_bytes(const struct tandem *);
 
-/* A sample of the last request, with members that tandem.h does not provide. */
+/* A sample of the last request, with additional members that struct
+ * tandem_sample of tandem.h does not have. */
 struct sample_report {
 	struct tandem_sample is;
 	/* the members `state` and `stop` of `is` as words, such as "ended" and
@@ -175,7 +172,7 @@ uint32_t tandem_answers(const struct tandem *, struct tally *row);
 /*
  * Set a function that is called while samples are generated. line: a
  * description of the state of the samples. over: number of samples that have
- * ended. of: number of all samples. If `report` is NULL, nothing is reported.
+ * ended. of: number of all samples. If `report` is NULL, no function is called.
  */
 void tandem_watch_samples(struct tandem *,
 	void (*report)(const char *line, uint32_t over, uint32_t of));

@@ -44,11 +44,9 @@ struct tandem_submitted {
 	struct tandem *tandem;
 	/* the next request in the order of submission */
 	struct tandem_submitted *next;
-	/*
-	 * A copy of the caller's struct. Its pointers to the prompt, the turns
-	 * and the tools must not be used, because the caller may have freed
-	 * this data.
-	 */
+	/* A copy of the caller's struct. The copied pointers to the prompt, the
+	 * turns and the tools must not be used, because the caller may have
+	 * freed the data. */
 	struct tandem_request request;
 	/* copies of the stop strings; NULL if the caller's strings are used */
 	char **stop;
@@ -96,17 +94,16 @@ struct tandem_submitted {
 	/* number of the prompt's tokens that were in the cache */
 	uint64_t cached;
 
-	/* the request's lane; lane.scheduler is NULL if the lane is in no
-	 * scheduler's list */
+	/* the request's lane (its entry in the scheduler); lane.scheduler is
+	 * NULL if the lane is in no scheduler's list */
 	struct lane lane;
-	/* tandem_measure runs the request: an oracle drafter has got its text
-	 * already, and the text is not added to the history */
+	/* whether tandem_measure runs the request. If so, an oracle drafter
+	 * (which simulates drafts) has got the request's text already, and the
+	 * text is not added to the history. */
 	bool measured;
-	/*
-	 * shared: whether other requests may run at the same time. Then the
-	 * following members are the request's share of the passes, including
-	 * the rows of its samples.
-	 */
+	/* shared: whether other requests may run at the same time. If so, the
+	 * following members count only this request's part of each shared pass,
+	 * including the rows of its samples. */
 	bool shared;
 	uint32_t pass_rows; /* rows of the request in the last pass */
 	uint64_t began_ps, energy_pj, passes;

@@ -1,8 +1,6 @@
-/*
- * A request as a lane of the scheduler (host/scheduler/scheduler.h): the
- * callbacks that find the cached part of the prompt, draw tokens, and end the
- * request.
- */
+/* A request as a lane of the scheduler (host/scheduler/scheduler.h). A lane is
+ * a sequence that is being decoded. This file has the callbacks that find the
+ * cached part of the prompt, draw tokens, and end the request. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/embedding.h"
@@ -52,8 +50,9 @@ static void find_in_lanes(
 	}
 }
 
-/* How many of the first n tokens of x's prompt will be cached as soon as a lane
- * that is reading its own prompt has read it (maximum over these lanes). */
+/* Of the first n tokens of x's prompt, return how many will be cached when the
+ * lanes that are reading their own prompts have read them: the largest number
+ * over these lanes. */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct scheduler *l = x->tandem->scheduler;
@@ -76,10 +75,10 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
  * Give the lane a sequence with the cached part of its prompt, except the last
  * token. If another lane is reading at least half of the tokens that are not
  * cached yet, this lane is held (it takes no part in passes) until those tokens
- * are cached, so that they are not computed twice. The other lane has rows in
- * the next pass, so the delay is only a few passes. A request with a reward
- * head, or for an embedding, reuses no cached tokens, because it needs the
- * hidden states of the whole prompt; the cache has none.
+ * are cached. Otherwise both lanes would compute those tokens. The other lane
+ * has rows in the next pass, so the delay is only a few passes. A request that
+ * needs the hidden states of its whole prompt (for a reward head or for an
+ * embedding) reuses no cached tokens, because the cache has no hidden states.
  */
 static int find_cached(struct tandem_submitted *x, struct err *e)
 {
@@ -176,9 +175,10 @@ static void end_lane(struct tandem_submitted *x, int ret)
 			decoder_keep(d, x->generation, &x->err));
 
 	/*
-	 * With the option keep=N, keep the keys and values of a request that
-	 * succeeded, except after a request for an embedding, because no later
-	 * prompt continues its text.
+	 * With the option keep=N (keep the caches of N ended requests), keep
+	 * the keys and values of a request that succeeded. Do not keep those of
+	 * a request for an embedding, because no later prompt continues its
+	 * text.
 	 */
 	text = x->lane.sequence;
 	keep = !x->state && !x->embedding;

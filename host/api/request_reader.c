@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Compute the value that a callback returns to the generation; a value other
+/* Compute the value that a callback returns to the generation. A value other
  * than 0 stops the generation. */
 static int ends(struct tandem_submitted *x, bool stopped)
 {
@@ -168,8 +168,9 @@ int request_report_draft(void *arg, const struct gen_draft *d)
 	return ends(x, x->request.draft(x->request.draft_arg, &draft));
 }
 
-/* Fill x->top. The texts are appended to x->scratch, whose address changes
- * while it grows, so the pointers to the texts are set at the end. */
+/* Fill x->top. The texts of the candidates are appended to x->scratch. The
+ * address of x->scratch changes while it grows, so the pointers to the texts
+ * are set at the end. */
 static int put_likely(
 	struct tandem_submitted *x, const struct likely *likely, unsigned n)
 {

@@ -79,11 +79,11 @@ static int open_scheduler(struct tandem *t, struct err *e)
 }
 
 /*
- * Append a request to the list of the handle. If requests share passes, its
- * lane waits in the scheduler from now on, except for a request with samples;
- * `admit` adds the other lanes. A request for an
- * embedding only reads its prompt and draws no token, so `closing` is set in
- * its lane.
+ * Append a request to the list of the handle. If requests share passes, a
+ * request without samples is also added to the scheduler, where its lane (its
+ * decoded sequence) waits for passes; `admit` adds all other requests to the
+ * scheduler later. A request for an embedding only reads its prompt and draws
+ * no token, so `closing` is set in its lane.
  */
 static int queue(struct tandem_submitted *x, struct err *e)
 {
@@ -104,8 +104,9 @@ static int queue(struct tandem_submitted *x, struct err *e)
 	if (ret)
 		return ret;
 	*place_of(t, NULL) = x;
-	/* Requests that share passes read no prompt after which no token is
-	 * drawn. Diffusion methods read no prompt at first. */
+	/* A request that generates no token ends at once, without reading its
+	 * prompt, if requests share passes or if the method is a diffusion
+	 * method. */
 	if (gen_done(x->generation) && !x->embedding && !x->samples &&
 		(!in_turn || d->method->denoise))
 		request_lane_end(x, 0);
@@ -155,8 +156,8 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
-/* Whether an error concerns all requests, not only the one in whose work it
- * occurred. */
+/* Whether an error concerns all requests, not only the request during whose
+ * work the error occurred. */
 static bool concerns_all(const struct tandem *t, int ret)
 {
 	return ret == -ERR_DEVICE_LOST ||
@@ -190,10 +191,10 @@ static int step_samples(struct tandem_submitted *x)
 
 /*
  * Before a pass: admit requests in the order of submission. If requests run in
- * turn, one request is admitted at a time, otherwise up to texts=N requests
- * with samples; other requests were admitted by `queue`. Ends the waiting of
- * lanes that find_cached had put on hold; `enter` calls find_cached again,
- * which may put them on hold again.
+ * turn, one request is admitted at a time. Otherwise up to texts=N requests
+ * with samples are admitted, because `queue` has admitted the requests without
+ * samples. Also releases the lanes that find_cached has held (excluded from
+ * passes). `enter` calls find_cached again, which may hold them again.
  */
 static int admit(struct tandem *t, struct err *e)
 {
@@ -225,9 +226,12 @@ static int admit(struct tandem *t, struct err *e)
 	return ret;
 }
 
-/* A pass ended with the error `ret`. Unless it was canceled, the running
- * requests fail; if requests run in turn, this is the first unfinished one, and
- * the others continue. Returns the status of tandem_advance. */
+/*
+ * A pass ended with the error `ret`. If the pass was canceled, no request
+ * fails. Otherwise the running requests fail; if requests run in turn, only the
+ * first unfinished request fails, and the later requests continue. Returns the
+ * status of tandem_advance.
+ */
 static int fail_pass(struct tandem *t, int ret)
 {
 	struct tandem_submitted *x = t->first_request;
@@ -264,8 +268,8 @@ static uint32_t unscored(const struct tandem_submitted *x)
 	return n;
 }
 
-/* Score `all` samples, those of all requests, in shared passes. A request pays
- * for the energy in proportion to its samples. */
+/* Score the `all` samples of all requests in shared passes. The energy is
+ * charged to the requests in proportion to their numbers of samples. */
 static int score_together(struct tandem *t, uint32_t all)
 {
 	struct sample **list = calloc(all, sizeof(struct sample *));
@@ -313,8 +317,9 @@ static int score_alone(struct tandem_submitted *x)
 
 /*
  * Score all samples that must be scored: n samples of `requests` requests. If
- * this fails, score those of each request alone, so that only a request whose
- * texts cannot be scored fails. Returns only errors that concern all requests.
+ * this fails, score the samples of each request separately, so that only a
+ * request whose texts cannot be scored fails. Returns only errors that concern
+ * all requests.
  */
 static int score(struct tandem *t, unsigned requests, uint32_t n)
 {
@@ -441,7 +446,8 @@ int request_run(struct tandem_submitted *x)
 	leave(x);
 	if (ret)
 		t->err = x->err;
-	/* Settled once more: the last callbacks may have canceled again. */
+	/* Call tandem_settle a second time, because the last callbacks may have
+	 * canceled again. */
 	return tandem_settle(t, ret);
 }
 

@@ -8,9 +8,9 @@
  * which may be called while another call on the same handle is running.
  * Different handles may be used by different threads at the same time.
  *
- * The caller keeps ownership of all arguments. Unless a function's comment says
- * otherwise, arguments need not stay valid after the call returns, because the
- * library copies what it needs later. All text is UTF-8.
+ * The caller keeps ownership of all arguments. Unless a function's comment
+ * requires it, arguments need not stay valid after the call returns, because
+ * the library copies what it needs later. All text is UTF-8.
  *
  * Structs begin with their size, so that later versions can add members.
  * Initialize a struct with its _init function, then set the members that differ
@@ -129,10 +129,10 @@ TANDEM_API int tandem_close(struct tandem *);
 
 /*
  * A sentence about the last failed call on the handle: what is wrong, where,
- * and what to try. It is in lower case and without a full stop; "" if no call
- * has failed. If the handle is NULL, the sentence is about the last tandem_open
- * or tandem_close of the calling thread. The string is valid until the next
- * call.
+ * and what to try. The sentence is in lower case and without a full stop; it is
+ * "" if no call has failed. If the handle is NULL, the sentence is about the
+ * last tandem_open or tandem_close of the calling thread. The string is valid
+ * until the next call.
  */
 TANDEM_API const char *tandem_error(const struct tandem *);
 
@@ -151,8 +151,8 @@ enum tandem_flags {
 	TANDEM_ONE_CALL = 64
 };
 
-/* How the embedding of a prompt is computed from the hidden states of its
- * tokens. */
+/* How the library computes the embedding of a prompt from the hidden states of
+ * its tokens. */
 enum tandem_pooling {
 	/* the pooling that the model's file names; if it names none, the
 	 * mean */
@@ -175,15 +175,13 @@ enum tandem_mark {
 	TANDEM_MASK,
 	TANDEM_VISIBLE, /* a token that the method may still revise */
 	TANDEM_STABLE,  /* a token that will not change */
-	/* a guess for a block that the method has not started yet */
+	/* a provisional token in a block that the method has not started yet */
 	TANDEM_DRAFT
 };
 
-/*
- * For methods that fill masks: the positions whose tokens have not been
- * delivered to the sink yet, as they are after a pass. The library owns the
- * memory, which is valid until the callback returns.
- */
+/* For methods that fill masks: the state, after a pass, of the positions whose
+ * tokens have not been delivered to the sink yet. The library owns the memory,
+ * which is valid until the callback returns. */
 struct tandem_step {
 	size_t size;
 	uint64_t pass; /* number of the pass in this request, starting with 1 */
@@ -194,11 +192,12 @@ struct tandem_step {
 	const int32_t *tokens;      /* [n] the tokens; -1 for a mask */
 	const unsigned char *marks; /* [n] enum tandem_mark */
 	/*
-	 * The text of position i is text[at[i]] to text[at[i + 1]]. It consists
-	 * of complete characters; if the bytes of a character come from several
-	 * tokens, they belong to the last of these tokens. Masks have no text.
-	 * text[0] to text[at[0]] is text of earlier tokens, which was not
-	 * delivered yet because it may be the beginning of a stop string.
+	 * The text of position i is text[at[i]] to text[at[i + 1]]. The text of
+	 * a position consists of complete characters; if the bytes of a
+	 * character come from several tokens, they belong to the last of these
+	 * tokens. Masks have no text. text[0] to text[at[0]] is text of earlier
+	 * tokens, which was not delivered yet because it may be the beginning
+	 * of a stop string.
 	 */
 	const char *text;
 	const size_t *at; /* [n + 1] offsets into `text` */
@@ -318,10 +317,10 @@ struct tandem_turn {
 	size_t bytes; /* length of `text`; 0 if `text` ends with a NUL */
 	/*
 	 * For an assistant turn: the tokens that the sink received for the
-	 * answer, which are then used instead of `text`. This way the new
-	 * prompt begins with exactly the tokens that are in the cache, and
-	 * their keys and values can be reused; tokenizing the text again may
-	 * give different tokens. If `tokens` is NULL, `text` is tokenized.
+	 * answer, which are then used instead of `text`. So the new prompt
+	 * begins with exactly the tokens that are in the cache, and the keys
+	 * and values of these tokens can be reused; tokenizing the text again
+	 * may give different tokens. If `tokens` is NULL, `text` is tokenized.
 	 */
 	const int32_t *tokens;
 	size_t n_tokens;
@@ -341,8 +340,8 @@ struct tandem_call {
 	size_t size;
 	unsigned index;   /* number of the call in the answer, from 0 */
 	const char *name; /* name of the tool */
-	/* The next piece of the arguments, which together are a JSON object;
-	 * `bytes` may be 0. */
+	/* The next piece of the arguments; all pieces together are a JSON
+	 * object. `bytes` may be 0. */
 	const char *arguments;
 	size_t bytes;
 	int ended; /* 1 if this piece completes the arguments, else 0 */
@@ -427,7 +426,7 @@ struct tandem_request {
 	 * the subset of docs/structured.md; "{}" allows any JSON value. When
 	 * the JSON is complete, generation stops with TANDEM_STOP_EOS; after
 	 * any other stop the JSON may be incomplete. Methods that fill masks
-	 * reject a schema. NULL: no constraint.
+	 * then replace masks only from left to right. NULL: no constraint.
 	 */
 	const char *json_schema;
 	/*
@@ -513,20 +512,18 @@ struct tandem_result {
 };
 
 /*
- * Generate text for one request; returns when the request has ended. The KV
- * cache is empty at the start; only with the option "keep=N" it may contain the
- * first tokens of the prompt, which an earlier request has cached. *result is
- * filled even on failure, with the values up to the failure; `result` may be
+ * Generate text for one request; returns when the request has ended. At the
+ * start the KV cache is empty or, with the option "keep=N", contains the first
+ * tokens of the prompt if an earlier request has cached these tokens. *result
+ * is filled even on failure, with the values up to the failure; `result` may be
  * NULL. All submitted requests must have ended before this call.
  */
 TANDEM_API int tandem_generate(struct tandem *, const struct tandem_request *,
 	struct tandem_result *result);
 
-/*
- * Make the running call of tandem_generate or tandem_advance return
- * TANDEM_CANCELED soon. If no such call is running, the next one returns
- * TANDEM_CANCELED. May be called from any thread and from signal handlers.
- */
+/* Make the running call of tandem_generate or tandem_advance return
+ * TANDEM_CANCELED soon. If no such call is running, the next such call returns
+ * TANDEM_CANCELED. May be called from any thread and from signal handlers. */
 TANDEM_API void tandem_cancel(struct tandem *);
 
 /*
@@ -581,8 +578,8 @@ TANDEM_API int tandem_wait(struct tandem *, const struct tandem_submitted *);
 TANDEM_API int tandem_request_state(
 	const struct tandem_submitted *, struct tandem_result *result);
 
-/* A sentence about the failure of one request, like that of tandem_error. The
- * string is valid until the request is closed. */
+/* A sentence about the failure of one request, in the form that tandem_error
+ * describes. The string is valid until the request is closed. */
 TANDEM_API const char *tandem_request_error(const struct tandem_submitted *);
 
 /* End the request with TANDEM_CANCELED before the next pass. May be called
@@ -630,9 +627,10 @@ struct tandem_stats {
 	uint64_t context;
 	uint64_t passes; /* number of passes of the model */
 	/*
-	 * rows: rows computed in all passes. prompt_rows: those of these rows
-	 * that read prompts. padded_rows: rows without a token, which only
-	 * filled up a graph with a fixed number of rows.
+	 * rows: rows (tokens at their positions) computed in all passes.
+	 * prompt_rows: how many of these rows read prompts. padded_rows: rows
+	 * without a token, which only filled up a compute graph with a fixed
+	 * number of rows.
 	 */
 	uint64_t rows, prompt_rows, padded_rows;
 	uint64_t drafted, accepted; /* numbers of drafted, accepted tokens */

@@ -56,12 +56,13 @@ int tandem_status_of(int ret);
 int tandem_settle(struct tandem *, int status);
 
 /*
- * Copy the caller's struct to a struct of `size` bytes of this version, which
- * must hold the defaults. `theirs` is shorter if the caller was built with an
- * older version, or is a binding that declares only the first members; then the
- * remaining members keep their defaults. `theirs` is longer if the caller was
- * built with a newer version; then members that this version does not have must
- * be zero. `name` is the name of the struct without "struct ".
+ * Copy the caller's struct *theirs to *ours, a struct of `size` bytes that must
+ * already hold the defaults of this version of the library. `theirs` is shorter
+ * if the caller was built with an older version, or is a binding that declares
+ * only the first members; the remaining members then keep their defaults.
+ * `theirs` is longer if the caller was built with a newer version; members that
+ * this version does not have must then be zero. `name` is the name of the
+ * struct without "struct ".
  *
  * Returns -EINVAL if the caller's `size` is 0 or not a multiple of 8 (a sign
  * that the struct was never initialized), or if an unknown member is not zero.

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The error of tandem_open and tandem_close, for which no handle exists. */
+/* The error of the last tandem_open or tandem_close of this thread, which
+ * cannot be stored in a handle, because there is no handle. */
 static _Thread_local struct err without_handle;
 
 static const struct tandem_options options_defaults = {

@@ -1,8 +1,8 @@
 /*
  * Calls for measurements, in addition to tandem.h: passes over given tokens,
  * requests that start on an idle device, recorded samples, the same model
- * computed in one process, the device process without a model, and rewards. All
- * calls must be made on one thread.
+ * computed in one process, the device process without a model, and reward
+ * models. All calls must be made on one thread.
  */
 #ifndef HOST_API_TANDEM_PASS_H
 #define HOST_API_TANDEM_PASS_H
@@ -46,9 +46,10 @@ struct pass_reader {
 };
 
 /*
- * Read n tokens into an empty cache, in passes of the largest graph, and
- * deliver the logits of token `first` and all later tokens to the reader.
- * Returns 0, -EDOM if logits are infinite or NaN, or another negative errno.
+ * Read n tokens into an empty cache, in passes with as many rows (tokens) as
+ * the largest compute graph. Deliver the logits of token `first` and all later
+ * tokens to the reader. Returns 0, -EDOM if logits are infinite or NaN, or
+ * another negative errno.
  */
 int pass_read(struct session *, const int32_t *token, size_t n, size_t first,
 	const struct pass_reader *, struct err *);
@@ -59,8 +60,8 @@ int tandem_add_bos(const struct tandem *, struct token_list *, struct err *);
 
 /* ---- passes that are timed ---- */
 
-/* Start the session with exactly the options of tandem_pair; the rows and
- * positions that the method would add are left out. */
+/* Start the session with exactly the options of tandem_pair, without the rows
+ * and positions that the method would add. */
 int tandem_start_bare(struct tandem *, struct err *);
 
 /*
@@ -95,11 +96,9 @@ struct bare_pass_times {
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
 
-/*
- * From this call on, compute the simulated costs of passes as if the phone's
- * CPU ran them. With `but_prompts`, passes that prefill a prompt still cost
- * what the NPU takes.
- */
+/* From this call on, compute the simulated costs of passes as if the phone's
+ * CPU ran them. With `but_prompts`, passes that prefill a prompt keep the costs
+ * of the phone's NPU. */
 void tandem_price_by_cpu(struct tandem *, bool but_prompts);
 
 /* Wait until all staging slots (buffers for layers) hold layers that were read
@@ -109,8 +108,8 @@ int tandem_read_ahead(struct tandem *, struct err *);
 /* ---- the same model in one process ---- */
 
 /* The handle's model, computed by this process alone with the same kernels, for
- * comparison with the two processes. It must be opened before the session is
- * started and closed before the handle. */
+ * comparison with the two processes. The lone model must be opened before the
+ * session is started and closed before the handle. */
 int lone_model_open(struct draft_model **out, const struct tandem *,
 	uint32_t context, uint32_t threads, struct err *);
 /* Truncate the model's cache to `length` tokens, read n more tokens, and
@@ -138,11 +137,9 @@ void device_link_close(struct device_link *);
 void tandem_drop_needless(struct opt_values *);
 
 struct measured_text {
-	/*
-	 * For an oracle drafter: the tokens of the prompt and of the text that
-	 * will be generated. If `known` is NULL, plain decoding generates this
-	 * text first.
-	 */
+	/* For an oracle drafter, which simulates drafts: the tokens of the
+	 * prompt and of the text that will be generated. If `known` is NULL,
+	 * plain decoding generates this text first. */
 	const int32_t *known;
 	size_t n_known;
 	/*
@@ -152,7 +149,8 @@ struct measured_text {
 	 */
 	int (*ready)(void *arg, struct err *);
 	/*
-	 * With graph switching, start with the graphs that the previous request
+	 * With graph switching (compute graphs for prefill and for decoding
+	 * replace each other): start with the graphs that the previous request
 	 * left loaded. If false, the graphs for prefill are loaded before the
 	 * request.
 	 */
@@ -165,9 +163,9 @@ struct measured_text {
 int tandem_measure(struct tandem *, const struct tandem_request *,
 	const struct measured_text *, struct err *);
 
-/* The file of the exit predictor, with which the method lever prunes draft
- * tokens after the first layers. NULL if lever does not prune, or if another
- * method is used. The model must be open. */
+/* The path of the exit predictor's file. The method lever uses the exit
+ * predictor to prune draft tokens after the first layers. Returns NULL if lever
+ * does not prune, or if another method is used. The model must be open. */
 const char *tandem_exit_path(const struct tandem *);
 
 /*
@@ -199,11 +197,9 @@ void tandem_replay(struct tandem *, const struct samples_script *);
  * differs. */
 uint32_t tandem_compare(const struct tandem *, const struct samples_script *);
 
-/*
- * Set *chosen to the sample that the method of these options would choose if
+/* Set *chosen to the sample that the method of these options would choose if
  * the last request had only its first n samples. All samples must have ended,
- * and their steps must have scores if the method needs a reward.
- */
+ * and their steps must have scores if the method needs a reward model. */
 int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 	uint32_t *chosen, struct err *);
 
@@ -220,19 +216,17 @@ void tandem_hash_anew(struct tandem *);
  */
 int tandem_check_finite(const struct tandem *, struct err *);
 
-/*
- * Must be called before the model is opened. The call that opens the model then
- * also opens a reward: the one with this name or, if `name` is NULL, the one
- * that the options name.
- */
+/* Must be called before the model is opened. The call that opens the model then
+ * also opens the reward model `name` or, if `name` is NULL, the reward model
+ * that the options name. */
 void tandem_want_reward(struct tandem *, const char *name);
 
-/* Score n texts with the reward. */
+/* Score n texts with the reward model. */
 int tandem_score(
 	struct tandem *, struct reward_text *, unsigned n, struct err *);
 
-/* Set the function that computes the scores of the reward "exact"; NULL removes
- * the function. Has no effect on other rewards. */
+/* Set the function that computes the scores of the reward model "exact"; NULL
+ * removes the function. Has no effect on other reward models. */
 void tandem_report_reward(struct tandem *, reward_function *, void *arg);
 
 #endif

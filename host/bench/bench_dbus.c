@@ -1,7 +1,8 @@
 /*
  * Benchmark subject: a method call between two processes that speak D-Bus over
- * a private socket, without a bus daemon. It shows the cost of a call with the
- * mechanism that most Linux services use. The child process is the server.
+ * a private socket, without a bus daemon. The benchmark shows the cost of a
+ * call with the mechanism that most Linux services use. The child process is
+ * the server.
  */
 #include "host/bench/bench_peer.h"
 
@@ -100,7 +101,7 @@ static int dbus_serve(void *arg, unsigned trips)
 			dbus_watch_handle(service.watch, DBUS_WATCH_READABLE);
 		}
 		/* Stop listening, because no second connection is expected.
-		 * This also removes the socket's file. */
+		 * dbus_server_disconnect() also removes the socket's file. */
 		dbus_server_disconnect(service.server);
 		return 0;
 	}

@@ -1,8 +1,8 @@
 /*
  * tandem bench decode: measures the speed of a model that host and device
  * process run together, and the speed of the same model and kernels in a single
- * process (the host's forward pass in host/draft/). Reports both as shares of
- * this machine's memory bandwidth and arithmetic rate.
+ * process (the host's forward pass in host/draft/). Reports both speeds as
+ * shares of this machine's memory bandwidth and arithmetic rate.
  */
 #include "host/bench/bench.h"
 
@@ -248,8 +248,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 /* ---- report -------------------------------------------------------------- */
 
 /* Medians over the rounds for one figure: time per pass, and rates. of_memory
- * and of_int8 are the rates divided by the machine's limits (memory bandwidth,
- * int8 operations/s) as measured in the same round. */
+ * and of_int8 are these rates divided by the machine's limits (memory
+ * bandwidth, int8 operations/s), which were measured in the same round. */
 struct run_summary {
 	double seconds, tokens_per_s;
 	/* bytes/s at which weights are read, and this rate divided by the

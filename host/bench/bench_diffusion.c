@@ -120,9 +120,9 @@ static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
 
 /*
  * A run measures the first items of each task. The thresholds in these tables
- * were chosen on other items. Each is the lowest threshold at which the share
- * of right outputs is at most one percent below the share with one token per
- * pass.
+ * were chosen on other items. Each threshold is the lowest value at which the
+ * share of right outputs is at most one percent below the share with one token
+ * per pass.
  */
 static const struct table_variant one_by_one[] = {
 	{ "canvas", { "method=block", "no-cache=true", BLOCKS } },
@@ -193,7 +193,7 @@ static const struct column_spec curve_columns[] = {
 	{ 0 },
 };
 
-/* ---- what each technique adds -------------------------------------------- */
+/* ---- gain of each technique ---------------------------------------------- */
 
 /* ONE_A_PASS: with a threshold of 1, each pass decides one token. SURE: with a
  * threshold of 0.9, each pass decides all tokens whose probability is above
@@ -228,8 +228,8 @@ static const struct table_variant ablation[] = {
 };
 
 /* The paper's baselines on a phone's CPU. The paper does not state which of its
- * two methods with a cache it ran on the CPU, so the costs of both are
- * computed. */
+ * two methods with a KV cache ran on the CPU, so costs are computed for both
+ * methods. */
 static const struct table_variant cpu_rows[] = {
 	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
 	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
@@ -322,7 +322,7 @@ static const struct column_spec setting_columns[] = {
 	{ 0 },
 };
 
-/* ---- windows ------------------------------------------------------------- */
+/* ---- address windows ----------------------------------------------------- */
 
 static const struct column_spec window_columns[] = {
 	{ "maps_per_pass", "maps", 2, 1, figure_maps, .panel = 2 },
@@ -543,8 +543,8 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !ret; i++) {
 		const struct diffusion_part *p = &parts[i];
 
-		/* Rows for the phone's CPU have modeled times, so they are left
-		 * out if the other times are wall-clock times. */
+		/* Table rows for the phone's CPU have modeled times, so these
+		 * rows are left out if the other times are wall-clock times. */
 		if (!a->table[p->kind] ||
 			(p->table.variant->hook && !b->run.clock))
 			continue;
@@ -569,7 +569,7 @@ static int plan(struct bench_diffusion *b, struct err *e)
 	return ret;
 }
 
-/* ---- areas --------------------------------------------------------------- */
+/* ---- areas under the curves ---------------------------------------------- */
 
 static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 	struct bench_table *out)

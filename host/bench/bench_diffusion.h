@@ -1,12 +1,12 @@
 /*
  * tandem bench diffusion: compares decoders of diffusion models with one
- * another, with plain decoding and with speculative decoding. It reports
- * accuracy, tokens per pass, and how many rows of a pass are useful. It also
- * measures the gain of each technique of llada.cpp ("Efficient On-Device
- * Diffusion LLM Inference with Mobile NPU", 2026, sections 5.4 and 5.5), the
- * sensitivity to the settings of these techniques, and the cost of a small NPU
- * address window. The benchmark is an experiment (host/bench/experiment.h).
- * Single-threaded.
+ * another, with plain decoding and with speculative decoding. The benchmark
+ * reports accuracy, tokens per pass, and how many rows (computed positions) of
+ * a pass are useful. The benchmark also measures the gain of each technique of
+ * llada.cpp ("Efficient On-Device Diffusion LLM Inference with Mobile NPU",
+ * 2026, sections 5.4 and 5.5), and the effect of the techniques' settings. The
+ * benchmark also measures the cost of a small NPU address window. It is an
+ * experiment (host/bench/experiment.h). Single-threaded.
  *
  * Table rows of masked diffusion run the model of the option --model if it is a
  * masked diffusion model. Table rows of block diffusion and of plain decoding
@@ -24,8 +24,8 @@
 struct err;
 
 enum diffusion_table_kind {
-	/* decoders of masked-diffusion models, compared with those of the
-	 * target model */
+	/* decoders of masked-diffusion models, compared with the decoders of
+	 * the target model */
 	DIFFUSION_T_DECODERS,
 	/* decoders of the block-diffusion model, compared */
 	DIFFUSION_T_BLOCKS,

@@ -26,8 +26,8 @@
 #include <string.h>
 #include <sys/time.h>
 
-/* Number of unrecorded round trips before each batch. They wake the peer
- * process and warm the caches. */
+/* Number of unrecorded round trips before each batch. These round trips wake
+ * the peer process and warm the caches. */
 #define WARM_UP 200
 
 /* A batch normally takes at most a tenth of a second. A batch that takes more
@@ -118,11 +118,9 @@ static uint64_t less(uint64_t ns, uint64_t clock)
 
 /* ---- measuring ----------------------------------------------------- */
 
-/*
- * Measure one batch. If other processes use the CPUs, each direction of a round
+/* Measure one batch. If other processes use the CPUs, each direction of a round
  * trip may wait for a time slice of the scheduler. The batch then has fewer
- * trips, so that it ends within LATE_S.
- */
+ * trips, so that it ends within LATE_S seconds. */
 static int batch(struct sampled *s, struct err *e)
 {
 	const struct bench_peer_ops *ops = s->peer->ops;

@@ -25,14 +25,15 @@ const struct soc *bench_lever_phone(const struct bench_lever *b)
 	return b->run.clock ? &b->phone : NULL;
 }
 
-/* Whether any row of the tables drafts with an oracle, which knows the text. */
+/* Whether any row of the tables drafts with an oracle, a drafter that simulates
+ * drafts from the known text of an item. */
 static bool has_oracle(const struct bench_lever *b)
 {
 	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY] ||
 		b->args->table[BENCH_LEVER_T_CELLS];
 }
 
-/* ---- the image ----------------------------------------------------------- */
+/* ---- the flash image ----------------------------------------------------- */
 
 static int open_image(struct bench_lever *b, struct err *e)
 {
@@ -132,8 +133,9 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 
 /*
  * An oracle drafts from the known text of an item, so a text that is long
- * enough for all runs must be known first. Therefore the first run generates
- * the longest text. It does not draft, and it keeps the whole model in memory.
+ * enough for all runs must be generated before them. Therefore the first run
+ * generates the longest text. This run does not draft, and keeps the whole
+ * model in memory.
  */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
@@ -228,7 +230,7 @@ static int plan(struct bench_lever *b, struct err *e)
 /* ---- measuring ----------------------------------------------------------- */
 
 /* Return the bytes/s at which the phone's flash delivers the layers to a
- * program that only reads. */
+ * program that only reads layers. */
 static double plain_rate(const struct bench_lever *b)
 {
 	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;
@@ -247,11 +249,9 @@ static double plain_rate(const struct bench_lever *b)
 			  : b->plain.bytes_per_s;
 	for (uint32_t l = 0; l < b->n_layer; l++)
 		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
-	/*
-	 * If costs are computed for another shape than that of the running
-	 * model, the layers in the image have other sizes than this shape's
-	 * layers. Use the largest number of bytes that a pass reads.
-	 */
+	/* If costs are computed for a shape other than the running model's, the
+	 * layers in the image have other sizes than this shape's layers. Use
+	 * the largest number of bytes that a pass reads. */
 	if (b->as)
 		layers = most;
 	/* With several reads in flight, the latency of a read overlaps the
@@ -293,10 +293,10 @@ static double rate_of(const struct bench_lever *b,
 }
 
 /*
- * The reported speed-ups of lever: its tokens/s divided by those of another
- * method (geometric means over the tasks). One kind compares the rows of the
- * table of methods; the other compares each method's fastest setting in the
- * table "grid".
+ * The reported speed-ups of lever: the tokens/s of lever divided by the
+ * tokens/s of another method (geometric means over the tasks). The first array
+ * element compares the rows of the table of methods. The second element
+ * compares, for each method, its fastest setting in the table "grid".
  */
 static const struct {
 	enum bench_lever_table_kind kind;
@@ -513,8 +513,8 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 		const char *exit, *hungriest = a->method[0].name;
 
 		/* Open the model with a requested method that drafts, because
-		 * then the draft and exit files are opened too, and their names
-		 * are known. */
+		 * then the files of the draft model and the exit predictor are
+		 * opened too, and their names are known. */
 		for (unsigned i = 0; i < a->n_methods; i++)
 			if (a->method[i].drafts)
 				hungriest = a->method[i].name;

@@ -1,9 +1,9 @@
 /*
  * tandem bench lever: compares all drafting methods on a model whose layers are
- * streamed from flash, as in section 5 of the Lever paper. The benchmark is an
- * experiment (host/bench/experiment.h) with the settings and tables of the
- * paper; bench_lever_tables.c defines the tables, and bench_lever_published.c
- * has the paper's figures. Single-threaded.
+ * streamed from flash, as in section 5 of the Lever paper (docs/lever.md). The
+ * benchmark is an experiment (host/bench/experiment.h) with the settings and
+ * tables of the paper; bench_lever_tables.c defines the tables, and
+ * bench_lever_published.c has the paper's figures. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H

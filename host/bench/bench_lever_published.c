@@ -1,7 +1,7 @@
 /*
- * The figures that the Lever paper publishes as numbers. Its figures 4, 5, 11,
- * 13 and 14 are drawings without numbers, and figure 10 has numbers only for
- * the mean of all configurations.
+ * The figures that the Lever paper publishes as numbers. The paper's figures 4,
+ * 5, 11, 13 and 14 are drawings without numbers, and figure 10 has numbers only
+ * for the mean of all configurations.
  *
  * The bundled tasks stand for the paper's data sets: program (edit a program
  * and add functions) for MBPP, math for GSM8K, and story for MT-Bench.

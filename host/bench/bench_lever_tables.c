@@ -86,7 +86,7 @@ static const struct table_variant prunings[] = {
 	{ "no shadows", { "no-shadow=true" }, BENCH_LEVER_FROZEN },
 };
 
-/* ---- budgets, lengths, drafts, places ------------------------------------ */
+/* ---- budgets, lengths, drafts, drafting on host or device ---------------- */
 
 /* Whether figure 10 of the Lever paper shows the method. */
 static bool is_main(const struct method_facts *m)
@@ -207,7 +207,7 @@ static void fill_logits(const struct table_request *request,
 	}
 }
 
-/* ---- rivals -------------------------------------------------------------- */
+/* ---- methods that lever is compared with --------------------------------- */
 
 /* clang-format off */
 #define CHAIN(n) { "chain " #n, { "draft-len=" #n }, .method = "chain" }
@@ -287,10 +287,10 @@ static const struct column_spec cells_columns[] = {
 /*
  * The phones of the paper. The vendor claims that the NPU of the second and
  * third phone is 1.45 times as fast as that of the first. So the cost of a row
- * on these phones is the first phone's cost divided by 1.45. Their flash rates
- * are the fitted rate of the first phone, scaled by the ratio of public
- * figures: 2.1 GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s
- * for UFS 4.0.
+ * on these phones is the first phone's cost divided by 1.45. The flash rates of
+ * these two phones are the fitted rate of the first phone, scaled by the ratio
+ * of public figures: 2.1 GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by
+ * 4.2 GB/s for UFS 4.0.
  */
 /* clang-format off */
 #define ELITE                                                                 \

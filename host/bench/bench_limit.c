@@ -25,9 +25,9 @@ struct limit {
 	enum bench_limit kind;
 	/*
 	 * A counter of turns: the host makes it odd, then the peer process
-	 * makes it even again. It lies alone in a cache line of memory that
-	 * both processes map. Each batch uses another cache line, because the
-	 * latency between the two cores differs from line to line.
+	 * makes it even again. The counter lies alone in a cache line of memory
+	 * that both processes map. Each batch uses another cache line, because
+	 * the latency between the two cores differs from line to line.
 	 */
 	_Atomic uint32_t *turn;
 	unsigned char *lines;

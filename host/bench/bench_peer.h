@@ -15,8 +15,8 @@
 struct bench_peer;
 struct err;
 
-/* The CPUs of the host process and of the peer process. Both are the same CPU
- * on a machine with one CPU. */
+/* The CPUs of the host process and of the peer process. On a machine with one
+ * CPU, both processes run on this CPU. */
 struct bench_cpus {
 	unsigned usable;
 	int host, device;
@@ -88,8 +88,8 @@ enum bench_limit {
 int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	int *command, int *pid, struct err *);
 int bench_announce(int command, unsigned trips, struct err *);
-/* Close *command and wait for the child to exit. If it does not exit within 200
- * ms, kill it. */
+/* Close *command and wait for the child to exit. If the child does not exit
+ * within 200 ms, kill the child. */
 void bench_reap(int *command, int *pid);
 
 #endif

@@ -176,7 +176,7 @@ static int measure(const struct place *place, struct bench_read *way,
 	return ret;
 }
 
-/* ---- ways ---------------------------------------------------------------- */
+/* ---- ways of reading ----------------------------------------------------- */
 
 static int try_way(const struct place *p, struct bench_read way,
 	struct bench_read *best, struct err *e)

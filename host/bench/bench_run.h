@@ -33,7 +33,8 @@ struct bench_options {
 	/* number of items used from the start of each task or of the file; 0
 	 * means all */
 	uint32_t items;
-	/* 0 means 3 rounds on the wall clock, 1 on a phone's clock */
+	/* number of rounds; 0 means 3 rounds on the wall clock, 1 round on a
+	 * phone's clock */
 	unsigned rounds;
 	enum bench_form form;
 	/* folder for pictures; NULL means no pictures */

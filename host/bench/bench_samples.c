@@ -3,7 +3,7 @@
  * one prompt, each sample in a row and sequence of its own. Compares two ways
  * to attend to the prompt: SHARED reads the keys and values of the prompt once
  * for all samples, APART reads them for each sample. Every round measures both
- * ways in turn, so that other load affects both alike.
+ * ways in turn, so that other load affects both ways alike.
  */
 #include "host/bench/bench.h"
 

@@ -21,20 +21,20 @@ struct sdnpu_spec {
 	struct table_spec table;
 };
 
-/* ---- tables of the paper ------------------------------------------------- */
+/* ---- tables of the sd.npu paper ------------------------------------------ */
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"sources", "cycles", "overhead", "row_cost", "phones", "graphs" };
 
-/* A pass of the decode graph has 32 rows. A chain of 31 drafted tokens and the
- * token before them fill these rows, as do the trees that the chain is compared
- * with. */
+/* A pass of the compute graph for decoding has 32 rows. A chain of 31 drafted
+ * tokens and the token before them fill these rows, as do the trees that the
+ * chain is compared with. */
 #define CHAIN      "method=chain", "draft-len=31"
 #define OURS       "method=sdnpu"
 #define CALIBRATED "calibration=true"
 #define REUSED     "reuse=true"
 
-/* ---- what each technique adds -------------------------------------------- */
+/* ---- gain of each technique ---------------------------------------------- */
 
 /* ONE: a single compute graph for prompts and decoding. TWO: a graph for
  * prompts and a graph for decoding, between which the device switches. BOTH:
@@ -50,8 +50,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
  * which the target's shape belongs. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
-/* The paper's parameters; the help of --paper lists those that the paper does
- * not state. */
+/* The parameters of the sd.npu paper; the help of --paper lists the parameters
+ * that the paper does not state. */
 #define PAPER_REUSE REUSED, "sam-children=1", "reuse-checked=true"
 #define PAPER_CALIBRATED                                 \
 	CALIBRATED, "anchor-key=single", "successors=3", \
@@ -152,7 +152,7 @@ static const struct column_spec energy_columns[] = {
 	{ 0 },
 };
 
-/* ---- tokens a pass emits ------------------------------------------------- */
+/* ---- tokens that a pass emits -------------------------------------------- */
 
 #define FULL OURS, "fill-rows=true"
 
@@ -216,7 +216,7 @@ static const struct column_spec drafted_columns[] = {
 	{ 0 },
 };
 
-/* ---- the NPU's rows ------------------------------------------------------ */
+/* ---- use of the rows of NPU passes --------------------------------------- */
 
 /* These rows use two graphs, as the paper does: a pass always runs all rows of
  * the decode graph, so rows without a drafted token count as padding. */
@@ -241,7 +241,7 @@ static const struct column_spec cycles_columns[] = {
 	{ 0 },
 };
 
-/* ---- what it costs ------------------------------------------------------- */
+/* ---- overhead of the techniques ------------------------------------------ */
 
 static const struct table_variant overheads[] = {
 	{ "SAM", { CHAIN, "draft=sam" } },
@@ -325,10 +325,8 @@ static const struct table_variant phones[] = {
 	ON_PHONES("llama3.2-3b"),
 };
 
-/*
- * The methods that the paper compares its method with. On a CPU each further
- * row makes a pass longer, so small drafts are best.
- */
+/* The methods that the paper compares its method with. On a CPU each additional
+ * row makes a pass slower, so short drafts are best. */
 /* clang-format off */
 #define ON_CPU       .hook = SDNPU_DECODING_BY_CPU
 #define SAM_OF(n)    "draft=sam", "draft-len=" #n
@@ -524,7 +522,7 @@ struct bench_sdnpu {
 	struct method_facts method[32]; /* all decoding methods */
 };
 
-/* number of tables: those in specs[], "gains" and "graphs" */
+/* number of tables: the tables in specs[], "gains" and "graphs" */
 #define TABLES (ARRAY_LEN(specs) + 2)
 
 static int plan(

@@ -2,9 +2,9 @@
  * tandem bench sdnpu: measures retrieval-based speculative decoding as the
  * sd.npu paper does (section 4): the gain of each technique, the tokens that a
  * pass emits with each drafter (with and without the paper's two techniques),
- * the use of the NPU's rows, and the overhead. The benchmark is an experiment
- * (host/bench/experiment.h) with the settings and tables of the paper.
- * Single-threaded.
+ * the use of the rows of NPU passes, and the overhead. The benchmark is an
+ * experiment (host/bench/experiment.h) with the settings and tables of the
+ * paper. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H
@@ -23,13 +23,13 @@ enum sdnpu_table_kind {
 	SDNPU_T_LENGTH,
 	/* drafted and accepted tokens by source, and the time of look-ups */
 	SDNPU_T_SOURCES,
-	SDNPU_T_CYCLES, /* use of the NPU's rows */
+	SDNPU_T_CYCLES, /* use of the rows of NPU passes */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
 	/* gains for several values of the time of a row on the phone */
 	SDNPU_T_ROW_COST,
-	/* gains over each rival method, by phone and model (figures 11 and 12
-	 * of the sd.npu paper) */
+	/* gains over each method that the paper compares with, by phone and
+	 * model (figures 11 and 12 of the sd.npu paper) */
 	SDNPU_T_PHONES,
 	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
 	SDNPU_TABLES

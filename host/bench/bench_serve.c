@@ -125,7 +125,8 @@ static int read_prompts(struct bench_serve *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Read the counters of a server. They are NAN if the server is not Tandem. */
+/* Read the counters of a server. Sets the counters to NAN if the server is not
+ * Tandem. */
 static int read_counters(const struct serve_target *t, double *passes,
 	double *phone_s, struct err *e)
 {
@@ -220,10 +221,10 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 	if (i < a->n_methods) {
 		/*
 		 * Every round sends the same prompts, so the server must not
-		 * keep the KV caches of finished requests. It must also be able
-		 * to run as many requests at a time as there are clients. The
-		 * user's options come last, so that they override these two
-		 * options.
+		 * keep the KV caches of finished requests. The server must also
+		 * be able to run as many requests at a time as there are
+		 * clients. The user's options come last, so that they override
+		 * these two options.
 		 */
 		for (unsigned k = 0; k < a->n_at; k++)
 			texts = a->at[k] > texts ? a->at[k] : texts;
@@ -286,11 +287,9 @@ static struct serve_category overall(
 	return all;
 }
 
-/*
- * Print the JSON object of one server with one number of clients. It has the
- * members of a result of `vllm bench serve`, the member "summary" of a
- * SPEED-Bench report, and a few more.
- */
+/* Print the JSON object of one server with one number of clients. The object
+ * has the members of a result of `vllm bench serve`, the member "summary" of a
+ * SPEED-Bench report, and a few more. */
 static int print_cell(
 	struct bench_serve *b, unsigned row, unsigned at, struct err *e)
 {

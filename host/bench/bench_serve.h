@@ -1,8 +1,8 @@
 /*
  * tandem bench serve: measures throughput and latency of servers with several
- * numbers of clients. It starts `tandem serve` once for each method, and
- * measures running servers (of any program with OpenAI's API) at the given
- * URLs. Single-threaded.
+ * numbers of clients. The benchmark starts and measures `tandem serve` once for
+ * each method, and also measures running servers (of any program with OpenAI's
+ * API) at the given URLs. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SERVE_H
 #define HOST_BENCH_BENCH_SERVE_H

@@ -36,11 +36,9 @@ struct table_row {
 	double value[TABLE_COLUMNS];
 };
 
-/*
- * A plot has one panel for each unit, one above the other, so that no axis has
- * two units. If the last panel has no columns, it is left out. If all `y` are
- * NULL there is no plot.
- */
+/* A plot has one panel for each unit, one above the other, so that no axis has
+ * two units. The last panel is left out if it has no columns. If all `y` are
+ * NULL there is no plot. */
 struct table_plot {
 	const char *y[TABLE_PANELS]; /* labels of the y axes, with the unit */
 	/* If set, the columns are the x axis and each row is a line, in one

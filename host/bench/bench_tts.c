@@ -42,7 +42,7 @@ enum purpose {
 	 * method has chosen */
 	BY_ITSELF,
 	/* draw samples and keep them; then each method that only chooses at the
-	 * end chooses one of them */
+	 * end chooses one of these samples */
 	DRAW,
 	/* compute the phone cost of the kept tokens */
 	COST,
@@ -118,7 +118,7 @@ static bool *next_right(struct tts *t)
 	return t->right + t->n_right++ * t->items.n;
 }
 
-/* Count the results of the n drawn samples of an item; right[i] says whether
+/* Count the results of the n drawn samples of an item; right[i] is whether
  * sample i is right. */
 static int take_drawn(struct run *r, const struct eval_item *item,
 	const bool *right, uint32_t n, struct err *e)
@@ -240,8 +240,8 @@ static int measure(struct run *r, struct err *e)
 	if (tandem_read_model(r->tandem, a->model[r->model]))
 		return tandem_failure(r->tandem, e);
 	tandem_report(r->tandem, &report);
-	/* Size the context for the longest of all items, so that it is the same
-	 * in every run. */
+	/* Size the context for the longest of all items, so that every run has
+	 * the same context size. */
 	ret = eval_longest(
 		r->tandem, &r->tts->items, report.model->n_ctx, &longest, e);
 	if (ret)
@@ -287,8 +287,8 @@ static int preset(
 /*
  * Set all options of a run: the method, its aggregate, the number of samples
  * and the shape. If `shape` is given, costs are computed for weights of the
- * paper's types. These weights are copied if they do not fit into the address
- * window together with the weights of the reward model.
+ * paper's types. Layers that do not fit into the address window together with
+ * the weights of the reward model are copied into it in every pass.
  */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
@@ -318,7 +318,8 @@ static int ask(const struct tts_args *a, const char *shape,
 
 static int run(struct run *r, struct err *e)
 {
-	/* On a phone, the costs are those of the npu-tts paper's kernels. */
+	/* On a phone, costs are computed for the kernels of the npu-tts
+	 * paper. */
 	const struct preset kernels[] = { { "layout", "super" },
 		{ "precision", "npu" } };
 	char clock[TTS_NAME];

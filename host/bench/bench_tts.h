@@ -1,9 +1,10 @@
 /*
  * tandem bench tts: measures test-time scaling, that is, the accuracy gained by
- * drawing many samples of a prompt, and the cost of these samples. It runs
- * models and sampling methods with increasing numbers of samples on the
- * held-out items of a task. It reports accuracy with confidence intervals, time
- * and energy, and the unbiased estimate of pass@k. Single-threaded.
+ * drawing many samples of a prompt, and the cost of these samples. The
+ * benchmark runs models and sampling methods with increasing numbers of samples
+ * on the held-out items of a task. The benchmark reports accuracy with
+ * confidence intervals, time and energy, and the unbiased estimate of pass@k.
+ * Single-threaded.
  *
  * Sample i of an item does not depend on the number of samples. So each model
  * draws the largest number of samples once, and each method chooses among the
@@ -49,7 +50,7 @@ enum tts_table {
 	TTS_MEMORY,
 	TTS_TABLES
 };
-/* NULL at the end */
+/* names of the tables; ends with NULL */
 extern const char *const tts_table_names[TTS_TABLES + 1];
 
 /* "best-of-n:min": a sampling method, and how it aggregates the scores of a

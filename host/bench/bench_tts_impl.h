@@ -98,11 +98,9 @@ struct tts {
 
 int tts_report(const struct tts *, struct err *);
 
-/*
- * Fill a table with phone costs of kernels, passes or memory. The shape is the
- * one for the phone costs of the first model or, if none is given, a shape of
- * the npu-tts paper. Defined in bench_tts_paper.c.
- */
+/* Fill a table with phone costs of kernels, passes or memory. The shape is the
+ * shape for the phone costs of the first model or, if no shape is given, a
+ * shape of the npu-tts paper. Defined in bench_tts_paper.c. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);

@@ -1,5 +1,5 @@
 /* The report of `tandem bench tts`: tables, pictures, and the smallest number
- * of samples with which a small model is as accurate as a larger one. */
+ * of samples with which a small model is as accurate as a larger model. */
 #include "base/err.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/bench_tts_impl.h"
@@ -19,8 +19,8 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 /* maximum number of lines for each model in a picture, besides the point of
  * greedy decoding */
 #define LINES 3
-/* number of tables: one table of accuracy for each model, and one of every
- * other kind */
+/* number of tables: one table of accuracy for each model, and one table of
+ * every other kind */
 #define TABLES (TTS_MODELS - 1 + TTS_TABLES)
 
 /* A difference is reported as significant if its p-value is below this. */
@@ -31,8 +31,9 @@ static bool is_greedy(const struct tts_point *p)
 	return !strcmp(p->method, TTS_GREEDY);
 }
 
-/* Whether the point is pass@k: an item counts as right if any of its samples is
- * right, and no sample is chosen. */
+/* Whether the point (the result of one model, one method and one number of
+ * samples) is pass@k: an item counts as right if any of its samples is right,
+ * and no sample is chosen. */
 static bool is_any(const struct tts_point *p)
 {
 	return !strcmp(p->method, TTS_SAMPLE);
@@ -52,7 +53,8 @@ static const struct tts_point *greedy_second(const struct tts *t)
 	return NULL;
 }
 
-/* The p-value of the difference between two points (McNemar's test). */
+/* The p-value of the difference in accuracy between two points (McNemar's
+ * test). */
 static double p_value(const struct tts *t, const struct tts_point *p,
 	const struct tts_point *other)
 {
@@ -447,8 +449,9 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
 	putchar('\n');
 }
 
-/* Print for each method of the first model that chooses a sample, with how many
- * samples it overtakes greedy decoding of the second model. */
+/* For each method of the first model that chooses a sample, print the number of
+ * samples with which the method overtakes greedy decoding of the second
+ * model. */
 static void print_overtaking(const struct tts *t)
 {
 	const struct tts_point *other = greedy_second(t), *best = NULL;

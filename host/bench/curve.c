@@ -44,8 +44,8 @@ double curve_area(const struct curve_point *points, unsigned n)
 		if (p[i].tokens <= 1)
 			continue;
 		if (i && p[i - 1].tokens < 1) {
-			/* Replace the points before 1 token per pass by one
-			 * interpolated point, between a and p[i]. */
+			/* Replace the points below 1 token per pass by one
+			 * point, interpolated between a and p[i]. */
 			struct curve_point a = p[i - 1];
 			double part = (1 - a.tokens) / (p[i].tokens - a.tokens);
 

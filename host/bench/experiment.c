@@ -55,8 +55,8 @@ static struct known_text *known_text(
 }
 
 /*
- * Whether two lengths of the same text are consistent: the text was generated
- * once with the limit n and once with the limit `might`, and had `got` and
+ * Whether two lengths of the same text are consistent. The text was generated
+ * twice: with the limit n it had `got` tokens, with the limit `might` it had
  * `had` tokens. A text that ended before its limit has the same length with any
  * larger limit. A text that reached its limit may be longer with a larger
  * limit.
@@ -82,7 +82,7 @@ static int keep_text(struct known_text *known, const struct run *r,
 	return 0;
 }
 
-/* Check that all runs of a group generate the same text. */
+/* Check that all runs of a group generate the same text for an item. */
 static int check_text(struct experiment *x, const struct run *r, size_t item,
 	const struct item_report *t, struct err *e)
 {
@@ -130,11 +130,9 @@ static int check_reads(struct experiment *x, const struct run *r,
 	return 0;
 }
 
-/*
- * Check that the passes took at least the time that flash needs to read their
- * bytes. If they took less, some of their bytes were read before the
- * measurement began, and the measured time is too short.
- */
+/* Check that the passes took at least the time that flash needs to read the
+ * bytes of the passes. If the passes took less time, some of their bytes were
+ * read before the measurement began, and the measured time is too short. */
 static int check_floor(struct experiment *x, const struct run *r,
 	const struct item_report *t, struct err *e)
 {

@@ -1,17 +1,17 @@
 /*
- * Experiments. An experiment has one run for each setting. Every run processes
- * all items; the runs alternate, so that drifts of the machine's speed affect
- * all of them alike. Tables are made from the results of the runs
- * (host/bench/experiment_table.h). A setting that is added twice is run once.
- * The caller passes a runner, which opens the model for a setting and processes
- * items; the experiment counts, compares and stores the results. So the code
- * here does not depend on models, methods or papers.
+ * Experiments. An experiment has one run for each setting (a list of changes to
+ * the user's options). Every run processes all items; the runs alternate, so
+ * that drifts of the machine's speed affect all of them alike. Tables are made
+ * from the results of the runs (host/bench/experiment_table.h). A setting that
+ * is added twice is run once. The caller passes a runner, which opens the model
+ * for a setting and processes items; the experiment counts, compares and stores
+ * the results. So the code here does not depend on models, methods or papers.
  *
- * The experiment checks the following while it runs, and ends with an error if
- * a check fails: Runs of one group generate the same text. Each pass reads
- * exactly the expected number of bytes; the kernel's own count of bytes is
- * compared, too, if it is available. No pass is faster than flash can read its
- * bytes. Logits are computed only for emitted tokens.
+ * While an experiment runs, it checks the following conditions, and ends with
+ * an error if a condition is not met. Runs of one group generate the same text.
+ * Each pass reads exactly the expected number of bytes; the kernel's own count
+ * of bytes is compared, too, if it is available. No pass is faster than flash
+ * can read its bytes. Logits are computed only for emitted tokens.
  *
  * Prints nothing. Single-threaded.
  */

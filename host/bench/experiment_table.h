@@ -58,10 +58,11 @@ struct column_spec {
 	enum column_against against;
 	enum column_each each;
 	/*
-	 * The row to compare with: the row of this name, or the first row if
-	 * NULL. A column that shows a level compares with the same level of
-	 * that row. In a table with rivals: the row's fastest rival whose
-	 * method or name is `base`; NULL means the fastest of all rivals.
+	 * The row whose figure is compared with this row's figure: the row of
+	 * this name, or the first row if NULL. A column that shows a level
+	 * compares figures of the same level. In a table with rivals, `base`
+	 * selects a rival instead: the row's fastest rival whose method or name
+	 * is `base`, or the fastest of all rivals if NULL.
 	 */
 	const char *base;
 };
@@ -95,10 +96,10 @@ struct table_variant {
 	 * unless table_request.bundled is set */
 	bool bundled;
 	/*
-	 * If costs are computed for another model's shape, the option as_option
-	 * is set to as_shape or, if as_shape is NULL, to the shape of the row
-	 * (the value of its change "as", or table_request.as). as_option NULL
-	 * means that no option is set.
+	 * If costs are computed for another model's shape, the option
+	 * `as_option` is set to `as_shape`. If `as_shape` is NULL, the option
+	 * is set to the shape of the row (the value of the row's change "as",
+	 * or table_request.as). If `as_option` is NULL, no option is set.
 	 */
 	const char *as_option, *as_shape;
 };
@@ -124,8 +125,8 @@ struct table_spec {
 	unsigned levels;
 	/* whether each level is a row; otherwise each level is a column */
 	bool level_rows;
-	/* Rivals of each row. A rival runs with the setting of the row, but
-	 * with its own method and changes. */
+	/* Rivals of each row: runs with which the row is compared. A rival runs
+	 * with the setting of the row, but with its own method and changes. */
 	const struct table_variant *rival;
 	unsigned n_rivals;
 	/* name of a last row with the geometric mean of each column; NULL
@@ -176,14 +177,14 @@ struct table_pair {
 	const char *name, *with, *without; /* the names of the rows */
 };
 
-/* What a table depends on besides its specification: the user's choices, and
- * the models. */
+/* The user's choices and the models. A table depends on them and on its
+ * specification. */
 struct table_request {
 	const struct method_facts *method;
 	unsigned n_methods;
 	/* changes that every setting starts with */
 	const struct setting *usual;
-	/* presets; the last one has no `where`. NULL means none */
+	/* presets; the last preset has no `where`. NULL means none */
 	const struct table_preset *preset;
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
@@ -249,11 +250,9 @@ void table_fill(struct bench_table *, const struct experiment *,
 void table_fill_gains(struct bench_table *, const struct experiment *,
 	const struct table_plan *, const struct table_pair *, unsigned n);
 
-/*
- * Make a table that compares figures of the filled table `ours` with published
- * figures. It has a row for each published figure to which a figure of `ours`
- * corresponds in shape, row, column and task.
- */
+/* Make a table that compares figures of the filled table `ours` with published
+ * figures. The table has a row for each published figure to which a figure of
+ * `ours` corresponds in shape, row, column and task. */
 void table_fill_published(struct bench_table *, const struct bench_table *ours,
 	const struct experiment *, const struct table_plan *,
 	const struct table_request *);

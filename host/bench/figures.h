@@ -37,7 +37,7 @@ struct run;
 	X(uint64_t, wait_ns) X(uint64_t, wait_ps) /* waiting for layers */    \
 	X(uint64_t, check_ns)        /* time to check layers' checksums */    \
 	X(uint64_t, bytes)           /* bytes read from flash */              \
-	X(uint64_t, priced_bytes)    /* `bytes` for the priced shape */       \
+	X(uint64_t, priced_bytes)    /* `bytes` for the modeled shape */      \
 	X(uint64_t, plain_ns)        /* a plain reader's time for `bytes` */  \
 	X(uint64_t, least_ns) X(uint64_t, least_ps) /* minimum flash time */  \
 	X(uint64_t, device_ns)                                                \
@@ -120,7 +120,8 @@ figure_of figure_lost_rows;
 /* Figures of prompt and decoding together: tokens/s and seconds per token of
  * all requests, and joules per request. */
 figure_of figure_request_tokens_per_s, figure_request_s, figure_request_joules;
-/* seconds until the first token, per token of the prompt */
+/* seconds until the first token, divided by the number of tokens of the
+ * prompt */
 figure_of figure_prompt_token_s;
 /*
  * Per pass: bytes read for the shape whose costs are computed (bytes) and for

@@ -280,8 +280,9 @@ struct decoding {
 
 /*
  * Return the number of bytes that this process has read, as counted by the
- * kernel, or -1 if this number cannot be compared. It can be compared only if
- * the file is read without the page cache and times are wall-clock times.
+ * kernel, or -1 if this number cannot be compared. The number can be compared
+ * only if the file is read without the page cache and times are wall-clock
+ * times.
  */
 static int64_t count_reads(const struct opened *o)
 {
@@ -291,10 +292,11 @@ static int64_t count_reads(const struct opened *o)
 		!o->report.pair->stream.buffered) {
 		/*
 		 * Read read_bytes from /proc/self/io: the number of bytes that
-		 * all threads of this process have read from storage. It grows
-		 * when a read is sent to the storage device, and does not
-		 * include the page cache. If it cannot be read, return -1 and
-		 * store the reason in `uncounted`.
+		 * all threads of this process have read from storage. This
+		 * number grows when a read is sent to the storage device, and
+		 * does not include reads from the page cache. If the number
+		 * cannot be read, return -1 and store the reason in
+		 * `uncounted`.
 		 */
 		size_t size = sizeof(by->uncounted);
 		FILE *f = fopen(COUNTS, "re");
@@ -321,10 +323,11 @@ static int64_t count_reads(const struct opened *o)
 }
 
 /*
- * Read ahead until all layer slots are full, then take a snapshot of the
- * counters. This is done at the start and at the end of the decode phase.
- * Layers that are in slots at the start were read before and are not counted.
- * At the end, as many layers are read ahead and counted.
+ * Read ahead until all layer slots (buffers for layers from flash) are full,
+ * then take a snapshot of the counters. take() is called at the start and at
+ * the end of the decode phase. Layers that are in slots at the start were read
+ * before and are not counted. At the end, as many layers are read ahead and
+ * counted.
  */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
@@ -426,7 +429,7 @@ static int decode_item(struct opened *o, size_t item,
 	q.sink = at_token;
 	q.sink_arg = &d;
 	/* Pass the known text only if it was generated with at least the token
-	 * limit of this run; otherwise it may be too short. */
+	 * limit of this run; otherwise the known text may be too short. */
 	if (known && known->n_predict >= o->n_predict) {
 		m.known = known->id;
 		m.n_known = known->n;
@@ -456,11 +459,9 @@ static int decode_item(struct opened *o, size_t item,
 	o->twice =
 		(end.stats.staging.meetings - d.first.stats.staging.meetings) *
 		IMAGE_PAGE;
-	/*
-	 * The number of bytes cannot be predicted after retried reads. It
-	 * cannot be predicted either if the output matrix is streamed, because
-	 * each computation of logits then reads the matrix.
-	 */
+	/* The number of bytes cannot be predicted after retried reads, nor if
+	 * the output matrix is streamed, because each computation of logits
+	 * then reads the matrix. */
 	o->retried = to->retries > from->retries || end.stats.output_streamed;
 	o->counted = d.first.kernel < 0 || end.kernel < 0
 		? -1

@@ -4,10 +4,11 @@
  * model, the method and the drafts, and decodes the prompts greedily.
  *
  * Only the decode phase is counted. The decode phase goes from the first token
- * of the output to the last. If a method emits many tokens at once, it starts
- * before the prompt instead. If layers are streamed, all layer slots are full
- * at the start and at the end of the decode phase. So each pass is charged for
- * exactly the bytes that it uses.
+ * of the output to the last. If a method emits many tokens at once, the decode
+ * phase starts before the prompt instead. If layers are streamed from flash,
+ * all layer slots (buffers for layers) are full at the start and at the end of
+ * the decode phase. So the bytes that are read during the decode phase are
+ * exactly the bytes that its passes use.
  *
  * Options that the method of a setting does not use are dropped, so that
  * methods with and without drafts can be compared. Single-threaded.
@@ -35,10 +36,12 @@ struct tandem;
 struct pair_runner {
 	struct opt_values values; /* the user's values of run_option_tables */
 	const struct bench_items *items;
-	/* Speed of a plain reader (a program that only reads the layers:
-	 * bench_read.h). It is measured again before each item of a run that
-	 * streams its layers, because the speed of storage varies. NULL means
-	 * that the time of a plain reader is not counted. */
+	/*
+	 * Speed of a plain reader (a program that only reads the layers:
+	 * bench_read.h). The speed is measured again before each item of a run
+	 * that streams its layers, because the speed of storage varies. NULL
+	 * means that the time of a plain reader is not counted.
+	 */
 	struct bench_read *plain;
 	double fastest; /* highest speed of the plain reader, in bytes/s */
 	/* why the kernel's count of reads was not compared; "" if it was

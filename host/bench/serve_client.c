@@ -221,11 +221,9 @@ static void add_rate(
 		series_add(s, rate);
 }
 
-/*
- * Count a prompt when all its turns are answered. As in SPEED-Bench, the rates
- * of a prompt with one turn are those that the server reports; with several
- * turns, rates are the sum of the tokens divided by the sum of the times.
- */
+/* Count a prompt when all its turns are answered. As in SPEED-Bench, the rates
+ * of a prompt with one turn are the rates that the server reports; with several
+ * turns, rates are the sum of the tokens divided by the sum of the times. */
 static void count_prompt(struct clients *c, struct client *k)
 {
 	struct serve_category *g = &c->result->category[k->prompt->category];

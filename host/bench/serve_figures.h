@@ -50,10 +50,10 @@ struct serve_answer {
 /* The times of all requests of a load, in ms. */
 struct serve_times {
 	struct series first;     /* time until the first piece of text (TTFT) */
-	struct series per_token; /* for each later token (TPOT) */
-	/* between two consecutive pieces of text (ITL) */
+	struct series per_token; /* time for each later token (TPOT) */
+	/* time between two consecutive pieces of text (ITL) */
 	struct series gap;
-	struct series whole; /* until the last piece (E2EL) */
+	struct series whole; /* time until the last piece (E2EL) */
 };
 
 /* Add the times of an answer that has text, except the gaps between its pieces,

@@ -51,16 +51,17 @@ struct bench_line {
 		"JSON, and 'tandem merge' joins all N shards" }
 /* clang-format on */
 
-/* Make the benchmark commands report the results in these shards instead of
- * measuring. NULL: measure. */
+/* Make the benchmark commands report the results in these shards (reports of
+ * runs over parts of the items) instead of measuring. NULL: measure. */
 void bench_line_merges(const struct shards *);
 
 /*
  * Parse the options. Returns true if the caller can continue. Returns false if
  * the caller must return *status: help was printed, or an error was reported
- * (as in cmd_parse). Conflicting options are errors: --json with --csv, --shard
- * with --csv or --plot, and --method, because the methods are set by another
- * option. `said_by` names this option in the error message.
+ * (as in cmd_parse). Conflicting options are errors: --json with --csv, and
+ * --shard with --csv or --plot. The option --method is an error, too, because
+ * another option sets the methods; the error message names this other option,
+ * `said_by`.
  */
 bool bench_line_parse(const struct command *, struct bench_line *, int argc,
 	char **argv, const char *said_by, int *status);

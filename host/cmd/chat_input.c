@@ -50,9 +50,10 @@ static char *show_prompt(EditLine *edit)
 }
 
 /*
- * Read a character for libedit. Unlike libedit's own function, this one returns
- * when a signal arrives. Signals are unblocked only during the wait, so no
- * signal can arrive unnoticed between the check of `interrupted` and the wait.
+ * Read a character for libedit. Unlike libedit's own function, read_character()
+ * returns when a signal arrives. Signals are unblocked only during the wait, so
+ * no signal can arrive unnoticed between the check of `interrupted` and the
+ * wait.
  */
 static int read_character(EditLine *edit, wchar_t *out)
 {

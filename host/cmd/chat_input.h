@@ -1,9 +1,9 @@
 /*
  * Reads a user's input, turn by turn. On a terminal, the user can edit lines
- * and recall earlier ones (libedit, with the user's editrc). A turn may have
- * several lines there: a backslash at the end of a line continues the turn on
- * the next line, and three quotes begin and end a block of lines. If the input
- * is not a terminal, each line is one turn. Single-threaded.
+ * and recall earlier ones (libedit, with the user's editrc). On a terminal, a
+ * turn may have several lines: a backslash at the end of a line continues the
+ * turn on the next line, and three quotes begin and end a block of lines. If
+ * the input is not a terminal, each line is one turn. Single-threaded.
  */
 #ifndef HOST_CMD_CHAT_INPUT_H
 #define HOST_CMD_CHAT_INPUT_H

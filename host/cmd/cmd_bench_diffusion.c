@@ -1,5 +1,5 @@
-/* tandem bench diffusion: parses the options of the benchmark, and those of
- * decoding and of the host/device pair. */
+/* tandem bench diffusion: parses the options of the benchmark, of the decoding
+ * methods, and of the host and device processes. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

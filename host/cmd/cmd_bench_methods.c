@@ -1,4 +1,4 @@
-/* tandem bench methods: compares methods and sets of options. */
+/* tandem bench methods: compares decoding methods and sets of their options. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

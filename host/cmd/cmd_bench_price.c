@@ -1,5 +1,5 @@
-/* tandem bench price: computes the cost of a pass of a streamed model without
- * running the model. */
+/* tandem bench price: computes the cost of a pass of a model whose layers are
+ * read from flash, without running the model. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

@@ -100,7 +100,8 @@ struct job {
 	size_t text_len;
 	uint32_t window; /* number of tokens of a window of the text */
 	struct table_row row[EVAL_TASKS];
-	/* numbers of rows in all, and of rows whose measurement has begun */
+	/* number of table rows, and number of table rows whose measurement has
+	 * begun */
 	size_t n, n_run;
 };
 
@@ -185,8 +186,8 @@ static int start(struct job *j, struct err *e)
 	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
 	if (tandem_start(j->tandem, need))
 		return tandem_failure(j->tandem, e);
-	/* The address window may have room for less than the model's context,
-	 * so check the passages against the actual context. */
+	/* The device's address window may have room for fewer tokens than the
+	 * model's context, so check the passages against the actual context. */
 	tandem_report(j->tandem, &j->report);
 	return check_passages(j, j->report.context, e);
 }

@@ -337,7 +337,7 @@ static int set_option(
 			return 0;
 		}
 		/* The model cannot be opened with the new values, so go back to
-		 * the old ones. If the old values fail too, the program
+		 * the old values. If the old values fail too, the program
 		 * ends. */
 		conversation_stop(c, &again);
 		ret = cmd_create(&c->tandem, c->values, &again);
@@ -384,9 +384,9 @@ static int save(struct conversation *c, const char *path, struct err *e)
 	return ret;
 }
 
-/* Apply all settings, or none if one is invalid. If `stands`, options that were
- * given on the command line keep their values. Returns 0 or a negative
- * errno. */
+/* Apply all settings, or no setting if any setting is invalid. If `stands`,
+ * options that were given on the command line keep their values. Returns 0 or a
+ * negative errno. */
 static int take_settings(
 	struct conversation *c, json_t *settings, bool stands, struct err *e)
 {

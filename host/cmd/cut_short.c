@@ -1,7 +1,6 @@
-/*
- * All functions except cut_short_catch() run in a signal handler, in whichever
- * thread reads a mapping. So they use only the stack and system calls.
- */
+/* All functions except cut_short_catch() run in a signal handler, in the thread
+ * that has read a mapping. So these functions use only the stack and system
+ * calls. */
 #include "host/cmd/cut_short.h"
 
 #include "base/fd.h"
@@ -25,8 +24,8 @@ struct line {
 	size_t len;
 };
 
-/* Read the next line. Reads byte by byte, because this happens only once before
- * the program ends. */
+/* Read the next line of /proc/self/maps, byte by byte. The slowness does not
+ * matter, because the file is read only once, before the program ends. */
 static bool next_line(int fd, struct line *l)
 {
 	char c;

@@ -139,7 +139,7 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 /* ---- JSON ---------------------------------------------------------------- */
 
 /* Add the tally to an object. A report for items without expected answers has
- * the same members, but those that need answers are null. */
+ * the same members; members that need expected answers are null. */
 static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 {
 	double low, high;
@@ -273,7 +273,8 @@ int eval_json(const struct eval_report *rep, FILE *f)
 
 /* ---- shards -------------------------------------------------------------- */
 
-/* Read an array of two numbers. Returns false if it is not one. */
+/* Read an array of two numbers. Returns false if the value is not such an
+ * array. */
 static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
 {
 	json_int_t first, second;
@@ -361,8 +362,8 @@ static int take_subject(
 		return damaged(all, 0, e);
 	of->seed = (uint64_t)seed;
 	of->n_predict = (uint32_t)predict;
-	/* The paths of files may differ between machines, so those of the first
-	 * shard are reported. All other strings must be equal in all shards. */
+	/* The paths of files may differ between machines, so report the paths
+	 * of the first shard. All other strings must be equal in all shards. */
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const json_t *v = json_object_get(first, texts[i].member);
 

@@ -46,7 +46,7 @@ struct eval_subject eval_subject_of(
 	const struct tandem_report *, const struct eval_opts *);
 
 /* Print the head of the table. `marked` is whether the items have expected
- * answers; otherwise they are only prompts. */
+ * answers; otherwise the items are only prompts. */
 void eval_head_text(const struct eval_subject *, bool marked, FILE *);
 
 /* Print the row of a task. If its items have levels, also print a row for each

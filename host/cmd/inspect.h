@@ -1,8 +1,9 @@
 /*
- * Shows a model file as text or JSON: the contents of a GGUF file, even if this
- * program cannot run it, and for a flash image also its extents and the types
- * of its tensors in memory. Strings are escaped for the terminal, and long
- * values are truncated.
+ * Shows a model file as text or JSON: the contents of a GGUF file, even if
+ * Tandem cannot run its model. For a flash image (a model packed for reading
+ * its layers from flash), also the extents and the types that its tensors have
+ * in memory. Strings are escaped for the terminal, and long values are
+ * truncated.
  */
 #ifndef HOST_CMD_INSPECT_H
 #define HOST_CMD_INSPECT_H

@@ -1,7 +1,6 @@
-/*
- * Shows the address window of a running device process as text or JSON:
- * mappings, holes, and the size of the largest buffer that can still be mapped.
- */
+/* Shows the address window of a running device process (the addresses at which
+ * the emulated NPU can map buffers) as text or JSON: mappings, holes, and the
+ * size of the largest buffer that can still be mapped. */
 #ifndef HOST_CMD_INSPECT_WINDOW_H
 #define HOST_CMD_INSPECT_WINDOW_H
 

@@ -1,8 +1,8 @@
 /*
- * JSON output. These functions handle three problems: strings from other
- * sources (file names, keys of a model file) may contain invalid UTF-8, doubles
- * may not be finite, and an object must not be printed if memory ran out while
- * it was built.
+ * JSON output. These functions handle three problems. Strings from other
+ * sources (file names, keys of a model file) may contain invalid UTF-8. Doubles
+ * may be infinite or NaN. An object must not be printed if memory ran out while
+ * the object was built.
  */
 #ifndef HOST_CMD_JSON_TEXT_H
 #define HOST_CMD_JSON_TEXT_H

@@ -30,9 +30,9 @@ extern const struct help_topic help_topics[];
 
 /*
  * Print a bash script that defines one completion function. bash also splits
- * words at '=' and ':', and replaces only the part after the last of these. So
- * the function splits the command line at blanks itself, and removes the text
- * before that part from its replies.
+ * words at '=' and ':', and replaces only the part of a word after the last '='
+ * or ':'. So the function splits the command line at blanks itself, and removes
+ * the text before that part from its replies.
  */
 void completion_print(FILE *);
 

@@ -1,8 +1,6 @@
-/*
- * Reports the model shape of option --as, for which phone times are computed
- * instead of for the running model. Every report of phone times prints this
- * shape first. Without --as these functions print nothing.
- */
+/* Reports the model shape of option --as. With --as, phone times are computed
+ * for this shape and not for the model that runs. Every report of phone times
+ * prints this shape first. Without --as these functions print nothing. */
 #ifndef HOST_CMD_PRICED_H
 #define HOST_CMD_PRICED_H
 

@@ -1,5 +1,5 @@
-/* JSON for the use of the rows of passes (host/session/row_counts.h) and for
- * the results of drafts. */
+/* JSON for the use of the rows (computed tokens) of passes
+ * (host/session/row_counts.h) and for the results of drafts. */
 #ifndef HOST_CMD_ROWS_JSON_H
 #define HOST_CMD_ROWS_JSON_H
 

@@ -128,9 +128,9 @@ int talk_save(
 		json_array_append_new(turns,
 			json_pack("{ssss%}", "role", t->turn[i].role, "content",
 				t->turn[i].text, t->turn[i].bytes));
-	/* Jansson refuses a text that is not valid UTF-8. Such a turn is
-	 * missing from the list, and the file must not be written without the
-	 * turn. */
+	/* Jansson refuses a text that is not valid UTF-8. A turn with such a
+	 * text is missing from the list, and the file must not be written
+	 * without the turn. */
 	if (json_array_size(turns) != t->n) {
 		json_decref(turns);
 		turns = NULL;

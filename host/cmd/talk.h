@@ -1,9 +1,9 @@
 /*
  * The turns of a conversation: system, user and assistant. Answers keep their
- * tokens, so that the tokens of the next prompt begin with exactly those of the
- * previous prompt and can be reused from the KV cache. A conversation is stored
- * in a file as JSON, with its turns, and with settings by their option names.
- * Single-threaded.
+ * tokens, so that the next prompt begins with exactly the tokens of the
+ * previous prompt and answer, whose keys and values can be reused from the KV
+ * cache. A conversation is stored in a file as JSON, with its turns, and with
+ * settings by their option names. Single-threaded.
  */
 #ifndef HOST_CMD_TALK_H
 #define HOST_CMD_TALK_H
@@ -58,8 +58,8 @@ struct tandem_turn *talk_turns(const struct talk *);
  * which the caller still owns. talk_load() stores the settings in *settings,
  * which the caller releases.
  *
- * Both return 0 or a negative errno. If a file is not valid, talk_load()
- * returns -EINVAL and the message says what is wrong.
+ * Both functions return 0 or a negative errno. If a file is not valid,
+ * talk_load() returns -EINVAL and the message names the fault.
  */
 int talk_save(
 	const struct talk *, json_t *settings, const char *path, struct err *);

@@ -12,9 +12,12 @@
 struct err;
 struct tokenizer;
 
-/* Open the vocabulary of the file `model`, or of the bundled target if `model`
- * is NULL. Stores its vocabulary_hash in *hash unless `hash` is NULL. The
- * caller closes it with tokenizer_close(). Returns 0 or a negative errno. */
+/*
+ * Open the vocabulary of the file `model`, or of the bundled target model if
+ * `model` is NULL. Stores the vocabulary's vocabulary_hash in *hash unless
+ * `hash` is NULL. The caller closes the vocabulary with tokenizer_close().
+ * Returns 0 or a negative errno.
+ */
 int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
 	struct err *);
 

@@ -3,9 +3,9 @@
  * generates it), as terminal output or as lines.
  *
  * Text whose tokens are all final (settled text) is ordinary output: it
- * scrolls, and the terminal wraps it. The part after it, which may still change
- * (open text), is drawn again after each pass, in rows that end before the
- * terminal would wrap them, with a status line below.
+ * scrolls, and the terminal wraps it. The part after settled text may still
+ * change (open text). Open text is drawn again after each pass, in rows that
+ * end before the terminal would wrap them, with a status line below.
  *
  * Between calls the cursor is visible, and colors and modes are those of the
  * user. The cursor is in the first column of the last row of settled text,
@@ -47,8 +47,8 @@ void watch_view_release(struct watch_view *);
 /*
  * Add settled text: the text of a token (id >= 0), or only text (id < 0). If a
  * drawing is visible, the text is output with the next step, so that a block of
- * tokens that settles together does not flicker. Otherwise it is output at
- * once.
+ * tokens that settles together does not flicker. Otherwise the text is output
+ * at once.
  */
 void watch_view_text(struct watch_view *, int32_t id, const char *text,
 	size_t len, unsigned cols, struct strbuf *out);

@@ -30,7 +30,8 @@ void watch_init(struct watch *w, bool json)
 	else if (isatty(STDOUT_FILENO) && is_set("TERM") &&
 		strcmp(term, "dumb"))
 		w->form = WATCH_DRAWN;
-	/* Only this form creates a locale, which watch_release() releases. */
+	/* Only the form WATCH_DRAWN creates a locale, which watch_release()
+	 * releases. */
 	if (w->form == WATCH_DRAWN)
 		watch_view_init(&w->view, !is_set("NO_COLOR"));
 }
@@ -59,7 +60,7 @@ static struct watch_size terminal_size(void)
 enum { NOTHING = -1, FULL = -2 };
 static volatile sig_atomic_t drawn_after = NOTHING;
 
-/* This function uses only async-signal-safe calls. The cursor is in the first
+/* watch_leave() uses only async-signal-safe calls. The cursor is in the first
  * column (see watch_view.h). */
 void watch_leave(void)
 {
@@ -137,8 +138,8 @@ static int step_json(const struct tandem_step *s, struct strbuf *out)
 	put_u64(o, "step", s->pass);
 	put_u64(o, "first", s->first);
 	json_object_set_new(o, "tokens", tokens);
-	/* This string is not allocated by Jansson, so a failure must be checked
-	 * here. */
+	/* Jansson does not allocate this string, so a failed allocation must be
+	 * checked here. */
 
 	marks = (struct strbuf)STRBUF_INIT;
 	for (size_t i = 0; i < s->n; i++)

@@ -18,9 +18,9 @@
 struct extent {
 	enum image_kind kind;
 	uint32_t index;
-	/* The extent consists of the tensors [first, first + n) of
-	 * conversion.tensor. The extents of all experts of a layer refer to the
-	 * same tensors. */
+	/* The extent (a contiguous part of the image) consists of the tensors
+	 * [first, first + n) of conversion.tensor. The extents of all experts
+	 * of a layer refer to the same tensors. */
 	size_t first, n;
 	uint32_t expert; /* number of the expert within its layer */
 	uint64_t bytes;

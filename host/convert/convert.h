@@ -1,10 +1,10 @@
 /*
  * Packs a model file into a flash image (docs/flash-image.md). Each layer is
- * one extent, whose bytes are exactly those of the layer's block of weights in
- * memory (host/memory/weights.h). In a mixture of experts each expert has an
- * extent of its own, and the layer's extent has no feed-forward
- * (host/memory/experts.h). The image also contains the output matrix, the
- * tensors that the host uses, and the metadata.
+ * one extent (a contiguous part of the image), whose bytes are exactly those of
+ * the layer's block of weights in memory (host/memory/weights.h). In a mixture
+ * of experts each expert has an extent of its own, and the layer's extent has
+ * no feed-forward weights (host/memory/experts.h). The image also contains the
+ * output matrix, the tensors that the host uses, and the metadata.
  *
  * Can also write a GGUF file in which the matrices of the layers have other
  * types. All other tensors and all keys are those of the model file, except the

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of values of a row that are converted at a time. It is a multiple of
- * the block size of every type. */
+/* Number of values of a row that are converted at a time. The number is a
+ * multiple of the block size of every type. */
 #define SPAN 256
 
 struct job {
@@ -20,11 +20,16 @@ struct job {
 	uint8_t *dst;
 	const uint8_t *packed;
 	uint32_t n, k;
-	/* is_grouped: whether `to` is a type of tile groups or super-groups.
-	 * groups: the conventional type with which `to` is then compared */
+	/*
+	 * is_grouped: whether `to` is a type of tile groups (whose quantization
+	 * groups are made of weights of one tile) or super-groups (several such
+	 * groups merged). groups: the conventional type with which `to` is then
+	 * compared
+	 */
 	enum dtype groups;
 	bool is_grouped;
-	/* whether to round the values first, as requant_channels does */
+	/* whether to round the values before they are converted, as
+	 * requant_channels does */
 	bool by_channel;
 	struct requant_sums *sums; /* [number of parts] */
 };

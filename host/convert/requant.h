@@ -27,9 +27,11 @@ void requant_channels(struct workers *, void *dst, enum dtype from,
 
 /*
  * The loss of a conversion. `error` is the root mean square of the errors
- * divided by the root mean square of the source values. Tile groups and
- * super-groups are compared with conventional groups, which are 32 values along
- * a row quantized with the same number of bits (npu-tts paper, 5.1.1).
+ * divided by the root mean square of the source values. Tile groups are
+ * quantization groups made of weights of one tile; super-groups are several
+ * tile groups merged (npu-tts paper, 5.1.1). Both kinds of groups are compared
+ * with conventional groups: 32 values along a row, quantized with the same
+ * number of bits.
  */
 struct requant_loss {
 	double error;

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* number of runs (RUN consecutive weights) in the pool; 16 random bits select a
- * run */
+/* number of runs (RUN consecutive weights) in the pool from which tensors are
+ * copied; 16 random bits select a run */
 #define POOL_RUNS 65536
 /* Number of weights in a run: a multiple of the block size of every quantized
  * type that is written. */
@@ -143,11 +143,9 @@ static void put_tokenizer_keys(struct synth *s)
 
 /* ---- random weights ------------------------------------------------------ */
 
-/*
- * Make two Gaussian numbers of unit variance (Box-Muller transform). They are
- * rounded to 16 fractional bits, so that all math libraries give the same file,
- * even if their logarithms differ in the last bit.
- */
+/* Make two Gaussian numbers of unit variance (Box-Muller transform). The
+ * numbers are rounded to 16 fractional bits, so that all math libraries give
+ * the same file, even if their logarithms differ in the last bit. */
 static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 {
 	uint32_t w[4];
@@ -354,8 +352,9 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		goto out;
 	put_model_keys(&s);
 	if (o->grown) {
-		/* Write the tokenizer keys of the smaller model. Its list of
-		 * tokens is extended to the shape's number of tokens. */
+		/* Write the tokenizer keys of the smaller model. The smaller
+		 * model's list of tokens is extended to the shape's number of
+		 * tokens. */
 		const struct gguf *g = grown_gguf(o->grown);
 		static const char prefix[] = "tokenizer.";
 

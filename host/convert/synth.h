@@ -18,8 +18,8 @@
  * of the smaller model, extended with unused tokens.
  *
  * The model can have a scoring head in place of the output matrix, and a token
- * for the end of a step. It is then a process reward model, whose scores are
- * meaningless.
+ * for the end of a step. The model is then a process reward model, whose scores
+ * are meaningless.
  *
  * The file is a function of the options alone: one thread and counter-based
  * random numbers (base/rng.h) are used.

@@ -11,22 +11,24 @@
 #include <string.h>
 
 /*
- * One additional element of the state vectors makes tokens unlikely that are in
- * the shape but not in the model. CONSTANT is its value in the embedding of
- * every token. LIFT is its weight in the last norm. ABSENT is its value in the
- * output rows of the tokens that are not in the model.
+ * The larger shape can have tokens that the smaller model lacks. One additional
+ * element of the state vectors makes these tokens unlikely. CONSTANT is the
+ * value of this element in the embedding of every token. LIFT is its weight in
+ * the last norm. ABSENT is its value in the output rows of the tokens that the
+ * model lacks.
  *
  * CONSTANT is so small that its square vanishes when the mean of squares is
  * rounded, so norms do not change. After the last norm the element is about as
  * large as the other elements. If the root mean square of the elements is at
- * most 25, the logits of tokens that are not in the model are below -40.
+ * most 25, the logits of tokens that the model lacks are below -40.
  */
 #define CONSTANT 0x1p-12f
 #define LIFT     0x1p12f
 #define ABSENT   (-0x1p10f)
 
-/* Return the index of the additional element. No other element is in its
- * quantization block, so that it does not affect the rounding of others. */
+/* Return the index of the additional element. Its quantization block contains
+ * no other element, so that it does not affect the rounding of other
+ * elements. */
 static uint32_t constant_at(const struct grown *g)
 {
 	return (g->model->n_embd + 31) / 32 * 32;

@@ -18,15 +18,15 @@
  *   - Vocabulary: tokens that the model lacks must not become likely, as they
  *     would with output rows of zeros. So one additional state is a small
  *     constant in all tokens, and very negative in the output rows of tokens
- *     that the model lacks. This raises all logits of the model's own tokens
- *     by the same negligible amount. This state is missing if the shape has no
+ *     that the model lacks. All logits of the model's own tokens rise by the
+ *     same negligible amount. There is no additional state if the shape has no
  *     more tokens than the model.
  *   - Experts: if the shape has experts, each expert is the model's
- *     feed-forward. Routers are random, so the experts of a row vary, and their
- *     weights are divided by their sum, so they have no effect on the output
- *     except by rounding. The architecture is llama as in Mixtral, whatever
- *     that of the shape, because norms of queries and keys and a shared expert
- *     would have an effect.
+ *     feed-forward network. Routers are random, so the experts of a token vary.
+ *     The experts' weights are divided by their sum, so the choice of experts
+ *     changes the output only by rounding. The architecture is always llama, as
+ *     in Mixtral, because norms of queries and keys and a shared expert would
+ *     change the output.
  *
  * All results equal those of the model except for rounding: queries and norms
  * are rounded if their factors are not powers of two. Read-only after opening.

@@ -1,8 +1,9 @@
 /*
- * A byte-level BPE vocabulary for synthesized models. It consists of 256 byte
- * tokens, merges of frequent English letter pairs and triples, the special
- * tokens of the real model family with their real ids, and unused [PADn] tokens
- * up to the real size. It can tokenize any text.
+ * A byte-level BPE vocabulary for synthesized models. The vocabulary consists
+ * of 256 byte tokens, of merges of frequent English letter pairs and triples,
+ * and of the special tokens of the real model family with their real ids.
+ * Unused [PADn] tokens fill the vocabulary up to the real size. The vocabulary
+ * can tokenize any text.
  */
 #ifndef HOST_CONVERT_SYNTH_VOCAB_H
 #define HOST_CONVERT_SYNTH_VOCAB_H

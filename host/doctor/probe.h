@@ -2,9 +2,10 @@
  * The probes of `tandem doctor`, which check what the system provides. Each
  * probe is a function with a row in the table probes[], in the order of the
  * report. A probe tries the real operation if possible (it maps a window,
- * registers buffers, or reads with O_DIRECT). Only if the operation fails does
- * it inspect kernel settings, so that limits without effect are not reported. A
- * probe releases everything that it creates and changes no settings.
+ * registers buffers, or reads with O_DIRECT). The probe inspects kernel
+ * settings only if the operation fails, so that limits without effect are not
+ * reported. A probe releases everything that it creates and changes no
+ * settings.
  *
  * Probes do not print and cannot fail: an error is the result of the probe.
  */
@@ -70,8 +71,8 @@ static inline void finding_number(
 const char *probe_bytes(char buf[24], uint64_t bytes);
 
 /* probe_line() reads the first line of a small file, without the newline.
- * probe_number() reads a number from a file. Both return false if reading
- * fails. */
+ * probe_number() reads a number from a file. Both functions return false if
+ * reading fails. */
 bool probe_line(const char *path, char *buf, size_t size);
 bool probe_number(const char *path, int64_t *out);
 /* Read the number after "KEY:" in a file such as /proc/self/status. Returns

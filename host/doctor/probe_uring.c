@@ -19,7 +19,7 @@
 
 #define RING_ENTRIES 8
 #define READ_BYTES   65536u
-/* bytes to register: about the size of one layer of a model with 4 B
+/* bytes to register: about the size of one layer of a model with 4 billion
  * parameters */
 #define FIXED_BYTES ((size_t)64 << 20)
 #define WAIT_S      2

@@ -143,9 +143,13 @@ static int copy(const struct window_view *from, struct window_view *to)
 		const uint32_t *word = (const void *)from;
 		uint32_t *out = (void *)to;
 
-		/* Rule W2 (ipc/window_view.h): if a reader has loaded a word of
-		 * an unfinished update, it then finds that `turn` is odd or has
-		 * changed. Such a copy is discarded. */
+		/*
+		 * The view is a sequence lock: the counter `turn` is odd while
+		 * the device changes the view. Rule W2 (ipc/window_view.h): a
+		 * reader that has loaded a word of an unfinished change
+		 * afterwards finds that `turn` is odd or has changed, and
+		 * discards its copy.
+		 */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
 

@@ -41,8 +41,9 @@ int datastore_add(
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Compare the first n tokens. If both have DATASTORE_END at the same place,
- * they are equal; DATASTORE_END is less than any token. */
+/* Compare the first n tokens of two suffixes. If both suffixes have
+ * DATASTORE_END at the same index, they are equal. DATASTORE_END is less than
+ * any token. */
 static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

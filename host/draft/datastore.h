@@ -3,7 +3,7 @@
  * al., NAACL 2024). All sequences are in one array with a suffix array over it,
  * so that a binary search finds every occurrence of given tokens, and thus the
  * tokens that followed them. Suffixes are ordered by their first
- * DATASTORE_REACH tokens, or by fewer where their sequence ends earlier. The
+ * DATASTORE_REACH tokens, or by fewer if their sequence ends earlier. This
  * limit bounds the cost of sorting repetitive sequences; datastore_find
  * compares at most DATASTORE_REACH tokens of a suffix.
  *

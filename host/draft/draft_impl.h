@@ -21,10 +21,10 @@ struct kern;
 struct workers;
 
 /* An uncommitted row: a token of a draft tree. Its keys and values are in the
- * cache slot after those of the cached tokens and of the earlier rows. */
+ * cache slot after the slots of the cached tokens and of the earlier rows. */
 struct draft_row {
-	int32_t parent; /* row number of the parent; -1 if there is none */
-	/* number of rows above this one; 0 if the row directly follows the
+	int32_t parent; /* row number of the parent; -1 if the row has none */
+	/* number of the row's ancestors; 0 if the row directly follows the
 	 * cached tokens */
 	uint32_t depth;
 };
@@ -74,8 +74,8 @@ struct draft_model {
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
 	size_t q8_bytes;
-	/* the simulated phone on whose CPU costs are computed; NULL if no costs
-	 * are computed */
+	/* the simulated phone for whose CPU the time of each pass (its cost) is
+	 * computed; NULL if no costs are computed */
 	const struct soc *soc;
 	/* Shape of the layer for which costs are computed; this shape may
 	 * differ from the model's own. The types of the layer's matrices are in

@@ -20,21 +20,21 @@ struct opt_values;
 struct session;
 struct session_opts;
 
-/* Arguments of a drafter's open function. Everything that it points to outlives
- * the drafter. */
+/* Arguments of a drafter's open function. Everything that this struct points to
+ * outlives the drafter. */
 struct draft_site {
 	const struct drafting_options *options;
 	const struct opt_values *values; /* the values of all option tables */
 	/* the part of the --draft argument after the kind's name, such as P of
 	 * oracle:P */
 	const char *word;
-	/* opened draft model file, for kinds that read one */
+	/* the opened file of the draft model, for kinds that read a file */
 	const struct model *file;
 	const char *path; /* path of `file` */
 	const struct model *target;
 	struct session *session;                 /* the target's session */
 	const struct session_opts *session_opts; /* options of `session` */
-	/* maximum number of nodes of a tree */
+	/* maximum number of nodes of a draft tree */
 	uint32_t rows;
 	/* Earlier prompts and answers, or NULL if no history is kept. The
 	 * history changes only between two requests. A change may move the
@@ -47,8 +47,8 @@ struct draft_site {
 	const int32_t *text;
 	size_t n;
 	/* An open drafter of the same kind that serves another request and
-	 * outlives this one, or NULL. The new drafter shares with it all data
-	 * that does not depend on the request. */
+	 * outlives the new drafter, or NULL. The new drafter shares with `like`
+	 * all data that does not depend on the request. */
 	const struct drafter *like;
 };
 
@@ -73,15 +73,15 @@ struct draft_kind {
 	bool reads_prompt;
 	/* Returns how many of the likeliest tokens after a token of the prompt,
 	 * or after a verified row, the drafter reads from the device's
-	 * predictions; 0 if it reads none. NULL for a kind that never reads
-	 * any. */
+	 * predictions; 0 if it reads no predictions. NULL for a kind that never
+	 * reads predictions. */
 	uint32_t (*predictions)(const struct opt_values *);
 	/* name in reports; NULL means the path of the draft model's file */
 	const char *title;
 	/* options of this kind alone, or NULL */
 	const struct opt_table *options;
 	/* Returns the length of the longest chain that the kind drafts. NULL if
-	 * it has no limit. */
+	 * the kind has no limit. */
 	uint32_t (*length)(const struct opt_values *);
 	/* Check the argument `word`. `said` is the name and the argument
 	 * together, for error messages. Returns 0 or -EINVAL. NULL if every
@@ -105,7 +105,7 @@ extern const struct draft_kind *const draft_kinds[];
 DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
- * Returns the kind whose name is a prefix of `said`, or NULL if there is none.
+ * Returns the kind whose name is a prefix of `said`, or NULL if no name is.
  * *len receives the length of the name and its argument, up to a "+" or the end
  * of the string.
  */

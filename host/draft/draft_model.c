@@ -86,7 +86,7 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 	return 0;
 }
 
-/* Size in floats of one thread's workspace: the largest that any kernel
+/* Size in floats of one thread's workspace: the largest size that any kernel
  * needs. */
 static size_t scratch_floats(const struct model *m, uint32_t widest)
 {

@@ -1,7 +1,7 @@
 /*
  * A draft model: a small llama (or qwen2, qwen3) that the host computes while
- * the device computes the target model. It has the target's vocabulary, and its
- * own key-value cache for one token sequence.
+ * the device computes the target model. The draft model has the target's
+ * vocabulary, and its own key-value cache for one token sequence.
  *
  * The arithmetic is either float32 on dequantized weights, or int8. With int8
  * the results are bit for bit those of a session of precision int8 with weights
@@ -10,9 +10,9 @@
  * may use a draft model at a time.
  *
  * EAGLE heads. A draft model may also be the head of EAGLE (Li et al., 2024;
- * EAGLE-3, 2025): one layer that predicts from the target's final states, so it
- * knows what the target computed about the text. At position i >= 1, with token
- * x_i and the state g_{i-1} of the position before, the head computes
+ * EAGLE-3, 2025): one layer that predicts from the target's final states, and
+ * thus uses the target's own computation. At position i >= 1, with token x_i
+ * and the state g_{i-1} of the position before, the head computes
  *
  *   u_i = fc [norm(embedding(x_i)), g_{i-1}]
  *   s_i = output_norm(layer(u_i))
@@ -44,25 +44,25 @@ enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
 /*
  * Open a draft model. `model` must outlive it, with its embedding in memory
  * (model_keep_embedding). The cache holds `context` tokens (0: as many as
- * possible), but never more than the model was trained for, because guesses
- * beyond that length are noise. threads 0 means all CPUs. Returns 0, -ENOMEM,
- * or -EINVAL if the model is not causal or if its vocabulary is not as large as
- * that of `target`, which may be NULL.
+ * possible), but never more than the model's training length, because
+ * predictions beyond this length are useless. threads 0 means all CPUs. Returns
+ * 0, -ENOMEM, or -EINVAL if the model is not causal or if its vocabulary is not
+ * as large as that of `target`, which may be NULL.
  */
 int draft_open(struct draft_model **out, const struct model *model,
 	const struct model *target, enum draft_arithmetic, uint32_t context,
 	uint32_t threads, struct err *);
 /*
- * Open another cache of the same model, to serve one more request. It shares
- * the weights, workspace, threads, context size and cost settings of `first`,
- * which must outlive it.
+ * Open a draft model with a cache of its own, to serve one more request. The
+ * new draft model shares the weights, workspace, threads, context size and cost
+ * settings of `first`, which must outlive it.
  */
 int draft_open_like(struct draft_model **out, const struct draft_model *first,
 	struct err *);
 void draft_close(struct draft_model *);
 
 /* Compute the cost of each pass after this call as the time on a phone's CPU.
- * The cost is that of this model, or of the shape `as` if it is not NULL
+ * The cost is computed for this model, or for the shape `as` if it is not NULL
  * (host/session/pricing.h). `soc` must outlive the draft model.
  * draft_take_price adds the cost since its last call to *sum. draft_price_type
  * sets the type of the shape's matrices; F32 means the types of the loaded
@@ -78,10 +78,10 @@ void draft_take_price(struct draft_model *, struct price *sum);
 void draft_price_guesses(struct draft_model *, uint32_t rows);
 
 /*
- * These functions are for EAGLE heads. draft_put_state sets g of position `at`
- * from the target's last hidden state at this position, before the target's
- * final norm, float32 [n_embd]. Before tokens at positions p to q are appended,
- * g must be set for positions p - 1 to q - 1. draft_begin appends the token of
+ * Functions for EAGLE heads only. draft_put_state sets g of position `at` from
+ * the target's last hidden state at this position, before the target's final
+ * norm, float32 [n_embd]. Before tokens at positions p to q are appended, g
+ * must be set for positions p - 1 to q - 1. draft_begin appends the token of
  * position 0, which has no row, to an empty cache; all other tokens are
  * appended after it. Drafted rows cannot be kept, so draft_keep must be called
  * with n == 0. The parent of a row must have been computed in an earlier pass.
@@ -101,7 +101,7 @@ const int32_t *draft_tokens(const struct draft_model *, uint32_t *n);
  * Append token[n], n >= 1, to the cache. *logits are the logits after the last
  * token, float32 [n_vocab]; the model owns them, and they are valid until the
  * next call. Returns 0, -EINVAL for an invalid token, or -ENOSPC if the context
- * has no room for all n tokens; after an error none was appended.
+ * has no room for all n tokens; after an error no token was appended.
  */
 int draft_append(struct draft_model *, const int32_t *token, size_t n,
 	const float **logits, struct err *);
@@ -123,9 +123,9 @@ int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 struct draft_ask {
 	struct draft_model *draft;
 	const int32_t *token; /* [n] */
-	/* [n] the parent of each row, for rows of a tree that continues the
-	 * cached tokens: the number of an earlier row, or -1. The earlier row
-	 * may be of this pass, or of any pass since the last call that drops
+	/* [n] for rows of a tree that continues the cached tokens: the number
+	 * of each row's parent, or -1 for no parent. The parent is an earlier
+	 * row of this pass, or a row of any pass since the last call that drops
 	 * all rows (append, follow, keep, truncate). `parent` is NULL if the
 	 * tokens are appended as by draft_append; then only the logits after
 	 * the last token are computed. */

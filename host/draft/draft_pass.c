@@ -216,7 +216,7 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
 
-/* ---- price on the phone -------------------------------------------------- */
+/* ---- cost on the phone --------------------------------------------------- */
 
 static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 	uint64_t k, enum dtype type, bool down)
@@ -270,8 +270,8 @@ void draft_pass(const struct draft_part *part, unsigned n)
 
 			p.of[at] = of;
 			p.number[at] = number;
-			/* This cannot fail: the caller of draft_open kept the
-			 * embedding in memory. */
+			/* model_embed cannot fail: the caller of draft_open
+			 * kept the embedding in memory. */
 			model_embed(m, (uint32_t)of->token[of->n + number],
 				d->x + (size_t)at * m->n_embd, NULL);
 			kern_angles(d->cos + (size_t)at * half,
@@ -333,8 +333,8 @@ void draft_logits(
 			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
 	/* If the output matrix has no int8 kernel, a session computes float32
-	 * logits from unquantized states. Do the same here, so that the logits
-	 * are equal. */
+	 * logits from unquantized states. Use unquantized states here too, so
+	 * that the logits are equal. */
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);

@@ -122,7 +122,7 @@ static int read_all(
 }
 
 /* Copy the weights from a flash image (a model file with weights in the layout
- * of the device); they already have the layout that the kernels read. */
+ * of the device), which is also the layout that the kernels read. */
 static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
@@ -154,8 +154,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 		.layout = arithmetic == DRAFT_INT8 ? LAYOUT_TILES : LAYOUT_ROWS,
 		.workers = workers,
 	};
-	/* An EAGLE head's output matrix can be that of its target, in the
-	 * target's flash image. */
+	/* The output matrix of an EAGLE head can be the target's output matrix,
+	 * in the target's flash image. */
 	const struct packed *image = m->target ? m->target->packed : NULL;
 	const bool in_image = image && image->output.rows;
 	const struct {

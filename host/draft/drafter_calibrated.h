@@ -3,16 +3,16 @@
  * predictions after the tokens of the prompt, which the device computes
  * together with the prompt. An answer that copies from the prompt seldom copies
  * all of it. Where the answer departs from the prompt, the target's prediction
- * at this place of the prompt is a good draft.
+ * at this position of the prompt is a good draft.
  *
- * Each prompt token is an anchor. Its successors are the likeliest next tokens,
- * in descending order, until their probabilities add up to `share`, but no more
- * than `successors` tokens. The drafter looks up the end of a path by a key:
- * its last token, its last two tokens, or up to CALIBRATED_KEY tokens. The
- * guesses are the successors of all anchors with this key; the probability of a
- * guess is its average over these anchors. A path can combine several anchors:
- * a token x, then a successor s of the anchor x, then a successor of an anchor
- * s elsewhere in the prompt.
+ * Each prompt token is an anchor. The successors of an anchor are the likeliest
+ * next tokens, in descending order, until their probabilities add up to
+ * `share`, but no more than `successors` tokens. The drafter looks up anchors
+ * by a key: a path's last token, last two tokens, or last tokens up to
+ * CALIBRATED_KEY. The guesses are the successors of all anchors with this key;
+ * the probability of a guess is its average over these anchors. A path can
+ * combine several anchors: a token x, then a successor s of the anchor x, then
+ * a successor of an anchor s elsewhere in the prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
  * Not thread-safe.
@@ -45,8 +45,8 @@ struct calibrated_options {
 	int anchors; /* enum calibrated_anchors */
 	int key;     /* enum calibrated_key */
 	/* for CALIBRATED_REQUEST: number of tokens at the end of the prompt at
-	 * whose anchors a path may begin. They should cover the user's
-	 * question, which usually follows its context. */
+	 * whose anchors a path may begin. These tokens should include the
+	 * user's question, which usually follows its context. */
 	uint32_t request;
 	uint32_t successors;
 	double share;
@@ -54,9 +54,8 @@ struct calibrated_options {
 };
 
 /* Open the source of guesses. The target's predictions for a prompt arrive
- * through `wants` and `predicted` (drafter.h) and replace those of the previous
- * prompt.
- * Returns 0 or -ENOMEM. */
+ * through `wants` and `predicted` (drafter.h) and replace the predictions for
+ * the previous prompt. Returns 0 or -ENOMEM. */
 int calibrated_open(
 	struct source *out, const struct calibrated_options *, struct err *);
 

@@ -34,16 +34,16 @@ struct draft_session {
 /* The drafter of one request. */
 struct device {
 	struct draft_session *s;
-	uint32_t sequence; /* its sequence in the session */
+	uint32_t sequence; /* the request's sequence in the session */
 	/* [context] the n tokens of the text last passed to begin() */
 	int32_t *text;
 	uint32_t n;
 	struct guesses found;
 	uint32_t *path; /* [context] */
 	/*
-	 * For expand_all: `done` nodes are already expanded, the next pass
-	 * expands `fit` more, and `first` is the row of the first of these. For
-	 * begin_all: `fit` is 1 if the next pass computes the root, else 0.
+	 * For expand_all: `done` nodes are already expanded, and the next pass
+	 * expands `fit` more nodes, from row `first` on. For begin_all: `fit`
+	 * is 1 if the next pass computes the root, else 0.
 	 */
 	uint32_t done, fit, first;
 };
@@ -61,7 +61,7 @@ static uint32_t cached(const struct device *d)
 }
 
 /* Number of tokens at the end of the text that are not in the session's cache:
- * the root, and tokens added since the last pass. */
+ * the root (the last token), and tokens added since the last pass. */
 static uint32_t pending(const struct device *d)
 {
 	return d->n - cached(d);
@@ -91,7 +91,7 @@ static uint32_t add_text(struct device *d)
 	return (uint32_t)row;
 }
 
-/* Compute the rows. Then move the rows of each text, except the row of its last
+/* Compute the rows, and move the rows of each text, except the row of its last
  * token (the tree's root), to the cache. */
 static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -137,9 +137,9 @@ static int guess_rows(struct draft_session *s, const uint32_t *row,
 	return ret;
 }
 
-/* Let `step` compute n requests together. If that fails because their texts lie
- * in more spans of cache slots than a pass can describe (-ENOSPC), let `step`
- * compute them one by one. */
+/* Let `step` compute n requests together. If `step` fails because the cached
+ * texts are in more ranges of cache slots than a pass can describe (-ENOSPC),
+ * let `step` compute the requests one by one. */
 static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -156,7 +156,7 @@ static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
 /* ---- the root ------------------------------------------------------------ */
 
 /* Keep the cache up to the common prefix of the old and the new text. The
- * guesses are kept only if the new text continues the old one. */
+ * guesses are kept only if the new text continues the old text. */
 static void reuse(struct device *d, const int32_t *text, uint32_t n)
 {
 	size_t same = text_common(text, n, d->text, d->n);
@@ -269,9 +269,8 @@ enum { LEFT_OUT, TRIED, CHOSEN };
 /* Value of tree->row for a node that had no room in a pass. */
 #define NO_ROOM INT32_MAX
 
-/* Set the mark of a row and of its ancestors. Stop at the first ancestor that
- * already has this mark or a higher one. Returns the number of rows that were
- * marked. */
+/* Set the mark of a row and of its ancestors. Stop at the first ancestor whose
+ * mark is at least as high. Returns the number of rows that were marked. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 {
 	uint32_t n = 0;

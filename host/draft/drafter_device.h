@@ -1,16 +1,16 @@
 /*
  * The drafter whose draft model runs in a session on the device. A pass on the
- * device costs about the same for any number of rows. Therefore no rows are
- * kept between passes: each pass computes the last tokens of the text, the
+ * device takes about the same time for any number of rows. Therefore no rows
+ * are kept between passes: each pass computes the last tokens of the text, the
  * nodes to expand and all ancestors of these nodes.
  *
- * The session's cache holds the text without its last token, the tree's root,
- * which every pass computes. When the text has grown, the next pass computes
- * the new tokens together with the root, and then adds the new tokens to the
- * cache. The drafters of several requests share the session: each has a
- * sequence of its own, and one pass has rows of all of them. In a session of
- * precision int8 with weights in tiles, the candidates are bit for bit the same
- * as those of drafter_host with DRAFT_INT8.
+ * The session's cache holds the text without its last token. This token is the
+ * tree's root, which every pass computes. When the text has grown, the next
+ * pass computes the new tokens together with the root, and then adds the new
+ * tokens to the cache. The drafters of several requests share the session: each
+ * has a sequence of its own, and one pass has rows of all of them. In a session
+ * of precision int8 with weights in tiles, the candidates are bit for bit the
+ * candidates of drafter_host with DRAFT_INT8.
  */
 #ifndef HOST_DRAFT_DRAFTER_DEVICE_H
 #define HOST_DRAFT_DRAFTER_DEVICE_H
@@ -28,7 +28,8 @@ struct session;
  * together. Returns 0, -EINVAL if the model is not causal, or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the session's
- * context. A node has none if it has more ancestors than a pass has rows.
+ * context. A node has no candidates if it has more ancestors than a pass has
+ * rows.
  */
 int drafter_device_open(struct drafter *out, struct session *draft_session,
 	uint32_t batch, struct err *);
@@ -39,9 +40,8 @@ int drafter_device_open(struct drafter *out, struct session *draft_session,
 int drafter_device_open_like(
 	struct drafter *out, const struct drafter *like, struct err *);
 
-/* Set the temperature of the candidates' probabilities q = softmax(logits /
- * temperature). It must be > 0; the default is 1. Call this before the first
- * tree. */
+/* Set the temperature > 0 of the candidates' probabilities q = softmax(logits /
+ * temperature); the default is 1. Call this before the first tree. */
 void drafter_device_temperature(struct drafter *, float temperature);
 
 #endif

@@ -32,10 +32,11 @@ struct host {
 
 /* ---- the root ------------------------------------------------------------ */
 
-/* If the new sequence continues the cached one, move the uncommitted rows of
- * the added tokens into the cache, up to the first added token without a row.
- * Otherwise drop all guesses. Rows of an EAGLE head depend on guessed states,
- * so they are dropped, and are computed again from the target's states. */
+/* If the new sequence continues the cached sequence, move the uncommitted rows
+ * of the added tokens into the cache, up to the first added token without a
+ * row. Otherwise drop all guesses. Rows of an EAGLE head were computed from the
+ * head's own states, so they are dropped, and are computed again from the
+ * target's states. */
 static void reuse(struct host *h, const int32_t *text, size_t n)
 {
 	uint32_t held, kept;
@@ -65,7 +66,8 @@ static void set_root(struct host *h, const float *logits)
 	draft_price_guesses(h->draft, 1);
 }
 
-/* The roots of several trees. One pass computes all of them. */
+/* The roots (last tokens of the sequences) of several trees, which one pass
+ * computes. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
 	struct draft_ask ask[DRAFT_ASK_ROWS];

@@ -2,7 +2,7 @@
  * The drafter that runs a draft model on the host. From one tree to the next
  * the draft model keeps the expanded nodes as uncommitted rows, so no row is
  * computed twice. If the verified sequence ends in an expanded node, the next
- * tree's root costs nothing.
+ * tree's root is already computed.
  *
  * To predict candidates after the root (the last token of the sequence), the
  * draft model must compute the root. So after begin() the draft model's cache
@@ -10,7 +10,7 @@
  * yet.
  *
  * With an EAGLE head, which --draft opens like a draft model, begin() computes
- * the added tokens from the target's states. It reads these states from the
+ * the added tokens from the target's states, which begin() reads from the
  * session's sequence that was set by follow().
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
@@ -26,8 +26,8 @@ struct err;
  * Open a drafter on a draft model. Only the drafter may use the model until the
  * drafter is closed; the caller closes the model afterwards. `batch` is the
  * largest number of rows that are computed together. 0 means all nodes of one
- * expand() call, up to 64; a builder may then request nodes in small groups,
- * only as it needs them. Returns 0 or -ENOMEM.
+ * expand() call, up to 64. Builders then request only the nodes that they need,
+ * in small groups. Returns 0 or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the draft model's
  * context.
@@ -35,9 +35,8 @@ struct err;
 int drafter_host_open(struct drafter *out, struct draft_model *, uint32_t batch,
 	struct err *);
 
-/* Set the temperature of the candidates' probabilities q = softmax(logits /
- * temperature). It must be > 0; the default is 1. Call this before the first
- * tree. */
+/* Set the temperature > 0 of the candidates' probabilities q = softmax(logits /
+ * temperature); the default is 1. Call this before the first tree. */
 void drafter_host_temperature(struct drafter *, float temperature);
 
 #endif

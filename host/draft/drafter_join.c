@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each part (one of the joined drafters) has its own tree, with room for
- * SPACIOUS times as many nodes as the caller's tree, because a node that is
- * dropped from the caller's tree stays in the part's tree. A part whose tree is
- * full adds no more candidates in this cycle of drafting and verification. */
+/* Each part (one of the joined drafters) has its own tree. A node that is
+ * dropped from the caller's tree stays in the part's tree, so the part's tree
+ * has room for SPACIOUS times as many nodes as the caller's. A part whose tree
+ * is full adds no more candidates in this cycle of drafting and
+ * verification. */
 #define SPACIOUS 4
 
 /* If the candidates of the parts that run no model have at least this total
@@ -27,11 +28,11 @@
  * node. */
 #define SURE 0.9
 
-/* The weight of a part is kept / promised. Both are sums over the places where
- * a token was accepted: `promised` sums the probabilities of the part's
- * candidates, `kept` the part's share in the probability of the accepted token.
- * PRIOR is the weight of the prior, in tokens. Once a sum exceeds MEMORY
- * tokens, older tokens lose influence. */
+/* The weight of a part is kept / promised, two sums over accepted tokens:
+ * `promised` sums the probabilities of the part's candidates for this position,
+ * `kept` the part's share in the probability of the accepted token. PRIOR is
+ * the weight of the prior, in tokens. Once a sum exceeds MEMORY tokens, older
+ * tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 
@@ -49,7 +50,7 @@ enum state { UNEXPANDED, REQUESTED, EXPANDED };
 struct part {
 	const struct drafter *drafter;
 	struct weight weight[SUPPORTS];
-	/* the part's own tree, or NULL if none was opened yet */
+	/* the part's own tree, or NULL before it is opened */
 	struct tree *tree;
 	bool begun;           /* begin() was called for the current sequence */
 	unsigned char *state; /* [tree->capacity] enum state of each node */

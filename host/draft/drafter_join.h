@@ -1,19 +1,20 @@
 /*
  * Combines several drafters, called parts, into one drafter, which pools their
  * candidates at every node. Part i proposes token x with probability q_i(x) and
- * is right with weight w_i. The token does not follow only if all parts are
- * wrong about it (noisy-or; Pearl, 1988):
+ * is right with probability w_i q_i(x), where w_i is its weight. The token does
+ * not follow only if all parts are wrong (noisy-or; Pearl, 1988):
  *
  *   p(x) = 1 - product over the parts i of (1 - min(1, w_i q_i(x)))
  *
- * The likeliest token keeps this probability; the others share the remainder.
- * The weight w_i is learned from the accepted tokens by expectation
- * maximization, one token at a time (Cappe and Moulines, 2009): for an accepted
- * token x, part i is credited with w_i q_i(x) / p(x), and w_i is the sum of
- * these credits divided by the sum of the part's probabilities. Each part has
- * three weights: for nodes where only this part has candidates, for nodes where
- * another part has the same best candidate, and for nodes where the other parts
- * have only different candidates.
+ * The likeliest token keeps its p(x). If the p(x) of all tokens add up to more
+ * than 1, the p(x) of the other tokens are reduced in proportion. The weight
+ * w_i is learned from the accepted tokens by expectation maximization, one
+ * token at a time (Cappe and Moulines, 2009). For an accepted token x, part i
+ * is credited with w_i q_i(x) / p(x); w_i is the sum of these credits divided
+ * by the sum of the part's probabilities. Each part has three weights:
+ * for nodes where only this part has candidates, for nodes where another part
+ * has the same best candidate, and for nodes where the other parts have only
+ * different candidates.
  *
  * Parts that search text (drafter.searched) are called first. At nodes where
  * their pooled probabilities add up to 0.9 or more, the parts that run a model
@@ -21,7 +22,7 @@
  * those ancestors of the node that it has not expanded yet.
  *
  * Each part drafts into its own tree, which grows as the part is called, so a
- * part does not depend on the others. A part that is not called in a cycle of
+ * part does not depend on other parts. A part that is not called in a cycle of
  * drafting and verification does no work in that cycle.
  */
 #ifndef HOST_DRAFT_DRAFTER_JOIN_H

@@ -2,16 +2,16 @@
  * llama.cpp's ngram-map-k and ngram-map-k4v, reimplemented from their
  * description; the name in --draft is `ngram-map`. The last 12 tokens are the
  * key, and up to 48 tokens that followed its last earlier occurrence are
- * drafted. A hash map lists the places of each key. Nothing is drafted while
- * the sequence has no more tokens than a key and a draft together. A place
- * followed by fewer tokens than a key has is not used.
+ * drafted. A hash map lists the occurrences of each key. Nothing is drafted
+ * while the sequence has no more tokens than a key and a draft together. An
+ * occurrence followed by fewer tokens than a key has is not used.
  *
- * With more than one value (--ngram-map-values), the map counts up to this
- * number of different continuations of a key. It drafts one only if this
- * continuation occurred at least twice as often as all others together.
+ * If --ngram-map-values is above 1, the map counts up to this number of
+ * different continuations of a key. The drafter drafts a continuation only if
+ * it occurred at least twice as often as all others together.
  *
  * The default sizes are meant for rewriting code. Where copied passages are
- * short, keys of 3 tokens and drafts of 16 find more.
+ * short, keys of 3 tokens and drafts of 16 tokens find more of them.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -68,7 +68,8 @@ struct ngram_map {
 	/* A place is an occurrence of a key, identified by the index after the
 	 * key's last token. newest: for each hash value, the newest place with
 	 * this hash. older: for each place, the next older place with the same
-	 * hash. 0 means none. The map contains the places up to index `n`. */
+	 * hash. 0 means no place. The map contains the places up to index
+	 * `n`. */
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;

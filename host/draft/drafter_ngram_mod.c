@@ -1,13 +1,13 @@
 /*
  * llama.cpp's ngram-mod, reimplemented from its description; the name in
  * --draft is `ngram-mod`. A table of 16 MiB maps the hash of 24 tokens to the
- * token that followed them. A draft is made by repeated look-ups, each with the
- * token found before, up to 64 tokens; a draft of fewer than 48 tokens is
- * dropped. The table persists across requests. It is cleared as a whole when
- * its drafts fail or when it is too full.
+ * token that followed them. A draft is made by repeated look-ups, each of which
+ * includes the token found before, up to 64 tokens; a draft of fewer than 48
+ * tokens is dropped. The table persists across requests. The whole table is
+ * cleared when its drafts fail or when it is too full.
  *
  * The default sizes are meant for rewriting code. Where copied passages are
- * short, a match of 4 tokens and drafts of 2 to 24 find more.
+ * short, a match of 4 tokens and drafts of 2 to 24 tokens find more of them.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -72,7 +72,7 @@ struct ngram_mod {
 	struct search_work work;
 };
 
-/* The table entry for the token that follows these tokens. */
+/* Returns the table entry for the token that follows the tokens token[]. */
 static int32_t *place_of(struct ngram_mod *m, const int32_t *token)
 {
 	uint64_t hash = 0;
@@ -124,16 +124,16 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	struct ngram_mod *m = arg;
 	size_t accepted = 0, most;
 
-	/* the sequence does not continue the previous one */
+	/* the sequence does not continue the previous sequence */
 	if (same < m->n || same < m->drafted) {
 		if (m->used > PLACES_MOST)
 			forget(m);
 		m->n = 0;
 	} else if (m->drafted && n > m->drafted && c->n) {
-		/* The last draft failed if less than a quarter of it was
-		 * accepted and it contained a rejected token. If verification
-		 * stopped early, for example at the end of the text, the draft
-		 * has not failed. */
+		/* The last draft failed if verification rejected one of its
+		 * tokens and accepted less than a quarter of them. If
+		 * verification stopped early, for example at the end of the
+		 * text, the draft has not failed. */
 		most = n - m->drafted < c->n ? n - m->drafted : c->n;
 		while (accepted < most &&
 			text[m->drafted + accepted] == c->token[accepted])

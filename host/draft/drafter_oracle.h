@@ -1,18 +1,18 @@
 /*
  * A drafter that is given the true continuation, so that speed can be measured
- * with models whose output is meaningless. An option sets how often it agrees
- * with the target: one probability for all drafted tokens, or one for each
- * position of a draft.
+ * with models whose output is meaningless. An option sets how often the drafter
+ * agrees with the target: one probability for all drafted tokens, or one for
+ * each position of a draft.
  *
  * While a path agrees with the given sequence, the true next token has rank r =
- * 0, 1 ... among the candidates with probability P (1 - P)^r, and is left out
- * if r is the tree's k or more. P may depend on the depth of the candidates'
- * node. The other candidates are pseudo-random. After a path has left the
- * sequence, all candidates are pseudo-random. The candidate of rank r has q = P
- * (1 - P)^r, so the draft is calibrated; a candidate whose q is 0 in float32 is
- * left out. With P = 0, however, all candidates are wrong and have q = 0, so
- * that the cost of verifying wrong tokens can be simulated. Every choice is a
- * pure function of the seed and the path (base/rng.h).
+ * 0, 1 ... among the candidates with probability P (1 - P)^r. It is left out if
+ * r >= k, the tree's number of candidates per node. P may depend on the depth
+ * of this node. The other candidates are pseudo-random. After a path has left
+ * the sequence, all candidates are pseudo-random. The candidate of rank r has q
+ * = P (1 - P)^r, so the draft is calibrated; a candidate whose q is 0 in
+ * float32 is left out. With P = 0, however, all candidates are wrong and have q
+ * = 0, so that the cost of verifying wrong tokens can be simulated. Every
+ * choice is a pure function of the seed and the path (base/rng.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
@@ -50,10 +50,10 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	struct err *);
 
 /*
- * Charge the simulated phone as if a draft model of shape `as` ran on its CPU,
- * with matrices of `type` (F32 stands for Q8_0): one pass for each `batch`
- * nodes. batch 0 means the default batch of a draft model on the host (without
- * --draft-batch).
+ * Count the time that a draft model of shape `as` would take on the CPU of the
+ * simulated phone, with matrices of `type` (F32 stands for Q8_0): one pass for
+ * each `batch` nodes. batch 0 means the default batch of a draft model on the
+ * host (without --draft-batch).
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
 	const struct shape *as, struct shape_type type, uint32_t batch);

@@ -1,10 +1,11 @@
 /*
  * Token Recycling (Luo et al., ACL 2025): the tokens that the target predicted
- * after a token when it last occurred are likely to follow it again. For every
- * token, across all requests, the table keeps the eight likeliest successors
- * from the last verified row of this token. A draft is built by looking up each
- * drafted token in turn. If a token occurs in several rows of a tree, the table
- * keeps the deepest of these rows and, of equally deep rows, the last.
+ * after the last occurrence of a token are likely to follow this token again.
+ * For every token, across all requests, a table keeps the eight likeliest next
+ * tokens (successors) from the last verified row of this token. A draft is
+ * built by looking up each drafted token in turn. If a token occurs in several
+ * rows of a tree, the table keeps the deepest of these rows and, of equally
+ * deep rows, the last.
  *
  * The paper fills a tree of fixed shape with the successors by rank. Here each
  * rank has a probability: the share of cases in which the target's best token
@@ -63,8 +64,8 @@ struct fresh {
 };
 
 struct recycle {
-	/* [n_vocab] the likeliest successors of each token, best first; UNKNOWN
-	 * if no row of the token was verified yet */
+	/* [n_vocab] the likeliest successors of each token, the likeliest
+	 * first; UNKNOWN if no row of the token was verified yet */
 	int32_t (*next)[RANKS];
 	uint32_t n_vocab;
 	/* rows: number of table rows that were replaced. at[i]: number of times

@@ -10,16 +10,16 @@
  *
  * The paper sets gamma >= 1 and epsilon by the target's predictions y on the
  * rejected path: x_{e+gamma} ... x_{e+epsilon} is the longest run with x_i =
- * y_i (equation 3), over all paths of the tree. It is drafted in later passes,
- * for an unknown delta. The option `checked` does this, and also drafts x_e ...
- * x_{e+epsilon}.
+ * y_i (equation 3), over all paths of the tree. This run is drafted in later
+ * passes, although delta is unknown. With the option `checked` the drafter
+ * drafts this run, and also x_e ... x_{e+epsilon}.
  *
- * The predictions cost a product with the output matrix for every row. Without
- * them the drafter keeps several whole paths and tries several gamma for each:
- * those near delta + 1, the number of tokens since z_e, because a synonym has
- * about as many tokens as the words that it replaces; and those at which the
- * last tokens of the sequence are the ones before x_{e+gamma}, because there
- * the output has rejoined the draft.
+ * The predictions need a product with the output matrix for every row. Without
+ * predictions the drafter keeps several whole paths and tries several gamma for
+ * each path. It tries values near delta + 1, the number of tokens since z_e,
+ * because a synonym has about as many tokens as the words that it replaces. It
+ * also tries values at which the last tokens of the sequence equal the tokens
+ * before x_{e+gamma}, because the output has then rejoined the draft.
  *
  * The paper (second version, section 5.1) sets two limits: `room` is 32, and a
  * draft is kept for at least one pass. `age` and REUSE_RUN are not from the

@@ -25,7 +25,7 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
-	/* history of earlier requests; NULL if none is kept; borrowed */
+	/* history of earlier requests; NULL if no history is kept; borrowed */
 	const struct history *records;
 	/* number of the last history record in `history` */
 	uint64_t read;
@@ -43,9 +43,9 @@ struct sam {
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Add new records of the history to the history's automaton. Sets *grown if any
- * were added; then positions in the automaton (struct suffix_match) are
- * invalid. */
+/* Add new records of the history to the history's automaton. Sets *grown if
+ * records were added; then all matches in the automaton (struct suffix_match)
+ * are invalid. */
 static int read_records(struct sam *s, bool *grown, struct err *e)
 {
 	size_t n = s->records ? history_count(s->records) : 0, i = n;

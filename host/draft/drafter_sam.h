@@ -1,19 +1,19 @@
 /*
- * SAM-Decoding (Hu et al., 2024): drafting from suffix automata; its name in
+ * SAM-Decoding (Hu et al., 2024): drafting from suffix automata; the name in
  * --draft is `sam`. The drafter finds the longest suffix of the sequence that
- * occurred before, and drafts the tokens that followed this occurrence. It
- * searches the sequence itself (one automaton) and the history of earlier
- * requests (a second automaton). The method uses retrieval alone: if nothing
- * matches, nothing is drafted. Its options are those of the paper's code.
+ * occurred before, and drafts the tokens that followed this occurrence. One
+ * automaton searches the sequence itself, a second automaton the history of
+ * earlier requests. The method uses retrieval alone: if nothing matches,
+ * nothing is drafted. The options are the options of the paper's code.
  *
  * A chain follows the paper's rule. Let m be the length of the match in the
  * sequence, and h the length of the match in the history. If m >= h - `bias`,
  * the chain comes from the sequence and L = m; otherwise it comes from the
  * history and L = h - `bias`. The chain has up to `alpha` times L tokens, and
  * fewer than `most`. `least` sets a minimum length (10 in the sd.npu paper's
- * version of this method). In the sequence, the next token of the chain is the
- * one after the first occurrence; in the history, it is the most frequent child
- * of each state.
+ * version of this method). A chain from the sequence consists of the tokens
+ * after the first occurrence; a chain from the history takes the most frequent
+ * child of each state.
  *
  * A tree gets more candidates: from both automata also tokens that followed
  * shorter matches, and from the sequence also tokens that followed later
@@ -49,7 +49,7 @@ struct sam_options {
 };
 
 /*
- * Open the source of guesses. All records of `history` (NULL if there is none),
+ * Open the source of guesses. All records of `history` (NULL: no history),
  * prompts and answers, are added. The history is borrowed; records added to it
  * later enter the automaton at the next request. Records removed from the
  * history stay in the automaton. Returns 0, -ENOMEM, or -EFBIG if there are

@@ -49,7 +49,7 @@ struct drafting {
 	/* all drafters of `each`, joined into one; drafter.begin is NULL while
 	 * they are closed */
 	struct drafter drafter;
-	/* path of the first draft model's file; "" if there is none */
+	/* path of the first draft model's file; "" without draft model */
 	char path[PATH_MAX];
 	/* History of earlier requests, or NULL. The caller sets it before
 	 * opening. */
@@ -70,7 +70,7 @@ int drafting_check_needless(const struct drafting *, struct err *);
 /* Whether one of the drafters is a draft model. */
 bool drafting_has_model(const struct drafting *);
 
-/* The shape whose cost is charged for the draft model; NULL for the draft
+/* The shape from which the draft model's cost is computed; NULL for the draft
  * model's own shape. */
 const struct shape *drafting_as(const struct drafting_options *);
 
@@ -101,7 +101,7 @@ int drafting_open_with_text(
 
 /*
  * A second set of the same drafters, for one more request with its own token
- * sequence. This is possible only if drafting_can_be_many returns true. Call
+ * sequence; allowed only if drafting_can_be_many returns true. Call
  * drafting_open_more after drafting_open. Call drafters_close before
  * drafting_close, even if drafting_open_more failed.
  */

@@ -13,8 +13,8 @@ struct drafting_options {
 	uint32_t batch;
 	double temperature; /* temperature of the draft's probabilities */
 	uint32_t seed;      /* seed of the oracle (drafter_oracle.h) */
-	/* index into `shapes` of the shape whose cost is charged for the draft
-	 * model; -1 for none */
+	/* index into `shapes` of the shape from which the draft model's cost is
+	 * computed; -1 for the draft model's own shape */
 	int as;
 };
 /* Default number of nodes that a draft model on the host computes together

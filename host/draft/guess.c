@@ -19,8 +19,8 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 
 	assert(temperature > 0);
 	/* Collect the largest logits, and store them in q for now. Leave out
-	 * logits of -infinity. Of equal logits, the one with the lower token id
-	 * comes first. */
+	 * logits of -infinity. Equal logits are ordered by ascending token
+	 * id. */
 	g->n = 0;
 	for (uint32_t i = 0; i < n_vocab; i++) {
 		uint32_t at;

@@ -1,7 +1,7 @@
 /*
  * Guesses of a drafter that runs a model: the likeliest tokens after the root
  * (the last token of the sequence) and after each node expanded since the root
- * was set. Expanded nodes are called rows here. They are numbered in the order
+ * was set. Expanded nodes are called rows here. Rows are numbered in the order
  * of expansion, so that a path of rows remains usable after its tree is reset.
  */
 #ifndef HOST_DRAFT_GUESS_H
@@ -29,8 +29,8 @@ struct guess {
 void guess_logits(struct guess *, const float *logits, uint32_t n_vocab,
 	float temperature);
 
-/* Make the tokens of the guess the candidates of a node; at most tree->k
- * tokens, the likeliest ones. */
+/* Make the tokens of the guess, at most the tree->k likeliest, the candidates
+ * of a node. */
 void guess_put(const struct guess *, struct tree *, uint32_t node);
 
 struct guess_row {

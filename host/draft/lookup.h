@@ -24,9 +24,9 @@ struct lookup {
 	struct search_work *work; /* as in struct source */
 	/*
 	 * Look up the chain after text[n], n >= 1. The first `same` tokens are
-	 * equal to those of the previous call's text. On entry *c holds the
-	 * chain that the previous call found, or an empty chain if this text
-	 * does not continue the previous text. Returns 0 or -ENOMEM.
+	 * equal to the first tokens of the previous call's text. On entry *c
+	 * holds the chain that the previous call found, or an empty chain if
+	 * this text does not continue the previous text. Returns 0 or -ENOMEM.
 	 */
 	int (*find)(void *arg, const int32_t *text, size_t n, size_t same,
 		struct lookup_chain *c, struct err *);

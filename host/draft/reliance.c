@@ -1,7 +1,7 @@
 #include "host/draft/reliance.h"
 
-/* Both are sums of the shares of guesses (reliance.h). PRIOR: weight of the
- * prior. MEMORY: maximum weight of the recorded outcomes; once they exceed it,
+/* Weights, as sums of the shares of guesses (reliance.h). PRIOR: weight of the
+ * prior. MEMORY: maximum weight of the recorded outcomes; above this weight,
  * older outcomes lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0

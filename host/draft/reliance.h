@@ -37,9 +37,8 @@ struct grounds {
 
 void reliance_init(struct reliance *);
 
-/* Returns the factor that turns a share into a probability. The factor is above
- * 0. It is above 1 if more guesses were accepted than the sum of their
- * shares. */
+/* Returns the factor > 0 that turns a share into a probability. The factor is
+ * above 1 if more guesses were accepted than the sum of their shares. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
 /* Record the outcome of all guesses with these grounds at one place. `share` is

@@ -1,9 +1,9 @@
 /*
- * A source of guesses that runs no model. It finds earlier occurrences of the
- * end of a token sequence, in the sequence itself or elsewhere, and guesses the
- * tokens that followed them. source_drafter_open makes a drafter from a source.
- * For each path of the draft tree this drafter asks the source for guesses, and
- * it learns how reliable the source's guesses are (host/draft/reliance.h), so
+ * A source of guesses that runs no model. A source finds earlier occurrences of
+ * the end of a token sequence, in the sequence itself or elsewhere, and guesses
+ * the tokens that followed them. source_drafter_open makes a drafter from a
+ * source. For each path of the draft tree this drafter gets guesses from the
+ * source. It learns how reliable these guesses are (host/draft/reliance.h), so
  * that the probabilities of different sources are comparable.
  *
  * A place is the state of a source after a path: after the sequence and some

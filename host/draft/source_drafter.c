@@ -167,9 +167,9 @@ static int begin(
 
 /* ---- learning ------------------------------------------------------------ */
 
-/* Record the outcome of all guesses; guesses with the same evidence (origin and
- * match length) are recorded as one. Returns whether `token` was among the
- * guesses. */
+/* Record the outcome of all guesses; guesses with the same evidence (number of
+ * the index, match length) are recorded as one. Returns whether `token` was
+ * among the guesses. */
 static bool record_outcome(struct retriever *r,
 	const struct source_guess *guess, uint32_t n, uint32_t depth,
 	int32_t token)

@@ -58,7 +58,8 @@ static int32_t label(const struct suffix_automaton *a, uint32_t state)
 	return a->kind == SUFFIX_TEXT ? a->text[mark - 1] : (int32_t)mark;
 }
 
-/* The target of the edge with token `token`, or 0 if there is none. */
+/* The target of the state's edge with token `token`, or 0 if the state has no
+ * such edge. */
 static uint32_t target_of(
 	const struct suffix_automaton *a, uint32_t state, int32_t token)
 {
@@ -110,9 +111,9 @@ static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 		return 0;
 
 	/*
-	 * The target also has substrings that are longer than this one. Split
-	 * off this substring and its suffixes into a clone with the target's
-	 * count.
+	 * The target also has longer substrings than the resulting substring.
+	 * Split off the resulting substring and its suffixes into a clone with
+	 * the target's count.
 	 */
 	s = a->state[target];
 	s.len = a->state[from].len + 1;
@@ -147,7 +148,8 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 	uint32_t new, at = a->last, link = SUFFIX_ROOT;
 	int ret;
 
-	/* This prefix already occurs in an earlier sequence of the history. */
+	/* The sequence up to this token already occurs in an earlier sequence
+	 * of the history. */
 	if (target_of(a, a->last, token))
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);
@@ -181,16 +183,17 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 /* ---- counts -------------------------------------------------------------- */
 
 /*
- * The end positions of a state's substrings include those of all states whose
- * suffix links lead to this state. So each new prefix adds one occurrence to
+ * Wherever the substrings of a state end, the substrings of the state to which
+ * its suffix link leads end, too. So each new prefix adds one occurrence to
  * every state along its chain of suffix links. settle() visits each affected
- * state once, longest states first, and passes the counts on along the links.
+ * state once, longest states first, and adds its new occurrences to those of
+ * the state to which its suffix link leads.
  */
 struct touched {
 	uint32_t state, count; /* count before settle() */
 	uint32_t more;
-	/* index of the next element whose state has the same length; 0 if there
-	 * is none */
+	/* index of the next element whose state has the same length; 0 for the
+	 * last such element */
 	uint32_t next;
 };
 
@@ -202,16 +205,16 @@ struct settling {
 	uint32_t *first;
 };
 
-/* This bit in a state's `count` means that the state is in `touched`; the other
- * bits are the state's index there. */
+/* If this bit is set in a state's `count`, the state is in `touched`; the other
+ * bits are then the state's index in `touched`. */
 #define TOUCHED 0x80000000u
 
 static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
 	struct err *e)
 {
 	while (state && !(a->count[state] & TOUCHED)) {
-		/* count two steps: one here, and one when the state's count is
-		 * passed on */
+		/* count two steps: one here, and one when the state's new
+		 * occurrences are added to those of its suffix link */
 		a->work->steps += 2;
 		uint32_t *first = &s->first[a->state[state].len];
 		int ret = suffix_reserve((void **)&s->touched, &s->room,
@@ -459,10 +462,10 @@ static uint32_t find_best(const struct suffix_automaton *a,
 }
 
 /*
- * For states with many children, the best ones are computed once and cached.
- * The cache is valid until the state's count changes (SUFFIX_HISTORY: a child's
- * count changes only together with its parent's) or until a child is added
- * (SUFFIX_TEXT).
+ * For states with many children, the best children are computed once and
+ * cached. The cache is valid until the state's count changes (SUFFIX_HISTORY: a
+ * child's count changes only together with its parent's) or until a child is
+ * added (SUFFIX_TEXT).
  */
 static const struct suffix_best *kept_best(const struct suffix_automaton *a,
 	struct suffix_table *table, uint32_t state)

@@ -10,9 +10,9 @@
  * links until a state has one. N tokens need up to 2 N - 1 states of about 60
  * bytes each.
  *
- * A SUFFIX_TEXT is one sequence that grows; it stores where each substring
- * first ended. A SUFFIX_HISTORY holds many sequences and counts each
- * substring's occurrences; no substring spans two sequences.
+ * An automaton of kind SUFFIX_TEXT holds one sequence that grows, and stores
+ * where each substring first ended. A SUFFIX_HISTORY holds many sequences and
+ * counts each substring's occurrences; no substring spans two sequences.
  *
  * After suffix_automaton_add fails, the automaton can only be cleared or
  * closed. Not thread-safe, not even for look-ups: suffix_automaton_children
@@ -36,7 +36,7 @@ enum suffix_kind {
 /* Maximum number of children that suffix_automaton_children lists. */
 #define SUFFIX_CHILDREN 16
 
-/* State 0 is the root, the empty substring. It has no suffix link. */
+/* State 0 is the root, the empty substring, which has no suffix link. */
 #define SUFFIX_ROOT 0u
 
 /* The steps of building and of look-ups are added to *work, which must outlive
@@ -45,7 +45,7 @@ int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind,
 	struct search_work *work, struct err *);
 void suffix_automaton_close(struct suffix_automaton *);
 
-/* Remove everything. */
+/* Remove all sequences. */
 void suffix_automaton_clear(struct suffix_automaton *);
 
 /*
@@ -74,9 +74,9 @@ void suffix_automaton_follow(
 
 /*
  * SUFFIX_TEXT only: the longest suffix of the sequence that also occurs earlier
- * in the sequence; this is the suffix link of the state of the whole sequence.
- * The same match results from calling suffix_automaton_follow for each token
- * before the token is added.
+ * in the sequence: the suffix link of the state of the whole sequence. The same
+ * match results from calling suffix_automaton_follow for each token before the
+ * token is added.
  */
 struct suffix_match suffix_automaton_end(const struct suffix_automaton *);
 

@@ -52,7 +52,7 @@ struct suffix_table {
 struct suffix_edges {
 	struct suffix_edge *edge; /* [n] the arena of blocks */
 	uint32_t n, room;
-	/* first free block of each size; 0 if there is none */
+	/* first free block of each size; 0 if no block is free */
 	uint32_t free[SUFFIX_BLOCKS];
 	struct suffix_table *table; /* [n_tables] */
 	uint32_t n_tables, table_room;

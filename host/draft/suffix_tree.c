@@ -47,8 +47,8 @@ struct live {
 
 struct suffix_tree {
 	struct search_work *work;
-	/* [n] tokens of all sequences; the live sequence, which still grows, is
-	 * the last one */
+	/* [n] tokens of all sequences; the last sequence is the live sequence,
+	 * which still grows */
 	int32_t *token;
 	size_t n, room;
 	size_t begin; /* index in `token` of the start of the live sequence */
@@ -67,7 +67,8 @@ struct suffix_tree {
 
 /* ---- children by token --------------------------------------------------- */
 
-/* Returns the slot of the child, or the empty slot for it. */
+/* Returns the slot of the parent's child with this first token, or the empty
+ * slot in which the child can be stored. */
 static uint32_t find_slot(
 	const struct suffix_tree *t, uint32_t parent, int32_t token)
 {
@@ -155,8 +156,8 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
  * / SUFFIX_RARE of the parent's count). The parent's count also includes live
  * suffixes that end within the parent's label, and these suffixes are in no
  * child. So a child needs only half of the share of the count that makes it
- * worth listing. This is enough as long as such suffixes are at most half of
- * the count. If there are more of them, the parent has fewer than WALK
+ * worth listing. Half is enough as long as such suffixes are at most half of
+ * the count. If they are more than half, the parent has fewer than WALK
  * children, and the order of the children does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
@@ -387,7 +388,7 @@ uint32_t suffix_tree_count(
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
 }
 
-/* Insert by descending count; equal counts by token id. */
+/* Insert a token by descending count; tokens with equal counts by token id. */
 static void put_next(
 	struct suffix_next *out, uint32_t n, struct suffix_next new)
 {
@@ -468,7 +469,7 @@ void suffix_tree_live(const struct suffix_tree *t, struct suffix_matches *out)
 
 /* ---- checking ------------------------------------------------------------ */
 
-/* Each of these checks returns NULL, or a description of the error in the
+/* Each check_* function returns NULL, or a description of the error in the
  * node. */
 static const char *check_links(const struct suffix_tree *t, uint32_t node)
 {

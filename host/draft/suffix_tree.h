@@ -7,16 +7,16 @@
  * about 35 bytes with its hash slot, and 10^6 tokens of prompts and answers
  * take 35 to 60 MB.
  *
- * One sequence at a time is live: it can grow at its end. As in Ukkonen's
+ * Only the last sequence is live, which means that it can grow. As in Ukkonen's
  * construction (1995), suffixes that occur nowhere else are leaves, whose
- * labels extend to the current end of the live sequence, so appending costs
- * nothing for them. There are no suffix links, so the places of all other
- * suffixes are updated for every token; this is the only work per token.
+ * labels extend to the current end of the live sequence, so appending does not
+ * change them. There are no suffix links, so the places of all other suffixes
+ * are updated for every token; no other work is done per token.
  *
  * Children are not sorted by count. But children with at least a tenth of their
- * parent's count are always near the front of the list: a child is moved to the
- * front whenever it is counted and has such a share, and after that only a
- * bounded number of other children can have moved ahead of it.
+ * parent's count are always near the front of the list. The reason is that a
+ * child with such a count is moved to the front whenever it is counted, and
+ * that only a bounded number of other children can move ahead of it afterwards.
  *
  * Only suffix_tree_clear removes anything. Not thread-safe.
  */

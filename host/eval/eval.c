@@ -184,8 +184,8 @@ int eval_run(struct tandem *t, const struct eval_items *items,
 	tandem_report(t, &before);
 	r->marked = items->marked;
 	exact.tokenizer = before.tokenizer;
-	/* The reward "exact" compares texts with the item's expected answer, so
-	 * it is available only if the items have answers. */
+	/* The reward model "exact" compares texts with the item's expected
+	 * answer, so it is available only if the items have answers. */
 	if (items->marked)
 		tandem_report_reward(t, eval_exact_score, &exact);
 	for (size_t i = 0; i < items->n && !ret; i++) {

@@ -65,13 +65,13 @@ struct eval_opts {
 	uint32_t n_predict; /* maximum number of tokens of an output */
 	/* Item i uses the random streams from i * EVAL_STREAMS on. */
 	struct sampler_opts sampling;
-	/* Called before each item is decoded; may be NULL. If it returns a
-	 * value other than 0, the run ends. */
+	/* Called before each item is decoded; may be NULL. If the callback
+	 * returns a value other than 0, the run ends. */
 	int (*begin)(void *arg, const struct eval_item *, struct err *);
 	struct shard shard; /* selects the items to run */
 	/* Called after each item was decoded and, if it has an expected answer,
 	 * scored. `right` is false for an item without an expected answer. If
-	 * it returns a value other than 0, the run ends. */
+	 * the callback returns a value other than 0, the run ends. */
 	int (*each)(void *arg, const struct eval_item *, bool right,
 		const struct strbuf *output, struct err *);
 	void *arg;

@@ -1,9 +1,9 @@
 /*
- * Perplexity of a causal model on given text. It is computed from the negative
- * log-likelihood (nll, in nats) of tokens given the tokens before them, as the
- * exponential of the mean nll. The text is divided into passages. Each passage
- * is processed with an empty KV cache in the same session, and the tokens of
- * its second part are scored. Prints nothing. Single-threaded.
+ * Perplexity of a causal model on given text. Perplexity is the exponential of
+ * the mean negative log-likelihood (nll, in nats) of tokens given the tokens
+ * before them. The text is divided into passages. Each passage is processed
+ * with an empty KV cache in the same session, and the tokens of its second part
+ * are scored. Prints nothing. Single-threaded.
  */
 #ifndef HOST_EVAL_PERPLEXITY_H
 #define HOST_EVAL_PERPLEXITY_H
@@ -39,12 +39,12 @@ struct passages {
 };
 
 /*
- * Append a passage for each item. It consists of BOS if the model uses it, the
- * prompt, the answer, and an end token if the model has one; the answer and the
- * end token are scored. Prompt and answer are tokenized together. If the result
- * begins with the tokens of the prompt, its remaining tokens are those of the
- * answer; otherwise the answer is tokenized alone. Returns 0 or a negative
- * errno.
+ * Append a passage for each item. A passage consists of BOS if the model uses
+ * BOS, the prompt, the answer, and an end token if the model has an end token;
+ * the answer and the end token are scored. Prompt and answer are tokenized
+ * together. If the result begins with the tokens of the prompt, its remaining
+ * tokens are those of the answer; otherwise the answer is tokenized alone.
+ * Returns 0 or a negative errno.
  */
 int passages_add_items(struct passages *, const struct tokenizer *,
 	const struct eval_items *, struct err *);

@@ -54,7 +54,7 @@ static const struct {
 } own[] = { { "--shard", true }, { "--outputs", true }, { "--json", false } };
 
 /* Return the number of words at argv that form one of the options in own[]; 0
- * if argv[0] is no such option. */
+ * if argv[0] is not one of these options. */
 static int own_words(int left, char *const *argv)
 {
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {

@@ -54,8 +54,8 @@ struct shards {
  * Read the files of all shards; "-" is standard input. The caller zeroes the
  * struct, and releases it with shards_release() even on failure. Returns 0 on
  * success. Returns -EINVAL if a file is not a shard or is incomplete, if its
- * command line or program version differs from that of the first file, or if a
- * shard is missing or occurs twice. The message names the file or the shard.
+ * command line or program version differs from the first file's, or if a shard
+ * is missing or occurs twice. The message names the file or the shard.
  */
 int shards_read(struct shards *, char *const *paths, unsigned n, struct err *);
 void shards_release(struct shards *);

@@ -1,7 +1,7 @@
 /*
- * Reward models: for each step of a solution, the probability that the solution
- * is right up to this step. Decoding methods use it to choose among samples.
- * The kinds are:
+ * Reward models. A reward model computes, for each step of a solution, the
+ * probability that the solution is right up to this step. Decoding methods use
+ * the probabilities to choose among samples. The kinds are:
  *
  *   head   a verifier for one target (scripts/train/reward.py): a GGUF file
  *          of architecture "tandem-reward" with fine-tuned copies of the
@@ -10,11 +10,12 @@
  *   prm    a process reward model: a GGUF file with a whole model that has a
  *          scoring head instead of its output matrix, of the kinds of
  *          Qwen2.5-Math-PRM and Skywork-o1-Open-PRM (reward_prm.c)
- *   exact  computed by the caller: for tasks with known answers
+ *   exact  no model: the caller computes the scores, for tasks with known
+ *          answers
  *
- * The kinds head and prm run on a session beside the target's, in their own
- * sequences, and cache their results (host/head/scorer.h): only the new part of
- * a solution is computed, with the rows of many solutions in one pass. A score
+ * The kinds head and prm run on a session of their own beside the target's
+ * session, and cache their results (host/head/scorer.h): only the new part of a
+ * solution is computed, with the rows of many solutions in one pass. A score
  * depends only on the text that is scored, not on other texts scored before or
  * together with it. A reward model of kind head that was made for another
  * target is refused.
@@ -43,8 +44,8 @@ struct reward_options {
 	 * target */
 	const char *name;
 };
-/* The options of a reward. They are accepted only with decoding methods that
- * need a reward (needs_reward, see method_uses). */
+/* The options of a reward, accepted only with decoding methods that need a
+ * reward (needs_reward, see method_uses). */
 extern const struct opt_table reward_table;
 
 /* The target: the model that generates the texts to score, and its
@@ -56,7 +57,7 @@ struct reward_site {
 };
 
 /*
- * Open the reward `name` or, if it is NULL, the bundled reward of the target.
+ * Open the reward `name` or, if `name` is NULL, the target's bundled reward.
  * Only reads the file; reward_start prepares scoring. Returns 0, -EINVAL or
  * -ENOTSUP if the file is not a reward model or was made for another model, or
  * another negative errno.
@@ -64,10 +65,9 @@ struct reward_site {
 int reward_open(struct reward **out, const char *name,
 	const struct reward_site *, struct err *);
 /*
- * Number of the target's layers whose hidden states the reward can reuse: if
- * reward_text has the target's hidden states after this many layers
- * (session_opts.tap_layers), the reward does not compute these layers again. 0
- * if the reward reads only tokens.
+ * Number of the target's layers that the reward does not compute again, if
+ * reward_text has the target's hidden states after these layers
+ * (session_opts.tap_layers). 0 if the reward reads only tokens.
  */
 uint32_t reward_tap_layers(const struct reward *);
 /* Whether the score of a step is never larger than the score of the previous

@@ -1,9 +1,10 @@
 /*
  * The kind "head": a verifier, which is the target with other weights in its
- * last blocks (scripts/train/reward.py). These weights are in a GGUF file of
- * architecture "tandem-reward", with the keys tandem-reward.{embedding_length,
- * layer, block_count}. The file has the tensors of these blocks, named with the
- * block numbers of the target, and the tensor reward.bias, one float32.
+ * last blocks (scripts/train/reward.py). The other weights are in a GGUF file
+ * of architecture "tandem-reward", with the keys
+ * tandem-reward.{embedding_length, layer, block_count}. The file has the
+ * tensors of these blocks, named with the block numbers of the target, and the
+ * tensor reward.bias, one float32.
  *
  * The verifier computes for each token of a solution the probability that the
  * token is right, given that all earlier tokens are right:
@@ -12,7 +13,7 @@
  *
  * where `state` is the normed final state of the previous token. The score of a
  * step is the product of these probabilities from the solution's first token to
- * the last one of the step.
+ * the step's last token.
  */
 #include "host/head/reward_impl.h"
 
@@ -139,7 +140,7 @@ static void head_close(struct reward *r)
 	free(h->embedding);
 }
 
-/* ---- notes --------------------------------------------------------------- */
+/* ---- notes (results for tokens) ------------------------------------------ */
 
 /* Write the log-probability that token `next` is right to *note. */
 static void head_finish(
@@ -216,9 +217,9 @@ static int head_start(struct reward *r, struct session *beside,
 /* ---- scores -------------------------------------------------------------- */
 
 /* Return the index of the token at which the step that ends at `end` is scored:
- * its last token or, if this is an end-of-text token, the token before it. The
- * solutions used in training had no end-of-text token. The step begins after
- * index `at`. */
+ * the step's last token or, if that is an end-of-text token, the token before.
+ * The solutions used in training had no end-of-text token. The step begins
+ * after index `at`. */
 static size_t last_of(const struct head *h, const struct reward_text *t,
 	size_t at, size_t end)
 {

@@ -1,8 +1,8 @@
 /*
  * The kind "prm": process reward models in GGUF files of causal architectures.
- * They have a head instead of the output matrix, and the head's input is the
- * normed final state of one token per step. The shape of the head determines
- * which of two kinds a file is:
+ * These models have a scoring head instead of the output matrix; the head's
+ * input is the normed final state of one token per step. The head's shape
+ * determines which of two kinds a file is:
  *
  *   classes  two linear layers with a ReLU between them and two outputs, whose
  *            softmax is the probability that the step is wrong or right (Zhang
@@ -317,7 +317,7 @@ static int prm_start(struct reward *r, struct session *beside,
 		.note = 1, .read = prm_rows, .arg = p
 	};
 	/* In the reward model's vocabulary, a text may have twice as many
-	 * tokens as in the target's. */
+	 * tokens as in the target's vocabulary. */
 	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct scorer_limits limits = { .texts = texts,
 		.layout = LAYOUT_DEFAULT,

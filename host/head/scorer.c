@@ -15,7 +15,7 @@
  * text may use more. */
 #define TAIL 128
 
-/* A text whose tokens are in the KV cache, all of them or the first ones. */
+/* A text of which all or the first tokens are in the KV cache. */
 struct held {
 	bool open;
 	uint32_t sequence;
@@ -29,7 +29,7 @@ struct held {
 	uint32_t from;
 	float *note; /* [end - from][reader.note] */
 	/* [n_embd] data that the reader has stored for the last token; NULL if
-	 * none */
+	 * the reader has no finish() */
 	float *tail;
 	uint64_t used; /* the value of scorer.now when the text was last used */
 	bool busy;     /* whether the text is in the current group */
@@ -181,7 +181,7 @@ static float *note_at(const struct scorer *s, const struct held *h, uint32_t at)
 }
 
 /* Return the least recently used text that is not in the current group, or NULL
- * if there is none. */
+ * if all cached texts are in the group. */
 static struct held *oldest(struct scorer *s)
 {
 	struct held *old = NULL;
@@ -241,7 +241,8 @@ static uint32_t usable(const struct scorer *s, const struct held *h,
 }
 
 /* Returns the cached text whose results can be used for the longest prefix of
- * `t`, and the length of this prefix in *n; NULL if there is none. */
+ * `t`, and the length of this prefix in *n; NULL if no cached text can be
+ * used. */
 static struct held *best(
 	struct scorer *s, const struct scorer_text *t, uint32_t *n)
 {
@@ -278,8 +279,8 @@ static bool is_in_group(const struct scorer *s, const struct scorer_text *t)
 }
 
 /* Add a text to the current group. Reuse the first n tokens of the cached text
- * `like` (NULL if n is 0). Returns 0, 1 if there is no room, or a negative
- * errno. */
+ * `like` (NULL if n is 0). Returns 0, 1 if the cache has no room for the text,
+ * or a negative errno. */
 static int take(struct scorer *s, const struct scorer_text *t,
 	struct held *like, uint32_t n, struct err *e)
 {
@@ -331,7 +332,7 @@ static int take(struct scorer *s, const struct scorer_text *t,
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Add rows for the tokens of the text that are not yet computed to the pass, as
+/* Add rows to the pass for the tokens of the text that are not yet computed, as
  * many as fit. Returns the number of added rows. */
 static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 {
@@ -383,9 +384,9 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 		s->reader.arg, s->session, s->see, seen, h->tail, e);
 }
 
-/* Free cache slots: drop a text that is not in the current group or, if there
- * is none, the last text of the group. Returns 0, or 1 if the group has only
- * one text and no other text is cached. */
+/* Free cache slots: drop a text that is not in the current group or, if all
+ * texts are in the group, the last text of the group. Returns 0, or 1 if the
+ * group has only one text and no other text is cached. */
 static int make_room(struct scorer *s)
 {
 	struct held *h = oldest(s);

@@ -10,12 +10,12 @@
  * For each text the scorer computes the prompt (only once for all texts with
  * the same prompt) and the part after the longest prefix that the text shares
  * with a cached text. If notes depend on the next token, the last row of this
- * prefix is computed again, because its next token is a different one. The rows
- * of several sequences in a pass have the same bytes as in separate passes, so
- * a note depends only on its text.
+ * prefix is computed again, because the next token differs between the texts.
+ * The rows of several sequences in a pass have the same bytes as in separate
+ * passes, so a note depends only on its text.
  *
  * If sequences or slots of the cache run out, the least recently used texts are
- * dropped; if this is not enough, texts are read one after another. Not
+ * dropped; if that is not enough, texts are read one after another. Not
  * thread-safe.
  */
 #ifndef HOST_HEAD_SCORER_H
@@ -57,8 +57,8 @@ struct scorer_reader {
 	/*
 	 * The note (the floats stored for a token) of a text's last token may
 	 * need the token that follows. Until the text is continued, `tail`
-	 * keeps what the reader needs to complete this note; then this
-	 * function completes it. NULL: a note never depends on the next
+	 * holds the data that the reader needs to complete this note; then
+	 * finish() completes the note. NULL: a note never depends on the next
 	 * token, and no tail is stored.
 	 */
 	void (*finish)(void *arg, const float *tail, int32_t next, float *note);

@@ -2,15 +2,15 @@
  * The experts of a model that are in memory: a cache under the DRAM budget. A
  * slot holds the gate, up and down matrices of one expert, as in a flash image;
  * slots lie in shared buffers (tandem:experts0, ...) that the device has mapped
- * permanently. If there is a slot for each expert, all are loaded when the
- * cache is opened, from any model file. Otherwise the model is a flash image,
- * and an expert that is needed but absent is read into the slot of another
- * expert. All absent experts of a layer are read in parallel.
+ * permanently. If there is a slot for each expert, all experts are loaded when
+ * the cache is opened, from any model file. Otherwise the model is a flash
+ * image, and an expert that is needed but absent is read into the slot of
+ * another expert. All absent experts of a layer are read in parallel.
  *
- * A pass calls experts_begin for each layer, then experts_take until the
- * layer's experts are used up, and experts_done when the device has finished
- * with an expert. experts_ahead reads experts that a later layer will probably
- * need. All calls come from one thread.
+ * A pass calls experts_begin for each layer, then experts_take until all these
+ * experts are taken, and experts_done when the device has finished with an
+ * expert. experts_ahead reads experts that a later layer will probably need.
+ * All calls come from one thread.
  *
  * Eviction: the expert whose next use is expected to be the farthest away is
  * evicted. This distance is the number of layers until the expert's layer runs
@@ -21,10 +21,10 @@
  * for 10 to 75 % of the experts. The share of uses that needed a read was at
  * most 0.024 larger than with the best rule for the same trace. Evicting the
  * least recently used expert makes the share up to 0.69 larger, because this
- * rule keeps nothing if a pass uses more experts than there are slots. Counts
- * that are never halved make the share up to 0.36 larger. A read ahead evicts
- * by the same rule as a needed read: without the read ahead, the same expert
- * would be evicted next.
+ * rule evicts every expert before its next use if a pass uses more experts than
+ * there are slots. Counts that are never halved make the share up to 0.36
+ * larger. A read ahead evicts by the same rule as a needed read: without the
+ * read ahead, the same expert would be evicted next.
  */
 #ifndef HOST_MEMORY_EXPERTS_H
 #define HOST_MEMORY_EXPERTS_H
@@ -57,7 +57,7 @@ struct experts_opts {
 	 * expert is used. */
 	uint32_t slots;
 	struct stream_opts stream;
-	/* The simulated phone and its timeline; both NULL if no phone is
+	/* The simulated phone and its timeline; NULL if no phone is
 	 * simulated. */
 	const struct soc *soc;
 	struct phone_time *time;
@@ -107,16 +107,16 @@ struct expert_place {
 
 /*
  * Take up to `room` experts of the last experts_begin that are in memory. If
- * none of them is in memory yet, wait for the first one. The slots are in use
- * until experts_done. *n is 0 only if all experts of the last experts_begin
+ * none of them is in memory yet, wait for the first expert. The slots are in
+ * use until experts_done. *n is 0 only if all experts of the last experts_begin
  * were taken, or after an error. Returns -EAGAIN if all slots that could hold
- * the remaining experts are in use: call experts_done for some, then try again.
+ * the remaining experts are in use: call experts_done for a slot and try again.
  * If an expert cannot be read, no expert is taken; the next call tries to read
  * it again.
  *
  * On the simulated phone the host waits on the phone's timeline. turn_ps is the
- * time when the work before these experts ends. At most the share
- * flash_ahead (a property of the phone) of a read ahead is done before turn_ps.
+ * time when the work before these experts ends. At most the share flash_ahead
+ * (a property of the phone) of a read ahead is done before turn_ps.
  */
 int experts_take(struct experts *, uint64_t turn_ps, struct expert_place *,
 	uint32_t room, uint32_t *n, struct err *);

@@ -27,7 +27,7 @@ struct slot {
 	bool begun; /* listed by experts_begin, not yet taken by experts_take */
 	bool ahead; /* read by experts_ahead, never taken by experts_take */
 	/* whether the expert was read ahead and its layer has not begun since
-	 * then */
+	 * the read */
 	bool due;
 	/* On the simulated phone: when the device has finished with the slot;
 	 * when the read into the slot ends; how long the read takes if flash is

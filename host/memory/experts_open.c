@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bytes in flight if the number of reads in flight is not given: enough for the
- * full speed of flash, and few enough that the first expert of a layer is
- * complete long before the last one. */
+/* Bytes in flight if the number of reads in flight is not given. So many bytes
+ * are enough for the full speed of flash, and few enough that the first expert
+ * of a layer is complete long before the layer's last expert. */
 #define IN_FLIGHT ((size_t)16 << 20)
 #define DEPTH_MIN 8u
 

@@ -44,9 +44,9 @@ uint32_t kv_pool_free(const struct kv_pool *p)
 
 /*
  * Choose a place for n runs that cannot follow another run: the middle of the
- * longest hole, so that both these runs and the sequence that ends before the
- * hole can grow. If the hole is at the start of the pool, no sequence ends
- * before it, so the runs are placed at its start.
+ * longest hole (free runs), so that both these runs and the sequence that ends
+ * before the hole can grow. If the hole is at the start of the pool, no
+ * sequence ends before the hole, so the runs are placed at its start.
  */
 static uint32_t choose(const struct kv_pool *p, uint32_t n)
 {

@@ -1,12 +1,13 @@
 /*
  * Allocation of slots of the key-value cache (one slot holds one token). The
- * pool is bookkeeping only: it touches neither the memory nor the device. Slots
+ * pool only keeps records; it accesses neither the memory nor the device. Slots
  * are allocated, shared and freed in runs of KV_RUN adjacent slots. A run is
  * reference counted: each sequence that uses it has one reference.
  *
  * The pool makes consecutive runs of a sequence adjacent where it can. A pass
- * (one forward computation) describes what a row attends to as a list of spans
- * of slots, and fewer spans are cheaper. A pool is used by one thread.
+ * (one forward computation) describes the slots to which a row attends as a
+ * list of spans; a list with fewer spans takes less time. A pool is used by one
+ * thread.
  */
 #ifndef HOST_MEMORY_KV_POOL_H
 #define HOST_MEMORY_KV_POOL_H
@@ -14,10 +15,11 @@
 #include <stdint.h>
 
 /*
- * Choice of the size. A sequence wastes half a run on average, and a fork of a
- * sequence copies up to one run; both favor short runs. A span has at least one
- * run, which favors long runs. With 32 slots, the WIRE_MAX_SPANS of a pass
- * suffice for 64 sequences of 2048 tokens even if no two runs are adjacent.
+ * Choice of the size. Short runs waste fewer slots (half a run for each
+ * sequence on average) and make forks cheaper (a fork copies up to one run).
+ * Long runs need fewer spans, because a span has at least one run. With 32
+ * slots per run, the WIRE_MAX_SPANS spans of a pass suffice for 64 sequences of
+ * 2048 tokens even if no two runs are adjacent.
  */
 #define KV_RUN     32
 #define KV_NOWHERE UINT32_MAX
@@ -37,9 +39,9 @@ uint32_t kv_pool_free(const struct kv_pool *);
 /*
  * Allocate n <= kv_pool_free() runs, each with one reference. Their indices are
  * written to run[n] in the order in which their slots will be read. The first
- * run follows the run `before` if that place is free; otherwise the pool
- * chooses a place where these runs and later ones have the most free space.
- * KV_NOWHERE means that there is no run `before`.
+ * run directly follows the run `before` if the run at that place is free;
+ * otherwise the pool chooses a place where these runs and later runs have the
+ * most free space. KV_NOWHERE means that there is no run `before`.
  */
 void kv_pool_take(struct kv_pool *, uint32_t before, uint32_t n, uint32_t *run);
 

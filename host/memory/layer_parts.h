@@ -28,8 +28,8 @@ struct layer_part {
 unsigned layer_parts(const struct wire_tensor[WIRE_T_COUNT], uint64_t bytes,
 	unsigned n, struct layer_part out[LAYER_PARTS_MAX]);
 
-/* The rows of a tensor that are in a part. `rows` is 0 if there are none;
- * `offset` is the offset of the first row in the layer's extent. */
+/* The rows of a tensor that are in a part. `rows` is 0 if the part has no row
+ * of it; `offset` is the offset of the first row in the layer's extent. */
 struct wire_tensor layer_part_tensor(const struct layer_part *,
 	const struct wire_tensor[WIRE_T_COUNT], unsigned tensor);
 

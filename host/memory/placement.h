@@ -2,38 +2,38 @@
  * This module decides which blocks of weights are mapped in the device's
  * window. Passes use all blocks in order, and one pass follows another, so the
  * order of use is known: 0 1 .. n-1 0 1 ... When there is no room for a block,
- * mapped blocks are unmapped one at a time until the block fits: always the one
- * whose next use is furthest in the future (Belady, "A study of replacement
- * algorithms", 1966). In a cyclic order, that is the block that was used last,
- * never the least recently used one.
+ * mapped blocks are unmapped one at a time until the block fits: always the
+ * block whose next use is furthest in the future (Belady, "A study of
+ * replacement algorithms", 1966). In a cyclic order, that is the block that was
+ * used last, never the least recently used block.
  *
  * Three other policies serve as baselines. The first two map a block when it is
  * needed, and no block in advance:
  *
  *   paging    Unmap the least recently used block, one at a time until the
  *             new block fits. In a cyclic order, the least recently used
- *             block is close to the one needed next. So if not all blocks
- *             fit, every block is mapped again in every pass.
+ *             block is needed again soon. So if not all blocks fit, every
+ *             block is mapped again in every pass.
  *   drop-all  When a block does not fit, unmap all blocks that the current
  *             request does not use. A request computes one block for all rows
  *             of a pass, so all other blocks are unmapped. Public backends for
  *             NPUs make room in this way.
  *   fixed     Never unmap. All blocks are mapped before the first pass, which
- *             fails if the window is too small. This is a runtime without
- *             swapping.
+ *             fails if the window is too small. This policy models a runtime
+ *             without swapping.
  *
  * The device may have an extended region in addition to the window, which only
  * DMA reaches. Under every policy, a block without room in the window is placed
- * there permanently, as long as the region has room; it takes no slot of the
- * window and needs no mapping in a pass. Only when the region is full are
- * blocks unmapped.
+ * in this region permanently, as long as the region has room. The block then
+ * takes no slot of the window and needs no mapping in a pass. Blocks are
+ * unmapped only when the region is full.
  *
  * PLACEMENT_SWAP is implemented by host/memory/swap.h.
  *
  * Buffers that are always mapped (KV cache, activations) are mapped by other
  * code, before the blocks. This module has no record of these buffers, nor of
- * the rules of the window (holes, guard pages, slots): it requests a mapping,
- * and the device grants or refuses it.
+ * the rules of the window (holes, guard pages, slots): the module requests a
+ * mapping, and the device maps the block or refuses.
  */
 #ifndef HOST_MEMORY_PLACEMENT_H
 #define HOST_MEMORY_PLACEMENT_H
@@ -73,7 +73,7 @@ void placement_close(struct placement *);
 /*
  * Map blocks before the first pass. PLACEMENT_BELADY maps blocks from the first
  * on while there is room. PLACEMENT_FIXED maps all blocks, or fails with
- * -ENOSPC and the message of `map`. The other policies map none.
+ * -ENOSPC and the message of `map`. The other policies map no block.
  */
 int placement_fill(struct placement *, struct err *);
 
@@ -88,7 +88,7 @@ int placement_need(
 	struct placement *, uint32_t block, uint32_t *addr, struct err *);
 
 /* Whether the block is mapped in the device's window or in the extended region;
- * and whether it is in the extended region. */
+ * whether the block is in the extended region. */
 bool placement_is_mapped(const struct placement *, uint32_t block);
 bool placement_is_extended(const struct placement *, uint32_t block);
 

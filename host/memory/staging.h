@@ -1,10 +1,10 @@
 /*
- * Staging of streamed layers, which do not stay in memory. They are read from
- * the flash image into staging slots: shared buffers (tandem:stage0, ...) that
- * the device has mapped permanently. The order is the same in every pass:
- * first, first + 1, .. last, and again from the first. As soon as a slot is
- * free, the next layer is read into it. Reading ahead does not stop at the end
- * of a pass, so the first layers of the next pass are ready when the pass
+ * Staging of streamed layers, which do not stay in memory. These layers are
+ * read from the flash image into staging slots: shared buffers (tandem:stage0,
+ * ...) that the device has mapped permanently. The order is the same in every
+ * pass: first, first + 1, .. last, and again from the first. As soon as a slot
+ * is free, the next layer is read into it. Reading ahead does not stop at the
+ * end of a pass, so the first layers of the next pass are ready when the pass
  * begins.
  *
  * The output matrix can be streamed, too, after the last layer. The host uses
@@ -18,8 +18,8 @@
  *
  * A slot starts with a head of whole pages, which the caller fills once. The
  * layer follows, laid out as in the image. A part of a layer starts with the
- * page of the image that contains its first byte. All calls come from one
- * thread.
+ * page of the image that contains the part's first byte. All calls come from
+ * one thread.
  */
 #ifndef HOST_MEMORY_STAGING_H
 #define HOST_MEMORY_STAGING_H
@@ -56,8 +56,8 @@ struct staging_opts {
 	size_t output_strip;
 	size_t head_bytes; /* size of a slot's head: whole pages, may be 0 */
 	struct stream_opts stream;
-	/* The simulated phone whose model gives the times of reads, and its
-	 * timeline. Both are NULL if no phone is simulated. */
+	/* The simulated phone, whose cost model gives the times of reads, and
+	 * its timeline; NULL if no phone is simulated. */
 	const struct soc *soc;
 	struct phone_time *time;
 	/*
@@ -75,8 +75,8 @@ bool staging_parts_may(const struct image *);
 
 /*
  * Bytes of a slot without its head: enough for the largest streamed layer, or
- * for the largest part of one. Uses `residency`, `parts` and `tensor` of the
- * options.
+ * for the largest part of a layer. Uses `residency`, `parts` and `tensor` of
+ * the options.
  */
 size_t staging_slot_bytes(const struct image *, const struct staging_opts *);
 
@@ -92,15 +92,15 @@ struct buffer *staging_buffer(const struct staging *, unsigned slot);
 int staging_start(struct staging *, struct err *);
 
 /*
- * Wait for the next piece of the pass; a piece is a layer or a part of one.
+ * Wait for the next piece of the pass; a piece is a layer or a part of a layer.
  * `part` is its number, counted from 0 at the start of the pass. *slot receives
  * the slot that holds the piece. After an interrupted pass, pieces that were
  * read for the rest of that pass are dropped.
  *
  * If a phone is simulated, the host also waits on the phone's timeline. turn_ps
  * is the time when the work before this piece ends. At most the share
- * flash_ahead (a property of the phone) of a read is done before turn_ps; the
- * rest follows.
+ * flash_ahead (a property of the phone) of a read is done before turn_ps, and
+ * the rest of the read afterwards.
  *
  * Returns 0 or a negative errno.
  */
@@ -109,7 +109,7 @@ int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 
 /*
  * Wait for part i of the output matrix, as staging_need does for a layer. The
- * bytes at `data` are bytes [from, from + bytes) of the matrix. They stay valid
+ * bytes at `data` are bytes [from, from + bytes) of the matrix, and stay valid
  * until staging_refill(slot).
  */
 struct staging_output {

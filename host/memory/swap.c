@@ -201,7 +201,7 @@ bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 	if (!s->queued)
 		return false;
 	if (s->slot[s->queue[0]].block != i) {
-		/* Drop the blocks in the slots: they were copied for the rest
+		/* Drop the blocks in the slots, which were copied for the rest
 		 * of an interrupted pass. */
 		unsigned n = s->queued, waiting[SWAP_SLOTS];
 

@@ -2,16 +2,16 @@
  * Copying of temporary blocks, the blocks of a plan (host/memory/swap_plan.h)
  * that are not mapped permanently. A thread copies their weights from memory
  * into two staging slots: shared buffers (tandem:swap0, tandem:swap1) that the
- * device has mapped permanently. It copies in the order of use, which is the
- * same in every pass. As soon as a slot is free, the next block is copied into
- * it, also across the end of a pass (llada.cpp, section 3.4, "pipeline-based
- * data transfer").
+ * device has mapped permanently. The blocks are copied in the order of use,
+ * which is the same in every pass. As soon as a slot is free, the next block is
+ * copied into the slot, also across the end of a pass (llada.cpp, section 3.4,
+ * "pipeline-based data transfer").
  *
  * A slot goes through three steps: the thread fills it, swap_need gives it to
  * the caller, swap_done takes it back. Between swap_need and swap_done the
  * device reads the slot and no thread writes it. With the option `poison`,
- * swap_done overwrites the slot with NaN: a device that still reads it computes
- * wrong results, which tests detect.
+ * swap_done overwrites the slot with NaN: a device that still reads the slot
+ * computes wrong results, which tests detect.
  *
  * All calls come from one thread; the copying thread is internal. On the
  * simulated phone's timeline, a separate engine does the copies, in parallel
@@ -39,7 +39,7 @@ struct swap_block {
 	/* bytes that the statistics count for the copy; differs from `bytes` if
 	 * costs are computed for another model */
 	uint64_t counted;
-	/* price of the copy; all 0 if no phone is simulated */
+	/* cost of the copy on the phone; all 0 if no phone is simulated */
 	struct price price;
 };
 

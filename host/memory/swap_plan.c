@@ -335,8 +335,8 @@ static void try_pool(struct search *s)
 		if (part % PARTS == 0) {
 			uint64_t want = part / PARTS;
 
-			/* Make `want` operators temporary, spread evenly over
-			 * the n. */
+			/* Make `want` of the n operators temporary, evenly
+			 * spread. */
 			for (uint32_t i = 0; i < s->n; i++)
 				s->now[i] =
 					(i + 1) * want / s->n > i * want / s->n;

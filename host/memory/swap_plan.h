@@ -1,22 +1,22 @@
 /*
- * A plan for weights that do not fit into the device's window. It divides the
- * operators (here, blocks of layers) into resident and temporary ones.
+ * A plan for weights that do not fit into the device's window. The plan makes
+ * each operator (here, a block of layers) either resident or temporary.
  * Operators run in the same order in every forward pass. Resident operators are
  * packed into few large mappings, in the order of use. Temporary operators are
- * copied into two staging slots, each before its turn: while the device reads
- * one slot, the other is filled. This follows "graph-guided buffer mapping" and
- * "pipeline-based data transfer" of llada.cpp, section 3.4.
+ * copied into two staging slots, each before it runs: while the device reads
+ * one slot, the other slot is filled. The scheme follows llada.cpp, section 3.4
+ * ("graph-guided buffer mapping", "pipeline-based data transfer").
  *
  * Model of time. One copy runs at a time, in the order of use, also across the
- * end of a forward. A copy begins when the previous copy has ended and its slot
- * is free. The two slots alternate, so the slot was last used by the temporary
+ * end of a pass. A copy begins when the previous copy has ended and its slot is
+ * free. The two slots alternate, so the slot was last used by the temporary
  * operator before the previous one, and is free when that operator ends. An
  * operator begins when the previous operator has ended and its own weights are
  * in place. The stall of a plan is the duration of a forward pass minus the sum
  * of its operators' run times, averaged over a long run. These times form a
  * linear system over (max, +) with a state of four instants, so the average is
  * the largest cycle mean of the system (Karp, "A characterization of the
- * minimum cycle mean in a digraph", 1978). A cycle has up to four forwards, so
+ * minimum cycle mean in a digraph", 1978). A cycle has up to four passes, so
  * the mean is exact in twelfths of the unit of time.
  *
  * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
@@ -24,14 +24,14 @@
  * minimum over a fixed pool of choices, which may miss the optimum.
  *
  * The pool is built as follows. For each amount of temporary bytes, in steps of
- * a quarter of the average operator, there are two choices: the paper's walk,
- * and the cheapest copies. For each number of temporary operators there is one
- * more choice, in which they are evenly spread. Each choice is improved by
- * exchanges; then its operators are made resident one by one, which adds a
+ * a quarter of the average operator, there are two choices: the paper's choice
+ * (walk), and the cheapest copies. For each number of temporary operators there
+ * is one more choice, in which they are evenly spread. Each choice is improved
+ * by exchanges; then its operators are made resident one by one, which adds a
  * choice each time. (For 8 to 14 operators, all choices can be tried as well.
  * The pool contained the minimum for 600 of 600 random sets of equal operators,
- * and for 566 of 600 sets of mixed sizes; in the remaining sets a forward took
- * up to a ninth longer.)
+ * and for 566 of 600 sets of mixed sizes; in the other sets a forward pass took
+ * up to a ninth longer than with the minimum.)
  *
  * The pool does not depend on the size of the window, which only determines
  * which choices fit. So, for any number of operators, a larger window never
@@ -82,8 +82,8 @@ struct swap_place {
 struct swap_plan {
 	/* place of each operator; owned by the caller */
 	struct swap_place *place;
-	/* Bytes of a staging slot, which are those of the largest operator. 0
-	 * if all operators are resident and there are no slots. */
+	/* Bytes of a staging slot, as many as the largest operator has. 0 if
+	 * all operators are resident and there are no slots. */
 	uint64_t slot;
 	uint32_t temporary; /* number of temporary operators */
 	uint32_t mappings;

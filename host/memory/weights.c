@@ -270,8 +270,8 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	/* All runs (groups) of resident layers get the same number of
-	 * blocks. */
+	/* All runs (groups) of resident layers get the same number of blocks,
+	 * so round up. */
 	want = (want + runs - 1) / runs * runs;
 	while (!m->n_expert && want < resident &&
 		largest_block(m, plan, want) > plan->limit)
@@ -332,7 +332,7 @@ static int load_block(const struct model *m, struct workers *workers,
 		const struct wire_tensor *to = b->tensor[i];
 		uint32_t l = b->first_layer + i;
 
-		/* the layer starts where its first tensor does */
+		/* the layer starts where its first tensor starts */
 		if (l < m->layers_packed) {
 			ret = packed_read(m->packed, IMAGE_LAYER, l,
 				dst + to[0].offset, e);

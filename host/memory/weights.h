@@ -1,7 +1,7 @@
 /*
  * The layers of a model are cut into blocks of consecutive layers. The tensors
  * of a block are in one shared buffer that the device reads by DMA
- * (tandem:weights0, ...); they are copied from the model file, or read
+ * (tandem:weights0, ...). The tensors are copied from the model file, or read
  * unchanged from a flash image. The device works with whole blocks: a graph, a
  * request, a mapping and an eviction all concern one block. A streamed layer
  * (host/memory/staging.h) is a block of one layer, or several blocks that are
@@ -77,12 +77,12 @@ static inline bool block_ends(const struct block *b)
 
 /*
  * Cut the layers into blocks and compute their layout. The resident blocks come
- * first, then the streamed ones.
+ * first, then the streamed blocks.
  *
  * The resident layers are divided into groups, called runs
  * (host/model/residency.h), and each run has the same number of blocks. There
- * are at least `want` resident blocks, or one per layer if there are fewer
- * layers. There are more blocks if a block would otherwise exceed `limit`
+ * are at least `want` resident blocks, or one per layer if fewer layers are
+ * resident. There are more blocks if a block would otherwise exceed `limit`
  * bytes; only a block of a single layer may exceed `limit`. A strip of tiles
  * has at most `strip_max` bytes; weights_cut returns -EFBIG if the flash image
  * has larger strips. The caller owns *blocks and frees them with
@@ -119,8 +119,8 @@ const uint8_t *weights_bytes(const struct block *);
 
 /*
  * Fill all blocks that are not streamed, using the workers. Creates a buffer
- * for each of them unless weights_share has given it one. Returns 0 or a
- * negative errno.
+ * for each of these blocks, unless weights_share has placed it in a buffer.
+ * Returns 0 or a negative errno.
  */
 int weights_load(const struct model *, struct workers *, struct block *blocks,
 	uint32_t n, const struct progress_sink *, struct err *);

@@ -2,29 +2,29 @@
  * Beam search over steps: several samples (the beams) are generated step by
  * step, side by side. After each step a reward model scores the partial texts.
  * The best beams are kept, and each of them is continued by several beams; the
- * other beams are cut. This is the common part of step-level beam search and
- * diverse verifier tree search (Snell et al., "Scaling LLM test-time compute
- * optimally can be more effective than scaling model parameters", 2024;
+ * other beams are cut. This file has the common part of step-level beam search
+ * and diverse verifier tree search (Snell et al., "Scaling LLM test-time
+ * compute optimally can be more effective than scaling model parameters", 2024;
  * Beeching et al., "Scaling test-time compute with open models", 2024:
  * search-and-learn, whose recipe this code follows).
  *
- * The N beams (-N) form trees of equal size. In each round the best K beams of
- * a tree are kept, and forks of these K beams fill the tree up to its size
- * again: fork j continues kept beam number j mod K, as child number j / K of
- * that beam. The random stream of a fork depends on the round, on the place of
- * the fork's parent among the beams of the round, and on the number of the
- * child. If a tree has K beams or fewer left, all of them are kept. Beams with
- * equal texts are not merged. If beams have equal values, the first of them is
- * kept. After --beam-rounds rounds the beams run to their ends. The result is
- * the finished beam with the best value; if several have this value, the one
- * that finished first.
+ * The N beams (-N) form trees of equal size. In each round (one step of every
+ * beam) the best K beams of a tree are kept, and forks of them fill the tree up
+ * to its size again. Fork j continues kept beam number j mod K, as child number
+ * j / K of that beam. The random stream of a fork depends on the round, on the
+ * place of the fork's parent among the beams of the round, and on the number of
+ * the child. If a tree has K beams or fewer left, all of them are kept. Beams
+ * with equal texts are not merged. If beams have equal values, the first of
+ * them is kept. After --beam-rounds rounds the beams run to their ends. The
+ * result is the finished beam with the best value; if several beams have this
+ * value, the beam that finished first.
  *
  * A beam that has finished a step waits until all beams have finished the step,
  * so a pass may have idle rows. With --beam-ahead the idle rows begin the next
  * step of waiting beams: child 0, which is the beam itself, then further
  * children. Waiting beams with the best scores so far come first. If the beam
- * is kept later, its early children are used, otherwise they are dropped. The
- * option changes neither the choice of beams nor their texts. This is the
+ * is kept later, its early children are used, otherwise they are dropped.
+ * --beam-ahead changes neither the choice of beams nor their texts. It is the
  * speculative beam extension of Chen et al., "FastTTS", 2025.
  *
  * The reward model is called once per round, and only for beams whose score can
@@ -54,14 +54,14 @@ struct beam_options {
 extern const struct opt_table beam_table;
 
 struct beams_plan {
-	uint32_t tree; /* number of beams of a tree; -N is a multiple of it */
+	uint32_t tree; /* number of beams of a tree; divides -N */
 	/* number of beams of a tree that are kept after each round (K) */
 	uint32_t keep;
 	/*
 	 * Whether beams whose texts have ended compete. True: such a beam
 	 * counts as finished only if it is among the K best beams of its tree.
-	 * False: such a beam always counts as finished, and does not take one
-	 * of the K places.
+	 * False: such a beam always counts as finished, and is not one of the K
+	 * beams.
 	 */
 	bool ended_compete;
 };
@@ -70,8 +70,8 @@ struct beams_plan {
 struct beams {
 	struct beams_plan plan;
 	/*
-	 * number of elements of `active`; the beams of one tree are consecutive
-	 * there
+	 * number of elements of `active`, in which the beams of one tree are
+	 * consecutive
 	 */
 	uint32_t n;
 	struct sample **active;    /* the beams that continue */
@@ -106,8 +106,8 @@ int beams_next(struct samples *, struct err *);
 /* Use up to `rows` rows of the next pass to begin the next step of waiting
  * beams. */
 int beams_ahead(struct samples *, uint32_t rows, struct err *);
-/* Choose the best beam when the run is stopped early: a finished beam, or an
- * unfinished beam if none is finished. */
+/* Choose the best beam when the run is stopped early: a finished beam or, if no
+ * beam is finished, an unfinished beam. */
 void beams_stop(struct samples *);
 void beams_close(void *beams);
 void beams_tally(const struct samples *, struct strbuf *);

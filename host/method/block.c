@@ -58,7 +58,7 @@ struct text {
 	uint32_t begin;
 	/* the block is filled: the next pass computes it from its tokens */
 	bool filled;
-	/* the current pass computes a filled block; its keys and values are
+	/* the current pass computes a filled block, whose keys and values are
 	 * cached after the pass */
 	bool caches;
 };

@@ -14,7 +14,7 @@
 #include "host/scheduler/tree_options.h"
 #include "ipc/wire.h"
 
-#define LENGTH 8 /* gamma of a draft model; other drafters determine it */
+#define LENGTH 8 /* gamma, unless the drafter limits the length of chains */
 
 struct chain_options {
 	uint32_t length;
@@ -58,8 +58,8 @@ static void chain_start(struct cycle *c)
 	c->tree->k = 1;
 }
 
-/* By default only the draft model drafts: with one candidate per node, a
- * drafter that looks tokens up would add nothing to it. */
+/* By default only the draft model drafts: with one candidate per node, a second
+ * drafter could not add candidates to those of the draft model. */
 static void chain_compose(
 	const struct method_env *env, const char *given, struct strbuf *draft)
 {

@@ -1,7 +1,7 @@
 /*
- * Functions that choose among samples by numbers: they count votes for the
- * samples' answers, or find the largest value. They have no state, so any
- * thread may call them.
+ * Functions that choose among samples: they count votes for the samples'
+ * answers, or find the largest value. No state; any thread may call the
+ * functions.
  */
 #ifndef HOST_METHOD_CHOICE_H
 #define HOST_METHOD_CHOICE_H
@@ -19,40 +19,40 @@ struct candidate {
 	const char *answer;
 	/* value of the sample, larger is better; NAN if unknown */
 	double value;
-	double weight; /* weight of its vote */
+	double weight; /* weight of the sample's vote */
 };
 
 /*
  * Count the votes for each answer. The answers are written to row[], which has
- * room for n, in the order of their first candidates. Returns the number of
- * different answers.
+ * room for n answers, in the order of their first candidates. Returns the
+ * number of different answers.
  */
 uint32_t choice_tally(const struct candidate *, uint32_t n, struct tally *row);
 
-/* Index of the answer with the largest total weight, the first of equal ones.
- * Returns CHOICE_NONE if n is 0. */
+/* Index of the first answer with the largest total weight. Returns CHOICE_NONE
+ * if n is 0. */
 uint32_t choice_heaviest(const struct tally *, uint32_t n);
 
 /*
  * Whether a vote is decided although `left` candidates have not voted yet;
- * first_left is the index of the first of them. All votes weigh 1. Finds the
- * answer with the most votes (the first of equal ones). Returns its index if
+ * first_left is the index of the first candidate without a vote. All votes
+ * weigh 1. Finds the first answer with the most votes. Returns its index if
  * this answer wins for all possible votes of the remaining candidates,
  * otherwise CHOICE_NONE.
  */
 uint32_t choice_decided(
 	const struct tally *, uint32_t n, uint32_t left, uint32_t first_left);
 
-/* Index of the candidate with the largest value, the first of equal ones.
- * Returns CHOICE_NONE if no value is known. */
+/* Index of the first candidate with the largest value. Returns CHOICE_NONE if
+ * no value is known. */
 uint32_t choice_largest(const struct candidate *, uint32_t n);
 
 /*
  * Set the weights for Borda votes (Kang et al., "Scalable best-of-N selection
  * for large language models via self-certainty", 2025). The candidate with the
  * k-th largest of n values (k from 1) gets the weight (n - k + 1)^power; a
- * candidate whose value is unknown gets 0. With power 0 all votes are equal, as
- * in a plain majority.
+ * candidate whose value is unknown gets the weight 0. With power 0 all other
+ * weights are equal, as in a plain majority vote.
  */
 void choice_borda(struct candidate *, uint32_t n, double power);
 

@@ -67,7 +67,8 @@ int choosing_score(const struct method_env *, struct sample *const *,
 	uint32_t n, struct err *);
 
 /*
- * Set an error that says why no sample can be chosen. Returns a negative errno.
+ * Set an error with the reason why no sample can be chosen. Returns a negative
+ * errno.
  */
 int choosing_none(const struct samples *, struct err *);
 
@@ -80,10 +81,10 @@ extern const struct many_steps choosing_steps;
  * a pool; `as` has that method and its options. Sample i is the same for every
  * number of samples, so one large pool gives the choices for all smaller n.
  *
- * The caller must make sure that no sample runs or waits and, if the method has
- * a reward model, that all steps of the samples are scored. The call overwrites
- * the values and weights of the samples. Returns 0 and sets *at to the sample's
- * index, or returns a negative errno.
+ * Before the call, all samples must have finished and, if the method has a
+ * reward model, all their steps must be scored. The call overwrites the values
+ * and weights of the samples. Returns 0 and sets *at to the sample's index, or
+ * returns a negative errno.
  */
 int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
 	uint32_t *at, struct err *);

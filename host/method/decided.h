@@ -9,8 +9,8 @@
  *           one are cut.
  *   values  The sample with the largest value is chosen; of samples with equal
  *           values, the first. If values can only fall while a text grows, a
- *           sample is cut when it would not be chosen even with its value so
- *           far, because a sample that has ended is better.
+ *           running sample is cut when a sample that has ended would be
+ *           chosen before it, even if its value did not fall any more.
  *
  * All calls come from one thread.
  */

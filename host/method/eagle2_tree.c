@@ -6,9 +6,9 @@
  * layers are verified.
  *
  * The authors' code verifies 60 rows, drafts a first layer and 5 more, and has
- * k = 10; these are the defaults on a simulated phone. With streamed layers a
- * pass waits for flash, so there is time for more rows; then the defaults for
- * rows and layers are those of the other methods.
+ * k = 10; on a simulated phone the defaults are the same. With streamed layers
+ * a pass waits for flash, so there is time for more rows; then the numbers of
+ * rows and layers default to the values of the other methods.
  */
 #include "base/checked.h"
 #include "host/method/methods.h"

@@ -29,8 +29,8 @@ struct ahead {
 /*
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
- * continue. There is no tip if the tree has only its root, because nothing was
- * drafted. The tip cannot be found in the step `grown`, because nodes that get
+ * continue. There is no tip if nothing was drafted, so that the tree has only
+ * its root. The tip cannot be found in the step `grown`, because nodes that get
  * no rows in a shared pass are removed from the tree after that step.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)

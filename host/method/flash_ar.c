@@ -1,7 +1,7 @@
 /*
  * Plain decoding of a model whose layers are streamed from flash: each token
- * needs a pass over all layers. This is the baseline for the methods that
- * draft.
+ * needs a pass over all layers. The methods that draft are compared with this
+ * method.
  */
 #include "base/err.h"
 #include "host/method/methods.h"

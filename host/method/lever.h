@@ -18,17 +18,17 @@ struct lever_state {
 	struct gain_rule lever;
 	/* the exit predictor; NULL if the method does not prune rows */
 	struct exit_head *exit;
-	/* file of the exit predictor; "" if there is none */
+	/* path of the exit predictor's file; "" if there is no predictor */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
-	/* Cycles without drafting: `rest` is the number left in the current
-	 * period, last_rest the length of the last period. */
+	/* Periods without drafting: `rest` is the number of cycles left in the
+	 * current period, last_rest the number of cycles of the last period. */
 	uint32_t rest, last_rest;
 	/*
-	 * Set by benchmarks that compare trees with and without pruning. Then
-	 * every tree is pruned. Neither the cost model nor the correction Phi
-	 * of the draft's probabilities is updated, so a tree depends only on
-	 * the text that precedes it.
+	 * Set by benchmarks that compare trees with and without pruning. If
+	 * set, every tree is pruned, and neither the cost model nor the
+	 * correction Phi of the draft's probabilities is updated, so a tree
+	 * depends only on the text that precedes it.
 	 */
 	bool frozen;
 };

@@ -31,7 +31,7 @@ void lever_observe_costs(const struct cycle *);
  * different numbers of rows, from 1 to TREE_ROWS_MOST. With a draft model, a
  * few nodes of each tree are drafted. No cycle begins after LEVER_PROBE_S
  * seconds; but the first two cycles always run, because C(n) cannot be
- * estimated from fewer.
+ * estimated from fewer cycles.
  *
  * Not for a simulated phone. SESSION_TEXT must be empty, and is empty again
  * afterwards. The call resets the session's hash of logits and the counters of

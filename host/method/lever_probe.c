@@ -21,7 +21,7 @@
 
 /*
  * The probe's trees have these numbers of rows: the largest, the smallest, then
- * numbers in between, each far from all earlier ones, because the probe may run
+ * numbers in between, each far from all earlier numbers, as the probe may run
  * out of time. Each number is measured in ROUNDS rounds. The shortest time is
  * used, because every disturbance makes a pass longer.
  */

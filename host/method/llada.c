@@ -7,8 +7,8 @@
  * cached.
  *
  * There is one difference from LLaDA: without --canvas (LLaDA's gen_length) a
- * pass has no masks of later blocks, so neither its cost nor its result depends
- * on the largest possible length of the answer.
+ * pass has no masks of later blocks. So the largest possible length of the
+ * answer changes neither the cost nor the result of a pass.
  */
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"

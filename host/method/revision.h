@@ -1,18 +1,18 @@
 /*
  * The host's part of the method llada-npu (llada.cpp, section 3.3, "Sparse
  * Cache Refresh"). A pass of the device computes a window of positions. Some
- * positions that precede the window have tokens that are not final yet. The
- * host recomputes these positions while the device runs a pass. Between two
- * passes the tokens are revised, and the new keys and values are merged into
- * the cache. There are three policies:
+ * positions that precede the window have tokens that are not final yet
+ * (provisional positions). The host recomputes these positions while the device
+ * runs a pass. Between two passes the tokens are revised, and the new keys and
+ * values are merged into the cache. There are three policies:
  *
  *   none   The host recomputes no position.
- *   host   During each pass the host recomputes all these positions, or only
- *          the least confident ones (--refresh-tokens).
+ *   host   During each pass the host recomputes all provisional positions, or
+ *          only those with the least confidence (--refresh-tokens).
  *   drift  During a pass the host recomputes only the probe: the token that
  *          received the largest attention. When the probe's attention has
- *          changed, the host recomputes all these positions during the next
- *          pass, from the first layer on in which the attention changed
+ *          changed, the host recomputes all provisional positions during the
+ *          next pass, from the first layer on in which the attention changed
  *          (Elastic-Cache, 2025).
  *
  * All calls come from one thread. Pointers passed in belong to the caller.
@@ -54,10 +54,10 @@ void revision_close(struct revision *);
 bool revision_has(const struct revision *, const struct place *);
 
 /*
- * revision_begin must be called before a pass whose window begins at `from`: it
- * starts recomputing positions of [first, from), which must all be visible or
- * stable. revision_end must be called after the pass: it merges the results if
- * they are ready. Both return 0 or a negative errno.
+ * Call revision_begin before a pass whose window begins at `from`, to start
+ * recomputing positions of [first, from), which must all be visible or stable.
+ * Call revision_end after the pass, to merge the results if they are ready. The
+ * functions return 0 or a negative errno.
  */
 int revision_begin(struct revision *, const struct denoising *, struct place *,
 	uint32_t first, uint32_t from, struct err *);

@@ -3,8 +3,8 @@
  * is in one of three stages:
  *
  *   invisible  There is no confident guess; the position's input is the mask.
- *   visible    The position has a token. Other positions attend to this token,
- *              but it may still change.
+ *   visible    The position has a token, to which other positions attend and
+ *              which may still change.
  *   stable     The position has its final token; its logits are not computed
  *              again.
  *
@@ -37,8 +37,8 @@ struct stages_rule {
 
 struct place {
 	enum stage stage;
-	/* valid unless the stage is invisible; in a block that is not the
-	 * current one yet, the token is a draft */
+	/* valid unless the stage is invisible; in blocks after the current
+	 * block, the token is a draft */
 	int32_t token;
 	/* confidence of the last guess; 0 before the first guess */
 	double confidence;

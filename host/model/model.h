@@ -2,10 +2,10 @@
  * A model file opened for use: its checked shape, and its tensors. The file is
  * GGUF, or a flash image made from a GGUF file. The supported architectures are
  * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
- * llada is llama, llada-moe is qwen3moe, and dream is qwen2, each with
- * bidirectional attention, which may be limited to blocks. A draft model may
- * also be an EAGLE head, tandem-eagle (model_open). Opening fails for any
- * other architecture, and for a key that changes the arithmetic in an
+ * llada has the layers of llama, llada-moe of qwen3moe, and dream of qwen2,
+ * each with bidirectional attention, which may be limited to blocks. A draft
+ * model may also be an EAGLE head, tandem-eagle (model_open). Opening fails for
+ * any other architecture, and for a key that changes the arithmetic in an
  * unsupported way; the error message names the architecture or key. A model is
  * read-only after opening, so any thread may read it.
  */
@@ -32,12 +32,12 @@ struct model {
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	/*
 	 * A mixture of experts: every layer has n_expert feed-forward networks
-	 * of width n_ff, of which each row uses n_used. Both are 0 for other
-	 * models.
+	 * of width n_ff, of which each row uses n_used. n_expert and n_used are
+	 * 0 for other models.
 	 */
 	uint32_t n_expert, n_used;
 	/* Width of the shared expert, a feed-forward network that every row
-	 * uses; 0 if there is none. */
+	 * uses; 0 for models without a shared expert. */
 	uint32_t n_shared;
 	/* whether to divide the weights of a row's experts by their sum */
 	bool norm_picks;
@@ -51,7 +51,7 @@ struct model {
 	/*
 	 * Diffusion models only. True: the row of a position predicts the token
 	 * of the next position, as in a causal model (Ye et al., "Dream 7B",
-	 * 2025). False: it predicts the token of its own position.
+	 * 2025). False: the row predicts the token of its own position.
 	 */
 	bool shift_logits;
 	/*
@@ -110,7 +110,8 @@ struct model {
 };
 
 /*
- * Open a model. Usually `extra` and `target` are NULL; at most one is not:
+ * Open a model. `extra` and `target` are usually NULL; at most one of them is
+ * set:
  *
  * extra[] (NULL-terminated): the file has the tensors with these names instead
  * of an output matrix. The model ignores these tensors; the caller reads them.
@@ -123,8 +124,8 @@ struct model {
 int model_open(struct model **out, const char *path, const char *const *extra,
 	const struct model *target, struct err *);
 /*
- * Make a model from two files: the layers before layer `first` are those of
- * `base`; the layers from `first` on come from `own`, in tensors with the usual
+ * Make a model from two files: the layers before layer `first` come from
+ * `base`, the layers from `first` on come from `own`, in tensors with the usual
  * names. Other tensors of `own` are ignored. `base` and `own` must outlive the
  * result. Returns 0 or a negative errno.
  */
@@ -140,8 +141,8 @@ void model_close(struct model *);
 /*
  * Set an error: `what` (such as "the prompt") has n tokens and needs `need`
  * positions, but the context has only `context` positions. The message
- * recommends a larger context only if the model was trained with a larger one.
- * Returns -EFBIG.
+ * recommends a larger context only if the model was trained with a larger
+ * context. Returns -EFBIG.
  */
 int model_no_room(const struct model *, const char *what, size_t n,
 	uint64_t need, uint32_t context, struct err *);

@@ -9,10 +9,10 @@
 
 /*
  * RoPE rotates pairs of values. In files of llama and llada, the rows of Q and
- * K are permuted so that the two values of a pair are adjacent; llama.cpp's
- * converter does this for both, although in LLaDA's original weights the two
- * values are half a head apart. EAGLE heads are permuted too. The other
- * architectures keep the original order.
+ * K are permuted so that the two values of a pair are adjacent. llama.cpp's
+ * converter permutes both, although in LLaDA's original weights the two values
+ * are half a head apart. EAGLE heads are permuted too. The other architectures
+ * keep the original order.
  *
  * Mixtral has the architecture name llama, with experts.
  */

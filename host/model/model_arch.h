@@ -20,10 +20,10 @@ struct model_arch {
 	/* whether the two values of a pair that RoPE rotates are half a head
 	 * apart; if false, they are adjacent */
 	bool rope_neox;
-	/* whether Q, K and V must have a bias; if false, they may have one */
+	/* whether Q, K and V must have a bias; if false, a bias is optional */
 	bool qkv_bias;
-	/* whether Q and K must have a norm per head; if false, they must not
-	 * have one */
+	/* whether Q and K must have a norm per head; if false, such a norm is
+	 * an error */
 	bool head_norm;
 	/* with head_norm: whether there is one norm for all heads together; if
 	 * false, there is one per head */

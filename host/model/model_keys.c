@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits on values in files. They are far above the values of any model of
- * these architectures, and so low that the product of two values fits into 64
+/* Limits on values in files: far above the values of any model of the supported
+ * architectures, and so low that the product of two values fits into 64
  * bits. */
 #define MAX_EMBD     (1u << 16)
 #define MAX_HEADS    (1u << 12)
@@ -392,8 +392,8 @@ static const struct neutral {
 static const char *const of_experts[] = { "expert_count", "expert_used_count",
 	"expert_feed_forward_length", "expert_weights_norm" };
 
-/* Known keys of the groups in guarded[]: they are read in this file, or have no
- * effect. */
+/* Known keys of the groups in guarded[]: keys that are read in this file, or
+ * have no effect. */
 static const char *const known[] = {
 	"attention.head_count",
 	"attention.head_count_kv",

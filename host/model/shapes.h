@@ -1,7 +1,7 @@
 /*
- * Shapes of known models by name, from their published configurations. They are
- * used for model files with random weights (tandem synth) and for the cost
- * model (host/session/pricing.h). Constant, so any thread may read them.
+ * Shapes of known models by name, from their published configurations, for
+ * model files with random weights (tandem synth) and for the cost model
+ * (host/session/pricing.h). Constant, so any thread may read them.
  */
 #ifndef HOST_MODEL_SHAPES_H
 #define HOST_MODEL_SHAPES_H
@@ -38,7 +38,7 @@ struct shape {
 	/* number of experts of a layer, each of width n_ff; number of experts
 	 * that each row uses; 0 for other models */
 	uint32_t n_expert, n_used;
-	/* width of the shared expert; 0 if there is none */
+	/* width of the shared expert; 0 for models without shared expert */
 	uint32_t n_shared;
 };
 
@@ -47,8 +47,8 @@ extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
-/* Names of the shapes without experts, which the cost model can price. These
- * are the first names of shape_names. NULL-terminated. */
+/* Names of the shapes without experts, for which the cost model can compute
+ * costs: the first names of shape_names. NULL-terminated. */
 extern const char *const dense_shape_names[];
 
 /* The shape with this name. The name must exist. */

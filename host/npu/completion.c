@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define LOWEST_STATUS (-4095) /* lowest negated errno */
-/* Busy times up to this, in nanoseconds, are accepted without reading the
- * clock: more time has surely passed since the device was started. */
+/* Busy times of up to SURELY_NS nanoseconds are accepted without reading the
+ * clock: more time has certainly passed since the device was started. */
 #define SURELY_NS 1000000ull
 
 const char *completion_op(uint32_t op)

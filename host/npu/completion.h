@@ -1,8 +1,8 @@
 /*
- * Checks of completions. A completion comes from another process. So its
- * length, number, operation, status, text, counters and price are checked
- * before they are used, and compared with the request that the completion
- * answers.
+ * Checks of completions. A completion is the device's answer to a request, and
+ * comes from another process. So its length, number, operation, status, text,
+ * counters and price are checked before they are used, and compared with the
+ * request.
  *
  * No state, no I/O.
  */
@@ -27,7 +27,7 @@ struct packet;
 
 /*
  * Check the completion in a packet and copy it to *done. `request` is the
- * request with the packet's number, or NULL if there is none. `priced` says
+ * request with the packet's number, or NULL if there is none. `priced` is
  * whether the device has a cost model; without a cost model the price must be
  * 0. `opened_ns` is the time when the device was started; the device's busy
  * time must not be longer than the time since then. Returns 0, or -EPROTO with

@@ -59,8 +59,9 @@ const char *launch_find(char path[PATH_MAX])
  * and the output is a pipe, the reader of the pipe would wait until the device
  * ends as well. So the device inherits neither standard output nor any other
  * descriptor of the host program. The device's own standard output only shows
- * the device whether results and messages go to the same file. If they do, it
- * is the same file as the device's standard error; otherwise it is /dev/null.
+ * the device whether results and messages go to the same file. If they do, the
+ * device's standard output is the same file as its standard error; otherwise it
+ * is /dev/null.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
@@ -83,7 +84,7 @@ static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 }
 
 /* Reset the child's signal handlers and mask to the defaults, because the host
- * may have inherited other ones. */
+ * may have inherited a handler or mask that is not the default. */
 static int child_attributes(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;
@@ -197,7 +198,7 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 		l->pid = 0;
 		return err_sys(e, ret, "cannot start the device program '%s'%s",
 			program ? program : path,
-			program ? "" : "(set TANDEM_NPU to its path)");
+			program ? "" : " (set TANDEM_NPU to its path)");
 	}
 	*link_fd = fd[0];
 	return 0;

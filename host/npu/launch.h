@@ -44,8 +44,8 @@ struct launch_opts {
 /*
  * Find the device program, in this order: $TANDEM_NPU; the folder of the host
  * program (base/home.h); bin in the installation prefix; a bare name, which is
- * looked up in PATH. Returns a phrase that says where it was found, or NULL
- * with errno set if TANDEM_NPU is set but not executable.
+ * looked up in PATH. Returns a phrase with the place of the program, such as
+ * "in PATH", or NULL with errno set if TANDEM_NPU is set but not executable.
  */
 const char *launch_find(char path[PATH_MAX]);
 

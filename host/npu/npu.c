@@ -280,8 +280,8 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 static void remember_failure(
 	struct npu *n, uint32_t seq, const struct wire_done *done)
 {
-	/* The status comes from the device, so it must not be mistaken for one
-	 * of the host's own error codes. */
+	/* The status comes from the device: map it to a code that cannot be
+	 * mistaken for one of the host's own error codes. */
 	int code = done->status == -ENOMEM ? ENOMEM : EIO;
 
 	if (!done->status || n->failed.code)
@@ -444,8 +444,8 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 	struct wire_done done;
 	int ret;
 
-	/* set before the call: the completion of this very request may carry a
-	 * price */
+	/* set before the call: the completion of this request may already have
+	 * a price */
 	n->priced = true;
 	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (!ret && done.status)

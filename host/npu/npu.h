@@ -1,17 +1,17 @@
 /*
- * The host's handle for one device. It starts a device or connects to one,
- * shares memory with the device, sends requests, and checks and counts their
- * completions. Requests are sent without waiting and complete in any order:
- * npu_drain waits for all requests in flight, npu_wait for one of them;
- * npu_call sends one request and waits for it.
+ * The host's handle for one device. The handle starts a device or connects to a
+ * running device, shares memory with the device, sends requests, and checks and
+ * counts their completions. Requests are sent without waiting and complete in
+ * any order: npu_drain waits for all requests in flight, npu_wait for one of
+ * them; npu_call sends one request and waits for it.
  *
  * If the device refuses a request, the next call returns the error. If the
  * device sends an invalid answer (host/npu/completion.h), the call returns
  * -EPROTO; after that the handle can only be closed or reopened.
  *
  * If the device died or hangs, the call returns -ERR_DEVICE_LOST, with a
- * message that names the device and says how it ended. npu_reopen replaces the
- * device. The caller must then set up buffers, mappings and graphs again;
+ * message that names the device and the cause of the loss. npu_reopen replaces
+ * the device. The caller must then set up buffers, mappings and graphs again;
  * requests that were not answered are dropped.
  *
  * A table of operations (host/npu/npu_ops.h) connects the handle to a device,
@@ -65,12 +65,13 @@ struct npu_opts {
 	/*
 	 * Tables of the CPU's accesses to shared buffers, for reports of the
 	 * coherence checker (ipc/brackets.h); NULL if accesses are not checked.
-	 * The handle connects the tables to each device that it reaches. They
-	 * must outlive the handle.
+	 * The handle connects the tables to each device that it reaches. The
+	 * tables must outlive the handle.
 	 */
 	struct brackets *brackets;
-	/* Receives events of requests, of waiting and of the device's window,
-	 * or NULL if there is no trace. It must outlive the handle. */
+	/* The trace that receives events of requests, of waiting and of the
+	 * device's window, or NULL if there is no trace. The trace must outlive
+	 * the handle. */
 	struct trace *trace;
 };
 
@@ -100,11 +101,11 @@ int npu_reopen(struct npu *, struct err *);
  * True if the device is lost (it died, hangs, or sent an invalid answer) and
  * opts.restarts allows one more replacement, which this call counts.
  *
- * If opts.restarts is used up, the message in *e is extended by the limit and
+ * If opts.restarts is used up, the limit is appended to the message in *e, and
  * the code becomes -ERR_DEVICE_LOST, even if the device had sent an invalid
- * answer. It can take longer than RESTART_SECONDS to detect a hang. So the
- * number of losses in one pass (since the last npu_went_on) is limited to
- * opts.restarts as well.
+ * answer. Detecting a hang may take longer than RESTART_SECONDS, and restarts
+ * before that time do not count. So the number of losses in one pass (since the
+ * last npu_went_on) is limited to opts.restarts as well.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);
 /* Reset the count of losses in one pass: to be called after each successful
@@ -115,13 +116,14 @@ void npu_went_on(struct npu *);
  */
 unsigned npu_generation(const struct npu *);
 
-/* The welcome message of the current device; it belongs to the handle. */
+/* The welcome message of the current device, owned by the handle. */
 const struct wire_welcome *npu_welcome(const struct npu *);
 
 /*
  * Give the device the cost model of a simulated phone: from then on each
- * completion has the price of its request on that phone. Returns 0, or -EIO if
- * the device refuses the model, or another negative errno.
+ * completion has the price (time and energy) of its request on that phone.
+ * Returns 0, or -EIO if the device refuses the model, or another negative
+ * errno.
  */
 int npu_price_for(struct npu *, const struct soc *, struct err *);
 /*
@@ -195,7 +197,7 @@ int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 int npu_drain(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 	struct err *);
 /* Like npu_drain with `few` 0, but the thread sleeps until all requests are
- * answered, and handles the answers only then. */
+ * answered, and handles the answers afterwards. */
 int npu_drain_together(struct npu *, struct err *);
 
 /* Handle the completions that have arrived, without waiting. */

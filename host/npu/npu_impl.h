@@ -21,8 +21,10 @@ struct shared {
 	/* address in the device's window; 0 if not mapped there */
 	uint32_t addr;
 	uint64_t bytes;
-	bool extended; /* whether the buffer is mapped in the extended region */
-	uint64_t at;   /* offset in the extended region */
+	/* whether the buffer is mapped in the extended region, which only DMA
+	 * reads */
+	bool extended;
+	uint64_t at; /* offset in the extended region */
 	/* Whether the trace has begun an event for the mapping, on this lane
 	 * (row) of the trace. */
 	bool traced;
@@ -36,7 +38,7 @@ struct npu {
 	/* copies of strings in opts */
 	char *socket, *program, *report, *suppress, *fault;
 	const struct npu_ops *ops;
-	void *device; /* NULL if none was reached */
+	void *device; /* the device in `ops`; NULL if no device was reached */
 	uint64_t opened_ns;
 	struct wire_welcome welcome;
 	struct npu_log log;

@@ -1,10 +1,10 @@
 /*
- * The requests in flight, with the numbers that their completions are checked
- * against. The messages are not kept, because requests to a lost device are
+ * The requests in flight, with the numbers with which their completions are
+ * compared. The messages are not kept, because requests to a lost device are
  * never repeated (docs/design/device-loss.md).
  *
- * The log has room for NPU_IN_FLIGHT_MAX requests and allocates no memory. It
- * is used by one thread.
+ * The log has room for NPU_IN_FLIGHT_MAX requests and allocates no memory. Only
+ * one thread uses the log.
  */
 #ifndef HOST_NPU_NPU_LOG_H
 #define HOST_NPU_NPU_LOG_H
@@ -28,7 +28,7 @@ struct npu_log {
 _Static_assert(NPU_IN_FLIGHT_MAX == 32, "`used` has a bit for each request");
 
 /* A log of zero bytes is empty. The caller clears the log when the device is
- * gone. */
+ * closed or lost. */
 
 /*
  * Add a copy of a request. Fewer than NPU_IN_FLIGHT_MAX requests may be in the

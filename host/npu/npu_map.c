@@ -43,8 +43,8 @@ static uint64_t extended_bytes(const struct npu *n)
 	return n->welcome.va_extended;
 }
 
-/* The buffer with the lowest offset in the extended region that is not below
- * `from`, or NULL if there is none. */
+/* The buffer with the lowest offset in the extended region (the device memory
+ * that only DMA reads) that is not below `from`, or NULL if there is none. */
 static const struct shared *next_extended(const struct npu *n, uint64_t from)
 {
 	const struct shared *next = NULL;
@@ -58,8 +58,8 @@ static const struct shared *next_extended(const struct npu *n, uint64_t from)
 	return next;
 }
 
-/* Returns the free bytes of the extended region, the device memory that only
- * DMA reaches; *largest becomes the size of its largest hole. */
+/* Returns the free bytes of the extended region; *largest becomes the size of
+ * the region's largest hole. */
 static uint64_t extended_room(const struct npu *n, uint64_t *largest)
 {
 	uint64_t at = 0, free = 0, end, page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -99,8 +99,8 @@ static int no_room(const struct npu *n, const struct shared *s,
 		arg[WIRE_MAP_SLOTS_USED], arg[WIRE_MAP_SLOTS], beside, try);
 }
 
-/* All later accesses to the buffer use this address, so no other mapping may
- * overlap it. */
+/* All later accesses to the buffer use the address that the device returned, so
+ * no other mapping may overlap the buffer's addresses. */
 static int check_addr(const struct npu *n, const struct shared *s,
 	uint32_t addr, struct err *e)
 {

@@ -8,7 +8,7 @@
  * completions belong to host/npu/npu.h. All calls come from one thread.
  *
  * All operations that can fail return -ERR_DEVICE_LOST, with a message that
- * names the device and says how it ended, if the device died or makes no
+ * names the device and the cause of the loss, if the device died or makes no
  * progress. No operation may wait for such a device without a limit.
  */
 #ifndef HOST_NPU_NPU_OPS_H
@@ -69,7 +69,8 @@ struct npu_ops {
 };
 
 /*
- * A device process, which is started, or connected to if opts->socket is set.
+ * The operations for a device process, which the host starts or, if
+ * opts->socket is set, to which the host connects.
  */
 extern const struct npu_ops npu_process;
 

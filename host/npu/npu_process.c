@@ -1,5 +1,6 @@
-/* A device that is a separate process, which is started or connected to. The
- * host communicates with it through a channel (ipc/channel.h). */
+/* A device that is a separate process. The host starts the process or connects
+ * to a running process. The host communicates with it through a channel
+ * (ipc/channel.h). */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fault_plan.h"
@@ -17,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* When a child closes its end of the socket it is about to exit: wait this long
- * for its exit status. */
+/* When a child closes its end of the socket, the child is about to exit: wait
+ * EXIT_STATUS_MS milliseconds for its exit status. */
 #define EXIT_STATUS_MS 300
 #define END_MS         1000
 #define CONNECT_MS     1000
@@ -33,7 +34,7 @@ struct process {
 
 /*
  * Turn the channel's -EPIPE and -ETIMEDOUT into -ERR_DEVICE_LOST, with a
- * message that names the process and says how it ended. Other codes are
+ * message that names the process and the cause of the loss. Other codes are
  * returned as they are.
  */
 static int lost(struct process *p, int code, struct err *e)

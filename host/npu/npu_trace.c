@@ -12,7 +12,7 @@ _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 /*
  * The number that links the host's and the device's events of one request; the
  * device computes the same number. A new device counts requests from the start,
- * so the device's generation is part of the number.
+ * so npu_generation, the number of the device, is part of the number.
  */
 static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 {

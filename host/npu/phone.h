@@ -40,7 +40,8 @@ static inline uint64_t phone_later(uint64_t a, uint64_t b)
 }
 
 /* Trace one piece of an engine's work, from time `at`, of duration `took`. `p`
- * is its price, or NULL if the work costs nothing. */
+ * is the price of the work; NULL for waiting, and for work whose price was
+ * reported before. */
 static inline void phone_report(const struct phone_time *t,
 	enum trace_track track, enum trace_name name, uint64_t at,
 	uint64_t took, const struct price *p)

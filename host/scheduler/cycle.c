@@ -18,19 +18,19 @@
 #include <string.h>
 
 /*
- * The logits of several rows are computed in one sweep over the output matrix.
- * The walk down the tree draws the target's token at each node. A sweep
+ * A sweep computes the logits of several rows in one product with the output
+ * matrix. The walk down the tree draws the target's token at each node. A sweep
  * includes a row that the walk has not reached yet, if the probability that the
  * walk reaches the row is at least this limit. The best limit is the time for
  * one additional row in a sweep, divided by the time of a sweep for one row.
- * This ratio is about a third on a phone. It is about 1 ms / 13.5 ms on two x86
+ * This ratio is about a third on a phone, and about 1 ms / 13.5 ms on two x86
  * cores that read a 125 MiB matrix from the page cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
 
 /* For methods without `plan`: another level of the tree is drafted if the level
- * is expected to add more accepted tokens than this. */
+ * is expected to add more than this number of accepted tokens. */
 #define THRESHOLD 0.1
 
 /* ---- time ---------------------------------------------------------------- */
@@ -40,8 +40,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* Charge the simulated phone for the drafter's work since the last call of this
- * function. */
+/* Add the time of the drafter's work since the last call of this function to
+ * the simulated phone's time. */
 static void charge_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
@@ -60,7 +60,7 @@ struct timer {
 	uint64_t ns, ps, now;
 };
 
-/* Start measuring and tracing a piece of drafting; draft_end stops it. */
+/* Start to measure and trace a call that drafts, until draft_end. */
 static struct timer draft_start(const struct cycle *c)
 {
 	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
@@ -68,8 +68,8 @@ static struct timer draft_start(const struct cycle *c)
 		cycle_now(c) };
 }
 
-/* Stop measuring. The measured call drafted for n requests; each of them is
- * charged an equal share of the time. */
+/* Stop measuring and tracing. The measured call drafted for n requests, among
+ * which the time is divided equally. */
 static void draft_end(
 	struct cycle *const *all, uint32_t n, const struct timer *t)
 {
@@ -254,9 +254,9 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 		if (ret >= 0 && c->drafts && c->env->method->grown)
 			c->env->method->grown(c);
 		/*
-		 * Charge the simulated phone for growing the tree: the charge
-		 * is proportional to the number of nodes that the builder
-		 * compared.
+		 * Add the time of growing the tree to the simulated phone's
+		 * time: it is proportional to the number of nodes that the
+		 * builder compared.
 		 */
 		t = draft_start(c);
 		session_add_steps(c->session, c->tree->steps);
@@ -355,8 +355,8 @@ uint32_t cycle_choose(struct cycle *c, uint32_t *keep)
 	 * all_tokens are summed in different orders. */
 	c->lost = fmax(1 - r.kept_tokens / r.all_tokens, 0);
 
-	/* Charge the simulated phone for the predictor's dot products, its
-	 * softmax, and the pruning. */
+	/* Add the time of the predictor's dot products, its softmax, and the
+	 * pruning to the simulated phone's time. */
 	values = r.scored * session_priced_width(c->session);
 	if (phone) {
 		price_cpu(phone, values, 2 * values, &product);
@@ -571,8 +571,8 @@ int cycle_read_prompt(struct cycle *c, uint32_t *last_row, struct err *e)
 		c->prompt_ns =
 			(double)(after.busy_ns - before.busy_ns) / passes;
 	}
-	/* Let the drafter read the prompt, too. The time for this counts as
-	 * part of reading the prompt, not of drafting the first tree. */
+	/* Let the drafter read the prompt, too. The drafter's time counts as
+	 * time of reading the prompt, not of drafting the first tree. */
 	if (!ret) {
 		follow_sequence(c);
 		if (gen_left(c->gen) > 2)

@@ -3,7 +3,7 @@
  * method plans a tree T of drafted tokens that may follow the generated text.
  * The target model computes all nodes of T in one pass, one row per node. A
  * walk down T then extends the text: at each node the target draws a token, and
- * the walk goes on to the child with that token, until no child has it.
+ * the walk moves to the child with that token, until no child has the token.
  *
  * Every token is drawn from the target's logits, with the random number of the
  * token's position. A drafted token is accepted if and only if it equals the
@@ -11,10 +11,10 @@
  * with plain decoding, at any temperature, with any draft and any pruning of
  * rows.
  *
- * A cycle holds the state of one request, and later that of another
+ * A cycle holds the state of one request, and later of another request
  * (cycle_bind). The scheduler (scheduler.h) runs the passes, for one cycle or
  * for many at once. All calls come from one thread. The caller owns everything
- * that the cycle points to, except what cycle_open allocates.
+ * that the cycle points to, except memory that cycle_open allocates.
  */
 #ifndef HOST_SCHEDULER_CYCLE_H
 #define HOST_SCHEDULER_CYCLE_H
@@ -44,9 +44,9 @@ struct cycle {
 	const struct drafter *source; /* the drafter of the request */
 
 	/*
-	 * The tree of the next pass. It has memory for `rows` nodes, plus the
-	 * nodes that the method's `spare_nodes` requests; the pass has room for
-	 * `most` of the nodes. cycle_limits computes the tree's limits from
+	 * The tree of the next pass. The tree has memory for `rows` nodes, plus
+	 * the nodes that the method's `spare_nodes` requests; the pass has room
+	 * for `most` of the nodes. cycle_limits computes the tree's limits from
 	 * `most` and from the limits of the request.
 	 */
 	struct tree *tree;
@@ -83,7 +83,7 @@ struct cycle {
 	/*
 	 * Between two passes flash reads layers in advance, which shortens the
 	 * next pass. `pass_time` is the duration of the last pass. `gap` is the
-	 * time between the pass before it and the last pass; within the gap
+	 * time between the second-to-last and the last pass; within the gap
 	 * flash was reading for the time `hidden`. `passed_at` is the time when
 	 * the last pass ended; after that time, flash continued to read for the
 	 * time `ahead`.
@@ -93,11 +93,11 @@ struct cycle {
 
 	/*
 	 * `passes` counts the passes of this request, without the passes of its
-	 * prompt. The other members describe the last pass: the device time in
-	 * nanoseconds; the time for choosing the rows that the layers above the
-	 * exit layer compute; the number of these rows; and the share of the
-	 * expected accepted tokens that is lost because the other rows are
-	 * pruned.
+	 * prompt. The other members describe the last pass. device_ns: device
+	 * time in nanoseconds. choose_time: time for choosing the rows that the
+	 * layers above the exit layer compute. n_continued: number of these
+	 * rows. lost: share of the expected accepted tokens that is lost
+	 * because the other rows are pruned.
 	 */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
@@ -130,8 +130,8 @@ void cycle_close(struct cycle *);
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
 /*
- * Read the prompt in passes of its own. Tokens at the start of the prompt may
- * already be cached in the sequence; these tokens are not read again.
+ * Read the prompt in passes of its own. Tokens at the start of the prompt that
+ * are already cached in the sequence are not read again.
  * session_logits(*last_row) gives the logits after the prompt.
  */
 int cycle_read_prompt(struct cycle *, uint32_t *last_row, struct err *);
@@ -196,22 +196,22 @@ void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 	uint32_t rows_of_all);
 
 /*
- * Choose the nodes whose logits one sweep over the output matrix computes when
- * the walk down the tree has reached `node`: first `node` itself, then nodes
- * that the walk will probably reach later. Writes up to `most` nodes to out[]
- * and returns their number.
+ * Choose the nodes whose logits are computed together, in one product with the
+ * output matrix, when the walk down the tree has reached `node`: first `node`
+ * itself, then nodes that the walk will probably reach later. Writes up to
+ * `most` nodes to out[] and returns their number.
  */
 uint32_t cycle_likely(
 	const struct cycle *, uint32_t node, uint32_t most, uint32_t *out);
-/* Store the pointer `logits` in known[node], and give the logits to the
+/* Store the pointer `logits` in known[node], and pass the logits to the
  * drafter. The logits must stay valid until the caller clears known[]. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
 /* Give the drafter the device's predictions (session_predict) for the nodes of
  * the tree. The nodes were rows [first, first + rows) of the last pass. */
 void cycle_verified(struct cycle *, uint32_t first, uint32_t rows);
 
-/* The child of `node` with this token; -1 if there is none, or if the pass did
- * not compute the child. */
+/* The child of `node` with this token; -1 if the node has no such child, or if
+ * the pass did not compute the child. */
 int32_t cycle_child(const struct cycle *, uint32_t node, int32_t token);
 
 /* Called after the walk down the tree, whose path is path[]: updates the

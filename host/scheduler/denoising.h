@@ -7,8 +7,8 @@
  *
  * A method plans the rows of a pass and decides which guesses are kept, in its
  * struct denoising_steps. The scheduler (host/scheduler/scheduler.h) runs the
- * passes, for one request or many. This file decides which row predicts a
- * position, where blocks begin and end, and when they become text;
+ * passes, for one request or many. denoising.c decides which row predicts a
+ * position, where blocks begin and end, and when blocks become text;
  * host/scheduler/guesses.h computes the guesses.
  *
  * All calls come from one thread. The session and the generation belong to the
@@ -50,7 +50,8 @@ extern const struct opt_table canvas_table;
 
 /* Options of methods that decode a block in a fixed number of passes. */
 struct steps_options {
-	/* maximum number of passes for a block; 0 means one per position */
+	/* maximum number of passes for a block; 0 means one pass for each
+	 * position of the block */
 	uint32_t steps;
 	int order; /* enum guess_order */
 };
@@ -70,9 +71,9 @@ uint32_t denoising_length(const struct method_env *);
 /*
  * State of a method that decodes blocks. If the model was trained with blocks
  * (by_block), `length` is the model's block length; otherwise it is the value
- * of --block. denoising_open_blocks is the `open` operation of such a method
- * and sets this state. It returns 0, or -EINVAL if --block differs from the
- * model's block length.
+ * of --block. denoising_open_blocks, the `open` operation of such a method,
+ * sets this state and returns 0, or -EINVAL if --block differs from the model's
+ * block length.
  */
 struct block_state {
 	uint32_t length;
@@ -106,7 +107,8 @@ struct denoising {
 	struct guessing guessing;
 	uint32_t limit; /* maximum number of positions */
 	/*
-	 * 0: a row predicts its own position; 1: it predicts the next position
+	 * 0: a row predicts its own position; 1: a row predicts the next
+	 * position
 	 */
 	uint32_t shift;
 	int32_t mask;
@@ -147,10 +149,9 @@ struct denoising {
 	struct json_front place;
 	uint32_t next_of_form;
 	/*
-	 * Logits from an earlier pass that predict position carried_at. They
-	 * are needed if shift = 1: the row that precedes the first position of
-	 * a block predicts that position, but later passes do not compute this
-	 * row.
+	 * Logits from an earlier pass that predict position carried_at, needed
+	 * if shift = 1: the row that precedes the first position of a block
+	 * predicts that position, but later passes do not compute this row.
 	 */
 	float *carried; /* n_vocab logits */
 	uint32_t carried_at;
@@ -218,15 +219,15 @@ int denoising_check_room(const struct denoising *, struct err *);
  * would exceed the limit. The text must be shorter than the limit. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-/* Begin the next block if the current one has no mask left. Returns 0, or
+/* Begin the next block if the current block has no mask left. Returns 0, or
  * -ENOSPC as denoising_check_room does. */
 int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 
 /* Append this many masks to x[], or fewer if x[] would exceed the limit. */
 void denoising_extend(struct denoising *, uint32_t masks);
 
-/* Append masks to x[] until as many positions as --canvas says follow the
- * prompt. */
+/* Append masks to x[] until the number of positions after the prompt is the
+ * value of --canvas. */
 void denoising_lay_canvas(struct denoising *);
 
 /*
@@ -237,7 +238,7 @@ void denoising_lay_canvas(struct denoising *);
 void denoising_rows(
 	struct denoising *, enum visibility, uint32_t from, uint32_t to);
 
-/* Plan a pass of all positions; the cache is cleared before it. */
+/* Plan a pass of all positions; the cache is cleared before the pass. */
 void denoising_whole_pass(struct denoising *);
 
 /* Write the positions of the masks in [from, to) to at[], so that the pass
@@ -255,7 +256,7 @@ bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
 void denoising_begin_guesses(struct denoising *);
 void denoising_guess(struct denoising *, uint32_t i, const float *logits);
 
-/* Keep the logits of row `row` of the last pass in d->carried. They predict
+/* Keep in d->carried the logits of row `row` of the last pass, which predict
  * position `at` in later passes. */
 int denoising_carry_logits(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);

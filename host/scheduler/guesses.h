@@ -40,19 +40,18 @@ struct guessing {
 	int32_t mask;
 	enum guess_order order;
 	/*
-	 * True: probabilities are computed at the sampling temperature, as
-	 * Dream does. False: they are computed from the plain logits, as LLaDA
-	 * does.
+	 * Whether probabilities are computed at the sampling temperature, as
+	 * Dream does; otherwise from the plain logits, as LLaDA does.
 	 */
 	bool tempered;
 };
 
 /*
  * Guess a token for position `at` from its logits [n_vocab], in pass number
- * `pass` of its block. At temperature 0 the guess is the likeliest token, the
- * lowest id among equals. At other temperatures the guess is drawn, with Gumbel
- * noise that differs from pass to pass. If logits are NaN, the guess is an
- * arbitrary token with confidence 0.
+ * `pass` of its block. At temperature 0 the guess is the likeliest token; of
+ * equally likely tokens, the token with the lowest id. At other temperatures
+ * the guess is drawn, with Gumbel noise that differs from pass to pass. If
+ * logits are NaN, the guess is an arbitrary token with confidence 0.
  */
 void guess_from(const struct guessing *, const float *logits, uint32_t at,
 	uint32_t pass, struct guess *out);
@@ -69,11 +68,11 @@ static inline void guesses_exchange(struct guess *g, uint32_t i, uint32_t k)
 void guesses_sort(struct guess *, uint32_t n);
 
 /*
- * Sort n > 0 guesses by descending confidence, equal ones by position. Returns
- * how many guesses to keep, which is 1 or more (Wu et al., "Fast-dLLM", 2025).
- * guesses_over keeps the guesses whose confidence is at least `threshold`.
- * guesses_by_factor keeps the longest prefix in which the confidence of the
- * k-th guess (k from 1) is at least 1 - factor / (k + 1).
+ * Sort n > 0 guesses by descending confidence; guesses with equal confidence by
+ * position. Returns how many guesses to keep, at least 1 (Wu et al.,
+ * "Fast-dLLM", 2025). guesses_over keeps the guesses whose confidence is at
+ * least `threshold`. guesses_by_factor keeps the longest prefix in which the
+ * confidence of the k-th guess (k from 1) is at least 1 - factor / (k + 1).
  */
 uint32_t guesses_over(struct guess *, uint32_t n, double threshold);
 uint32_t guesses_by_factor(struct guess *, uint32_t n, double factor);

@@ -5,7 +5,7 @@
  * all methods.
  *
  * A pass is one forward computation of the model over a batch of rows; a row is
- * one token at one position of a sequence. A method gives its tokens to a
+ * one token at one position of a sequence. A method passes its tokens to a
  * generation (host/text/generation.h), which holds the prompt and all generated
  * tokens, draws tokens from logits, emits text, and decides when to stop.
  * Methods open no files and parse no command lines.
@@ -50,7 +50,7 @@ struct method_env {
 	struct drafting *drafting;
 	/* the reward model; NULL if the method needs none */
 	struct reward *reward;
-	/* maximum length of a drafted chain; 0 means any */
+	/* maximum length of a drafted chain; 0 means no limit */
 	uint32_t draft_length;
 	bool streams; /* some layers are streamed from flash */
 	/* simulated phone whose clock the cost models use; NULL means that they
@@ -63,7 +63,7 @@ struct method_env {
 	const struct samples_script *script;
 };
 
-/* Kinds of models, by their attention mask: what a position attends to. */
+/* Kinds of models, by the positions to which a position attends. */
 enum method_models {
 	METHOD_CAUSAL = 1, /* itself and earlier positions */
 	METHOD_WINDOW = 2, /* all positions */
@@ -139,9 +139,9 @@ struct method {
 	 * 0 means METHOD_CAUSAL */
 	unsigned runs;
 	/*
-	 * The option tables of the method, its own and shared ones,
-	 * NULL-terminated; NULL if there are none. drafting_table is added for
-	 * a method that needs a draft.
+	 * The option tables of the method, its own tables and shared tables,
+	 * NULL-terminated; NULL if the method has no options. drafting_table is
+	 * added for a method that needs a draft.
 	 */
 	const struct opt_table *const *options;
 	/* Size of method_env.state. The state is zero at first and is freed by
@@ -155,8 +155,9 @@ struct method {
 	 */
 	void (*compose)(const struct method_env *, const char *given,
 		struct strbuf *draft);
-	/* Called by method_open and method_close; both may be NULL. If `open`
-	 * fails, `close` is called too, and must undo what `open` has done. */
+	/* method_open calls `open`, method_close calls `close`; each may be
+	 * NULL. If `open` fails, `close` is called too, and must undo what
+	 * `open` has done. */
 	int (*open)(
 		struct method_env *, const struct model *target, struct err *);
 	void (*close)(struct method_env *);
@@ -178,11 +179,11 @@ struct method {
 	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*
-	 * For a method that measures its cost model; it does so only if layers
-	 * are streamed and no phone is simulated. `cost` returns the cost
-	 * model, which is part of the method's state. `probe` measures the cost
-	 * model before the first request; the result can be copied to another
-	 * method_env. Both may be NULL.
+	 * For a method that measures its cost model, which happens only if
+	 * layers are streamed and no phone is simulated. `cost` returns the
+	 * cost model, which is part of the method's state. `probe` measures the
+	 * cost model before the first request; the result can be copied to
+	 * another method_env. `cost` and `probe` may be NULL.
 	 */
 	struct pass_cost *(*cost)(const struct method_env *);
 	int (*probe)(struct session *, struct method_env *, struct err *);
@@ -215,8 +216,8 @@ struct method {
 	 * A request has `lane_bytes` bytes of state (cycle->own), zero at
 	 * first. Its tree has room for decode_rows + spare_nodes nodes, with
 	 * `candidates` candidates per node. If spare_nodes is NULL there are no
-	 * spare nodes; if `candidates` is NULL their number is that of option
-	 * --candidates.
+	 * spare nodes; if `candidates` is NULL a node has as many candidates as
+	 * --candidates sets.
 	 */
 	size_t lane_bytes;
 	uint32_t (*spare_nodes)(const struct method_env *);
@@ -226,7 +227,7 @@ struct method {
 	void (*grown)(struct cycle *);
 	int (*meanwhile)(struct cycle *, struct err *);
 	void (*after_pass)(struct cycle *);
-	/* Steps of a diffusion method (host/scheduler/denoising.h); its state
+	/* Steps of a diffusion method (host/scheduler/denoising.h), whose state
 	 * also has lane_bytes bytes. NULL for any other method. */
 	const struct denoising_steps *denoise;
 	/* Appends a line about the method's statistics, for display. May be
@@ -238,7 +239,7 @@ struct method {
  * Open a method: allocate its state and call its `open`. Before the call, all
  * members of the env must be zero except the members that the caller sets for
  * the method. Returns 0 or a negative errno. Call method_close in both cases;
- * it sets the env to zero.
+ * method_close sets the env to zero.
  */
 int method_open(struct method_env *, const struct method *,
 	const struct model *target, struct err *);
@@ -254,9 +255,8 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * Generate the text of one request, which runs alone: its lane is the only lane
- * of the scheduler (host/scheduler/scheduler.h). Not for methods with many
- * samples.
+ * Generate the text of one request, whose lane is the only lane of the
+ * scheduler (host/scheduler/scheduler.h). Not for methods with many samples.
  *
  * SESSION_TEXT must be empty; for a causal model it may instead hold the first
  * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the
@@ -285,8 +285,8 @@ static inline unsigned method_runs(const struct method *m)
 	return m->runs ? m->runs : METHOD_CAUSAL;
 }
 
-/* Draw the next token with gen_next, and charge the simulated phone for the
- * draw. Returns the token. */
+/* Draw the next token with gen_next, and add the time of the draw to the
+ * simulated phone's time. Returns the token. */
 int32_t method_next(struct session *, struct generation *, const float *logits);
 
 #endif

@@ -52,7 +52,7 @@ static inline void method_stats_add(
 	METHOD_STATS(COUNTER_ADD)
 }
 
-/* The difference between *s and an earlier copy of it, *before. */
+/* The difference between the counters *s and *before, an earlier copy of *s. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {
@@ -62,7 +62,7 @@ static inline struct method_stats method_stats_since(
 	return since;
 }
 
-/* Share of the drafted tokens that was accepted, or 0 if none was drafted. */
+/* Share of the drafted tokens that was accepted; 0 without drafted tokens. */
 static inline double method_acceptance(const struct method_stats *s)
 {
 	return s->drafted ? (double)s->accepted / (double)s->drafted : 0;
@@ -103,8 +103,8 @@ struct tally {
 	const char *answer; /* the answer, owned by one of the samples */
 	uint32_t votes;
 	double weight; /* sum of the weights of the votes for this answer */
-	/* indices of two samples that gave this answer: the first one, and the
-	 * one with the best score */
+	/* indices of two samples that gave this answer: the first sample, and
+	 * the sample with the best score */
 	uint32_t first, best;
 };
 

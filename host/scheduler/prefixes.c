@@ -9,7 +9,7 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* value of session_spared for this sequence; it stays the same until
+	/* value of session_spared for this sequence, which stays the same until
 	 * the session removes the sequence */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
@@ -116,7 +116,7 @@ void prefixes_keep(struct prefixes *p, const int32_t *token, uint32_t sequence)
 {
 	uint32_t n = session_length(p->session, sequence);
 	int32_t *copy = NULL;
-	/* an entry whose first n tokens are the given ones */
+	/* an entry whose first n tokens are equal to token[n] */
 	struct kept *same = NULL;
 
 	update(p);

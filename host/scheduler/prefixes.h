@@ -33,7 +33,8 @@ struct prefix {
 uint32_t prefix_common(const int32_t *a, const int32_t *b, uint32_t n);
 
 /* Find the cached sequence that has the longest common prefix with token[n]. If
- * no sequence has one, the returned length is 0. */
+ * no cached sequence starts with the token token[0], the returned length is
+ * 0. */
 struct prefix prefixes_find(
 	struct prefixes *, const int32_t *token, uint32_t n);
 

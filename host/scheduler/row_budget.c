@@ -4,27 +4,27 @@
  * by the ratio of expected gain to cost.
  *
  *   gain    A drafted token saves its lane one pass if it is accepted. The
- *           probability of this is the probability of the token's path in
- *           the tree, as the draft computes it, times `reliable`: the ratio
- *           of accepted to predicted tokens in the last passes.
+ *           probability of acceptance is the draft's probability of the
+ *           token's path in the tree, times `reliable`, the ratio of accepted
+ *           to predicted tokens in the last passes.
  *   cost    A pass of r rows takes the time C(r). If layers are streamed,
  *           it takes at least the time that flash needs to read them
  *           (host/tree/pass_cost.h).
  *
- * Drafted tokens are sorted by probability. For the m likeliest (m = 0, 1,
- * ...), the rate is the expected number of tokens divided by the sum of
- * drafting time and pass time. The m with the largest rate is chosen. So trees
- * are smaller if many lanes share a pass. If a lane is alone in its pass, the
- * tree that its method planned is not cut.
+ * Drafted tokens are sorted by probability. If the m likeliest tokens (m = 0,
+ * 1, ...) get rows, the rate of the pass is the expected number of tokens
+ * divided by the sum of drafting time and pass time. The m with the largest
+ * rate is chosen. So trees are smaller if many lanes share a pass. If a lane is
+ * alone in its pass, the tree that its method planned is not cut.
  *
  * If prompts are prefilled in the same pass, up to half of the rows that trees
  * could use are reserved for the prompts.
  *
  * Drafting costs host time for each lane, even if no drafted row is chosen. If
  * the largest rate is below the rate of passes without drafting, drafting is
- * suspended for some passes. Then one pass drafts again as a trial, because
- * lanes end and texts become more or less predictable. If the trial's rate is
- * too low, the next suspension is twice as long.
+ * suspended for some passes. The pass after them drafts again as a trial,
+ * because lanes end and texts become more or less predictable. If the trial's
+ * rate is too low, the next suspension is twice as long.
  */
 #include "host/scheduler/row_budget.h"
 

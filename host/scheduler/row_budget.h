@@ -26,8 +26,9 @@ struct row_budget {
 	 */
 	double expected, accepted, predicted;
 	uint32_t base; /* number of rows of this pass that are not drafted */
-	/* suspension of drafting, in passes: `rest` are left of the current
-	 * suspension; last_rest is the length of the last suspension */
+	/* suspension of drafting: `rest` is the number of passes left of the
+	 * current suspension; last_rest is the number of passes of the last
+	 * suspension */
 	uint32_t rest, last_rest;
 	/* [width * lane_rows] scratch memory for choosing the rows */
 	struct merit *merit;

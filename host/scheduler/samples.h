@@ -6,9 +6,9 @@
  * cuts unpromising samples, and reads the statistics of each sample.
  *
  * Sample i draws from random stream r + i, where r is the stream of the
- * request. The tokens of a sample do not depend on other samples, on the width
- * of a pass, or on pauses, because the logits of a row are the same bytes in a
- * shared pass and in a separate pass. So sample 0 has the same text as plain
+ * request. A row has the same logits, byte for byte, in a shared pass and in a
+ * separate pass. So the tokens of a sample do not depend on other samples, on
+ * the width of a pass, or on pauses, and sample 0 has the same text as plain
  * decoding.
  *
  * Samples take cache slots as they grow; all samples share the slots of the
@@ -20,12 +20,12 @@
  * reward model computes the scores of steps from these states. In this case a
  * finished sample takes part in one more pass, which computes the hidden state
  * of its last token. If samples wait for each other at the ends of steps, a
- * sample waits after the pass that computes the row of its step's last token;
- * after the wait its next token is drawn from the logits of that row.
+ * sample waits after the pass that computes the row of its step's last token.
+ * After the wait its next token is drawn from the logits of this row.
  *
  * A pool belongs to a request and can still be read after the run. The caller
  * owns the env, the generation, the scheduler and the root. The pool uses the
- * sampler of the generation; it uses the scheduler and the root only during the
+ * generation's sampler, and uses the scheduler and the root only during the
  * run. All calls come from one thread.
  */
 #ifndef HOST_SCHEDULER_SAMPLES_H
@@ -86,15 +86,15 @@ struct sample {
 	 * from the stream of its parent */
 	uint64_t stream;
 	enum gen_stop stop;
-	struct generation *gen; /* its tokens, prompt first; owned */
+	struct generation *gen; /* the sample's tokens, prompt first; owned */
 	/* text of the sample's tokens after the prompt */
 	struct strbuf text;
 
 	/*
-	 * Statistics of the sample's n drawn tokens, including those before a
-	 * fork. They are computed from the model's own distribution, without
-	 * the sampling options: the sum of the log-probabilities; the sum of
-	 * the self-certainties (Kang et al., "Scalable best-of-N selection for
+	 * Statistics of the sample's n drawn tokens, including tokens before a
+	 * fork, computed from the model's own distribution, without the
+	 * sampling options: the sum of the log-probabilities; the sum of the
+	 * self-certainties (Kang et al., "Scalable best-of-N selection for
 	 * large language models via self-certainty", 2025: the KL divergence
 	 * from the uniform distribution); and the confidence of each token (Fu
 	 * et al., "Deep think with confidence", 2025: minus the mean
@@ -168,9 +168,9 @@ void samples_close(struct samples *);
 /* ---- called by the code that runs the passes ---- */
 
 /*
- * Store the hidden states of n tokens of the prompt, from token `at` on. These
- * tokens were rows [row, row + n) of the session's last pass. Does nothing if
- * the session keeps no hidden states.
+ * Store the hidden states of n tokens of the prompt, from token `at` on, which
+ * were rows [row, row + n) of the session's last pass. Does nothing if the
+ * session keeps no hidden states.
  */
 void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
 	uint32_t n);
@@ -190,8 +190,8 @@ int samples_begin(
 	struct samples *, struct scheduler *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);
 /*
- * The scheduler's caller calls this function between two passes. It calls the
- * method's `next` if no sample is active, otherwise the method's `between`.
+ * The scheduler's caller calls samples_next between two passes. samples_next
+ * calls the method's `next` if no sample is active, otherwise its `between`.
  * Returns 0, MANY_DONE or a negative errno, like many_steps.next, or MANY_SCORE
  * if samples_to_score are to be scored; then call samples_scored, and this
  * function again.
@@ -255,8 +255,8 @@ int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
  */
 struct sample *samples_take_early(
 	struct samples *, struct sample *from, uint32_t child);
-/* Cut the early continuations of `from` for which samples_take_early was not
- * called. If `from` is NULL, do this for all samples. */
+/* Cut the early continuations of `from`, or of all samples if `from` is NULL,
+ * for which samples_take_early was not called. */
 void samples_drop_early(struct samples *, const struct sample *from);
 
 /* Returns the error of the first sample if all samples failed, otherwise 0. */
@@ -272,17 +272,17 @@ const char *sample_state_name(enum lane_state);
 /*
  * samples_deliver appends the tokens of a sample to the request's generation,
  * except the tokens that an earlier call has appended. Returns false if the
- * reader of the text has stopped reading. samples_choose does the same and
- * records that the sample was chosen.
+ * reader of the text has stopped reading. samples_choose also appends the
+ * tokens, and records that the sample was chosen.
  */
 bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);
-/* The sample that was chosen, or NULL if none was. */
+/* The chosen sample, or NULL if no sample was chosen. */
 const struct sample *samples_chosen(const struct samples *);
 
 void samples_stats(const struct samples *, struct samples_stats *out);
 
-/* Hidden states of the prompt's tokens, or NULL if the session keeps none. */
+/* Hidden states of the prompt's tokens; NULL if the session keeps no states. */
 const float *samples_prompt_state(const struct samples *);
 
 /*

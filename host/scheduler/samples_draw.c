@@ -14,7 +14,7 @@
 
 /* ---- drawing tokens ------------------------------------------------------ */
 
-/* Lack of memory ends the whole run, not only this sample. */
+/* Fail the sample for lack of memory; no_memory then ends the whole run. */
 static void fail_memory(struct samples *p, struct sample *s)
 {
 	p->no_memory = true;
@@ -83,9 +83,10 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 	id = next_token(p, s, logits);
 	ret = sample_grow_tokens(s);
 	if (!ret) {
-		/* Record the statistics of the token. Charge the simulated
-		 * phone for two sweeps over the logits: one finds their sum and
-		 * largest values, the other computes the softmax. */
+		/* Record the statistics of the token. Add to the simulated
+		 * phone's time two sweeps over the logits: the first finds
+		 * their sum and largest values, the second computes the
+		 * softmax. */
 		session_add_tops(p->scheduler->session, 1, SAMPLES_CONFIDENCE);
 		session_add_sum(p->scheduler->session);
 		if (!p->env->script)
@@ -136,9 +137,10 @@ _Static_assert(offsetof(struct sample, lane) == 0,
 
 /*
  * Callback `enter` of a sample's lane. A new sample draws its first token from
- * the logits of the prompt's last row, and forks the root's sequence. If the
- * root's cache was dropped, the sample forks the prompt's tokens from the
- * sequence of another sample, or gets an empty sequence.
+ * the logits of the prompt's last row, and forks the sequence of the root (the
+ * request's lane). If the root's cache was dropped, the sample forks the
+ * prompt's tokens from the sequence of another sample, or gets an empty
+ * sequence.
  */
 static int enter(struct lane *x, struct err *e)
 {

@@ -56,7 +56,7 @@ int sample_end_step(struct sample *);
 /*
  * Whether the last token ends a step: the token completes the text of
  * --step-end, or the step has --step-tokens tokens. White space alone is not a
- * step; it belongs to the next step.
+ * step; white space belongs to the next step.
  */
 bool sample_step_ends(struct sample *, const struct samples_options *);
 /* Copy text, statistics and steps of a sample. Returns 0 or -ENOMEM. */

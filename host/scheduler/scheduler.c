@@ -203,9 +203,9 @@ void scheduler_pause_one(struct scheduler *l)
 }
 
 /*
- * Make room for lane x, which finds no free cache slots although the pass has
- * no other lane. Of the other lanes that have a cache, drop the cache of the
- * last one in the list. If no other lane has a cache, end lane x.
+ * Make room for lane x, for which no cache slots are free although the pass has
+ * no other lane. Of the other lanes with a cache, drop the cache of the last
+ * lane in the list. If no other lane has a cache, end lane x.
  */
 static void make_room_for(struct scheduler *l, struct lane *x)
 {
@@ -249,7 +249,7 @@ static void chunk_computed(void *arg, size_t at, uint32_t rows)
 /*
  * Read the prompt of a lane in passes of its own, and let the lane draw its
  * first token. The drafter reads the prompt, too, unless the lane draws no
- * tokens, or leaves that to its samples, which have drafters of their own.
+ * tokens, or only its samples draw tokens, which have drafters of their own.
  */
 static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 {
@@ -280,9 +280,9 @@ static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 	return 0;
 }
 
-/* Start or resume a lane. Returns 0 if the lane is now in the pass, if it has
- * only read its prompt, or if its owner holds it back or has ended it; 1 if no
- * cache slots are free for it; or a negative errno. */
+/* Start or resume a lane. Returns 1 if no cache slots are free for the lane; a
+ * negative errno; or 0. After 0 the lane is in the pass, or it has only read
+ * its prompt, or its owner holds it back or has ended it. */
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
@@ -297,8 +297,8 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	}
 	if (!lane_is_active(x))
 		return 0;
-	/* A prompt that does not fit into the cache is an error, so has_room
-	 * is not asked. The lane takes part from the next pass on. */
+	/* A prompt that does not fit into the cache is an error, so has_room is
+	 * not called. The lane takes part from the next pass on. */
 	if (!l->mixed_prefill && !l->env->method->denoise &&
 		x->state == LANE_WAITING && !x->root) {
 		ret = read_prompt(l, x, e);

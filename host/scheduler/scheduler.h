@@ -13,19 +13,19 @@
  *   scheduler_denoise.c  the pass of a diffusion method
  *
  * The tokens of a lane do not depend on other lanes, on the width of a pass, or
- * on pauses. The reason is that the logits of a row are the same bytes in a
+ * on pauses. The reason is that a row has the same logits, byte for byte, in a
  * shared pass and in a separate pass, and that each token is drawn with the
  * random number of its position.
  *
  * Tokens that precede the last token of a lane may be uncached: the prompt, or
  * tokens whose cache was dropped. Uncached tokens are prefilled before the lane
- * decodes. With `mixed_prefill` they get the rows of shared passes that
- * decoding lanes do not use, so that a long prompt does not delay decoding
- * lanes; earlier lanes in the list get rows first. Without `mixed_prefill`,
+ * decodes. With `mixed_prefill` uncached tokens get the rows of shared passes
+ * that decoding lanes do not use, so that a long prompt does not delay decoding
+ * lanes. Earlier lanes in the list get rows first. Without `mixed_prefill`,
  * uncached tokens are prefilled in separate passes.
  *
  * A lane takes cache slots as it grows. When no slots are left, lanes are
- * paused, those at the end of the list first, and resume when other lanes have
+ * paused, the last lane of the list first, and resume when other lanes have
  * ended. If pausing frees too few slots, the cache of a paused lane is dropped
  * and computed again later. If a lane finds no room although no other lane
  * holds slots, the lane ends as if its context were full.
@@ -57,14 +57,14 @@ struct speculation;
 enum lane_state {
 	LANE_WAITING,
 	LANE_RUNNING,
-	LANE_PAUSED, /* paused until there are cache slots for it */
+	LANE_PAUSED, /* the lane waits until cache slots are free */
 	/*
 	 * the lane of a request with samples, after its prompt was read: the
 	 * prompt stays cached so that samples can fork it; the lane takes part
 	 * in no further pass
 	 */
 	LANE_KEPT,
-	/* the lane has ended by itself; its generation stores the reason */
+	/* the lane has ended by itself, for the reason in its generation */
 	LANE_ENDED,
 	LANE_CUT, /* ended by its owner */
 	/* the lane has ended with an error, which its owner stores */
@@ -72,7 +72,7 @@ enum lane_state {
 };
 
 struct lane {
-	const struct lane_ops *ops;  /* callbacks of its owner */
+	const struct lane_ops *ops;  /* callbacks of the lane's owner */
 	struct scheduler *scheduler; /* the scheduler of the lane */
 	/* tokens of the lane, prompt first; belongs to the lane's owner */
 	struct generation *gen;
@@ -132,7 +132,7 @@ struct lane_ops {
 	void (*draw)(struct lane *, const float *logits);
 	/*
 	 * Called after a pass that began at began_ns (clock_ns). Rows [first,
-	 * first + rows) of the pass were this lane's. `last` is true for the
+	 * first + rows) of the pass belong to this lane. `last` is true for the
 	 * last lane that had rows in the pass. May be NULL.
 	 */
 	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
@@ -165,7 +165,7 @@ struct scheduler {
 	/* Maximum number of rows of all trees of a pass together, and maximum
 	 * number of rows of one tree. */
 	uint32_t tree_rows, lane_rows;
-	/* maximum number of rows whose logits are computed in one sweep */
+	/* maximum number of rows whose logits are computed together */
 	uint32_t logits_rows;
 	float *logits; /* memory: [logits_rows][n_vocab] */
 
@@ -185,11 +185,11 @@ struct scheduler {
 	 */
 	uint32_t unread[ROWS_SEQUENCES];
 	/*
-	 * For lane in[i] of the pass, in this order: its draft (NULL if the
-	 * lane has only the row of its last token); its first row; its number
-	 * of rows; the row that its walk down the tree has reached (-1 if the
-	 * walk has ended); the logits of this row (NULL if they are not
-	 * computed); and the number of accepted rows.
+	 * For lane in[i] of the pass, in this order: the lane's draft (NULL if
+	 * the lane has only the row of its last token), first row and number of
+	 * rows; the row that its walk down the tree has reached (-1 if the walk
+	 * has ended); the logits of this row (NULL if they are not computed);
+	 * and the number of accepted rows.
 	 */
 	struct cycle *cycle[ROWS_SEQUENCES];
 	uint32_t first[ROWS_SEQUENCES];
@@ -247,8 +247,8 @@ int scheduler_step(struct scheduler *, struct err *);
 /* Choose the lanes of the next pass, l->in. If the call has to end a lane or
  * drop a lane's cache, or if no lane is left, l->in is empty. */
 int scheduler_gather(struct scheduler *, struct err *);
-/* Pause one lane of the pass: of the lanes that need a new cache slot, the last
- * one, or, if no lane needs one, the last lane of the pass. */
+/* Pause one lane of the pass: the last lane that needs a new cache slot or, if
+ * no lane needs a new slot, the last lane of the pass. */
 void scheduler_pause_one(struct scheduler *);
 bool lane_is_active(const struct lane *);
 
@@ -269,7 +269,7 @@ int speculation_open(struct scheduler *, struct err *);
 void speculation_close(struct scheduler *);
 
 /* Get the cycle in which a lane drafts. The lane keeps the cycle until
- * speculation_leave, or until another lane needs it for a pass. */
+ * speculation_leave, or until another lane needs the cycle for a pass. */
 int speculation_join(
 	struct scheduler *, struct lane *, struct cycle **, struct err *);
 void speculation_leave(struct scheduler *, const struct lane *);

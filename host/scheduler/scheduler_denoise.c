@@ -169,7 +169,7 @@ static int forward(struct scheduler *l, struct err *e)
 		if (ret != -ENOSPC)
 			return ret;
 		/*
-		 * The cache is too fragmented: the lanes attend to more spans
+		 * The cache is too fragmented: the lanes attend to more ranges
 		 * of slots than a pass can describe. Retry without the last
 		 * lane, which waits for a later pass.
 		 */
@@ -186,8 +186,8 @@ static int forward(struct scheduler *l, struct err *e)
 
 /*
  * Rows whose logits are computed together, so that the output matrix is read
- * only once. For each row: its index in the pass, its lane (an index of l->in),
- * and the position that it predicts (an index of at[]).
+ * only once. For each row: the row's index in the pass, its lane (an index of
+ * l->in), and the position that it predicts (an index of at[]).
  */
 struct sweep {
 	uint32_t n;

@@ -1,9 +1,9 @@
 /*
- * Speculative decoding with many lanes. A lane is a text that is decoded; it
- * has a sequence of the session, which is removed if its slots are needed. Each
- * lane has a drafter that receives only the tokens of this lane. The trees of
- * all lanes share the rows of a pass. A lane's tokens do not depend on its
- * tree: a better tree only saves passes (host/scheduler/cycle.h).
+ * Speculative decoding with many lanes. A lane is a text that is decoded. The
+ * lane's sequence in the session is removed if its slots are needed. Each lane
+ * has a drafter that receives only the tokens of this lane. The trees of all
+ * lanes share the rows of a pass. A lane's tokens do not depend on its tree: a
+ * better tree only saves passes (host/scheduler/cycle.h).
  */
 #include "host/scheduler/scheduler.h"
 
@@ -18,8 +18,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A place for one lane that drafts: its drafter and its cycle. When the lane
- * ends, another lane can use the place. */
+/* A place for one lane that drafts: a drafter and a cycle. When the lane ends,
+ * another lane can use the place. */
 struct place {
 	/* drafters opened for this place; none for the first place, which uses
 	 * env->drafter */
@@ -111,8 +111,8 @@ int speculation_join(
 	}
 	if (at->of != x)
 		cycle_bind(&at->cycle, x->gen, x->sequence);
-	/* While a lane was paused, its sequence may have been removed; then it
-	 * has another one now. */
+	/* If the lane was paused, its sequence may have been removed; then the
+	 * lane has another sequence now. */
 	at->cycle.sequence = x->sequence;
 	at->of = x;
 	*out = &at->cycle;
@@ -142,7 +142,7 @@ static bool has_room(const struct scheduler *l)
 /*
  * Plan the trees of a pass. Each tree is planned as if its lane had all rows of
  * the pass; then row_budget_cut makes the trees smaller. While there are too
- * few cache slots for all rows, one more tree is cut to its root, beginning
+ * few cache slots for all rows, one more tree is reduced to its root, beginning
  * with the first lane's tree. So no draft takes the slot that another lane
  * needs for its last token.
  */

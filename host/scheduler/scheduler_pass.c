@@ -1,5 +1,6 @@
-/* A pass of the scheduler's lanes: its rows, their logits, the walk down each
- * lane's token tree, and the accepted tokens. */
+/* A pass of the scheduler's lanes (requests or samples that are being decoded):
+ * its rows, their logits, the walk down each lane's token tree, and the
+ * accepted tokens. */
 #include "host/scheduler/scheduler.h"
 
 #include "base/clock.h"
@@ -48,10 +49,10 @@ static uint32_t put_unread(struct scheduler *l, uint32_t i, uint32_t most)
 }
 
 /*
- * Add the rows of all lanes, those of decoding lanes first. The remaining rows
- * go to the lanes that read their prompts: the first of these lanes gets as
- * many rows as it needs, then the next lane, so that the first prompt is
- * complete as early as possible.
+ * Add the rows of all lanes; the decoding lanes come first. The lanes that read
+ * their prompts get the remaining rows: the first of these lanes gets as many
+ * rows as it needs, then the next lane, so that the first prompt is complete as
+ * early as possible.
  */
 static void put_all(struct scheduler *l)
 {
@@ -80,8 +81,8 @@ static void put_all(struct scheduler *l)
 
 /* ---- running the pass ---------------------------------------------------- */
 
-/* Session hook at the exit layer: choose the rows that the later layers
- * compute. A lane whose method does not prune keeps all its rows. */
+/* Session hook at the exit layer (exit_head.h): choose the rows that the later
+ * layers compute. A lane whose method does not prune keeps all its rows. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	struct scheduler *l = arg;
@@ -126,8 +127,8 @@ void scheduler_report_pass(const struct scheduler *l, uint64_t began_ns)
 	}
 }
 
-/* The values of the clocks when a pass begins: wall, device, and the clock of
- * the drafters' costs (the phone's, or else the wall's). */
+/* The values of three clocks when a pass begins: the wall clock, the device
+ * time, and the clock of the drafters' costs (cycle_now). */
 struct start {
 	uint64_t ns, device_ns, time;
 };
@@ -172,8 +173,8 @@ static void end_pass(struct scheduler *l, const struct start *start, int ret)
 
 /*
  * A group of lanes (sequences of the batch) whose walks down their draft trees
- * advance together: one sweep over the output matrix computes the logits of the
- * rows that these walks have reached.
+ * advance together: one product with the output matrix (a sweep) computes the
+ * logits of the rows that these walks have reached.
  */
 struct group {
 	uint32_t lane[LOGITS_ROWS]; /* n indices of l->in */
@@ -327,8 +328,8 @@ static int walk(struct scheduler *l, struct err *e)
 	memset(l->known, 0, sizeof(l->known));
 	/*
 	 * The walk of a decoding lane starts at the lane's first row. A
-	 * prefilling lane keeps all its rows; it draws a token only if its last
-	 * row in the pass is the row of the lane's last token.
+	 * prefilling lane keeps all its rows, and draws a token only if its
+	 * last row in the pass is the row of the lane's last token.
 	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t read = l->unread[i] ? l->got[i] : 0;
@@ -417,7 +418,7 @@ int scheduler_step(struct scheduler *l, struct err *e)
 				VISIBILITY_TREE, l->n_rows, l->row },
 			&hooks, e);
 		end_pass(l, &start, ret);
-		/* The cache is too fragmented: the lanes attend to more spans
+		/* The cache is too fragmented: the lanes attend to more ranges
 		 * of slots than a pass can describe. Retry without trees, and
 		 * with one lane less each time. */
 		if (ret != -ENOSPC || l->n_in == 1)

@@ -15,8 +15,8 @@ struct method_env;
  * TREE_ROWS_STREAMED rows. A method that weighs the cost of rows may always use
  * deeper trees (TREE_DEPTH_WEIGHED), for drafts that are nearly certain. On
  * CPUs, with the model in memory, 8 rows take 2 to 3 times as long as one row,
- * and 64 rows about 15 times (docs/performance.md), which is more than a larger
- * tree can gain.
+ * and 64 rows about 15 times (docs/performance.md). A larger tree cannot gain
+ * as much time.
  */
 #define TREE_ROWS          64
 #define TREE_ROWS_CPU      8

@@ -11,8 +11,9 @@
 
 #define FILE_MAX ((size_t)1 << 20)
 
-/* Set *key and *len to the first non-empty line at or after offset *at, and
- * move *at beyond the line. Returns false if there is no such line. */
+/* Set *key and *len to the first non-empty line of k->text at or after offset
+ * *at, and move *at to the offset after the line. Returns false if there is no
+ * such line. */
 static bool next_key(
 	const struct api_keys *k, size_t *at, const char **key, size_t *len)
 {

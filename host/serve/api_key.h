@@ -1,8 +1,8 @@
 /*
- * API keys: a client that sends one of them is admitted. The keys are read from
- * a file with one key on each line. The time that a comparison takes reveals
- * neither how many characters of the client's key were right nor which of the
- * keys was similar.
+ * The server's API keys. A client that sends one of the keys is admitted. The
+ * keys are read from a file with one key on each line. The time that a
+ * comparison takes reveals neither how many characters of the client's key were
+ * right nor which of the server's keys was similar.
  */
 #ifndef HOST_SERVE_API_KEY_H
 #define HOST_SERVE_API_KEY_H

@@ -1,6 +1,7 @@
 /*
- * The members of a request's JSON object. Their table is in api_request.c; the
- * functions that read prompts and messages are in api_prompt.c.
+ * The members of a request's JSON object. The table of members is in
+ * api_request.c; the functions that read prompts and messages are in
+ * api_prompt.c.
  */
 #ifndef HOST_SERVE_API_MEMBER_H
 #define HOST_SERVE_API_MEMBER_H

@@ -204,7 +204,7 @@ static int take_stream_options(struct api_request *a,
 	return 0;
 }
 
-/* {"type": "json_schema", "json_schema": {"schema": {...}}} */
+/* A value such as {"type": "json_schema", "json_schema": {"schema": {...}}} */
 static int take_format(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
@@ -235,8 +235,8 @@ static int take_format(struct api_request *a, const struct api_member *m,
 	return a->json_schema ? 0 : fault_no_memory(f);
 }
 
-/* {"50256": -100}: each token id has a value that is added to the token's
- * logit. */
+/* A value such as {"50256": -100}: for each token id, a number to add to the
+ * token's logit. */
 static int take_bias(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
@@ -401,8 +401,8 @@ int api_body_read(json_t **out, const char *body, size_t len, struct fault *f)
 {
 	json_error_t e;
 
-	/* Calling this function resets the thread's flag for failed
-	 * allocations, which an earlier request may have set. */
+	/* Reset the thread's flag for failed allocations, which an earlier
+	 * request may have set. */
 	json_memory_refused();
 	*out = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
 	if (json_memory_refused())

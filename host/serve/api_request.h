@@ -52,9 +52,11 @@ const char *api_prompt_name(enum api_kind);
 /* Upper limits. */
 enum api_limits {
 	API_STOPS = 16, /* stop strings of a request */
-	/* Bytes of a stop string; answers repeat it, so it must be short. */
+	/* Bytes of a stop string; answers repeat the string, so it must be
+	 * short. */
 	API_STOP_BYTES = 4096,
-	API_TEXTS = 128,    /* texts of one request: prompts times best_of */
+	/* texts of one request: number of prompts times best_of */
+	API_TEXTS = 128,
 	API_INPUTS = 2048,  /* texts of one request for embeddings */
 	API_LIKELIEST = 20, /* alternative tokens reported with each token */
 	API_PRIORITY = 100, /* priorities are from -100 to 100 */
@@ -81,9 +83,9 @@ struct api_turn {
 
 struct api_request {
 	enum api_kind kind;
-	/* The model and settings that the request asks for; NULL if the body
-	 * does not name them. They point into the body; api_request_trim sets
-	 * them to NULL. */
+	/* Names of the model and settings in the body; NULL for each name that
+	 * the body does not have. The names are pointers into `body`;
+	 * api_request_trim sets these pointers to NULL. */
 	const char *model, *method, *draft, *clock, *precision;
 	const json_t *options; /* object of the method's options, or NULL */
 	json_t *body; /* owns the texts of prompts and the stop strings */
@@ -122,8 +124,8 @@ struct api_request {
 	/* special: /tokenize recognizes, and /detokenize writes, special
 	 * tokens. bos: /tokenize adds the beginning-of-text token. */
 	bool special, bos;
-	/* Of embeddings: the number of values (0: all values of the model), and
-	 * whether the values are sent as base64 of float32. */
+	/* For embeddings: how many values of each vector to send (0: all), and
+	 * whether to send the values as base64 of float32. */
 	int64_t dimensions;
 	bool base64;
 };

@@ -10,7 +10,7 @@
 
 struct api_member;
 
-/* Take a member of the request (the function `take` of struct api_member). `v`
+/* Store a member of the request (the function `take` of struct api_member). `v`
  * must stay valid as long as the request. */
 int api_tools_take(struct api_request *, const struct api_member *,
 	const json_t *v, struct fault *);

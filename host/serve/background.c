@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-/* Refuse a request because the server is stopping, and resume its connection.
- */
+/* Refuse a request because the server is stopping, and resume the connection of
+ * the request. */
 static void refuse(struct exchange *x)
 {
 	fault_stopping(&x->fault);
@@ -80,9 +80,9 @@ bool background_add(struct exchange *x)
 	pthread_mutex_lock(&b->lock);
 	closing = b->closing;
 	if (!closing) {
-		/* Suspend the connection before the exchange is queued: once
-		 * the exchange is in the queue, a background thread may resume
-		 * the connection. */
+		/* Suspend the connection before the exchange (the HTTP request)
+		 * is queued: once the exchange is in the queue, a background
+		 * thread may resume the connection. */
 		exchange_set_preparing(x, true);
 		append(b, x);
 	}
@@ -90,8 +90,9 @@ bool background_add(struct exchange *x)
 	return !closing;
 }
 
-/* The connection thread may call this after background_close, for a stream
- * whose engine was opened just before. No background thread runs then. */
+/* The connection thread may call this function after background_close, for a
+ * stream whose engine was opened shortly before background_close. No background
+ * thread runs then, so the request is refused. */
 void background_again(struct exchange *x)
 {
 	struct background *b = &x->server->background;

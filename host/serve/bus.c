@@ -210,8 +210,8 @@ static void bus_free(struct bus *b)
 		dbus_connection_close(b->connection);
 		dbus_connection_unref(b->connection);
 	}
-	/* Free the messages that libdbus keeps for reuse. This is safe because
-	 * no other code in this process uses libdbus. */
+	/* Free the messages that libdbus keeps for reuse. Freeing them is safe
+	 * because no other code in this process uses libdbus. */
 	dbus_shutdown();
 	fd_close(&b->bell);
 	free(b);

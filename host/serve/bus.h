@@ -26,8 +26,8 @@ struct server;
  */
 int bus_open(struct bus **out, struct server *, enum server_bus, struct err *);
 
-/* Whether any text has not been delivered completely; false for NULL. Any
- * thread may call. */
+/* Returns whether any text is still being generated or delivered; false for
+ * NULL. Any thread may call. */
 bool bus_is_busy(struct bus *);
 
 /* Whether the bus has closed the connection, for example because the user's

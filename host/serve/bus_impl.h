@@ -81,17 +81,19 @@ struct bus {
 	struct server *server;
 	const struct engine_offer *offer;
 	uint64_t context; /* context size of the engine, in tokens */
-	uint64_t idle_ns; /* maximum time that a client reads nothing */
+	/* a client that reads nothing for this time is dropped */
+	uint64_t idle_ns;
 	const struct server_finding *findings;
 	size_t n_findings;
-	/* connection to the bus; NULL in tests, where signals are dropped */
+	/* connection to the bus; NULL in tests, where signals are discarded */
 	DBusConnection *connection;
 	bool filtered; /* on_message is installed as a message filter */
 	struct bus_text *texts; /* list of text objects, the newest first */
 	uint64_t number;        /* number of texts added since the start */
-	/* An eventfd that wakes the bus thread. Any thread may write to it. */
+	/* An eventfd that wakes the bus thread. Any thread may write to the
+	 * eventfd. */
 	int bell;
-	/* Number of texts that are not delivered completely. Any thread may
+	/* Number of texts still being generated or delivered. Any thread may
 	 * read `busy`, `ending` and `left`. */
 	atomic_uint busy;
 	atomic_bool ending; /* the bus thread must end */
@@ -109,8 +111,8 @@ struct bus {
 
 /*
  * Convert the argument of a Generate call, a{sv}, to the JSON body of an HTTP
- * request, without checking the members: api_request_read does that. Returns 0
- * with *json, which the caller frees, and the kind of request; or a negative
+ * request, without checking the members, which api_request_read checks. Returns
+ * 0 with *json, which the caller frees, and the kind of request; or a negative
  * errno with *fault set.
  */
 int bus_request_json(

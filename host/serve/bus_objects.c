@@ -51,9 +51,10 @@ static struct object text_object(const struct bus_text *t)
 /*
  * The functions put_* append a value to a message and return false if there is
  * no memory; the caller then drops the message. Containers that are still open
- * must first be abandoned, the innermost first, because libdbus would leak
- * their memory. So each call of dbus_message_iter_open_container, even a failed
- * one, is followed by a call of shut_in.
+ * must first be abandoned, the innermost first, because libdbus would otherwise
+ * leak the memory of the containers. So each call of
+ * dbus_message_iter_open_container, even a failed one, is followed by a call of
+ * shut_in.
  */
 
 /* Close the container `in` if `whole`, or abandon it otherwise. Returns whether
@@ -386,7 +387,7 @@ static DBusMessage *unknown(
 }
 
 /* Whether the call names the interface `face` or, if the call names no
- * interface, one of its members. Each name in `members` ends with a space. */
+ * interface, a member of `face`. Each name in `members` ends with a space. */
 static bool is_for(DBusMessage *call, const char *face, const char *members)
 {
 	const char *wanted = dbus_message_get_interface(call);

@@ -32,7 +32,7 @@ static json_t *list_of(DBusMessageIter *at)
 	return if_whole(list, whole);
 }
 
-/* Convert a dictionary. Returns NULL if its keys are not strings. */
+/* Convert a dictionary. Returns NULL if a key is not a string. */
 static json_t *object_of(DBusMessageIter *at)
 {
 	json_t *object = json_object();

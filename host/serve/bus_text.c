@@ -1,5 +1,5 @@
-/* The text objects of the bus: they submit requests, write generated text to
- * pipes, and report results. */
+/* The D-Bus objects of requests (interface dev.tandem.Text1): they submit a
+ * request, write the generated text to a pipe, and report the result. */
 #include "host/serve/bus_impl.h"
 
 #include "base/clock.h"
@@ -263,8 +263,8 @@ void bus_text_advance(struct bus_text *t)
 	whole = take(t, &state);
 	if (t->unsent.failed)
 		bus_text_cancel(t);
-	/* Write before checking the time: the client may have read while this
-	 * thread was not scheduled. */
+	/* Write before checking the time: the client may have read from the
+	 * pipe while this thread was not scheduled. */
 	pour(t);
 	/* Drop a client that has read nothing from a full pipe for too long. */
 	if (t->full_ns && t->pipe >= 0 &&
@@ -325,7 +325,8 @@ void bus_texts_forget(struct bus *b, const char *owner)
 			at = &(*at)->next;
 }
 
-/* The newest texts come first in the list, so they are the ones to keep. */
+/* The newest texts come first in the list, so the first `keep` ended texts of
+ * the list remain. */
 void bus_texts_trim(struct bus *b, unsigned keep)
 {
 	struct bus_text **at = &b->texts;

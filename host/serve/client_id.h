@@ -5,7 +5,7 @@
  * id of a client at a Unix socket, or of the client's name on a D-Bus bus. All
  * programs of one machine that use the network count as one client, because
  * they share an address. Two clients whose hashes are equal, which is unlikely,
- * share one client's turns.
+ * share the turns of one client in the queue.
  */
 #ifndef HOST_SERVE_CLIENT_ID_H
 #define HOST_SERVE_CLIENT_ID_H

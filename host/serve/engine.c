@@ -60,8 +60,8 @@ bool answer_is_late(struct answer *r, uint64_t now)
 	return r->late;
 }
 
-/* Copy the queue's numbers of texts to the engine's state. To be called after
- * each change of the queue. */
+/* Copy the numbers of texts in the queue to the engine's state. Call this
+ * function after each change of the queue. */
 static void count_texts(struct engine *engine)
 {
 	struct engine_state *s = &engine->state;
@@ -172,8 +172,9 @@ static void end_text(struct choice *c)
 	histogram_add(&s->queue_seconds, c->result.seconds_waiting);
 }
 
-/* End the answer's texts that are still in the queue, with the status and the
- * stop reason for struct choice. Returns the number of these texts. */
+/* End the answer's texts that are still in the queue. `status` and `stop` are
+ * stored in the struct choice of each text. Returns the number of these texts.
+ */
 static unsigned end_waiting(struct answer *r, int status, enum tandem_stop stop)
 {
 	struct engine *engine = r->owner;
@@ -264,10 +265,9 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 	r->owner->state.failed++;
 }
 
-/* Submit the answer's next text, whose turn has come, to the library. The
- * caller holds the lock; this function releases it during the library call. The
- * answer stays in the list meanwhile, because only this thread removes answers.
- */
+/* Submit the answer's next text to the library. The caller holds the lock; this
+ * function releases it during the library call. The answer stays in the list
+ * meanwhile, because only this thread removes answers. */
 static void submit(struct engine *engine, struct answer *r)
 {
 	const struct api_request *request = &r->request;
@@ -342,7 +342,8 @@ static bool take_result(struct choice *c)
 	if (c->status && c->status != TANDEM_CANCELED)
 		take_failure(
 			answer, c->status, tandem_request_error(c->handle));
-	/* Count the prompt only if it was read completely. */
+	/* Count the prompt's tokens only if the model has processed the whole
+	 * prompt. */
 	if (r->tokens ||
 		(answer->request.kind == API_EMBEDDING && !c->status)) {
 		s->prompt_tokens += r->prompt_tokens;

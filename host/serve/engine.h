@@ -1,13 +1,13 @@
 /*
- * The engine: a thread that owns the model's handle and generates text. A
- * request is a struct api_request whose prompts are tokens; its result is an
- * answer with one or several texts. Texts wait in the engine's queue, which is
- * bounded and fair (fair_queue.h), and are submitted to the library one by one
- * when lanes get free. The reader of an answer is the code that sends the
- * answer to a client (HTTP or D-Bus); the engine calls its two callbacks. One
- * lock, which several engines may share, guards all answers. Readers take text
- * out of an answer and then own the text. Any thread but the engine's own may
- * call the functions.
+ * The engine: a thread that owns the handle of a model (struct tandem) and
+ * generates text. A request is a struct api_request whose prompts are tokens;
+ * its result is an answer with one or several texts. Texts wait in the engine's
+ * queue, which is bounded and fair (fair_queue.h), and are submitted to the
+ * library one by one when lanes get free (a lane: a running text). The reader
+ * of an answer is the code that sends the answer to a client (HTTP or D-Bus);
+ * the engine calls the two callbacks of the reader. One lock, which several
+ * engines may share, guards all answers. Readers take text out of an answer and
+ * then own the text. Any thread but the engine's own may call the functions.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -46,8 +46,8 @@ struct choice_call {
 struct choice {
 	struct answer *answer;
 	/* Output that the reader has not taken yet. If the reader is slow, this
-	 * may grow to the whole text. For an embedding: the values of the
-	 * vector, float32. */
+	 * buffer may grow to the whole text. For an embedding: the values of
+	 * the vector, float32. */
 	struct strbuf text;
 	/* Log-probabilities of the tokens that the reader has not taken yet, in
 	 * the format of a chat's answer; NULL if there are none. */
@@ -57,15 +57,15 @@ struct choice {
 	struct choice_call *calls;
 	size_t n_calls;
 	uint64_t tokens; /* number of tokens generated */
-	/* Sum of the tokens' log-probabilities; computed only if the best of
-	 * several texts are chosen. */
+	/* Sum of the tokens' log-probabilities; computed only if best_of is
+	 * greater than n, to choose the best texts. */
 	double logprob;
 	/*
-	 * For a stream with "include_provisional": the text of the positions
-	 * that may still change, as it was after the last pass. It follows the
-	 * first `provisional_after` bytes of the output. `has_provisional` is
-	 * set until the reader takes this text. `bytes` is the number of bytes
-	 * of the output so far.
+	 * For a stream with "include_provisional": the text, after the last
+	 * pass, of the positions that may still change. This provisional text
+	 * follows the first `provisional_after` bytes of the output.
+	 * `has_provisional` is set until the reader takes the provisional text.
+	 * `bytes` is the number of bytes of the output so far.
 	 */
 	struct strbuf provisional;
 	uint64_t provisional_after, bytes;
@@ -177,8 +177,8 @@ int engine_open(struct engine **out, struct tandem *,
  * refuse further requests. Does nothing for NULL. */
 void engine_stop(struct engine *);
 
-/* Free a stopped engine. Its answers stay until engine_leave. Does nothing for
- * NULL. */
+/* Free a stopped engine. The answers of the engine stay until engine_leave.
+ * Does nothing for NULL. */
 void engine_close(struct engine *);
 
 /*

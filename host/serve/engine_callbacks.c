@@ -1,6 +1,6 @@
-/* Callbacks that the library calls while it generates a text: they store output
- * in the choice, from which the reader takes it. Each callback takes the
- * engine's lock. */
+/* Callbacks that the library calls while it generates a text: they store the
+ * output in a struct choice, and the reader takes the output from there. Each
+ * callback takes the engine's lock. */
 #include "host/serve/engine_impl.h"
 
 #include "base/clock.h"
@@ -28,9 +28,9 @@ static void report(struct choice *c)
 	answer_wake(c->answer);
 }
 
-/* Append output and, unless it is NULL, the log-probability of its token. An id
- * below 0 means output without a token. A return value other than 0 ends the
- * text. */
+/* Append output and, unless `logprob` is NULL, the log-probability of the
+ * output's token. An id below 0 means output without a token. A return value
+ * other than 0 ends the text. */
 static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	json_t *logprob)
 {
@@ -65,8 +65,8 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 	struct choice *c = arg;
 
 	/* on_token() counts the token and appends it with its log-probability.
-	 * Only a request with tools takes the text from here, because a token's
-	 * text may belong to a call. */
+	 * The text is appended here only for a request with tools, because a
+	 * token's text may belong to a tool call. */
 	if (id >= 0 && has_token_callback(&c->answer->request))
 		return c->answer->request.tools
 			? add_text(c, -1, text, len, NULL)

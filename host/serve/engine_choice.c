@@ -117,7 +117,8 @@ json_t *engine_choice_json(char *const *choice, char *const *own)
 
 /* ---- what a request may choose ------------------------------------------- */
 
-/* Whether a request omits the member, or gives the server's own value. */
+/* Whether a request omits the member or gives the value that the server was
+ * started with. */
 static bool is_same(const char *said, const char *is)
 {
 	return !said || (is && !strcmp(said, is));

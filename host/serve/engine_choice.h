@@ -18,7 +18,8 @@ struct opt_values;
 
 /* What requests may choose from. All pointers are borrowed. */
 struct engine_menu {
-	/* The server's own options of the decoder; NULL: the defaults. */
+	/* The server's own options of the decoder, as given at its start; NULL:
+	 * the defaults. */
 	const struct opt_values *values;
 	/* Names of the methods that a request may choose, the server's own
 	 * first; ends with NULL. NULL: a request may choose nothing. */

@@ -1,6 +1,7 @@
 /*
  * Shared by the two halves of the engine: its queue and thread (engine.c), and
- * what the library calls while it generates (engine_callbacks.c).
+ * the callbacks that the library calls while it generates text
+ * (engine_callbacks.c).
  */
 #ifndef HOST_SERVE_ENGINE_IMPL_H
 #define HOST_SERVE_ENGINE_IMPL_H

@@ -53,7 +53,8 @@ void engines_close_handle(struct engines *g, struct tandem *t)
 		*g->why = e;
 }
 
-/* Create the handle of an entry, and read its model. */
+/* Create the handle (struct tandem) of an entry's engine, and read the model.
+ */
 static int create(struct server *s, const struct engine_entry *e,
 	struct tandem **t, uint64_t *need, struct err *why)
 {
@@ -173,9 +174,9 @@ static int make_room(struct server *s, const struct engine_entry *e,
 		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
 			return 0;
 		/* Close the idle engine that was used least recently. If none
-		 * is idle, the engine that was opened first yields: it accepts
-		 * no new requests, so that it becomes idle. Only one engine
-		 * yields at a time. */
+		 * is idle, the engine that was opened first yields: this engine
+		 * accepts no new requests, so that it becomes idle. Only one
+		 * engine yields at a time. */
 		if (idle) {
 			close_engine(s, idle);
 			entry_forget_unused(g, idle);
@@ -189,9 +190,9 @@ static int make_room(struct server *s, const struct engine_entry *e,
 
 /* ---- the keeper ---------------------------------------------------------- */
 
-/* The engine is open: let the requests that wait for it continue. The caller
- * holds the lock. This function releases the lock while it hands a request to a
- * background thread. */
+/* The engine is open: let the requests that wait for this engine continue. The
+ * caller holds the lock. This function releases the lock while it hands a
+ * request to a background thread. */
 static void end_waiting(struct server *s, struct engine_entry *e)
 {
 	/* First let all waiting requests hold the engine, so that it is not
@@ -264,7 +265,7 @@ static void load(struct server *s, struct engine_entry *e)
 	end_waiting(s, e);
 }
 
-/* Do the next pending task. Returns false if there is none; *ns is then the
+/* Do the next pending task. Returns false if there is no task; *ns is then the
  * time until the next engine exceeds its idle time and must be closed. */
 static bool keep(struct server *s, uint64_t *ns)
 {

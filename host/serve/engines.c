@@ -119,8 +119,8 @@ static int find_model(
 
 /* Find or add the entry of the engine with this model and these settings.
  * `choice` is NULL for the server's own settings; otherwise this function takes
- * ownership of it, also after a failure. On success the lock is held on return.
- * Returns NULL after a failure, with *f set and without the lock. */
+ * ownership of `choice`, also after a failure. On success the lock is held on
+ * return. Returns NULL after a failure, with *f set and without the lock. */
 static struct engine_entry *entry_for(
 	struct server *s, size_t model, char **choice, struct fault *f)
 {

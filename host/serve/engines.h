@@ -13,8 +13,8 @@
  * memory of the open engines is within the limit. To make room the keeper
  * closes idle engines, the least recently used first. If all open engines are
  * busy, the engine that has been open for the longest time yields: its running
- * requests are finished, and new requests for it wait. So no engine waits for
- * ever.
+ * requests are finished, and new requests for this engine wait. So no engine
+ * waits for ever.
  *
  * A request keeps an engine open in two ways: while the request is parsed and
  * tokenized, it holds the engine; later the engine is busy with the request's
@@ -65,8 +65,8 @@ struct engine_entry {
 	bool pinned; /* never closed before the server is closed */
 	/* the engine will be closed to make room, so new requests wait */
 	bool yields;
-	/* the place of the engine in the order of queueing, and in the order of
-	 * opening */
+	/* numbers that increase from engine to engine, in the order of queueing
+	 * (ticket) and of opening (opened) */
 	uint64_t ticket, opened;
 	/* set in the phases LOADED and CLOSING, otherwise NULL */
 	struct engine *engine;
@@ -101,7 +101,8 @@ struct engines {
 	char **own;      /* settings for requests that choose nothing */
 	struct engine_menu menu;
 	/* Whether the server may have several engines. If so, the loss of a
-	 * device closes the device's engine; otherwise it ends the server. */
+	 * device closes the device's engine; otherwise the loss ends the
+	 * server. */
 	bool several;
 	bool has_first; /* the first model was opened with the server */
 	pthread_t keeper;
@@ -113,7 +114,7 @@ struct engines {
 	struct tandem *loading; /* the handle that the keeper starts, or NULL */
 	uint64_t tickets;
 	bool closing;
-	struct err *why; /* the first error of closing a handle */
+	struct err *why; /* first error that closing a handle has returned */
 	int ret;
 };
 
@@ -138,21 +139,21 @@ int engines_close(struct server *, struct err *);
  * and hold the engine, so that it stays open. Returns 0 with x->engine and
  * x->entry; -EINPROGRESS with x->must_wait set if the engine must be opened
  * first, see engines_wait; or another negative errno with *fault set. A request
- * that has waited for its engine already holds it.
+ * that has waited for its engine already holds this engine.
  */
 int engines_find(struct exchange *, const struct api_request *, struct fault *);
 
 /*
- * Make a request wait for its engine. Returns true if it waits: the caller must
- * not touch the exchange any more, and a background thread calls the route's
- * function when the engine is open. Returns false if the engine is open
- * already: the caller calls the route's function again.
+ * Make a request wait for its engine. Returns true if the request waits: the
+ * caller must not touch the exchange any more, and a background thread calls
+ * the route's function when the engine is open. Returns false if the engine is
+ * open already: the caller calls the route's function again.
  */
 bool engines_wait(struct exchange *);
 
 /* End the use of an engine. Call engines_release when the request was submitted
  * or refused, and engines_leave when its answer was sent or its connection has
- * broken. Neither has an effect if the exchange uses no engine. */
+ * broken. Both functions do nothing if the exchange uses no engine. */
 void engines_release(struct exchange *);
 void engines_leave(struct exchange *);
 

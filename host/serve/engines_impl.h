@@ -34,9 +34,9 @@ void engines_close_handle(struct engines *, struct tandem *);
 /* The caller of the next functions holds the lock. */
 
 /* Free the entry of an engine if the entry is no longer used. The counters of
- * the entry are added to another entry of the same model and method, so that
- * the sums over all entries, which are metrics, never decrease. The last entry
- * of a model and method is not freed. */
+ * the entry are added to another entry of the same model and method. So the
+ * metrics, which are sums over all entries, never decrease. The last entry of a
+ * model and method is not freed. */
 void entry_forget_unused(struct engines *, struct engine_entry *);
 
 /* Refuse all requests that wait for the entry's engine. */

@@ -48,7 +48,7 @@ static void wake_reader(void *arg)
 		resume(x);
 }
 
-/* The callback `gone` of the engine's reader. A client that has closed its
+/* The callback `gone` of struct answer_reader. A client that has closed its
  * sending side counts as disconnected. */
 static bool reader_gone(void *arg)
 {
@@ -367,8 +367,8 @@ static bool is_local_host(const char *host)
 
 /*
  * Refuse requests from pages of other web sites. Such a page, open in the
- * user's browser, can send requests to this machine, even under a host name of
- * the site that the site's owner lets resolve to 127.0.0.1 (DNS rebinding).
+ * user's browser, can send requests to this machine. The owner of the site can
+ * even let a host name of the site resolve to 127.0.0.1 (DNS rebinding).
  * Programs send no Origin header; for the server's own page the Origin is the
  * server itself.
  */
@@ -449,18 +449,18 @@ static struct client *client_of(struct MHD_Connection *connection)
 	return info ? info->socket_context : NULL;
 }
 
-/* Record that the request of a connection is complete and is being answered,
- * or, with `answered` false, that the answer was sent and the next request may
- * arrive. */
+/* With `answered` true, record that the request of a connection is complete and
+ * is being answered; with false, that the answer was sent and the next request
+ * may arrive. */
 static void client_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
 	struct client *g = client_of(connection);
 
-	/* libmicrohttpd checks its timeout before it reads bytes that have
-	 * already arrived, so it could close a connection whose request is
-	 * there. Use its timeout only while an answer is sent; client_show_out
-	 * limits the time of requests. */
+	/* libmicrohttpd checks its timeout before reading bytes that have
+	 * already arrived, so it could close a connection whose request has
+	 * already arrived. Use the timeout only while an answer is sent;
+	 * client_show_out limits the time of requests. */
 	httpd.set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
 		answered ? s->options.idle_s : 0);
 	if (!g)
@@ -473,7 +473,7 @@ static void client_answered(
 }
 
 /* After shutdown() the HTTP thread reads an end of file from the connection and
- * closes it. */
+ * closes the connection. */
 void client_show_out(struct server *s, uint64_t now, uint64_t after)
 {
 	for (struct client *g = s->clients; g; g = g->next) {
@@ -538,9 +538,10 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 		g->begun = true;
 	pthread_mutex_unlock(&s->lock);
 
-	/* With two such headers, a proxy and this server may disagree where the
-	 * body ends and the next request begins (request smuggling; RFC 9112,
-	 * section 6.3). So read nothing more from this connection. */
+	/* With two headers that define the length of the body, a proxy and this
+	 * server may disagree where the body ends and the next request begins
+	 * (request smuggling; RFC 9112, section 6.3). So read nothing more from
+	 * this connection. */
 	httpd.get_connection_values(c, MHD_HEADER_KIND, count_framing, &f);
 	if (f.lengths + f.encodings > 1) {
 		x->closes = true;

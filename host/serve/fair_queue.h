@@ -1,7 +1,8 @@
 /*
- * The queue of texts that wait for a lane, and its order. A client is the user
- * of an API key, or else a network address (client_id.h). A turn is one text,
- * so a request of many texts waits for many turns. The next turn goes to
+ * The queue of texts that wait for a lane (one of the texts that may run at the
+ * same time), and the order of the queue. A client is the user of an API key,
+ * or else a network address (client_id.h). A turn is one text, so a request of
+ * many texts waits for many turns. The next turn goes to
  *
  *   1. the texts with the lowest priority number;
  *   2. of these, a text of the client with the fewest running texts, so that
@@ -14,10 +15,10 @@
  * A client with one text therefore waits for at most one turn of each other
  * client, however many texts the other clients have.
  *
- * Texts with a higher priority number must not wait for ever. So after
- * FAIR_PASSES turns in a row have gone to a lower number while they waited, the
- * next turn goes to one of them: the text that arrived first among all texts
- * whose number is above the lowest waiting number.
+ * Texts with a higher priority number must not wait for ever. So, while such
+ * texts wait, at most FAIR_PASSES turns in a row go to texts with a lower
+ * number. The next turn then goes to the text that arrived first among the
+ * waiting texts whose number is above the lowest waiting number.
  *
  * The queue is bounded, and so is each client's share of it (fair_queue_room):
  * one client cannot fill the queue so that all other clients are refused.
@@ -87,8 +88,8 @@ unsigned fair_queue_retry_s(const struct fair_queue *, unsigned ahead);
 int fair_queue_add(struct fair_queue *, struct fair_ticket *, uint64_t client,
 	int priority, unsigned n, uint64_t now_ns);
 
-/* Give the next turn to a text, which then runs. Returns its ticket, or NULL if
- * no text waits. */
+/* Give the next turn to a text, which then runs. Returns the ticket of the
+ * text, or NULL if no text waits. */
 struct fair_ticket *fair_queue_take(struct fair_queue *);
 
 /* Remove the waiting texts of the ticket. */

@@ -1,8 +1,7 @@
 /*
  * The functions of libmicrohttpd that the server uses. The library is loaded
- * only when a server is opened (server.c), because loading the library and the
- * eleven libraries that it needs takes as long as loading all others that a
- * command needs.
+ * only when a server is opened (server.c): with the eleven libraries that it
+ * needs, loading it takes as long as loading all other libraries of a command.
  */
 #ifndef HOST_SERVE_HTTPD_H
 #define HOST_SERVE_HTTPD_H
@@ -35,8 +34,9 @@ extern struct httpd {
 #undef X
 } httpd;
 
-/* Load the library and set the members of httpd. To be called before httpd is
- * used; may be called again. Returns 0, or a negative errno with a message. */
+/* Load the library and set the members of httpd. Call this function before
+ * httpd is used; it may be called more than once. Returns 0, or a negative
+ * errno with a message. */
 int httpd_load(struct err *);
 
 #endif

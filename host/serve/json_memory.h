@@ -10,8 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Jansson's allocator for the detection. It is set before the server's first
- * JSON, while no other thread uses Jansson. */
+/* The allocator that the server sets in Jansson for the detection. The server
+ * sets it before it makes its first JSON, while no other thread uses Jansson.
+ */
 void *json_memory_alloc(size_t);
 
 /* Returns whether an allocation of this thread has failed since the last call,

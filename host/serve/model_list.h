@@ -1,7 +1,7 @@
 /*
- * The models that a server offers: the model of -m, and the models in the
- * folder of --models, named after their files. The list is made before the
- * server opens and does not change.
+ * The models that a server offers: the model given by -m, and the models in the
+ * folder given by --models. The models are named after their files. The list is
+ * made before the server opens and does not change.
  */
 #ifndef HOST_SERVE_MODEL_LIST_H
 #define HOST_SERVE_MODEL_LIST_H
@@ -23,8 +23,8 @@ struct model_list {
 
 /* Append a model. If `name` is NULL, the model is named after its file, without
  * the folder and the ending. Returns 0, or a negative errno with a message:
- * -EEXIST if another model has the name. A file that is already in the list is
- * not added again. */
+ * -EEXIST if another model in the list has the same name. A file that is
+ * already in the list is not added again. */
 int model_list_add(
 	struct model_list *, const char *name, const char *path, struct err *);
 

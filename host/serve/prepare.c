@@ -85,8 +85,8 @@ static uint64_t tokens_of_bytes(const struct engine *engine, size_t n)
 	return n / engine->token_bytes + (n % engine->token_bytes != 0);
 }
 
-/* Number of tokens of the longest prompt. Before the prompts are tokenized, a
- * lower bound of this number. */
+/* Returns the number of tokens of the longest prompt or, before the prompts are
+ * tokenized, a lower bound of this number. */
 static uint64_t longest_prompt(
 	const struct engine *engine, const struct api_request *request)
 {
@@ -94,7 +94,7 @@ static uint64_t longest_prompt(
 	size_t bytes = 0;
 
 	/* Count the bytes of the turns, without white space at both ends of
-	 * each turn, because a chat template may drop it. */
+	 * each turn, because a chat template may drop this white space. */
 	for (size_t i = 0; !request->prompt && i < request->n_turns; i++) {
 		const char *t = request->turn[i].text;
 		size_t len;

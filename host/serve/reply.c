@@ -106,8 +106,8 @@ struct tandem_result reply_result(const struct answer *r)
 	for (size_t i = 0; i < r->n_choices; i++) {
 		const struct tandem_result *c = &r->choice[i].result;
 
-		/* Count the tokens of a prompt only with its first text,
-		 * because all its texts share them. */
+		/* Count the tokens of a prompt only with the prompt's first
+		 * text, because all texts of the prompt share these tokens. */
 		if (i % (size_t)r->request.best_of == 0) {
 			s.prompt_tokens += c->prompt_tokens;
 			s.cached_tokens += c->cached_tokens;
@@ -174,8 +174,8 @@ static uint64_t characters_in(const char *text, size_t len)
 }
 
 /* Take the log-probabilities of the choice's new tokens from the answer.
- * Returns them in the format of a completion or of a chat, or JSON null if they
- * were not requested. */
+ * Returns the log-probabilities in the format of a completion or of a chat, or
+ * JSON null if none were requested. */
 static json_t *take_logprobs(const struct api_request *request,
 	struct choice *c, const struct choice_sent *sent)
 {
@@ -266,10 +266,10 @@ void reply_add_end(const struct reply *p, json_t *object)
 	json_object_set_new(object, "timings", timings_of(p->answer));
 }
 
-/* Take the best of the prompt's texts that were not taken yet, and return its
- * index. The best text is the one with the highest mean log-probability of its
- * tokens; among equal texts the first. If all texts are sent (n is best_of),
- * they keep their order. */
+/* Choose the best of the prompt's texts that were not chosen yet, and return
+ * the index of this text. The best text is the one with the highest mean
+ * log-probability of its tokens; among equal texts the first. If all texts are
+ * sent (n is best_of), they keep their order. */
 static size_t take_best(struct reply *p, size_t prompt)
 {
 	const struct api_request *request = &p->answer->request;
@@ -386,8 +386,8 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 		finish);
 }
 
-/* The provisional text that follows the output sent so far: as it was after the
- * last pass, without the part that has become output since then. */
+/* Returns the provisional text after the last pass (the text of positions that
+ * may still change), without the part that has become output since then. */
 static json_t *provisional(const struct choice *c)
 {
 	uint64_t known = c->bytes - c->provisional_after;

@@ -1,9 +1,9 @@
 /*
  * Formats answers and errors for HTTP clients: OpenAI's JSON, as one object or
  * as the events of a stream, with Tandem's additions (settings and timings).
- * The functions move new output from an answer to the caller's buffer; they do
- * not use sockets. The caller of a function with a struct reply holds the
- * answer's lock.
+ * The functions move new output from an answer to the caller's buffer; the
+ * functions do not use sockets. The caller of a function with a struct reply
+ * holds the answer's lock.
  */
 #ifndef HOST_SERVE_REPLY_H
 #define HOST_SERVE_REPLY_H
@@ -47,8 +47,8 @@ void reply_release(struct reply *);
 void reply_whole(struct reply *, struct strbuf *out);
 void reply_embeddings(struct reply *, struct strbuf *out);
 
-/* Append events with all output since the last call. Returns true if they
- * include the last event of the stream. */
+/* Append events with all output since the last call. Returns true if the
+ * appended events include the last event of the stream. */
 bool reply_events(struct reply *, struct strbuf *out);
 
 /* Append an error as the last events of a stream. */

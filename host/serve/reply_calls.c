@@ -18,8 +18,8 @@ bool reply_calls_made(const struct choice *c)
 	return c->n_calls && c->calls[c->n_calls - 1].ended;
 }
 
-/* The id of a call. It is unique because it contains the answer's number, which
- * is unique. */
+/* Returns the id of a call, which is unique because it contains the unique
+ * number of the answer. */
 static json_t *id_of(const struct reply *p, size_t i, size_t k)
 {
 	const char *number = strchr(p->id, '-');

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An item of the output: the message, or a call. */
+/* An item of the output: the message, or a tool call. */
 struct item {
 	char name[65]; /* name of the tool; "" for the message */
 	struct strbuf text;
@@ -90,8 +90,8 @@ static json_t *item_json(const struct reply *p, size_t i, bool new)
 		new ? json_array() : json_pack("[o]", part_of(item)));
 }
 
-/* Returns the API's name of the limit that ended the text; NULL if no limit
- * did. */
+/* Returns the API's name of the limit that ended the text; NULL if the text did
+ * not end at a limit. */
 static const char *cut_by(const struct choice *c)
 {
 	return c->result.stop == TANDEM_STOP_LENGTH ||
@@ -100,7 +100,7 @@ static const char *cut_by(const struct choice *c)
 		: NULL;
 }
 
-/* Returns the JSON object of the response. Its list of output items is empty
+/* Returns the JSON object of the response. The list of output items is empty
  * while the response is being generated. */
 static json_t *object_of(const struct reply *p, const char *status)
 {
@@ -151,8 +151,8 @@ static const char *status_of(const struct reply *p)
 	return cut_by(&p->answer->choice[0]) ? "incomplete" : "completed";
 }
 
-/* Append the finished response to *out, and store it if the client wants that.
- */
+/* Append the finished response to *out, and store the response if the client
+ * has requested this. */
 static void put_object(struct reply *p, json_t *object, struct strbuf *out)
 {
 	const struct response *r = p->answer->request.response;
@@ -317,8 +317,8 @@ static void take_text(
 	strbuf_reset(from);
 }
 
-/* Take all new output of the answer. `out` receives its events, unless it is
- * NULL. */
+/* Take all new output of the answer. The events of the output are appended to
+ * `out`, unless `out` is NULL. */
 static void take_output(struct reply *p, struct strbuf *out)
 {
 	struct choice *c = &p->answer->choice[0];

@@ -62,8 +62,9 @@ void response_store_close(struct response_store *s)
 	free(s);
 }
 
-/* Returns the address of the list link that points to the response; if the list
- * has no such response, the address of the last link, which is NULL. */
+/* Returns the address of the list link that points to the response; if the
+ * response is not in the list, the address of the last link, whose value is
+ * NULL. */
 static struct kept **find(
 	struct response_store *s, uint64_t owner, const char *id)
 {

@@ -89,7 +89,7 @@ enum what { PASS, IGNORE, OWN, NEUTRAL };
 
 /* The members of a request. PASS: copied to the chat's request. OWN:
  * response_read handles the member. NEUTRAL: only the values in `only` are
- * accepted; they have no effect. */
+ * accepted, and the member has no effect. */
 static const struct {
 	const char *name;
 	enum what what;
@@ -276,8 +276,8 @@ static int translate(struct response *r, struct response_store *store,
 				instructions));
 	json_array_extend(messages, r->messages);
 	json_object_set_new(chat, "messages", messages);
-	/* The id cannot be guessed: without API keys, any client that knows the
-	 * id can read the response. */
+	/* The id must be impossible to guess: without API keys, any client that
+	 * knows the id can read the response. */
 	if (getrandom(number, sizeof(number), 0) != sizeof(number))
 		return fault_set(f, 500, "failed", NULL, "no random numbers");
 	snprintf(r->id, sizeof(r->id), "resp_%016llx%016llx",

@@ -1,10 +1,10 @@
 /*
  * POST /v1/responses. A request is translated to a chat request, and the answer
- * is written in the format of this API (reply_responses.c). Finished responses
- * are kept in memory, so that a later request can continue the conversation
- * (previous_response_id); if there are too many responses, the oldest is
- * dropped. A response belongs to the API key of the request that made it; a
- * client with another key cannot read it. Any thread may call.
+ * is written in the format of the Responses API (reply_responses.c). Finished
+ * responses are kept in memory, so that a later request can continue the
+ * conversation (previous_response_id); if there are too many responses, the
+ * oldest is dropped. A response belongs to the API key of the request that made
+ * it; a client with another key cannot read the response. Any thread may call.
  */
 #ifndef HOST_SERVE_RESPONSES_H
 #define HOST_SERVE_RESPONSES_H

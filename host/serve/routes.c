@@ -16,9 +16,9 @@
 #include <string.h>
 
 /* Parse the body, and find the engine that it names. Returns 0 or a negative
- * errno. With a negative errno, x->must_wait is set if the request must wait
- * for its engine; otherwise x->fault is set. In all cases the caller releases
- * *request. */
+ * errno. After a negative errno, either x->must_wait is set, because the
+ * request must wait for its engine, or x->fault is set. In all cases the caller
+ * releases *request. */
 static int read_request(
 	struct exchange *x, enum api_kind kind, struct api_request *request)
 {

@@ -13,8 +13,8 @@
 enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL, HISTOGRAM };
 
 /* A copy of the state of an engine, or the sum of the states of several
- * engines, with values derived from it. Metrics are formatted from the copy, so
- * that the lock is not held meanwhile. */
+ * engines, with values derived from the state. Metrics are formatted from the
+ * copy, so that the lock is not held meanwhile. */
 struct shown {
 	struct engine_state now;
 	uint64_t waiting, clients_waiting, running, lost, memory;
@@ -104,8 +104,8 @@ static const struct metric metrics[] = {
 		AT(memory) },
 };
 
-/* Counters with a value for each position of a drafted token: its distance from
- * the last known token. */
+/* Counters with a value for each position of a drafted token. The position is
+ * the token's distance from the last known token. */
 static const struct metric by_position[] = {
 	{ "drafted_tokens_total", "drafted tokens, by their distance from the "
 		"last known token",
@@ -285,9 +285,9 @@ static void print_head(const struct metric *m, struct strbuf *out)
 		m->help, m->name, type);
 }
 
-/* Begin a sample: print its name and labels. The caller may add a label and
- * closes the brace. `part` is appended to the name of the metric, such as
- * "_sum"; or "". */
+/* Begin a sample: print the sample's name and labels. The caller may add a
+ * label and closes the brace. `part` is appended to the name of the metric,
+ * such as "_sum"; or "". */
 static void print_labels(const struct metric *m, const char *part,
 	const struct shown *v, struct strbuf *out)
 {

@@ -19,7 +19,8 @@
 #define LIBRARY  "libmicrohttpd.so.12"
 #define PULSE_NS 250000000
 /* Maximum time, in seconds, to send the last output of texts that were canceled
- * at the end: HURRIED_S after a second signal, otherwise PARTING_S. */
+ * when the server ends: HURRIED_S after a second signal, otherwise PARTING_S.
+ */
 #define PARTING_S        1.0
 #define HURRIED_S        0.05
 #define PARTING_PULSE_NS 2000000
@@ -46,9 +47,8 @@ int httpd_load(struct err *e)
 }
 
 /* Unescape a path or query. A text with "%00" is not changed, so that such a
- * path names no route: as a C string the unescaped path would end at the NUL
- * byte, and
- * "/state%00x" would be answered as "/state". */
+ * path matches no route: as a C string the unescaped path would end at the NUL
+ * byte, and "/state%00x" would be answered as "/state". */
 static size_t unescape(void *server, struct MHD_Connection *c, char *s)
 {
 	return strstr(s, "%00") ? strlen(s) : httpd.http_unescape(s);

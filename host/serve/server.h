@@ -33,7 +33,7 @@ struct server_finding {
 };
 
 struct server_options {
-	/* Address as for listening_open; NULL for no HTTP. */
+	/* Address, in the form that listening_open takes; NULL for no HTTP. */
 	const char *listen;
 	enum server_bus bus;
 	/* [n_findings] findings about this machine, for D-Bus clients; borrowed
@@ -41,7 +41,8 @@ struct server_options {
 	const struct server_finding *findings;
 	size_t n_findings;
 	const char *key_file; /* file of API keys, or NULL */
-	/* Called with a message if the keys cannot be read again. */
+	/* Called with an error message if reading the key file again (after
+	 * SIGHUP) fails. */
 	void (*keys_failed)(const char *message);
 	bool no_key; /* permit access from other machines without a key */
 	/* The models that requests may name; NULL if only the handle's model is
@@ -59,7 +60,7 @@ struct server_options {
 	/* Options with which the server opens further handles; the members
 	 * `model` and `set` are not used. */
 	struct tandem_options handle;
-	/* maximum tokens of a request in further handles, as for
+	/* maximum tokens of a request in further handles, an argument of
 	 * tandem_start */
 	uint64_t context;
 	/* memory limit for all handles together, in bytes; 0: none */

@@ -3,7 +3,7 @@
  * is one HTTP request and its answer. Only the thread of libmicrohttpd, called
  * the connection thread or HTTP thread, uses an exchange, with two exceptions:
  * the members that the server's lock guards, and the time while `preparing` is
- * set, when a background thread uses it.
+ * set, when a background thread uses the exchange.
  */
 #ifndef HOST_SERVE_SERVER_IMPL_H
 #define HOST_SERVE_SERVER_IMPL_H
@@ -34,7 +34,8 @@ struct route {
 	bool open; /* requests need no API key */
 	/* Handles a complete request: fills `out` and `type` of the exchange,
 	 * or sets `fault`, or submits a request to the engine and sets
-	 * `answer`. With the method POST it may run on any thread. */
+	 * `answer`. With the HTTP method POST, this function may run on any
+	 * thread. */
 	void (*answer)(struct exchange *);
 	enum api_kind kind; /* kind of the request in the body */
 };
@@ -42,9 +43,10 @@ struct route {
 /*
  * A connection, from its start to its end. The server itself shuts down
  * connections that have had no complete request for too long. The timeout of
- * libmicrohttpd is used only while an answer is sent, for two reasons: it does
- * not limit a client that sends a request one byte at a time, and it may close
- * a connection whose next request has arrived but was not read.
+ * libmicrohttpd is used only while an answer is sent, for two reasons. This
+ * timeout does not limit a client that sends a request one byte at a time. And
+ * libmicrohttpd may close a connection whose next request has arrived but was
+ * not read.
  */
 struct client {
 	int fd;
@@ -119,10 +121,10 @@ struct server {
 
 struct exchange {
 	struct server *server;
-	/* `engine` is the engine that the request names; it is valid only while
-	 * the request holds the engine (`held`). `entry` is the engine's entry,
-	 * valid until the answer is sent (engines.h). Both are NULL at first.
-	 */
+	/* `engine` is the engine that the request names; this pointer is valid
+	 * only while the request holds the engine (`held`). `entry` is the
+	 * engine's entry, valid until the answer is sent (engines.h). Both
+	 * pointers are NULL at first. */
 	struct engine *engine;
 	struct engine_entry *entry;
 	bool held;
@@ -162,9 +164,9 @@ struct exchange {
 	 * line. */
 	bool suspended, streaming, silent_long;
 	/* waiting: the exchange is in the queue of an engine_entry. goes_on:
-	 * the exchange left this queue while the connection thread was using
-	 * it to send a comment line of the event stream, so the connection
-	 * thread itself must pass it to a background thread. */
+	 * the exchange left this queue while the connection thread was sending
+	 * a comment line of the event stream, so the connection thread itself
+	 * must pass the exchange to a background thread. */
 	bool waiting, goes_on;
 	/* A background thread uses the exchange: the connection stays suspended
 	 * until the thread has finished, even if the engine already has output.
@@ -177,7 +179,7 @@ struct exchange {
 
 /* ---- exchange.c ---------------------------------------------------------- */
 
-/* Callbacks of libmicrohttpd; their first argument is the struct server. */
+/* Callbacks of libmicrohttpd; the first argument is the struct server. */
 enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
 	const char *url, const char *method, const char *version,
 	const char *data, size_t *size, void **exchange);
@@ -187,34 +189,34 @@ void client_notify(void *server, struct MHD_Connection *, void **client,
 	enum MHD_ConnectionNotificationCode);
 
 /* Shut down the connections that have had no complete request for `after_ns`. A
- * connection is not shut down if the delay may be the fault of this process,
- * which may have been stopped or preempted: that is, if bytes have arrived that
- * the HTTP thread has not read, or if the request was not yet late at the
- * previous call. To be called a few times a second. The caller holds the
- * server's lock. */
+ * connection is not shut down if it has bytes that the HTTP thread has not
+ * read, or if its request was not yet late at the previous call: this process
+ * may then have caused the delay, because it was stopped or preempted. Call
+ * this function a few times a second. The caller holds the server's lock. */
 void client_show_out(struct server *, uint64_t now_ns, uint64_t after_ns);
 
-/* Resume the streams that have had no output for a second, so that each sends a
- * comment line. For a request that still waits for its engine, the first
- * comment line follows the HTTP header. The caller holds the server's lock. */
+/* Resume the streams that have had no output for a second, so that each stream
+ * sends a comment line. For a request that still waits for its engine, the
+ * first comment line follows the HTTP header. The caller holds the server's
+ * lock. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
 
-/* Returns the engine's callbacks for this exchange: they resume the connection
- * when the answer has new output, and report that the client has
+/* Returns the engine's callbacks for this exchange. The callbacks resume the
+ * connection when the answer has new output, and report that the client has
  * disconnected. */
 struct answer_reader exchange_reader(struct exchange *);
 
 /* If the second argument is true, suspend the connection while a background
- * thread owns the exchange; if it is false, resume the connection. */
+ * thread owns the exchange; otherwise resume the connection. */
 void exchange_set_preparing(struct exchange *, bool);
 
 /*
  * These functions handle a request that waits for its engine.
- * exchange_begin_waiting suspends its connection; a stream gets comment lines
- * while it waits. exchange_refuse_waiting refuses the request and resumes the
- * connection. exchange_end_waiting ends the wait, and returns true if the
- * caller must call background_again for the exchange. The caller holds the
- * server's lock.
+ * exchange_begin_waiting suspends the request's connection; a stream gets
+ * comment lines while the request waits. exchange_refuse_waiting refuses the
+ * request and resumes the connection. exchange_end_waiting ends the wait, and
+ * returns true if the caller must call background_again for the exchange. The
+ * caller holds the server's lock.
  */
 void exchange_begin_waiting(struct exchange *);
 void exchange_refuse_waiting(struct exchange *, const struct fault *);
@@ -260,7 +262,7 @@ const struct route *route_at(size_t i);
 void metrics_answer(struct exchange *);
 void state_answer(struct exchange *);
 
-/* Add the counters of a state to those of another one. */
+/* Add the counters of a state to the counters in *sum. */
 void metrics_add(struct engine_state *sum, const struct engine_state *);
 
 /* Count an answer that was sent. The route is NULL if no route matched the

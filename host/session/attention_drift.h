@@ -1,7 +1,7 @@
 /*
  * Measures how much a token's attention has changed in each layer, for policies
- * that refresh the cache where attention has drifted instead of at fixed
- * intervals. All functions are pure arithmetic on given attention weights; they
+ * that refresh the KV cache when attention has changed, instead of at fixed
+ * intervals. All functions are pure arithmetic on given attention weights and
  * may be called on any thread.
  */
 #ifndef HOST_SESSION_ATTENTION_DRIFT_H

@@ -234,8 +234,8 @@ size_t batch_bytes(uint32_t rows, uint32_t spans)
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-/* List the spans that a row attends to. Consecutive rows of a sequence share
- * one list if their spans end at the same position. */
+/* List the spans (ranges of adjacent slots) that a row attends to. Consecutive
+ * rows of a sequence share one list if their spans end at the same position. */
 static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct wire_row *row, struct wire_span *span, uint32_t room,
 	uint32_t *used)
@@ -246,7 +246,8 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct batch_part *p = &b->part[part];
 
 	/* end: the end of the cached positions to which the row attends. In a
-	 * tree this is the position of the root. */
+	 * tree this is the position of the root, the ancestor without a
+	 * parent. */
 	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;
 	else if (b->rows.visibility == VISIBILITY_BLOCK)

@@ -5,12 +5,13 @@
  * are encoded as follows:
  *
  *   - VISIBILITY_TREE: the rows are stored after the end of their sequence, in
- *     the order of the batch. Each row attends to spans of the cache up to its
- *     root and, by a bit mask, to rows of the batch: its ancestors and itself.
+ *     the order of the batch. Each row attends to spans (ranges of adjacent
+ *     slots) of the cache that end before the row's root and, by a bit mask, to
+ *     rows of the batch: the row's ancestors and the row itself.
  *   - VISIBILITY_WINDOW and VISIBILITY_BLOCK: each row is stored at its own
- *     position. The rows attend to spans of the cache only; the spans also
- *     contain the other rows of the pass. So attention sums values in the
- *     order of positions.
+ *     position. The rows attend to spans of the cache only. The spans also
+ *     contain the other rows of the pass, so attention sums values in the order
+ *     of positions.
  */
 #ifndef HOST_SESSION_BATCH_H
 #define HOST_SESSION_BATCH_H
@@ -69,7 +70,7 @@ int batch_init(struct batch *, const struct rows *, const struct batch_limits *,
  */
 void batch_place(struct batch *, uint32_t *at, int32_t *above);
 
-/* Bytes that a batch of `rows` rows and `spans` spans takes. */
+/* Size in bytes of a batch of `rows` rows and `spans` spans. */
 size_t batch_bytes(uint32_t rows, uint32_t spans);
 
 /*
@@ -101,7 +102,7 @@ bool batch_is_chain(const struct batch *);
 /*
  * Make rows [first, first + n) of a chain into a separate batch, whose rows
  * attend to the earlier rows of the chain in the cache. The rows are written to
- * row[n]. Call batch_fill on *out only after its claimed slots have been
+ * row[n]. Call batch_fill on *out only after the slots in out->claim have been
  * allocated.
  */
 void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,

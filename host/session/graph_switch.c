@@ -113,7 +113,7 @@ void switch_simulate(const struct switch_problem *p,
 /* ---- plans of the simple schemes ----------------------------------------- */
 
 /* SWITCH_ASYNC: a block's load begins when the block has computed the last
- * chunk and the previous load has ended. */
+ * chunk of the prompt and the previous load has ended. */
 static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 {
 	uint32_t first = (p->chunks - 1) * p->blocks, b = 0;
@@ -194,16 +194,17 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
 
 /*
  * A schedule is a sequence of rounds. A round is either one execution, or one
- * load in parallel with some executions of other blocks (possibly none); it
- * ends when both have ended. So the remaining time depends only on the next
- * execution and on the set of switched blocks. It is left[(at, set)], which is
- * computed backwards.
+ * load in parallel with some executions of other blocks (possibly none); a
+ * round ends when its execution, or its load and all parallel executions, have
+ * ended. So the least remaining time depends only on the next execution, `at`,
+ * and on the set of switched blocks. This time is left[(at, set)], which is
+ * computed from the last execution to the first.
  *
  * For each load only two numbers of parallel executions need to be compared.
  * Executions that end no later than the load take no extra time, so the first
- * candidate runs all of them in parallel with the load. The second candidate
- * takes one execution more, which outlasts the load. Any further execution
- * starts after the load has ended, so it is a separate round.
+ * candidate runs all these executions in parallel with the load. The second
+ * candidate adds one execution, which ends after the load. Any further
+ * execution starts after the load has ended, so it is a separate round.
  */
 struct program {
 	const struct switch_problem *p;
@@ -318,9 +319,9 @@ static void solve(struct program *d)
 			a.cost[k][1] = p->decode[at + k];
 		}
 		/* A load without parallel executions does not advance to the
-		 * next execution; it only adds a block to the set of blocks
-		 * that have their decode graphs. So larger sets are computed
-		 * first. */
+		 * next execution; such a load only adds a block to the set of
+		 * blocks that have their decode graphs. So larger sets are
+		 * computed first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}

@@ -1,8 +1,9 @@
 /*
- * Progressive graph switching: a schedule for replacing each block's prefill
- * graph by its decode graph while a prompt is computed (sd.npu: Chen et al.,
- * "Accelerating mobile language model via speculative decoding and
- * NPU-coordinated execution", section 3.2 and figure 8).
+ * Progressive graph switching: a schedule for replacing the prefill graph (for
+ * many rows) of each block of layers by the decode graph (for few rows) while a
+ * prompt is computed (sd.npu: Chen et al., "Accelerating mobile language model
+ * via speculative decoding and NPU-coordinated execution", section 3.2 and
+ * figure 8).
  *
  * A prompt of C chunks on a model of N blocks takes C * N executions, one after
  * the other, chunk by chunk. Each block starts with its prefill graph. Its
@@ -11,11 +12,12 @@
  * with executions of other blocks; a block cannot be executed while its graph
  * is loaded. The goal is to end all executions and loads as early as possible.
  *
- * A load begins between two executions or after the last one, and never before
- * the previous load has ended. If loads are scheduled before an execution, the
- * execution starts only after the last of these loads has begun. An execution
- * of a block that is being loaded waits until the load has ended. These rules
- * reproduce the paper's figure 8 for all three schemes of the paper.
+ * A load begins between two executions or after the last execution, and never
+ * before the previous load has ended. If loads are scheduled before an
+ * execution, the execution starts only after the last of these loads has begun.
+ * An execution of a block that is being loaded waits until the load has ended.
+ * These rules reproduce the paper's figure 8 for all three schemes of the
+ * paper.
  *
  * All functions are pure functions of plans. Times can be in any unit in which
  * sums fit into 64 bits. The functions may be called on any thread.
@@ -31,18 +33,18 @@ struct err;
 enum graph_switch {
 	SWITCH_OFF,  /* no loads: both graphs of a block stay loaded */
 	SWITCH_SYNC, /* all loads take place after the prompt */
-	/* each load follows the block's execution for the last chunk */
+	/* a block's load follows the block's execution for the last chunk */
 	SWITCH_ASYNC,
-	/* equation 2 of the paper: only loads that take no longer than the
-	 * executions that run in parallel with the load */
+	/* equation 2 of the paper: a load begins only if it takes no longer
+	 * than the executions that run in parallel with it */
 	SWITCH_GREEDY,
-	/* like SWITCH_GREEDY, but also loads that take longer than the
-	 * executions that run in parallel with the load */
+	/* like SWITCH_GREEDY, but a load may also take longer than the
+	 * executions in parallel with it */
 	SWITCH_PARTIAL,
 	SWITCH_BEST, /* the optimal plan, or a plan close to the optimum */
 	SWITCH_COUNT
 };
-/* ends with NULL */
+/* names of the schemes; the last entry is NULL */
 extern const char *const graph_switch_names[SWITCH_COUNT + 1];
 
 #define SWITCH_BLOCKS 64
@@ -79,9 +81,9 @@ struct switch_plan {
  * blocks) for up to 16 blocks and up to SWITCH_STATES such pairs. For larger
  * problems SWITCH_BEST returns the best plan of the other schemes;
  * SWITCH_GREEDY and SWITCH_PARTIAL are then tried with each execution as the
- * first one that may have a load. Returns 0 or -ENOMEM.
+ * first execution before which a load may begin. Returns 0 or -ENOMEM.
  */
-/* planning takes half a second at this limit */
+/* with this number of pairs SWITCH_BEST takes half a second */
 #define SWITCH_STATES (UINT64_C(1) << 22)
 int switch_plan(struct switch_plan *, const struct switch_problem *,
 	enum graph_switch, struct err *);

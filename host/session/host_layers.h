@@ -2,8 +2,8 @@
  * Layers of the model computed on the host, from the same weights that the
  * device reads. The operators and kernels are those of a device graph
  * (device/graph.c). So if a row attends to the same keys and values, the result
- * has exactly the same bytes as on the device. This holds for every precision
- * and layout, any number of threads, and any other rows in the batch.
+ * has exactly the same bytes as on the device: for every precision and layout,
+ * with any number of threads, and with any other rows in the batch.
  *
  * The caller owns the memory that rows read and write, including keys and
  * values; the device must not access this memory. The caller also keeps

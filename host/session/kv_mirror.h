@@ -1,8 +1,8 @@
 /*
- * A copy of a sequence's cache, with which the host can compute while the
- * device overwrites the cache. An update copies only positions that were
- * written since the last update, which are detected with sequence_written. So
- * the mirror can switch between sequences at any time.
+ * A mirror is a copy of a sequence's KV cache, with which the host can compute
+ * while the device overwrites the cache. An update copies only the positions
+ * whose sequence_written value has changed since they were copied. So
+ * consecutive updates may be for different sequences.
  *
  * Memory grows with the longest sequence that was copied. The caller keeps
  * ownership of the sequences; reads of their buffer are enclosed in
@@ -35,9 +35,9 @@ static inline void kv_mirror_init(struct kv_mirror *m, struct sequences *from,
 }
 void kv_mirror_release(struct kv_mirror *);
 
-/* Bring the mirror up to date with everything that the sequence has cached.
- * *copied receives the number of positions that had to be copied. Returns 0 or
- * -ENOMEM. */
+/* Copy to the mirror all cached positions of the sequence that the mirror
+ * lacks. *copied receives the number of positions that had to be copied.
+ * Returns 0 or -ENOMEM. */
 int kv_mirror_follow(
 	struct kv_mirror *, uint32_t sequence, uint32_t *copied, struct err *);
 

@@ -34,8 +34,8 @@ struct logits {
 	const struct kern *kern;
 	struct workers *workers;
 	struct logits_beside beside;
-	/* number of computed rows, and number of those with a value that is not
-	 * finite */
+	/* number of computed rows, and number of these rows with a value that
+	 * is not finite */
 	uint64_t rows, odd_rows;
 	uint64_t odd_weights;
 	/* whether each row of the current call has a value that is not
@@ -68,8 +68,9 @@ struct logits {
 	unsigned n;
 };
 
-/* Prepare the output matrix. It is packed into tiles if the layout has tiles
- * for its type; the matrix of a flash image already has its final layout. */
+/* Prepare the output matrix. The matrix is packed into tiles if the layout has
+ * tiles for its type; the matrix of a flash image already has its final
+ * layout. */
 static int pack_output(
 	struct logits *l, enum layout layout, bool streamed, struct err *e)
 {

@@ -34,8 +34,8 @@ void logits_close(struct logits *);
 /*
  * The source of a streamed output matrix. Every computation takes all parts of
  * the matrix, in order. `need` provides part i: `n` outputs, a multiple of the
- * strip size. In the last part, n may exceed the number of remaining outputs.
- * `done` releases the part.
+ * strip size (32 outputs). In the last part, n may exceed the number of
+ * remaining outputs. `done` releases the part.
  */
 struct logits_part {
 	const uint8_t *weights;
@@ -69,9 +69,9 @@ void logits_share(struct logits *, uint8_t *dst, struct wire_tensor *norm,
  * finite. */
 uint64_t logits_weights_not_finite(const struct logits *);
 
-/* Check a hidden state. Returns 0, or -EPROTO if a value is not finite; this
- * indicates an error in the computation of the layers. `row` is used in the
- * error message. */
+/* Check a hidden state. Returns 0, or -EPROTO if a value is not finite: such a
+ * value indicates an error in the computation of the layers. `row` is used in
+ * the error message. */
 int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
 

@@ -23,19 +23,20 @@ struct pass {
 	uint32_t graph_rows;
 	/* largest number of cache slots that a row attends to */
 	uint32_t longest;
-	/* number of pieces that batch_cut makes from the cache slots to which
-	 * the rows attend */
+	/* number of pieces (groups of cache slots to which the same rows
+	 * attend) that batch_cut makes */
 	uint32_t pieces;
 	/* bytes of the batch: positions, slots and masks of the rows */
 	size_t batch;
 	/* whether a request has listed the ranges that the CPU wrote for this
 	 * pass, so that the device invalidates them */
 	bool refs_sent;
-	/* npu_generation when the pass began: grows when a lost device is
-	 * replaced */
+	/* npu_generation when the pass began; npu_generation grows when a lost
+	 * device is replaced */
 	unsigned generation;
 	uint64_t began_ns;
-	uint32_t padded; /* added to session_stats.padded_rows at the end */
+	/* padding rows, added to session_stats.padded_rows at the end */
+	uint32_t padded;
 	/* graph_rows before rows were dropped */
 	uint32_t first_graph_rows;
 };

@@ -15,8 +15,8 @@
 #include <math.h>
 
 #define SLOTS 16
-/* number of simulated cycles, enough that the last one takes as long as the one
- * before */
+/* number of simulated cycles: enough that the last cycle takes as long as the
+ * cycle before it */
 #define CYCLES 4
 /* minimum number of rows of a graph, except the one-row graph */
 #define LEAST_ROWS 8
@@ -85,8 +85,8 @@ static void read_next(struct timeline *t, uint64_t from)
 		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
 }
 
-/* Time at which the next streamed layer is in memory. The rule is that of
- * there_ps in host/memory/staging.c. `turn` is the time at which the NPU is
+/* Time at which the next streamed layer is in memory. The rule is the same as
+ * in there_ps of host/memory/staging.c. `turn` is the time at which the NPU is
  * ready to run the layer. */
 static uint64_t arrival(struct timeline *t, uint64_t turn)
 {
@@ -236,8 +236,8 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	if (at == 0 && upper == floor(upper))
 		return low;
 	/* Interpolate between a pass with both numbers rounded down and a pass
-	 * with both rounded up. The fraction is that of `rows` or, if `rows` is
-	 * a whole number, that of `upper`. */
+	 * with both rounded up. The weight is the fractional part of `rows` or,
+	 * if `rows` is a whole number, the fractional part of `upper`. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

@@ -3,15 +3,14 @@
  * alone, without running a model. The cost model schedules layers one by one,
  * each as a flash read and a request to the NPU, on the same timeline as a
  * session does (host/npu/phone.h). A cycle is a pass, its logits and the
- * drafting of the next tree. A few cycles are simulated, until consecutive
+ * drafting of the next tree. Four cycles are simulated, so that the last two
  * cycles take the same time. The result is the cost of the last cycle.
  *
  * A session that runs one model but is priced as another shape (--as) can give
- * a different cost for two reasons: the session computes fewer and larger
- * layers, which changes the waiting time per layer, and the session also
- * charges cache maintenance. Apart from these two differences both costs agree.
- * The functions have no state, allocate no memory, and may be called on any
- * thread.
+ * a different cost for two reasons. The session computes fewer and larger
+ * layers, which changes the waiting time per layer. The session also charges
+ * cache maintenance. Apart from these two differences both costs agree. The
+ * functions have no state, allocate no memory, and may be called on any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
@@ -46,8 +45,8 @@ struct pass_ask {
 	/* number of positions that the last row attends to */
 	uint32_t seen;
 	double rows; /* rows that the target model verifies in a pass */
-	/* number of `rows` that also go through the upper half of the layers;
-	 * the other rows are dropped in the middle */
+	/* number of these rows that are also computed in the upper half of the
+	 * layers; the other rows are dropped before it */
 	double upper_rows;
 	/* number of tree nodes that the draft model expands, one after the
 	 * other */

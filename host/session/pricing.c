@@ -94,8 +94,9 @@ void pricing_release(struct pricing *p)
 	p->layer = NULL;
 }
 
-/* With `as`, a real layer stands for one or more layers of the priced shape.
- * Return the first of them for real layer l. */
+/* With `as` (the shape that is priced instead of the real model), a real layer
+ * stands for one or more layers of this shape. Return the first of these layers
+ * for real layer l. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
 	const struct model *m = p->model;

@@ -1,25 +1,25 @@
 /*
- * Cost of a session's work on a phone. The cost is that of the model that runs
- * or, if `as` is set, of another shape (the dimensions of another model). So
- * costs can be computed for models that are too large for this machine.
+ * Cost of a session's work on a phone. The cost is computed for the model that
+ * runs or, if `as` is set, for another shape (the dimensions of another model).
+ * So costs can be computed for models that are too large for this machine.
  *
  * Rules for `as`:
  *
- *   - The numbers of rows, graph sizes, blocks, requests, and slots that rows
- *     attend to are the real ones. A block with layers [f, f + n) of the N
- *     real layers stands for layers [f * L / N, (f + n) * L / N) of the L
- *     layers of the shape.
+ *   - The numbers of rows, blocks, requests, and slots that rows attend to, and
+ *     the sizes of the graphs, are those of the real model. A block with layers
+ *     [f, f + n) of the N real layers stands for layers [f * L / N, (f + n) * L
+ *     / N) of the L layers of the shape.
  *   - A model whose layers follow another model's layers
  *     (model->layers_before) stands for the last layers of the shape.
  *   - Widths, heads and vocabulary are those of the shape. A matrix has the
  *     type of the same matrix in the real layer that stands for the layer.
  *   - If a layer runs in parts, the last part is charged for the whole layer.
- *   - pricing_retype replaces the types of all matrices. So a model with
- *     8-bit weights can be priced as one with 4-bit weights.
+ *   - pricing_retype replaces the types of all matrices. So a model with 8-bit
+ *     weights can be priced as a model with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
  *     other layer of the shape, one flash read is charged.
  *   - In the device's window, weights, cache and activations take as many bytes
- *     as those of the shape (session_plan.h).
+ *     as in a model of the shape (session_plan.h).
  *   - The cache lines that a request invalidates and cleans scale with the
  *     bytes of a row's states, keys and values in the block.
  *
@@ -133,9 +133,9 @@ uint64_t pricing_bytes(
 	const struct pricing *, uint32_t block, struct share layers);
 
 /* Cost of the cache maintenance of a request for a block. `bytes` is the number
- * of bytes in buffers that were really invalidated and cleaned; it is scaled to
- * the shape. `rings` is the number of these bytes in the request and completion
- * rings, which is the same for every shape. */
+ * of bytes in buffers that were really invalidated and cleaned; the function
+ * scales `bytes` to the shape. `rings` is the number of these bytes in the
+ * request and completion rings, which is the same for every shape. */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
 
@@ -147,8 +147,8 @@ void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
  * if there is no such read. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
-/* Cost of a run of the output graph of graph_rows rows for `rows` rows, without
- * cache maintenance. */
+/* Cost of a run of the output graph (which predicts the likeliest next tokens)
+ * of graph_rows rows for `rows` rows, without cache maintenance. */
 void pricing_likely(const struct pricing *, uint32_t graph_rows, uint32_t rows,
 	bool extended, struct price *out);
 /* Cost of computing the logits of `rows` rows on the CPU. */

@@ -22,10 +22,10 @@
  *
  * There are two modes. In deterministic mode refresh_finish waits for the
  * results. In best-effort mode refresh_finish only reports whether the results
- * are ready. Without a simulated phone the wall clock decides this. With a
- * simulated phone its clock decides; the simulated CPU works on the refresh
- * whenever it would be idle. In best-effort mode results depend on speed, but
- * with a simulated phone they do not depend on the speed of this machine.
+ * are ready. With a simulated phone, the results are ready at a time on the
+ * phone's clock: the simulated CPU computes them whenever it would be idle.
+ * Then the generated text does not depend on the speed of this machine. Without
+ * a simulated phone, the text depends on this speed.
  *
  * Not supported: causal models, whose cache does not become stale, and layers
  * streamed from flash, which are not in memory. The caller keeps ownership of

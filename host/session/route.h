@@ -2,8 +2,8 @@
  * The router of a layer with experts: chooses the experts that compute a row,
  * from the router's scores for the row. As in Qwen3-MoE, OLMoE and Mixtral,
  * these are the n_used experts with the highest softmax probabilities, in
- * descending order; of experts with equal probabilities the one with the lower
- * number comes first. The functions have no state and allocate no memory.
+ * descending order; of experts with equal probabilities, the expert with the
+ * lower number comes first. The functions have no state and allocate no memory.
  */
 #ifndef HOST_SESSION_ROUTE_H
 #define HOST_SESSION_ROUTE_H

@@ -1,5 +1,5 @@
 /*
- * What the rows of passes were used for. The graphs of a phone's NPU have a
+ * Counts of the rows of passes by their use. The graphs of a phone's NPU have a
  * fixed number of rows: a pass always computes all rows of its graph. Each of
  * these rows is
  *
@@ -7,11 +7,12 @@
  *   wasted         computed for a draft token that was rejected
  *   underutilized  padding of the graph: computed without a token
  *
- * (sd.npu, section 3.2, where these are shares of the NPU's cycles). The graph
- * is the one with which the pass began: the smallest graph that has enough
- * rows. The matrix engine works on whole tiles. If a graph is smaller than a
- * tile, the rest of the tile is idle; `tile` counts rows rounded up to whole
- * tiles. This is plain data, which any thread may use.
+ * (terms of the sd.npu paper, section 3.2, which measures each kind as a share
+ * of the NPU's cycles). The graph is the one with which the pass began: the
+ * smallest graph that has enough rows. The matrix engine works on whole tiles.
+ * If a graph is smaller than a tile, the rest of the tile is idle; `tile`
+ * counts rows rounded up to whole tiles. The counters are plain data, which any
+ * thread may use.
  */
 #ifndef HOST_SESSION_ROW_COUNTS_H
 #define HOST_SESSION_ROW_COUNTS_H

@@ -1,7 +1,7 @@
 /*
  * The rows of a pass: each row is a token at a position of a sequence, with an
- * attention mask. This is plain data that the caller owns and that any thread
- * may use.
+ * attention mask. The structs are plain data, which the caller owns and any
+ * thread may use.
  *
  * All rows of a pass have the same kind of mask:
  *
@@ -44,7 +44,8 @@ struct row {
 		/* VISIBILITY_BLOCK: the position where the row's block ends */
 		uint32_t end;
 	};
-	/* whether the row belongs to a prompt; this affects counters only */
+	/* whether the row belongs to a prompt; the member affects counters
+	 * only */
 	bool prompt;
 };
 

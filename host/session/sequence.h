@@ -58,12 +58,13 @@ int sequence_fork(
 void sequence_close(struct sequences *, uint32_t id);
 
 /*
- * Mark a sequence as spare: it can be forked, but it may be closed when a claim
- * or a new sequence needs its cache slots or its id. Spare sequences are closed
- * in the order in which they were marked. A spare sequence must not be written.
- * Marking a sequence again moves it to the end of this order. sequence_spare
- * returns a number that is unique to this call. sequence_spared returns this
- * number until the sequence is closed, and 0 if the sequence is not spare.
+ * Mark a sequence as spare: a spare sequence can be forked, but may be closed
+ * when a claim or a new sequence needs its cache slots or its id. Spare
+ * sequences are closed in the order in which they were marked. A spare sequence
+ * must not be written. Marking a sequence again moves it to the end of this
+ * order. sequence_spare returns a number that is unique to this call.
+ * sequence_spared returns this number until the sequence is closed, and 0 if
+ * the sequence is not spare.
  */
 uint64_t sequence_spare(struct sequences *, uint32_t id);
 uint64_t sequence_spared(const struct sequences *, uint32_t id);
@@ -83,11 +84,11 @@ struct claim {
 };
 
 /*
- * For each of n claims, provide slots that no other sequence uses. This takes
- * free runs, and replaces shared runs by copies; slots that will be overwritten
- * are not copied. If the cache has too few slots, nothing is changed: returns
- * -ENOSPC with a message that contains the numbers. Returns -ENOMEM if memory
- * is short, else 0.
+ * For each of n claims, provide slots that no other sequence uses. The function
+ * takes free runs, and replaces shared runs by copies; slots that will be
+ * overwritten are not copied. If the cache has too few slots, nothing is
+ * changed: returns -ENOSPC with a message that contains the numbers. Returns
+ * -ENOMEM if memory is short, else 0.
  */
 int sequences_claim(
 	struct sequences *, const struct claim *, uint32_t n, struct err *);
@@ -96,8 +97,8 @@ int sequences_claim(
  * is necessary. */
 bool sequences_have_room(struct sequences *, const struct claim *, uint32_t n);
 
-/* The end (`to`) of the sequence's claim, or 0 if it has none. sequence_settle
- * and sequence_grow end a claim. */
+/* The end (`to`) of the sequence's claim, or 0 if the sequence has no claim.
+ * sequence_settle and sequence_grow end a claim. */
 uint32_t sequence_claimed(const struct sequences *, uint32_t id);
 /* Free the claimed slots after the sequence's length, and end the claim. */
 void sequence_settle(struct sequences *, uint32_t id);
@@ -105,7 +106,7 @@ void sequence_settle(struct sequences *, uint32_t id);
 /*
  * Accept n claimed tokens. sequence_move moves the data at position from[k] to
  * the k'th position after the sequence's length, in layers [begin, end); from[]
- * must ascend. It returns the number of tokens that had to be moved.
+ * must ascend. sequence_move returns the number of tokens that had to be moved.
  * sequence_grow then sets the new length and frees the remaining claimed slots.
  */
 uint32_t sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
@@ -113,9 +114,9 @@ uint32_t sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
 void sequence_grow(struct sequences *, uint32_t id, uint32_t length);
 
 /*
- * A number that changes with every claim or write of the position; it only
- * grows and is never 0. If two sequences have the same number at the same
- * position, the bytes of both positions are the same.
+ * A number that grows with every claim or write of the position, and is never
+ * 0. If two sequences have the same number at the same position, the bytes of
+ * both positions are the same.
  */
 uint64_t sequence_written(const struct sequences *, uint32_t id, uint32_t at);
 

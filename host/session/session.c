@@ -72,10 +72,10 @@ static uint64_t streaming_ns(const struct session *s)
 	return st.stream.check_ns + st.stream.wait_ns;
 }
 
-/* Streaming goes on while logits are computed: the callback checks layers that
- * have arrived, and the source waits for parts of a streamed output matrix.
- * Both times count as streaming, so they are subtracted from the time of the
- * logits. */
+/* Weights are streamed while logits are computed: the callback handles layers
+ * that have arrived, and logits_source waits for parts of a streamed output
+ * matrix. The times of the callback and of these waits count as streaming, so
+ * they are subtracted from the time of the logits. */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
@@ -333,9 +333,9 @@ uint64_t session_read_bytes(const struct session *s)
 			sum += image_find(
 				s->model->packed->image, IMAGE_LAYER, l)
 				       ->stored;
-		/* With opts.as, one real layer can stand for several layers of
-		 * the priced shape. Each of these layers has a read of its
-		 * own. */
+		/* With opts.as (the shape of another model), one real layer can
+		 * stand for several layers of that model. Each of these layers
+		 * has a read of its own. */
 		for (uint32_t i = 0;
 			s->opts.as && (bytes = pricing_read(&s->pricing, l, i));
 			i++)
@@ -431,7 +431,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
 	/* Count the mappings that are not for resident weights, too: the cache,
-	 * the activations, and the staging slots. */
+	 * the activations, and the staging slots (for streamed layers). */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;

@@ -11,10 +11,9 @@
  *
  * The session owns the device process (or the connection to it), the shared
  * buffers, the placement of weights in the device's address window, and the
- * counters. If opts.soc is set, a cost model also computes how long all work
- * would take on a real phone; this is called simulated phone time. The session
- * makes no decisions about the generated text. All calls must be made on one
- * thread.
+ * counters. If opts.soc is set, a cost model also computes the simulated phone
+ * time: the time that all work would take on a real phone. The session makes no
+ * decisions about the generated text. All calls must be made on one thread.
  */
 #ifndef HOST_SESSION_SESSION_H
 #define HOST_SESSION_SESSION_H
@@ -133,7 +132,7 @@ int session_forward(struct session *, const struct rows *,
 	const struct session_hooks *, struct err *);
 
 /* Call session_forward for n tokens that follow a sequence, with the model's
- * own attention mask. In a model with a block_length the mask is that of a
+ * own attention mask. In a model with a block_length the mask is the mask of a
  * prompt. */
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
 	uint32_t n, struct err *);
@@ -185,11 +184,11 @@ int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
 
 /*
  * Keep rows path[0] < path[1] < ... of the last forward pass. In a tree the
- * path must begin with a root at the end of the sequence; for other kinds of
- * rows the path must consist of the first rows. The keys and values of these
- * rows are moved to directly after the cached tokens of the sequence, which
- * grows by n tokens. A NULL path means the first n rows of the sequence. May be
- * called once per sequence after each pass.
+ * path must begin with a root (a row without a parent) at the end of the
+ * sequence; for other kinds of rows the path must consist of the first rows.
+ * The keys and values of these rows are moved to directly after the cached
+ * tokens of the sequence, which grows by n tokens. A NULL path means the first
+ * n rows of the sequence. May be called once per sequence after each pass.
  */
 int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
@@ -206,9 +205,9 @@ void session_count_valid(struct session *, uint32_t rows);
 int session_rest(struct session *, struct err *);
 
 /*
- * Callbacks that receive what the device computes at tokens of a prompt. They
- * are called in the order of tokens; `at` is the index of the token in the
- * array that was passed to session_prefill.
+ * Callbacks that receive the results of the device for tokens of a prompt. The
+ * callbacks are called in the order of tokens; `at` is the index of the token
+ * in the array that was passed to session_prefill.
  */
 struct session_reader {
 	/* Used with opts.predict_top_k: returns whether predictions of the
@@ -228,9 +227,9 @@ struct session_reader {
 /*
  * Let the device predict the token that follows each row of the last pass
  * (opts.predict_top_k). Afterwards session_predicted returns n <= predict_top_k
- * tokens that may follow a row, the most probable first. n is less only if all
- * other tokens have probability 0. Returns NULL for a row that was dropped.
- * Valid until the next pass.
+ * tokens that may follow a row, the most probable first. n is less than
+ * predict_top_k only if all other tokens have probability 0. Returns NULL for a
+ * row that was dropped. Valid until the next pass.
  */
 int session_predict(struct session *, struct err *);
 const struct wire_likely *session_predicted(
@@ -259,9 +258,9 @@ void session_add_work_of(
 /*
  * Charge work of the host whose cost is computed from a count
  * (tensor/soc/price_host.h). draw: sample a token from one row of logits. sum:
- * sum one row. tops: find the best k candidates of each of `rows` rows. A row
- * has one logit for each token in the vocabulary of the priced model. steps:
- * walk through trees and lists.
+ * add the values of one row. tops: find the k largest values of each of `rows`
+ * rows. A row has one logit for each token in the vocabulary of the priced
+ * model. steps: walk through trees and lists.
  */
 void session_add_draw(struct session *, bool greedy);
 void session_add_sum(struct session *);
@@ -272,7 +271,7 @@ void session_add_steps(struct session *, uint64_t steps);
 void session_add_search(struct session *, const struct search_work *);
 
 /* Width (n_embd) of the model that the cost model prices: the width of opts.as
- * if it is set, otherwise that of the real model. */
+ * if opts.as is set, otherwise the width of the real model. */
 uint32_t session_priced_width(const struct session *);
 
 /*
@@ -314,8 +313,8 @@ uint64_t session_read_bytes(const struct session *);
 /* The session's trace; NULL if there is none. */
 struct trace *session_trace(const struct session *);
 
-/* Number of passes since the session was opened. It is also the number of the
- * last pass in the trace. */
+/* Number of passes since the session was opened. This number is also the number
+ * of the last pass in the trace. */
 uint64_t session_passes(const struct session *);
 
 /* Current simulated phone time in picoseconds; 0 without a simulated phone. */

@@ -1,6 +1,6 @@
 /*
  * Setting up a device for a session: shared buffers, their mappings in the
- * window, graphs, and the cost model of the simulated phone.
+ * device's address window, graphs, and the cost model of the simulated phone.
  *
  * When the device is lost, it is replaced by a new device of the same kind, and
  * these steps are repeated. No data is lost, because all data is in memory that
@@ -149,7 +149,7 @@ static int map_unit(void *arg, uint32_t unit, uint32_t *addr, struct err *e)
 	if (ret)
 		return ret;
 	s->stats.bytes_mapped += bytes;
-	/* count only mappings that are made after the session was opened */
+	/* count the mapping only if it is made after the session was opened */
 	if (s->attached) {
 		s->stats.remaps++;
 		s->stats.remap_bytes += bytes;
@@ -200,8 +200,8 @@ static int place_blocks(struct session *s, struct err *e)
 			s->opts.placement, &window, e);
 	if (!ret)
 		ret = placement_fill(s->placement, e);
-	/* give advice only for the fixed placement, which maps all blocks at
-	 * once */
+	/* advise a window size only for the fixed placement, which maps all
+	 * blocks at once */
 	if (ret == -ENOSPC)
 		err_in(e,
 			"--placement fixed keeps all %.1f MiB of weights "
@@ -265,8 +265,8 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
-/* Load an output graph of every size. Graph switching does not unload these
- * graphs. */
+/* Load an output graph (which predicts the likeliest next tokens) of every
+ * size. Graph switching does not unload these graphs. */
 static int load_output_graphs(struct session *s, struct err *e)
 {
 	struct {

@@ -24,8 +24,9 @@
 /* number of buffers that a run names, in addition to the ranges to
  * invalidate */
 #define BIND_REFS 5
-/* number of separate ranges that the CPU writes: the batch, the batches of the
- * parts of a divided pass, the states */
+/* number of separate ranges that the CPU writes: the batch (positions, slots
+ * and masks of the rows), the batches of the parts of a divided pass, the
+ * states */
 #define IO_RANGES 3
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
@@ -279,7 +280,7 @@ int session_find_weights(
 		return session_find_swapped(s, b, f, e);
 	/* A block has several units if it stands for many layers of a larger
 	 * model (opts.as). The device reads only the weights in the last unit.
-	 * The other units may be unmapped to make room for the last one: on a
+	 * The other units may be unmapped to make room for the last unit: on a
 	 * phone their layers would already have been computed. */
 	for (uint32_t i = s->first_unit[b]; i < s->first_unit[b + 1] && !ret;
 		i++) {

@@ -59,7 +59,8 @@ size_t session_budget_slot(const struct model *m,
 	return weights_head_bytes(m) + staging_slot_bytes(m->packed->image, &o);
 }
 
-/* Bytes of a staging slot that can hold any layer of the model. */
+/* Bytes of a staging slot (a buffer for streamed layers) that can hold any
+ * layer of the model. */
 static size_t any_slot(const struct model *m, unsigned parts)
 {
 	const struct residency none = residency_of(m->n_layer, 0, 1);

@@ -1,8 +1,8 @@
 /*
- * Memory budget for weights: decides which layers stay in memory, through how
- * many slots the other layers are streamed, and whether the output matrix of a
- * flash image is streamed after the layers. Also checks that the machine has
- * enough free memory.
+ * Memory budget for weights: decides which layers stay in memory; how many
+ * slots (buffers) the other, streamed layers use; and whether the output matrix
+ * of a flash image is streamed after the layers. Also checks that the machine
+ * has enough free memory.
  *
  * The budget is either a share or a size. A share limits the resident layers
  * only; slots and the output matrix are not counted. A size limits all memory

@@ -7,8 +7,8 @@
  * in which experts run does not change a result (struct wire_pick).
  *
  * While the device computes a layer, the host applies the router of the next
- * layer to the states at the input of the current layer. This predicts experts
- * of the next layer, and the cache begins to read them.
+ * layer to the states at the input of the current layer. The result is a
+ * prediction of the next layer's experts, which the cache begins to read.
  */
 #include "host/session/pass_impl.h"
 
@@ -28,8 +28,8 @@
 #include <string.h>
 
 /* Maximum number of experts per run. A request names all buffers of its run:
- * the weights of each expert, the picks, the states, and the few ranges that
- * the CPU wrote. */
+ * the weights of each expert, the picks (struct wire_pick), the states, and the
+ * few ranges that the CPU wrote. */
 #define RUN_EXPERTS 64
 _Static_assert(2 * RUN_EXPERTS < WIRE_MAX_REFS,
 	"a request has room for its other buffers");
@@ -204,7 +204,8 @@ static void route_rows(struct pass *p)
 	buffer_end(s->io.buffer, s->plan.scores_off, bytes, BUFFER_READ);
 	if (!s->opts.soc)
 		return;
-	/* assumption: each score takes an exponential and a comparison */
+	/* assume 16 operations for each score: an exponential and a comparison
+	 */
 	price_cpu(s->opts.soc, bytes, 16 * bytes / sizeof(float), &cost);
 	session_add_work_of(s, TRACE_PHONE_WORK, &cost);
 }

@@ -64,7 +64,9 @@ static inline uint32_t pinned_at(const struct pinned *p, uint32_t off)
 struct inflight {
 	uint32_t seq;
 	bool done;
-	int slot; /* staging slot that the request reads, or -1 */
+	/* staging slot (buffer of a streamed layer) that the request reads, or
+	 * -1 */
+	int slot;
 	int swap; /* swap slot (swap.h) that the request reads, or -1 */
 	/* device address of the block's weights; in the extended region if
 	 * run.extended is set */
@@ -123,9 +125,9 @@ struct session {
 	struct npu *npu;
 	bool owns_npu;
 	/* Records the CPU's accesses to shared buffers, so that the device can
-	 * name them in reports of coherence violations: own_brackets, or the
-	 * brackets of the session `beside`. NULL if accesses are not
-	 * checked. */
+	 * name them in reports of coherence violations. The brackets are
+	 * own_brackets, or those of the session `beside`. NULL if accesses are
+	 * not checked. */
 	struct brackets *brackets;
 	struct brackets own_brackets;
 	/* whether everything that the session needs exists on the current
@@ -147,16 +149,17 @@ struct session {
 	 * price that the device reports. */
 	const struct price *instead;
 	uint64_t instead_rings; /* session_ring_bytes of the awaited request */
-	/* own trace, or that of the session `beside`; NULL if there is none */
+	/* the session's own trace, or the trace of the session `beside`; NULL
+	 * if there is no trace */
 	struct trace *trace;
-	/* own_time, or the time of the session `beside` */
+	/* &own_time, or the `time` of the session `beside` */
 	struct phone_time *time;
 	struct phone_time own_time;
 	/* simulated phone time at which the current pass began */
 	uint64_t began_ps;
 	struct workers *workers; /* worker threads of the host */
 	struct logits *logits;
-	/* of the bytes of all used rows of logits */
+	/* state of the hash of the bytes of all used rows of logits */
 	XXH64_state_t *logits_hash;
 	/* maps weights when needed; NULL with swapping */
 	struct placement *placement;
@@ -170,8 +173,9 @@ struct session {
 	 * description of the graphs */
 	struct pinned output;
 	struct wire_output output_graph;
-	/* [plan.max_rows][opts.predict_top_k] predictions of the device. A
-	 * copy, because the device may write shared memory at any time. */
+	/* [plan.max_rows][opts.predict_top_k] predictions of the device, copied
+	 * from shared memory, because the device may write shared memory at any
+	 * time. */
 	struct wire_likely *likely;
 	/* staging slot with the part of a streamed output matrix that is in
 	 * use */
@@ -183,8 +187,8 @@ struct session {
 	/* [n_blocks] block numbers in the order in which a pass runs the
 	 * blocks */
 	uint32_t *order;
-	/* units (parts of the weights) of the resident blocks; those of block b
-	 * are first_unit[b] .. first_unit[b + 1] - 1 */
+	/* units (parts of the weights) of the resident blocks; the units of
+	 * block b are first_unit[b] .. first_unit[b + 1] - 1 */
 	struct unit *unit;
 	uint32_t n_units, *first_unit;
 	/* id of the session's first graph; lower ids belong to the session
@@ -192,9 +196,9 @@ struct session {
 	uint32_t first_graph;
 
 	struct pinned kv, io;
-	/* Buffers for the bytes of plan.kv_room beyond BUFFER_MAX. They only
-	 * reserve addresses in the device's window, and are never read or
-	 * written. */
+	/* Buffers for the bytes of plan.kv_room beyond BUFFER_MAX. These
+	 * buffers only reserve addresses in the device's window, and are never
+	 * read or written. */
 	struct pinned kv_more[KV_MORE];
 	unsigned n_kv_more;
 
@@ -232,7 +236,7 @@ static inline struct buffer *unit_buffer(
 }
 
 /* Id of a block's graph of size `kind`. block == n_blocks gives the output
- * graphs, whose ids follow those of the last block. */
+ * graphs, whose ids follow the ids of the last block's graphs. */
 static inline uint32_t graph_id(
 	const struct session *s, uint32_t block, uint32_t kind)
 {
@@ -270,10 +274,11 @@ int session_pin_beside(struct session *, struct pinned *, struct err *);
 
 /*
  * session_plan_swap chooses the blocks that stay in the device's window and
- * creates their buffers; it must be called before the weights are loaded. It
- * returns -ENOSPC if the window cannot hold these buffers. session_open_swap
- * creates the slots for the other blocks. session_attach_swap maps the buffers
- * and the slots on a device, which can also be a replacement device.
+ * creates their buffers. session_plan_swap must be called before the weights
+ * are loaded, and returns -ENOSPC if the window cannot hold these buffers.
+ * session_open_swap creates the slots for the other blocks. session_attach_swap
+ * maps the buffers and the slots on a device, which can also be a replacement
+ * device.
  */
 int session_plan_swap(struct session *, struct err *);
 int session_open_swap(struct session *, struct err *);
@@ -310,10 +315,10 @@ uint64_t session_expect_experts(const struct session *, uint32_t rows);
 
 /*
  * Set up the current device for the session, in two steps.
- * session_attach_buffers maps the buffers that stay mapped. It is called before
- * the weights are read, so that too small a device window is reported at once.
- * session_attach_weights attaches the weights, the graphs and the cost model of
- * the phone.
+ * session_attach_buffers maps the buffers that stay mapped. This step comes
+ * before the weights are read, so that too small a device window is reported at
+ * once. session_attach_weights attaches the weights, the graphs and the cost
+ * model of the phone.
  */
 int session_attach_buffers(struct session *, struct err *);
 int session_attach_weights(struct session *, struct err *);
@@ -358,8 +363,8 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 /*
  * Called between passes, before the CPU writes `ranges` ranges of the cache.
  * The device must invalidate ranges that the CPU has written. If the new ranges
- * and the ranges that are not invalidated yet are more than 32, send a request
- * that invalidates the latter.
+ * and the earlier ranges that are not invalidated yet are more than 32, send a
+ * request that invalidates the earlier ranges.
  */
 int session_report_kv(struct session *, unsigned ranges, struct err *);
 
@@ -388,7 +393,7 @@ uint64_t session_ring_bytes(
 /* The oldest request that has no answer yet; NULL if there is none. */
 const struct inflight *inflight_oldest(struct session *);
 /* Release the swap slot that the request reads, at simulated phone time `ps`.
- * Does nothing if the request reads none. */
+ * Does nothing if the request reads no swap slot. */
 void inflight_release_swap(struct session *, struct inflight *, uint64_t ps);
 /* Wait until all requests are answered. */
 int inflight_answered(struct session *, struct err *);

@@ -69,8 +69,8 @@ static void run_ends(
 	s->stats.stall_ps += phone_later(s->time->npu_ps, f->sent_ps) -
 		phone_later(s->time->npu_ps, f->asked_ps);
 	f->end_ps = phone_npu(s->time, f->sent_ps, p);
-	/* Release the swap slot at once, so that the next copy into it overlaps
-	 * the remaining runs. */
+	/* Release the swap slot (a buffer for copied weights) at once, so that
+	 * the next copy into the slot overlaps the remaining runs. */
 	inflight_release_swap(s, f, f->end_ps);
 }
 
@@ -102,9 +102,9 @@ void session_request_done(
 		return;
 	}
 	/* `instead` replaces the price of a request that did real work. Keep
-	 * the price of a request that was refused, or that was sent before the
-	 * device had a cost model: it is at most the price of an empty
-	 * request. */
+	 * the reported price if the request was refused, or was sent before the
+	 * device had a cost model: such a price is at most the price of an
+	 * empty request. */
 	if (s->instead) {
 		price_request(s->opts.soc, &request);
 		price_maintenance(s->opts.soc, s->instead_rings, &rings);

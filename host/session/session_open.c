@@ -35,8 +35,8 @@
 #include <string.h>
 
 /* Time for which the host spins for a completion before it sleeps, in
- * microseconds. Spinning pays only if a CPU is idle; otherwise spinning takes
- * CPU time from the device process. */
+ * microseconds. Spinning saves time only if a CPU is idle; otherwise spinning
+ * takes CPU time from the device process. */
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
@@ -251,8 +251,8 @@ static int open_output(struct session *s, struct err *e)
 		p->buffer = NULL;
 		return ret;
 	}
-	/* If opts.as is a larger shape than the model, most of the buffer only
-	 * reserves addresses and needs no memory. */
+	/* If opts.as, the priced shape, is larger than the model, most of the
+	 * buffer only reserves addresses and needs no memory. */
 	if (!s->opts.as)
 		buffer_take_memory(p->buffer, s->workers);
 	logits_share(s->logits, buffer_begin(p->buffer, 0, bytes, BUFFER_WRITE),
@@ -343,8 +343,9 @@ int session_cut_blocks(struct session *s, struct err *e)
 	if (ret)
 		return ret;
 
-	/* Cut the blocks into units, which are mapped separately. A block's
-	 * buffer has the size of the block's last unit. */
+	/* Cut the blocks into units (parts of blocks), which are mapped
+	 * separately. A block's buffer has the size of the block's last
+	 * unit. */
 	ret = session_plan_units(
 		&s->plan, &s->opts, &s->pricing, n, &s->unit, &s->n_units, e);
 	s->first_unit = calloc(n + 1, sizeof(*s->first_unit));
@@ -543,9 +544,9 @@ void session_refuse_window(struct session *s, struct err *e)
 	if (s->refused)
 		return;
 	s->refused = true;
-	/* With an extended region the necessary size of the device's window
-	 * depends on what is placed in that region, so no size can be
-	 * advised. */
+	/* With an extended region (addresses outside the window), the necessary
+	 * size of the device's window depends on the buffers that are placed in
+	 * this region, so no size can be advised. */
 	if (e && !npu_welcome(s->npu)->va_extended)
 		advise_window(s, e);
 	if (!s->opts.window_refused)

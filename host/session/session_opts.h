@@ -1,7 +1,6 @@
 /*
- * Options of a session. This is plain data, which code can fill in without
- * access to a session. The caller keeps ownership of everything that pointers
- * refer to.
+ * Options of a session: plain data, which code can fill in without access to a
+ * session. The caller keeps ownership of everything that pointers refer to.
  */
 #ifndef HOST_SESSION_SESSION_OPTS_H
 #define HOST_SESSION_SESSION_OPTS_H
@@ -59,10 +58,11 @@ struct session_opts {
 	 * request of a pass. */
 	uint32_t weight_buffers;
 	/*
-	 * Maximum number of tokens of a sequence, limited to what the cache's
-	 * buffer and the device's window can hold. If `context` is 0, the
-	 * maximum is the model's context length, or context_need if that is
-	 * less and not 0.
+	 * Maximum number of tokens of a sequence. A `context` that does not fit
+	 * the cache's buffer or the device's window is refused. If `context` is
+	 * 0, the maximum is the model's context length, or context_need if
+	 * context_need is less and not 0, but at most the number of tokens that
+	 * fit.
 	 */
 	uint32_t context, context_need;
 	/* Maximum number of open sequences. If there can be more than one,
@@ -86,10 +86,10 @@ struct session_opts {
 	bool idle;
 	enum wire_precision precision;
 	/* LAYOUT_DEFAULT: for a flash image the layout of the image, which is
-	 * the only one allowed; for other models LAYOUT_TILES. */
+	 * the only layout allowed; for other models LAYOUT_TILES. */
 	enum layout layout;
 	enum coherence coherence;
-	/* rules of cache maintenance (enum coherence_contract); 0: those of
+	/* rules of cache maintenance (enum coherence_contract); 0: the rules of
 	 * `soc` */
 	uint32_t contract;
 	/* whether the device accesses the request and completion rings through
@@ -113,7 +113,7 @@ struct session_opts {
 	/* time for which a waiting thread spins before it sleeps, in
 	 * microseconds; -1: chosen by the number of CPUs */
 	int64_t spin_us;
-	/* time without an answer after which a device counts as lost */
+	/* milliseconds without progress after which a device counts as lost */
 	unsigned stall_ms;
 	/* Replace up to this many lost devices per minute. The interrupted pass
 	 * is computed again, so the generated text does not change. */

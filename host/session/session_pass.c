@@ -1,4 +1,4 @@
-/* A pass: all rows go through the layers on the device. Some rows may be
+/* A pass: the device computes all rows, layer by layer. Some rows may be
  * dropped after the first exit_layers layers. */
 #include "host/session/pass_impl.h"
 
@@ -34,7 +34,8 @@ static void set_rows(struct pass *p, uint32_t n)
 /* ---- requests ---- */
 
 /* A request to run a graph could not be sent: release the staging slot and the
- * swap slot that the request would have read. Returns `ret`. */
+ * swap slot (buffers of weights) that the request would have read. Returns
+ * `ret`. */
 static int not_sent(struct session *s, struct inflight *f, int ret)
 {
 	inflight_release_swap(s, f, s->time->cpu_ps);
@@ -44,8 +45,8 @@ static int not_sent(struct session *s, struct inflight *f, int ret)
 	return ret;
 }
 
-/* Send the request to run block b with its graph number `kind`; kinds are
- * numbered by size. */
+/* Send the request to run block b with its graph number `kind`; the graphs of a
+ * block are numbered by size. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	const struct part *part, struct err *e)
 {
@@ -108,11 +109,11 @@ void session_read_on(void *arg)
 }
 
 /*
- * Run blocks [from, to). Requests are sent without waiting for earlier ones,
- * and complete in order. With streamed layers at most two requests are
- * outstanding, the running one and the next one, so that staging slots become
- * free soon. If a layer is streamed in parts, the runs of its parts follow each
- * other directly.
+ * Run blocks [from, to). Requests are sent without waiting for earlier
+ * requests, and complete in order. With streamed layers at most two requests
+ * are outstanding, the running request and the next request, so that staging
+ * slots become free soon. If a layer is streamed in parts, the runs of its
+ * parts follow each other directly.
  */
 static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 {
@@ -246,7 +247,7 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 	return ret;
 }
 
-/* The number of the first block after the layers of exit_layers. */
+/* The number of the first block after the first opts.exit_layers layers. */
 static uint32_t first_after_exit(const struct session *s)
 {
 	uint32_t i = 0;
@@ -357,15 +358,16 @@ static void trace_pass_end(struct session *s, uint32_t rows, uint32_t padded)
 		s->plan.slots - sequences_free(s->sequences));
 }
 
-/* Check the rows, claim their cache slots, and write what the device reads. */
+/* Check the rows, claim their cache slots, and write the data that the device
+ * reads. */
 static int begin_pass(struct pass *p, const struct rows *rows, struct err *e)
 {
 	struct session *s = p->s;
 	int ret;
 
-	/* Begin a flow in the trace, with the number that the pass will have if
-	 * it succeeds. Requests that compute rows of the pass refer to this
-	 * flow. */
+	/* Begin a flow (a link between events) in the trace, with the number
+	 * that the pass will have if it succeeds. Requests that compute rows of
+	 * the pass refer to this flow. */
 	if (s->trace)
 		trace_emit(s->trace,
 			&(const struct trace_event){ .type = TRACE_BEGIN,

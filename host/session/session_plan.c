@@ -25,7 +25,7 @@
 
 #define PAGE       IMAGE_PAGE
 #define BLOCK_MAX  (256ull << 20)
-#define LEAST_ROWS 8 /* minimum rows of a graph of smaller_graphs */
+#define LEAST_ROWS 8 /* minimum rows of a graph of opts.smaller_graphs */
 
 static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
@@ -35,7 +35,7 @@ static uint64_t kv_bytes_per_token(
 
 /* Bytes that one token's keys and values take in the device's window. A model
  * whose layers follow another model's layers is priced as the last layers of
- * the shape. */
+ * the shape opts.as. */
 static uint64_t kv_room_per_token(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o)
 {
@@ -54,9 +54,10 @@ static uint64_t kv_room_per_token(const struct session_plan *p,
 }
 
 /*
- * Choose the context length: the requested length or, if none was requested,
- * the smaller of the model's context length and context_need, limited to what
- * the cache's buffer and half of the device's window can hold.
+ * Choose the context length: the requested length, which is refused if the
+ * cache's buffer cannot hold so many tokens. If no length was requested: the
+ * smaller of the model's context length and context_need, but at most the
+ * number of tokens that fit the cache's buffer and half of the device's window.
  */
 static int choose_context(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
@@ -168,8 +169,8 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* The type of the output matrix in the device's window: that of the model or,
- * with `priced`, that of the priced shape. */
+/* The type of the output matrix in the device's window, for the model that runs
+ * or, with `priced`, for the priced shape. */
 static enum dtype output_type(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o, bool priced)
 {
@@ -193,8 +194,8 @@ static int choose_output(struct session_plan *p, const struct model *m,
 			"reads predictions of the device, which need the "
 			"output matrix in memory; try a larger "
 			"--dram-budget or another --draft");
-	/* Room for the final norm and the output matrix: the larger of what the
-	 * model and the priced shape need. */
+	/* Room for the final norm and the output matrix, whichever is larger:
+	 * of the model or of the priced shape. */
 	for (int priced = 0; priced <= (o->as != NULL); priced++) {
 		uint32_t n_embd = priced ? o->as->n_embd : m->n_embd;
 		uint64_t bytes =
@@ -452,7 +453,8 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	return weights_cut(m, &plan, blocks, n, e);
 }
 
-/* The layers of unit i, if a block's layers are cut into n units. */
+/* The layers of unit i, if a block's layers are cut into n units (parts that
+ * are mapped separately). */
 static struct share cut_share(struct share s, uint32_t i, uint32_t n)
 {
 	uint64_t layers = s.end - s.first;

@@ -46,8 +46,8 @@ struct session_plan {
 	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
 	/* Bytes of the device's window reserved for the cache and the
-	 * activations. These exceed kv_bytes and io_bytes if the session is
-	 * priced as a larger shape. */
+	 * activations. kv_room and io_room exceed kv_bytes and io_bytes if the
+	 * session is priced as a larger model (opts.as). */
 	uint64_t kv_room, io_room;
 	/* With opts.predict_top_k: bytes of the device's window reserved for
 	 * the norm and the output matrix; at least the bytes that the real
@@ -67,7 +67,8 @@ struct session_plan {
 	 * states and, if opts.tap_layers is set, the states after that number
 	 * of layers. */
 	size_t hidden_off, tap_off, io_bytes;
-	/* with opts.predict_top_k: [max_rows] results of the output graph */
+	/* with opts.predict_top_k: [max_rows] results of the output graph
+	 * (struct wire_output) */
 	size_t likely_off;
 	/* With graph switching, a pass may be divided into parts of fewer rows.
 	 * The batches of the parts begin at parts_off, before the hidden
@@ -140,7 +141,7 @@ int session_plan_units(const struct session_plan *, const struct session_opts *,
 /* Bytes that a session maps into the device window, rounded up to whole pages.
  * `weights` is the least that the placement policy needs. */
 struct session_room {
-	/* `total` also includes guard pages */
+	/* `total`: the sum of these and of `beside`, with guard pages */
 	uint64_t kv, io, output, staging, weights, total;
 	uint64_t beside; /* bytes mapped by other sessions */
 	uint32_t slots;

@@ -48,8 +48,8 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 	while (s->plan.graph_rows[kind] < rows)
 		kind++;
 	run.graph = graph_id(s, s->n_blocks, kind);
-	/* Charge the cost for the priced shape instead of the cost that the
-	 * device reports for the real model. */
+	/* Charge the cost for the priced shape (opts.as) instead of the cost
+	 * that the device reports for the real model. */
 	if (s->opts.soc && (s->opts.as || s->pricing.by_cpu)) {
 		pricing_likely(&s->pricing, s->plan.graph_rows[kind], rows,
 			s->output.extended, &as);

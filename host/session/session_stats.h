@@ -1,4 +1,4 @@
-/* Counters of a session. This is plain data, which any thread may use. */
+/* Counters of a session: plain data, which any thread may use. */
 #ifndef HOST_SESSION_SESSION_STATS_H
 #define HOST_SESSION_SESSION_STATS_H
 
@@ -130,7 +130,8 @@ struct session_stats {
 #define SESSION_MEMBER(since, report, name) SESSION_TYPE_##since name;
 	SESSION_STATS(SESSION_MEMBER)
 	/* bytes of weights that are mapped in the device's window now, except
-	 * staging slots and swap slots */
+	 * staging slots and swap slots (buffers into which weights are streamed
+	 * or copied) */
 	uint64_t resident_bytes;
 	/* number of blocks whose weights are copied into the device's window in
 	 * every pass */

@@ -1,10 +1,11 @@
 /*
- * Weights with --placement swap. Some units (session_plan.h) stay in the
- * window, in a few large contiguous mappings. The other units are temporary:
- * before a unit is used, it is copied into one of two slots, which are used
- * alternately (host/memory/swap.h). If the device has an extended region
- * (addresses outside the window that only DMA can read), the last units are
- * placed there, so that fewer units, or none, must be copied.
+ * Weights with --placement swap. Some units (parts of the blocks' weights,
+ * session_plan.h) stay in the device's address window, in a few large
+ * contiguous mappings. The other units are temporary: before a unit is used, it
+ * is copied into one of two slots, which are used alternately
+ * (host/memory/swap.h). If the device has an extended region (addresses outside
+ * the window that only DMA can read), the last units are placed there, so that
+ * fewer units, or none, must be copied.
  */
 #include "host/session/session_impl.h"
 
@@ -104,9 +105,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		op[i].run = unit_time(s, u);
 		op[i].copy = s->opts.soc ? copy_price(s, u).total_ps : u->bytes;
 	}
-	/* Copies continue while other blocks run: those that are streamed, and
-	 * those in the extended region. So add the time of these runs to the
-	 * time of the preceding unit. */
+	/* Copies continue while streamed blocks and blocks in the extended
+	 * region run. So add the time of these runs to the time of the
+	 * preceding unit. */
 	for (uint32_t i = 0; i < s->n_blocks; i++) {
 		uint32_t b = s->order[i];
 

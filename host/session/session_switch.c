@@ -123,8 +123,8 @@ int switching_wait(struct session *s, struct err *e)
 }
 
 /* Send the request to drop the old graph before the request to load the new
- * one. The device executes requests in order, so the block never has two graphs
- * at the same time. */
+ * graph. The device executes requests in order, so the block never has two
+ * graphs at the same time. */
 int switching_load(
 	struct session *s, uint32_t block, enum graph_kind kind, struct err *e)
 {
@@ -217,8 +217,9 @@ void switching_ran(
 		sw->sample[f->run.block] = s->opts.soc ? f->took_ps : busy_ns;
 }
 
-/* Start the next load of the plan. A replacement device already has all graphs
- * whose loads were sent to the lost device, so such a load is skipped. */
+/* Start the next load of a decode graph, as planned. A replacement device
+ * already has all graphs whose loads were sent to the lost device, so such a
+ * load is skipped. */
 static int load_next(struct session *s, struct err *e)
 {
 	struct switching *sw = s->switching;

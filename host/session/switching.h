@@ -2,15 +2,15 @@
  * Progressive graph switching: the device holds one graph per block. A session
  * opens with the prefill graphs. During a prompt the prefill graphs are
  * replaced by the decode graphs, by a plan that is made from measured times
- * (host/session/graph_switch.h): a block's graph is dropped, and the new graph
- * is loaded while other blocks are computed. After a prompt all blocks have
- * their decode graphs. A later prompt either starts with loading the prefill
- * graphs again, one after the other, or is computed by the decode graphs,
- * whichever is expected to end earlier.
+ * (host/session/graph_switch.h): a block's prefill graph is dropped, and the
+ * decode graph is loaded while other blocks are computed. After a prompt all
+ * blocks have their decode graphs. A later prompt either starts with loading
+ * the prefill graphs again, one after the other, or is computed by the decode
+ * graphs, whichever is expected to end earlier.
  *
- * Times are picoseconds of simulated phone time, whose loader works in parallel
- * with the NPU, or nanoseconds of the wall clock if there is no simulated
- * phone.
+ * Times are picoseconds on the clock of the simulated phone, whose graph loader
+ * works in parallel with the NPU, or nanoseconds of the wall clock if there is
+ * no simulated phone.
  *
  * Private to the session. All calls must be made on one thread.
  */
@@ -61,7 +61,7 @@ struct switching {
 	enum graph_kind kind[SWITCH_BLOCKS];
 
 	/* The current load: a request to drop the old graph, followed by a
-	 * request to load the new one. */
+	 * request to load the new graph. */
 	bool dropping, loading;
 	/* whether the request to drop the old graph was answered, but the
 	 * request to load the new graph could not be sent yet */
@@ -105,7 +105,8 @@ int switching_open(struct session *, struct err *);
 void switching_close(struct switching *);
 
 /* Load the graphs on the current device. On the first device, also measure the
- * times of runs and loads; this leaves the session's counters unchanged. */
+ * times of runs and loads; the measurement leaves the session's counters
+ * unchanged. */
 int switching_attach(struct session *, struct err *);
 
 /* Total rows, including padding, of the graphs with which a pass of n rows
@@ -121,11 +122,11 @@ void switching_stats(
 
 /*
  * switching_begin is called before a prompt of n tokens that follow `cached`
- * tokens. It makes the plan, and first loads the prefill graphs if the prompt
- * is then expected to end earlier. switching_end must be called after each
- * successful switching_begin. switching_end loads the remaining graphs and
- * waits for the loads. `ret` is the result of the prompt; switching_end returns
- * `ret`, or the error of a load.
+ * tokens. switching_begin makes the plan, and first loads the prefill graphs if
+ * the prompt is then expected to end earlier. switching_end must be called
+ * after each successful switching_begin. switching_end loads the remaining
+ * graphs and waits for the loads. `ret` is the result of the prompt;
+ * switching_end returns `ret`, or the error of a load.
  */
 int switching_begin(struct session *, uint32_t cached, size_t n, struct err *);
 int switching_end(struct session *, int ret, struct err *);
@@ -151,10 +152,10 @@ int switching_wait(struct session *, struct err *);
 /* ---- measured times: switch_profile.c ---- */
 
 /* Measure the times of runs and loads. All blocks must have their prefill
- * graphs, and have them again afterwards. */
+ * graphs before the call, and have their prefill graphs after the call. */
 int switching_measure(struct session *, struct err *);
 /* Expected time of computing `rows` rows after `cached` tokens with a graph. If
- * the graph has fewer rows, the time of several runs. */
+ * the graph has fewer than `rows` rows, this is the time of several runs. */
 uint64_t switching_expect(const struct session *, enum graph_kind,
 	uint32_t block, uint32_t cached, uint32_t rows);
 

@@ -1,7 +1,7 @@
 /*
- * Finds the models that come with the program. They are files with fixed names
- * in one folder: $TANDEM_MODELS if it is set; otherwise `models` next to the
- * executable, `flash/models` in the source tree in which the executable was
+ * Finds the models that come with the program. The models are files with fixed
+ * names in one folder: $TANDEM_MODELS if it is set; otherwise `models` next to
+ * the executable, `flash/models` in the source tree in which the executable was
  * built, or `share/tandem/models` below the installation prefix. Thread-safe.
  */
 #ifndef HOST_SHIPPED_SHIPPED_MODELS_H

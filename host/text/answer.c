@@ -14,8 +14,8 @@
 /*
  * A regular expression for a number. Thousands are either all grouped by commas
  * or not grouped. A point is part of the number only if digits follow;
- * otherwise it ends a sentence. A minus is a sign unless a number, word or
- * bracket ends directly before it.
+ * otherwise the point ends a sentence. A minus is a sign unless a number, word
+ * or bracket ends directly before it.
  */
 #define NUMBER                                    \
 	"(?:(?<![\\w).])-)?"                      \
@@ -121,7 +121,7 @@ static struct part until(struct part *p, char c)
 	return first;
 }
 
-/* Append a match of NUMBER. */
+/* Append a number that NUMBER has matched, in canonical form. */
 static void put_number(struct part p, struct strbuf *out)
 {
 	struct strbuf n = STRBUF_INIT;
@@ -310,9 +310,9 @@ bool answers_equal(const char *a, const char *b)
 
 	if (!strcmp(a, b))
 		return true;
-	/* The answers differ in their bytes. If neither is a fraction, they
-	 * also differ in their values, because a number has only one canonical
-	 * form. */
+	/* The answers differ in their bytes. If neither answer is a fraction,
+	 * the answers also differ in their values, because a number has only
+	 * one canonical form. */
 	if ((!strchr(a, '/') && !strchr(b, '/')) ||
 		!read_ratio(a, &above[0], &below[0]) ||
 		!read_ratio(b, &above[1], &below[1]))

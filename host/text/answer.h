@@ -7,13 +7,14 @@
  *                  becomes 7, and 3/4 is unchanged. A minus is a sign unless a
  *                  number, word or bracket ends directly before it.
  *   boxed          contents of the last \boxed{...}, with balanced braces.
- * LaTeX is reduced to one spelling by the conventions of the MATH data set
- * (Hendrycks et al., 2021): units, "x =", \left, \text and spaces are removed,
- * and \dfrac12 becomes 1/2. A number is written as by last-number. text the
- * whole text, with each run of white space as one space regex:PATTERN  the
- * first group of the last match of a regular expression or, if the expression
- * has no group, the whole match; white space as in text. The syntax is that of
- * PCRE2, over UTF-8.
+ *                  LaTeX is reduced to one spelling by the conventions of the
+ *                  MATH data set (Hendrycks et al., 2021): units, "x =",
+ *                  \left, \text and spaces are removed, and \dfrac12 becomes
+ *                  1/2. A number is written as by last-number.
+ *   text           the whole text, with each run of white space as one space
+ *   regex:PATTERN  the first group of the last match of a regular expression
+ *                  or, if the expression has no group, the whole match; white
+ *                  space as in `text`. The syntax is that of PCRE2, over UTF-8.
  *
  * A form is read-only once open, and any thread may use it.
  */

@@ -136,8 +136,8 @@ int call_reader_add(struct call_reader *r, int32_t id, const char *text,
 	if (r->state == START)
 		r->state = r->must ? SEEK : FREE;
 	ret = add_text(r, text, len, out);
-	/* A control token has no bytes, so add the string that it stands for.
-	 * `text`, which is added first, is earlier text: it was held back
+	/* A control token has no bytes, so add the string that the token stands
+	 * for. `text`, which is added first, is earlier text that was held back
 	 * because it might have been part of a stop string. In free text, only
 	 * the marker's token is replaced by its string. */
 	for (unsigned i = 0; id >= 0 && i < r->tags.n && !ret; i++)

@@ -38,9 +38,10 @@ struct call_style {
 
 	/* Format of calls in the prompt: the text before the first call, before
 	 * each further call, and after the last call. With bare_calls, calls
-	 * are outside of assistant turns. answer_lead is then written before an
-	 * answer's text that precedes its calls, and answer_end after calls
-	 * that are given as tokens. */
+	 * are outside of assistant turns. If calls follow an answer's text,
+	 * answer_lead is written before this text. If the answer is given as
+	 * tokens, which include its calls, answer_end is written after the
+	 * tokens. */
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;

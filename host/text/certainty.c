@@ -8,7 +8,8 @@
 void certainty_of(struct certainty *c, const float *logits, uint32_t n_vocab,
 	int32_t token, unsigned top)
 {
-	float largest[CERTAINTY_TOP], least = -INFINITY; /* descending */
+	/* `largest` is in descending order */
+	float largest[CERTAINTY_TOP], least = -INFINITY;
 	unsigned n = 0;
 	/* Use double: the mean over a large vocabulary would be inexact in
 	 * float. */

@@ -27,7 +27,7 @@ struct certainty {
 /*
  * Compute the certainty at `token` from logits [n_vocab], which are read twice;
  * 1 <= top <= CERTAINTY_TOP. If the vocabulary has fewer than `top` tokens, all
- * of them are used. All results are 0 if no logit is finite or if the token is
+ * tokens are used. All results are 0 if no logit is finite or if the token is
  * outside the vocabulary.
  */
 void certainty_of(struct certainty *, const float *logits, uint32_t n_vocab,

@@ -66,15 +66,16 @@ struct chat_turn {
 	size_t len;
 	/*
 	 * Whether the turn is an answer that the model generated earlier. The
-	 * caller inserts its generated tokens into the prompt unchanged,
-	 * without the token that ended the answer. So chat_format writes only
-	 * the template's text around the answer. It leaves out answer_lead,
-	 * which is among the generated tokens.
+	 * caller inserts the answer's generated tokens into the prompt
+	 * unchanged, without the token that ended the answer. So chat_format
+	 * writes only the template's text around the answer. chat_format also
+	 * leaves out the template's text at the beginning of an answer, which
+	 * is among the generated tokens.
 	 */
 	bool written;
 	/* Whether the turn continues the previous turn, which has the same
-	 * role: the template's text around turns is then written once for
-	 * both. */
+	 * role: the template's text around turns is then written once for both
+	 * turns. */
 	bool joins;
 	/* Text to write directly before and after the turn's text. Control
 	 * tokens in this text are recognised. NULL: none. */
@@ -83,15 +84,16 @@ struct chat_turn {
 
 /*
  * Write a conversation in the form that the model expects, up to the start of
- * its next answer. part[i] receives the position of turn i's text in *out.
- * Tokenize *out with TOKENIZE_SPECIAL and with these parts quoted; otherwise a
- * turn's text could contain the token that ends the turn. For a turn with
- * `written` set, part[i] is empty and marks where to insert the turn's tokens.
+ * the model's next answer. part[i] receives the position of turn i's text in
+ * *out. Tokenize *out with TOKENIZE_SPECIAL and with these parts quoted;
+ * otherwise a turn's text could contain the token that ends the turn. For a
+ * turn with `written` set, part[i] is empty and marks where to insert the
+ * turn's tokens.
  *
  * The parts are in the order of the turns, except in mistral-v3 and
  * mistral-tekken, whose templates put the system turn into the last user turn.
  * In all other families, the output for a conversation begins with the output
- * of the earlier call that asked for the previous answer.
+ * that chat_format gave before the previous answer was generated.
  *
  * Returns 0, -ENOMEM, -ENOTSUP if the family is none or unknown, or -EINVAL if
  * the family's template does not allow the order of turns or if the last turn

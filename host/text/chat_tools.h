@@ -65,7 +65,7 @@ void call_style_tags(const struct call_style *, const struct tokenizer *,
 
 /* Whether a tool may have this name: only letters, digits, _ and - are allowed.
  * Such a name needs no escapes in JSON, is not a control token, and cannot
- * contain the space that follows it. */
+ * contain the space that follows the name in the text of a CHAT_CALL turn. */
 bool chat_tool_is_name(const char *name, size_t len);
 
 /* ---- conversations ------------------------------------------------------- */
@@ -100,7 +100,7 @@ void chat_plan_release(struct chat_plan *);
  * Zero-initialise the struct, then set the members up to `arg`. */
 struct call_reader {
 	const struct call_style *style;
-	struct json_tags tags; /* from call_style_tags */
+	struct json_tags tags; /* result of call_style_tags */
 	bool must;             /* whether the output must begin with a call */
 	/* Called with each piece of the arguments of call number `index`; the
 	 * piece may be empty. `name` is a C string. `ended` is true for the

@@ -25,7 +25,7 @@ struct generation {
 	/* logits from which the token that is being appended was sampled; NULL
 	 * if the method chose the token */
 	const float *drawn_from;
-	struct json_front place; /* current place in opts.form */
+	struct json_front place; /* state of opts.form after the last token */
 	enum gen_stop stop;
 	uint64_t first_ns;
 	/* number of denoising steps or drafts that were reported */
@@ -34,8 +34,8 @@ struct generation {
 	uint64_t stream;
 };
 
-/* Check the limits. They can be reached before the first token: the context may
- * be full, or the caller may request 0 tokens. */
+/* Check the limits. A limit can be reached before the first token: the context
+ * can be full, and the caller can request 0 tokens. */
 static void check_limits(struct generation *g)
 {
 	if (gen_generated(g) >= g->opts.n_predict)
@@ -227,7 +227,7 @@ const char *gen_stop_name(enum gen_stop stop)
 }
 
 /* Find the first stop string in the withheld text. Returns true and sets *at to
- * its offset, or returns false. */
+ * the offset of the stop string, or returns false. */
 static bool find_stop(const struct generation *g, size_t *at)
 {
 	bool found = false;

@@ -1,8 +1,8 @@
 /*
  * A generation: the token sequence of one request (prompt and output), with the
- * state for sampling the next token, delivering text while it is generated, and
- * stopping (at an end-of-text token, a stop string, or a limit on the tokens).
- * Decoding methods append tokens to it.
+ * state for sampling the next token and for delivering text while it is
+ * generated. A generation stops at an end-of-text token, at a stop string, or
+ * at a limit on the tokens. Decoding methods append tokens to the sequence.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H
@@ -35,7 +35,8 @@ enum gen_mark {
 	GEN_MASK,    /* the position has no token yet */
 	GEN_VISIBLE, /* the position has a token that may still be revised */
 	GEN_STABLE,  /* the position has a token that will not be revised */
-	GEN_DRAFT,   /* the position has a guess; its block has not begun */
+	/* the position has a predicted token; its block has not begun */
+	GEN_DRAFT,
 };
 
 /* The positions after the end of the sequence in one pass of a diffusion
@@ -51,9 +52,9 @@ struct gen_step {
 	const uint8_t *mark; /* [n] enum gen_mark */
 };
 
-/* A tree of drafted tokens, reported after the pass that verified it. Parents
- * precede their children. Node 0 is the root, which is the last token before
- * the draft. */
+/* A tree of drafted tokens, reported after the pass that verified the tree.
+ * Parents precede their children. Node 0 is the root, which is the last token
+ * before the draft. */
 struct gen_draft {
 	/* number of the pass, from 1; set by gen_draft */
 	uint64_t pass;
@@ -108,8 +109,8 @@ struct generation_opts {
 	int (*draft)(void *arg, const struct gen_draft *);
 	void *draft_arg;
 	/* Receives every token that the sink receives, together with its
-	 * logits. It is called after the sink. A nonzero result ends the
-	 * generation. NULL: not called. */
+	 * logits. This callback is called after the sink. A nonzero result ends
+	 * the generation. NULL: not called. */
 	int (*token)(void *arg, const struct gen_token *);
 	void *token_arg;
 };
@@ -118,8 +119,9 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
-/* Open another generation with the same options and prompt as the given one. It
- * samples the same tokens from the same logits, but delivers no text. */
+/* Open another generation with the same options and prompt as the given one.
+ * The new generation samples the same tokens from the same logits, but delivers
+ * no text. */
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
@@ -167,7 +169,7 @@ void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);
 
 /* Report a drafted tree. The tokens that the pass accepted must be appended
- * before this call; they may have ended the generation. */
+ * before this call; appending them may have ended the generation. */
 void gen_draft(struct generation *, const struct gen_draft *);
 
 /*
@@ -184,9 +186,9 @@ int gen_step_text(const struct generation *, const struct gen_step *,
 /* Whether appending this token would end the generation. */
 bool gen_ends(const struct generation *, int32_t id);
 
-/* Returns the required form of the output, or NULL. *place receives the place
- * in this form after the last token. For methods that choose several tokens
- * before they append them. */
+/* Returns the required form of the output, or NULL. *place receives the state
+ * of this form after the last token. This function is for methods that choose
+ * several tokens before they append them. */
 struct json_form *gen_form(const struct generation *, struct json_front *place);
 
 /* The sampling options, for decoding methods that sample tokens without

@@ -102,7 +102,7 @@ int history_load(struct history *h, struct err *e)
 	if (fstat(h->fd, &st))
 		return err_sys(e, errno, "cannot look at '%s'", h->path);
 	/* Writers never remove complete records from a file, so another program
-	 * has truncated it. Drop all records. */
+	 * has truncated the file. Drop all records. */
 	if ((uint64_t)st.st_size < h->end)
 		forget(h);
 	h->size = (uint64_t)st.st_size;

@@ -1,18 +1,19 @@
 /*
  * A history: earlier prompts and answers as token ids, in a file that several
  * processes may append to and read at the same time (docs/history.md; the
- * format is in history_format.h; "History database" of sd.npu, section 3.1).
- * Drafters use the history, but the history does not depend on drafters.
+ * format is in history_format.h; "History database" in section 3.1 of the
+ * sd.npu paper). Drafters use the history, but the history does not depend on
+ * drafters.
  *
- * A record is either complete or absent. It has a checksum, and is appended by
- * one write under a lock on the file. A writer that is killed can leave an
- * incomplete record at the end of the file. Such a record is ignored; its bytes
- * are counted, and the next append overwrites them. Damage elsewhere in the
- * file destroys only the records that contain the damage. A history is
- * shortened (because of max_bytes, or by history_prune) by writing a new file
- * and renaming it to the old name under the lock. Readers take no lock. They
- * have the records that were complete at the last history_refresh, even after
- * the file was replaced.
+ * A record is either complete or absent: a record has a checksum, and is
+ * appended by one write under a lock on the file. A writer that is killed can
+ * leave an incomplete record at the end of the file. Readers ignore an
+ * incomplete record and count its bytes; the next append overwrites these
+ * bytes. Damage elsewhere in the file destroys only the records that contain
+ * the damage. A history is shortened (because of max_bytes, or by
+ * history_prune) by writing a new file and renaming it to the old name under
+ * the lock. Readers take no lock. Readers have the records that were complete
+ * at the last history_refresh, even after the file was replaced.
  *
  * A file is refused if it has another vocabulary, if other users may read or
  * write it, or if it is not a regular file. A handle may be used by one thread
@@ -35,7 +36,7 @@ struct history;
 #define HISTORY_MAX_DEFAULT ((uint64_t)64 << 20)
 
 /* Hash of the list of tokens in a model file. Two files have the same hash if
- * each id stands for the same text in both. 0 for a file without a
+ * each id stands for the same text in both files. 0 for a file without a
  * vocabulary. */
 uint64_t vocabulary_hash(const struct gguf *);
 
@@ -51,10 +52,10 @@ struct history_opts {
 };
 
 /*
- * Open a history. When opened for writing, the file is created if it does not
- * exist. Returns 0, -ENOENT if there is no file, -EINVAL if it is not a history
- * or has another vocabulary, -EPERM if other users may read it, or another
- * negative errno. The path is copied.
+ * Open a history. If the history is opened for writing, a missing file is
+ * created. Returns 0, -ENOENT if there is no file, -EINVAL if the file is not a
+ * history or has another vocabulary, -EPERM if other users may read the file,
+ * or another negative errno. The path is copied.
  */
 int history_open(struct history **out, const char *path,
 	const struct history_opts *, struct err *);
@@ -65,8 +66,8 @@ struct history_record {
 	uint64_t number;
 	int64_t time; /* seconds since 1970 */
 	/* [n] the ids of the prompt, followed by those of the answer; each is
-	 * below n_vocab. If the answer ended with an end-of-text token, this is
-	 * the last id. */
+	 * below n_vocab. If the answer ended with an end-of-text token, this
+	 * token is the last id. */
 	const int32_t *id;
 	uint32_t n_prompt, n;
 };
@@ -79,7 +80,7 @@ struct history_record {
  */
 int history_refresh(struct history *, struct err *);
 
-/* Records, oldest first. Their ids point into the mapped file. */
+/* Records, oldest first. The ids of a record point into the mapped file. */
 size_t history_count(const struct history *);
 struct history_record history_at(const struct history *, size_t i);
 

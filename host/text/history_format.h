@@ -33,8 +33,8 @@ _Static_assert(offsetof(struct history_head, checksum) == 56, "format");
 
 /*
  * Start of a record. Both 32-bit halves of the mark have the highest bit set;
- * token ids never have it set. So the mark cannot occur within the ids of a
- * record. After damage, reading therefore resumes at the start of the next
+ * token ids never have this bit set. So the mark cannot occur within the ids of
+ * a record. After damage, reading therefore resumes at the start of the next
  * record and never within a record.
  */
 #define HISTORY_MARK 0xf8d7c6b5e4a39281ull

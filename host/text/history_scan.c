@@ -144,10 +144,11 @@ int history_reserve(struct history *h, size_t more, struct err *e)
 
 /*
  * Load the record at `at`, if there is one, and set *taken to its size;
- * otherwise set *taken to 0. Bytes before `at` may have been skipped. Either
- * they are damaged, or another process was still writing them when they were
- * read. In the second case they are a complete record by now, because only one
- * process writes at a time; this record is then loaded instead.
+ * otherwise set *taken to 0. The scan may have skipped bytes before `at`,
+ * because they are damaged or because another process was still writing them
+ * when they were read. In the second case these bytes are a complete record by
+ * now, because only one process writes at a time; this record is then loaded
+ * instead of the record at `at`.
  */
 static int load_record(
 	struct history *h, uint64_t at, uint64_t *taken, struct err *e)
@@ -175,8 +176,8 @@ static int load_record(
 }
 
 /* Whether the process that created the file was interrupted while it wrote the
- * head: the head is incomplete, or consists of zeros. Such a file has no
- * records. */
+ * head: the head is incomplete, or consists of zeros. A file without a complete
+ * head has no records. */
 static bool is_head_incomplete(const struct history *h, const unsigned char *p)
 {
 	size_t n = h->size < 8 ? h->size : 8;

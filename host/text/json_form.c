@@ -18,11 +18,10 @@ struct list {
 };
 
 /*
- * Tokens that may follow at a cell (a position within one JSON value, see
- * json_machine.h), as far as this value decides. ids: tokens after which the
- * text is still valid. ends: nodes of the token trie at which the value has
- * ended. The enclosing values decide whether the rest of a token below such a
- * node is allowed.
+ * The tokens that a JSON value allows at a cell, which is a position within
+ * this value (json_machine.h). ids: tokens after which the text is still valid.
+ * ends: nodes of the token trie at which the value has ended. The enclosing
+ * values decide whether the rest of a token below such a node is allowed.
  */
 struct within {
 	struct list ids, ends;
@@ -42,7 +41,8 @@ struct json_form {
 	/* tokens that end the value at after_cell and then continue the
 	 * enclosing value */
 	struct list after;
-	/* cell for which `after` was computed; JSON_FLOOR if for none */
+	/* cell for which `after` was computed; JSON_FLOOR if `after` was not
+	 * computed yet */
 	uint32_t after_cell;
 	/* [TOKEN_BYTES + 1] set of possible cells (front) at each depth of the
 	 * trie */
@@ -71,9 +71,9 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 
 /*
  * Walk the trie nodes from `from` to `to`. f->front must be set at the depth of
- * their parent. Adds to `ids` the tokens after which the text is still valid,
- * and to `ends` the nodes at which an isolated value has ended; how the text
- * continues there depends on the enclosing value.
+ * the parent of these nodes. Adds to `ids` the tokens after which the text is
+ * still valid, and to `ends` the nodes at which an isolated value has ended;
+ * how the text continues there depends on the enclosing value.
  */
 static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	struct list *ids, struct list *ends)

@@ -43,7 +43,7 @@ int json_form_open_nodes(struct json_form **out, struct json_nodes *,
 void json_form_close(struct json_form *);
 
 /* The automaton: json_begin sets a place to the start of an output, and
- * json_is_over tells whether only an end-of-text token may follow. */
+ * json_is_over returns whether only an end-of-text token may follow. */
 struct json_machine *json_form_machine(struct json_form *);
 
 /*

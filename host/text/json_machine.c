@@ -285,9 +285,9 @@ uint32_t json_alone(struct json_machine *m, uint32_t cell)
 	const struct json_node *n;
 
 	/* A token has at most `far` bytes. If a string's minimum or maximum
-	 * length is farther away, no token can reach it, and the exact count
-	 * does not matter. Then set the count to the nearest value from which
-	 * no token reaches this length. */
+	 * length is farther away, no token can reach this length, and the exact
+	 * count does not matter. Then set the count to the nearest value from
+	 * which no token reaches this length. */
 	if (f.node != JSON_NONE &&
 		(n = machine_node_of(m, &f))->kind == FORM_STRING) {
 		if (f.count < n->min && n->min - f.count > far)

@@ -6,8 +6,9 @@
  * schema make the automaton nondeterministic: several cells may be possible
  * after some text. The set of all possible cells is called a front. A byte
  * leads from one front to another. An empty front means that no valid text
- * begins with these bytes. From every cell the value can be completed: a value
- * is not begun if too few nesting levels or digits are left for it.
+ * begins with the bytes read so far. From every cell the value can be
+ * completed: a value is not begun if too few nesting levels or digits are left
+ * for this value.
  *
  * White space is allowed where JSON allows it, in runs of up to 20 bytes, but
  * not after the end of the text. Not thread-safe.
@@ -82,8 +83,8 @@ void json_begin(struct json_machine *, struct json_front *out);
 void json_step(struct json_machine *, const struct json_front *from,
 	unsigned char byte, struct json_front *out);
 /* Returns the cell without its enclosing cells, or a simpler cell that allows
- * the same tokens. Used to compute the allowed tokens independently of the
- * enclosing values. */
+ * the same tokens. The result is used to compute the allowed tokens
+ * independently of the enclosing values. */
 uint32_t json_alone(struct json_machine *, uint32_t cell);
 /* Set *out to the front (set of possible cells) directly after the end of the
  * cell's value. */

@@ -17,9 +17,9 @@ enum text_state {
 	TEXT_AFTER,
 	/* States outside of values, with `at` bytes of the next literal read.
 	 * MARKED: the marker of a tool call must follow. FREE: text may follow,
-	 * and the marker at any time. EITHER: the marker must follow at once,
-	 * or else only text. AGAIN: the literal between two tool calls must
-	 * follow. */
+	 * and the marker at any time. EITHER: the marker or text may follow; no
+	 * marker may follow text. AGAIN: the literal between two tool calls
+	 * must follow. */
 	TEXT_MARKED,
 	TEXT_FREE,
 	TEXT_EITHER,
@@ -88,7 +88,8 @@ static inline bool machine_is_space(unsigned char byte)
 /* ---- cells, and steps of all kinds of values: json_machine.c ------------- */
 
 /* Add a cell to the front. If the front already has FRONT_CELLS cells, the cell
- * is dropped; fewer texts are then accepted, but all of them are valid. */
+ * is dropped; fewer texts are then accepted, but all accepted texts are valid.
+ */
 void machine_put(struct json_machine *, const struct json_frame *, uint32_t up,
 	struct json_front *out);
 void machine_put_space(struct json_machine *, struct json_frame, uint32_t up,

@@ -66,8 +66,8 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 			machine_end_value(m, up, out);
 	} else if (key || (byte == ',' && f.state == VALUE_AFTER)) {
 		f.state = key ? IN_KEY : KEY_DUE;
-		/* In a key, 0 is the state PLAIN. Elsewhere it is the length of
-		 * a run of white space. */
+		/* In a key, 0 is the state PLAIN. Elsewhere f.lex is the length
+		 * of a run of white space. */
 		f.lex = 0;
 		f.lo = 0;
 		f.hi = key ? (uint16_t)n->n : 0;

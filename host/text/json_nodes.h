@@ -31,8 +31,8 @@ enum form_kind {
 	FORM_NUMBER,
 	FORM_OBJECT,
 	FORM_ARRAY,
-	/* the values of several nodes, directly after one another; it follows a
-	 * literal */
+	/* the values of several nodes, directly after one another; a SEQUENCE
+	 * follows a literal */
 	FORM_SEQUENCE,
 };
 

@@ -251,8 +251,8 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 }
 
 /* Read a schema; NULL and true allow any value. Each schema is read only once.
- * It is registered before its contents are read, because it may refer to
- * itself. */
+ * The schema is registered before its contents are read, because a schema may
+ * refer to itself. */
 int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	uint32_t node, inner;

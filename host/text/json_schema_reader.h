@@ -1,8 +1,8 @@
 /*
  * Reading a JSON Schema into nodes (json_nodes.h): functions shared by the
- * json_schema*.c files. They return 0, -ENOMEM, or -EINVAL with a description
- * of the error and its place in the schema. *out receives the number of the
- * node that was made. Not thread-safe.
+ * json_schema*.c files. These functions return 0, -ENOMEM, or -EINVAL with a
+ * description of the error and its place in the schema. *out receives the
+ * number of the node that was made. Not thread-safe.
  */
 #ifndef HOST_TEXT_JSON_SCHEMA_READER_H
 #define HOST_TEXT_JSON_SCHEMA_READER_H
@@ -61,8 +61,9 @@ int schema_finish(struct schema_reader *);
 
 __attribute__((format(printf, 2, 3))) int schema_refuse(
 	struct schema_reader *, const char *fmt, ...);
-/* schema_enter appends a step to the current place in the schema. It returns a
- * value to pass to schema_leave, which restores the previous place. */
+/* schema_enter appends a step to the current place in the schema. The value
+ * that schema_enter returns is passed to schema_leave, which restores the
+ * previous place. */
 size_t schema_enter(struct schema_reader *, const char *step);
 void schema_leave(struct schema_reader *, size_t was);
 int schema_read(struct schema_reader *, json_t *schema, uint32_t *out);
@@ -77,9 +78,9 @@ int schema_read_string(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_array(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_object(struct schema_reader *, json_t *schema, uint32_t *out);
 
-/* The n named properties of an object, with their nodes. If a property is
- * required but not listed in `properties`, it has the node for further
- * properties. */
+/* The n named properties of an object, with their nodes. A property that is
+ * required but not listed in `properties` has the node for further properties.
+ */
 struct schema_named {
 	const char *key[JSON_PROPERTIES];
 	uint32_t node[JSON_PROPERTIES];

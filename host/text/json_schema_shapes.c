@@ -27,8 +27,8 @@ static int read_count(
 
 /* Read a bound, in units of 1 / `unit`. A bound that is not a multiple of this
  * unit is refused. `by` is added to the bound; an exclusive bound is thereby
- * moved inwards by one unit. If *n already has this bound, the narrower of both
- * is kept. */
+ * moved inwards by one unit. If *n already has this bound, the narrower of the
+ * two bounds is kept. */
 static int read_bound(struct schema_reader *r, json_t *s, const char *keyword,
 	int64_t unit, int by, struct json_node *n)
 {
@@ -204,7 +204,7 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 	uint32_t first = j->n_names;
 	int ret = schema_add_node(r, FORM_OBJECT, out);
 
-	/* Leave out the opening quote: it is read before the name is
+	/* Leave out the opening quote, which is read before the name is
 	 * matched. */
 	for (unsigned i = 0; i < d->n && !ret; i++) {
 		json_t *key = json_string(d->key[i]);

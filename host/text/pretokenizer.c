@@ -6,9 +6,9 @@
  * previous expression made. Each match is a piece, and so is the text between
  * two matches.
  *
- * PCRE2 runs the expressions with its Unicode classes. Its \s also matches
- * U+180E, which Unicode does not count as white space any more, so the class of
- * white space is spelled out.
+ * PCRE2 runs the expressions with its Unicode classes. The class \s of PCRE2
+ * also matches U+180E, which Unicode does not count as white space any more, so
+ * the class of white space is spelled out.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
@@ -118,8 +118,9 @@ static const struct pretokenizer table[] = {
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
 			/* The look-behind lets a match begin only at the first
-			 * space of a run. It changes no result, but a search
-			 * that fails is not repeated from each space. */
+			 * space of a run. The look-behind changes no result,
+			 * but a search that fails is not repeated from each
+			 * space. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
@@ -241,8 +242,8 @@ int split_open(struct split_run **out)
 		pcre2_jit_stack_assign(r->context, NULL, r->stack);
 	/*
 	 * Remove PCRE2's limits, which count characters: a word may have
-	 * millions of them. This is safe, because all patterns are built in and
-	 * take linear time.
+	 * millions of characters. Removing the limits is safe, because all
+	 * patterns are built in and take linear time.
 	 */
 	pcre2_set_match_limit(r->context, UINT32_MAX);
 	pcre2_set_depth_limit(r->context, UINT32_MAX);

@@ -276,9 +276,9 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	 * Keep the smallest set of most likely tokens whose probabilities reach
 	 * p (Holtzman et al., "The curious case of neural text degeneration",
 	 * 2020). Tokens whose probability is below (1 - p) / n cannot be in
-	 * this set: the sum of their probabilities is less than 1 - p, so the
-	 * other tokens reach p without them. Without these tokens the list is
-	 * short enough to sort.
+	 * this set: the sum of such probabilities is less than 1 - p, so the
+	 * other tokens reach p alone. Without these tokens the list is short
+	 * enough to sort.
 	 */
 	if (p < 1) {
 		/* Use half of (1 - p) / n, so that a rounding error in the sum

@@ -37,8 +37,8 @@ struct sampler_opts {
 	 * already generated: presence_penalty once, frequency_penalty once per
 	 * occurrence. 0 means no penalty. */
 	double presence_penalty, frequency_penalty;
-	/* [n_bias] If a token has several biases, they are added. The array is
-	 * needed only during sampler_open. */
+	/* [n_bias] If a token has several biases, these are added up. The array
+	 * is needed only during sampler_open. */
 	const struct token_bias *bias;
 	uint32_t n_bias;
 };

@@ -36,7 +36,7 @@ static bool crosses_word(struct gguf_str s)
 }
 
 /* Whether a token of this type can be the result of a merge. A control token
- * cannot: in the text its characters are ordinary text. */
+ * cannot: in a text, characters such as "<s>" are ordinary text. */
 static bool mergeable(const struct tokenizer *t, int32_t id)
 {
 	return t->type[id] == TOK_NORMAL || t->type[id] == TOK_USER ||

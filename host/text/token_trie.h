@@ -3,7 +3,7 @@
  * that may follow: if a prefix is not allowed, its whole subtree is skipped.
  * The bytes of a token are the bytes that it appends in the middle of a text,
  * including its leading space. Control tokens have no bytes and are not in the
- * trie. Read-only once open; any thread may use it.
+ * trie. The trie is read-only once open; any thread may use the trie.
  */
 #ifndef HOST_TEXT_TOKEN_TRIE_H
 #define HOST_TEXT_TOKEN_TRIE_H

@@ -19,10 +19,10 @@ enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
 
 /*
  * Tokens that are recognised by their text, because files rarely name their ids
- * in a key and often give them the wrong type. They are treated as control
- * tokens, whatever their type in the file is. If the file has no key for the
- * end-of-turn token, the ROLE_EOT token is used. All tokens with a role other
- * than ROLE_NONE end the generation.
+ * in a key and often give them the wrong type. The tokens in this table are
+ * treated as control tokens, whatever their type in the file is. If the file
+ * has no key for the end-of-turn token, the ROLE_EOT token is used. All tokens
+ * with a role other than ROLE_NONE end the generation.
  */
 static const struct {
 	const char *text;
@@ -127,7 +127,7 @@ static int load_add(const struct gguf *g, const char *key, const char *id_key,
 }
 
 /* In Phi-3, special tokens remove the white space that follows them. The file
- * has no flag for this, so it is decided by the model's name. */
+ * has no flag for this behaviour, so the function checks the model's name. */
 static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	static const char *const but[] = { "<unk>", "<s>", "<|endoftext|>" };

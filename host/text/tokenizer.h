@@ -1,8 +1,9 @@
 /*
  * Tokenizers from a GGUF file's metadata: SentencePiece-style with byte
  * fallback ("llama"), and byte-level BPE ("gpt2") with the pre-tokenizer that
- * tokenizer.ggml.pre names. Read-only after opening; any thread may use it. All
- * data is copied, so the gguf may be closed while the tokenizer is in use.
+ * tokenizer.ggml.pre names. A tokenizer is read-only after opening; any thread
+ * may use it. All data is copied, so the gguf may be closed while the tokenizer
+ * is in use.
  *
  * An inconsistent vocabulary is refused, as is an unknown kind of tokenizer or
  * an unknown pre-tokenizer, because slightly wrong ids would be worse than an
@@ -20,7 +21,8 @@ struct gguf;
 struct strbuf;
 struct tokenizer;
 
-/* A growing list of token ids. Zero-initialise it; the caller frees `id`. */
+/* A growing list of token ids. Zero-initialise the struct; the caller frees
+ * `id`. */
 struct token_list {
 	int32_t *id;
 	size_t n, cap;
@@ -75,7 +77,7 @@ bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
 
 /*
  * Incremental detokenizing. Bytes of tokens are output as soon as they complete
- * a UTF-8 character. Malformed bytes become U+FFFD; with `raw` they are output
+ * a UTF-8 character. Malformed bytes become U+FFFD or, with `raw`, are output
  * unchanged. With `special`, control tokens are output too. Zero-initialise the
  * struct. Set `started` if the text continues another text, so that the leading
  * space of its first word is output.

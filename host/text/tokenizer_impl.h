@@ -40,8 +40,8 @@ enum tok_flag {
 };
 
 /*
- * Interned texts. The first n_vocab are the vocabulary, and their numbers are
- * the token ids. After them come texts that occur only in merges; in a
+ * Interned texts. The first n_vocab texts are the vocabulary, and their numbers
+ * are the token ids. The texts after these occur only in merges; in a
  * consistent vocabulary such a text is never left over at the end of merging.
  * Texts are addressed by offset, not by pointer, because `text` moves when it
  * grows.
@@ -174,8 +174,8 @@ static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 /* Read the tokens and token_type: sets pieces, n_vocab, type and flags. Returns
  * 0 or a negative errno. */
 int tok_load_vocab(struct tokenizer *, const struct gguf *, struct err *);
-/* Find the array `key` with elements of this type. If it is missing or has
- * another type, returns -EINVAL with the key in the message. */
+/* Find the array `key` with elements of this type. If the array is missing or
+ * has another type, returns -EINVAL with the key in the message. */
 int tok_array(const struct gguf *, const char *key, enum gguf_type,
 	const struct gguf_kv **out, struct err *);
 /* For a text of the form "<0xNN>" returns the value NN, otherwise -1. */
@@ -194,7 +194,7 @@ int32_t specials_match(const struct specials *, const char *text, size_t len);
 /* ---- tok_merge.c --------------------------------------------------- */
 
 /* Function that decides whether a pair of adjacent symbols can be merged. If
- * so, it sets order and piece of *c. */
+ * the pair can be merged, the function sets order and piece of *c. */
 typedef bool merge_pair_fn(const struct tokenizer *, const char *word,
 	const struct symbol *left, const struct symbol *right,
 	struct candidate *c);

@@ -2,7 +2,8 @@
  * Decodes UTF-8 one character at a time, as RFC 3629 allows it: no overlong
  * forms, no surrogates, nothing above U+10FFFF. The tokenizer uses this file to
  * find valid text for regular expressions, the detokenizer to withhold
- * incomplete characters. Neither needs code points, so none are computed.
+ * incomplete characters. Neither of these two needs code points, so this file
+ * computes none.
  */
 #ifndef HOST_TEXT_UTF8_H
 #define HOST_TEXT_UTF8_H

@@ -58,7 +58,7 @@ struct drawing {
 	 * first text (generation of a request) begins at the same place as the
 	 * host's. */
 	int64_t shift;
-	/* [n_track] vertical position of each track; below 0 if the track is
+	/* [n_track] vertical position of each track; negative if the track is
 	 * not drawn */
 	double *top;
 	size_t *first;   /* [n_track] index of the track's first bar */
@@ -284,8 +284,8 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 	int ret;
 
 	/* The shift between the host's clock and the phone's clock is the same
-	 * for all slices of the simulated phone, so compute it from the first
-	 * one. */
+	 * for all slices of the simulated phone, so compute the shift from the
+	 * first slice. */
 	for (size_t i = 0; text && i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
 		uint64_t began, ps;

@@ -1,5 +1,5 @@
 /*
- * Writes protocol-buffer messages to memory of the caller, field by field. The
+ * Writes protocol-buffer messages to the caller's memory, field by field. The
  * length of a nested message is filled in when the message ends. Data that does
  * not fit is dropped and sets `full`, which the caller checks after the
  * outermost message. The functions allocate no memory. Threads may write at the

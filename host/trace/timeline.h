@@ -107,8 +107,8 @@ struct timeline {
 	size_t n_point;
 	struct timeline_flow *flow;
 	size_t n_flow;
-	/* start and end of all tracks except those of the simulated phone, in
-	 * ns */
+	/* start and end of all tracks except the tracks of the simulated phone,
+	 * in ns */
 	uint64_t begin, end;
 	uint64_t packets;
 	bool cut_short;

@@ -15,8 +15,8 @@
 
 struct err;
 
-/* Index in timeline.text + 1 of the name of each number that packets use for a
- * name; 0 if the number has no name. */
+/* For each number that packets use for a name: the index of the name in
+ * timeline.text, plus 1; 0 if the number has no name. */
 struct interned {
 	uint32_t *text;
 	size_t n;

@@ -27,9 +27,9 @@ enum uuid {
 	UUID_PHONE = 2,
 	UUID_THREAD = 0x100,
 	UUID_COUNTER = 0x200,
-	/* numbers from here on: TRACE_LANES for each enum trace_track */
+	/* from here on: TRACE_LANES numbers for each enum trace_track */
 	UUID_TRACK = 0x1000,
-	/* numbers from here on: 2 * TRACE_LANES for each device process */
+	/* from here on: 2 * TRACE_LANES numbers for each device process */
 	UUID_DEVICE = 0x100000,
 };
 
@@ -445,8 +445,9 @@ void trace_flush(struct trace *t, size_t least)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* A flow number that both the writer and the reader of a buffer can compute: it
- * contains the FNV-1a hash of the buffer's name. */
+/* The number of a flow (a link between events), which both the writer and the
+ * reader of a buffer can compute, because the number contains the FNV-1a hash
+ * of the buffer's name. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 {
 	uint32_t hash = 2166136261u;

@@ -8,9 +8,9 @@
  *
  * If no trace is recorded, the pointer is NULL, and recording an event costs
  * only a comparison. Any thread may record events; one thread opens and closes
- * the trace. Times are those of clock_ns(), which host and device share. On the
- * tracks of the simulated phone, times are picoseconds since the start of its
- * clock.
+ * the trace. Times are values of clock_ns(), a clock that host and device
+ * share. On the tracks of the simulated phone, times are picoseconds since the
+ * start of its clock.
  */
 #ifndef HOST_TRACE_TRACE_H
 #define HOST_TRACE_TRACE_H
@@ -185,10 +185,10 @@ struct trace_event {
 
 /*
  * Create a trace that is written to the file `path`, which is truncated. Only
- * one trace at a time can be written to a file. If `limit` is not 0, both files
- * together are limited to this number of bytes: when the file reaches half of
+ * one trace at a time can be written to a file. If `limit` is not 0, it is the
+ * maximum number of bytes of two files together: when the file reaches half of
  * the limit, it is renamed to `path`.1, which replaces an earlier file of this
- * name, and a new file is begun. Returns 0, -EBUSY if another trace is being
+ * name. Then a new file is begun. Returns 0, -EBUSY if another trace is being
  * written to the file, or another negative errno.
  */
 int trace_open(

@@ -160,8 +160,8 @@ static int sum_slice(struct summing *m, size_t i)
 		return 0;
 	}
 
-	/* The time of a slice counts only for its own kind, so subtract it from
-	 * the time of the enclosing slice's kind. */
+	/* The time of a slice counts only for the slice's own kind, so subtract
+	 * this time from the total of the enclosing slice's kind. */
 	w = m->s->work[role_of(m, s)];
 	w[s->kind].n++;
 	w[s->kind].ns += length(s);

@@ -29,7 +29,8 @@ struct err;
 /* Work of one kind on all tracks of the same role. */
 struct trace_work {
 	uint64_t n;
-	/* total time of the slices, minus the time of slices within them */
+	/* total time of the slices of this kind, minus the time of slices
+	 * within them */
 	uint64_t ns;
 };
 
@@ -49,7 +50,7 @@ struct trace_phone {
 	 * time from 0 to the end of the track of the phone's CPU. */
 	uint64_t total_ps;
 	/* cpu_ps: time in which the phone's CPU worked. wait_ps: time in which
-	 * it waited. Their sum is total_ps. */
+	 * the CPU waited. The sum of cpu_ps and wait_ps is total_ps. */
 	uint64_t cpu_ps, wait_ps;
 	/* busy times of the phone's NPU, graph loader, flash reads, and
 	 * copies */

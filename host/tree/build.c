@@ -7,7 +7,7 @@
 
 /* If a builder's step requests no nodes, the next step follows at once. A step
  * can also request more nodes than one call of build_next returns; the next
- * calls return the rest. */
+ * calls return the other nodes. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -189,8 +189,8 @@ static int edgellm_step(struct build *b, struct err *e)
 		t->n_children[node] < t->n_candidates[node] &&
 		t->n < b->limits.rows)
 		grow_add(t, node);
-	/* Find the likeliest leaf that may be expanded. If there is none, best
-	 * stays 0 (the root). */
+	/* Find the likeliest leaf that may be expanded. If no leaf may be
+	 * expanded, best stays 0 (the root). */
 	t->steps += t->n;
 	for (uint32_t u = 1; u < t->n; u++)
 		if (!tree_expects(t, u) && t->depth[u] < b->limits.depth &&

@@ -7,7 +7,7 @@
  *
  * Builders call no drafter. build_NAME_begin chooses the builder and its
  * parameters. build_next grows the tree until some nodes must be expanded, and
- * returns these. The caller passes them to a drafter and calls build_next
+ * returns these nodes. The caller passes them to a drafter and calls build_next
  * again. So the trees of several requests can grow side by side, and one pass
  * of a draft model can expand nodes of all of them.
  *
@@ -164,12 +164,13 @@ struct gain_rule {
 	 * unknown. */
 	double gain, latency;
 	/* expanded: number of nodes expanded since gain_rule_init, including
-	 * roots. wasted: number of these nodes that had no children in the
+	 * roots. wasted: number of expanded nodes without children in the
 	 * finished tree. */
 	uint64_t expanded, wasted;
 };
 void gain_rule_init(struct gain_rule *);
-double gain_rule_reliability(const struct gain_rule *); /* rho of the paper */
+/* The draft's reliability (rho of the Lever paper). */
+double gain_rule_reliability(const struct gain_rule *);
 
 /*
  * Lever's estimate of the probability that each of the first n candidates of an
@@ -183,21 +184,21 @@ void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
 	double *p);
 
 /*
- * Lever's tree (section 4.2, equations 1 to 6). It maximises the rate: the
- * expected number of tokens of a cycle divided by the time of the cycle. The
- * reach of a node is the probability that verification reaches it: the product
- * of the estimates (gain_rule_estimate) along its path.
+ * Lever's tree (section 4.2, equations 1 to 6). The builder maximises the rate:
+ * the expected number of tokens of a cycle divided by the time of the cycle.
+ * The reach of a node is the probability that verification reaches it: the
+ * product of the estimates (gain_rule_estimate) along its path.
  *
  * The time of a cycle is computed from its parts (pass_cost.h). No candidate
  * has a larger reach than its parent, so the best tree of n nodes consists of
- * the n known candidates with the largest reach. With best_prefix, the n with
- * the highest rate is chosen. Without best_prefix, the paper's rule applies:
- * the last n before the rate first falls is chosen. Nodes are expanded while
- * one expansion, or several in a row, are expected to raise the rate; the
- * expectation is based on the average candidates of earlier nodes. The next
- * node to expand is the one with the largest reach, or as many nodes as the
- * drafter can efficiently expand together. The time of expansions that turned
- * out to be useless remains part of the cycle's time.
+ * the n known candidates with the largest reach. With best_prefix, the builder
+ * chooses the n with the highest rate. Without best_prefix, the paper's rule
+ * applies: the builder chooses the last n before the rate first falls. Nodes
+ * are expanded while one expansion, or several in a row, are expected to raise
+ * the rate; the expectation is based on the average candidates of earlier
+ * nodes. The next node to expand is the one with the largest reach, or as many
+ * nodes as the drafter can efficiently expand together. The time of expansions
+ * that turned out to be useless remains part of the cycle's time.
  */
 void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
@@ -217,13 +218,13 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
  *
  * If the cost has steps (an NPU computes whole tiles), this rule stops at the
  * first step. With best_prefix the builder continues up to the limits and then
- * returns the best tree on the way; of equal trees, the smallest. It stops
- * early when no better tree is possible. This is decided with a bound: with m
+ * returns the best tree on the way; of equal trees, the smallest. The builder
+ * stops early when no better tree is possible, according to two bounds. With m
  * more nodes, the gain G grows by at most m times the largest reach R of a
- * candidate, and the cost L is at least that of m more rows with the same
+ * candidate; and the cost L is at least the cost with m more rows, the same
  * number of leaves and no further expansions.
  *
- * L assumes that the drafter expands every node that is less deep than the
+ * The cost L is computed as if the drafter expanded every node above the depth
  * limit. In fact a node is expanded only when its candidates could be added
  * next, which gives the same tree in less time.
  *

@@ -112,19 +112,19 @@ static void note(struct growth *g, bool best_prefix)
 	g->best.latency = g->priced ? now : 0;
 }
 
-/* ---- what is next -------------------------------------------------------- */
+/* ---- the next candidate -------------------------------------------------- */
 
 struct choice {
 	uint32_t node; /* the member whose next candidate was chosen */
-	/* ratio of gain to cost of this candidate (equation 5); 0 if there is
-	 * none */
+	/* ratio of gain to cost of this candidate (equation 5); 0 if no member
+	 * has a candidate left */
 	double ratio;
-	double most; /* largest reach R of any candidate */
+	double most; /* largest reach R (next_reach) of any candidate */
 };
 
 /* Reach R of a member's next candidate: the estimated probability that
- * verification reaches it. For a member that is not expanded, an upper bound of
- * R. */
+ * verification reaches the candidate. For a member that is not expanded, an
+ * upper bound of R. */
 static double next_reach(const struct growth *g, uint32_t node)
 {
 	const struct tree *t = g->tree;
@@ -202,9 +202,9 @@ static bool finished(
 /* ---- drafting ------------------------------------------------------------ */
 
 /*
- * Returns the likeliest node that is not expanded yet, or 0 if there is none.
+ * Returns the likeliest node that is not expanded yet, or 0 if no node is left.
  * The node is a member or a candidate of a member. A candidate must be added to
- * struct tree to be expanded. It is added only while enough room remains for
+ * struct tree to be expanded, and is added only while enough room remains for
  * all members that may still be added.
  */
 static uint32_t find_ahead(struct growth *g)
@@ -236,8 +236,8 @@ static uint32_t find_ahead(struct growth *g)
 /* ---- building ------------------------------------------------------------ */
 
 /* Add candidates one by one, until the next candidate belongs to a member that
- * is not expanded yet. When the tree is finished, reduce it to the best tree;
- * its nodes stay in the order in which they were added. */
+ * is not expanded yet. When the tree is finished, reduce it to the best tree,
+ * whose nodes stay in the order in which they were added. */
 static int grow(struct build *b, struct err *e)
 {
 	struct gain_rule *p = b->rule;

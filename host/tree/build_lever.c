@@ -1,9 +1,10 @@
 /*
- * The candidates of all expanded nodes form a list sorted by descending reach.
- * Any prefix of this list is a tree, because no candidate has a larger reach
- * than its parent. Three decisions remain: whether to draft at all, how many
- * more nodes to expand, and how long a prefix to take. Of these decisions, only
- * an expansion cannot be undone.
+ * The reach of a candidate is the probability that verification reaches it. The
+ * candidates of all expanded nodes form a list sorted by descending reach. Any
+ * prefix of this list is a tree, because no candidate has a larger reach than
+ * its parent. Three decisions remain: whether to draft at all, how many more
+ * nodes to expand, and how long a prefix to take. Of these decisions, only an
+ * expansion cannot be undone.
  *
  * The first n entries yield the gain G(n), the sum of their reach, in the time
  * L(G, d, C(n)) (pass_cost.h). d is the drafting time spent on this tree, and
@@ -13,8 +14,8 @@
  * To predict the list after further expansions, average candidates are assumed.
  * A prediction of one expansion is not always enough: where C has a step, one
  * more row may cost more than it gains, although ten more rows together pay. So
- * up to FURTHER expansions in a row are predicted, until the rate is higher
- * than now.
+ * up to FURTHER expansions in a row are predicted, until the predicted rate is
+ * higher than the current rate.
  */
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
@@ -61,7 +62,7 @@ struct growth {
 	double drafting;
 	/* number of expanded nodes, except the first node of each batch */
 	uint32_t ahead;
-	/* The nodes that are being expanded; their candidates are not in the
+	/* The nodes that are being expanded, whose candidates are not in the
 	 * list yet. */
 	struct entry parent[BUILD_BATCH];
 	uint32_t n_parents;
@@ -107,7 +108,7 @@ static void enter_candidates(struct growth *g, struct entry parent)
 			((i < n ? p[i] : 0) - rule->expect[i]) / rule->n_expect;
 }
 
-/* ---- what a tree is worth ------------------------------------------------ */
+/* ---- the rate of a tree -------------------------------------------------- */
 
 struct best {
 	uint32_t n;
@@ -150,7 +151,7 @@ static struct best best_now(const struct growth *g)
 	return all;
 }
 
-/* ---- which nodes are next ------------------------------------------------ */
+/* ---- nodes to expand next ------------------------------------------------ */
 
 /* Time to expand n nodes in batches of at most `most` nodes each. */
 static double expansion_time(const struct growth *g, uint32_t n, uint32_t most)
@@ -374,8 +375,8 @@ static int start(struct build *b, struct err *e)
 	return grow(b, e);
 }
 
-/* This estimate assumes average candidates, and a length of the chain that is
- * fixed before drafting. */
+/* The predicted rate of a chain assumes average candidates, and a length that
+ * is fixed before drafting. */
 bool build_lever_pays(const struct build_limits *limits,
 	const struct pass_cost *cost, const struct gain_rule *p)
 {

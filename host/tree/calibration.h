@@ -7,10 +7,11 @@
  *   w_i / (sum of all w_j),  w_i = exp(a ln q_i + b s_i)
  *
  * of the probability that any of the candidates is drawn. A greedy target draws
- * likely candidates more often than q says, so a is then above 1. Both weights
- * are learnt from verifications, by Newton steps towards the largest likelihood
- * (a conditional logit model), in which old observations lose influence. The
- * shares add up to 1; without scores they have the same order as q.
+ * likely candidates more often than q predicts, so a is then above 1. The
+ * weights a and b are learnt from verifications, by Newton steps towards the
+ * largest likelihood (a conditional logit model), in which old observations
+ * lose influence. The shares add up to 1; without scores they have the same
+ * order as q.
  */
 #ifndef HOST_TREE_CALIBRATION_H
 #define HOST_TREE_CALIBRATION_H

@@ -1,8 +1,8 @@
 /*
- * Where drafted tokens come from, for statistics: earlier tokens of the same
- * sequence, prompt included (text), earlier answers (history), predictions of
- * the target for tokens that it verified (recycled) or for the prompt
- * (calibrated), rejected drafts (reused), and a draft model or its simulation.
+ * Sources of drafted tokens, for statistics: earlier tokens of the same
+ * sequence, prompt included (text); earlier answers (history); the target's
+ * predictions for tokens that it verified (recycled) or for the prompt
+ * (calibrated); rejected drafts (reused); a draft model or its simulation.
  */
 #ifndef HOST_TREE_DRAFT_SOURCE_H
 #define HOST_TREE_DRAFT_SOURCE_H

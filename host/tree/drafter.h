@@ -1,13 +1,13 @@
 /*
  * The interface of drafters, which supply the candidates of tree nodes: a draft
  * model on the host or the device, retrieval from token sequences, or an oracle
- * for studies of speed.
+ * (drafter_oracle.h) for measurements of speed.
  *
  * begin() starts a tree after a token sequence. expand() fills in the
- * candidates of some of the tree's nodes (tree.h); none of these nodes may be
- * expanded yet. Each of their ancestors must be expanded already, or must
- * precede them in the call. Candidates depend only on the sequence and the
- * path, not on the order or grouping of expansions.
+ * candidates of some of the tree's nodes (tree.h), which must not be expanded
+ * yet. Each ancestor of such a node must be expanded already, or must precede
+ * the node in the call. Candidates depend only on the sequence and the path,
+ * not on the order or grouping of expansions.
  *
  * Between two expansions the builders (build.h) add nodes, drop some and
  * renumber the rest (tree_keep). A drafter identifies a node by
@@ -61,15 +61,16 @@ struct drafter {
 	 * begin() and expand() for the trees of several requests at once, which
 	 * is faster and gives the same results. One of the drafters must have
 	 * been opened first, and all others from it (draft_site.like). The
-	 * whole cost is charged to the drafter of the first tree. If both are
-	 * NULL, the caller uses begin() and expand() for each tree.
+	 * whole cost counts as cost of the first tree's drafter. If these two
+	 * functions are NULL, the caller uses begin() and expand() for each
+	 * tree.
 	 */
 	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	/* batch: number of nodes for which one expand() call is most efficient;
-	 * 1 means to expand one node at a time. most: maximum number of nodes
-	 * that a builder may expand at once after it has compared the costs of
-	 * different numbers; 0 means that only `batch` is useful. */
+	 * 1 means to expand one node at a time. most: for a builder that
+	 * compares the costs of different numbers of nodes, the maximum number
+	 * of nodes to expand at once; 0 means that only `batch` is useful. */
 	uint32_t batch, most;
 	/* True: a node without candidates may have descendants with candidates.
 	 * False: a node has no candidates only if the draft's context is
@@ -78,7 +79,7 @@ struct drafter {
 	/*
 	 * Set the sequence after a verification: text[n] ends with the accepted
 	 * tokens. The drafter keeps its data about accepted nodes of the last
-	 * tree and drops the other data. NULL if begin() does this.
+	 * tree and drops the other data. NULL if begin() drops the data.
 	 */
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
@@ -103,9 +104,9 @@ struct drafter {
 	 * the drafter needs the target's predictions of the token after token
 	 * `at`. `predicted` receives these predictions in ascending order of
 	 * `at`: the n likeliest tokens with their probabilities, the likeliest
-	 * first. It may also receive predictions that another drafter
-	 * requested. The caller charges the cost of the predictions. Both are
-	 * NULL if not needed.
+	 * first; some of them may have been requested by another drafter. The
+	 * caller counts the cost of the predictions. `wants` and `predicted`
+	 * are NULL if not needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*predicted)(

@@ -79,8 +79,8 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 /* ---- the best candidates ------------------------------------------------- */
 
 /* A node whose next candidate can be selected; `path` is the candidate's path
- * probability. These nodes form a heap, by descending path probability; nodes
- * with equal probabilities are ordered by ascending number. */
+ * probability. Nodes of this type form a heap, by descending path probability;
+ * nodes with equal probabilities are ordered by ascending number. */
 struct next {
 	double path;
 	uint32_t node;

@@ -3,11 +3,11 @@
  * children are its first candidates, so candidate n_children[node] is added
  * next.
  *
- * A builder is a step function. It is called for the first time when the root
- * has been expanded, and then each time after the nodes that it requested have
- * been expanded. It adds nodes to the tree and requests the nodes to be
- * expanded next: a range of nodes with grow_expand, or other nodes by writing
- * them to node[n], n <= BUILD_BATCH.
+ * A builder is a step function. The function is called for the first time when
+ * the root has been expanded, and then whenever the nodes that it requested
+ * have been expanded. Each step adds nodes to the tree and requests the nodes
+ * to be expanded next: a range of nodes with grow_expand, or other nodes by
+ * writing them to node[n], n <= BUILD_BATCH.
  */
 #ifndef HOST_TREE_GROW_H
 #define HOST_TREE_GROW_H

@@ -8,10 +8,10 @@
  *
  * R     time to read the layers of a pass from flash
  * A     the part of R that is still being read ahead when the last pass
- *       has ended; after this part all slots are full, and flash is idle until
- *       the first slot is free
+ *       has ended; after this part all slots (memory for streamed layers) are
+ *       full, and flash is idle until the first slot is free
  * C(n)  time of the device to compute n rows
- * b     share of the layers before the first one that is read from flash
+ * b     share of the layers before the first layer that is read from flash
  * G     tokens that the cycle emits
  * w     time to compute the logits of a token and to draw the token
  * d     time in which the host drafts: none if nothing is drafted, else B to
@@ -61,17 +61,17 @@ struct pass_cost {
 	 * PASS_MEMORY. */
 	uint32_t n_token, n_begin, n_look[PASS_LOOKS], n_other;
 	uint32_t n_exit, n_kept, n_lost;
-	/* C, the time of a pass's rows: time[i] is that of row[i] rows; times
-	 * between are interpolated linearly. n_rows 0 means that C is
-	 * unknown. */
+	/* C, the time of a pass's rows: row[i] rows take time[i]; for numbers
+	 * of rows between these, C is interpolated linearly. n_rows 0 means
+	 * that C is unknown. */
 	uint32_t n_rows;
 	uint32_t row[PASS_ROWS];
 	double time[PASS_ROWS];
 	uint32_t n_seen; /* number of passes observed since time[] was set */
-	/* How much the times varied when they were measured before the first
-	 * request: for row counts that were measured twice, the ratio of the
-	 * longer to the shorter time, as a geometric mean; 0 if no row count
-	 * was measured twice. */
+	/* How much the times varied in the measurement before the first
+	 * request: the geometric mean, over the row counts that were measured
+	 * twice, of the ratio of the longer to the shorter time. 0 if no row
+	 * count was measured twice. */
 	double spread;
 };
 
@@ -87,7 +87,7 @@ void pass_cost_saw_look(struct pass_cost *, uint32_t nodes, double time);
  * Returns the largest number of nodes, at most `most` (>= 1), for which D, the
  * time to expand them at once, is stored, and sets *time to this D. If D was
  * not observed for this number, *time is the D of the next smaller observed
- * number, or 0 if there is none.
+ * number, or 0 if no smaller number was observed.
  */
 uint32_t pass_cost_look(const struct pass_cost *, uint32_t most, double *time);
 
@@ -96,8 +96,8 @@ uint32_t pass_cost_look(const struct pass_cost *, uint32_t most, double *time);
 void pass_cost_begin(struct pass_cost *, double n, double time);
 
 /* Set C, the time of a pass as a function of its rows: C(row[i]) = time[i] for
- * n <= PASS_ROWS ascending row counts. Then raise values where necessary, so
- * that C never decreases. */
+ * n <= PASS_ROWS ascending row counts. Afterwards raise values where necessary,
+ * so that C never decreases. */
 void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
 	uint32_t n);
 
@@ -109,7 +109,7 @@ void pass_cost_remembered(struct pass_cost *);
  * Record a pass that took `time`: the share `lower` of the layers computed n
  * rows, and the other layers `kept` of these rows. The first passes scale all
  * values of C (the time of n rows), because the machine's speed may have
- * changed since C was set; the old C has the weight of one observation. Later
+ * changed since C was set. The old C has the weight of one observation. Later
  * passes correct the values near n and near `kept`, each in proportion to its
  * weight in the interpolation (least mean squares), and C is kept
  * non-decreasing (isotonic regression).

@@ -5,7 +5,7 @@
  * the ancestors of every kept node are kept too.
  *
  * A predictor at an early-exit layer scores the candidates of each node
- * (equation 7). It also scores shadow tokens, which are candidates that did not
+ * (equation 7), and also shadow tokens, which are candidates that did not
  * become nodes. The scores and the draft's probabilities give an estimate of
  * each candidate's probability (calibration.h). The merit of a row is the
  * product of the estimates along its path. So no row has a larger merit than
@@ -31,8 +31,8 @@ struct tree;
 
 struct prune_opts {
 	/* Keep all rows that verification reaches with at least this
-	 * probability, whatever they cost. Negative: keep the rows whose gain
-	 * is worth their cost. */
+	 * probability, whatever time they take. Negative: keep the rows with
+	 * which the rate is highest. */
 	double threshold;
 	/* Whether to score shadow tokens, too: candidates that are not nodes.
 	 * If false (for ablation studies), the only child of a node has
@@ -71,8 +71,8 @@ struct prune_result {
 	double kept_tokens;
 	/* sum of the merits (probabilities of being reached) of all nodes */
 	double all_tokens;
-	/* Work to charge to the simulated phone: number of scored tokens, and
-	 * number of sequential steps over nodes. */
+	/* Work whose time the caller adds to the simulated phone's time: number
+	 * of scored tokens, and number of sequential steps over nodes. */
 	uint64_t scored, steps;
 };
 

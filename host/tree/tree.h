@@ -51,15 +51,15 @@ struct tree {
 	double *path; /* [n] product of q from the root to the node */
 	/* [capacity] n_candidates: number of candidates that may become nodes.
 	 * n_ends: number of candidates that end the sequence (tree_end). Both
-	 * are 0 if the node is not expanded. */
+	 * numbers are 0 if the node is not expanded. */
 	uint32_t *n_candidates, *n_ends;
 	/* [capacity][k] the n_candidates candidates, followed by the n_ends
-	 * candidates that end the sequence; both groups are sorted by
+	 * candidates that end the sequence; each of the two groups is sorted by
 	 * descending q, candidates with equal q by ascending token */
 	struct candidate *candidate;
-	/* Number of sequential steps over nodes that builders made and that the
-	 * simulated phone was not charged for yet. Builders add to this
-	 * counter; the caller charges the steps and subtracts them. */
+	/* Number of sequential steps over nodes that builders made and whose
+	 * time is not yet in the simulated phone's time. Builders add to this
+	 * counter; the caller adds the time and subtracts the steps. */
 	uint64_t steps;
 	/* Scratch memory of tree_keep. */
 	void *spare;
@@ -99,7 +99,7 @@ static inline uint32_t tree_expects(const struct tree *t, uint32_t node)
 	return t->n_candidates[node] + t->n_ends[node];
 }
 
-/* Returns the child of `node` with this token, or -1 if there is none. */
+/* Returns the child of `node` with this token, or -1 if no child has it. */
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);
 
 /*

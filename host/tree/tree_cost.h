@@ -8,17 +8,18 @@
  * estimate of a smaller shape, it is raised to that estimate. The estimate of
  * an observed shape is its average, or more if a smaller shape took more. The
  * estimate of a shape without observations is the largest known cost of smaller
- * shapes plus a conservative slope (an upper quartile of the table's slopes,
- * plus a tenth), but no more than an observed larger shape.
+ * shapes plus a conservative slope, but no more than the cost of an observed
+ * larger shape. The slope is an upper quartile of the table's slopes, plus a
+ * tenth.
  *
  * If only larger shapes are known, the estimate is made from the cheapest of
- * them: the share `fixed` of its cost is assumed independent of rows, and the
- * rest proportional to rows. With fixed == 1, a program that began with large
- * trees never tries small trees, so it never learns their cost; with a smaller
- * `fixed` the program tries small trees. If neither smaller nor larger shapes
- * are known (a tree with more rows but fewer leaves is neither), a slope is
- * added to the estimates of the next smaller shapes. Until two row counts are
- * observed, the slope is 0.
+ * these shapes: the share `fixed` of its cost is assumed independent of rows,
+ * and the rest proportional to rows. With fixed == 1, a program that began with
+ * large trees never tries small trees, so it never learns their cost; with a
+ * smaller `fixed` the program tries small trees. If neither smaller nor larger
+ * shapes are known (a tree with more rows but fewer leaves is neither), a slope
+ * is added to the estimates of the next smaller shapes. Until two row counts
+ * are observed, the slope is 0.
  */
 #ifndef HOST_TREE_TREE_COST_H
 #define HOST_TREE_TREE_COST_H

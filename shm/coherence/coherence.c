@@ -201,8 +201,8 @@ void coherence_unregister(struct coherence_cache *c, struct coherence_buffer *b)
 
 	if (has_lines(b)) {
 		lines_lose(&c->maintenance, b);
-		/* Finish the current report now: it points at the buffer's
-		 * name, which is freed below. */
+		/* Finish the current report now: the report points at the
+		 * buffer's name, which is freed below. */
 		violations_operator(&c->maintenance.violations, "unmap", -1);
 		lines_release(b);
 	}

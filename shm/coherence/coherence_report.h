@@ -46,12 +46,13 @@ void coherence_report_add(struct coherence_report *, const struct violation *,
 	double maintenance_bytes_per_s, double whole_s);
 
 /* A maintenance call. `site` is the host's function that wrote the range or, if
- * it is unknown, the device's operator that calls. */
+ * this function is unknown, the device's operator that made the call. */
 struct maintenance_call {
 	enum coherence_call what;
 	const char *buffer, *site;
 	uint64_t from, to;
-	/* number of the bracket in which the CPU wrote (invalidations only) */
+	/* number of the bracket (CPU access) in which the CPU wrote; for
+	 * invalidations only */
 	uint32_t cpu_seq;
 	const char *op;
 	int layer;

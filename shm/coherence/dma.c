@@ -56,8 +56,8 @@ void dma_move(struct coherence_cache *c, struct transfer *t)
 }
 
 /* Check an access of a core or of another transfer to this range of the buffer
- * while transfer t is pending. If the ranges overlap and one of the two
- * accesses writes, report it. */
+ * while transfer t is pending. If the ranges overlap, and the access or the
+ * transfer writes, report the access. */
 static void check_shared(struct coherence_cache *c, const struct transfer *t,
 	const struct coherence_buffer *b, struct range r, bool writes)
 {
@@ -146,8 +146,8 @@ static void start_one(
 	}
 	if (c->config.evict_seed) {
 		rng_words(c->config.evict_seed, UINT32_MAX, t.number, word);
-		/* Transfers of one chain end in order, so end the earlier ones
-		 * first. */
+		/* Transfers of one chain end in order, so end the earlier
+		 * transfers first. */
 		for (unsigned i = 0; word[0] & 1 && i < c->n_pending; i++)
 			if (c->pending[i].chain == chain)
 				dma_move(c, &c->pending[i]);

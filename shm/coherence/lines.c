@@ -21,13 +21,14 @@
  *   end          a written line was not cleaned: lost device write
  *   DMA          a dirty line is read or written past the cache
  *
- * With two levels, `second` is the line in the second level. A load passes
- * through the second level, and a clean of a range, or an eviction from the
- * first level, writes to the second level only. `base` is therefore the value
- * of memory at the time when the cache (both levels together) last equaled
- * memory. An invalidation of a range does not change `second`: the next read
- * takes the old bytes from the second level, which is a stale read. Only calls
- * for the whole cache write the second level to memory, or drop it.
+ * With two levels, `second` is the line in the second level. A load takes the
+ * line from the second level, into which it is first loaded from memory if
+ * necessary. A clean of a range, or an eviction from the first level, writes to
+ * the second level only. `base` is therefore the value of memory at the time
+ * when the cache (both levels together) last equaled memory. An invalidation of
+ * a range does not change `second`: the next read takes the old bytes from the
+ * second level, which is a stale read. Only calls for the whole cache write the
+ * second level to memory, or drop it.
  *
  * docs/coherence.md describes the contract between the two sides.
  */

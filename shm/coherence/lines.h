@@ -79,8 +79,8 @@ struct line_list {
 };
 
 /* A registered buffer. Its arrays of lines cover the whole buffer; the system
- * provides pages only for lines that are used. They are NULL at level off and
- * for DMA-only buffers. */
+ * provides pages only for lines that are used. The arrays are NULL at level off
+ * and for DMA-only buffers. */
 struct coherence_buffer {
 	char name[COHERENCE_NAME_BYTES];
 	uint8_t *mem; /* shared memory of the buffer, owned by the caller */
@@ -93,7 +93,8 @@ struct coherence_buffer {
 	uint8_t *copy;
 	/* bytes of the lines in the second level; NULL if there is one level */
 	uint8_t *second;
-	/* level check: memory's value when it last equaled the cache */
+	/* level check: the value of memory when memory last equaled the
+	 * cache */
 	uint8_t *base;
 	uint16_t *state; /* [lines] enum line_state */
 	/* [lines / 64] nonzero: some of these 64 lines may be cached */

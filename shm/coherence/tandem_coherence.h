@@ -2,14 +2,15 @@
  * libtandem-coherence: the cache of a device that is not coherent with its
  * host, and a checker that names the missing cache-maintenance call.
  *
- * On a phone's NPU the device does not see what the CPU writes until it
- * invalidates its cache lines, the CPU does not see what the device writes
- * until the device cleans them (writes them back), and DMA bypasses the cache.
- * A desktop machine hides these mistakes. With this library a device's code
- * accesses shared memory through private copies of its lines (64 bytes), so
- * that a missing call has the same effect as on a phone. At level `check` each
- * broken rule is reported together with the missing call. docs/coherence.md
- * describes the rules.
+ * On a phone's NPU the device does not see bytes that the CPU writes until the
+ * device invalidates its cache lines. The CPU does not see bytes that the
+ * device writes until the device cleans the lines (writes them back). DMA
+ * bypasses the cache. A desktop machine, whose caches are coherent, hides a
+ * missing clean or invalidation. With this library a device's code accesses
+ * shared memory through private copies of its lines (64 bytes), so that a
+ * missing call has the same effect as on a phone. At level `check` each broken
+ * rule is reported together with the missing call. docs/coherence.md describes
+ * the rules.
  *
  *     coherence_open(&c, &(struct coherence_config){
  *             .level = COHERENCE_CHECK, .report = print });
@@ -25,8 +26,8 @@
  *
  * Functions that return int return 0 or a negative errno. Only one thread at a
  * time may call the functions, but any thread may start DMA and wait for it.
- * Ranges must lie in their buffer; they are bytes [offset, offset + bytes),
- * bytes > 0.
+ * Ranges must lie in their buffer; a range is the bytes [offset, offset +
+ * bytes), bytes > 0.
  */
 #ifndef TANDEM_COHERENCE_H
 #define TANDEM_COHERENCE_H

@@ -337,7 +337,8 @@ void violations_init(struct violations *v,
 	pthread_mutex_init(&v->lock, NULL);
 }
 
-/* Print v->last in full, or only count it if one like it was printed before. */
+/* Print v->last in full, or only count it if a report of the same kind, buffer
+ * and operator, or VIOLATION_SHOWN reports, were printed before. */
 static void show(struct violations *v, const char *sentence)
 {
 	const struct violation *l = &v->last;

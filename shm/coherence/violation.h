@@ -40,7 +40,7 @@ enum violation_kind {
 	/* the device and the CPU (or DMA) wrote different bytes of one line */
 	VIOLATION_TORN_LINE,
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
-	/* a written line was not cleaned in its request */
+	/* the request that wrote a line did not clean the line */
 	VIOLATION_UNCLEANED,
 	/* DMA read memory for which a dirty line has newer bytes */
 	VIOLATION_DMA_DIRTY,
@@ -66,9 +66,9 @@ enum violation_kind {
 	VIOLATION_KINDS
 };
 
-/* The values that the cache and memory have for `n` bytes of the buffer,
- * beginning at byte `at`. If an eviction wrote the line back, `memory` is the
- * value before the eviction. */
+/* The values in the cache and in memory of `n` bytes of the buffer, beginning
+ * at byte `at`. If an eviction wrote the line back, `memory` is the value
+ * before the eviction. */
 struct violation_values {
 	uint64_t at;
 	unsigned n; /* 0: there are none */
@@ -80,7 +80,8 @@ struct violation {
 	const char *buffer; /* must exist until violations_end_request */
 	uint64_t from, to;  /* affected bytes [from, to) of the buffer */
 	bool cpu_known;
-	/* number of the bracket in which the CPU wrote, if cpu_known */
+	/* number of the bracket (CPU access) in which the CPU wrote, if
+	 * cpu_known */
 	uint32_t cpu_seq;
 	/* true, with two levels: only a call for the whole cache would have
 	 * been enough */
@@ -152,7 +153,8 @@ const char *violation_kind_name(enum violation_kind);
 /* Write an operator and its layer: "rmsnorm, layer 3". */
 void violation_where(const char *op, int layer, char *out, size_t size);
 
-/* Whether the CPU wrote the affected bytes, and whether the device did. */
+/* Whether the CPU wrote the affected bytes, and whether the device wrote
+ * them. */
 bool violation_cpu_wrote(enum violation_kind);
 bool violation_device_wrote(enum violation_kind);
 

@@ -112,8 +112,8 @@ const struct hvx price_from_tile = {
 
 static const struct {
 	unsigned values; /* values that one body processes */
-	/* packets for each row that form one dependent chain; if there are any,
-	 * one vector unit processes the whole row */
+	/* packets for each row that form one dependent chain; unless 0, one
+	 * vector unit processes the whole row */
 	unsigned across;
 	/* number of vectors of n values that the operator reads or writes */
 	unsigned operands;

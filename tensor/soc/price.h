@@ -1,8 +1,8 @@
 /*
- * The cost model of a phone: from the shape of an operator it computes seconds
- * and joules. The device process uses it for the operators that it runs; the
- * host uses it for its own work and for shapes that the device does not run.
- * The profiles of phones are text files in this directory
+ * The cost model of a phone: it computes time and energy from an operator's
+ * shape. The device process computes the cost of the operators that it runs;
+ * the host computes the cost of its own work and of shapes that the device does
+ * not run. The profiles of phones are text files in this directory
  * (tensor/soc/NAME.soc), which the host reads (host/shipped/soc_file.h). struct
  * soc holds the numbers of one profile. A price is the cost of one shape on one
  * phone (struct price).
@@ -10,7 +10,7 @@
  * The model has three steps, as in a roofline model:
  *   1. Count the work of each engine: tile products of the matrix engine,
  *      instruction packets of the vector units, bytes of DMA and of memory.
- *   2. Divide the counts by the profile's rates. This gives the busy time of
+ *   2. Divide the counts by the profile's rates, which gives the busy time of
  *      each engine.
  *   3. Combine the times. An operator is processed in pieces, and all engines
  *      work in parallel on different pieces. The total is the time in which
@@ -19,9 +19,9 @@
  * The energy is the sum over the engines of busy time times power.
  *
  * Nothing is measured. The cost depends only on the shape and the profile, and
- * is equal on every machine to the last picosecond: counts and sums are
- * integers, and each time is computed by a few products and quotients of
- * doubles in a fixed order.
+ * is equal on every machine to the last picosecond. The reason is that counts
+ * and sums are integers, and that each time is computed by a few products and
+ * quotients of doubles in a fixed order.
  *
  * The packets are counted from instruction sequences in price*.c, which
  * docs/soc-clock.md explains. The modeled machine is that of sections 3.1 and 5
@@ -77,9 +77,9 @@ struct price_counts {
 
 /*
  * The busy time of each engine, and the time from start to end (`total_ps`).
- * energy_pj is the energy of the engines alone. It does not include base_w, the
- * constant power of the phone. A caller that puts prices on a timeline adds
- * base_w times the length of the timeline.
+ * energy_pj is the energy of the engines alone, without base_w, the constant
+ * power of the phone. A caller that puts prices on a timeline adds base_w times
+ * the length of the timeline.
  */
 struct price {
 	struct price_counts counts;
@@ -97,8 +97,8 @@ void price_add(struct price *sum, const struct price *p);
 
 /* ---- operators of the NPU ---- */
 
-/* Remove the launch from an operator's price, because the operator is fused
- * with the preceding operator and both run in one launch. */
+/* Remove the cost of the launch from an operator's price, because the operator
+ * is fused with the preceding operator and both run in one launch. */
 void price_join(const struct soc *, struct price *);
 
 enum price_exp {
@@ -124,11 +124,11 @@ int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 /* How a kernel turns stored weights into the fp16 of the matrix engine. */
 enum price_dequant {
 	PRICE_DEQUANT, /* as Tandem's kernels do */
-	/* one group after another; the library of the paper's authors does this
+	/* one group after another, as the library of the paper's authors does
 	 * for weights without super-groups (group-q4_0, group-q8_0) */
 	PRICE_DEQUANT_AUTHORS,
-	/* no conversion: the bytes are copied and the product is meaningless.
-	 * This is the upper bound in figure 15 of the npu-tts paper. */
+	/* no conversion: the bytes are copied and the product is meaningless;
+	 * the upper bound in figure 15 of the npu-tts paper */
 	PRICE_DEQUANT_COPY,
 };
 
@@ -152,7 +152,8 @@ static inline int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
  * For a product as in price_matmul, add to *out the overhead of the phone's
  * runtime, as time of the vector units: for each weight, batch_weight_s plus
  * `rows` times row_weight_s. `rows` is the number of rows without padding.
- * There is no overhead if `rows` is 1, or if the profile gives none.
+ * There is no overhead if `rows` is 1, or if these numbers of the profile are
+ * 0.
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
@@ -173,9 +174,9 @@ struct price_heads {
 /*
  * The price of attention (algorithm 1 of the npu-tts paper) in a static graph
  * of graph_rows positions, of which `rows` are real and the others padding.
- * Attention is one operator. It processes the pieces of an fp16 KV cache
+ * Attention is one operator, which processes the pieces of an fp16 KV cache
  * (tensor/visibility.h), each for the rows that attend to it. Padding rows are
- * charged for the pieces of all rows. An invalid shape costs nothing.
+ * counted with the pieces of all rows. The price of an invalid shape is 0.
  */
 void price_visibility(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,
@@ -200,8 +201,7 @@ void price_maintenance(const struct soc *, uint64_t bytes, struct price *out);
 
 /*
  * The price of copying bytes to TCM by one DMA descriptor before an operator
- * begins. This is used for weight vectors in memory that the cores cannot load
- * from.
+ * begins: for weight vectors in memory from which the cores cannot load.
  */
 void price_dma(const struct soc *, uint64_t bytes, struct price *out);
 

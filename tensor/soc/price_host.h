@@ -1,7 +1,7 @@
 /*
  * The cost of the host's work other than matrix products: sweeps over rows of
  * logits, and steps through trees and lists. One thread does this work, so it
- * uses one core. A sweep costs its float32 operations for each value (a fused
+ * uses one core. The cycles of a sweep are its float32 operations (a fused
  * multiply-add counts as one), divided by the operations of a core per cycle. A
  * step is a load whose result is the address of the next load. The rows of
  * logits were just written and are in the core's cache, so reading them costs
@@ -38,9 +38,9 @@ void price_sweep(const struct soc *, enum price_sweep, uint64_t rows,
 void price_walk(const struct soc *, uint64_t steps, struct price *out);
 
 /*
- * The price of sampling a token from each row: the largest logit if `greedy` is
- * set, else a random token, for which the softmax is computed at two
- * temperatures: the model's own and the requested one.
+ * The price of sampling a token from each row: the token with the largest logit
+ * if `greedy` is set, else a random token. For a random token the softmax is
+ * computed at two temperatures: the model's own and the requested temperature.
  */
 void price_draw(const struct soc *, uint64_t rows, uint64_t n, bool greedy,
 	struct price *out);

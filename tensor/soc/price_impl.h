@@ -63,10 +63,10 @@ static inline uint64_t price_vector_even_ps(
 
 /*
  * Compute the total time and the energy of an operator, with its launch. The
- * engines form a pipeline over the pieces of the operator: each engine waits
- * until the first piece has passed the engines before it, and then the slowest
- * engine determines the time. `first` has the times of one piece, none longer
- * than in *p; it is all zero if no engine waits for another.
+ * engines form a pipeline over the pieces of the operator. Each engine waits
+ * until the engines before it have processed the first piece; afterwards the
+ * slowest engine determines the time. `first` has the times of one piece, none
+ * longer than in *p; all times in `first` are 0 if no engine waits for another.
  */
 void price_finish(
 	const struct soc *, struct price *p, const struct price *first);
@@ -75,7 +75,7 @@ void price_finish(
 void price_add_vector(const struct soc *, double seconds, struct price *p);
 
 /* Add the cost of passing `bytes` between operators. The data stay in L2 if
- * they fit there; otherwise they are written to DDR and read from it. */
+ * they fit into L2; otherwise they are written to DDR and read from DDR. */
 void price_spill(const struct soc *, uint64_t bytes, struct price *p);
 
 /* The price of a CPU that is busy for `seconds`. */

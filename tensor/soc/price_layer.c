@@ -20,8 +20,8 @@ enum dtype price_type(enum dtype type)
 	case DTYPE_NF4:
 	case DTYPE_FP4:
 		return DTYPE_Q4_0;
-	/* These types need the same instructions as SUPER_Q4_0: only the
-	 * entries of the table that maps 4-bit codes to values differ. */
+	/* The next three types need the same instructions as SUPER_Q4_0: only
+	 * the entries of the table that maps 4-bit codes to values differ. */
 	case DTYPE_SUPER_IQ4_NL:
 	case DTYPE_SUPER_NF4:
 	case DTYPE_SUPER_FP4:

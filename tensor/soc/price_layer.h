@@ -6,7 +6,7 @@
  * (device/cost.h); for the same shape both costs are equal to the last
  * picosecond.
  *
- * Types are those of the weights in DDR. A format that price_matmul does not
+ * Types are the types of weights in DDR. A format that price_matmul does not
  * support costs as much as the most similar supported format. No state; any
  * thread may call the functions.
  */
@@ -22,9 +22,10 @@ struct visibility_piece;
 struct soc;
 
 /*
- * The launches of a layer, in order. Each launch runs several fused operators.
- * Only the first of them costs operator_s and counts as a launch (price_join).
- * The quantization of a result belongs to the launch that computes the result.
+ * The launches of a layer, in order. Each launch runs several fused operators;
+ * its first operator alone costs operator_s and counts as a launch
+ * (price_join). The quantization of a result belongs to the launch that
+ * computes the result.
  */
 enum price_launch {
 	/* norm, Q, K and V, norms of heads, rotation, writing the cache */
@@ -45,7 +46,7 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
-	/* matrices of the shared expert; 0 rows and columns if there is none */
+	/* matrices of the shared expert; 0 rows and columns without one */
 	PRICE_SHARED_GATE,
 	PRICE_SHARED_UP,
 	PRICE_SHARED_DOWN,
@@ -79,7 +80,7 @@ double price_experts(const struct price_layer *, uint64_t rows);
 void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
-/* The rows of a static graph: their number, how many of them are real (not
+/* The rows of a static graph: the number of all rows and of the real rows (not
  * padding), and the pieces of the cache to which the real rows attend
  * (tensor/visibility.h). */
 struct price_batch {

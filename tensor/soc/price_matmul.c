@@ -102,9 +102,9 @@ static const struct dequant dequants[] = {
 /*
  * The sequence for two groups in htp-ops-lib, the library of the npu-tts
  * paper's authors (dequantization without coalesced groups). Each group is
- * processed in a separate vector: its scale is looked up, and its nibbles are
- * joined, looked up and put in order, or its bytes are widened. Then two
- * vectors are joined.
+ * processed in a separate vector: the group's scale is looked up, and its
+ * nibbles are joined, looked up and put in order, or its bytes are widened.
+ * Afterwards two vectors are joined.
  */
 static const struct dequant authors[] = {
 	{ DTYPE_GROUP_Q4_0, 16, 0,

@@ -1,7 +1,7 @@
 /*
- * A device's cache by itself, for its tests: a window with a buffer that is
- * cached and one for DMA, the CPU's mappings of both, and the reports.
- * Header only.
+ * A device's cache without a device, for the tests of the cache: a window with
+ * one cached buffer and one buffer for DMA, the CPU's mappings of both buffers,
+ * and the reports. Header only.
  */
 #ifndef TESTS_DEVICE_CACHE_BENCH_H
 #define TESTS_DEVICE_CACHE_BENCH_H
@@ -21,9 +21,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BENCH_IO = 11, BENCH_DMA }; /* generations */
+enum { BENCH_IO = 11, BENCH_DMA }; /* generations of the two buffers */
 
-/* A cache over one window with two buffers; the CPU's side is `cpu`. */
+/* A cache over one window with two buffers. `cpu` and `dma_cpu` are the CPU's
+ * mappings of the buffers. */
 struct bench {
 	struct window window;
 	struct extended extended; /* empty */
@@ -101,7 +102,7 @@ static inline void bench_open(struct bench *b, enum coherence level,
 	bench_open_with(b, level, evict_seed, fault, NULL);
 }
 
-/* The end of request `seq - 1` and the begin of `seq`. */
+/* End request `seq - 1` and begin request `seq`. */
 static inline void next(struct bench *b, uint32_t seq)
 {
 	cache_end(b->cache, &b->counters, b->text, sizeof(b->text));
@@ -130,7 +131,7 @@ static inline void dev_write(
 	memset(view_write(b->cache, b->at + off, len), v, len);
 }
 
-/* The n-th report contains all of these. */
+/* Fail unless the n-th report contains the three strings. */
 static inline void said(struct bench *b, unsigned n, const char *kind,
 	const char *range, const char *op)
 {

@@ -1,7 +1,7 @@
 /*
  * A host that can break every rule of the protocol: its own handshake code,
- * rings whose bytes it may change after they were published, messages of any
- * length. Header only, for tests of a device in a process of its own.
+ * rings whose bytes the host may change after they were published, and messages
+ * of any length. Header only, for tests of a device in a process of its own.
  */
 #ifndef TESTS_DEVICE_RAW_HOST_H
 #define TESTS_DEVICE_RAW_HOST_H
@@ -28,7 +28,7 @@
 #define RAW_BYTES       65536u
 
 struct raw_host {
-	int link, control; /* close them to hang up */
+	int link, control; /* descriptors; closing them disconnects the host */
 	uint8_t *map;
 	struct ring tx, rx;
 	struct wire_welcome welcome;
@@ -69,9 +69,9 @@ static inline void raw_control(struct raw_host *h)
 }
 
 /*
- * Shake hands over `link`, which this host then owns. `bells`: the two
- * descriptors of the doorbells, owned by the caller; NULL to poll. The caller
- * checks the welcome's status.
+ * Do the handshake over `link`, which *h then owns. `bells` has the two
+ * descriptors of the doorbells, owned by the caller, or is NULL: the device
+ * then polls. The caller checks the welcome's status.
  */
 static inline void raw_open(struct raw_host *h, int link,
 	const struct wire_hello *like, const int *bells)
@@ -107,7 +107,8 @@ static inline void raw_close(struct raw_host *h)
 	munmap(h->map, RAW_BYTES);
 }
 
-/* Publish bytes as they are, a multiple of 8: 0, -EAGAIN when it is full. */
+/* Publish `len` bytes unchanged; `len` is a multiple of 8. Returns 0, or
+ * -EAGAIN if the ring is full. */
 static inline int raw_publish(struct raw_host *h, const void *data, size_t len)
 {
 	void *at;
@@ -132,8 +133,9 @@ static inline int raw_simple(
 }
 
 /*
- * The next completion, by polling: 0, -EAGAIN after `ms`, -EPIPE when the
- * device has hung up and nothing is left, -EPROTO.
+ * Poll for the next completion. Returns 0, -EAGAIN after `ms` milliseconds,
+ * -EPIPE if the device has disconnected and no completion is left, or -EPROTO
+ * if the completion or the ring is malformed.
  */
 static inline int raw_take(
 	struct raw_host *h, uint32_t *seq, struct wire_done *done, int ms)

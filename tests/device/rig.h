@@ -1,7 +1,7 @@
 /*
- * A device without a channel: a tiny model with random weights in real
- * shared buffers, requests straight into device_dispatch. Header only, for
- * the device's tests and its fuzz target.
+ * A device without a channel, called the rig: a tiny model with random weights
+ * in real shared buffers, and requests that are passed directly to
+ * device_dispatch. Header only, for the device's tests and its fuzz target.
  */
 #ifndef TESTS_DEVICE_RIG_H
 #define TESTS_DEVICE_RIG_H
@@ -35,8 +35,8 @@ struct rig_opts {
 	enum wire_precision precision;
 	bool neox, bias, norms;
 	bool wide_norms; /* q_norm and k_norm are as wide as q and k */
-	enum dtype type; /* of the matrices */
-	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
+	enum dtype type; /* type of the matrices */
+	uint32_t rows;   /* rows of the graph; 0: RIG_ROWS */
 	uint32_t shared; /* width of the shared expert of rig_experts */
 	bool extended;   /* the weights lie in the extended region */
 	bool cached_rings;
@@ -51,9 +51,10 @@ struct rig {
 	struct buffer *weights, *kv, *io;
 	uint32_t weights_at, kv_at, io_at; /* device addresses */
 	uint32_t seq;
-	struct wire_done done; /* of the last request */
+	struct wire_done done; /* completion of the last request */
 	struct wire_model model;
-	float *value[RIG_LAYERS][WIRE_T_COUNT]; /* the device's clock profile */
+	/* values of the weights, as stored */
+	float *value[RIG_LAYERS][WIRE_T_COUNT];
 	float *freq;
 	uint8_t load[sizeof(struct wire_graph_load) +
 		RIG_LAYERS * WIRE_T_COUNT * sizeof(struct wire_tensor)];
@@ -84,7 +85,7 @@ static inline void rig_beat(void *arg)
 {
 }
 
-/* Uniform in [-1, 1). */
+/* Returns a uniform random number in [-1, 1). */
 static inline float rig_random(uint64_t seed, uint64_t stream, uint64_t i)
 {
 	return (float)(2 * rng_uniform(seed, stream, i) - 1);
@@ -92,7 +93,7 @@ static inline float rig_random(uint64_t seed, uint64_t stream, uint64_t i)
 
 /* ---- requests ---------------------------------------------------------- */
 
-/* Any request; its completion is in rig->done. */
+/* Send a request of any kind; its completion is stored in r->done. */
 static inline int rig_send(struct rig *r, const struct wire_ref *refs,
 	unsigned n_refs, const void *msg, size_t len)
 {
@@ -156,7 +157,7 @@ static inline uint32_t rig_extend(struct rig *r, uint32_t id, struct buffer *b)
 	return r->done.arg[WIRE_MAP_ADDR];
 }
 
-/* A phone: the largest value of every number. */
+/* Returns a phone profile in which every number has its largest value. */
 static inline struct soc rig_some_phone(void)
 {
 	struct soc soc;
@@ -222,7 +223,7 @@ static inline void rig_shape(const struct rig_opts *o,
 	t->type = t->rows > 1 ? o->type : DTYPE_F32;
 }
 
-/* Bytes of a tensor, in rows or in tiles. */
+/* Size in bytes of a tensor that is stored in rows or in tiles. */
 static inline size_t rig_bytes(const struct wire_tensor *t)
 {
 	return tile_info(t->type) ? tile_bytes(t->type, t->rows, t->cols)
@@ -250,14 +251,16 @@ static inline void rig_tiles(uint8_t *at, const struct wire_tensor *t, float *v)
 	}
 }
 
-/* Random bytes of one tensor at t->offset; returns its values as stored. */
+/* Write random weights of one tensor at t->offset. Returns the values as
+ * stored. */
 static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
 	uint64_t seed, uint64_t stream)
 {
 	const struct dtype_info *info = dtype_info(t->type);
 	size_t n = (size_t)t->rows * t->cols;
 	float *v = malloc(n * sizeof(*v));
-	/* Norms near 1, matrices that keep the magnitude of rows. */
+	/* Weights of norms are near 1; weights of matrices are scaled so that
+	 * rows keep their magnitude. */
 	float scale = t->rows > 1 ? 1.5f / sqrtf((float)t->cols) : 0.3f;
 	float mid = t->rows > 1 ? 0 : 1;
 
@@ -328,9 +331,9 @@ struct rig_part {
 };
 
 /*
- * The two graphs of a layer with experts, made of the rig's first layer. The
- * router and the shared expert lie after the rig's weights, the matrices of an
- * expert in weights of their own. The caller sets the ids.
+ * Make the two graphs of a layer with experts from the rig's first layer. The
+ * router and the shared expert are stored after the rig's weights; the matrices
+ * of each expert are stored in separate weights. The caller sets the ids.
  */
 static inline void rig_experts(const struct rig *r, struct rig_part *first,
 	struct rig_part *expert, uint32_t n_expert, uint32_t n_used,
@@ -374,7 +377,7 @@ static inline void rig_experts(const struct rig *r, struct rig_part *first,
 	expert->g.weights_bytes = at;
 }
 
-/* A device that has the buffers mapped and the graph loaded. */
+/* Open the device, map the buffers and load the graph. */
 static inline void rig_start(struct rig *r)
 {
 	const struct rig_opts *o = &r->opts;
@@ -438,10 +441,10 @@ struct rig_batch {
 	struct wire_row row[RIG_ROWS];
 	struct wire_span span[RIG_ROWS];
 	uint64_t mask[RIG_ROWS]; /* one word for each row */
-	uint32_t flags;          /* of the run */
+	uint32_t flags;          /* flags of the run */
 };
 
-/* A chain of rows after `past` slots. */
+/* Make a batch of n rows in a chain, after `past` used cache slots. */
 static inline void rig_chain(struct rig_batch *b, uint32_t past, uint32_t n)
 {
 	memset(b, 0, sizeof(*b));
@@ -464,7 +467,8 @@ static inline void rig_write(
 	buffer_end(r->io, off, len, BUFFER_WRITE);
 }
 
-/* The refs of a run; returns their number. */
+/* Write the references of a run (struct wire_ref) to ref[]. Returns their
+ * number. */
 static inline unsigned rig_refs(struct rig *r, struct wire_ref *ref)
 {
 	const struct buffer_range *range;
@@ -509,7 +513,7 @@ static inline void rig_put(
 	rig_write(r, RIG_IN_OFF, in, b->n * r->model.n_embd * sizeof(float));
 }
 
-/* in and out: [n][n_embd]. */
+/* Run a batch. `in` and `out` are [n][n_embd]. */
 static inline int rig_run(
 	struct rig *r, const struct rig_batch *b, const float *in, float *out)
 {

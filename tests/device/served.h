@@ -1,6 +1,7 @@
 /*
- * A device in a process of its own, seccomp filter and all, and a host played
- * by the test: start it, send requests, check its exit status. Header only.
+ * A device in a separate process with the seccomp filter. The test acts as the
+ * host: it starts the device, sends requests and checks the device's exit
+ * status. Header only.
  */
 #ifndef TESTS_DEVICE_SERVED_H
 #define TESTS_DEVICE_SERVED_H
@@ -35,7 +36,8 @@ static const struct wire_hello usual_hello = {
 	.spin_us = 20,
 };
 
-/* In the child: main without the options. */
+/* Called in the child process: does what the device's main does, but parses no
+ * options. */
 static inline int child(int fd, const char *path, bool once, const char *what)
 {
 	struct serve_result result;

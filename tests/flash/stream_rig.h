@@ -44,8 +44,8 @@ static inline uint8_t byte_of(size_t extent, size_t i)
 		: (uint8_t)extent;
 }
 
-/* The bytes of an extent. They are generated only once, because this takes
- * longer than reading them. */
+/* The bytes of an extent. The bytes are generated only once, because generating
+ * them takes longer than reading them. */
 static inline const uint8_t *data_of(size_t extent)
 {
 	static uint8_t *made[N];

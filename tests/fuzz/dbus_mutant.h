@@ -1,7 +1,7 @@
 /*
- * Mutations of D-Bus messages that are valid messages again. A message is read
- * by libdbus, changed value by value, and written again. Names, paths and
- * signatures are valid in the format, but their meanings and the types of
+ * Mutates D-Bus messages so that the results are valid messages, too. A message
+ * is read by libdbus, changed value by value, and written again. Names, paths
+ * and signatures are valid in the format, but their meanings and the types of
  * values may be anything. For fuzz targets; one program includes this header
  * once.
  */
@@ -21,8 +21,8 @@
 
 #define MUTANT_DEPTH 6 /* largest depth of generated containers */
 
-/* Words to choose from in addition to those of the message. Each list ends with
- * NULL. */
+/* Words to choose from in addition to the words of the message. Each list ends
+ * with NULL. */
 struct mutant_words {
 	const char *const *paths, *const *faces, *const *members, *const *texts;
 };
@@ -310,8 +310,8 @@ static inline void mutant_copy(
 		mutant_copy_basic(m, from, to);
 }
 
-/* Copy the arguments of a message; some are dropped, and new ones are inserted
- * before or after them. */
+/* Copy the arguments of a message; some arguments are dropped, and new
+ * arguments are inserted before or after the others. */
 static inline void mutant_copy_arguments(
 	const struct mutant *m, DBusMessage *from, DBusMessage *to)
 {
@@ -331,8 +331,8 @@ static inline void mutant_copy_arguments(
 
 /* ---- the header ---------------------------------------------------------- */
 
-/* Choose a name for the header: the old name, one of the words, or one of these
- * with letters exchanged; the first that is `allowed`. */
+/* Choose a name for the header: the old name or one of the words, mostly with
+ * letters exchanged if the result is `allowed`. */
 static inline const char *mutant_name(const struct mutant *m, const char *was,
 	const char *const *words,
 	dbus_bool_t (*allowed)(const char *, DBusError *), char *room,
@@ -377,7 +377,8 @@ static inline void mutant_header(
 }
 
 /* Make a mutation of a message, which the caller unreferences. Returns NULL if
- * it is too large for libdbus. One in 32 is not a method call. */
+ * the mutation is too large for libdbus. One in 32 mutations is not a method
+ * call. */
 static inline DBusMessage *mutant_message(
 	const struct mutant *m, DBusMessage *from)
 {

@@ -1,7 +1,8 @@
 /*
  * The interface of a fuzz target: a function that is called with arbitrary
- * bytes and must neither crash nor hang. It is built with libFuzzer (make fuzz
- * CC=clang FUZZER=1) or with driver.c, which replays a corpus and mutates it.
+ * bytes and must neither crash nor hang. A target is built with libFuzzer (make
+ * fuzz CC=clang FUZZER=1) or with driver.c, which replays a corpus and mutates
+ * the inputs of the corpus.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
@@ -32,8 +33,8 @@ struct fuzz_draw {
 size_t fuzz_mutate(uint8_t *buf, size_t len, size_t cap,
 	const struct fuzz_draw *) __attribute__((weak));
 
-/* A target calls this if the input passed the first checks. The driver prints
- * how many inputs did. */
+/* A target calls this function if the input has passed the first checks. The
+ * driver prints how many inputs have passed these checks. */
 void fuzz_got_past(void);
 
 /* A random number: a limit of an integer type, a number next to one, or a small

@@ -1,8 +1,9 @@
 /*
  * Litmus tests of the two coherence contracts between CPU and device
- * (docs/coherence.md): the struct of a test, its text format (README.md in this
- * folder), a model that enumerates every outcome that the contracts allow, and
- * tests generated from cycles.
+ * (docs/coherence.md): the struct of a test (a few agents, such as CPU and
+ * device, with steps), its text format (README.md in this folder), a model that
+ * enumerates every outcome that the contracts allow, and tests generated from
+ * cycles.
  *
  * The model is written from the contracts and shares no code with
  * libtandem-coherence, whose headers are not included here. The structs may be
@@ -134,10 +135,12 @@ enum litmus_breach {
 	LITMUS_CPU_EARLY = 2048,
 };
 #define LITMUS_BREACHES 12
-/* The rules that the device can check. It cannot detect the CPU's accesses. */
+/* The rules that the device can check. The device cannot detect the CPU's
+ * accesses. */
 #define LITMUS_OF_DEVICE (~(unsigned)LITMUS_CPU_EARLY)
 
-/* The values of all registers, then of all words in memory at the end. */
+/* The final values of all registers, followed by those of all words in memory.
+ */
 struct litmus_outcome {
 	uint8_t value[LITMUS_RESULTS];
 };
@@ -221,8 +224,8 @@ struct litmus_state {
 #define LITMUS_MOVES_MAX         256
 
 void litmus_begin(const struct litmus *, struct litmus_state *);
-/* Write the possible moves to move[], at most LITMUS_MOVES_MAX of them. Returns
- * their number. */
+/* Write the possible moves to move[], at most LITMUS_MOVES_MAX moves. Returns
+ * the number of moves. */
 unsigned litmus_moves(const struct litmus *, const struct litmus_state *,
 	unsigned nature, uint8_t *move);
 void litmus_move(const struct litmus *, struct litmus_state *, uint8_t move);
@@ -260,7 +263,7 @@ struct litmus_space {
 int litmus_explore(struct litmus_space *, const struct litmus *,
 	unsigned nature, struct err *);
 void litmus_space_release(struct litmus_space *);
-/* Get the moves that lead to a state. Returns their number. */
+/* Get the moves that lead to a state. Returns the number of moves. */
 unsigned litmus_path(const struct litmus_space *, uint32_t state,
 	uint8_t move[LITMUS_MOVES_MAX]);
 

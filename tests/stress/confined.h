@@ -2,7 +2,8 @@
  * Runs schedules in a separate process. The process has its own process group
  * and a time limit for each schedule. If the process crashes, hangs or is
  * killed, the current schedule has failed. The process is killed when its
- * parent ends. It communicates with the parent only through shared memory.
+ * parent ends. The process communicates with the parent only through shared
+ * memory.
  */
 #ifndef TESTS_STRESS_CONFINED_H
 #define TESTS_STRESS_CONFINED_H

@@ -2,8 +2,9 @@
  * Generates short texts from tiny models of random weights, by every decoding
  * method that these models allow. Each result is compared with a text that was
  * generated without faults: by autoregressive decoding for methods that must
- * reproduce its text, and by the same method for all other methods. These texts
- * are generated once and kept in shared memory.
+ * reproduce the text of autoregressive decoding, and by the same method for all
+ * other methods. The texts for comparison are generated once and kept in shared
+ * memory.
  *
  * The model files are created in the folder of stress_area.prepare when they
  * are first needed. Only one process at a time may use these functions.
@@ -59,8 +60,8 @@ void decode(const struct decodes *, unsigned way, const char *const *more,
 
 /*
  * Get the text that this method must generate. Returns 0 with *out, or a
- * negative errno. Call it before any decode with the method, because it creates
- * the model files.
+ * negative errno. Call this function before any decode with the method, because
+ * this function creates the model files.
  */
 int decode_wanted(struct decodes *, unsigned way, const struct decoded **out,
 	struct err *);

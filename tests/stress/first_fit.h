@@ -1,12 +1,12 @@
 /*
- * A simple model of an address range in pages. Each piece lies in the first
- * hole that is large enough. The number of pieces is limited. There are either
- * no guard pages, or one before the first piece and one after each piece. A
- * removed piece keeps its place until `defer` further requests have arrived,
- * whether or not these succeed.
+ * A simple model of an address range in pages. Each piece (the place of a
+ * buffer) lies in the first hole that is large enough. The number of pieces is
+ * limited. There are either no guard pages, or one before the first piece and
+ * one after each piece. A removed piece keeps its place until `defer` further
+ * requests have arrived, whether or not these succeed.
  *
- * The model shares no code with the device or the host, because it is compared
- * with both. The structs may be copied.
+ * The model shares no code with the device or the host, because the model is
+ * compared with both the device and the host. The structs may be copied.
  */
 #ifndef TESTS_STRESS_FIRST_FIT_H
 #define TESTS_STRESS_FIRST_FIT_H

@@ -23,15 +23,16 @@ struct leftovers {
 
 int leftovers_look(struct leftovers *, struct err *);
 
-/* Whether no resource except threads has increased. If one has, `what` names
- * it. */
+/* Whether no resource except threads has increased. If a resource has
+ * increased, `what` names it. */
 bool leftovers_no_more(const struct leftovers *before,
 	const struct leftovers *now, char *what, size_t size);
 
 /*
  * Whether nothing was leaked. If something was leaked, `what` names it. Call
- * this after the schedule has ended. The kernel keeps the threads of io_uring
- * for a while, so the function waits for their end, at most two seconds.
+ * this function after the schedule has ended. The kernel keeps the threads of
+ * io_uring for a while, so the function waits for their end, at most two
+ * seconds.
  */
 bool leftovers_none(const struct leftovers *before, char *what, size_t size);
 

@@ -13,7 +13,7 @@
 
 #define BYTES 4096u
 #define FROM  (0u - 2048u) /* initial index, which wraps soon */
-/* time limit of a wait, because a lost ring of the doorbell wakes no one */
+/* time limit of a wait, because a lost ring of the doorbell wakes no thread */
 #define LOOK_MS 2
 
 /* One direction: the end of the doorbell that one thread rings, and the end on

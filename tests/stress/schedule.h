@@ -1,8 +1,8 @@
 /*
- * A schedule is a list of steps, each of which is a verb with a few numbers. It
- * is drawn at random from a seed, or read from a text. A text gives the same
- * schedule on every machine, so that a failure can be saved, minimized and
- * reproduced elsewhere.
+ * A schedule is a list of steps, each of which is a verb with a few numbers. A
+ * schedule is drawn at random from a seed, or read from a text. A text gives
+ * the same schedule on every machine, so that a failure can be saved, minimized
+ * and reproduced elsewhere.
  *
  *   tandem-stress 1 ring
  *   # a comment

@@ -2,9 +2,9 @@
  * Minimizes a failing schedule: removes steps and reduces numbers as long as
  * the schedule still fails (delta debugging: Zeller and Hildebrandt,
  * "Simplifying and isolating failure-inducing input", TSE 2002). Steps are
- * removed in smaller and smaller groups. Then each number is set to its
- * minimum, or half-way to it, or reduced by one. Both are repeated until no
- * step can be removed and no number reduced.
+ * removed in smaller and smaller groups. Afterwards each number is set to its
+ * minimum, or half-way to it, or reduced by one. Removing steps and reducing
+ * numbers are repeated until neither is possible.
  *
  * The caller's function decides whether a schedule fails; every subset of the
  * steps must be a valid schedule. Only one thread may call the function.

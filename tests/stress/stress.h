@@ -1,18 +1,20 @@
 /*
  * Runs random schedules (tests/stress/schedule.h) and compares the results with
  * those of a simple model: the program `tandem-stress`. An area is one subject
- * of tests. It has verbs, draws schedules of these verbs, and runs each
+ * of tests. An area has verbs, draws schedules of these verbs, and runs each
  * schedule on the real code and on a model that shares no code with it. The
  * engine runs many schedules in a separate process (tests/stress/confined.h),
- * so that a crash or a hang is reported like any other failure. It minimizes
- * the first schedule that fails (tests/stress/shrink.h) and reports the result.
+ * so that a crash or a hang is reported like any other failure. The engine
+ * minimizes the first schedule that fails (tests/stress/shrink.h) and reports
+ * the result.
  *
  * A schedule stays valid if steps are removed or numbers change within their
  * ranges; the model gives the expected results of every valid schedule.
  *
  * If a schedule cannot run (no memory, no device program), this is a failure of
  * the machine, not of the schedule. The engine never prints. Only one thread
- * may use it; the processes that it starts have ended when it returns.
+ * may use the engine; the processes that stress() starts have ended when
+ * stress() returns.
  */
 #ifndef TESTS_STRESS_STRESS_H
 #define TESTS_STRESS_STRESS_H

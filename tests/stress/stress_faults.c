@@ -2,10 +2,10 @@
  * Stress test with random fault plans (base/fault_plan.h) while short texts are
  * decoded, each with its own device. The text must equal the text without
  * faults, or the run must end with an error message and a status that the plan
- * explains. If the program can recover from every fault of the plan (a lost
- * device that may be replaced, a late completion, a lost or repeated doorbell,
- * a read that fails once), the text must be equal. Afterwards nothing may be
- * leaked: no descriptor, process, thread or mapped buffer.
+ * explains. The text must be equal if the program can recover from every fault
+ * of the plan: a lost device that may be replaced, a late completion, a lost or
+ * repeated doorbell, a read that fails once. Afterwards nothing may be leaked:
+ * no descriptor, process, thread or mapped buffer.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/decodes.h"
@@ -77,8 +77,8 @@ static void draw_fault(struct stress_draw *d, struct stress_schedule *s)
 	uint32_t verb = stress_below(d, VERBS);
 	uint32_t kind = some[stress_below(d, ARRAY_LEN(some))];
 
-	/* Faults that last until a time limit take long, so draw fewer of
-	 * them. */
+	/* Faults that last until a time limit take long, so draw fewer such
+	 * faults. */
 	if (hangs(numbers[verb]) && !stress_once_in(d, 3))
 		verb = 0;
 	if (stress_once_in(d, 25))
@@ -125,8 +125,8 @@ static bool event_of(const uint32_t *v, struct fault_event *out)
 	if (out->verb != FAULT_LATE && out->verb != FAULT_FULL &&
 		out->verb != FAULT_SLOW)
 		out->ms = 0;
-	/* Do not delay every later completion or read: this would take too
-	 * long. */
+	/* Do not delay every later completion or read, because such a run would
+	 * take too long. */
 	if (out->ms)
 		out->later = false;
 	return out->kind != FAULT_START || out->verb == FAULT_DIE ||

@@ -459,7 +459,7 @@ static int damage(struct place *p, unsigned x, uint32_t at, bool cut)
 
 	if (cut && where > p->end)
 		return 0;
-	/* Damaging the same byte twice would restore it. */
+	/* Damaging the same byte twice would restore the byte. */
 	if (!cut && (p->torn[x] || where >= p->end))
 		return 0;
 	ret = cut ? flash_copy_cut(&p->copy, where, p->run->e)

@@ -3,9 +3,9 @@
  * lengths and packet numbers, and the number of bytes in use. A packet uses its
  * length and, if it does not fit before the end of the ring, also the gap at
  * the end. A process may make forbidden writes: to a published packet, its
- * header, or the indices. Its peer may then refuse all further packets. But no
- * packet may extend past the end of the ring, and a process that has refused
- * once must refuse always.
+ * header, or the indices. The peer of this process may then refuse all further
+ * packets. But no packet may extend past the end of the ring, and a process
+ * that has refused once must refuse always.
  */
 #include "tests/stress/areas.h"
 #include "tests/stress/ring_race.h"

@@ -154,7 +154,8 @@ static void draw(
 			r->seconds);
 	if (!r->broken)
 		add_tally(&text, a, r);
-	/* Print at most one line: a longer text could not be erased. */
+	/* Print at most one terminal line, because a longer text could not be
+	 * erased. */
 	if (!text.failed)
 		fprintf(stderr, "%.*s", COLUMNS - 1, text.data);
 	strbuf_release(&text);
@@ -401,7 +402,7 @@ static int run_area(const struct stress_area *a, struct stress_opts *o,
 	wipe();
 	*broken |= r.broken;
 	/* After a failure of the machine, report the results of the runs before
-	 * it. */
+	 * the failure. */
 	if (!ret || r.runs)
 		said = report(a, &r, o->replay, &unsaid);
 	if (ret)

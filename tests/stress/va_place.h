@@ -6,7 +6,7 @@
  *
  * The functions return 0, STRESS_BROKEN if device and model differ, or a
  * negative errno for a failure of the machine. The caller of va_open owns the
- * struct. Only one thread may use it.
+ * struct. Only one thread may use the struct.
  */
 #ifndef TESTS_STRESS_VA_PLACE_H
 #define TESTS_STRESS_VA_PLACE_H
@@ -63,7 +63,7 @@ struct va_size {
 	uint32_t pages, slots, coherence, defer, region_pages;
 };
 
-/* Start a device. All of the struct except `run` is zeroed. */
+/* Start a device. Before the call, all members except `run` are zero. */
 int va_open(struct va_place *, const struct va_size *);
 void va_close(struct va_place *);
 
@@ -83,15 +83,16 @@ int va_free(struct va_place *, unsigned nth);
 
 /*
  * Send a request that refers to bytes of the nth piece or of the two pages
- * after it or, if there is no piece, to bytes at the start. va_touch refers to
- * the window; va_reach can also refer to the extended region.
+ * after this piece. If there is no piece, the request refers to bytes at the
+ * start. va_touch refers to the window; va_reach can also refer to the extended
+ * region.
  */
 enum va_end { VA_END_FREE, VA_END_AT, VA_END_PAST };
 
 struct va_range {
 	uint32_t nth, page, from, bytes;
-	/* AT: the range ends with its piece; PAST: one byte later; FREE:
-	 * anywhere */
+	/* AT: the range ends at the end of its piece; PAST: one byte after the
+	 * end of its piece; FREE: anywhere */
 	enum va_end end;
 };
 int va_touch(struct va_place *, const struct va_range *);

@@ -1,7 +1,7 @@
 /*
  * Builds valid and bad GGUF files byte by byte, with code that is independent
- * of the writer, so that the reader is not only tested with files of that
- * writer.
+ * of the GGUF writer, so that the GGUF reader is also tested with files of
+ * other origin.
  */
 #ifndef TESTS_TENSOR_GGUF_BUILD_H
 #define TESTS_TENSOR_GGUF_BUILD_H

@@ -19,7 +19,7 @@ extern "C" {
 #define RPCMEM_DEFAULT_FLAGS  1
 #define RPCMEM_TRY_MAP_STATIC 0x04000000
 
-void rpcmem_init(void); /* these two have no effect */
+void rpcmem_init(void); /* rpcmem_init and rpcmem_deinit have no effect */
 void rpcmem_deinit(void);
 /* Allocate zeroed memory, aligned to a page. Returns NULL if there is no
  * memory, if there are too many buffers, or before tandem_hexagon_open. Heap

@@ -1,6 +1,6 @@
 /*
  * The requests of test_requests_schedule.c on a tiny model, and the tokens that
- * each of them has when the handle runs it alone.
+ * each request generates when it runs alone.
  */
 #ifndef TESTS_HOST_API_EXPECTED_REQUESTS_H
 #define TESTS_HOST_API_EXPECTED_REQUESTS_H
@@ -135,8 +135,8 @@ static int score_steps(
 	return 0;
 }
 
-/* Random numbers that define the requests. They do not depend on the seed of a
- * schedule, so all schedules have the same requests. */
+/* Random numbers that define the requests. The numbers do not depend on the
+ * seed of a schedule, so all schedules have the same requests. */
 static unsigned drawn(unsigned i, unsigned nth, unsigned below)
 {
 	return (unsigned)(rng_uniform(77, i, nth) * below);

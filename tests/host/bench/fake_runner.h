@@ -1,7 +1,9 @@
 /*
- * A runner without host and device processes, whose results are determined by
- * the setting. An output is `predict` tokens of a text that depends only on the
- * item. A token takes `us` microseconds, and a pass emits `length` tokens.
+ * A runner (struct runner of host/bench/experiment.h) without host and device
+ * processes. The setting, a list of options, determines the results. An output
+ * is `predict` tokens of a text that depends only on the item. A token takes
+ * `us` microseconds, and a pass emits `length` tokens. Further options of a
+ * setting:
  *
  *   wrong=ITEM  another token at the end of that item
  *   bytes=N     bytes read in a pass, instead of 7

@@ -1,7 +1,8 @@
 /*
- * Common part of the tests of drafters that look up text. It makes texts that
- * repeat themselves, because random tokens of a large alphabet have no long
- * matches, and gets the chain that a drafter drafts after a text.
+ * Common part of the tests of drafters that look up text. This header makes
+ * texts that repeat themselves, because random tokens of a large alphabet have
+ * no long matches. It also gets the chain (draft without branches) of a drafter
+ * after a text.
  */
 #ifndef TESTS_HOST_DRAFT_COPIED_TEXT_H
 #define TESTS_HOST_DRAFT_COPIED_TEXT_H
@@ -34,7 +35,7 @@ static inline uint32_t copied_below(uint32_t n, uint64_t stream, uint64_t i)
 }
 
 /* Fill the text in groups of 8 tokens. On average two of three groups copy
- * tokens from up to 40 places before; the rest is random. */
+ * tokens from up to 40 positions earlier; the other groups are random. */
 static inline void copied_text(
 	int32_t *t, size_t n, uint32_t alphabet, uint64_t stream)
 {
@@ -48,7 +49,7 @@ static inline void copied_text(
 }
 
 /* Write the tokens that the drafter drafts after text[n], as a chain, to out
- * [COPIED_CHAIN]. Returns their number. */
+ * [COPIED_CHAIN]. Returns the number of tokens. */
 static inline uint32_t copied_chain(
 	const struct drafter *d, const int32_t *text, size_t n, int32_t *out)
 {

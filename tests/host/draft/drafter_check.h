@@ -163,8 +163,8 @@ static inline void check_shuffle(struct tree *t, uint32_t drop, uint64_t stream)
 	tree_keep(t, node, n);
 }
 
-/* Write the tokens of the path from the root to `node`. Returns their
- * number. */
+/* Write the tokens of the path from the root to `node`. Returns the number of
+ * tokens. */
 static inline uint32_t check_path(
 	const struct tree *t, uint32_t node, int32_t *token)
 {

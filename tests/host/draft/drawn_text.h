@@ -1,7 +1,7 @@
 /*
  * Random sequences, stored one after the other in one array, and a search that
- * examines every place. Used by the tests of datastores and of drafters that
- * use them.
+ * examines every position. Used by the tests of datastores and of drafters that
+ * use datastores.
  */
 #ifndef TESTS_HOST_DRAFT_DRAWN_TEXT_H
 #define TESTS_HOST_DRAFT_DRAWN_TEXT_H
@@ -32,8 +32,8 @@ struct text {
 	uint32_t n;
 };
 
-/* Whether the text has token[n] at place `at`. The last token is compared
- * first, because most places differ there. */
+/* Whether the text has token[n] at position `at`. The last token is compared
+ * first, because most positions differ in that token. */
 static inline bool stands(
 	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
 {

@@ -1,6 +1,7 @@
 /*
- * Common part of the tests of drafter kinds. It opens a kind as the option
- * --draft does and compares its chains with the expected ones.
+ * Common part of the tests of drafter kinds. This header opens a kind of
+ * drafter as the option --draft does and compares its chains (drafts without
+ * branches) with the expected chains.
  */
 #ifndef TESTS_HOST_DRAFT_OPENED_KIND_H
 #define TESTS_HOST_DRAFT_OPENED_KIND_H

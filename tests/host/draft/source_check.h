@@ -1,6 +1,7 @@
 /*
- * Common part of the tests of drafter kinds that search texts. It opens a
- * drafter with some options and compares its chains with the expected ones.
+ * Common part of the tests of drafter kinds that search texts. This header
+ * opens a drafter with some options and compares its chains (drafts without
+ * branches) with the expected chains.
  */
 #ifndef TESTS_HOST_DRAFT_SOURCE_CHECK_H
 #define TESTS_HOST_DRAFT_SOURCE_CHECK_H

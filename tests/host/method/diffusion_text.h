@@ -1,6 +1,6 @@
 /* Generates texts with small diffusion models of random weights, on a real
- * device process or on a fake device, so that tests can compare them. Method
- * options are given as a user gives them, "NAME=VALUE". */
+ * device process or on a fake device, so that tests can compare the texts.
+ * Method options are given as a user gives them, "NAME=VALUE". */
 #ifndef TESTS_HOST_METHOD_DIFFUSION_TEXT_H
 #define TESTS_HOST_METHOD_DIFFUSION_TEXT_H
 

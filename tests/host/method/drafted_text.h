@@ -1,8 +1,8 @@
 /*
- * Common part of the tests of methods that verify drafted trees. For every
- * drafter, on the host or the device, with and without pruning, a text from a
- * real device process must equal plain decoding token for token, and every
- * cycle must pass the checks of watched_drafter.h.
+ * Common part of the tests of methods that verify drafted trees. The tests run
+ * every drafter, on the host or the device, with and without pruning. A text
+ * from a real device process must equal plain decoding token for token. Every
+ * cycle (draft and verifying pass) must pass the checks of watched_drafter.h.
  */
 #ifndef TESTS_HOST_METHOD_DRAFTED_TEXT_H
 #define TESTS_HOST_METHOD_DRAFTED_TEXT_H
@@ -49,8 +49,8 @@ struct fixture {
 	struct image_file image; /* image of the model w.model[SAME] */
 	struct soc soc;
 	const struct model *target; /* model of the session */
-	/* The device has loaded the draft session's model. It can load one
-	 * model besides the target, and only once. */
+	/* The device has loaded the draft session's model. A device can load
+	 * one model besides the target, and only once. */
 	bool shared;
 	struct exit_head *exit;
 	/* Options of the texts that are generated next. */
@@ -58,7 +58,7 @@ struct fixture {
 	/* 0 means that the option is not set */
 	uint32_t tree_rows, depth, candidates;
 	bool streams, prune, stop_rule, no_shadow;
-	double threshold;  /* of pruning */
+	double threshold;  /* threshold of pruning */
 	struct text plain; /* the expected text, from plain decoding */
 	/* Text that the oracle drafts from; NULL means `plain`. */
 	const struct text *oracle_text;

@@ -109,7 +109,8 @@ static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
 }
 
 /* Whether all tokens are known from position `at` to the end of the text, which
- * is at `limit` or after the first token `eos`. Then sets *n to the end. */
+ * is at `limit` or after the first token `eos`. If so, sets *n to the end of
+ * the text. */
 static inline int naive_ended(const struct naive *v, const int32_t *x,
 	unsigned at, unsigned end, unsigned limit, int32_t eos, unsigned *n)
 {

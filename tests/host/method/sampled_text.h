@@ -23,12 +23,12 @@ struct sampled {
 	/* Options of the samples that are generated next. */
 	uint32_t n, parallel;
 	const char *option[6][2]; /* further options: names and values */
-	uint32_t spare; /* sequences and rows beside one for each sample */
+	uint32_t spare; /* further sequences and rows, besides one per sample */
 	struct samples_sink sink;
 	const char *draft; /* NULL means no drafter */
 	struct reward *reward;
 	const struct samples_script *script;
-	/* State of the last run; close_many frees it. */
+	/* State of the last run; close_many frees this state. */
 	struct opt_values options;
 	struct method_env env;
 	struct samples *samples;

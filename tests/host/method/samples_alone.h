@@ -1,6 +1,7 @@
 /* Runs the samples of one request, as the library does for a request that runs
- * alone: the root's lane reads the prompt; then passes and the steps of the
- * method alternate. */
+ * alone: the lane (running request) of the root first processes the prompt;
+ * then passes of the model and steps of the method alternate. The root is the
+ * sequence from which the samples are forked. */
 #ifndef TESTS_HOST_METHOD_SAMPLES_ALONE_H
 #define TESTS_HOST_METHOD_SAMPLES_ALONE_H
 
@@ -53,7 +54,8 @@ static inline void samples_alone_computed(struct lane *x, uint32_t first,
 }
 
 /* SESSION_TEXT may hold the first tokens of the prompt, unless the session
- * keeps hidden states. Afterwards it holds the whole prompt, or nothing. */
+ * keeps hidden states. After the call SESSION_TEXT holds the whole prompt, or
+ * nothing. */
 static inline int samples_run_alone(struct samples *samples,
 	struct method_env *env, struct generation *gen, struct session *s,
 	const struct samples_sink *sink, struct err *e)

@@ -19,7 +19,7 @@ struct slow_plan {
 	bool trees; /* true for diverse verifier tree search (dvts) */
 	uint32_t n, width, rounds;
 	const char *aggregate;
-	uint32_t step_tokens; /* tokens of a step at most; 0: any number */
+	uint32_t step_tokens; /* maximum tokens of a step; 0: any number */
 };
 
 struct slow_beam {
@@ -28,7 +28,7 @@ struct slow_beam {
 	int32_t token[MOST];
 	size_t n;
 	uint32_t step_end[MOST], n_steps;
-	uint32_t place; /* among the beams of the round */
+	uint32_t place; /* index among the beams of the round */
 	bool over, cut;
 	float value; /* NAN if the beam was never scored */
 };
@@ -265,7 +265,7 @@ static inline uint32_t slow_choose(
 	}
 	memcpy(order, of, n * sizeof(*of));
 	for (uint32_t k = 0; k < keep; k++) {
-		/* If all beams can be kept, they keep their order. */
+		/* If all beams can be kept, their order does not change. */
 		int at = slow_take(s, order, open, n, left > keep);
 
 		if (at < 0)

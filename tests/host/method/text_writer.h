@@ -1,6 +1,6 @@
 /* Generates texts by methods on a real device process, so that tests can
- * compare them. A writer has a target model, draft models, a prompt from the
- * random seed, and the conditions that end a text. */
+ * compare the texts. A writer has a target model, draft models, a prompt from
+ * the random seed, and the conditions that end a text. */
 #ifndef TESTS_HOST_METHOD_TEXT_WRITER_H
 #define TESTS_HOST_METHOD_TEXT_WRITER_H
 

@@ -1,6 +1,6 @@
 /* A drafter that wraps the drafter under test and checks how many tokens each
- * cycle emitted. That is one more than the number of tokens that the verified
- * tree has in common with the expected text. It may be fewer only if rows were
+ * cycle emitted. A cycle must emit one token more than the verified tree has in
+ * common with the expected text; fewer tokens are allowed only if rows were
  * pruned. */
 #ifndef TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 #define TESTS_HOST_METHOD_WATCHED_DRAFTER_H
@@ -52,8 +52,8 @@ static inline size_t in_common(const struct tree *t, uint32_t verified,
 static inline void watched_check(struct watched *d, size_t n)
 {
 	uint32_t verified = (uint32_t)(d->env->stats.drafted - d->drafted) + 1;
-	/* Cycles for which nothing was drafted emit one token each, and so does
-	 * the prompt, after which the first tree begins. */
+	/* Cycles without a draft emit one token each. So does the prompt's
+	 * pass, after which the first tree begins. */
 	size_t cycles = (size_t)(d->env->stats.cycles - d->cycles);
 	size_t want = !d->checked + cycles +
 		in_common(d->tree, verified, d->want, d->n);

@@ -8,8 +8,8 @@
 struct eagle_file {
 	struct model_file m;
 	uint32_t vocab_key; /* 0 means m.n_vocab */
-	/* u is little more than the embedding, so that for a target with a tied
-	 * output matrix the head predicts its input token. */
+	/* eagle_fc.weight is close to the identity, so that for a target with a
+	 * tied output matrix the head predicts its input token. */
 	bool echoes;
 };
 

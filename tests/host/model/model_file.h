@@ -21,7 +21,7 @@
 struct model_file {
 	const char *arch;
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab;
-	/* with experts, n_ff is the width of one */
+	/* with experts, n_ff is the width of one expert */
 	uint32_t n_expert, n_used;
 	uint32_t n_shared; /* width of the shared expert; 0: none */
 	enum dtype type;   /* type of the matrices */
@@ -146,7 +146,8 @@ static inline void mf_keys(struct gguf_writer *w, const struct model_file *f)
 	mf_u32(w, f, "block_count", f->n_layer);
 	mf_u32(w, f, "context_length", 256);
 	mf_u32(w, f, "embedding_length", f->n_embd);
-	/* With a shared expert, the width of the others follows from this. */
+	/* With a shared expert, readers compute the width of the other experts
+	 * as this value / n_used. */
 	mf_u32(w, f, "feed_forward_length",
 		f->n_ff * (f->n_shared ? f->n_used : 1));
 	if (f->n_expert) {

@@ -1,8 +1,8 @@
 /*
- * The transformer from its definition, in double precision, layer after layer
- * over the whole text. It has no cache and no tiles, and shares no code with
- * the program. Each matrix is read only once for all rows, which makes it fast
- * enough.
+ * A reference transformer, written from the definition, in double precision,
+ * layer after layer over the whole text. The reference has no cache and no
+ * tiles, and shares no code with the program. Each matrix is read only once for
+ * all rows, which makes the reference fast enough.
  */
 #ifndef TESTS_HOST_MODEL_REFERENCE_MODEL_H
 #define TESTS_HOST_MODEL_REFERENCE_MODEL_H

@@ -1,9 +1,10 @@
 /*
  * A device inside the test process, with the table of operations that
- * host/npu/npu.h uses. It stores buffers, maps them into a window with holes,
- * guard pages and slots like those of the real device, and stores graphs. It
- * computes a request (fake_compute.h) when the host receives the answer. A test
- * can make it forge an answer, spoil computed states, or be lost.
+ * host/npu/npu.h uses. The device stores buffers, maps them into a window with
+ * holes, guard pages and slots like those of the real device, and stores
+ * graphs. The device computes a request (fake_compute.h) when the host receives
+ * the answer. A test can make the device forge an answer, spoil computed
+ * states, or be lost.
  */
 #ifndef TESTS_HOST_NPU_FAKE_DEVICE_H
 #define TESTS_HOST_NPU_FAKE_DEVICE_H
@@ -15,14 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An answer that the host has not received yet. A test may change it. */
+/* An answer that the host has not received yet. A test may change the answer.
+ */
 struct fake_answer {
 	struct wire_done done;
-	uint8_t more[64]; /* bytes that follow it, if len includes them */
+	uint8_t more[64]; /* bytes that follow `done`, if len includes them */
 	size_t len;
 	unsigned n_refs;
 	uint32_t seq;
-	/* number of times that it is sent; 0 means not at all */
+	/* number of times that the answer is sent; 0 means not at all */
 	unsigned times;
 };
 
@@ -33,14 +35,14 @@ struct fake {
 	/* The device is lost after so many more answers; 0 means never. The
 	 * loss sets this to 0, so the next device is not lost. */
 	unsigned lives;
-	/* A load is answered after so many later requests, or when no other
-	 * request waits, as if a separate engine did the loading. 0 means in
-	 * the order of requests. */
+	/* A request to load a graph is answered after so many later requests,
+	 * or when no other request waits, as if a separate engine did the
+	 * loading. 0 means that answers are in the order of requests. */
 	unsigned late;
 	unsigned most_under_way;
 	uint32_t tcm_share;
-	/* size of the extended region that the device reports; it has no such
-	 * memory */
+	/* size of the extended region that the device reports; the device has
+	 * no memory for it */
 	uint64_t va_extended;
 	/* Called with each answer before it is sent; `request` is the message
 	 * that it answers. */

@@ -1,7 +1,7 @@
 /*
  * Opens sessions on a real device process, for tests of the host and device
- * together. TANDEM_NPU names the device program. If it is not set, the test is
- * skipped and reported as skipped.
+ * together. TANDEM_NPU names the device program. If TANDEM_NPU is not set, the
+ * test is skipped and reported as skipped.
  */
 #ifndef TESTS_HOST_SESSION_PAIR_H
 #define TESTS_HOST_SESSION_PAIR_H

@@ -1,7 +1,8 @@
 /*
- * Common part of the tests of priced work: phones, a model file and options of
- * every architecture, precision and layout, its shape, and a comparison of
- * prices.
+ * Common part of the tests of the cost model, which computes the phone time of
+ * work: phones, a model file and options of every architecture, precision and
+ * layout, the shape of that model, and a comparison of two results (struct
+ * price).
  */
 #ifndef TESTS_HOST_SESSION_PRICING_FIXTURE_H
 #define TESTS_HOST_SESSION_PRICING_FIXTURE_H
@@ -39,7 +40,8 @@ static inline struct shape shape_of(const struct model_file *m)
 }
 
 /* Model files and options, with every optional part of a model, precision and
- * layout. Tests refer to them by number: append new ones. */
+ * layout. Tests refer to these variants by number, so append new variants at
+ * the end. */
 static const struct variant {
 	const char *arch, *soc;
 	enum dtype type;

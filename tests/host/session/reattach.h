@@ -1,6 +1,7 @@
 /*
- * Connects a session to a new device after a loss. It does what session_recover
- * does, but does not need opts.restarts, so that the test sees each loss.
+ * Connects a session to a new device after a loss. reattach() does the same as
+ * session_recover, but does not need opts.restarts, so that the test sees each
+ * loss.
  */
 #ifndef TESTS_HOST_SESSION_REATTACH_H
 #define TESTS_HOST_SESSION_REATTACH_H

@@ -1,9 +1,9 @@
 /*
  * Common part of the tests of refreshed caches (cache entries that the host
- * computes again). It has models of every architecture, precision and layout on
- * a real device process, texts of LONG tokens, passes over some of their
- * positions and refreshes of some of them, which must not fail, and access to
- * the bytes of the cache.
+ * computes again). The fixture runs models of every architecture, precision and
+ * layout on a real device process, with texts of LONG tokens. It runs passes
+ * and refreshes of chosen positions of a text, and has access to the bytes of
+ * the cache. The passes and refreshes must not fail.
  */
 #ifndef TESTS_HOST_SESSION_REFRESH_FIXTURE_H
 #define TESTS_HOST_SESSION_REFRESH_FIXTURE_H
@@ -96,7 +96,8 @@ static inline void open_it(struct fixture *f)
 	if (!f->model)
 		f->model = model_file_open(&f->file);
 	/* No architecture has all of these parts together with non-causal
-	 * attention, and the layers compute the same with any visibility. */
+	 * attention, and the layers compute the same results with any attention
+	 * mask. */
 	f->model->causal = false;
 	open_session(f);
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define ROWS_MAX 48 /* maximum rows of a trace */
-#define PASSES   14 /* passes of run_script */
+#define PASSES   14 /* number of passes of run_script */
 
 /* ---- the script: passes of every kind ------------------------------------ */
 

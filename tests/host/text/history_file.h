@@ -1,7 +1,8 @@
 /*
- * Common part of the tests of histories. It makes a file in a directory of its
- * own, and records in which every token is a function of the writer and the
- * record's number. This detects a partial record and a mixture of two records.
+ * Common part of the tests of histories. This header makes a file in a separate
+ * directory, and makes records. Every token of a record is a function of the
+ * writer and the record's number, so that a test detects a partial record and a
+ * mixture of two records.
  */
 #ifndef TESTS_HOST_TEXT_HISTORY_FILE_H
 #define TESTS_HOST_TEXT_HISTORY_FILE_H

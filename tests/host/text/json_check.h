@@ -1,7 +1,8 @@
 /*
  * Validates a JSON value against a JSON Schema with jansson's trees and without
- * code of the program. It supports the keywords of docs/structured.md as JSON
- * Schema defines them. Also makes random schemas and values.
+ * code of the program. The validator supports the keywords of
+ * docs/structured.md as JSON Schema defines them. This header also makes random
+ * schemas and values.
  */
 #ifndef TESTS_HOST_TEXT_JSON_CHECK_H
 #define TESTS_HOST_TEXT_JSON_CHECK_H

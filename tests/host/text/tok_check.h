@@ -1,6 +1,6 @@
 /*
- * Common part of the tests of the tokenizer. It opens a tokenizer with a test
- * vocabulary, and compares ids and text; a failure prints both sides.
+ * Common part of the tests of the tokenizer. This header opens a tokenizer with
+ * a test vocabulary, and compares ids and text; a failure prints both sides.
  */
 #ifndef TESTS_HOST_TEXT_TOK_CHECK_H
 #define TESTS_HOST_TEXT_TOK_CHECK_H

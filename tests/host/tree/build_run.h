@@ -7,8 +7,8 @@
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 
-/* Run a build that has begun until it ends, then release it. Returns 0, or the
- * error of the drafter or of the builder. */
+/* Run a build that has begun until the build ends, then release the build.
+ * Returns 0, or the error of the drafter or of the builder. */
 static inline int build_run(
 	struct build *b, const struct drafter *d, struct err *e)
 {

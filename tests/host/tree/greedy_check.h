@@ -19,8 +19,8 @@
 
 static struct cost cost;
 
-/* Set random costs with steps in rows, leaves and I/O. Sometimes no cost is set
- * at all. */
+/* Set random cycle costs: a constant for I/O, a step for each tile of rows, and
+ * a cost for each leaf. Sometimes no cost of verifying is set. */
 static inline void random_cost(uint32_t rows)
 {
 	double io = draw(3) ? 1000 * unit() : 0, step = 1 + 90 * unit();

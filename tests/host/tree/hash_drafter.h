@@ -29,7 +29,7 @@ struct hash_drafter {
 	bool coarse; /* true if many candidates have equal q and some have 0 */
 	/* one node in so many has no candidates; 0 means that all have */
 	uint32_t bare;
-	enum draft_source source; /* of all candidates */
+	enum draft_source source; /* source of all candidates */
 	uint32_t room; /* maximum expansions in one tree; 0 means no limit */
 	/* number of the call of expand that fails; 0 means none */
 	uint32_t fail;
@@ -82,7 +82,8 @@ static inline int hash_order(const void *a, const void *b)
 	return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Write the candidates after a path to `out`. Returns their number. */
+/* Write the candidates after a path to `out`. Returns the number of candidates.
+ */
 static inline uint32_t hash_candidates(
 	const struct hash_drafter *d, uint64_t path, struct candidate *out)
 {
