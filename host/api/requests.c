@@ -268,30 +268,34 @@ static uint32_t unscored(const struct tandem_submitted *x)
 	return n;
 }
 
-/* Score the `all` samples of all requests in shared passes. The energy is
- * charged to the requests in proportion to their numbers of samples. */
-static int score_together(struct tandem *t, uint32_t all)
+/* Score the samples of the requests from `first` up to, but not including,
+ * `end`, in shared passes. A request pays for the energy in proportion to its
+ * samples. */
+static int score_samples(struct tandem *t, struct tandem_submitted *first,
+	const struct tandem_submitted *end, struct err *e)
 {
-	struct sample **list = calloc(all, sizeof(struct sample *));
 	uint64_t before = energy_pj(&t->decoder);
+	struct tandem_submitted *x;
+	struct sample **list;
+	uint32_t all = 0, n = 0, some;
 	double each;
-	uint32_t n = 0, some;
 	int ret;
 
+	for (x = first; x != end; x = x->next)
+		all += unscored(x);
+	list = calloc(all, sizeof(struct sample *));
 	if (!list)
-		return err_set(
-			&t->err, ENOMEM, "no memory to score %u samples", all);
-	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
+		return err_set(e, ENOMEM, "no memory to score %u samples", all);
+	for (x = first; x != end; x = x->next) {
 		if (!unscored(x))
 			continue;
 		memcpy(list + n, samples_to_score(x->samples, &some),
 			unscored(x) * sizeof(struct sample *));
 		n += some;
 	}
-	ret = choosing_score(&t->decoder.env, list, n, &t->err);
+	ret = choosing_score(&t->decoder.env, list, n, e);
 	each = (double)(energy_pj(&t->decoder) - before) / n;
-	for (struct tandem_submitted *x = t->first_request; x && !ret;
-		x = x->next) {
+	for (x = first; x != end && !ret; x = x->next) {
 		x->energy_pj += (uint64_t)(each * unscored(x));
 		if (unscored(x))
 			samples_scored(x->samples);
@@ -300,37 +304,21 @@ static int score_together(struct tandem *t, uint32_t all)
 	return ret;
 }
 
-/* Score the samples of one request. */
-static int score_alone(struct tandem_submitted *x)
-{
-	struct tandem *t = x->tandem;
-	uint64_t before = energy_pj(&t->decoder);
-	uint32_t n;
-	struct sample *const *list = samples_to_score(x->samples, &n);
-	int ret = choosing_score(&t->decoder.env, list, n, &x->err);
-
-	x->energy_pj += energy_pj(&t->decoder) - before;
-	if (!ret)
-		samples_scored(x->samples);
-	return ret;
-}
-
 /*
- * Score all samples that must be scored: n samples of `requests` requests. If
- * this fails, score the samples of each request separately, so that only a
- * request whose texts cannot be scored fails. Returns only errors that concern
- * all requests.
+ * Score the samples of all requests. If this fails, score those of each request
+ * alone, so that only a request whose texts cannot be scored fails. Returns
+ * only errors that concern all requests.
  */
-static int score(struct tandem *t, unsigned requests, uint32_t n)
+static int score(struct tandem *t)
 {
-	int ret = requests > 1 ? score_together(t, n) : -EAGAIN;
+	int ret = score_samples(t, t->first_request, NULL, &t->err);
 
 	if (!ret || concerns_all(t, ret))
 		return ret;
 	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
 		if (!unscored(x))
 			continue;
-		ret = score_alone(x);
+		ret = score_samples(t, x, x->next, &x->err);
 		if (concerns_all(t, ret)) {
 			t->err = x->err;
 			return ret;
@@ -345,13 +333,11 @@ static int score(struct tandem *t, unsigned requests, uint32_t n)
  * had to be scored are then stepped again. */
 static int step_all_samples(struct tandem *t)
 {
-	bool again = false;
-	unsigned requests;
-	uint32_t n;
+	bool again = false, any;
 	int ret = 0;
 
 	do {
-		requests = n = 0;
+		any = false;
 		for (struct tandem_submitted *x = t->first_request; x && !ret;
 			x = x->next) {
 			uint64_t before = energy_pj(&t->decoder);
@@ -365,13 +351,12 @@ static int step_all_samples(struct tandem *t)
 				request_report_progress(x);
 			ret = step_samples(x);
 			x->energy_pj += energy_pj(&t->decoder) - before;
-			requests += unscored(x) > 0;
-			n += unscored(x);
+			any |= unscored(x) > 0;
 		}
-		if (requests && !ret)
-			ret = score(t, requests, n);
+		if (any && !ret)
+			ret = score(t);
 		again = true;
-	} while (requests && !ret);
+	} while (any && !ret);
 	return ret;
 }
 

@@ -197,7 +197,7 @@ static void value_by_score(const struct method_env *env, struct sample *s)
 int choosing_score(const struct method_env *env, struct sample *const *s,
 	uint32_t n, struct err *e)
 {
-	struct reward_text *text = calloc(n ? n : 1, sizeof(*text));
+	struct reward_text *text = calloc(n, sizeof(*text));
 	int ret;
 
 	if (!text)
@@ -212,7 +212,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 			.state = s[i]->tapped.state };
 		text[i].token = gen_tokens(s[i]->gen, &text[i].n);
 	}
-	ret = n ? reward_score(env->reward, text, n, e) : 0;
+	ret = reward_score(env->reward, text, n, e);
 	for (uint32_t i = 0; i < n && !ret; i++)
 		value_by_score(env, s[i]);
 	free(text);

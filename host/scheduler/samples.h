@@ -192,9 +192,9 @@ bool samples_have_begun(const struct samples *);
 /*
  * The scheduler's caller calls samples_next between two passes. samples_next
  * calls the method's `next` if no sample is active, otherwise its `between`.
- * Returns 0, MANY_DONE or a negative errno, like many_steps.next, or MANY_SCORE
- * if samples_to_score are to be scored; then call samples_scored, and this
- * function again.
+ * Returns 0, MANY_DONE or a negative errno, like many_steps.next, or
+ * MANY_SCORE: then score the samples that samples_to_score returns, call
+ * samples_scored, and call samples_next again.
  */
 int samples_next(struct samples *, struct err *);
 /* After MANY_SCORE and until the next call of samples_next: the *n samples to
