@@ -87,7 +87,7 @@ int cache_open(struct cache **out, const struct cache_config *config,
 			(unsigned)config->level, COHERENCE_COUNT);
 	if (config->contract > COHERENCE_TWO_LEVELS)
 		return err_set(e, EINVAL,
-			"coherence contract %u is unknown; it must be 1 or 2",
+			"cache rules (contract) %u are unknown; must be 1 or 2",
 			(unsigned)config->contract);
 	c = calloc(1, sizeof(*c));
 	if (!c)

@@ -61,7 +61,7 @@ static int check_map(
 	bool held;
 
 	if (m->where > WIRE_IN_EXTENDED)
-		return err_set(e, EINVAL, "map: where %u is unknown", m->where);
+		return err_set(e, EINVAL, "map: unknown 'where' %u", m->where);
 	if (m->buffer >= WIRE_MAX_BUFFERS)
 		return err_set(e, EINVAL,
 			"map: buffer number %u must be below %d", m->buffer,

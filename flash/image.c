@@ -218,8 +218,8 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 		return bad(in, EINVAL, "reserved bytes are not 0");
 
 	if (!x->bytes || x->bytes > SIZE_MAX)
-		return bad(
-			in, EINVAL, "bytes %llu", (unsigned long long)x->bytes);
+		return bad(in, EINVAL, "size is %llu bytes",
+			(unsigned long long)x->bytes);
 	if (x->codec != IMAGE_RAW && x->codec != IMAGE_ZSTD)
 		return bad(in, ENOTSUP, "codec %u is unknown", x->codec);
 	if (x->codec == IMAGE_RAW && x->stored != x->bytes)
@@ -450,7 +450,7 @@ int image_read(const struct image *im, const struct image_extent *x, void *dst,
 		return read_stored(im, x, dst, e);
 	frame = malloc(x->stored);
 	if (!frame)
-		return extent_bad(im, x, ENOMEM, "no memory to unpack it", e);
+		return extent_bad(im, x, ENOMEM, "no memory to unpack", e);
 	ret = read_stored(im, x, frame, e);
 	if (!ret)
 		ret = unpack(im, x, dst, frame, e);
@@ -468,7 +468,7 @@ int image_check(
 	int ret = 0;
 
 	if (!sum || !buf) {
-		ret = extent_bad(im, x, ENOMEM, "no memory to check it", e);
+		ret = extent_bad(im, x, ENOMEM, "no memory to check", e);
 		goto out;
 	}
 	image_sum_begin(sum, x->sum);

@@ -181,9 +181,9 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 	if (!bytes || off % IMAGE_PAGE || bytes % IMAGE_PAGE ||
 		!range_within(off, bytes, buffer_bytes(b)))
 		return err_set(e, EINVAL,
-			"%zu bytes at %zu of buffer '%s' (%zu bytes) cannot "
-			"be a staging slot: it must consist of whole pages "
-			"of the buffer",
+			"%zu bytes at offset %zu of buffer '%s' (%zu bytes) "
+			"cannot be a staging slot, which must consist of whole "
+			"pages",
 			bytes, off, buffer_name(b), buffer_bytes(b));
 	slot = reallocarray(s->slot, s->n_slots + 1, sizeof(*slot));
 	if (!slot)

@@ -87,10 +87,10 @@ static int peer_check(struct channel *c, struct err *e)
 			if (!none && c->host)
 				return err_set(e, EPROTO,
 					"the device sent a message over the "
-					"link after its welcome");
+					"socket after its welcome");
 			if (!none)
 				ret = err_set(
-					e, EAGAIN, "the link has a message");
+					e, EAGAIN, "the socket has a message");
 		}
 	}
 	if (!ret && c->host)
@@ -499,7 +499,7 @@ int channel_next_share(
 	if (ret && ret != -EMFILE)
 		return ret;
 	if (len == sizeof(share->op) && share->op == WIRE_BYE && !n_fds)
-		return err_set(e, ECONNRESET, "the host said goodbye");
+		return err_set(e, ECONNRESET, "the host disconnected");
 	if (len == sizeof(*share) && share->op == WIRE_SHARE)
 		return 1;
 	fd_close(fd);

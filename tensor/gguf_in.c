@@ -250,19 +250,19 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 		foreign = foreign_types[type];
 	if (!info)
 		return gguf_bad(in, ENOTSUP,
-			"type %u (%s) is not supported; use a file of the "
-			"model in another type, such as q4_k, q4_0, q8_0 or "
-			"f16",
+			"type %u (%s) is not supported; use a file of another "
+			"type, such as q4_k, q4_0, q8_0 or f16",
 			type, foreign ? foreign : "unknown");
 	if (t->dim[0] % info->block)
 		return gguf_bad(in, EINVAL,
-			"rows of %llu values are not whole %s blocks of %u",
+			"rows of %llu values cannot be divided into %s blocks "
+			"of %u values",
 			(unsigned long long)t->dim[0], info->name, info->block);
 	t->type = (enum dtype)type;
 	t->bytes = dtype_row_bytes(type, t->dim[0]);
 	if (!t->bytes || size_mul(&t->bytes, t->bytes, t->dim[1]) ||
 		size_mul(&t->bytes, t->bytes, t->dim[2]) ||
 		size_mul(&t->bytes, t->bytes, t->dim[3]))
-		return gguf_bad(in, EOVERFLOW, "dimensions overflow");
+		return gguf_bad(in, EOVERFLOW, "the dimensions overflow");
 	return gguf_in_take(in, &t->offset, sizeof(t->offset), "tensor offset");
 }

@@ -148,7 +148,7 @@ int kern_select(const struct kern **out, struct err *e)
 	if (is_built_in)
 		return err_set(e, ENOTSUP,
 			"TANDEM_CPU=%s: this CPU lacks the instructions of "
-			"these kernels; unset it to use '%s'",
+			"these kernels; unset TANDEM_CPU to use '%s'",
 			name, best()->name);
 	return err_set(e, EINVAL,
 		"TANDEM_CPU=%s names no known set of kernels; try %s, or "

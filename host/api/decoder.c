@@ -148,8 +148,8 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		return 0;
 	return err_set(e, EINVAL,
 		"--draft %s cannot draft for several samples or requests, "
-		"because it knows only one text; try another --draft, or a "
-		"single sample or request",
+		"because it knows the text of only one; try another --draft, "
+		"or a single sample or request",
 		d->drafting.opts.draft);
 }
 
@@ -267,9 +267,8 @@ static int check_method(const struct decoder *d, struct err *e)
 	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
 		!d->method->diffusion)
 		return err_set(e, EINVAL,
-			"a row of '%s' predicts the token at its own "
-			"position, but method %s needs the prediction of the "
-			"next token; try --method %s",
+			"'%s' predicts each position's own token, but method "
+			"%s needs the next token; try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	if (runs(d->method, m))
 		return 0;

@@ -128,9 +128,9 @@ static const struct opt pair_rows[] = {
 		"times in a minute ({}; 0: exit with status 3 at once)",
 		0, SESSION_RESTARTS_MAX },
 	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
-		"inject faults into device, channel and flash, for tests, such "
-		"as die@run#3, seq@5, eio@3, or @FILE; 'tandem help faults' "
-		"lists them" },
+		"for tests: inject faults into the device, its messages and "
+		"flash, such as die@run#3, seq@5, eio@3, or @FILE; 'tandem "
+		"help faults' lists them" },
 
 	{ .type = OPT_GROUP, .name = "coherence" },
 	{ OPT_CHOICE, 0, "coherence", IN(session.coherence), NULL,
@@ -142,8 +142,8 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "contract", IN(session.contract), "1|2",
 		"rules for the device's cache; 1: a clean or invalidate of an "
 		"address range is enough; 2: only a clean or flush of the "
-		"whole cache reaches memory (default: the rules of the phone; "
-		"1 without --clock)",
+		"whole cache reaches memory (default: the rules of --clock's "
+		"phone, else 1)",
 		0, COHERENCE_TWO_LEVELS },
 	{ OPT_CHOICE, 0, "coherence-ctrl", IN(session.coherence_ctrl), NULL,
 		"on: the device also accesses the rings of requests and "
@@ -184,8 +184,8 @@ static const struct opt pair_rows[] = {
 		"wall clock ({})",
 		0, WIRE_MAP_US_MAX },
 	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
-		"also limit the device process's address space with "
-		"RLIMIT_AS, after it has started" },
+		"limit the device process's address space, with RLIMIT_AS, to "
+		"its size after the start plus 256 MiB" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
 		"which weights stay in the window if not all fit (belady). To "
 		"make room for a block of layers, belady evicts the block "
@@ -196,16 +196,16 @@ static const struct opt pair_rows[] = {
 		"weights fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
-		"for tests: overwrite a slot of --placement swap when the "
-		"device has finished with it", .hidden = true },
+		"for tests: overwrite a slot of --placement swap after the "
+		"device has used the weights in it", .hidden = true },
 
 	{ .type = OPT_GROUP, .name = "flash" },
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
 		"weights that stay in memory, as a share or a size (100%); "
 		"other layers are read from flash in every pass. A share is a "
 		"percentage of the layers, or of the experts of a mixture of "
-		"experts; a size includes the staging slots. Needs a flash "
-		"image (tandem convert)" },
+		"experts; a size includes the buffers of --stage-slots. Needs "
+		"a flash image (tandem convert)" },
 	{ OPT_UINT, 0, "experts-ahead", IN(session.experts_ahead), "N",
 		"for a streamed mixture of experts: number of experts of the "
 		"next layer that are predicted and read ahead for each row "
@@ -230,9 +230,9 @@ static const struct opt pair_rows[] = {
 		"a thread. Falls back to what the system allows",
 		.choices = flash_io_names },
 	{ OPT_STRING, 0, "flash-fault", IN(session.flash_fault), "PLAN",
-		"for tests: inject faults into reads from flash: eio@3 (the "
-		"third read fails), short@5, flip@2, slow=20@3, stall@4, "
-		"shrink@6; with a + after the number, into all later reads too", .hidden = true },
+		"for tests: inject faults into reads from flash, such as eio@3 "
+		"(the third read fails); 'tandem help faults' lists them",
+		.hidden = true },
 
 	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
@@ -473,11 +473,11 @@ static const struct opt decoding_rows[] = {
 	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
 		"use the history but add nothing to it" },
 	{ OPT_CHOICE, 0, "profile", IN(profile), "WHAT",
-		"from where lever and sdnpu get the time of a pass ({}); "
-		"remember: from a file in $XDG_CACHE_HOME/tandem, which is "
-		"measured and written when there is none; probe: measure "
-		"before the first request, without a file; learn: measure only "
-		"the passes of requests",
+		"how the methods lever and sdnpu get the time of a pass ({}); "
+		"remember: from a file in $XDG_CACHE_HOME/tandem, or, without "
+		"this file, by a measurement that writes it; probe: by a "
+		"measurement before the first request; learn: by measuring the "
+		"passes of requests",
 		.choices = profile_uses },
 };
 #undef IN

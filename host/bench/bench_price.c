@@ -410,11 +410,12 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 					report_tables_json(t, n)),
 				9, e);
 		} else {
-			printf("Priced, not run: %s, drafted by %s, in %s%s, "
+			printf("Computed, not run: %s, drafted by %s, in %s%s, "
 			       "on %s\n"
-			       "%.0f %% of the layers in memory, in %u run%s; "
-			       "at most %u layers read ahead; %u positions\n",
-				a->target->name, draft ? draft : "a free draft",
+			       "%.0f %% of layers in memory, in %u group%s; at "
+			       "most %u layers read ahead; %u positions\n",
+				a->target->name,
+				draft ? draft : "a drafter without cost",
 				dtype_info(a->type.type)->name,
 				a->type.down != a->type.type
 					? " (FFN down matrices in q8_0)"

@@ -10,7 +10,7 @@
 
 const char bench_simulated[] =
 	"Acceptance is simulated where an oracle drafts: an oracle knows the "
-	"text and\nagrees with the target in a share P of the tokens.";
+	"text and\ndrafts a share P of the tokens as the target does.";
 
 void report_print_size(const struct experiment *x, unsigned n_predict)
 {

@@ -41,7 +41,7 @@ struct bench_line {
 	{ OPT_FLAG, 0, "json", &(line).json, NULL,                            \
 		"print one JSON object instead of the tables" },              \
 	{ OPT_FLAG, 0, "csv", &(line).csv, NULL,                              \
-		"print one line for each figure: table, name, of, figure, "   \
+		"print CSV with the columns table, name, of, figure, "        \
 		"value" },                                                    \
 	{ OPT_STRING, 0, "plot", &(line).plot, "DIR",                         \
 		"draw each table to DIR/TABLE.svg; needs gnuplot" }

@@ -66,16 +66,16 @@ static const struct opt_command usage = {
 	.summary = "pack a model file into a flash image, or change its types",
 	.details =
 		"Writes a flash image: the layers in the device's layout, each "
-		"contiguous in the file and with a checksum. Other commands "
-		"take an image wherever they take a model file; 'tandem "
-		"inspect' shows one, 'tandem verify' checks it.\n\n"
+		"contiguous and with a checksum. Other commands take an image "
+		"wherever they take a model file; 'tandem inspect' shows one, "
+		"'tandem verify' checks it.\n\n"
 		"If OUT ends in .gguf, writes a model file in which only the "
 		"types of the layers' matrices change (--type, --down). A "
 		"flash image of the same types generates the same text.\n\n"
 		"The report has the rounding error of each matrix as a share "
 		"of the matrix's root mean square, and for groups and "
 		"super-groups the ratio of this error to that of conventional "
-		"groups of as many bits.",
+		"groups (in one row) of as many bits.",
 	.examples =
 		"  tandem convert model.gguf model.tdm\n"
 		"  tandem convert --layout super --report model.gguf model.tdm\n"
@@ -261,10 +261,9 @@ static int convert_file(const char *source, const char *path, struct err *e)
 				gguf_show(tally.most->tensor->name, name,
 					sizeof(name)));
 		if (tally.lossless)
-			printf("%zu have ratio inf: in the model file they "
-			       "already have conventional\n"
-			       "groups of as many bits; convert a file with "
-			       "more bits\n",
+			printf("%zu have ratio inf: the model file already has "
+			       "conventional groups of as\n"
+			       "many bits; convert a file with more bits\n",
 				tally.lossless);
 		printf("%s: ", path);
 		if (!o.gguf)

@@ -227,8 +227,8 @@ static int check_usage(void)
 		return cmd_misuse(&cmd_run, "--system needs --chat");
 	if (as_ids && as_json)
 		return cmd_misuse(&cmd_run,
-			"--ids and --json exclude each other; the object has "
-			"the ids");
+			"--ids and --json exclude each other; --json has the "
+			"ids");
 	if (as_ids && watched)
 		return cmd_misuse(&cmd_run,
 			"--ids and --watch exclude each other; --watch --json "

@@ -30,11 +30,11 @@ static const char *output, *from;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
-		"shape of the model (or as in --grow MODEL); 'tandem help "
+		"shape of the model (with --grow: MODEL's); 'tandem help "
 		"shapes' lists shapes",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
-		"type of the matrices (q4_0, or as in --grow MODEL); q4_0, "
+		"type of the matrices (q4_0; with --grow: MODEL's); q4_0, "
 		"iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
@@ -74,8 +74,8 @@ static const struct opt_command usage = {
 		"With --grow the new model generates the same text as the "
 		"smaller MODEL, whose weights fill a corner of each matrix; "
 		"other weights are zero. So drafts are accepted as often as "
-		"with the small model, and a pass takes as long as in this "
-		"shape. All experts are copies of the small model's "
+		"with the small model, and a pass takes as long as with random "
+		"weights. All experts are copies of the small model's "
 		"feed-forward.\n\n"
 		"'tiny' is a small llama (4 layers, width 128); 'tiny-moe' and "
 		"'tiny-shared' have experts; 'tiny-llada' and 'tiny-dream' are "

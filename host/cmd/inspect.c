@@ -273,7 +273,8 @@ static void print_model(const struct gguf *g, FILE *f)
 	if (in.diffusion && in.mask_token < 0)
 		fprintf(f, "mask token    none\n");
 	else if (in.diffusion)
-		fprintf(f, "mask token    %" PRId64 " \"%s\", filled from %s\n",
+		fprintf(f,
+			"mask token    %" PRId64 " \"%s\", predicted by %s\n",
 			in.mask_token,
 			token_text(g, in.mask_token, text, sizeof(text)),
 			in.shift_logits ? "the row before it" : "its own row");

@@ -59,7 +59,7 @@ static void tasks(FILE *f)
 {
 	static const char *const text[] = {
 		"summarize a story or report in two sentences",
-		"answer a question about a passage in a sentence",
+		"answer a question about a passage with one sentence",
 		"turn a request into commands for a screen",
 		"reply to a message in a given manner",
 		"solve a word problem step by step",
@@ -131,8 +131,8 @@ static void models(FILE *f)
 		[MODEL_EAGLE] = "EAGLE head: drafts from the target's states",
 		[MODEL_DIFFUSION] = "masked diffusion, 12.6 M parameters",
 		[MODEL_BLOCK] = "block diffusion, 12.6 M parameters",
-		[MODEL_EXIT] = "exit predictor of the target, 6 layers",
-		[MODEL_EXIT_THIRD] = "exit predictor of the target, 4 layers",
+		[MODEL_EXIT] = "exit predictor after 6 target layers",
+		[MODEL_EXIT_THIRD] = "exit predictor after 4 target layers",
 		[MODEL_REWARD] = "reward head of the target",
 		[MODEL_REWARD_SMALL] = "reward head of the small target",
 	};
@@ -155,9 +155,9 @@ const struct help_topic help_topics[] = {
 /* ---- the program --------------------------------------------------------- */
 
 static const char about[] =
-	"Runs language models in two processes, a host (a phone's CPU) and a "
-	"device (its\nemulated NPU), joined by shared memory with one-way cache "
-	"coherence.";
+	"Runs language models in two processes that share memory: a host (a "
+	"phone's CPU)\n"
+	"and a device (its emulated NPU, with a non-coherent cache).";
 
 /* Texts about the whole program, used in both the help and the manual page. */
 static const struct {

@@ -316,7 +316,7 @@ static void device_text(const struct run_report *r, FILE *f)
 		fprintf(f,
 			"placement    %s: %.1f MiB of weights stay mapped, "
 			"%" PRIu64
-			" copies of %.1f MiB in all, the device waited %.3f s",
+			" copies of %.1f MiB, the device waited %.3f s",
 			placement_names[o->placement], mib(s->resident_bytes),
 			s->copies, mib(s->copied_bytes),
 			(double)s->stall_ns * 1e-9);
@@ -397,7 +397,7 @@ void report_text(const struct run_report *r, FILE *f)
 	fprintf(f,
 		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
 		" of padding, method %s\n"
-		"logits       %" PRIu64 " rows, %" PRIu64
+		"logits       %" PRIu64 " rows used, %" PRIu64
 		" computed in %.3f s, hash %016" PRIx64 "\n"
 		"ring         %" PRIu64 " round trips, %" PRIu64
 		" sleeps, doorbell %s\n",

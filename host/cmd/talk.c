@@ -175,7 +175,7 @@ static int from_json(
 	if (!json_is_integer(version) || !json_is_array(turns) ||
 		(*settings && !json_is_object(*settings)))
 		return err_set(e, EINVAL,
-			"this is not a conversation: it must be an object with "
+			"this is not a saved conversation, a JSON object with "
 			"version %d, turns (a list) and settings (an object)",
 			TALK_VERSION);
 	json_array_foreach(turns, i, turn)

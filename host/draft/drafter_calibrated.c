@@ -281,28 +281,31 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 #define IN(field) OPT_IN(calibrated_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
-		"calibrated: tokens of the prompt at which a draft may begin "
-		"({}); context: all tokens; request: only the last tokens (see "
-		"--request-tokens); a draft may continue over any tokens",
-		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
+		"calibrated: prompt tokens whose stored predictions may begin "
+		"a draft ({}); context: all; request: only the last "
+		"--request-tokens; later tokens of a draft may come from any "
+		"stored predictions",
+		.choices = anchor_names, .noun = "predictions for the prompt "
+			"(see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
-		"calibrated: with --anchors request, the number of last "
-		"prompt tokens at which a draft may begin ({})",
+		"calibrated: number of last prompt tokens whose predictions "
+		"--anchors request allows ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
-		"calibrated: key by which kept predictions are looked up ({}); "
-		"single: the last token of the text; bigram: the last two "
-		"tokens; longest: the longest known sequence of up to four "
-		"last tokens", .choices = key_names },
+		"calibrated: number of latest tokens (generated or drafted) to "
+		"find in the prompt; the predictions stored there are drafted "
+		"({}); single: one; bigram: two; longest: as many as occur "
+		"there, at most four", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
-		"calibrated: maximum number of predictions kept for each token "
-		"of the prompt ({})", 1, CALIBRATED_SUCCESSORS },
+		"calibrated: maximum number of next tokens that are predicted "
+		"and stored for each prompt token ({})",
+		1, CALIBRATED_SUCCESSORS },
 	{ OPT_FLOAT, 0, "successor-share", IN(share), "P",
-		"calibrated: for each token of the prompt, keep predictions "
-		"until their probabilities add up to P ({})", 0.01, 1 },
+		"calibrated: for each prompt token, store predictions until "
+		"their probabilities add up to P ({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
-		"calibrated: maximum number of tokens of a drafted "
-		"path ({})", 1, 64 },
+		"calibrated: maximum number of successive drafted tokens ({})",
+		1, 64 },
 };
 /* clang-format on */
 

@@ -36,9 +36,8 @@ struct ngram_map_options {
 #define IN(field) OPT_IN(ngram_map_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-map-key", IN(key), "N",
-		"ngram-map: length of the key: the last tokens of the text, "
-		"which are looked up in earlier text ({}; 3 is better for "
-		"short copies)", 1, 1024 },
+		"ngram-map: number of last tokens, the key, that are looked up "
+		"in earlier text ({}; 3 is better for short copies)", 1, 1024 },
 	{ OPT_UINT, 0, "ngram-map-length", IN(length), "N",
 		"ngram-map: maximum number of drafted tokens ({}; 16 is better "
 		"for short copies)", 1, LENGTH_MOST },
@@ -236,7 +235,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_ngram_map = {
 	.name = "ngram-map",
-	.summary = "what followed the last occurrence of the last 12 tokens",
+	.summary = "tokens after the latest copy of the last 12 tokens",
 	.title = "a map of n-grams",
 	.options = &table,
 	.length = length,

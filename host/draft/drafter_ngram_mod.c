@@ -189,7 +189,7 @@ static int open_kind(
 	if (o->least > o->most)
 		return err_set(e, EINVAL,
 			"--ngram-mod-min %u is more than --ngram-mod-max %u, "
-			"so that nothing would be drafted",
+			"so nothing would be drafted",
 			o->least, o->most);
 	m = calloc(1, sizeof(*m));
 	if (m)
@@ -206,7 +206,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_ngram_mod = {
 	.name = "ngram-mod",
-	.summary = "a hash table of what followed the last 24 tokens",
+	.summary = "hash table: tokens after a copy of the last 24 tokens",
 	.title = "a table of n-grams",
 	.options = &table,
 	.length = length,

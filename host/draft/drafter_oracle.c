@@ -304,10 +304,10 @@ static int parse_curve(
 
 		if (curve->n == ORACLE_POSITIONS)
 			return err_set(e, EINVAL,
-				"--draft oracle: '%.*s' is number %d of at "
-				"most %d; leave out the numbers after the "
-				"first %d, the last of which also holds for "
-				"all later positions",
+				"--draft oracle: '%.*s' is number %d, but at "
+				"most %d numbers are possible; leave out those "
+				"after number %d, which also holds for all "
+				"later positions",
 				shown, word, ORACLE_POSITIONS + 1,
 				ORACLE_POSITIONS, ORACLE_POSITIONS);
 		if (!len || end != word + len || !(p >= 0 && p <= 1))

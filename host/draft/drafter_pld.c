@@ -27,7 +27,7 @@ struct pld_options {
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "pld-ngram", IN(ngram), "N",
 		"pld: number of last tokens to look up in earlier text ({}); "
-		"fewer if they are not found",
+		"fewer if not found",
 		1, 64 },
 	{ OPT_UINT, 0, "pld-length", IN(length), "N",
 		"pld: number of tokens to draft for each pass ({})", 1,
@@ -106,7 +106,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_pld = {
 	.name = "pld",
-	.summary = "prompt lookup: what first followed the last 3 tokens",
+	.summary = "tokens after the first copy of the last 3 tokens",
 	.title = "prompt lookup",
 	.options = &table,
 	.length = length,

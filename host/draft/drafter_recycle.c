@@ -261,7 +261,7 @@ static uint32_t length(const struct opt_values *values)
 
 const struct draft_kind draft_kind_recycle = {
 	.name = "recycle",
-	.summary = "the target's earlier predictions after a token (Recycling)",
+	.summary = "the target's earlier predictions after the last token",
 	.title = "recycled tokens",
 	.options = &table,
 	.length = length,

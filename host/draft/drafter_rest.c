@@ -314,9 +314,8 @@ static int open_kind(
 	r->history = site->history;
 	if (!*site->word && !site->history)
 		ret = err_set(e, EINVAL,
-			"--draft rest searches the history, but there is none; "
-			"name one with --history, or a file of text with "
-			"rest:FILE");
+			"--draft rest needs a history to search; name one with "
+			"--history, or a file of text with rest:FILE");
 	else if (*site->word)
 		ret = add_file(r, site, e);
 	if (!ret)
@@ -345,7 +344,7 @@ static int check_file(const char *said, const char *word, struct err *e)
 
 const struct draft_kind draft_kind_rest = {
 	.name = "rest",
-	.summary = "what most often followed the last tokens, in a history",
+	.summary = "frequent tokens after copies of last tokens, in --history",
 	.title = "a datastore",
 	.length = length,
 	.open = open_kind,
@@ -354,7 +353,7 @@ const struct draft_kind draft_kind_rest = {
 const struct draft_kind draft_kind_rest_file = {
 	.name = "rest:",
 	.shown = "rest:FILE",
-	.summary = "as rest, but searches the history and the text file FILE",
+	.summary = "as rest, but searches --history and the text file FILE",
 	.title = "a datastore",
 	.check = check_file,
 	.length = length,

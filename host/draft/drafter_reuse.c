@@ -381,12 +381,12 @@ static const struct opt option_rows[] = {
 		"reuse: number of passes during which rejected tokens are "
 		"drafted again ({})", 1, 64 },
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
-		"reuse: maximum number of rejected tokens that are kept to be "
-		"drafted again ({})", 1, 512 },
+		"reuse: maximum number of rejected tokens kept to be drafted "
+		"again ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
-		"reuse: after the first wrong token, keep only drafted tokens "
-		"that the target also predicted, as in sd.npu's paper; the "
-		"device must then compute predictions after every row" },
+		"reuse: keep a token after a draft's first wrong token only if "
+		"the target also predicted it, as in sd.npu's paper; the "
+		"device must then predict after every row" },
 };
 /* clang-format on */
 

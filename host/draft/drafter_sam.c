@@ -316,24 +316,23 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 #define IN(field) OPT_IN(sam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
-		"sam: length of a drafted chain, as a multiple of the matched "
-		"suffix's length ({})", 0, 1000 },
+		"sam: tokens in a chain for each token of the match, that is, "
+		"the last tokens found in earlier text ({})", 0, 1000 },
 	{ OPT_UINT, 0, "sam-min", IN(least), "N",
-		"sam: minimum length of a drafted chain in tokens, if any "
-		"suffix matches, counting the last token of the text ({}; "
-		"sd.npu's version uses 10)",
+		"sam: minimum length of a chain in tokens, counting the last "
+		"generated token ({}; sd.npu's version uses 10)",
 		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
-		"sam: maximum length of a drafted chain in tokens, counting "
-		"the last token of the text ({})",
+		"sam: maximum length of a chain in tokens, counting the last "
+		"generated token ({})",
 		2, MOST + 1 },
 	{ OPT_UINT, 0, "sam-children", IN(children), "N",
-		"sam: maximum number of children of a tree node from the text, "
-		"and from the history ({})", 1, SUFFIX_CHILDREN },
+		"sam: maximum number of children of a tree node from this "
+		"request's text, and from --history ({})", 1, SUFFIX_CHILDREN },
 	{ OPT_UINT, 0, "sam-bias", IN(bias), "N",
-		"sam: draft a chain from the history instead of the text only "
-		"if the match in the history is at least N "
-		"tokens longer ({})", 0, UINT32_MAX },
+		"sam: draft a chain from --history instead of this request's "
+		"text only if the match in --history is more than N tokens "
+		"longer ({})", 0, UINT32_MAX },
 };
 /* clang-format on */
 
@@ -366,7 +365,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_sam = {
 	.name = "sam",
-	.summary = "suffix automaton: what followed the longest known suffix",
+	.summary = "tokens after a copy of as many last tokens as possible",
 	.title = "a suffix automaton",
 	.options = &table,
 	.length = length,

@@ -33,12 +33,12 @@ struct suffix_options {
 #define IN(field) OPT_IN(suffix_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "suffix-factor", IN(factor), "F",
-		"suffix: length of a draft, as a multiple of the matched "
-		"suffix's length ({})",
+		"suffix: drafted tokens for each last token found in earlier "
+		"text ({})",
 		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: number of tokens added to the length that "
-		"--suffix-factor gives ({})",
+		"suffix: number of drafted tokens in addition to those by "
+		"--suffix-factor ({})",
 		0, SUFFIX_DEPTH },
 };
 
@@ -293,7 +293,7 @@ static uint32_t length(const struct opt_values *values)
 const struct draft_kind draft_kind_suffix = {
 	.name = "suffix",
 	.summary =
-		"what most often followed the text's suffix (SuffixDecoding)",
+		"SuffixDecoding: frequent tokens after copies of last tokens",
 	.title = "suffixes",
 	.options = &table,
 	.length = length,

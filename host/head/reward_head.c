@@ -73,9 +73,9 @@ static int check_target(struct head *h, struct err *e)
 	if (width != m->n_embd || !blocks || layer > m->n_layer ||
 		blocks != m->n_layer - layer)
 		return err_set(e, EINVAL,
-			"the reward replaces blocks %llu to %llu of a model "
-			"of width %llu, but this model has %u blocks and "
-			"width %u: the reward was made for another model",
+			"the reward model replaces layers %llu to %llu of a "
+			"model of width %llu, but this model has %u layers and "
+			"width %u: the reward model was made for another model",
 			(unsigned long long)layer,
 			(unsigned long long)(layer + blocks),
 			(unsigned long long)width, m->n_layer, m->n_embd);
@@ -101,7 +101,7 @@ static int take_bias(struct head *h, struct err *e)
 			(name.len <= 4 || memcmp(name.data, "blk.", 4)))
 			return err_set(e, ENOTSUP,
 				"tensor '%s' is not supported: it may change "
-				"what the reward computes",
+				"the reward",
 				gguf_show(name, shown, sizeof(shown)));
 	}
 	return 0;

@@ -159,10 +159,9 @@ static int take_head(struct prm *p, struct err *e)
 	if (ret || p->out.rows == (p->classes ? 2 : 1))
 		return ret;
 	return err_set(e, ENOTSUP,
-		"the reward's head has %s and %u outputs; supported are heads "
-		"with a hidden layer and two outputs (as Qwen2.5-Math-PRM) "
-		"and with no hidden layer and one output (as "
-		"Skywork-o1-Open-PRM)",
+		"the model's head has %s and %u outputs; supported are heads "
+		"with a hidden layer and two outputs (as Qwen2.5-Math-PRM) and "
+		"with no hidden layer and one output (as Skywork-o1-Open-PRM)",
 		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
 }
 
@@ -182,8 +181,8 @@ static int check_keys(const struct prm *p, struct err *e)
 		return ret;
 	if (pooling == 1 || pooling == 2)
 		return err_set(e, ENOTSUP,
-			"key '%s' is %llu, which gives a whole text one score, "
-			"but a reward must score each step",
+			"key '%s' is %llu, so the model scores whole texts, "
+			"but a reward model must score each step",
 			key, (unsigned long long)pooling);
 	snprintf(key, sizeof(key), "%s.classifier.output_labels", m->arch);
 	labels = gguf_find(m->gguf, key);
@@ -207,11 +206,11 @@ static int find_mark(struct prm *p, struct err *e)
 
 	if (!ret && list.n != 1 && p->classes)
 		ret = err_set(e, ENOTSUP,
-			"the reward's vocabulary has no token '" STEP_TOKEN
+			"the model's vocabulary has no token '" STEP_TOKEN
 			"', which must end each step");
 	if (!ret && !list.n)
 		ret = err_set(e, ENOTSUP,
-			"the reward's tokenizer has no token for a line feed");
+			"the model's tokenizer has no token for a line feed");
 	if (!ret)
 		p->mark = list.id[list.n - 1];
 	free(list.id);

@@ -80,9 +80,9 @@ struct lever_options {
 #define IN(field) OPT_IN(lever_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-rule", IN(stop_rule), NULL,
-		"lever: as in the paper, stop growing a tree as soon as one "
-		"more node would lower the expected tokens/s (default: try all "
-		"sizes and use the best)" },
+		"lever: as in Lever's paper, stop growing a tree as soon as "
+		"one more node would lower the expected tokens/s (default: try "
+		"all sizes and use the best)" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
 		"lever: exit predictor, which predicts tokens after a part of "
 		"the layers so that unlikely nodes of the tree are pruned: a "

@@ -43,7 +43,7 @@ struct multi_options {
 #define IN(field) OPT_IN(multi_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "add-block-at", IN(add), "P",
-		"multi-block: add the next block when this share of the last "
+		"multi-block: start the next block when this share of the last "
 		"block's positions, 0 to 1, have a token instead of a mask "
 		"({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",

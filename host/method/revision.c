@@ -20,9 +20,9 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 #define IN(field) OPT_IN(revision_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
-		"llada-npu: when the host recomputes positions that precede "
-		"the window and have no stable token ({}); none: never; host: "
-		"in every pass; drift: when attention has changed "
+		"llada-npu: when the host recomputes keys and values of "
+		"unstable tokens before the window ({}); none: never; host: in "
+		"every pass; drift: when attention has changed "
 		"(--refresh-drift)",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
@@ -33,9 +33,9 @@ static const struct opt option_rows[] = {
 		"llada-npu: attention counts as changed when the cosine of old "
 		"and new attention weights falls below this ({})", 0, 1 },
 	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
-		"llada-npu: the device does not wait for the host's results "
-		"but uses them in the first pass after they arrive; the text "
-		"then depends on timing" },
+		"llada-npu: do not wait for the host's recomputed values, but "
+		"use them in the first pass after they arrive; the text then "
+		"depends on timing" },
 };
 /* clang-format on */
 

@@ -425,8 +425,8 @@ int model_graft(struct model **out, const struct model *base,
 	if (base->n_expert) {
 		free(m);
 		return err_set(e, ENOTSUP,
-			"a reward with layers of its own can be used only "
-			"with a model without experts");
+			"a reward model with own layers can be used only with "
+			"a model without experts");
 	}
 	*m = *base;
 	m->gguf = NULL;

@@ -365,7 +365,7 @@ static const struct neutral {
 	{ "expert_shared_feed_forward_length", 0, 0,
 		"a shared expert is supported only in qwen2moe" },
 	{ "leading_dense_block_count", 0, 0,
-		"either all layers have experts or none" },
+		"all layers must have experts, or none" },
 	{ "expert_weights_scale", 0, 1 },
 	{ "expert_gating_func", 0, 1, /* 1: softmax */
 		"only a softmax over all experts is supported" },

@@ -33,7 +33,7 @@ static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
 		"llada, fast-dllm, block --no-cache: number of positions that "
 		"every pass computes after the prompt; those after the current "
-		"block are masks (0: only the blocks up to the current one)",
+		"block are masks (0: only blocks up to the current one)",
 		0, WIRE_MAX_ROWS },
 };
 
@@ -44,16 +44,16 @@ static const struct opt steps_rows[] = {
 		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
 		"which guesses (tokens predicted for masked positions) are "
-		"fixed first ({}): the most probable, those with the largest "
-		"margin to the second candidate, those of least entropy, or "
-		"random ones",
+		"fixed, or made final, first ({}): the most probable, those "
+		"with the largest margin to the second candidate, the least "
+		"entropy, or random ones",
 		.choices = guess_orders },
 };
 
 static const struct opt threshold_rows[] = {
 	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
-		"fix every guess whose probability is at least P (0.9; with "
-		"--method block: off, see --block-steps)",
+		"fix every guess of at least probability P (0.9; with --method "
+		"block: off, see --block-steps)",
 		0, 1 },
 };
 /* clang-format on */

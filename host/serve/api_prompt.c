@@ -154,7 +154,7 @@ static int take_turn(
 		if (!known && !json_is_null(value) &&
 			!(json_is_array(value) && !json_array_size(value)))
 			return fault_set(f, 400, "unsupported_parameter", where,
-				"'%s' has '%.40s', which is not supported",
+				"'%s' has the unsupported member '%.40s'",
 				where, key);
 	}
 	if (!strcmp(t->role, "tool"))

@@ -196,9 +196,9 @@ static int take_stream_options(struct api_request *a,
 		else if (strcmp(key, "include_obfuscation"))
 			return fault_set(f, 400, "unsupported_parameter",
 				m->name,
-				"'stream_options' has '%.40s'; only "
-				"include_usage, include_provisional and "
-				"include_draft, true or false, are supported",
+				"'stream_options.%.40s' is not supported; use "
+				"include_usage, include_provisional or "
+				"include_draft, true or false",
 				key);
 	}
 	return 0;

@@ -55,7 +55,7 @@ int api_tools_check(struct api_request *a, struct fault *f)
 
 	if (!a->tools && (a->tool || !strcmp(choice, "required")))
 		return fault_set(f, 400, "invalid_value", "tool_choice",
-			"'tool_choice' demands a call, but there are no tools");
+			"'tool_choice' needs a call, but there are no tools");
 	a->must_call = a->tool || !strcmp(choice, "required");
 	if (!strcmp(choice, "none")) {
 		free(a->tools);

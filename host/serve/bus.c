@@ -236,8 +236,8 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 	b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (b->bell < 0)
 		ret = err_sys(e, errno,
-			"cannot make a file descriptor to wake "
-			"the bus's thread");
+			"cannot make a file descriptor to wake the D-Bus "
+			"thread");
 	if (!ret)
 		ret = connect_bus(b, which, e);
 	if (!ret) {
@@ -245,7 +245,7 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 		ret = pthread_create(&b->thread, NULL, run, b);
 		if (ret)
 			ret = err_sys(e, ret,
-				"cannot start the bus's thread; check the free "
+				"cannot start the D-Bus thread; check the free "
 				"memory and ulimit -u");
 	}
 	if (ret)

@@ -382,7 +382,7 @@ static DBusMessage *unknown(
 {
 	char text[300];
 
-	snprintf(text, sizeof(text), "there is no such %s", what);
+	snprintf(text, sizeof(text), "there is no such %s at this path", what);
 	return dbus_message_new_error(call, error, text);
 }
 
@@ -417,8 +417,8 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 				call, DBUS_ERROR_UNKNOWN_METHOD, "method");
 		if (!dbus_message_has_signature(call, wanted)) {
 			snprintf(text, sizeof(text),
-				"the arguments of %.64s must have the types "
-				"'%s', not '%.64s'",
+				"%.64s takes arguments of types '%s', not "
+				"'%.64s'",
 				member, wanted,
 				dbus_message_get_signature(call));
 			return dbus_message_new_error(

@@ -466,7 +466,7 @@ int engine_open(struct engine **out, struct tandem *tandem,
 	if (ret) {
 		free(engine);
 		return err_sys(e, ret,
-			"cannot start the engine's thread; check the free "
+			"cannot start the model's thread; check the free "
 			"memory and ulimit -u");
 	}
 	*out = engine;

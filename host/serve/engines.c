@@ -381,7 +381,7 @@ int engines_open(
 	ret = pthread_create(&g->keeper, NULL, engines_keep, s);
 	if (ret)
 		return err_sys(e, ret,
-			"cannot start the thread that opens engines; check the "
+			"cannot start the thread that loads models; check the "
 			"free memory and ulimit -u");
 	g->keeps = true;
 	return 0;

@@ -72,7 +72,7 @@ int response_check_members(const json_t *item, const char *where,
 			k++;
 		if (!known[k] && !json_is_null(value))
 			return fault_set(f, 400, "unsupported_parameter", where,
-				"'%s' has '%.40s', which is not supported",
+				"'%s' has the unsupported member '%.40s'",
 				where, key);
 	}
 	return 0;

@@ -98,9 +98,9 @@ static const struct metric metrics[] = {
 	{ "phone_joules_total",
 		"energy that the simulated phone would have used", COUNTER_REAL,
 		AT(now.stats.phone_joules) },
-	{ "context_tokens", "context of a text, in tokens", GAUGE,
+	{ "context_tokens", "context length, in tokens", GAUGE,
 		AT(now.stats.context) },
-	{ "memory_bytes", "estimated memory of the open engine", GAUGE,
+	{ "memory_bytes", "estimated memory of the loaded model", GAUGE,
 		AT(memory) },
 };
 
@@ -357,7 +357,7 @@ void metrics_answer(struct exchange *x)
 					s->answered[i][k]);
 	}
 	strbuf_addf(out,
-		"# HELP tandem_uptime_seconds since the server started\n"
+		"# HELP tandem_uptime_seconds time since the server started\n"
 		"# TYPE tandem_uptime_seconds gauge\n"
 		"tandem_uptime_seconds %.9g\n",
 		uptime(s));

@@ -203,7 +203,7 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 		return err_set(e, EINVAL,
 			"%s cannot be refreshed; give at least one row, and "
 			"only rows at cached positions",
-			rows->n ? "a tree" : "no rows");
+			rows->n ? "a tree" : "an empty list");
 	ret = batch_init(&r->batch, rows, &limits, s->sequences, e);
 	if (!ret && r->batch.n_parts > 1)
 		ret = err_set(e, EINVAL,
@@ -271,8 +271,8 @@ static int prepare(struct refresh *r, const struct rows *rows, bool attention,
 			r->room = n;
 		else
 			ret = err_set(e, ENOMEM,
-				"no memory for the host to refresh %u "
-				"positions of the KV cache",
+				"no memory to refresh %u positions of the KV "
+				"cache",
 				n);
 	}
 	free(r->attention);
@@ -434,7 +434,7 @@ int refresh_merge(struct refresh *r, const uint32_t *row, uint32_t n,
 	uint32_t first_layer, struct err *e)
 {
 	struct session *s = r->s;
-	int ret = check_between(s, "a merge", e);
+	int ret = check_between(s, "a merge was requested", e);
 	struct price p = { 0 };
 	struct piece piece;
 

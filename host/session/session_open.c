@@ -626,7 +626,7 @@ int session_close(struct session *s, struct err *e)
 	npu_stats(s->npu, &st);
 	if (st.violations)
 		ret = err_set(e, EPROTO,
-			"%llu violation%s of the coherence contract; the "
+			"%llu violation%s of the cache-maintenance rules; the "
 			"first: %s",
 			(unsigned long long)st.violations,
 			st.violations == 1 ? "" : "s",

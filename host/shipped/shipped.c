@@ -103,8 +103,9 @@ int shipped_find(const struct shipped *of, const char *file, const char *what,
 		ret = err_set(e, ENOENT,
 			"no %s: '%s' was not found in %s; %sset %s to the "
 			"folder of %s that come with Tandem",
-			what, s.file, s.places.len ? s.places.data : "no place",
-			hint, s.of->env, s.of->plural);
+			what, s.file,
+			s.places.len ? s.places.data : "any folder", hint,
+			s.of->env, s.of->plural);
 	strbuf_release(&s.places);
 	return ret;
 }

@@ -107,12 +107,14 @@ static int parse_line(
 		return err_set(e, EINVAL, "%s is given twice", name);
 	if (*line)
 		return err_set(e, EINVAL,
-			"%s: '%.40s' follows the number; only '#' and the "
-			"source may follow",
+			"%s: '%.40s' follows the number; write the number's "
+			"source after '#'",
 			name, line);
 	if (!source || !*source)
 		return err_set(e, EINVAL,
-			"%s has no source: write it after '#'", name);
+			"%s has no source: write after '#' where the number is "
+			"from",
+			name);
 	seen[i] = true;
 	return 0;
 }
@@ -200,10 +202,8 @@ int soc_file_load(struct soc *out, const char *name, struct err *e)
 	if (ferror(f))
 		ret = err_sys(e, EIO, "cannot read '%s'", path);
 	else if (len > SOC_FILE_MAX)
-		ret = err_set(e, EFBIG,
-			"%s: larger than a profile can be (%u "
-			"KiB)",
-			path, SOC_FILE_MAX >> 10);
+		ret = err_set(e, EFBIG, "%s: larger than %u KiB", path,
+			SOC_FILE_MAX >> 10);
 	else
 		ret = soc_file_parse(out, path, text, len, e);
 	if (!ret && changes && apply_changes(out, changes, e))

@@ -245,7 +245,7 @@ static int read_schema(struct reading *r, size_t i, json_t *given)
 	json_t *s;
 
 	if (given && !json_is_null(given) && !json_is_object(given))
-		return refuse(r, i, where, "must be a JSON Schema, an object");
+		return refuse(r, i, where, "must be a JSON Schema object");
 	s = json_is_object(given) ? json_copy(given) : json_object();
 	r->schema[i] = s;
 	if (!s)
@@ -254,7 +254,8 @@ static int read_schema(struct reading *r, size_t i, json_t *given)
 	if (json_object_get(s, "$ref") || json_object_get(s, "anyOf") ||
 		(json_object_get(s, "type") &&
 			(!type || strcmp(type, "object"))))
-		return refuse(r, i, where, "must be of the type 'object'");
+		return refuse(r, i, where,
+			"must have the type 'object', without $ref and anyOf");
 	json_object_set_new(s, "type", json_string("object"));
 	if (!json_object_get(s, "additionalProperties"))
 		json_object_set_new(s, "additionalProperties", json_false());
@@ -274,7 +275,7 @@ static int read_tool(struct reading *r, size_t i)
 
 	if (!type || strcmp(type, "function"))
 		return refuse(r, i, ".type",
-			"must be 'function', the only type of tools here");
+			"must be 'function', the only supported type");
 	if (!json_is_object(function))
 		return refuse(r, i, ".function", "must be an object");
 	ret = check_members(r, i, tool, "", of_tool);

@@ -132,7 +132,7 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 		free(copy);
 		return schema_refuse(r,
 			"$ref is '%.80s'; it can only refer to parts of the "
-			"schema itself, like #/$defs/NAME",
+			"schema, like #/$defs/NAME",
 			text ? text : "");
 	}
 	for (char *s = strtok_r(copy + 1, "/", &save); s && at;
@@ -141,8 +141,7 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 	free(copy);
 	if (!at)
 		return schema_refuse(r,
-			"$ref is '%.80s', but the schema has nothing "
-			"there",
+			"$ref is '%.80s', but the schema has no such part",
 			text);
 	ret = schema_read(r, at, &node);
 	return ret ? ret : schema_add_choice(r, &node, 1, out);
@@ -168,10 +167,10 @@ static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 			return schema_refuse(r,
 				"type is '%.40s'; the types are null, boolean, "
 				"integer, number, string, array and object",
-				name ? name : "no string");
+				name ? name : "(not a string)");
 		*type |= types[k].type;
 	}
-	return *type ? 0 : schema_refuse(r, "the list in type is empty");
+	return *type ? 0 : schema_refuse(r, "type is an empty list");
 }
 
 /* Make one node per allowed type, using the keywords for that type. */
@@ -262,8 +261,8 @@ int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 		s = NULL;
 	if (s && !json_is_object(s))
 		return schema_refuse(r,
-			json_is_false(s) ? "the schema is false, which no "
-					   "value fits"
+			json_is_false(s) ? "the schema is false, which allows "
+					   "no value"
 					 : "a schema must be an object or "
 					   "true");
 	for (uint32_t i = 0; i < r->n_done; i++)

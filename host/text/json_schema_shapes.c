@@ -20,7 +20,7 @@ static int read_count(
 		return 0;
 	if (!json_is_number(v) || n < 0 || n > 1e9 || n != floor(n))
 		return schema_refuse(
-			r, "%s is not a number from 0 to 1000000000", keyword);
+			r, "%s is not an integer from 0 to 1e9", keyword);
 	*out = (uint32_t)n;
 	return 0;
 }
@@ -73,9 +73,11 @@ int schema_read_number(
 	if (!ret)
 		ret = read_bound(r, s, "exclusiveMaximum", unit, -1, &n);
 	if (!ret && n.bounded && !integer && n.hi < n.lo)
-		ret = schema_refuse(r, "no number is between its bounds");
+		ret = schema_refuse(
+			r, "no number satisfies minimum and maximum");
 	if (!ret && n.bounded && n.hi < n.lo)
-		ret = schema_refuse(r, "no integer is between its bounds");
+		ret = schema_refuse(
+			r, "no integer satisfies minimum and maximum");
 	if (!ret)
 		ret = schema_add_node(
 			r, integer ? FORM_INTEGER : FORM_NUMBER, out);
@@ -168,8 +170,7 @@ static int read_required(struct schema_reader *r, json_t *s, uint32_t rest,
 
 		if (!key)
 			return schema_refuse(r,
-				"required has an element that is not a "
-				"string");
+				"required has an element other than a string");
 		while (at < d->n && strcmp(d->key[at], key))
 			at++;
 		if (at == d->n)

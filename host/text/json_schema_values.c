@@ -34,7 +34,7 @@ int schema_add_words(
 
 	if (n > UINT16_MAX)
 		return schema_refuse(
-			r, "more than %d strings to choose among", UINT16_MAX);
+			r, "enum has more than %d strings", UINT16_MAX);
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = schema_add_name(r, value[i], 0, JSON_NONE);
 	if (!ret)

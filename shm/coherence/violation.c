@@ -72,9 +72,7 @@ static const struct {
 		"request %u",
 		false, false },
 	[VIOLATION_NEEDLESS_WAIT] = { "needless wait",
-		"waited for, but DMA of request %u had "
-		"already ended",
-		false, false },
+		"waited for, but DMA of request %u had ended", false, false },
 	[VIOLATION_UNUSED_WAIT] = { "needless wait",
 		"waited for DMA of request %u, but nothing used the bytes",
 		false, false },
@@ -194,8 +192,8 @@ void violation_missing(const struct violation *v, char *out, size_t size)
 		snprintf(out, size, "%s %s before %s", drop, range, before);
 		break;
 	case VIOLATION_TORN_LINE:
-		snprintf(out, size, "%s %s before %s, or separate lines", drop,
-			range, before);
+		snprintf(out, size, "%s %s before %s, or separate cache lines",
+			drop, range, before);
 		break;
 	case VIOLATION_LOST_DEV_WRITE:
 	case VIOLATION_UNCLEANED:

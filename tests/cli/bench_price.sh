@@ -53,7 +53,7 @@ failed 'at most 19 passes' --vary operator_s=0:1 \
 
 price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --rows 1,9,17
 check_eq 'status of a text' "$status" 0
-check_has 'the text' "$out" 'Priced, not run: qwen3-8b, drafted by qwen3-0.6b'
+check_has 'the text' "$out" 'Computed, not run: qwen3-8b, drafted by qwen3-0.6b'
 check_has 'the text' "$out" '17 rows'
 
 command -v python3 >/dev/null || finish

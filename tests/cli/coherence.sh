@@ -34,7 +34,7 @@ for seed in 0 1 2; do
   check_eq "ids without a clean, seed $seed" "$out" "$want"
   check_has 'stderr' "$err" 'tandem-npu: check: lost write: tandem:kv'
   check_has 'stderr' "$err" '    missing: clean of tandem:kv ['
-  check_has 'stderr' "$err" 'tandem: 1 violation of the coherence contract'
+  check_has 'stderr' "$err" 'tandem: 1 violation of the cache-maintenance rules'
   check_eq "reports, seed $seed" "$(kinds)" \
     'lost write, tandem:kv, clean of tandem:kv '
 done

@@ -18,10 +18,10 @@ shows() { # FILE LINE...
   done
 }
 both_ways='diffusion     all positions attend to one another'
-of_dream='mask token    615 "<|mask|>", filled from the row before it'
+of_dream='mask token    615 "<|mask|>", predicted by the row before it'
 shows "$dream" 'architecture  dream' "$both_ways" "$of_dream" 'chat          chatml'
 shows "$llada" 'architecture  llada' "$both_ways" \
-  'mask token    594 "<|reserved_special_token_0|>", filled from its own row'
+  'mask token    594 "<|reserved_special_token_0|>", predicted by its own row'
 run_ok "$TANDEM" inspect --json "$dream"
 said='"diffusion":{"mask_token":615,"shift_logits":true,"block_length":0}'
 check_has 'the description in JSON' "$out" "$said"
@@ -63,7 +63,7 @@ checks=$((checks + 1))
 [ "$row" != "$first" ] || fail 'row 0 of a Dream model sees itself alone'
 
 # The same weights without the shift are another model's: a text of one mask is
-# filled from the row before it, or from its own.
+# predicted by the row before it, or by its own.
 tokens() { # MODEL: what its first mask becomes
   run_ok "$TANDEM" run -m "$1" --method llada -p 'the tea' -n 1 --ignore-eos \
     --block 1 --ids

@@ -116,5 +116,5 @@ TANDEM_NPU_FAULT=$fault run "$TANDEM" run -m "$model" -p "$prompt" -n 60 \
   --ignore-eos --ids --coherence check --evict-seed 0
 check_eq 'status with it, check' "$status" 1
 check_has 'stderr' "$err" 'stale read: tandem:io'
-check_has 'stderr' "$err" 'of the coherence contract'
+check_has 'stderr' "$err" 'of the cache-maintenance rules'
 finish

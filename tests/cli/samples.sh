@@ -64,7 +64,7 @@ has 'a draft was right' '.accepted_tokens > 0'
 write -N 6 --json --draft recycle+model --slots 128 --parallel 3
 same 'samples with drafts and a full cache' "$alone"
 misuse "$TANDEM" run -N 2 --draft oracle:0.8 hello
-check_has 'a draft that needs a text' "$err" 'it knows only one text'
+check_has 'a draft that needs a text' "$err" 'it knows the text of only one'
 
 # ---- as people see them ------------------------------------------------------
 write -N 2 --ids

@@ -129,7 +129,7 @@ static void reports_a_torn_line(void **state)
 		"    values: at byte 188 the cache has 00 00 00 00, memory has "
 		"55 00 00 00\n"
 		"    missing: invalidate of test:io [128, 192) before "
-		"hidden_out, or separate lines");
+		"hidden_out, or separate cache lines");
 	assert_int_equal(b.cpu[128 + 60], 0);
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 1);

@@ -114,7 +114,7 @@ static void test_keys(void **state)
 			"qwen3moe.expert_shared_feed_forward_length",
 			"only in qwen2moe" },
 		{ put_dense_layer, "qwen3moe.leading_dense_block_count",
-			"all layers have experts or none" },
+			"all layers must have experts, or none" },
 		{ put_scale, "qwen3moe.expert_weights_scale", "not supported" },
 		{ put_sigmoid, "qwen3moe.expert_gating_func", "softmax" },
 		{ put_groups, "qwen3moe.expert_group_count", "not supported" },

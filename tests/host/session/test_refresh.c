@@ -217,7 +217,7 @@ static void test_refused(void **state)
 	refused(r, &rows, -EINVAL, "vocabulary");
 	row[1].token = 0;
 	rows.n = 0;
-	refused(r, &rows, -EINVAL, "no rows");
+	refused(r, &rows, -EINVAL, "an empty list");
 	rows.n = 2;
 	assert_ok(session_fork(f->s, SESSION_TEXT, &other, &e), &e);
 	row[1].sequence = other;

@@ -260,9 +260,9 @@ static const struct {
 		NULL, "tools[0].function.description must be" },
 	{ PARAMETERS("1"), NULL, "tools[1].function.parameters must be" },
 	{ PARAMETERS("{\"type\":\"array\"}"), NULL,
-		"tools[1].function.parameters must be of the type 'object'" },
+		"tools[1].function.parameters must have the type 'object'" },
 	{ PARAMETERS("{\"$ref\":\"#\"}"), NULL,
-		"tools[1].function.parameters must be of the type 'object'" },
+		"tools[1].function.parameters must have the type 'object'" },
 	{ PARAMETERS("{\"properties\":{\"x\":{\"pattern\":\"a\"}}}"), NULL,
 		"tools[1].function.parameters#/properties/x: the keyword "
 		"'pattern' is not supported" },
@@ -494,7 +494,7 @@ static void test_output(void **state)
 			if (over && n)
 				assert_true(f.ended[n - 1]);
 		} else if (!strstr(e.text, "no arguments with at most") &&
-			!strstr(e.text, "between its bounds")) {
+			!strstr(e.text, "satisfies minimum and maximum")) {
 			fail_msg("%s: %s", json, e.text);
 		}
 		chat_tools_close(t);

@@ -192,16 +192,15 @@ static const struct {
 	{ "{\"anyOf\":[{},{\"items\":{\"not\":{}}}]}",
 		"#/anyOf/1/items: the keyword 'not'" },
 	{ "{\"type\":\"text\"}", "type is 'text'" },
-	{ "{\"$ref\":\"http://x/y\"}",
-		"only refer to parts of the schema itself" },
-	{ "{\"$ref\":\"#/$defs/x\"}", "the schema has nothing there" },
+	{ "{\"$ref\":\"http://x/y\"}", "only refer to parts of the schema" },
+	{ "{\"$ref\":\"#/$defs/x\"}", "the schema has no such part" },
 	{ "{\"anyOf\":[{}],\"type\":\"null\"}", "" },
 	{ "{\"anyOf\":[{}],\"minLength\":1}", "with other keywords" },
 	{ "{\"enum\":[1],\"minimum\":0}",
 		"enum and const can be combined with type" },
 	{ "{\"enum\":[1],\"type\":\"string\"}", "no value of enum" },
 	{ "{\"minLength\":3,\"maxLength\":2}", "minLength is more" },
-	{ "{\"minItems\":-1}", "minItems is not a number" },
+	{ "{\"minItems\":-1}", "minItems is not an integer" },
 	{ "{\"type\":\"integer\",\"minimum\":5,\"maximum\":4}", "no integer" },
 	{ "{\"type\":\"number\",\"minimum\":0.00000001}", "multiple of" },
 	{ "{\"required\":[\"a\"],\"additionalProperties\":false}",
@@ -211,8 +210,8 @@ static const struct {
 	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},"
 	  "\"required\":[\"a\"]}",
 		"no value with at most 32 levels" },
-	{ "{\"items\":{\"type\":[]}}", "the list in type is empty" },
-	{ "false", "no value fits" },
+	{ "{\"items\":{\"type\":[]}}", "type is an empty list" },
+	{ "false", "which allows no value" },
 	{ "3", "must be an object or true" },
 };
 
@@ -264,7 +263,7 @@ static json_t *draw_form(struct draw *d, struct json_form **f, char **text)
 		if (!ret)
 			return s;
 		if (!strstr(e.text, "no value with at most") &&
-			!strstr(e.text, "between its bounds"))
+			!strstr(e.text, "satisfies minimum and maximum"))
 			fail_msg("%s: %s", *text, e.text);
 		free(*text);
 		json_decref(s);

@@ -375,7 +375,7 @@ static void waiting_for_the_last_of_a_chain_ends_all(void **state)
 	close_bench(&b);
 	assert_int_equal(b.n, 1);
 	said(&b, 0, "needless wait: io [0, 64) in again: waited for, but DMA",
-		"had already ended");
+		"had ended");
 }
 
 static void a_wait_left_out_and_one_for_nothing_are_named(void **state)
