@@ -54,9 +54,11 @@ enum wire_link_op {
 /* The order of the file descriptors that come with WIRE_HELLO. */
 enum wire_hello_fd {
 	WIRE_FD_CONTROL,
-	/* eventfd on which the device sleeps until a request */
+	/* eventfd or socket (`doorbell` of the hello) on which the device
+	 * sleeps until a request */
 	WIRE_FD_REQUEST_WAIT,
-	WIRE_FD_COMPLETION_RING, /* eventfd that the device writes */
+	/* eventfd or socket that the device writes */
+	WIRE_FD_COMPLETION_RING,
 	/* number of descriptors; with polled doorbells there is only
 	 * WIRE_FD_CONTROL */
 	WIRE_FD_COUNT

@@ -20,7 +20,7 @@
  * plain decoding and with method linear-spec. PLACED: method llada-npu with
  * every address window and weight placement. CACHED: method block with and
  * without a KV cache, if each pass decides one token. CACHED_SURE: like CACHED,
- * but each pass decides all tokens whose probability is above a threshold.
+ * but each pass decides all tokens whose probability reaches a threshold.
  */
 enum diffusion_texts {
 	DIFFUSION_ANY,
@@ -196,8 +196,8 @@ static const struct column_spec curve_columns[] = {
 /* ---- gain of each technique ---------------------------------------------- */
 
 /* ONE_A_PASS: with a threshold of 1, each pass decides one token. SURE: with a
- * threshold of 0.9, each pass decides all tokens whose probability is above
- * 0.9. */
+ * threshold of 0.9, each pass decides all tokens whose probability is 0.9 or
+ * more. */
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
@@ -421,7 +421,7 @@ static const char about_ablation[] =
 	"and fixes\none token. Each of the next rows adds a technique. "
 	"+prefix: tokens before the\nblock are cached. +block: there are no "
 	"masks after the block, and logits of\nfinal tokens are not computed. "
-	"+sure at once: a pass fixes all tokens with a\nprobability above 0.9. "
+	"+sure at once: a pass fixes all tokens with a\nprobability of 0.9 or more. "
 	"+later blocks: passes have rows for later blocks.\n+stages: a token "
 	"is shown at 0.7 and final at 0.9. +refresh: the host recomputes\n"
 	"unstable tokens that precede the block. late: rows for later blocks "

@@ -225,9 +225,10 @@ static void fill_logits(const struct table_request *request,
 /*
  * The methods that lever is compared with, each with several settings; the last
  * row is lever itself. A tree has at most 16 levels, and fewer levels than
- * rows. opt-tree and edgellm stop adding levels when another level would reduce
- * the tokens/s. eagle2-tree always drafts all levels, so it is also measured
- * with six levels, the depth that its authors use.
+ * rows. opt-tree stops adding levels when a level adds too few expected tokens,
+ * edgellm when the probability of all nodes is below its threshold. eagle2-tree
+ * always drafts all levels, so it is also measured with six levels, the depth
+ * that its authors use.
  */
 static const struct table_variant grid[] = {
 	{ "flash-ar", .method = "flash-ar" },

@@ -494,8 +494,8 @@ static const struct sdnpu_spec specs[] = {
 				"with a rival. NPU: plain decoding.\nCPU: the "
 				"NPU computes the prompt, the phone's CPU "
 				"everything else. NPU, SAM and\nEAGLE-2 switch "
-				"graphs. SAM and EAGLE-2: the fastest of "
-				"several draft sizes.",
+				"graphs. CPU SAM and both EAGLE-2: the fastest "
+				"of several draft sizes.",
 			.name_key = { "model", "task" },
 			.variant = phones,
 			.n_variants = ARRAY_LEN(phones),

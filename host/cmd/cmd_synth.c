@@ -38,8 +38,8 @@ static const struct opt opts[] = {
 		"iq4_nl, mxfp4, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the FFN down matrices (as --quant, but q8_0 if "
-		"--quant has 4 bits)",
+		"type of the FFN down matrices (as --quant, but q8_0 in place "
+		"of 4 bits; with --grow and without --quant: MODEL's)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model with this head; classes: as in "

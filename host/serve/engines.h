@@ -40,7 +40,7 @@ struct fault;
 struct server;
 
 /* Maximum number of open engines, with or without a memory limit: each engine
- * is a pair of processes with threads. */
+ * takes a thread of the server and a device process with its threads. */
 #define ENGINES_OPEN_MAX 8
 
 enum engine_phase {
