@@ -41,6 +41,9 @@ struct beginning {
 };
 
 struct rest {
+	/* The source whose next three members all sources of a shared datastore
+	 * use: another source, or this one. */
+	struct rest *shared;
 	const struct history *history;
 	/* number of the last history record that was added to the store */
 	uint64_t last;
@@ -67,6 +70,7 @@ struct rest {
  * sequence occurs in the store, so do all shorter suffixes. */
 static void look_up(struct rest *r, const int32_t *text, size_t n)
 {
+	const struct datastore *store = &r->shared->store;
 	uint32_t low = SPAN_LEAST,
 		 high = n < SPAN_MOST ? (uint32_t)n : SPAN_MOST;
 
@@ -75,11 +79,11 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 		uint32_t span = (low + high) / 2;
 		size_t first, end;
 
-		datastore_find(&r->store, text + n - span, span, &first, &end);
+		datastore_find(store, text + n - span, span, &first, &end);
 		/* Count two binary searches. Each comparison loads the index of
 		 * a suffix and its first tokens, and compares up to `span`
 		 * tokens. */
-		for (size_t left = r->store.n_suffixes; left; left /= 2) {
+		for (size_t left = store->n_suffixes; left; left /= 2) {
 			r->work.steps += 4;
 			r->work.values += 2ull * span;
 		}
@@ -99,10 +103,11 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
  * `depth`. */
 static int32_t token_after(struct rest *r, uint32_t hit, uint32_t depth)
 {
+	const struct datastore *store = &r->shared->store;
 	size_t at = r->found_first + hit * r->found / r->hits;
 
 	r->work.steps += 2;
-	return r->store.token[r->store.suffix[at] + r->span + depth];
+	return store->token[store->suffix[at] + r->span + depth];
 }
 
 /* Returns the end of the run of consecutive hits, from `first` on, that have
@@ -180,20 +185,20 @@ static void put_next(struct rest *r, struct queue *q, uint32_t node)
 /* ---- the source ---------------------------------------------------------- */
 
 /* Add the records that the history got since the last call. */
-static int take_history(struct rest *r, struct err *e)
+static int take_history(struct rest *to, struct err *e)
 {
-	size_t n = r->history ? history_count(r->history) : 0;
-	size_t i = n ? history_after(r->history, r->last) : 0;
+	size_t n = to->history ? history_count(to->history) : 0;
+	size_t i = n ? history_after(to->history, to->last) : 0;
 
 	for (; i < n; i++) {
-		struct history_record record = history_at(r->history, i);
-		int ret = datastore_add(&r->store, record.id, record.n, e);
+		struct history_record record = history_at(to->history, i);
+		int ret = datastore_add(&to->store, record.id, record.n, e);
 
 		if (ret)
 			return ret;
-		r->last = record.number;
+		to->last = record.number;
 	}
-	return datastore_sort(&r->store, e);
+	return datastore_sort(&to->store, e);
 }
 
 static int take(
@@ -202,7 +207,7 @@ static int take(
 	struct rest *r = arg;
 	struct beginning item[NODES];
 	struct queue q = { item, 0, NODES };
-	int ret = same < r->n || !r->n ? take_history(r, e) : 0;
+	int ret = same < r->n || !r->n ? take_history(r->shared, e) : 0;
 
 	if (ret)
 		return ret;
@@ -311,7 +316,10 @@ static int open_kind(
 
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for --draft rest");
+	r->shared = site->like ? source_drafter_arg(site->like) : r;
 	r->history = site->history;
+	if (site->like)
+		return source_drafter_open(out, &source, e);
 	if (!*site->word && !site->history)
 		ret = err_set(e, EINVAL,
 			"--draft rest needs a history to search; name one with "

@@ -25,14 +25,19 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
+	/* The source whose next three members all sources of a shared history
+	 * use: another source, or this one. */
+	struct sam *shared;
 	/* history of earlier requests; NULL if no history is kept; borrowed */
 	const struct history *records;
 	/* number of the last history record in `history` */
 	uint64_t read;
 	/* automaton of the history; NULL if no history is kept */
 	struct suffix_automaton *history;
-	/* the longest suffix of the sequence that occurs in `history` */
+	/* The longest suffix of the sequence that occurs in the history; valid
+	 * while shared->read equals past_read. */
 	struct suffix_match past;
+	uint64_t past_read;
 	/* Result of the paper's rule (drafter_sam.h) for the draft after the
 	 * sequence: whether the chain comes from the history, and its number of
 	 * tokens. */
@@ -43,24 +48,36 @@ struct sam {
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Add new records of the history to the history's automaton. Sets *grown if
- * records were added; then all matches in the automaton (struct suffix_match)
- * are invalid. */
-static int read_records(struct sam *s, bool *grown, struct err *e)
+/* Returns the automaton of the history, or NULL. The work of its next calls
+ * counts as this source's. */
+static struct suffix_automaton *history_of(struct sam *s)
 {
-	size_t n = s->records ? history_count(s->records) : 0, i = n;
-	int ret = 0;
+	if (s->shared->history)
+		suffix_automaton_set_work(s->shared->history, &s->work);
+	return s->shared->history;
+}
 
-	if (n)
-		i = history_after(s->records, s->read);
-	*grown = i < n;
-	for (; i < n && !ret; i++) {
-		struct history_record r = history_at(s->records, i);
+/* Add new records of the history to the history's automaton. All matches in the
+ * automaton (struct suffix_match) are then invalid. */
+static int read_records(struct sam *s, struct err *e)
+{
+	struct suffix_automaton *a = history_of(s);
+	struct sam *to = s->shared;
+	size_t n = a ? history_count(to->records) : 0;
+	size_t i = n ? history_after(to->records, to->read) : 0;
 
-		ret = suffix_automaton_add(s->history, r.id, r.n, e);
-		s->read = r.number;
+	for (; i < n; i++) {
+		struct history_record r = history_at(to->records, i);
+		int ret = suffix_automaton_add(a, r.id, r.n, e);
+
+		if (ret) {
+			suffix_automaton_clear(a);
+			to->read = 0;
+			return ret;
+		}
+		to->read = r.number;
 	}
-	return ret;
+	return 0;
 }
 
 static int take(
@@ -68,9 +85,9 @@ static int take(
 {
 	struct sam *s = arg;
 	size_t had = suffix_automaton_tokens(s->text);
+	struct suffix_automaton *history = history_of(s);
 	uint32_t here, there, match;
 	double length;
-	bool grown;
 	int ret;
 
 	if (same < had) {
@@ -79,18 +96,19 @@ static int take(
 	}
 	ret = suffix_automaton_add(s->text, text + had, n - had, e);
 	if (!ret)
-		ret = read_records(s, &grown, e);
+		ret = read_records(s, e);
 	if (ret) {
 		suffix_automaton_clear(s->text);
 		return ret;
 	}
 
-	if (grown)
+	if (s->past_read != s->shared->read)
 		had = 0;
+	s->past_read = s->shared->read;
 	if (!had)
 		s->past = (struct suffix_match){ 0 };
-	for (size_t i = had; i < n && s->history; i++)
-		suffix_automaton_follow(s->history, &s->past, text[i]);
+	for (size_t i = had; i < n && history; i++)
+		suffix_automaton_follow(history, &s->past, text[i]);
 
 	here = suffix_automaton_end(s->text).len;
 	there = s->past.len > s->o.bias ? s->past.len - s->o.bias : 0;
@@ -126,18 +144,21 @@ static struct source_place place_of(
 static void root(void *arg, struct source_place *p)
 {
 	const struct sam *s = arg;
+	bool valid = s->past_read == s->shared->read;
 
-	*p = place_of(suffix_automaton_end(s->text), s->past);
+	*p = place_of(suffix_automaton_end(s->text),
+		valid ? s->past : (struct suffix_match){ 0 });
 }
 
 static void step(void *arg, struct source_place *p, int32_t token)
 {
-	const struct sam *s = arg;
+	struct sam *s = arg;
+	struct suffix_automaton *history = history_of(s);
 	struct suffix_match text = in_text(p), past = in_history(p);
 
 	suffix_automaton_follow(s->text, &text, token);
-	if (s->history)
-		suffix_automaton_follow(s->history, &past, token);
+	if (history)
+		suffix_automaton_follow(history, &past, token);
 	*p = place_of(text, past);
 }
 
@@ -227,15 +248,15 @@ static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
 				.match = grounds(m, depth) });
 }
 
-static void put_history(const struct sam *s, struct list *l,
-	struct suffix_match m, uint32_t depth)
+static void put_history(const struct sam *s, struct suffix_automaton *history,
+	struct list *l, struct suffix_match m, uint32_t depth)
 {
 	uint32_t first = l->n, origin = HISTORY;
 
 	l->left = 1;
 	for (; m.len && l->n - first < s->o.children;
-		m = suffix_automaton_shorter(s->history, m)) {
-		put_state(s, s->history, l, first, m,
+		m = suffix_automaton_shorter(history, m)) {
+		put_state(s, history, l, first, m,
 			(struct source_guess){
 				.origin = origin, .match = grounds(m, depth) });
 		origin = LESS_OF_HISTORY;
@@ -245,7 +266,8 @@ static void put_history(const struct sam *s, struct list *l,
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
-	const struct sam *s = arg;
+	struct sam *s = arg;
+	struct suffix_automaton *history = history_of(s);
 	struct suffix_match past = in_history(p);
 	struct list l = { out, 0, most, 1 };
 
@@ -256,12 +278,12 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		if (depth < s->length && !s->by_history)
 			put_first(s, &l, in_text(p), depth);
 		else if (depth < s->length && past.len)
-			put_state(s, s->history, &l, 0, past,
+			put_state(s, history, &l, 0, past,
 				(struct source_guess){ .origin = HISTORY,
 					.match = grounds(past, depth) });
 	} else if (depth + 1 < s->o.most) {
 		put_text(s, &l, in_text(p), depth);
-		put_history(s, &l, past, depth);
+		put_history(s, history, &l, past, depth);
 	}
 	return l.n;
 }
@@ -278,22 +300,22 @@ static void close_sam(void *arg)
 }
 
 int sam_source_open(struct source *out, const struct sam_options *o,
-	const struct history *records, struct err *e)
+	const struct history *records, void *like, struct err *e)
 {
 	struct sam *s = calloc(1, sizeof(*s));
-	bool grown;
 	int ret;
 
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a suffix automaton");
 	s->o = *o;
+	s->shared = like ? like : s;
 	s->records = records;
 	ret = suffix_automaton_open(&s->text, SUFFIX_TEXT, &s->work, e);
-	if (!ret && records)
+	if (!ret && records && !like)
 		ret = suffix_automaton_open(
 			&s->history, SUFFIX_HISTORY, &s->work, e);
 	if (!ret)
-		ret = read_records(s, &grown, e);
+		ret = read_records(s, e);
 	if (ret) {
 		close_sam(s);
 		return ret;
@@ -357,8 +379,8 @@ static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	struct source source;
-	int ret = sam_source_open(
-		&source, opt_values_of(site->values, &table), site->history, e);
+	int ret = sam_source_open(&source, opt_values_of(site->values, &table),
+		site->history, source_drafter_arg(site->like), e);
 
 	return ret ? ret : source_drafter_open(out, &source, e);
 }

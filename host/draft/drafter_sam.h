@@ -26,7 +26,8 @@
  * occurs anywhere.
  *
  * Rejected tokens never enter an automaton. If a sequence does not continue the
- * previous one, the sequence's automaton is rebuilt.
+ * previous one, the sequence's automaton is rebuilt. Drafters of several
+ * requests share one automaton of the history.
  */
 #ifndef HOST_DRAFT_DRAFTER_SAM_H
 #define HOST_DRAFT_DRAFTER_SAM_H
@@ -52,10 +53,12 @@ struct sam_options {
  * Open the source of guesses. All records of `history` (NULL: no history),
  * prompts and answers, are added. The history is borrowed; records added to it
  * later enter the automaton at the next request. Records removed from the
- * history stay in the automaton. Returns 0, -ENOMEM, or -EFBIG if there are
- * more tokens than an automaton can hold.
+ * history stay in the automaton. If `like` is not NULL, it is the arg of an
+ * open source with the same history that outlives the new source; the new
+ * source uses its automaton. Returns 0, -ENOMEM, or -EFBIG if there are more
+ * tokens than an automaton can hold.
  */
 int sam_source_open(struct source *out, const struct sam_options *,
-	const struct history *, struct err *);
+	const struct history *, void *like, struct err *);
 
 #endif

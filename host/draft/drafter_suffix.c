@@ -67,7 +67,12 @@ struct memory {
 struct suffix {
 	struct suffix_options opts;
 	const struct history *history;
+	/* The source whose history tree, and `last`, all sources of a shared
+	 * history use: another source, or this one. */
+	struct suffix *shared;
 	uint64_t last; /* number of the last history record that was added */
+	/* value of shared->last when memory[HISTORY] was last updated */
+	uint64_t seen;
 	struct memory memory[MEMORIES];
 	struct search_work work;
 };
@@ -127,12 +132,20 @@ static void choose(const struct suffix *s, struct memory *m)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Add the records that the history got since the last call. */
+/* Count the work of the next calls of the history's tree as this source's. */
+static void count_work(struct suffix *s)
+{
+	if (s->memory[HISTORY].tree)
+		suffix_tree_set_work(s->memory[HISTORY].tree, &s->work);
+}
+
+/* Add the records that the history got since the last call. All matches in the
+ * history's tree are then invalid. */
 static int take_history(struct suffix *s, struct err *e)
 {
 	struct suffix_tree *t = s->memory[HISTORY].tree;
 	size_t n = t ? history_count(s->history) : 0;
-	size_t i = t ? history_after(s->history, s->last) : 0;
+	size_t i = t ? history_after(s->history, s->shared->last) : 0;
 
 	for (; i < n; i++) {
 		struct history_record r = history_at(s->history, i);
@@ -142,10 +155,10 @@ static int take_history(struct suffix *s, struct err *e)
 			ret = suffix_tree_end(t, e);
 		if (ret) {
 			suffix_tree_clear(t);
-			s->last = 0;
+			s->shared->last = 0;
 			return ret;
 		}
-		s->last = r.number;
+		s->shared->last = r.number;
 	}
 	return 0;
 }
@@ -158,6 +171,7 @@ static int take(
 	size_t known = suffix_tree_tokens(own->tree);
 	int ret = 0;
 
+	count_work(s);
 	if (!known || same < known) {
 		suffix_tree_clear(own->tree);
 		old->matches.n = 0;
@@ -169,6 +183,11 @@ static int take(
 	if (ret)
 		return ret;
 	suffix_tree_live(own->tree, &own->matches);
+	if (s->seen != s->shared->last) {
+		old->matches.n = 0;
+		same = 0;
+	}
+	s->seen = s->shared->last;
 	for (size_t i = same; old->tree && i < n; i++)
 		suffix_tree_follow(old->tree, &old->matches, text[i]);
 	choose(s, own);
@@ -182,16 +201,19 @@ static void root(void *arg, struct source_place *p)
 	const struct suffix *s = arg;
 
 	for (unsigned i = 0; i < MEMORIES; i++) {
-		p->at[2 * i] =
-			s->memory[i].limit ? s->memory[i].root.node : NOWHERE;
+		bool valid = s->memory[i].limit &&
+			(i == TEXT || s->seen == s->shared->last);
+
+		p->at[2 * i] = valid ? s->memory[i].root.node : NOWHERE;
 		p->at[2 * i + 1] = s->memory[i].root.at;
 	}
 }
 
 static void step(void *arg, struct source_place *p, int32_t token)
 {
-	const struct suffix *s = arg;
+	struct suffix *s = arg;
 
+	count_work(s);
 	for (unsigned i = 0; i < MEMORIES; i++) {
 		struct suffix_place at = { p->at[2 * i], p->at[2 * i + 1] };
 
@@ -230,10 +252,11 @@ static uint32_t put_guesses(const struct suffix *s, unsigned memory,
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
-	const struct suffix *s = arg;
+	struct suffix *s = arg;
 	const struct memory *m = s->memory;
 	uint32_t n;
 
+	count_work(s);
 	if (most == 1)
 		return put_guesses(s, m[HISTORY].worth > m[TEXT].worth, p,
 			depth, out, most);
@@ -245,8 +268,9 @@ static void close_suffix(void *arg)
 {
 	struct suffix *s = arg;
 
-	for (unsigned i = 0; i < MEMORIES; i++)
-		suffix_tree_close(s->memory[i].tree);
+	suffix_tree_close(s->memory[TEXT].tree);
+	if (s->shared == s)
+		suffix_tree_close(s->memory[HISTORY].tree);
 	free(s);
 }
 
@@ -269,8 +293,11 @@ static int open_kind(
 	s->opts = *(const struct suffix_options *)opt_values_of(
 		site->values, &table);
 	s->history = site->history;
+	s->shared = site->like ? source_drafter_arg(site->like) : s;
 	ret = suffix_tree_open(&s->memory[TEXT].tree, &s->work, e);
-	if (!ret && s->history)
+	if (site->like)
+		s->memory[HISTORY].tree = s->shared->memory[HISTORY].tree;
+	else if (!ret && s->history)
 		ret = suffix_tree_open(&s->memory[HISTORY].tree, &s->work, e);
 	if (ret) {
 		close_suffix(s);

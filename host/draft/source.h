@@ -93,4 +93,8 @@ struct source {
 int source_drafter_open(
 	struct drafter *out, const struct source *, struct err *);
 
+/* Returns the `arg` of the source of a drafter that source_drafter_open
+ * opened; NULL if the drafter is NULL. */
+void *source_drafter_arg(const struct drafter *);
+
 #endif

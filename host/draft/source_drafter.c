@@ -300,3 +300,8 @@ int source_drafter_open(
 		.close = close_retriever };
 	return 0;
 }
+
+void *source_drafter_arg(const struct drafter *d)
+{
+	return d ? ((struct retriever *)d->arg)->source.arg : NULL;
+}

@@ -335,6 +335,12 @@ int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind kind,
 	return 0;
 }
 
+void suffix_automaton_set_work(
+	struct suffix_automaton *a, struct search_work *work)
+{
+	a->work = work;
+}
+
 void suffix_automaton_close(struct suffix_automaton *a)
 {
 	if (!a)

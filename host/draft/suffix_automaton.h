@@ -39,11 +39,13 @@ enum suffix_kind {
 /* State 0 is the root, the empty substring, which has no suffix link. */
 #define SUFFIX_ROOT 0u
 
-/* The steps of building and of look-ups are added to *work, which must outlive
- * the automaton. */
+/* The steps of building and of look-ups are added to *work. */
 int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind,
 	struct search_work *work, struct err *);
 void suffix_automaton_close(struct suffix_automaton *);
+
+/* Add the steps of all later calls to *work instead. */
+void suffix_automaton_set_work(struct suffix_automaton *, struct search_work *);
 
 /* Remove all sequences. */
 void suffix_automaton_clear(struct suffix_automaton *);

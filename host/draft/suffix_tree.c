@@ -575,6 +575,11 @@ int suffix_tree_open(
 	return 0;
 }
 
+void suffix_tree_set_work(struct suffix_tree *t, struct search_work *work)
+{
+	t->work = work;
+}
+
 void suffix_tree_close(struct suffix_tree *t)
 {
 	if (!t)

@@ -36,11 +36,13 @@ struct err;
 struct search_work;
 struct suffix_tree;
 
-/* The work of building and of look-ups is added to *work, which must outlive
- * the tree. */
+/* The work of building and of look-ups is added to *work. */
 int suffix_tree_open(
 	struct suffix_tree **out, struct search_work *work, struct err *);
 void suffix_tree_close(struct suffix_tree *);
+
+/* Add the work of all later calls to *work instead. */
+void suffix_tree_set_work(struct suffix_tree *, struct search_work *);
 
 /* Append to the live sequence; any ids are valid. Returns 0, -ENOMEM, or -EFBIG
  * above 2^30 tokens. After an error some of the tokens may have been added, and

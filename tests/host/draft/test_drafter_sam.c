@@ -30,7 +30,7 @@ static void open_sam(struct source *out, const struct sam_options *o,
 {
 	struct err e = { 0 };
 
-	assert_ok(sam_source_open(out, o, h, &e), &e);
+	assert_ok(sam_source_open(out, o, h, NULL, &e), &e);
 }
 
 static struct drafter open_drafter(
