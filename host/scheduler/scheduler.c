@@ -232,6 +232,20 @@ static void put_in(struct scheduler *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
+/* Take the lanes that have ended out of the pass. */
+static void take_out_ended(struct scheduler *l)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		if (lane_is_over(l->in[i]))
+			continue;
+		l->unread[n] = l->unread[i];
+		l->in[n++] = l->in[i];
+	}
+	l->n_in = n;
+}
+
 struct reading {
 	struct lane *lane;
 	uint64_t began_ns; /* when the pass of the next chunk began */
@@ -291,6 +305,9 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	size_t n;
 	int ret = x->ops->enter(x, e);
 
+	/* The lane may have drawn its first token, and this may have decided
+	 * that other lanes are not needed. */
+	take_out_ended(l);
 	if (ret) {
 		x->sequence = LANE_NO_SEQUENCE;
 		return ret == -ENOSPC ? 1 : ret;
@@ -382,7 +399,7 @@ static bool has_rows(const struct scheduler *l)
 int scheduler_gather(struct scheduler *l, struct err *e)
 {
 	bool paused = false;
-	struct lane *x;
+	struct lane *x = NULL;
 	int ret = 0;
 
 	l->n_in = 0;

@@ -72,12 +72,15 @@ static void check_answers(const struct sampled *f)
 	}
 }
 
-/* Returns the first sample whose vowel has the most votes, and stores the
- * number of these votes in *most. */
+/* Returns the first sample whose vowel has the most votes, or the first that
+ * has ended if none has a vowel, and stores the number of these votes in
+ * *most. */
 static uint32_t recount(const struct sampled *f, uint32_t *most)
 {
 	uint32_t best = 0;
 
+	while (samples_at(f->samples, best)->lane.state != LANE_ENDED)
+		best++;
 	*most = 0;
 	for (uint32_t i = 0; i < MANY; i++) {
 		const struct sample *s = samples_at(f->samples, i);
@@ -276,14 +279,17 @@ static void test_unconfident_samples_are_cut(void **state)
 		} else if (s->lane.state == LANE_CUT) {
 			assert_true(early_stop_lowest(s->confidence, n, 3) <
 				threshold);
-			assert_false(early_stop_lowest(s->confidence, n - 1,
-					     3) < threshold);
+			if (n > 3)
+				assert_false(early_stop_lowest(s->confidence,
+						     n - 1, 3) < threshold);
 			cut++;
 		} else {
 			/* The sample ended with its last token, before the low
-			 * confidence of this token could cut it. */
-			assert_false(early_stop_lowest(s->confidence, n - 1,
-					     3) < threshold);
+			 * confidence of this token could cut it. Samples
+			 * shorter than the window are not cut. */
+			if (n > 3)
+				assert_false(early_stop_lowest(s->confidence,
+						     n - 1, 3) < threshold);
 			same_sample(f, s);
 		}
 	}
@@ -466,7 +472,7 @@ static volatile sig_atomic_t cancel;
 
 static void cancel_late(void *arg, const struct samples *p)
 {
-	cancel = samples_in(p, LANE_ENDED) >= 5;
+	cancel = samples_in(p, LANE_ENDED) >= 1;
 }
 
 /* A canceled run chooses among the samples that have ended. */
