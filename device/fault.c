@@ -203,7 +203,7 @@ bool fault_unfired(
 	const struct fault *f, char *buf, size_t size, struct strbuf *why)
 {
 	const char *between = "; buffers with such calls:";
-	const struct fault_event *ev;
+	const struct fault_event *ev = NULL;
 	unsigned i;
 	uint64_t n;
 
