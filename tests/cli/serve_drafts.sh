@@ -60,7 +60,8 @@ drafts() {
 kinds=(suffix 'ngram-mod --ngram-mod-match 4 --ngram-mod-min 2')
 if full; then
   drafts --method sdnpu --fill-rows
-  kinds+=(pld 'ngram-map --ngram-map-key 3 --ngram-map-length 8')
+  drafts --method sdnpu --fill-rows --calibration --reuse
+  kinds+=(pld 'ngram-map --ngram-map-key 3 --ngram-map-length 8' recycle)
 fi
 for kind in "${kinds[@]}"; do
   # shellcheck disable=SC2086 # a kind and its options
