@@ -585,7 +585,6 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 			"points that lose more than 5 points\nof accuracy "
 			"(accuracy under parallelism, d3LLM).",
 		.name_key = { "method" },
-		.n_names = 1,
 		.plot = { .y = { "accuracy (%) times tokens per pass" } } };
 	table_add_column(out, "area", "area", 1, 100);
 	table_add_column(out, "weighted_area", "weighted", 1, 100);

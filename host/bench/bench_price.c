@@ -257,8 +257,7 @@ static int fill_varied(const struct bench_price_args *a,
 	if (times) {
 		*times = (struct bench_table){ .name = "pass_s",
 			.title = "A pass, in ms",
-			.name_key = { "constant" },
-			.n_names = 1 };
+			.name_key = { "constant" } };
 		table_add_column(times, "value", "", 0, 1);
 	}
 	if (ratios)
@@ -272,8 +271,7 @@ static int fill_varied(const struct bench_price_args *a,
 				  "decreased or increased in each row. The\n"
 				  "recorded trees are priced; they were built "
 				  "with the unchanged profile.",
-			.name_key = { "constant" },
-			.n_names = 1 };
+			.name_key = { "constant" } };
 	for (unsigned i = 0; i < r->n; i++) {
 		const char *name = r->method[i].name;
 
@@ -332,8 +330,7 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 			"parts overlap. lost: time of the pass\nminus the "
 			"longer of 'read' and the sum of the other parts. mJ: "
 			"energy per token.",
-		.name_key = { "pass" },
-		.n_names = 1 };
+		.name_key = { "pass" } };
 	*n = 1;
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
 		table_add_column(&t[0], columns[i].key, columns[i].head,

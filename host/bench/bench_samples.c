@@ -238,8 +238,7 @@ static int report(const struct bench_samples *b, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a table");
 	if (b->args->json) {
-		*t = (struct bench_table){ .name_key = { "samples" },
-			.n_names = 1 };
+		*t = (struct bench_table){ .name_key = { "samples" } };
 		fill(b, t, 0, FIGURES);
 		ret = print_json(
 			json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o}",
@@ -260,8 +259,7 @@ static int report(const struct bench_samples *b, struct err *e)
 				"apart: they are read again for each sample. "
 				"of apart: pass divided by\napart. grown: "
 				"tokens/s divided by that of the first row.",
-			.name_key = { "samples" },
-			.n_names = 1 };
+			.name_key = { "samples" } };
 		fill(b, t, 0, PHONE_FROM);
 		table_print(t, stdout);
 		*t = (struct bench_table){ .name = "phone",
@@ -271,8 +269,7 @@ static int report(const struct bench_samples *b, struct err *e)
 				"sample. logits: share of the time of a pass "
 				"and its logits. grown: tokens/s\ndivided by "
 				"that of the first row.",
-			.name_key = { "samples" },
-			.n_names = 1 };
+			.name_key = { "samples" } };
 		fill(b, t, PHONE_FROM, FIGURES);
 		putchar('\n');
 		table_print(t, stdout);

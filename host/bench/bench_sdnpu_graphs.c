@@ -138,7 +138,6 @@ void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
 			"that the\nNPU waits for loads; held: largest number "
 			"of graphs that are loaded at a time.",
 		.name_key = { "plan" },
-		.n_names = 1,
 		.plot = { .y = { "ms a prompt" } } };
 	for (unsigned i = 0; i < g->n; i++) {
 		snprintf(key, sizeof(key), "tokens_%u_s", g->length[i]);

@@ -359,8 +359,7 @@ static int print_table(struct bench_serve *b, struct err *e)
 			"accept%: share of the drafted tokens that are "
 			"accepted. phone ms: simulated\nphone time per token, "
 			"with --clock.",
-		.name_key = { "server", "clients" },
-		.n_names = 2 };
+		.name_key = { "server", "clients" } };
 	table_add_column(t, "output_throughput", "tok/s", 1, 1);
 	table_add_column(t, "times", "times", 2, 1);
 	table_add_column(t, "request_throughput", "req/s", 2, 1);

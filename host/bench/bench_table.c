@@ -49,7 +49,7 @@ static int name_width(const struct bench_table *t, unsigned name)
 {
 	size_t most = 0;
 
-	if (name != MODEL && name >= t->n_names)
+	if (name != MODEL && !t->name_key[name])
 		return 0;
 	for (unsigned i = 0; i < t->n_rows; i++)
 		if (strlen(name_of(&t->row[i], name)) > most)
@@ -167,7 +167,7 @@ json_t *table_json(const struct bench_table *t)
 		const struct table_row *row = &t->row[r];
 		json_t *o = json_object();
 
-		for (unsigned i = 0; i < t->n_names; i++)
+		for (unsigned i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
 			json_object_set_new(
 				o, t->name_key[i], json_string(row->name[i]));
 		if (*row->model)

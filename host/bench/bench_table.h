@@ -60,8 +60,9 @@ struct bench_table {
 	const char *name;
 	const char *title;
 	const char *note; /* text printed below the table; NULL means no text */
+	/* headings of the names; NULL if the rows have no second name */
 	const char *name_key[TABLE_NAMES];
-	unsigned n_names, n_columns, n_rows;
+	unsigned n_columns, n_rows;
 	struct table_column column[TABLE_COLUMNS];
 	struct table_row row[TABLE_ROWS];
 	struct table_plot plot;

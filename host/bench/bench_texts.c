@@ -322,8 +322,7 @@ static int report(const struct bench_texts *b, struct err *e)
 			  "that of the prompts"
 			: "prompts: time until all prompts are read. tokens/s: "
 			  "after that, sum over all\nrequests.",
-		.name_key = { "texts" },
-		.n_names = 1 };
+		.name_key = { "texts" } };
 	for (unsigned f = 0; f < n; f++)
 		table_add_column(t, fs[f].key, fs[f].head, fs[f].decimals, 1);
 	for (unsigned i = 0; i < b->n_counts; i++) {

@@ -102,8 +102,7 @@ void tts_kernels(const struct tts *t, struct bench_table *out)
 			"and in Tandem's order. super: super-groups in "
 			"Tandem's order. read: only reading the bytes. paper: "
 			"figure 15 of npu-tts",
-		.name_key = { "samples" },
-		.n_names = 1 };
+		.name_key = { "samples" } };
 	table_add_column(out, "rows_s", "rows us", 1, 1e6);
 	table_add_column(out, "authors_s", "authors us", 1, 1e6);
 	table_add_column(out, "groups_s", "groups us", 1, 1e6);
@@ -166,8 +165,7 @@ void tts_softmax(const struct tts *t, struct bench_table *out)
 			"layer, with exponentials in f32, in f16 and from a "
 			"table. 2 gathers, 4 gathers: f32/table if two or four "
 			"gathers are in flight. paper: figure 14 of npu-tts",
-		.name_key = { "samples", "positions" },
-		.n_names = 2 };
+		.name_key = { "samples", "positions" } };
 	table_add_column(out, "f32_s", "f32 us", 1, 1e6);
 	table_add_column(out, "f16_s", "f16 us", 1, 1e6);
 	table_add_column(out, "table_s", "table us", 1, 1e6);
@@ -226,8 +224,7 @@ void tts_attention(const struct tts *t, struct bench_table *out)
 			"share of the time in turn. Figure 8 of npu-tts has no "
 			"numbers; it shows that softmax dominates for many "
 			"queries",
-		.name_key = { "queries" },
-		.n_names = 1 };
+		.name_key = { "queries" } };
 	table_add_column(out, "matrix_s", "matrix us", 1, 1e6);
 	table_add_column(out, "softmax_s", "softmax us", 1, 1e6);
 	table_add_column(out, "other_s", "other us", 1, 1e6);
@@ -305,8 +302,7 @@ void tts_batches(const struct tts *t, struct bench_table *out)
 			"divided by that of qwen2.5-3b with one sample. paper: "
 			"section 7.2 of npu-tts; its figures 11 to 13 have no "
 			"numbers",
-		.name_key = { "model", "samples" },
-		.n_names = 2 };
+		.name_key = { "model", "samples" } };
 	table_add_column(out, "tokens_per_s", "tokens/s", 1, 1);
 	table_add_column(out, "growth", "grown", 2, 1);
 	table_add_column(out, "cpu_share", "CPU", 2, 1);
@@ -353,8 +349,7 @@ void tts_prompts(const struct tts *t, struct bench_table *out)
 			"of 256. Figures 13 and 17 of npu-tts have no numbers; "
 			"the text says \"a mild decreasing trend\" from 512 to "
 			"4096 tokens",
-		.name_key = { "model", "prompt" },
-		.n_names = 2 };
+		.name_key = { "model", "prompt" } };
 	for (size_t i = 0; i < BATCHES; i++) {
 		char key[TABLE_TEXT], head[TABLE_TEXT];
 
@@ -398,8 +393,7 @@ void tts_memory(const struct tts *t, struct bench_table *out)
 		.note = "cache: key-value cache of 4096 positions in fp16. "
 			"with host: NPU plus the output matrix in Q8_0 on the "
 			"host. paper: figure 16 of npu-tts",
-		.name_key = { "model" },
-		.n_names = 1 };
+		.name_key = { "model" } };
 	table_add_column(out, "weight_bytes", "weights", 0, 1. / (1 << 20));
 	table_add_column(out, "cache_bytes", "cache", 0, 1. / (1 << 20));
 	table_add_column(out, "npu_bytes", "NPU", 0, 1. / (1 << 20));

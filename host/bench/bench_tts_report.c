@@ -148,8 +148,7 @@ static void make_accuracy(
 			  "including prompts. p: p-value of the difference "
 			  "from greedy decoding with the second model "
 			  "(McNemar's test)",
-		.name_key = { "how", "samples" },
-		.n_names = 2 };
+		.name_key = { "how", "samples" } };
 	add_columns(out, t->on_phone, is_tested(t, model));
 	for (unsigned i = 0; i < t->n; i++)
 		if (t->point[i].model == model)
@@ -208,8 +207,7 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 			"that of the first row. CPU: share of the phone's time "
 			"for logits and sampling. Times of this machine are "
 			"those of the timed items",
-		.name_key = { "model", "samples" },
-		.n_names = 2 };
+		.name_key = { "model", "samples" } };
 	if (t->on_phone) {
 		table_add_column(out, "phone_tokens_per_s", "phone t/s", 0, 1);
 		table_add_column(out, "phone_growth", "grown", 2, 1);
@@ -264,8 +262,7 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 			"the second. right, p: as in the table of accuracy; "
 			"they do not depend on phone and pair. paper: figure "
 			"10 of npu-tts, which has no numbers",
-		.name_key = { "phone and models", "samples" },
-		.n_names = 2 };
+		.name_key = { "phone and models", "samples" } };
 	table_add_column(out, "phone_s", "ms", 1, 1e3);
 	table_add_column(out, "phone_j", "mJ", 0, 1e3);
 	table_add_column(out, "second_s", "second ms", 1, 1e3);
@@ -348,7 +345,6 @@ static void make_tradeoff(const struct tts *t, const char *name,
 	*out = (struct bench_table){ .name = name,
 		.title = "Share of right answers, by the cost of an item",
 		.name_key = { "how", "samples" },
-		.n_names = 2,
 		.plot = { .y = { "right, %" }, .points = true, .x = x } };
 	add_columns(out, t->on_phone, is_tested(t, 0));
 	out->column[0].panel = 1;
@@ -381,7 +377,6 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 	more[n_more] = (struct bench_table){ .name = "throughput",
 		.title = "Tokens a second, by samples in a pass",
 		.name_key = { "model" },
-		.n_names = 1,
 		.plot = { .y = { "tokens a second" },
 			.lines = true,
 			.x = "samples" } };
@@ -487,7 +482,6 @@ static void make_pass(const struct tts *t, struct bench_table *out)
 		.title = "pass@k: at least one of k samples is right, %",
 		.note = "Unbiased estimate from the largest number",
 		.name_key = { "model" },
-		.n_names = 1,
 		.plot = { .y = { "one is right, %" },
 			.lines = true,
 			.x = "samples" } };

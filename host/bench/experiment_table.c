@@ -357,8 +357,7 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		.title = t->title,
 		.note = t->note,
 		.plot = t->plot };
-	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
-		out->name_key[out->n_names++] = t->name_key[i];
+	memcpy(out->name_key, t->name_key, sizeof(out->name_key));
 	put_columns(out, place, x, t, request);
 
 	if (t->fill) {
@@ -369,13 +368,13 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 	}
 	for (unsigned i = 0; i < p->n; i++) {
 		const struct plan_row *r = &p->row[i];
-		struct table_row *row = table_add_row(
-			out, r->name[0], out->n_names > 1 ? r->name[1] : NULL);
+		struct table_row *row =
+			table_add_row(out, r->name[0], r->name[1]);
 		int best = fastest(x, p, r, NULL);
 
 		memcpy(row->model, r->model, sizeof(row->model));
-		for (unsigned k = 0; k < out->n_names && best >= 0; k++)
-			if (!strcmp(out->name_key[k], "rival"))
+		for (int k = 0; k < TABLE_NAMES && t->name_key[k]; k++)
+			if (best >= 0 && !strcmp(t->name_key[k], "rival"))
 				snprintf(row->name[k], TABLE_NAME, "%s",
 					t->rival[best].name);
 		for (unsigned k = 0; k < out->n_columns; k++)
@@ -448,8 +447,7 @@ void table_fill_gains(struct bench_table *out, const struct experiment *x,
 			"ratios and its 95 % interval. Each request starts\n"
 			"directly after the previous one, so each must load "
 			"the prefill graphs again.",
-		.name_key = { "row" },
-		.n_names = 1 };
+		.name_key = { "row" } };
 	table_add_column(out, "decoding", "decoding", 3, 1);
 	table_add_column(out, "decoding_from", "from", 3, 1);
 	table_add_column(out, "decoding_to", "to", 3, 1);
@@ -514,8 +512,7 @@ void table_fill_published(struct bench_table *out,
 
 	*out = (struct bench_table){ .name = p->spec->published,
 		.title = "Beside the published figures",
-		.name_key = { "source", "figure" },
-		.n_names = 2 };
+		.name_key = { "source", "figure" } };
 	table_add_column(out, "ours", "ours", 3, 1);
 	table_add_column(out, "published", "published", 3, 1);
 	table_add_column(out, "ratio", "ratio", 2, 1);

@@ -512,7 +512,6 @@ static void test_csv_names(void **state)
 
 	assert_non_null(all);
 	t->name = "t";
-	t->n_names = 2;
 	t->name_key[0] = t->name_key[1] = "k";
 	table_add_column(t, "v", "v", 0, 1);
 	table_add_row(t, "a,b", "say \"x\"")->value[0] = 1.5;
