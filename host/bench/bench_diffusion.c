@@ -481,10 +481,6 @@ static const struct diffusion_part parts[] = {
 
 /* ---- planning ------------------------------------------------------------ */
 
-/* at most one table for each part, plus areas under the curves and address
- * windows */
-#define TABLES (ARRAY_LEN(parts) + 2)
-
 struct bench_diffusion {
 	const struct bench_diffusion_args *args;
 	struct bench_run run;
@@ -492,6 +488,9 @@ struct bench_diffusion {
 	struct table_request request;
 	struct table_plan plan[ARRAY_LEN(parts) + 1];
 	unsigned n_plans;
+	/* at most one table for each part, plus areas under the curves and
+	 * address windows */
+	struct bench_table table[ARRAY_LEN(parts) + 2];
 };
 
 static int cost_by_cpu(void *arg, struct tandem *t, struct err *e)
@@ -622,7 +621,6 @@ int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 	static const struct bench_name name = { "diffusion",
 		"Decoders of diffusion models", "in all rows of a group" };
 	struct bench_diffusion *b = calloc(1, sizeof(*b));
-	struct bench_table *tables = NULL;
 	unsigned n = 0;
 	int ret;
 
@@ -635,19 +633,13 @@ int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 		ret = plan(b, e);
 	if (!ret)
 		ret = bench_run_measure(&b->run, e);
-	if (!ret) {
-		tables = calloc(TABLES, sizeof(*tables));
-		if (!tables)
-			ret = err_set(e, ENOMEM, "no memory for tables");
-	}
 	for (unsigned i = 0; i < b->n_plans && !ret; i++) {
-		table_fill(&tables[n++], &b->run.x, &b->plan[i], &b->request);
+		table_fill(&b->table[n++], &b->run.x, &b->plan[i], &b->request);
 		if (b->plan[i].spec->plot.points)
-			fill_areas(&b->run, &b->plan[i], &tables[n++]);
+			fill_areas(&b->run, &b->plan[i], &b->table[n++]);
 	}
 	if (!ret)
-		ret = bench_run_report_tables(&b->run, &name, tables, n, e);
-	free(tables);
+		ret = bench_run_report_tables(&b->run, &name, b->table, n, e);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	free(b);

@@ -452,7 +452,7 @@ static json_t *as_json(
 		report_tables_json(tables, n));
 }
 
-static int report(const struct bench_lever *b, struct err *e)
+static int report(struct bench_lever *b, struct err *e)
 {
 	const struct bench_words words = { .text = print_text,
 		.csv = print_csv,
@@ -460,15 +460,9 @@ static int report(const struct bench_lever *b, struct err *e)
 		.arg = b,
 		.model = b->source,
 		.simulated = has_oracle(b) };
-	/* room for two tables for each specification: the table itself, and one
-	 * that compares it with published figures */
-	struct bench_table *tables =
-		calloc(2 * BENCH_LEVER_SPECS, sizeof(*tables));
+	struct bench_table *tables = b->table;
 	unsigned n = 0;
-	int ret;
 
-	if (!tables)
-		return err_set(e, ENOMEM, "no memory for tables");
 	for (int t = 0; t < BENCH_LEVER_SPECS; t++) {
 		const struct table_plan *p = &b->plan[t];
 
@@ -481,9 +475,7 @@ static int report(const struct bench_lever *b, struct err *e)
 			&tables[n], &tables[n - 1], &b->run.x, p, &b->request);
 		n += tables[n].n_rows > 0;
 	}
-	ret = bench_run_report(&b->run, &words, tables, n, e);
-	free(tables);
-	return ret;
+	return bench_run_report(&b->run, &words, tables, n, e);
 }
 
 /* ---- the benchmark ------------------------------------------------------- */

@@ -130,6 +130,9 @@ struct bench_lever {
 	struct lever_lessons *lessons;
 	struct table_request request;
 	struct table_plan plan[BENCH_LEVER_SPECS];
+	/* room for two tables for each specification: the table itself, and one
+	 * that compares it with published figures */
+	struct bench_table table[2 * BENCH_LEVER_SPECS];
 };
 
 /* Return the phone that figures are for, or NULL if figures are in wall-clock

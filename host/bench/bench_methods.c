@@ -27,6 +27,7 @@ struct bench_methods {
 	bool oracle;
 	struct table_spec spec[TABLES];
 	struct table_plan plan[TABLES];
+	struct bench_table table[TABLES];
 	/* For each group of runs that must generate the same text: the values
 	 * of the options that determine the text, as one string. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
@@ -389,20 +390,13 @@ int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 			.arg = b,
 			.model = b->models_differ ? "" : b->run.pair.model,
 			.simulated = b->oracle };
-		struct bench_table *tables = calloc(TABLES, sizeof(*tables));
 		unsigned n_tables = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
 		struct table_request request = { 0 };
 
-		if (!tables) {
-			ret = err_set(e, ENOMEM, "no memory for tables");
-		} else {
-			for (unsigned i = 0; i < n_tables; i++)
-				table_fill(&tables[i], &b->run.x, &b->plan[i],
-					&request);
-			ret = bench_run_report(
-				&b->run, &words, tables, n_tables, e);
-			free(tables);
-		}
+		for (unsigned i = 0; i < n_tables; i++)
+			table_fill(
+				&b->table[i], &b->run.x, &b->plan[i], &request);
+		ret = bench_run_report(&b->run, &words, b->table, n_tables, e);
 	}
 out:
 	strbuf_release(&b->unchosen);

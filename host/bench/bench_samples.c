@@ -52,6 +52,7 @@ struct bench_samples {
 	int32_t *token; /* [prompt + 1 + PASSES] */
 	float *logits;  /* [most][n_vocab] */
 	struct cost cost[WAYS][BENCH_COUNTS][BENCH_ROUNDS_MAX];
+	struct bench_table table; /* the table that is printed next */
 };
 
 /* ---- passes -------------------------------------------------------------- */
@@ -230,17 +231,14 @@ static void fill(const struct bench_samples *b, struct bench_table *t,
 	}
 }
 
-static int report(const struct bench_samples *b, struct err *e)
+static int report(struct bench_samples *b, struct err *e)
 {
-	struct bench_table *t = malloc(sizeof(*t));
-	int ret = 0;
+	struct bench_table *t = &b->table;
 
-	if (!t)
-		return err_set(e, ENOMEM, "no memory for a table");
 	if (b->args->json) {
 		*t = (struct bench_table){ .name_key = { "samples" } };
 		fill(b, t, 0, FIGURES);
-		ret = print_json(
+		return print_json(
 			json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o}",
 				"version", BENCH_JSON_VERSION, "bench",
 				"decode", "phone", b->phone, "rounds",
@@ -248,34 +246,32 @@ static int report(const struct bench_samples *b, struct err *e)
 				(int)b->args->threads, "prompt", (int)b->prompt,
 				"samples", table_json(t)),
 			6, e);
-	} else {
-		printf("Samples of one prompt of %u tokens, %u threads, "
-		       "medians of %u rounds\n\n",
-			b->prompt, b->args->threads, b->rounds);
-		*t = (struct bench_table){ .name = "samples",
-			.title = "wall clock",
-			.note = "pass: one row per sample; the prompt's keys "
-				"and values are read once for all\nsamples. "
-				"apart: they are read again for each sample. "
-				"of apart: pass divided by\napart. grown: "
-				"tokens/s divided by that of the first row.",
-			.name_key = { "samples" } };
-		fill(b, t, 0, PHONE_FROM);
-		table_print(t, stdout);
-		*t = (struct bench_table){ .name = "phone",
-			.title = b->phone,
-			.note = "of apart: pass divided by a pass that reads "
-				"the keys and values of the prompt for\neach "
-				"sample. logits: share of the time of a pass "
-				"and its logits. grown: tokens/s\ndivided by "
-				"that of the first row.",
-			.name_key = { "samples" } };
-		fill(b, t, PHONE_FROM, FIGURES);
-		putchar('\n');
-		table_print(t, stdout);
 	}
-	free(t);
-	return ret;
+	printf("Samples of one prompt of %u tokens, %u threads, "
+	       "medians of %u rounds\n\n",
+		b->prompt, b->args->threads, b->rounds);
+	*t = (struct bench_table){ .name = "samples",
+		.title = "wall clock",
+		.note = "pass: one row per sample; the prompt's keys "
+			"and values are read once for all\nsamples. "
+			"apart: they are read again for each sample. "
+			"of apart: pass divided by\napart. grown: "
+			"tokens/s divided by that of the first row.",
+		.name_key = { "samples" } };
+	fill(b, t, 0, PHONE_FROM);
+	table_print(t, stdout);
+	*t = (struct bench_table){ .name = "phone",
+		.title = b->phone,
+		.note = "of apart: pass divided by a pass that reads "
+			"the keys and values of the prompt for\neach "
+			"sample. logits: share of the time of a pass "
+			"and its logits. grown: tokens/s\ndivided by "
+			"that of the first row.",
+		.name_key = { "samples" } };
+	fill(b, t, PHONE_FROM, FIGURES);
+	putchar('\n');
+	table_print(t, stdout);
+	return 0;
 }
 
 /* ---- the benchmark ------------------------------------------------------- */

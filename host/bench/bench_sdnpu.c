@@ -520,10 +520,9 @@ struct bench_sdnpu {
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
 	struct method_facts method[32]; /* all decoding methods */
+	/* the tables in specs[], "gains" and "graphs" */
+	struct bench_table table[ARRAY_LEN(specs) + 2];
 };
-
-/* number of tables: the tables in specs[], "gains" and "graphs" */
-#define TABLES (ARRAY_LEN(specs) + 2)
 
 static int plan(
 	struct bench_sdnpu *b, const struct bench_sdnpu_args *a, struct err *e)
@@ -575,7 +574,6 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 	const struct bench_name name = { "sdnpu", titles[args->paper],
 		"in every row" };
 	struct bench_sdnpu *b = calloc(1, sizeof(*b));
-	struct bench_table *tables = NULL;
 	char caption[BENCH_CAPTION];
 	unsigned n = 0;
 	int ret;
@@ -590,29 +588,23 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 		ret = bench_run_measure(&b->run, e);
 	if (!ret && args->table[SDNPU_T_GRAPHS])
 		ret = sdnpu_graphs_measure(&b->graphs, &b->run, e);
-	if (!ret) {
-		tables = calloc(TABLES, sizeof(*tables));
-		if (!tables)
-			ret = err_set(e, ENOMEM, "no memory for tables");
-	}
 	for (size_t i = 0; i < ARRAY_LEN(specs) && !ret; i++)
 		if (b->plan[i].n)
-			table_fill(&tables[n++], &b->run.x, &b->plan[i],
+			table_fill(&b->table[n++], &b->run.x, &b->plan[i],
 				&b->request);
 	if (!ret && args->table[SDNPU_T_ABLATION])
-		table_fill_gains(&tables[n++], &b->run.x, &b->plan[0], gains,
+		table_fill_gains(&b->table[n++], &b->run.x, &b->plan[0], gains,
 			ARRAY_LEN(gains));
 	if (!ret && b->graphs.n)
-		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
+		sdnpu_graphs_fill(&b->graphs, &b->table[n++]);
 	if (!ret)
-		ret = bench_run_report_tables(&b->run, &name, tables, n, e);
+		ret = bench_run_report_tables(&b->run, &name, b->table, n, e);
 	if (!ret && b->run.opts->plot) {
 		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
 			bench_run_clock(&b->run), false, caption);
 		ret = sdnpu_graphs_plot(
 			&b->graphs, caption, b->run.opts->plot, e);
 	}
-	free(tables);
 	sdnpu_graphs_release(&b->graphs);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);

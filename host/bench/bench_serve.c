@@ -41,6 +41,7 @@ struct bench_serve {
 	struct serve_prompt *prompt;
 	size_t n_prompts;
 	struct row row[SERVE_ROWS_MAX];
+	struct bench_table table;
 };
 
 /* ---- prompts ------------------------------------------------------------- */
@@ -344,13 +345,11 @@ static int print_cell(
 	return print_json(o, 9, e);
 }
 
-static int print_table(struct bench_serve *b, struct err *e)
+static void print_table(struct bench_serve *b)
 {
 	const struct bench_serve_args *a = b->args;
-	struct bench_table *t = malloc(sizeof(*t));
+	struct bench_table *t = &b->table;
 
-	if (!t)
-		return err_set(e, ENOMEM, "no memory for a table");
 	*t = (struct bench_table){ .name = "serve",
 		.title = "Servers under load",
 		.note = "times: tok/s divided by that of the first row with "
@@ -405,15 +404,15 @@ static int print_table(struct bench_serve *b, struct err *e)
 		b->n_categories == 1 ? "y" : "ies", a->n_predict, a->rounds,
 		a->rounds == 1 ? "" : "s");
 	table_print(t, stdout);
-	free(t);
-	return 0;
 }
 
 static int report(struct bench_serve *b, struct err *e)
 {
 	const struct bench_serve_args *a = b->args;
-	int ret = a->json ? 0 : print_table(b, e);
+	int ret = 0;
 
+	if (!a->json)
+		print_table(b);
 	for (unsigned i = 0; i < a->n_rows && a->json && !ret; i++)
 		for (unsigned k = 0; k < a->n_at && !ret; k++)
 			ret = print_cell(b, i, k, e);

@@ -60,6 +60,7 @@ struct bench_texts {
 	/* tasks that provide the prompts; tasks.n is 0 for random prompts */
 	struct eval_tasks tasks;
 	struct cost cost[BENCH_COUNTS][BENCH_ROUNDS_MAX];
+	struct bench_table table;
 };
 
 /* ---- the handle ---------------------------------------------------------- */
@@ -304,17 +305,14 @@ static const struct figure figures_of_items[] = {
 	{ "phone_growth", "grown", 2, phone_growth },
 };
 
-static int report(const struct bench_texts *b, struct err *e)
+static int report(struct bench_texts *b, struct err *e)
 {
 	const struct figure *fs = b->tasks.n ? figures_of_items : figures;
 	unsigned n =
 		b->tasks.n ? ARRAY_LEN(figures_of_items) : ARRAY_LEN(figures);
-	struct bench_table *t = malloc(sizeof(*t));
+	struct bench_table *t = &b->table;
 	double all[BENCH_ROUNDS_MAX];
-	int ret = 0;
 
-	if (!t)
-		return err_set(e, ENOMEM, "no memory for a table");
 	*t = (struct bench_table){ .name = "texts",
 		.title = "Several requests at a time",
 		.note = b->tasks.n
@@ -337,8 +335,8 @@ static int report(const struct bench_texts *b, struct err *e)
 			row->value[f] = median(all, b->rounds);
 		}
 	}
-	if (b->args->json) {
-		ret = print_json(
+	if (b->args->json)
+		return print_json(
 			json_pack("{s:i, s:s, s:s, s:s, s:s?, s:i, s:i, s:i, "
 				  "s:i, s:o}",
 				"version", BENCH_JSON_VERSION, "bench", "texts",
@@ -349,20 +347,16 @@ static int report(const struct bench_texts *b, struct err *e)
 				b->tasks.n ? ITEM_TOKENS : TOKENS, "texts",
 				table_json(t)),
 			6, e);
-	} else {
-		if (b->args->task)
-			printf("%d prompts of %s, up to %d generated tokens",
-				ITEMS, b->args->task, ITEM_TOKENS);
-		else
-			printf("Prompts of %u tokens, %d generated tokens",
-				b->args->prompt, TOKENS);
-		printf(", %s, %u threads, %s, medians of %u rounds\n",
-			method_of(b), b->args->threads, b->clock + 4,
-			b->rounds);
-		table_print(t, stdout);
-	}
-	free(t);
-	return ret;
+	if (b->args->task)
+		printf("%d prompts of %s, up to %d generated tokens", ITEMS,
+			b->args->task, ITEM_TOKENS);
+	else
+		printf("Prompts of %u tokens, %d generated tokens",
+			b->args->prompt, TOKENS);
+	printf(", %s, %u threads, %s, medians of %u rounds\n", method_of(b),
+		b->args->threads, b->clock + 4, b->rounds);
+	table_print(t, stdout);
+	return 0;
 }
 
 /* ---- the benchmark ------------------------------------------------------- */
