@@ -345,7 +345,6 @@ static void print_text(
 	const struct bench_read *plain = &b->plain;
 	char text[BENCH_READ_TEXT];
 
-	report_print_priced(b->run.pair.priced);
 	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
 		bench_run_clock(&b->run), b->source, draft_name(b));
 	if (b->exit[0])
@@ -399,14 +398,10 @@ static void print_text(
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static void print_csv(
-	const void *arg, const struct bench_table *tables, unsigned n)
+static void print_csv(const void *arg)
 {
 	const struct bench_lever *b = arg;
 
-	puts("table,name,of,figure,value");
-	report_print_priced_csv(b->run.pair.priced);
-	printf("run,,,simulated_acceptance,%d\n", has_oracle(b));
 	printf("run,,,plain_bytes_per_s,%.9g\n", b->run.x.plain_bytes_per_s);
 	report_print_checks_csv(&b->run.x);
 	for (size_t i = 0; i < ARRAY_LEN(speed_ups); i++)
@@ -417,8 +412,6 @@ static void print_csv(
 				printf("%s,lever,%s,tokens_per_s,%.9g\n",
 					speed_ups[i].csv, rivals[k], ratio);
 		}
-	for (unsigned i = 0; i < n; i++)
-		table_print_csv(&tables[i], stdout);
 }
 
 static json_t *as_json(
@@ -454,11 +447,13 @@ static json_t *as_json(
 
 static int report(struct bench_lever *b, struct err *e)
 {
-	const struct bench_words words = { .text = print_text,
+	const struct bench_words words = { .name = "lever",
+		.text = print_text,
 		.csv = print_csv,
 		.json = as_json,
 		.arg = b,
 		.model = b->source,
+		.drafts = true,
 		.simulated = has_oracle(b) };
 	struct bench_table *tables = b->table;
 	unsigned n = 0;

@@ -6,7 +6,6 @@
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
-#include "host/bench/bench.h"
 #include "host/bench/bench_items.h"
 #include "host/bench/experiment_table.h"
 #include "host/bench/pair_runner.h"
@@ -267,7 +266,6 @@ static void print_text(
 	const struct bench_methods *b = arg;
 	const struct bench_run *r = &b->run;
 
-	report_print_priced(r->pair.priced);
 	printf("Methods compared, clock %s\n", bench_run_clock(r));
 	if (!b->models_differ)
 		printf("model %s\n", r->pair.model);
@@ -289,37 +287,6 @@ static void print_text(
 	else
 		puts("\nnot checked: texts, because no two runs must generate "
 		     "the same text");
-}
-
-static void print_csv(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_methods *b = arg;
-
-	puts("table,name,of,figure,value");
-	report_print_priced_csv(b->run.pair.priced);
-	printf("run,,,simulated_acceptance,%d\n", b->oracle);
-	report_print_checks_csv(&b->run.x);
-	for (unsigned i = 0; i < n; i++)
-		table_print_csv(&tables[i], stdout);
-}
-
-static json_t *as_json(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_methods *b = arg;
-	const struct bench_run *r = &b->run;
-
-	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, "
-			 "s:i, s:o, s:o}",
-		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
-		BENCH_JSON_VERSION, "bench", "methods", "clock",
-		bench_run_clock(r), "model", r->pair.model, "draft",
-		r->pair.draft[0] ? r->pair.draft : NULL, "simulated_acceptance",
-		b->oracle, "tasks", (int)r->x.n_tasks, "items",
-		(int)r->x.n_items, "predict", (int)r->n_predict, "rounds",
-		(int)r->x.rounds, "checks", report_checks_json(&r->x), "tables",
-		report_tables_json(tables, n));
 }
 
 /* Write the role and file name of the setting's model, such as "target" for a
@@ -384,11 +351,11 @@ int bench_methods(const struct methods_args *a, bool check_only, struct err *e)
 	if (!ret)
 		ret = bench_run_measure(&b->run, e);
 	if (!ret) {
-		const struct bench_words words = { .text = print_text,
-			.csv = print_csv,
-			.json = as_json,
+		const struct bench_words words = { .name = "methods",
+			.text = print_text,
 			.arg = b,
 			.model = b->models_differ ? "" : b->run.pair.model,
+			.drafts = true,
 			.simulated = b->oracle };
 		unsigned n_tables = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
 		struct table_request request = { 0 };

@@ -65,12 +65,6 @@ void report_print_priced(const char *priced)
 	}
 }
 
-void report_print_priced_csv(const char *priced)
-{
-	if (*priced)
-		printf("run,,,priced_as,\"%s\"\n", priced);
-}
-
 void report_caption(const struct experiment *x, const char *priced,
 	const char *model, const char *clock, bool simulated,
 	char caption[BENCH_CAPTION])

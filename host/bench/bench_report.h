@@ -20,10 +20,9 @@ extern const char bench_simulated[];
 /*
  * Print lines that name the shapes for which costs were computed, if these
  * differ from the models that ran (pair_runner.h); print nothing if `priced` is
- * "". The lines come before all other text; in CSV, after the header line.
+ * "". The lines come before all other text.
  */
 void report_print_priced(const char *priced);
-void report_print_priced_csv(const char *priced);
 
 /* Print "2 tasks, 20 items in all, at most 128 tokens each; 1 round". */
 void report_print_size(const struct experiment *, unsigned n_predict);

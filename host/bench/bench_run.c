@@ -66,6 +66,42 @@ const char *bench_run_clock(const struct bench_run *r)
 	return r->clock ? r->clock : "wall";
 }
 
+static json_t *report_json(const struct bench_run *r,
+	const struct bench_words *w, const struct bench_table *tables,
+	unsigned n)
+{
+	if (w->json)
+		return w->json(w->arg, tables, n);
+	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s*, s:o*, s:i, s:i, "
+			 "s:i, s:i, s:o, s:o}",
+		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
+		BENCH_JSON_VERSION, "bench", w->name, "clock",
+		bench_run_clock(r), "model", r->pair.model, "draft",
+		w->drafts && r->pair.draft[0] ? r->pair.draft : NULL,
+		"simulated_acceptance",
+		w->drafts ? json_boolean(w->simulated) : NULL, "tasks",
+		(int)r->x.n_tasks, "items", (int)r->x.n_items, "predict",
+		(int)r->n_predict, "rounds", (int)r->x.rounds, "checks",
+		report_checks_json(&r->x), "tables",
+		report_tables_json(tables, n));
+}
+
+static void report_csv(const struct bench_run *r, const struct bench_words *w,
+	const struct bench_table *tables, unsigned n)
+{
+	puts("table,name,of,figure,value");
+	if (*r->pair.priced)
+		printf("run,,,priced_as,\"%s\"\n", r->pair.priced);
+	if (w->drafts)
+		printf("run,,,simulated_acceptance,%d\n", w->simulated);
+	if (w->csv)
+		w->csv(w->arg);
+	else
+		report_print_checks_csv(&r->x);
+	for (unsigned i = 0; i < n; i++)
+		table_print_csv(&tables[i], stdout);
+}
+
 int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 	const struct bench_table *tables, unsigned n, struct err *e)
 {
@@ -73,13 +109,15 @@ int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 	int ret = 0;
 
 	if (r->opts->shard.of)
-		return bench_shard_print(r, w->json(w->arg, tables, n), e);
-	if (r->opts->form == BENCH_JSON)
-		ret = print_json(w->json(w->arg, tables, n), 9, e);
-	else if (r->opts->form == BENCH_CSV)
-		w->csv(w->arg, tables, n);
-	else
+		return bench_shard_print(r, report_json(r, w, tables, n), e);
+	if (r->opts->form == BENCH_JSON) {
+		ret = print_json(report_json(r, w, tables, n), 9, e);
+	} else if (r->opts->form == BENCH_CSV) {
+		report_csv(r, w, tables, n);
+	} else {
+		report_print_priced(r->pair.priced);
 		w->text(w->arg, tables, n);
+	}
 	report_caption(&r->x, r->pair.priced, w->model, bench_run_clock(r),
 		w->simulated, caption);
 	return ret ? ret : report_plots(tables, n, caption, r->opts->plot, e);
@@ -98,7 +136,6 @@ static void print_text(
 	const struct named *named = arg;
 	const struct bench_run *r = named->run;
 
-	report_print_priced(r->pair.priced);
 	printf("%s, clock %s\nmodel %s\n", named->name->title,
 		bench_run_clock(r), r->pair.model);
 	/* If the tables are computed without any run, no items were used. */
@@ -112,44 +149,13 @@ static void print_text(
 			(unsigned long long)r->x.same_texts);
 }
 
-static void print_csv(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct named *named = arg;
-	const struct bench_run *r = named->run;
-
-	puts("table,name,of,figure,value");
-	report_print_priced_csv(r->pair.priced);
-	report_print_checks_csv(&r->x);
-	for (unsigned i = 0; i < n; i++)
-		table_print_csv(&tables[i], stdout);
-}
-
-static json_t *as_json(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct named *named = arg;
-	const struct bench_run *r = named->run;
-
-	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, "
-			 "s:o}",
-		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
-		BENCH_JSON_VERSION, "bench", named->name->name, "clock",
-		bench_run_clock(r), "model", r->pair.model, "tasks",
-		(int)r->x.n_tasks, "items", (int)r->x.n_items, "predict",
-		(int)r->n_predict, "rounds", (int)r->x.rounds, "checks",
-		report_checks_json(&r->x), "tables",
-		report_tables_json(tables, n));
-}
-
 int bench_run_report_tables(const struct bench_run *r,
 	const struct bench_name *name, const struct bench_table *tables,
 	unsigned n, struct err *e)
 {
 	const struct named named = { r, name };
-	const struct bench_words words = { .text = print_text,
-		.csv = print_csv,
-		.json = as_json,
+	const struct bench_words words = { .name = name->name,
+		.text = print_text,
 		.arg = &named,
 		.model = r->pair.model };
 

@@ -77,15 +77,23 @@ void bench_run_release(struct bench_run *);
 /* returns the phone's name, or "wall" */
 const char *bench_run_clock(const struct bench_run *);
 
-/* The functions that print the parts of a report that differ between
- * benchmarks. `json` returns an object, or NULL if out of memory. */
+/* The parts of a report that differ between benchmarks. */
 struct bench_words {
+	const char *name; /* name of the benchmark, such as "methods" */
+	/* Prints the text after the lines about shapes (priced_as). */
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
-	void (*csv)(const void *arg, const struct bench_table *, unsigned n);
+	/* Prints the lines of CSV between those about shapes and acceptance and
+	 * those of the tables; NULL means the numbers of checks. */
+	void (*csv)(const void *arg);
+	/* Returns the object, or NULL if out of memory. `json` NULL means an
+	 * object with the members that all benchmarks have. */
 	json_t *(*json)(
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
 	const char *model; /* name of the model for captions of pictures */
+	/* whether CSV and JSON state if acceptance is simulated, and JSON
+	 * states the draft model */
+	bool drafts;
 	/* whether the acceptance of drafted tokens is simulated */
 	bool simulated;
 };
