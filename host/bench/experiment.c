@@ -112,90 +112,65 @@ static int check_text(struct experiment *x, const struct run *r, size_t item,
 	return t->n > known->n ? keep_text(known, r, t, e) : 0;
 }
 
-static int check_reads(struct experiment *x, const struct run *r,
+/* Check the figures of an item. */
+static int check_figures(struct experiment *x, const struct run *r,
 	const struct item_report *t, struct err *e)
 {
 	const struct figures *f = &t->figures;
+	const struct method_stats *d = &f->drafts;
+	uint64_t least = x->phone ? f->least_ps : f->least_ns;
+	uint64_t took = x->phone ? f->ps : f->ns;
+	double ms = x->phone ? 1e-9 : 1e-6;
+	int64_t more = t->kernel_bytes - (int64_t)t->kernel_wanted;
+	uint64_t emitted = d->cycles ? d->accepted + d->cycles : f->tokens;
 	char text[TEXT];
 
+	setting_text(&r->set, text, TEXT);
 	if (f->bytes != f->passes * t->streamed)
 		return err_set(e, EPROTO,
 			"%s read %llu bytes in %llu passes, but each pass "
 			"should read %llu",
-			setting_text(&r->set, text, TEXT),
-			(unsigned long long)f->bytes,
+			text, (unsigned long long)f->bytes,
 			(unsigned long long)f->passes,
 			(unsigned long long)t->streamed);
 	x->exact_reads += f->passes;
-	return 0;
-}
 
-/* Check that the passes took at least the time that flash needs to read the
- * bytes of the passes. If the passes took less time, some of their bytes were
- * read before the measurement began, and the measured time is too short. */
-static int check_floor(struct experiment *x, const struct run *r,
-	const struct item_report *t, struct err *e)
-{
-	const struct figures *f = &t->figures;
-	uint64_t least = x->phone ? f->least_ps : f->least_ns;
-	uint64_t took = x->phone ? f->ps : f->ns;
-	double ms = x->phone ? 1e-9 : 1e-6;
-	char text[TEXT];
-
-	if (!least)
-		return 0;
+	/* The passes must take at least the time that flash needs to read the
+	 * bytes of the passes. If the passes took less time, some of their
+	 * bytes were read before the measurement began, and the measured time
+	 * is too short. */
 	if (took < least)
 		return err_set(e, EPROTO,
 			"%s took %.3f ms for %llu passes, but flash needs at "
 			"least %.3f ms for the %llu bytes of these passes: "
 			"some of the bytes were read before the measurement "
 			"began",
-			setting_text(&r->set, text, TEXT), (double)took * ms,
-			(unsigned long long)f->passes, (double)least * ms,
+			text, (double)took * ms, (unsigned long long)f->passes,
+			(double)least * ms,
 			(unsigned long long)f->priced_bytes);
-	x->above_floor++;
-	return 0;
-}
+	x->above_floor += least > 0;
 
-static int check_kernel(struct experiment *x, const struct run *r,
-	const struct item_report *t, struct err *e)
-{
-	int64_t more = t->kernel_bytes - (int64_t)t->kernel_wanted;
-	char text[TEXT];
-
-	if (t->kernel_bytes < 0)
-		return 0;
-	if ((uint64_t)(more < 0 ? -more : more) > t->kernel_slack)
-		return err_set(e, EPROTO,
-			"%s: the kernel counts %lld bytes read from storage, "
-			"but %llu passes should have read %llu",
-			setting_text(&r->set, text, TEXT),
-			(long long)t->kernel_bytes,
-			(unsigned long long)t->figures.passes,
-			(unsigned long long)t->kernel_wanted);
-	x->kernel_reads++;
-	return 0;
-}
-
-static int check_logits(struct experiment *x, const struct run *r,
-	const struct item_report *t, struct err *e)
-{
-	const struct figures *f = &t->figures;
-	const struct method_stats *d = &f->drafts;
-	uint64_t emitted = d->cycles ? d->accepted + d->cycles : f->tokens;
-	char text[TEXT];
-
-	if (!t->rows_emitted)
-		return 0;
-	if (f->logits_rows != emitted || emitted != f->tokens)
-		return err_set(e, EPROTO,
-			"%s used %llu rows of logits for %llu tokens, but "
-			"accepted %llu",
-			setting_text(&r->set, text, TEXT),
-			(unsigned long long)f->logits_rows,
-			(unsigned long long)f->tokens,
-			(unsigned long long)emitted);
-	x->exact_logits += f->tokens;
+	if (t->kernel_bytes >= 0) {
+		if ((uint64_t)(more < 0 ? -more : more) > t->kernel_slack)
+			return err_set(e, EPROTO,
+				"%s: the kernel counts %lld bytes read from "
+				"storage, but %llu passes should have read "
+				"%llu",
+				text, (long long)t->kernel_bytes,
+				(unsigned long long)f->passes,
+				(unsigned long long)t->kernel_wanted);
+		x->kernel_reads++;
+	}
+	if (t->rows_emitted) {
+		if (f->logits_rows != emitted || emitted != f->tokens)
+			return err_set(e, EPROTO,
+				"%s used %llu rows of logits for %llu tokens, "
+				"but accepted %llu",
+				text, (unsigned long long)f->logits_rows,
+				(unsigned long long)f->tokens,
+				(unsigned long long)emitted);
+		x->exact_logits += f->tokens;
+	}
 	return 0;
 }
 
@@ -227,13 +202,7 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 		if (!ret)
 			ret = check_text(x, r, i, &report, e);
 		if (!ret)
-			ret = check_reads(x, r, &report, e);
-		if (!ret)
-			ret = check_floor(x, r, &report, e);
-		if (!ret)
-			ret = check_kernel(x, r, &report, e);
-		if (!ret)
-			ret = check_logits(x, r, &report, e);
+			ret = check_figures(x, r, &report, e);
 		figures_add(&r->task[x->item_task[i]], &report.figures);
 		r->item[i].prompt_time += x->phone ? report.figures.prompt_ps
 						   : report.figures.prompt_ns;
