@@ -4,7 +4,9 @@
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/experiment.h"
+#include "host/eval/sums.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,26 +23,19 @@ void report_print_size(const struct experiment *x, unsigned n_predict)
 		x->rounds > 1 ? "s" : "");
 }
 
-json_t *report_checks_json(const struct experiment *x)
+json_t *report_checks_json(const struct experiment *from)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "same_texts",
-		(json_int_t)x->same_texts, "exact_reads",
-		(json_int_t)x->exact_reads, "exact_logits",
-		(json_int_t)x->exact_logits, "above_floor",
-		(json_int_t)x->above_floor, "kernel_reads",
-		(json_int_t)x->kernel_reads);
+	json_t *o = json_object();
+
+	EXPERIMENT_CHECKS(SUMS_PUT)
+	return o;
 }
 
 void report_print_checks_csv(const struct experiment *x)
 {
-	printf("run,,,same_texts,%llu\nrun,,,exact_reads,%llu\n"
-	       "run,,,exact_logits,%llu\nrun,,,above_floor,%llu\n"
-	       "run,,,kernel_reads,%llu\n",
-		(unsigned long long)x->same_texts,
-		(unsigned long long)x->exact_reads,
-		(unsigned long long)x->exact_logits,
-		(unsigned long long)x->above_floor,
-		(unsigned long long)x->kernel_reads);
+#define PRINT(type, name) printf("run,,," #name ",%" PRIu64 "\n", x->name);
+	EXPERIMENT_CHECKS(PRINT)
+#undef PRINT
 }
 
 json_t *report_tables_json(const struct bench_table *tables, unsigned n)

@@ -41,6 +41,16 @@ struct known_text {
 	const struct run *by;
 };
 
+/*
+ * Number of times that each check succeeded. above_floor: number of items whose
+ * time was at least the time that flash needs for their bytes.
+ */
+/* clang-format off */
+#define EXPERIMENT_CHECKS(X)                                                  \
+	X(uint64_t, same_texts) X(uint64_t, exact_reads)                      \
+	X(uint64_t, exact_logits) X(uint64_t, above_floor)                    \
+	X(uint64_t, kernel_reads)
+/* clang-format on */
 #define ROUND_SUMS(X) X(uint64_t, tokens) X(uint64_t, ns) X(uint64_t, ps)
 /* times in nanoseconds, or in picoseconds of the phone's clock */
 #define ITEM_SUMS(X) X(uint64_t, prompt_time) X(uint64_t, decode_time)
@@ -124,12 +134,7 @@ struct experiment {
 	/* [n_same_text][n_items] texts of each group */
 	struct known_text *known;
 	unsigned n_same_text;
-	/* Number of times that each check succeeded. */
-	uint64_t same_texts, exact_reads, exact_logits;
-	/* number of items whose time was checked: it was at least the time that
-	 * flash needs for their bytes */
-	uint64_t above_floor;
-	uint64_t kernel_reads;
+	EXPERIMENT_CHECKS(COUNTER_MEMBER)
 };
 
 /*
