@@ -38,15 +38,35 @@
 #define BESIDE_TIMES 16
 #define BESIDE_MAX   64
 
-static const uint32_t row_counts[] = { 1, 2, 4, 8, 16 };
-#define N_ROWS   ARRAY_LEN(row_counts)
+/* The configurations to measure, in the order of the report. The name and the
+ * rows of the first, the prompt, depend on the model. */
+static const struct {
+	const char *name, *what; /* name in text and in JSON */
+	uint32_t rows;
+} configurations[] = {
+	{ NULL, "prompt", 0 },
+	{ "pass of 1 row", "pass", 1 },
+	{ "pass of 2 rows", "pass", 2 },
+	{ "pass of 4 rows", "pass", 4 },
+	{ "pass of 8 rows", "pass", 8 },
+	{ "pass of 16 rows", "pass", 16 },
+	{ "one process, 1 row", "one process", 1 },
+	{ "busy: pass of 1 row", "pass beside", 1 },
+	{ "busy: one process", "one process beside", 1 },
+};
 #define MAX_ROWS 16
 
-/* A configuration to measure, and its results in seconds per pass. */
-struct figure {
-	uint32_t rows, passes;
-	double seconds[BENCH_ROUNDS_MAX];
+/* Indexes into configurations[]. The last two are passes of one row while
+ * competing threads run. */
+enum {
+	PREFILL,
+	PAIR,
+	SINGLE = 6,
+	PAIR_CONTENDED,
+	SINGLE_CONTENDED,
+	CONFIGURATIONS
 };
+_Static_assert(ARRAY_LEN(configurations) == CONFIGURATIONS, "");
 
 struct bench_decode {
 	const struct bench_args *args;
@@ -64,9 +84,8 @@ struct bench_decode {
 	/* mapped: bytes mapped in the device's address window. huge: how many
 	 * of these bytes are in huge pages. */
 	uint64_t mapped, huge;
-	struct figure prefill, pair[N_ROWS], single;
-	/* passes of one row while competing threads run */
-	struct figure pair_contended, single_contended;
+	unsigned measured; /* number of configurations that are measured */
+	double seconds[CONFIGURATIONS][BENCH_ROUNDS_MAX]; /* of a pass */
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
 
@@ -82,15 +101,15 @@ static uint32_t depth_of(const struct bench_decode *b)
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
-/* Time passes over f->rows consecutive tokens of one sequence, with logits for
- * each token. After each pass only the first of these tokens stays in the KV
+/* Time passes over consecutive tokens of one sequence, with logits for each
+ * token. After each pass only the first of these tokens stays in the KV
  * cache. */
 static int time_pair(
-	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
+	struct bench_decode *b, unsigned which, unsigned round, struct err *e)
 {
 	struct bare_pass p = { .sequences = 1,
 		.length = depth_of(b),
-		.rows = f->rows,
+		.rows = configurations[which].rows,
 		.token = b->token };
 	struct bare_pass_times times = { 0 };
 	uint64_t began = 0;
@@ -101,12 +120,12 @@ static int time_pair(
 			began = clock_ns();
 		ret = tandem_bare_pass(b->tandem, &p, b->logits, &times, e);
 	}
-	f->seconds[round] = seconds_since(began) / PASSES;
+	b->seconds[which][round] = seconds_since(began) / PASSES;
 	return ret;
 }
 
 static int time_single(
-	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
+	struct bench_decode *b, unsigned which, unsigned round, struct err *e)
 {
 	uint32_t length = depth_of(b);
 	uint64_t began = 0;
@@ -117,7 +136,7 @@ static int time_single(
 			began = clock_ns();
 		ret = lone_model_read(b->alone, length + i, b->token, 1, e);
 	}
-	f->seconds[round] = seconds_since(began) / PASSES;
+	b->seconds[which][round] = seconds_since(began) / PASSES;
 	return ret;
 }
 
@@ -139,19 +158,18 @@ static void *want_processor(void *arg)
 }
 
 /* Call `time` BESIDE_TIMES times and store the mean of the results. */
-static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
-	int (*time)(
-		struct bench_decode *, struct figure *, unsigned, struct err *),
+static int time_long(struct bench_decode *b, unsigned which, unsigned round,
+	int (*time)(struct bench_decode *, unsigned, unsigned, struct err *),
 	struct err *e)
 {
 	double sum = 0;
 	int ret = 0;
 
 	for (unsigned i = 0; i < BESIDE_TIMES && !ret; i++) {
-		ret = time(b, f, round, e);
-		sum += f->seconds[round];
+		ret = time(b, which, round, e);
+		sum += b->seconds[which][round];
 	}
-	f->seconds[round] = sum / BESIDE_TIMES;
+	b->seconds[which][round] = sum / BESIDE_TIMES;
 	return ret;
 }
 
@@ -167,9 +185,9 @@ static int time_contended(struct bench_decode *b, unsigned round, struct err *e)
 				e, ret, "cannot start busy thread %u", o.n + 1);
 	}
 	if (!ret)
-		ret = time_long(b, &b->pair_contended, round, time_pair, e);
+		ret = time_long(b, PAIR_CONTENDED, round, time_pair, e);
 	if (!ret)
-		ret = time_long(b, &b->single_contended, round, time_single, e);
+		ret = time_long(b, SINGLE_CONTENDED, round, time_single, e);
 	atomic_store(&o.stop, true);
 	while (o.n)
 		pthread_join(o.thread[--o.n], NULL);
@@ -205,12 +223,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 	for (uint32_t i = 0; i < PROMPT; i++)
 		b->token[i] =
 			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
-	b->prefill.rows = b->prompt;
-	b->prefill.passes = (b->prompt + CHUNK - 1) / CHUNK;
-	for (size_t i = 0; i < N_ROWS; i++)
-		b->pair[i] = (struct figure){ row_counts[i], 1, { 0 } };
-	b->single = b->pair_contended = b->single_contended =
-		(struct figure){ 1, 1, { 0 } };
+	b->measured = b->args->beside ? CONFIGURATIONS : PAIR_CONTENDED;
 	o = tandem_pair(b->tandem);
 	o->trace = b->args->trace;
 	o->threads = b->args->threads;
@@ -251,6 +264,7 @@ static int open_all(struct bench_decode *b, struct err *e)
  * and of_int8 are these rates divided by the machine's limits (memory
  * bandwidth, int8 operations/s), which were measured in the same round. */
 struct run_summary {
+	uint32_t rows;
 	double seconds, tokens_per_s;
 	/* bytes/s at which weights are read, and this rate divided by the
 	 * memory bandwidth */
@@ -258,30 +272,33 @@ struct run_summary {
 	double ops_per_s, of_int8;
 };
 
-static struct run_summary rates_of(
-	const struct bench_decode *b, const struct figure *f)
+static struct run_summary rates_of(const struct bench_decode *b, unsigned which)
 {
+	const double *seconds = b->seconds[which];
+	uint32_t rows =
+		which == PREFILL ? b->prompt : configurations[which].rows;
+	uint32_t passes = which == PREFILL ? (rows + CHUNK - 1) / CHUNK : 1;
 	double memory[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
-	double bytes = b->bytes * f->passes, ops = 2 * b->weights * f->rows;
-	double s = median(f->seconds, b->rounds);
+	double bytes = b->bytes * passes, ops = 2 * b->weights * rows;
+	double s = median(seconds, b->rounds);
 
 	for (unsigned r = 0; r < b->rounds; r++) {
-		memory[r] = bench_share(bytes / f->seconds[r], b->bandwidth[r]);
-		int8[r] = bench_share(ops / f->seconds[r], b->int8[r]);
+		memory[r] = bench_share(bytes / seconds[r], b->bandwidth[r]);
+		int8[r] = bench_share(ops / seconds[r], b->int8[r]);
 	}
-	return (struct run_summary){ s, f->rows / s, bytes / s,
+	return (struct run_summary){ rows, s, rows / s, bytes / s,
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
 /* Return the median over the rounds of the time of `one` divided by the time of
  * `other`. */
-static double ratio_of(const struct bench_decode *b, const struct figure *one,
-	const struct figure *other)
+static double ratio_of(
+	const struct bench_decode *b, unsigned one, unsigned other)
 {
 	double ratio[BENCH_ROUNDS_MAX];
 
 	for (unsigned r = 0; r < b->rounds; r++)
-		ratio[r] = one->seconds[r] / other->seconds[r];
+		ratio[r] = b->seconds[one][r] / b->seconds[other][r];
 	return median(ratio, b->rounds);
 }
 
@@ -294,19 +311,9 @@ static double fair_share(const struct bench_decode *b)
 	return want > workers_online() ? want / workers_online() : 1;
 }
 
-static void print_row(
-	const struct bench_decode *b, const char *name, const struct figure *f)
-{
-	struct run_summary t = rates_of(b, f);
-
-	printf("%-22s %9.2f %10.1f %8.1f %6.0f %% %9.0f %6.0f %%\n", name,
-		t.seconds * 1e3, t.tokens_per_s, t.bytes_per_s / 1e9,
-		100 * t.of_memory, t.ops_per_s / 1e9, 100 * t.of_int8);
-}
-
 static void print_text(const struct bench_decode *b)
 {
-	char name[40];
+	char prompt[32];
 
 	printf("Decoding on %u threads, wall clock, medians of %u rounds. "
 	       "Limits of this machine:\nmemory reads %.1f GB/s, %.0f GOP/s of "
@@ -316,22 +323,19 @@ static void print_text(const struct bench_decode *b)
 		median(b->int8, b->rounds) / 1e9);
 	printf("%-22s %9s %10s %8s %8s %9s %8s\n", "", "ms", "tokens/s", "GB/s",
 		"of limit", "GOP/s", "of limit");
-	snprintf(name, sizeof(name), "prompt of %u", b->prompt);
-	print_row(b, name, &b->prefill);
-	for (size_t i = 0; i < N_ROWS; i++) {
-		snprintf(name, sizeof(name), "pass of %u row%s", row_counts[i],
-			row_counts[i] > 1 ? "s" : "");
-		print_row(b, name, &b->pair[i]);
-	}
-	print_row(b, "one process, 1 row", &b->single);
-	if (b->args->beside) {
-		print_row(b, "busy: pass of 1 row", &b->pair_contended);
-		print_row(b, "busy: one process", &b->single_contended);
+	snprintf(prompt, sizeof(prompt), "prompt of %u", b->prompt);
+	for (unsigned i = 0; i < b->measured; i++) {
+		struct run_summary t = rates_of(b, i);
+
+		printf("%-22s %9.2f %10.1f %8.1f %6.0f %% %9.0f %6.0f %%\n",
+			i == PREFILL ? prompt : configurations[i].name,
+			t.seconds * 1e3, t.tokens_per_s, t.bytes_per_s / 1e9,
+			100 * t.of_memory, t.ops_per_s / 1e9, 100 * t.of_int8);
 	}
 	printf("\nA pass of one row on host and device takes %.3f times as "
 	       "long as in one process. The device\nmaps %.1f of %.1f MiB with "
 	       "huge pages.\n",
-		ratio_of(b, &b->pair[0], &b->single), (double)b->huge / 0x1p20,
+		ratio_of(b, PAIR, SINGLE), (double)b->huge / 0x1p20,
 		(double)b->mapped / 0x1p20);
 	if (b->args->beside)
 		printf("\nWith %u busy thread%s, host and device take %.2f "
@@ -339,21 +343,37 @@ static void print_text(const struct bench_decode *b)
 		       "Equal shares of the CPUs for all threads would give "
 		       "%.2f times (%u CPUs).\n",
 			b->args->beside, b->args->beside > 1 ? "s" : "",
-			ratio_of(b, &b->pair_contended, &b->pair[0]),
-			ratio_of(b, &b->single_contended, &b->single),
-			fair_share(b), workers_online());
+			ratio_of(b, PAIR_CONTENDED, PAIR),
+			ratio_of(b, SINGLE_CONTENDED, SINGLE), fair_share(b),
+			workers_online());
 }
 
-static json_t *row_json(
-	const struct bench_decode *b, const char *what, const struct figure *f)
+static json_t *report_json(const struct bench_decode *b)
 {
-	struct run_summary t = rates_of(b, f);
+	json_t *rows = json_array();
 
-	return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "what",
-		what, "rows", (int)f->rows, "seconds", t.seconds,
-		"tokens_per_s", t.tokens_per_s, "weight_bytes_per_s",
-		t.bytes_per_s, "of_memory", t.of_memory, "ops_per_s",
-		t.ops_per_s, "of_int8", t.of_int8);
+	for (unsigned i = 0; i < b->measured; i++) {
+		struct run_summary t = rates_of(b, i);
+
+		json_array_append_new(rows,
+			json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}",
+				"what", configurations[i].what, "rows",
+				(int)t.rows, "seconds", t.seconds,
+				"tokens_per_s", t.tokens_per_s,
+				"weight_bytes_per_s", t.bytes_per_s,
+				"of_memory", t.of_memory, "ops_per_s",
+				t.ops_per_s, "of_int8", t.of_int8));
+	}
+	return json_pack("{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, "
+			 "s:I, s:i, s:f}",
+		"version", BENCH_JSON_VERSION, "bench", "decode", "clock",
+		"wall", "rounds", (int)b->rounds, "threads",
+		(int)b->args->threads, "memory_bytes_per_s",
+		median(b->bandwidth, b->rounds), "int8_ops_per_s",
+		median(b->int8, b->rounds), "rows", rows, "pair_to_one_process",
+		ratio_of(b, PAIR, SINGLE), "bytes_mapped",
+		(json_int_t)b->mapped, "huge_bytes", (json_int_t)b->huge,
+		"beside", (int)b->args->beside, "fair_share", fair_share(b));
 }
 
 /* ---- the benchmark --------------------------------------------------- */
@@ -383,11 +403,11 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 			began = clock_ns();
 			ret = tandem_prefill(b->tandem, b->token, b->prompt, 1,
 				b->logits, e);
-			b->prefill.seconds[r] = seconds_since(began);
-			for (size_t i = 0; i < N_ROWS && !ret; i++)
-				ret = time_pair(b, &b->pair[i], r, e);
+			b->seconds[PREFILL][r] = seconds_since(began);
+			for (unsigned i = PAIR; i < SINGLE && !ret; i++)
+				ret = time_pair(b, i, r, e);
 			if (!ret)
-				ret = time_single(b, &b->single, r, e);
+				ret = time_single(b, SINGLE, r, e);
 			if (!ret && b->args->beside)
 				ret = time_contended(b, r, e);
 			progress_report(p, "measuring", r + 1, b->rounds);
@@ -400,37 +420,9 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 		closed = tandem_end(b->tandem, ret ? NULL : e);
 	ret = ret ? ret : closed;
 	free(b->logits);
-	if (!ret && args->json) {
-		json_t *rows = json_array(), *o;
-
-		json_array_append_new(rows, row_json(b, "prompt", &b->prefill));
-		for (size_t i = 0; i < N_ROWS; i++)
-			json_array_append_new(
-				rows, row_json(b, "pass", &b->pair[i]));
-		json_array_append_new(
-			rows, row_json(b, "one process", &b->single));
-		if (b->args->beside) {
-			json_array_append_new(rows,
-				row_json(b, "pass beside", &b->pair_contended));
-			json_array_append_new(rows,
-				row_json(b, "one process beside",
-					&b->single_contended));
-		}
-		o = json_pack(
-			"{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, "
-			"s:I, s:i, s:f}",
-			"version", BENCH_JSON_VERSION, "bench", "decode",
-			"clock", "wall", "rounds", (int)b->rounds, "threads",
-			(int)b->args->threads, "memory_bytes_per_s",
-			median(b->bandwidth, b->rounds), "int8_ops_per_s",
-			median(b->int8, b->rounds), "rows", rows,
-			"pair_to_one_process",
-			ratio_of(b, &b->pair[0], &b->single), "bytes_mapped",
-			(json_int_t)b->mapped, "huge_bytes",
-			(json_int_t)b->huge, "beside", (int)b->args->beside,
-			"fair_share", fair_share(b));
-		ret = print_json(o, 6, e);
-	} else if (!ret)
+	if (!ret && args->json)
+		ret = print_json(report_json(b), 6, e);
+	else if (!ret)
 		print_text(b);
 	free(b);
 	return ret;
