@@ -48,23 +48,41 @@ static void next_line(struct limit *l)
 		(size_t)(l->batches++ % LINES) * LINE_BYTES);
 }
 
-/* ---- one word ------------------------------------------------------------ */
+/* ---- the two sides ------------------------------------------------- */
 
-static void word_set(struct limit *l, uint32_t turn)
+/* Pass the turn to the other process: by a write to the descriptor fd[1], or by
+ * setting the word to `turn`. */
+static int give(struct limit *l, const int fd[2], uint32_t turn)
 {
+	uint64_t one = 1;
+
+	if (l->kind >= LIMIT_EVENTFD)
+		return write(fd[1], &one, sizeof(one)) == sizeof(one) ? 0
+								      : -EPIPE;
 	if (l->kind != LIMIT_FUTEX) {
 		atomic_store_explicit(l->turn, turn, memory_order_release);
-		return;
+		return 0;
 	}
 	atomic_store(l->turn, turn);
 	syscall(SYS_futex, l->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+	return 0;
 }
 
-static int word_await(struct limit *l, uint32_t turn)
+/* Wait until the descriptor fd[0] can be read, or until the word is `turn`. */
+static int take(struct limit *l, const int fd[2], uint32_t turn)
 {
 	static const struct timespec second = { .tv_sec = 1 };
+	uint64_t one;
+	ssize_t n;
 	uint32_t now;
 
+	if (l->kind >= LIMIT_EVENTFD) {
+		while ((n = read(fd[0], &one, sizeof(one))) < 0 &&
+			errno == EINTR)
+			if (bench_late)
+				return -ETIMEDOUT;
+		return n == sizeof(one) ? 0 : -EPIPE;
+	}
 	while ((now = atomic_load_explicit(l->turn, memory_order_acquire)) !=
 		turn) {
 		if (bench_late)
@@ -80,69 +98,32 @@ static int word_await(struct limit *l, uint32_t turn)
 	return 0;
 }
 
-/* ---- a descriptor in each direction -------------------------------------- */
-
-static int fd_give(const int fd[2])
-{
-	uint64_t one = 1;
-
-	return write(fd[1], &one, sizeof(one)) == sizeof(one) ? 0 : -EPIPE;
-}
-
-static int fd_take(const int fd[2])
-{
-	uint64_t one;
-	ssize_t n;
-
-	while ((n = read(fd[0], &one, sizeof(one))) < 0 && errno == EINTR)
-		if (bench_late)
-			return -ETIMEDOUT;
-	return n == sizeof(one) ? 0 : -EPIPE;
-}
-
-/* ---- the two sides ------------------------------------------------- */
-
 static int limit_serve(void *arg, unsigned trips)
 {
 	struct limit *l = arg;
 	uint32_t turn;
+	int ret = 0;
 
 	next_line(l);
 	/* At the first batch, the host may already have made the counter odd;
 	 * start with the odd value. */
 	turn = atomic_load(l->turn) | 1;
-	for (unsigned i = 0; i < trips; i++, turn += 2) {
-		int ret;
-
-		if (l->kind >= LIMIT_EVENTFD) {
-			ret = fd_take(l->there);
-			if (!ret)
-				ret = fd_give(l->back);
-		} else {
-			ret = word_await(l, turn);
-			word_set(l, turn + 1);
-		}
-		if (ret)
-			return ret;
+	for (unsigned i = 0; i < trips && !ret; i++, turn += 2) {
+		ret = take(l, l->there, turn);
+		if (!ret)
+			ret = give(l, l->back, turn + 1);
 	}
-	return 0;
+	return ret;
 }
 
 static int limit_trip(struct bench_peer *p, struct err *e)
 {
 	struct limit *l = (struct limit *)p;
-	uint32_t turn;
-	int ret;
+	uint32_t turn = atomic_load_explicit(l->turn, memory_order_relaxed);
+	int ret = give(l, l->there, turn + 1);
 
-	if (l->kind >= LIMIT_EVENTFD) {
-		ret = fd_give(l->there);
-		if (!ret)
-			ret = fd_take(l->back);
-	} else {
-		turn = atomic_load_explicit(l->turn, memory_order_relaxed);
-		word_set(l, turn + 1);
-		ret = word_await(l, turn + 2);
-	}
+	if (!ret)
+		ret = take(l, l->back, turn + 2);
 	return ret ? err_sys(e, -ret, "the peer process does not answer") : 0;
 }
 
