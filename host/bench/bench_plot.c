@@ -77,11 +77,35 @@ void plot_quoted(FILE *f, const char *text)
 	putc('\'', f);
 }
 
-static void set(FILE *f, const char *what, const char *text)
+void plot_set(FILE *f, const char *what, const char *text)
 {
 	fprintf(f, "set %s ", what);
 	plot_quoted(f, text);
 	putc('\n', f);
+}
+
+int plot_open(FILE **out, const char *folder, const char *name, unsigned width,
+	unsigned height, char path[PATH_MAX], struct err *e)
+{
+	if (snprintf(path, PATH_MAX, "%s/%s.svg", folder, name) >= PATH_MAX)
+		return err_set(e, ENAMETOOLONG,
+			"the name of a plot's file is too long");
+	*out = popen("gnuplot", "we");
+	if (!*out)
+		return err_sys(e, errno, "cannot start gnuplot");
+	fprintf(*out,
+		"set terminal svg size %u,%u background rgb 'white' "
+		"font 'sans-serif,13'\n"
+		"set encoding utf8\n",
+		width, height);
+	plot_set(*out, "output", path);
+	return 0;
+}
+
+int plot_close(FILE *f, const char *path, struct err *e)
+{
+	return pclose(f) ? err_set(e, EIO, "gnuplot could not draw '%s'", path)
+			 : 0;
 }
 
 /* Print text in double quotes, as needed in a gnuplot data block. */
@@ -157,16 +181,10 @@ static bool is_bars(const struct bench_table *t)
 	return !t->plot.lines && !t->plot.points;
 }
 
-static void begin(const struct page *p, const char *path, const char *caption)
+static void begin(const struct page *p, const char *caption)
 {
 	FILE *f = p->f;
 
-	fprintf(f,
-		"set terminal svg size %u,%u background rgb 'white' "
-		"font 'sans-serif,13'\n"
-		"set encoding utf8\n",
-		p->width, p->height);
-	set(f, "output", path);
 	fprintf(f,
 		"set label 1 at screen %.4f,%.4f left noenhanced "
 		"font 'sans-serif,17' ",
@@ -245,7 +263,7 @@ static void draw_points(const struct page *p)
 		fputs("END\n", p->f);
 	}
 	place(p, 0);
-	set(p->f, "xlabel", t->plot.x);
+	plot_set(p->f, "xlabel", t->plot.x);
 	fputs("set xtics scale 1\nset xrange [0:*]\nset yrange [0:*]\n", p->f);
 	for (unsigned i = 0; i < n; i++) {
 		fprintf(p->f,
@@ -363,7 +381,7 @@ static void draw(const struct page *p)
 		/* Print one line of data for each column: the position on the x
 		 * axis, then the figures of all rows. */
 		place(p, 0);
-		set(f, "xlabel", t->plot.x);
+		plot_set(f, "xlabel", t->plot.x);
 		fputs("$data << END\nx", f);
 		for (unsigned r = 0; r < t->n_rows; r++)
 			cell_text(f, row_name(t, r, text));
@@ -398,25 +416,16 @@ int bench_plot(const struct bench_table *t, const char *caption,
 	const char *folder, struct err *e)
 {
 	char path[PATH_MAX];
-	struct page p;
-	FILE *f;
-	unsigned wanted;
-	unsigned names;
+	struct page p = { .t = t, .width = PAGE_WIDTH };
+	unsigned wanted, names;
 	size_t most;
+	int ret;
 
 	if (!t->plot.y[0] || !t->n_rows)
 		return 0;
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s.svg", folder,
-		    t->name) >= sizeof(path))
-		return err_set(e, ENAMETOOLONG,
-			"the name of a plot's file is too long");
-	f = popen("gnuplot", "we");
-	if (!f)
-		return err_sys(e, errno, "cannot start gnuplot");
 
 	/* Make the page wide enough for its bars with their values, and for the
 	 * names of its rows. */
-	p = (struct page){ .t = t, .f = f, .width = PAGE_WIDTH };
 	names = longest_name(t) * LETTER_WIDTH;
 	for (unsigned i = 1; i <= TABLE_PANELS && t->plot.y[i - 1]; i++) {
 		unsigned bars = columns_of(t, i) * t->n_rows;
@@ -446,8 +455,10 @@ int bench_plot(const struct bench_table *t, const char *caption,
 		p.below = LINE_HEIGHT;
 	p.height = TOP + p.panels * PANEL_HEIGHT + p.below;
 
-	begin(&p, path, caption);
+	ret = plot_open(&p.f, folder, t->name, p.width, p.height, path, e);
+	if (ret)
+		return ret;
+	begin(&p, caption);
 	draw(&p);
-	return pclose(f) ? err_set(e, EIO, "gnuplot could not draw '%s'", path)
-			 : 0;
+	return plot_close(p.f, path, e);
 }

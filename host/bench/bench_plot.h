@@ -7,6 +7,7 @@
 #ifndef HOST_BENCH_BENCH_PLOT_H
 #define HOST_BENCH_BENCH_PLOT_H
 
+#include <limits.h>
 #include <stdio.h>
 
 struct bench_table;
@@ -26,7 +27,17 @@ int bench_plot_ready(const char *folder, struct err *);
 int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);
 
+/* Start gnuplot for a picture FOLDER/NAME.svg of this size in pixels. Writes
+ * the name of the file to `path`. Returns 0 or a negative errno; then *out must
+ * be closed with plot_close(). */
+int plot_open(FILE **out, const char *folder, const char *name, unsigned width,
+	unsigned height, char path[PATH_MAX], struct err *);
+/* Wait until gnuplot has drawn the picture. Returns 0 or a negative errno. */
+int plot_close(FILE *, const char *path, struct err *);
+
 /* Print a string as a gnuplot string in single quotes. */
 void plot_quoted(FILE *, const char *text);
+/* Print "set WHAT 'TEXT'" and a newline. */
+void plot_set(FILE *, const char *what, const char *text);
 
 #endif

@@ -1,9 +1,7 @@
 #include "host/bench/bench_plot_lanes.h"
 
-#include "base/err.h"
 #include "host/bench/bench_plot.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -49,29 +47,16 @@ int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
 {
 	char path[PATH_MAX];
 	FILE *f;
-	unsigned height;
+	unsigned height = TOP + LANE_HEIGHT * p->n_lanes + BOTTOM;
+	int ret = plot_open(&f, folder, p->name, WIDTH, height, path, e);
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s.svg", folder,
-		    p->name) >= sizeof(path))
-		return err_set(e, ENAMETOOLONG,
-			"the name of a plot's file is too long");
-	f = popen("gnuplot", "we");
-	if (!f)
-		return err_sys(e, errno, "cannot start gnuplot");
-
-	height = TOP + LANE_HEIGHT * p->n_lanes + BOTTOM;
-	fprintf(f,
-		"set terminal svg size %d,%u background rgb 'white' "
-		"font 'sans-serif,13'\nset encoding utf8\nset output ",
-		WIDTH, height);
-	plot_quoted(f, path);
-	putc('\n', f);
+	if (ret)
+		return ret;
 	head(p->title, 22, 16, height, f);
 	head(caption, 46, 11, height, f);
-	fputs("set xlabel ", f);
-	plot_quoted(f, p->x);
+	plot_set(f, "xlabel", p->x);
 	fprintf(f,
-		"\nset tmargin at screen %.4f\nset key at screen 0.55, "
+		"set tmargin at screen %.4f\nset key at screen 0.55, "
 		"screen %.4f center top horizontal\nset xrange [0:%.9g]\n"
 		"set yrange [%u:0]\nset tics out nomirror\nset ytics (",
 		1 - (double)TOP / height, 1 - 66.0 / height, end_of(p),
@@ -112,6 +97,5 @@ int bench_plot_lanes(const struct plot_lanes *p, const char *caption,
 	}
 	putc('\n', f);
 
-	return pclose(f) ? err_set(e, EIO, "gnuplot could not draw '%s'", path)
-			 : 0;
+	return plot_close(f, path, e);
 }
