@@ -18,12 +18,12 @@
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
+#include "host/bench/setting.h"
 #include "host/eval/eval_tasks.h"
 #include "host/model/model.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,40 +80,41 @@ static const char *method_of(const struct bench_texts *b)
 static int open_handle(struct bench_texts *b, struct err *e)
 {
 	const struct bench_args *a = b->args;
-	char texts[16], threads[24], clock[PATH_MAX], trace[PATH_MAX + 8],
-		method[64], draft[PATH_MAX + 8], samples[32];
-	const char *set[8];
-	unsigned n = 0;
+	char texts[16], threads[16];
+	const struct {
+		const char *name, *value;
+	} options[] = {
+		{ "texts", texts },
+		{ "threads", threads },
+		{ "clock", b->clock },
+		{ "method", method_of(b) },
+		{ "samples", a->samples },
+		{ "draft", a->draft },
+		{ "trace", a->trace },
+	};
+	struct setting s = { 0 };
 	struct tandem_options o;
 	struct tandem_report r;
+	int ret = 0;
 
-	snprintf(texts, sizeof(texts), "texts=%u", b->most);
-	snprintf(threads, sizeof(threads), "threads=%u", b->args->threads);
-	snprintf(clock, sizeof(clock), "clock=%s", b->clock);
-	snprintf(trace, sizeof(trace), "trace=%s", a->trace ? a->trace : "");
-	snprintf(method, sizeof(method), "method=%s", method_of(b));
-	snprintf(draft, sizeof(draft), "draft=%s", a->draft ? a->draft : "");
-	set[n++] = texts;
-	set[n++] = threads;
-	set[n++] = clock;
-	set[n++] = method;
-	snprintf(samples, sizeof(samples), "samples=%s",
-		a->samples ? a->samples : "");
-	if (a->samples)
-		set[n++] = samples;
-	if (a->draft)
-		set[n++] = draft;
-	if (a->trace)
-		set[n++] = trace;
-	set[n] = NULL;
+	snprintf(texts, sizeof(texts), "%u", b->most);
+	snprintf(threads, sizeof(threads), "%u", a->threads);
+	for (size_t i = 0; i < ARRAY_LEN(options) && !ret; i++)
+		if (options[i].value)
+			ret = setting_set(
+				&s, options[i].name, options[i].value, e);
 	tandem_options_init(&o, sizeof(o));
-	o.model = b->args->model;
-	o.set = set;
-	o.progress = b->args->progress.report;
-	o.progress_arg = b->args->progress.arg;
-	if (tandem_open(&b->handle, &o) ||
-		tandem_start(b->handle, b->args->prompt + TOKENS))
-		return failed(b, e);
+	o.model = a->model;
+	o.set = (const char *const *)s.change;
+	o.progress = a->progress.report;
+	o.progress_arg = a->progress.arg;
+	if (!ret &&
+		(tandem_open(&b->handle, &o) ||
+			tandem_start(b->handle, a->prompt + TOKENS)))
+		ret = failed(b, e);
+	setting_release(&s);
+	if (ret)
+		return ret;
 	tandem_report(b->handle, &r);
 	b->n_vocab = r.model->n_vocab;
 	if (!r.shares)
@@ -153,12 +154,10 @@ static int submit(
 	return tandem_submit(b->handle, &r, &b->text[slot]) ? failed(b, e) : 0;
 }
 
-static void close_texts(struct bench_texts *b, uint32_t n)
+static void close_text(struct bench_texts *b, uint32_t slot)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		tandem_request_close(b->text[i]);
-		b->text[i] = NULL;
-	}
+	tandem_request_close(b->text[slot]);
+	b->text[slot] = NULL;
 }
 
 /* ---- measuring ----------------------------------------------------------- */
@@ -203,14 +202,14 @@ static int time_items(
 				ret = err_set(e, EIO, "%s",
 					tandem_request_error(b->text[i]));
 			c->tokens += (double)r.tokens;
-			tandem_request_close(b->text[i]);
-			b->text[i] = NULL;
+			close_text(b, i);
 			ended++;
 		}
 	}
 	c->write_s = wall_s() - wall;
 	c->phone_write_s = phone_s(b) - phone;
-	close_texts(b, n);
+	for (uint32_t i = 0; i < n; i++)
+		close_text(b, i);
 	return ret;
 }
 
@@ -261,7 +260,8 @@ static int time_texts(
 		if (tandem_request_state(b->text[i], NULL))
 			ret = err_set(
 				e, EIO, "%s", tandem_request_error(b->text[i]));
-	close_texts(b, n);
+	for (uint32_t i = 0; i < n; i++)
+		close_text(b, i);
 	return ret;
 }
 
