@@ -8,9 +8,7 @@
 
 json_t *number_json(double v)
 {
-	if (!isfinite(v))
-		return json_null();
-	return json_real(v);
+	return isfinite(v) ? json_real(v) : json_null();
 }
 
 int print_json(json_t *o, size_t digits, struct err *e)
@@ -21,12 +19,9 @@ int print_json(json_t *o, size_t digits, struct err *e)
 		return err_set(e, ENOMEM, "no memory for the JSON object");
 	errno = 0;
 	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(digits));
-	if (ret)
+	if (putchar('\n') == EOF || ret)
 		ret = err_sys(
 			e, errno ? errno : EIO, "cannot write the JSON object");
 	json_decref(o);
-	if (putchar('\n') == EOF && !ret)
-		ret = err_sys(
-			e, errno ? errno : EIO, "cannot write the JSON object");
 	return ret;
 }
