@@ -34,22 +34,19 @@ static const struct opt_table *run_option_tables(size_t i)
 	return i ? decoder_tables(i - 1) : &run_table;
 }
 
-static int change(struct opt_values *v, const char *text, struct err *e)
-{
-	size_t len = strcspn(text, "=");
-	char name[NAME_SIZE];
-
-	snprintf(name, sizeof(name), "%.*s", (int)len, text);
-	return opt_set(run_option_tables, v, name, text + len + 1, e);
-}
-
 int run_options_change(
 	struct opt_values *v, const struct setting *s, struct err *e)
 {
 	int ret = 0;
 
-	for (unsigned i = 0; i < s->n && !ret; i++)
-		ret = change(v, s->change[i], e);
+	for (unsigned i = 0; i < s->n && !ret; i++) {
+		const char *text = s->change[i];
+		size_t len = strcspn(text, "=");
+		char name[NAME_SIZE];
+
+		snprintf(name, sizeof(name), "%.*s", (int)len, text);
+		ret = opt_set(run_option_tables, v, name, text + len + 1, e);
+	}
 	return ret;
 }
 
