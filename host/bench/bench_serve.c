@@ -142,34 +142,14 @@ static int read_counters(const struct serve_target *t, double *passes,
 	return ret;
 }
 
-static int read_model(
-	const struct serve_target *t, struct row *row, struct err *e)
-{
-	json_t *models;
-	int ret = serve_client_get(t, "/v1/models", &models, e);
-	const char *name = json_string_value(json_object_get(
-		json_array_get(json_object_get(models, "data"), 0), "id"));
-
-	snprintf(row->model, sizeof(row->model), "%s", name ? name : "");
-	json_decref(models);
-	return ret;
-}
-
 static int measure(struct bench_serve *b, const struct serve_target *t,
-	struct row *row, unsigned at, struct err *e)
+	struct serve_load load, struct row *row, unsigned at, struct err *e)
 {
-	const struct bench_serve_args *a = b->args;
 	struct cell *c = &row->cell[at];
-	const struct serve_load load = { .prompt = b->prompt,
-		.n_prompts = b->n_prompts,
-		.clients = a->at[at],
-		.n_predict = a->n_predict,
-		.chat = a->chat,
-		.model = *row->model ? row->model : NULL,
-		.cancel = a->cancel };
 	double passes, phone_s, passes_after, phone_s_after;
 	int ret = read_counters(t, &passes, &phone_s, e);
 
+	load.clients = b->args->at[at];
 	if (!ret)
 		ret = serve_client_run(t, &load, &c->result, e);
 	if (!ret)
@@ -183,20 +163,15 @@ static int measure(struct bench_serve *b, const struct serve_target *t,
 
 /* Send one request that is not counted, because the first request of a server
  * starts threads and fills CPU caches. */
-static int warm_up(struct bench_serve *b, const struct serve_target *t,
-	struct row *row, struct err *e)
+static int warm_up(
+	const struct serve_target *t, struct serve_load load, struct err *e)
 {
 	struct serve_category ignored[FIGURES_TASKS] = { 0 };
 	struct serve_result r = { .category = ignored };
-	const struct serve_load load = { .prompt = b->prompt,
-		.n_prompts = 1,
-		.clients = 1,
-		.n_predict = b->args->n_predict,
-		.chat = b->args->chat,
-		.model = *row->model ? row->model : NULL,
-		.cancel = b->args->cancel };
-	int ret = serve_client_run(t, &load, &r, e);
+	int ret;
 
+	load.n_prompts = load.clients = 1;
+	ret = serve_client_run(t, &load, &r, e);
 	if (!ret && r.failed)
 		ret = err_set(
 			e, EIO, "the first request failed: %s", r.failure);
@@ -212,6 +187,11 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 	struct serve_process p = { 0 };
 	struct serve_target t = { .url = a->row[i] };
 	struct row *row = &b->row[i];
+	struct serve_load load = { .prompt = b->prompt,
+		.n_prompts = b->n_prompts,
+		.n_predict = a->n_predict,
+		.chat = a->chat,
+		.cancel = a->cancel };
 	const char **option = NULL;
 	uint32_t texts = TEXTS_DEFAULT;
 	char number[16];
@@ -251,12 +231,23 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 		t.url = "http://localhost";
 		t.socket = p.socket;
 	}
+	if (!ret) {
+		json_t *models;
+		const char *name;
+
+		ret = serve_client_get(&t, "/v1/models", &models, e);
+		name = json_string_value(json_object_get(
+			json_array_get(json_object_get(models, "data"), 0),
+			"id"));
+		snprintf(
+			row->model, sizeof(row->model), "%s", name ? name : "");
+		json_decref(models);
+		load.model = *row->model ? row->model : NULL;
+	}
 	if (!ret)
-		ret = read_model(&t, row, e);
-	if (!ret)
-		ret = warm_up(b, &t, row, e);
+		ret = warm_up(&t, load, e);
 	for (unsigned k = 0; k < a->n_at && !ret; k++)
-		ret = measure(b, &t, row, k, e);
+		ret = measure(b, &t, load, row, k, e);
 	closed = serve_process_close(&p, a->row[i], &closing);
 	if (closed && ret != -ECANCELED) {
 		/* If the server has exited with an error, this error explains
