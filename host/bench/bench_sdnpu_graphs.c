@@ -29,51 +29,21 @@ static double now(const struct bench_run *r, const struct tandem_report *report)
 			: (double)clock_ns() * 1e-9;
 }
 
-static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
-	unsigned length, struct bench_run *r, struct tandem *t, struct err *e)
-{
-	uint32_t n = g->length[length];
-	int32_t *token = malloc(n * sizeof(*token));
-	struct tandem_report report;
-	double began;
-	int ret;
-
-	if (!token)
-		return err_set(e, ENOMEM, "no memory for %u tokens", n);
-	tandem_report(t, &report);
-	for (uint32_t i = 0; i < n; i++)
-		token[i] =
-			(int32_t)(rng_uniform(1, 0, i) * report.model->n_vocab);
-	began = now(r, &report);
-	ret = tandem_prefill(t, token, n, 1, NULL, e);
-	free(token);
-	tandem_report(t, &report);
-	p->prompt_s[length] = now(r, &report) - began;
-	p->wait_s = (double)report.total.graphs.wait_time * g->unit;
-	p->most_graphs = report.total.graphs.most_graphs;
-	if (ret)
-		return ret;
-	free(p->event);
-	p->n_events = report.n_graphs;
-	p->event = calloc(p->n_events + 1, sizeof(*p->event));
-	if (!p->event)
-		return err_set(e, ENOMEM, "no memory for a chart");
-	for (size_t i = 0; i < p->n_events; i++)
-		p->event[i] = report.graphs[i];
-	return 0;
-}
-
 /* Measure one plan of graph switching with one prompt length. The model is
  * opened anew for each prompt, so that the graphs are in their initial
  * state. */
 static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	struct bench_run *r, struct err *e)
 {
+	struct sdnpu_plan *p = &g->plan[plan];
 	struct setting s = { 0 };
 	struct opt_values values;
 	struct tandem_report report;
 	struct session_opts *pair;
 	struct tandem *t = NULL;
+	int32_t *token = NULL;
+	double began;
+	uint32_t n;
 	int ret = setting_change(&s, "method=autoregressive", e);
 
 	if (!ret)
@@ -92,15 +62,43 @@ static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 		if (lengths[i] <= report.model->n_ctx)
 			g->length[g->n++] = lengths[i];
 	pair_note(&r->pair, t);
-	if (length < g->n) {
-		pair = tandem_pair(t);
-		pair->trace = bench_trace_next(&r->pair.trace, pair->trace);
-		ret = tandem_start(t, 0)
-			? tandem_failure(t, e)
-			: read_prompt(g, &g->plan[plan], length, r, t, e);
+	if (length >= g->n)
+		goto out;
+	pair = tandem_pair(t);
+	pair->trace = bench_trace_next(&r->pair.trace, pair->trace);
+	if (tandem_start(t, 0)) {
+		ret = tandem_failure(t, e);
+		goto out;
 	}
-	tandem_end(t, NULL);
+	n = g->length[length];
+	token = malloc(n * sizeof(*token));
+	if (!token) {
+		ret = err_set(e, ENOMEM, "no memory for %u tokens", n);
+		goto out;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		token[i] =
+			(int32_t)(rng_uniform(1, 0, i) * report.model->n_vocab);
+	tandem_report(t, &report);
+	began = now(r, &report);
+	ret = tandem_prefill(t, token, n, 1, NULL, e);
+	tandem_report(t, &report);
+	p->prompt_s[length] = now(r, &report) - began;
+	p->wait_s = (double)report.total.graphs.wait_time * g->unit;
+	p->most_graphs = report.total.graphs.most_graphs;
+	if (ret)
+		goto out;
+	free(p->event);
+	p->n_events = report.n_graphs;
+	p->event = calloc(p->n_events + 1, sizeof(*p->event));
+	if (!p->event)
+		ret = err_set(e, ENOMEM, "no memory for a chart");
+	for (size_t i = 0; p->event && i < p->n_events; i++)
+		p->event[i] = report.graphs[i];
 out:
+	free(token);
+	if (t)
+		tandem_end(t, NULL);
 	setting_release(&s);
 	return ret;
 }
