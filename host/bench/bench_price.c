@@ -45,22 +45,43 @@ static double or_else(double said, double otherwise)
 
 /* ---- recorded passes ----------------------------------------------------- */
 
-static int take_number(
-	const json_t *row, const char *key, double *out, struct err *e)
-{
-	const json_t *v = json_object_get(row, key);
-
-	*out = json_number_value(v);
-	if (json_is_number(v) && *out >= 0 && *out < 1e6)
-		return 0;
-	return err_set(
-		e, EINVAL, "a row of the table 'methods' has no valid %s", key);
-}
-
 struct recorded {
 	char name[TABLE_NAME];
 	struct pass_ask pass;
 };
+
+/* Read a row of the table 'methods' of a recording. */
+static int take_row(const json_t *row, struct recorded *m, struct err *e)
+{
+	struct pass_ask *p = &m->pass;
+	const struct {
+		const char *key;
+		double *to;
+	} numbers[] = {
+		{ "rows_per_pass", &p->rows },
+		{ "upper_rows_per_pass", &p->upper_rows },
+		{ "drafted_per_pass", &p->drafted },
+		{ "accepted_length", &p->length },
+	};
+	const char *name = json_string_value(json_object_get(row, "method"));
+
+	snprintf(m->name, sizeof(m->name), "%s", name ? name : "-");
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		const json_t *v = json_object_get(row, numbers[i].key);
+		double number = json_number_value(v);
+
+		if (!json_is_number(v) || number < 0 || number >= 1e6)
+			return err_set(e, EINVAL,
+				"a row of the table 'methods' has no valid %s",
+				numbers[i].key);
+		*numbers[i].to = number;
+	}
+	if (p->rows < 1 || p->upper_rows < 1 || p->length <= 0 ||
+		p->rows > PRICE_ROWS_MAX)
+		return err_set(e, EINVAL,
+			"a row of the table 'methods' has no passes");
+	return 0;
+}
 
 struct recording {
 	struct recorded method[TABLE_ROWS];
@@ -77,47 +98,22 @@ static int take_recording(const char *path, const struct pass_ask *p,
 	json_error_t at;
 	json_t *run = json_load_file(path, 0, &at);
 	struct err why = { 0 };
-	int ret;
-	const json_t *methods;
-	const json_t *row;
+	const json_t *methods, *row;
+	int ret = 0;
 	size_t i;
 
 	if (!run)
 		return err_set(e, EINVAL, "--from '%s': %s", path, at.text);
 
 	methods = json_object_get(json_object_get(run, "tables"), "methods");
-	ret = 0;
 	if (!json_array_size(methods) ||
 		json_array_size(methods) > TABLE_ROWS) {
 		ret = err_set(&why, EINVAL, "there is no table 'methods'");
 	} else {
 		json_array_foreach(methods, i, row)
 		{
-			const char *name = json_string_value(
-				json_object_get(row, "method"));
-			struct recorded *m = &out->method[out->n++];
-
-			m->pass = *p;
-			snprintf(m->name, sizeof(m->name), "%s",
-				name ? name : "-");
-			ret = take_number(
-				row, "rows_per_pass", &m->pass.rows, &why);
-			if (!ret)
-				ret = take_number(row, "upper_rows_per_pass",
-					&m->pass.upper_rows, &why);
-			if (!ret)
-				ret = take_number(row, "drafted_per_pass",
-					&m->pass.drafted, &why);
-			if (!ret)
-				ret = take_number(row, "accepted_length",
-					&m->pass.length, &why);
-			if (!ret &&
-				(m->pass.rows < 1 || m->pass.upper_rows < 1 ||
-					m->pass.length <= 0 ||
-					m->pass.rows > PRICE_ROWS_MAX))
-				ret = err_set(&why, EINVAL,
-					"a row of the table 'methods' has no "
-					"passes");
+			out->method[out->n].pass = *p;
+			ret = take_row(row, &out->method[out->n++], &why);
 			if (ret)
 				break;
 		}
@@ -178,19 +174,6 @@ static void add_ratios(struct bench_table *t, const char *name,
 		if (&r->method[i] != lever)
 			row->value[n++] = tokens_per_s(lever, soc) /
 				tokens_per_s(&r->method[i], soc);
-}
-
-static void add_fitted(struct bench_table *t, const struct recording *r,
-	const struct soc *soc, unsigned which, double times)
-{
-	struct soc other = *soc;
-	double *x = (void *)((char *)&other + fitted[which].at);
-	char name[TABLE_NAME];
-
-	*x *= times;
-	snprintf(name, sizeof(name), "%s %+.0f %%", fitted[which].name,
-		100 * (times - 1));
-	add_ratios(t, name, r, &other);
 }
 
 int price_vary_parse(const char *text, struct price_vary *v, struct err *e)
@@ -282,9 +265,16 @@ static int fill_varied(const struct bench_price_args *a,
 	}
 	if (a->vary_fitted) {
 		add_ratios(ratios, "as it is", r, soc);
-		for (unsigned i = 0; i < ARRAY_LEN(fitted); i++) {
-			add_fitted(ratios, r, soc, i, 1 - VARY);
-			add_fitted(ratios, r, soc, i, 1 + VARY);
+		for (unsigned i = 0; i < 2 * ARRAY_LEN(fitted); i++) {
+			double factor = i % 2 ? 1 + VARY : 1 - VARY;
+			struct soc one = *soc;
+			double *x = (void *)((char *)&one + fitted[i / 2].at);
+			char name[TABLE_NAME];
+
+			*x *= factor;
+			snprintf(name, sizeof(name), "%s %+.0f %%",
+				fitted[i / 2].name, 100 * (factor - 1));
+			add_ratios(ratios, name, r, &one);
 		}
 	}
 	for (unsigned i = 0; i < v->n; i++) {
