@@ -85,23 +85,6 @@ static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 	return ret;
 }
 
-static int measure(struct bench_samples *b, struct err *e)
-{
-	const struct progress_sink *p = &b->args->progress;
-	int ret = 0;
-
-	progress_report(p, "measuring", 0, b->rounds);
-	for (unsigned r = 0; r < b->rounds && !ret; r++) {
-		for (unsigned i = 0; i < b->n_counts && !ret; i++)
-			for (unsigned w = 0; w < WAYS && !ret; w++)
-				ret = time_passes(b, b->count[i], w,
-					&b->cost[w][i][r], e);
-		progress_report(p, "measuring", r + 1, b->rounds);
-	}
-	progress_report(p, NULL, 0, 0);
-	return ret;
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 static int open_all(struct bench_samples *b, struct err *e)
@@ -293,7 +276,15 @@ int bench_samples_main(const struct bench_args *args, struct err *e)
 	if (!ret)
 		ret = open_all(b, e);
 	if (!ret)
-		ret = measure(b, e);
+		progress_report(&args->progress, "measuring", 0, b->rounds);
+	for (unsigned r = 0; r < b->rounds && !ret; r++) {
+		for (unsigned i = 0; i < b->n_counts && !ret; i++)
+			for (unsigned w = 0; w < WAYS && !ret; w++)
+				ret = time_passes(b, b->count[i], w,
+					&b->cost[w][i][r], e);
+		progress_report(&args->progress, "measuring", r + 1, b->rounds);
+	}
+	progress_report(&args->progress, NULL, 0, 0);
 	if (b->tandem)
 		closed = tandem_end(b->tandem, ret ? NULL : e);
 	free(b->token);
