@@ -420,29 +420,23 @@ static int cost_and_time(struct tts *t, unsigned model, struct drawing *d,
 
 	timed.purpose = TIME;
 	timed.items = first.items = a->timed;
-	ret = a->timed ? run(&timed, e) : 0;
-	if (ret || !t->on_phone) {
-		*cost = timed.cost;
-		if (!reward)
-			t->speed[model][k].wall = timed.cost;
-		return ret;
-	}
 	if (a->timed)
+		ret = run(&timed, e);
+	if (!ret && t->on_phone && a->timed)
 		ret = run(&first, e);
-	if (!ret && first.cost.phone_ps != timed.cost.phone_ps)
+	if (!ret && t->on_phone && first.cost.phone_ps != timed.cost.phone_ps)
 		return err_set(e, EPROTO,
 			"%u samples take the phone %llu ps when they are "
 			"generated, but %llu ps when their cost is computed "
 			"from the recorded tokens",
 			r.n, (unsigned long long)timed.cost.phone_ps,
 			(unsigned long long)first.cost.phone_ps);
-	if (!ret)
+	if (!ret && t->on_phone)
 		ret = run(&r, e);
-	*cost = r.cost;
-	if (!reward) {
-		t->speed[model][k].phone = r.cost;
-		t->speed[model][k].wall = timed.cost;
-	}
+	*cost = t->on_phone ? r.cost : timed.cost;
+	if (!reward)
+		t->speed[model][k] = (struct tts_speed){ .phone = r.cost,
+			.wall = timed.cost };
 	return ret;
 }
 
@@ -462,19 +456,17 @@ static int cost_on_phones(
 			.items = t->items.n,
 			.phone = tts_phones[phone],
 			.shape = tts_pairs[pair][model],
+			.temperature = model ? 0 : a->temperature,
 			.kept = model ? d->greedy : d->kept };
 
-		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
+		for (unsigned k = 0; k < (model ? 1 : a->n_samples) && !ret;
+			k++) {
 			struct run one = r;
 
 			one.n = model ? 1 : a->samples[k];
-			one.temperature = model ? 0 : a->temperature;
 			ret = run(&one, e);
-			if (model) {
-				t->greedy[phone][pair] = one.cost;
-				break;
-			}
-			t->best[phone][pair][k] = one.cost;
+			*(model ? &t->greedy[phone][pair]
+				: &t->best[phone][pair][k]) = one.cost;
 		}
 	}
 	return ret;
@@ -482,49 +474,28 @@ static int cost_on_phones(
 
 /* ---- a model ------------------------------------------------------------- */
 
-/* Add a point (result) of method m with samples[k] samples. The result comes
- * from the drawn samples if the method only chooses among samples; otherwise
- * from a run of its own. */
-static int run_point(struct tts *t, unsigned model, const struct drawing *d,
-	unsigned m, unsigned k, struct err *e)
-{
-	const struct tts_args *a = t->args;
-	const struct tts_how *how = &t->how[m];
-	uint32_t n = a->samples[k];
-
-	if (how->follows) {
-		t->point[t->n] = d->choice[m * a->n_samples + k];
-		t->point[t->n++].cost = d->cost[k][how->reward];
-		return 0;
-	}
-	if (n > 1 && n % how->group)
-		return 0;
-	return run_by_itself(t, model, &a->method[m], a->method[m].name, n,
-		a->temperature, NULL, e);
-}
-
 static int run_model(struct tts *t, unsigned model, struct err *e)
 {
 	const struct tts_args *a = t->args;
 	struct drawing *d = calloc(1, sizeof(*d));
+	struct samples_script **kept =
+		calloc(2 * t->items.n, sizeof(struct samples_script *));
 	/* Samples must also be drawn if the table of phones, which shows their
 	 * costs, was requested. */
 	bool any = a->table[TTS_PHONES], reward = false;
-	int ret = 0;
+	int ret;
 
-	if (d) {
-		d->kept = calloc(t->items.n, sizeof(*d->kept));
-		d->greedy = calloc(t->items.n, sizeof(*d->greedy));
-	}
-	if (!d || !d->kept || !d->greedy)
+	if (!d || !kept) {
 		ret = err_set(e, ENOMEM, "no memory for samples");
+		goto out;
+	}
+	d->kept = kept;
+	d->greedy = kept + t->items.n;
 	for (unsigned m = 0; m < a->n_methods; m++) {
 		any |= t->how[m].follows;
 		reward |= t->how[m].follows && t->how[m].reward;
 	}
-	if (!ret)
-		ret = run_by_itself(
-			t, model, &plain, TTS_GREEDY, 1, 0, d->greedy, e);
+	ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, d->greedy, e);
 	if (!ret && any) {
 		/* Draw the largest number of samples, then find the cost of
 		 * each number of samples. */
@@ -539,7 +510,6 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 			.choice = d->choice,
 			.as = d->as };
 
-		ret = 0;
 		for (unsigned m = 0; m < a->n_methods && !ret; m++) {
 			bool is = t->how[m].follows;
 
@@ -556,28 +526,35 @@ static int run_model(struct tts *t, unsigned model, struct err *e)
 		}
 		ret = ret ? ret : run(&r, e);
 
-		for (unsigned k = 0; k < t->args->n_samples && !ret; k++) {
+		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
 			ret = cost_and_time(t, model, d, k, false, e);
 			if (!ret && reward)
 				ret = cost_and_time(t, model, d, k, true, e);
 		}
 		t->drew[model] = !ret;
 	}
-	for (unsigned m = 0; m < a->n_methods; m++)
-		for (unsigned k = 0; k < a->n_samples && !ret; k++)
-			ret = run_point(t, model, d, m, k, e);
+	/* Add a point (result) of each method and number of samples. The result
+	 * comes from the drawn samples if the method only chooses among
+	 * samples; otherwise from a run of its own. */
+	for (unsigned i = 0; i < a->n_methods * a->n_samples && !ret; i++) {
+		unsigned m = i / a->n_samples, k = i % a->n_samples;
+		const struct tts_how *how = &t->how[m];
+		uint32_t n = a->samples[k];
+
+		if (how->follows) {
+			t->point[t->n] = d->choice[i];
+			t->point[t->n++].cost = d->cost[k][how->reward];
+		} else if (n == 1 || n % how->group == 0) {
+			ret = run_by_itself(t, model, &a->method[m],
+				a->method[m].name, n, a->temperature, NULL, e);
+		}
+	}
 	if (!ret && t->args->table[TTS_PHONES])
 		ret = cost_on_phones(t, model, d, e);
-	for (size_t i = 0; d && i < t->items.n; i++) {
-		if (d->kept)
-			free(d->kept[i]);
-		if (d->greedy)
-			free(d->greedy[i]);
-	}
-	if (d) {
-		free(d->kept);
-		free(d->greedy);
-	}
+out:
+	for (size_t i = 0; kept && i < 2 * t->items.n; i++)
+		free(kept[i]);
+	free(kept);
 	free(d);
 	return ret;
 }
