@@ -51,15 +51,6 @@ struct opened {
 	uint64_t whole_pages;
 	/* size in bytes of the largest layer that is streamed */
 	uint64_t largest;
-	/*
-	 * Figures of the last item. given: bytes read from flash. twice: upper
-	 * bound of the bytes that were read twice because a page holds the end
-	 * of one part of a layer and the start of the next. counted: the
-	 * kernel's count of bytes, or -1 if there is none.
-	 */
-	uint64_t given, twice;
-	bool retried;
-	int64_t counted;
 	struct strbuf output; /* text that follows the prompt */
 };
 
@@ -402,23 +393,17 @@ static struct figures figures_since(
 	};
 }
 
+/* Decode an item, with snapshots of the counters in *d and, at the end of the
+ * decode phase, in *end. */
 static int decode_item(struct opened *o, size_t item,
-	const struct known_text *known, struct figures *f, struct err *e)
+	const struct known_text *known, struct decoding *d, struct mark *end,
+	struct err *e)
 {
-	bool whole = o->report.emits_at_once;
-	struct decoding d = { .of = o };
 	struct measured_text m = {
-		.ready = at_begin, .in_a_row = o->in_a_row, .arg = &d
+		.ready = at_begin, .in_a_row = o->in_a_row, .arg = d
 	};
 	struct tandem_request q;
-	struct tandem_report r;
-	struct mark end;
-	size_t tokens;
 	int ret;
-	const struct stream_stats *from;
-	const struct stream_stats *to;
-	const struct soc *soc;
-	double bytes;
 
 	tandem_request_init(&q, sizeof(q));
 	q.tokens = o->prompt[item].id;
@@ -427,7 +412,7 @@ static int decode_item(struct opened *o, size_t item,
 	q.temperature = 0;
 	q.flags = o->by->items->prompt[item] ? 0 : TANDEM_IGNORE_EOS;
 	q.sink = at_token;
-	q.sink_arg = &d;
+	q.sink_arg = d;
 	/* Pass the known text only if it was generated with at least the token
 	 * limit of this run; otherwise the known text may be too short. */
 	if (known && known->n_predict >= o->n_predict) {
@@ -436,49 +421,13 @@ static int decode_item(struct opened *o, size_t item,
 	}
 	strbuf_reset(&o->output);
 	ret = tandem_measure(o->tandem, &q, &m, e);
-	if (!ret && d.e.code) {
-		*e = d.e;
+	if (!ret && d->e.code) {
+		*e = d->e;
 		ret = e->code;
 	}
 	if (!ret && o->output.failed)
 		ret = err_set(e, ENOMEM, "no memory for the generated text");
-	if (!ret)
-		ret = take(&end, o, e);
-	if (ret)
-		return ret;
-	tandem_report(o->tandem, &r);
-	tokens = gen_generated(r.generation);
-	*f = figures_since(&d.first, &end, tokens - !whole);
-
-	from = &d.first.stats.staging.stream;
-	to = &end.stats.staging.stream;
-	soc = o->report.pair->soc;
-	f->priced_bytes = f->passes * o->report.pass_bytes;
-	bytes = (double)f->priced_bytes;
-	o->given = to->bytes - from->bytes;
-	o->twice =
-		(end.stats.staging.meetings - d.first.stats.staging.meetings) *
-		IMAGE_PAGE;
-	/* The number of bytes cannot be predicted after retried reads, nor if
-	 * the output matrix is streamed, because each computation of logits
-	 * then reads the matrix. */
-	o->retried = to->retries > from->retries || end.stats.output_streamed;
-	o->counted = d.first.kernel < 0 || end.kernel < 0
-		? -1
-		: end.kernel - d.first.kernel - (int64_t)o->twice;
-	if (soc)
-		f->least_ps = (uint64_t)(bytes * 1e12 / soc->flash_bytes_per_s);
-	if (o->by->fastest > 0)
-		f->least_ns = (uint64_t)(bytes * 1e9 / o->by->fastest / STEADY);
-
-	if (!whole) {
-		f->prompt_tokens = o->prompt[item].n;
-		f->prompt_ns = d.first.ns - d.begin.ns;
-		f->prompt_ps = d.first.ps - d.begin.ps;
-		f->prompt_energy_pj = d.first.stats.price.energy_pj -
-			d.begin.stats.price.energy_pj;
-	}
-	return 0;
+	return ret ? ret : take(end, o, e);
 }
 
 static int run_item(void *arg, void *one, size_t item,
@@ -489,8 +438,14 @@ static int run_item(void *arg, void *one, size_t item,
 	struct bench_read *plain = o->by->plain;
 	const struct eval_item *marked = o->by->items->marked[item];
 	struct figures *f = &t->figures;
+	struct decoding d = { .of = o };
+	struct mark end;
+	const struct stream_stats *from = &d.first.stats.staging.stream,
+				  *to = &end.stats.staging.stream;
+	bool whole = o->report.emits_at_once, right = false, retried;
 	struct tandem_report r;
-	bool right = false;
+	uint64_t given, twice;
+	double bytes;
 	int ret = 0;
 
 	/*
@@ -504,29 +459,55 @@ static int run_item(void *arg, void *one, size_t item,
 			o->by->fastest = plain->bytes_per_s;
 	}
 	if (!ret)
-		ret = decode_item(o, item, known, f, e);
+		ret = decode_item(o, item, known, &d, &end, e);
 	if (ret)
 		return ret;
-	/*
-	 * The layer slots are full before and after an item. So flash must have
-	 * read exactly the bytes that the item's passes used, plus pages that
-	 * two parts of a layer share (`twice`). After a retried read the count
-	 * is not checked.
-	 */
-	if (!o->retried &&
-		(o->given < f->bytes || o->given - f->bytes > o->twice))
-		return err_set(e, EPROTO,
-			"%llu bytes were read from flash, but the passes "
-			"used %llu bytes",
-			(unsigned long long)o->given,
-			(unsigned long long)f->bytes);
-	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;
-	t->kernel_wanted = f->passes * o->whole_pages;
-	t->kernel_slack = o->largest;
+	tandem_report(o->tandem, &r);
+	*f = figures_since(
+		&d.first, &end, gen_generated(r.generation) - !whole);
+	f->items = 1;
+	f->priced_bytes = f->passes * o->report.pass_bytes;
+	bytes = (double)f->priced_bytes;
+	if (soc)
+		f->least_ps = (uint64_t)(bytes * 1e12 / soc->flash_bytes_per_s);
+	if (o->by->fastest > 0)
+		f->least_ns = (uint64_t)(bytes * 1e9 / o->by->fastest / STEADY);
 	if (plain && plain->bytes_per_s > 0)
 		f->plain_ns =
 			(uint64_t)((double)f->bytes * 1e9 / plain->bytes_per_s);
-	f->items = 1;
+	if (!whole) {
+		f->prompt_tokens = o->prompt[item].n;
+		f->prompt_ns = d.first.ns - d.begin.ns;
+		f->prompt_ps = d.first.ps - d.begin.ps;
+		f->prompt_energy_pj = d.first.stats.price.energy_pj -
+			d.begin.stats.price.energy_pj;
+	}
+
+	/*
+	 * The layer slots are full before and after an item. So flash must have
+	 * read exactly the bytes that the item's passes used, plus at most
+	 * `twice` bytes: those that were read twice because a page holds the
+	 * end of one part of a layer and the start of the next. The number
+	 * cannot be predicted after retried reads, nor if the output matrix is
+	 * streamed, because each computation of logits then reads the matrix.
+	 */
+	given = to->bytes - from->bytes;
+	twice = (end.stats.staging.meetings - d.first.stats.staging.meetings) *
+		IMAGE_PAGE;
+	retried = to->retries > from->retries || end.stats.output_streamed;
+	if (!retried && (given < f->bytes || given - f->bytes > twice))
+		return err_set(e, EPROTO,
+			"%llu bytes were read from flash, but the passes "
+			"used %llu bytes",
+			(unsigned long long)given,
+			(unsigned long long)f->bytes);
+	t->kernel_bytes =
+		retried || !o->streamed || d.first.kernel < 0 || end.kernel < 0
+		? -1
+		: end.kernel - d.first.kernel - (int64_t)twice;
+	t->kernel_wanted = f->passes * o->whole_pages;
+	t->kernel_slack = o->largest;
+
 	f->marked = marked != NULL;
 	if (marked)
 		ret = eval_check(
@@ -534,7 +515,6 @@ static int run_item(void *arg, void *one, size_t item,
 	if (ret)
 		return ret;
 	f->right = right;
-	tandem_report(o->tandem, &r);
 	t->text = gen_tokens(r.generation, &t->n);
 	t->n_prompt = o->prompt[item].n;
 	t->n_predict = o->n_predict;
