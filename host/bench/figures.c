@@ -46,7 +46,7 @@ static struct run_summary summary_of(const struct experiment *x,
 {
 	struct run_summary t = { .sum = *sum };
 	const struct method_stats *d = &t.sum.drafts;
-	uint64_t most;
+	uint64_t most = 0;
 
 	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
 	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
@@ -61,7 +61,6 @@ static struct run_summary summary_of(const struct experiment *x,
 	t.verify_s =
 		d->cycles ? seconds(x, d->verify_ns, d->verify_ps) : t.seconds;
 
-	most = 0;
 	for (int i = 0; i < 3; i++)
 		if (t.sum.engine_ps[i] > most)
 			most = t.sum.engine_ps[i];
@@ -80,25 +79,20 @@ struct run_summary run_summary(const struct experiment *x, const struct run *r)
 {
 	struct figures sum = { 0 };
 	struct run_summary t;
-	double rates;
-	unsigned n;
+	double rates = 0;
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < x->n_tasks; i++)
 		figures_add(&sum, &r->task[i]);
 	t = summary_of(x, r, &sum);
 
 	/* Compute the geometric mean over the tasks that have tokens. */
-	rates = 0;
-	n = 0;
-	for (unsigned j = 0; j < x->n_tasks; j++) {
-		t.task_tokens_per_s[j] = rate_of(x, r, j);
-		if (!r->task[j].tokens)
-			continue;
-		rates += log(t.task_tokens_per_s[j]);
-		n++;
-	}
+	for (unsigned i = 0; i < x->n_tasks; i++)
+		if (r->task[i].tokens) {
+			rates += log(rate_of(x, r, i));
+			n++;
+		}
 	t.tokens_per_s = n ? exp(rates / n) : 0;
-
 	return t;
 }
 
@@ -108,7 +102,6 @@ struct run_summary run_task_summary(
 	struct run_summary t = summary_of(x, r, &r->task[task]);
 
 	t.tokens_per_s = rate_of(x, r, task);
-	t.task_tokens_per_s[task] = t.tokens_per_s;
 	return t;
 }
 

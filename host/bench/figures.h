@@ -65,7 +65,6 @@ void figures_add(struct figures *sum, const struct figures *more);
 struct run_summary {
 	struct figures sum;
 	double tokens_per_s; /* geometric mean over the tasks */
-	double task_tokens_per_s[FIGURES_TASKS];
 	double seconds, draft_s, verify_s;
 	double compute_s; /* time of the busiest engine of the NPU */
 	/* time in which a plain reader (bench_read.h) reads the same bytes */
@@ -82,8 +81,8 @@ struct run_summary {
 };
 
 struct run_summary run_summary(const struct experiment *, const struct run *);
-/* Return the figures of the items of one task; only the entry of this task in
- * task_tokens_per_s is set. */
+/* Return the figures of the items of one task; tokens_per_s is the median over
+ * the rounds. */
 struct run_summary run_task_summary(
 	const struct experiment *, const struct run *, unsigned task);
 
