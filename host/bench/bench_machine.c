@@ -24,7 +24,6 @@ struct bench_machine {
 	const uint8_t *bytes;
 	unsigned parts; /* number of parts of the buffer */
 	const struct kern *kern;
-	uint64_t (*peak)(uint64_t steps);
 	/* number of operations that each thread has done */
 	uint64_t operations[WORKERS_MAX];
 };
@@ -113,31 +112,25 @@ static void peak_part(void *arg, unsigned part, unsigned thread)
 {
 	struct bench_machine *m = arg;
 
-	m->operations[thread] += m->peak(PEAK_STEPS);
-}
-
-static double peak(struct bench_machine *m, uint64_t (*fn)(uint64_t))
-{
-	unsigned n = workers_count(m->workers);
-	uint64_t began = clock_ns(), all = 0;
-
-	if (!fn)
-		return 0;
-	m->peak = fn;
-	memset(m->operations, 0, sizeof(m->operations));
-	workers_run(m->workers, peak_part, m, n * PEAK_PARTS);
-	for (unsigned i = 0; i < n; i++)
-		all += m->operations[i];
-	return (double)all * 1e9 / (double)(clock_ns() - began);
+	m->operations[thread] += m->kern->peak_int8(PEAK_STEPS);
 }
 
 double bench_int8_peak(struct bench_machine *m)
 {
+	unsigned n = workers_count(m->workers);
 	double best = 0;
 
+	if (!m->kern->peak_int8)
+		return 0;
 	for (unsigned i = 0; i < TIMES; i++) {
-		double rate = peak(m, m->kern->peak_int8);
+		uint64_t began = clock_ns(), all = 0;
+		double rate;
 
+		memset(m->operations, 0, sizeof(m->operations));
+		workers_run(m->workers, peak_part, m, n * PEAK_PARTS);
+		for (unsigned k = 0; k < n; k++)
+			all += m->operations[k];
+		rate = (double)all * 1e9 / (double)(clock_ns() - began);
 		best = rate > best ? rate : best;
 	}
 	return best;
