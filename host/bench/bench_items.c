@@ -8,44 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Add an item. `prompt` is copied; NULL means a pseudo-random prompt. `marked`
- * is the expected answer, or NULL; it must outlive `b`. */
-static int add(struct bench_items *b, const char *prompt,
-	const struct eval_item *marked, unsigned task, struct err *e)
-{
-	char **p = reallocarray(b->prompt, b->n + 1, sizeof(char *));
-	const struct eval_item **m;
-	unsigned *of;
-
-	if (p)
-		b->prompt = p;
-	of = p ? reallocarray(b->of, b->n + 1, sizeof(*of)) : NULL;
-	if (of)
-		b->of = of;
-	m = of ? reallocarray(b->marked, b->n + 1, sizeof(*m)) : NULL;
-	if (m)
-		b->marked = m;
-	if (!m || (prompt && !(p[b->n] = strdup(prompt))))
-		return err_set(e, ENOMEM, "no memory for prompts");
-	if (!prompt)
-		p[b->n] = NULL;
-	m[b->n] = marked;
-	of[b->n++] = task;
-	return 0;
-}
-
-static int add_all(struct bench_items *b, const struct eval_items *items,
+/* Add the first n of `items`, whose expected answers must outlive `b`, or n
+ * pseudo-random prompts if `items` is NULL. */
+static int add(struct bench_items *b, const struct eval_items *items, size_t n,
 	unsigned task, struct err *e)
 {
-	int ret = 0;
+	const size_t room = b->n + n + 1;
+	char **prompt = reallocarray(b->prompt, room, sizeof(char *));
+	unsigned *of = reallocarray(b->of, room, sizeof(*of));
+	const struct eval_item **marked =
+		reallocarray(b->marked, room, sizeof(const struct eval_item *));
 
-	for (size_t i = 0; i < items->n && !ret; i++) {
-		const struct eval_item *item = &items->item[i];
+	b->prompt = prompt ? prompt : b->prompt;
+	b->of = of ? of : b->of;
+	b->marked = marked ? marked : b->marked;
+	for (size_t i = 0; i < n && prompt && of && marked; i++) {
+		const struct eval_item *item = items ? &items->item[i] : NULL;
 
-		ret = add(
-			b, item->prompt, items->marked ? item : NULL, task, e);
+		prompt[b->n] = item ? strdup(item->prompt) : NULL;
+		if (item && !prompt[b->n])
+			break;
+		marked[b->n] = item && items->marked ? item : NULL;
+		of[b->n++] = task;
 	}
-	return ret;
+	return b->n + 1 == room ? 0
+				: err_set(e, ENOMEM, "no memory for prompts");
 }
 
 int bench_items_of_tasks(struct bench_items *b, const char *const *task,
@@ -64,7 +51,7 @@ int bench_items_of_tasks(struct bench_items *b, const char *const *task,
 			items = eval_task_first(&all.task[0], each);
 			b->kept[i] = all.task[0].items;
 			all.task[0].items = (struct eval_items){ 0 };
-			ret = add_all(b, &items, i, e);
+			ret = add(b, &items, items.n, i, e);
 		}
 		eval_tasks_release(&all);
 	}
@@ -74,7 +61,7 @@ int bench_items_of_tasks(struct bench_items *b, const char *const *task,
 int bench_items_of_file(
 	struct bench_items *b, const char *path, uint32_t most, struct err *e)
 {
-	struct eval_items items = { 0 }, first;
+	struct eval_items items = { 0 };
 	int ret = eval_items_read(&items, path, EVAL_NEED_PROMPTS, e);
 	const char *slash = strrchr(path, '/'), *dot;
 	const char *name = slash ? slash + 1 : path;
@@ -92,25 +79,19 @@ int bench_items_of_file(
 	b->task[0] = b->file;
 	b->n_tasks = 1;
 
-	first = items;
-	if (most && most < first.n)
-		first.n = most;
-	first.marked = false;
+	items.marked = false;
 	if (!ret)
-		ret = add_all(b, &first, 0, e);
+		ret = add(b, &items, most && most < items.n ? most : items.n, 0,
+			e);
 	eval_items_release(&items);
 	return ret;
 }
 
 int bench_items_random(struct bench_items *b, uint32_t n, struct err *e)
 {
-	int ret = 0;
-
 	b->task[0] = "random";
 	b->n_tasks = 1;
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = add(b, NULL, NULL, 0, e);
-	return ret;
+	return add(b, NULL, n, 0, e);
 }
 
 void bench_items_release(struct bench_items *b)
