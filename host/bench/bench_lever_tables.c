@@ -31,13 +31,6 @@ static const struct column_spec methods_columns[] = {
 	{ 0 },
 };
 
-static const struct column_spec tasks_columns[] = {
-	{ "task", "", 2, 1, figure_tokens_per_s, .panel = 1,
-		.each = COLUMN_EACH_TASK },
-	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
-	{ 0 },
-};
-
 static const struct column_spec flash_columns[] = {
 	{ "bytes_per_pass", "MB", 3, 1e-6, figure_bytes },
 	{ "bytes_per_pass_ran", "", 3, 1e-6, figure_bytes_ran },
@@ -375,7 +368,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "tasks",
 			.title = "Tokens/s of each task",
 			.name_key = { "method" },
-			.column = tasks_columns,
+			.column = table_tasks_columns,
 			.plot = { .y = { "tokens/s" } } } },
 	{ BENCH_LEVER_T_METHODS,
 		{ .name = "flash",

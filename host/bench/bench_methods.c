@@ -6,7 +6,6 @@
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
 #include "host/bench/run_options.h"
-#include "host/bench/bench_items.h"
 #include "host/bench/experiment_table.h"
 #include "host/bench/pair_runner.h"
 
@@ -71,13 +70,6 @@ static const struct column_spec rows_columns[] = {
 	{ 0 },
 };
 
-static const struct column_spec tasks_columns[] = {
-	{ "task", "", 2, 1, figure_tokens_per_s, .panel = 1,
-		.each = COLUMN_EACH_TASK },
-	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
-	{ 0 },
-};
-
 static const struct table_spec methods_table = { .name = "methods",
 	.title = "Methods compared",
 	.note = "tok/s: geometric mean over the tasks. times: tok/s divided by "
@@ -103,7 +95,7 @@ static const struct table_spec rows_table = { .name = "rows",
 static const struct table_spec tasks_table = { .name = "tasks",
 	.title = "Tokens/s of each task",
 	.name_key = { "method" },
-	.column = tasks_columns,
+	.column = table_tasks_columns,
 	.plot = { .y = { "tokens/s" } } };
 
 /* ---- rows ---------------------------------------------------------------- */

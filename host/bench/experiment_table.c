@@ -14,6 +14,13 @@
 
 static const struct table_variant as_asked = { .name = "" };
 
+const struct column_spec table_tasks_columns[] = {
+	{ "task", "", 2, 1, figure_tokens_per_s, .panel = 1,
+		.each = COLUMN_EACH_TASK },
+	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ 0 },
+};
+
 static struct plan_row *add_row(struct table_plan *p, struct err *e)
 {
 	if (p->n == TABLE_ROWS) {
@@ -477,32 +484,6 @@ static bool is_row(const struct table_row *r, const struct published *f)
 	return true;
 }
 
-/* Return the figure of the filled table that corresponds to the published
- * figure *f, or NAN if there is none. */
-static double our_figure(const struct bench_table *ours,
-	const struct experiment *x, const struct table_plan *p,
-	const struct place *place, const struct published *f)
-{
-	unsigned row = 0, column = 0, task = 0;
-
-	while (row < ours->n_rows && !is_row(&ours->row[row], f))
-		row++;
-	while (column < ours->n_columns &&
-		strcmp(ours->column[column].key, f->column))
-		column++;
-	if (row == ours->n_rows || column == ours->n_columns)
-		return (double)NAN;
-	if (!f->task)
-		return ours->row[row].value[column];
-	while (task < x->n_tasks && strcmp(x->task[task], f->task))
-		task++;
-	if (task == x->n_tasks)
-		return (double)NAN;
-	return cell(x, p, &p->row[row],
-		&(struct place){
-			place[column].spec, place[column].level, task + 1 });
-}
-
 void table_fill_published(struct bench_table *out,
 	const struct bench_table *ours, const struct experiment *x,
 	const struct table_plan *p, const struct table_request *request)
@@ -519,6 +500,7 @@ void table_fill_published(struct bench_table *out,
 	put_columns(&columns, place, x, p->spec, request);
 	for (unsigned i = 0; i < request->n_published; i++) {
 		const struct published *f = &request->published[i];
+		unsigned row = 0, column = 0, task = 0;
 		char figure[TABLE_NAME];
 		struct table_row *r;
 		double v;
@@ -526,7 +508,24 @@ void table_fill_published(struct bench_table *out,
 		if (strcmp(f->table, ours->name) ||
 			(f->as && (!request->as || strcmp(f->as, request->as))))
 			continue;
-		v = our_figure(ours, x, p, place, f);
+		/* Find our figure in the row, column and task of the published
+		 * one. */
+		while (row < ours->n_rows && !is_row(&ours->row[row], f))
+			row++;
+		while (column < ours->n_columns &&
+			strcmp(ours->column[column].key, f->column))
+			column++;
+		while (f->task && task < x->n_tasks &&
+			strcmp(x->task[task], f->task))
+			task++;
+		if (row == ours->n_rows || column == ours->n_columns ||
+			(f->task && task == x->n_tasks))
+			continue;
+		v = ours->row[row].value[column];
+		if (f->task)
+			v = cell(x, p, &p->row[row],
+				&(struct place){ place[column].spec,
+					place[column].level, task + 1 });
 		if (isnan(v))
 			continue;
 		snprintf(figure, sizeof(figure), "%s%s%s, %s", f->row[0],

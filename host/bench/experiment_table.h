@@ -67,6 +67,9 @@ struct column_spec {
 	const char *base;
 };
 
+/* The tokens/s of each task, and their mean. */
+extern const struct column_spec table_tasks_columns[];
+
 /* Several values (levels) of one option, each in a column or row of its own.
  * The value 40 sets OPTION=40UNIT in a column with the key KEY40 and the head
  * "40HEAD", or in a row whose name ends in "40HEAD". */
