@@ -2,7 +2,6 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/bench/bench.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/curve.h"
 #include "host/bench/run_options.h"

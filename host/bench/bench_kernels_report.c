@@ -14,7 +14,6 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- medians ------------------------------------------------------------- */
 
