@@ -155,23 +155,16 @@ static const struct column_spec block_columns[] = {
 
 /* ---- thresholds ---------------------------------------------------------- */
 
-static const struct table_variant one_threshold[] = {
-	{ "0.99", { NO_CANVAS, "threshold=0.99" } },
-	{ "0.98", { NO_CANVAS, "threshold=0.98" } },
-	{ "0.95", { NO_CANVAS, "threshold=0.95" } },
-	{ "0.9", { NO_CANVAS, "threshold=0.9" } },
-	{ "0.8", { NO_CANVAS, "threshold=0.8" } },
-	{ "0.7", { NO_CANVAS, "threshold=0.7" } },
-};
+/* clang-format off */
+#define THRESHOLD(option, t) { t, { option, "threshold=" t } }
+#define THRESHOLDS(option)                                                    \
+	THRESHOLD(option, "0.99"), THRESHOLD(option, "0.98"),                 \
+	THRESHOLD(option, "0.95"), THRESHOLD(option, "0.9"),                  \
+	THRESHOLD(option, "0.8"), THRESHOLD(option, "0.7")
+/* clang-format on */
 
-static const struct table_variant of_blocks[] = {
-	{ "0.99", { BLOCKS, "threshold=0.99" } },
-	{ "0.98", { BLOCKS, "threshold=0.98" } },
-	{ "0.95", { BLOCKS, "threshold=0.95" } },
-	{ "0.9", { BLOCKS, "threshold=0.9" } },
-	{ "0.8", { BLOCKS, "threshold=0.8" } },
-	{ "0.7", { BLOCKS, "threshold=0.7" } },
-};
+static const struct table_variant one_threshold[] = { THRESHOLDS(NO_CANVAS) };
+static const struct table_variant of_blocks[] = { THRESHOLDS(BLOCKS) };
 
 static const struct table_variant two_thresholds[] = {
 	{ "0.99, 0.995", { "visible=0.99", "stable=0.995" } },
