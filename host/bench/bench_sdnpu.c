@@ -156,23 +156,19 @@ static const struct column_spec energy_columns[] = {
 
 #define FULL OURS, "fill-rows=true"
 
-static const struct table_variant of_pld[] = {
-	{ "PLD", { CHAIN, "draft=pld" } },
-	{ "PLD, calibrated", { FULL, "draft=pld", CALIBRATED } },
-	{ "PLD, reused", { FULL, REUSED, "draft=pld" } },
-	{ "PLD, ours", { FULL, REUSED, "draft=pld", CALIBRATED } },
-	{ "and recycled", { FULL, REUSED, "draft=pld+recycle", CALIBRATED } },
-	{ "not calibrated", { FULL, REUSED, "draft=pld+recycle" } },
-};
+/* clang-format off */
+#define LENGTHS(name, of)                                                     \
+	{ name, { CHAIN, "draft=" of } },                                     \
+	{ name ", calibrated", { FULL, "draft=" of, CALIBRATED } },           \
+	{ name ", reused", { FULL, REUSED, "draft=" of } },                   \
+	{ name ", ours", { FULL, REUSED, "draft=" of, CALIBRATED } },         \
+	{ "and recycled",                                                     \
+		{ FULL, REUSED, "draft=" of "+recycle", CALIBRATED } },       \
+	{ "not calibrated", { FULL, REUSED, "draft=" of "+recycle" } }
+/* clang-format on */
 
-static const struct table_variant of_sam[] = {
-	{ "SAM", { CHAIN, "draft=sam" } },
-	{ "SAM, calibrated", { FULL, "draft=sam", CALIBRATED } },
-	{ "SAM, reused", { FULL, REUSED, "draft=sam" } },
-	{ "SAM, ours", { FULL, REUSED, "draft=sam", CALIBRATED } },
-	{ "and recycled", { FULL, REUSED, "draft=sam+recycle", CALIBRATED } },
-	{ "not calibrated", { FULL, REUSED, "draft=sam+recycle" } },
-};
+static const struct table_variant of_pld[] = { LENGTHS("PLD", "pld") };
+static const struct table_variant of_sam[] = { LENGTHS("SAM", "sam") };
 
 static const struct column_spec length_columns[] = {
 	{ "task", "", 2, 1, figure_length, .panel = 1,
@@ -370,34 +366,25 @@ static const struct column_spec phones_columns[] = {
 
 /* ---- the paper's parameters ---------------------------------------------- */
 
-#define IN_OURS(change)      \
-	{                    \
-		OURS, change \
-	}
-#define IN_REUSED(change)      \
-	{                      \
-		REUSED, change \
-	}
-#define IN_CALIBRATED(change)      \
-	{                          \
-		CALIBRATED, change \
-	}
 /* the parameters that both versions of the paper have in common */
-#define IN_PAPER                                                    \
-	IN_OURS("sam-children=1"), IN_REUSED("reuse-checked=true"), \
-		IN_REUSED("reuse-room=32"),                         \
-		IN_CALIBRATED("anchor-key=single"),                 \
-		IN_CALIBRATED("successors=3"),                      \
-		IN_CALIBRATED("successor-share=0.9"),               \
-		IN_CALIBRATED("calibrated-depth=2")
+/* clang-format off */
+#define IN_PAPER                                                              \
+	{ OURS, "sam-children=1" },                                           \
+	{ REUSED, "reuse-checked=true" },                                     \
+	{ REUSED, "reuse-room=32" },                                          \
+	{ CALIBRATED, "anchor-key=single" },                                  \
+	{ CALIBRATED, "successors=3" },                                       \
+	{ CALIBRATED, "successor-share=0.9" },                                \
+	{ CALIBRATED, "calibrated-depth=2" }
+/* clang-format on */
 
 /* Version A of the paper discards a draft only when there are too many tokens,
  * so reuse-age has its maximum. In version B, drafting by calibration starts
  * only at tokens of the user's request (anchors=request). */
 static const struct table_preset paper_a[] = { IN_PAPER,
-	IN_REUSED("reuse-age=64"), IN_CALIBRATED("anchors=context"), { 0 } };
+	{ REUSED, "reuse-age=64" }, { CALIBRATED, "anchors=context" }, { 0 } };
 static const struct table_preset paper_b[] = { IN_PAPER,
-	IN_CALIBRATED("anchors=request"), { 0 } };
+	{ CALIBRATED, "anchors=request" }, { 0 } };
 
 static const struct table_preset *const presets[] = {
 	[SDNPU_PAPER_A] = paper_a, [SDNPU_PAPER_B] = paper_b
