@@ -104,15 +104,14 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static uint64_t percentile(const uint64_t *sorted, size_t n, double p)
+/* Return the share p of the sorted times, without the cost of reading the
+ * clock. */
+static uint64_t percentile(
+	const uint64_t *sorted, size_t n, double p, uint64_t clock)
 {
 	size_t rank = (size_t)((double)n * p);
+	uint64_t ns = sorted[rank < n ? rank : n - 1];
 
-	return sorted[rank < n ? rank : n - 1];
-}
-
-static uint64_t less(uint64_t ns, uint64_t clock)
-{
 	return ns > clock ? ns - clock : 0;
 }
 
@@ -206,12 +205,12 @@ static void conclude(struct run *r)
 			continue;
 		qsort(s->ns, s->n, sizeof(*s->ns), by_value);
 		row->trips = s->n;
-		row->min = less(s->ns[0], clock);
-		row->median = less(percentile(s->ns, s->n, 0.5), clock);
-		row->p90 = less(percentile(s->ns, s->n, 0.9), clock);
-		row->p99 = less(percentile(s->ns, s->n, 0.99), clock);
-		row->p999 = less(percentile(s->ns, s->n, 0.999), clock);
-		row->max = less(s->ns[s->n - 1], clock);
+		row->min = percentile(s->ns, s->n, 0, clock);
+		row->median = percentile(s->ns, s->n, 0.5, clock);
+		row->p90 = percentile(s->ns, s->n, 0.9, clock);
+		row->p99 = percentile(s->ns, s->n, 0.99, clock);
+		row->p999 = percentile(s->ns, s->n, 0.999, clock);
+		row->max = percentile(s->ns, s->n, 1, clock);
 	}
 	if (line->median && ring->median)
 		r->out->ratio = (double)ring->median / (double)line->median;
