@@ -130,24 +130,22 @@ static void add_point(
 		v[t->on_phone ? 7 : 6] = p_value(t, p, greedy_second(t));
 }
 
+#define ABOUT_ACCURACY(times)                                                  \
+	"from, to: 95 % interval. sample: share of items with at least one "   \
+	"right sample (a perfect reward model would choose it). Times: " times \
+	". p: p-value of the difference from greedy decoding with "            \
+	"the second model (McNemar's test)"
+
 static void make_accuracy(
 	const struct tts *t, unsigned model, struct bench_table *out)
 {
 	*out = (struct bench_table){ .name = model ? "accuracy_2" : "accuracy",
 		.title = "Share of right answers, and the cost of an item",
 		.note = t->on_phone
-			? "from, to: 95 % interval. sample: share of items "
-			  "with at least one right sample (a perfect reward "
-			  "model would choose it). Times: per item, including "
-			  "prompt and scoring. p: p-value of the difference "
-			  "from greedy decoding with the second model "
-			  "(McNemar's test)"
-			: "from, to: 95 % interval. sample: share of items "
-			  "with at least one right sample (a perfect reward "
-			  "model would choose it). Times: of the timed items, "
-			  "including prompts. p: p-value of the difference "
-			  "from greedy decoding with the second model "
-			  "(McNemar's test)",
+			? ABOUT_ACCURACY(
+				  "per item, including prompt and scoring")
+			: ABOUT_ACCURACY(
+				  "of the timed items, including prompts"),
 		.name_key = { "how", "samples" } };
 	add_columns(out, t->on_phone, is_tested(t, model));
 	for (unsigned i = 0; i < t->n; i++)
