@@ -397,63 +397,19 @@ static void print_table(struct bench_serve *b)
 	table_print(t, stdout);
 }
 
-static int report(struct bench_serve *b, struct err *e)
-{
-	const struct bench_serve_args *a = b->args;
-	int ret = 0;
-
-	if (!a->json)
-		print_table(b);
-	for (unsigned i = 0; i < a->n_rows && a->json && !ret; i++)
-		for (unsigned k = 0; k < a->n_at && !ret; k++)
-			ret = print_cell(b, i, k, e);
-	for (unsigned i = 0; i < a->n_rows && !ret; i++)
-		for (unsigned k = 0; k < a->n_at && !ret; k++) {
-			const struct serve_result *r =
-				&b->row[i].cell[k].result;
-
-			if (r->failed)
-				ret = err_set(e, EIO,
-					"%s with %u clients: %u of %u requests "
-					"failed; the first error: %s",
-					a->row[i], a->at[k], r->failed,
-					r->requests, r->failure);
-		}
-	return ret;
-}
-
 /* ---- the benchmark ------------------------------------------------------- */
 
-static int prepare_cells(struct bench_serve *b, struct err *e)
+/* Return result i of all servers with all numbers of clients. */
+static struct serve_result *result_at(struct bench_serve *b, unsigned i)
 {
-	const struct bench_serve_args *a = b->args;
-
-	for (unsigned i = 0; i < a->n_rows; i++)
-		for (unsigned k = 0; k < a->n_at; k++) {
-			struct serve_result *r = &b->row[i].cell[k].result;
-
-			r->category =
-				calloc(b->n_categories, sizeof(*r->category));
-			if (!r->category)
-				return err_set(
-					e, ENOMEM, "no memory for figures");
-			for (unsigned c = 0; c < b->n_categories; c++)
-				r->category[c].name = b->category[c];
-		}
-	for (unsigned k = 0; k < a->n_at; k++)
-		if (a->at[k] > b->n_prompts)
-			return err_set(e, EINVAL,
-				"%u clients need at least as many prompts, but "
-				"there are only %zu; try more prompts "
-				"(--items) or fewer clients (--at)",
-				a->at[k], b->n_prompts);
-	return 0;
+	return &b->row[i / b->args->n_at].cell[i % b->args->n_at].result;
 }
 
 int bench_serve(const struct bench_serve_args *args, struct err *e)
 {
 	struct bench_serve *b = calloc(1, sizeof(*b));
 	uint64_t done = 0, all = (uint64_t)args->rounds * args->n_rows;
+	unsigned n_cells = args->n_rows * args->n_at;
 	int ret;
 
 	if (!b)
@@ -462,8 +418,22 @@ int bench_serve(const struct bench_serve_args *args, struct err *e)
 	ret = serve_client_load(e);
 	if (!ret)
 		ret = read_prompts(b, e);
-	if (!ret)
-		ret = prepare_cells(b, e);
+	for (unsigned i = 0; i < n_cells && !ret; i++) {
+		struct serve_result *r = result_at(b, i);
+
+		r->category = calloc(b->n_categories, sizeof(*r->category));
+		if (!r->category)
+			ret = err_set(e, ENOMEM, "no memory for figures");
+		for (unsigned c = 0; r->category && c < b->n_categories; c++)
+			r->category[c].name = b->category[c];
+	}
+	for (unsigned k = 0; k < args->n_at && !ret; k++)
+		if (args->at[k] > b->n_prompts)
+			ret = err_set(e, EINVAL,
+				"%u clients need at least as many prompts, but "
+				"there are only %zu; try more prompts "
+				"(--items) or fewer clients (--at)",
+				args->at[k], b->n_prompts);
 	for (unsigned r = 0; r < args->rounds && !ret; r++)
 		for (unsigned i = 0; i < args->n_rows && !ret; i++) {
 			progress_report(
@@ -471,19 +441,30 @@ int bench_serve(const struct bench_serve_args *args, struct err *e)
 			ret = measure_row(b, i, e);
 		}
 	progress_report(&args->progress, NULL, 0, 0);
-	if (!ret)
-		ret = report(b, e);
+	if (!ret && !args->json)
+		print_table(b);
+	for (unsigned i = 0; i < n_cells && args->json && !ret; i++)
+		ret = print_cell(b, i / args->n_at, i % args->n_at, e);
+	for (unsigned i = 0; i < n_cells && !ret; i++) {
+		const struct serve_result *r = result_at(b, i);
 
-	for (unsigned i = 0; i < args->n_rows; i++)
-		for (unsigned k = 0; k < args->n_at; k++) {
-			struct serve_result *r = &b->row[i].cell[k].result;
+		if (r->failed)
+			ret = err_set(e, EIO,
+				"%s with %u clients: %u of %u requests failed; "
+				"the first error: %s",
+				args->row[i / args->n_at],
+				args->at[i % args->n_at], r->failed,
+				r->requests, r->failure);
+	}
 
-			for (unsigned c = 0; r->category && c < b->n_categories;
-				c++)
-				serve_category_release(&r->category[c]);
-			free(r->category);
-			serve_times_release(&r->times);
-		}
+	for (unsigned i = 0; i < n_cells; i++) {
+		struct serve_result *r = result_at(b, i);
+
+		for (unsigned c = 0; r->category && c < b->n_categories; c++)
+			serve_category_release(&r->category[c]);
+		free(r->category);
+		serve_times_release(&r->times);
+	}
 	for (size_t i = 0; i < b->n_prompts; i++)
 		free(b->prompt[i].turn);
 	free(b->prompt);
