@@ -13,6 +13,8 @@
 
 struct err;
 struct opt_word;
+struct tandem;
+struct tandem_report;
 
 #define BENCH_JSON_VERSION 1
 
@@ -56,6 +58,12 @@ struct bench_args {
 /* Return name i of the shapes that bench kernels measures, or "all" (see
  * opt_words). */
 bool bench_shape_word(size_t i, struct opt_word *);
+
+/* Create a handle and read the weights of a causal model, for passes without
+ * methods. Sets *r, and the options of the pair that `a` gives. Returns 0 or a
+ * negative errno; then the caller ends *out, unless it is NULL. */
+int bench_open_bare(const struct bench_args *a, struct tandem **out,
+	struct tandem_report *r, struct err *);
 
 int bench_ipc_main(const struct bench_args *, struct err *);
 int bench_decode_main(const struct bench_args *, struct err *);

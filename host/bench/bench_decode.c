@@ -196,24 +196,40 @@ static int time_contended(struct bench_decode *b, unsigned round, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int open_all(struct bench_decode *b, struct err *e)
+int bench_open_bare(const struct bench_args *a, struct tandem **out,
+	struct tandem_report *r, struct err *e)
 {
 	const struct opt_values unsaid = { 0 };
+	struct session_opts *o;
+	int ret = tandem_create(out, NULL, &unsaid, e);
+
+	if (ret)
+		return ret;
+	if (tandem_read_weights(*out, a->model))
+		return tandem_failure(*out, e);
+	tandem_report(*out, r);
+	o = tandem_pair(*out);
+	o->trace = a->trace;
+	o->threads = a->threads;
+	o->restarts = 0;
+	o->prefill_chunk = CHUNK;
+	return r->model->causal
+		? 0
+		: err_set(e, EINVAL,
+			  "this benchmark cannot measure a diffusion model; "
+			  "use a causal one");
+}
+
+static int open_all(struct bench_decode *b, struct err *e)
+{
 	struct tandem_report r;
 	struct session_opts *o;
-	int ret = tandem_create(&b->tandem, NULL, &unsaid, e);
+	int ret = bench_open_bare(b->args, &b->tandem, &r, e);
 	double n;
 
 	if (ret)
 		return ret;
-	if (tandem_read_weights(b->tandem, b->args->model))
-		return tandem_failure(b->tandem, e);
-	tandem_report(b->tandem, &r);
 	b->model = r.model;
-	if (!b->model->causal)
-		return err_set(e, EINVAL,
-			"this benchmark cannot measure a diffusion model; use "
-			"a causal one");
 	b->prompt = b->model->n_ctx < PROMPT + MAX_ROWS ? b->model->n_ctx / 2
 							: PROMPT;
 	b->logits = malloc(
@@ -225,11 +241,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
 	b->measured = b->args->beside ? CONFIGURATIONS : PAIR_CONTENDED;
 	o = tandem_pair(b->tandem);
-	o->trace = b->args->trace;
-	o->threads = b->args->threads;
-	o->restarts = 0;
 	o->decode_rows = MAX_ROWS;
-	o->prefill_chunk = CHUNK;
 	o->context_need = b->prompt + PASSES + 2 * MAX_ROWS;
 	if ((ret = lone_model_open(&b->alone, b->tandem, DEPTH + PASSES + 1,
 		     b->args->threads, e)) ||

@@ -29,7 +29,6 @@
 
 /* number of passes that are timed together, after one untimed pass */
 #define PASSES 6
-#define CHUNK  256
 
 /* The ways to read the prompt's keys and values. SHARED is index 0, the way
  * that ordinary decoding uses. */
@@ -89,21 +88,13 @@ static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 
 static int open_all(struct bench_samples *b, struct err *e)
 {
-	const struct opt_values unsaid = { 0 };
 	uint32_t room = 1 + PASSES;
 	struct session_opts *o;
 	struct tandem_report r;
-	int ret = tandem_create(&b->tandem, NULL, &unsaid, e);
+	int ret = bench_open_bare(b->args, &b->tandem, &r, e);
 
 	if (ret)
 		return ret;
-	if (tandem_read_weights(b->tandem, b->args->model))
-		return tandem_failure(b->tandem, e);
-	tandem_report(b->tandem, &r);
-	if (!r.model->causal)
-		return err_set(e, EINVAL,
-			"this benchmark cannot measure a diffusion model; use "
-			"a causal one");
 	if (r.model->n_ctx < room + b->args->prompt)
 		return err_set(e, EINVAL,
 			"a prompt of %u tokens and %u generated tokens do not "
@@ -122,12 +113,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 	/* Allocate as many sequences as the largest number of samples, and KV
 	 * slots for the prompt and for the tokens of all sequences. */
 	o = tandem_pair(b->tandem);
-	o->trace = b->args->trace;
-	o->threads = b->args->threads;
-	o->restarts = 0;
 	o->decode_rows = b->most;
 	o->smaller_graphs = true;
-	o->prefill_chunk = CHUNK;
 	o->sequences = b->most;
 	o->context_need = b->prompt + room;
 	/* After the prompt, each sequence needs KV slots for its own tokens,
