@@ -206,12 +206,6 @@ static int next_prompt(struct clients *c, struct client *k, struct err *e)
 	return send_turn(c, k, e);
 }
 
-/* The number of turns of the client's prompt that will be sent. */
-static unsigned turns_of(const struct clients *c, const struct client *k)
-{
-	return c->load->chat ? k->prompt->n_turns : 1;
-}
-
 static void add_rate(
 	struct series *s, double rate, double tokens, double ms, bool one)
 {
@@ -221,33 +215,16 @@ static void add_rate(
 		series_add(s, rate);
 }
 
-/* Count a prompt when all its turns are answered. As in SPEED-Bench, the rates
- * of a prompt with one turn are the rates that the server reports; with several
- * turns, rates are the sum of the tokens divided by the sum of the times. */
-static void count_prompt(struct clients *c, struct client *k)
-{
-	struct serve_category *g = &c->result->category[k->prompt->category];
-	const struct serve_answer *s = &k->sum;
-	bool one = turns_of(c, k) == 1;
-
-	g->prompts++;
-	g->turns += turns_of(c, k);
-	g->drafted += s->drafted;
-	g->accepted += s->accepted;
-	series_add(&g->latency_s, k->latency_s);
-	add_rate(&g->prompt_per_s, s->prompt_per_s, (double)s->prompt_tokens,
-		s->prompt_ms, one);
-	add_rate(&g->predicted_per_s, s->predicted_per_s, (double)s->tokens,
-		s->predicted_ms, one);
-}
-
 /* Count the client's request, which has ended, and send the client's next
  * request. */
 static int take_answer(
 	struct clients *c, struct client *k, CURLcode code, struct err *e)
 {
 	struct serve_result *r = c->result;
+	struct serve_category *g = &r->category[k->prompt->category];
 	const struct serve_answer *a = &k->stream.answer;
+	struct serve_answer *sum = &k->sum;
+	const unsigned turns = c->load->chat ? k->prompt->n_turns : 1;
 	const char *says = k->stream.error;
 	uint64_t now = clock_ns();
 	long status = 0;
@@ -258,7 +235,7 @@ static int take_answer(
 	serve_stream_finish(&k->stream, now);
 	r->requests++;
 	if (code || status != 200 || *says || !k->stream.ended) {
-		r->category[k->prompt->category].failed++;
+		g->failed++;
 		/* Keep only the message of the first failure. */
 		if (r->failed++)
 			return next_prompt(c, k, e);
@@ -280,16 +257,26 @@ static int take_answer(
 	r->prompt_tokens += a->prompt_tokens;
 	r->tokens += a->tokens;
 	k->latency_s += (double)(now - a->sent_ns) * 1e-9;
-	k->sum.prompt_tokens += a->prompt_tokens;
-	k->sum.tokens += a->tokens;
-	k->sum.drafted += a->drafted;
-	k->sum.accepted += a->accepted;
-	k->sum.prompt_ms += a->prompt_ms;
-	k->sum.predicted_ms += a->predicted_ms;
-	k->sum.prompt_per_s = a->prompt_per_s;
-	k->sum.predicted_per_s = a->predicted_per_s;
-	if (++k->turn == turns_of(c, k)) {
-		count_prompt(c, k);
+	sum->prompt_tokens += a->prompt_tokens;
+	sum->tokens += a->tokens;
+	sum->prompt_ms += a->prompt_ms;
+	sum->predicted_ms += a->predicted_ms;
+	sum->drafted += a->drafted;
+	sum->accepted += a->accepted;
+	if (++k->turn == turns) {
+		/* All turns of the prompt are answered. As in SPEED-Bench, the
+		 * rates of a prompt with one turn are the rates that the server
+		 * reports; with several turns, rates are the sum of the tokens
+		 * divided by the sum of the times. */
+		g->prompts++;
+		g->turns += turns;
+		g->drafted += sum->drafted;
+		g->accepted += sum->accepted;
+		series_add(&g->latency_s, k->latency_s);
+		add_rate(&g->prompt_per_s, a->prompt_per_s,
+			(double)sum->prompt_tokens, sum->prompt_ms, turns == 1);
+		add_rate(&g->predicted_per_s, a->predicted_per_s,
+			(double)sum->tokens, sum->predicted_ms, turns == 1);
 		return next_prompt(c, k, e);
 	}
 	json_array_append_new(k->messages,
