@@ -610,9 +610,10 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 {
-	static const struct bench_name name = { "diffusion",
-		"Decoders of diffusion models", "in all rows of a group" };
 	struct bench_diffusion *b = calloc(1, sizeof(*b));
+	const struct bench_words words = { .name = "diffusion",
+		.title = "Decoders of diffusion models",
+		.checked = "in all rows of a group" };
 	unsigned n = 0;
 	int ret;
 
@@ -631,7 +632,7 @@ int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 			fill_areas(&b->run, &b->plan[i], &b->table[n++]);
 	}
 	if (!ret)
-		ret = bench_run_report_tables(&b->run, &name, b->table, n, e);
+		ret = bench_run_report(&b->run, &words, b->table, n, e);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	free(b);

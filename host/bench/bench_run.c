@@ -66,6 +66,28 @@ const char *bench_run_clock(const struct bench_run *r)
 	return r->clock ? r->clock : "wall";
 }
 
+/* ---- report -------------------------------------------------------------- */
+
+static void report_text(const struct bench_run *r, const struct bench_words *w,
+	const struct bench_table *tables, unsigned n)
+{
+	report_print_priced(r->pair.priced);
+	if (w->text) {
+		w->text(w->arg, tables, n);
+		return;
+	}
+	printf("%s, clock %s\nmodel %s\n", w->title, bench_run_clock(r),
+		r->pair.model);
+	/* If the tables are computed without any run, no items were used. */
+	if (r->x.n_runs)
+		report_print_size(&r->x, r->n_predict);
+	for (unsigned i = 0; i < n; i++)
+		table_print(&tables[i], stdout);
+	if (r->x.n_runs)
+		printf("\nchecked: the same text %s, %llu times\n", w->checked,
+			(unsigned long long)r->x.same_texts);
+}
+
 static json_t *report_json(const struct bench_run *r,
 	const struct bench_words *w, const struct bench_table *tables,
 	unsigned n)
@@ -110,54 +132,14 @@ int bench_run_report(const struct bench_run *r, const struct bench_words *w,
 
 	if (r->opts->shard.of)
 		return bench_shard_print(r, report_json(r, w, tables, n), e);
-	if (r->opts->form == BENCH_JSON) {
+	if (r->opts->form == BENCH_JSON)
 		ret = print_json(report_json(r, w, tables, n), 9, e);
-	} else if (r->opts->form == BENCH_CSV) {
+	else if (r->opts->form == BENCH_CSV)
 		report_csv(r, w, tables, n);
-	} else {
-		report_print_priced(r->pair.priced);
-		w->text(w->arg, tables, n);
-	}
-	report_caption(&r->x, r->pair.priced, w->model, bench_run_clock(r),
+	else
+		report_text(r, w, tables, n);
+	report_caption(&r->x, r->pair.priced,
+		w->model ? w->model : r->pair.model, bench_run_clock(r),
 		w->simulated, caption);
 	return ret ? ret : report_plots(tables, n, caption, r->opts->plot, e);
-}
-
-/* ---- benchmarks that print only tables ----------------------------------- */
-
-struct named {
-	const struct bench_run *run;
-	const struct bench_name *name;
-};
-
-static void print_text(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct named *named = arg;
-	const struct bench_run *r = named->run;
-
-	printf("%s, clock %s\nmodel %s\n", named->name->title,
-		bench_run_clock(r), r->pair.model);
-	/* If the tables are computed without any run, no items were used. */
-	if (r->x.n_runs)
-		report_print_size(&r->x, r->n_predict);
-	for (unsigned i = 0; i < n; i++)
-		table_print(&tables[i], stdout);
-	if (r->x.n_runs)
-		printf("\nchecked: the same text %s, %llu times\n",
-			named->name->checked,
-			(unsigned long long)r->x.same_texts);
-}
-
-int bench_run_report_tables(const struct bench_run *r,
-	const struct bench_name *name, const struct bench_table *tables,
-	unsigned n, struct err *e)
-{
-	const struct named named = { r, name };
-	const struct bench_words words = { .name = name->name,
-		.text = print_text,
-		.arg = &named,
-		.model = r->pair.model };
-
-	return bench_run_report(r, &words, tables, n, e);
 }

@@ -79,8 +79,13 @@ const char *bench_run_clock(const struct bench_run *);
 
 /* The parts of a report that differ between benchmarks. */
 struct bench_words {
-	const char *name; /* name of the benchmark, such as "methods" */
-	/* Prints the text after the lines about shapes (priced_as). */
+	/* name and title of the benchmark, such as "sdnpu" and "Retrieval
+	 * speculation" */
+	const char *name, *title;
+	/* where the texts were compared, such as "in every row" */
+	const char *checked;
+	/* Prints the text after the lines about shapes (priced_as); NULL means
+	 * the tables between the title and the number of compared texts. */
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
 	/* Prints the lines of CSV between those about shapes and acceptance and
 	 * those of the tables; NULL means the numbers of checks. */
@@ -90,7 +95,9 @@ struct bench_words {
 	json_t *(*json)(
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
-	const char *model; /* name of the model for captions of pictures */
+	/* name of the model for captions of pictures; NULL means the model that
+	 * ran first */
+	const char *model;
 	/* whether CSV and JSON state if acceptance is simulated, and JSON
 	 * states the draft model */
 	bool drafts;
@@ -101,17 +108,6 @@ struct bench_words {
 /* Print the report in the requested form, then draw the pictures. Returns 0 or
  * a negative errno. */
 int bench_run_report(const struct bench_run *, const struct bench_words *,
-	const struct bench_table *, unsigned n, struct err *);
-
-/* Names for the report of a benchmark that prints only its tables. */
-struct bench_name {
-	/* name and title of the benchmark, such as "sdnpu" and "Retrieval
-	 * speculation" */
-	const char *name, *title;
-	/* where the texts were compared, such as "in every row" */
-	const char *checked;
-};
-int bench_run_report_tables(const struct bench_run *, const struct bench_name *,
 	const struct bench_table *, unsigned n, struct err *);
 
 #endif

@@ -558,9 +558,10 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 		[SDNPU_PAPER_A] = "Retrieval speculation by --paper a",
 		[SDNPU_PAPER_B] = "Retrieval speculation by --paper b",
 	};
-	const struct bench_name name = { "sdnpu", titles[args->paper],
-		"in every row" };
 	struct bench_sdnpu *b = calloc(1, sizeof(*b));
+	const struct bench_words words = { .name = "sdnpu",
+		.title = titles[args->paper],
+		.checked = "in every row" };
 	char caption[BENCH_CAPTION];
 	unsigned n = 0;
 	int ret;
@@ -585,7 +586,7 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 	if (!ret && b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &b->table[n++]);
 	if (!ret)
-		ret = bench_run_report_tables(&b->run, &name, b->table, n, e);
+		ret = bench_run_report(&b->run, &words, b->table, n, e);
 	if (!ret && b->run.opts->plot) {
 		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
 			bench_run_clock(&b->run), false, caption);
