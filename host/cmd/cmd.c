@@ -5,15 +5,12 @@
 #include "base/user_file.h"
 #include "base/version.h"
 #include "host/api/options.h"
-#include "host/api/report.h"
 #include "host/api/tandem.h"
-#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -236,27 +233,4 @@ int cmd_create(
 
 	cmd_handle_options(&o);
 	return tandem_create(out, &o, values, e);
-}
-
-/* size of the first buffer, sufficient for a short prompt */
-#define PROMPT_TOKENS 1024
-
-int cmd_prompt(struct tandem *t, const struct tandem_request *q,
-	struct token_list *out, struct err *e)
-{
-	int64_t n = PROMPT_TOKENS;
-
-	do {
-		int32_t *more = realloc(out->id, (size_t)n * sizeof(*more));
-
-		if (!more)
-			return err_set(e, ENOMEM, "no memory for the prompt");
-		out->id = more;
-		out->cap = (size_t)n;
-		n = tandem_prompt(t, q, out->id, out->cap);
-		if (n < 0)
-			return tandem_failure(t, e);
-		out->n = (size_t)n;
-	} while (out->n > out->cap);
-	return 0;
 }

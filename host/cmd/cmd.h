@@ -126,8 +126,6 @@ void cmd_catch_endings(void);
 struct opt_values;
 struct tandem;
 struct tandem_options;
-struct tandem_request;
-struct token_list;
 
 /* Set options of a handle so that its progress and notices are printed to the
  * terminal. */
@@ -137,11 +135,6 @@ void cmd_handle_options(struct tandem_options *);
  * cmd_handle_options. */
 int cmd_create(
 	struct tandem **out, const struct opt_values *values, struct err *);
-
-/* Tokenize the prompt of a request. The handle's model must have been read.
- * Returns 0 or a negative errno. */
-int cmd_prompt(struct tandem *, const struct tandem_request *,
-	struct token_list *out, struct err *);
 
 /* Make Ctrl-C also cancel the requests of this handle. NULL means no handle. */
 void cmd_interrupts(struct tandem *);

@@ -425,7 +425,8 @@ static int run_open(struct run *r, struct err *e)
 	if ((ret = tandem_read_model(r->tandem, model_path)))
 		return failed(r, ret, e);
 	tandem_report(r->tandem, &of);
-	ret = cmd_prompt(r->tandem, &r->request, &r->prompt, e);
+	ret = tandem_prompt_tokens(
+		r->tandem, q, &r->prompt.id, &r->prompt.n, e);
 	if (!ret && !r->prompt.n)
 		ret = err_set(e, EINVAL,
 			"the prompt is empty and --no-bos was given, so there "

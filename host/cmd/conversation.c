@@ -176,7 +176,7 @@ static int read_prompt(
 	q.flags = TANDEM_CHAT;
 	q.turns = turns;
 	q.n_turns = c->talk.n;
-	ret = cmd_prompt(c->tandem, &q, out, e);
+	ret = tandem_prompt_tokens(c->tandem, &q, &out->id, &out->n, e);
 	free(turns);
 	return ret;
 }
