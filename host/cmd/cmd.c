@@ -22,12 +22,6 @@ static void begin_message(void)
 	fputs("tandem: ", stderr);
 }
 
-static int misuse_hint(const struct command *c)
-{
-	fprintf(stderr, "\ntry '%s --help'\n", c->usage->name);
-	return EXIT_MISUSE;
-}
-
 const char *command_name(const struct command *c)
 {
 	const char *space = strrchr(c->usage->name, ' ');
@@ -58,13 +52,7 @@ bool cmd_parse(const struct command *c, int argc, char **argv,
 	ret = opt_parse(c->usage, argc, argv, operands, &e);
 	if (!ret)
 		return true;
-	if (ret > 0) {
-		*status = EXIT_OK;
-		return false;
-	}
-	begin_message();
-	fputs(e.text, stderr);
-	*status = misuse_hint(c);
+	*status = ret > 0 ? EXIT_OK : cmd_misuse(c, "%s", e.text);
 	return false;
 }
 
@@ -133,7 +121,8 @@ int cmd_misuse(const struct command *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	return misuse_hint(c);
+	fprintf(stderr, "\ntry '%s --help'\n", c->usage->name);
+	return EXIT_MISUSE;
 }
 
 int cmd_refuse(const struct command *c, const struct err *e)
@@ -204,14 +193,11 @@ void cmd_catch_endings(void)
 	catch_unless_ignored(SIGHUP);
 }
 
-static void say_notice(void *arg, const char *sentence)
+static void print_notice(void *arg, const char *sentence)
 {
 	begin_message();
 	fprintf(stderr, "%s\n", sentence);
 }
-
-/* prints notices on stderr */
-static const struct notice_sink cmd_notice = { say_notice, NULL };
 
 static struct progress progress_line;
 const struct progress_sink cmd_progress = { progress_draw, &progress_line };
@@ -222,8 +208,7 @@ void cmd_handle_options(struct tandem_options *o)
 	o->device_talks = true;
 	o->progress = cmd_progress.report;
 	o->progress_arg = cmd_progress.arg;
-	o->notice = cmd_notice.report;
-	o->notice_arg = cmd_notice.arg;
+	o->notice = print_notice;
 }
 
 int cmd_create(
