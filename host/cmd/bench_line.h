@@ -32,11 +32,6 @@ struct bench_line {
 #define BENCH_PREDICT(line)                                                   \
 	{ OPT_INT, 'n', "predict", &(line).predict, "N",                      \
 		"generate at most N tokens for each output (128)", 2, 1 << 20 }
-#define BENCH_ROUNDS(line)                                                    \
-	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
-		"number of times that every figure is measured (3; with a "   \
-		"phone's clock 1); medians are printed",                      \
-		0, EXPERIMENT_ROUNDS }
 #define BENCH_FORMS(line)                                                     \
 	{ OPT_FLAG, 0, "json", &(line).json, NULL,                            \
 		"print one JSON object instead of the tables" },              \
@@ -45,10 +40,24 @@ struct bench_line {
 		"value" },                                                    \
 	{ OPT_STRING, 0, "plot", &(line).plot, "DIR",                         \
 		"draw each table to DIR/TABLE.svg; needs gnuplot" }
-#define BENCH_SHARD(line)                                                     \
+#define BENCH_TASKS(tasks)                                                    \
+	{ OPT_STRING, 0, "tasks", &(tasks), "LIST",                           \
+		"tasks (short); some of " EVAL_TASK_NAMES "; "                \
+		EVAL_TASK_GROUPS "; none: random prompts, each continued to " \
+		"exactly -n tokens",                                          \
+		.choices = eval_task_names }
+/* The options that all benchmarks with shards have, at the end of the table. */
+#define BENCH_RUN(line)                                                       \
+	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
+		"number of times that every figure is measured (3; with a "   \
+		"phone's clock 1); medians are printed",                      \
+		0, EXPERIMENT_ROUNDS },                                       \
+	BENCH_FORMS(line),                                                    \
 	{ OPT_STRING, 0, "shard", &(line).shard, "I/N",                       \
 		"use only every N-th item, beginning with the I-th; prints "  \
-		"JSON, and 'tandem merge' joins all N shards" }
+		"JSON, and 'tandem merge' joins all N shards" },              \
+	DECODING_OPTIONS((line).values),                                      \
+	PAIR_OPTIONS((line).values)
 /* clang-format on */
 
 /* Make the benchmark commands report the results in these shards (reports of

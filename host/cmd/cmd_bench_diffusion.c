@@ -25,11 +25,7 @@ static const struct opt opts[] = {
 		"tables to make (all); some of decoders, blocks, curve (of "
 		"thresholds), ablation, sensitivity, window (address "
 		"windows), exact (outputs that must be equal)" },
-	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (short); some of " EVAL_TASK_NAMES "; "
-		EVAL_TASK_GROUPS "; none: random prompts, each continued to "
-		"exactly -n tokens",
-		.choices = eval_task_names },
+	BENCH_TASKS(tasks),
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (2)", 1, 1000 },
 	BENCH_PREDICT(line),
@@ -39,12 +35,7 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "slots", &slots, "LIST",
 		"limits on the number of mapped buffers for the table window "
 		"(4,16)" },
-	BENCH_ROUNDS(line),
-	BENCH_FORMS(line),
-	BENCH_SHARD(line),
-
-	DECODING_OPTIONS(line.values),
-	PAIR_OPTIONS(line.values),
+	BENCH_RUN(line),
 };
 /* clang-format on */
 
@@ -76,7 +67,6 @@ static const struct opt_command usage = {
 		  "threads clock as json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.max_operands = 0,
 };
 
 static int run(int argc, char **argv)

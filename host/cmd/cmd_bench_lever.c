@@ -32,11 +32,7 @@ static const struct opt opts[] = {
 		"methods (all); some of flash-ar, chain, specinfer, opt-tree, "
 		"eagle2-tree, edgellm, lever, autoregressive",
 		.words = method_name_word },
-	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (short); some of " EVAL_TASK_NAMES "; "
-		EVAL_TASK_GROUPS "; none: random prompts, each continued to "
-		"exactly -n tokens",
-		.choices = eval_task_names },
+	BENCH_TASKS(tasks),
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (10)", 1, 1000 },
 	BENCH_PREDICT(line),
@@ -47,12 +43,7 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "lengths", &lengths, "LIST",
 		"output lengths for the table length, in tokens (32,64,128,256)"
 	},
-	BENCH_ROUNDS(line),
-	BENCH_FORMS(line),
-	BENCH_SHARD(line),
-
-	DECODING_OPTIONS(line.values),
-	PAIR_OPTIONS(line.values),
+	BENCH_RUN(line),
 };
 /* clang-format on */
 
@@ -78,7 +69,6 @@ static const struct opt_command usage = {
 		  "shard draft threads clock as json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.max_operands = 0,
 };
 
 static int run(int argc, char **argv)

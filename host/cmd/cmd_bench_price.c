@@ -87,7 +87,6 @@ static const struct opt_command usage = {
 	.common = "clock as draft-as as-type rows from vary dram-budget json",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.max_operands = 0,
 };
 
 static int run(int argc, char **argv)

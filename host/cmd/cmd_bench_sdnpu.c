@@ -50,12 +50,7 @@ static const struct opt opts[] = {
 		"items of each task (20), or lines of the file (all)",
 		1, 1000000 },
 	BENCH_PREDICT(line),
-	BENCH_ROUNDS(line),
-	BENCH_FORMS(line),
-	BENCH_SHARD(line),
-
-	DECODING_OPTIONS(line.values),
-	PAIR_OPTIONS(line.values),
+	BENCH_RUN(line),
 };
 /* clang-format on */
 
@@ -83,7 +78,6 @@ static const struct opt_command usage = {
 		  "shard verify-rows threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.max_operands = 0,
 };
 
 static int run(int argc, char **argv)

@@ -48,7 +48,6 @@ static const struct opt_command usage = {
 		    "  tandem inspect --window",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.min_operands = 0,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
