@@ -78,50 +78,14 @@ static const struct opt_command usage = {
 	.operand = &(const struct opt){ .arg = "SERVE-OPTIONS" },
 };
 
-static int take_rows(const struct command *c, struct bench_serve_args *a)
-{
-	static struct method_facts method[SERVE_ROWS_MAX];
-	int status;
-
-	if (!method_list && !urls.n)
-		method_list = "autoregressive";
-	if (method_list &&
-		(status = list_methods(c, method_list, true, method,
-			 &a->n_methods, SERVE_ROWS_MAX)))
-		return status;
-	if (a->n_methods + urls.n > SERVE_ROWS_MAX)
-		return cmd_misuse(c,
-			"--methods and --url together may list at most %d "
-			"servers",
-			SERVE_ROWS_MAX);
-	for (unsigned i = 0; i < a->n_methods; i++)
-		a->row[a->n_rows++] = method[i].name;
-	for (unsigned i = 0; i < urls.n; i++) {
-		const char *u = urls.item[i], *host = strstr(u, "://");
-
-		if ((strncmp(u, "http://", 7) && strncmp(u, "https://", 8)) ||
-			!host[3] || strpbrk(host + 3, "/ "))
-			return cmd_misuse(c,
-				"--url: '%s' is not http://HOST:PORT, without "
-				"a path",
-				u);
-		a->row[a->n_rows++] = u;
-	}
-	if (!a->n_methods && (model || a->n_options))
-		return cmd_misuse(c,
-			"%s sets options of started servers, but --url alone "
-			"starts none; give --methods too",
-			model ? "--model" : "'--'");
-	return EXIT_OK;
-}
-
 static int run(int argc, char **argv)
 {
 	const struct command *c = &cmd_bench_serve;
+	static struct method_facts method[SERVE_ROWS_MAX];
 	struct bench_serve_args a = { .progress = cmd_progress };
 	struct err e = { 0 };
 	unsigned operands;
-	int status, ret;
+	int status;
 
 	if (!cmd_parse(c, argc, argv, &operands, &status))
 		return status;
@@ -135,9 +99,37 @@ static int run(int argc, char **argv)
 			c, "--prompts and --tasks exclude each other");
 	a.option = (const char *const *)(argv + 1);
 	a.n_options = operands;
-	if ((status = take_rows(c, &a)) ||
-		(status = list_numbers(c, "at", at, 1, SERVE_CLIENTS_MAX, a.at,
-			 &a.n_at, SERVE_AT_MAX)) ||
+	if (!method_list && !urls.n)
+		method_list = "autoregressive";
+	if (method_list &&
+		(status = list_methods(c, method_list, true, method,
+			 &a.n_methods, SERVE_ROWS_MAX)))
+		return status;
+	if (a.n_methods + urls.n > SERVE_ROWS_MAX)
+		return cmd_misuse(c,
+			"--methods and --url together may list at most %d "
+			"servers",
+			SERVE_ROWS_MAX);
+	for (unsigned i = 0; i < a.n_methods; i++)
+		a.row[a.n_rows++] = method[i].name;
+	for (unsigned i = 0; i < urls.n; i++) {
+		const char *u = urls.item[i], *host = strstr(u, "://");
+
+		if ((strncmp(u, "http://", 7) && strncmp(u, "https://", 8)) ||
+			!host[3] || strpbrk(host + 3, "/ "))
+			return cmd_misuse(c,
+				"--url: '%s' is not http://HOST:PORT, without "
+				"a path",
+				u);
+		a.row[a.n_rows++] = u;
+	}
+	if (!a.n_methods && (model || a.n_options))
+		return cmd_misuse(c,
+			"%s sets options of started servers, but --url alone "
+			"starts none; give --methods too",
+			model ? "--model" : "'--'");
+	if ((status = list_numbers(c, "at", at, 1, SERVE_CLIENTS_MAX, a.at,
+		     &a.n_at, SERVE_AT_MAX)) ||
 		(!prompts &&
 			(status = list_tasks(c, tasks ? tasks : "short", a.task,
 				 &a.n_tasks))))
@@ -155,8 +147,7 @@ static int run(int argc, char **argv)
 	a.json = as_json;
 	a.cancel = &cmd_interrupted;
 	cmd_catch_signals();
-	ret = bench_serve(&a, &e);
-	return bench_line_end(ret, &e);
+	return bench_line_end(bench_serve(&a, &e), &e);
 }
 
 const struct command cmd_bench_serve = { &usage, run };

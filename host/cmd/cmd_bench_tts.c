@@ -109,7 +109,6 @@ static const struct opt_command usage = {
 		"threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.max_operands = 0,
 };
 
 static int take_shapes(struct tts_args *a)
@@ -224,34 +223,38 @@ static int take(struct tts_args *a, struct strbuf *text)
 	if (!a->n_models)
 		return cmd_misuse(c, "--models lists no model");
 	status = list_tables(c, tables, tts_table_names, TTS_TABLES, a->table);
+	if (status)
+		return status;
 	/* The table phones compares two models, so "all" omits this table if
 	 * there is only one model. */
 	if (a->n_models < 2 && !strcmp(tables, "all"))
 		a->table[TTS_PHONES] = false;
-	if (!status && a->table[TTS_PHONES] && a->n_models < 2)
-		status = cmd_misuse(c,
+	if (a->table[TTS_PHONES] && a->n_models < 2)
+		return cmd_misuse(c,
 			"--tables phones compares two models, but --models "
 			"'%s' lists one",
 			models);
-	if (!status)
-		status = take_shapes(a);
+	status = take_shapes(a);
 	while (!status && list_part(&list, part))
 		status = take_method(a, part);
-	if (!status && !a->n_methods)
-		status = cmd_misuse(c, "--methods lists no method");
-	if (!status)
-		status = list_numbers(c, "at", numbers, 1, SAMPLES_MOST,
-			a->samples, &a->n_samples, TTS_NUMBERS);
-	for (unsigned i = 1; i < a->n_samples && !status; i++)
+	if (status)
+		return status;
+	if (!a->n_methods)
+		return cmd_misuse(c, "--methods lists no method");
+	status = list_numbers(c, "at", numbers, 1, SAMPLES_MOST, a->samples,
+		&a->n_samples, TTS_NUMBERS);
+	if (status)
+		return status;
+	for (unsigned i = 1; i < a->n_samples; i++)
 		if (a->samples[i] <= a->samples[i - 1])
-			status = cmd_misuse(c,
+			return cmd_misuse(c,
 				"--at '%s': list the numbers of samples in "
 				"ascending order",
 				numbers);
 	/* An option of the decoder must apply to one of the methods; otherwise
 	 * the decoder's own check reports the option. */
-	for (size_t i = 0; !status && (t = decoder_tables(i)); i++)
-		for (size_t k = 0; k < t->n && !status; k++) {
+	for (size_t i = 0; (t = decoder_tables(i)); i++)
+		for (size_t k = 0; k < t->n; k++) {
 			bool applies =
 				!opt_is_set(&line.values, t, &t->rows[k]);
 
