@@ -221,48 +221,36 @@ static int show_step(void *arg, const struct tandem_step *step)
 	return -r->write_errno;
 }
 
-static int check_usage(void)
-{
-	if (system_text && !chat)
-		return cmd_misuse(&cmd_run, "--system needs --chat");
-	if (as_ids && as_json)
-		return cmd_misuse(&cmd_run,
-			"--ids and --json exclude each other; --json has the "
-			"ids");
-	if (as_ids && watched)
-		return cmd_misuse(&cmd_run,
-			"--ids and --watch exclude each other; --watch --json "
-			"has the ids");
-	if (schema_option && ignore_eos)
-		return cmd_misuse(&cmd_run,
-			"--json-schema and --ignore-eos exclude each other: "
-			"generation stops when the JSON text is complete");
-	if (top_p <= 0)
-		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
-	for (unsigned i = 0; i < stop_strings.n; i++)
-		/* Refuse invalid UTF-8: an incomplete character at the end of a
-		 * stop string would match the first bytes of a character of the
-		 * text. */
-		if (!utf8_is_valid(
-			    stop_strings.item[i], strlen(stop_strings.item[i])))
-			return cmd_misuse(&cmd_run,
-				"--stop '%s' is not valid UTF-8",
-				stop_strings.item[i]);
-	return EXIT_OK;
-}
-
 static void draw_window(const struct window_view *v)
 {
 	inspect_window_print(v, 0, 0, stderr);
 }
 
-/* If the method does not choose among the samples, print all samples. Returns
- * an exit status. */
-static int check_samples(struct run *r)
+/* Check the options that not every method supports: --watch needs a diffusion
+ * model, because with other models generated text never changes; --show-samples
+ * needs samples. If the method does not choose among the samples, print all
+ * samples. Returns an exit status. */
+static int check_method(struct run *r)
 {
 	const struct tandem_report *of = &r->of;
 	double t = isnan(temperature) ? of->temperature : temperature;
+	struct strbuf fit = STRBUF_INIT;
+	struct method_facts m;
+	int status;
 
+	if (watched && !of->diffusion) {
+		for (size_t i = 0; method_facts(i, &m); i++)
+			if (m.diffusion)
+				strbuf_addf(&fit, "%s%s", fit.len ? ", " : "",
+					m.name);
+		status = cmd_misuse(&cmd_run,
+			"--watch cannot be used with method %s, which writes "
+			"its text in order; it shows methods that fill masks: "
+			"%s",
+			of->method, fit.data ? fit.data : "");
+		strbuf_release(&fit);
+		return status;
+	}
 	if (with_samples && !of->many)
 		return cmd_misuse(&cmd_run,
 			"--show-samples cannot be used with method %s, which "
@@ -301,27 +289,6 @@ static int read_schema(struct run *r)
 	if (!ret)
 		json_nodes_close(nodes);
 	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
-}
-
-/* Check that --watch is used with a diffusion model; with other models,
- * generated text never changes. Returns an exit status. */
-static int check_watch(const struct run *r)
-{
-	struct method_facts m;
-	struct strbuf fit = STRBUF_INIT;
-	int status;
-
-	if (!watched || r->of.diffusion)
-		return EXIT_OK;
-	for (size_t i = 0; method_facts(i, &m); i++)
-		if (m.diffusion)
-			strbuf_addf(&fit, "%s%s", fit.len ? ", " : "", m.name);
-	status = cmd_misuse(&cmd_run,
-		"--watch cannot be used with method %s, which writes its text "
-		"in order; it shows methods that fill masks: %s",
-		r->of.method, fit.data ? fit.data : "");
-	strbuf_release(&fit);
-	return status;
 }
 
 /* ---- the prompt ---------------------------------------------------------- */
@@ -451,12 +418,12 @@ static int run_open(struct run *r, struct err *e)
 static int print_end(struct run *r, const struct tandem_result *result, int ret,
 	struct err *e)
 {
-	struct tandem_report of;
-	struct run_report rep;
-	struct err odd;
+	struct run_report rep = { .tandem = r->tandem,
+		.begin_ns = r->begin_ns };
+	struct err odd = { 0 };
 
-	tandem_report(r->tandem, &of);
-	if (!of.generation)
+	tandem_report(r->tandem, &rep.of);
+	if (!rep.of.generation)
 		return ret;
 	if (watched && !r->write_errno)
 		r->write_errno = -watch_end(&r->watch);
@@ -466,7 +433,8 @@ static int print_end(struct run *r, const struct tandem_result *result, int ret,
 		ret = TANDEM_FAILED;
 	}
 	progress_report(&cmd_progress, NULL, 0, 0);
-	if (r->all && samples_print(r->tandem, of.n_samples, as_ids, stdout))
+	if (r->all &&
+		samples_print(r->tandem, rep.of.n_samples, as_ids, stdout))
 		r->write_errno = errno ? errno : EIO;
 	/* End the text with a newline: on a terminal, so that the shell's
 	 * prompt starts a new line; in a pipe, as is usual for text files. */
@@ -479,11 +447,7 @@ static int print_end(struct run *r, const struct tandem_result *result, int ret,
 
 	/* Print the report. If printing fails, the command fails with this
 	 * error, unless there was an earlier one. */
-	rep = (struct run_report){ .tandem = r->tandem,
-		.error = ret ? e->text : NULL,
-		.begin_ns = r->begin_ns };
-	odd = (struct err){ 0 };
-	tandem_report(r->tandem, &rep.of);
+	rep.error = ret ? e->text : NULL;
 	rep.stop = ret == TANDEM_CANCELED ? "interrupted"
 		: ret == TANDEM_LOST      ? "lost"
 		: ret                     ? "error"
@@ -524,9 +488,31 @@ static int run_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_run, argc, argv, &operands, &status))
 		return status;
-	status = check_usage();
-	if (status)
-		return status;
+	if (system_text && !chat)
+		return cmd_misuse(&cmd_run, "--system needs --chat");
+	if (as_ids && as_json)
+		return cmd_misuse(&cmd_run,
+			"--ids and --json exclude each other; --json has the "
+			"ids");
+	if (as_ids && watched)
+		return cmd_misuse(&cmd_run,
+			"--ids and --watch exclude each other; --watch --json "
+			"has the ids");
+	if (schema_option && ignore_eos)
+		return cmd_misuse(&cmd_run,
+			"--json-schema and --ignore-eos exclude each other: "
+			"generation stops when the JSON text is complete");
+	if (top_p <= 0)
+		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
+	for (unsigned i = 0; i < stop_strings.n; i++)
+		/* Refuse invalid UTF-8: an incomplete character at the end of a
+		 * stop string would match the first bytes of a character of the
+		 * text. */
+		if (!utf8_is_valid(
+			    stop_strings.item[i], strlen(stop_strings.item[i])))
+			return cmd_misuse(&cmd_run,
+				"--stop '%s' is not valid UTF-8",
+				stop_strings.item[i]);
 	if (cmd_create(&r.tandem, &values, &e))
 		return cmd_refuse(&cmd_run, &e);
 	if (verbose)
@@ -539,8 +525,8 @@ static int run_main(int argc, char **argv)
 	 * model. */
 	if (tandem_check_needless(r.tandem, false, &e))
 		status = cmd_refuse(&cmd_run, &e);
-	if (!status && !(status = check_watch(&r)) &&
-		!(status = check_samples(&r)) && !(status = read_schema(&r)))
+	if (!status && !(status = check_method(&r)) &&
+		!(status = read_schema(&r)))
 		status = read_prompt(&r, operands ? argv[1] : NULL);
 	ret = status ? 0 : run_open(&r, &e);
 	if (!status && !ret) {
