@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct opt_values values; /* option values of the decoder */
@@ -305,7 +304,7 @@ static int eval_main(int argc, char **argv)
 	 * them. */
 	json_t *words = shard_arguments(argc, argv);
 	struct err e = { 0 }, closing = { 0 };
-	struct eval *v = NULL;
+	static struct eval v;
 	const char *operand;
 	unsigned operands;
 	int status, ret;
@@ -316,40 +315,36 @@ static int eval_main(int argc, char **argv)
 	status = check_usage(operand);
 	if (status)
 		goto out;
-	v = calloc(1, sizeof(*v));
-	ret = v ? shard_parse(&v->shard, shard_said, &e)
-		: err_set(&e, ENOMEM, "no memory for an evaluation");
+	ret = shard_parse(&v.shard, shard_said, &e);
 	if (!ret && shard_said) {
 		as_json = true;
-		v->shard_json = shard_json(&v->shard, words);
-		if (!v->shard_json)
+		v.shard_json = shard_json(&v.shard, words);
+		if (!v.shard_json)
 			ret = err_set(&e, ENOMEM,
 				"no memory for the shard's results");
 	}
 	if (!ret)
-		ret = cmd_create(&v->tandem, &values, &e);
+		ret = cmd_create(&v.tandem, &values, &e);
 	if (!ret) {
-		ret = tandem_check_needless(v->tandem, true, &e);
+		ret = tandem_check_needless(v.tandem, true, &e);
 		if (ret)
-			tandem_end(v->tandem, &closing);
+			tandem_end(v.tandem, &closing);
 	}
 	if (ret) {
 		status = cmd_refuse(&cmd_eval, &e);
 		goto out;
 	}
-	ret = run_all(v, operand, &e);
-	ret = cmd_closed(ret, tandem_end(v->tandem, &closing), &closing, &e);
-	eval_tasks_release(&v->tasks);
-	if (v->outputs && fclose(v->outputs) && !ret)
+	ret = run_all(&v, operand, &e);
+	ret = cmd_closed(ret, tandem_end(v.tandem, &closing), &closing, &e);
+	eval_tasks_release(&v.tasks);
+	if (v.outputs && fclose(v.outputs) && !ret)
 		ret = err_sys(&e, errno ? errno : EIO, "cannot write '%s'",
 			outputs_path);
 	status = ret == -ECANCELED ? EXIT_INTERRUPTED
 		: ret              ? cmd_fail(&e)
 				   : EXIT_OK;
 out:
-	if (v)
-		json_decref(v->shard_json);
-	free(v);
+	json_decref(v.shard_json);
 	json_decref(words);
 	return status;
 }

@@ -305,7 +305,6 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 	if (ret)
 		return ret;
 
-	ret = 0;
 	cmd_catch_signals();
 	if (!as_json) {
 		priced_text(&j->report, stdout);
@@ -343,18 +342,9 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 	return ret;
 }
 
-static void job_free(struct job *j)
-{
-	for (size_t i = 0; i < j->n; i++)
-		passages_release(&j->row[i].passages);
-	eval_tasks_release(&j->tasks);
-	free(j->text);
-	free(j);
-}
-
 static int perplexity_main(int argc, char **argv)
 {
-	struct job *j;
+	static struct job j;
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	const char *operand;
@@ -379,18 +369,14 @@ static int perplexity_main(int argc, char **argv)
 		return cmd_misuse(&cmd_perplexity,
 			"--window must be 2 or more: each token is predicted "
 			"from at least one earlier token");
-	j = calloc(1, sizeof(*j));
-	if (!j) {
-		err_set(&e, ENOMEM, "no memory for the perplexity");
-		return cmd_fail(&e);
-	}
-	if (cmd_create(&j->tandem, &values, &e)) {
-		job_free(j);
+	if (cmd_create(&j.tandem, &values, &e))
 		return cmd_refuse(&cmd_perplexity, &e);
-	}
-	ret = run_job(j, operand, &e);
-	ret = cmd_closed(ret, tandem_end(j->tandem, &closing), &closing, &e);
-	job_free(j);
+	ret = run_job(&j, operand, &e);
+	ret = cmd_closed(ret, tandem_end(j.tandem, &closing), &closing, &e);
+	for (size_t i = 0; i < j.n; i++)
+		passages_release(&j.row[i].passages);
+	eval_tasks_release(&j.tasks);
+	free(j.text);
 	if (ret == -ECANCELED)
 		return EXIT_INTERRUPTED;
 	return ret ? cmd_fail(&e) : EXIT_OK;

@@ -17,7 +17,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define JSON_VERSION 1
@@ -73,11 +72,6 @@ static const struct opt_command usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-struct job {
-	struct tandem *tandem;
-	struct scoring scoring;
-};
-
 /* ---- JSON ---------------------------------------------------------------- */
 
 static json_t *sum_json(
@@ -111,9 +105,9 @@ static json_t *sum_json(
 
 /* ---- running ------------------------------------------------------------- */
 
-static int report(const struct job *j, struct err *e)
+static int report(
+	const struct tandem *t, const struct scoring *sc, struct err *e)
 {
-	const struct scoring *sc = &j->scoring;
 	struct scoring_summary sum;
 	struct tandem_report r;
 	int ret = scoring_sum(sc, &sum, e);
@@ -121,7 +115,7 @@ static int report(const struct job *j, struct err *e)
 
 	if (ret)
 		return ret;
-	tandem_report(j->tandem, &r);
+	tandem_report(t, &r);
 	if (as_json) {
 		for (size_t i = 0; i < sc->items.n && !ret && !sum_alone; i++) {
 			json_t *o = json_object(), *scores = json_array();
@@ -193,37 +187,38 @@ static int report(const struct job *j, struct err *e)
 	return cmd_flush(e);
 }
 
-static int run_job(struct job *j, const char *operand, struct err *e)
+static int score(struct tandem *t, struct scoring *sc, const char *operand,
+	struct err *e)
 {
-	struct scoring *sc = &j->scoring;
 	struct tandem_report r;
 	int ret = scoring_read(sc, operand, e);
 
 	if (ret)
 		return ret;
-	tandem_want_reward(j->tandem, reward_said);
-	if (tandem_read_model(j->tandem, model_path))
-		return tandem_failure(j->tandem, e);
-	ret = scoring_tokenize(sc, j->tandem, step_end, e);
+	tandem_want_reward(t, reward_said);
+	if (tandem_read_model(t, model_path))
+		return tandem_failure(t, e);
+	ret = scoring_tokenize(sc, t, step_end, e);
 	if (ret)
 		return ret;
-	tandem_report(j->tandem, &r);
+	tandem_report(t, &r);
 	if (sc->longest > r.model->n_ctx)
 		return err_set(e, EFBIG,
 			"the longest prompt with its solution has %zu tokens, "
 			"but the model was trained for only %u",
 			sc->longest, r.model->n_ctx);
-	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
-	if (tandem_start(j->tandem, sc->longest))
-		return tandem_failure(j->tandem, e);
+	tandem_pair(t)->cancel = &cmd_interrupted;
+	if (tandem_start(t, sc->longest))
+		return tandem_failure(t, e);
 	cmd_catch_signals();
-	ret = scoring_run(sc, j->tandem, &cmd_progress, e);
-	return ret ? ret : report(j, e);
+	ret = scoring_run(sc, t, &cmd_progress, e);
+	return ret ? ret : report(t, sc, e);
 }
 
 static int score_main(int argc, char **argv)
 {
-	struct job *j;
+	struct scoring sc = { 0 };
+	struct tandem *t;
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -238,19 +233,11 @@ static int score_main(int argc, char **argv)
 		return cmd_misuse(&cmd_score, "--step-end is empty");
 	if (reward_check_unanswered(reward_said, &e))
 		return cmd_refuse(&cmd_score, &e);
-	j = calloc(1, sizeof(*j));
-	if (!j) {
-		err_set(&e, ENOMEM, "no memory for the solutions");
-		return cmd_fail(&e);
-	}
-	if (cmd_create(&j->tandem, &values, &e)) {
-		free(j);
+	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_score, &e);
-	}
-	ret = run_job(j, argv[1], &e);
-	ret = cmd_closed(ret, tandem_end(j->tandem, &closing), &closing, &e);
-	scoring_release(&j->scoring);
-	free(j);
+	ret = score(t, &sc, argv[1], &e);
+	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
+	scoring_release(&sc);
 	if (ret == -ECANCELED)
 		return EXIT_INTERRUPTED;
 	return ret ? cmd_fail(&e) : EXIT_OK;
