@@ -106,18 +106,32 @@ static int write_rows(
 		: err_sys(e, errno, "cannot write '%s'", out_path);
 }
 
-static int start(struct tandem *t, const struct model *m,
-	const struct token_list *ids, struct err *e)
+static int write_logits(struct tandem *t, struct token_list *ids, struct err *e)
 {
+	const bool to_stdout = !strcmp(out_path, "-");
 	struct session_opts *pair = tandem_pair(t);
-	uint32_t context = pair->context ? pair->context : m->n_ctx;
+	struct output o = { 0 };
+	const struct pass_reader reader = { count_read, write_rows, &o };
+	const struct model *m;
+	struct tandem_report r;
+	uint32_t context;
+	struct stat st;
+	int ret;
 
+	if (tandem_read_weights(t, model_path))
+		return tandem_failure(t, e);
+	tandem_report(t, &r);
+	m = r.model;
+	ret = read_ids(m->n_vocab, ids, e);
+	if (ret)
+		return ret;
 	if (m->block_length)
 		return err_set(e, EINVAL,
 			"logits cannot be written for a block diffusion model: "
 			"its first block begins after the prompt, and a list "
 			"of ids does not show where the prompt ends; use a "
 			"causal or a masked diffusion model");
+	context = pair->context ? pair->context : m->n_ctx;
 	if (ids->n > context)
 		return model_no_room(
 			m, "the list of ids", ids->n, ids->n, context, e);
@@ -128,13 +142,27 @@ static int start(struct tandem *t, const struct model *m,
 			ids->n, WIRE_MAX_ROWS);
 	if (!m->causal)
 		pair->prefill_chunk = (uint32_t)ids->n;
-	return tandem_start(t, ids->n) ? tandem_failure(t, e) : 0;
+	if (tandem_start(t, ids->n))
+		return tandem_failure(t, e);
+	o.n_vocab = m->n_vocab;
+	o.file = to_stdout ? stdout : fopen(out_path, "we");
+	if (!o.file)
+		return err_sys(e, errno, "cannot create '%s'", out_path);
+	progress_begin(&o.progress, "logits", ids->n);
+	ret = pass_read(tandem_session(t), ids->id, ids->n, 0, &reader, e);
+	progress_end(&o.progress);
+	if ((to_stdout ? fflush(o.file) : fclose(o.file)) && !ret)
+		ret = err_sys(e, errno, "cannot write '%s'", out_path);
+	/* Remove an incomplete file, because it could be mistaken for a
+	 * complete one. */
+	if (ret && !to_stdout && !lstat(out_path, &st) && S_ISREG(st.st_mode))
+		remove(out_path);
+	return ret;
 }
 
 static int logits_main(int argc, char **argv)
 {
 	struct tandem *t;
-	struct tandem_report r;
 	struct token_list ids = { 0 };
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
@@ -151,37 +179,7 @@ static int logits_main(int argc, char **argv)
 			"output");
 	if (cmd_create(&t, &values, &e))
 		return cmd_refuse(&cmd_logits, &e);
-	ret = tandem_read_weights(t, model_path) ? tandem_failure(t, &e) : 0;
-	tandem_report(t, &r);
-	if (!ret && !(ret = read_ids(r.model->n_vocab, &ids, &e)) &&
-		!(ret = start(t, r.model, &ids, &e))) {
-		bool to_stdout = !strcmp(out_path, "-");
-		struct output o = { .file = to_stdout ? stdout
-						      : fopen(out_path, "we"),
-			.n_vocab = r.model->n_vocab };
-		const struct pass_reader reader = { count_read, write_rows,
-			&o };
-		struct stat st;
-
-		if (!o.file) {
-			ret = err_sys(
-				&e, errno, "cannot create '%s'", out_path);
-		} else {
-			progress_begin(&o.progress, "logits", ids.n);
-			ret = pass_read(tandem_session(t), ids.id, ids.n, 0,
-				&reader, &e);
-			progress_end(&o.progress);
-			if ((to_stdout ? fflush(o.file) : fclose(o.file)) &&
-				!ret)
-				ret = err_sys(&e, errno, "cannot write '%s'",
-					out_path);
-			/* Remove an incomplete file, because it could be
-			 * mistaken for a complete one. */
-			if (ret && !to_stdout && !lstat(out_path, &st) &&
-				S_ISREG(st.st_mode))
-				remove(out_path);
-		}
-	}
+	ret = write_logits(t, &ids, &e);
 	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	free(ids.id);
 	return ret ? cmd_fail(&e) : EXIT_OK;
