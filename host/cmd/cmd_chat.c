@@ -64,7 +64,7 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* ---- the loop ------------------------------------------------------------ */
+/* ---- the conversation ---------------------------------------------------- */
 
 /* Process a line of input. Returns 0, CONVERSATION_QUIT, or a negative errno if
  * the program must end. */
@@ -101,39 +101,12 @@ static int take_line(struct conversation *c, struct strbuf *line)
 	return r.dead || c->write_errno ? ret : 0;
 }
 
-/* Run the conversation. Pressing Ctrl-C twice in a row at the prompt ends
- * it. */
-static int talk_on(struct conversation *c, struct chat_input *input)
-{
-	struct strbuf line = STRBUF_INIT;
-	bool interrupted_once = false;
-	int ret = 0;
-
-	while (!ret) {
-		enum chat_read got = chat_input_read(input, &line);
-
-		if (got == CHAT_END)
-			break;
-		if (got == CHAT_INTERRUPTED) {
-			if (interrupted_once)
-				break;
-			interrupted_once = true;
-			fputs("Ctrl-C again, or Ctrl-D, exits\n", stderr);
-			continue;
-		}
-		interrupted_once = false;
-		ret = take_line(c, &line);
-		if (cmd_interrupted && !chat_input_is_terminal(input))
-			break;
-	}
-	strbuf_release(&line);
-	return ret < 0 ? ret : 0;
-}
-
 static int chat_main(int argc, char **argv)
 {
 	struct texts_options *texts = opt_values_at(&values, &texts_table);
 	struct conversation c = { .values = &values };
+	struct strbuf line = STRBUF_INIT;
+	bool interrupted_once = false;
 	struct chat_input *input = NULL;
 	struct tandem_report r;
 	struct err e = { 0 }, closing = { 0 };
@@ -167,15 +140,31 @@ static int chat_main(int argc, char **argv)
 		fprintf(stderr, "%s, context %u tokens; /help lists commands\n",
 			r.model_path, r.context);
 	}
-	if (!ret)
-		ret = talk_on(&c, input);
+	/* Pressing Ctrl-C twice in a row at the prompt ends the
+	 * conversation. */
+	while (!ret) {
+		enum chat_read got = chat_input_read(input, &line);
+
+		if (got == CHAT_END ||
+			(got == CHAT_INTERRUPTED && interrupted_once))
+			break;
+		interrupted_once = got == CHAT_INTERRUPTED;
+		if (interrupted_once) {
+			fputs("Ctrl-C again, or Ctrl-D, exits\n", stderr);
+			continue;
+		}
+		ret = take_line(&c, &line);
+		if (cmd_interrupted && !chat_input_is_terminal(input))
+			break;
+	}
 	status = ret == -ERR_DEVICE_LOST ? EXIT_LOST
-		: ret || (c.failed && !chat_input_is_terminal(input))
+		: ret < 0 || (c.failed && !chat_input_is_terminal(input))
 		? EXIT_FAIL
 		: EXIT_OK;
 	if (conversation_stop(&c, &closing))
 		status = cmd_fail(&closing);
 	chat_input_close(input);
+	strbuf_release(&line);
 	conversation_release(&c);
 	return status;
 }

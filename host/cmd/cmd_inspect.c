@@ -81,22 +81,19 @@ static int run(int argc, char **argv)
 		/* Show the address window of the device process with the
 		 * process id `text`. If `text` is NULL, show the window of the
 		 * only device process. */
-		if (text && (pid <= 0 || pid > INT_MAX || *end)) {
+		if (text && (pid <= 0 || pid > INT_MAX || *end))
 			ret = err_set(
 				&e, EINVAL, "'%s' is not a process id", text);
-		} else {
+		else
 			ret = window_look((pid_t)pid, &view, &device, &e);
-			huge = ret ? 0 : process_huge_bytes(device);
-			if (!ret && as_json)
-				ret = print_json("the window",
-					inspect_window_json(
-						&view, device, huge),
-					&e);
-			else if (!ret)
-				inspect_window_print(
-					&view, device, huge, stdout);
-		}
-
+		if (ret)
+			return cmd_fail(&e);
+		huge = process_huge_bytes(device);
+		if (as_json)
+			ret = print_json("the window",
+				inspect_window_json(&view, device, huge), &e);
+		else
+			inspect_window_print(&view, device, huge, stdout);
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
 	if (!operands)

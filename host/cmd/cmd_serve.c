@@ -148,45 +148,41 @@ static const struct opt_command usage = {
 #define METHODS_MAX 64
 static const char *methods[METHODS_MAX + 1];
 
-/* Add a method that --allow-methods names; "all" means every method. */
-static int allow(const char *word, size_t len, struct err *e)
-{
-	struct opt_nearest near = { 0 };
-	struct method_facts m;
-	bool all = len == 3 && !strncmp(word, "all", 3), known = all;
-	char said[64];
-
-	snprintf(said, sizeof(said), "%.*s", (int)len, word);
-	near.word = said;
-	for (size_t i = 0, k; method_facts(i, &m); i++) {
-		opt_nearest_offer(&near, m.name);
-		if (!all && strcmp(m.name, said) != 0)
-			continue;
-		known = true;
-		for (k = 0; methods[k] && strcmp(methods[k], m.name); k++)
-			;
-		methods[k] = m.name;
-	}
-	return known ? 0
-		     : err_set(e, EINVAL,
-			       "--allow-methods: unknown method '%s' ('tandem "
-			       "help methods' lists all)%s",
-			       said, opt_nearest_clause(&near));
-}
-
+/* Fill `methods` with the server's own method and those that --allow-methods
+ * names; the name "all" means every method. */
 static int allow_methods(const char *own, struct err *e)
 {
-	const char *word = allowed;
-	int ret = 0;
+	size_t len;
 
 	methods[0] = own;
-	while (word && !ret) {
-		size_t len = strcspn(word, ",");
+	for (const char *word = allowed; word;
+		word = word[len] ? word + len + 1 : NULL) {
+		struct opt_nearest near = { 0 };
+		struct method_facts m;
+		char said[64];
+		bool all, known;
 
-		ret = allow(word, len, e);
-		word = word[len] ? word + len + 1 : NULL;
+		len = strcspn(word, ",");
+		all = known = len == 3 && !strncmp(word, "all", 3);
+		snprintf(said, sizeof(said), "%.*s", (int)len, word);
+		near.word = said;
+		for (size_t i = 0, k; method_facts(i, &m); i++) {
+			opt_nearest_offer(&near, m.name);
+			if (!all && strcmp(m.name, said) != 0)
+				continue;
+			known = true;
+			for (k = 0; methods[k] && strcmp(methods[k], m.name);
+				k++)
+				;
+			methods[k] = m.name;
+		}
+		if (!known)
+			return err_set(e, EINVAL,
+				"--allow-methods: unknown method '%s' ('tandem "
+				"help methods' lists all)%s",
+				said, opt_nearest_clause(&near));
 	}
-	return ret;
+	return 0;
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -286,24 +282,6 @@ out:
 	return ret;
 }
 
-/* Read the model that -m names before the server is started, so that the
- * command fails at once if an option is wrong. */
-static int start_first(struct tandem *t, uint64_t *need, struct err *e)
-{
-	int ret = tandem_read_model(t, model_path) ? tandem_failure(t, e) : 0;
-
-	if (!ret)
-		ret = tandem_need(t, CONTEXT_DEFAULT, need, e);
-	if (!ret && memory && *need > memory)
-		return err_set(e, ENOMEM,
-			"the model needs %.1f MiB, more than the %.1f MiB of "
-			"--memory; try a smaller --ctx or fewer --texts",
-			(double)*need / (1 << 20), (double)memory / (1 << 20));
-	if (!ret && tandem_start(t, CONTEXT_DEFAULT))
-		ret = tandem_failure(t, e);
-	return ret;
-}
-
 static int serve_main(int argc, char **argv)
 {
 	struct texts_options *texts = opt_values_at(&values, &texts_table);
@@ -378,7 +356,20 @@ static int serve_main(int argc, char **argv)
 		tandem_end(t, NULL);
 		t = NULL;
 	}
-	ret = t ? start_first(t, &need, &e) : 0;
+	/* Read the model that -m names before the server is started, so that
+	 * the command fails at once if an option is wrong. */
+	ret = 0;
+	if (t && tandem_read_model(t, model_path))
+		ret = tandem_failure(t, &e);
+	if (t && !ret)
+		ret = tandem_need(t, CONTEXT_DEFAULT, &need, &e);
+	if (!ret && memory && need > memory)
+		ret = err_set(&e, ENOMEM,
+			"the model needs %.1f MiB, more than the %.1f MiB of "
+			"--memory; try a smaller --ctx or fewer --texts",
+			(double)need / (1 << 20), (double)memory / (1 << 20));
+	if (t && !ret && tandem_start(t, CONTEXT_DEFAULT))
+		ret = tandem_failure(t, &e);
 	if (ret)
 		ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	else
