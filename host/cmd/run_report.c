@@ -80,71 +80,22 @@ static double mib(uint64_t bytes)
 struct phone {
 	/* times in seconds; decode in tokens/s */
 	double prompt_s, total_s, decode;
-	double energy_j;
+	/* energy_per_token_j: per generated token, with the energy of the
+	 * prompt */
+	double energy_j, energy_per_token_j;
 };
 
 static struct phone phone_of(const struct run_report *r)
 {
-	const struct soc *soc = r->of.pair->soc;
-	double prompt = (double)r->of.work.prompt_ps * 1e-12;
-	double total = (double)r->of.work.price.total_ps * 1e-12;
-
-	return (struct phone){ prompt, total,
-		per_second(gen_generated(r->of.generation), total - prompt),
-		(double)r->of.work.price.energy_pj * 1e-12 +
-			soc->base_w * total };
-}
-
-/* Return the energy per generated token in J, including the energy of the
- * prompt. */
-static double joules_a_token(const struct run_report *r)
-{
+	const struct session_stats *s = &r->of.work;
+	double prompt = (double)s->prompt_ps * 1e-12;
+	double total = (double)s->price.total_ps * 1e-12;
+	double energy_j = (double)s->price.energy_pj * 1e-12 +
+		r->of.pair->soc->base_w * total;
 	size_t n = gen_generated(r->of.generation);
 
-	return n ? phone_of(r).energy_j / (double)n : 0;
-}
-
-static double of_total(const struct run_report *r, uint64_t ps)
-{
-	return r->of.work.price.total_ps
-		? (double)ps / (double)r->of.work.price.total_ps
-		: 0;
-}
-
-static void phone_text(const struct run_report *r, FILE *f)
-{
-	const struct price *p = &r->of.work.price;
-	struct phone t = phone_of(r);
-
-	fprintf(f,
-		"phone        %s: %.4f s prompt, %.4f s in all, %.2f "
-		"tokens/s decode, %.2f J; shares of the time: DMA %.0f %%, "
-		"vector %.0f %%, matrix %.0f %%, CPU %.0f %%\n",
-		r->of.pair->clock, t.prompt_s, t.total_s, t.decode, t.energy_j,
-		100 * of_total(r, p->dma_ps), 100 * of_total(r, p->vector_ps),
-		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
-}
-
-/* Print how many drafted tokens from each source, such as the history or a
- * draft model, were accepted. Prints nothing if there is only one source. */
-static void sources_text(const struct method_stats *m, FILE *f)
-{
-	unsigned n = 0;
-
-#define COUNT(id, name) n += m->name##_rows > 0;
-	DRAFT_SOURCES(COUNT)
-#undef COUNT
-	if (n < 2)
-		return;
-	fputs("             accepted by source:", f);
-	n = 0;
-#define PUT(id, name)                                                       \
-	if (m->name##_rows)                                                 \
-		fprintf(f, "%s %s %" PRIu64 " of %" PRIu64, n++ ? "," : "", \
-			#name, m->name##_accepted, m->name##_rows);
-	DRAFT_SOURCES(PUT)
-#undef PUT
-	fputc('\n', f);
+	return (struct phone){ prompt, total, per_second(n, total - prompt),
+		energy_j, n ? energy_j / (double)n : 0 };
 }
 
 /* Print how the rows of the passes after the prompt were used, and the results
@@ -154,6 +105,7 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 	const struct row_counts *c = &r->of.work.decode_rows;
 	const struct method_stats *m = &r->of.drafts;
 	struct strbuf line = STRBUF_INIT;
+	unsigned sources = 0;
 
 	if (c->passes) {
 		fprintf(f,
@@ -171,7 +123,7 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 			100 * row_counts_share(c->valid, c->tile));
 		if (r->of.pair->soc)
 			fprintf(f, "; %.2f mJ a token",
-				1e3 * joules_a_token(r));
+				1e3 * phone_of(r).energy_per_token_j);
 		fputc('\n', f);
 	}
 	if (m->cycles)
@@ -185,8 +137,26 @@ static void decoding_text(const struct run_report *r, double run_s, FILE *f)
 			m->cycles, m->drafted, m->accepted,
 			100 * method_acceptance(m), method_accepted_length(m),
 			100 * share(m->draft_ns, run_s));
-	if (m->cycles)
-		sources_text(m, f);
+		/* Print how many drafted tokens from each source, such as the
+		 * history or a draft model, were accepted, if there is more
+		 * than one source. */
+#define COUNT(id, name) sources += m->name##_rows > 0;
+	DRAFT_SOURCES(COUNT)
+#undef COUNT
+	if (m->cycles && sources > 1) {
+		const char *comma = "";
+
+		fputs("             accepted by source:", f);
+#define PUT(id, name)                                                     \
+	if (m->name##_rows) {                                             \
+		fprintf(f, "%s %s %" PRIu64 " of %" PRIu64, comma, #name, \
+			m->name##_accepted, m->name##_rows);              \
+		comma = ",";                                              \
+	}
+		DRAFT_SOURCES(PUT)
+#undef PUT
+		fputc('\n', f);
+	}
 	tandem_method_line(r->tandem, &line);
 	if (line.len)
 		fprintf(f, "%s\n", line.data);
@@ -258,23 +228,6 @@ static void flash_text(const struct run_report *r, FILE *f)
 	fprintf(f, "profile      %s", labels[r->of.profile]);
 	if (r->of.profile == PROFILE_PROBED)
 		fprintf(f, " %" PRIu64 " passes", r->of.probe_passes);
-	fputc('\n', f);
-}
-
-static void reward_text(const struct tandem_report *r, FILE *f)
-{
-	const struct reward_stats *st = &r->scored;
-
-	if (!r->reward)
-		return;
-	fprintf(f,
-		"reward       %s: %" PRIu64 " steps of %" PRIu64
-		" texts scored; %" PRIu64 " tokens, %" PRIu64
-		" rows computed in %" PRIu64 " passes, %.3f s",
-		r->reward, st->steps, st->texts, st->tokens, st->rows,
-		st->passes, (double)st->ns * 1e-9);
-	if (r->pair->soc)
-		fprintf(f, ", %.4f s of the phone", (double)st->ps * 1e-12);
 	fputc('\n', f);
 }
 
@@ -372,6 +325,8 @@ void report_text(const struct run_report *r, FILE *f)
 	const struct session_stats *s = &r->of.work;
 	const struct tandem_report *of = &r->of;
 	const struct session_opts *o = of->pair;
+	const struct reward_stats *scored = &of->scored;
+	const struct price *p = &s->price;
 	struct history_stats kept;
 	struct rates t = rates_of(r);
 
@@ -413,7 +368,19 @@ void report_text(const struct run_report *r, FILE *f)
 	if (of->n_samples)
 		samples_report(r->tandem, of,
 			seconds(r->of.began_ns, r->of.ended_ns), f);
-	reward_text(of, f);
+	if (of->reward) {
+		fprintf(f,
+			"reward       %s: %" PRIu64 " steps of %" PRIu64
+			" texts scored; %" PRIu64 " tokens, %" PRIu64
+			" rows computed in %" PRIu64 " passes, %.3f s",
+			of->reward, scored->steps, scored->texts,
+			scored->tokens, scored->rows, scored->passes,
+			(double)scored->ns * 1e-9);
+		if (o->soc)
+			fprintf(f, ", %.4f s of the phone",
+				(double)scored->ps * 1e-12);
+		fputc('\n', f);
+	}
 	if (of->history) {
 		history_stats(of->history, &kept);
 		fprintf(f,
@@ -435,8 +402,19 @@ void report_text(const struct run_report *r, FILE *f)
 			"logits, %" PRIu64 " weights of the model file\n",
 			s->rows_not_finite, s->logits_computed,
 			s->weights_not_finite);
-	if (o->soc)
-		phone_text(r, f);
+	if (o->soc) {
+		struct phone on = phone_of(r);
+
+		fprintf(f,
+			"phone        %s: %.4f s prompt, %.4f s in all, %.2f "
+			"tokens/s decode, %.2f J; shares of the time: DMA %.0f "
+			"%%, vector %.0f %%, matrix %.0f %%, CPU %.0f %%\n",
+			o->clock, on.prompt_s, on.total_s, on.decode,
+			on.energy_j, 100 * per(p->dma_ps, p->total_ps),
+			100 * per(p->vector_ps, p->total_ps),
+			100 * per(p->matrix_ps, p->total_ps),
+			100 * per(p->cpu_ps, p->total_ps));
+	}
 }
 
 static json_t *ids_json(const int32_t *id, size_t n)
@@ -587,7 +565,7 @@ static void put_phone(json_t *out, const struct run_report *r)
 	put_real(o, "total_s", t.total_s);
 	put_real(o, "decode_tokens_per_s", t.decode);
 	put_real(o, "energy_j", t.energy_j);
-	put_real(o, "energy_per_token_j", joules_a_token(r));
+	put_real(o, "energy_per_token_j", t.energy_per_token_j);
 	put_u64(o, "total_ps", p->total_ps);
 #define PUT(type, name) put_u64(o, #name, p->name);
 	PRICE_TIMES(PUT)
