@@ -297,9 +297,9 @@ void completion_print(FILE *f)
 	      "\tlocal line=${COMP_LINE:0:COMP_POINT} command='' before='' name=''\n"
 	      "\tlocal words='' options='' paths='' list='' head='' reply cut\n"
 	      "\tlocal cur=${line##*[[:blank:]]}\n"
-	      "\t[[ $COMP_CWORD -le 1 ]] || command=${COMP_WORDS[1]}\n",
+	      "\t[[ $COMP_CWORD -le 1 ]] || command=${COMP_WORDS[1]}\n"
+	      "\tcase ${COMP_WORDS[1]-}:${COMP_WORDS[2]-} in\n",
 		f);
-	fputs("\tcase ${COMP_WORDS[1]-}:${COMP_WORDS[2]-} in\n", f);
 	for (size_t i = 0; commands[i]; i++) {
 		const struct command *const *inner = commands[i]->inner;
 		const char *name = command_name(commands[i]);
@@ -311,14 +311,14 @@ void completion_print(FILE *f)
 				name, command_name(inner[j]), name,
 				command_name(inner[j]));
 	}
-	fputs("\tesac\n", f);
-	fputs("\tread -ra reply <<<\"${line%\"$cur\"}\"\n"
+	fputs("\tesac\n"
+	      "\tread -ra reply <<<\"${line%\"$cur\"}\"\n"
 	      "\tbefore=${reply[${#reply[@]} - 1]}\n"
 	      "\tif [[ $cur == --*=* ]]; then\n"
 	      "\t\tbefore=${cur%%=*} cur=${cur#*=} name=$before=\n"
-	      "\tfi\n",
+	      "\tfi\n"
+	      "\tcase $command:$before in\n\t:*) words='help --version ",
 		f);
-	fputs("\tcase $command:$before in\n\t:*) words='help --version ", f);
 	print_names(commands, f);
 	fputs("' ;;\n\thelp:help|help:--man) words='", f);
 	print_names(commands, f);
@@ -344,8 +344,8 @@ void completion_print(FILE *f)
 	for (size_t i = 0; commands[i]; i++)
 		opt_completion(
 			commands[i]->usage, command_name(commands[i]), f);
-	fputs("\tesac\n", f);
-	fputs("\t[[ $cur != -* || -z $options ]] || words=$options paths=\n"
+	fputs("\tesac\n"
+	      "\t[[ $cur != -* || -z $options ]] || words=$options paths=\n"
 	      "\t[[ -z $list ]] || head=${cur%\"${cur##*,}\"}\n"
 	      "\tmapfile -t COMPREPLY < <(\n"
 	      "\t\tcompgen -P \"$head\" -W \"$words\" -- "
