@@ -26,24 +26,6 @@
 
 /* ---- options ------------------------------------------------------------- */
 
-static int refuse_option(const struct method *m, const struct opt_table *t,
-	const struct opt *row, struct err *e)
-{
-	struct strbuf users = STRBUF_INIT;
-	int ret;
-
-	for (size_t i = 0; methods[i]; i++)
-		if (method_uses(methods[i], t))
-			strbuf_addf(&users, "%s%s", users.len ? ", " : "",
-				methods[i]->name);
-	ret = err_set(e, EINVAL,
-		"--%s cannot be used with method %s, which does not use %s; "
-		"try --method with one of: %s",
-		row->name, m->name, row->noun, users.data ? users.data : "");
-	strbuf_release(&users);
-	return ret;
-}
-
 /* Find the first option that was set although the method does not use the table
  * of this option. *in receives the option's table. Returns NULL if the method
  * uses all options that were set. */
@@ -68,26 +50,6 @@ void decoder_drop_needless(struct opt_values *v, const struct method *m)
 
 	while ((row = needless(v, m, &t)))
 		opt_reset(v, t, row);
-}
-
-static int check_draft_shape(const struct decoder *d, struct err *e)
-{
-	const struct shape *as = drafting_as(&d->drafting.opts);
-
-	if (!as)
-		return 0;
-	if (!d->session_opts.soc)
-		return err_set(e, EINVAL,
-			"--draft-as %s needs a phone's clock; add --clock "
-			"soc:NAME, such as soc:sd8gen2",
-			as->name);
-	if (!drafting_has_model(&d->drafting) &&
-		!drafting_needs_text(&d->drafting))
-		return err_set(e, EINVAL,
-			"--draft-as %s needs a draft model, but --draft %s has "
-			"none",
-			as->name, d->drafting.opts.draft);
-	return 0;
 }
 
 double decoder_temperature(const struct decoder *d, double said)
@@ -179,6 +141,7 @@ int decoder_set_options(
 	struct drafting_options *draft;
 	struct opt_nearest near;
 	const struct opt_table *t;
+	const struct shape *as;
 	const struct opt *row;
 	int ret;
 
@@ -199,8 +162,22 @@ int decoder_set_options(
 			o->method, opt_nearest_clause(&near));
 	}
 	row = needless(&d->options, d->method, &t);
-	if (row)
-		return refuse_option(d->method, t, row, e);
+	if (row) {
+		struct strbuf users = STRBUF_INIT;
+
+		for (size_t i = 0; methods[i]; i++)
+			if (method_uses(methods[i], t))
+				strbuf_addf(&users, "%s%s",
+					users.len ? ", " : "",
+					methods[i]->name);
+		ret = err_set(e, EINVAL,
+			"--%s cannot be used with method %s, which does not "
+			"use %s; try --method with one of: %s",
+			row->name, d->method->name, row->noun,
+			users.data ? users.data : "");
+		strbuf_release(&users);
+		return ret;
+	}
 	if (!o->history &&
 		(o->history_frozen || o->history_max != HISTORY_MAX_DEFAULT))
 		return err_set(e, EINVAL, "--history-%s needs --history FILE",
@@ -216,28 +193,24 @@ int decoder_set_options(
 	ret = drafting_ask(&d->drafting, &d->options, e);
 	if (!ret)
 		ret = check_many_drafts(d, e);
-	return ret ? ret : check_draft_shape(d, e);
+	as = drafting_as(&d->drafting.opts);
+	if (ret || !as)
+		return ret;
+	if (!d->session_opts.soc)
+		return err_set(e, EINVAL,
+			"--draft-as %s needs a phone's clock; add --clock "
+			"soc:NAME, such as soc:sd8gen2",
+			as->name);
+	if (!drafting_has_model(&d->drafting) &&
+		!drafting_needs_text(&d->drafting))
+		return err_set(e, EINVAL,
+			"--draft-as %s needs a draft model, but --draft %s has "
+			"none",
+			as->name, d->drafting.opts.draft);
+	return 0;
 }
 
 /* ---- opening ------------------------------------------------------------- */
-
-static int open_tokenizer(struct decoder *d, struct err *e)
-{
-	int ret = tokenizer_open(&d->tokenizer, d->model->gguf, e);
-
-	if (ret) {
-		err_in(e, "'%s'", d->model_path);
-		return ret;
-	}
-	if (tokenizer_n_vocab(d->tokenizer) > d->model->n_vocab)
-		return err_set(e, EINVAL,
-			"'%s': the tokenizer has %u tokens, but tensor "
-			"'token_embd.weight' has only %u rows; try another "
-			"file of the model",
-			d->model_path, tokenizer_n_vocab(d->tokenizer),
-			d->model->n_vocab);
-	return 0;
-}
 
 static bool runs(const struct method *method, const struct model *m)
 {
@@ -285,34 +258,6 @@ static int check_method(const struct decoder *d, struct err *e)
 		d->method->name, first_that_runs(m));
 }
 
-static int open_history_and_reward(struct decoder *d, struct err *e)
-{
-	const struct decoding_options *o =
-		opt_values_of(&d->options, &decoding_table);
-	const struct history_opts h = {
-		.vocabulary = vocabulary_hash(d->model->gguf),
-		.n_vocab = tokenizer_n_vocab(d->tokenizer),
-		.max_bytes = o->history_max,
-		.write = !o->history_frozen,
-	};
-	const struct reward_options *r =
-		opt_values_of(&d->options, &reward_table);
-	const struct reward_site site = { .target = d->model,
-		.target_path = d->model_path,
-		.tokenizer = d->tokenizer };
-	int ret = 0;
-
-	if (o->history)
-		ret = history_open(&d->history, o->history, &h, e);
-	if (!ret)
-		ret = method_open(&d->env, d->method, d->model, e);
-	d->wants_reward |= d->method->needs_reward;
-	if (!ret && d->wants_reward)
-		ret = reward_open(&d->reward,
-			d->reward_name ? d->reward_name : r->name, &site, e);
-	return ret ? ret : decided_check(&d->env, d->reward, e);
-}
-
 bool decoder_emits_at_once(const struct decoder *d)
 {
 	const struct method *m = d->method;
@@ -333,16 +278,44 @@ int decoder_find_model(struct decoder *d, const char *path, struct err *e)
 
 int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 {
+	const struct decoding_options *o =
+		opt_values_of(&d->options, &decoding_table);
+	const struct reward_options *r =
+		opt_values_of(&d->options, &reward_table);
+	struct history_opts h = { .max_bytes = o->history_max,
+		.write = !o->history_frozen };
+	struct reward_site site = { .target_path = d->model_path };
 	int ret = decoder_find_model(d, path, e);
 
 	if (!ret)
 		ret = model_open(&d->model, d->model_path, NULL, NULL, e);
 	if (!ret)
 		ret = check_method(d, e);
+	if (ret)
+		return ret;
+	ret = tokenizer_open(&d->tokenizer, d->model->gguf, e);
+	if (ret)
+		return err_in(e, "'%s'", d->model_path);
+	h.n_vocab = tokenizer_n_vocab(d->tokenizer);
+	if (h.n_vocab > d->model->n_vocab)
+		return err_set(e, EINVAL,
+			"'%s': the tokenizer has %u tokens, but tensor "
+			"'token_embd.weight' has only %u rows; try another "
+			"file of the model",
+			d->model_path, h.n_vocab, d->model->n_vocab);
+	h.vocabulary = vocabulary_hash(d->model->gguf);
+	if (o->history)
+		ret = history_open(&d->history, o->history, &h, e);
 	if (!ret)
-		ret = open_tokenizer(d, e);
+		ret = method_open(&d->env, d->method, d->model, e);
+	d->wants_reward |= d->method->needs_reward;
+	site.target = d->model;
+	site.tokenizer = d->tokenizer;
+	if (!ret && d->wants_reward)
+		ret = reward_open(&d->reward,
+			d->reward_name ? d->reward_name : r->name, &site, e);
 	if (!ret)
-		ret = open_history_and_reward(d, e);
+		ret = decided_check(&d->env, d->reward, e);
 	if (ret || !decoder_drafts(d))
 		return ret;
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);

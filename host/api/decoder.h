@@ -22,7 +22,6 @@
 #include <limits.h>
 #include <stdbool.h>
 
-struct draft_model;
 struct err;
 struct generation;
 struct history;
