@@ -78,42 +78,46 @@ static uint64_t draft_identity(const char *path)
 	return id;
 }
 
-static json_t *machine_of(const struct session_stats *s)
+/* Everything that changes the cost of this decoder's passes, as JSON. NULL if
+ * memory is short. */
+static json_t *key_of(const struct decoder *d)
 {
+	const struct session_opts *o = &d->session_opts;
+	const struct drafting *g = &d->drafting;
+	uint32_t room = session_context(d->session);
+	json_t *key = json_object(), *machine = json_object(), *pair, *draft;
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	char line[256], name[200];
-	json_t *o = json_object();
+	struct session_stats s;
 	struct utsname u;
 
+	session_stats(d->session, &s);
+	json_object_set_new(key, "tandem", json_string(TANDEM_VERSION));
+	json_object_set_new(key, "method", json_string(d->method->name));
+	put_sum(key, "image", image_identity(d->model->packed->image));
 	if (!uname(&u)) {
-		json_object_set_new(o, "name", json_string(u.nodename));
-		json_object_set_new(o, "kind", json_string(u.machine));
+		json_object_set_new(machine, "name", json_string(u.nodename));
+		json_object_set_new(machine, "kind", json_string(u.machine));
 	}
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "model name : %199[^\n]", name) == 1) {
-			json_object_set_new(o, "processor", json_string(name));
+			json_object_set_new(
+				machine, "processor", json_string(name));
 			break;
 		}
 	if (f)
 		fclose(f);
-	json_object_set_new(o, "threads", json_integer(s->threads));
-	json_object_set_new(o, "kernels", json_string(s->kern));
-	return o;
-}
-
-static json_t *pair_of(const struct decoder *d, const struct session_stats *s)
-{
-	const struct session_opts *o = &d->session_opts;
-	uint32_t room = session_context(d->session);
-
-	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, "
+	json_object_set_new(machine, "threads", json_integer(s.threads));
+	json_object_set_new(machine, "kernels", json_string(s.kern));
+	json_object_set_new(key, "machine", machine);
+	pair = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, "
 			 "s:I, s:i, s:s}",
 		"precision", precision_names[o->precision], "coherence",
 		coherence_names[o->coherence], "doorbell",
 		doorbell_names[o->doorbell], "placement",
 		placement_names[o->placement], "resident_layers",
-		(int)s->resident_layers, "resident_runs", (int)s->resident_runs,
-		"stage_slots", (int)o->stage_slots, "blocks", (int)s->blocks,
+		(int)s.resident_layers, "resident_runs", (int)s.resident_runs,
+		"stage_slots", (int)o->stage_slots, "blocks", (int)s.blocks,
 		"rows", (int)(o->decode_rows < room ? o->decode_rows : room),
 		"exit_layers", (int)o->exit_layers, "window",
 		(json_int_t)o->va_window, "window_slots", (int)o->va_slots,
@@ -121,40 +125,18 @@ static json_t *pair_of(const struct decoder *d, const struct session_stats *s)
 		o->stream.threaded           ? "threads"
 			: o->stream.buffered ? "buffered"
 					     : "direct");
-}
-
-static json_t *draft_of(const struct decoder *d)
-{
-	const struct drafting *g = &d->drafting;
-	json_t *o = json_pack("{s:b, s:i}", "on_device", g->opts.on_device,
-		"batch", (int)g->drafter.batch);
-	char name[24];
-
+	json_object_set_new(key, "pair", pair);
+	draft = json_pack("{s:b, s:i}", "on_device", g->opts.on_device, "batch",
+		(int)g->drafter.batch);
 	for (unsigned i = 0; i < g->n; i++) {
 		snprintf(name, sizeof(name), "draft_%u", i);
 		if (g->part[i].path[0])
-			put_sum(o, name, draft_identity(g->part[i].path));
+			put_sum(draft, name, draft_identity(g->part[i].path));
 		else
 			json_object_set_new(
-				o, name, json_string(g->part[i].word));
+				draft, name, json_string(g->part[i].word));
 	}
-	return o;
-}
-
-/* Everything that changes the cost of this decoder's passes, as JSON. NULL if
- * memory is short. */
-static json_t *key_of(const struct decoder *d)
-{
-	struct session_stats s;
-	json_t *key = json_object();
-
-	session_stats(d->session, &s);
-	json_object_set_new(key, "tandem", json_string(TANDEM_VERSION));
-	json_object_set_new(key, "method", json_string(d->method->name));
-	put_sum(key, "image", image_identity(d->model->packed->image));
-	json_object_set_new(key, "machine", machine_of(&s));
-	json_object_set_new(key, "pair", pair_of(d, &s));
-	json_object_set_new(key, "draft", draft_of(d));
+	json_object_set_new(key, "draft", draft);
 	return key;
 }
 

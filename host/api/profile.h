@@ -21,7 +21,6 @@
 
 struct decoder;
 struct err;
-struct pass_cost;
 
 enum profile_use {
 	/* read the file; if there is none, measure and write it */
