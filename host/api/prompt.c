@@ -69,36 +69,6 @@ static int by_place(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static int format_chat(const struct decoder *d, struct chat *c, struct err *e)
-{
-	const struct gguf *file = d->model->gguf;
-	size_t n;
-	int ret = 0;
-
-	c->turn = calloc(c->n + 1, sizeof(*c->turn));
-	if (!c->turn)
-		return err_set(e, ENOMEM, "no memory for %zu turns", c->n);
-	for (size_t i = 0; i < c->n && !ret; i++)
-		ret = take_turn(c, i, e);
-	if (!ret)
-		ret = chat_plan(&c->plan, call_style_of(file), c->tools,
-			c->turn, c->n, e);
-	if (ret)
-		return ret;
-	n = c->plan.n;
-	c->part = calloc(n + 1, sizeof(*c->part));
-	c->quote = calloc(n + 1, sizeof(*c->quote));
-	c->here = calloc(n + 1, sizeof(*c->here));
-	if (!c->part || !c->quote || !c->here)
-		return err_set(e, ENOMEM, "no memory for %zu turns", n);
-	ret = chat_format(chat_of(file), c->plan.turn, n, &c->text, c->part, e);
-	if (ret)
-		return ret;
-	memcpy(c->quote, c->part, n * sizeof(*c->part));
-	qsort(c->quote, n, sizeof(*c->quote), by_place);
-	return 0;
-}
-
 /* Append the tokens of bytes [from, to) of the formatted text. With c->quotes,
  * special tokens are recognized only in text that the template added. */
 static int add_stretch(const struct decoder *d, const struct chat *c,
@@ -116,39 +86,6 @@ static int add_stretch(const struct decoder *d, const struct chat *c,
 		c->here, n, out, e);
 }
 
-/*
- * Turns that are given as tokens are inserted unchanged, except for an
- * end-of-text token. The text between these turns is tokenized separately. So,
- * up to the end of an earlier answer, the prompt has the same tokens as the
- * sequence that was cached when this answer was generated. The cached keys and
- * values of these tokens can then be reused.
- */
-static int add_chat(const struct decoder *d, const struct chat *c,
-	struct token_list *out, struct err *e)
-{
-	size_t from = 0;
-	int ret = 0;
-
-	for (size_t i = 0; i < c->plan.n && !ret; i++) {
-		const struct tandem_turn *said = &c->given[c->plan.given[i]];
-		size_t n = said->n_tokens;
-
-		if (!c->plan.turn[i].written)
-			continue;
-		ret = add_stretch(d, c, from, c->part[i].at, out, e);
-		if (n && tokenizer_is_eog(d->tokenizer, said->tokens[n - 1]))
-			n--;
-		for (size_t k = 0; k < n && !ret; k++)
-			if (token_list_add(out, said->tokens[k]))
-				ret = err_set(e, ENOMEM,
-					"no memory for the %zu tokens of an "
-					"answer",
-					n);
-		from = c->part[i].at;
-	}
-	return ret ? ret : add_stretch(d, c, from, c->text.len, out, e);
-}
-
 static int read_chat(const struct decoder *d, const struct prompt *p,
 	struct token_list *out, struct err *e)
 {
@@ -158,18 +95,71 @@ static int read_chat(const struct decoder *d, const struct prompt *p,
 			.text = p->text ? p->text : "",
 			.bytes = p->len },
 	};
-	struct chat c = { .given = p->turns, .n = p->n_turns };
-	int ret;
+	struct chat c = { .given = p->turns,
+		.n = p->n_turns,
+		.quotes = !p->special,
+		.tools = p->tools };
+	const struct gguf *file = d->model->gguf;
+	size_t n, from = 0;
+	int ret = 0;
 
 	if (!p->turns) {
 		c.given = p->system ? both : both + 1;
 		c.n = p->system ? 2 : 1;
 	}
-	c.quotes = !p->special;
-	c.tools = p->tools;
-	ret = format_chat(d, &c, e);
+	c.turn = calloc(c.n + 1, sizeof(*c.turn));
+	if (!c.turn)
+		return err_set(e, ENOMEM, "no memory for %zu turns", c.n);
+	for (size_t i = 0; i < c.n && !ret; i++)
+		ret = take_turn(&c, i, e);
 	if (!ret)
-		ret = add_chat(d, &c, out, e);
+		ret = chat_plan(
+			&c.plan, call_style_of(file), c.tools, c.turn, c.n, e);
+	if (ret)
+		goto out;
+	n = c.plan.n;
+	c.part = calloc(n + 1, sizeof(*c.part));
+	c.quote = calloc(n + 1, sizeof(*c.quote));
+	c.here = calloc(n + 1, sizeof(*c.here));
+	if (!c.part || !c.quote || !c.here) {
+		ret = err_set(e, ENOMEM, "no memory for %zu turns", n);
+		goto out;
+	}
+	ret = chat_format(chat_of(file), c.plan.turn, n, &c.text, c.part, e);
+	if (ret)
+		goto out;
+	memcpy(c.quote, c.part, n * sizeof(*c.part));
+	qsort(c.quote, n, sizeof(*c.quote), by_place);
+	/*
+	 * Turns that are given as tokens are inserted unchanged, except for an
+	 * end-of-text token. The text between these turns is tokenized
+	 * separately. So, up to the end of an earlier answer, the prompt has
+	 * the same tokens as the sequence that was cached when this answer was
+	 * generated. The cached keys and values of these tokens can then be
+	 * reused.
+	 */
+	for (size_t i = 0; i < n && !ret; i++) {
+		const struct tandem_turn *said = &c.given[c.plan.given[i]];
+		size_t written = said->n_tokens;
+
+		if (!c.plan.turn[i].written)
+			continue;
+		ret = add_stretch(d, &c, from, c.part[i].at, out, e);
+		if (written &&
+			tokenizer_is_eog(
+				d->tokenizer, said->tokens[written - 1]))
+			written--;
+		for (size_t k = 0; k < written && !ret; k++)
+			if (token_list_add(out, said->tokens[k]))
+				ret = err_set(e, ENOMEM,
+					"no memory for the %zu tokens of an "
+					"answer",
+					written);
+		from = c.part[i].at;
+	}
+	if (!ret)
+		ret = add_stretch(d, &c, from, c.text.len, out, e);
+out:
 	free(c.turn);
 	chat_plan_release(&c.plan);
 	free(c.part);
