@@ -7,9 +7,9 @@
 #include "host/api/profile.h"
 #include "host/method/choosing.h"
 #include "host/method/methods.h"
-#include "host/scheduler/samples.h"
 #include "host/model/shape_type.h"
 #include "host/model/shapes.h"
+#include "host/session/rows.h"
 #include "host/shipped/soc_file.h"
 #include "host/text/history.h"
 #include "tensor/soc/soc.h"
@@ -274,28 +274,6 @@ const struct opt_table pair_table = {
 	.size = sizeof(struct pair_options),
 };
 
-/* Convert --dram-budget, the memory for weights: a size such as "1.5G", or a
- * percentage of the layers such as "40%". */
-static int apply_budget(
-	const char *text, struct session_opts *opts, struct err *e)
-{
-	char *end;
-	double share = strtod(text, &end);
-
-	if (end > text && !strcmp(end, "%") && share >= 0 && share <= 100) {
-		opts->dram_share = share / 100;
-		return 0;
-	}
-	if (opt_size(text, &opts->dram_bytes))
-		return err_set(e, EINVAL,
-			"--dram-budget '%s' is neither 0%% to 100%% nor a size "
-			"like 1.5G",
-			text);
-	if (!opts->dram_bytes)
-		opts->dram_share = 0;
-	return 0;
-}
-
 /* Convert --clock: "wall", or "soc:NAME", optionally followed by changes of the
  * phone's profile. Loads this profile. */
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
@@ -328,57 +306,12 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	return ret;
 }
 
-/* Check the options that are arguments of the device program. These options
- * would have no effect on a device that is already running (--device). */
-static int check_device_options(const struct session_opts *opts, struct err *e)
-{
-	const char *what = opts->coherence_report ? "coherence-report"
-		: opts->coherence_suppress        ? "coherence-suppress"
-						  : NULL;
-
-	if (what && opts->coherence != COHERENCE_CHECK)
-		return err_set(e, EINVAL, "--%s needs --coherence check", what);
-	what = what                 ? what
-		: opts->va_extended ? "va-extended"
-		: opts->va_defer    ? "va-defer"
-		: opts->va_map_us   ? "va-map-us"
-				    : NULL;
-	if (!opts->device || !what)
-		return 0;
-	return err_set(e, EINVAL,
-		"--%s cannot be set here: the device at '%s' already runs; "
-		"give the option to its tandem-npu --listen",
-		what, opts->device);
-}
-
-static int check_faults(const struct session_opts *opts, struct err *e)
-{
-	struct fault_plan plan, device;
-	int ret;
-
-	if (!opts->fault)
-		return 0;
-	ret = fault_plan_parse(&plan, opts->fault, e);
-	if (ret)
-		return err_in(e, "--fault");
-	fault_plan_share(&plan, false, &device);
-	if (plan.n != device.n && opts->flash_fault)
-		return err_set(e, EINVAL,
-			"--fault and --flash-fault both plan faults of flash; "
-			"give one of them");
-	if (device.n && opts->device)
-		return err_set(e, EINVAL,
-			"--fault cannot be set here: the device at '%s' "
-			"already runs; give the option to its tandem-npu "
-			"--listen",
-			opts->device);
-	return 0;
-}
-
 int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
 	const struct pair_options *a = opt_values_of(values, &pair_table);
+	struct fault_plan plan, device;
+	const char *what;
 	int ret;
 
 	*opts = a->session;
@@ -391,19 +324,65 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 		opts->as_type = shape_type_at((unsigned)a->as_type);
 	if (a->as >= 0)
 		opts->as = &shapes[a->as];
-	ret = a->dram_budget ? apply_budget(a->dram_budget, opts, e) : 0;
-	if (!ret)
-		ret = apply_clock(a, opts, soc, e);
-	if (!ret)
-		ret = check_device_options(opts, e);
-	if (!ret)
-		ret = check_faults(opts, e);
-	if (!ret && opts->as && !opts->soc)
+	/* --dram-budget is a percentage of the layers such as "40%", or the
+	 * memory for weights, a size such as "1.5G". */
+	if (a->dram_budget) {
+		char *end;
+		double share = strtod(a->dram_budget, &end);
+
+		if (end > a->dram_budget && !strcmp(end, "%") && share >= 0 &&
+			share <= 100)
+			opts->dram_share = share / 100;
+		else if (opt_size(a->dram_budget, &opts->dram_bytes))
+			return err_set(e, EINVAL,
+				"--dram-budget '%s' is neither 0%% to 100%% "
+				"nor a size like 1.5G",
+				a->dram_budget);
+		else if (!opts->dram_bytes)
+			opts->dram_share = 0;
+	}
+	ret = apply_clock(a, opts, soc, e);
+	if (ret)
+		return ret;
+	/* Check the options that are arguments of the device program. These
+	 * options would have no effect on a device that is already running
+	 * (--device). */
+	what = opts->coherence_report      ? "coherence-report"
+		: opts->coherence_suppress ? "coherence-suppress"
+					   : NULL;
+	if (what && opts->coherence != COHERENCE_CHECK)
+		return err_set(e, EINVAL, "--%s needs --coherence check", what);
+	what = what                 ? what
+		: opts->va_extended ? "va-extended"
+		: opts->va_defer    ? "va-defer"
+		: opts->va_map_us   ? "va-map-us"
+				    : NULL;
+	if (opts->device && what)
+		return err_set(e, EINVAL,
+			"--%s cannot be set here: the device at '%s' already "
+			"runs; give the option to its tandem-npu --listen",
+			what, opts->device);
+	if (opts->fault) {
+		if (fault_plan_parse(&plan, opts->fault, e))
+			return err_in(e, "--fault");
+		fault_plan_share(&plan, false, &device);
+		if (plan.n != device.n && opts->flash_fault)
+			return err_set(e, EINVAL,
+				"--fault and --flash-fault both plan faults of "
+				"flash; give one of them");
+		if (device.n && opts->device)
+			return err_set(e, EINVAL,
+				"--fault cannot be set here: the device at "
+				"'%s' already runs; give the option to its "
+				"tandem-npu --listen",
+				opts->device);
+	}
+	if (opts->as && !opts->soc)
 		return err_set(e, EINVAL,
 			"--as %s needs a phone's clock; add --clock soc:NAME, "
 			"like soc:sd8gen2",
 			opts->as->name);
-	return ret;
+	return 0;
 }
 
 const struct opt_table *pair_tables(size_t i)
