@@ -8,7 +8,6 @@
 #include "host/scheduler/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
-#include "host/text/history.h"
 #include "host/text/json_form.h"
 #include "host/text/sampler.h"
 #include "host/text/token_trie.h"
@@ -38,31 +37,6 @@ static int copy_stops(struct tandem_submitted *x, struct err *e)
 		return err_set(e, ENOMEM, "no memory for the stop strings");
 	x->request.stop = (const char *const *)x->stop;
 	return 0;
-}
-
-static int open_sampler(struct tandem_submitted *x, struct err *e)
-{
-	const struct tandem_request *q = &x->request;
-	const struct decoder *d = &x->tandem->decoder;
-	struct token_bias bias[TANDEM_BIASES];
-	const struct sampler_opts o = {
-		.temperature = decoder_temperature(d, q->temperature),
-		.top_k = q->top_k,
-		.top_p = q->top_p,
-		.min_p = q->min_p,
-		.repeat_penalty = q->repeat_penalty,
-		.repeat_last = q->repeat_last,
-		.seed = q->seed,
-		.stream = q->stream,
-		.presence_penalty = q->presence_penalty,
-		.frequency_penalty = q->frequency_penalty,
-		.bias = bias,
-		.n_bias = (uint32_t)q->n_bias,
-	};
-
-	for (size_t i = 0; i < q->n_bias; i++)
-		bias[i] = (struct token_bias){ q->bias[i].id, q->bias[i].bias };
-	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
 }
 
 /* Open the grammar of the request. The trie of the vocabulary is built once and
@@ -117,6 +91,21 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 		.token = q->token ? request_report_token : NULL,
 		.token_arg = x,
 	};
+	struct token_bias bias[TANDEM_BIASES];
+	const struct sampler_opts drawing = {
+		.temperature = decoder_temperature(d, q->temperature),
+		.top_k = q->top_k,
+		.top_p = q->top_p,
+		.min_p = q->min_p,
+		.repeat_penalty = q->repeat_penalty,
+		.repeat_last = q->repeat_last,
+		.seed = q->seed,
+		.stream = q->stream,
+		.presence_penalty = q->presence_penalty,
+		.frequency_penalty = q->frequency_penalty,
+		.bias = bias,
+		.n_bias = (uint32_t)q->n_bias,
+	};
 	int ret;
 
 	while (q->stop && q->stop[o.n_stop])
@@ -125,12 +114,14 @@ static int open_generation(struct tandem_submitted *x, struct err *e)
 		return err_set(e, EINVAL,
 			"the prompt has no token, so there is nothing to "
 			"continue; give a prompt");
+	for (size_t i = 0; i < q->n_bias; i++)
+		bias[i] = (struct token_bias){ q->bias[i].id, q->bias[i].bias };
 	ret = prompt_check_room(d, x->prompt.n, o.n_predict, o.context, e);
 	if (!ret && q->flags & TANDEM_EMBED)
 		ret = embedding_open(
 			&x->embedding, d, q->pooling, x->prompt.n, e);
 	else if (!ret)
-		ret = open_sampler(x, e);
+		ret = sampler_open(&x->sampler, &drawing, d->model->n_vocab, e);
 	o.sampler = x->sampler;
 	return ret ? ret
 		   : generation_open(
@@ -260,20 +251,16 @@ void request_end(struct tandem_submitted *x, int ret)
 
 enum tandem_stop tandem_stop_of(enum gen_stop stop)
 {
-	switch (stop) {
-	case GEN_STOP_EOS:
-		return TANDEM_STOP_EOS;
-	case GEN_STOP_STRING:
-		return TANDEM_STOP_STRING;
-	case GEN_STOP_LENGTH:
-		return TANDEM_STOP_LENGTH;
-	case GEN_STOP_CONTEXT:
-		return TANDEM_STOP_CONTEXT;
-	case GEN_STOP_ERROR:
-		return TANDEM_STOP_SINK;
-	default:
-		return TANDEM_STOP_NONE;
-	}
+	static const enum tandem_stop as[] = {
+		[GEN_RUNNING] = TANDEM_STOP_NONE,
+		[GEN_STOP_EOS] = TANDEM_STOP_EOS,
+		[GEN_STOP_STRING] = TANDEM_STOP_STRING,
+		[GEN_STOP_LENGTH] = TANDEM_STOP_LENGTH,
+		[GEN_STOP_CONTEXT] = TANDEM_STOP_CONTEXT,
+		[GEN_STOP_ERROR] = TANDEM_STOP_SINK,
+	};
+
+	return as[stop];
 }
 
 static double seconds(uint64_t from, uint64_t to)

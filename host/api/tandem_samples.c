@@ -20,29 +20,21 @@ static double mean(double sum, size_t n)
 	return n ? sum / (double)n : 0;
 }
 
-static enum tandem_sample_state state_of(const struct sample *s)
-{
-	switch (s->lane.state) {
-	case LANE_ENDED:
-		return TANDEM_SAMPLE_ENDED;
-	case LANE_CUT:
-		return TANDEM_SAMPLE_CUT;
-	case LANE_FAILED:
-		return TANDEM_SAMPLE_FAILED;
-	default:
-		return TANDEM_SAMPLE_INCOMPLETE;
-	}
-}
-
 static struct tandem_sample sample_of(
 	const struct samples *p, const struct sample *s)
 {
+	/* all other states of a lane: TANDEM_SAMPLE_INCOMPLETE */
+	static const enum tandem_sample_state states[LANE_FAILED + 1] = {
+		[LANE_ENDED] = TANDEM_SAMPLE_ENDED,
+		[LANE_CUT] = TANDEM_SAMPLE_CUT,
+		[LANE_FAILED] = TANDEM_SAMPLE_FAILED,
+	};
 	double confidence = 0;
 	struct tandem_sample out = { .size = sizeof(out),
 		.index = s->index,
 		.parent = s->parent,
 		.stream = s->stream,
-		.state = state_of(s),
+		.state = states[s->lane.state],
 		.stop = tandem_stop_of(s->stop),
 		.chosen = s == samples_chosen(p),
 		.text = s->text.data ? s->text.data : "",
