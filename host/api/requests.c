@@ -135,16 +135,6 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 
 /* ---- a pass -------------------------------------------------------------- */
 
-static void end_all(struct tandem *t, int ret)
-{
-	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
-		if (x->state != REQUEST_UNFINISHED)
-			continue;
-		x->err = t->err;
-		request_lane_end(x, ret);
-	}
-}
-
 /* Energy (in picojoules) of all passes since the session was opened; 0 without
  * a simulated phone. */
 static uint64_t energy_pj(const struct decoder *d)
@@ -234,28 +224,19 @@ static int admit(struct tandem *t, struct err *e)
  */
 static int fail_pass(struct tandem *t, int ret)
 {
-	struct tandem_submitted *x = t->first_request;
+	bool one = requests_run_in_turn(t) && ret != -ERR_DEVICE_LOST;
 
 	if (ret == -ECANCELED)
 		return TANDEM_CANCELED;
-	if (!requests_run_in_turn(t) || ret == -ERR_DEVICE_LOST) {
-		end_all(t, ret);
-		return tandem_status_of(ret);
+	for (struct tandem_submitted *x = t->first_request; x; x = x->next) {
+		if (x->state != REQUEST_UNFINISHED)
+			continue;
+		x->err = t->err;
+		request_lane_end(x, ret);
+		if (one)
+			return TANDEM_OK;
 	}
-	while (x->state != REQUEST_UNFINISHED)
-		x = x->next;
-	x->err = t->err;
-	request_lane_end(x, ret);
-	return TANDEM_OK;
-}
-
-/* Charge a pass's energy to its requests, in proportion to their rows. */
-static void charge(struct tandem *t, uint64_t pj)
-{
-	for (struct tandem_submitted *x = t->first_request; x; x = x->next)
-		if (x->pass_rows && x->shared)
-			x->energy_pj += (uint64_t)((double)pj * x->pass_rows /
-				t->scheduler->n_rows);
+	return tandem_status_of(ret);
 }
 
 /* Number of samples that must be scored before the request's next step. */
@@ -363,13 +344,14 @@ static int step_all_samples(struct tandem *t)
 int tandem_advance(struct tandem *t, unsigned *requests)
 {
 	struct decoder *d = &t->decoder;
+	struct tandem_submitted *x;
 	int ret = t->dead;
 
 	if (t->advancing)
 		return tandem_status_of(err_set(&t->err, EINVAL,
 			"tandem_advance must not be called from a callback"));
 	t->advancing = true;
-	for (struct tandem_submitted *x = t->first_request; x; x = x->next)
+	for (x = t->first_request; x; x = x->next)
 		if (x->canceled && x->state == REQUEST_UNFINISHED)
 			request_lane_end(x, 0);
 	if (!ret && requests_unfinished(t)) {
@@ -379,7 +361,15 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 		if (!ret)
 			ret = scheduler_step(t->scheduler, &t->err);
 		if (!ret) {
-			charge(t, energy_pj(d) - before);
+			double pj = (double)(energy_pj(d) - before);
+
+			/* Charge the energy of the pass to its requests, in
+			 * proportion to their rows. */
+			for (x = t->first_request; x; x = x->next)
+				if (x->pass_rows && x->shared)
+					x->energy_pj +=
+						(uint64_t)(pj * x->pass_rows /
+							t->scheduler->n_rows);
 			ret = step_all_samples(t);
 		}
 		ret = tandem_settle(t, ret ? fail_pass(t, ret) : TANDEM_OK);
