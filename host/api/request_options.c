@@ -64,25 +64,6 @@ static int check_sampling(const struct tandem_request *r, struct err *e)
 		: err_set(e, EINVAL, "top_p is 0, must be more than 0");
 }
 
-static int check_prompt(const struct tandem_request *r, struct err *e)
-{
-	if (!r->turns)
-		return r->prompt || r->tokens
-			? 0
-			: err_set(e, EINVAL,
-				  "the request has no prompt: set "
-				  "prompt, tokens or turns");
-	if (!(r->flags & TANDEM_CHAT))
-		return err_set(e, EINVAL,
-			"the request has turns, so its flags must have "
-			"TANDEM_CHAT");
-	if (r->prompt || r->tokens || r->system)
-		return err_set(e, EINVAL,
-			"the request has turns and also prompt, tokens or "
-			"system; leave these NULL, because turns replace them");
-	return 0;
-}
-
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *e)
 {
@@ -94,9 +75,18 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	ret = tandem_adopt(q, sizeof(*q), theirs, "tandem_request", e);
 	if (ret)
 		return ret;
-	ret = check_prompt(q, e);
-	if (ret)
-		return ret;
+	if (!q->turns && !q->prompt && !q->tokens)
+		return err_set(e, EINVAL,
+			"the request has no prompt: set prompt, tokens or "
+			"turns");
+	if (q->turns && !(q->flags & TANDEM_CHAT))
+		return err_set(e, EINVAL,
+			"the request has turns, so its flags must have "
+			"TANDEM_CHAT");
+	if (q->turns && (q->prompt || q->tokens || q->system))
+		return err_set(e, EINVAL,
+			"the request has turns and also prompt, tokens or "
+			"system; leave these NULL, because turns replace them");
 	if (q->max_tokens < -1)
 		return err_set(e, EINVAL,
 			"max_tokens is %lld, must be 0 or more, or -1 (no "

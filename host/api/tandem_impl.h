@@ -5,9 +5,6 @@
 
 #include "base/err.h"
 #include "host/api/decoder.h"
-#include "host/api/tandem.h"
-#include "host/session/session.h"
-#include "host/text/generation.h"
 
 #include <signal.h>
 #include <stdint.h>

@@ -114,19 +114,21 @@ static int read_settings(struct tandem *t, const char *const *set,
 	return ret;
 }
 
-static int take_options(struct tandem *t, const struct tandem_options *options,
+int tandem_create(struct tandem **out, const struct tandem_options *options,
 	const struct opt_values *parsed, struct err *e)
 {
+	struct tandem *t = calloc(1, sizeof(*t));
 	struct tandem_options o = options_defaults;
-	struct session_opts *pair = &t->decoder.session_opts;
 	struct opt_values asked = { 0 };
+	struct session_opts *pair;
 	int ret = 0;
 
+	*out = NULL;
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a handle");
 	if (options)
 		ret = tandem_adopt(&o, sizeof(o), options, "tandem_options", e);
-	if (ret)
-		return ret;
-	if (!parsed)
+	if (!ret && !parsed)
 		ret = read_settings(t, o.set, &asked, e);
 	if (!ret && o.device_program) {
 		t->program = strdup(o.device_program);
@@ -136,31 +138,18 @@ static int take_options(struct tandem *t, const struct tandem_options *options,
 	if (!ret)
 		ret = decoder_set_options(
 			&t->decoder, parsed ? parsed : &asked, e);
-	if (ret)
+	if (ret) {
+		tandem_end(t, NULL);
 		return ret;
+	}
+	pair = &t->decoder.session_opts;
 	pair->program = t->program;
 	pair->quiet = !o.device_talks;
 	pair->progress = (struct progress_sink){ o.progress, o.progress_arg };
 	pair->notice = (struct notice_sink){ o.notice, o.notice_arg };
 	pair->cancel = &t->canceled;
+	*out = t;
 	return 0;
-}
-
-int tandem_create(struct tandem **out, const struct tandem_options *o,
-	const struct opt_values *parsed, struct err *e)
-{
-	struct tandem *t = calloc(1, sizeof(*t));
-	int ret;
-
-	*out = NULL;
-	if (!t)
-		return err_set(e, ENOMEM, "no memory for a handle");
-	ret = take_options(t, o, parsed, e);
-	if (ret)
-		tandem_end(t, NULL);
-	else
-		*out = t;
-	return ret;
 }
 
 int tandem_read_model(struct tandem *t, const char *path)

@@ -33,25 +33,6 @@ struct session *tandem_session(const struct tandem *t)
 	return t->decoder.session;
 }
 
-/* Give the reader the logits of rows [row, n) of the last pass. Row 0 of the
- * pass is token number `at` of the text. */
-static int read_rows(struct session *s, size_t at, uint32_t row, uint32_t n,
-	const struct pass_reader *to, float *logits, struct err *e)
-{
-	uint32_t some;
-	int ret = 0;
-
-	for (; row < n && !ret; row += some) {
-		some = n - row < LOGITS_ROWS ? n - row : LOGITS_ROWS;
-		ret = session_logits(s, row, some, logits, e);
-		if (!ret)
-			ret = session_check_finite(s, e);
-		if (!ret)
-			ret = to->logits(to->arg, at + row, some, logits, e);
-	}
-	return ret;
-}
-
 int pass_read(struct session *s, const int32_t *token, size_t n, size_t first,
 	const struct pass_reader *to, struct err *e)
 {
@@ -69,9 +50,19 @@ int pass_read(struct session *s, const int32_t *token, size_t n, size_t first,
 		if (ret)
 			break;
 		to->read(to->arg, some);
-		if (row < some)
-			ret = read_rows(
-				s, at, (uint32_t)row, some, to, logits, e);
+		/* Give the reader the logits of rows [row, some) of the pass.
+		 * Row 0 is token number `at` of the text. */
+		for (uint32_t n_rows; row < some && !ret; row += n_rows) {
+			n_rows = some - row < LOGITS_ROWS ? some - (uint32_t)row
+							  : LOGITS_ROWS;
+			ret = session_logits(
+				s, (uint32_t)row, n_rows, logits, e);
+			if (!ret)
+				ret = session_check_finite(s, e);
+			if (!ret)
+				ret = to->logits(
+					to->arg, at + row, n_rows, logits, e);
+		}
 		if (!ret)
 			ret = session_accept(s, SESSION_TEXT, NULL, some, e);
 	}
