@@ -9,7 +9,6 @@
 #include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "host/model/shape_type.h"
-#include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"
 

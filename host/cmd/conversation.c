@@ -9,7 +9,6 @@
 #include "host/cmd/json_text.h"
 #include "host/model/model.h"
 #include "host/text/chat.h"
-#include "host/text/generation.h"
 
 #include <errno.h>
 #include <math.h>
