@@ -70,14 +70,13 @@ int embedding_open(struct embedding **out, const struct decoder *d,
 	if (ret)
 		return ret;
 	x = calloc(1, sizeof(*x));
-	if (!x)
-		return err_set(e, ENOMEM, "no memory for an embedding");
-	*x = (struct embedding){ .model = m,
-		.n_tokens = n,
-		.last = pooling == TANDEM_POOLING_LAST,
-		.sum = calloc(m->n_embd, sizeof(*x->sum)),
-		.normed = malloc(m->n_embd * sizeof(*x->normed)) };
-	if (!x->sum || !x->normed) {
+	if (x)
+		*x = (struct embedding){ .model = m,
+			.n_tokens = n,
+			.last = pooling == TANDEM_POOLING_LAST,
+			.sum = calloc(m->n_embd, sizeof(*x->sum)),
+			.normed = malloc(m->n_embd * sizeof(*x->normed)) };
+	if (!x || !x->sum || !x->normed) {
 		embedding_close(x);
 		return err_set(e, ENOMEM, "no memory for an embedding");
 	}

@@ -410,13 +410,10 @@ int request_run(struct tandem_submitted *x)
 
 	if (ret)
 		return ret;
-	while (!ret && x->state == REQUEST_UNFINISHED)
-		ret = tandem_advance(t, NULL);
+	ret = tandem_wait(t, x);
 	if (x->state == REQUEST_UNFINISHED) { /* after tandem_cancel */
 		x->err = t->err;
 		request_lane_end(x, -ECANCELED);
-	} else {
-		ret = x->state;
 	}
 	leave(x);
 	if (ret)
