@@ -12,45 +12,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool as_json;
-static int64_t rounds = 7, threads, beside, prompt = 800;
-static const char *model, *shapes, *phone, *samples, *texts, *trace, *task,
-	*method, *draft;
+static struct bench_args args = { .rounds = 7, .prompt = 800 };
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_FLAG, 0, "json", &as_json, NULL,
+	{ OPT_FLAG, 0, "json", &args.json, NULL,
 		"print one JSON object instead of the table" },
-	{ OPT_INT, 0, "rounds", &rounds, "N",
+	{ OPT_UINT, 0, "rounds", &args.rounds, "N",
 		"rounds of measurement; medians are printed (7)", 1, 1000 },
-	{ OPT_STRING, 'm', "model", &model, "FILE",
+	{ OPT_STRING, 'm', "model", &args.model, "FILE",
 		"decode and texts: model to measure (target)"},
-	{ OPT_INT, 't', "threads", &threads, "N",
+	{ OPT_UINT, 't', "threads", &args.threads, "N",
 		"compute threads (0: one for each CPU)", 0, WORKERS_MAX },
-	{ OPT_INT, 0, "beside", &beside, "N",
+	{ OPT_UINT, 0, "beside", &args.beside, "N",
 		"decode: also measure with N other busy threads (0)",
 		0, 64 },
-	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
+	{ OPT_STRING, 0, "shapes", &args.shapes, "LIST",
 		"kernels: shapes of models, or all (qwen2.5-1.5b)",
 		.words = bench_shape_word },
-	{ OPT_STRING, 0, "samples", &samples, "LIST",
+	{ OPT_STRING, 0, "samples", &args.samples, "LIST",
 		"decode: numbers of samples in a pass (1,8,16); texts: number "
 		"of samples of each request"},
-	{ OPT_INT, 0, "prompt", &prompt, "N",
+	{ OPT_UINT, 0, "prompt", &args.prompt, "N",
 		"decode and texts: length of the prompt in "
 		"tokens (800)", 1, 1 << 20 },
-	{ OPT_STRING, 0, "texts", &texts, "LIST",
+	{ OPT_STRING, 0, "texts", &args.texts, "LIST",
 		"texts: numbers of concurrent requests (1,4,16,32)" },
-	{ OPT_STRING, 0, "task", &task, "TASK",
+	{ OPT_STRING, 0, "task", &args.task, "TASK",
 		"texts: task whose prompts are used (random prompts)" },
-	{ OPT_STRING, 0, "method", &method, "NAME",
+	{ OPT_STRING, 0, "method", &args.method, "NAME",
 		"texts: decoding method (autoregressive)" },
-	{ OPT_STRING, 0, "draft", &draft, "DRAFT",
+	{ OPT_STRING, 0, "draft", &args.draft, "DRAFT",
 		"texts: drafter, as --draft of 'tandem run'" },
-	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
+	{ OPT_STRING, 0, "clock", &args.clock, "soc:NAME",
 		"phone for which times are also computed (soc:sd8gen3)",
 		.choices = clock_names + 1 },
-	{ OPT_STRING, 0, "trace", &trace, "FILE",
+	{ OPT_STRING, 0, "trace", &args.trace, "FILE",
 		"decode and texts: write a timeline to FILE"},
 };
 /* clang-format on */
@@ -118,28 +115,15 @@ static int bench_main(int argc, char **argv)
 		argc > 1 ? command_find(own, argv[1]) : NULL;
 	struct err e = { 0 };
 	unsigned operands;
-	struct bench_args args;
 	int status, ret;
 
 	if (one)
 		return one->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_bench, argc, argv, &operands, &status))
 		return status;
-	args = (struct bench_args){ .json = as_json,
-		.rounds = (unsigned)rounds,
-		.threads = threads ? (unsigned)threads : workers_online(),
-		.beside = (unsigned)beside,
-		.model = model,
-		.shapes = shapes,
-		.clock = phone,
-		.samples = samples,
-		.texts = texts,
-		.prompt = (unsigned)prompt,
-		.task = task,
-		.method = method,
-		.draft = draft,
-		.trace = trace,
-		.progress = cmd_progress };
+	if (!args.threads)
+		args.threads = workers_online();
+	args.progress = cmd_progress;
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
 		if (strcmp(benches[i].name, argv[1]))
 			continue;

@@ -12,16 +12,20 @@
 
 #include <string.h>
 
-static const char *phone = "soc:sd8gen3-lever", *rows = "1,9,17,33,65", *from,
-		  *vary;
+static struct bench_price_args args = { .clock = "soc:sd8gen3-lever",
+	.runs = 6,
+	.slots = 3,
+	.seen = 200,
+	.upper = -1,
+	.drafted = -1,
+	.length = -1 };
+static const char *rows = "1,9,17,33,65", *vary;
 static int target = -1, draft = -1, type;
-static double budget, length = -1, drafted = -1, upper = -1;
-static int64_t slots = 3, seen = 200, runs = 6;
-static bool as_json;
+static double budget;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
+	{ OPT_STRING, 0, "clock", &args.clock, "soc:NAME",
 		"phone for which times are computed (soc:sd8gen3-lever); "
 		"'tandem help clocks' lists phones", .choices = clock_names + 1 },
 	{ OPT_CHOICE, 0, "as", &target, "SHAPE",
@@ -37,19 +41,19 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
 		"numbers of rows (1,9,17,33,65); the cost of a pass is "
 		"computed for each" },
-	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
+	{ OPT_FLOAT, 0, "upper-rows", &args.upper, "N",
 		"number of rows that pruning keeps in the upper half of the "
 		"layers (all)", 1,
 		PRICE_ROWS_MAX },
-	{ OPT_FLOAT, 0, "drafted", &drafted, "N",
+	{ OPT_FLOAT, 0, "drafted", &args.drafted, "N",
 		"nodes of the drafted tree that the draft model expands (rows "
 		"- 1)", 0,
 		PRICE_ROWS_MAX },
-	{ OPT_FLOAT, 0, "length", &length, "N",
+	{ OPT_FLOAT, 0, "length", &args.length, "N",
 		"accepted tokens of a pass; each needs a row of logits (1)",
 		0.01,
 		PRICE_ROWS_MAX },
-	{ OPT_STRING, 0, "from", &from, "FILE",
+	{ OPT_STRING, 0, "from", &args.from, "FILE",
 		"take the mean pass of each method from FILE, the output of "
 		"'tandem bench lever --json'" },
 	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
@@ -58,15 +62,15 @@ static const struct opt opts[] = {
 		"measurements by +-30 %" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
 		"percentage of the layers that stay in memory (0)", 0, 100 },
-	{ OPT_INT, 0, "stage-slots", &slots, "N",
+	{ OPT_UINT, 0, "stage-slots", &args.slots, "N",
 		"number of layers that can be read ahead (3)", 2, 16 },
-	{ OPT_INT, 0, "resident-runs", &runs, "N",
+	{ OPT_UINT, 0, "resident-runs", &args.runs, "N",
 		"number of groups into which the layers in memory are divided, "
 		"with streamed layers between the groups (6; 1: the first "
 		"layers stay)", 1, SESSION_RESIDENT_RUNS },
-	{ OPT_INT, 0, "seen", &seen, "N",
+	{ OPT_UINT, 0, "seen", &args.seen, "N",
 		"number of positions that a row attends to (200)", 1, 1 << 20 },
-	{ OPT_FLAG, 0, "json", &as_json, NULL,
+	{ OPT_FLAG, 0, "json", &args.json, NULL,
 		"print one JSON object instead of the table" },
 };
 /* clang-format on */
@@ -91,43 +95,32 @@ static const struct opt_command usage = {
 
 static int run(int argc, char **argv)
 {
-	struct bench_price_args a = { 0 };
 	struct err e = { 0 };
 	unsigned operands;
 	int status, ret;
 
 	if (!cmd_parse(&cmd_bench_price, argc, argv, &operands, &status))
 		return status;
-	a = (struct bench_price_args){ .clock = phone,
-		.target = target < 0 ? shape_named("llama3.1-8b")
-				     : &shapes[target],
-		.draft = draft < 0 ? NULL : &shapes[draft],
-		.resident = budget / 100,
-		.runs = (uint32_t)runs,
-		.slots = (uint32_t)slots,
-		.seen = (uint32_t)seen,
-		.upper = upper,
-		.drafted = drafted,
-		.length = length,
-		.from = from,
-		.vary_fitted = vary && !strcmp(vary, "fitted"),
-		.json = as_json };
-	a.type = shape_type_at((unsigned)type);
-	if (strncmp(phone, "soc:", 4) || !phone[4])
+	args.target = target < 0 ? shape_named("llama3.1-8b") : &shapes[target];
+	args.draft = draft < 0 ? NULL : &shapes[draft];
+	args.resident = budget / 100;
+	args.type = shape_type_at((unsigned)type);
+	args.vary_fitted = vary && !strcmp(vary, "fitted");
+	if (strncmp(args.clock, "soc:", 4) || !args.clock[4])
 		return cmd_misuse(&cmd_bench_price,
 			"--clock '%s' is not soc:NAME; try soc:sd8gen3-lever",
-			phone);
-	if (a.vary_fitted && !from)
+			args.clock);
+	if (args.vary_fitted && !args.from)
 		return cmd_misuse(&cmd_bench_price,
 			"--vary fitted needs recorded methods; try --from "
 			"FILE");
-	if (vary && !a.vary_fitted && price_vary_parse(vary, &a.vary, &e))
+	if (vary && !args.vary_fitted && price_vary_parse(vary, &args.vary, &e))
 		return cmd_refuse(&cmd_bench_price, &e);
 	status = list_numbers(&cmd_bench_price, "rows", rows, 1, PRICE_ROWS_MAX,
-		a.rows, &a.n_rows, BENCH_PRICE_ROWS);
+		args.rows, &args.n_rows, BENCH_PRICE_ROWS);
 	if (status)
 		return status;
-	ret = bench_price(&a, &e);
+	ret = bench_price(&args, &e);
 	if (!ret)
 		ret = cmd_flush(&e);
 	return ret ? cmd_fail(&e) : EXIT_OK;

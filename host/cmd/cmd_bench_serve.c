@@ -12,14 +12,15 @@
 
 #define TASK_ITEMS 10 /* default number of items of each task */
 
-static const char *model, *method_list, *prompts, *tasks, *at = "1,4,16";
+static struct bench_serve_args args = {
+	.n_predict = 128, .rounds = 1, .cancel = &cmd_interrupted
+};
+static const char *method_list, *tasks, *at = "1,4,16";
 static struct opt_list urls;
-static int64_t items, predict = 128, rounds = 1;
-static bool chat, as_json;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model, "FILE",
+	{ OPT_STRING, 'm', "model", &args.model, "FILE",
 		"model of the servers that are started (the bundled one)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"methods; a server is started for each (autoregressive, or "
@@ -28,24 +29,24 @@ static const struct opt opts[] = {
 		"also measure this running server; may be repeated" },
 	{ OPT_STRING, 0, "at", &at, "LIST",
 		"numbers of clients (1,4,16)" },
-	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
+	{ OPT_STRING, 0, "prompts", &args.prompts, "FILE|-",
 		"prompts: one a line, or JSON lines with the member prompt or "
 		"turns (of a chat), and optionally category" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"tasks whose prompts are sent (short): some of "
 		EVAL_TASK_NAMES "; or " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
-	{ OPT_INT, 0, "items", &items, "N",
+	{ OPT_UINT, 0, "items", &args.items, "N",
 		"prompts of each task (10), or of the file (all)", 1, 1000000 },
-	{ OPT_INT, 'n', "predict", &predict, "N",
+	{ OPT_UINT, 'n', "predict", &args.n_predict, "N",
 		"generate at most N tokens for each answer (128)", 1, 1 << 20 },
-	{ OPT_FLAG, 0, "chat", &chat, NULL,
+	{ OPT_FLAG, 0, "chat", &args.chat, NULL,
 		"send prompts as chats, with all turns that a prompt has" },
-	{ OPT_INT, 0, "rounds", &rounds, "N",
+	{ OPT_UINT, 0, "rounds", &args.rounds, "N",
 		"number of rounds (1); each round measures all servers in "
 		"turn, and the requests of all rounds are reported together",
 		1, 1000 },
-	{ OPT_FLAG, 0, "json", &as_json, NULL,
+	{ OPT_FLAG, 0, "json", &args.json, NULL,
 		"print a JSON object for each row instead of the table" },
 };
 /* clang-format on */
@@ -82,7 +83,6 @@ static int run(int argc, char **argv)
 {
 	const struct command *c = &cmd_bench_serve;
 	static struct method_facts method[SERVE_ROWS_MAX];
-	struct bench_serve_args a = { .progress = cmd_progress };
 	struct err e = { 0 };
 	unsigned operands;
 	int status;
@@ -94,24 +94,24 @@ static int run(int argc, char **argv)
 			"unknown argument '%s'; put options of 'tandem serve' "
 			"after --",
 			argv[1]);
-	if (prompts && tasks)
+	if (args.prompts && tasks)
 		return cmd_misuse(
 			c, "--prompts and --tasks exclude each other");
-	a.option = (const char *const *)(argv + 1);
-	a.n_options = operands;
+	args.option = (const char *const *)(argv + 1);
+	args.n_options = operands;
 	if (!method_list && !urls.n)
 		method_list = "autoregressive";
 	if (method_list &&
 		(status = list_methods(c, method_list, true, method,
-			 &a.n_methods, SERVE_ROWS_MAX)))
+			 &args.n_methods, SERVE_ROWS_MAX)))
 		return status;
-	if (a.n_methods + urls.n > SERVE_ROWS_MAX)
+	if (args.n_methods + urls.n > SERVE_ROWS_MAX)
 		return cmd_misuse(c,
 			"--methods and --url together may list at most %d "
 			"servers",
 			SERVE_ROWS_MAX);
-	for (unsigned i = 0; i < a.n_methods; i++)
-		a.row[a.n_rows++] = method[i].name;
+	for (unsigned i = 0; i < args.n_methods; i++)
+		args.row[args.n_rows++] = method[i].name;
 	for (unsigned i = 0; i < urls.n; i++) {
 		const char *u = urls.item[i], *host = strstr(u, "://");
 
@@ -121,33 +121,28 @@ static int run(int argc, char **argv)
 				"--url: '%s' is not http://HOST:PORT, without "
 				"a path",
 				u);
-		a.row[a.n_rows++] = u;
+		args.row[args.n_rows++] = u;
 	}
-	if (!a.n_methods && (model || a.n_options))
+	if (!args.n_methods && (args.model || args.n_options))
 		return cmd_misuse(c,
 			"%s sets options of started servers, but --url alone "
 			"starts none; give --methods too",
-			model ? "--model" : "'--'");
-	if ((status = list_numbers(c, "at", at, 1, SERVE_CLIENTS_MAX, a.at,
-		     &a.n_at, SERVE_AT_MAX)) ||
-		(!prompts &&
-			(status = list_tasks(c, tasks ? tasks : "short", a.task,
-				 &a.n_tasks))))
+			args.model ? "--model" : "'--'");
+	if ((status = list_numbers(c, "at", at, 1, SERVE_CLIENTS_MAX, args.at,
+		     &args.n_at, SERVE_AT_MAX)) ||
+		(!args.prompts &&
+			(status = list_tasks(c, tasks ? tasks : "short",
+				 args.task, &args.n_tasks))))
 		return status;
-	if (!prompts && !a.n_tasks)
+	if (!args.prompts && !args.n_tasks)
 		return cmd_misuse(c,
 			"--tasks none cannot be used with this benchmark, "
 			"because it sends the prompts of tasks; name a task");
-	a.model = model;
-	a.prompts = prompts;
-	a.items = items || prompts ? (uint32_t)items : TASK_ITEMS;
-	a.n_predict = (uint32_t)predict;
-	a.rounds = (unsigned)rounds;
-	a.chat = chat;
-	a.json = as_json;
-	a.cancel = &cmd_interrupted;
+	if (!args.items && !args.prompts)
+		args.items = TASK_ITEMS;
+	args.progress = cmd_progress;
 	cmd_catch_signals();
-	return bench_line_end(bench_serve(&a, &e), &e);
+	return bench_line_end(bench_serve(&args, &e), &e);
 }
 
 const struct command cmd_bench_serve = { &usage, run };

@@ -16,11 +16,15 @@
 #include <string.h>
 
 static struct bench_line line = { .predict = 192, .items = 50 };
-static const char *models = "small, target", *method_list, *task = "math";
+static struct tts_args args = { .options = &line.values,
+	.task = "math",
+	.timed = 2,
+	.temperature = 0.8,
+	.cancel = &cmd_interrupted };
+static const char *models = "small, target", *method_list;
 static const char *numbers = "1, 2, 4, 8, 16, 32";
 static const char *shapes_list, *tables = "all";
-static double temperature = 0.8;
-static int64_t seed = 1, timed = 2;
+static int64_t seed = 1;
 
 #define ALL_METHODS                                                   \
 	"sample, vote, weighted-vote, self-certainty, mean-logprob, " \
@@ -49,16 +53,16 @@ static const struct opt opts[] = {
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
 		"numbers of samples to compare, at most six (1,2,4,8,16,32)" },
-	{ OPT_STRING, 0, "task", &task, "TASK",
+	{ OPT_STRING, 0, "task", &args.task, "TASK",
 		"task, or a file of items (math); one of " EVAL_TASK_NAMES,
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of the task (50)", 1, 1000000 },
-	{ OPT_INT, 0, "timed", &timed, "N",
+	{ OPT_UINT, 0, "timed", &args.timed, "N",
 		"number of items that are decoded again for each number of "
 		"samples and timed by the wall clock (2)", 0, 1000000 },
 	BENCH_PREDICT(line),
-	{ OPT_FLOAT, 0, "temp", &temperature, "T",
+	{ OPT_FLOAT, 0, "temp", &args.temperature, "T",
 		"temperature of the samples (0.8)", 0, 1000 },
 	{ OPT_INT, 0, "seed", &seed, "S",
 		"seed of the random numbers (1)", 0, (double)(1ll << 53) },
@@ -201,14 +205,14 @@ static int take(struct tts_args *a, struct strbuf *text)
 	unsigned n = 0;
 	int status;
 
-	if (!eval_task_is_file(task)) {
-		eval_task_named(task, group);
+	if (!eval_task_is_file(a->task)) {
+		eval_task_named(a->task, group);
 		for (unsigned i = 0; i < EVAL_TASKS; i++)
 			n += group[i];
 		if (n != 1)
 			return cmd_misuse(c,
 				"--task '%s' is not the name of one task: " EVAL_TASK_NAMES,
-				task);
+				a->task);
 	}
 	strbuf_add(text, models, strlen(models));
 	for (p = text->data ? strtok_r(text->data, ", ", &save) : NULL; p;
@@ -273,9 +277,6 @@ static int run(int argc, char **argv)
 {
 	struct samples_options *o = opt_values_at(&line.values, &samples_table);
 	struct pair_options *pair;
-	struct tts_args a = { .options = &line.values,
-		.progress = cmd_progress,
-		.cancel = &cmd_interrupted };
 	struct strbuf text = STRBUF_INIT;
 	struct err e = { 0 };
 	int status;
@@ -288,18 +289,16 @@ static int run(int argc, char **argv)
 	pair = opt_values_at(&line.values, &pair_table);
 	if (!pair->clock)
 		pair->clock = CLOCK;
-	status = take(&a, &text);
-	a.task = task;
-	a.items = (uint32_t)line.items;
-	a.n_predict = (uint32_t)line.predict;
-	a.timed = (uint32_t)timed;
-	a.temperature = temperature;
-	a.seed = (uint64_t)seed;
-	a.form = line.json ? BENCH_JSON : line.csv ? BENCH_CSV : BENCH_TEXT;
-	a.plot = line.plot;
+	status = take(&args, &text);
+	args.items = (uint32_t)line.items;
+	args.n_predict = (uint32_t)line.predict;
+	args.seed = (uint64_t)seed;
+	args.form = line.json ? BENCH_JSON : line.csv ? BENCH_CSV : BENCH_TEXT;
+	args.plot = line.plot;
+	args.progress = cmd_progress;
 	if (!status) {
 		cmd_catch_signals();
-		status = bench_line_end(bench_tts(&a, &e), &e);
+		status = bench_line_end(bench_tts(&args, &e), &e);
 	}
 	strbuf_release(&text);
 	return status;

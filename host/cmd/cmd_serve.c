@@ -15,14 +15,21 @@
 #include <string.h>
 
 static struct opt_values values; /* option values of the decoder */
-static const char *model_path, *name, *key_file, *models_folder, *allowed;
+/* Context of a request in tokens, if --ctx is not given. */
+#define CONTEXT_DEFAULT 4096
+
+static struct server_options server = { .values = &values,
+	.context = CONTEXT_DEFAULT,
+	.queue = 64,
+	.connections = 256,
+	.idle_s = 60,
+	.grace_s = 30 };
+static const char *model_path, *name, *models_folder, *allowed;
 static const char *where; /* address to listen on, from --listen or --port */
 static uint32_t port = UINT32_MAX;
-static bool no_key, quiet, on_session_bus, on_system_bus;
+static bool quiet, on_session_bus, on_system_bus;
 static struct texts_options several = { .texts = 16, .keep = 16 };
-static uint32_t queue = 64, connections = 256, idle = 60, idle_unload;
-static uint64_t body_max = 4 << 20, header_max = 64 << 10, memory;
-static double grace = 30;
+static uint64_t body_max = 4 << 20, header_max = 64 << 10;
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -38,11 +45,11 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "allow-methods", &allowed, "LIST",
 		"methods that requests may choose, with their drafters and "
 		"options: names joined by commas, or all (none)" },
-	{ OPT_SIZE, 0, "memory", &memory, "SIZE",
+	{ OPT_SIZE, 0, "memory", &server.memory, "SIZE",
 		"memory limit for all loaded models together (0: none); unused "
 		"models are unloaded to make room for others",
 		0, (double)((uint64_t)1 << 44) },
-	{ OPT_UINT, 0, "idle-unload", &idle_unload, "SECONDS",
+	{ OPT_UINT, 0, "idle-unload", &server.idle_unload_s, "SECONDS",
 		"unload a model that gets no requests for SECONDS (0: "
 		"never)", 0,
 		1 << 30 },
@@ -60,10 +67,10 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "dbus-system", &on_system_bus, NULL,
 		"also answer on the D-Bus system bus; a policy file must "
 		"permit the name (docs/dbus.md)" },
-	{ OPT_STRING, 0, "api-key-file", &key_file, "FILE",
+	{ OPT_STRING, 0, "api-key-file", &server.key_file, "FILE",
 		"require one of the keys in FILE, one key a line; SIGHUP reads "
 		"the file again" },
-	{ OPT_FLAG, 0, "no-key", &no_key, NULL,
+	{ OPT_FLAG, 0, "no-key", &server.no_key, NULL,
 		"allow requests without a key on an address that other "
 		"machines reach" },
 
@@ -80,13 +87,13 @@ static const struct opt opts[] = {
 		"together (0: as many as needed)", 0, 1 << 26 },
 
 	{ .type = OPT_GROUP, .name = "limits" },
-	{ OPT_UINT, 0, "queue", &queue, "N",
+	{ OPT_UINT, 0, "queue", &server.queue, "N",
 		"let at most N requests wait, of all clients (64); further "
 		"requests get HTTP status 429",
 		0, 65536 },
-	{ OPT_UINT, 0, "connections", &connections, "N",
+	{ OPT_UINT, 0, "connections", &server.connections, "N",
 		"largest number of open connections (256)", 1, 65536 },
-	{ OPT_UINT, 0, "idle", &idle, "SECONDS",
+	{ OPT_UINT, 0, "idle", &server.idle_s, "SECONDS",
 		"drop a client that reads nothing of its answer for SECONDS, "
 		"or does not complete its request within twice this time (60)",
 		1, 86400 },
@@ -96,7 +103,7 @@ static const struct opt opts[] = {
 		"size limit of a request's header, and of each connection's "
 		"buffers (64K)", 8192,
 		1 << 20 },
-	{ OPT_FLOAT, 0, "grace", &grace, "SECONDS",
+	{ OPT_FLOAT, 0, "grace", &server.grace_s, "SECONDS",
 		"seconds in which running requests may finish after SIGTERM or "
 		"Ctrl-C (30)",
 		0, 86400 },
@@ -136,8 +143,6 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-/* Context of a request in tokens, if --ctx is not given. */
-#define CONTEXT_DEFAULT 4096
 /* Limit of the size of a trace file in bytes, if --trace-limit is not given.
  * There is a limit because a server may run for a long time. */
 #define TRACE_DEFAULT ((uint64_t)256 << 20)
@@ -215,64 +220,51 @@ static struct server_finding *find_all(void)
 
 /* Run the server until a signal ends it. `t` is a started handle of the first
  * model, or NULL; the server closes the handle. */
-static int serve(struct tandem *t, uint64_t need,
-	const struct engine_offer *offer, struct err *e)
+static int serve(struct tandem *t, uint64_t need, struct err *e)
 {
+	struct server_options *o = &server;
 	struct model_list models = { 0 };
 	struct server_finding *findings = NULL;
-	struct server_options o = {
-		.listen = strcmp(where, "none") ? where : NULL,
-		.bus = on_system_bus     ? SERVER_BUS_SYSTEM
-			: on_session_bus ? SERVER_BUS_SESSION
-					 : SERVER_BUS_NONE,
-		.key_file = key_file,
-		.keys_failed = report_keys,
-		.no_key = no_key,
-		.models = models_folder ? &models : NULL,
-		.methods = allowed ? methods : NULL,
-		.values = &values,
-		.offer = *offer,
-		.context = CONTEXT_DEFAULT,
-		.memory = memory,
-		.idle_unload_s = idle_unload,
-		.texts = several.texts,
-		.queue = queue,
-		.connections = connections,
-		.idle_s = idle,
-		.body_max = body_max,
-		.header_max = header_max,
-		.grace_s = grace,
-	};
 	struct err closing = { 0 };
 	struct tandem_report r;
 	struct server *s;
 	int ret = 0;
 
-	cmd_handle_options(&o.handle);
+	o->listen = strcmp(where, "none") ? where : NULL;
+	o->bus = on_system_bus   ? SERVER_BUS_SYSTEM
+		: on_session_bus ? SERVER_BUS_SESSION
+				 : SERVER_BUS_NONE;
+	o->keys_failed = report_keys;
+	o->models = models_folder ? &models : NULL;
+	o->methods = allowed ? methods : NULL;
+	o->texts = several.texts;
+	o->body_max = body_max;
+	o->header_max = header_max;
+	cmd_handle_options(&o->handle);
 	if (t) {
 		tandem_report(t, &r);
 		ret = model_list_add(&models, name, r.model_path, e);
-		o.offer.model = ret ? NULL : models.model[0].name;
+		o->offer.model = ret ? NULL : models.model[0].name;
 	}
 	if (!ret && models_folder)
 		ret = model_list_add_folder(&models, models_folder, e);
-	if (!ret && o.bus)
-		o.findings = findings = find_all();
-	o.n_findings = findings ? n_probes : 0;
+	if (!ret && o->bus)
+		o->findings = findings = find_all();
+	o->n_findings = findings ? n_probes : 0;
 	if (ret && t)
 		tandem_end(t, NULL);
 	if (!ret)
-		ret = server_open(&s, &o, t, need, e);
+		ret = server_open(&s, o, t, need, e);
 	if (ret)
 		goto out;
 	if (!quiet) {
 		fprintf(stderr, "tandem: %s",
-			o.offer.model ? o.offer.model : models_folder);
-		if (o.offer.model && models_folder)
+			o->offer.model ? o->offer.model : models_folder);
+		if (o->offer.model && models_folder)
 			fprintf(stderr, " and %s", models_folder);
 		fprintf(stderr, " answers at %s%s%s\n", server_url(s),
-			*server_url(s) && o.bus ? " and " : "",
-			o.bus ? "dev.tandem.Engine1" : "");
+			*server_url(s) && o->bus ? " and " : "",
+			o->bus ? "dev.tandem.Engine1" : "");
 	}
 	ret = server_run(s, e);
 	ret = cmd_closed(ret, server_close(s, &closing), &closing, e);
@@ -288,7 +280,6 @@ static int serve_main(int argc, char **argv)
 	struct pair_options *p = opt_values_at(&values, &pair_table);
 	struct tandem *t = NULL;
 	const struct drafting_options *d;
-	struct engine_offer offer;
 	struct tandem_report r;
 	struct err e = { 0 }, closing = { 0 };
 	const char *single;
@@ -320,7 +311,7 @@ static int serve_main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	if (key_file)
+	if (server.key_file)
 		sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
@@ -342,7 +333,7 @@ static int serve_main(int argc, char **argv)
 		return cmd_refuse(&cmd_serve, &e);
 	tandem_report(t, &r);
 	d = opt_values_of(&values, &drafting_table);
-	offer = (struct engine_offer){
+	server.offer = (struct engine_offer){
 		.method = r.method,
 		.draft = r.drafter ? d->draft : NULL,
 		.clock = p->clock ? p->clock : "wall",
@@ -363,17 +354,18 @@ static int serve_main(int argc, char **argv)
 		ret = tandem_failure(t, &e);
 	if (t && !ret)
 		ret = tandem_need(t, CONTEXT_DEFAULT, &need, &e);
-	if (!ret && memory && need > memory)
+	if (!ret && server.memory && need > server.memory)
 		ret = err_set(&e, ENOMEM,
 			"the model needs %.1f MiB, more than the %.1f MiB of "
 			"--memory; try a smaller --ctx or fewer --texts",
-			(double)need / (1 << 20), (double)memory / (1 << 20));
+			(double)need / (1 << 20),
+			(double)server.memory / (1 << 20));
 	if (t && !ret && tandem_start(t, CONTEXT_DEFAULT))
 		ret = tandem_failure(t, &e);
 	if (ret)
 		ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	else
-		ret = serve(t, need, &offer, &e);
+		ret = serve(t, need, &e);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
