@@ -123,6 +123,33 @@ void cmd_catch_endings(void);
 			"them"                                                 \
 	}
 
+/*
+ * Rows of the sampling options of `tandem run` and `tandem chat`. at(NAME) is
+ * the address of the variable or member NAME. The value of --top-p must be
+ * top_p_least or more.
+ */
+/* clang-format off */
+#define SAMPLING_ROWS(at, top_p_least)                                         \
+	{ OPT_INT, 0, "top-k", at(top_k), "K",                                 \
+		"sample from the K most likely tokens (0: all)",               \
+		0, INT32_MAX },                                                \
+	{ OPT_FLOAT, 0, "top-p", at(top_p), "P",                               \
+		"sample from the fewest tokens whose probabilities add up to " \
+		"P or more (1: all)", top_p_least, 1 },                        \
+	{ OPT_FLOAT, 0, "min-p", at(min_p), "P",                               \
+		"sample from tokens at least P times as likely as the most "   \
+		"likely (0: all)", 0, 1 },                                     \
+	{ OPT_FLOAT, 0, "repeat-penalty", at(repeat_penalty), "X",             \
+		"make recent tokens less likely by this factor (1: off)",      \
+		0.01, 100 },                                                   \
+	{ OPT_INT, 0, "repeat-last", at(repeat_last), "N",                     \
+		"number of last tokens to which --repeat-penalty applies (64)",\
+		0, INT32_MAX },                                                \
+	{ OPT_INT, 0, "seed", at(seed), "S",                                   \
+		"seed of the random numbers (1); the same seed gives the "     \
+		"same text", 0, (double)(1ll << 53) }
+/* clang-format on */
+
 struct opt_values;
 struct tandem;
 struct tandem_options;

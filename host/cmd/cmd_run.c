@@ -74,22 +74,7 @@ static const struct opt opts[] = {
 	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
 		"temperature (0: greedy; 0.8 with -N)", 0, 1000 },
-	{ OPT_INT, 0, "top-k", &top_k, "K",
-		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
-	{ OPT_FLOAT, 0, "top-p", &top_p, "P",
-		"sample from the fewest tokens whose probabilities add up to "
-		"P or more (1: all)", 0, 1 },
-	{ OPT_FLOAT, 0, "min-p", &min_p, "P",
-		"sample from tokens at least P times as likely as the most "
-		"likely (0: all)", 0, 1 },
-	{ OPT_FLOAT, 0, "repeat-penalty", &repeat_penalty, "X",
-		"make recent tokens less likely by this factor (1: off)",
-		0.01, 100 },
-	{ OPT_INT, 0, "repeat-last", &repeat_last, "N",
-		"number of last tokens to which --repeat-penalty applies (64)", 0, INT32_MAX },
-	{ OPT_INT, 0, "seed", &seed, "S",
-		"seed of the random numbers (1); the same seed gives the "
-		"same text", 0, (double)(1ll << 53) },
+	SAMPLING_ROWS(&, 0),
 	{ OPT_INT, 0, "stream", &stream, "I",
 		"number I of the stream of random numbers (0); stream I "
 		"generates the text of sample I of -N",

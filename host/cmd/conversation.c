@@ -34,22 +34,7 @@ static const struct opt drawing_rows[] = {
 	{ OPT_FLOAT, 0, "temp", IN(temperature), "T",
 		"temperature (0: greedy)",
 		0, 1000 },
-	{ OPT_INT, 0, "top-k", IN(top_k), "K",
-		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
-	{ OPT_FLOAT, 0, "top-p", IN(top_p), "P",
-		"sample from the fewest tokens whose probabilities add up to "
-		"P or more (1: all)", 0.0001, 1 },
-	{ OPT_FLOAT, 0, "min-p", IN(min_p), "P",
-		"sample from tokens at least P times as likely as the most "
-		"likely (0: all)", 0, 1 },
-	{ OPT_FLOAT, 0, "repeat-penalty", IN(repeat_penalty), "X",
-		"make recent tokens less likely by this factor (1: off)",
-		0.01, 100 },
-	{ OPT_INT, 0, "repeat-last", IN(repeat_last), "N",
-		"number of last tokens to which --repeat-penalty applies (64)", 0, INT32_MAX },
-	{ OPT_INT, 0, "seed", IN(seed), "S",
-		"seed of the random numbers (1); the same seed gives the "
-		"same text", 0, (double)(1ll << 53) },
+	SAMPLING_ROWS(IN, 0.0001),
 };
 #undef IN
 /* clang-format on */
