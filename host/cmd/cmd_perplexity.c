@@ -8,7 +8,7 @@
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
 #include "host/cmd/json_text.h"
-#include "host/cmd/priced.h"
+#include "host/cmd/report_parts.h"
 #include "host/eval/eval_tasks.h"
 #include "host/eval/perplexity.h"
 #include "host/model/model.h"

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "host/api/options.h"
 #include "host/cmd/json_text.h"
-#include "host/cmd/rows_json.h"
+#include "host/cmd/report_parts.h"
 #include "host/eval/eval_tasks.h"
 #include "host/eval/shard.h"
 #include "host/eval/sums.h"

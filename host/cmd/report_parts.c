@@ -1,7 +1,19 @@
-#include "host/cmd/rows_json.h"
+#include "host/cmd/report_parts.h"
 
 #include "host/api/report.h"
 #include "host/cmd/json_text.h"
+
+void priced_text(const struct tandem_report *r, FILE *f)
+{
+	if (*r->priced_as)
+		fprintf(f, "priced as %s\n", r->priced_as);
+}
+
+void put_priced(json_t *o, const struct tandem_report *r)
+{
+	if (*r->priced_as)
+		put_str(o, "priced_as", r->priced_as);
+}
 
 json_t *rows_json(const struct row_counts *c)
 {
