@@ -9,10 +9,8 @@
 #define JSON_VERSION 1
 #define BAR          64 /* width of the drawing in characters */
 
-/* A mapping in the window, or a hole between mappings. */
 struct stretch {
 	uint64_t from, bytes;
-	const struct window_view_mapping *map; /* NULL if this is a hole */
 };
 
 /* Return the hole before mapping `i`; for i == v->used, the hole after the last
@@ -24,7 +22,7 @@ static struct stretch hole(const struct window_view *v, uint32_t i)
 		before ? before->addr + before->span + v->page : v->page;
 	uint64_t to = i < v->used ? v->map[i].addr : v->bytes;
 
-	return (struct stretch){ from, to > from ? to - from : 0, NULL };
+	return (struct stretch){ from, to > from ? to - from : 0 };
 }
 
 struct room {
@@ -44,40 +42,20 @@ static struct room room(const struct window_view *v)
 	return r;
 }
 
-static uint64_t mapped(const struct window_view *v)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < v->used; i++)
-		bytes += v->map[i].pending ? 0 : v->map[i].span;
-	return bytes;
-}
-
 static double mib(uint64_t bytes)
 {
 	return (double)bytes / 0x1p20;
 }
 
-/* Print a name, which comes from another process. Unprintable characters are
- * replaced, because they could affect the terminal. */
-static void print_name(const char *name, FILE *f)
+/* Print a mapping or a hole. The name comes from another process. Unprintable
+ * characters are replaced, because they could affect the terminal. */
+static void print_stretch(uint64_t from, uint64_t bytes, const char *name,
+	const char *state, FILE *f)
 {
+	fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", from, mib(bytes));
 	for (; *name; name++)
 		fputc(isprint((unsigned char)*name) ? *name : '?', f);
-}
-
-static void print_stretch(const struct stretch *s, FILE *f)
-{
-	if (!s->bytes)
-		return;
-	fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", s->from, mib(s->bytes));
-	if (s->map)
-		print_name(s->map->name, f);
-	else
-		fputs("free", f);
-	if (s->map && s->map->pending)
-		fputs(", unmapped and not free yet", f);
-	fputc('\n', f);
+	fprintf(f, "%s\n", state);
 }
 
 static uint32_t extents_shown(const struct window_view *v)
@@ -89,6 +67,7 @@ void inspect_window_print(
 	const struct window_view *v, pid_t device, uint64_t huge, FILE *f)
 {
 	struct room r = room(v);
+	uint64_t mapped = 0; /* without mappings that are pending */
 
 	fputs("window", f);
 	if (device)
@@ -119,14 +98,18 @@ void inspect_window_print(
 	}
 	fputs("]\n", f);
 	for (uint32_t i = 0; i <= v->used; i++) {
+		const struct window_view_mapping *m = &v->map[i];
 		struct stretch s = hole(v, i);
 
-		print_stretch(&s, f);
+		if (s.bytes)
+			print_stretch(s.from, s.bytes, "free", "", f);
 		if (i == v->used)
 			break;
-		s = (struct stretch){ v->map[i].addr, v->map[i].span,
-			&v->map[i] };
-		print_stretch(&s, f);
+		mapped += m->pending ? 0 : m->span;
+		if (m->span)
+			print_stretch(m->addr, m->span, m->name,
+				m->pending ? ", unmapped and not free yet" : "",
+				f);
 	}
 	fprintf(f,
 		"free %.1f MiB, largest hole %.1f MiB (each mapping takes a "
@@ -137,18 +120,15 @@ void inspect_window_print(
 			"extended region, reached only by DMA: %.1f MiB, %u "
 			"buffers, free %.1f MiB\n",
 			mib(v->extended), v->extents, mib(v->extended_free));
-	for (uint32_t i = 0; v->extended && i < extents_shown(v); i++) {
-		fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", v->extent[i].at,
-			mib(v->extent[i].bytes));
-		print_name(v->extent[i].name, f);
-		fputc('\n', f);
-	}
+	for (uint32_t i = 0; v->extended && i < extents_shown(v); i++)
+		print_stretch(v->extent[i].at, v->extent[i].bytes,
+			v->extent[i].name, "", f);
 	if (v->extended && v->extents > extents_shown(v))
 		fprintf(f, "  and %u more\n", v->extents - extents_shown(v));
 	if (!device)
 		return;
 	fprintf(f, "%.1f of %.1f MiB that are mapped lie in huge pages\n",
-		mib(huge), mib(mapped(v)));
+		mib(huge), mib(mapped));
 	fprintf(f, "%" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " refused",
 		v->maps, v->unmaps, v->refused);
 	if (v->refused)
