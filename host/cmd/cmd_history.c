@@ -66,11 +66,6 @@ static const struct opt_command list_usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-struct listing {
-	struct tokenizer *tok;
-	struct strbuf prompt, answer; /* texts of one record */
-};
-
 /* Decode the first `most` tokens of the prompt or the answer. Use the same `d`
  * for the answer as for the prompt, so that a space between the two is kept. */
 static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
@@ -90,48 +85,12 @@ static const char *beginning(struct strbuf *text, char out[SHOWN])
 		(struct gguf_str){ text->data, text->len }, out, SHOWN);
 }
 
-static int print_record(
-	struct listing *l, const struct history_record *r, struct err *e)
-{
-	char prompt[SHOWN], answer[SHOWN], when[WHEN];
-	uint32_t most = list_json ? ALL_OF_THEM : SHOWN_IDS;
-	struct detokenizer d = { .tok = l->tok, .special = special };
-	int ret;
-
-	strbuf_reset(&l->prompt);
-	strbuf_reset(&l->answer);
-	add_text(&d, r->id, r->n_prompt, most, &l->prompt);
-	add_text(&d, r->id + r->n_prompt, r->n - r->n_prompt, most, &l->answer);
-	detokenize_end(&d, &l->answer);
-	if (l->prompt.failed || l->answer.failed)
-		return err_set(e, ENOMEM, "no memory for a record's text");
-	if (!list_json) {
-		format_time(r->time, when);
-		printf("%6" PRIu64 "  %s %6u %5u  %-22s %s\n", r->number, when,
-			r->n_prompt, r->n - r->n_prompt,
-			beginning(&l->prompt, prompt),
-			beginning(&l->answer, answer));
-		return 0;
-	}
-	ret = json_print(
-		json_pack("{si ss sI sI sI sI ss% ss%}", "version", 1,
-			"command", "history list", "number",
-			(json_int_t)r->number, "time", (json_int_t)r->time,
-			"prompt_tokens", (json_int_t)r->n_prompt,
-			"answer_tokens", (json_int_t)(r->n - r->n_prompt),
-			"prompt", l->prompt.len ? l->prompt.data : "",
-			l->prompt.len, "answer",
-			l->answer.len ? l->answer.data : "", l->answer.len),
-		0, stdout);
-	if (ret == -ENOMEM)
-		return err_set(e, ENOMEM, "no memory for a record's text");
-	return ret ? err_sys(e, errno, "cannot write JSON") : 0;
-}
-
 static int run_list(int argc, char **argv)
 {
 	struct history_opts o = { 0 };
-	struct listing l = { .prompt = STRBUF_INIT };
+	struct strbuf prompt = STRBUF_INIT, answer = STRBUF_INIT;
+	const uint32_t most = list_json ? ALL_OF_THEM : SHOWN_IDS;
+	struct tokenizer *tok = NULL;
 	struct history *h = NULL;
 	struct history_stats s;
 	struct err e = { 0 };
@@ -140,9 +99,9 @@ static int run_list(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_history_list, argc, argv, &operands, &status))
 		return status;
-	ret = vocabulary_open(&l.tok, model, &o.vocabulary, &e);
+	ret = vocabulary_open(&tok, model, &o.vocabulary, &e);
 	if (!ret) {
-		o.n_vocab = tokenizer_n_vocab(l.tok);
+		o.n_vocab = tokenizer_n_vocab(tok);
 		ret = history_open(&h, argv[1], &o, &e);
 	}
 	if (!ret && !list_json && history_count(h))
@@ -153,8 +112,41 @@ static int run_list(int argc, char **argv)
 	for (size_t i = 0; !ret && i < history_count(h) && !ferror(stdout);
 		i++) {
 		struct history_record r = history_at(h, i);
+		struct detokenizer d = { .tok = tok, .special = special };
+		char from[SHOWN], to[SHOWN], when[WHEN];
 
-		ret = print_record(&l, &r, &e);
+		strbuf_reset(&prompt);
+		strbuf_reset(&answer);
+		add_text(&d, r.id, r.n_prompt, most, &prompt);
+		add_text(
+			&d, r.id + r.n_prompt, r.n - r.n_prompt, most, &answer);
+		detokenize_end(&d, &answer);
+		if (prompt.failed || answer.failed) {
+			ret = -ENOMEM;
+		} else if (list_json) {
+			ret = json_print(
+				json_pack("{si ss sI sI sI sI ss% ss%}",
+					"version", 1, "command", "history list",
+					"number", (json_int_t)r.number, "time",
+					(json_int_t)r.time, "prompt_tokens",
+					(json_int_t)r.n_prompt, "answer_tokens",
+					(json_int_t)(r.n - r.n_prompt),
+					"prompt", prompt.len ? prompt.data : "",
+					prompt.len, "answer",
+					answer.len ? answer.data : "",
+					answer.len),
+				0, stdout);
+		} else {
+			format_time(r.time, when);
+			printf("%6" PRIu64 "  %s %6u %5u  %-22s %s\n", r.number,
+				when, r.n_prompt, r.n - r.n_prompt,
+				beginning(&prompt, from),
+				beginning(&answer, to));
+		}
+		if (ret == -ENOMEM)
+			err_set(&e, ENOMEM, "no memory for a record's text");
+		else if (ret)
+			err_sys(&e, errno, "cannot write JSON");
 	}
 	if (!ret)
 		ret = cmd_flush(&e);
@@ -174,9 +166,9 @@ static int run_list(int argc, char **argv)
 				s.tail_bytes, argv[1]);
 	}
 	history_close(h);
-	strbuf_release(&l.prompt);
-	strbuf_release(&l.answer);
-	tokenizer_close(l.tok);
+	strbuf_release(&prompt);
+	strbuf_release(&answer);
+	tokenizer_close(tok);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
