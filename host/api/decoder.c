@@ -231,33 +231,6 @@ static const char *first_that_runs(const struct model *m)
 	return "";
 }
 
-/* Returns -EINVAL if the method cannot run models with this model's kind of
- * attention mask. */
-static int check_method(const struct decoder *d, struct err *e)
-{
-	const struct model *m = d->model;
-
-	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
-		!d->method->diffusion)
-		return err_set(e, EINVAL,
-			"'%s' predicts each position's own token, but method "
-			"%s needs the next token; try --method %s",
-			d->model_path, d->method->name, first_that_runs(m));
-	if (runs(d->method, m))
-		return 0;
-	if (m->causal)
-		return err_set(e, EINVAL,
-			"'%s' is not a diffusion model, and method %s needs "
-			"one; try --method %s",
-			d->model_path, d->method->name, first_that_runs(m));
-	return err_set(e, EINVAL,
-		"'%s' is a %s model, which method %s does not support; try "
-		"--method %s",
-		d->model_path,
-		m->block_length ? "block diffusion" : "diffusion",
-		d->method->name, first_that_runs(m));
-}
-
 bool decoder_emits_at_once(const struct decoder *d)
 {
 	const struct method *m = d->method;
@@ -285,31 +258,53 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	struct history_opts h = { .max_bytes = o->history_max,
 		.write = !o->history_frozen };
 	struct reward_site site = { .target_path = d->model_path };
+	const struct model *m;
+	bool fits;
 	int ret = decoder_find_model(d, path, e);
 
 	if (!ret)
 		ret = model_open(&d->model, d->model_path, NULL, NULL, e);
-	if (!ret)
-		ret = check_method(d, e);
 	if (ret)
 		return ret;
-	ret = tokenizer_open(&d->tokenizer, d->model->gguf, e);
+	/* Check that the method can run models with this model's kind of
+	 * attention mask. */
+	m = d->model;
+	fits = runs(d->method, m);
+	if (fits && m->block_length && !m->shift_logits &&
+		!d->method->diffusion)
+		return err_set(e, EINVAL,
+			"'%s' predicts each position's own token, but method "
+			"%s needs the next token; try --method %s",
+			d->model_path, d->method->name, first_that_runs(m));
+	if (!fits && m->causal)
+		return err_set(e, EINVAL,
+			"'%s' is not a diffusion model, and method %s needs "
+			"one; try --method %s",
+			d->model_path, d->method->name, first_that_runs(m));
+	if (!fits)
+		return err_set(e, EINVAL,
+			"'%s' is a %s model, which method %s does not support; "
+			"try --method %s",
+			d->model_path,
+			m->block_length ? "block diffusion" : "diffusion",
+			d->method->name, first_that_runs(m));
+	ret = tokenizer_open(&d->tokenizer, m->gguf, e);
 	if (ret)
 		return err_in(e, "'%s'", d->model_path);
 	h.n_vocab = tokenizer_n_vocab(d->tokenizer);
-	if (h.n_vocab > d->model->n_vocab)
+	if (h.n_vocab > m->n_vocab)
 		return err_set(e, EINVAL,
 			"'%s': the tokenizer has %u tokens, but tensor "
 			"'token_embd.weight' has only %u rows; try another "
 			"file of the model",
-			d->model_path, h.n_vocab, d->model->n_vocab);
-	h.vocabulary = vocabulary_hash(d->model->gguf);
+			d->model_path, h.n_vocab, m->n_vocab);
+	h.vocabulary = vocabulary_hash(m->gguf);
 	if (o->history)
 		ret = history_open(&d->history, o->history, &h, e);
 	if (!ret)
-		ret = method_open(&d->env, d->method, d->model, e);
+		ret = method_open(&d->env, d->method, m, e);
 	d->wants_reward |= d->method->needs_reward;
-	site.target = d->model;
+	site.target = m;
 	site.tokenizer = d->tokenizer;
 	if (!ret && d->wants_reward)
 		ret = reward_open(&d->reward,

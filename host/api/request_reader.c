@@ -168,31 +168,6 @@ int request_report_draft(void *arg, const struct gen_draft *d)
 	return ends(x, x->request.draft(x->request.draft_arg, &draft));
 }
 
-/* Fill x->top. The texts of the candidates are appended to x->scratch. The
- * address of x->scratch changes while it grows, so the pointers to the texts
- * are set at the end. */
-static int put_likely(
-	struct tandem_submitted *x, const struct likely *likely, unsigned n)
-{
-	size_t at = 0;
-
-	strbuf_reset(&x->scratch);
-	for (unsigned i = 0; i < n; i++) {
-		size_t from = x->scratch.len;
-		int ret = add_piece(x, likely[i].id, &x->scratch);
-
-		/* an id that is not in the vocabulary has no text */
-		if (ret && ret != -EINVAL)
-			return ret;
-		x->top[i] = (struct tandem_likely){ .id = likely[i].id,
-			.logprob = likely[i].logprob,
-			.bytes = x->scratch.len - from };
-	}
-	for (unsigned i = 0; i < n; at += x->top[i++].bytes)
-		x->top[i].text = x->scratch.len ? x->scratch.data + at : "";
-	return 0;
-}
-
 int request_report_token(void *arg, const struct gen_token *t)
 {
 	struct tandem_submitted *x = arg;
@@ -204,14 +179,29 @@ int request_report_token(void *arg, const struct gen_token *t)
 		.logprob = NAN,
 		.top = x->top };
 	struct likely likely[LIKELY_TOP];
+	size_t at = 0;
 
-	if (t->logits) {
+	if (t->logits)
 		token.n_top =
 			likely_of(t->logits, x->tandem->decoder.model->n_vocab,
 				t->id, q->logprobs, likely, &token.logprob);
-		if (put_likely(x, likely, token.n_top))
-			return -ENOMEM;
+	/* Fill x->top. The texts of the candidates are appended to x->scratch.
+	 * The address of x->scratch changes while it grows, so the pointers to
+	 * the texts are set at the end. */
+	strbuf_reset(&x->scratch);
+	for (unsigned i = 0; i < token.n_top; i++) {
+		size_t from = x->scratch.len;
+		int ret = add_piece(x, likely[i].id, &x->scratch);
+
+		/* an id that is not in the vocabulary has no text */
+		if (ret && ret != -EINVAL)
+			return ret;
+		x->top[i] = (struct tandem_likely){ .id = likely[i].id,
+			.logprob = likely[i].logprob,
+			.bytes = x->scratch.len - from };
 	}
+	for (unsigned i = 0; i < token.n_top; at += x->top[i++].bytes)
+		x->top[i].text = x->scratch.len ? x->scratch.data + at : "";
 	return ends(x, q->token(q->token_arg, &token));
 }
 
