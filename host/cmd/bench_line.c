@@ -132,7 +132,7 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 		struct opt_nearest near = { .word = part };
 		struct strbuf names = STRBUF_INIT;
 		struct method_facts m = { 0 }, at;
-		bool known = false, twice = false;
+		bool twice = false;
 		int status = EXIT_OK;
 
 		for (size_t i = 0; method_facts(i, &at); i++) {
@@ -141,15 +141,13 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 			opt_nearest_offer(&near, at.name);
 			strbuf_addf(
 				&names, "%s%s", names.len ? ", " : "", at.name);
-			if (!strcmp(at.name, part)) {
-				known = true;
+			if (!strcmp(at.name, part))
 				m = at;
-			}
 		}
-		if (!known)
+		if (!m.name)
 			status = refuse(c, "methods", names.data, &near);
 		strbuf_release(&names);
-		if (!known)
+		if (status)
 			return status;
 		for (unsigned i = 0; i < *n; i++)
 			twice |= out[i].method == m.method;

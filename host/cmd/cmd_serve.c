@@ -200,24 +200,6 @@ static void report_keys(const char *message)
 		message);
 }
 
-/* Collect the findings of `tandem doctor` for D-Bus clients. Returns NULL if
- * out of memory. */
-static struct server_finding *find_all(void)
-{
-	struct server_finding *all = calloc(n_probes, sizeof(*all));
-	struct finding f;
-
-	for (size_t i = 0; all && i < n_probes; i++) {
-		probe_look(&probes[i], &f);
-		all[i].name = probes[i].name;
-		all[i].state = probe_state_name(f.state);
-		memcpy(all[i].found, f.found, sizeof(all[i].found));
-		memcpy(all[i].means, f.means, sizeof(all[i].means));
-		finding_release(&f);
-	}
-	return all;
-}
-
 /* Run the server until a signal ends it. `t` is a started handle of the first
  * model, or NULL; the server closes the handle. */
 static int serve(struct tandem *t, uint64_t need, struct err *e)
@@ -225,6 +207,7 @@ static int serve(struct tandem *t, uint64_t need, struct err *e)
 	struct server_options *o = &server;
 	struct model_list models = { 0 };
 	struct server_finding *findings = NULL;
+	struct finding f;
 	struct err closing = { 0 };
 	struct tandem_report r;
 	struct server *s;
@@ -248,9 +231,18 @@ static int serve(struct tandem *t, uint64_t need, struct err *e)
 	}
 	if (!ret && models_folder)
 		ret = model_list_add_folder(&models, models_folder, e);
+	/* Collect the findings of `tandem doctor` for D-Bus clients. */
 	if (!ret && o->bus)
-		o->findings = findings = find_all();
+		o->findings = findings = calloc(n_probes, sizeof(*findings));
 	o->n_findings = findings ? n_probes : 0;
+	for (size_t i = 0; i < o->n_findings; i++) {
+		probe_look(&probes[i], &f);
+		findings[i].name = probes[i].name;
+		findings[i].state = probe_state_name(f.state);
+		memcpy(findings[i].found, f.found, sizeof(findings[i].found));
+		memcpy(findings[i].means, f.means, sizeof(findings[i].means));
+		finding_release(&f);
+	}
 	if (ret && t)
 		tandem_end(t, NULL);
 	if (!ret)

@@ -323,8 +323,9 @@ void report_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->of.work;
 	const struct tandem_report *of = &r->of;
+	const struct generation *g = of->generation;
 	const struct session_opts *o = of->pair;
-	const struct reward_stats *scored = &of->scored;
+	const struct reward_stats *scored = &r->of.scored;
 	const struct price *p = &s->price;
 	struct history_stats kept;
 	struct rates t = rates_of(r);
@@ -336,10 +337,8 @@ void report_text(const struct run_report *r, FILE *f)
 		"time         %.3f s to load, %.3f s to the %s, "
 		"%.3f s in all (wall clock)\n",
 		of->model_path, of->model->arch, of->model->n_layer, s->blocks,
-		gen_prompt_length(r->of.generation),
-		gen_generated(r->of.generation), r->stop, t.load_s, t.first_s,
-		gen_first_ns(r->of.generation) ? "first token" : "end",
-		t.total_s);
+		gen_prompt_length(g), gen_generated(g), r->stop, t.load_s,
+		t.first_s, gen_first_ns(g) ? "first token" : "end", t.total_s);
 	if (of->emits_at_once)
 		fprintf(f, "speed        %.2f tokens/s, prompt included\n",
 			t.decode);
@@ -365,8 +364,8 @@ void report_text(const struct run_report *r, FILE *f)
 			s->restarts, (double)s->restart_ns / 1e6);
 	decoding_text(r, t.total_s - t.load_s, f);
 	if (of->n_samples)
-		samples_report(r->tandem, of,
-			seconds(r->of.began_ns, r->of.ended_ns), f);
+		samples_report(
+			r->tandem, of, seconds(of->began_ns, of->ended_ns), f);
 	if (of->reward) {
 		fprintf(f,
 			"reward       %s: %" PRIu64 " steps of %" PRIu64
@@ -602,14 +601,15 @@ static void put_switch(json_t *o, const struct switch_stats *s,
 
 int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 {
-	const struct session_stats *s = &r->of.work;
-	const struct reward_stats *scored = &r->of.scored;
-	size_t n, prompt = gen_prompt_length(r->of.generation);
-	const int32_t *id = gen_tokens(r->of.generation, &n);
+	const struct tandem_report *of = &r->of;
+	const struct generation *g = of->generation;
+	const struct session_opts *opts = of->pair;
+	const struct session_stats *s = &of->work;
+	const struct reward_stats *scored = &of->scored;
+	size_t n, prompt = gen_prompt_length(g);
+	const int32_t *id = gen_tokens(g, &n);
 	json_t *o = json_object(), *part;
 	struct history_stats h;
-	const struct tandem_report *of = &r->of;
-	const struct session_opts *opts = of->pair;
 	struct rates t = rates_of(r);
 
 	put_priced(o, of);
@@ -620,13 +620,13 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_str(o, "method", of->method);
 	if (of->weighs)
 		put_str(o, "profile", profile_froms[of->profile]);
-	put_u64(o, "prompt_tokens", gen_prompt_length(r->of.generation));
-	put_u64(o, "generated_tokens", gen_generated(r->of.generation));
+	put_u64(o, "prompt_tokens", prompt);
+	put_u64(o, "generated_tokens", gen_generated(g));
 	put_str(o, "stop", r->stop);
 	put_str(o, "error", r->error);
 	put_str(o, "clock", "wall");
 	put_real(o, "load_s", t.load_s);
-	if (gen_first_ns(r->of.generation))
+	if (gen_first_ns(g))
 		put_real(o, "time_to_first_token_s", t.first_s);
 	else
 		put_str(o, "time_to_first_token_s", NULL);
@@ -643,42 +643,41 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 
 	put_stats(o, s);
 	put_draft(o, r);
-	if (r->of.history) {
-		history_stats(r->of.history, &h);
+	if (of->history) {
+		history_stats(of->history, &h);
 		part = json_object();
 		put_u64(part, "records", h.records);
 		put_u64(part, "prompt_tokens", h.prompt_tokens);
 		put_u64(part, "answer_tokens", h.answer_tokens);
 		put_u64(part, "bytes", h.file_bytes);
-		json_object_set_new(part, "kept", json_boolean(r->of.kept));
+		json_object_set_new(part, "kept", json_boolean(of->kept));
 		json_object_set_new(o, "history", part);
 	}
 	part = json_object();
-	put_str(part, "policy", placement_names[r->of.pair->placement]);
+	put_str(part, "policy", placement_names[opts->placement]);
 	put_u64(part, "resident_bytes", s->resident_bytes);
 	put_u64(part, "temporary_blocks", s->temporary_blocks);
 	put_u64(part, "copies", s->copies);
 	put_u64(part, "copied_bytes", s->copied_bytes);
 	put_real(part, "stall_s", (double)s->stall_ns * 1e-9);
-	if (r->of.pair->soc)
+	if (opts->soc)
 		put_u64(part, "stall_ps", s->stall_ps);
 	json_object_set_new(o, "placement", part);
 	put_flash(o, r);
 	put_experts(o, r);
-	put_switch(o, &s->graphs, r->of.pair);
+	put_switch(o, &s->graphs, opts);
 	put_phone(o, r);
-	samples_json(
-		o, r->tandem, &r->of, seconds(r->of.began_ns, r->of.ended_ns));
-	if (r->of.reward) {
+	samples_json(o, r->tandem, of, seconds(of->began_ns, of->ended_ns));
+	if (of->reward) {
 		part = json_object();
-		put_str(part, "name", r->of.reward);
+		put_str(part, "name", of->reward);
 		put_u64(part, "texts", scored->texts);
 		put_u64(part, "steps", scored->steps);
 		put_u64(part, "tokens", scored->tokens);
 		put_u64(part, "rows", scored->rows);
 		put_u64(part, "passes", scored->passes);
 		put_real(part, "seconds", (double)scored->ns * 1e-9);
-		if (r->of.pair->soc)
+		if (opts->soc)
 			put_u64(part, "phone_ps", scored->ps);
 		json_object_set_new(o, "reward", part);
 	}

@@ -26,11 +26,10 @@ void samples_draw(const char *text, uint32_t over, uint32_t of)
 int samples_print(const struct tandem *t, uint32_t n, bool ids, FILE *f)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		const struct tandem_sample *is;
 		struct sample_report s;
+		const struct tandem_sample *is = &s.is;
 
 		tandem_sample_report(t, i, &s);
-		is = &s.is;
 		fprintf(f,
 			"== sample %u of %u: %s, %zu tokens, log-probability "
 			"%.2f",
@@ -163,17 +162,11 @@ void samples_json(json_t *out, const struct tandem *t,
 	list = json_array();
 	for (uint32_t i = 0; i < r->n_samples; i++) {
 		struct sample_report s;
-		const struct tandem_sample *is;
-		json_t *sample;
-		json_t *steps;
-		json_t *ids;
+		const struct tandem_sample *is = &s.is;
+		json_t *sample = json_object(), *steps = json_array(),
+		       *ids = json_array();
 
 		tandem_sample_report(t, i, &s);
-
-		is = &s.is;
-		sample = json_object();
-		steps = json_array();
-		ids = json_array();
 		for (size_t j = 0; j < is->n_steps; j++) {
 			json_t *step = json_object();
 
@@ -209,7 +202,6 @@ void samples_json(json_t *out, const struct tandem *t,
 		json_object_set_new(
 			sample, "text", json_stringn(is->text, is->text_bytes));
 		json_object_set_new(sample, "ids", ids);
-
 		json_array_append_new(list, sample);
 	}
 	json_object_set_new(out, "samples", list);

@@ -114,16 +114,15 @@ int watch_text(struct watch *w, int32_t id, const char *text, size_t len)
 
 static int step_json(const struct tandem_step *s, struct strbuf *out)
 {
-	json_t *o = json_object(), *tokens = json_array(),
-	       *texts = json_array();
-	char *line = NULL;
-	int bad;
 	static const char letter[] = { [TANDEM_MASK] = 'm',
 		[TANDEM_VISIBLE] = 'v',
 		[TANDEM_STABLE] = 's',
 		[TANDEM_DRAFT] = 'd' };
-	struct strbuf marks;
-	json_t *text;
+	json_t *o = json_object(), *tokens = json_array(),
+	       *texts = json_array(), *text;
+	struct strbuf marks = STRBUF_INIT;
+	char *line = NULL;
+	int bad;
 
 	for (size_t i = 0; i < s->n; i++) {
 		bool mask = s->tokens[i] < 0;
@@ -134,21 +133,17 @@ static int step_json(const struct tandem_step *s, struct strbuf *out)
 			mask ? json_null()
 			     : json_stringn(s->text + s->at[i],
 				       s->at[i + 1] - s->at[i]));
+		strbuf_add(&marks, &letter[s->marks[i]], 1);
 	}
 	put_u64(o, "step", s->pass);
 	put_u64(o, "first", s->first);
 	json_object_set_new(o, "tokens", tokens);
 	/* Jansson does not allocate this string, so a failed allocation must be
 	 * checked here. */
-
-	marks = (struct strbuf)STRBUF_INIT;
-	for (size_t i = 0; i < s->n; i++)
-		strbuf_add(&marks, &letter[s->marks[i]], 1);
 	text = marks.failed
 		? NULL
 		: json_stringn(marks.data ? marks.data : "", marks.len);
 	strbuf_release(&marks);
-
 	bad = json_object_set_new(o, "marks", text);
 	json_object_set_new(o, "text", texts);
 	if (!bad)
