@@ -140,21 +140,6 @@ static json_t *key_of(const struct decoder *d)
 	return key;
 }
 
-/* The path of the profile with this key. NULL if there is no cache directory or
- * memory is short. */
-static char *path_of(const json_t *key)
-{
-	char *text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
-	char name[64], path[PATH_MAX];
-
-	if (!text)
-		return NULL;
-	snprintf(name, sizeof(name), "lever-%016" PRIx64 ".json",
-		image_sum_of(IMAGE_XXH3, text, strlen(text)));
-	free(text);
-	return user_file_make_way(USER_CACHE, name, path) ? NULL : strdup(path);
-}
-
 /* ---- loading or measuring ------------------------------------------------ */
 
 int profile_take(struct decoder *d, struct err *e)
@@ -164,8 +149,8 @@ int profile_take(struct decoder *d, struct err *e)
 		opt_values_of(&d->options, &decoding_table);
 	double now = cpu_pressure("/proc", workers_online()), then = 0;
 	struct pass_cost *cost;
+	char name[64], file[PATH_MAX], *text = NULL, *path = NULL;
 	json_t *key = NULL;
-	char *path = NULL;
 	int ret = 0;
 
 	if (!d->method->probe || o->soc || o->idle || !d->model->packed ||
@@ -173,8 +158,17 @@ int profile_take(struct decoder *d, struct err *e)
 		decoding->profile == PROFILE_LEARN)
 		return 0;
 	cost = d->method->cost(&d->env);
+	/* There is no path if there is no cache directory or memory is short.
+	 */
 	if (decoding->profile == PROFILE_REMEMBER && (key = key_of(d)))
-		path = path_of(key);
+		text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
+	if (text) {
+		snprintf(name, sizeof(name), "lever-%016" PRIx64 ".json",
+			image_sum_of(IMAGE_XXH3, text, strlen(text)));
+		free(text);
+		if (!user_file_make_way(USER_CACHE, name, file))
+			path = strdup(file);
+	}
 	d->profile_path = path;
 	d->profile_cost = *cost;
 	if (path && profile_recall(path, key, &d->profile_cost, &then) &&
