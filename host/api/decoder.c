@@ -387,38 +387,36 @@ static void plan_sequences(struct decoder *d)
 static void prepare_session(struct decoder *d, const struct session_opts *o)
 {
 	const struct method *m = d->method;
+	struct session_opts *s = &d->session_opts;
 	uint64_t need = o->context_need;
 	uint32_t texts = decoder_texts(d);
 
-	d->session_opts = *o;
+	*s = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
 	d->env.streams = o->dram_bytes || o->dram_share < 1;
-	d->session_opts.decode_rows = m->decode_rows(&d->env);
+	s->decode_rows = m->decode_rows(&d->env);
 	if (m->sequences && decoder_drafts(d))
-		d->session_opts.decode_rows = samples_tree_rows(&d->env);
-	if (d->session_opts.decode_rows < decoder_lanes(d))
-		d->session_opts.decode_rows = decoder_lanes(d);
-	d->session_opts.smaller_graphs =
+		s->decode_rows = samples_tree_rows(&d->env);
+	if (s->decode_rows < decoder_lanes(d))
+		s->decode_rows = decoder_lanes(d);
+	s->smaller_graphs =
 		(m->needs_draft || m->diffusion || m->sequences || texts > 1) &&
-		!d->session_opts.graph_switch;
-	d->session_opts.larger_graphs =
-		(m->diffusion || texts > 1) && !d->session_opts.graph_switch;
-	d->session_opts.predict_top_k = drafting_predictions(&d->drafting);
-	d->session_opts.exit_layers =
-		m->exit_layers ? m->exit_layers(&d->env) : 0;
+		!s->graph_switch;
+	s->larger_graphs = (m->diffusion || texts > 1) && !s->graph_switch;
+	s->predict_top_k = drafting_predictions(&d->drafting);
+	s->exit_layers = m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (d->reward && m->needs_reward)
-		d->session_opts.tap_layers = reward_tap_layers(d->reward);
+		s->tap_layers = reward_tap_layers(d->reward);
 	if (need)
-		need += d->session_opts.decode_rows - 1;
+		need += s->decode_rows - 1;
 	if (need <= UINT32_MAX)
-		d->session_opts.context_need = (uint32_t)need;
+		s->context_need = (uint32_t)need;
 	/* Several diffusion requests share a pass. Multiply the number of rows
 	 * of the pass by the number of requests, up to prefill_chunk, so that
 	 * each request has as many rows as a request that runs alone. */
-	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
-		--texts &&
-		d->session_opts.decode_rows + more <= o->prefill_chunk;)
-		d->session_opts.decode_rows += more;
+	for (uint32_t more = s->decode_rows; m->denoise && --texts &&
+		s->decode_rows + more <= o->prefill_chunk;)
+		s->decode_rows += more;
 	plan_sequences(d);
 }
 

@@ -396,7 +396,6 @@ static bool method_word(size_t i, struct opt_word *w)
 {
 	const struct method *m = methods[i];
 
-	*w = (struct opt_word){ 0 };
 	if (m)
 		*w = (struct opt_word){ m->name, NULL, m->summary };
 	return m;
