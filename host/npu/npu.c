@@ -245,8 +245,8 @@ static int receive_traced(
 	return ret;
 }
 
-/* Collect one completion. A timeout of -1 means no limit. Returns -EAGAIN if no
- * completion arrived in time. */
+/* Collect one completion. A timeout of -1 means no limit. Returns -EAGAIN, with
+ * *e unchanged, if no completion arrived in time. */
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
@@ -262,7 +262,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 		why.code = -EPROTO;
 		return npu_broken(n, &why, e);
 	}
-	if (ret && e)
+	if (ret && ret != -EAGAIN && e)
 		*e = why;
 	if (ret)
 		return ret;
@@ -298,6 +298,19 @@ static void remember_failure(
 			strerror(-done->status));
 }
 
+/* Collect one completion, and remember the failure if the device refused the
+ * request. */
+static int collect_next(struct npu *n, int timeout_ms, struct err *e)
+{
+	struct wire_done done;
+	uint32_t seq;
+	int ret = npu_collect(n, timeout_ms, &seq, &done, e);
+
+	if (!ret)
+		remember_failure(n, seq, &done);
+	return ret;
+}
+
 static void sleep_past(struct npu *n, unsigned completions)
 {
 	if (n->ops->sleep_past)
@@ -307,23 +320,13 @@ static void sleep_past(struct npu *n, unsigned completions)
 int npu_drain(struct npu *n, unsigned few, void (*busy)(void *arg), void *arg,
 	struct err *e)
 {
-	struct wire_done done;
-	struct err none;
-	uint32_t seq;
-
 	while (n->in_flight > few && !n->broken) {
-		int ret = npu_collect(
-			n, busy ? BUSY_MS : -1, &seq, &done, busy ? &none : e);
+		int ret = collect_next(n, busy ? BUSY_MS : -1, e);
 
-		if (ret == -EAGAIN) {
+		if (ret == -EAGAIN)
 			busy(arg);
-			continue;
-		}
-		if (ret && busy && e)
-			*e = none;
-		if (ret)
+		else if (ret)
 			return ret;
-		remember_failure(n, seq, &done);
 	}
 	return npu_failure(n, e);
 }
@@ -332,16 +335,12 @@ int npu_drain(struct npu *n, unsigned few, void (*busy)(void *arg), void *arg,
  * the time of each. */
 int npu_drain_together(struct npu *n, struct err *e)
 {
-	struct wire_done done;
-	uint32_t seq;
 	int ret = 0;
 
 	while (n->in_flight && !n->broken && !ret) {
 		if (!n->opts.trace)
 			sleep_past(n, n->in_flight);
-		ret = npu_collect(n, -1, &seq, &done, e);
-		if (!ret)
-			remember_failure(n, seq, &done);
+		ret = collect_next(n, -1, e);
 	}
 	sleep_past(n, 1);
 	return ret ? ret : npu_failure(n, e);
@@ -349,22 +348,11 @@ int npu_drain_together(struct npu *n, struct err *e)
 
 int npu_poll(struct npu *n, struct err *e)
 {
-	struct wire_done done;
-	struct err why;
-	uint32_t seq;
+	int ret = 0;
 
-	while (n->in_flight && !n->broken) {
-		int ret = npu_collect(n, 0, &seq, &done, &why);
-
-		if (ret == -EAGAIN)
-			break;
-		if (ret && e)
-			*e = why;
-		if (ret)
-			return ret;
-		remember_failure(n, seq, &done);
-	}
-	return npu_failure(n, e);
+	while (n->in_flight && !n->broken && !ret)
+		ret = collect_next(n, 0, e);
+	return ret && ret != -EAGAIN ? ret : npu_failure(n, e);
 }
 
 /* ---- requests ------------------------------------------------------------ */
@@ -421,16 +409,11 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 
 int npu_wait(struct npu *n, uint32_t seq, struct err *e)
 {
-	while (!n->broken && npu_log_of(&n->log, seq)) {
-		struct wire_done done;
-		uint32_t got;
-		int ret = npu_collect(n, -1, &got, &done, e);
+	int ret = 0;
 
-		if (ret)
-			return ret;
-		remember_failure(n, got, &done);
-	}
-	return npu_failure(n, e);
+	while (!ret && !n->broken && npu_log_of(&n->log, seq))
+		ret = collect_next(n, -1, e);
+	return ret ? ret : npu_failure(n, e);
 }
 
 /* ---- the simulated phone, counters --------------------------------------- */
