@@ -66,35 +66,28 @@ static void leave(struct npu *n)
 
 int npu_open(struct npu **out, const struct npu_opts *opts, struct err *e)
 {
+	struct npu_opts own = *opts;
+	const char **const string[NPU_STRINGS] = { &own.socket,
+		&own.launch.program, &own.launch.coherence_report,
+		&own.launch.coherence_suppress, &own.launch.fault };
 	struct npu *n = calloc(1, sizeof(*n));
-	int ret;
+	int ret = 0;
 
 	if (!n)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	/* Copy the strings: npu_reopen uses them, possibly long after the
 	 * caller has freed the originals. */
-	n->opts = *opts;
+	for (unsigned i = 0; i < NPU_STRINGS && !ret; i++) {
+		if (!*string[i])
+			continue;
+		*string[i] = n->copy[i] = strdup(*string[i]);
+		if (!n->copy[i])
+			ret = err_set(
+				e, ENOMEM, "no memory for a device handle");
+	}
+	n->opts = own;
 	n->ops = opts->ops ? opts->ops : &npu_process;
-	if (opts->socket)
-		n->opts.socket = n->socket = strdup(opts->socket);
-	if (opts->launch.program)
-		n->opts.launch.program = n->program =
-			strdup(opts->launch.program);
-	if (opts->launch.coherence_report)
-		n->opts.launch.coherence_report = n->report =
-			strdup(opts->launch.coherence_report);
-	if (opts->launch.coherence_suppress)
-		n->opts.launch.coherence_suppress = n->suppress =
-			strdup(opts->launch.coherence_suppress);
-	if (opts->launch.fault)
-		n->opts.launch.fault = n->fault = strdup(opts->launch.fault);
-	if ((opts->socket && !n->socket) ||
-		(opts->launch.program && !n->program) ||
-		(opts->launch.coherence_report && !n->report) ||
-		(opts->launch.coherence_suppress && !n->suppress) ||
-		(opts->launch.fault && !n->fault))
-		ret = err_set(e, ENOMEM, "no memory for a device handle");
-	else
+	if (!ret)
 		ret = reach(n, e);
 	if (ret) {
 		npu_close(n);
@@ -109,11 +102,8 @@ void npu_close(struct npu *n)
 	if (!n)
 		return;
 	leave(n);
-	free(n->socket);
-	free(n->program);
-	free(n->report);
-	free(n->suppress);
-	free(n->fault);
+	for (unsigned i = 0; i < NPU_STRINGS; i++)
+		free(n->copy[i]);
 	free(n);
 }
 

@@ -33,10 +33,11 @@ struct shared {
 
 struct npu_timeline;
 
+#define NPU_STRINGS 5 /* number of strings in struct npu_opts */
+
 struct npu {
 	struct npu_opts opts;
-	/* copies of strings in opts */
-	char *socket, *program, *report, *suppress, *fault;
+	char *copy[NPU_STRINGS]; /* copies of the strings in opts */
 	const struct npu_ops *ops;
 	void *device; /* the device in `ops`; NULL if no device was reached */
 	uint64_t opened_ns;
