@@ -38,11 +38,6 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-static uint64_t extended_bytes(const struct npu *n)
-{
-	return n->welcome.va_extended;
-}
-
 /* The buffer with the lowest offset in the extended region (the device memory
  * that only DMA reads) that is not below `from`, or NULL if there is none. */
 static const struct shared *next_extended(const struct npu *n, uint64_t from)
@@ -68,7 +63,7 @@ static uint64_t extended_room(const struct npu *n, uint64_t *largest)
 	*largest = 0;
 	do {
 		s = next_extended(n, at);
-		end = s ? s->at : extended_bytes(n);
+		end = s ? s->at : n->welcome.va_extended;
 		if (end > at) {
 			free += end - at;
 			*largest = end - at > *largest ? end - at : *largest;
@@ -84,10 +79,10 @@ static int no_room(const struct npu *n, const struct shared *s,
 	char beside[96] = "", try[32] = "--va-window";
 	uint64_t largest, free = extended_room(n, &largest);
 
-	if (extended_bytes(n)) {
+	if (n->welcome.va_extended) {
 		snprintf(beside, sizeof(beside),
 			"; %.1f of %.1f MiB of the extended region are free",
-			mib(free), mib(extended_bytes(n)));
+			mib(free), mib(n->welcome.va_extended));
 		snprintf(try, sizeof(try), "--va-window, --va-extended");
 	}
 	return err_set(e, ENOSPC,
@@ -173,14 +168,14 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 static int check_place(
 	const struct npu *n, const struct shared *s, uint64_t at, struct err *e)
 {
-	if (at % PAGE || at + s->bytes > extended_bytes(n))
+	if (at % PAGE || at + s->bytes > n->welcome.va_extended)
 		return err_set(e, EPROTO,
 			"the device placed %s (%llu bytes) at 0x%llx of its "
 			"extended region; the offset must be a multiple of a "
 			"page, and the end within the region's %llu bytes",
 			s->name, (unsigned long long)s->bytes,
 			(unsigned long long)at,
-			(unsigned long long)extended_bytes(n));
+			(unsigned long long)n->welcome.va_extended);
 	for (uint32_t i = 0; i < n->n_shared; i++) {
 		const struct shared *other = &n->shared[i];
 
@@ -280,7 +275,7 @@ void npu_window(const struct npu *n, struct window_view *out)
 		.slots = n->opts.hello.va_slots,
 		.bytes = n->opts.hello.va_window,
 		.page = page };
-	out->extended = extended_bytes(n);
+	out->extended = n->welcome.va_extended;
 	out->extended_free = extended_room(n, &largest);
 	for (at = 0; (s = next_extended(n, at)); at = s->at + 1) {
 		struct window_view_extent *x;

@@ -34,8 +34,8 @@ struct process {
 
 /*
  * Turn the channel's -EPIPE and -ETIMEDOUT into -ERR_DEVICE_LOST, with a
- * message that names the process and the cause of the loss. Other codes are
- * returned as they are.
+ * message that names the process and the cause of the loss. Other codes,
+ * including 0, are returned as they are.
  */
 static int lost(struct process *p, int code, struct err *e)
 {
@@ -172,9 +172,8 @@ static int process_share(
 	void *device, uint32_t id, const struct buffer *b, struct err *e)
 {
 	struct process *p = device;
-	int ret = channel_share(p->channel, id, b, e);
 
-	return ret ? lost(p, ret, e) : 0;
+	return lost(p, channel_share(p->channel, id, b, e), e);
 }
 
 static int process_send(void *device, const struct wire_ref *refs,
@@ -182,18 +181,17 @@ static int process_send(void *device, const struct wire_ref *refs,
 	struct err *e)
 {
 	struct process *p = device;
-	int ret = channel_send(p->channel, refs, n_refs, msg, len, seq, e);
 
-	return ret ? lost(p, ret, e) : 0;
+	return lost(
+		p, channel_send(p->channel, refs, n_refs, msg, len, seq, e), e);
 }
 
 static int process_recv(
 	void *device, struct packet *out, int timeout_ms, struct err *e)
 {
 	struct process *p = device;
-	int ret = channel_recv(p->channel, out, timeout_ms, e);
 
-	return ret ? lost(p, ret, e) : 0;
+	return lost(p, channel_recv(p->channel, out, timeout_ms, e), e);
 }
 
 static void process_sleep_past(void *device, uint32_t completions)
