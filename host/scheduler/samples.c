@@ -4,8 +4,6 @@
 #include "base/clock.h"
 #include "host/scheduler/method.h"
 #include "host/scheduler/tree_options.h"
-#include "host/model/model.h"
-#include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/sampler.h"
 

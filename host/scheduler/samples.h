@@ -32,7 +32,6 @@
 #define HOST_SCHEDULER_SAMPLES_H
 
 #include "base/err.h"
-#include "base/opt.h"
 #include "base/strbuf.h"
 #include "host/scheduler/scheduler.h"
 #include "host/scheduler/method_stats.h"

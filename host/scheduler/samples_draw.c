@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "host/scheduler/method.h"
-#include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/certainty.h"
 #include "host/text/sampler.h"

@@ -13,7 +13,6 @@
 #include "host/scheduler/row_budget.h"
 #include "host/scheduler/method.h"
 #include "host/session/session.h"
-#include "host/text/generation.h"
 
 #include <errno.h>
 #include <stdlib.h>

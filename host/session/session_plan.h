@@ -8,9 +8,7 @@
 #ifndef HOST_SESSION_SESSION_PLAN_H
 #define HOST_SESSION_SESSION_PLAN_H
 
-#include "host/model/residency.h"
 #include "host/session/pricing.h"
-#include "ipc/wire.h"
 #include "tensor/layout.h"
 
 #include <stdbool.h>
