@@ -140,16 +140,11 @@ int sample_copy(
 			&to->tapped, &from->tapped, p->scheduler->session);
 	if (from->text.len)
 		strbuf_add(&to->text, from->text.data, from->text.len);
-	while (to->n < from->n && !ret) {
-		ret = sample_grow_tokens(to);
-		if (!ret)
-			to->confidence[to->n] = from->confidence[to->n];
-		to->n += !ret;
+	while (!ret && to->n < from->n && !(ret = sample_grow_tokens(to))) {
+		to->confidence[to->n] = from->confidence[to->n];
+		to->n++;
 	}
-	while (to->n_steps < from->n_steps && !ret) {
-		ret = grow_steps(to);
-		if (ret)
-			break;
+	while (!ret && to->n_steps < from->n_steps && !(ret = grow_steps(to))) {
 		to->step_end[to->n_steps] = from->step_end[to->n_steps];
 		to->score[to->n_steps] = from->score[to->n_steps];
 		to->n_steps++;

@@ -127,46 +127,42 @@ void scheduler_report_pass(const struct scheduler *l, uint64_t began_ns)
 	}
 }
 
-/* The values of three clocks when a pass begins: the wall clock, the device
- * time, and the clock of the drafters' costs (cycle_now). */
-struct start {
-	uint64_t ns, device_ns, time;
-};
-
-/* Begin a pass over the rows in l->row, and set the hooks that the method needs
- * in it. */
-static struct start begin_pass(struct scheduler *l, struct session_hooks *hooks)
+/* Run a pass over the rows of all lanes, with the hooks that the method needs.
+ */
+static int run_pass(struct scheduler *l, struct err *e)
 {
-	struct start start = { clock_ns(), session_device_ns(l->session), 0 };
+	const struct rows rows = { VISIBILITY_TREE, l->n_rows, l->row };
+	struct session_hooks hooks = { .arg = l };
+	uint64_t began_ns = clock_ns();
+	uint64_t device_ns = session_device_ns(l->session);
+	/* by the clock of the drafters' costs (cycle_now) */
+	uint64_t began =
+		l->env->phone ? session_phone_ps(l->session) : began_ns;
+	int ret;
 
-	start.time = l->env->phone ? session_phone_ps(l->session) : start.ns;
-	*hooks = (struct session_hooks){ .arg = l };
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		struct cycle *c = l->cycle[i];
 
 		if (!c)
 			continue;
-		cycle_begin_pass(c, l->first[i], start.time);
+		cycle_begin_pass(c, l->first[i], began);
 		if (c->exit)
-			hooks->choose = choose;
+			hooks.choose = choose;
 		if (l->env->method->meanwhile)
-			hooks->meanwhile = meanwhile;
+			hooks.meanwhile = meanwhile;
 	}
-	return start;
-}
-
-static void end_pass(struct scheduler *l, const struct start *start, int ret)
-{
-	l->device_ns = session_device_ns(l->session) - start->device_ns;
+	ret = session_forward(l->session, &rows, &hooks, e);
+	l->device_ns = session_device_ns(l->session) - device_ns;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->cycle[i])
-			cycle_end_pass(l->cycle[i], start->time, l->device_ns,
-				l->n_rows);
+			cycle_end_pass(
+				l->cycle[i], began, l->device_ns, l->n_rows);
 	if (ret)
-		return;
+		return ret;
 	l->stats.passes++;
 	l->stats.rows += l->n_rows;
-	scheduler_report_pass(l, start->ns);
+	scheduler_report_pass(l, began_ns);
+	return 0;
 }
 
 /* ---- computing logits ---------------------------------------------------- */
@@ -394,8 +390,6 @@ static void report(struct scheduler *l)
 int scheduler_step(struct scheduler *l, struct err *e)
 {
 	struct method_stats *stats = &l->env->stats;
-	struct session_hooks hooks;
-	struct start start;
 	bool drafts = false;
 	uint64_t ns, ps;
 	int ret = scheduler_gather(l, e);
@@ -412,12 +406,7 @@ int scheduler_step(struct scheduler *l, struct err *e)
 	ps = session_phone_ps(l->session);
 	for (;;) {
 		put_all(l);
-		start = begin_pass(l, &hooks);
-		ret = session_forward(l->session,
-			&(const struct rows){
-				VISIBILITY_TREE, l->n_rows, l->row },
-			&hooks, e);
-		end_pass(l, &start, ret);
+		ret = run_pass(l, e);
 		/* The cache is too fragmented: the lanes attend to more ranges
 		 * of slots than a pass can describe. Retry without trees, and
 		 * with one lane less each time. */
