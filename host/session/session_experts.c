@@ -57,10 +57,8 @@ int session_share_dense(struct session *s, struct err *e)
 			(unsigned long long)(bytes >> 20), BUFFER_MAX >> 20);
 	ret = buffer_create(
 		&p->buffer, "weights0", bytes, BUFFER_DMA | BUFFER_HUGE, e);
-	if (ret) {
-		p->buffer = NULL;
+	if (ret)
 		return ret;
-	}
 	buffer_take_memory(p->buffer, s->workers);
 	bytes = 0;
 	for (uint32_t b = 0; b < s->n_blocks; b++) {

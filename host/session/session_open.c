@@ -224,16 +224,6 @@ static int done_output(void *arg, struct err *e)
 	return staging_refill(s->staging, s->output_slot, s->time->cpu_ps, e);
 }
 
-static int open_buffer(
-	struct pinned *p, const char *name, size_t bytes, struct err *e)
-{
-	int ret = buffer_create(&p->buffer, name, bytes, 0, e);
-
-	if (ret)
-		p->buffer = NULL;
-	return ret;
-}
-
 /* Share the output matrix with the device. */
 static int open_output(struct session *s, struct err *e)
 {
@@ -247,10 +237,8 @@ static int open_output(struct session *s, struct err *e)
 		return err_set(
 			e, ENOMEM, "no memory for the device's predictions");
 	ret = buffer_create(&p->buffer, "output", bytes, BUFFER_DMA, e);
-	if (ret) {
-		p->buffer = NULL;
+	if (ret)
 		return ret;
-	}
 	/* If opts.as, the priced shape, is larger than the model, most of the
 	 * buffer only reserves addresses and needs no memory. */
 	if (!s->opts.as)
@@ -270,7 +258,7 @@ static int open_buffers(struct session *s, struct err *e)
 		.stride = s->plan.kv_stride };
 	uint64_t left = s->plan.kv_room;
 	uint64_t bytes = left < BUFFER_MAX ? left : BUFFER_MAX;
-	int ret = open_buffer(&s->kv, "kv", bytes, e);
+	int ret = buffer_create(&s->kv.buffer, "kv", bytes, 0, e);
 	uint32_t text;
 
 	kv.buffer = s->kv.buffer;
@@ -279,14 +267,15 @@ static int open_buffers(struct session *s, struct err *e)
 
 		snprintf(name, sizeof(name), "kv%u", s->n_kv_more + 1);
 		bytes = left < BUFFER_MAX ? left : BUFFER_MAX;
-		ret = open_buffer(&s->kv_more[s->n_kv_more++], name, bytes, e);
+		ret = buffer_create(
+			&s->kv_more[s->n_kv_more++].buffer, name, bytes, 0, e);
 	}
 	if (!ret)
 		ret = sequences_open(&s->sequences, &kv, s->opts.sequences, e);
 	if (!ret)
 		ret = sequence_open(s->sequences, &text, e);
 	if (!ret)
-		ret = open_buffer(&s->io, "io", s->plan.io_room, e);
+		ret = buffer_create(&s->io.buffer, "io", s->plan.io_room, 0, e);
 	if (!ret && s->plan.output_room)
 		ret = open_output(s, e);
 	return ret ? ret : open_staging(s, e);
@@ -382,8 +371,6 @@ static int open_weights(struct session *s, struct err *e)
 		snprintf(name, sizeof(name), "weights%u.%u", u->block,
 			i - s->first_unit[u->block]);
 		ret = buffer_create(&u->buffer, name, u->room, BUFFER_DMA, e);
-		if (ret)
-			u->buffer = NULL;
 	}
 	if (!ret && s->model->n_expert)
 		ret = session_share_dense(s, e);

@@ -193,10 +193,8 @@ static int open_residents(struct session *s, struct err *e)
 		 * huge pages would waste memory. */
 		ret = buffer_create(&w->resident[i].buffer, name, bytes,
 			BUFFER_DMA | (s->opts.as ? 0 : BUFFER_HUGE), e);
-		if (ret) {
-			w->resident[i].buffer = NULL;
+		if (ret)
 			return ret;
-		}
 		if (!s->opts.as)
 			buffer_take_memory(w->resident[i].buffer, s->workers);
 	}
