@@ -161,35 +161,6 @@ static int start_batch(
 	return batch_init(s->batch, rows, &limits, s->sequences, e);
 }
 
-/* Copy the n rows whose numbers are in keep[] to some[], and renumber their
- * parents. */
-static int keep_rows(
-	struct session *s, const struct rows *all, uint32_t n, struct err *e)
-{
-	for (uint32_t i = 0; i < all->n; i++)
-		s->place[i] = DROPPED;
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t row = s->keep[i];
-		int32_t parent;
-
-		if (row >= all->n || (i && row <= s->keep[i - 1]))
-			return err_set(e, EINVAL,
-				"the rows to keep must have ascending numbers "
-				"below %u",
-				all->n);
-		parent = all->row[row].parent;
-		if (parent >= 0 && s->place[parent] == DROPPED)
-			return err_set(e, EINVAL,
-				"row %u is kept, but its parent %d is not", row,
-				parent);
-		s->place[row] = i;
-		s->some[i] = all->row[row];
-		if (parent >= 0)
-			s->some[i].parent = (int32_t)s->place[parent];
-	}
-	return 0;
-}
-
 /* Write the batch of the n rows that are not dropped after exit_layers. */
 static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
@@ -231,30 +202,43 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 		ret = logits_check(
 			session_hidden(s, i), s->model->n_embd, i, e);
 	}
+	if (!ret)
+		ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
 	if (ret)
 		return ret;
-	ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
-	if (!ret && !n)
-		ret = err_set(e, EINVAL,
+	if (!n)
+		return err_set(e, EINVAL,
 			"all rows would be dropped in the middle of the pass; "
 			"at least one must be kept");
-	if (!ret)
-		ret = keep_rows(s, all, n, e);
-	if (ret || n == all->n)
-		return ret;
+
+	/* Copy the n rows whose numbers are in keep[] to some[], and renumber
+	 * their parents. */
+	for (uint32_t i = 0; i < all->n; i++)
+		s->place[i] = DROPPED;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t row = s->keep[i];
+		int32_t parent;
+
+		if (row >= all->n || (i && row <= s->keep[i - 1]))
+			return err_set(e, EINVAL,
+				"the rows to keep must have ascending numbers "
+				"below %u",
+				all->n);
+		parent = all->row[row].parent;
+		if (parent >= 0 && s->place[parent] == DROPPED)
+			return err_set(e, EINVAL,
+				"row %u is kept, but its parent %d is not", row,
+				parent);
+		s->place[row] = i;
+		s->some[i] = all->row[row];
+		if (parent >= 0)
+			s->some[i].parent = (int32_t)s->place[parent];
+	}
+	if (n == all->n)
+		return 0;
 	ret = write_kept(p, n, e);
 	set_rows(p, n);
 	return ret;
-}
-
-/* The number of the first block after the first opts.exit_layers layers. */
-static uint32_t first_after_exit(const struct session *s)
-{
-	uint32_t i = 0;
-
-	while (s->block[s->order[i]].first_layer < s->opts.exit_layers)
-		i++;
-	return i;
 }
 
 /* ---- a whole pass -------------------------------------------------------- */
@@ -287,30 +271,6 @@ static int check_forward(struct session *s, const struct rows *rows,
 			"only rows of a tree may be dropped in the middle of a "
 			"pass");
 	return start_batch(s, rows, e);
-}
-
-/* Claim cache slots for the rows; write the batch and the input states. */
-static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
-{
-	struct session *s = p->s;
-	int ret;
-
-	session_settle(s);
-	ret = sequences_claim(
-		s->sequences, s->batch->claim, s->batch->n_parts, e);
-	if (ret)
-		return ret;
-	memcpy(s->row, rows->row, rows->n * sizeof(*s->row));
-	s->visibility = rows->visibility;
-	s->kept_rows = rows->n;
-	batch_place(s->batch, s->at, s->above);
-	memcpy(s->upper, s->at, rows->n * sizeof(*s->upper));
-	for (uint32_t i = 0; i < rows->n; i++)
-		s->place[i] = i;
-	ret = pass_write_batch(p, s->at, e);
-	if (!ret && s->switching)
-		ret = switching_cut(s, p->hooks && p->hooks->choose, e);
-	return ret ? ret : pass_write_hidden(s, rows, e);
 }
 
 /* If a pass has both prompt rows and other rows, its padding is added to the
@@ -377,24 +337,40 @@ static int begin_pass(struct pass *p, const struct rows *rows, struct err *e)
 				.arg = { rows->n },
 				.flow = trace_pass_flow(s->stats.passes + 1) });
 	ret = check_forward(s, rows, p->hooks, e);
-	if (!ret) {
-		npu_watch(s->npu, session_request_done, s);
-		/* wait for requests of an interrupted pass, and remove them */
-		if (s->n_inflight)
-			ret = inflight_wait(s, e);
-		if (!ret)
-			ret = start_pass(p, rows, e);
-		if (ret)
-			session_settle(s);
-	}
-	if (ret) {
-		trace_pass_end(s, 0, 0);
-		return ret;
-	}
+	if (ret)
+		goto out;
+	npu_watch(s->npu, session_request_done, s);
+	/* wait for requests of an interrupted pass, and remove them */
+	if (s->n_inflight && (ret = inflight_wait(s, e)))
+		goto out_settle;
+	session_settle(s);
+	ret = sequences_claim(
+		s->sequences, s->batch->claim, s->batch->n_parts, e);
+	if (ret)
+		goto out_settle;
+	memcpy(s->row, rows->row, rows->n * sizeof(*s->row));
+	s->visibility = rows->visibility;
+	s->kept_rows = rows->n;
+	batch_place(s->batch, s->at, s->above);
+	memcpy(s->upper, s->at, rows->n * sizeof(*s->upper));
+	for (uint32_t i = 0; i < rows->n; i++)
+		s->place[i] = i;
+	ret = pass_write_batch(p, s->at, e);
+	if (!ret && s->switching)
+		ret = switching_cut(s, p->hooks && p->hooks->choose, e);
+	if (!ret)
+		ret = pass_write_hidden(s, rows, e);
+	if (ret)
+		goto out_settle;
 	set_rows(p, rows->n);
 	p->first_graph_rows = p->graph_rows;
 	s->began_ps = s->time->cpu_ps;
 	return 0;
+out_settle:
+	session_settle(s);
+out:
+	trace_pass_end(s, 0, 0);
+	return ret;
 }
 
 /* Count the pass if it succeeded, or else release the slots that it claimed. */
@@ -442,7 +418,13 @@ int session_forward(struct session *s, const struct rows *rows,
 	bool drop = hooks && hooks->choose && s->opts.exit_layers;
 	int ret = session_follow(s, e);
 	uint32_t at = s->switching ? s->switching->at : 0;
+	/* number of the first block after the layers after which rows are
+	 * dropped */
+	uint32_t upper = 0;
 
+	while (drop &&
+		s->block[s->order[upper]].first_layer < s->opts.exit_layers)
+		upper++;
 	for (;;) {
 		struct pass p = { .s = s,
 			.hooks = hooks,
@@ -450,20 +432,18 @@ int session_forward(struct session *s, const struct rows *rows,
 				.flags = session_flags(s) },
 			.generation = s->generation,
 			.began_ns = clock_ns() };
-		uint32_t from = 0;
 
 		if (!ret)
 			ret = begin_pass(&p, rows, e);
 		if (!ret) {
 			if (drop) {
-				from = first_after_exit(s);
-				ret = run_blocks(&p, 0, from, e);
+				ret = run_blocks(&p, 0, upper, e);
 				s->hidden_rows = rows->n;
 				if (!ret)
 					ret = leave_rows(&p, rows, e);
 			}
 			if (!ret)
-				ret = run_blocks(&p, from, s->n_blocks, e);
+				ret = run_blocks(&p, upper, s->n_blocks, e);
 			end_pass(&p, rows, ret);
 		}
 		if (!ret) {
