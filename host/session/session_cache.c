@@ -125,22 +125,12 @@ static int check_path(const struct session *s, uint32_t sequence,
 	return 0;
 }
 
-static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
-{
-	struct price p = { 0 };
-
-	if (s->opts.soc)
-		pricing_kv_copy(&s->pricing, moved, layers, &p);
-	session_add_work_of(s, TRACE_PHONE_WORK, &p);
-}
-
 int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *e)
 {
 	uint32_t length = session_length(s, sequence);
 	uint32_t rows = open_rows_of(s, sequence), found = 0, read = 0;
-	uint32_t lower = s->opts.exit_layers, layers = s->model->n_layer;
-	uint32_t from[WIRE_MAX_ROWS], moved;
+	uint32_t from[WIRE_MAX_ROWS];
 	int ret;
 
 	if (!path) {
@@ -165,17 +155,19 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	/* Rows that are dropped after exit_layers have no slot in the upper
 	 * layers, so a row's cache slot can differ between lower and upper
 	 * layers. Move the two groups of layers separately. */
-	if (n) {
+	for (unsigned group = 0; group < 2 && n; group++) {
+		const uint32_t *at = group ? s->upper : s->at;
+		uint32_t begin = group ? s->opts.exit_layers : 0, moved;
+		uint32_t end = group ? s->model->n_layer : s->opts.exit_layers;
+		struct price p = { 0 };
+
 		for (uint32_t k = 0; k < n; k++)
-			from[k] = s->at[path[k]];
+			from[k] = at[path[k]];
 		moved = sequence_move(
-			s->sequences, sequence, from, n, 0, lower);
-		price_moves(s, moved, lower);
-		for (uint32_t k = 0; k < n; k++)
-			from[k] = s->upper[path[k]];
-		moved = sequence_move(
-			s->sequences, sequence, from, n, lower, layers);
-		price_moves(s, moved, layers - lower);
+			s->sequences, sequence, from, n, begin, end);
+		if (s->opts.soc)
+			pricing_kv_copy(&s->pricing, moved, end - begin, &p);
+		session_add_work_of(s, TRACE_PHONE_WORK, &p);
 	}
 	sequence_grow(s->sequences, sequence, length + n);
 	/* If the session keeps states, keep the states of the accepted rows. */
