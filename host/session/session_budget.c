@@ -187,11 +187,6 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 
 /* ---- checking ---- */
 
-static uint64_t slots_bytes(const struct session_plan *p)
-{
-	return p->stage_bytes ? p->stage_slots * p->stage_bytes : 0;
-}
-
 static uint64_t other_bytes(const struct session_plan *p)
 {
 	return BESIDE + p->kv_bytes + p->io_bytes;
@@ -227,8 +222,9 @@ static uint64_t needs(const struct session_plan *p, const struct model *m)
 {
 	uint64_t output = p->output_streamed ? 0 : output_bytes(m);
 
-	return layers_bytes(p, m, p->resident) + slots_bytes(p) + output +
-		other_bytes(p) + experts_bytes(p, m);
+	return layers_bytes(p, m, p->resident) +
+		p->stage_slots * p->stage_bytes + output + other_bytes(p) +
+		experts_bytes(p, m);
 }
 
 static int refuse_experts(const struct session_plan *p, const struct model *m,
@@ -282,7 +278,7 @@ static int refuse(const struct session_plan *p, const struct model *m,
 		(unsigned long long)(needs(p, m) / MIB), p->resident,
 		m->n_layer,
 		(unsigned long long)(layers_bytes(p, m, p->resident) / MIB),
-		(unsigned long long)(slots_bytes(p) / MIB),
+		(unsigned long long)(p->stage_slots * p->stage_bytes / MIB),
 		(unsigned long long)(p->output_streamed
 				? 0
 				: output_bytes(m) / MIB),

@@ -77,23 +77,21 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	struct npu_room left;
 	struct price p;
 	uint32_t last = 0;
-	int ret;
+	int ret = 0;
 
 	free(s->swapping.plan.place);
 	s->swapping.plan = (struct swap_plan){
 		.place = calloc(n + 1, sizeof(struct swap_place))
 	};
-	/* nothing to copy: all units are in the extended region */
-	if (!n && op) {
-		free(op);
-		return 0;
-	}
 	if (!op || !s->swapping.plan.place) {
-		free(op);
-		return err_set(e, ENOMEM,
+		ret = err_set(e, ENOMEM,
 			"no memory for the placement of %u units of weights",
 			n);
+		goto out;
 	}
+	/* nothing to copy: all units are in the extended region */
+	if (!n)
+		goto out;
 	npu_room(s->npu, &left);
 	room.bytes = left.largest;
 	room.page = left.page;
@@ -127,6 +125,7 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 				op[last].run += unit_time(s, &s->unit[k]);
 	}
 	ret = swap_plan(&s->swapping.plan, op, n, &room, e);
+out:
 	free(op);
 	return ret;
 }
