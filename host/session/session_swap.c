@@ -312,38 +312,37 @@ void session_close_swap(struct session *s)
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Wait until a copy into the slot is complete. Only the time during which the
- * device is idle counts as a stall. */
-static int await_copy(struct session *s, unsigned slot, struct err *e)
+/*
+ * Take the slot that holds a temporary unit's weights, and wait until the copy
+ * into the slot is complete. Only the time during which the device is idle
+ * counts as a stall. The request then holds the slot, even if the wait fails.
+ */
+static int take_slot(
+	struct session *s, uint32_t unit, struct inflight *f, struct err *e)
 {
-	uint64_t idle = 0;
+	struct swapping *w = &s->swapping;
+	uint64_t ready, idle = 0;
+	unsigned slot;
 	int ret = 0;
 
+	while (!ret && !swap_need(w->swap, w->turn[unit], &slot, &ready))
+		ret = npu_wait(s->npu, inflight_oldest(s)->seq, e);
+	if (ret)
+		return ret;
+	f->swap = (int)slot;
 	for (;;) {
 		if (!idle && !inflight_oldest(s))
 			idle = clock_ns();
-		if (swap_is_there(s->swapping.swap, slot, LOOK_US))
+		if (swap_is_there(w->swap, slot, LOOK_US))
 			break;
 		ret = npu_poll(s->npu, e);
 		if (ret)
 			return ret;
 	}
 	s->stats.stall_ns += idle ? clock_ns() - idle : 0;
+	if (s->opts.soc)
+		phone_wait(s->time, ready);
 	return 0;
-}
-
-/* Take the slot that holds a temporary unit's weights; the caller must release
- * the slot. *ready receives the simulated phone time at which the weights are
- * in the slot. */
-static int take_slot(struct session *s, uint32_t unit, unsigned *slot,
-	uint64_t *ready, struct err *e)
-{
-	struct swapping *w = &s->swapping;
-	int ret = 0;
-
-	while (!ret && !swap_need(w->swap, w->turn[unit], slot, ready))
-		ret = npu_wait(s->npu, inflight_oldest(s)->seq, e);
-	return ret;
 }
 
 /*
@@ -359,20 +358,14 @@ static int run_on_phone(
 	struct swapping *w = &s->swapping;
 	bool temporary = unit < w->planned && w->plan.place[unit].temporary;
 	struct phone_time *t = s->time;
-	uint64_t asked = t->cpu_ps, ready, end;
+	uint64_t asked = t->cpu_ps, end;
 	struct price p;
-	unsigned slot;
-	int ret;
 
 	if (temporary) {
-		ret = take_slot(s, unit, &slot, &ready, e);
+		int ret = take_slot(s, unit, f, e);
+
 		if (ret)
 			return ret;
-		f->swap = (int)slot;
-		ret = await_copy(s, slot, e);
-		if (ret)
-			return ret;
-		phone_wait(t, ready);
 		s->stats.stall_ps += phone_later(t->npu_ps, t->cpu_ps) -
 			phone_later(t->npu_ps, asked);
 	}
@@ -390,8 +383,6 @@ int session_find_swapped(
 	struct swapping *w = &s->swapping;
 	uint32_t last = s->first_unit[b + 1] - 1;
 	const struct swap_place *place = &w->plan.place[last];
-	uint64_t ready;
-	unsigned slot;
 	int ret = 0;
 
 	if (w->swap && s->first_unit[b] < last)
@@ -410,14 +401,9 @@ int session_find_swapped(
 			w->resident[place->mapping].addr + (uint32_t)place->at;
 		return 0;
 	}
-	ret = take_slot(s, last, &slot, &ready, e);
-	if (ret)
-		return ret;
-	f->swap = (int)slot;
-	f->weights = w->slot[slot].addr;
-	ret = await_copy(s, slot, e);
-	if (!ret && s->opts.soc)
-		phone_wait(s->time, ready);
+	ret = take_slot(s, last, f, e);
+	if (!ret)
+		f->weights = w->slot[f->swap].addr;
 	return ret;
 }
 
