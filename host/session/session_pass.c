@@ -33,18 +33,6 @@ static void set_rows(struct pass *p, uint32_t n)
 
 /* ---- requests ---- */
 
-/* A request to run a graph could not be sent: release the staging slot and the
- * swap slot (buffers of weights) that the request would have read. Returns
- * `ret`. */
-static int not_sent(struct session *s, struct inflight *f, int ret)
-{
-	inflight_release_swap(s, f, s->time->cpu_ps);
-	if (f->slot >= 0)
-		staging_refill(
-			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
-	return ret;
-}
-
 /* Send the request to run block b with its graph number `kind`; the graphs of a
  * block are numbered by size. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
@@ -64,7 +52,7 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	int ret = session_find_weights(s, b, &f, e);
 
 	if (ret)
-		return not_sent(s, &f, ret);
+		goto not_sent;
 	if (!p->refs_sent) {
 		n = session_sync_refs(s, &s->kv, refs);
 		n += session_sync_refs(s, &s->io, refs + n);
@@ -76,9 +64,17 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	f.ring_bytes = session_ring_bytes(s, n, sizeof(run));
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
 	if (ret)
-		return not_sent(s, &f, ret);
+		goto not_sent;
 	inflight_add(s, &f);
 	return 0;
+not_sent:
+	/* release the staging slot and the swap slot (buffers of weights) that
+	 * the request would have read */
+	inflight_release_swap(s, &f, s->time->cpu_ps);
+	if (f.slot >= 0)
+		staging_refill(
+			s->staging, (unsigned)f.slot, s->time->cpu_ps, NULL);
+	return ret;
 }
 
 /* Run the block with its current graph. If the graph has fewer rows than the
