@@ -167,24 +167,16 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* The n pieces of the cache to which `rows` rows attend. The same rows attend
- * to all slots of a piece (tensor/visibility.h). */
-struct seen {
-	uint32_t rows;
-	const struct visibility_piece *piece;
-	uint32_t n;
-};
-
 /* Cost of computing layers [s.first, s.end) of the priced shape on the CPU. */
 static void cpu_layers(const struct pricing *p, struct share s,
-	const struct seen *seen, bool maps, struct price *out)
+	const struct price_batch *b, bool maps, struct price *out)
 {
 	uint64_t halves = maps ? 3 : 2, slots = 0, scores = 0, q, kv, n, k;
 	struct price part;
 
-	for (uint32_t i = 0; i < seen->n; i++) {
-		slots += seen->piece[i].slots;
-		scores += (uint64_t)seen->piece[i].rows * seen->piece[i].slots;
+	for (uint32_t i = 0; i < b->pieces; i++) {
+		slots += b->piece[i].slots;
+		scores += (uint64_t)b->piece[i].rows * b->piece[i].slots;
 	}
 	*out = (struct price){ 0 };
 	for (uint32_t i = s.first; i < s.end; i++) {
@@ -192,7 +184,7 @@ static void cpu_layers(const struct pricing *p, struct share s,
 
 		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
 			price_layer_matrix(l, m, &n, &k);
-			if (!price_cpu_matmul(p->soc, seen->rows, n,
+			if (!price_cpu_matmul(p->soc, b->rows, n,
 				    align_up(k, TILE), l->type[m], &part))
 				price_add(out, &part);
 		}
@@ -204,7 +196,7 @@ static void cpu_layers(const struct pricing *p, struct share s,
 		kv = (uint64_t)l->n_kv_head * l->head_dim;
 		price_cpu(p->soc,
 			halves * slots * kv * wire_kv_elt(p->precision) +
-				2 * seen->rows * q * sizeof(float),
+				2 * b->rows * q * sizeof(float),
 			2 * halves * scores * q, &part);
 		price_add(out, &part);
 	}
@@ -224,16 +216,15 @@ void pricing_layers(const struct pricing *p, const struct priced_run *r,
 	struct share s, struct price *out)
 {
 	const struct visibility_piece one = { r->rows, r->longest };
-	const struct seen seen = { r->rows, r->piece ? r->piece : &one,
-		r->piece ? r->pieces : 1 };
-	const struct price_batch batch = { r->graph_rows, r->rows, seen.piece,
-		seen.n, r->extended };
+	const struct price_batch batch = { r->graph_rows, r->rows,
+		r->piece ? r->piece : &one, r->piece ? r->pieces : 1,
+		r->extended };
 	struct price layer = { 0 };
 	const struct price_layer *last = NULL;
 
 	*out = (struct price){ 0 };
 	if (p->by_cpu) {
-		cpu_layers(p, s, &seen, false, out);
+		cpu_layers(p, s, &batch, false, out);
 		return;
 	}
 	for (uint32_t l = s.first; l < s.end; l++) {
@@ -408,9 +399,9 @@ void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,
 	bool maps, struct price *out)
 {
 	const struct visibility_piece all = { rows, longest };
-	const struct seen seen = { rows, &all, 1 };
+	const struct price_batch batch = { rows, rows, &all, 1, false };
 
-	cpu_layers(p, (struct share){ 0, p->layers }, &seen, maps, out);
+	cpu_layers(p, (struct share){ 0, p->layers }, &batch, maps, out);
 }
 
 void pricing_kv_copy(const struct pricing *p, uint64_t positions,
