@@ -42,40 +42,6 @@ static int sample(struct session *s, enum graph_kind kind, unsigned i,
 	return ret;
 }
 
-/* Measure the prefill graph at two lengths. If the context has no room for a
- * second sample, use the first sample twice. */
-static int sample_prefill(
-	struct session *s, const int32_t *token, struct err *e)
-{
-	struct switch_samples *to = &s->switching->run[GRAPH_PREFILL];
-	uint32_t rows = s->plan.graph_rows[GRAPH_PREFILL];
-	int ret = sample(s, GRAPH_PREFILL, 0, token, true, e);
-
-	if (ret)
-		return ret;
-	if (least(s->plan.context, s->plan.slots) / 2 >= rows)
-		return sample(s, GRAPH_PREFILL, 1, token, true, e);
-	memcpy(to->time[1], to->time[0], sizeof(to->time[0]));
-	to->length[1] = to->length[0];
-	return 0;
-}
-
-/* Measure the decode graph at the same two lengths as the prefill graph,
- * because the time of attention may grow in steps of whole tiles. */
-static int sample_decode(struct session *s, const int32_t *token, struct err *e)
-{
-	const uint32_t *length = s->switching->run[GRAPH_PREFILL].length;
-	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
-	int ret = 0;
-
-	for (unsigned i = 2; i-- && !ret;) {
-		session_truncate(
-			s, SESSION_TEXT, length[i] - least(length[i], rows));
-		ret = sample(s, GRAPH_DECODE, i, token, false, e);
-	}
-	return ret;
-}
-
 /* Load all graphs of one kind, to measure the load times. session_request_done
  * stores the times. */
 static int load_all(struct session *s, enum graph_kind kind, struct err *e)
@@ -89,16 +55,36 @@ static int load_all(struct session *s, enum graph_kind kind, struct err *e)
 
 static int measure(struct session *s, struct err *e)
 {
+	struct switch_samples *prefill = &s->switching->run[GRAPH_PREFILL];
+	const uint32_t *rows = s->plan.graph_rows, *length = prefill->length;
+	uint32_t most = least(s->plan.context, s->plan.slots);
 	int32_t *token = calloc(s->plan.max_rows, sizeof(*token));
 	int ret;
 
 	if (!token)
 		return err_set(e, ENOMEM,
 			"no memory to measure passes for graph switching");
-	(void)((ret = sample_prefill(s, token, e)) ||
-		(ret = load_all(s, GRAPH_DECODE, e)) ||
-		(ret = sample_decode(s, token, e)) ||
-		(ret = load_all(s, GRAPH_PREFILL, e)));
+	/* Measure the prefill graph at two lengths. If the context has no room
+	 * for a second sample, use the first sample twice. */
+	ret = sample(s, GRAPH_PREFILL, 0, token, true, e);
+	if (!ret && most / 2 >= rows[GRAPH_PREFILL]) {
+		ret = sample(s, GRAPH_PREFILL, 1, token, true, e);
+	} else if (!ret) {
+		memcpy(prefill->time[1], prefill->time[0],
+			sizeof(prefill->time[0]));
+		prefill->length[1] = prefill->length[0];
+	}
+	if (!ret)
+		ret = load_all(s, GRAPH_DECODE, e);
+	/* Measure the decode graph at the same two lengths, because the time of
+	 * attention may grow in steps of whole tiles. */
+	for (unsigned i = 2; i-- && !ret;) {
+		session_truncate(s, SESSION_TEXT,
+			length[i] - least(length[i], rows[GRAPH_DECODE]));
+		ret = sample(s, GRAPH_DECODE, i, token, false, e);
+	}
+	if (!ret)
+		ret = load_all(s, GRAPH_PREFILL, e);
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
