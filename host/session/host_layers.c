@@ -131,23 +131,6 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Bytes of scratch memory per thread. The kernels use this memory, and so does
- * map_heads: for one key, and for the scores of the query heads that share this
- * key, in all slots. Return the larger of the two sizes. */
-static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
-{
-	const struct wire_model *m = &l->m;
-	uint32_t group = m->n_head / m->n_kv_head;
-	size_t attend = kern_attend_scratch(group, m->head_dim);
-	size_t map = m->head_dim + (size_t)group * slots;
-	unsigned widest =
-		(unsigned)larger(larger(m->n_embd, m->n_ff), q_dim(l));
-
-	return align_up(larger(kern_multiply_scratch(widest),
-				larger(attend, map) * sizeof(float)),
-		ALIGN);
-}
-
 /* Take the next `bytes` bytes of the arena. If `arena` is NULL, only count them
  * and return NULL. */
 static void *take(uint8_t *arena, size_t *total, size_t bytes)
@@ -165,10 +148,18 @@ static size_t lay_out(
 {
 	const struct wire_model *m = &l->m;
 	size_t n = rows, f = sizeof(float), total = 0;
+	uint32_t group = m->n_head / m->n_kv_head;
+	size_t attend = kern_attend_scratch(group, m->head_dim);
+	size_t map = m->head_dim + (size_t)group * slots;
 	unsigned widest =
 		(unsigned)larger(larger(m->n_embd, m->n_ff), q_dim(l));
 
-	l->thread_bytes = thread_bytes(l, slots);
+	/* The kernels use a thread's scratch memory, and so does map_heads: for
+	 * one key, and for the scores of the query heads that share this key,
+	 * in all slots. The larger of the two sizes is enough. */
+	l->thread_bytes = align_up(
+		larger(kern_multiply_scratch(widest), larger(attend, map) * f),
+		ALIGN);
 	l->cos = take(arena, &total, n * (m->n_rot / 2) * f);
 	l->sin = take(arena, &total, n * (m->n_rot / 2) * f);
 	l->h = take(arena, &total, n * m->n_embd * f);
