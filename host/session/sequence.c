@@ -119,7 +119,56 @@ uint32_t sequence_length(const struct sequences *s, uint32_t id)
 	return s->seq[id].length;
 }
 
-static bool drop_spare(struct sequences *);
+static void trim(struct sequences *s, struct sequence *q)
+{
+	uint32_t runs = runs_for(q->length);
+
+	while (q->n_runs > runs)
+		kv_pool_unref(s->pool, q->run[--q->n_runs]);
+	q->claimed = 0;
+}
+
+void sequence_close(struct sequences *s, uint32_t id)
+{
+	struct sequence *q = &s->seq[id];
+
+	assert(sequence_is_open(s, id));
+	q->length = 0;
+	trim(s, q);
+	free_tables(q);
+	*q = (struct sequence){ .open = false };
+}
+
+/* ---- spares -------------------------------------------------------------- */
+
+uint64_t sequence_spare(struct sequences *s, uint32_t id)
+{
+	assert(sequence_is_open(s, id));
+	return s->seq[id].spare = ++s->spares;
+}
+
+uint64_t sequence_spared(const struct sequences *s, uint32_t id)
+{
+	return id < s->most ? s->seq[id].spare : 0;
+}
+
+/* Close the sequence that has been spare for the longest time (see
+ * sequence_spare). Returns false if no sequence is spare. */
+static bool drop_spare(struct sequences *s)
+{
+	uint32_t oldest = s->most;
+
+	for (uint32_t i = 0; i < s->most; i++)
+		if (s->seq[i].spare &&
+			(oldest == s->most ||
+				s->seq[i].spare < s->seq[oldest].spare))
+			oldest = i;
+	if (oldest < s->most)
+		sequence_close(s, oldest);
+	return oldest < s->most;
+}
+
+/* ---- opening a sequence -------------------------------------------------- */
 
 static bool open_free(struct sequences *s, uint32_t *id)
 {
@@ -201,55 +250,6 @@ int sequence_fork(
 		memcpy(to->written, from->written,
 			to->length * sizeof(*to->written));
 	return 0;
-}
-
-static void trim(struct sequences *s, struct sequence *q)
-{
-	uint32_t runs = runs_for(q->length);
-
-	while (q->n_runs > runs)
-		kv_pool_unref(s->pool, q->run[--q->n_runs]);
-	q->claimed = 0;
-}
-
-void sequence_close(struct sequences *s, uint32_t id)
-{
-	struct sequence *q = &s->seq[id];
-
-	assert(sequence_is_open(s, id));
-	q->length = 0;
-	trim(s, q);
-	free_tables(q);
-	*q = (struct sequence){ .open = false };
-}
-
-/* ---- spares -------------------------------------------------------------- */
-
-uint64_t sequence_spare(struct sequences *s, uint32_t id)
-{
-	assert(sequence_is_open(s, id));
-	return s->seq[id].spare = ++s->spares;
-}
-
-uint64_t sequence_spared(const struct sequences *s, uint32_t id)
-{
-	return id < s->most ? s->seq[id].spare : 0;
-}
-
-/* Close the sequence that has been spare for the longest time (see
- * sequence_spare). Returns false if no sequence is spare. */
-static bool drop_spare(struct sequences *s)
-{
-	uint32_t oldest = s->most;
-
-	for (uint32_t i = 0; i < s->most; i++)
-		if (s->seq[i].spare &&
-			(oldest == s->most ||
-				s->seq[i].spare < s->seq[oldest].spare))
-			oldest = i;
-	if (oldest < s->most)
-		sequence_close(s, oldest);
-	return oldest < s->most;
 }
 
 /* ---- length -------------------------------------------------------------- */
