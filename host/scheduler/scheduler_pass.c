@@ -368,25 +368,6 @@ static int walk(struct scheduler *l, struct err *e)
 
 /* ---- scheduler_step ------------------------------------------------------ */
 
-/* Pass the results to the cost model, the drafters, the methods and the owners
- * of the lanes. */
-static void report(struct scheduler *l)
-{
-	if (l->speculation)
-		row_budget_learn(&l->share, l);
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		struct lane *x = l->in[i];
-		struct cycle *c = l->cycle[i];
-
-		x->drafted += c ? c->verified - 1 : 0;
-		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
-		if (c && c->n_path)
-			cycle_learn(c);
-		if (x->ops->passed && !lane_is_over(x))
-			x->ops->passed(x);
-	}
-}
-
 int scheduler_step(struct scheduler *l, struct err *e)
 {
 	struct method_stats *stats = &l->env->stats;
@@ -427,7 +408,22 @@ int scheduler_step(struct scheduler *l, struct err *e)
 		stats->verify_ns += clock_ns() - ns;
 		stats->verify_ps += session_phone_ps(l->session) - ps;
 	}
-	if (!ret)
-		report(l);
-	return ret;
+	if (ret)
+		return ret;
+	/* Pass the results to the cost model, the drafters, the methods and the
+	 * owners of the lanes. */
+	if (l->speculation)
+		row_budget_learn(&l->share, l);
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		struct cycle *c = l->cycle[i];
+
+		x->drafted += c ? c->verified - 1 : 0;
+		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
+		if (c && c->n_path)
+			cycle_learn(c);
+		if (x->ops->passed && !lane_is_over(x))
+			x->ops->passed(x);
+	}
+	return 0;
 }
