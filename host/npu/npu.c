@@ -40,15 +40,11 @@ static int reach(struct npu *n, struct err *e)
 	n->opened_ns = clock_ns();
 	n->generation++;
 	n->opts.launch.life = n->generation;
-	if (!n->ops->open(
-		    n->ops->arg, &n->opts, &n->device, &n->welcome, &why)) {
-		if (n->opts.brackets && n->ops->brackets)
-			brackets_connect(
-				n->opts.brackets, n->ops->brackets(n->device));
-		return npu_trace_reached(n, e);
-	}
-	n->device = NULL;
-	return npu_broken(n, &why, e);
+	if (n->ops->open(n->ops->arg, &n->opts, &n->device, &n->welcome, &why))
+		return npu_broken(n, &why, e);
+	if (n->opts.brackets && n->ops->brackets)
+		brackets_connect(n->opts.brackets, n->ops->brackets(n->device));
+	return npu_trace_reached(n, e);
 }
 
 static void leave(struct npu *n)
@@ -383,16 +379,14 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 
 	while (!ret) {
 		ret = npu_collect(n, -1, &seq, done, e);
-		/* continue after a cancellation, because the effect of the
-		 * request on the device must be known */
-		if (ret == -ECANCELED) {
-			ret = 0;
-			continue;
-		}
 		if (!ret && seq == want)
 			return npu_failure(n, e);
 		if (!ret)
 			remember_failure(n, seq, done);
+		/* continue after a cancellation, because the effect of the
+		 * request on the device must be known */
+		if (ret == -ECANCELED)
+			ret = 0;
 	}
 	return ret;
 }

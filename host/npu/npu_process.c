@@ -145,7 +145,6 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 		goto fail;
 	ret = channel_connect(&p->channel, fd, &opts->hello, welcome, e);
 	if (ret) {
-		p->channel = NULL;
 		/* For a device that does not answer, the channel has already
 		 * set the message. */
 		ret = ret == -EPIPE ? lost(p, ret, e) : channel_loss(ret, e);
