@@ -348,16 +348,21 @@ int session_rest(struct session *s, struct err *e)
 	return s->switching ? load_back(s, e) : 0;
 }
 
-static int begin(struct session *s, struct prospect *here,
-	struct prospect *back, struct err *e)
+int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
 {
 	struct switching *sw = s->switching;
-	const struct prospect *best = here;
-	/* number of log entries for all runs of a prompt, plus all loads */
-	size_t room = ((size_t)here->problem.chunks * sw->most_parts + 2) *
-		s->n_blocks;
-	int ret = plan_from(s, here, false, e);
+	struct prospect *here = calloc(2, sizeof(*here)), *back, *best;
+	size_t room;
+	int ret;
 
+	if (!here)
+		return err_set(e, ENOMEM,
+			"no memory to plan graph switching for a prompt");
+	back = &here[1];
+	best = here;
+	ret = expect_times(s, here, cached, n, e);
+	if (!ret)
+		ret = plan_from(s, here, false, e);
 	if (!ret && any_switched(s)) {
 		*back = *here;
 		back->problem.switched = back->switched;
@@ -366,16 +371,21 @@ static int begin(struct session *s, struct prospect *here,
 			best = back;
 	}
 	if (ret)
-		return ret;
+		goto out;
+	/* number of log entries for all runs of a prompt, plus all loads */
+	room = ((size_t)here->problem.chunks * sw->most_parts + 2) *
+		s->n_blocks;
 	sw->n_log = 0;
 	if (room > sw->log_room) {
 		free(sw->log);
 		sw->log_room = 0;
 		sw->log = calloc(room, sizeof(*sw->log));
-		if (!sw->log)
-			return err_set(e, ENOMEM,
+		if (!sw->log) {
+			ret = err_set(e, ENOMEM,
 				"no memory for a record of %zu runs of graphs",
 				room);
+			goto out;
+		}
 		sw->log_room = room;
 	}
 	sw->at = sw->next = 0;
@@ -386,21 +396,9 @@ static int begin(struct session *s, struct prospect *here,
 	sw->plan = best->plan;
 	sw->stats.planned_time += best->takes;
 	sw->running = sw->noting = !ret;
-	return ret;
-}
-
-int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
-{
-	struct prospect *p = calloc(2, sizeof(*p));
-	int ret = p ? expect_times(s, p, cached, n, e)
-		    : err_set(e, ENOMEM,
-			      "no memory to plan graph switching for a prompt");
-
-	if (!ret)
-		ret = begin(s, &p[0], &p[1], e);
-	if (p)
-		free(p->time);
-	free(p);
+out:
+	free(here->time);
+	free(here);
 	return ret;
 }
 
