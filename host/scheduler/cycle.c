@@ -588,10 +588,8 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 {
 	const struct method *m = env->method;
 	uint32_t nodes = rows + (m->spare_nodes ? m->spare_nodes(env) : 0);
-
 	const struct tree_options *o = method_options(env, &tree_table);
 	uint32_t k = m->candidates ? m->candidates(env) : o->candidates;
-	int ret;
 
 	*c = (struct cycle){ .session = s,
 		.env = env,
@@ -606,10 +604,7 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 	if (!c->own || !c->path || !c->score || !c->merit || !c->known)
 		return err_set(e, ENOMEM,
 			"no memory for drafted trees of %u rows", rows);
-	ret = tree_open(&c->tree, nodes, k, e);
-	if (ret)
-		c->tree = NULL;
-	return ret;
+	return tree_open(&c->tree, nodes, k, e);
 }
 
 void cycle_bind(struct cycle *c, struct generation *g, uint32_t sequence)

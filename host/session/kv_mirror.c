@@ -69,19 +69,6 @@ void kv_mirror_merged(
 		m->as_of[at] = sequence_written(m->from, sequence, at);
 }
 
-static int copy(struct kv_mirror *m, uint32_t sequence, uint32_t at, uint32_t n,
-	struct err *e)
-{
-	int ret = 0;
-
-	for (uint32_t half = 0; half < 2 * m->layers && !ret; half++)
-		ret = sequence_read(m->from, sequence, half / 2, half % 2, at,
-			n, place(m, half / 2, half % 2, at), e);
-	if (!ret)
-		kv_mirror_merged(m, sequence, at, n);
-	return ret;
-}
-
 int kv_mirror_follow(
 	struct kv_mirror *m, uint32_t sequence, uint32_t *copied, struct err *e)
 {
@@ -92,8 +79,13 @@ int kv_mirror_follow(
 	for (uint32_t at = 0; at < length && !ret; at += n) {
 		at += alike(m, sequence, at, length, true);
 		n = alike(m, sequence, at, length, false);
-		if (n)
-			ret = copy(m, sequence, at, n, e);
+		for (uint32_t half = 0; n && half < 2 * m->layers && !ret;
+			half++)
+			ret = sequence_read(m->from, sequence, half / 2,
+				half % 2, at, n,
+				place(m, half / 2, half % 2, at), e);
+		if (!ret)
+			kv_mirror_merged(m, sequence, at, n);
 		*copied += n;
 	}
 	return ret;

@@ -88,10 +88,8 @@ int session_open_experts(struct session *s, struct err *e)
 		return ret;
 	o.stream.fault = s->fault;
 	ret = experts_open(&x->experts, &o, s->workers, &s->opts.progress, e);
-	if (ret) {
-		x->experts = NULL;
+	if (ret)
 		return ret;
-	}
 	x->n_buffers = experts_buffers(x->experts);
 	x->buffer = calloc(x->n_buffers, sizeof(*x->buffer));
 	x->route =
@@ -368,7 +366,7 @@ int pass_run_experts(struct pass *p, uint32_t b, struct err *e)
 		x->route, p->run.rows * m->n_used, m->n_expert, x->wanted);
 	ret = experts_begin(x->experts, layer, x->wanted, left, e);
 	while (left && !ret) {
-		struct expert_place *place = &x->taken[x->n_taken];
+		struct expert_place *place;
 		uint32_t n = 0;
 
 		/* Wait if the area for the picks may still be read by an

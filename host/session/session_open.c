@@ -548,10 +548,7 @@ int session_open(struct session **out, const struct model *m,
 	struct session *s = calloc(1, sizeof(*s));
 	int ret = 0;
 
-	if (!s)
-		return err_set(e, ENOMEM, "no memory for a session");
-	s->logits_hash = XXH64_createState();
-	if (!s->logits_hash) {
+	if (!s || !(s->logits_hash = XXH64_createState())) {
 		free(s);
 		return err_set(e, ENOMEM, "no memory for a session");
 	}
