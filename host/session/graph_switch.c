@@ -68,9 +68,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-void switch_simulate(const struct switch_problem *p,
-	const struct switch_plan *plan, struct switch_outcome *out,
-	struct switch_times *run, struct switch_times *load)
+uint64_t switch_simulate(const struct switch_problem *p,
+	const struct switch_plan *plan, struct switch_times *run,
+	struct switch_times *load)
 {
 	/* simulated times at which the last execution and the last load
 	 * ended */
@@ -80,7 +80,6 @@ void switch_simulate(const struct switch_problem *p,
 	uint32_t n = executions(p), next = 0, block;
 	struct switch_times t;
 
-	*out = (struct switch_outcome){ 0 };
 	start_set(p, switched);
 	for (uint32_t at = 0; at <= n; at++) {
 		for (; next < plan->n_loads && plan->load[next].before == at;
@@ -92,22 +91,18 @@ void switch_simulate(const struct switch_problem *p,
 			switched[block] = true;
 			if (load)
 				load[next] = t;
-			if (at < n) {
-				out->waited += t.begin - now;
+			if (at < n)
 				now = t.begin;
-			}
 		}
 		if (at == n)
 			break;
 		block = at % p->blocks;
 		t.begin = later(now, ready[block]);
-		out->waited += t.begin - now;
 		t.end = now = t.begin + cost_of(p, at, switched[block]);
 		if (run)
 			run[at] = t;
 	}
-	out->prefill_end = now;
-	out->makespan = later(now, loader);
+	return later(now, loader);
 }
 
 /* ---- plans of the simple schemes ----------------------------------------- */
@@ -387,13 +382,13 @@ int switch_plan(struct switch_plan *plan, const struct switch_problem *p,
 		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;
 
 		for (uint32_t from = 0; from < starts; from++) {
-			struct switch_outcome out;
 			struct switch_plan some;
+			uint64_t makespan;
 
 			plan_by(p, &some, how, from);
-			switch_simulate(p, &some, &out, NULL, NULL);
-			if (out.makespan < best) {
-				best = out.makespan;
+			makespan = switch_simulate(p, &some, NULL, NULL);
+			if (makespan < best) {
+				best = makespan;
 				*plan = some;
 			}
 		}

@@ -92,20 +92,14 @@ struct switch_times {
 	uint64_t begin, end;
 };
 
-struct switch_outcome {
-	uint64_t prefill_end;
-	/* time at which all executions and all loads have ended */
-	uint64_t makespan;
-	uint64_t waited; /* time that executions spent waiting for loads */
-};
-
 /*
- * Simulate a plan. run[chunks * blocks] receives the times of the executions,
+ * Simulate a plan. Returns the time at which all executions and all loads have
+ * ended. run[chunks * blocks] receives the times of the executions,
  * load[n_loads] the times of the loads, each in order. Either array may be
  * NULL.
  */
-void switch_simulate(const struct switch_problem *, const struct switch_plan *,
-	struct switch_outcome *, struct switch_times *run,
+uint64_t switch_simulate(const struct switch_problem *,
+	const struct switch_plan *, struct switch_times *run,
 	struct switch_times *load);
 
 #endif

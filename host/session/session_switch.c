@@ -299,7 +299,6 @@ static int plan_from(
 	const struct session *s, struct prospect *p, bool back, struct err *e)
 {
 	const struct switching *sw = s->switching;
-	struct switch_outcome out;
 	uint64_t before = 0;
 	int ret;
 
@@ -312,8 +311,7 @@ static int plan_from(
 	ret = switch_plan(&p->plan, &p->problem, s->opts.graph_switch, e);
 	if (ret)
 		return ret;
-	switch_simulate(&p->problem, &p->plan, &out, NULL, NULL);
-	p->takes = before + out.makespan;
+	p->takes = before + switch_simulate(&p->problem, &p->plan, NULL, NULL);
 	return 0;
 }
 
