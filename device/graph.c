@@ -185,8 +185,9 @@ struct build {
 	size_t q8;
 };
 
+/* Add an operator whose input rows and output rows have n values. */
 static struct op *add(struct build *b, enum op_kind kind, const char *name,
-	size_t in, size_t out)
+	size_t in, size_t out, uint32_t n)
 {
 	struct op *op = &b->g->op[b->g->n_ops++];
 
@@ -201,6 +202,8 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 			op[-1].kind != OP_GATHER,
 		.in = in,
 		.out = out,
+		.n = n,
+		.k = n,
 	};
 	return op;
 }
@@ -208,11 +211,11 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 static struct op *add_norm(
 	struct build *b, enum wire_layer_tensor w, size_t out)
 {
-	struct op *op =
-		add(b, OP_RMSNORM, graph_tensor_name(w), b->g->at.x, out);
+	struct wire_tensor t = graph_tensor(b->msg, b->layer, w);
+	struct op *op = add(
+		b, OP_RMSNORM, graph_tensor_name(w), b->g->at.x, out, t.cols);
 
-	op->w = graph_tensor(b->msg, b->layer, w);
-	op->n = op->k = op->w.cols;
+	op->w = t;
 	return op;
 }
 
@@ -221,27 +224,25 @@ static bool is_int8(const struct build *b, struct wire_tensor w)
 	return b->g->model.precision == WIRE_INT8 && kern_takes_q8(w.type);
 }
 
-/*
- * The output of `from` is multiplied by the matrices w[0..n): round the output
- * if a matrix is fp16, quantize the output if a matrix is int8.
- */
-static void add_operand(struct build *b, struct op *from,
-	const enum wire_layer_tensor *w, unsigned n)
+/* The bit of a tensor in a set of tensors. */
+#define BIT(tensor) (1u << (tensor))
+
+/* The output of `from` is multiplied by the matrices of a set: round the output
+ * if a matrix is fp16, quantize the output if a matrix is int8. */
+static void add_operand(struct build *b, struct op *from, unsigned matrices)
 {
 	bool quantize = false;
 
-	for (unsigned i = 0; i < n; i++) {
-		if (is_int8(b, graph_tensor(b->msg, b->layer, w[i])))
+	for (unsigned w = 0; w < WIRE_T_COUNT; w++) {
+		if (!(matrices & BIT(w)))
+			continue;
+		if (is_int8(b, graph_tensor(b->msg, b->layer, w)))
 			quantize = true;
 		else
 			from->round = true;
 	}
-	if (quantize) {
-		struct op *op =
-			add(b, OP_QUANTIZE, "quantize", from->out, b->q8);
-
-		op->n = op->k = from->n;
-	}
+	if (quantize)
+		add(b, OP_QUANTIZE, "quantize", from->out, b->q8, from->n);
 }
 
 /* Add the product with those rows of matrix w that the part contains. Returns
@@ -254,9 +255,8 @@ static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 
 	if (!graph_part_rows(&b->g->part, &b->g->model, w, &first, &rows))
 		return NULL;
-	op = add(b, OP_MATMUL, graph_tensor_name(w), in, out);
+	op = add(b, OP_MATMUL, graph_tensor_name(w), in, out, rows);
 	op->w = graph_tensor(b->msg, b->layer, w);
-	op->n = rows;
 	op->first = first;
 	op->k = op->w.cols;
 	op->int8 = is_int8(b, op->w);
@@ -271,19 +271,10 @@ static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 static struct op *add_heads(struct build *b, enum op_kind kind,
 	const char *name, struct wire_tensor w, size_t at, uint32_t heads)
 {
-	struct op *op = add(b, kind, name, at, at);
+	struct op *op =
+		add(b, kind, name, at, at, heads * b->g->model.head_dim);
 
 	op->w = w;
-	op->n = op->k = heads * b->g->model.head_dim;
-	return op;
-}
-
-static struct op *add_elementwise(struct build *b, enum op_kind kind,
-	const char *name, size_t in, size_t out, uint32_t n)
-{
-	struct op *op = add(b, kind, name, in, out);
-
-	op->n = op->k = n;
 	return op;
 }
 
@@ -294,13 +285,10 @@ static void plan_attention(struct build *b)
 	struct wire_tensor qn = graph_tensor(b->msg, b->layer, WIRE_T_Q_NORM);
 	struct wire_tensor kn = graph_tensor(b->msg, b->layer, WIRE_T_K_NORM);
 	struct wire_tensor none = { 0 };
-	static const enum wire_layer_tensor qkv[] = { WIRE_T_Q, WIRE_T_K,
-		WIRE_T_V };
-	static const enum wire_layer_tensor o[] = { WIRE_T_O };
 
 	b->launch = PRICE_PROJECT;
-	add_operand(
-		b, add_norm(b, WIRE_T_ATTN_NORM, at->h), qkv, ARRAY_LEN(qkv));
+	add_operand(b, add_norm(b, WIRE_T_ATTN_NORM, at->h),
+		BIT(WIRE_T_Q) | BIT(WIRE_T_K) | BIT(WIRE_T_V));
 	add_matmul(b, WIRE_T_Q, WIRE_T_Q_BIAS, at->h, at->q);
 	add_matmul(b, WIRE_T_K, WIRE_T_K_BIAS, at->h, at->k);
 	add_matmul(b, WIRE_T_V, WIRE_T_V_BIAS, at->h, at->v);
@@ -312,31 +300,28 @@ static void plan_attention(struct build *b)
 	 * rounds q for attention. K and V are rounded when they are stored. */
 	add_heads(b, OP_ROPE, "q rope", none, at->q, m->n_head)->round = true;
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
-	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,
+	add(b, OP_KV_WRITE, "kv write", at->k, at->v,
 		m->n_kv_head * m->head_dim);
 	b->launch = PRICE_ATTEND;
 	add_operand(b,
-		add_elementwise(b, OP_ATTEND, "attention", at->q, at->a,
+		add(b, OP_ATTEND, "attention", at->q, at->a,
 			m->n_head * m->head_dim),
-		o, ARRAY_LEN(o));
+		BIT(WIRE_T_O));
 	b->launch = PRICE_OUTPUT;
 	add_matmul(b, WIRE_T_O, WIRE_T_O_BIAS, at->a, at->h);
-	add_elementwise(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
+	add(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
 }
 
 static void plan_ffn(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
-	static const enum wire_layer_tensor gate_up[] = { WIRE_T_GATE,
-		WIRE_T_UP };
-	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
 	uint32_t n, from, rows;
 
 	b->launch = PRICE_WIDEN;
 	if (graph_begins(b->g))
-		add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), gate_up,
-			ARRAY_LEN(gate_up));
+		add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h),
+			BIT(WIRE_T_GATE) | BIT(WIRE_T_UP));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
 	/* When the last rows of `up` are in this part, the output of `up` is
@@ -345,13 +330,12 @@ static void plan_ffn(struct build *b)
 	b->launch = PRICE_ACTIVATE;
 	if (n && from + n == rows)
 		add_operand(b,
-			add_elementwise(b, OP_SWIGLU, "swiglu", at->up,
-				at->gate, m->n_ff),
-			down, ARRAY_LEN(down));
+			add(b, OP_SWIGLU, "swiglu", at->up, at->gate, m->n_ff),
+			BIT(WIRE_T_DOWN));
 	b->launch = PRICE_NARROW;
 	add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->h);
 	if (graph_ends(b->g))
-		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
+		add(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
 /*
@@ -362,16 +346,15 @@ static void plan_ffn(struct build *b)
  */
 static void plan_router(struct build *b)
 {
-	static const enum wire_layer_tensor all[] = { WIRE_T_ROUTER,
-		WIRE_T_GATE, WIRE_T_UP, WIRE_T_SHARED_GATE, WIRE_T_SHARED_UP };
-	static const enum wire_layer_tensor down[] = { WIRE_T_SHARED_DOWN };
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
-	struct op *op;
+	unsigned readers =
+		BIT(WIRE_T_ROUTER) | BIT(WIRE_T_GATE) | BIT(WIRE_T_UP);
 
+	if (m->n_shared)
+		readers |= BIT(WIRE_T_SHARED_GATE) | BIT(WIRE_T_SHARED_UP);
 	b->launch = PRICE_WIDEN;
-	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), all,
-		ARRAY_LEN(all) - (m->n_shared ? 0 : 2));
+	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), readers);
 	add_matmul(b, WIRE_T_ROUTER, -1, at->h, at->router);
 	if (!m->n_shared)
 		return;
@@ -380,22 +363,14 @@ static void plan_router(struct build *b)
 	b->launch = PRICE_ACTIVATE;
 	b->q8 = at->picked_q8;
 	add_operand(b,
-		add_elementwise(b, OP_SWIGLU, "shared swiglu", at->up, at->gate,
+		add(b, OP_SWIGLU, "shared swiglu", at->up, at->gate,
 			m->n_shared),
-		down, ARRAY_LEN(down));
+		BIT(WIRE_T_SHARED_DOWN));
 	b->launch = PRICE_NARROW;
 	add_matmul(b, WIRE_T_SHARED_DOWN, -1, at->gate, at->y);
-	op = add_elementwise(
-		b, OP_FACTOR, "shared factor", at->h, at->y, m->n_embd);
-	op->w = graph_tensor(b->msg, b->layer, WIRE_T_SHARED_FACTOR);
-	add_elementwise(b, OP_ADD, "shared add", at->y, at->x, m->n_embd);
-}
-
-static void add_gather(struct build *b, size_t in, size_t out, size_t bytes)
-{
-	struct op *op = add(b, OP_GATHER, "expert rows", in, out);
-
-	op->n = op->k = (uint32_t)(bytes / sizeof(float));
+	add(b, OP_FACTOR, "shared factor", at->h, at->y, m->n_embd)->w =
+		graph_tensor(b->msg, b->layer, WIRE_T_SHARED_FACTOR);
+	add(b, OP_ADD, "shared add", at->y, at->x, m->n_embd);
 }
 
 /* Plan the graph of an expert. A run executes all operators but the last once
@@ -403,7 +378,6 @@ static void add_gather(struct build *b, size_t in, size_t out, size_t bytes)
  * last operator for all rows. */
 static void plan_expert(struct build *b)
 {
-	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
 	bool gate8 = is_int8(b, graph_tensor(b->msg, b->layer, WIRE_T_GATE));
@@ -413,46 +387,42 @@ static void plan_expert(struct build *b)
 	b->launch = PRICE_WIDEN;
 	b->q8 = at->picked_q8;
 	if (!gate8 || !up8)
-		add_gather(b, at->h, at->picked, m->n_embd * sizeof(float));
+		add(b, OP_GATHER, "expert rows", at->h, at->picked, m->n_embd);
 	if (gate8 || up8)
-		add_gather(b, at->q8, b->q8, kern_q8_bytes(m->n_embd));
+		add(b, OP_GATHER, "expert rows", at->q8, b->q8,
+			(uint32_t)(kern_q8_bytes(m->n_embd) / sizeof(float)));
 	add_matmul(b, WIRE_T_GATE, -1, at->picked, at->gate)->name =
 		"expert gate";
 	add_matmul(b, WIRE_T_UP, -1, at->picked, at->up)->name = "expert up";
 	b->launch = PRICE_ACTIVATE;
 	add_operand(b,
-		add_elementwise(b, OP_SWIGLU, "expert swiglu", at->up, at->gate,
-			m->n_ff),
-		down, ARRAY_LEN(down));
+		add(b, OP_SWIGLU, "expert swiglu", at->up, at->gate, m->n_ff),
+		BIT(WIRE_T_DOWN));
 	b->launch = PRICE_NARROW;
 	op = add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->y);
 	op->name = "expert down";
 	op->slots = true;
-	add_elementwise(b, OP_SUM_PICKS, "expert sum", at->y, at->x, m->n_embd);
+	add(b, OP_SUM_PICKS, "expert sum", at->y, at->x, m->n_embd);
 }
 
 /* Plan the operators of an output graph. */
 static void plan_output(struct build *b, const struct wire_output *out)
 {
 	const struct graph_layout *at = &b->g->at;
-	struct op *norm, *quantize, *likely;
+	bool int8 = is_int8(b, out->matrix);
+	struct op *norm, *likely;
 
 	b->launch = PRICE_PROJECT;
-	norm = add(b, OP_RMSNORM, "output norm", at->x, at->h);
+	norm = add(b, OP_RMSNORM, "output norm", at->x, at->h, out->norm.cols);
 	norm->w = out->norm;
-	norm->n = norm->k = out->norm.cols;
-	if (is_int8(b, out->matrix)) {
-		quantize = add(b, OP_QUANTIZE, "quantize", at->h, b->q8);
-		quantize->n = quantize->k = norm->n;
-	} else {
-		norm->round = true;
-	}
-	likely = add(b, OP_LIKELY, "likely",
-		is_int8(b, out->matrix) ? b->q8 : at->h, at->likely);
+	norm->round = !int8;
+	if (int8)
+		add(b, OP_QUANTIZE, "quantize", at->h, b->q8, norm->n);
+	likely = add(b, OP_LIKELY, "likely", int8 ? b->q8 : at->h, at->likely,
+		out->top_k);
 	likely->w = out->matrix;
-	likely->n = out->top_k;
 	likely->k = out->matrix.cols;
-	likely->int8 = is_int8(b, out->matrix);
+	likely->int8 = int8;
 }
 
 struct graph *graph_build(const void *msg, size_t len, unsigned threads)
