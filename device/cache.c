@@ -207,9 +207,8 @@ void cache_invalidate(struct cache *c, uint32_t addr, size_t len,
 		coherence_host_wrote(c->lines, b, at, len, cpu_seq, by);
 	else if (b)
 		coherence_invalidate(c->lines, b, at, len, cpu_seq, by);
-	if (t)
-		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "invalidate", 2,
-			began, addr, len, cpu_seq);
+	device_trace_ended(t, WIRE_TRACE_INVALIDATE, "invalidate", 2, began,
+		addr, len, cpu_seq);
 }
 
 void cache_clean(struct cache *c, uint32_t addr, size_t len)
@@ -220,9 +219,8 @@ void cache_clean(struct cache *c, uint32_t addr, size_t len)
 
 	if (b)
 		coherence_clean(c->lines, b, at, len);
-	if (t)
-		device_trace_ended(
-			t, WIRE_TRACE_CLEAN, "clean", 2, began, addr, len, 0);
+	device_trace_ended(
+		t, WIRE_TRACE_CLEAN, "clean", 2, began, addr, len, 0);
 }
 
 void cache_flush_all(struct cache *c)
@@ -231,9 +229,8 @@ void cache_flush_all(struct cache *c)
 	uint64_t began = device_trace_now(t);
 
 	coherence_flush_all(c->lines);
-	if (t)
-		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "flush all", 2,
-			began, 0, 0, 0);
+	device_trace_ended(
+		t, WIRE_TRACE_INVALIDATE, "flush all", 2, began, 0, 0, 0);
 }
 
 void cache_clean_all(struct cache *c)
@@ -242,9 +239,7 @@ void cache_clean_all(struct cache *c)
 	uint64_t began = device_trace_now(t);
 
 	coherence_clean_all(c->lines);
-	if (t)
-		device_trace_ended(
-			t, WIRE_TRACE_CLEAN, "clean all", 2, began, 0, 0, 0);
+	device_trace_ended(t, WIRE_TRACE_CLEAN, "clean all", 2, began, 0, 0, 0);
 }
 
 void cache_operator(struct cache *c, const char *name, int layer)
@@ -255,7 +250,7 @@ void cache_operator(struct cache *c, const char *name, int layer)
 
 	coherence_operator(c->lines, name, layer);
 	evicted = coherence_counts(c->lines).evicted_lines - before;
-	if (t && evicted)
+	if (evicted)
 		device_trace_ended(
 			t, WIRE_TRACE_EVICT, "evict", 2, began, evicted, 0, 0);
 }

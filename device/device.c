@@ -311,9 +311,8 @@ bool device_dispatch(
 	done->counters.busy_ns = clock_ns() - began;
 	if (done->op < WIRE_OP_COUNT)
 		name = op_info[done->op].name;
-	if (d->trace)
-		device_trace_ended(d->trace, WIRE_TRACE_REQUEST,
-			name ? name : "unknown", 0, began, p->seq, done->op,
-			(uint64_t) - (int64_t)ret);
+	device_trace_ended(d->trace, WIRE_TRACE_REQUEST,
+		name ? name : "unknown", 0, began, p->seq, done->op,
+		(uint64_t) - (int64_t)ret);
 	return d->loading == loading;
 }

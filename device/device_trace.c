@@ -1,31 +1,23 @@
 #include "device/device_trace.h"
 
-/* Get the next event, with all fields set except times and arguments. Returns
- * NULL if the ring is full. */
-static struct wire_trace_event *next(struct device_trace *t,
-	enum wire_trace_kind kind, const char *name, unsigned lane,
-	unsigned depth)
+/* Put an event into the ring, unless the ring is full. */
+static void put(struct device_trace *t, unsigned lane, unsigned depth,
+	enum wire_trace_kind kind, const char *name, uint64_t begin,
+	uint64_t end, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct wire_trace_event *v = trace_ring_next(&t->ring);
 
 	if (!v)
-		return NULL;
-	v->name = trace_ring_name(&t->ring, name);
-	v->kind = (uint8_t)kind;
-	v->lane = (uint8_t)lane;
-	v->depth = (uint8_t)depth;
-	v->pad[0] = v->pad[1] = v->pad[2] = 0;
-	return v;
-}
-
-static void put(struct device_trace *t, struct wire_trace_event *v,
-	uint64_t begin, uint64_t end, const uint64_t arg[3])
-{
-	v->begin_ns = begin;
-	v->took_ns = end - begin;
-	v->arg[0] = arg[0];
-	v->arg[1] = arg[1];
-	v->arg[2] = arg[2];
+		return;
+	*v = (struct wire_trace_event){
+		.begin_ns = begin,
+		.took_ns = end - begin,
+		.arg = { a, b, c },
+		.name = trace_ring_name(&t->ring, name),
+		.kind = (uint8_t)kind,
+		.lane = (uint8_t)lane,
+		.depth = (uint8_t)depth,
+	};
 	trace_ring_put(&t->ring);
 }
 
@@ -33,20 +25,15 @@ void device_trace_ended(struct device_trace *t, enum wire_trace_kind kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c)
 {
-	struct wire_trace_event *v = next(t, kind, name, 0, depth);
-
-	if (v)
-		put(t, v, begin, clock_ns(), (const uint64_t[]){ a, b, c });
+	if (t)
+		put(t, 0, depth, kind, name, begin, clock_ns(), a, b, c);
 }
 
 void device_trace_on(struct device_trace *t, unsigned lane,
 	enum wire_trace_kind kind, const char *name, uint64_t begin,
 	uint64_t end, uint64_t a, uint64_t b, uint64_t c)
 {
-	struct wire_trace_event *v = next(t, kind, name, lane, 0);
-
-	if (v)
-		put(t, v, begin, end, (const uint64_t[]){ a, b, c });
+	put(t, lane, 0, kind, name, begin, end, a, b, c);
 }
 
 /* Workers may arrive here in another order than the order of their clock
@@ -74,7 +61,6 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 	int layer, uint64_t begin, uint64_t dma_bytes)
 {
 	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied = 0;
-	struct wire_trace_event *v;
 
 	/* Add the total time of the copies. There are no copies if everything
 	 * was read in place. */
@@ -91,10 +77,8 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 			above, dma_bytes, copied);
 		copied = copied ? copied : 1;
 	}
-	v = next(t, WIRE_TRACE_OPERATOR, name, 0, 1);
-	if (v)
-		put(t, v, begin, end,
-			(const uint64_t[]){ above, dma_bytes, copied });
+	put(t, 0, 1, WIRE_TRACE_OPERATOR, name, begin, end, above, dma_bytes,
+		copied);
 	for (unsigned i = 1; i < t->workers; i++) {
 		struct device_trace_share *s = &t->share[i];
 

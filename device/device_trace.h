@@ -37,8 +37,8 @@ static inline uint64_t device_trace_now(const struct device_trace *t)
 }
 
 /* Record work that ends now, on the thread that runs requests. `name` is a
- * string literal. The trace passed to this and the following functions must not
- * be NULL. */
+ * string literal. Does nothing if the trace is NULL; the trace passed to the
+ * following functions must not be NULL. */
 void device_trace_ended(struct device_trace *, enum wire_trace_kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c);
