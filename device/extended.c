@@ -151,20 +151,8 @@ const struct extent *extended_holds(
 
 void extended_read(const struct extent *x, uint64_t from, size_t len, void *to)
 {
-	uint8_t *at = to;
-
-	while (len) {
-		ssize_t n = pread(x->fd, at, len, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		/* The memfd is sealed against shrinking, so a read fails only
-		 * for lack of memory. An access to a mapping would raise SIGBUS
-		 * in that case. */
-		if (n <= 0)
-			abort();
-		at += n;
-		from += (uint64_t)n;
-		len -= (size_t)n;
-	}
+	/* The memfd is sealed against shrinking, so a read fails only for lack
+	 * of memory. An access to a mapping would raise SIGBUS in that case. */
+	if (fd_read_exact(x->fd, to, len, (int64_t)from))
+		abort();
 }
