@@ -30,9 +30,6 @@ size_t exec_slice(unsigned threads)
 
 int exec_init(struct exec *x, struct err *e)
 {
-	x->arena = NULL;
-	x->arena_bytes = 0;
-	x->left.any = false;
 	x->slice = exec_slice(workers_count(x->workers));
 	x->tcm = hugemem_alloc(EXEC_TCM_BYTES);
 	if (!x->tcm)
@@ -154,22 +151,6 @@ static void write_outputs(const struct run *r, const struct binding *b)
 	}
 }
 
-static void count(const struct run *r, struct exec_counts *c)
-{
-	const struct wire_model *m = &r->g->model;
-	uint64_t slot =
-		/* bytes of the keys and values of one head in a slot */
-		2 * m->head_dim * wire_kv_elt(m->precision);
-
-	c->saturated =
-		atomic_load_explicit(&r->saturated, memory_order_relaxed);
-	c->kv_read =
-		slot * atomic_load_explicit(&r->read, memory_order_relaxed);
-	c->kv_apart = graph_begins(r->g)
-		? slot * m->n_kv_head * r->g->n_layers * r->set.seen_slots
-		: 0;
-}
-
 /* Check that the arena has the results of the layer's previous part. Any other
  * run in between overwrites these results. */
 static int check_continues(struct exec_left *left, const struct graph *g,
@@ -266,6 +247,9 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.idle = wire->flags & WIRE_RUN_IDLE,
 		.began = device_trace_now(x->trace),
 	};
+	const struct wire_model *m = &g->model;
+	/* bytes of the keys and values of one head in a slot */
+	uint64_t slot = 2 * m->head_dim * wire_kv_elt(m->precision);
 	bool more = wire->flags & WIRE_RUN_MORE;
 	bool expert = graph_is_expert(g);
 	int ret = check_continues(&x->left, g, wire, e);
@@ -313,7 +297,13 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.row = more ? g->part.first_row : g->part.end_row,
 		.slots = more ? x->left.slots : 0,
 		.model = g->model };
-	count(&r, counts);
+	counts->saturated =
+		atomic_load_explicit(&r.saturated, memory_order_relaxed);
+	counts->kv_read =
+		slot * atomic_load_explicit(&r.read, memory_order_relaxed);
+	counts->kv_apart = graph_begins(g)
+		? slot * m->n_kv_head * g->n_layers * r.set.seen_slots
+		: 0;
 	counts->extended = cache_dma(x->cache).extended;
 	return 0;
 }

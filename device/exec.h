@@ -75,7 +75,7 @@ struct exec {
 };
 
 /* Before the call, the caller sets kern, workers, cache, beat, beat_arg and
- * trace. */
+ * trace; all other members are zero. */
 int exec_init(struct exec *, struct err *);
 void exec_release(struct exec *);
 
