@@ -237,14 +237,6 @@ static void free_room(struct window *w, unsigned i)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Whether the system has allocated memory for all bytes of the file. */
-static bool is_whole(int fd, uint64_t bytes)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && (uint64_t)st.st_blocks * 512 >= bytes;
-}
-
 /* Map at the first hole that is large enough. */
 static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
@@ -254,6 +246,7 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	uint8_t *mem;
 	uint64_t at;
 	unsigned hole = 0, slot = 0;
+	struct stat st;
 	int flags, ret = check_pages(share, span, fd, e);
 
 	measure(w, space);
@@ -270,7 +263,8 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	 * (MAP_POPULATE): one call takes a fraction of the time of one fault
 	 * per page. A buffer with pages that the host has not written is not
 	 * populated, because that would allocate these pages. */
-	flags = share->flags & WIRE_SHARE_DMA && is_whole(fd, share->bytes)
+	flags = share->flags & WIRE_SHARE_DMA && !fstat(fd, &st) &&
+			(uint64_t)st.st_blocks * 512 >= share->bytes
 		? MAP_POPULATE
 		: 0;
 	/* In this process, a buffer of at least a huge page must begin at a
