@@ -214,16 +214,6 @@ static int child_fork(
 	return ret;
 }
 
-/* Send a client a refusal with status and reason, and close its connection. */
-static void client_refuse(struct client *g, int status, const char *why)
-{
-	struct wire_welcome w = { .status = status };
-
-	snprintf(w.text, sizeof(w.text), "%.*s", (int)sizeof(w.text) - 1, why);
-	channel_welcome(g->channel, &w, NULL);
-	channel_close(g->channel);
-}
-
 /*
  * Serve a host, or refuse it if another host is being served. Returns 1 in the
  * new process that must serve the host, else 0. If the other host has ended but
@@ -238,19 +228,19 @@ static int serve_or_refuse(
 	if (c->pid && link_hung_up(c->link))
 		child_end(c);
 	if (c->pid) {
-		err_set(&e, EBUSY,
+		ret = err_set(&e, EBUSY,
 			"the device serves another host (pid %u); wait until "
 			"that host exits, or start a second tandem-npu with "
 			"another --listen PATH",
 			c->host_pid);
-		client_refuse(g, -EBUSY, e.text);
-		return 0;
+	} else {
+		ret = child_fork(c, l, g, &e);
+		if (ret >= 0)
+			return ret;
+		fprintf(stderr, "tandem-npu: %s\n", e.text);
 	}
-	ret = child_fork(c, l, g, &e);
-	if (ret >= 0)
-		return ret;
-	fprintf(stderr, "tandem-npu: %s\n", e.text);
-	client_refuse(g, ret, e.text);
+	channel_refuse(g->channel, ret, e.text);
+	channel_close(g->channel);
 	return 0;
 }
 

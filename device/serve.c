@@ -74,16 +74,6 @@ static bool leaves_out(void *arg, enum coherence_call what, const char *buffer)
 	return fault_drops(s->opts->fault, what, buffer);
 }
 
-static int refuse(struct server *s, int status, const struct err *why)
-{
-	struct wire_welcome w = { .status = status };
-
-	snprintf(w.text, sizeof(w.text), "%.*s", (int)sizeof(w.text) - 1,
-		why->text);
-	channel_welcome(s->channel, &w, NULL);
-	return status;
-}
-
 /* ---- the run loop ------------------------------------------------------ */
 
 /* Receive the share messages that wait on the link. Returns 0, -ECONNRESET
@@ -225,6 +215,7 @@ static int serve_host(
 		.file = config.file,
 		.hooks = &hooks,
 	};
+	bool watched;
 	int ret;
 
 	if (config.coherence == COHERENCE_OFF &&
@@ -239,46 +230,36 @@ static int serve_host(
 	if (s->opts->fd >= 0 && isatty(STDERR_FILENO))
 		setvbuf(stderr, held, _IOFBF, sizeof(held));
 	ret = device_open(&s->device, &config, e);
-	if (ret) {
-		refuse(s, ret, e);
-		goto out_channel;
-	}
-	if (config.cached_rings)
+	if (!ret && config.cached_rings)
 		ret = channel_cache_rings(s->channel, &rings, e);
-	if (ret) {
-		refuse(s, ret, e);
-		goto out_device;
-	}
-	ret = watch_start(&s->watch, s->channel, s->link, s->signal_fd,
-		(pid_t)s->hello.host_pid, e);
-	if (ret) {
-		refuse(s, ret, e);
-		goto out_device;
-	}
+	if (!ret)
+		ret = watch_start(&s->watch, s->channel, s->link, s->signal_fd,
+			(pid_t)s->hello.host_pid, e);
+	watched = !ret;
 	/* All threads have started: enter the sandbox, then welcome the host.
 	 */
-	ret = s->opts->sandbox ? sandbox_enter(e) : 0;
+	if (!ret && s->opts->sandbox)
+		ret = sandbox_enter(e);
 	if (ret) {
-		refuse(s, ret, e);
-		goto out_watch;
+		channel_refuse(s->channel, ret, e->text);
+	} else {
+		device_describe(s->device, &w);
+		ret = channel_welcome(s->channel, &w, e);
 	}
-	device_describe(s->device, &w);
-	if ((ret = channel_welcome(s->channel, &w, e)))
-		goto out_watch;
 	while (!ret && !atomic_load(&s->watch.signal))
 		ret = serve_next(s, e);
 	if (ret == -ECONNRESET) /* after a goodbye */
 		ret = 0;
-out_watch:
-	watch_stop(&s->watch);
-	result->signal = atomic_load(&s->watch.signal);
-	/* count the dirty lines, which device_detach drops, as violations */
-	device_detach(s->device);
-	result->violations =
-		device_violations(s->device) + channel_violations(s->channel);
-out_device:
+	if (watched) {
+		watch_stop(&s->watch);
+		result->signal = atomic_load(&s->watch.signal);
+		/* count the dirty lines, which device_detach drops, as
+		 * violations */
+		device_detach(s->device);
+		result->violations = device_violations(s->device) +
+			channel_violations(s->channel);
+	}
 	device_close(s->device);
-out_channel:
 	channel_close(s->channel);
 	return ret;
 }

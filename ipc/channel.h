@@ -47,12 +47,14 @@ int channel_connect(struct channel **out, int link_fd,
 
 /*
  * Device: receive and check the host's hello. The caller then prepares the
- * device and replies once with channel_welcome; a non-zero status in the reply
- * refuses the host. If channel_accept fails, it sends the reason to the host.
+ * device and replies once, with channel_welcome or, to refuse the host, with
+ * channel_refuse, whose status is a negative errno. If channel_accept fails, it
+ * sends the reason to the host.
  */
 int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *);
 int channel_welcome(struct channel *, struct wire_welcome *, struct err *);
+void channel_refuse(struct channel *, int status, const char *why);
 
 void channel_close(struct channel *);
 

@@ -477,7 +477,6 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *e)
 {
 	int fds[WIRE_FD_MOST] = { -1, -1, -1, -1 };
-	struct wire_welcome no = { 0 };
 	struct err own = { 0 };
 	struct channel *c;
 	unsigned n_fds;
@@ -506,12 +505,8 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 		fd_close(&fds[i]);
 	if (ret) {
 		/* Send the reason to the host, so that its user reads the
-		 * reason. snprintf copies only the text, not the uninitialized
-		 * bytes after the text. */
-		no.status = ret;
-		snprintf(no.text, sizeof(no.text), "%.*s",
-			(int)sizeof(no.text) - 1, e->text);
-		channel_welcome(c, &no, NULL);
+		 * reason. */
+		channel_refuse(c, ret, e->text);
 		goto fail;
 	}
 	c->pid = link_peer_pid(c->link);
@@ -530,4 +525,14 @@ int channel_welcome(
 	welcome->version = WIRE_VERSION;
 	welcome->device_pid = (uint32_t)getpid();
 	return link_send(c->link, welcome, sizeof(*welcome), NULL, 0, e);
+}
+
+void channel_refuse(struct channel *c, int status, const char *why)
+{
+	struct wire_welcome w = { .status = status };
+
+	/* snprintf copies only the text, not the uninitialized bytes after the
+	 * text. */
+	snprintf(w.text, sizeof(w.text), "%.*s", (int)sizeof(w.text) - 1, why);
+	channel_welcome(c, &w, NULL);
 }
