@@ -1,9 +1,9 @@
 #include "ipc/brackets.h"
 
 #include "base/checked.h"
+#include "base/err.h"
 #include "shm/buffer.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,9 +141,7 @@ void brackets_read_name(const struct wire_brackets *from, uint32_t by,
 		return;
 	memcpy(out, from->name[by - 1], WIRE_NAME_BYTES);
 	out[WIRE_NAME_BYTES - 1] = '\0';
-	for (char *p = out; *p; p++)
-		if (!isprint((unsigned char)*p))
-			*p = '?';
+	err_plain(out);
 }
 
 bool brackets_find(const struct wire_brackets *from, uint32_t generation,
