@@ -71,6 +71,16 @@ uint32_t coherence_host_begin(struct coherence_cache *c,
 	return own->last;
 }
 
+/* Record, at level check, that the CPU wrote range r in bracket `number`. */
+static void cpu_writes(struct coherence_cache *c, struct coherence_buffer *b,
+	struct range r, uint32_t number, unsigned by, bool ignored)
+{
+	for (uint32_t i = line_of(r.from);
+		c->maintenance.check && has_lines(b) && i <= line_of(r.to - 1);
+		i++)
+		line_cpu_writes(b, i, r, number, by, ignored);
+}
+
 void coherence_host_end(struct coherence_cache *c, struct coherence_buffer *b,
 	uint64_t offset, size_t bytes, enum coherence_access access,
 	const char *function)
@@ -91,22 +101,16 @@ void coherence_host_end(struct coherence_cache *c, struct coherence_buffer *b,
 	if (access != COHERENCE_WRITE)
 		return;
 	c->cpu_wrote = true;
-	for (uint32_t i = line_of(offset); c->maintenance.check &&
-		has_lines(b) && i <= line_of(offset + bytes - 1);
-		i++)
-		line_cpu_writes(b, i, (struct range){ offset, offset + bytes },
-			number, number_name(own, function), false);
+	cpu_writes(c, b, (struct range){ offset, offset + bytes }, number,
+		number_name(own, function), false);
 }
 
 void coherence_host_wrote(struct coherence_cache *c, struct coherence_buffer *b,
 	uint64_t offset, size_t bytes, uint32_t bracket, unsigned by)
 {
 	c->cpu_wrote = true;
-	for (uint32_t i = line_of(offset); c->maintenance.check &&
-		has_lines(b) && i <= line_of(offset + bytes - 1);
-		i++)
-		line_cpu_writes(b, i, (struct range){ offset, offset + bytes },
-			bracket, by, true);
+	cpu_writes(c, b, (struct range){ offset, offset + bytes }, bracket, by,
+		true);
 }
 
 /* ---- life ---------------------------------------------------------------- */
@@ -332,9 +336,7 @@ static void invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 		return;
 	if (coherence_left_out(
 		    c, COHERENCE_CALL_INVALIDATE, b, r, bracket, by)) {
-		for (uint32_t i = first; has_lines(b) && u->check && i <= last;
-			i++)
-			line_cpu_writes(b, i, r, bracket, by, true);
+		cpu_writes(c, b, r, bracket, by, true);
 		return;
 	}
 	c->counts.invalidated_lines += lines_in(r);
