@@ -249,7 +249,9 @@ void tandem_hexagon_operator(const char *name, int layer)
 	pthread_mutex_unlock(&lock);
 }
 
-const void *tandem_hexagon_read(const void *ptr, size_t bytes)
+/* The device's view of memory: of a buffer's lines, or local memory itself. */
+static const void *view_of(
+	const void *ptr, size_t bytes, enum coherence_access access)
 {
 	const void *view = ptr;
 	struct shared *s;
@@ -258,31 +260,26 @@ const void *tandem_hexagon_read(const void *ptr, size_t bytes)
 		return ptr;
 	pthread_mutex_lock(&lock);
 	s = find(ptr, bytes);
-	if (s)
+	if (!s)
+		coherence_local(cache, ptr, bytes, access);
+	else if (access == COHERENCE_READ)
 		view = coherence_read(
 			cache, s->buffer, offset_in(s, ptr), bytes);
 	else
-		coherence_local(cache, ptr, bytes, COHERENCE_READ);
+		view = coherence_write(
+			cache, s->buffer, offset_in(s, ptr), bytes);
 	pthread_mutex_unlock(&lock);
 	return view;
 }
 
+const void *tandem_hexagon_read(const void *ptr, size_t bytes)
+{
+	return view_of(ptr, bytes, COHERENCE_READ);
+}
+
 void *tandem_hexagon_write(void *ptr, size_t bytes)
 {
-	void *view = ptr;
-	struct shared *s;
-
-	if (!bytes)
-		return ptr;
-	pthread_mutex_lock(&lock);
-	s = find(ptr, bytes);
-	if (s)
-		view = coherence_write(
-			cache, s->buffer, offset_in(s, ptr), bytes);
-	else
-		coherence_local(cache, ptr, bytes, COHERENCE_WRITE);
-	pthread_mutex_unlock(&lock);
-	return view;
+	return (void *)(uintptr_t)view_of(ptr, bytes, COHERENCE_WRITE);
 }
 
 /* Clean the line of an address, invalidate it, or do both. */
