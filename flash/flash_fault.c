@@ -49,11 +49,6 @@ bool flash_fault_unfired(const struct flash_fault *f, char *buf, size_t size)
 
 /* ---- injection ---- */
 
-void fault_init(struct fault_state *s, struct flash_fault *plan)
-{
-	*s = (struct fault_state){ .plan = plan, .end = UINT64_MAX };
-}
-
 static const struct fault_event *fault_on(
 	const struct flash_fault *f, enum fault_verb verb, uint64_t number)
 {

@@ -360,7 +360,6 @@ static bool check_next(struct stream *s)
 	if (x->codec == IMAGE_ZSTD && !slot->check.unpack &&
 		!(slot->check.unpack = ZSTD_createDCtx())) {
 		err_sys(&slot->e, ENOMEM, "cannot decompress");
-		piece_free(p);
 		slot_fail(s, slot);
 		settle(slot);
 		return true;

@@ -156,8 +156,6 @@ bool stream_take_back(struct stream *);
 
 /* ---- flash/flash_fault.c ---- */
 
-void fault_init(struct fault_state *, struct flash_fault *plan);
-
 /* Called when a read is submitted. Returns the number of the read, from 1. */
 uint64_t fault_number(struct fault_state *, const struct block *);
 

@@ -102,7 +102,8 @@ int stream_open(struct stream **out, const struct image *im,
 	s->image = im;
 	s->fd = -1;
 	s->stall_ns = o->stall_ms * (uint64_t)1000000;
-	fault_init(&s->fault, o->fault);
+	s->fault.plan = o->fault;
+	s->fault.end = UINT64_MAX;
 	s->on_read = o->on_read;
 	s->on_read_arg = o->on_read_arg;
 	ret = stream_file(im, o->buffered, &s->fd, &s->direct, why, e);
