@@ -20,18 +20,13 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 
 int err_sys(struct err *e, int code, const char *fmt, ...)
 {
+	char text[ERR_TEXT_MAX];
 	va_list ap;
-	size_t n;
 
-	if (!e)
-		return -code;
-	e->code = -code;
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	n = strlen(e->text);
-	snprintf(e->text + n, sizeof(e->text) - n, ": %s", strerror(code));
-	return -code;
+	return err_set(e, code, "%s: %s", text, strerror(code));
 }
 
 int err_in(struct err *e, const char *fmt, ...)
