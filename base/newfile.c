@@ -80,25 +80,6 @@ static int link_as(const struct newfile *f, const char *name)
 	return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 
-/*
- * Link the file to its final name. linkat cannot replace an existing file; if
- * one exists, link to the temporary name, which the caller then renames.
- * Returns 1 if the file has its final name, 0 if the caller must rename it, or
- * a negative errno.
- */
-static int give_name(struct newfile *f, struct err *e)
-{
-	if (f->named)
-		return 0;
-	if (!link_as(f, f->path))
-		return 1;
-	if (errno == EEXIST && !link_as(f, f->temporary)) {
-		f->named = true;
-		return 0;
-	}
-	return err_sys(e, errno, "cannot write '%s'", f->path);
-}
-
 int newfile_commit(struct newfile *f, struct err *e)
 {
 	char *folder;
@@ -106,13 +87,20 @@ int newfile_commit(struct newfile *f, struct err *e)
 
 	if (fsync(f->fd))
 		ret = err_sys(e, errno, "cannot write '%s'", f->path);
-	if (!ret)
-		ret = give_name(f, e);
+	/* Link the file to its final name. linkat cannot replace an existing
+	 * file; if one exists, link to the temporary name, which is then
+	 * renamed. */
+	if (!ret && !f->named && link_as(f, f->path)) {
+		if (errno == EEXIST && !link_as(f, f->temporary))
+			f->named = true;
+		else
+			ret = err_sys(e, errno, "cannot write '%s'", f->path);
+	}
 	fd_close(&f->fd);
-	if (!ret && rename(f->temporary, f->path))
+	if (!ret && f->named && rename(f->temporary, f->path))
 		ret = err_sys(e, errno, "cannot rename '%s' to '%s'",
 			f->temporary, f->path);
-	if (ret < 0)
+	if (ret)
 		return ret;
 	f->named = false;
 	/* Sync the folder too: otherwise a crash may undo the rename. */
