@@ -137,9 +137,8 @@ int coherence_open(
 		.now = { "start", -1, 0 },
 	};
 	pthread_mutex_init(&c->dma_lock, NULL);
-	violations_init(&c->maintenance.violations, config->report, config->arg,
-		config->file, c->maintenance.hooks);
-	c->maintenance.violations.every = config->report_every;
+	violations_init(
+		&c->maintenance.violations, &c->config, c->maintenance.hooks);
 	*out = c;
 	return 0;
 }

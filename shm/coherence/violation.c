@@ -320,19 +320,23 @@ static void violation_details(const struct violation *v,
 /* ---- a device's reports -------------------------------------------------- */
 
 void violations_init(struct violations *v,
-	void (*report)(void *arg, const char *text), void *arg,
-	struct coherence_report *file, const struct coherence_hooks *hooks)
+	const struct coherence_config *config,
+	const struct coherence_hooks *hooks)
 {
 	memset(v, 0, sizeof(*v));
+	v->config = config;
 	v->hooks = hooks;
-	v->report = report;
-	v->arg = arg;
-	v->file = file;
 	v->maintenance_bytes_per_s = VIOLATION_MAINTENANCE_BYTES_PER_S;
 	v->whole_s = VIOLATION_WHOLE_S;
 	v->op = "start";
 	v->layer = -1;
 	pthread_mutex_init(&v->lock, NULL);
+}
+
+static void print(const struct violations *v, const char *text)
+{
+	if (v->config->report)
+		v->config->report(v->config->arg, text);
 }
 
 /* Print v->last in full, or only count it if a report of the same kind, buffer
@@ -344,7 +348,7 @@ static void show(struct violations *v, const char *sentence)
 	size_t n = strlen(sentence);
 	struct violation_shown *s;
 
-	for (unsigned i = 0; i < v->n_shown && !v->every; i++) {
+	for (unsigned i = 0; i < v->n_shown && !v->config->report_every; i++) {
 		s = &v->shown[i];
 		if (s->kind == l->kind && !strcmp(s->op, l->op) &&
 			!strcmp(s->buffer, l->buffer)) {
@@ -356,7 +360,7 @@ static void show(struct violations *v, const char *sentence)
 		v->others++;
 		return;
 	}
-	if (!v->every) {
+	if (!v->config->report_every) {
 		s = &v->shown[v->n_shown++];
 		s->kind = l->kind;
 		s->op = l->op;
@@ -364,8 +368,7 @@ static void show(struct violations *v, const char *sentence)
 	}
 	memcpy(text, sentence, n);
 	violation_details(l, v, text + n, sizeof(text) - n);
-	if (v->report)
-		v->report(v->arg, text);
+	print(v, text);
 }
 
 /* Finish the current report: print it and write it to the file. */
@@ -376,7 +379,8 @@ static void flush(struct violations *v)
 	if (!v->open)
 		return;
 	v->open = false;
-	if (v->file && coherence_report_suppresses(v->file, &v->last))
+	if (v->config->file &&
+		coherence_report_suppresses(v->config->file, &v->last))
 		return;
 	violation_sentence(&v->last, sentence, sizeof(sentence));
 	if (!v->in_request++)
@@ -385,8 +389,8 @@ static void flush(struct violations *v)
 	show(v, sentence);
 	if (v->hooks->reported)
 		v->hooks->reported(v->hooks->arg, &v->last);
-	if (v->file)
-		coherence_report_add(v->file, &v->last,
+	if (v->config->file)
+		coherence_report_add(v->config->file, &v->last,
 			v->maintenance_bytes_per_s, v->whole_s);
 }
 
@@ -404,16 +408,14 @@ void violations_release(struct violations *v)
 			"... and %" PRIu64 " more like this in %s (%s in %s)",
 			s->more, s->buffer, violation_kind_name(s->kind),
 			s->op);
-		if (v->report)
-			v->report(v->arg, text);
+		print(v, text);
 	}
 	if (v->others) {
 		snprintf(text, sizeof(text),
 			"... and %" PRIu64
 			" more of other kinds, buffers or operators",
 			v->others);
-		if (v->report)
-			v->report(v->arg, text);
+		print(v, text);
 	}
 	pthread_mutex_destroy(&v->lock);
 }

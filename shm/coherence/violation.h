@@ -102,9 +102,7 @@ struct violation {
 };
 
 struct violations {
-	void (*report)(void *arg, const char *text);
-	void *arg;
-	struct coherence_report *file;           /* borrowed; NULL if none */
+	const struct coherence_config *config;   /* borrowed */
 	const struct coherence_hooks *hooks;     /* borrowed */
 	double maintenance_bytes_per_s, whole_s; /* cost of maintenance */
 	pthread_mutex_t lock;
@@ -115,7 +113,6 @@ struct violations {
 	const char *op;
 	int layer;
 	uint32_t request;
-	bool every;     /* print repeated reports too */
 	uint64_t total; /* number of reports, without suppressed reports */
 	struct violation_shown {
 		enum violation_kind kind;
@@ -130,9 +127,8 @@ struct violations {
 	char first[VIOLATION_TEXT_MAX];
 };
 
-void violations_init(struct violations *,
-	void (*report)(void *arg, const char *text), void *arg,
-	struct coherence_report *file, const struct coherence_hooks *);
+void violations_init(struct violations *, const struct coherence_config *,
+	const struct coherence_hooks *);
 
 /* Print how many reports were only counted, and free the members. */
 void violations_release(struct violations *);
