@@ -7,7 +7,6 @@
 #include "device/window.h"
 #include "ipc/brackets.h"
 #include "shm/buffer.h"
-#include "shm/coherence/coherence_report.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -69,26 +68,18 @@ static void reported(void *arg, const struct violation *v)
 int cache_open(struct cache **out, const struct cache_config *config,
 	const struct window *window, struct err *e)
 {
-	struct coherence_config lines = {
-		.level = config->level,
-		.contract = config->contract,
-		.evict_seed = config->evict_seed,
-		.report = config->report,
-		.arg = config->report_arg,
-		.report_every = config->report_every,
-		.file = config->file,
-	};
+	struct coherence_config lines = config->coherence;
 	struct cache *c;
 	int ret;
 
-	if ((unsigned)config->level >= COHERENCE_COUNT)
+	if ((unsigned)lines.level >= COHERENCE_COUNT)
 		return err_set(e, EINVAL,
 			"coherence level %u is unknown; it must be below %d",
-			(unsigned)config->level, COHERENCE_COUNT);
-	if (config->contract > COHERENCE_TWO_LEVELS)
+			(unsigned)lines.level, COHERENCE_COUNT);
+	if (lines.contract > COHERENCE_TWO_LEVELS)
 		return err_set(e, EINVAL,
 			"cache rules (contract) %u are unknown; must be 1 or 2",
-			(unsigned)config->contract);
+			(unsigned)lines.contract);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_set(e, ENOMEM, "no memory for the cache");
@@ -122,7 +113,7 @@ void cache_price_maintenance(
 
 bool cache_two_levels(const struct cache *c)
 {
-	return c->config.contract == COHERENCE_TWO_LEVELS;
+	return c->config.coherence.contract == COHERENCE_TWO_LEVELS;
 }
 
 /* ---- mappings ------------------------------------------------------------ */
@@ -244,7 +235,8 @@ void cache_clean_all(struct cache *c)
 
 void cache_operator(struct cache *c, const char *name, int layer)
 {
-	struct device_trace *t = c->config.evict_seed ? c->config.trace : NULL;
+	struct device_trace *t =
+		c->config.coherence.evict_seed ? c->config.trace : NULL;
 	uint64_t before = coherence_counts(c->lines).evicted_lines, evicted;
 	uint64_t began = device_trace_now(t);
 
@@ -280,7 +272,7 @@ static const void *read_by_dma(
 			&c->extended_bytes, len, memory_order_relaxed);
 		/* The cache has lines of a buffer in the extended region only
 		 * if the same buffer is also mapped in the window. */
-		if (c->config.level == COHERENCE_CHECK) {
+		if (c->config.coherence.level == COHERENCE_CHECK) {
 			m = window_holds(c->window, x->share.buffer,
 				x->share.generation);
 			coherence_dma_passes(c->lines,
@@ -295,7 +287,7 @@ static const void *read_by_dma(
 		return NULL;
 	d.offset = addr - m->addr;
 	atomic_fetch_add_explicit(&c->dma_bytes, len, memory_order_relaxed);
-	if (c->config.level == COHERENCE_OFF)
+	if (c->config.coherence.level == COHERENCE_OFF)
 		return m->mem + d.offset;
 	d.buffer = c->buffer[m->slot];
 	coherence_dma_start(c->lines, &d);
@@ -308,7 +300,8 @@ static const void *read_by_dma(
 const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	struct device_trace *t = c->config.trace;
-	bool copies = addr >= EXTENDED_BASE || c->config.level != COHERENCE_OFF;
+	bool copies = addr >= EXTENDED_BASE ||
+		c->config.coherence.level != COHERENCE_OFF;
 	uint64_t began = copies ? device_trace_now(t) : 0;
 	const void *read = read_by_dma(c, addr, len, tcm);
 

@@ -52,7 +52,6 @@
 #include <stdint.h>
 
 struct cache;
-struct coherence_report;
 struct device_trace;
 struct err;
 struct extended;
@@ -62,20 +61,10 @@ struct window;
 struct wire_brackets;
 
 struct cache_config {
-	enum coherence level;
-	enum coherence_contract contract; /* 0 means one level */
-	/* seed of random evictions of dirty lines; 0: no evictions */
-	uint64_t evict_seed;
-	struct fault *fault; /* borrowed */
-	/* called with the text of each violation (level check only) */
-	void (*report)(void *arg, const char *text);
-	void *report_arg;
-	/* true: `report` is also called for repeated violations of a kind */
-	bool report_every;
-	/* Used at level check: the file of violation reports, and the table of
-	 * the host's open brackets (accesses of the CPU in progress). Both
-	 * pointers are borrowed; NULL if there is no file or table. */
-	struct coherence_report *file;
+	struct coherence_config coherence; /* its hooks are not used */
+	struct fault *fault;               /* borrowed */
+	/* Used at level check: the table of the host's open brackets (accesses
+	 * of the CPU in progress). Borrowed; NULL if there is no table. */
 	const struct wire_brackets *brackets;
 	struct device_trace *trace; /* borrowed; NULL: none */
 	/* The extended region; borrowed. NULL: DMA reaches only the window. */

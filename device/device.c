@@ -22,13 +22,8 @@ int device_open(
 {
 	struct device *d = calloc(1, sizeof(*d));
 	struct cache_config cache = {
-		.level = cfg->coherence,
-		.contract = cfg->contract,
-		.evict_seed = cfg->evict_seed,
+		.coherence = cfg->coherence,
 		.fault = cfg->fault,
-		.report = cfg->report,
-		.report_arg = cfg->arg,
-		.file = cfg->file,
 		.brackets = cfg->brackets,
 	};
 	unsigned threads = cfg->threads ? cfg->threads : workers_online();

@@ -22,15 +22,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coherence_report;
 struct device;
 struct err;
 struct fault;
 
 struct device_config {
-	enum coherence coherence;
-	enum coherence_contract contract; /* 0 means one level */
-	uint64_t evict_seed;
+	struct coherence_config coherence; /* its hooks are not used */
 	/* true: requests count the maintenance of the rings too */
 	bool cached_rings;
 	/* number of workers; 0: one per CPU; at most EXEC_MAX_THREADS */
@@ -44,16 +41,12 @@ struct device_config {
 	/* minimum time of a map or unmap request, in us */
 	uint32_t va_map_us;
 	struct fault *fault; /* borrowed */
-	/* called with each coherence violation */
-	void (*report)(void *arg, const char *text);
-	/* file of violations, borrowed; NULL: none */
-	struct coherence_report *file;
 	/* table of the host's open brackets (CPU accesses); NULL: none */
 	const struct wire_brackets *brackets;
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;
 	void (*beat)(void *arg); /* called on any thread to report progress */
-	void *arg;               /* argument of both callbacks */
+	void *arg;               /* argument of `beat` */
 };
 
 #define DEVICE_VA_SLOTS 16

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "device/device.h"
-#include "device/exec.h"
 #include "device/fault.h"
 #include "device/listen.h"
 #include "device/sandbox.h"
@@ -187,9 +186,12 @@ static int serve_host(
 	char planned[96];
 	struct wire_welcome w = { 0 };
 	struct device_config config = {
-		.coherence = (enum coherence)s->hello.coherence,
-		.contract = (enum coherence_contract)s->hello.contract,
-		.evict_seed = s->hello.evict_seed,
+		.coherence = { .level = (enum coherence)s->hello.coherence,
+			.contract = (enum coherence_contract)s->hello.contract,
+			.evict_seed = s->hello.evict_seed,
+			.report = report,
+			.arg = s,
+			.file = s->opts->file },
 		.cached_rings = s->hello.features & WIRE_FEATURE_CACHED_RINGS,
 		.threads = s->hello.threads,
 		.va_slots = s->hello.va_slots,
@@ -198,27 +200,18 @@ static int serve_host(
 		.va_defer = s->opts->va_defer,
 		.va_map_us = s->opts->va_map_us,
 		.fault = s->opts->fault,
-		.report = report,
-		.file = s->opts->file,
 		.brackets = channel_brackets(s->channel),
 		.beat = beat,
 		.arg = s,
 	};
 	const struct coherence_hooks hooks = { .leaves_out = leaves_out,
 		.arg = s };
-	const struct coherence_config rings = {
-		.level = config.coherence,
-		.contract = config.contract,
-		.evict_seed = config.evict_seed,
-		.report = report,
-		.arg = s,
-		.file = config.file,
-		.hooks = &hooks,
-	};
+	struct coherence_config rings = config.coherence;
 	bool watched;
 	int ret;
 
-	if (config.coherence == COHERENCE_OFF &&
+	rings.hooks = &hooks;
+	if (rings.level == COHERENCE_OFF &&
 		fault_plans_drop(config.fault, planned, sizeof(planned)))
 		fprintf(stderr,
 			"tandem-npu: the fault '%s' has no effect with "

@@ -73,12 +73,12 @@ static inline void bench_open_with(struct bench *b, enum coherence level,
 	uint64_t evict_seed, const char *fault, struct coherence_report *file)
 {
 	struct cache_config config = {
-		.level = level,
-		.evict_seed = evict_seed,
+		.coherence = { .level = level,
+			.evict_seed = evict_seed,
+			.report = take_report,
+			.arg = b,
+			.file = file },
 		.fault = &b->fault,
-		.report = take_report,
-		.report_arg = b,
-		.file = file,
 		.brackets = &b->wire,
 		.extended = &b->extended,
 	};

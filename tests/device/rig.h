@@ -382,15 +382,16 @@ static inline void rig_start(struct rig *r)
 {
 	const struct rig_opts *o = &r->opts;
 	struct device_config config = {
-		.coherence = o->coherence,
-		.contract = o->contract,
+		.coherence = { .level = o->coherence,
+			.contract = o->contract,
+			.evict_seed = o->evict_seed,
+			.report = rig_report,
+			.arg = r },
 		.cached_rings = o->cached_rings,
-		.evict_seed = o->evict_seed,
 		.threads = o->threads ? o->threads : 1,
 		.va_window = 16 << 20,
 		.va_extended = o->extended ? 1 << 20 : 0,
 		.fault = &r->fault,
-		.report = rig_report,
 		.beat = rig_beat,
 		.arg = r,
 	};

@@ -92,12 +92,12 @@ out:
 static int open_stage(struct stage *s, enum coherence level, uint64_t seed,
 	uint32_t lines, const struct fault *fault, struct err *e)
 {
-	struct cache_config config = { .level = level,
-		.evict_seed = seed,
-		.fault = &s->fault,
-		.report = say_report,
-		.report_arg = s,
-		.report_every = true };
+	struct cache_config config = { .coherence = { .level = level,
+					       .evict_seed = seed,
+					       .report = say_report,
+					       .arg = s,
+					       .report_every = true },
+		.fault = &s->fault };
 	int ret = window_init(&s->window, WINDOW, 1, e);
 
 	if (ret)
