@@ -268,7 +268,7 @@ bool device_loaded(
 	*done = (struct wire_done){ .op = WIRE_GRAPH_LOAD };
 	done->counters.busy_ns = l->busy_ns;
 	if (d->trace)
-		device_trace_on(d->trace, WIRE_TRACE_LOADER, WIRE_TRACE_LOAD,
+		device_trace_on(d->trace, WIRE_TRACE_LOADER, 0, WIRE_TRACE_LOAD,
 			"graph load", l->began_ns, l->began_ns + l->busy_ns,
 			l->graph, l->seq, 0);
 	if (d->exec.soc && l->plan) {

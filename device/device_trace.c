@@ -1,7 +1,6 @@
 #include "device/device_trace.h"
 
-/* Put an event into the ring, unless the ring is full. */
-static void put(struct device_trace *t, unsigned lane, unsigned depth,
+void device_trace_on(struct device_trace *t, unsigned lane, unsigned depth,
 	enum wire_trace_kind kind, const char *name, uint64_t begin,
 	uint64_t end, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -26,14 +25,8 @@ void device_trace_ended(struct device_trace *t, enum wire_trace_kind kind,
 	uint64_t b, uint64_t c)
 {
 	if (t)
-		put(t, 0, depth, kind, name, begin, clock_ns(), a, b, c);
-}
-
-void device_trace_on(struct device_trace *t, unsigned lane,
-	enum wire_trace_kind kind, const char *name, uint64_t begin,
-	uint64_t end, uint64_t a, uint64_t b, uint64_t c)
-{
-	put(t, lane, 0, kind, name, begin, end, a, b, c);
+		device_trace_on(
+			t, 0, depth, kind, name, begin, clock_ns(), a, b, c);
 }
 
 /* Workers may arrive here in another order than the order of their clock
@@ -70,21 +63,21 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 
 		copied = atomic_exchange_explicit(
 			&t->copied_ns, 0, memory_order_relaxed);
-		device_trace_on(t, WIRE_TRACE_DMA_ENGINE, WIRE_TRACE_DMA, "DMA",
-			began,
+		device_trace_on(t, WIRE_TRACE_DMA_ENGINE, 0, WIRE_TRACE_DMA,
+			"DMA", began,
 			atomic_load_explicit(
 				&t->copy_ended, memory_order_relaxed),
 			above, dma_bytes, copied);
 		copied = copied ? copied : 1;
 	}
-	put(t, 0, 1, WIRE_TRACE_OPERATOR, name, begin, end, above, dma_bytes,
-		copied);
+	device_trace_on(t, 0, 1, WIRE_TRACE_OPERATOR, name, begin, end, above,
+		dma_bytes, copied);
 	for (unsigned i = 1; i < t->workers; i++) {
 		struct device_trace_share *s = &t->share[i];
 
 		if (s->begin)
-			device_trace_on(t, i, WIRE_TRACE_SHARE, name, s->begin,
-				s->end, above, 0, 0);
+			device_trace_on(t, i, 0, WIRE_TRACE_SHARE, name,
+				s->begin, s->end, above, 0, 0);
 		s->begin = 0;
 	}
 	return end;

@@ -43,10 +43,11 @@ void device_trace_ended(struct device_trace *, enum wire_trace_kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c);
 
-/* Record work from `begin` to `end` on another lane (row) of the trace. */
-void device_trace_on(struct device_trace *, unsigned lane, enum wire_trace_kind,
-	const char *name, uint64_t begin, uint64_t end, uint64_t a, uint64_t b,
-	uint64_t c);
+/* Record work from `begin` to `end` on a lane (row) of the trace; lane 0 is the
+ * thread that runs requests. The work is not recorded if the ring is full. */
+void device_trace_on(struct device_trace *, unsigned lane, unsigned depth,
+	enum wire_trace_kind, const char *name, uint64_t begin, uint64_t end,
+	uint64_t a, uint64_t b, uint64_t c);
 
 /* Record a DMA copy of the current operator. Any worker may call this. */
 void device_trace_copied(struct device_trace *, uint64_t begin, uint64_t end);
