@@ -313,18 +313,11 @@ int device_drop_graph(
 	return 0;
 }
 
-static void put_u64(uint32_t word[2], uint64_t v)
-{
-	word[0] = (uint32_t)v;
-	word[1] = (uint32_t)(v >> 32);
-}
-
 int device_run_graph(struct device *d, const struct packet *p,
 	struct wire_done *done, struct err *e)
 {
 	struct wire_graph_run run;
 	struct graph_slot *slot;
-	struct exec_counts counts;
 	struct binding b;
 	int ret;
 
@@ -340,11 +333,5 @@ int device_run_graph(struct device *d, const struct packet *p,
 	if ((ret = bind_run(
 		     &b, d->cache, p->refs, p->n_refs, slot->graph, &run, e)))
 		return ret;
-	if ((ret = exec_run(&d->exec, slot->graph, &b, &run, &counts, e)))
-		return ret;
-	done->counters.saturated = counts.saturated;
-	put_u64(&done->arg[WIRE_RUN_KV_READ], counts.kv_read);
-	put_u64(&done->arg[WIRE_RUN_KV_APART], counts.kv_apart);
-	put_u64(&done->arg[WIRE_RUN_EXTENDED], counts.extended);
-	return 0;
+	return exec_run(&d->exec, slot->graph, &b, &run, done, e);
 }

@@ -234,8 +234,14 @@ static void run_experts(
 		run_ops(r, sum, r->g->n_ops, r->g->rows);
 }
 
+static void put_u64(uint32_t word[2], uint64_t v)
+{
+	word[0] = (uint32_t)v;
+	word[1] = (uint32_t)(v >> 32);
+}
+
 int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
-	const struct wire_graph_run *wire, struct exec_counts *counts,
+	const struct wire_graph_run *wire, struct wire_done *done,
 	struct err *e)
 {
 	struct run r = {
@@ -297,13 +303,14 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.row = more ? g->part.first_row : g->part.end_row,
 		.slots = more ? x->left.slots : 0,
 		.model = g->model };
-	counts->saturated =
+	done->counters.saturated =
 		atomic_load_explicit(&r.saturated, memory_order_relaxed);
-	counts->kv_read =
-		slot * atomic_load_explicit(&r.read, memory_order_relaxed);
-	counts->kv_apart = graph_begins(g)
-		? slot * m->n_kv_head * g->n_layers * r.set.seen_slots
-		: 0;
-	counts->extended = cache_dma(x->cache).extended;
+	put_u64(&done->arg[WIRE_RUN_KV_READ],
+		slot * atomic_load_explicit(&r.read, memory_order_relaxed));
+	put_u64(&done->arg[WIRE_RUN_KV_APART],
+		graph_begins(g)
+			? slot * m->n_kv_head * g->n_layers * r.set.seen_slots
+			: 0);
+	put_u64(&done->arg[WIRE_RUN_EXTENDED], cache_dma(x->cache).extended);
 	return 0;
 }

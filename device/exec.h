@@ -31,17 +31,6 @@ struct kern;
 struct soc;
 struct workers;
 
-/* Counters of a run. */
-struct exec_counts {
-	/* number of activations that were clamped to the range of fp16 */
-	uint32_t saturated;
-	/* Bytes of keys and values that attention read, and bytes that
-	 * attention would have read if rows did not share reads. */
-	uint64_t kv_read, kv_apart;
-	/* bytes that DMA read from the extended region (device/extended.h) */
-	uint64_t extended;
-};
-
 /* The place in a layer, which runs in parts, at which the last part ended. The
  * next run must continue there. */
 struct exec_left {
@@ -92,10 +81,11 @@ void exec_arena_take(struct exec *, void *arena, size_t bytes);
  * have at least g->at.total bytes, and ranges that the CPU wrote must have been
  * invalidated. On success, hidden states and KV have been cleaned. Returns
  * -EINVAL if `g` is a part of a layer but not the part that follows the
- * previous run. If there is a phone's profile, the costs of the operators are
- * added to x->price.
+ * previous run. Sets the arguments of *done (enum wire_run_arg) and its counter
+ * of saturated activations. If there is a phone's profile, the costs of the
+ * operators are added to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
-	const struct wire_graph_run *, struct exec_counts *, struct err *);
+	const struct wire_graph_run *, struct wire_done *done, struct err *);
 
 #endif
