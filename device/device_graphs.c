@@ -47,7 +47,6 @@ struct loader {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct queue todo, done;
-	unsigned pending; /* number of loads submitted and not returned yet */
 	bool stop;
 };
 
@@ -240,7 +239,6 @@ int device_load_graph(struct device *d, const struct packet *p, struct err *e)
 		d->most_held_bytes = d->held_bytes;
 	pthread_mutex_lock(&d->loader->lock);
 	push(&d->loader->todo, l);
-	d->loader->pending++;
 	pthread_cond_broadcast(&d->loader->changed);
 	pthread_mutex_unlock(&d->loader->lock);
 	return 0;
@@ -254,10 +252,8 @@ bool device_loaded(
 	struct load *l;
 
 	pthread_mutex_lock(&ld->lock);
-	while (!(l = pop(&ld->done)) && wait && ld->pending)
+	while (!(l = pop(&ld->done)) && wait && d->loading)
 		pthread_cond_wait(&ld->changed, &ld->lock);
-	if (l)
-		ld->pending--;
 	pthread_mutex_unlock(&ld->lock);
 	if (!l)
 		return false;
