@@ -198,9 +198,9 @@ static void piece_back(struct stream *s, struct piece *p)
 
 static void report_read(struct stream *s, const struct piece *p, bool back)
 {
-	if (s->on_read)
-		s->on_read(s->on_read_arg, (unsigned)(p - s->piece), back,
-			p->block.off, p->block.len);
+	if (s->opts.on_read)
+		s->opts.on_read(s->opts.on_read_arg, (unsigned)(p - s->piece),
+			back, p->block.off, p->block.len);
 }
 
 static void one_landed(struct stream *s, const struct piece *p)

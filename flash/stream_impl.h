@@ -102,6 +102,7 @@ struct fault_state {
 
 struct stream {
 	const struct image *image;
+	struct stream_opts opts;
 	struct reader *reader;
 	int fd;
 	size_t block;
@@ -130,10 +131,6 @@ struct stream {
 	uint64_t busy_from;
 	/* clock time and bytes read at the last update of the rate */
 	uint64_t looked_ns, looked_bytes;
-	/* See struct stream_opts. */
-	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
-		uint64_t bytes);
-	void *on_read_arg;
 	struct stream_stats stats;
 	/* state for stream_how */
 	bool direct, uring, started, registered;

@@ -100,12 +100,11 @@ int stream_open(struct stream **out, const struct image *im,
 	if (!s)
 		return err_sys(e, ENOMEM, "cannot stream '%s'", image_path(im));
 	s->image = im;
+	s->opts = *o;
 	s->fd = -1;
 	s->stall_ns = o->stall_ms * (uint64_t)1000000;
 	s->fault.plan = o->fault;
 	s->fault.end = UINT64_MAX;
-	s->on_read = o->on_read;
-	s->on_read_arg = o->on_read_arg;
 	ret = stream_file(im, o->buffered, &s->fd, &s->direct, why, e);
 	if (ret)
 		goto fail;
