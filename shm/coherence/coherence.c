@@ -220,42 +220,39 @@ void coherence_unregister(struct coherence_cache *c, struct coherence_buffer *b)
 
 /* ---- views --------------------------------------------------------------- */
 
-const void *coherence_read(struct coherence_cache *c,
-	struct coherence_buffer *b, uint64_t offset, size_t bytes)
+/* An open bracket conflicts with a write, and an open bracket of a write also
+ * conflicts with a read. */
+static void *view(struct coherence_cache *c, struct coherence_buffer *b,
+	struct range r, bool writes)
 {
-	struct range r = { offset, offset + bytes };
-
 	if (b->flags & COHERENCE_DMA_ONLY)
 		return NULL;
 	if (!has_lines(b))
-		return b->mem + offset;
+		return b->mem + r.from;
 	if (c->maintenance.check) {
 		lines_check_brackets(&c->maintenance, b->name, b->id, r,
-			VIOLATION_HELD_READ, COHERENCE_WRITE);
-		dma_check_shared(c, b, r, false);
+			writes ? VIOLATION_HELD_WRITE : VIOLATION_HELD_READ,
+			COHERENCE_WRITE | (writes ? COHERENCE_READ : 0));
+		dma_check_shared(c, b, r, writes);
 	}
 	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
-		line_read(&c->maintenance, b, i, r);
-	return b->copy + offset;
+		if (writes)
+			line_write(&c->maintenance, b, i, r);
+		else
+			line_read(&c->maintenance, b, i, r);
+	return b->copy + r.from;
+}
+
+const void *coherence_read(struct coherence_cache *c,
+	struct coherence_buffer *b, uint64_t offset, size_t bytes)
+{
+	return view(c, b, (struct range){ offset, offset + bytes }, false);
 }
 
 void *coherence_write(struct coherence_cache *c, struct coherence_buffer *b,
 	uint64_t offset, size_t bytes)
 {
-	struct range r = { offset, offset + bytes };
-
-	if (b->flags & COHERENCE_DMA_ONLY)
-		return NULL;
-	if (!has_lines(b))
-		return b->mem + offset;
-	if (c->maintenance.check) {
-		lines_check_brackets(&c->maintenance, b->name, b->id, r,
-			VIOLATION_HELD_WRITE, COHERENCE_READ | COHERENCE_WRITE);
-		dma_check_shared(c, b, r, true);
-	}
-	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
-		line_write(&c->maintenance, b, i, r);
-	return b->copy + offset;
+	return view(c, b, (struct range){ offset, offset + bytes }, true);
 }
 
 /* ---- maintenance --------------------------------------------------------- */
