@@ -90,25 +90,10 @@ static bool wake_is_due(struct doorbell *b)
 	return n == 1;
 }
 
-/*
- * Write without blocking, even if the peer, which shares the file, has cleared
- * O_NONBLOCK and filled the counter. An eventfd has no non-blocking write
- * (RWF_NOWAIT gives EOPNOTSUPP), so poll checks first whether there is room. If
- * the peer fills the counter between poll and write, the write blocks until a
- * signal arrives: see channel_ringing.
- */
-static ssize_t count_up(int fd)
-{
-	const uint64_t one = 1;
-	struct pollfd p = { fd, POLLOUT, 0 };
-
-	if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT))
-		return 0;
-	return write(fd, &one, sizeof(one));
-}
-
 void doorbell_ring(struct doorbell *b)
 {
+	const uint64_t one = 1;
+	struct pollfd p = { b->fd, POLLOUT, 0 };
 	ssize_t n = 0;
 
 	/*
@@ -118,7 +103,16 @@ void doorbell_ring(struct doorbell *b)
 	 */
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
-		n = count_up(b->fd);
+		/*
+		 * Write without blocking, even if the peer, which shares the
+		 * file, has cleared O_NONBLOCK and filled the counter. An
+		 * eventfd has no non-blocking write (RWF_NOWAIT gives
+		 * EOPNOTSUPP), so poll checks first whether there is room. If
+		 * the peer fills the counter between poll and write, the write
+		 * blocks until a signal arrives: see channel_ringing.
+		 */
+		if (poll(&p, 1, 0) > 0 && p.revents & POLLOUT)
+			n = write(b->fd, &one, sizeof(one));
 		break;
 	case DOORBELL_SOCKET:
 		n = send(b->fd, "\1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -142,26 +136,20 @@ static bool moved(const struct doorbell *b, uint32_t seen)
 	return atomic_load_explicit(b->index, memory_order_acquire) != seen;
 }
 
-/*
- * Read without blocking, even if the peer, which shares the file, has cleared
- * O_NONBLOCK. For an eventfd this needs Linux 5.8.
- */
-static ssize_t read_now(int fd, void *buf, size_t len)
-{
-	struct iovec iov = { buf, len };
-	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
-
-	return n < 0 && errno == EOPNOTSUPP ? read(fd, buf, len) : n;
-}
-
 int doorbell_hear(struct doorbell *b)
 {
 	uint64_t buf[32];
+	struct iovec count = { buf, sizeof(buf[0]) };
 	ssize_t n;
 
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
-		n = read_now(b->fd, buf, sizeof(buf[0]));
+		/* Read without blocking, even if the peer, which shares the
+		 * file, has cleared O_NONBLOCK. For an eventfd this needs Linux
+		 * 5.8. */
+		n = preadv2(b->fd, &count, 1, -1, RWF_NOWAIT);
+		if (n < 0 && errno == EOPNOTSUPP)
+			n = read(b->fd, buf, sizeof(buf[0]));
 		break;
 	case DOORBELL_SOCKET:
 		n = recv(b->fd, buf, sizeof(buf), MSG_DONTWAIT);
