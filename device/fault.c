@@ -143,15 +143,15 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 			a.late_ms = ev->ms;
 			break;
 		case FAULT_FULL:
-			a.full_ms = ev->ms;
+			a.spoil.full_ms = ev->ms;
 			break;
 		default:
 			a.die |= ev->verb == FAULT_DIE_ANSWERED;
 			a.hang |= ev->verb == FAULT_HANG_ANSWERED;
-			a.bell_drop |= ev->verb == FAULT_BELL_DROP;
-			a.bell_repeat |= ev->verb == FAULT_BELL_REPEAT;
-			a.bell_merge |= ev->verb == FAULT_BELL_MERGE;
-			a.tear |= ev->verb == FAULT_TEAR;
+			a.spoil.bell_drop |= ev->verb == FAULT_BELL_DROP;
+			a.spoil.bell_repeat |= ev->verb == FAULT_BELL_REPEAT;
+			a.spoil.bell_merge |= ev->verb == FAULT_BELL_MERGE;
+			a.spoil.tear |= ev->verb == FAULT_TEAR;
 			a.wrong_seq |= ev->verb == FAULT_SEQ;
 		}
 	}

@@ -17,6 +17,7 @@
 #define DEVICE_FAULT_H
 
 #include "base/fault_plan.h"
+#include "ipc/channel.h"
 #include "shm/coherence/tandem_coherence.h"
 
 #include <stdatomic.h>
@@ -30,8 +31,9 @@ struct strbuf;
 /* The faults to inject when a completion is sent. */
 struct fault_answer {
 	uint32_t seq; /* number of the request */
-	uint32_t late_ms, full_ms;
-	bool wrong_seq, tear, bell_drop, bell_repeat, bell_merge;
+	uint32_t late_ms;
+	bool wrong_seq;
+	struct channel_spoil spoil;
 	bool die, hang; /* after the completion was sent */
 };
 

@@ -98,14 +98,6 @@ static int complete(
 	channel_add_reports(s->channel, done);
 	faulty = fault_takes_answer(s->opts->fault, seq, &a);
 	if (faulty) {
-		const struct channel_spoil spoil = {
-			.full_ms = a.full_ms,
-			.tear = a.tear,
-			.bell_drop = a.bell_drop,
-			.bell_repeat = a.bell_repeat,
-			.bell_merge = a.bell_merge,
-		};
-
 		seq -= a.wrong_seq;
 		/* Delay the completion, but report progress meanwhile, as a
 		 * busy device does. */
@@ -113,7 +105,7 @@ static int complete(
 			channel_beat(s->channel);
 			nanosleep(&slice, NULL);
 		}
-		channel_spoil(s->channel, &spoil);
+		channel_spoil(s->channel, &a.spoil);
 	}
 	ret = channel_send(s->channel, NULL, 0, done, sizeof(*done), &seq, e);
 	if (faulty && !ret)

@@ -59,11 +59,11 @@ static void write_event(
 static bool is_in(const struct fault_answer *a, const char *verb)
 {
 	return (!strcmp(verb, "late=7") && a->late_ms == 7) ||
-		(!strcmp(verb, "full=9") && a->full_ms == 9) ||
-		(!strcmp(verb, "bell-drop") && a->bell_drop) ||
-		(!strcmp(verb, "bell-repeat") && a->bell_repeat) ||
-		(!strcmp(verb, "bell-merge") && a->bell_merge) ||
-		(!strcmp(verb, "tear") && a->tear) ||
+		(!strcmp(verb, "full=9") && a->spoil.full_ms == 9) ||
+		(!strcmp(verb, "bell-drop") && a->spoil.bell_drop) ||
+		(!strcmp(verb, "bell-repeat") && a->spoil.bell_repeat) ||
+		(!strcmp(verb, "bell-merge") && a->spoil.bell_merge) ||
+		(!strcmp(verb, "tear") && a->spoil.tear) ||
 		(!strcmp(verb, "seq") && a->wrong_seq);
 }
 
@@ -128,9 +128,9 @@ static void out_of_order_completions_keep_their_faults(void **state)
 	fault_request(&f, WIRE_NOP, 7);
 	assert_false(fault_takes_answer(&f, 7, &a));
 	assert_true(fault_takes_answer(&f, 6, &a));
-	assert_true(a.tear && !a.wrong_seq);
+	assert_true(a.spoil.tear && !a.wrong_seq);
 	assert_true(fault_takes_answer(&f, 5, &a));
-	assert_true(a.wrong_seq && !a.tear);
+	assert_true(a.wrong_seq && !a.spoil.tear);
 	assert_false(fault_takes_answer(&f, 5, &a));
 }
 
