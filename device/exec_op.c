@@ -56,21 +56,16 @@ static void round_output(struct run *r, float *x, size_t n)
 		count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
-/* The argument of a parallel section that runs `fn` and, for the trace, records
- * the begin and end of each worker's share. */
-struct timed {
-	struct run *r;
-	void (*fn)(void *, unsigned, unsigned);
-};
-
+/* Run r->fn and, for the trace, record the begin and end of each worker's
+ * share. */
 static void timed_part(void *arg, unsigned part, unsigned thread)
 {
-	const struct timed *t = arg;
-	struct device_trace_share *s = &t->r->x->trace->share[thread];
+	struct run *r = arg;
+	struct device_trace_share *s = &r->x->trace->share[thread];
 
 	if (!s->begin)
 		s->begin = clock_ns();
-	t->fn(t->r, part, thread);
+	r->fn(r, part, thread);
 	s->end = clock_ns();
 }
 
@@ -79,12 +74,10 @@ static void timed_part(void *arg, unsigned part, unsigned thread)
 static void spread(struct run *r, uint64_t work,
 	void (*fn)(void *, unsigned, unsigned), unsigned parts)
 {
-	struct timed timed = { r, fn };
+	bool timed = r->x->trace && workers_count(r->x->workers) > 1;
 
-	if (r->x->trace && workers_count(r->x->workers) > 1)
-		workers_share(r->x->workers, work, timed_part, &timed, parts);
-	else
-		workers_share(r->x->workers, work, fn, r, parts);
+	r->fn = fn;
+	workers_share(r->x->workers, work, timed ? timed_part : fn, r, parts);
 }
 
 /* ---- operators --------------------------------------------------------- */

@@ -45,6 +45,8 @@ struct run {
 	uint32_t together;
 	/* cost of attention in one layer, if there is a phone's profile */
 	struct price attention;
+	/* the function of the current parallel section */
+	void (*fn)(void *run, unsigned part, unsigned thread);
 	/* time when the current operator began, for the trace */
 	uint64_t began;
 	bool idle;  /* WIRE_RUN_IDLE */
