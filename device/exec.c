@@ -62,16 +62,12 @@ void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 
 /* ---- a run ------------------------------------------------------------- */
 
-static size_t hidden_bytes(const struct run *r)
-{
-	return (size_t)r->set.rows * r->g->model.n_embd * sizeof(float);
-}
-
 static int read_inputs(struct run *r, const struct binding *b,
 	const struct wire_graph_run *wire, struct err *e)
 {
 	struct cache *c = r->x->cache;
 	uint32_t half = r->g->model.n_rot / 2;
+	size_t bytes = (size_t)wire->rows * r->g->model.n_embd * sizeof(float);
 	float *cosine = run_place(r, r->g->at.cos);
 	float *sine = run_place(r, r->g->at.sin);
 	const float *freq;
@@ -99,8 +95,7 @@ static int read_inputs(struct run *r, const struct binding *b,
 		return 0;
 	cache_operator(c, "hidden_in", -1);
 	memcpy(run_place(r, r->g->at.x),
-		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], hidden_bytes(r)),
-		hidden_bytes(r));
+		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], bytes), bytes);
 	cache_operator(c, "rope_freq", -1);
 	if (!half || graph_is_output(r->g))
 		return 0;
