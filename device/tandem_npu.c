@@ -222,7 +222,7 @@ static int run(void)
 		.va_map_us = opt_map_us,
 	};
 	struct err e = { 0 }, close;
-	int ret;
+	int ret = 0;
 
 	/* Use shared memory, because all processes of a listening device count
 	 * in the struct. */
@@ -240,8 +240,6 @@ static int run(void)
 	if (opt_report || opt_suppress)
 		ret = coherence_report_open(
 			&report, opt_report, opt_suppress, &e);
-	else
-		ret = 0;
 	opts.file = report;
 	if (!ret)
 		ret = serve(&opts, &result, &e);

@@ -168,12 +168,11 @@ static uint64_t hole_to(const struct window *w, unsigned i)
 
 static void measure(const struct window *w, struct window_space *space)
 {
-	space->used = w->used;
-	space->slots = w->slots;
-	space->pending = 0;
+	*space = (struct window_space){
+		.wanted = space->wanted, .used = w->used, .slots = w->slots
+	};
 	for (unsigned i = 0; i < w->used; i++)
 		space->pending += w->order[i]->due > 0;
-	space->free = space->largest = 0;
 	for (unsigned i = 0; i <= w->used; i++) {
 		uint64_t n = hole_to(w, i) - hole_from(w, i);
 
