@@ -342,32 +342,24 @@ int image_open(struct image **out, const char *path, struct err *e)
 
 	if (!im)
 		return err_sys(e, ENOMEM, "cannot open '%s'", path);
-	im->fd = -1;
 	im->path = strdup(path);
-	if (!im->path) {
-		ret = err_sys(e, ENOMEM, "cannot open '%s'", path);
-		goto fail;
-	}
 	im->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (im->fd < 0) {
 		ret = err_sys(e, errno, "cannot open '%s'", path);
-		goto fail;
-	}
-	if (fstat(im->fd, &st)) {
+	} else if (!im->path) {
+		ret = err_sys(e, ENOMEM, "cannot open '%s'", path);
+	} else if (fstat(im->fd, &st)) {
 		ret = err_sys(e, errno, "cannot stat '%s'", path);
-		goto fail;
-	}
-	if (!S_ISREG(st.st_mode)) {
+	} else if (!S_ISREG(st.st_mode)) {
 		ret = err_set(e, EINVAL, "'%s' is not a regular file", path);
-		goto fail;
+	} else {
+		im->size = (uint64_t)st.st_size;
+		ret = read_image(im, e);
 	}
-	im->size = (uint64_t)st.st_size;
-	if ((ret = read_image(im, e)))
-		goto fail;
-	*out = im;
-	return 0;
-fail:
-	image_close(im);
+	if (ret)
+		image_close(im);
+	else
+		*out = im;
 	return ret;
 }
 

@@ -158,16 +158,18 @@ int image_writer_open(struct image_writer **out, const char *path,
 	w->table = calloc(o->n_extents, sizeof(*w->table));
 	w->end = align_up(
 		IMAGE_PAGE + o->n_extents * sizeof(*w->table), IMAGE_PAGE);
-	if (!w->table) {
+	w->zstd = o->zstd ? ZSTD_createCCtx() : NULL;
+	if (!w->table)
 		ret = err_sys(e, ENOMEM, "cannot write '%s'", path);
-		goto fail;
+	else if (o->zstd && !w->zstd)
+		ret = err_set(e, ENOMEM, "no memory to compress");
+	else
+		ret = newfile_open(&w->file, path, NEWFILE_PUBLIC, e);
+	if (ret) {
+		image_writer_close(w);
+		return ret;
 	}
-	if (o->zstd) {
-		w->zstd = ZSTD_createCCtx();
-		if (!w->zstd) {
-			ret = err_set(e, ENOMEM, "no memory to compress");
-			goto fail;
-		}
+	if (w->zstd) {
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_compressionLevel, o->zstd);
 		/* If the zstd library was built without threads, it refuses
@@ -175,13 +177,8 @@ int image_writer_open(struct image_writer **out, const char *path,
 		ZSTD_CCtx_setParameter(
 			w->zstd, ZSTD_c_nbWorkers, (int)o->threads);
 	}
-	if ((ret = newfile_open(&w->file, path, NEWFILE_PUBLIC, e)))
-		goto fail;
 	*out = w;
 	return 0;
-fail:
-	image_writer_close(w);
-	return ret;
 }
 
 void image_writer_close(struct image_writer *w)
