@@ -209,33 +209,26 @@ static void ring_bell(struct channel *c)
 	note_ring(c);
 }
 
-/* Like ring_reserve, but an injected fault makes the ring seem full until the
- * time `full_until`. */
-static int room_for(
-	struct channel *c, size_t bytes, uint64_t full_until, void **at)
-{
-	if (full_until && clock_ns() < full_until)
-		return -EAGAIN;
-	return ring_reserve(&c->tx, bytes, at);
-}
-
 static int reserve(
 	struct channel *c, size_t bytes, uint8_t **out, struct err *e)
 {
-	struct waiting w;
+	struct waiting w = waiting_begin(c, -1);
 	void *at;
+	/* An injected fault makes the ring seem full until this time. */
 	uint64_t full = c->spoilt && c->spoil.full_ms
 		? clock_ns() + c->spoil.full_ms * 1000000ull
 		: 0;
-	int ret = room_for(c, bytes, full, &at);
+	int ret;
 
-	if (ret == -EAGAIN) {
+	for (;;) {
+		ret = full && clock_ns() < full
+			? -EAGAIN
+			: ring_reserve(&c->tx, bytes, &at);
+		if (ret != -EAGAIN)
+			break;
 		/* release the held packet, because the peer may wait for room
 		 * in the other ring */
 		settle(c);
-		w = waiting_begin(c, -1);
-	}
-	while (ret == -EAGAIN) {
 		/* Do not wait on the link, because this function does not read
 		 * messages from the link. */
 		ret = wait_slice(c, &c->tx_room, c->tx.peer, &w, -1, e);
@@ -245,7 +238,6 @@ static int reserve(
 			return peer_gone(c, e);
 		if (ret < 0 && ret != -EAGAIN)
 			return ret;
-		ret = room_for(c, bytes, full, &at);
 	}
 	if (ret == -EPROTO)
 		return err_set(e, EPROTO,
