@@ -67,12 +67,11 @@ uint16_t trace_ring_name(struct trace_ring *r, const char *literal)
 			return r->known[i].number;
 		if (r->known[i].literal)
 			continue;
-		if (r->names < WIRE_TRACE_NAMES) {
-			r->known[i].literal = literal;
-			r->known[i].number = add_name(r, literal);
-			return r->known[i].number;
-		}
-		return 0;
+		if (r->names == WIRE_TRACE_NAMES)
+			return 0;
+		r->known[i].literal = literal;
+		r->known[i].number = add_name(r, literal);
+		return r->known[i].number;
 	}
 }
 
