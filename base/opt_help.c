@@ -313,9 +313,13 @@ static void put_group(const struct opt_command *c, const char *group, FILE *f)
 
 /* ---- help, man page --------------------------------------------------- */
 
-static void put_common(const struct opt_command *c, FILE *f)
+/* Print the common options and the names of the groups. */
+static void put_common(
+	const struct opt_command *c, const struct groups *g, FILE *f)
 {
 	const struct opt_walk help = opt_walk_help(c);
+	struct opt_text names = { .len = 0 };
+	const char *between = " --help GROUP, where GROUP is";
 
 	fputs("\nOptions:\n", f);
 	for (const char *name = c->common; *name;) {
@@ -332,14 +336,6 @@ static void put_common(const struct opt_command *c, FILE *f)
 		name += len + strspn(name + len, " ");
 	}
 	put_option(f, &help, true);
-}
-
-static void put_group_names(
-	const struct opt_command *c, const struct groups *g, FILE *f)
-{
-	struct opt_text names = { .len = 0 };
-	const char *between = " --help GROUP, where GROUP is";
-
 	opt_text_add(&names, "%s", c->name);
 	for (unsigned i = 0; i < g->n; i++)
 		if (g->name[i]) {
@@ -390,8 +386,7 @@ int opt_help(
 	fill_text(f, c->summary, 0);
 	if (!group && c->common) {
 		put_paragraphs("Examples:\n", c->examples, f);
-		put_common(c, f);
-		put_group_names(c, &g, f);
+		put_common(c, &g, f);
 		return 0;
 	}
 	put_paragraphs("", c->details, f);
