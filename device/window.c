@@ -209,23 +209,6 @@ static void reserve_again(uint8_t *mem, uint64_t span)
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-static int no_space(
-	struct window *w, const struct window_space *s, struct err *e)
-{
-	char pending[48] = "";
-
-	w->refused++;
-	w->refused_bytes = s->wanted;
-	window_report(w);
-	if (s->pending)
-		snprintf(pending, sizeof(pending),
-			", %u of them unmapped and not free yet", s->pending);
-	return err_set(e, ENOSPC,
-		"window: %" PRIu64 " bytes requested, %" PRIu64 " bytes "
-		"free, largest hole %" PRIu64 " bytes, %u of %u slots used%s",
-		s->wanted, s->free, s->largest, s->used, s->slots, pending);
-}
-
 static void free_room(struct window *w, unsigned i)
 {
 	struct mapping *m = w->order[i];
@@ -245,6 +228,7 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	uint8_t *mem;
 	uint64_t at;
 	unsigned hole = 0, slot = 0;
+	char pending[48] = "";
 	struct stat st;
 	int flags, ret = check_pages(share, span, fd, e);
 
@@ -255,8 +239,21 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	while (hole <= w->used &&
 		hole_to(w, hole) < hole_from(w, hole) + span + w->page)
 		hole++;
-	if (w->used == w->slots || hole > w->used)
-		return no_space(w, space, e);
+	if (w->used == w->slots || hole > w->used) {
+		w->refused++;
+		w->refused_bytes = space->wanted;
+		window_report(w);
+		if (space->pending)
+			snprintf(pending, sizeof(pending),
+				", %u of them unmapped and not free yet",
+				space->pending);
+		return err_set(e, ENOSPC,
+			"window: %" PRIu64 " bytes requested, %" PRIu64
+			" bytes free, largest hole %" PRIu64
+			" bytes, %u of %u slots used%s",
+			space->wanted, space->free, space->largest, space->used,
+			space->slots, pending);
+	}
 	at = hole_from(w, hole);
 	/* For weights, which each pass reads completely, map all pages now
 	 * (MAP_POPULATE): one call takes a fraction of the time of one fault
