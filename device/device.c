@@ -270,7 +270,7 @@ bool device_dispatch(
 	struct device *d, const struct packet *p, struct wire_done *done)
 {
 	unsigned loading = d->loading;
-	const char *name = NULL;
+	const char *name;
 	uint64_t began;
 	struct err e;
 	int ret;
@@ -304,8 +304,7 @@ bool device_dispatch(
 	if (ret)
 		report_failure(done, &e);
 	done->counters.busy_ns = clock_ns() - began;
-	if (done->op < WIRE_OP_COUNT)
-		name = op_info[done->op].name;
+	name = done->op < WIRE_OP_COUNT ? op_info[done->op].name : NULL;
 	device_trace_ended(d->trace, WIRE_TRACE_REQUEST,
 		name ? name : "unknown", 0, began, p->seq, done->op,
 		(uint64_t) - (int64_t)ret);
