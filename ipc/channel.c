@@ -185,23 +185,6 @@ static void settle(struct channel *c)
 	note_ring(c);
 }
 
-/* The length of a completion up to its last nonzero byte. */
-static size_t completion_length(const void *msg, size_t len)
-{
-	const uint8_t *p = msg;
-	uint64_t word = 0;
-
-	/* Keep at least the op. Compare whole words, because most completions
-	 * end with many zero bytes. */
-	while (len >= 2 * sizeof(word)) {
-		memcpy(&word, p + len - sizeof(word), sizeof(word));
-		if (word)
-			break;
-		len -= sizeof(word);
-	}
-	return len;
-}
-
 static void ring_bell(struct channel *c)
 {
 	note_ring(c);
@@ -256,6 +239,7 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	struct wire_header h = { .n_refs = (uint8_t)n_refs };
 	size_t refs_len = n_refs * sizeof(*refs), bytes;
 	uint8_t *at = NULL;
+	uint64_t word;
 	int ret;
 
 	if (n_refs > WIRE_MAX_REFS || len < sizeof(uint32_t) ||
@@ -264,8 +248,16 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 			"a packet of %u buffer references and %zu bytes "
 			"cannot be sent (limits: %d references, %zu bytes)",
 			n_refs, len, WIRE_MAX_REFS, ring_packet_max(&c->tx));
-	if (!c->host && !n_refs)
-		len = completion_length(msg, len);
+	/* Omit the zeros at the end of a completion, but keep at least the op.
+	 * Compare whole words, because most completions end with many zero
+	 * bytes. */
+	while (!c->host && !n_refs && len >= 2 * sizeof(word)) {
+		memcpy(&word, (const uint8_t *)msg + len - sizeof(word),
+			sizeof(word));
+		if (word)
+			break;
+		len -= sizeof(word);
+	}
 	bytes = align_up(sizeof(h) + refs_len + len, 8);
 	if (bytes > ring_packet_max(&c->tx))
 		return err_set(e, EMSGSIZE,
