@@ -135,26 +135,22 @@ static void explain(int error, char *why)
 {
 	int fd = open(
 		"/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC);
-	char text[16] = "";
+	char text[16] = "", more[96] = "";
 	long disabled = -1;
 
 	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
 		disabled = strtol(text, NULL, 10);
 	fd_close(&fd);
 	if (error == EPERM && disabled > 0)
-		snprintf(why, STREAM_WHY,
-			"%s (kernel.io_uring_disabled is %ld)", strerror(error),
-			disabled);
+		snprintf(more, sizeof(more),
+			" (kernel.io_uring_disabled is %ld)", disabled);
 	else if (error == EPERM)
-		snprintf(why, STREAM_WHY, "%s (a seccomp filter refuses it)",
-			strerror(error));
+		snprintf(more, sizeof(more), " (a seccomp filter refuses it)");
 	else if (error == ENOMEM)
-		snprintf(why, STREAM_WHY,
-			"%s (RLIMIT_MEMLOCK is too low for what this user has "
-			"locked)",
-			strerror(error));
-	else
-		snprintf(why, STREAM_WHY, "%s", strerror(error));
+		snprintf(more, sizeof(more),
+			" (RLIMIT_MEMLOCK is too low for what this user has "
+			"locked)");
+	snprintf(why, STREAM_WHY, "%s%s", strerror(error), more);
 }
 
 /* Test the ring by one operation. A seccomp filter may allow a program to
