@@ -21,42 +21,38 @@ static bool is_one_of(const char *s, size_t n, const char *const *names)
 	return false;
 }
 
-/* Add one alternative of an option's argument: of "FILE|none", either "FILE" or
- * "none". An alternative in capitals names a kind of value. If `words` is set,
- * an alternative that begins in lower case is offered as a word, up to its
- * first capital. */
-static void add_alternative(
-	struct offer *o, const char *s, size_t n, bool words)
-{
-	static const char *const files[] = { "FILE", "PATH", "MODEL", NULL };
-	static const char *const folders[] = { "DIR", NULL };
-	static const char *const lists[] = { "LIST", NULL };
-	size_t word = 0;
-
-	if (is_one_of(s, n, files))
-		o->paths = "-f";
-	else if (is_one_of(s, n, folders))
-		o->paths = "-d";
-	else if (is_one_of(s, n, lists))
-		o->list = true;
-	while (word < n && !isupper((unsigned char)s[word]))
-		word++;
-	/* "-" means standard input, which needs no completion. */
-	if (words && word && !(word == 1 && *s == '-'))
-		opt_text_add(&o->words, " %.*s", (int)word, s);
-}
-
 /* Print the completions of an option's value or of an operand. If `row` is NULL
  * the value is any text. */
 static void put_offer(const struct opt *row, FILE *f)
 {
+	static const char *const files[] = { "FILE", "PATH", "MODEL", NULL };
+	static const char *const folders[] = { "DIR", NULL };
+	static const char *const lists[] = { "LIST", NULL };
 	const char *s = row && row->arg ? row->arg : "";
 	struct offer o = { .words.len = 0 };
 	struct opt_word w;
 
-	for (; *s; s += strcspn(s, "|"), s += *s == '|')
-		add_alternative(
-			&o, s, strcspn(s, "|"), !row->choices && !row->words);
+	/* The alternatives of an argument such as "FILE|none": one in capitals
+	 * names a kind of value; one that begins in lower case is offered as a
+	 * word, up to its first capital. */
+	while (*s) {
+		size_t n = strcspn(s, "|"), word = 0;
+
+		if (is_one_of(s, n, files))
+			o.paths = "-f";
+		else if (is_one_of(s, n, folders))
+			o.paths = "-d";
+		else if (is_one_of(s, n, lists))
+			o.list = true;
+		while (word < n && !isupper((unsigned char)s[word]))
+			word++;
+		/* "-" means standard input, which needs no completion. */
+		if (!row->choices && !row->words && word &&
+			!(word == 1 && *s == '-'))
+			opt_text_add(&o.words, " %.*s", (int)word, s);
+		s += n;
+		s += *s == '|';
+	}
 	for (size_t i = 0; row && row->choices && row->choices[i]; i++)
 		opt_text_add(&o.words, " %s", row->choices[i]);
 	for (size_t i = 0; row && row->words && row->words(i, &w); i++)
