@@ -31,19 +31,16 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 
 int err_in(struct err *e, const char *fmt, ...)
 {
-	char was[ERR_TEXT_MAX];
+	char was[ERR_TEXT_MAX], text[ERR_TEXT_MAX];
 	va_list ap;
-	size_t n;
 
 	if (!e)
 		return -EINVAL;
 	memcpy(was, e->text, sizeof(was));
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	n = strlen(e->text);
-	snprintf(e->text + n, sizeof(e->text) - n, ": %s", was);
-	return e->code;
+	return err_set(e, -e->code, "%s: %s", text, was);
 }
 
 void err_plain(char *text)
