@@ -422,12 +422,10 @@ void violations_release(struct violations *v)
 
 void violations_begin_request(struct violations *v, uint32_t seq)
 {
-	flush(v);
+	violations_operator(v, "request", -1);
 	v->request = seq;
 	v->in_request = 0;
 	v->first[0] = '\0';
-	v->op = "request";
-	v->layer = -1;
 }
 
 void violations_operator(struct violations *v, const char *op, int layer)
