@@ -75,6 +75,22 @@ int fd_read_exact(int fd, void *data, size_t len, int64_t at)
 	return 0;
 }
 
+bool fd_read_text(const char *path, char *text, size_t size)
+{
+	/* O_NONBLOCK: do not wait for a writer if the path names a pipe. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t n = 0;
+	ssize_t got = fd < 0 ? -1 : 1;
+
+	while (got > 0 && n < size - 1) {
+		got = read(fd, text + n, size - 1 - n);
+		n += got > 0 ? (size_t)got : 0;
+	}
+	text[n] = '\0';
+	fd_close(&fd);
+	return got >= 0;
+}
+
 /* Read until end of file into memory that grows. The caller frees *data even if
  * the function fails. */
 static int read_stream(int fd, size_t max, char **data, size_t *len)

@@ -36,6 +36,13 @@ int fd_write_all(int fd, const void *data, size_t len);
 int fd_read_exact(int fd, void *data, size_t len, int64_t at);
 
 /*
+ * Read a small text file, such as a file in /proc, into text[size], and append
+ * a NUL. A longer file is cut. Returns false if the file cannot be read; `text`
+ * then has the bytes that were read before the failure.
+ */
+bool fd_read_text(const char *path, char *text, size_t size);
+
+/*
  * Read a whole file, or standard input if `path` is "-", into memory from
  * malloc. A NUL, which *len does not count, follows the data. Returns 0, -EFBIG
  * if there are more than `max` bytes, or another negative errno. On success the

@@ -2,32 +2,14 @@
 
 #include "base/fd.h"
 
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATH_ROOM 512
 /* most bytes read from a file; memory.stat has about 2 KB */
 #define TEXT_ROOM 16384
-
-/* Read a small file. Returns false if the file cannot be read. */
-static bool read_text(const char *path, char text[TEXT_ROOM])
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
-	ssize_t got = fd < 0 ? -1 : 1;
-
-	while (got > 0 && n < TEXT_ROOM - 1) {
-		got = read(fd, text + n, TEXT_ROOM - 1 - n);
-		n += got > 0 ? (size_t)got : 0;
-	}
-	text[n] = '\0';
-	fd_close(&fd);
-	return got >= 0;
-}
 
 /* The number after `word` at the beginning of a line, 0 if there is no such
  * line. */
@@ -50,7 +32,8 @@ static uint64_t number_in(const char *folder, const char *name)
 	char path[PATH_ROOM + 64], text[TEXT_ROOM];
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	if (!read_text(path, text) || *text < '0' || *text > '9')
+	if (!fd_read_text(path, text, sizeof(text)) || *text < '0' ||
+		*text > '9')
 		return UINT64_MAX;
 	return strtoull(text, NULL, 10);
 }
@@ -100,7 +83,7 @@ static void group_left(struct memory_left *out, const struct group_kind *k,
 	if (limit == UINT64_MAX || used == UINT64_MAX)
 		return;
 	snprintf(path, sizeof(path), "%s/memory.stat", folder);
-	if (!read_text(path, text))
+	if (!fd_read_text(path, text, sizeof(text)))
 		*text = '\0';
 	cache = number_of(text, k->inactive) + number_of(text, k->active);
 	used = used > cache ? used - cache : 0;
@@ -132,7 +115,7 @@ static bool own_group(
 	char path[PATH_ROOM], text[TEXT_ROOM], *line, *save = NULL;
 
 	snprintf(path, sizeof(path), "%s/self/cgroup", proc);
-	if (!read_text(path, text))
+	if (!fd_read_text(path, text, sizeof(text)))
 		return false;
 	for (line = strtok_r(text, "\n", &save); line;
 		line = strtok_r(NULL, "\n", &save)) {
@@ -182,7 +165,8 @@ void memory_left(struct memory_left *out, const char *proc, const char *sys)
 
 	*out = (struct memory_left){ .bytes = UINT64_MAX, .limit = UINT64_MAX };
 	snprintf(path, sizeof(path), "%s/meminfo", proc);
-	if (read_text(path, text) && strstr(text, "MemAvailable:")) {
+	if (fd_read_text(path, text, sizeof(text)) &&
+		strstr(text, "MemAvailable:")) {
 		swap = number_of(text, "SwapFree:") << 10;
 		take_least(out, (number_of(text, "MemAvailable:") << 10) + swap,
 			number_of(text, "MemTotal:") << 10, "the machine", "");

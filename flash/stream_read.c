@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <liburing.h>
 #include <pthread.h>
 #include <signal.h>
@@ -133,14 +132,12 @@ static const struct reader_ops uring_ops = {
 
 static void explain(int error, char *why)
 {
-	int fd = open(
-		"/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC);
-	char text[16] = "", more[96] = "";
+	char text[16], more[96] = "";
 	long disabled = -1;
 
-	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+	if (fd_read_text(
+		    "/proc/sys/kernel/io_uring_disabled", text, sizeof(text)))
 		disabled = strtol(text, NULL, 10);
-	fd_close(&fd);
 	if (error == EPERM && disabled > 0)
 		snprintf(more, sizeof(more),
 			" (kernel.io_uring_disabled is %ld)", disabled);

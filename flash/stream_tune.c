@@ -9,7 +9,6 @@
 #include "flash/image.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,15 +71,12 @@ static bool cache_file(char path[PATH_MAX], int fd, bool make)
  * ignored. */
 static bool recall(const char *path, size_t *block)
 {
-	char text[64] = "", end;
+	char text[64], end;
 	size_t noted = 0;
-	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	if (file < 0 || read(file, text, sizeof(text) - 1) < 0)
-		*text = 0;
-	fd_close(&file);
-	if (sscanf(text, "%zu%c", &noted, &end) != 2 || end != '\n' || !noted ||
-		noted % IMAGE_PAGE || noted > STREAM_BLOCK_MAX)
+	if (!fd_read_text(path, text, sizeof(text)) ||
+		sscanf(text, "%zu%c", &noted, &end) != 2 || end != '\n' ||
+		!noted || noted % IMAGE_PAGE || noted > STREAM_BLOCK_MAX)
 		return false;
 	*block = noted;
 	return true;

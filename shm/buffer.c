@@ -126,13 +126,11 @@ static void buffer_unback(struct buffer *b)
  * value of madvise does not show this, because the call always succeeds. */
 static bool shmem_takes_advice(void)
 {
-	char text[128] = "";
-	int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
-		O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	char text[128];
 
-	fd_close(&fd);
-	return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
+	return fd_read_text("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		       text, sizeof(text)) &&
+		*text && !strstr(text, "[never]") && !strstr(text, "[deny]");
 }
 
 static int buffer_back_huge(struct buffer *b)

@@ -102,6 +102,20 @@ static void reads_files_up_to_a_limit(void **state)
 	}
 }
 
+static void reads_the_beginning_of_a_text(void **state)
+{
+	char path[4200], text[8];
+
+	make_file(path, sizeof(path), 3);
+	assert_true(fd_read_text(path, text, sizeof(text)));
+	assert_string_equal(text, "abc");
+	make_file(path, sizeof(path), 9);
+	assert_true(fd_read_text(path, text, sizeof(text)));
+	assert_string_equal(text, "abcdefg");
+	assert_false(fd_read_text("/no/such", text, sizeof(text)));
+	assert_string_equal(text, "");
+}
+
 static void names_what_it_cannot_read(void **state)
 {
 	struct err e = { 0 };
@@ -121,6 +135,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(whole_reads_and_writes),
 	cmocka_unit_test(close_once),
 	cmocka_unit_test(reads_files_up_to_a_limit),
+	cmocka_unit_test(reads_the_beginning_of_a_text),
 	cmocka_unit_test(names_what_it_cannot_read),
 };
 
