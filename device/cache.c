@@ -55,12 +55,15 @@ static bool leaves_out(void *arg, enum coherence_call what, const char *buffer)
 
 static void reported(void *arg, const struct violation *v)
 {
-	struct cache *c = arg;
+	struct device_trace *t = ((struct cache *)arg)->config.trace;
+	uint64_t name;
 
-	if (c->config.trace)
-		device_trace_violation(c->config.trace,
-			violation_kind_name(v->kind), v->buffer, v->from, v->to,
-			v->cpu_known ? v->cpu_seq : 0);
+	if (!t)
+		return;
+	name = trace_ring_name_copied(&t->ring, v->buffer);
+	device_trace_ended(t, WIRE_TRACE_VIOLATION,
+		violation_kind_name(v->kind), 2, clock_ns(), v->from, v->to,
+		(v->cpu_known ? v->cpu_seq : 0) | name << 32);
 }
 
 /* ---- life -------------------------------------------------------------- */

@@ -82,12 +82,3 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 	}
 	return end;
 }
-
-void device_trace_violation(struct device_trace *t, const char *kind,
-	const char *buffer, uint64_t from, uint64_t to, uint32_t cpu_seq)
-{
-	uint64_t name = trace_ring_name_copied(&t->ring, buffer);
-
-	device_trace_ended(t, WIRE_TRACE_VIOLATION, kind, 2, clock_ns(), from,
-		to, cpu_seq | name << 32);
-}

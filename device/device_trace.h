@@ -57,8 +57,4 @@ void device_trace_copied(struct device_trace *, uint64_t begin, uint64_t end);
 uint64_t device_trace_operator(struct device_trace *, const char *name,
 	int layer, uint64_t begin, uint64_t dma_bytes);
 
-/* Record a violation of the coherence rules. */
-void device_trace_violation(struct device_trace *, const char *kind,
-	const char *buffer, uint64_t from, uint64_t to, uint32_t cpu_seq);
-
 #endif
