@@ -17,6 +17,8 @@
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
 
+#include "base/checked.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,6 +118,15 @@ struct opt_table {
 	const void *defaults;
 	size_t size; /* bytes of the struct of the component */
 };
+
+/* The initializer of a table with the rows rows_[], for the options in a struct
+ * type_. The last arguments initialize the struct with the defaults. */
+#define OPT_TABLE_INIT(heading_, rows_, type_, ...)                        \
+	{                                                                  \
+		.heading = heading_, .rows = rows_, .n = ARRAY_LEN(rows_), \
+		.defaults = &(const struct type_){ __VA_ARGS__ },          \
+		.size = sizeof(struct type_),                              \
+	}
 
 /*
  * The values of the options of some tables: for each table with a changed

@@ -1,6 +1,5 @@
 #include "host/draft/drafter_calibrated.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
@@ -309,18 +308,9 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct calibrated_options){ .key = CALIBRATED_LONGEST,
-			.request = 64,
-			.successors = 8,
-			.share = 0.99,
-			.depth = 8 },
-	.size = sizeof(struct calibrated_options),
-};
+static const struct opt_table table = OPT_TABLE_INIT("drafts", option_rows,
+	calibrated_options, .key = CALIBRATED_LONGEST, .request = 64,
+	.successors = 8, .share = 0.99, .depth = 8);
 
 static uint32_t predictions(const struct opt_values *v)
 {

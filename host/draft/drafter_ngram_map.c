@@ -13,7 +13,6 @@
  * The default sizes are meant for rewriting code. Where copied passages are
  * short, keys of 3 tokens and drafts of 16 tokens find more of them.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
@@ -52,15 +51,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct ngram_map_options){
-			.key = 12, .length = 48, .hits = 1, .values = 1 },
-	.size = sizeof(struct ngram_map_options),
-};
+static const struct opt_table table = OPT_TABLE_INIT("drafts", option_rows,
+	ngram_map_options, .key = 12, .length = 48, .hits = 1, .values = 1);
 
 struct ngram_map {
 	struct ngram_map_options o;

@@ -9,7 +9,6 @@
  * The default sizes are meant for rewriting code. Where copied passages are
  * short, a match of 4 tokens and drafts of 2 to 24 tokens find more of them.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
@@ -51,15 +50,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct ngram_mod_options){
-			.match = 24, .least = 48, .most = 64 },
-	.size = sizeof(struct ngram_mod_options),
-};
+static const struct opt_table table = OPT_TABLE_INIT("drafts", option_rows,
+	ngram_mod_options, .match = 24, .least = 48, .most = 64);
 
 struct ngram_mod {
 	struct ngram_mod_options o;

@@ -5,7 +5,6 @@
  * are searched for, and then the last token. A match that is followed by fewer
  * than 10 tokens is skipped; other implementations draft these few tokens.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
@@ -35,13 +34,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct pld_options){ .ngram = 3, .length = 10 },
-	.size = sizeof(struct pld_options),
-};
+static const struct opt_table table = OPT_TABLE_INIT(
+	"drafts", option_rows, pld_options, .ngram = 3, .length = 10);
 
 struct pld {
 	struct pld_options o;

@@ -12,7 +12,6 @@
  * was found at that rank, learned whenever a table row is replaced. Tree
  * builders choose nodes by this probability.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
@@ -48,13 +47,8 @@ static const struct opt option_rows[] = {
 		.choices = recycled_rows },
 };
 
-static const struct opt_table table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct recycle_options){ .rows = ROWS_WAY },
-	.size = sizeof(struct recycle_options),
-};
+static const struct opt_table table = OPT_TABLE_INIT(
+	"drafts", option_rows, recycle_options, .rows = ROWS_WAY);
 
 /* A verified row that is not in the table yet; the next take() adds it. */
 struct fresh {

@@ -1,6 +1,5 @@
 #include "host/draft/drafter_reuse.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
@@ -390,13 +389,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct reuse_options){ .age = 3, .room = 32 },
-	.size = sizeof(struct reuse_options),
-};
+static const struct opt_table table = OPT_TABLE_INIT(
+	"drafts", option_rows, reuse_options, .age = 3, .room = 32);
 
 static uint32_t predictions(const struct opt_values *v)
 {

@@ -1,6 +1,5 @@
 #include "host/draft/drafting.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/draft/draft_kind.h"
 #include "host/draft/drafter_join.h"
@@ -62,15 +61,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-const struct opt_table drafting_table = {
-	.heading = "drafts",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct drafting_options){
-			.temperature = 1, .seed = 1, .as = -1 },
-	.size = sizeof(struct drafting_options),
-};
+const struct opt_table drafting_table = OPT_TABLE_INIT("drafts", option_rows,
+	drafting_options, .temperature = 1, .seed = 1, .as = -1);
 
 const struct opt_table *drafting_tables(size_t i)
 {

@@ -1,6 +1,5 @@
 #include "host/method/beams.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/method/choosing.h"
@@ -34,13 +33,8 @@ static const struct opt option_rows[] = {
 #undef IN
 /* clang-format on */
 
-const struct opt_table beam_table = {
-	.heading = "samples",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct beam_options){ .width = 4, .rounds = 40 },
-	.size = sizeof(struct beam_options),
-};
+const struct opt_table beam_table = OPT_TABLE_INIT(
+	"samples", option_rows, beam_options, .width = 4, .rounds = 40);
 
 uint32_t beams_width(const struct method_env *env)
 {

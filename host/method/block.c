@@ -21,7 +21,6 @@
  * block's first token. This row is the same in all passes over the block, so
  * its logits are computed once and stored.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -41,13 +40,8 @@ static const struct opt cache_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table cache_table = {
-	.heading = "diffusion",
-	.rows = cache_rows,
-	.n = ARRAY_LEN(cache_rows),
-	.defaults = &(const struct cache_options){ 0 },
-	.size = sizeof(struct cache_options),
-};
+static const struct opt_table cache_table =
+	OPT_TABLE_INIT("diffusion", cache_rows, cache_options, 0);
 
 static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, &threshold_table, &cache_table, NULL };

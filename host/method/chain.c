@@ -7,7 +7,6 @@
  * position. At the first difference the target's token replaces the drafted
  * token, and the cycle of drafting and verification ends.
  */
-#include "base/checked.h"
 #include "base/strbuf.h"
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
@@ -27,13 +26,8 @@ static const struct opt option_rows[] = {
 		0, WIRE_MAX_ROWS - 1 },
 };
 
-static const struct opt_table table = {
-	.heading = "trees",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct chain_options){ 0 },
-	.size = sizeof(struct chain_options),
-};
+static const struct opt_table table =
+	OPT_TABLE_INIT("trees", option_rows, chain_options, 0);
 
 static const struct opt_table *const options[] = { &table, &tree_table, NULL };
 

@@ -1,6 +1,5 @@
 #include "host/method/choosing.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/head/reward.h"
 #include "host/method/decided.h"
@@ -24,13 +23,8 @@ static const struct opt option_rows[] = {
 #undef IN
 /* clang-format on */
 
-const struct opt_table answer_table = {
-	.heading = "samples",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct answer_options){ .form = "last-number" },
-	.size = sizeof(struct answer_options),
-};
+const struct opt_table answer_table = OPT_TABLE_INIT(
+	"samples", option_rows, answer_options, .form = "last-number");
 
 /* clang-format off */
 #define IN(field) OPT_IN(aggregate_options, field)
@@ -44,13 +38,8 @@ static const struct opt aggregate_rows[] = {
 #undef IN
 /* clang-format on */
 
-const struct opt_table aggregate_table = {
-	.heading = "samples",
-	.rows = aggregate_rows,
-	.n = ARRAY_LEN(aggregate_rows),
-	.defaults = &(const struct aggregate_options){ AGGREGATE_LAST },
-	.size = sizeof(struct aggregate_options),
-};
+const struct opt_table aggregate_table = OPT_TABLE_INIT(
+	"samples", aggregate_rows, aggregate_options, AGGREGATE_LAST);
 
 /* The state of a request. */
 struct choosing {

@@ -1,6 +1,5 @@
 #include "host/method/decided.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/head/reward.h"
 #include "host/method/choice.h"
@@ -24,13 +23,8 @@ static const struct opt option_rows[] = {
 #undef IN
 /* clang-format on */
 
-const struct opt_table decided_table = {
-	.heading = "samples",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct decided_options){ false },
-	.size = sizeof(struct decided_options),
-};
+const struct opt_table decided_table =
+	OPT_TABLE_INIT("samples", option_rows, decided_options, false);
 
 bool decided_is_on(const struct method_env *env)
 {

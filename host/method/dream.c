@@ -12,7 +12,6 @@
  * as long as the answer. A step that fills no mask is skipped, because it would
  * not change the input of the next step.
  */
-#include "base/checked.h"
 #include "base/rng.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -36,13 +35,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table dream_table = {
-	.heading = "diffusion",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct dream_options){ 0 },
-	.size = sizeof(struct dream_options),
-};
+static const struct opt_table dream_table =
+	OPT_TABLE_INIT("diffusion", option_rows, dream_options, 0);
 
 static const struct opt_table *const options[] = { &block_table, &steps_table,
 	&dream_table, NULL };

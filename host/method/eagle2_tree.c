@@ -10,7 +10,6 @@
  * a pass waits for flash, so there is time for more rows; then the numbers of
  * rows and layers default to the values of the other methods.
  */
-#include "base/checked.h"
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
 #include "host/scheduler/tree_options.h"
@@ -29,13 +28,8 @@ static const struct opt option_rows[] = {
 		1, TREE_CANDIDATES },
 };
 
-static const struct opt_table table = {
-	.heading = "trees",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct eagle2_options){ .top_k = 10 },
-	.size = sizeof(struct eagle2_options),
-};
+static const struct opt_table table =
+	OPT_TABLE_INIT("trees", option_rows, eagle2_options, .top_k = 10);
 
 static const struct opt_table *const options[] = { &tree_table, &table, NULL };
 

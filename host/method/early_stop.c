@@ -1,6 +1,5 @@
 #include "host/method/early_stop.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/method/choice.h"
 #include "host/method/methods.h"
@@ -37,16 +36,9 @@ static const struct opt option_rows[] = {
 #undef IN
 /* clang-format on */
 
-const struct opt_table early_stop_table = {
-	.heading = "samples",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct early_stop_options){ .warm_up = 4,
-		.window = 8,
-		.keep = 0.25,
-		.consensus = 0.75 },
-	.size = sizeof(struct early_stop_options),
-};
+const struct opt_table early_stop_table =
+	OPT_TABLE_INIT("samples", option_rows, early_stop_options, .warm_up = 4,
+		.window = 8, .keep = 0.25, .consensus = 0.75);
 
 void early_stop_init(struct early_stop *s, const struct method_env *env)
 {

@@ -18,7 +18,6 @@
  * With shifted logits the first token of a block is committed in the first
  * pass, because later passes have no row that predicts it.
  */
-#include "base/checked.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
 #include "host/session/session.h"
@@ -48,13 +47,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table fast_table = {
-	.heading = "diffusion",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct fast_options){ .cache = CACHE_PREFIX },
-	.size = sizeof(struct fast_options),
-};
+static const struct opt_table fast_table = OPT_TABLE_INIT(
+	"diffusion", option_rows, fast_options, .cache = CACHE_PREFIX);
 
 static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&threshold_table, &fast_table, NULL };

@@ -28,7 +28,6 @@
  */
 #include "host/method/lever.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/head/exit_head.h"
@@ -103,13 +102,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "trees",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct lever_options){ .threshold = -1 },
-	.size = sizeof(struct lever_options),
-};
+static const struct opt_table table =
+	OPT_TABLE_INIT("trees", option_rows, lever_options, .threshold = -1);
 
 static const struct opt_table *const options[] = { &tree_table, &table, NULL };
 

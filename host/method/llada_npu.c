@@ -28,7 +28,6 @@
  * a block is finished, its remaining tokens are delivered, too, except with
  * --refresh, because the host may still revise them.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -112,16 +111,9 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table npu_table = {
-	.heading = "diffusion",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct npu_options){ .visible = -1,
-		.stable = -1,
-		.settle = -1,
-		.draft_input = DRAFT_VISIBLE },
-	.size = sizeof(struct npu_options),
-};
+static const struct opt_table npu_table =
+	OPT_TABLE_INIT("diffusion", option_rows, npu_options, .visible = -1,
+		.stable = -1, .settle = -1, .draft_input = DRAFT_VISIBLE);
 
 static const struct opt_table *const options[] = { &block_table, &npu_table,
 	&revision_table, NULL };

@@ -20,7 +20,6 @@
  * values belong to the text of the pass that computed them. If --add-block-at
  * and --full-block-at are both 1, blocks are decoded one after another.
  */
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -63,15 +62,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table multi_table = {
-	.heading = "diffusion",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct multi_options){
-			.add = 0.1, .full = 0.95, .delay = 1 },
-	.size = sizeof(struct multi_options),
-};
+static const struct opt_table multi_table = OPT_TABLE_INIT("diffusion",
+	option_rows, multi_options, .add = 0.1, .full = 0.95, .delay = 1);
 
 static const struct opt_table *const options[] = { &block_table,
 	&threshold_table, &multi_table, NULL };

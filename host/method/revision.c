@@ -1,6 +1,5 @@
 #include "host/method/revision.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/scheduler/denoising.h"
 #include "host/scheduler/method.h"
@@ -39,14 +38,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-const struct opt_table revision_table = {
-	.heading = "diffusion",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct revision_options){ .tokens = 32, .drift = 0.9 },
-	.size = sizeof(struct revision_options),
-};
+const struct opt_table revision_table = OPT_TABLE_INIT(
+	"diffusion", option_rows, revision_options, .tokens = 32, .drift = 0.9);
 
 struct revision {
 	const struct revision_options *o;

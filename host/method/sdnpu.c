@@ -14,7 +14,6 @@
  * nearly free, this rule fills all rows. If the automaton finds nothing,
  * nothing is drafted.
  */
-#include "base/checked.h"
 #include "base/strbuf.h"
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
@@ -44,13 +43,8 @@ static const struct opt option_rows[] = {
 };
 /* clang-format on */
 
-static const struct opt_table table = {
-	.heading = "trees",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct sdnpu_options){ .rows = 32 },
-	.size = sizeof(struct sdnpu_options),
-};
+static const struct opt_table table =
+	OPT_TABLE_INIT("trees", option_rows, sdnpu_options, .rows = 32);
 
 static const struct opt_table *const options[] = { &table, NULL };
 

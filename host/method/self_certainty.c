@@ -8,7 +8,6 @@
  */
 #include "host/method/choosing.h"
 
-#include "base/checked.h"
 #include "host/method/methods.h"
 #include "host/scheduler/samples.h"
 
@@ -28,13 +27,8 @@ static const struct opt option_rows[] = {
 #undef IN
 /* clang-format on */
 
-static const struct opt_table borda_table = {
-	.heading = "samples",
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct self_certainty_options){ .power = 0.5 },
-	.size = sizeof(struct self_certainty_options),
-};
+static const struct opt_table borda_table = OPT_TABLE_INIT(
+	"samples", option_rows, self_certainty_options, .power = 0.5);
 
 static const struct opt_table *const tables[] = { &samples_table, &answer_table,
 	&borda_table, NULL };
