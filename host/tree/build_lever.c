@@ -46,7 +46,6 @@ struct entry {
 };
 
 struct growth {
-	struct build *build;
 	struct tree *tree;
 	const struct build_limits *limits;
 	const struct pass_cost *cost;
@@ -356,8 +355,7 @@ static int start(struct build *b, struct err *e)
 		return ret;
 	assert(b->tree->n == 1 && rows >= 1);
 	g = b->memory;
-	*g = (struct growth){ .build = b,
-		.tree = b->tree,
+	*g = (struct growth){ .tree = b->tree,
 		.limits = &b->limits,
 		.cost = b->pass_cost,
 		.rule = b->rule,
