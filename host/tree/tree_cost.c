@@ -1,12 +1,12 @@
 #include "host/tree/tree_cost.h"
 
+#include "host/tree/pass_cost.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* number of observations over which a moving average extends */
-#define MEMORY 10
 /* factor by which an estimated cost per row or leaf is raised */
 #define MARGIN 1.1
 
@@ -16,19 +16,10 @@ void cost_init(struct cost *c, double fixed)
 	c->fixed = fixed;
 }
 
-/* Update *mean: the plain mean of the first MEMORY values, then a moving
- * average; *n is the number of values. */
-static void average(double *mean, uint32_t *n, double x)
-{
-	*n += *n < MEMORY;
-	*mean += (x - *mean) / *n;
-}
-
 void cost_saw_draft(struct cost *c, uint32_t nodes, double time)
 {
-	assert(time >= 0);
 	if (nodes)
-		average(&c->draft, &c->n_draft, time / nodes);
+		pass_cost_see(&c->draft, &c->n_draft, time / nodes);
 }
 
 double cost_draft(const struct cost *c)
@@ -191,21 +182,6 @@ static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 	cell->estimate = fmax(cell->estimate, fmax(fewer_rows, fewer_leaves));
 }
 
-static void estimate(struct cost *c)
-{
-	c->row_slope = row_slope(c);
-	c->leaf_slope = leaf_slope(c);
-	for (uint32_t i = 0; i < COST_ROWS; i++)
-		for (uint32_t j = 0; j < COST_LEAVES; j++)
-			find_smaller(c, i, j);
-	for (uint32_t i = COST_ROWS; i--;)
-		for (uint32_t j = COST_LEAVES; j--;)
-			find_larger(c, i, j);
-	for (uint32_t i = 0; i < COST_ROWS; i++)
-		for (uint32_t j = 0; j < COST_LEAVES; j++)
-			find_estimate(c, i, j);
-}
-
 static uint32_t within(uint32_t x, uint32_t most)
 {
 	assert(x >= 1);
@@ -218,9 +194,18 @@ void cost_saw_verify(
 	struct cost_cell *cell = &c->verify[within(rows, COST_ROWS)]
 					   [within(leaves, COST_LEAVES)];
 
-	assert(time >= 0);
-	average(&cell->mean, &cell->n, time);
-	estimate(c);
+	pass_cost_see(&cell->mean, &cell->n, time);
+	c->row_slope = row_slope(c);
+	c->leaf_slope = leaf_slope(c);
+	for (uint32_t i = 0; i < COST_ROWS; i++)
+		for (uint32_t j = 0; j < COST_LEAVES; j++)
+			find_smaller(c, i, j);
+	for (uint32_t i = COST_ROWS; i--;)
+		for (uint32_t j = COST_LEAVES; j--;)
+			find_larger(c, i, j);
+	for (uint32_t i = 0; i < COST_ROWS; i++)
+		for (uint32_t j = 0; j < COST_LEAVES; j++)
+			find_estimate(c, i, j);
 }
 
 double cost_verify(const struct cost *c, uint32_t rows, uint32_t leaves)
