@@ -226,21 +226,6 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	return n;
 }
 
-/* Whether expanding nodes one after another, up to FURTHER nodes, is predicted
- * to raise the rate above `now`. */
-static bool pays_later(struct growth *g, double now)
-{
-	double drafting = g->drafting, time = expansion_time(g, 1, 1);
-
-	predict_nothing(g);
-	for (int i = 0; i < FURTHER && predict(g, 1); i++) {
-		drafting += time;
-		if (best_of(g, g->next, g->n_next, drafting).rate > now)
-			return true;
-	}
-	return false;
-}
-
 /*
  * Returns how many of the n likeliest expandable nodes to expand now; 0 for
  * none. A number of nodes is considered only if expanding them raises the rate.
@@ -256,7 +241,7 @@ static uint32_t choose_number(
 	uint32_t rows = g->limits->rows, best = 0;
 	uint32_t spare = g->tree->capacity - rows - g->ahead;
 	uint32_t most = g->limits->most;
-	double now, rise = 0, taken = 0;
+	double now, rise = 0, taken = 0, drafting = g->drafting;
 
 	/* Limit the batch by the unused room of struct tree. The first node of
 	 * a batch stays in the list, because no entry added later has a larger
@@ -291,7 +276,16 @@ static uint32_t choose_number(
 			taken = time;
 		}
 	}
-	return best ? best : pays_later(g, now);
+	if (best)
+		return best;
+	/* No number raises the rate: predict up to FURTHER expansions of one
+	 * node each. */
+	predict_nothing(g);
+	for (int i = 0; i < FURTHER && !best && predict(g, 1); i++) {
+		drafting += expansion_time(g, 1, 1);
+		best = best_of(g, g->next, g->n_next, drafting).rate > now;
+	}
+	return best;
 }
 
 /* ---- the tree ------------------------------------------------------------ */

@@ -36,33 +36,6 @@ static const float *score_candidates(const struct tree *t,
 	return usable ? out : NULL;
 }
 
-/* Returns how many of the tree's nodes to keep: a prefix of node[], which lists
- * the nodes by descending merit (estimated probability that verification
- * reaches the node). */
-static uint32_t choose(const struct tree *t, const struct prune_opts *o,
-	const uint32_t *node, const double *merit)
-{
-	double all = pass_cost_rows(o->cost, t->n), gain = 0, best = 0;
-	uint32_t n = 1;
-
-	if (o->threshold < 0 && !pass_cost_is_known(o->cost))
-		return t->n;
-	for (uint32_t i = 0; i < t->n; i++) {
-		double rows = o->lower * all +
-			(1 - o->lower) * pass_cost_rows(o->cost, i + 1);
-		double rate;
-
-		gain += merit[node[i]];
-		rate = gain / pass_cost_cycle(o->cost, gain, o->drafting, rows);
-		if (o->threshold < 0 ? rate > best
-				     : merit[node[i]] >= o->threshold) {
-			best = rate;
-			n = i + 1;
-		}
-	}
-	return n;
-}
-
 static int rising(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -73,6 +46,7 @@ static int rising(const void *a, const void *b)
 void prune_tree(const struct tree *t, const struct prune_opts *o,
 	prune_score *score, void *arg, struct prune_result *out)
 {
+	double all = pass_cost_rows(o->cost, t->n), gain = 0, best = 0;
 	double p[TREE_CANDIDATES];
 
 	out->scored = out->steps = 0;
@@ -105,7 +79,21 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 		out->steps += u - at + 1;
 		out->all_tokens += out->merit[u];
 	}
-	out->n = choose(t, o, out->keep, out->merit);
+	/* Keep the first nodes of this order: as many as have the highest rate,
+	 * or those that reach the threshold. */
+	out->n = o->threshold < 0 && !pass_cost_is_known(o->cost) ? t->n : 1;
+	for (uint32_t i = 0; i < t->n && out->n < t->n; i++) {
+		double merit = out->merit[out->keep[i]], rate;
+		double rows = o->lower * all +
+			(1 - o->lower) * pass_cost_rows(o->cost, i + 1);
+
+		gain += merit;
+		rate = gain / pass_cost_cycle(o->cost, gain, o->drafting, rows);
+		if (o->threshold < 0 ? rate > best : merit >= o->threshold) {
+			best = rate;
+			out->n = i + 1;
+		}
+	}
 	for (uint32_t i = 0; i < out->n; i++)
 		out->kept_tokens += out->merit[out->keep[i]];
 	qsort(out->keep, out->n, sizeof(*out->keep), rising);
