@@ -162,24 +162,6 @@ static int call(const struct drafter *d, const struct drafter_ask *ask,
 	return ret;
 }
 
-/* List the nodes of part i's tree that must be expanded for ask->node[]. */
-static void list_nodes(const struct drafter_ask *ask, unsigned i)
-{
-	struct join *j = ask->arg;
-	struct part *p = &j->part[i];
-
-	p->n_list = 0;
-	for (uint32_t u = 0; u < ask->n; u++) {
-		int32_t own = -1;
-
-		if (!j->sure[u])
-			own = find_own(p, ask->tree, ask->node[u]);
-		if (own >= 0)
-			request(p, (uint32_t)own);
-		j->own[u][i] = own;
-	}
-}
-
 /* Let part i of n joins expand the nodes for which sure[] is not set. */
 static int call_part(
 	const struct drafter_ask *ask, uint32_t n, unsigned i, struct err *e)
@@ -207,9 +189,20 @@ static int call_part(
 	if (!ret && begins)
 		ret = call(d, begin, begins, e);
 	for (uint32_t a = 0; a < n && !ret; a++) {
-		struct part *p = &((struct join *)ask[a].arg)->part[i];
+		struct join *j = ask[a].arg;
+		struct part *p = &j->part[i];
 
-		list_nodes(&ask[a], i);
+		/* List the nodes of the part's tree that must be expanded. */
+		p->n_list = 0;
+		for (uint32_t u = 0; u < ask[a].n; u++) {
+			int32_t own = -1;
+
+			if (!j->sure[u])
+				own = find_own(p, ask[a].tree, ask[a].node[u]);
+			if (own >= 0)
+				request(p, (uint32_t)own);
+			j->own[u][i] = own;
+		}
 		if (p->n_list)
 			expand[expands++] =
 				(struct drafter_ask){ .arg = p->drafter->arg,
@@ -347,38 +340,9 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Insert a candidate if it is among the k likeliest candidates of the node. */
-static void put(struct tree *t, uint32_t node, struct candidate new)
-{
-	struct candidate *c = t->candidate + (size_t)node * t->k;
-	uint32_t at = t->n_candidates[node];
-
-	if (at < t->k)
-		t->n_candidates[node]++;
-	else if (!before(new, c[--at]))
-		return;
-	for (; at && before(new, c[at - 1]); at--)
-		c[at] = c[at - 1];
-	c[at] = new;
-}
-
 /* ---- all parts ----------------------------------------------------------- */
 
-static int make_room(struct join *j, uint32_t capacity, struct err *e)
-{
-	if (capacity <= j->capacity)
-		return 0;
-	free(j->own);
-	free(j->sure);
-	j->capacity = 0;
-	j->own = malloc(capacity * sizeof(*j->own));
-	j->sure = malloc(capacity * sizeof(*j->sure));
-	if (!j->own || !j->sure)
-		return err_set(e, ENOMEM, "no memory to join several drafters");
-	j->capacity = capacity;
-	return 0;
-}
-
+/* Find the nodes for which the parts called so far are sure. */
 static void find_sure(const struct drafter_ask *ask)
 {
 	struct join *j = ask->arg;
@@ -402,21 +366,30 @@ static void put_candidates(const struct drafter_ask *ask)
 
 	for (uint32_t u = 0; u < ask->n; u++) {
 		uint32_t node = ask->node[u];
-		uint32_t n = pool(j, j->own[u], pooled);
+		uint32_t n = pool(j, j->own[u], pooled), kept = 0;
 		struct candidate *c = t->candidate + (size_t)node * t->k;
 		double rest = 0, left;
 
-		t->n_candidates[node] = 0;
-		for (uint32_t k = 0; k < n; k++)
-			put(t, node, pooled[k]);
+		/* the t->k likeliest of the pooled candidates, in order */
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t at = kept;
+
+			if (kept < t->k)
+				kept++;
+			else if (!before(pooled[k], c[--at]))
+				continue;
+			for (; at && before(pooled[k], c[at - 1]); at--)
+				c[at] = c[at - 1];
+			c[at] = pooled[k];
+		}
 		/* The likeliest candidate keeps its probability p. If the
 		 * probabilities of the other candidates add up to more than 1 -
 		 * p, reduce them in proportion. */
-		n = t->n_candidates[node];
-		for (uint32_t k = 1; k < n; k++)
+		t->n_candidates[node] = kept;
+		for (uint32_t k = 1; k < kept; k++)
 			rest += (double)c[k].q;
-		left = n ? 1 - (double)c[0].q : 0;
-		for (uint32_t k = 1; k < n && rest > left; k++)
+		left = kept ? 1 - (double)c[0].q : 0;
+		for (uint32_t k = 1; k < kept && rest > left; k++)
 			c[k].q = (float)((double)c[k].q * left / rest);
 	}
 }
@@ -427,12 +400,23 @@ static int join_expand_all(
 	const struct join *first = ask->arg;
 	int ret = 0;
 
-	for (uint32_t a = 0; a < n && !ret; a++) {
+	for (uint32_t a = 0; a < n; a++) {
 		struct join *j = ask[a].arg;
+		uint32_t capacity = ask[a].tree->capacity;
 
-		assert(ask[a].n <= ask[a].tree->capacity);
-		ret = make_room(j, ask[a].tree->capacity, e);
-		for (uint32_t u = 0; u < ask[a].n && !ret; u++) {
+		assert(ask[a].n <= capacity);
+		if (capacity > j->capacity) {
+			free(j->own);
+			free(j->sure);
+			j->capacity = 0;
+			j->own = malloc(capacity * sizeof(*j->own));
+			j->sure = malloc(capacity * sizeof(*j->sure));
+			if (!j->own || !j->sure)
+				return err_set(e, ENOMEM,
+					"no memory to join several drafters");
+			j->capacity = capacity;
+		}
+		for (uint32_t u = 0; u < ask[a].n; u++) {
 			j->sure[u] = false;
 			memset(j->own[u], -1, sizeof(j->own[u]));
 		}
@@ -499,16 +483,18 @@ static int join_begin(
 	return join_begin_all(&ask, 1, e);
 }
 
+/* Call an operation of drafters for every part that has it. */
+#define CALL_PARTS(j, operation, ...)                 \
+	for (unsigned i_ = 0; i_ < (j)->n; i_++)      \
+		if ((j)->part[i_].drafter->operation) \
+	(j)->part[i_].drafter->operation(             \
+		(j)->part[i_].drafter->arg, __VA_ARGS__)
+
 static void join_follow(void *arg, uint32_t sequence)
 {
 	const struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++) {
-		const struct drafter *d = j->part[i].drafter;
-
-		if (d->follow)
-			d->follow(d->arg, sequence);
-	}
+	CALL_PARTS(j, follow, sequence);
 }
 
 static void join_saw(void *arg, const int32_t *text, size_t n)
@@ -523,10 +509,7 @@ static void join_saw(void *arg, const int32_t *text, size_t n)
 		while (at < n && learn(j, own, text[at]))
 			at++;
 	}
-	for (unsigned i = 0; i < j->n; i++)
-		if (j->part[i].drafter->saw)
-			j->part[i].drafter->saw(
-				j->part[i].drafter->arg, text, n);
+	CALL_PARTS(j, saw, text, n);
 }
 
 static void join_computed(void *arg, const struct tree *t, uint32_t node,
@@ -534,10 +517,7 @@ static void join_computed(void *arg, const struct tree *t, uint32_t node,
 {
 	const struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++)
-		if (j->part[i].drafter->computed)
-			j->part[i].drafter->computed(j->part[i].drafter->arg, t,
-				node, logits, n_vocab);
+	CALL_PARTS(j, computed, t, node, logits, n_vocab);
 }
 
 static void join_verified(void *arg, const struct tree *t, uint32_t node,
@@ -545,10 +525,7 @@ static void join_verified(void *arg, const struct tree *t, uint32_t node,
 {
 	const struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++)
-		if (j->part[i].drafter->verified)
-			j->part[i].drafter->verified(
-				j->part[i].drafter->arg, t, node, c, n);
+	CALL_PARTS(j, verified, t, node, c, n);
 }
 
 static bool join_wants(void *arg, const int32_t *prompt, size_t n, size_t at)
@@ -569,33 +546,21 @@ static void join_predicted(
 {
 	const struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++) {
-		const struct drafter *d = j->part[i].drafter;
-
-		if (d->predicted)
-			d->predicted(d->arg, at, c, n);
-	}
+	CALL_PARTS(j, predicted, at, c, n);
 }
 
 static void join_price(void *arg, struct price *sum)
 {
 	const struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++)
-		if (j->part[i].drafter->price)
-			j->part[i].drafter->price(j->part[i].drafter->arg, sum);
+	CALL_PARTS(j, price, sum);
 }
 
 static void join_searched(void *arg, struct search_work *sum)
 {
 	struct join *j = arg;
 
-	for (unsigned i = 0; i < j->n; i++) {
-		const struct drafter *d = j->part[i].drafter;
-
-		if (d->searched)
-			d->searched(d->arg, sum);
-	}
+	CALL_PARTS(j, searched, sum);
 	sum->values += j->work.values;
 	j->work.values = 0;
 }
