@@ -55,6 +55,25 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 	return 0;
 }
 
+/* Of the first `end` suffixes of the suffix array, the number of those that are
+ * less than token[n] (most == -1), or less than or equal to token[n] (most ==
+ * 0). */
+static size_t below(const struct datastore *d, size_t end, const int32_t *token,
+	uint32_t n, int most)
+{
+	size_t low = 0;
+
+	while (low < end) {
+		size_t middle = low + (end - low) / 2;
+
+		if (compare(d->token + d->suffix[middle], token, n) <= most)
+			low = middle + 1;
+		else
+			end = middle;
+	}
+	return low;
+}
+
 /* A suffix to sort, which begins at index `at` of the token array. `head` holds
  * the suffix's first two tokens, so that most comparisons need not read the
  * token array. */
@@ -114,19 +133,10 @@ int datastore_sort(struct datastore *d, struct err *e)
 	d->n_suffixes += n;
 	while (n) {
 		const int32_t *token = d->token + new[--n].at;
-		size_t at = 0, high = end;
+		/* number of old suffixes that are not greater than this new
+		 * suffix */
+		size_t at = below(d, end, token, DATASTORE_REACH, 0);
 
-		/* Find the number of old suffixes that are not greater than
-		 * this new suffix. */
-		while (at < high) {
-			size_t middle = at + (high - at) / 2;
-
-			if (compare(d->token + d->suffix[middle], token,
-				    DATASTORE_REACH) <= 0)
-				at = middle + 1;
-			else
-				high = middle;
-		}
 		memmove(d->suffix + at + n + 1, d->suffix + at,
 			(end - at) * sizeof(*d->suffix));
 		d->suffix[at + n] = new[n].at;
@@ -139,27 +149,9 @@ int datastore_sort(struct datastore *d, struct err *e)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Number of suffixes that are less than token[n] (most == -1), or less than or
- * equal to token[n] (most == 0). */
-static size_t below(
-	const struct datastore *d, const int32_t *token, uint32_t n, int most)
-{
-	size_t low = 0, end = d->n_suffixes;
-
-	while (low < end) {
-		size_t middle = low + (end - low) / 2;
-
-		if (compare(d->token + d->suffix[middle], token, n) <= most)
-			low = middle + 1;
-		else
-			end = middle;
-	}
-	return low;
-}
-
 void datastore_find(const struct datastore *d, const int32_t *token, uint32_t n,
 	size_t *first, size_t *end)
 {
-	*first = below(d, token, n, -1);
-	*end = below(d, token, n, 0);
+	*first = below(d, d->n_suffixes, token, n, -1);
+	*end = below(d, d->n_suffixes, token, n, 0);
 }
