@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/hugemem.h"
 #include "base/workers.h"
+#include "host/draft/guess.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
 #include "host/tree/tree.h"
@@ -351,12 +352,11 @@ void draft_truncate(struct draft_model *d, uint32_t length)
 int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 	const float **logits, struct err *e)
 {
-	uint32_t same = 0;
+	uint32_t same;
 
 	/* Always compute the last token, even if it is cached, because its
 	 * logits are needed. */
-	while (same < d->n && same + 1 < n && d->token[same] == token[same])
-		same++;
+	same = (uint32_t)text_common(d->token, d->n, token, n - 1);
 	draft_truncate(d, same);
 	return draft_append(d, token + same, n - same, logits, e);
 }

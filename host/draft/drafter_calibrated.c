@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
+#include "host/draft/guess.h"
 #include "host/draft/source.h"
 #include "host/tree/tree.h"
 
@@ -75,15 +76,13 @@ static bool make_room(struct calibrated *c, size_t n)
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;
-	size_t same = 0;
+	size_t same;
 
 	if (n != c->n || at != c->asked) {
 		/* Keep the predictions after the common prefix of this prompt
 		 * and the previous prompt: if these tokens are cached, the
 		 * device does not compute them again. */
-		while (same < n && same < c->n &&
-			prompt[same] == c->prompt[same])
-			same++;
+		same = text_common(prompt, n, c->prompt, c->n);
 		memset(c->latest, 0, sizeof(c->latest));
 		c->is_short = !make_room(c, n);
 		c->n = c->is_short ? 0 : n;

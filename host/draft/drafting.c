@@ -280,10 +280,21 @@ static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	return 0;
 }
 
+/* Open those drafters that need the text, or those that do not. */
+static int open_parts(struct drafting *d, bool need_text, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < d->n && !ret; i++)
+		if (d->part[i].kind->needs_text == need_text)
+			ret = open_part(d, i, NULL, &d->each[i], e);
+	return ret;
+}
+
 int drafting_open(struct drafting *d, struct session *target,
 	const struct session_opts *o, uint32_t rows, struct err *e)
 {
-	int ret = 0;
+	int ret;
 
 	d->site = (struct draft_site){ .options = &d->opts,
 		.values = d->values,
@@ -292,9 +303,7 @@ int drafting_open(struct drafting *d, struct session *target,
 		.session_opts = o,
 		.history = d->history,
 		.rows = rows };
-	for (unsigned i = 0; i < d->n && !ret; i++)
-		if (!d->part[i].kind->needs_text)
-			ret = open_part(d, i, NULL, &d->each[i], e);
+	ret = open_parts(d, false, e);
 	return ret || drafting_needs_text(d)
 		? ret
 		: join(&d->drafter, d->each, d->n, e);
@@ -326,13 +335,11 @@ bool drafting_needs_text(const struct drafting *d)
 int drafting_open_with_text(
 	struct drafting *d, const int32_t *text, size_t n, struct err *e)
 {
-	int ret = 0;
+	int ret;
 
 	d->site.text = text;
 	d->site.n = n;
-	for (unsigned i = 0; i < d->n && !ret; i++)
-		if (d->part[i].kind->needs_text)
-			ret = open_part(d, i, NULL, &d->each[i], e);
+	ret = open_parts(d, true, e);
 	d->site.text = NULL;
 	return ret ? ret : join(&d->drafter, d->each, d->n, e);
 }
@@ -378,10 +385,7 @@ uint32_t drafting_predictions(const struct drafting *d)
 
 bool drafting_can_be_many(const struct drafting *d)
 {
-	for (unsigned i = 0; i < d->n; i++)
-		if (d->part[i].kind->needs_text)
-			return false;
-	return !drafting_reads_prompt(d);
+	return !drafting_needs_text(d) && !drafting_reads_prompt(d);
 }
 
 void drafting_close(struct drafting *d)
