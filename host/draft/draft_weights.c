@@ -78,6 +78,14 @@ static struct draft_tensor take(
 	return out;
 }
 
+static int no_memory(struct draft_weights *w, size_t bytes, struct err *e)
+{
+	draft_weights_release(w);
+	return err_set(e, ENOMEM,
+		"no memory for %zu MiB of a draft model's weights",
+		bytes >> 20);
+}
+
 /* ---- from a flash image -------------------------------------------------- */
 
 static size_t output_bytes(const struct packed *p)
@@ -89,14 +97,23 @@ static size_t output_bytes(const struct packed *p)
 	return align_up(layout_bytes(w->type, w->rows, w->cols), DRAFT_ALIGN);
 }
 
-static int read_all(
+/* Copy the weights from a flash image (a model file with weights in the layout
+ * of the device), which is also the layout that the kernels read. */
+static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
 	const struct packed *p = m->packed;
 	size_t norm = m->n_embd * sizeof(float);
-	uint8_t *at = w->packed;
+	size_t n = align_up(norm, DRAFT_ALIGN) + output_bytes(p);
+	uint8_t *at;
 	int ret = 0;
 
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		n += packed_layer_bytes(p, l);
+	w->layer = calloc(m->n_layer, sizeof(*w->layer));
+	w->packed = at = aligned_alloc(DRAFT_ALIGN, n);
+	if (!w->layer || !at)
+		return no_memory(w, n, e);
 	memcpy(at, m->output_norm->data, norm);
 	w->output_norm = (struct draft_tensor){ at, DTYPE_F32 };
 	at += align_up(norm, DRAFT_ALIGN);
@@ -118,27 +135,6 @@ static int read_all(
 		ret = packed_read(p, IMAGE_LAYER, l, at, e);
 		at += packed_layer_bytes(p, l);
 	}
-	return ret;
-}
-
-/* Copy the weights from a flash image (a model file with weights in the layout
- * of the device), which is also the layout that the kernels read. */
-static int read_image(
-	struct draft_weights *w, const struct model *m, struct err *e)
-{
-	size_t n = align_up(m->n_embd * sizeof(float), DRAFT_ALIGN) +
-		output_bytes(m->packed);
-	int ret;
-
-	for (uint32_t l = 0; l < m->n_layer; l++)
-		n += packed_layer_bytes(m->packed, l);
-	w->layer = calloc(m->n_layer, sizeof(*w->layer));
-	w->packed = aligned_alloc(DRAFT_ALIGN, n);
-	ret = w->layer && w->packed
-		? read_all(w, m, e)
-		: err_set(e, ENOMEM,
-			  "no memory for %zu MiB of a draft model's weights",
-			  n >> 20);
 	if (ret)
 		draft_weights_release(w);
 	return ret;
@@ -194,12 +190,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 			n += packed_bytes(&p, m->layer[l][i]);
 	w->layer = calloc(m->n_layer, sizeof(*w->layer));
 	w->packed = at = hugemem_reserve(n);
-	if (!w->layer || !at) {
-		draft_weights_release(w);
-		return err_set(e, ENOMEM,
-			"no memory for %zu MiB of a draft model's weights",
-			n >> 20);
-	}
+	if (!w->layer || !at)
+		return no_memory(w, n, e);
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		*ends[i].to = take(&p, ends[i].from, &at);
 	for (uint32_t l = 0; l < m->n_layer; l++)
