@@ -179,30 +179,26 @@ static void device_saw(void *arg, const int32_t *text, size_t n)
 		reuse(d, text, (uint32_t)n);
 }
 
-/* Prefill the tokens that precede the root if the cache is empty or if a pass
- * has too few rows for these tokens. */
-static int prefill(struct device *d, struct err *e)
-{
-	uint32_t n = pending(d) - 1, last;
-
-	if (!n || (cached(d) && n < d->s->max_rows))
-		return 0;
-	return session_prefill(d->s->session, d->sequence, d->text + cached(d),
-		n, NULL, &last, e);
-}
-
 /* Compute the guesses after the roots of n requests, in as few passes as
  * possible. */
 static int look_at_roots(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	struct draft_session *s = device_of(ask)->s;
-	uint32_t row[ROWS_SEQUENCES], roots, end;
+	uint32_t row[ROWS_SEQUENCES], roots, end, last;
 	struct guess *guess[ROWS_SEQUENCES];
 	int ret = 0;
 
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = prefill(device_of(&ask[i]), e);
+	/* Prefill the tokens that precede a root if the cache is empty or if a
+	 * pass has too few rows for these tokens. */
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		const struct device *d = device_of(&ask[i]);
+		uint32_t before = pending(d) - 1;
+
+		if (before && (!cached(d) || before >= s->max_rows))
+			ret = session_prefill(s->session, d->sequence,
+				d->text + cached(d), before, NULL, &last, e);
+	}
 	for (uint32_t i = 0; i < n && !ret; i = end) {
 		s->rows = roots = 0;
 		for (end = i; end < n; end++) {
@@ -418,24 +414,17 @@ static int choose_nodes(
 	return ret;
 }
 
-static bool have_nodes(const struct drafter_ask *ask, uint32_t n)
-{
-	for (uint32_t a = 0; a < n; a++)
-		if (device_of(&ask[a])->done < ask[a].n)
-			return true;
-	return false;
-}
-
 static int look_at_rest(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	int ret = 0;
 
-	while (!ret && have_nodes(ask, n)) {
-		ret = choose_nodes(ask, n, e);
-		if (!ret && device_of(ask)->s->rows)
-			ret = look_at_nodes(ask, n, e);
-	}
+	for (uint32_t a = 0; a < n; a++)
+		while (!ret && device_of(&ask[a])->done < ask[a].n) {
+			ret = choose_nodes(ask, n, e);
+			if (!ret && device_of(ask)->s->rows)
+				ret = look_at_nodes(ask, n, e);
+		}
 	return ret;
 }
 
