@@ -207,12 +207,13 @@ static int check_tokens(const struct draft_model *d, const int32_t *token,
 	return 0;
 }
 
-void draft_price_for(
-	struct draft_model *d, const struct soc *soc, const struct shape *as)
+void draft_price_for(struct draft_model *d, const struct soc *soc,
+	const struct shape *as, struct shape_type type)
 {
 	const struct model *m = d->model;
 
 	d->soc = soc;
+	d->priced_type = as ? type : (struct shape_type){ 0 };
 	d->priced_layers = as && !m->target ? as->n_layer : m->n_layer;
 	d->priced_vocab = as ? as->n_vocab : m->n_vocab;
 	d->priced = (struct price_layer){
@@ -222,11 +223,6 @@ void draft_price_for(
 		.head_dim = as ? as->head_dim : m->head_dim,
 		.n_ff = as ? as->n_ff : m->n_ff,
 	};
-}
-
-void draft_price_type(struct draft_model *d, struct shape_type type)
-{
-	d->priced_type = type;
 }
 
 void draft_take_price(struct draft_model *d, struct price *sum)

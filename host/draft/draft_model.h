@@ -64,14 +64,12 @@ void draft_close(struct draft_model *);
 /* Compute the cost of each pass after this call as the time on a phone's CPU.
  * The cost is computed for this model, or for the shape `as` if it is not NULL
  * (host/session/pricing.h). `soc` must outlive the draft model.
- * draft_take_price adds the cost since its last call to *sum. draft_price_type
- * sets the type of the shape's matrices; F32 means the types of the loaded
- * weights. */
+ * draft_take_price adds the cost since its last call to *sum. `type` is the
+ * type of the shape's matrices; F32 means the types of the loaded weights. */
 struct price;
 struct soc;
-void draft_price_for(
-	struct draft_model *, const struct soc *, const struct shape *as);
-void draft_price_type(struct draft_model *, struct shape_type);
+void draft_price_for(struct draft_model *, const struct soc *,
+	const struct shape *as, struct shape_type type);
 void draft_take_price(struct draft_model *, struct price *sum);
 
 /* Add the cost of selecting the likeliest tokens from `rows` rows of logits. */

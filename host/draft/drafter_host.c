@@ -76,17 +76,14 @@ struct roots {
 
 static int compute_roots(struct roots *r, struct err *e)
 {
-	const float *logits;
+	const float *logits = r->n ? r->host[0]->logits : NULL;
 	int ret = 0;
 
 	if (r->n)
 		ret = draft_together(r->ask, r->n, r->host[0]->logits, e);
-	logits = r->n ? r->host[0]->logits : NULL;
 	for (uint32_t i = 0; i < r->n && !ret; i++) {
-		struct host *h = r->host[i];
-		uint32_t n_vocab = draft_n_vocab(h->draft);
-
-		set_root(h, logits + (size_t)i * n_vocab);
+		set_root(r->host[i], logits);
+		logits += draft_n_vocab(r->host[i]->draft);
 	}
 	r->n = r->rows = 0;
 	return ret;
@@ -368,7 +365,6 @@ static int open_kind(
 {
 	const struct drafting_options *o = site->options;
 	const struct session_opts *own = site->session_opts;
-	const struct shape *as = drafting_as(o);
 	struct draft_model *draft;
 	struct host *h;
 	int ret;
@@ -382,9 +378,7 @@ static int open_kind(
 			session_context(site->session), own->threads, e);
 		if (ret)
 			return err_in(e, "'%s'", site->path);
-		draft_price_for(draft, own->soc, as);
-		if (as)
-			draft_price_type(draft, own->as_type);
+		draft_price_for(draft, own->soc, drafting_as(o), own->as_type);
 	}
 	if (ret)
 		return ret;

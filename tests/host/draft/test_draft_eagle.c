@@ -286,7 +286,7 @@ static void test_price(void **state)
 	open_models(f, DRAFT_F32, 1);
 	for (unsigned i = 0; i < SOC_COUNT; i++)
 		soc_set(&soc, i, soc_numbers[i].upper);
-	draft_price_for(f->d, &soc, NULL);
+	draft_price_for(f->d, &soc, NULL, (struct shape_type){ 0 });
 	append(f, f->d, 2);
 	draft_take_price(f->d, &price);
 	assert_int_equal(price.counts.cpu_flops, 2 * weights);

@@ -417,7 +417,7 @@ static void test_price(void **state)
 	open_models(f, DRAFT_INT8);
 	for (unsigned i = 0; i < SOC_COUNT; i++)
 		soc_set(&soc, i, soc_numbers[i].upper);
-	draft_price_for(f->d, &soc, NULL);
+	draft_price_for(f->d, &soc, NULL, (struct shape_type){ 0 });
 	append(f->d, f->text, 1);
 	draft_take_price(f->d, &one);
 	branch(f, 0, 1);
@@ -442,7 +442,7 @@ static void test_priced_as(void **state)
 	open_models(f, DRAFT_INT8);
 	for (unsigned i = 0; i < SOC_COUNT; i++)
 		soc_set(&soc, i, soc_numbers[i].upper);
-	draft_price_for(f->d, &soc, NULL);
+	draft_price_for(f->d, &soc, NULL, (struct shape_type){ 0 });
 	append(f->d, f->text, 1);
 	draft_take_price(f->d, &own);
 	shape = (struct shape){ .n_layer = f->model->n_layer,
@@ -452,7 +452,7 @@ static void test_priced_as(void **state)
 		.n_kv_head = f->model->n_kv_head,
 		.head_dim = f->model->head_dim,
 		.n_ff = f->model->n_ff };
-	draft_price_for(f->d, &soc, &shape);
+	draft_price_for(f->d, &soc, &shape, (struct shape_type){ 0 });
 	append(f->d, f->text + 1, 1);
 	draft_take_price(f->d, &same);
 	assert_memory_equal(&same, &own, sizeof(own));
@@ -463,7 +463,7 @@ static void test_priced_as(void **state)
 		.n_kv_head = 2,
 		.head_dim = 64,
 		.n_ff = 4864 };
-	draft_price_for(f->d, &soc, &shape);
+	draft_price_for(f->d, &soc, &shape, (struct shape_type){ 0 });
 	append(f->d, f->text + 2, 1);
 	draft_take_price(f->d, &large);
 	assert_int_equal(large.counts.cpu_flops,

@@ -72,7 +72,7 @@ static void price_a_row(struct fixture *f)
 
 	for (unsigned i = 0; i < SOC_COUNT; i++)
 		soc_set(&f->soc, i, soc_numbers[i].upper);
-	draft_price_for(f->draft, &f->soc, NULL);
+	draft_price_for(f->draft, &f->soc, NULL, (struct shape_type){ 0 });
 	assert_ok(draft_append(f->draft, f->text, 1, &logits, &e), &e);
 	f->first = flops(f->draft);
 	assert_ok(draft_append(f->draft, f->text, 2, &logits, &e), &e);

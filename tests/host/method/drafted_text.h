@@ -179,7 +179,8 @@ static inline void open_on_host(
 	assert_ok(draft_open(&d->model, f->w.model[which], f->w.model[SAME],
 			  DRAFT_F32, f->draft_context, 1, &e),
 		&e);
-	draft_price_for(d->model, f->w.opts.soc, NULL);
+	draft_price_for(
+		d->model, f->w.opts.soc, NULL, (struct shape_type){ 0 });
 	assert_ok(drafter_host_open(&d->watched.inner, d->model,
 			  d->place == SERIAL ? 1 : 8, &e),
 		&e);
