@@ -223,24 +223,6 @@ static int compute_nodes(struct nodes *w, struct err *e)
 	return ret;
 }
 
-/* Write the next pass's rows for n nodes of a tree. For an EAGLE head, stop
- * before the first node whose parent is a row of the same pass. Returns the
- * number of rows. */
-static uint32_t gather(
-	struct host *h, struct tree *t, const uint32_t *node, uint32_t n)
-{
-	uint32_t first = draft_branch_rows(h->draft);
-
-	for (uint32_t i = 0; i < n; i++) {
-		h->token[i] = t->token[node[i]];
-		h->parent[i] = guesses_above(t, node[i]);
-		if (h->session && h->parent[i] >= (int32_t)first)
-			return i;
-		t->row[node[i]] = first + i;
-	}
-	return n;
-}
-
 static int host_expand_all(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -250,7 +232,7 @@ static int host_expand_all(
 	for (uint32_t i = 0; i < n && !ret; i++) {
 		struct host *h = ask[i].arg;
 		struct tree *t = ask[i].tree;
-		uint32_t most = h->batch, held, fit, some;
+		uint32_t most = h->batch, held, fit, first, some;
 
 		if (most > DRAFT_ASK_ROWS)
 			most = DRAFT_ASK_ROWS;
@@ -269,9 +251,18 @@ static int host_expand_all(
 			 * new pass before a second group of the same tree. */
 			if (w.rows == most || at)
 				ret = compute_nodes(&w, e);
-			some = fit - at < most - w.rows ? fit - at
-							: most - w.rows;
-			some = gather(h, t, node, some);
+			/* For an EAGLE head, the pass ends before the first
+			 * node whose parent is a row of the same pass. */
+			first = draft_branch_rows(h->draft);
+			for (some = 0; at + some < fit && w.rows + some < most;
+				some++) {
+				h->token[some] = t->token[node[some]];
+				h->parent[some] = guesses_above(t, node[some]);
+				if (h->session &&
+					h->parent[some] >= (int32_t)first)
+					break;
+				t->row[node[some]] = first + some;
+			}
 			w.piece[w.n] = (struct piece){ h, t, node };
 			w.ask[w.n++] = (struct draft_ask){ h->draft, h->token,
 				h->parent, .n = some };

@@ -78,7 +78,7 @@ static int32_t *place_of(struct ngram_mod *m, const int32_t *token)
 	return &m->next[hash >> 42];
 }
 
-/* ---- learning ------------------------------------------------------------ */
+/* ---- learning and drafting ----------------------------------------------- */
 
 static void forget(struct ngram_mod *m)
 {
@@ -88,32 +88,12 @@ static void forget(struct ngram_mod *m)
 	m->n = 0;
 }
 
-/* ---- drafting ------------------------------------------------------------ */
-
-static void draft(struct ngram_mod *m, const int32_t *text, size_t n,
-	struct lookup_chain *c)
-{
-	int32_t path[MATCH_MOST + LENGTH_MOST];
-	uint32_t match = m->o.match;
-
-	memcpy(path, text + n - match, match * sizeof(*path));
-	while (c->n < m->o.most) {
-		int32_t next = *place_of(m, path + c->n);
-
-		if (!next)
-			break;
-		path[match + c->n] = c->token[c->n] = next - 1;
-		c->n++;
-	}
-	c->match = match;
-	if (c->n < m->o.least)
-		c->n = 0;
-}
-
 static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	struct lookup_chain *c, struct err *e)
 {
 	struct ngram_mod *m = arg;
+	int32_t path[MATCH_MOST + LENGTH_MOST], next;
+	uint32_t match = m->o.match;
 	size_t accepted = 0, most;
 
 	/* the sequence does not continue the previous sequence */
@@ -138,18 +118,24 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	}
 
 	if (n >= m->n + CHUNK) {
-		for (size_t i = m->n > m->o.match ? m->n : m->o.match; i < n;
-			i++) {
-			int32_t *next = place_of(m, text + i - m->o.match);
+		for (size_t i = m->n > match ? m->n : match; i < n; i++) {
+			int32_t *place = place_of(m, text + i - match);
 
-			m->used += !*next;
-			*next = text[i] + 1;
+			m->used += !*place;
+			*place = text[i] + 1;
 		}
 		m->n = n;
 	}
 	c->n = 0;
-	if (n >= m->o.match)
-		draft(m, text, n, c);
+	c->match = match;
+	if (n >= match) {
+		memcpy(path, text + n - match, match * sizeof(*path));
+		while (c->n < m->o.most && (next = *place_of(m, path + c->n)))
+			path[match + c->n++] = next - 1;
+		memcpy(c->token, path + match, c->n * sizeof(*path));
+	}
+	if (c->n < m->o.least)
+		c->n = 0;
 	m->drafted = c->n ? n : 0;
 	return 0;
 }

@@ -219,9 +219,12 @@ static void oracle_close(void *arg)
 	free(o);
 }
 
-static int check(const int32_t *text, size_t n,
-	const struct oracle_curve *curve, uint32_t n_vocab, struct err *e)
+int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
+	const struct oracle_curve *curve, uint64_t seed, uint32_t n_vocab,
+	struct err *e)
 {
+	struct oracle *o;
+
 	if (!curve->n || curve->n > ORACLE_POSITIONS)
 		return err_set(e, EINVAL,
 			"the oracle has probabilities for %u positions; 1 to "
@@ -243,18 +246,6 @@ static int check(const int32_t *text, size_t n,
 			return err_set(e, EINVAL,
 				"token %d is outside the vocabulary of %u",
 				text[i], n_vocab);
-	return 0;
-}
-
-int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
-	const struct oracle_curve *curve, uint64_t seed, uint32_t n_vocab,
-	struct err *e)
-{
-	struct oracle *o;
-	int ret = check(text, n, curve, n_vocab, e);
-
-	if (ret)
-		return ret;
 	o = calloc(1, sizeof(*o));
 	if (o)
 		o->text = malloc((n + 1) * sizeof(*text));
