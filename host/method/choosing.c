@@ -70,11 +70,9 @@ static void read_answer(const struct choosing *c, struct sample *s)
 
 /*
  * Returns an array with the first n samples as candidates of a choice; the
- * caller frees the array. Returns NULL and sets the error if there is no
- * memory.
+ * caller frees the array. Returns NULL if there is no memory.
  */
-static struct candidate *candidates(
-	const struct samples *p, uint32_t n, struct err *e)
+static struct candidate *candidates(const struct samples *p, uint32_t n)
 {
 	struct candidate *c = calloc(n ? n : 1, sizeof(*c));
 
@@ -88,15 +86,13 @@ static struct candidate *candidates(
 			.value = ended ? s->value : NAN,
 			.weight = s->weight };
 	}
-	if (!c)
-		err_set(e, ENOMEM, "no memory for the answers of samples");
 	return c;
 }
 
 uint32_t choosing_tally(const struct samples *p, struct tally *row)
 {
 	uint32_t n = samples_count(p);
-	struct candidate *c = candidates(p, n, NULL);
+	struct candidate *c = candidates(p, n);
 	uint32_t rows = c ? choice_tally(c, n, row) : 0;
 
 	free(c);
@@ -285,42 +281,6 @@ static uint32_t first_ended(const struct samples *p, uint32_t n)
 	return CHOICE_NONE;
 }
 
-/*
- * Let the first n samples vote, or find the sample among them with the largest
- * value. Sets *at to the index of the chosen sample, or to CHOICE_NONE if no
- * sample has an answer or a value.
- */
-static int pick(const struct choosing *c, struct samples *p, uint32_t n,
-	uint32_t *at, struct err *e)
-{
-	struct candidate *known = candidates(p, n, e);
-	struct tally *row = calloc(n ? n : 1, sizeof(*row));
-	int ret = known && row
-		? 0
-		: err_set(e, ENOMEM, "no memory for the answers of samples");
-
-	/* Reset the weights: another method may have set them for an earlier
-	 * choice among these samples. */
-	for (uint32_t i = 0; !ret && i < n; i++)
-		known[i].weight = 1;
-	if (!ret && c->how->weigh)
-		c->how->weigh(c->env, known, n);
-	for (uint32_t i = 0; !ret && i < n; i++)
-		samples_at(p, i)->weight =
-			known[i].answer ? (float)known[i].weight : 0;
-	if (!ret && c->how->votes) {
-		uint32_t rows = choice_tally(known, n, row);
-		uint32_t most = choice_heaviest(row, rows);
-
-		*at = most == CHOICE_NONE ? CHOICE_NONE : row[most].best;
-	} else if (!ret) {
-		*at = choice_largest(known, n);
-	}
-	free(known);
-	free(row);
-	return ret;
-}
-
 int choosing_none(const struct samples *p, struct err *e)
 {
 	for (uint32_t i = 0; i < samples_count(p); i++)
@@ -336,12 +296,18 @@ int choosing_none(const struct samples *p, struct err *e)
 		"there is no text");
 }
 
-/* Compute the values of the first n samples and choose one of them. */
+/*
+ * Compute the values of the first n samples and choose one of them: let them
+ * vote, or find the sample with the largest value. If no sample has an answer
+ * or a value, the first sample that has ended is chosen.
+ */
 static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
-	uint32_t first = first_ended(p, n);
-	int ret;
+	uint32_t first = first_ended(p, n), most;
+	struct candidate *known;
+	struct tally *row;
+	int ret = 0;
 
 	*at = CHOICE_NONE;
 	if (first == CHOICE_NONE)
@@ -361,9 +327,33 @@ static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
 			 * an earlier choice among these samples */
 			s->value = NAN;
 	}
-	ret = pick(c, p, n, at, e);
+	known = candidates(p, n);
+	row = calloc(n, sizeof(*row));
+	if (!known || !row) {
+		ret = err_set(
+			e, ENOMEM, "no memory for the answers of samples");
+		goto out;
+	}
+	/* Reset the weights: another method may have set them for an earlier
+	 * choice among these samples. */
+	for (uint32_t i = 0; i < n; i++)
+		known[i].weight = 1;
+	if (c->how->weigh)
+		c->how->weigh(c->env, known, n);
+	for (uint32_t i = 0; i < n; i++)
+		samples_at(p, i)->weight =
+			known[i].answer ? (float)known[i].weight : 0;
+	if (c->how->votes) {
+		most = choice_heaviest(row, choice_tally(known, n, row));
+		*at = most == CHOICE_NONE ? CHOICE_NONE : row[most].best;
+	} else {
+		*at = choice_largest(known, n);
+	}
 	if (*at == CHOICE_NONE)
 		*at = first;
+out:
+	free(known);
+	free(row);
 	return ret;
 }
 
