@@ -167,7 +167,7 @@ static bool is_open(const struct text *t, uint32_t at)
 	const struct place *p = &t->place[at];
 
 	if (p->stale || at < t->d->begin)
-		return p->stale && !revision_has(t->revision, p);
+		return p->stale && !(t->revision && p->outside);
 	return p->stage == STAGE_INVISIBLE || t->o->from == FROM_BLOCK ||
 		((t->o->from == FROM_UNSTABLE || t->settled) &&
 			p->stage == STAGE_VISIBLE);
@@ -230,28 +230,6 @@ static void choose_window(struct text *t)
 
 /* ---- planning a pass, applying its guesses ------------------------------- */
 
-/*
- * Option --revision-masked: in this pass, replace the least confident visible
- * token of the block by the mask, so that the new prediction cannot just copy
- * the input token.
- */
-static void choose_remasked(struct text *t)
-{
-	t->remasked = -1;
-	if (!t->o->masked)
-		return;
-	for (uint32_t at = t->from + t->d->shift; at < t->to; at++) {
-		const struct place *p = &t->place[at];
-
-		if (at < t->d->begin || p->stage != STAGE_VISIBLE || p->stale ||
-			at >= t->d->end)
-			continue;
-		if (t->remasked < 0 ||
-			p->confidence < t->place[t->remasked].confidence)
-			t->remasked = at;
-	}
-}
-
 static int32_t input(const struct text *t, uint32_t at)
 {
 	const struct place *p = &t->place[at];
@@ -288,23 +266,6 @@ static void put_rows(struct text *t)
 		d->row[i].end = end < last ? end : last;
 	}
 	d->pass++;
-}
-
-/* Cache the keys and values of the window up to the end of the current block.
- * Keys and values of later blocks, whose tokens are drafts, are dropped. */
-static int cache_rows(struct text *t, struct err *e)
-{
-	struct denoising *d = t->d;
-	uint32_t to = t->to < d->end ? t->to : d->end;
-	int ret =
-		session_accept(d->session, d->sequence, NULL, to - t->from, e);
-
-	if (to > t->cached)
-		t->cached = to;
-	for (uint32_t at = t->from; at < to; at++)
-		if (at >= t->first && d->x[at] != d->mask)
-			t->place[at].stale = false;
-	return ret;
 }
 
 /*
@@ -404,36 +365,6 @@ static void emit(struct text *t, uint32_t end, bool all)
 	}
 }
 
-/*
- * No tokens are needed after a stable stop token, so the block is cut after
- * that token. With --window-from block the block is not cut: the block's rows
- * attend to each other, so the tokens are the same as with other block decoders
- * only if all positions of the block are computed.
- */
-static void cut_at_end(struct text *t)
-{
-	struct denoising *d = t->d;
-
-	if (t->o->from == FROM_BLOCK)
-		return;
-	for (uint32_t at = d->begin; at < d->end; at++)
-		if (t->place[at].stage == STAGE_STABLE &&
-			gen_ends(d->gen, t->place[at].token))
-			d->end = d->last = at + 1;
-}
-
-/* If the finished block ends the text, returns the position after the last
- * token of the text; otherwise 0. */
-static uint32_t text_end(const struct text *t)
-{
-	const struct denoising *d = t->d;
-
-	for (uint32_t at = d->begin; at < d->end; at++)
-		if (gen_ends(d->gen, t->place[at].token))
-			return at + 1;
-	return d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
-}
-
 /* Make the next block the current block. Its drafts count as visible tokens
  * until they are predicted again. */
 static void begin_block(struct text *t)
@@ -501,8 +432,7 @@ static int npu_start(struct denoising *d, struct err *e)
 		.settle = o->settle >= 0  ? (uint32_t)o->settle
 			: state->by_block ? 2
 					  : 0,
-		.first_pass = !chunks,
-		.remasked = -1 };
+		.first_pass = !chunks };
 	d->reads_prompt = chunks;
 	ret = denoising_reserve(d, limit, e);
 	if (ret)
@@ -551,6 +481,7 @@ static int npu_plan(struct denoising *d, struct err *e)
 	uint32_t at, end;
 	int ret = 0;
 
+	t->remasked = -1;
 	if (t->first_pass) {
 		t->from = 0;
 		t->to = d->end;
@@ -558,7 +489,21 @@ static int npu_plan(struct denoising *d, struct err *e)
 		d->clear_cache = true;
 	} else {
 		choose_window(t);
-		choose_remasked(t);
+		/* Option --revision-masked: in this pass, replace the least
+		 * confident visible token of the block by the mask, so that the
+		 * new prediction cannot just copy the input token. */
+		for (at = t->from + d->shift; t->o->masked && at < t->to;
+			at++) {
+			const struct place *p = &t->place[at];
+
+			if (at < d->begin || at >= d->end ||
+				p->stage != STAGE_VISIBLE || p->stale)
+				continue;
+			if (t->remasked < 0 ||
+				p->confidence <
+					t->place[t->remasked].confidence)
+				t->remasked = at;
+		}
 		ret = revision_begin(
 			t->revision, d, t->place, t->first, t->from, e);
 		put_rows(t);
@@ -587,7 +532,7 @@ static int npu_plan(struct denoising *d, struct err *e)
 static int npu_after_pass(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
-	uint32_t end;
+	uint32_t end, to = t->to < d->end ? t->to : d->end;
 	int ret = 0;
 
 	/*
@@ -600,8 +545,17 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 		t->to >= d->begin)
 		ret = denoising_carry_logits(
 			d, d->begin - 1 - t->from, d->begin, e);
+	/* Cache the keys and values of the window up to the end of the current
+	 * block. Keys and values of later blocks, whose tokens are drafts, are
+	 * dropped. */
 	if (!ret)
-		ret = cache_rows(t, e);
+		ret = session_accept(
+			d->session, d->sequence, NULL, to - t->from, e);
+	if (to > t->cached)
+		t->cached = to;
+	for (uint32_t at = t->from; at < to; at++)
+		if (at >= t->first && d->x[at] != d->mask)
+			t->place[at].stale = false;
 	if (!ret && !t->first_pass)
 		ret = revision_end(
 			t->revision, d, t->place, &t->rule, t->stats, e);
@@ -610,7 +564,17 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	if (t->remasked >= 0)
 		t->place[t->remasked].stale = true;
 	session_count_valid(d->session, apply_guesses(t));
-	cut_at_end(t);
+	/*
+	 * No tokens are needed after a stable stop token, so the block is cut
+	 * after that token. With --window-from block the block is not cut: the
+	 * block's rows attend to each other, so the tokens are the same as with
+	 * other block decoders only if all positions of the block are computed.
+	 */
+	for (uint32_t at = d->begin; t->o->from != FROM_BLOCK && at < d->end;
+		at++)
+		if (t->place[at].stage == STAGE_STABLE &&
+			gen_ends(d->gen, t->place[at].token))
+			d->end = d->last = at + 1;
 	emit(t, d->end, false);
 	if (!gen_done(d->gen))
 		report_step(t);
@@ -626,9 +590,13 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 		return 0;
 	}
 
-	/* The block is finished. */
+	/* The block is finished. If it ends the text, `end` is the position
+	 * after the last token of the text; otherwise 0. */
 	t->settled = 0;
-	end = text_end(t);
+	end = d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
+	for (uint32_t at = d->end; at-- > d->begin;)
+		if (gen_ends(d->gen, t->place[at].token))
+			end = at + 1;
 	/* Without --refresh nothing changes tokens of finished blocks, so all
 	 * of these tokens can be delivered. */
 	if (end || !t->revision)

@@ -94,15 +94,10 @@ static uint32_t n_blocks(const struct denoising *d, const struct text *t)
 	return (d->last - t->first + t->length - 1) / t->length;
 }
 
-static uint32_t begin_of(const struct text *t, uint32_t block)
-{
-	return t->first + block * t->length;
-}
-
 static uint32_t end_of(
 	const struct denoising *d, const struct text *t, uint32_t block)
 {
-	uint32_t end = begin_of(t, block + 1);
+	uint32_t end = t->first + (block + 1) * t->length;
 
 	return end < d->last ? end : d->last;
 }
@@ -110,7 +105,7 @@ static uint32_t end_of(
 static double progress(
 	const struct denoising *d, const struct text *t, uint32_t block)
 {
-	uint32_t from = begin_of(t, block), to = end_of(d, t, block);
+	uint32_t from = t->first + block * t->length, to = end_of(d, t, block);
 	uint32_t masks = 0;
 
 	for (uint32_t i = from; i < to; i++)

@@ -113,39 +113,11 @@ void revision_close(struct revision *r)
 	free(r);
 }
 
-bool revision_has(const struct revision *r, const struct place *p)
-{
-	return r && p->outside;
-}
-
 /* ---- choosing the positions to recompute --------------------------------- */
 
 static bool needs_refresh(const struct place *p)
 {
 	return p->outside && (p->stale || p->stage == STAGE_VISIBLE);
-}
-
-/*
- * Returns a limit for choosing positions to refresh: positions whose confidence
- * is above the limit are left out. With --refresh-tokens n the limit is the
- * n-th lowest confidence of these positions. Without the option the limit is 2,
- * which is above every confidence.
- */
-static double least_of(const struct revision *r, const struct place *place,
-	uint32_t first, uint32_t from)
-{
-	double least = 2, next = -1;
-
-	for (uint32_t n = 0; r->o->tokens && n < r->o->tokens; n++) {
-		least = next;
-		next = 2;
-		for (uint32_t at = first; at < from; at++)
-			if (needs_refresh(&place[at]) &&
-				place[at].confidence > least &&
-				place[at].confidence < next)
-				next = place[at].confidence;
-	}
-	return r->o->tokens ? next : least;
 }
 
 /*
@@ -187,7 +159,9 @@ static void add_token(struct revision *r, const struct denoising *d,
 static void choose(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t from)
 {
-	double most = least_of(r, place, first, from);
+	/* Positions whose confidence is above `most` are left out. Without
+	 * --refresh-tokens, `most` is above every confidence. */
+	double most = r->o->tokens ? -1 : 2;
 
 	r->n = r->n_guesses = 0;
 	r->probing = r->o->policy == REVISE_DRIFT && !r->drifted;
@@ -196,6 +170,17 @@ static void choose(struct revision *r, const struct denoising *d,
 		return;
 	}
 	r->probing = false;
+	/* With --refresh-tokens n, find the n-th lowest confidence. */
+	for (uint32_t n = 0; n < r->o->tokens; n++) {
+		double lower = most;
+
+		most = 2;
+		for (uint32_t at = first; at < from; at++)
+			if (needs_refresh(&place[at]) &&
+				place[at].confidence > lower &&
+				place[at].confidence < most)
+				most = place[at].confidence;
+	}
 	for (uint32_t at = first; at < from && r->n + 2 <= WIRE_MAX_ROWS; at++)
 		if (needs_refresh(&place[at]) && place[at].confidence <= most)
 			add_token(r, d, place, first, at);
@@ -224,17 +209,6 @@ int revision_begin(struct revision *r, const struct denoising *d,
 
 /* ---- drift of attention -------------------------------------------------- */
 
-/* Store the attention of the probe token, whose row is `row`. */
-static void keep_attention(struct revision *r, uint32_t row)
-{
-	struct attention_map now = refresh_attention(r->refresh, row);
-
-	memcpy(r->attention, now.weight,
-		(size_t)now.layers * now.length * sizeof(*now.weight));
-	r->before = now;
-	r->before.weight = r->attention;
-}
-
 /*
  * After a refresh of only the probe token, decide whether the next refresh
  * recomputes all positions. After a refresh of all positions, choose the next
@@ -243,6 +217,7 @@ static void keep_attention(struct revision *r, uint32_t row)
 static void look_for_drift(struct revision *r, uint32_t first)
 {
 	struct attention_map now = refresh_attention(r->refresh, r->n - 1);
+	uint32_t row = 0;
 
 	if (r->probing) {
 		r->from_layer = attention_drift(&r->before, &now, r->o->drift);
@@ -251,15 +226,18 @@ static void look_for_drift(struct revision *r, uint32_t first)
 	}
 	r->drifted = false;
 	r->probe = attention_most(&now, now.layers - 1);
-	if (r->probe < first)
-		r->probe = r->row[r->n - 1].position;
-	for (uint32_t i = 0; i < r->n; i++)
-		if (r->row[i].position == r->probe) {
-			keep_attention(r, i);
-			return;
-		}
-	r->probe = r->row[r->n - 1].position;
-	keep_attention(r, r->n - 1);
+	/* The probe token must be one of the recomputed tokens: take the last
+	 * of them if the largest attention is to another token. */
+	while (row < r->n - 1 &&
+		(r->probe < first || r->row[row].position != r->probe))
+		row++;
+	r->probe = r->row[row].position;
+	/* Store the attention of the probe token. */
+	r->before = refresh_attention(r->refresh, row);
+	memcpy(r->attention, r->before.weight,
+		(size_t)r->before.layers * r->before.length *
+			sizeof(*r->attention));
+	r->before.weight = r->attention;
 }
 
 /* ---- using the results --------------------------------------------------- */

@@ -49,10 +49,6 @@ int revision_open(struct revision **out, const struct revision_options *,
 	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
-/* Whether only the host recomputes the position, because later windows no
- * longer contain it. */
-bool revision_has(const struct revision *, const struct place *);
-
 /*
  * Call revision_begin before a pass whose window begins at `from`, to start
  * recomputing positions of [first, from), which must all be visible or stable.
