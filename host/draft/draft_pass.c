@@ -3,7 +3,6 @@
 #include "base/checked.h"
 #include "base/workers.h"
 #include "host/model/model.h"
-#include "host/model/shapes.h"
 #include "host/session/pricing.h"
 #include "tensor/kern.h"
 #include "tensor/layout.h"

@@ -16,7 +16,6 @@
 #include "tensor/soc/price_host.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

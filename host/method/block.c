@@ -21,7 +21,6 @@
  * block's first token. This row is the same in all passes over the block, so
  * its logits are computed once and stored.
  */
-#include "base/err.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
 #include "host/session/rows.h"

@@ -15,7 +15,6 @@
 #include "base/rng.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
-#include "host/session/session.h"
 #include "host/text/sampler.h"
 
 #include <math.h>

@@ -35,10 +35,7 @@
 #include "host/scheduler/cycle.h"
 #include "host/method/lever_costs.h"
 #include "host/scheduler/tree_options.h"
-#include "host/model/model.h"
-#include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
-#include "tensor/soc/soc.h"
 
 #include <inttypes.h>
 #include <string.h>

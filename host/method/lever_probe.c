@@ -2,7 +2,6 @@
  * few cycles that generate a meaningless text (lever_costs.h). */
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
