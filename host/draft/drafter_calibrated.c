@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "host/draft/draft_kind.h"
-#include "host/draft/guess.h"
 #include "host/draft/source.h"
 #include "host/tree/tree.h"
 
@@ -20,6 +19,10 @@
 #define NO_TOKEN UINT32_MAX
 
 struct anchor {
+	int32_t token; /* the prompt's token at this position */
+	/* 1 + the previous position in the same list of anchors; 0 for the
+	 * first position of a list */
+	uint32_t before;
 	/* number of entries of next[]; 0 if no prediction is known at this
 	 * position */
 	uint32_t n;
@@ -28,11 +31,7 @@ struct anchor {
 
 struct calibrated {
 	struct calibrated_options opts;
-	int32_t *prompt;       /* [n] */
 	struct anchor *anchor; /* [n] */
-	/* For each position, 1 + the previous position in the same list of
-	 * anchors; 0 for the first position of a list. */
-	uint32_t *before; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
 	/* number of this prompt's tokens for which wants() has been called */
@@ -47,25 +46,6 @@ struct calibrated {
 
 /* ---- reading a prompt ---------------------------------------------------- */
 
-static bool make_room(struct calibrated *c, size_t n)
-{
-	void *prompt, *anchor, *before;
-
-	if (n <= c->room)
-		return true;
-	c->room = 0;
-	prompt = realloc(c->prompt, n * sizeof(*c->prompt));
-	c->prompt = prompt ? prompt : c->prompt;
-	anchor = realloc(c->anchor, n * sizeof(*c->anchor));
-	c->anchor = anchor ? anchor : c->anchor;
-	before = realloc(c->before, n * sizeof(*c->before));
-	c->before = before ? before : c->before;
-	if (!prompt || !anchor || !before)
-		return false;
-	c->room = n;
-	return true;
-}
-
 /*
  * Return whether to keep the predictions after token `at` of a prompt.
  * Predictions after the last token are not needed: the target samples the next
@@ -76,24 +56,32 @@ static bool make_room(struct calibrated *c, size_t n)
 static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 {
 	struct calibrated *c = arg;
-	size_t same;
+	struct anchor *more;
+	size_t same = 0;
 
 	if (n != c->n || at != c->asked) {
 		/* Keep the predictions after the common prefix of this prompt
 		 * and the previous prompt: if these tokens are cached, the
 		 * device does not compute them again. */
-		same = text_common(prompt, n, c->prompt, c->n);
+		while (same < n && same < c->n &&
+			prompt[same] == c->anchor[same].token)
+			same++;
 		memset(c->latest, 0, sizeof(c->latest));
-		c->is_short = !make_room(c, n);
+		if (n > c->room) {
+			more = realloc(c->anchor, n * sizeof(*more));
+			c->anchor = more ? more : c->anchor;
+			c->room = more ? n : c->room;
+		}
+		c->is_short = n > c->room;
 		c->n = c->is_short ? 0 : n;
 		for (size_t i = 0; i < c->n; i++) {
 			uint32_t *chain =
 				&c->latest[(uint32_t)prompt[i] % CHAINS];
 
-			c->prompt[i] = prompt[i];
 			if (i >= same)
 				c->anchor[i].n = 0;
-			c->before[i] = *chain;
+			c->anchor[i].token = prompt[i];
+			c->anchor[i].before = *chain;
 			*chain = (uint32_t)i + 1;
 		}
 	}
@@ -152,7 +140,7 @@ static uint32_t match(struct calibrated *c, size_t at,
 	uint32_t n = 0;
 
 	while (n < most && n <= at && p->at[n] != NO_TOKEN &&
-		(uint32_t)c->prompt[at - n] == p->at[n])
+		(uint32_t)c->anchor[at - n].token == p->at[n])
 		n++;
 	c->work.values += n + 1;
 	return n;
@@ -193,7 +181,7 @@ static uint32_t longest(
 	uint32_t best = 0;
 
 	for (uint32_t at = c->latest[p->at[0] % CHAINS]; at;
-		at = c->before[at - 1]) {
+		at = c->anchor[at - 1].before) {
 		uint32_t n = may_go_on(c, depth, at - 1)
 			? match(c, at - 1, p, CALIBRATED_KEY)
 			: 0;
@@ -217,7 +205,7 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		: c->opts.key == CALIBRATED_BIGRAM ? 2
 						   : longest(c, p, depth);
 	for (uint32_t at = c->latest[p->at[0] % CHAINS];
-		key && at && found < ANCHORS; at = c->before[at - 1]) {
+		key && at && found < ANCHORS; at = c->anchor[at - 1].before) {
 		const struct anchor *a = &c->anchor[at - 1];
 
 		/* count two steps: reading the anchor, and reading its
@@ -243,9 +231,7 @@ static void close_calibrated(void *arg)
 {
 	struct calibrated *c = arg;
 
-	free(c->prompt);
 	free(c->anchor);
-	free(c->before);
 	free(c);
 }
 
