@@ -187,24 +187,6 @@ static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 	r->n_drafts = r->n_drafts + kept < DRAFTS ? r->n_drafts + kept : DRAFTS;
 }
 
-/* Drop drafts that are too old. If the remaining drafts have too many tokens in
- * total, drop the oldest of them. */
-static void drop_old(struct reuse *r)
-{
-	uint32_t kept = 0, tokens = 0;
-
-	for (uint32_t i = 0; i < r->n_drafts; i++) {
-		struct draft *d = &r->draft[i];
-
-		if (++d->age > r->opts.age ||
-			(d->age > 1 && tokens + d->n > r->opts.room))
-			continue;
-		tokens += d->n;
-		r->draft[kept++] = *d;
-	}
-	r->n_drafts = kept;
-}
-
 /* ---- chains -------------------------------------------------------------- */
 
 /* Add the chains that a draft yields after the sequence text[n]: the draft
@@ -251,12 +233,24 @@ static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
 	struct reuse *r = arg;
+	uint32_t kept = 0, tokens = 0;
 
 	if (same < r->n_text)
 		r->n_drafts = r->n = 0;
 	if (r->n && n > r->before_tree)
 		keep_paths(r, text + r->before_tree, n - r->before_tree);
-	drop_old(r);
+	/* Drop drafts that are too old. If the remaining drafts have too many
+	 * tokens in total, drop the oldest of them. */
+	for (uint32_t i = 0; i < r->n_drafts; i++) {
+		struct draft *d = &r->draft[i];
+
+		if (++d->age > r->opts.age ||
+			(d->age > 1 && tokens + d->n > r->opts.room))
+			continue;
+		tokens += d->n;
+		r->draft[kept++] = *d;
+	}
+	r->n_drafts = kept;
 	r->n = 0;
 	r->n_text = n;
 	r->n_chains = 0;

@@ -388,21 +388,9 @@ uint32_t suffix_tree_count(
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
 }
 
-/* Insert a token by descending count; tokens with equal counts by token id. */
-static void put_next(
-	struct suffix_next *out, uint32_t n, struct suffix_next new)
-{
-	for (; n &&
-		(out[n - 1].count < new.count ||
-			(out[n - 1].count ==
-				new.count &&out[n - 1].token > new.token));
-		n--)
-		out[n] = out[n - 1];
-	out[n] = new;
-}
-
 /* List those children of a node that have at least 1 / SUFFIX_RARE of its
- * count. `left` is the total count of the children not yet visited. */
+ * count, by descending count; children with equal counts by token id. `left` is
+ * the total count of the children not yet visited. */
 static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	uint32_t count, struct suffix_next *out)
 {
@@ -411,12 +399,20 @@ static uint32_t children(const struct suffix_tree *t, uint32_t node,
 
 	for (unsigned i = 0; i < WALK; i++) {
 		const struct node *c = &t->node[child];
+		int32_t token = t->token[c->text];
 
 		t->work->steps++;
-		if ((uint64_t)c->count * SUFFIX_RARE >= count)
-			put_next(out, n++,
-				(struct suffix_next){
-					t->token[c->text], c->count });
+		if ((uint64_t)c->count * SUFFIX_RARE >= count) {
+			uint32_t at = n++;
+
+			for (; at &&
+				(out[at - 1].count < c->count ||
+					(out[at - 1].count == c->count &&
+						out[at - 1].token > token));
+				at--)
+				out[at] = out[at - 1];
+			out[at] = (struct suffix_next){ token, c->count };
+		}
 		left -= c->count;
 		child = c->next;
 		if (child == t->node[node].child || left * SUFFIX_RARE < count)
