@@ -100,8 +100,8 @@ uint32_t choosing_tally(const struct samples *p, struct tally *row)
 }
 
 /* Whether to cut all unfinished samples because the finished samples agree: a
- * large share of their votes is for one answer (early_stop_agrees). False if
- * there is no memory to count the votes. */
+ * large share of their votes is for one answer (--consensus). False if there is
+ * no memory to count the votes. */
 static bool agrees(const struct choosing *c, const struct samples *p)
 {
 	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
@@ -116,7 +116,7 @@ static bool agrees(const struct choosing *c, const struct samples *p)
 		most = row[i].votes > most ? row[i].votes : most;
 	}
 	free(row);
-	return early_stop_agrees(&c->early, votes ? (double)most / votes : 0);
+	return (votes ? (double)most / votes : 0) >= c->early.opts.consensus;
 }
 
 static void drew(struct samples *p, struct sample *s)

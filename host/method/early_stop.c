@@ -101,11 +101,6 @@ void early_stop_check(
 		samples_cut(p, t);
 }
 
-bool early_stop_agrees(const struct early_stop *s, double share)
-{
-	return s->armed && share >= s->opts.consensus;
-}
-
 void early_stop_cut_all(struct samples *p)
 {
 	for (uint32_t i = 0; i < samples_count(p); i++)

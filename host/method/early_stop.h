@@ -58,9 +58,6 @@ int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
  */
 void early_stop_check(
 	const struct early_stop *, struct samples *, struct sample *);
-/* Whether to cut all unfinished samples; `share` is the share of the votes that
- * the leading answer has. */
-bool early_stop_agrees(const struct early_stop *, double share);
 void early_stop_cut_all(struct samples *);
 
 /*
