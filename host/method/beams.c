@@ -211,38 +211,6 @@ static int proceed(struct beams *b, struct samples *p, struct sample *from,
 	return ret;
 }
 
-/*
- * Choose the beams of the next round. If no beam of a tree continues, the tree
- * is removed from active[], and later trees move to lower indices. A moved tree
- * overwrites only entries of active[] that this loop has already read.
- */
-static int choose(struct beams *b, struct samples *p, struct err *e)
-{
-	uint32_t n = b->n;
-	int ret = 0;
-
-	b->n = 0;
-	for (uint32_t t = 0; t < n && !ret; t += b->plan.tree) {
-		struct sample **tree = b->active + b->n;
-		uint32_t kept = keep_best(b, p, b->active + t, tree);
-
-		if (!kept)
-			continue;
-		for (uint32_t i = kept; i < b->plan.tree && !ret; i++) {
-			ret = proceed(
-				b, p, tree[i % kept], i / kept, &tree[i], e);
-			b->forks += !ret;
-		}
-		for (uint32_t i = 0; i < kept && !ret; i++)
-			ret = proceed(b, p, tree[i], 0, &tree[i], e);
-		b->n += b->plan.tree;
-	}
-	samples_drop_early(p, NULL);
-	for (uint32_t i = 0; i < b->n; i++)
-		b->active[i]->place = i;
-	return ret;
-}
-
 /* ---- beginning the next step ahead --------------------------------------- */
 
 /* The score of the beam's second-to-last step; the last step is not scored
@@ -329,8 +297,34 @@ static void deliver(struct beams *b, struct samples *p, const struct sample *s)
 int beams_next(struct samples *p, struct err *e)
 {
 	struct beams *b = samples_own(p);
-	int ret = choose(b, p, e);
+	uint32_t n = b->n;
+	int ret = 0;
 
+	/*
+	 * Choose the beams of the next round. If no beam of a tree continues,
+	 * the tree is removed from active[], and later trees move to lower
+	 * indices. A moved tree overwrites only entries of active[] that this
+	 * loop has already read.
+	 */
+	b->n = 0;
+	for (uint32_t t = 0; t < n && !ret; t += b->plan.tree) {
+		struct sample **tree = b->active + b->n;
+		uint32_t kept = keep_best(b, p, b->active + t, tree);
+
+		if (!kept)
+			continue;
+		for (uint32_t i = kept; i < b->plan.tree && !ret; i++) {
+			ret = proceed(
+				b, p, tree[i % kept], i / kept, &tree[i], e);
+			b->forks += !ret;
+		}
+		for (uint32_t i = 0; i < kept && !ret; i++)
+			ret = proceed(b, p, tree[i], 0, &tree[i], e);
+		b->n += b->plan.tree;
+	}
+	samples_drop_early(p, NULL);
+	for (uint32_t i = 0; i < b->n; i++)
+		b->active[i]->place = i;
 	if (!ret && b->n) {
 		begin_round(b, p);
 		return 0;
