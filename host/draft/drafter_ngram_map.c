@@ -118,26 +118,6 @@ struct value {
 	uint32_t times;
 };
 
-/* Count the continuation at index `end`. Two continuations are equal if they
- * agree up to the draft's length or the end of the sequence. */
-static void count_value(struct ngram_map *m, const int32_t *text, size_t n,
-	uint32_t end, struct value *v)
-{
-	uint32_t i = 0;
-
-	for (; i < m->o.values && v[i].times; i++) {
-		size_t len = n - (v[i].end > end ? v[i].end : end);
-
-		if (len > m->o.length)
-			len = m->o.length;
-		m->work.values += len;
-		if (!memcmp(text + v[i].end, text + end, len * sizeof(*text)))
-			break;
-	}
-	if (i < m->o.values && !v[i].times++)
-		v[i].end = end;
-}
-
 /* Returns the index of the draft's first token, or 0 if there is nothing to
  * draft. */
 static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
@@ -148,6 +128,8 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 
 	for (uint32_t at = m->newest[bucket(key, m->o.key)]; at;
 		at = m->older[at]) {
+		uint32_t i = 0;
+
 		/* count two steps (reading the place and its `older`) and the
 		 * comparison of the key's tokens */
 		m->work.steps += 2;
@@ -156,7 +138,21 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 			    m->o.key * sizeof(*key)) != 0)
 			continue;
 		hits++;
-		count_value(m, text, n, at, v);
+		/* Count the continuation at index `at`. Two continuations are
+		 * equal if they agree up to the draft's length or the end of
+		 * the sequence. */
+		for (; i < m->o.values && v[i].times; i++) {
+			size_t len = n - (v[i].end > at ? v[i].end : at);
+
+			if (len > m->o.length)
+				len = m->o.length;
+			m->work.values += len;
+			if (!memcmp(text + v[i].end, text + at,
+				    len * sizeof(*text)))
+				break;
+		}
+		if (i < m->o.values && !v[i].times++)
+			v[i].end = at;
 		if (m->o.values == 1 && hits >= m->o.hits)
 			break;
 	}

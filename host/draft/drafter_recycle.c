@@ -100,17 +100,6 @@ static void best_tokens(const float *logits, uint32_t n, int32_t next[RANKS])
 		next[kept++] = UNKNOWN;
 }
 
-static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
-{
-	for (uint32_t i = 0; i < RANKS; i++)
-		r->at[i] += old[i] == best;
-	if (++r->rows <= MEMORY)
-		return;
-	for (uint32_t i = 0; i < RANKS; i++)
-		r->at[i] *= MEMORY / r->rows;
-	r->rows = MEMORY;
-}
-
 /* Estimated probability that the token at a rank is right. The prior
  * probability is 1/2 for rank 0 and halves with each further rank. */
 static double share(const struct recycle *r, uint32_t rank)
@@ -131,8 +120,17 @@ static int take(
 		const struct fresh *f = &r->fresh[i];
 		int32_t *row = r->next[f->token];
 
-		if (row[0] != UNKNOWN)
-			learn_rank(r, row, f->next[0]);
+		/* learn at which rank of the old row the best token is */
+		if (row[0] != UNKNOWN) {
+			for (uint32_t k = 0; k < RANKS; k++)
+				r->at[k] += row[k] == f->next[0];
+			r->rows++;
+		}
+		if (r->rows > MEMORY) {
+			for (uint32_t k = 0; k < RANKS; k++)
+				r->at[k] *= MEMORY / r->rows;
+			r->rows = MEMORY;
+		}
 		memcpy(row, f->next, sizeof(f->next));
 	}
 	r->n_fresh = 0;

@@ -123,14 +123,6 @@ static uint32_t agreed(
 
 /* ---- drafts -------------------------------------------------------------- */
 
-static bool has_child(const struct reuse *r, uint32_t node)
-{
-	for (uint32_t u = node + 1; u < r->n; u++)
-		if (r->node[u].parent == (int32_t)node)
-			return true;
-	return false;
-}
-
 /* Set *d to the path to a leaf, without the first `from` tokens, which were
  * accepted. The first token of *d is x_e, the first rejected token. Cut *d
  * after the longest run of later tokens that the target predicted (equation 3).
@@ -169,8 +161,12 @@ static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 	struct draft best[PATHS + 1], d;
 
 	for (uint32_t u = 1; u < r->n; u++) {
+		uint32_t child = u + 1;
+
 		r->work.values += r->n - u;
-		if (has_child(r, u))
+		while (child < r->n && r->node[child].parent != (int32_t)u)
+			child++;
+		if (child < r->n)
 			continue;
 		r->work.steps += 2 * (uint64_t)r->node[u].depth;
 		reject(r, u, agreed(r, u, new, n), &d);
