@@ -7,7 +7,6 @@
 #include <linux/futex.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>

@@ -2,8 +2,6 @@
 #include "base/err.h"
 #include "host/serve/server_impl.h"
 
-#include <errno.h>
-
 /* Refuse a request because the server is stopping, and resume the connection of
  * the request. */
 static void refuse(struct exchange *x)

@@ -14,8 +14,6 @@
 #include <stdbool.h>
 
 struct bus;
-struct err;
-struct server;
 
 #define BUS_NAME "dev.tandem.Engine1"
 

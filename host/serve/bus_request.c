@@ -3,10 +3,8 @@
 #include "host/serve/json_memory.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static json_t *value_of(DBusMessageIter *);
 

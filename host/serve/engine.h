@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 struct engine;
-struct err;
 
 /* What an engine runs. */
 struct engine_offer {

@@ -12,8 +12,6 @@
 
 #include "host/serve/engine.h"
 
-struct api_request;
-struct fault;
 struct opt_values;
 
 /* What requests may choose from. All pointers are borrowed. */

@@ -33,10 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct api_request;
-struct err;
 struct exchange;
-struct fault;
 struct server;
 
 /* Maximum number of open engines, with or without a memory limit: each engine

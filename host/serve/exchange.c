@@ -4,7 +4,6 @@
 #include "host/serve/reply_responses.h"
 #include "host/serve/server_impl.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -30,7 +30,6 @@
 #ifndef HOST_SERVE_FAIR_QUEUE_H
 #define HOST_SERVE_FAIR_QUEUE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct fair_client;

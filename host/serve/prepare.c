@@ -4,7 +4,7 @@
 
 #include "host/api/report.h"
 #include "host/serve/api_tools.h"
-#include "host/serve/server_impl.h"
+#include "host/serve/engine.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,6 @@
 #include "host/serve/api_request.h"
 
 struct engine;
-struct server;
 
 /* Tokenize the prompts, and set the token limit and the seed if the request
  * does not set them. Returns 0, or a negative errno with *fault set. */

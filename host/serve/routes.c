@@ -8,10 +8,6 @@
 #include "host/serve/page.h"
 #include "host/serve/server_impl.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

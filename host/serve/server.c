@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* The library's file name in versions 0.9.34 to 1 of libmicrohttpd. */
 #define LIBRARY  "libmicrohttpd.so.12"

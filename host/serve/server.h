@@ -18,10 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct err;
 struct opt_values;
 struct server;
-struct tandem;
 
 /* The D-Bus bus on which the server also answers. */
 enum server_bus { SERVER_BUS_NONE, SERVER_BUS_SESSION, SERVER_BUS_SYSTEM };

@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 struct bus;
-struct exchange;
 
 struct route {
 	/* A path that ends with a slash, other than "/", matches every path
