@@ -12,25 +12,9 @@
 #include <unistd.h>
 
 const struct probe probes[] = {
-	{ "device", true, probe_device },
-	{ "processor", true, probe_processor },
-	{ "cores", false, probe_cores },
-	{ "memory", false, probe_memory },
-	{ "address-space", true, probe_address_space },
-	{ "memfd", true, probe_memfd_seals },
-	{ "huge-pages", false, probe_huge_pages },
-	{ "futex", true, probe_futex },
-	{ "pidfd", false, probe_pidfd },
-	{ "seccomp", false, probe_seccomp },
-	{ "io_uring", false, probe_io_uring },
-	{ "direct-read", false, probe_direct_read },
-	{ "locked-memory", false, probe_locked_memory },
-	{ "strace", false, probe_strace },
-	{ "perf", false, probe_perf },
-	{ "gnuplot", false, probe_gnuplot },
-	{ "session-bus", false, probe_session_bus },
-	{ "system-bus", false, probe_system_bus },
-	{ "libraries", false, probe_libraries },
+#define X(name, required, look) { name, required, look },
+	PROBES(X)
+#undef X
 };
 const size_t n_probes = ARRAY_LEN(probes);
 

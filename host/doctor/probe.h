@@ -1,6 +1,6 @@
 /*
  * The probes of `tandem doctor`, which check what the system provides. Each
- * probe is a function with a row in the table probes[], in the order of the
+ * probe is a function with a row in the table PROBES, in the order of the
  * report. A probe tries the real operation if possible (it maps a window,
  * registers buffers, or reads with O_DIRECT). The probe inspects kernel
  * settings only if the operation fails, so that limits without effect are not
@@ -39,6 +39,35 @@ struct probe {
 	bool required; /* `tandem run` does not work without it */
 	void (*look)(struct finding *);
 };
+
+/* The probes in the order of the report: name, `required`, function. The
+ * functions are in probe_system.c (processor to huge-pages), probe_kernel.c
+ * (futex to seccomp, strace and perf), probe_uring.c (io_uring to
+ * locked-memory) and probe_around.c (the others). */
+#define PROBES(X)                                      \
+	X("device", true, probe_device)                \
+	X("processor", true, probe_processor)          \
+	X("cores", false, probe_cores)                 \
+	X("memory", false, probe_memory)               \
+	X("address-space", true, probe_address_space)  \
+	X("memfd", true, probe_memfd_seals)            \
+	X("huge-pages", false, probe_huge_pages)       \
+	X("futex", true, probe_futex)                  \
+	X("pidfd", false, probe_pidfd)                 \
+	X("seccomp", false, probe_seccomp)             \
+	X("io_uring", false, probe_io_uring)           \
+	X("direct-read", false, probe_direct_read)     \
+	X("locked-memory", false, probe_locked_memory) \
+	X("strace", false, probe_strace)               \
+	X("perf", false, probe_perf)                   \
+	X("gnuplot", false, probe_gnuplot)             \
+	X("session-bus", false, probe_session_bus)     \
+	X("system-bus", false, probe_system_bus)       \
+	X("libraries", false, probe_libraries)
+
+#define X(name, required, look) void look(struct finding *);
+PROBES(X)
+#undef X
 
 extern const struct probe probes[];
 extern const size_t n_probes;
@@ -89,32 +118,5 @@ const char *probe_sudo(void);
 /* Create a memfd of `bytes` bytes and map it shared. Returns the mapping and
  * sets *fd to the descriptor. Returns NULL and sets errno on failure. */
 void *probe_memfd(size_t bytes, unsigned flags, int *fd);
-
-/* The following probes are defined in probe_system.c. */
-void probe_processor(struct finding *);
-void probe_cores(struct finding *);
-void probe_memory(struct finding *);
-void probe_address_space(struct finding *);
-void probe_memfd_seals(struct finding *);
-void probe_huge_pages(struct finding *);
-
-/* The following probes are defined in probe_kernel.c. */
-void probe_futex(struct finding *);
-void probe_pidfd(struct finding *);
-void probe_seccomp(struct finding *);
-void probe_strace(struct finding *);
-void probe_perf(struct finding *);
-
-/* The following probes are defined in probe_uring.c. */
-void probe_io_uring(struct finding *);
-void probe_direct_read(struct finding *);
-void probe_locked_memory(struct finding *);
-
-/* The following probes are defined in probe_around.c. */
-void probe_gnuplot(struct finding *);
-void probe_session_bus(struct finding *);
-void probe_system_bus(struct finding *);
-void probe_libraries(struct finding *);
-void probe_device(struct finding *);
 
 #endif
