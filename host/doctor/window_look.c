@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "host/doctor/probe.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -53,22 +54,6 @@ static int open_shown(pid_t pid)
 	return fd;
 }
 
-static pid_t parent_of(pid_t pid)
-{
-	char path[64], line[256];
-	int parent = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "PPid: %d", &parent) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return parent;
-}
-
 /* Search all processes for a published address window. If `parent` is not 0,
  * consider only its children. Returns the last process found and the descriptor
  * of its window, and the number of processes found in *n. */
@@ -82,10 +67,16 @@ static int find_device(pid_t parent, int *fd, pid_t *device, unsigned *n)
 		return -errno;
 	for (struct dirent *d; (d = readdir(dir));) {
 		pid_t pid = (pid_t)strtol(d->d_name, NULL, 10);
+		int64_t its_parent = 0;
+		char status[64];
 		int got;
 
-		if (!isdigit((unsigned char)d->d_name[0]) ||
-			(parent && parent_of(pid) != parent))
+		if (!isdigit((unsigned char)d->d_name[0]))
+			continue;
+		snprintf(status, sizeof(status), "/proc/%d/status", (int)pid);
+		if (parent &&
+			(!probe_field(status, "PPid", &its_parent) ||
+				its_parent != parent))
 			continue;
 		got = open_shown(pid);
 		if (got == -EACCES && parent)
