@@ -31,18 +31,6 @@ void probe_gnuplot(struct finding *f)
 	finding_fix(f, "%sapt-get install gnuplot-nox", probe_sudo());
 }
 
-/* Return the next message, or NULL if no message arrives before `until` (in ns,
- * as from clock_ns()). */
-static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
-{
-	DBusMessage *msg = NULL;
-
-	while (!msg && clock_ns() < until &&
-		dbus_connection_read_write(bus, BUS_WAIT_MS / 10))
-		msg = dbus_connection_pop_message(bus);
-	return msg;
-}
-
 /*
  * Send Hello on a bus and wait for the reply. libdbus's blocking calls are not
  * used, because they first flush the connection, and therefore never return if
@@ -62,7 +50,11 @@ static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 		return false;
 	dbus_connection_send(bus, msg, NULL);
 	dbus_message_unref(msg);
-	while (!ok && (msg = next_message(bus, until))) {
+	while (!ok && clock_ns() < until &&
+		dbus_connection_read_write(bus, BUS_WAIT_MS / 10)) {
+		msg = dbus_connection_pop_message(bus);
+		if (!msg)
+			continue;
 		ok = dbus_message_get_type(msg) ==
 			DBUS_MESSAGE_TYPE_METHOD_RETURN;
 		if (ok)

@@ -239,5 +239,5 @@ void probe_locked_memory(struct finding *f)
 		"Reads use plain buffers: the kernel looks up their pages "
 		"each time, which is hardly measurable for large reads.");
 	finding_fix(f, "%sprlimit --pid $$ --memlock=unlimited:unlimited",
-		geteuid() ? "sudo " : "");
+		probe_sudo());
 }
