@@ -117,7 +117,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		ret = fault_no_memory(f);
 	for (; !ret && r->n_choices < n; r->n_choices++)
 		r->choice[r->n_choices].answer = r;
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	if (engine->stopping || engine->state.lost)
 		ret = fault_stopping(f);
 	if (!ret)
@@ -144,7 +144,7 @@ int engine_submit(struct engine *engine, struct api_request *request,
 		*request = (struct api_request){ 0 };
 		pthread_cond_signal(&engine->work);
 	}
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	if (ret && r)
 		answer_free(r);
 	return ret;
@@ -280,7 +280,7 @@ static void submit(struct engine *engine, struct answer *r)
 
 	r->state = ANSWER_RUNNING;
 	c->queued_s = (double)(clock_ns() - r->arrived_ns) * 1e-9;
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	tandem_request_init(&q, sizeof(q));
 	q.tokens = p->tokens;
 	q.n_tokens = p->n_tokens;
@@ -306,7 +306,7 @@ static void submit(struct engine *engine, struct answer *r)
 		(request->one_call ? TANDEM_ONE_CALL : 0);
 	engine_set_callbacks(&q, c);
 	status = tandem_submit(engine->tandem, &q, &c->handle);
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	if (status) {
 		take_failure(r, status, tandem_error(engine->tandem));
 		end_waiting(r, TANDEM_CANCELED, TANDEM_STOP_NONE);
@@ -377,9 +377,9 @@ static void take_results(struct engine *engine)
 			continue;
 		}
 		end_waiting(r, TANDEM_CANCELED, TANDEM_STOP_NONE);
-		engine_unlock(engine);
+		pthread_mutex_unlock(engine->lock);
 		close_texts(r);
-		engine_lock(engine);
+		pthread_mutex_lock(engine->lock);
 		/* After a fault, texts that had not ended were closed above:
 		 * free their lanes. */
 		for (size_t i = 0; i < r->n_choices; i++)
@@ -407,7 +407,7 @@ static void *work(void *arg)
 	struct fair_ticket *t;
 	int status = 0;
 
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	while (!engine->stopping) {
 		if (!engine->first) {
 			pthread_cond_wait(&engine->work, engine->lock);
@@ -421,14 +421,14 @@ static void *work(void *arg)
 				(struct answer *)((char *)t -
 					offsetof(struct answer, ticket)));
 		}
-		engine_unlock(engine);
+		pthread_mutex_unlock(engine->lock);
 		status = tandem_advance(engine->tandem, NULL);
-		engine_lock(engine);
+		pthread_mutex_lock(engine->lock);
 		engine->state.lost |= status == TANDEM_LOST;
 		if (!engine->stopping)
 			take_results(engine);
 	}
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	/* The list can be read without the lock: engine_submit refuses requests
 	 * now, and only this thread removes answers. */
 	for (struct answer *r = engine->first; r; r = r->next)
@@ -479,13 +479,13 @@ void engine_stop(struct engine *engine)
 
 	if (!engine)
 		return;
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	engine->stopping = true;
 	tandem_cancel(engine->tandem);
 	pthread_cond_signal(&engine->work);
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	pthread_join(engine->thread, NULL);
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	for (struct answer *r = engine->first; r; r = next) {
 		next = r->next;
 		if (!r->fault.status)
@@ -499,7 +499,7 @@ void engine_stop(struct engine *engine)
 	engine->first = NULL;
 	fair_queue_release(&engine->queue);
 	count_texts(engine);
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 }
 
 void engine_close(struct engine *engine)

@@ -38,7 +38,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	uint64_t now = clock_ns();
 	bool end;
 
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	strbuf_add(&c->text, text, len);
 	c->bytes += len;
 	if (id >= 0 && !c->tokens++)
@@ -51,7 +51,7 @@ static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	end = c->text.failed || json_memory_refused() ||
 		answer_is_unread(c->answer) || answer_is_late(c->answer, now);
 	report(c);
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	return end;
 }
 
@@ -81,7 +81,7 @@ static int on_call(void *arg, const struct tandem_call *call)
 	struct choice_call *list = c->calls, *at;
 	bool end;
 
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	if (call->index == c->n_calls) {
 		list = reallocarray(list, c->n_calls + 1, sizeof(*list));
 		if (list) {
@@ -99,7 +99,7 @@ static int on_call(void *arg, const struct tandem_call *call)
 		end = at->arguments.failed;
 	}
 	answer_wake(c->answer);
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	return end;
 }
 
@@ -113,7 +113,7 @@ static int on_step(void *arg, const struct tandem_step *step)
 	struct engine *engine = c->answer->owner;
 	bool end;
 
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	strbuf_reset(&c->provisional);
 	strbuf_add(&c->provisional, step->text, step->at[0]);
 	for (size_t i = 0; i < step->n; i++) {
@@ -130,7 +130,7 @@ static int on_step(void *arg, const struct tandem_step *step)
 	end = c->provisional.failed || answer_is_unread(c->answer) ||
 		answer_is_late(c->answer, clock_ns());
 	report(c);
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	return end;
 }
 
@@ -156,7 +156,7 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	}
 	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
 		"nodes", nodes, "next", next);
-	engine_lock(engine);
+	pthread_mutex_lock(engine->lock);
 	if (!c->drafts)
 		c->drafts = json_array();
 	if (json_array_size(c->drafts) == DRAFTS_MAX)
@@ -165,7 +165,7 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	end = json_memory_refused() || answer_is_unread(c->answer) ||
 		answer_is_late(c->answer, clock_ns());
 	report(c);
-	engine_unlock(engine);
+	pthread_mutex_unlock(engine->lock);
 	return end;
 }
 
@@ -192,11 +192,11 @@ static int on_token(void *arg, const struct tandem_token *t)
 
 	/* The best texts cannot be chosen without log-probabilities. */
 	if (request->best_of > request->n && isnan(t->logprob)) {
-		engine_lock(r->owner);
+		pthread_mutex_lock(r->owner->lock);
 		fault_set(&r->fault, 400, "invalid_value", "best_of",
 			"'best_of' needs log-probabilities, but this server's "
 			"method computes none; leave out 'best_of'");
-		engine_unlock(r->owner);
+		pthread_mutex_unlock(r->owner->lock);
 		return 1;
 	}
 	c->logprob += (double)t->logprob;
@@ -221,7 +221,7 @@ static void on_embedding(void *arg, const float *values, size_t n)
 	size_t kept = r->request.dimensions ? (size_t)r->request.dimensions : n;
 	double squares = 0;
 
-	engine_lock(r->owner);
+	pthread_mutex_lock(r->owner->lock);
 	if (kept > n && !r->fault.status)
 		fault_set(&r->fault, 400, "invalid_value", "dimensions",
 			"'dimensions' is %zu, but the model's embeddings have "
@@ -237,7 +237,7 @@ static void on_embedding(void *arg, const float *values, size_t n)
 
 		strbuf_add(&c->text, (const char *)&value, sizeof(value));
 	}
-	engine_unlock(r->owner);
+	pthread_mutex_unlock(r->owner->lock);
 }
 
 void engine_set_callbacks(struct tandem_request *q, struct choice *c)

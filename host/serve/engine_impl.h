@@ -8,16 +8,6 @@
 
 #include "host/serve/engine.h"
 
-static inline void engine_lock(struct engine *engine)
-{
-	pthread_mutex_lock(engine->lock);
-}
-
-static inline void engine_unlock(struct engine *engine)
-{
-	pthread_mutex_unlock(engine->lock);
-}
-
 /* The caller of the next three functions holds the lock. */
 
 /* Notify the reader, unless it has left, that the answer has changed. */

@@ -106,10 +106,10 @@ static void close_engine(struct server *s, struct engine_entry *e)
 	struct tandem *t = engine->tandem;
 
 	e->phase = ENGINE_CLOSING;
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	engine_stop(engine);
 	engines_close_handle(&s->engines, t);
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	metrics_add(&e->past, &engine->state);
 	e->engine = NULL;
 	e->need = 0;
@@ -208,10 +208,10 @@ static void end_waiting(struct server *s, struct engine_entry *e)
 
 		e->waiting = x->queue_next;
 		again = exchange_end_waiting(x);
-		engines_unlock(s);
+		pthread_mutex_unlock(&s->lock);
 		if (again)
 			background_again(x);
-		engines_lock(s);
+		pthread_mutex_lock(&s->lock);
 	}
 }
 
@@ -227,16 +227,16 @@ static void load(struct server *s, struct engine_entry *e)
 	int ret;
 
 	e->phase = ENGINE_LOADING;
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	ret = create(s, e, &t, &need, &why);
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	if (!ret)
 		ret = make_room(s, e, need, &why);
 	g->loading = t;
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	if (!ret && tandem_start(t, s->options.context))
 		ret = tandem_failure(t, &why);
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	g->loading = NULL;
 	if (!ret && !g->closing)
 		ret = entry_take_handle(s, e, t, need, &why);
@@ -254,10 +254,10 @@ static void load(struct server *s, struct engine_entry *e)
 		 * otherwise the entry would be freed when the last of its
 		 * requests is refused. */
 		entry_refuse_waiting(e, &f);
-		engines_unlock(s);
+		pthread_mutex_unlock(&s->lock);
 		if (t)
 			tandem_end(t, NULL);
-		engines_lock(s);
+		pthread_mutex_lock(&s->lock);
 		e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
 		entry_forget_unused(g, e);
 		return;
@@ -317,13 +317,13 @@ void *engines_keep(void *arg)
 	struct fault f = { 0 };
 	uint64_t ns;
 
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	while (!g->closing)
 		if (!keep(s, &ns) && !g->closing)
 			wait_for(s, ns);
 	fault_stopping(&f);
 	for (struct engine_entry *e = g->first; e; e = e->next)
 		entry_refuse_waiting(e, &f);
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	return NULL;
 }

@@ -128,17 +128,17 @@ static struct engine_entry *entry_for(
 	struct engine_offer offer = g->menu.own;
 	struct engine_entry *e;
 
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	e = find(g, model, choice ? choice : g->own);
 	if (!e && choice) {
 		/* Release the lock during the check, because the check reads
 		 * files. */
-		engines_unlock(s);
+		pthread_mutex_unlock(&s->lock);
 		if (engine_choice_check(choice, &g->menu, &offer, f)) {
 			engine_choice_free(choice);
 			return NULL;
 		}
-		engines_lock(s);
+		pthread_mutex_lock(&s->lock);
 		e = find(g, model, choice);
 	}
 	if (e) {
@@ -148,7 +148,7 @@ static struct engine_entry *entry_for(
 	e = add(g, model, choice, &offer);
 	if (e)
 		return e;
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	engine_choice_free(choice);
 	fault_no_memory(f);
 	return NULL;
@@ -200,7 +200,7 @@ int engines_find(
 			g->several || !e->engine || !e->engine->state.lost;
 		ret = x->must_wait ? -EINPROGRESS : fault_stopping(f);
 	}
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	return ret;
 }
 
@@ -213,7 +213,7 @@ bool engines_wait(struct exchange *x)
 	struct fault f = { 0 };
 	bool waits;
 
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	x->must_wait = false;
 	waits = !is_ready(e);
 	if (waits) {
@@ -232,7 +232,7 @@ bool engines_wait(struct exchange *x)
 		fault_stopping(&f);
 		entry_refuse_waiting(e, &f);
 	}
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	return waits;
 }
 
@@ -242,12 +242,12 @@ void engines_release(struct exchange *x)
 
 	if (!x->held)
 		return;
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	x->held = false;
 	x->entry->holds--;
 	x->entry->used_ns = clock_ns();
 	pthread_cond_signal(&s->engines.work);
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 }
 
 void engines_leave(struct exchange *x)
@@ -255,7 +255,7 @@ void engines_leave(struct exchange *x)
 	struct server *s = x->server;
 
 	engines_release(x);
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	for (struct exchange **at = x->waiting ? &x->entry->waiting : NULL; at;)
 		if (*at == x) {
 			*at = x->queue_next;
@@ -265,7 +265,7 @@ void engines_leave(struct exchange *x)
 			at = &(*at)->queue_next;
 		}
 	drop_entry(x);
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- the state ----------------------------------------------------------- */
@@ -391,12 +391,12 @@ void engines_stop(struct server *s)
 {
 	struct engines *g = &s->engines;
 
-	engines_lock(s);
+	pthread_mutex_lock(&s->lock);
 	g->closing = true;
 	if (g->loading)
 		tandem_cancel(g->loading);
 	pthread_cond_signal(&g->work);
-	engines_unlock(s);
+	pthread_mutex_unlock(&s->lock);
 	if (g->keeps)
 		pthread_join(g->keeper, NULL);
 	g->keeps = false;

@@ -8,16 +8,6 @@
 #include "host/serve/engines.h"
 #include "host/serve/server_impl.h"
 
-static inline void engines_lock(struct server *s)
-{
-	pthread_mutex_lock(&s->lock);
-}
-
-static inline void engines_unlock(struct server *s)
-{
-	pthread_mutex_unlock(&s->lock);
-}
-
 static inline bool entry_is_open(const struct engine_entry *e)
 {
 	return e->phase == ENGINE_LOADED && !e->engine->state.lost;
