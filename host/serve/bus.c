@@ -44,16 +44,15 @@ static int begin(struct bus *b, struct api_request *request,
  * changed. */
 static void look(struct bus *b)
 {
-	const struct engine_state *a;
 	struct server *s = b->server;
+	const struct engine *engine = engines_first(s);
 
 	pthread_mutex_lock(&s->lock);
-	a = &engines_first(s)->state;
-	b->now = (struct bus_load){ a->lost ? "lost"
-			: s->ending         ? "ending"
-			: a->texts          ? "busy"
-					    : "ready",
-		a->texts };
+	b->now.texts = engine->queue.waiting + engine->queue.running;
+	b->now.state = engine->state.lost ? "lost"
+		: s->ending               ? "ending"
+		: b->now.texts            ? "busy"
+					  : "ready";
 	pthread_mutex_unlock(&s->lock);
 	if (b->reported.state && !strcmp(b->reported.state, b->now.state) &&
 		b->reported.texts == b->now.texts)

@@ -60,18 +60,6 @@ bool answer_is_late(struct answer *r, uint64_t now)
 	return r->late;
 }
 
-/* Copy the numbers of texts in the queue to the engine's state. Call this
- * function after each change of the queue. */
-static void count_texts(struct engine *engine)
-{
-	struct engine_state *s = &engine->state;
-	const struct fair_queue *q = &engine->queue;
-
-	s->texts = q->waiting + q->running;
-	s->waiting = q->waiting;
-	s->clients_waiting = q->clients_waiting;
-}
-
 /* Set *f if the queue has no room for n more texts of the client. */
 static int check_room(
 	struct engine *engine, uint64_t client, unsigned n, struct fault *f)
@@ -140,7 +128,6 @@ int engine_submit(struct engine *engine, struct api_request *request,
 			;
 		*end = *out = r;
 		engine->state.answers++;
-		count_texts(engine);
 		*request = (struct api_request){ 0 };
 		pthread_cond_signal(&engine->work);
 	}
@@ -190,7 +177,6 @@ static unsigned end_waiting(struct answer *r, int status, enum tandem_stop stop)
 		end_text(c);
 	}
 	fair_queue_remove(&engine->queue, &r->ticket);
-	count_texts(engine);
 	return n;
 }
 
@@ -391,7 +377,6 @@ static void take_results(struct engine *engine)
 		answer_wake(r);
 		answer_unref(r);
 	}
-	count_texts(engine);
 	tandem_stats(engine->tandem, &engine->state.stats);
 	if (engine->first)
 		return;
@@ -416,7 +401,6 @@ static void *work(void *arg)
 		cancel_texts(engine);
 		while (engine->queue.running < engine->lanes &&
 			(t = fair_queue_take(&engine->queue))) {
-			count_texts(engine);
 			submit(engine,
 				(struct answer *)((char *)t -
 					offsetof(struct answer, ticket)));
@@ -498,7 +482,6 @@ void engine_stop(struct engine *engine)
 	}
 	engine->first = NULL;
 	fair_queue_release(&engine->queue);
-	count_texts(engine);
 	pthread_mutex_unlock(engine->lock);
 }
 

@@ -132,9 +132,6 @@ struct engine_state {
 	/* time of texts in the queue; time from a request's arrival to the
 	 * first token of each of its texts */
 	struct histogram queue_seconds, first_token_seconds;
-	/* texts: number that run or wait; waiting: number that wait;
-	 * clients_waiting: number of clients with waiting texts */
-	unsigned texts, waiting, clients_waiting;
 	bool lost; /* the device is lost; further requests are refused */
 	struct tandem_stats stats;
 };

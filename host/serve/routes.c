@@ -243,7 +243,9 @@ static void answer_health(struct exchange *x)
 	pthread_mutex_lock(&s->lock);
 	lost = engines_lost(s);
 	for (const struct engine_entry *e = s->engines.first; e; e = e->next)
-		texts += e->engine ? e->engine->state.texts : 0;
+		if (e->engine)
+			texts += e->engine->queue.waiting +
+				e->engine->queue.running;
 	pthread_mutex_unlock(&s->lock);
 	if (lost)
 		fault_set(&x->fault, 503, "device_lost", NULL,

@@ -238,9 +238,9 @@ static size_t look(struct server *s, struct shown **out)
 		v->phase = e->phase;
 		if (e->engine) {
 			v->now = e->engine->state;
-			v->waiting = v->now.waiting;
-			v->clients_waiting = v->now.clients_waiting;
-			v->running = v->now.texts - v->now.waiting;
+			v->waiting = e->engine->queue.waiting;
+			v->clients_waiting = e->engine->queue.clients_waiting;
+			v->running = e->engine->queue.running;
 			v->lost = v->now.lost;
 			v->memory = e->need;
 		}

@@ -142,7 +142,7 @@ static void nothing_is_computed_after_the_reader_left(void **state)
 	assert_true(stays.answer->choice[0].result.tokens > 3 + 2);
 	pthread_mutex_lock(&lock);
 	assert_int_equal(a->state.canceled, 1);
-	assert_int_equal(a->state.texts, 0);
+	assert_int_equal(a->queue.waiting + a->queue.running, 0);
 	pthread_mutex_unlock(&lock);
 	engine_leave(leaves.answer);
 	engine_leave(stays.answer);
@@ -250,7 +250,7 @@ static void at_its_deadline_a_request_ends(void **state)
 	assert_int_equal(a->state.canceled, 0);
 	assert_int_equal(a->state.late, 2);
 	assert_int_equal(a->state.refused_late, 1);
-	assert_int_equal(a->state.texts, 0);
+	assert_int_equal(a->queue.waiting + a->queue.running, 0);
 	pthread_mutex_unlock(&lock);
 	engine_leave(runs.answer);
 	engine_leave(waits.answer);
