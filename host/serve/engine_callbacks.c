@@ -16,16 +16,23 @@
  * reader. */
 #define DRAFTS_MAX 64
 
-/* Wake the reader after a callback has changed the choice. The caller holds the
- * lock. */
-static void report(struct choice *c)
+/* Wake the reader after a callback has changed the choice, and release the
+ * lock, which the callback holds. Returns whether the text must end: because of
+ * `failed`, or because the reader has left or the deadline has passed. */
+static bool report(struct choice *c, bool failed)
 {
+	struct answer *r = c->answer;
+	bool end =
+		failed || answer_is_unread(r) || answer_is_late(r, clock_ns());
+
 	c->result.size = sizeof(c->result);
-	if (c->handle && c->answer->request.timings_per_token) {
+	if (c->handle && r->request.timings_per_token) {
 		tandem_request_state(c->handle, &c->result);
 		c->result.seconds_waiting += c->queued_s;
 	}
-	answer_wake(c->answer);
+	answer_wake(r);
+	pthread_mutex_unlock(r->lock);
+	return end;
 }
 
 /* Append output and, unless `logprob` is NULL, the log-probability of the
@@ -34,25 +41,19 @@ static void report(struct choice *c)
 static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
 	json_t *logprob)
 {
-	struct engine *engine = c->answer->owner;
-	uint64_t now = clock_ns();
-	bool end;
+	struct answer *r = c->answer;
 
-	pthread_mutex_lock(engine->lock);
+	pthread_mutex_lock(r->lock);
 	strbuf_add(&c->text, text, len);
 	c->bytes += len;
 	if (id >= 0 && !c->tokens++)
-		histogram_add(&engine->state.first_token_seconds,
-			(double)(now - c->answer->arrived_ns) * 1e-9);
+		histogram_add(&r->owner->state.first_token_seconds,
+			(double)(clock_ns() - r->arrived_ns) * 1e-9);
 	if (logprob && !c->logprobs)
 		c->logprobs = json_array();
 	if (logprob)
 		json_array_append_new(c->logprobs, logprob);
-	end = c->text.failed || json_memory_refused() ||
-		answer_is_unread(c->answer) || answer_is_late(c->answer, now);
-	report(c);
-	pthread_mutex_unlock(engine->lock);
-	return end;
+	return report(c, c->text.failed || json_memory_refused());
 }
 
 static bool has_token_callback(const struct api_request *request)
@@ -77,11 +78,10 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 static int on_call(void *arg, const struct tandem_call *call)
 {
 	struct choice *c = arg;
-	struct engine *engine = c->answer->owner;
 	struct choice_call *list = c->calls, *at;
 	bool end;
 
-	pthread_mutex_lock(engine->lock);
+	pthread_mutex_lock(c->answer->lock);
 	if (call->index == c->n_calls) {
 		list = reallocarray(list, c->n_calls + 1, sizeof(*list));
 		if (list) {
@@ -99,7 +99,7 @@ static int on_call(void *arg, const struct tandem_call *call)
 		end = at->arguments.failed;
 	}
 	answer_wake(c->answer);
-	pthread_mutex_unlock(engine->lock);
+	pthread_mutex_unlock(c->answer->lock);
 	return end;
 }
 
@@ -110,10 +110,8 @@ static int on_step(void *arg, const struct tandem_step *step)
 	/* the mask that tandem run --watch shows */
 	static const char mask[] = "\u25a2";
 	struct choice *c = arg;
-	struct engine *engine = c->answer->owner;
-	bool end;
 
-	pthread_mutex_lock(engine->lock);
+	pthread_mutex_lock(c->answer->lock);
 	strbuf_reset(&c->provisional);
 	strbuf_add(&c->provisional, step->text, step->at[0]);
 	for (size_t i = 0; i < step->n; i++) {
@@ -127,11 +125,7 @@ static int on_step(void *arg, const struct tandem_step *step)
 	}
 	c->provisional_after = c->bytes;
 	c->has_provisional = true;
-	end = c->provisional.failed || answer_is_unread(c->answer) ||
-		answer_is_late(c->answer, clock_ns());
-	report(c);
-	pthread_mutex_unlock(engine->lock);
-	return end;
+	return report(c, c->provisional.failed);
 }
 
 /* Called after a pass of a method that drafts: keep the pass's tree until the
@@ -140,9 +134,7 @@ static int on_step(void *arg, const struct tandem_step *step)
 static int on_draft(void *arg, const struct tandem_draft *d)
 {
 	struct choice *c = arg;
-	struct engine *engine = c->answer->owner;
 	json_t *nodes = json_array(), *next = NULL, *draft;
-	bool end;
 
 	/* The texts of the nodes are followed by the text of the token that the
 	 * pass drew. */
@@ -156,17 +148,13 @@ static int on_draft(void *arg, const struct tandem_draft *d)
 	}
 	draft = json_pack("{s:I, s:o, s:o}", "pass", (json_int_t)d->pass,
 		"nodes", nodes, "next", next);
-	pthread_mutex_lock(engine->lock);
+	pthread_mutex_lock(c->answer->lock);
 	if (!c->drafts)
 		c->drafts = json_array();
 	if (json_array_size(c->drafts) == DRAFTS_MAX)
 		json_array_remove(c->drafts, 0);
 	json_array_append_new(c->drafts, draft);
-	end = json_memory_refused() || answer_is_unread(c->answer) ||
-		answer_is_late(c->answer, clock_ns());
-	report(c);
-	pthread_mutex_unlock(engine->lock);
-	return end;
+	return report(c, json_memory_refused());
 }
 
 /* Returns the JSON object of a token and its log-probability. A log-probability
