@@ -58,21 +58,10 @@ int background_open(struct server *s, struct err *e)
 	return 0;
 }
 
-/* Append to the queue; the caller holds the lock. */
-static void append(struct background *b, struct exchange *x)
-{
-	struct exchange **end = &b->first;
-
-	while (*end)
-		end = &(*end)->queue_next;
-	x->queue_next = NULL;
-	*end = x;
-	pthread_cond_signal(&b->work);
-}
-
-bool background_add(struct exchange *x)
+bool background_add(struct exchange *x, bool suspends)
 {
 	struct background *b = &x->server->background;
+	struct exchange **end = &b->first;
 	bool closing;
 
 	pthread_mutex_lock(&b->lock);
@@ -81,8 +70,13 @@ bool background_add(struct exchange *x)
 		/* Suspend the connection before the exchange (the HTTP request)
 		 * is queued: once the exchange is in the queue, a background
 		 * thread may resume the connection. */
-		exchange_set_preparing(x, true);
-		append(b, x);
+		if (suspends)
+			exchange_set_preparing(x, true);
+		while (*end)
+			end = &(*end)->queue_next;
+		x->queue_next = NULL;
+		*end = x;
+		pthread_cond_signal(&b->work);
 	}
 	pthread_mutex_unlock(&b->lock);
 	return !closing;
@@ -93,15 +87,7 @@ bool background_add(struct exchange *x)
  * thread runs then, so the request is refused. */
 void background_again(struct exchange *x)
 {
-	struct background *b = &x->server->background;
-	bool closing;
-
-	pthread_mutex_lock(&b->lock);
-	closing = b->closing;
-	if (!closing)
-		append(b, x);
-	pthread_mutex_unlock(&b->lock);
-	if (closing)
+	if (!background_add(x, false))
 		refuse(x);
 }
 

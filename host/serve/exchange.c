@@ -329,7 +329,7 @@ static enum MHD_Result answer(struct exchange *x)
 			strcmp(x->route->method, "POST") != 0) {
 			if (!exchange_call_route(x))
 				return MHD_YES;
-		} else if (background_add(x))
+		} else if (background_add(x, true))
 			return MHD_YES;
 		else
 			fault_stopping(&x->fault);

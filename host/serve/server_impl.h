@@ -232,9 +232,10 @@ bool exchange_call_route(struct exchange *);
  * then calls background_close, too. */
 int background_open(struct server *, struct err *);
 
-/* Suspend the connection, and call the route's function on a background thread.
- * After background_close this function returns false and does nothing. */
-bool background_add(struct exchange *);
+/* Suspend the connection if `suspends`, and call the route's function on a
+ * background thread. After background_close this function returns false and
+ * does nothing. */
+bool background_add(struct exchange *, bool suspends);
 
 /* Call the route's function again, on a background thread, for a request that
  * has waited for its engine. The connection is suspended. */
