@@ -29,6 +29,11 @@ struct api_member {
  * string". Returns -EINVAL. */
 int api_wrong_type(const struct api_member *, const char *what, struct fault *);
 
+/* Check that the value is one of the values in the JSON list `only`, which do
+ * not change the answer. Returns 0, or a negative errno with the fault set. */
+int api_check_neutral(const char *name, const char *only, const json_t *value,
+	struct fault *);
+
 /* Take one prompt, which is a string or a list of token ids, or a list of up to
  * member->max prompts. */
 int api_take_prompt(struct api_request *, const struct api_member *,

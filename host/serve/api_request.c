@@ -98,25 +98,28 @@ static int take_flag(struct api_request *a, const struct api_member *m,
 	return 0;
 }
 
-/* Accept only the values in m->only, which do not change the answer. */
-static int take_neutral(struct api_request *a, const struct api_member *m,
-	const json_t *v, struct fault *f)
+int api_check_neutral(
+	const char *name, const char *only, const json_t *v, struct fault *f)
 {
-	json_t *list = json_loads(m->only, 0, NULL), *one;
+	json_t *list = json_loads(only, 0, NULL), *one;
 	bool fits = false;
 	size_t i;
 
 	if (!list)
 		return fault_no_memory(f);
-	json_array_foreach(list, i, one) fits = fits || json_equal(one, v) ||
-		(json_is_number(one) && json_is_number(v) &&
-			json_number_value(one) == json_number_value(v));
+	json_array_foreach(list, i, one) fits |= json_equal(one, v);
 	json_decref(list);
 	return fits ? 0
-		    : fault_set(f, 400, "unsupported_parameter", m->name,
+		    : fault_set(f, 400, "unsupported_parameter", name,
 			      "'%s' is supported only with a value that has no "
 			      "effect: one of %s",
-			      m->name, m->only);
+			      name, only);
+}
+
+static int take_neutral(struct api_request *a, const struct api_member *m,
+	const json_t *v, struct fault *f)
+{
+	return api_check_neutral(m->name, m->only, v, f);
 }
 
 static int take_name(struct api_request *a, const struct api_member *m,
@@ -334,7 +337,8 @@ static const struct api_member members[] = {
 	{ "timeout", OF_TEXTS, take_real, IN(timeout), 0.001, 86400 },
 	{ "tools", OF_CHAT, api_tools_take },
 	{ "tool_choice", OF_CHAT, api_tools_take_choice },
-	{ "parallel_tool_calls", OF_CHAT, api_tools_take_parallel },
+	{ "parallel_tool_calls", OF_CHAT, take_flag,
+		IN(parallel_calls) },
 
 	{ "method", OF_TEXTS, take_name, IN(method) },
 	{ "draft", OF_TEXTS, take_name, IN(draft) },
@@ -448,6 +452,7 @@ int api_request_take(struct api_request *a, enum api_kind kind, json_t *body,
 		.repeat_penalty = 1,
 		.repeat_last = 64,
 		.format = "text",
+		.parallel_calls = true,
 		.body = body,
 	};
 	ret = take_members(a, f);

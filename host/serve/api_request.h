@@ -118,7 +118,7 @@ struct api_request {
 	/* "none", "auto", "required", "function", or NULL if not given */
 	const char *tool_choice;
 	const char *tool; /* name of the function in tool_choice, or NULL */
-	bool must_call, one_call;
+	bool must_call, parallel_calls;
 	/* set for a request to /v1/responses (responses.h); otherwise NULL */
 	struct response *response;
 	/* special: /tokenize recognizes, and /detokenize writes, special

@@ -1,5 +1,7 @@
 #include "host/serve/api_tools.h"
 
+#include "host/serve/api_member.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +12,7 @@ int api_tools_take(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
 	if (!json_is_array(v))
-		return fault_set(f, 400, "invalid_type", "tools",
-			"'tools' must be a list of tools");
+		return api_wrong_type(m, "a list of tools", f);
 	if (!json_array_size(v))
 		return 0;
 	a->tools = json_dumps(v, JSON_COMPACT);
@@ -37,16 +38,6 @@ int api_tools_take_choice(struct api_request *a, const struct api_member *m,
 	return fault_set(f, 400, "invalid_value", "tool_choice",
 		"'tool_choice' must be none, auto, required or {\"type\": "
 		"\"function\", \"function\": {\"name\": NAME}}");
-}
-
-int api_tools_take_parallel(struct api_request *a, const struct api_member *m,
-	const json_t *v, struct fault *f)
-{
-	if (!json_is_boolean(v))
-		return fault_set(f, 400, "invalid_type", "parallel_tool_calls",
-			"'parallel_tool_calls' must be true or false");
-	a->one_call = json_is_false(v);
-	return 0;
 }
 
 int api_tools_check(struct api_request *a, struct fault *f)
@@ -196,24 +187,23 @@ int api_tools_pair(struct api_turn *turn, size_t n, struct fault *f)
 	int ret = 0;
 
 	for (size_t i = 0; i < n && !ret;) {
-		size_t calls = 0, results = 0, need;
+		size_t calls = 0, results = 0;
 
 		while (i < n && is(&turn[i], "call"))
 			calls++, i++;
 		while (i + results < n && is(&turn[i + results], "tool"))
 			results++;
-		need = calls < results ? calls : results;
 		if (results > calls) {
 			char where[64];
 
 			snprintf(where, sizeof(where),
 				"messages[%zu].tool_call_id",
-				turn[i + need].message);
+				turn[i + calls].message);
 			return fault_set(f, 400, "invalid_value", where,
 				"messages[%zu] is the result of the call "
 				"'%.60s', but the assistant message before it "
 				"has no such call",
-				turn[i + need].message, turn[i + need].id);
+				turn[i + calls].message, turn[i + calls].id);
 		}
 		if (calls > results)
 			return fault_set(f, 400, "invalid_value", "messages",

@@ -1,6 +1,6 @@
 /*
- * The tools of a chat request: the members "tools", "tool_choice" and
- * "parallel_tool_calls", and messages with calls and results. The library
+ * The tools of a chat request: the members "tools" and "tool_choice", and
+ * messages with calls and results. The library
  * checks the tools themselves (tandem.h). Any thread may call.
  */
 #ifndef HOST_SERVE_API_TOOLS_H
@@ -15,8 +15,6 @@ struct api_member;
 int api_tools_take(struct api_request *, const struct api_member *,
 	const json_t *v, struct fault *);
 int api_tools_take_choice(struct api_request *, const struct api_member *,
-	const json_t *v, struct fault *);
-int api_tools_take_parallel(struct api_request *, const struct api_member *,
 	const json_t *v, struct fault *);
 
 /* Check the members about tools for contradictions, after all members of the

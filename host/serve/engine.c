@@ -289,7 +289,7 @@ static void submit(struct engine *engine, struct answer *r)
 	q.tool = request->tool;
 	q.flags = (request->kind == API_EMBEDDING ? TANDEM_EMBED : 0) |
 		(request->must_call ? TANDEM_MUST_CALL : 0) |
-		(request->one_call ? TANDEM_ONE_CALL : 0);
+		(request->parallel_calls ? 0 : TANDEM_ONE_CALL);
 	engine_set_callbacks(&q, c);
 	status = tandem_submit(engine->tandem, &q, &c->handle);
 	pthread_mutex_lock(engine->lock);

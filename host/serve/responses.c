@@ -2,6 +2,7 @@
 #include "host/serve/responses.h"
 
 #include "base/checked.h"
+#include "host/serve/api_member.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/response_input.h"
 
@@ -146,9 +147,7 @@ static int take_members(json_t *body, json_t *chat, struct fault *f)
 
 	json_object_foreach(body, key, value)
 	{
-		json_t *list, *one;
-		bool fits = false;
-		size_t k = 0, i;
+		size_t k = 0;
 
 		if (json_is_null(value))
 			continue;
@@ -159,16 +158,9 @@ static int take_members(json_t *body, json_t *chat, struct fault *f)
 				"'%.40s' is not supported here", key);
 		if (members[k].what == PASS)
 			json_object_set(chat, key, value);
-		if (members[k].what != NEUTRAL)
-			continue;
-		list = json_loads(members[k].only, 0, NULL);
-		json_array_foreach(list, i, one) fits |= json_equal(one, value);
-		json_decref(list);
-		if (!fits)
-			return fault_set(f, 400, "unsupported_parameter", key,
-				"'%s' is supported only with a value that has "
-				"no effect: one of %s",
-				key, members[k].only);
+		if (members[k].what == NEUTRAL &&
+			api_check_neutral(key, members[k].only, value, f))
+			return -EINVAL;
 	}
 	return 0;
 }

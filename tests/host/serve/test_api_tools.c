@@ -45,12 +45,12 @@ static void a_choice_of_tool_is_taken(void **state)
 
 	taken(&a, "{\"messages\":[" USER "]," TOOLS "}");
 	assert_non_null(a.tools);
-	assert_false(a.must_call || a.one_call || a.tool);
+	assert_true(!a.must_call && a.parallel_calls && !a.tool);
 	api_request_release(&a);
 	taken(&a,
 		"{\"messages\":[" USER "]," TOOLS ",\"tool_choice\":"
 		"\"required\",\"parallel_tool_calls\":false}");
-	assert_true(a.must_call && a.one_call && !a.tool);
+	assert_true(a.must_call && !a.parallel_calls && !a.tool);
 	api_request_release(&a);
 	taken(&a,
 		"{\"messages\":[" USER "]," TOOLS ",\"tool_choice\":{\"type\":"
