@@ -15,12 +15,20 @@ int response_refuse(struct fault *f, const char *param, const char *what)
 		f, 400, "invalid_value", param, "'%s' %s", param, what);
 }
 
+/* Whether the list, which ends with NULL, has the word; false for NULL. */
+static bool is_one_of(const char *word, const char *const *list)
+{
+	while (*list && (!word || strcmp(word, *list)))
+		list++;
+	return *list;
+}
+
 /* Returns the text of the member "content", which is a string or a list of
  * parts. Otherwise returns NULL and sets the fault. */
 static json_t *content_of(const json_t *v, const char *where, struct fault *f)
 {
 	static const char *const types[] = { "input_text", "output_text",
-		"text" };
+		"text", NULL };
 	json_t *parts = json_array();
 	const json_t *part;
 	size_t i;
@@ -37,12 +45,8 @@ static json_t *content_of(const json_t *v, const char *where, struct fault *f)
 		const char *type =
 			json_string_value(json_object_get(part, "type"));
 		json_t *text = json_object_get(part, "text");
-		size_t k = 0;
 
-		while (k < ARRAY_LEN(types) &&
-			(!type || strcmp(type, types[k])))
-			k++;
-		if (k == ARRAY_LEN(types))
+		if (!is_one_of(type, types))
 			fault_set(f, 400, "unsupported_content", where,
 				"'%s' has a part of type '%s'; only text is "
 				"supported",
@@ -66,11 +70,7 @@ int response_check_members(const json_t *item, const char *where,
 
 	json_object_foreach((json_t *)(uintptr_t)item, key, value)
 	{
-		size_t k = 0;
-
-		while (known[k] && strcmp(known[k], key))
-			k++;
-		if (!known[k] && !json_is_null(value))
+		if (!is_one_of(key, known) && !json_is_null(value))
 			return fault_set(f, 400, "unsupported_parameter", where,
 				"'%s' has the unsupported member '%.40s'",
 				where, key);
@@ -81,21 +81,14 @@ int response_check_members(const json_t *item, const char *where,
 static int add_message(json_t *messages, const json_t *item, const char *where,
 	struct fault *f)
 {
-	static const char *const known[] = { "type", "role", "content", "id",
-		"status", "phase", NULL };
 	static const char *const roles[] = { "system", "developer", "user",
-		"assistant" };
+		"assistant", NULL };
 	const char *role = json_string_value(json_object_get(item, "role"));
 	char place[48];
 	json_t *content;
-	size_t k = 0;
 
 	snprintf(place, sizeof(place), "%s.content", where);
-	while (k < ARRAY_LEN(roles) && (!role || strcmp(role, roles[k])))
-		k++;
-	if (response_check_members(item, where, known, f))
-		return -EINVAL;
-	if (k == ARRAY_LEN(roles))
+	if (!is_one_of(role, roles))
 		return response_refuse(f, where,
 			"must have a role: system, developer, user or "
 			"assistant");
@@ -112,8 +105,6 @@ static int add_message(json_t *messages, const json_t *item, const char *where,
 static int add_call(json_t *messages, const json_t *item, const char *where,
 	struct fault *f)
 {
-	static const char *const known[] = { "type", "id", "call_id", "name",
-		"arguments", "status", NULL };
 	const char *id = json_string_value(json_object_get(item, "call_id"));
 	const char *name = json_string_value(json_object_get(item, "name"));
 	const char *arguments =
@@ -121,8 +112,6 @@ static int add_call(json_t *messages, const json_t *item, const char *where,
 	json_t *last, *calls;
 	const char *role;
 
-	if (response_check_members(item, where, known, f))
-		return -EINVAL;
 	if (!id || !name || !arguments)
 		return response_refuse(
 			f, where, "must have call_id, name and arguments");
@@ -167,14 +156,10 @@ static bool has_call(const json_t *messages, const char *id)
 static int add_output(json_t *messages, const json_t *item, const char *where,
 	struct fault *f)
 {
-	static const char *const known[] = { "type", "id", "call_id", "output",
-		"status", NULL };
 	const char *id = json_string_value(json_object_get(item, "call_id"));
 	char place[48];
 	json_t *content;
 
-	if (response_check_members(item, where, known, f))
-		return -EINVAL;
 	snprintf(place, sizeof(place), "%s.call_id", where);
 	if (!id)
 		return response_refuse(
@@ -224,6 +209,21 @@ static int check_outputs(const json_t *messages, struct fault *f)
 
 int response_add_input(json_t *messages, const json_t *v, struct fault *f)
 {
+	static const struct {
+		const char *type;
+		int (*add)(json_t *messages, const json_t *item,
+			const char *where, struct fault *);
+		const char *known[8]; /* members; ends with NULL */
+	} kinds[] = {
+		{ "message", add_message,
+			{ "type", "role", "content", "id", "status",
+				"phase" } },
+		{ "function_call", add_call,
+			{ "type", "id", "call_id", "name", "arguments",
+				"status" } },
+		{ "function_call_output", add_output,
+			{ "type", "id", "call_id", "output", "status" } },
+	};
 	const json_t *item;
 	size_t i;
 
@@ -241,24 +241,24 @@ int response_add_input(json_t *messages, const json_t *v, struct fault *f)
 		json_t *given = json_object_get(item, "type");
 		const char *type = given ? json_string_value(given) : "message";
 		char where[32];
+		size_t k = 0;
 		int ret;
 
 		snprintf(where, sizeof(where), "input[%zu]", i);
 		if (!json_is_object(item) || !type)
-			ret = response_refuse(
+			return response_refuse(
 				f, where, "must be an object with a type");
-		else if (!strcmp(type, "message"))
-			ret = add_message(messages, item, where, f);
-		else if (!strcmp(type, "function_call"))
-			ret = add_call(messages, item, where, f);
-		else if (!strcmp(type, "function_call_output"))
-			ret = add_output(messages, item, where, f);
-		else
-			ret = fault_set(f, 400, "unsupported_content", where,
+		while (k < ARRAY_LEN(kinds) && strcmp(type, kinds[k].type))
+			k++;
+		if (k == ARRAY_LEN(kinds))
+			return fault_set(f, 400, "unsupported_content", where,
 				"'%s' is of type '%.40s'; message, "
 				"function_call and function_call_output are "
 				"supported",
 				where, type);
+		ret = response_check_members(item, where, kinds[k].known, f);
+		if (!ret)
+			ret = kinds[k].add(messages, item, where, f);
 		if (ret)
 			return ret;
 	}
