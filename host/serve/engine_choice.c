@@ -53,7 +53,8 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 		break;
 	}
 	*failed |= s.failed;
-	list[(*n)++] = s.data;
+	if (s.data)
+		list[(*n)++] = s.data;
 }
 
 /* Returns the settings of all options, in the order of the tables; NULL without
@@ -73,19 +74,8 @@ static char **settings_of(const struct opt_values *v)
 			add_setting(list, &n, v, t, &t->rows[k], &failed);
 	if (!list || !failed)
 		return list;
-	for (size_t i = 0; i < n; i++)
-		free(list[i]);
-	free(list);
+	engine_choice_free(list);
 	return NULL;
-}
-
-/* Whether the list has this setting. */
-static bool has(char *const *list, const char *setting)
-{
-	for (; *list; list++)
-		if (!strcmp(*list, setting))
-			return true;
-	return false;
 }
 
 bool engine_choice_same(char *const *a, char *const *b)
@@ -104,9 +94,12 @@ json_t *engine_choice_json(char *const *choice, char *const *own)
 	for (; *choice; choice++) {
 		const char *s = *choice, *value = strchr(s, '=');
 		size_t len = value ? (size_t)(value - s) : strlen(s);
+		bool differs = true;
 		char name[64];
 
-		if (has(own, s))
+		for (char *const *o = own; *o; o++)
+			differs &= strcmp(*o, s) != 0;
+		if (!differs)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)len, s);
 		json_object_set_new(object, name,
@@ -318,23 +311,21 @@ int engine_choose(char ***out, const struct engine_menu *m,
 		*out = settings_of(&v);
 		return *out ? 0 : fault_no_memory(f);
 	}
-	ret = check_fixed("clock", m->own.clock, q->clock, f);
-	if (!ret)
-		ret = check_fixed(
-			"precision", m->own.precision, q->precision, f);
-	if (!ret && !m->methods)
-		ret = check_fixed("method", m->own.method, q->method, f);
-	if (!ret && !m->methods)
-		ret = check_fixed("draft", m->own.draft, q->draft, f);
-	if (!ret && !m->methods && q->options)
-		ret = fault_set(f, 400, "not_offered", "options",
+	if (check_fixed("clock", m->own.clock, q->clock, f) ||
+		check_fixed("precision", m->own.precision, q->precision, f))
+		return -EINVAL;
+	if (!m->methods &&
+		(check_fixed("method", m->own.method, q->method, f) ||
+			check_fixed("draft", m->own.draft, q->draft, f)))
+		return -EINVAL;
+	if (!m->methods && q->options)
+		return fault_set(f, 400, "not_offered", "options",
 			"this server was started without --allow-methods, so "
 			"requests cannot set options");
-	if (ret ||
-		(is_same(q->method, m->own.method) &&
-			is_same(q->draft, m->own.draft) &&
-			!json_object_size(q->options)))
-		return ret;
+	if (is_same(q->method, m->own.method) &&
+		is_same(q->draft, m->own.draft) &&
+		!json_object_size(q->options))
+		return 0;
 	room = calloc(json_object_size(q->options) + 1, OPTION_ROOM);
 	ret = room ? set_chosen(&v, m, q, room, f) : fault_no_memory(f);
 	if (!ret) {
