@@ -53,25 +53,6 @@ void engines_close_handle(struct engines *g, struct tandem *t)
 		*g->why = e;
 }
 
-/* Create the handle (struct tandem) of an entry's engine, and read the model.
- */
-static int create(struct server *s, const struct engine_entry *e,
-	struct tandem **t, uint64_t *need, struct err *why)
-{
-	struct tandem_options o = s->options.handle;
-	int ret;
-
-	o.size = sizeof(o);
-	o.set = (const char *const *)e->choice;
-	ret = tandem_create(t, &o, NULL, why);
-	if (!ret &&
-		tandem_read_model(*t, s->engines.models.model[e->model].path))
-		ret = tandem_failure(*t, why);
-	if (!ret)
-		ret = tandem_need(*t, s->options.context, need, why);
-	return ret;
-}
-
 int entry_take_handle(struct server *s, struct engine_entry *e,
 	struct tandem *t, uint64_t need, struct err *why)
 {
@@ -80,9 +61,9 @@ int entry_take_handle(struct server *s, struct engine_entry *e,
 	int ret;
 
 	tandem_report(t, &r);
-	e->lanes = r.shares ? s->options.texts : 1;
-	ret = engine_open(&e->engine, t, &e->offer, e->lanes, s->options.queue,
-		&s->lock, why);
+	ret = engine_open(&e->engine, t, &e->offer,
+		r.shares ? s->options.texts : 1, s->options.queue, &s->lock,
+		why);
 	if (ret)
 		return ret;
 	e->engine->idle = &g->work;
@@ -220,6 +201,7 @@ static void end_waiting(struct server *s, struct engine_entry *e)
 static void load(struct server *s, struct engine_entry *e)
 {
 	struct engines *g = &s->engines;
+	struct tandem_options o = s->options.handle;
 	struct fault f = { 0 };
 	struct err why = { 0 };
 	struct tandem *t = NULL;
@@ -228,7 +210,13 @@ static void load(struct server *s, struct engine_entry *e)
 
 	e->phase = ENGINE_LOADING;
 	pthread_mutex_unlock(&s->lock);
-	ret = create(s, e, &t, &need, &why);
+	o.size = sizeof(o);
+	o.set = (const char *const *)e->choice;
+	ret = tandem_create(&t, &o, NULL, &why);
+	if (!ret && tandem_read_model(t, g->models.model[e->model].path))
+		ret = tandem_failure(t, &why);
+	if (!ret)
+		ret = tandem_need(t, s->options.context, &need, &why);
 	pthread_mutex_lock(&s->lock);
 	if (!ret)
 		ret = make_room(s, e, need, &why);

@@ -256,14 +256,14 @@ void engines_leave(struct exchange *x)
 
 	engines_release(x);
 	pthread_mutex_lock(&s->lock);
-	for (struct exchange **at = x->waiting ? &x->entry->waiting : NULL; at;)
-		if (*at == x) {
-			*at = x->queue_next;
-			pthread_cond_signal(&s->engines.work);
-			at = NULL;
-		} else {
+	if (x->waiting) {
+		struct exchange **at = &x->entry->waiting;
+
+		while (*at != x)
 			at = &(*at)->queue_next;
-		}
+		*at = x->queue_next;
+		pthread_cond_signal(&s->engines.work);
+	}
 	drop_entry(x);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -370,12 +370,12 @@ int engines_open(
 		ret = entry ? entry_take_handle(s, entry, first, need, e)
 			    : err_set(e, ENOMEM, "no memory for the server");
 	}
-	if (ret || !entry)
-		g->has_first &= !ret;
-	if (ret && first && !(entry && entry->engine))
-		engines_close_handle(g, first);
-	if (ret)
+	if (ret) {
+		g->has_first = false;
+		if (first)
+			engines_close_handle(g, first);
 		return ret;
+	}
 	if (entry)
 		entry->pinned = o->bus != SERVER_BUS_NONE;
 	ret = pthread_create(&g->keeper, NULL, engines_keep, s);

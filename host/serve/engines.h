@@ -76,8 +76,6 @@ struct engine_entry {
 	struct exchange *waiting;
 	uint64_t used_ns; /* time when the engine was last held */
 	uint64_t need;    /* estimated memory of the open engine in bytes */
-	/* maximum number of texts that run at the same time */
-	unsigned lanes;
 	/* Sum of the counters of earlier periods in which the engine was open.
 	 */
 	struct engine_state past;
