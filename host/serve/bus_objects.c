@@ -6,7 +6,6 @@
 #include "host/serve/bus_xml.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MANAGER "org.freedesktop.DBus.ObjectManager"
@@ -188,12 +187,12 @@ static DBusMessage *if_whole(DBusMessage *m, bool whole)
 
 /* ---- signals ------------------------------------------------------------- */
 
-static void emit(struct bus *b, DBusMessage *signal)
+/* Emit the signal if it is complete, and release it. */
+static void emit(struct bus *b, DBusMessage *signal, bool whole)
 {
-	if (signal && b->connection)
+	if (whole && b->connection)
 		dbus_connection_send(b->connection, signal, NULL);
-	if (signal)
-		dbus_message_unref(signal);
+	dbus_message_unref(signal);
 }
 
 static void emit_changed(struct bus *b, const struct object *o)
@@ -205,11 +204,9 @@ static void emit_changed(struct bus *b, const struct object *o)
 	if (!m)
 		return;
 	dbus_message_iter_init_append(m, &out);
-	emit(b,
-		if_whole(m,
-			put_text(&out, o->face) &&
-				put_values(&out, b, o, true) &&
-				put_names(&out, NULL)));
+	emit(b, m,
+		put_text(&out, o->face) && put_values(&out, b, o, true) &&
+			put_names(&out, NULL));
 }
 
 void bus_report_engine(struct bus *b)
@@ -236,11 +233,10 @@ void bus_report_added(struct bus_text *t)
 	if (!m)
 		return;
 	dbus_message_iter_init_append(m, &out);
-	emit(t->bus,
-		if_whole(m,
-			dbus_message_iter_append_basic(
-				&out, DBUS_TYPE_OBJECT_PATH, &o.path) &&
-				put_faces(&out, t->bus, &o)));
+	emit(t->bus, m,
+		dbus_message_iter_append_basic(
+			&out, DBUS_TYPE_OBJECT_PATH, &o.path) &&
+			put_faces(&out, t->bus, &o));
 }
 
 void bus_report_removed(struct bus_text *t)
@@ -253,11 +249,10 @@ void bus_report_removed(struct bus_text *t)
 	if (!m)
 		return;
 	dbus_message_iter_init_append(m, &out);
-	emit(t->bus,
-		if_whole(m,
-			dbus_message_iter_append_basic(
-				&out, DBUS_TYPE_OBJECT_PATH, &path) &&
-				put_names(&out, BUS_TEXT_FACE)));
+	emit(t->bus, m,
+		dbus_message_iter_append_basic(
+			&out, DBUS_TYPE_OBJECT_PATH, &path) &&
+			put_names(&out, BUS_TEXT_FACE));
 }
 
 /* ---- introspection ------------------------------------------------------- */
@@ -327,7 +322,6 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 	const char *path = dbus_message_get_path(call);
 	DBusMessage *reply = dbus_message_new_method_return(call);
 	struct strbuf s = STRBUF_INIT;
-	DBusMessageIter out;
 	bool ok;
 
 	strbuf_addf(&s, DBUS_INTROSPECT_1_0_XML_DOCTYPE_DECL_NODE "<node>\n");
@@ -351,11 +345,9 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 			strbuf_addf(&s, "  <node name=\"%" PRIu64 "\"/>\n",
 				t->number);
 	strbuf_addf(&s, "</node>\n");
-	ok = reply && !s.failed;
-	if (ok) {
-		dbus_message_iter_init_append(reply, &out);
-		ok = put_text(&out, s.data);
-	}
+	ok = reply && !s.failed &&
+		dbus_message_append_args(
+			reply, DBUS_TYPE_STRING, &s.data, DBUS_TYPE_INVALID);
 	strbuf_release(&s);
 	return if_whole(reply, ok);
 }
@@ -380,10 +372,8 @@ static DBusMessage *reply_value(struct bus *b, DBusMessage *call,
 static DBusMessage *unknown(
 	DBusMessage *call, const char *error, const char *what)
 {
-	char text[300];
-
-	snprintf(text, sizeof(text), "there is no such %s at this path", what);
-	return dbus_message_new_error(call, error, text);
+	return dbus_message_new_error_printf(
+		call, error, "there is no such %s at this path", what);
 }
 
 /* Whether the call names the interface `face` or, if the call names no
@@ -403,11 +393,8 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 	const char *member = dbus_message_get_member(call);
 
 	if (is_for(call, DBUS_INTERFACE_PROPERTIES, "Get GetAll Set ")) {
-		const char *wanted;
-		const char *face, *name = NULL;
-		char text[200];
+		const char *wanted, *face, *name = NULL;
 
-		member = dbus_message_get_member(call);
 		wanted = !strcmp(member, "Get")     ? "ss"
 			: !strcmp(member, "Set")    ? "ssv"
 			: !strcmp(member, "GetAll") ? "s"
@@ -415,15 +402,13 @@ static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
 		if (!wanted)
 			return unknown(
 				call, DBUS_ERROR_UNKNOWN_METHOD, "method");
-		if (!dbus_message_has_signature(call, wanted)) {
-			snprintf(text, sizeof(text),
+		if (!dbus_message_has_signature(call, wanted))
+			return dbus_message_new_error_printf(call,
+				DBUS_ERROR_INVALID_ARGS,
 				"%.64s takes arguments of types '%s', not "
 				"'%.64s'",
 				member, wanted,
 				dbus_message_get_signature(call));
-			return dbus_message_new_error(
-				call, DBUS_ERROR_INVALID_ARGS, text);
-		}
 		dbus_message_get_args(call, NULL, DBUS_TYPE_STRING, &face,
 			wanted[1] ? DBUS_TYPE_STRING : DBUS_TYPE_INVALID, &name,
 			DBUS_TYPE_INVALID);
@@ -470,24 +455,21 @@ DBusMessage *bus_reply(struct bus *b, DBusMessage *call)
 	const char *path = dbus_message_get_path(call);
 	struct bus_text *t = bus_text_find(b, path);
 	bool engine = !strcmp(path, BUS_ENGINE), known = t != NULL;
-	struct object o = { 0 };
+	struct object o = t ? text_object(t) : engine_object(b);
 
 	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
 		known |= !strcmp(nodes[i], path);
 	if (known &&
 		is_call_of(call, DBUS_INTERFACE_INTROSPECTABLE, "Introspect"))
 		return introspect(b, call);
-	if (engine || t) {
-		o = t ? text_object(t) : engine_object(b);
+	if (engine || t)
 		return object_reply(b, call, &o, t);
-	}
 	if (!strcmp(path, BUS_ROOT) &&
 		is_call_of(call, MANAGER, "GetManagedObjects")) {
 		DBusMessage *reply = dbus_message_new_method_return(call);
 		DBusMessageIter out, list;
 		bool ok;
 
-		o = engine_object(b);
 		if (!reply)
 			return NULL;
 		dbus_message_iter_init_append(reply, &out);
