@@ -183,72 +183,58 @@ static enum MHD_Result send_fault(struct exchange *x)
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* Continue a stream whose request waits for its engine: append the error if the
- * request was refused, or a comment line if one is due; otherwise suspend the
- * connection. */
-static void read_waiting(struct exchange *x)
-{
-	bool goes_on = false;
-
-	pthread_mutex_lock(&x->server->lock);
-	if (x->fault.status) {
-		if (x->wants_response)
-			response_error_event(&x->fault, &x->out);
-		else
-			reply_error_event(&x->fault, &x->out);
-		x->said_all = true;
-	} else if (x->silent_long) {
-		strbuf_addf(&x->out, ": loading the model\n\n");
-		x->said_ns = clock_ns();
-	} else {
-		goes_on = x->goes_on;
-		x->goes_on = false;
-		suspend(x);
-	}
-	x->silent_long = false;
-	pthread_mutex_unlock(&x->server->lock);
-	if (goes_on)
-		background_again(x);
-}
-
 static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 {
 	struct exchange *x = arg;
+	const struct answer *r = x->answer;
+	bool written = false, goes_on = false;
 	size_t n;
 
 	if (x->out_at == x->out.len && x->said_all)
 		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (x->out_at == x->out.len && !x->answer) {
-		strbuf_reset(&x->out);
-		x->out_at = 0;
-		read_waiting(x);
-	} else if (x->out_at == x->out.len) {
-		/* All output was sent: take new output, or suspend the
-		 * connection until the engine has new output. */
-		const struct answer *r = x->answer;
-		bool written = false;
-
+	if (x->out_at == x->out.len) {
 		strbuf_reset(&x->out);
 		x->out_at = 0;
 		pthread_mutex_lock(&x->server->lock);
-		/* A comment line keeps a waiting client connected; parsers of
-		 * event streams ignore comments. */
-		for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
-			written |= r->choice[i].tokens > 0;
-		if (x->silent_long || !x->said_ns)
-			strbuf_addf(&x->out, ": %s\n\n",
-				written ? "writing"
-					: r->state == ANSWER_WAITING
-					? "waiting"
-					: "reading the prompt");
-		x->said_all = reply_events(&x->reply, &x->out);
-		x->silent_long = false;
-		if (x->out.len)
+		if (r) {
+			/* All output was sent: take new output, or suspend the
+			 * connection until the engine has new output. A comment
+			 * line keeps a waiting client connected; parsers of
+			 * event streams ignore comments. */
+			for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
+				written |= r->choice[i].tokens > 0;
+			if (x->silent_long || !x->said_ns)
+				strbuf_addf(&x->out, ": %s\n\n",
+					written ? "writing"
+						: r->state == ANSWER_WAITING
+						? "waiting"
+						: "reading the prompt");
+			x->said_all = reply_events(&x->reply, &x->out);
+			if (x->out.len)
+				x->said_ns = clock_ns();
+			else if (!x->out.failed)
+				suspend(x);
+		} else if (x->fault.status) {
+			/* The request was refused while it waited for its
+			 * engine. */
+			if (x->route->responses)
+				response_error_event(&x->fault, &x->out);
+			else
+				reply_error_event(&x->fault, &x->out);
+			x->said_all = true;
+		} else if (x->silent_long) {
+			strbuf_addf(&x->out, ": loading the model\n\n");
 			x->said_ns = clock_ns();
-		else if (!x->out.failed)
+		} else {
+			goes_on = x->goes_on;
+			x->goes_on = false;
 			suspend(x);
+		}
+		x->silent_long = false;
 		pthread_mutex_unlock(&x->server->lock);
 	}
+	if (goes_on)
+		background_again(x);
 	if (x->out.failed)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	n = x->out.len - x->out_at;
@@ -303,26 +289,23 @@ static enum MHD_Result go_on(struct exchange *x)
 	return whole ? send_out(x, MHD_HTTP_OK) : begin_stream(x);
 }
 
-/* Whether the connection was resumed while the request waits for its engine, to
- * begin a stream with a comment line. */
-static bool begins_comments(struct exchange *x)
-{
-	bool is;
-
-	pthread_mutex_lock(&x->server->lock);
-	is = x->waiting || x->goes_on;
-	x->streaming |= is;
-	pthread_mutex_unlock(&x->server->lock);
-	return is;
-}
-
 /* Handle a complete request, or continue when its connection was resumed. */
 static enum MHD_Result answer(struct exchange *x)
 {
+	bool waits;
+
 	if (x->answer)
 		return go_on(x);
-	if (x->waited && begins_comments(x))
-		return begin_stream(x);
+	if (x->waited) {
+		/* If the request still waits for its engine, the connection was
+		 * resumed to begin a stream with a comment line. */
+		pthread_mutex_lock(&x->server->lock);
+		waits = x->waiting || x->goes_on;
+		x->streaming |= waits;
+		pthread_mutex_unlock(&x->server->lock);
+		if (waits)
+			return begin_stream(x);
+	}
 	if (!x->fault.status && !x->handled) {
 		x->handled = true;
 		if (x->body.len <= BODY_QUICK ||
@@ -388,17 +371,6 @@ static int check_origin(struct exchange *x)
 			"server",
 			origin);
 	return 0;
-}
-
-/* Whether a client with this value of the Authorization header is admitted. */
-static bool is_admitted(struct server *s, const char *authorization)
-{
-	bool admitted;
-
-	pthread_mutex_lock(&s->keys_lock);
-	admitted = api_keys_admit(&s->keys, authorization);
-	pthread_mutex_unlock(&s->keys_lock);
-	return admitted;
 }
 
 /* ---- connections --------------------------------------------------------- */
@@ -518,6 +490,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	struct exchange *x = calloc(1, sizeof(*x));
 	const char *length, *allowed, *authorization;
 	struct framing f = { 0 };
+	bool admitted;
 
 	if (!x || !fd) {
 		free(x);
@@ -564,6 +537,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	if (check_origin(x))
 		return MHD_YES;
 	authorization = header(x, "Authorization");
+	pthread_mutex_lock(&s->keys_lock);
+	admitted = api_keys_admit(&s->keys, authorization);
+	pthread_mutex_unlock(&s->keys_lock);
 	x->route = route_find(method, url, &allowed);
 	if (x->route)
 		snprintf(x->name, sizeof(x->name), "%s",
@@ -574,7 +550,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	else if (!x->route)
 		fault_set(&x->fault, 404, "not_found", NULL,
 			"this server has no path '%.100s'", url);
-	else if (!x->route->open && !is_admitted(s, authorization))
+	else if (!x->route->open && !admitted)
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
 			"this server requires 'Authorization: Bearer KEY' with "
 			"a key of its --api-key-file");

@@ -11,59 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parse the body, and find the engine that it names. Returns 0 or a negative
- * errno. After a negative errno, either x->must_wait is set, because the
- * request must wait for its engine, or x->fault is set. In all cases the caller
- * releases *request. */
-static int read_request(
-	struct exchange *x, enum api_kind kind, struct api_request *request)
-{
-	int ret = api_request_read(request, kind,
-		x->body.data ? x->body.data : "", x->body.len, &x->fault);
-
-	return ret ? ret : engines_find(x, request, &x->fault);
-}
-
-/* ---- texts --------------------------------------------------------------- */
-
-/* Submit a parsed request, unless `ret`, the result of parsing, is an error. */
-static void submit(struct exchange *x, struct api_request *request, int ret)
-{
-	struct server *s = x->server;
-	struct answer_reader reader = exchange_reader(x);
-	bool stream, response;
-
-	if (!ret && !prepare_request(x->engine, request, &x->fault)) {
-		/* While the server is ending, only requests that have waited
-		 * for their engine are still accepted. */
-		ret = s->ending && !x->waited
-			? fault_stopping(&x->fault)
-			: engine_submit(x->engine, request, &reader, &x->answer,
-				  &x->fault);
-		if (!ret &&
-			reply_init(&x->reply, &x->entry->offer, x->answer,
-				++s->number))
-			fault_no_memory(&x->fault);
-	}
-	stream = request->stream;
-	response = request->response;
-	api_request_release(request);
-	if (x->must_wait) {
-		x->wants_stream = stream;
-		x->wants_response = response;
-	} else {
-		strbuf_release(&x->body);
-	}
-}
-
-static void answer_texts(struct exchange *x)
-{
-	struct api_request request;
-	int ret = read_request(x, x->route->kind, &request);
-
-	submit(x, &request, ret);
-}
-
 /* Returns the number of the owner under which this client's responses are
  * stored. Clients with the same number can read each other's responses. */
 static uint64_t owner_of(const struct exchange *x)
@@ -71,16 +18,51 @@ static uint64_t owner_of(const struct exchange *x)
 	return x->server->options.key_file ? x->client : 0;
 }
 
-static void answer_response(struct exchange *x)
+/* Parse the body, and find the engine that it names. Returns 0 or a negative
+ * errno. After a negative errno, either x->must_wait is set, because the
+ * request must wait for its engine, or x->fault is set. In all cases the caller
+ * releases *request. */
+static int read_request(struct exchange *x, struct api_request *request)
 {
-	struct api_request request;
-	int ret = response_read(&request, x->server->responses, owner_of(x),
-		x->body.data ? x->body.data : "", x->body.len, &x->fault);
+	const char *body = x->body.data ? x->body.data : "";
+	int ret = x->route->responses
+		? response_read(request, x->server->responses, owner_of(x),
+			  body, x->body.len, &x->fault)
+		: api_request_read(request, x->route->kind, body, x->body.len,
+			  &x->fault);
 
-	if (!ret)
-		ret = engines_find(x, &request, &x->fault);
-	submit(x, &request, ret);
-	if (x->fault.status)
+	return ret ? ret : engines_find(x, request, &x->fault);
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static void answer_texts(struct exchange *x)
+{
+	struct server *s = x->server;
+	struct answer_reader reader = exchange_reader(x);
+	struct api_request request;
+	int ret = read_request(x, &request);
+	bool stream;
+
+	if (!ret && !prepare_request(x->engine, &request, &x->fault)) {
+		/* While the server is ending, only requests that have waited
+		 * for their engine are still accepted. */
+		ret = s->ending && !x->waited
+			? fault_stopping(&x->fault)
+			: engine_submit(x->engine, &request, &reader,
+				  &x->answer, &x->fault);
+		if (!ret &&
+			reply_init(&x->reply, &x->entry->offer, x->answer,
+				++s->number))
+			fault_no_memory(&x->fault);
+	}
+	stream = request.stream;
+	api_request_release(&request);
+	if (x->must_wait)
+		x->wants_stream = stream;
+	else
+		strbuf_release(&x->body);
+	if (x->fault.status && x->route->responses)
 		response_rename(&x->fault);
 }
 
@@ -128,7 +110,7 @@ static void answer_tokenize(struct exchange *x)
 	size_t n = 0;
 	int ret;
 
-	if (read_request(x, API_TOKENIZE, &request))
+	if (read_request(x, &request))
 		goto out;
 	tandem_request_init(&q, sizeof(q));
 	q.prompt = request.prompt->text;
@@ -159,7 +141,7 @@ static void answer_detokenize(struct exchange *x)
 	struct err e = { 0 };
 	int ret;
 
-	if (read_request(x, API_DETOKENIZE, &request))
+	if (read_request(x, &request))
 		goto out;
 	p = request.prompt;
 	ret = tandem_tokens_text(x->engine->tandem, p->tokens, p->n_tokens,
@@ -276,11 +258,11 @@ static const struct route routes[] = {
 	{ "POST", "/v1/completions", false, answer_texts, API_COMPLETION },
 	{ "POST", "/v1/chat/completions", false, answer_texts, API_CHAT },
 	{ "POST", "/v1/embeddings", false, answer_texts, API_EMBEDDING },
-	{ "POST", "/v1/responses", false, answer_response },
+	{ "POST", "/v1/responses", false, answer_texts, API_CHAT, true },
 	{ "GET", "/v1/responses/", false, answer_kept },
 	{ "DELETE", "/v1/responses/", false, answer_delete },
-	{ "POST", "/tokenize", false, answer_tokenize },
-	{ "POST", "/detokenize", false, answer_detokenize },
+	{ "POST", "/tokenize", false, answer_tokenize, API_TOKENIZE },
+	{ "POST", "/detokenize", false, answer_detokenize, API_DETOKENIZE },
 };
 _Static_assert(ARRAY_LEN(routes) < ROUTES_MAX,
 	"one more element counts requests without a route");

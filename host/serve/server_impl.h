@@ -37,6 +37,7 @@ struct route {
 	 * thread. */
 	void (*answer)(struct exchange *);
 	enum api_kind kind; /* kind of the request in the body */
+	bool responses;     /* the body and the answer are of /v1/responses */
 };
 
 /*
@@ -131,8 +132,8 @@ struct exchange {
 	bool must_wait;
 	bool waited; /* the request has waited for its engine */
 	/* for a request that waits for its engine: whether the client wants a
-	 * stream, and whether the stream has the format of /v1/responses */
-	bool wants_stream, wants_response;
+	 * stream */
+	bool wants_stream;
 	struct MHD_Connection *connection;
 	const struct route *route; /* NULL if no route matches */
 	/* the part of the request's path that follows the route's path */
