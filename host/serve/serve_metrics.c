@@ -29,6 +29,9 @@ struct metric {
 	const char *name, *help;
 	enum metric_type type;
 	size_t at; /* offset in struct shown */
+	/* The metric has TANDEM_POSITIONS values, one for each position of a
+	 * drafted token: the token's distance from the last known token. */
+	bool by_position;
 };
 
 #define AT(field) offsetof(struct shown, field)
@@ -102,17 +105,12 @@ static const struct metric metrics[] = {
 		AT(now.stats.context) },
 	{ "memory_bytes", "estimated memory of the loaded model", GAUGE,
 		AT(memory) },
-};
-
-/* Counters with a value for each position of a drafted token. The position is
- * the token's distance from the last known token. */
-static const struct metric by_position[] = {
 	{ "drafted_tokens_total", "drafted tokens, by their distance from the "
 		"last known token",
-		COUNTER, AT(now.stats.drafted_at) },
+		COUNTER, AT(now.stats.drafted_at), true },
 	{ "accepted_tokens_total", "accepted drafted tokens, by their distance "
 		"from the last known token", COUNTER,
-		AT(now.stats.accepted_at) },
+		AT(now.stats.accepted_at), true },
 };
 
 /* Numbers of refused requests, by reason. */
@@ -154,19 +152,22 @@ static bool counts(const struct metric *m)
 	return m->type == COUNTER || m->type == COUNTER_REAL;
 }
 
-static const void *value(const struct metric *m, const void *v)
+static void *value(const struct metric *m, const void *v)
 {
-	return (const char *)v + m->at;
+	return (char *)(uintptr_t)v + m->at;
 }
 
 static void add_value(const struct metric *m, void *sum, const void *v)
 {
+	size_t n = m->by_position ? TANDEM_POSITIONS : 1;
+	const uint64_t *from = value(m, v);
+	uint64_t *to = value(m, sum);
+
 	if (is_real(m))
-		*(double *)((char *)sum + m->at) +=
-			*(const double *)value(m, v);
+		*(double *)value(m, sum) += *(const double *)value(m, v);
 	else
-		*(uint64_t *)((char *)sum + m->at) +=
-			*(const uint64_t *)value(m, v);
+		for (size_t i = 0; i < n; i++)
+			to[i] += from[i];
 }
 
 _Static_assert(!offsetof(struct shown, now), "offsets of both are the same");
@@ -176,19 +177,11 @@ void metrics_add(struct engine_state *sum, const struct engine_state *v)
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
 		if (counts(&metrics[i]))
 			add_value(&metrics[i], sum, v);
-	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
-		const uint64_t *n = value(&by_position[i], v);
-		uint64_t *to = (uint64_t *)((char *)sum + by_position[i].at);
-
-		for (size_t k = 0; k < TANDEM_POSITIONS; k++)
-			to[k] += n[k];
-	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
 		add_value(&refused[i], sum, v);
 	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
 		const struct histogram *h = value(&histograms[i], v);
-		struct histogram *to =
-			(struct histogram *)((char *)sum + histograms[i].at);
+		struct histogram *to = value(&histograms[i], sum);
 
 		for (size_t k = 0; k <= HISTOGRAM_BOUNDS; k++)
 			to->n[k] += h->n[k];
@@ -318,11 +311,12 @@ static void print_histogram(
 	strbuf_addf(out, "} %" PRIu64 "\n", n);
 }
 
-/* Number of positions to print: up to the last position at which a token was
- * drafted; at least 1, so that the metric exists before the first draft. */
-static size_t positions(const struct shown *v)
+/* Number of values to print. For a metric by position: up to the last position
+ * at which a token was drafted; at least 1, so that the metric exists before
+ * the first draft. */
+static size_t values(const struct metric *m, const struct shown *v)
 {
-	size_t n = TANDEM_POSITIONS;
+	size_t n = m->by_position ? TANDEM_POSITIONS : 1;
 
 	while (n > 1 && !v->now.stats.drafted_at[n - 1])
 		n--;
@@ -366,29 +360,21 @@ void metrics_answer(struct exchange *x)
 
 		print_head(m, out);
 		for (size_t k = 0; k < n; k++) {
-			print_labels(m, "", &v[k], out);
-			if (is_real(m))
-				strbuf_addf(out, "} %.9g\n",
-					*(const double *)value(m, &v[k]));
-			else
-				strbuf_addf(out, "} %" PRIu64 "\n",
-					*(const uint64_t *)value(m, &v[k]));
-		}
-	}
-	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
-		const struct metric *m = &by_position[i];
+			const void *at = value(m, &v[k]);
 
-		print_head(m, out);
-		for (size_t k = 0; k < n; k++) {
-			const uint64_t *at = value(m, &v[k]);
-
-			for (size_t p = 0; p < positions(&v[k]); p++) {
+			for (size_t p = 0; p < values(m, &v[k]); p++) {
 				print_labels(m, "", &v[k], out);
-				strbuf_addf(out,
-					",position=\"%zu%s\"} %" PRIu64 "\n",
-					p + 1,
-					p + 1 < TANDEM_POSITIONS ? "" : "+",
-					at[p]);
+				if (m->by_position)
+					strbuf_addf(out, ",position=\"%zu%s\"",
+						p + 1,
+						p + 1 < TANDEM_POSITIONS ? ""
+									 : "+");
+				if (is_real(m))
+					strbuf_addf(out, "} %.9g\n",
+						*(const double *)at);
+				else
+					strbuf_addf(out, "} %" PRIu64 "\n",
+						((const uint64_t *)at)[p]);
 			}
 		}
 	}
@@ -426,20 +412,16 @@ static json_t *object_of(const struct shown *v)
 
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
 		const struct metric *m = &metrics[i];
+		const uint64_t *n = value(m, v);
+		json_t *list = m->by_position ? json_array() : NULL;
 
-		json_object_set_new(object, m->name,
-			is_real(m) ? json_real(*(const double *)value(m, v))
-				   : json_integer((json_int_t) *
-					     (const uint64_t *)value(m, v)));
-	}
-	for (size_t i = 0; i < ARRAY_LEN(by_position); i++) {
-		const uint64_t *n = value(&by_position[i], v);
-		json_t *list = json_array();
-
-		for (size_t k = 0; k < positions(v); k++)
+		for (size_t k = 0; list && k < values(m, v); k++)
 			json_array_append_new(
 				list, json_integer((json_int_t)n[k]));
-		json_object_set_new(object, by_position[i].name, list);
+		json_object_set_new(object, m->name,
+			m->by_position       ? list
+				: is_real(m) ? json_real(*(double *)value(m, v))
+					     : json_integer((json_int_t)*n));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
 		json_object_set_new(reasons, refused[i].name,
