@@ -362,34 +362,6 @@ static const struct api_member members[] = {
 };
 /* clang-format on */
 
-/* Store all members of the body in the request; a member that is null counts as
- * absent. */
-static int take_members(struct api_request *a, struct fault *f)
-{
-	const char *key;
-	json_t *value;
-	int ret;
-
-	json_object_foreach(a->body, key, value)
-	{
-		const struct api_member *m = NULL;
-
-		if (json_is_null(value))
-			continue;
-		for (size_t i = 0; i < ARRAY_LEN(members) && !m; i++)
-			if ((members[i].of & 1u << a->kind) &&
-				!strcmp(members[i].name, key))
-				m = &members[i];
-		if (!m)
-			return fault_set(f, 400, "unsupported_parameter", key,
-				"'%.40s' is not supported here", key);
-		ret = m->take ? m->take(a, m, value, f) : 0;
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 const char *api_prompt_name(enum api_kind kind)
 {
 	static const char *const name[] = { [API_COMPLETION] = "prompt",
@@ -439,7 +411,8 @@ int api_request_read(struct api_request *a, enum api_kind kind,
 int api_request_take(struct api_request *a, enum api_kind kind, json_t *body,
 	struct fault *f)
 {
-	const char *need;
+	const char *key, *need = api_prompt_name(kind);
+	json_t *value;
 	int ret;
 
 	*a = (struct api_request){
@@ -455,12 +428,27 @@ int api_request_take(struct api_request *a, enum api_kind kind, json_t *body,
 		.parallel_calls = true,
 		.body = body,
 	};
-	ret = take_members(a, f);
-	if (ret)
-		return ret;
+	/* Store all members of the body in the request; a member that is null
+	 * counts as absent. */
+	json_object_foreach(body, key, value)
+	{
+		const struct api_member *m = NULL;
+
+		if (json_is_null(value))
+			continue;
+		for (size_t i = 0; i < ARRAY_LEN(members) && !m; i++)
+			if ((members[i].of & 1u << kind) &&
+				!strcmp(members[i].name, key))
+				m = &members[i];
+		if (!m)
+			return fault_set(f, 400, "unsupported_parameter", key,
+				"'%.40s' is not supported here", key);
+		ret = m->take ? m->take(a, m, value, f) : 0;
+		if (ret)
+			return ret;
+	}
 
 	/* Check combinations of members. */
-	need = api_prompt_name(a->kind);
 	if (!a->n_prompts)
 		return fault_set(f, 400, "missing_required_parameter", need,
 			"'%s' is missing", need);

@@ -78,22 +78,21 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 static int on_call(void *arg, const struct tandem_call *call)
 {
 	struct choice *c = arg;
-	struct choice_call *list = c->calls, *at;
-	bool end;
+	struct choice_call *list, *at;
+	bool end = true;
 
 	pthread_mutex_lock(c->answer->lock);
-	if (call->index == c->n_calls) {
-		list = reallocarray(list, c->n_calls + 1, sizeof(*list));
-		if (list) {
-			c->calls = list;
-			at = &list[c->n_calls++];
+	list = call->index < c->n_calls
+		? c->calls
+		: reallocarray(c->calls, c->n_calls + 1, sizeof(*list));
+	if (list) {
+		c->calls = list;
+		at = &list[call->index];
+		if (call->index == c->n_calls) {
+			c->n_calls++;
 			*at = (struct choice_call){ 0 };
 			snprintf(at->name, sizeof(at->name), "%s", call->name);
 		}
-	}
-	end = !list;
-	if (list) {
-		at = &list[call->index];
 		strbuf_add(&at->arguments, call->arguments, call->bytes);
 		at->ended = call->ended;
 		end = at->arguments.failed;

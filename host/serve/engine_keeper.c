@@ -79,7 +79,8 @@ int entry_take_handle(struct server *s, struct engine_entry *e,
 
 /* ---- closing ------------------------------------------------------------- */
 
-/* Close an engine that is idle or whose device is lost. The caller holds the
+/* Close an engine that is idle or whose device is lost, and free the entry if
+ * it is no longer used. The caller holds the
  * lock; this function releases it while the engine stops. */
 static void close_engine(struct server *s, struct engine_entry *e)
 {
@@ -96,6 +97,7 @@ static void close_engine(struct server *s, struct engine_entry *e)
 	e->need = 0;
 	e->phase = e->waiting ? ENGINE_QUEUED : ENGINE_UNLOADED;
 	engine_close(engine);
+	entry_forget_unused(&s->engines, e);
 }
 
 /* ---- room ---------------------------------------------------------------- */
@@ -160,7 +162,6 @@ static int make_room(struct server *s, const struct engine_entry *e,
 		 * engine yields at a time. */
 		if (idle) {
 			close_engine(s, idle);
-			entry_forget_unused(g, idle);
 		} else {
 			if (oldest && !yields)
 				oldest->yields = true;
@@ -287,7 +288,6 @@ static bool keep(struct server *s, uint64_t *ns)
 		since = now - last_use(e);
 		if ((lost && s->engines.several) || (most && since >= most)) {
 			close_engine(s, e);
-			entry_forget_unused(&s->engines, e);
 			return true;
 		}
 		if (most && most - since < *ns)
