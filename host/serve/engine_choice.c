@@ -213,10 +213,10 @@ static const struct opt_table *method_tables(size_t i)
 	return decoding_tables(i + 1);
 }
 
-/* Set an option of the method. */
+/* Set an option of the method. `room` is a buffer for the value as text. */
+#define OPTION_ROOM 32
 static int set_option(struct opt_values *v, const char *method,
-	const char *name, const json_t *value, char *room, size_t size,
-	struct fault *f)
+	const char *name, const json_t *value, char *room, struct fault *f)
 {
 	const struct opt_table *of = NULL;
 	const struct opt *row = method_option(name, &of);
@@ -229,10 +229,10 @@ static int set_option(struct opt_values *v, const char *method,
 	else if (json_is_boolean(value))
 		text = json_is_true(value) ? "true" : "false";
 	else if (json_is_integer(value))
-		snprintf(room, size, "%" JSON_INTEGER_FORMAT,
+		snprintf(room, OPTION_ROOM, "%" JSON_INTEGER_FORMAT,
 			json_integer_value(value));
 	else if (json_is_real(value))
-		snprintf(room, size, "%.17g", json_real_value(value));
+		snprintf(room, OPTION_ROOM, "%.17g", json_real_value(value));
 	else
 		text = NULL;
 
@@ -263,48 +263,16 @@ static int set_option(struct opt_values *v, const char *method,
 	return 0;
 }
 
-/* Set the options that the request chooses. `room` is a buffer for the values
- * as text: OPTION_ROOM bytes for each option of the request. */
-#define OPTION_ROOM 32
-static int set_chosen(struct opt_values *v, const struct engine_menu *m,
-	const struct api_request *q, char *room, struct fault *f)
-{
-	const char *method = q->method ? q->method : m->own.method;
-	struct err e = { 0 };
-	const char *name;
-	json_t *value;
-	int ret = 0;
-
-	if (q->method)
-		ret = check_method(m, q->method, f);
-	if (!ret && !is_same(q->method, m->own.method)) {
-		opt_set(decoding_tables, v, "method", q->method, &e);
-		/* Drop the server's own options that do not apply to this
-		 * method. */
-		tandem_drop_needless(v);
-	}
-	if (!ret && !is_same(q->draft, m->own.draft)) {
-		ret = check_draft(q->draft, f);
-		if (!ret)
-			opt_set(decoding_tables, v, "draft", q->draft, &e);
-	}
-	json_object_foreach((json_t *)(uintptr_t)q->options, name, value)
-	{
-		if (!ret)
-			ret = set_option(
-				v, method, name, value, room, OPTION_ROOM, f);
-		room += OPTION_ROOM;
-	}
-	return ret;
-}
-
 int engine_choose(char ***out, const struct engine_menu *m,
 	const struct api_request *q, struct fault *f)
 {
 	static const struct opt_values defaults;
 	struct opt_values v = m->values ? *m->values : defaults;
-	char *room;
-	int ret = 0;
+	const char *method, *name;
+	struct err e = { 0 };
+	json_t *value;
+	char *texts, *room;
+	int ret;
 
 	*out = NULL;
 	if (!q) {
@@ -326,13 +294,35 @@ int engine_choose(char ***out, const struct engine_menu *m,
 		is_same(q->draft, m->own.draft) &&
 		!json_object_size(q->options))
 		return 0;
-	room = calloc(json_object_size(q->options) + 1, OPTION_ROOM);
-	ret = room ? set_chosen(&v, m, q, room, f) : fault_no_memory(f);
+	/* The options refer to their values as text until settings_of has
+	 * copied them. */
+	room = texts = calloc(json_object_size(q->options) + 1, OPTION_ROOM);
+	if (!texts)
+		return fault_no_memory(f);
+	ret = q->method ? check_method(m, q->method, f) : 0;
+	if (!ret && !is_same(q->method, m->own.method)) {
+		opt_set(decoding_tables, &v, "method", q->method, &e);
+		/* Drop the server's own options that do not apply to this
+		 * method. */
+		tandem_drop_needless(&v);
+	}
+	if (!ret && !is_same(q->draft, m->own.draft)) {
+		ret = check_draft(q->draft, f);
+		if (!ret)
+			opt_set(decoding_tables, &v, "draft", q->draft, &e);
+	}
+	method = q->method ? q->method : m->own.method;
+	json_object_foreach((json_t *)(uintptr_t)q->options, name, value)
+	{
+		if (!ret)
+			ret = set_option(&v, method, name, value, room, f);
+		room += OPTION_ROOM;
+	}
 	if (!ret) {
 		*out = settings_of(&v);
 		ret = *out ? 0 : fault_no_memory(f);
 	}
-	free(room);
+	free(texts);
 	return ret;
 }
 
