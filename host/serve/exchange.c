@@ -378,22 +378,19 @@ static int check_origin(struct exchange *x)
 void client_notify(void *server, struct MHD_Connection *connection,
 	void **client, enum MHD_ConnectionNotificationCode what)
 {
-	bool comes = what == MHD_CONNECTION_NOTIFY_STARTED;
-	const union MHD_ConnectionInfo *fd = comes
-		? httpd.get_connection_info(
-			  connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-		: NULL;
-	struct client *g = comes ? calloc(1, sizeof(*g)) : *client;
+	const union MHD_ConnectionInfo *fd;
+	struct client *g = *client;
 	struct server *s = server;
 
-	/* If there is no memory for a struct client, the time of a request on
-	 * this connection is not limited. */
-	if (!g || (comes && !fd)) {
-		free(g);
-		return;
-	}
-	pthread_mutex_lock(&s->lock);
-	if (comes) {
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		fd = httpd.get_connection_info(
+			connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+		/* If there is no memory for a struct client, the time of a
+		 * request on this connection is not limited. */
+		g = fd ? calloc(1, sizeof(*g)) : NULL;
+		if (!g)
+			return;
+		pthread_mutex_lock(&s->lock);
 		*g = (struct client){ .fd = fd->connect_fd,
 			.begun = true,
 			.since_ns = clock_ns(),
@@ -401,14 +398,15 @@ void client_notify(void *server, struct MHD_Connection *connection,
 		if (g->next)
 			g->next->prev = g;
 		s->clients = *client = g;
-	} else {
+		pthread_mutex_unlock(&s->lock);
+	} else if (g) {
+		pthread_mutex_lock(&s->lock);
 		if (g->next)
 			g->next->prev = g->prev;
 		*(g->prev ? &g->prev->next : &s->clients) = g->next;
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (!comes)
+		pthread_mutex_unlock(&s->lock);
 		free(g);
+	}
 }
 
 /* Returns NULL if there was no memory for a struct client. */

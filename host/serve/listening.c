@@ -22,37 +22,11 @@ static int open_socket(int family, int *fd, struct err *e)
 
 /* ---- a Unix socket ------------------------------------------------------- */
 
-/* Remove the socket file of a server that has ended. Fails if a process listens
- * on the socket, or if the file is not a socket. */
-static int clear_path(const struct sockaddr_un *a, struct err *e)
-{
-	struct stat st;
-	int fd, ret;
-
-	if (lstat(a->sun_path, &st))
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, EEXIST, "'%s' exists and is not a socket",
-			a->sun_path);
-	ret = open_socket(AF_UNIX, &fd, e);
-	if (ret)
-		return ret;
-	ret = connect(fd, (const struct sockaddr *)a, sizeof(*a)) ? errno : 0;
-	fd_close(&fd);
-	if (!ret || ret == EAGAIN)
-		return err_set(e, EADDRINUSE,
-			"another program listens at "
-			"'%s'; choose another path",
-			a->sun_path);
-	if (unlink(a->sun_path))
-		return err_sys(e, errno, "cannot remove '%s'", a->sun_path);
-	return 0;
-}
-
 static int open_unix(struct listening *l, const char *path, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int ret;
+	struct stat st;
+	int fd, ret;
 
 	if (!*path || strlen(path) >= sizeof(a.sun_path))
 		return err_set(e, EINVAL,
@@ -60,9 +34,28 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 			"to %zu bytes",
 			path, sizeof(a.sun_path) - 1);
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	ret = clear_path(&a, e);
-	if (!ret)
-		ret = open_socket(AF_UNIX, &l->fd, e);
+	/* Remove the socket file of a server that has ended; but fail if a
+	 * process listens on the socket, or if the file is not a socket. */
+	if (!lstat(path, &st)) {
+		if (!S_ISSOCK(st.st_mode))
+			return err_set(e, EEXIST,
+				"'%s' exists and is not a socket", path);
+		ret = open_socket(AF_UNIX, &fd, e);
+		if (ret)
+			return ret;
+		ret = connect(fd, (const struct sockaddr *)&a, sizeof(a))
+			? errno
+			: 0;
+		fd_close(&fd);
+		if (!ret || ret == EAGAIN)
+			return err_set(e, EADDRINUSE,
+				"another program listens at '%s'; choose "
+				"another path",
+				path);
+		if (unlink(path))
+			return err_sys(e, errno, "cannot remove '%s'", path);
+	}
+	ret = open_socket(AF_UNIX, &l->fd, e);
 	if (ret)
 		return ret;
 	/* Set the mode of the socket before bind(), which creates the file with
