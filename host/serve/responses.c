@@ -36,23 +36,6 @@ static json_t *nested(const json_t *flat)
 	return json_pack("{s:O*, s:o}", "type", type, "function", function);
 }
 
-static void add_tools(json_t *chat, const json_t *tools, const json_t *choice)
-{
-	json_t *list = json_array();
-	const json_t *tool;
-	size_t i;
-
-	json_array_foreach(tools, i, tool)
-		json_array_append_new(list, nested(tool));
-	if (json_is_array(tools))
-		json_object_set(chat, "tools", list);
-	else if (tools)
-		json_object_set(chat, "tools", (json_t *)(uintptr_t)tools);
-	json_decref(list);
-	if (choice)
-		json_object_set_new(chat, "tool_choice", nested(choice));
-}
-
 /* "text": {"format": {"type": "json_schema", "schema" ...}} becomes
  * "response_format": {"type": "json_schema", "json_schema": {...}}. */
 static int add_text(json_t *chat, const json_t *text, struct fault *f)
@@ -221,12 +204,10 @@ static void take_echo(struct response *r, const json_t *body)
 	for (size_t i = 0; i < ARRAY_LEN(echoed); i++) {
 		json_t *v = given(body, echoed[i].name);
 
-		if (v)
-			json_object_set(r->echo, echoed[i].name, v);
-		else
-			json_object_set_new(r->echo, echoed[i].name,
-				json_loads(echoed[i].otherwise, JSON_DECODE_ANY,
-					NULL));
+		json_object_set_new(r->echo, echoed[i].name,
+			v ? json_incref(v)
+			  : json_loads(echoed[i].otherwise, JSON_DECODE_ANY,
+				    NULL));
 	}
 	json_object_set_new(r->echo, "background", json_false());
 	json_object_set_new(r->echo, "access_programs", json_null());
@@ -238,9 +219,11 @@ static int translate(struct response *r, struct response_store *store,
 	json_t *body, json_t *chat, struct fault *f)
 {
 	json_t *instructions = given(body, "instructions");
-	json_t *most = given(body, "max_output_tokens"), *messages;
-	json_t *keep = given(body, "store");
+	json_t *most = given(body, "max_output_tokens");
+	json_t *keep = given(body, "store"), *tools = given(body, "tools");
+	json_t *choice = given(body, "tool_choice"), *messages, *list, *tool;
 	uint64_t number[2] = { 0 };
+	size_t i;
 	int ret = take_members(body, chat, f);
 
 	if (!ret)
@@ -260,7 +243,17 @@ static int translate(struct response *r, struct response_store *store,
 		return ret;
 	if (most)
 		json_object_set(chat, "max_completion_tokens", most);
-	add_tools(chat, given(body, "tools"), given(body, "tool_choice"));
+	/* Tools that are not a list are refused when the chat is read. */
+	if (json_is_array(tools)) {
+		list = json_array();
+		json_array_foreach(tools, i, tool)
+			json_array_append_new(list, nested(tool));
+		json_object_set_new(chat, "tools", list);
+	} else if (tools) {
+		json_object_set(chat, "tools", tools);
+	}
+	if (choice)
+		json_object_set_new(chat, "tool_choice", nested(choice));
 	messages = json_array();
 	if (instructions)
 		json_array_append_new(messages,
