@@ -189,25 +189,9 @@ static int check_draft(const char *draft, struct fault *f)
 			  draft);
 }
 
-/* Returns the row of an option of methods, drafters or samples, and sets *of to
- * the row's table; NULL if no such option exists. */
-static const struct opt *method_option(
-	const char *name, const struct opt_table **of)
-{
-	const struct opt_table *t;
-
-	/* Skip the first table (i is 0): its options, the method and the files
-	 * of a history, are not options of methods. */
-	for (size_t i = 1; (t = decoding_tables(i)); i++)
-		for (size_t k = 0; k < t->n; k++)
-			if (t->rows[k].type != OPT_GROUP &&
-				!strcmp(t->rows[k].name, name)) {
-				*of = t;
-				return &t->rows[k];
-			}
-	return NULL;
-}
-
+/* The tables of the options of methods, drafters and samples. The options of
+ * the first table of decoding_tables, the method and the files of a history,
+ * are not options of methods. */
 static const struct opt_table *method_tables(size_t i)
 {
 	return decoding_tables(i + 1);
@@ -218,12 +202,17 @@ static const struct opt_table *method_tables(size_t i)
 static int set_option(struct opt_values *v, const char *method,
 	const char *name, const json_t *value, char *room, struct fault *f)
 {
-	const struct opt_table *of = NULL;
-	const struct opt *row = method_option(name, &of);
-	const char *text = room; /* the value as on a command line */
+	const struct opt_table *of;
+	const struct opt *row = NULL; /* the row of the option in `of` */
+	const char *text = room;      /* the value as on a command line */
 	struct err e = { 0 };
 	char param[48];
 
+	for (size_t i = 0; !row && (of = method_tables(i)); i++)
+		for (size_t k = 0; !row && k < of->n; k++)
+			if (of->rows[k].type != OPT_GROUP &&
+				!strcmp(of->rows[k].name, name))
+				row = &of->rows[k];
 	if (json_is_string(value))
 		text = json_string_value(value);
 	else if (json_is_boolean(value))
