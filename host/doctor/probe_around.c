@@ -169,7 +169,6 @@ void probe_device(struct finding *f)
 {
 	char path[PATH_MAX];
 	const char *where = launch_find(path);
-	const char *env = getenv("TANDEM_NPU");
 	bool found = where &&
 		(strchr(path, '/') ||
 			probe_program("tandem-npu", path, sizeof(path)));
@@ -179,15 +178,14 @@ void probe_device(struct finding *f)
 		"--device names a running one.");
 	if (found) {
 		finding_is(f, PROBE_OK, "%.300s (%s)", path, where);
-		return;
-	}
-	if (!where) {
+	} else if (where) {
 		finding_is(f, PROBE_MISSING,
-			"TANDEM_NPU is '%.300s', which cannot be run", env);
+			"tandem-npu is neither beside tandem nor in PATH");
+		finding_fix(f, "export TANDEM_NPU=/path/to/tandem-npu");
+	} else {
+		finding_is(f, PROBE_MISSING,
+			"TANDEM_NPU is '%.300s', which cannot be run",
+			getenv("TANDEM_NPU"));
 		finding_fix(f, "unset TANDEM_NPU");
-		return;
 	}
-	finding_is(f, PROBE_MISSING,
-		"tandem-npu is neither beside tandem nor in PATH");
-	finding_fix(f, "export TANDEM_NPU=/path/to/tandem-npu");
 }

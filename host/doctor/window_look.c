@@ -1,5 +1,6 @@
 #include "host/doctor/window_look.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/doctor/probe.h"
@@ -201,8 +202,9 @@ int window_look(
 	for (uint32_t i = 0; i < out->used; i++) {
 		const struct window_view_mapping *m = &out->map[i];
 
-		if (m->addr < end || m->span > out->bytes ||
-			m->addr > out->bytes - m->span || m->bytes > m->span ||
+		if (m->addr < end ||
+			!range_within(m->addr, m->span, out->bytes) ||
+			m->bytes > m->span ||
 			!memchr(m->name, '\0', sizeof(m->name)))
 			return err_set(e, EPROTO,
 				"the window that the device publishes is "
@@ -215,8 +217,8 @@ int window_look(
 	for (uint32_t i = 0; i < out->extents && i < WINDOW_VIEW_SLOTS; i++) {
 		const struct window_view_extent *x = &out->extent[i];
 
-		if (x->at < end || x->bytes > out->extended ||
-			x->at > out->extended - x->bytes ||
+		if (x->at < end ||
+			!range_within(x->at, x->bytes, out->extended) ||
 			!memchr(x->name, '\0', sizeof(x->name)))
 			return err_set(e, EPROTO,
 				"the window that the device publishes is "
