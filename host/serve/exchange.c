@@ -281,7 +281,6 @@ static enum MHD_Result go_on(struct exchange *x)
 	pthread_mutex_unlock(&x->server->lock);
 	if (!ready)
 		return MHD_YES;
-	x->type = "application/json";
 	if (x->fault.status && r->request.response)
 		response_rename(&x->fault);
 	if (x->fault.status)

@@ -311,7 +311,7 @@ void reply_whole(struct reply *p, struct strbuf *out)
 		json_t *text = reply_text(c->text.data, c->text.len);
 		json_t *logprobs = take_logprobs(request, c, &p->sent[best]);
 
-		json_t *calls = c->n_calls ? reply_calls(p, i) : NULL;
+		json_t *calls = c->n_calls ? reply_calls(p, i, false) : NULL;
 
 		/* An answer that only calls tools has no content. */
 		if (calls && !c->text.len) {
@@ -366,7 +366,7 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 	const char *finish)
 {
 	struct choice *c = &p->answer->choice[i];
-	json_t *calls = reply_calls_new(c) ? reply_calls_delta(p, i) : NULL;
+	json_t *calls = reply_calls_new(c) ? reply_calls(p, i, true) : NULL;
 
 	/* If an answer may call tools, a delta has only the members with new
 	 * output. */

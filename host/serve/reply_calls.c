@@ -28,29 +28,7 @@ static json_t *id_of(const struct reply *p, size_t i, size_t k)
 		"call_%s-%zu-%zu", number ? number + 1 : p->id, i, k);
 }
 
-static json_t *take_arguments(struct choice_call *call)
-{
-	json_t *text = reply_text(call->arguments.data, call->arguments.len);
-
-	strbuf_reset(&call->arguments);
-	return text;
-}
-
-json_t *reply_calls(const struct reply *p, size_t i)
-{
-	struct choice *c = &p->answer->choice[i];
-	json_t *list = json_array();
-
-	for (size_t k = 0; k < c->n_calls; k++)
-		json_array_append_new(list,
-			json_pack("{s:o, s:s, s:{s:s, s:o}}", "id",
-				id_of(p, i, k), "type", "function", "function",
-				"name", c->calls[k].name, "arguments",
-				take_arguments(&c->calls[k])));
-	return list;
-}
-
-json_t *reply_calls_delta(const struct reply *p, size_t i)
+json_t *reply_calls(const struct reply *p, size_t i, bool delta)
 {
 	struct choice *c = &p->answer->choice[i];
 	json_t *list = json_array();
@@ -63,12 +41,14 @@ json_t *reply_calls_delta(const struct reply *p, size_t i)
 			continue;
 		call->begun = true;
 		json_array_append_new(list,
-			json_pack("{s:I, s:o*, s:s*, s:{s:s*, s:o}}", "index",
-				(json_int_t)k, "id",
-				first ? id_of(p, i, k) : NULL, "type",
+			json_pack("{s:o*, s:o*, s:s*, s:{s:s*, s:o}}", "index",
+				delta ? json_integer((json_int_t)k) : NULL,
+				"id", first ? id_of(p, i, k) : NULL, "type",
 				first ? "function" : NULL, "function", "name",
 				first ? call->name : NULL, "arguments",
-				take_arguments(call)));
+				reply_text(call->arguments.data,
+					call->arguments.len)));
+		strbuf_reset(&call->arguments);
 	}
 	return list;
 }

@@ -19,10 +19,9 @@ bool reply_calls_new(const struct choice *);
 /* Whether the choice has calls and all of them are complete. */
 bool reply_calls_made(const struct choice *);
 
-/* Take tool calls of choice number `i` and return the calls as a JSON list:
- * reply_calls takes the complete calls, reply_calls_delta the parts that are
- * new. */
-json_t *reply_calls(const struct reply *, size_t i);
-json_t *reply_calls_delta(const struct reply *, size_t i);
+/* Take the tool calls of choice number `i` that are new, or the new parts of
+ * calls, and return them as a JSON list. With `delta`, each element has the
+ * index of its call, as in a stream. */
+json_t *reply_calls(const struct reply *, size_t i, bool delta);
 
 #endif
