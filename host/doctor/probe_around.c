@@ -128,31 +128,24 @@ void probe_system_bus(struct finding *f)
 		finding_fix(f, "%sservice dbus start", probe_sudo());
 }
 
-/* State of the search for the path of a loaded shared library. */
-struct seek {
-	const char *name;
-	char path[PATH_MAX];
-};
-
-static int seen_library(struct dl_phdr_info *info, size_t size, void *arg)
+/* Called for each loaded shared library: copy the path of liburing to `path`,
+ * which has PATH_MAX bytes. Returns whether the library is liburing. */
+static int is_liburing(struct dl_phdr_info *info, size_t size, void *path)
 {
-	struct seek *s = arg;
-
-	if (!info->dlpi_name || !strstr(info->dlpi_name, s->name))
-		return 0;
-	return realpath(info->dlpi_name, s->path) ? 1 : 0;
+	return info->dlpi_name && strstr(info->dlpi_name, "liburing.so") &&
+		realpath(info->dlpi_name, path);
 }
 
 void probe_libraries(struct finding *f)
 {
-	struct seek s = { .name = "liburing.so" };
+	char path[PATH_MAX];
 	const char *uring = "built in", *at;
 	int major, minor, micro;
 
 	/* liburing 2.3 has no function that returns its version, so take the
 	 * version from the file name: 2.3 for /usr/lib/liburing.so.2.3. */
-	if (dl_iterate_phdr(seen_library, &s)) {
-		at = strstr(s.path, ".so.");
+	if (dl_iterate_phdr(is_liburing, path)) {
+		at = strstr(path, ".so.");
 		uring = at ? at + 4 : "unknown";
 	}
 	dbus_get_version(&major, &minor, &micro);

@@ -93,17 +93,16 @@ void probe_cores(struct finding *f)
 {
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned usable = workers_online();
-	double quota;
+	double quota, period;
 	char line[128];
-	double period;
 
 	/* Set `quota` to the number of CPUs that the control group allows; 0
 	 * means no limit. */
-	if (!probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
-		sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
-		quota = 0;
+	if (probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) &&
+		sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0)
+		quota /= period;
 	else
-		quota = quota / period;
+		quota = 0;
 
 	finding_is(f, PROBE_OK, "%u of %ld processors can be used", usable,
 		online);
@@ -275,7 +274,7 @@ void probe_huge_pages(struct finding *f)
 {
 	int64_t reserved = 0, unused = 0, kb = 2048;
 	char anon[24], shmem[24], a[24];
-	bool works, got;
+	bool got = false;
 	size_t bytes;
 	struct buffer *b;
 	void *map;
@@ -288,18 +287,15 @@ void probe_huge_pages(struct finding *f)
 	selected(THP "shmem_enabled", shmem, sizeof(shmem));
 	bytes = (size_t)kb << 10;
 	map = probe_memfd(bytes, MFD_HUGETLB, &fd);
-	works = map != NULL;
-	if (works) {
+	if (map) {
 		munmap(map, bytes);
 		close(fd);
 	}
 
 	/* Check whether a buffer that requests huge pages gets them. Which
 	 * kernel mechanism provides them does not matter. */
-	if (buffer_create(
+	if (!buffer_create(
 		    &b, "doctor", bytes, BUFFER_DMA | BUFFER_HUGE, NULL)) {
-		got = false;
-	} else {
 		buffer_take_memory(b, NULL);
 		got = process_huge_bytes(getpid()) >= bytes;
 		buffer_close(b);
@@ -311,7 +307,7 @@ void probe_huge_pages(struct finding *f)
 		"%s, anonymous %s",
 		got ? "gets" : "does not get", (long long)unused,
 		(long long)reserved, probe_bytes(a, bytes),
-		works ? "works" : "refused", shmem, anon);
+		map ? "works" : "refused", shmem, anon);
 	finding_number(f, "reserved", reserved);
 	finding_number(f, "free", unused);
 	finding_number(f, "page", (int64_t)bytes);
