@@ -115,6 +115,9 @@ int gguf_f64(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, bool *out, struct err *);
 int gguf_str(const struct gguf *, const char *key, struct gguf_str *out,
 	struct err *);
+/* Make a missing key an error: `found` is the result of a function above for
+ * this key. Returns 0 if the key exists, otherwise -EINVAL. */
+int gguf_need(int found, const char *key, struct err *);
 
 /* Iterate over an array of strings. Start with a zeroed cursor. Returns true
  * and sets *out for each element, and false after the last. */

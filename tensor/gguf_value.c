@@ -228,6 +228,13 @@ int gguf_str(const struct gguf *g, const char *key, struct gguf_str *out,
 	return gguf_next_str(kv, &c, out);
 }
 
+int gguf_need(int found, const char *key, struct err *e)
+{
+	if (!found)
+		return err_set(e, EINVAL, "key '%s' is missing", key);
+	return found < 0 ? found : 0;
+}
+
 bool gguf_next_str(
 	const struct gguf_kv *kv, struct gguf_cursor *c, struct gguf_str *out)
 {

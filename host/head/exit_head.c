@@ -26,23 +26,13 @@ struct exit_head {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int read_count(
-	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
-{
-	int ret = gguf_u64(g, key, out, e);
-
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing", key);
-	return ret < 0 ? ret : 0;
-}
-
 /* Return an error if the file's value of `key` differs from `of_target`, the
  * target model's value. */
 static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 	struct err *e)
 {
 	uint64_t v;
-	int ret = read_count(g, key, &v, e);
+	int ret = gguf_need(gguf_u64(g, key, &v, e), key, e);
 
 	if (ret || v == of_target)
 		return ret;
@@ -111,12 +101,10 @@ static int read_file(
 	struct gguf_str arch;
 	uint64_t layers;
 	char shown[64];
-	int ret = gguf_str(h->gguf, key, &arch, e);
+	int ret = gguf_need(gguf_str(h->gguf, key, &arch, e), key, e);
 
-	if (ret < 0)
+	if (ret)
 		return ret;
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing", key);
 	if (!gguf_str_is(arch, ARCH))
 		return err_set(e, EINVAL,
 			"the architecture is '%s'; an exit predictor's is "
@@ -129,7 +117,8 @@ static int read_file(
 	if (!ret)
 		ret = check_same(h->gguf, ARCH ".vocab_size", h->n_vocab, e);
 	if (!ret)
-		ret = read_count(h->gguf, layer_key, &layers, e);
+		ret = gguf_need(
+			gguf_u64(h->gguf, layer_key, &layers, e), layer_key, e);
 	if (ret)
 		return ret;
 	if (layers < 1 || layers >= target->n_layer)
@@ -139,11 +128,9 @@ static int read_file(
 			layer_key, (unsigned long long)layers, target->n_layer,
 			target->n_layer - 1);
 	h->layers = (uint32_t)layers;
-	ret = gguf_f64(h->gguf, eps_key, &h->eps, e);
-	if (ret < 0)
+	ret = gguf_need(gguf_f64(h->gguf, eps_key, &h->eps, e), eps_key, e);
+	if (ret)
 		return ret;
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing", eps_key);
 	if (!(h->eps >= 0 && h->eps < 1))
 		return err_set(e, EINVAL, "key '%s' is %g, must be 0 to 1",
 			eps_key, h->eps);

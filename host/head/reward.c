@@ -137,10 +137,8 @@ static int open_kind(struct reward *r, const char *name, struct err *e)
 		ret = gguf_open(&g, r->path, e);
 	if (ret)
 		return ret;
-	ret = gguf_str(g, key, &arch, e);
-	if (!ret)
-		ret = err_set(e, EINVAL, "key '%s' is missing", key);
-	if (ret < 0) {
+	ret = gguf_need(gguf_str(g, key, &arch, e), key, e);
+	if (ret) {
 		err_in(e, "'%s'", r->path);
 	} else {
 		r->kind = gguf_str_is(arch, "tandem-reward") ? &reward_kind_head

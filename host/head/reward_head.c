@@ -52,11 +52,7 @@ struct head {
 static int read_count(
 	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
 {
-	int ret = gguf_u64(g, key, out, e);
-
-	if (ret < 0)
-		return ret;
-	return ret ? 0 : err_set(e, EINVAL, "key '%s' is missing", key);
+	return gguf_need(gguf_u64(g, key, out, e), key, e);
 }
 
 /* Check that the width and the block numbers in the file fit the target. */

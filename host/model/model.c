@@ -244,14 +244,10 @@ static int check_same(const struct model *m, const char *key,
 	uint32_t of_target, struct err *e)
 {
 	uint64_t v = 0;
-	int ret = gguf_u64(m->gguf, key, &v, e);
+	int ret = gguf_need(gguf_u64(m->gguf, key, &v, e), key, e);
 
-	if (ret < 0)
+	if (ret || v == of_target)
 		return ret;
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing", key);
-	if (v == of_target)
-		return 0;
 	return err_set(e, EINVAL,
 		"key '%s' is %llu, but the target's value is %u: this EAGLE "
 		"head was made for another model; try one made for the "

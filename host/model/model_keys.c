@@ -54,12 +54,8 @@ static int find_u32(const struct model *m, const char *suffix, uint32_t max,
 static int need_u32(const struct model *m, const char *suffix, uint32_t max,
 	uint32_t *out, struct err *e)
 {
-	int ret = find_u32(m, suffix, max, out, e);
-
-	if (ret)
-		return ret < 0 ? ret : 0;
-	return err_set(
-		e, EINVAL, "key '%s' is missing", key_of(m, suffix).name);
+	return gguf_need(
+		find_u32(m, suffix, max, out, e), key_of(m, suffix).name, e);
 }
 
 /* Read an optional number. Returns 1 and sets *out, which is finite; or 0 if
@@ -82,6 +78,7 @@ static int find_f64(
 
 static int read_arch(struct model *m, struct err *e)
 {
+	static const char arch[] = "general.architecture";
 	struct key causal;
 	struct gguf_str s;
 	bool causal_key;
@@ -89,12 +86,9 @@ static int read_arch(struct model *m, struct err *e)
 
 	if (ret)
 		return ret;
-	ret = gguf_str(m->gguf, "general.architecture", &s, e);
-	if (ret < 0)
+	ret = gguf_need(gguf_str(m->gguf, arch, &s, e), arch, e);
+	if (ret)
 		return ret;
-	if (!ret)
-		return err_set(
-			e, EINVAL, "key 'general.architecture' is missing");
 	m->kind = model_arch_find(s);
 	if (!m->kind)
 		return model_arch_refuse(s, m->gguf, e);
@@ -153,19 +147,18 @@ static int read_experts(struct model *m, struct err *e)
 	if (m->kind->experts == EXPERTS_NEVER)
 		return 0;
 	ret = gguf_u64(m->gguf, count.name, &n, e);
-	if (ret < 0 || (!n && m->kind->experts == EXPERTS_MAY))
-		return ret < 0 ? ret : 0;
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing", count.name);
+	if (ret >= 0 && !n && m->kind->experts == EXPERTS_MAY)
+		return 0;
+	ret = gguf_need(ret, count.name, e);
+	if (ret)
+		return ret;
 	if (n < 2 || n > WIRE_MAX_EXPERTS)
 		return err_set(e, EINVAL,
 			"key '%s' is %llu, but only 2 to %d is supported",
 			count.name, (unsigned long long)n, WIRE_MAX_EXPERTS);
-	ret = gguf_u64(m->gguf, used.name, &n_used, e);
-	if (ret < 0)
+	ret = gguf_need(gguf_u64(m->gguf, used.name, &n_used, e), used.name, e);
+	if (ret)
 		return ret;
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing", used.name);
 	if (!n_used || n_used > n || n_used > WIRE_MAX_USED)
 		return err_set(e, EINVAL,
 			"key '%s' is %llu; supported is 1 to %d, and at most "
@@ -272,18 +265,16 @@ static int read_head(struct model *m, struct err *e)
 
 static int read_norm(struct model *m, struct err *e)
 {
+	static const char suffix[] = "attention.layer_norm_rms_epsilon";
+	struct key k = key_of(m, suffix);
 	double eps;
-	int ret = find_f64(m, "attention.layer_norm_rms_epsilon", &eps, e);
+	int ret = gguf_need(find_f64(m, suffix, &eps, e), k.name, e);
 
-	if (ret < 0)
+	if (ret)
 		return ret;
-	if (!ret)
-		return err_set(e, EINVAL, "key '%s' is missing",
-			key_of(m, "attention.layer_norm_rms_epsilon").name);
 	if (eps < 0 || eps > 1)
 		return err_set(e, EINVAL, "key '%s' is %g; 0 to 1 was expected",
-			key_of(m, "attention.layer_norm_rms_epsilon").name,
-			eps);
+			k.name, eps);
 	m->norm_eps = (float)eps;
 	return 0;
 }
