@@ -135,6 +135,7 @@ int64_t gguf_elem_i64(const struct gguf_kv *, uint64_t i);
 
 const char *gguf_type_name(enum gguf_type);
 bool gguf_str_is(struct gguf_str, const char *);
+bool gguf_str_begins(struct gguf_str, const char *prefix);
 
 /*
  * Write a string to `buf` for use in a message, and return `buf`. Bytes that

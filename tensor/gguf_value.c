@@ -11,6 +11,13 @@ bool gguf_str_is(struct gguf_str s, const char *text)
 	return s.len == strlen(text) && !memcmp(s.data, text, s.len);
 }
 
+bool gguf_str_begins(struct gguf_str s, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return s.len >= n && !memcmp(s.data, prefix, n);
+}
+
 /*
  * The number of bytes of the UTF-8 character at p, or 0 if the character is not
  * printable: a control character (C0 or C1), which a terminal would execute, a

@@ -356,15 +356,13 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		 * model's list of tokens is extended to the shape's number of
 		 * tokens. */
 		const struct gguf *g = grown_gguf(o->grown);
-		static const char prefix[] = "tokenizer.";
 
 		gguf_put_strs(s.out, TOKENS, s.vocab.token, s.vocab.n);
 		gguf_put_i32s(s.out, TYPES, s.vocab.type, s.vocab.n);
 		for (size_t i = 0; i < gguf_n_kv(g); i++) {
 			const struct gguf_kv *kv = gguf_kv_at(g, i);
 
-			if (kv->key.len >= strlen(prefix) &&
-				!memcmp(kv->key.data, prefix, strlen(prefix)) &&
+			if (gguf_str_begins(kv->key, "tokenizer.") &&
 				!gguf_str_is(kv->key, TOKENS) &&
 				!gguf_str_is(kv->key, TYPES))
 				gguf_put_kv(s.out, kv);

@@ -94,7 +94,7 @@ static int take_bias(struct head *h, struct err *e)
 		char shown[64];
 
 		if (!gguf_str_is(name, "reward.bias") &&
-			(name.len <= 4 || memcmp(name.data, "blk.", 4)))
+			(name.len <= 4 || !gguf_str_begins(name, "blk.")))
 			return err_set(e, ENOTSUP,
 				"tensor '%s' is not supported: it may change "
 				"the reward",

@@ -139,7 +139,7 @@ static bool parse_layer_name(
 	uint32_t v = 0;
 	size_t i = 4;
 
-	if (name.len < 6 || memcmp(name.data, "blk.", 4))
+	if (!gguf_str_begins(name, "blk."))
 		return false;
 	for (; i < name.len && name.data[i] >= '0' && name.data[i] <= '9';
 		i++) {

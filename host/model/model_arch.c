@@ -99,22 +99,13 @@ const struct model_arch *model_arch_named(const char *name)
 	return model_arch_find((struct gguf_str){ name, strlen(name) });
 }
 
-bool model_arch_is_diffusion_key(struct gguf_str key)
-{
-	static const char group[] = "diffusion.";
-
-	return key.len >= strlen(group) &&
-		!memcmp(key.data, group, strlen(group));
-}
-
 int model_arch_check_type(const struct gguf *g, struct err *e)
 {
 	static const char own[] = "tandem-";
 	struct gguf_str type, arch;
 	int ret = gguf_str(g, "general.architecture", &arch, e);
 
-	if (ret > 0 && arch.len > strlen(own) &&
-		!memcmp(arch.data, own, strlen(own)))
+	if (ret > 0 && arch.len > strlen(own) && gguf_str_begins(arch, own))
 		return 0;
 	if (ret >= 0)
 		ret = gguf_str(g, "general.type", &type, e);
@@ -142,7 +133,7 @@ int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
 		return err_set(e, ENOTSUP, "this file is not a model but %s",
 			kinds[0].why);
 	for (size_t i = 0; i < gguf_n_kv(g); i++)
-		if (model_arch_is_diffusion_key(gguf_kv_at(g, i)->key))
+		if (gguf_str_begins(gguf_kv_at(g, i)->key, "diffusion."))
 			return err_set(e, ENOTSUP,
 				"architecture '%.*s' is not supported; "
 				"supported diffusion models are llada, "

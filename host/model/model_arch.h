@@ -47,9 +47,6 @@ struct model_arch {
 const struct model_arch *model_arch_find(struct gguf_str name);
 const struct model_arch *model_arch_named(const char *name);
 
-/* Whether the name of a key begins with "diffusion.". */
-bool model_arch_is_diffusion_key(struct gguf_str key);
-
 /* Check the key general.type, because a GGUF file can also be an adapter or a
  * projector. Returns 0, -ENOTSUP for a file that is not a model, or -EINVAL if
  * the key is not a string. */

@@ -459,16 +459,13 @@ static int check_key(const struct model *m, const struct gguf_kv *kv,
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (gguf_str_is(suffix, known[i]))
 			return 0;
-	for (size_t i = 0; i < ARRAY_LEN(guarded); i++) {
-		size_t n = strlen(guarded[i]);
-
-		if (suffix.len >= n && !memcmp(suffix.data, guarded[i], n))
+	for (size_t i = 0; i < ARRAY_LEN(guarded); i++)
+		if (gguf_str_begins(suffix, guarded[i]))
 			return err_set(e, ENOTSUP,
 				"key '%.*s' is not known: it may change what "
 				"the model computes",
 				kv->key.len < 96 ? (int)kv->key.len : 96,
 				kv->key.data);
-	}
 	return 0;
 }
 
@@ -507,12 +504,12 @@ static int check_keys(const struct model *m, struct err *e)
 		struct gguf_str key = kv->key;
 		int ret = 0;
 
-		if (model_arch_is_diffusion_key(key))
+		if (gguf_str_begins(key, "diffusion."))
 			ret = check_diffusion_key(m, kv, e);
 		/* keys such as "llama.block_count": check the part after
 		 * "llama." */
-		else if (key.len > arch && key.data[arch] == '.' &&
-			!memcmp(key.data, m->arch, arch))
+		else if (gguf_str_begins(key, m->arch) && key.len > arch &&
+			key.data[arch] == '.')
 			ret = check_key(m, kv,
 				(struct gguf_str){ key.data + arch + 1,
 					key.len - arch - 1 },
