@@ -206,18 +206,9 @@ static int place_tensor(
 	return 0;
 }
 
-static int check_ends(struct model *m, struct err *e)
+/* Check the embedding of a complete model, and set n_vocab. */
+static int check_embedding(struct model *m, struct err *e)
 {
-	int ret;
-
-	if (!gguf_n_tensors(m->gguf))
-		return err_set(e, EINVAL,
-			"the file holds a vocabulary and no tensors, so it can "
-			"tokenize, but not generate");
-	if (!m->token_embd || !m->output_norm)
-		return err_set(e, EINVAL, "tensor '%s' is missing",
-			m->token_embd ? "output_norm.weight"
-				      : "token_embd.weight");
 	if (!m->output)
 		/* the file has no output matrix: use the embedding */
 		m->output = m->token_embd;
@@ -232,10 +223,34 @@ static int check_ends(struct model *m, struct err *e)
 			"key 'tokenizer.ggml.mask_token_id' is %d, outside "
 			"the vocabulary of %u",
 			m->mask_token, m->n_vocab);
-	if ((ret = check_shapes(m->token_embd, 1, m->n_vocab, m->n_embd, e)) ||
+	return check_shapes(m->token_embd, 1, m->n_vocab, m->n_embd, e);
+}
+
+/* Check the tensors that belong to no layer. */
+static int check_ends(struct model *m, struct err *e)
+{
+	const bool eagle = m->kind->eagle;
+	const char *missing = !m->token_embd ? "token_embd.weight"
+		: !m->output_norm            ? "output_norm.weight"
+		: eagle && !m->eagle_norm    ? "eagle_embd_norm.weight"
+		: eagle && !m->eagle_fc      ? "eagle_fc.weight"
+					     : NULL;
+	int ret;
+
+	if (!eagle && !gguf_n_tensors(m->gguf))
+		return err_set(e, EINVAL,
+			"the file holds a vocabulary and no tensors, so it can "
+			"tokenize, but not generate");
+	if (missing)
+		return err_set(e, EINVAL, "tensor '%s' is missing", missing);
+	if ((!eagle && (ret = check_embedding(m, e))) ||
 		(ret = check_shapes(m->output_norm, 1, 1, m->n_embd, e)))
 		return ret;
-	return check_shapes(m->output, 1, m->n_vocab, m->n_embd, e);
+	if (!eagle)
+		return check_shapes(m->output, 1, m->n_vocab, m->n_embd, e);
+	ret = check_shapes(m->eagle_norm, 1, 1, m->n_embd, e);
+	return ret ? ret
+		   : check_shapes(m->eagle_fc, 1, m->n_embd, 2 * m->n_embd, e);
 }
 
 /* ---- EAGLE heads --------------------------------------------------------- */
@@ -287,22 +302,6 @@ static int join_target(
 	return 0;
 }
 
-static int check_eagle(const struct model *m, struct err *e)
-{
-	const char *missing = !m->output_norm ? "output_norm.weight"
-		: !m->eagle_norm              ? "eagle_embd_norm.weight"
-		: !m->eagle_fc                ? "eagle_fc.weight"
-					      : NULL;
-	int ret;
-
-	if (missing)
-		return err_set(e, EINVAL, "tensor '%s' is missing", missing);
-	if ((ret = check_shapes(m->output_norm, 1, 1, m->n_embd, e)) ||
-		(ret = check_shapes(m->eagle_norm, 1, 1, m->n_embd, e)))
-		return ret;
-	return check_shapes(m->eagle_fc, 1, m->n_embd, 2 * m->n_embd, e);
-}
-
 static int check_layers(const struct model *m, struct err *e)
 {
 	char name[64];
@@ -339,25 +338,22 @@ static int alloc_layers(struct model *m, struct err *e)
 			  m->n_layer);
 }
 
-static bool is_one_of(struct gguf_str name, const char *const *names)
-{
-	for (; names && *names; names++)
-		if (gguf_str_is(name, *names))
-			return true;
-	return false;
-}
-
 static int read_tensors(
 	struct model *m, const char *const *extra, struct err *e)
 {
 	int ret = alloc_layers(m, e);
 
-	for (size_t i = 0; !ret && i < gguf_n_tensors(m->gguf); i++)
-		if (!is_one_of(gguf_tensor_at(m->gguf, i)->name, extra))
-			ret = place_tensor(m, gguf_tensor_at(m->gguf, i), e);
-	if (ret)
-		return ret;
-	ret = m->kind->eagle ? check_eagle(m, e) : check_ends(m, e);
+	for (size_t i = 0; !ret && i < gguf_n_tensors(m->gguf); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+		const char *const *name = extra;
+
+		while (name && *name && !gguf_str_is(t->name, *name))
+			name++;
+		if (!name || !*name)
+			ret = place_tensor(m, t, e);
+	}
+	if (!ret)
+		ret = check_ends(m, e);
 	return ret ? ret : check_layers(m, e);
 }
 
@@ -396,42 +392,49 @@ fail:
 	return ret;
 }
 
-/* Allocate the table of layers, and copy the RoPE frequencies of model `of`. */
-static int alloc_like(struct model *m, const struct model *of, struct err *e)
+/* Make a copy of model `of` with n_layer layers and an empty table of layers.
+ */
+static int copy(struct model **out, const struct model *of, uint32_t n_layer,
+	struct err *e)
 {
 	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);
-	int ret = alloc_layers(m, e);
+	struct model *m = malloc(sizeof(*m));
+	int ret;
 
+	if (!m)
+		return err_set(e, ENOMEM, "no memory for a model");
+	*m = *of;
+	m->gguf = NULL;
+	m->n_layer = n_layer;
+	ret = alloc_layers(m, e);
 	m->rope_freq = malloc(rope);
 	if (m->rope_freq)
 		memcpy(m->rope_freq, of->rope_freq, rope);
 	else if (!ret)
 		ret = err_set(e, ENOMEM, "no memory for the RoPE frequencies");
+	if (ret)
+		model_close(m);
+	else
+		*out = m;
 	return ret;
 }
 
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *e)
 {
-	struct model *m = malloc(sizeof(*m));
+	struct model *m;
 	int ret;
 
-	if (!m)
-		return err_set(e, ENOMEM, "no memory for a model");
-	if (base->n_expert) {
-		free(m);
+	if (base->n_expert)
 		return err_set(e, ENOTSUP,
 			"a reward model with own layers can be used only with "
 			"a model without experts");
-	}
-	*m = *base;
-	m->gguf = NULL;
-	m->layer = NULL;
+	ret = copy(&m, base, base->n_layer, e);
+	if (ret)
+		return ret;
 	if (m->layers_packed > first)
 		m->layers_packed = first;
-	ret = alloc_like(m, base, e);
-	if (!ret)
-		memcpy(m->layer, base->layer, first * sizeof(*m->layer));
+	memcpy(m->layer, base->layer, first * sizeof(*m->layer));
 	for (size_t i = 0; i < gguf_n_tensors(own) && !ret; i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(own, i);
 		struct gguf_str rest;
@@ -455,24 +458,16 @@ int model_graft(struct model **out, const struct model *base,
 int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct err *e)
 {
-	struct model *m = malloc(sizeof(*m));
 	int ret;
 
 	assert(of->layers_packed <= first);
-	if (!m)
-		return err_set(e, ENOMEM, "no memory for a model");
-	*m = *of;
-	m->gguf = NULL;
-	m->layers_packed = 0;
-	m->layers_before = first;
-	m->n_layer -= first;
-	ret = alloc_like(m, of, e);
-	if (ret) {
-		model_close(m);
+	ret = copy(out, of, of->n_layer - first, e);
+	if (ret)
 		return ret;
-	}
-	memcpy(m->layer, of->layer + first, m->n_layer * sizeof(*m->layer));
-	*out = m;
+	(*out)->layers_packed = 0;
+	(*out)->layers_before = first;
+	memcpy((*out)->layer, of->layer + first,
+		(*out)->n_layer * sizeof(*of->layer));
 	return 0;
 }
 
