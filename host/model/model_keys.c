@@ -413,6 +413,9 @@ static const char *const known[] = {
 static const char *const guarded[] = { "attention.", "rope.", "expert", "ssm.",
 	"altup.", "hyper_connection." };
 
+/* A key that may be only 0. */
+static const struct neutral off = { "", 0, 0, NULL };
+
 static bool is_neutral(const struct gguf_kv *kv, const struct neutral *n)
 {
 	enum gguf_type t = kv->type == GGUF_ARRAY ? kv->elem : kv->type;
@@ -431,15 +434,13 @@ static bool is_neutral(const struct gguf_kv *kv, const struct neutral *n)
 static int check_key(const struct model *m, const struct gguf_kv *kv,
 	struct gguf_str suffix, struct err *e)
 {
-	static const struct neutral none = { "", 0, 0, NULL };
-
 	if (m->n_shared &&
 		gguf_str_is(suffix, "expert_shared_feed_forward_length"))
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(of_experts); i++) {
 		if (!gguf_str_is(suffix, of_experts[i]))
 			continue;
-		if (m->n_expert || is_neutral(kv, &none))
+		if (m->n_expert || is_neutral(kv, &off))
 			return 0;
 		return err_set(e, ENOTSUP,
 			"key '%.*s' is not supported: %s models are supported "
@@ -478,7 +479,6 @@ static int check_key(const struct model *m, const struct gguf_kv *kv,
 static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)
 {
-	static const struct neutral off = { "", 0, 0, NULL };
 	static const char *const keys[] = { "diffusion.shift_logits",
 		"diffusion.block_length", "diffusion.visible",
 		"diffusion.stable" };
