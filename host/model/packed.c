@@ -203,8 +203,7 @@ int packed_open(
 		err_in(e, "'%s'", path);
 		goto fail;
 	}
-	ret = image_read(p->image, image_find(p->image, IMAGE_METADATA, 0),
-		p->metadata, e);
+	ret = packed_read(p, IMAGE_METADATA, 0, p->metadata, e);
 	if (ret)
 		goto fail;
 	ret = read_metadata(p, g, e);
@@ -247,43 +246,9 @@ static int index_of(const struct model *m, const struct gguf_tensor *t)
 	return (int)(t - gguf_tensor_at(m->gguf, 0));
 }
 
-/* Find the entry of tensor i of a layer. The tensor must be at offset `at` of
- * extent x. */
-static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
-	unsigned i, const struct image_extent *x, uint64_t at, struct err *e)
-{
-	const struct gguf_tensor *t = m->layer[layer][i];
-	size_t of = p->of_layer[index_of(m, t)];
-	const struct packed_entry *entry;
-	const struct image_extent *is;
-	char has[32], wants[32];
-
-	if (!of)
-		return err_set(e, EINVAL,
-			"tensor '%.*s' is in no extent of a layer",
-			(int)t->name.len, t->name.data);
-	entry = &p->entry[of - 1];
-	is = image_extent_at(p->image, entry->extent);
-	if (is != x || entry->offset != at || at > UINT32_MAX)
-		return err_set(e, EINVAL,
-			"tensor '%.*s' is at offset %llu of %s, not at "
-			"%llu of %s; convert the model again",
-			(int)t->name.len, t->name.data,
-			(unsigned long long)entry->offset,
-			image_extent_name(
-				is->kind, is->index, has, sizeof(has)),
-			(unsigned long long)at,
-			image_extent_name(
-				x->kind, x->index, wants, sizeof(wants)));
-	if (t->dim[1] == 1 && entry->type != DTYPE_F32)
-		return err_set(e, EINVAL, "tensor '%.*s' is not f32",
-			(int)t->name.len, t->name.data);
-	p->layer[layer][i] = wire_of(entry);
-	return 0;
-}
-
-/* Find the tensors [first, end) of a layer, which must be the whole contents of
- * the extent with this kind and index. */
+/* Find the entries of the tensors [first, end) of a layer. The tensors must be
+ * one after another in the extent with this kind and index, and be its whole
+ * contents. */
 static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	enum image_kind kind, uint32_t index, unsigned first, unsigned end,
 	struct err *e)
@@ -296,16 +261,35 @@ static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	if (!x)
 		return err_set(e, EINVAL, "extent '%s' is missing", name);
 	for (unsigned i = first; i < end; i++) {
-		const struct wire_tensor *w = &p->layer[layer][i];
-		int ret;
+		const struct gguf_tensor *t = m->layer[layer][i];
+		const struct packed_entry *entry;
+		const struct image_extent *is;
+		char has[32];
+		size_t of;
 
-		if (!m->layer[layer][i])
+		if (!t)
 			continue;
-		ret = bind_tensor(p, m, layer, i, x, at, e);
-		if (ret)
-			return ret;
-		at = align_up(at + layout_bytes(w->type, w->rows, w->cols),
-			PACKED_ALIGN);
+		of = p->of_layer[index_of(m, t)];
+		if (!of)
+			return err_set(e, EINVAL,
+				"tensor '%.*s' is in no extent of a layer",
+				(int)t->name.len, t->name.data);
+		entry = &p->entry[of - 1];
+		is = image_extent_at(p->image, entry->extent);
+		if (is != x || entry->offset != at || at > UINT32_MAX)
+			return err_set(e, EINVAL,
+				"tensor '%.*s' is at offset %llu of %s, not at "
+				"%llu of %s; convert the model again",
+				(int)t->name.len, t->name.data,
+				(unsigned long long)entry->offset,
+				image_extent_name(
+					is->kind, is->index, has, sizeof(has)),
+				(unsigned long long)at, name);
+		if (t->dim[1] == 1 && entry->type != DTYPE_F32)
+			return err_set(e, EINVAL, "tensor '%.*s' is not f32",
+				(int)t->name.len, t->name.data);
+		p->layer[layer][i] = wire_of(entry);
+		at = align_up(at + entry_bytes(entry), PACKED_ALIGN);
 	}
 	if (at != x->bytes)
 		return err_set(e, EINVAL,
@@ -385,58 +369,41 @@ bool packed_may_stay(const struct packed *p, enum image_kind kind)
 	return x && x->codec == IMAGE_RAW && x->bytes >= PACKED_STAYS;
 }
 
-/* Read all tensors that the host uses into memory, except tensor number `embd`.
- * `part` is scratch memory of EMBD_PART bytes. */
-static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
-{
-	for (size_t i = 0; i < p->n_entries; i++) {
-		const struct packed_entry *t = &p->entry[i];
-		uint8_t *to = p->host;
-		int ret;
-
-		if (image_extent_at(p->image, t->extent)->kind != IMAGE_HOST)
-			continue;
-		if (t->tensor == embd) {
-			p->embd_at = t->offset;
-			continue;
-		}
-		ret = image_parts_copy(p->embd, t->offset, entry_bytes(t),
-			to + t->offset, part, e);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 int packed_read_host(struct packed *p, const struct model *m, struct err *e)
 {
 	bool is_output = m->output == m->token_embd && !p->output.rows;
+	size_t embd = (size_t)index_of(m, m->token_embd);
+	uint8_t *host = p->host;
+	void *part;
+	int ret;
 
-	if (!is_output && packed_may_stay(p, IMAGE_HOST)) {
-		size_t embd = (size_t)index_of(m, m->token_embd);
-		void *part = malloc(EMBD_PART);
-		int ret = part
-			? image_parts_open(&p->embd, p->image,
-				  image_find(p->image, IMAGE_HOST, 0),
-				  EMBD_PART, e)
-			: err_set(e, ENOMEM, "no memory to read an embedding");
+	if (is_output || !packed_may_stay(p, IMAGE_HOST))
+		return packed_read(p, IMAGE_HOST, 0, p->host, e);
+	part = malloc(EMBD_PART);
+	ret = part ? image_parts_open(&p->embd, p->image,
+			     image_find(p->image, IMAGE_HOST, 0), EMBD_PART, e)
+		   : err_set(e, ENOMEM, "no memory to read an embedding");
+	for (size_t i = 0; i < p->n_entries && !ret; i++) {
+		const struct packed_entry *t = &p->entry[i];
 
-		if (!ret)
-			ret = copy_others(p, embd, part, e);
-		if (!ret)
-			gguf_set_data(m->gguf, embd, NULL);
-		free(part);
-		return ret;
+		if (image_extent_at(p->image, t->extent)->kind != IMAGE_HOST)
+			continue;
+		if (t->tensor == embd)
+			p->embd_at = t->offset;
+		else
+			ret = image_parts_copy(p->embd, t->offset,
+				entry_bytes(t), host + t->offset, part, e);
 	}
-	return image_read(
-		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
+	if (!ret)
+		gguf_set_data(m->gguf, embd, NULL);
+	free(part);
+	return ret;
 }
 
 int packed_keep_host(struct packed *p, const struct model *m, struct err *e)
 {
 	size_t embd = (size_t)index_of(m, m->token_embd);
-	int ret = image_read(
-		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
+	int ret = packed_read(p, IMAGE_HOST, 0, p->host, e);
 
 	if (!ret)
 		gguf_set_data(m->gguf, embd, (char *)p->host + p->embd_at);
