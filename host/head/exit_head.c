@@ -56,42 +56,6 @@ static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 		(unsigned long long)cols, (unsigned long long)rows);
 }
 
-static int take_tensors(struct exit_head *h, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < gguf_n_tensors(h->gguf) && !ret; i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(h->gguf, i);
-		char shown[64];
-
-		if (gguf_str_is(t->name, "exit_norm.weight")) {
-			h->norm = t->data;
-			ret = t->type == DTYPE_F32
-				? check_shape(t, 1, h->n_embd, e)
-				: err_set(e, ENOTSUP,
-					  "tensor 'exit_norm.weight' is of "
-					  "type %s; a norm must be f32",
-					  dtype_info(t->type)->name);
-		} else if (gguf_str_is(t->name, "exit.weight")) {
-			h->weight = t->data;
-			h->type = dtype_info(t->type);
-			h->row_bytes = dtype_row_bytes(t->type, h->n_embd);
-			ret = check_shape(t, h->n_vocab, h->n_embd, e);
-		} else {
-			ret = err_set(e, ENOTSUP,
-				"tensor '%s' is not supported: it may change "
-				"what the exit predictor computes",
-				gguf_show(t->name, shown, sizeof(shown)));
-		}
-	}
-	if (ret)
-		return ret;
-	if (!h->norm || !h->weight)
-		return err_set(e, EINVAL, "tensor '%s' is missing",
-			h->norm ? "exit.weight" : "exit_norm.weight");
-	return 0;
-}
-
 static int read_file(
 	struct exit_head *h, const struct model *target, struct err *e)
 {
@@ -134,7 +98,36 @@ static int read_file(
 	if (!(h->eps >= 0 && h->eps < 1))
 		return err_set(e, EINVAL, "key '%s' is %g, must be 0 to 1",
 			eps_key, h->eps);
-	return take_tensors(h, e);
+
+	for (size_t i = 0; i < gguf_n_tensors(h->gguf) && !ret; i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(h->gguf, i);
+
+		if (gguf_str_is(t->name, "exit_norm.weight")) {
+			h->norm = t->data;
+			ret = t->type == DTYPE_F32
+				? check_shape(t, 1, h->n_embd, e)
+				: err_set(e, ENOTSUP,
+					  "tensor 'exit_norm.weight' is of "
+					  "type %s; a norm must be f32",
+					  dtype_info(t->type)->name);
+		} else if (gguf_str_is(t->name, "exit.weight")) {
+			h->weight = t->data;
+			h->type = dtype_info(t->type);
+			h->row_bytes = dtype_row_bytes(t->type, h->n_embd);
+			ret = check_shape(t, h->n_vocab, h->n_embd, e);
+		} else {
+			ret = err_set(e, ENOTSUP,
+				"tensor '%s' is not supported: it may change "
+				"what the exit predictor computes",
+				gguf_show(t->name, shown, sizeof(shown)));
+		}
+	}
+	if (ret)
+		return ret;
+	if (!h->norm || !h->weight)
+		return err_set(e, EINVAL, "tensor '%s' is missing",
+			h->norm ? "exit.weight" : "exit_norm.weight");
+	return 0;
 }
 
 int exit_head_open(struct exit_head **out, const char *path,
