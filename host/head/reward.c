@@ -116,10 +116,11 @@ static int find_own(struct reward *r, struct err *e)
 		path);
 }
 
+/* Set the kind of the reward, and read its file. */
 static int open_kind(struct reward *r, const char *name, struct err *e)
 {
 	static const char key[] = "general.architecture";
-	struct gguf_str arch = { "", 0 };
+	struct gguf_str arch;
 	struct gguf *g;
 	int ret;
 

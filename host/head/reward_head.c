@@ -55,9 +55,9 @@ static int read_count(
 	return gguf_need(gguf_u64(g, key, out, e), key, e);
 }
 
-/* Check that the width and the block numbers in the file fit the target. */
-static int check_target(struct head *h, struct err *e)
+static int read_file(struct head *h, struct err *e)
 {
+	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.bias");
 	const struct model *m = h->target;
 	uint64_t width, layer, blocks;
 	int ret;
@@ -76,13 +76,6 @@ static int check_target(struct head *h, struct err *e)
 			(unsigned long long)(layer + blocks),
 			(unsigned long long)width, m->n_layer, m->n_embd);
 	h->layer = (uint32_t)layer;
-	return 0;
-}
-
-static int take_bias(struct head *h, struct err *e)
-{
-	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.bias");
-
 	if (!t)
 		return err_set(e, EINVAL, "tensor 'reward.bias' is missing");
 	if (t->type != DTYPE_F32 || t->n_dims != 1 || t->dim[0] != 1)
@@ -100,7 +93,7 @@ static int take_bias(struct head *h, struct err *e)
 				"the reward",
 				gguf_show(name, shown, sizeof(shown)));
 	}
-	return 0;
+	return model_graft(&h->verifier, m, h->gguf, h->layer, e);
 }
 
 static int head_read(struct reward *r, struct err *e)
@@ -116,11 +109,8 @@ static int head_read(struct reward *r, struct err *e)
 	ret = gguf_open(&h->gguf, r->path, e);
 	if (ret)
 		return ret;
-	if ((ret = check_target(h, e)) || (ret = take_bias(h, e)) ||
-		(ret = model_graft(
-			 &h->verifier, h->target, h->gguf, h->layer, e)))
-		return err_in(e, "'%s'", r->path);
-	return 0;
+	ret = read_file(h, e);
+	return ret ? err_in(e, "'%s'", r->path) : 0;
 }
 
 static void head_close(struct reward *r)
