@@ -180,16 +180,17 @@ static float *note_at(const struct scorer *s, const struct held *h, uint32_t at)
 	return h->note + (size_t)(at - h->from) * s->reader.note;
 }
 
-/* Return the least recently used text that is not in the current group, or NULL
- * if all cached texts are in the group. */
-static struct held *oldest(struct scorer *s)
+/* Return the least recently used text that is neither in the current group nor
+ * `but`, or NULL if there is no such text. */
+static struct held *oldest(struct scorer *s, const struct held *but)
 {
 	struct held *old = NULL;
 
 	for (uint32_t i = 0; i < s->most; i++) {
 		struct held *h = &s->held[i];
 
-		if (h->open && !h->busy && (!old || h->used < old->used))
+		if (h->open && !h->busy && h != but &&
+			(!old || h->used < old->used))
 			old = h;
 	}
 	return old;
@@ -200,19 +201,14 @@ static struct held *oldest(struct scorer *s)
  * Returns NULL if there is no such text. */
 static struct held *vacant(struct scorer *s, struct held *but)
 {
-	bool busy = but && but->busy;
 	struct held *h;
 
 	for (uint32_t i = 0; i < s->most; i++)
 		if (!s->held[i].open)
 			return &s->held[i];
-	if (but) {
-		but->busy = true;
-		but->used = ++s->now;
-	}
-	h = oldest(s);
 	if (but)
-		but->busy = busy;
+		but->used = ++s->now;
+	h = oldest(s, but);
 	if (h)
 		forget(s, h);
 	return h;
@@ -389,7 +385,7 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
  * group has only one text and no other text is cached. */
 static int make_room(struct scorer *s)
 {
-	struct held *h = oldest(s);
+	struct held *h = oldest(s, NULL);
 
 	if (h) {
 		forget(s, h);
