@@ -199,10 +199,8 @@ static int fill(
 			"tensor '%.*s' has weights that are infinite or not a "
 			"number; download or make the model file again",
 			(int)from->name.len, from->name.data);
-	if (c->opts->by_channel && t->of_device)
-		requant_channels(c->workers, dst, from->type, src, n, k);
-	else
-		requant(c->workers, t->type, dst, from->type, src, n, k);
+	requant(c->workers, t->type, dst, from->type, src, n, k,
+		c->opts->by_channel && t->of_device);
 	if (c->opts->measure &&
 		requant_measure(c->workers, &t->loss, t->type, dst, from->type,
 			src, n, k))
@@ -308,26 +306,10 @@ static void put_keys(const struct convert *c, struct gguf_writer *w)
 		gguf_put_file_type(w, (enum dtype)c->opts->type);
 }
 
-static struct convert_tensor in_file(
-	const struct convert *c, const struct gguf_tensor *t)
-{
-	const struct model *m = c->model;
-	struct convert_tensor out = { .tensor = t, .type = t->type };
-
-	for (uint32_t l = 0; l < m->n_layer; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			if (m->layer[l][i] == t) {
-				out.type = layer_type(c, t, i);
-				out.of_device = !is_copied(t, i);
-			}
-	out.bytes = layout_bytes(
-		out.type, (uint32_t)t->dim[1], (uint32_t)t->dim[0]);
-	return out;
-}
-
 static int write_gguf(struct convert *c, const char *path, struct err *e)
 {
-	const struct gguf *g = c->model->gguf;
+	const struct model *m = c->model;
+	const struct gguf *g = m->gguf;
 	struct gguf_writer *w = NULL;
 	struct conversion *out = c->out;
 	uint64_t largest = 0;
@@ -347,7 +329,15 @@ static int write_gguf(struct convert *c, const char *path, struct err *e)
 		 * the writer refuses the name. */
 		char name[80];
 
-		*to = in_file(c, t);
+		*to = (struct convert_tensor){ .tensor = t, .type = t->type };
+		for (uint32_t l = 0; l < m->n_layer; l++)
+			for (unsigned k = 0; k < WIRE_T_COUNT; k++)
+				if (m->layer[l][k] == t) {
+					to->type = layer_type(c, t, k);
+					to->of_device = !is_copied(t, k);
+				}
+		to->bytes = layout_bytes(
+			to->type, (uint32_t)t->dim[1], (uint32_t)t->dim[0]);
 		snprintf(name, sizeof(name), "%.*s", (int)t->name.len,
 			t->name.data);
 		gguf_put_tensor(w, name, to->type, t->n_dims, t->dim);

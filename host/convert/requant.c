@@ -28,9 +28,7 @@ struct job {
 	 */
 	enum dtype groups;
 	bool is_grouped;
-	/* whether to round the values before they are converted, as
-	 * requant_channels does */
-	bool by_channel;
+	bool by_channel;           /* argument of requant() */
 	struct requant_sums *sums; /* [number of parts] */
 };
 
@@ -102,31 +100,21 @@ static void convert_part(void *arg, unsigned part, unsigned thread)
 }
 
 void requant(struct workers *w, enum dtype to, void *dst, enum dtype from,
-	const void *src, uint32_t n, uint32_t k)
+	const void *src, uint32_t n, uint32_t k, bool by_channel)
 {
-	struct job j = {
-		.to = to, .from = from, .src = src, .dst = dst, .n = n, .k = k
-	};
-
-	if (to == from || tile_info(to)) {
-		layout_pack(w, to, dst, from, src, n, k);
-		return;
-	}
-	assert(dtype_info(to)->from_f32);
-	workers_run(w, convert_part, &j, (n + TILE - 1) / TILE);
-}
-
-void requant_channels(struct workers *w, void *dst, enum dtype from,
-	const void *src, uint32_t n, uint32_t k)
-{
-	struct job j = { .to = DTYPE_F16,
+	struct job j = { .to = to,
 		.from = from,
 		.src = src,
 		.dst = dst,
 		.n = n,
 		.k = k,
-		.by_channel = true };
+		.by_channel = by_channel };
 
+	if (!by_channel && (to == from || tile_info(to))) {
+		layout_pack(w, to, dst, from, src, n, k);
+		return;
+	}
+	assert(dtype_info(to)->from_f32);
 	workers_run(w, convert_part, &j, (n + TILE - 1) / TILE);
 }
 
@@ -159,23 +147,6 @@ static void compare_tiles(const struct job *j, struct requant_sums *s,
 	}
 }
 
-static void compare_rows(const struct job *j, struct requant_sums *s,
-	unsigned part, uint32_t at, uint32_t n, float was[TILE][SPAN])
-{
-	const struct dtype_info *info = dtype_info(j->to);
-	float is[SPAN];
-
-	for (uint32_t r = 0; r < part_rows(j, part); r++) {
-		uint64_t row = (uint64_t)part * TILE + r;
-
-		info->to_f32(is,
-			j->packed + row * dtype_row_bytes(j->to, j->k) +
-				dtype_row_bytes(j->to, at),
-			n);
-		add_errors(&s->error, is, was[r], n);
-	}
-}
-
 static void measure_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct job *j = arg;
@@ -186,24 +157,31 @@ static void measure_part(void *arg, unsigned part, unsigned thread)
 	for (uint32_t at = 0; at < j->k; at += n) {
 		n = 0;
 		for (uint32_t r = 0; r < part_rows(j, part); r++) {
-			n = load(j, was[r], (uint64_t)part * TILE + r, at);
+			uint64_t row = (uint64_t)part * TILE + r;
+			float is[SPAN];
+
+			n = load(j, was[r], row, at);
 			for (uint32_t i = 0; i < n; i++)
 				s->source +=
 					(double)was[r][i] * (double)was[r][i];
 			if (j->is_grouped) {
 				uint8_t blocks[SPAN / 32 * 34];
-				float is[SPAN];
 
 				dtype_info(j->groups)->from_f32(
 					blocks, was[r], n);
 				dtype_info(j->groups)->to_f32(is, blocks, n);
 				add_errors(&s->conventional, is, was[r], n);
 			}
+			if (tile_info(j->to))
+				continue;
+			dtype_info(j->to)->to_f32(is,
+				j->packed + row * dtype_row_bytes(j->to, j->k) +
+					dtype_row_bytes(j->to, at),
+				n);
+			add_errors(&s->error, is, was[r], n);
 		}
 		if (tile_info(j->to))
 			compare_tiles(j, s, part, at, n, was);
-		else
-			compare_rows(j, s, part, at, n, was);
 	}
 }
 

@@ -13,17 +13,16 @@
 
 struct workers;
 
-/* Convert a matrix [n][k] of type `from` at `src` to type `to`. `from` must be
+/*
+ * Convert a matrix [n][k] of type `from` at `src` to type `to`. `from` must be
  * a GGUF type; `to` can be any type that can be written, or a memory layout,
  * and may be equal to `from`. k must be a multiple of the block sizes of both
- * types. */
+ * types. With by_channel, each row is first rounded to 16 multiples of one
+ * scale (4 bits per channel, as in table 1 of the npu-tts paper); `to` must
+ * then be F16.
+ */
 void requant(struct workers *, enum dtype to, void *dst, enum dtype from,
-	const void *src, uint32_t n, uint32_t k);
-
-/* Round each row to 16 multiples of one scale (4 bits per channel, as in table
- * 1 of the npu-tts paper), and store the rounded values as F16. */
-void requant_channels(struct workers *, void *dst, enum dtype from,
-	const void *src, uint32_t n, uint32_t k);
+	const void *src, uint32_t n, uint32_t k, bool by_channel);
 
 /*
  * The loss of a conversion. `error` is the root mean square of the errors
