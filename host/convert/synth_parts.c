@@ -31,19 +31,20 @@ static struct synth_part *add(struct list *l, const char *name,
 	return p;
 }
 
-static void add_inner(struct list *l, enum wire_layer_tensor what,
-	const char *name, enum synth_fill fill, enum dtype type, uint32_t cols,
-	uint32_t rows)
+static void add_vector(struct list *l, enum wire_layer_tensor what,
+	const char *name, enum synth_fill fill, uint32_t cols)
 {
-	add(l, name, fill, type, cols, rows)->inner = what;
+	add(l, name, fill, DTYPE_F32, cols, 0)->inner = what;
 }
 
-static void add_experts(struct list *l, enum wire_layer_tensor what,
-	const char *name, enum dtype type, uint32_t cols, uint32_t rows,
-	uint32_t n)
+static struct synth_part *add_matrix(struct list *l,
+	enum wire_layer_tensor what, const char *name, enum dtype type,
+	uint32_t cols, uint32_t rows)
 {
-	add_inner(l, what, name, SYNTH_WEIGHTS, type, cols, rows);
-	l->part[l->n - 1].matrices = n;
+	struct synth_part *p = add(l, name, SYNTH_WEIGHTS, type, cols, rows);
+
+	p->inner = what;
+	return p;
 }
 
 static void add_outer(struct list *l, enum synth_outer what, const char *name,
@@ -58,64 +59,51 @@ static void add_layer(struct list *l, const struct shape *m, enum dtype q,
 {
 	const uint32_t embd = m->n_embd, ff = m->n_ff, shared = m->n_shared;
 	const uint32_t head = m->head_dim, qs = m->n_head * head;
-	const uint32_t kv = m->n_kv_head * head;
-	const enum dtype f = DTYPE_F32;
+	const uint32_t kv = m->n_kv_head * head, n = m->n_expert;
 
 	l->layer = layer;
-	add_inner(l, WIRE_T_ATTN_NORM, "attn_norm.weight", SYNTH_NORM, f, embd,
-		0);
-	add_inner(l, WIRE_T_Q, "attn_q.weight", SYNTH_WEIGHTS, q, embd, qs);
-	add_inner(l, WIRE_T_K, "attn_k.weight", SYNTH_WEIGHTS, q, embd, kv);
-	add_inner(l, WIRE_T_V, "attn_v.weight", SYNTH_WEIGHTS, q, embd, kv);
+	add_vector(l, WIRE_T_ATTN_NORM, "attn_norm.weight", SYNTH_NORM, embd);
+	add_matrix(l, WIRE_T_Q, "attn_q.weight", q, embd, qs);
+	add_matrix(l, WIRE_T_K, "attn_k.weight", q, embd, kv);
+	add_matrix(l, WIRE_T_V, "attn_v.weight", q, embd, kv);
 	if (m->qkv_bias) {
-		add_inner(
-			l, WIRE_T_Q_BIAS, "attn_q.bias", SYNTH_BIAS, f, qs, 0);
-		add_inner(
-			l, WIRE_T_K_BIAS, "attn_k.bias", SYNTH_BIAS, f, kv, 0);
-		add_inner(
-			l, WIRE_T_V_BIAS, "attn_v.bias", SYNTH_BIAS, f, kv, 0);
+		add_vector(l, WIRE_T_Q_BIAS, "attn_q.bias", SYNTH_BIAS, qs);
+		add_vector(l, WIRE_T_K_BIAS, "attn_k.bias", SYNTH_BIAS, kv);
+		add_vector(l, WIRE_T_V_BIAS, "attn_v.bias", SYNTH_BIAS, kv);
 	}
 	if (m->qk_norm) {
 		bool whole = model_arch_named(m->arch)->whole_norm;
 
-		add_inner(l, WIRE_T_Q_NORM, "attn_q_norm.weight", SYNTH_NORM, f,
-			whole ? qs : head, 0);
-		add_inner(l, WIRE_T_K_NORM, "attn_k_norm.weight", SYNTH_NORM, f,
-			whole ? kv : head, 0);
+		add_vector(l, WIRE_T_Q_NORM, "attn_q_norm.weight", SYNTH_NORM,
+			whole ? qs : head);
+		add_vector(l, WIRE_T_K_NORM, "attn_k_norm.weight", SYNTH_NORM,
+			whole ? kv : head);
 	}
-	add_inner(
-		l, WIRE_T_O, "attn_output.weight", SYNTH_WEIGHTS, q, qs, embd);
-	add_inner(
-		l, WIRE_T_FFN_NORM, "ffn_norm.weight", SYNTH_NORM, f, embd, 0);
-	if (m->n_expert) {
-		add_inner(l, WIRE_T_ROUTER, "ffn_gate_inp.weight",
-			SYNTH_WEIGHTS, f, embd, m->n_expert);
-		if (shared) {
-			add_inner(l, WIRE_T_SHARED_FACTOR,
-				"ffn_gate_inp_shexp.weight", SYNTH_WEIGHTS, f,
-				embd, 0);
-			add_inner(l, WIRE_T_SHARED_GATE,
-				"ffn_gate_shexp.weight", SYNTH_WEIGHTS, q, embd,
-				shared);
-			add_inner(l, WIRE_T_SHARED_UP, "ffn_up_shexp.weight",
-				SYNTH_WEIGHTS, q, embd, shared);
-			add_inner(l, WIRE_T_SHARED_DOWN,
-				"ffn_down_shexp.weight", SYNTH_WEIGHTS, down,
-				shared, embd);
-		}
-		add_experts(l, WIRE_T_GATE, "ffn_gate_exps.weight", q, embd, ff,
-			m->n_expert);
-		add_experts(l, WIRE_T_UP, "ffn_up_exps.weight", q, embd, ff,
-			m->n_expert);
-		add_experts(l, WIRE_T_DOWN, "ffn_down_exps.weight", down, ff,
-			embd, m->n_expert);
-		return;
+	add_matrix(l, WIRE_T_O, "attn_output.weight", q, qs, embd);
+	add_vector(l, WIRE_T_FFN_NORM, "ffn_norm.weight", SYNTH_NORM, embd);
+	if (n)
+		add_matrix(l, WIRE_T_ROUTER, "ffn_gate_inp.weight", DTYPE_F32,
+			embd, n);
+	if (shared) {
+		add_vector(l, WIRE_T_SHARED_FACTOR, "ffn_gate_inp_shexp.weight",
+			SYNTH_WEIGHTS, embd);
+		add_matrix(l, WIRE_T_SHARED_GATE, "ffn_gate_shexp.weight", q,
+			embd, shared);
+		add_matrix(l, WIRE_T_SHARED_UP, "ffn_up_shexp.weight", q, embd,
+			shared);
+		add_matrix(l, WIRE_T_SHARED_DOWN, "ffn_down_shexp.weight", down,
+			shared, embd);
 	}
-	add_inner(
-		l, WIRE_T_GATE, "ffn_gate.weight", SYNTH_WEIGHTS, q, embd, ff);
-	add_inner(l, WIRE_T_UP, "ffn_up.weight", SYNTH_WEIGHTS, q, embd, ff);
-	add_inner(l, WIRE_T_DOWN, "ffn_down.weight", SYNTH_WEIGHTS, down, ff,
-		embd);
+	/* With experts, one tensor has the matrices of all experts. */
+	add_matrix(l, WIRE_T_GATE,
+		n ? "ffn_gate_exps.weight" : "ffn_gate.weight", q, embd, ff)
+		->matrices = n;
+	add_matrix(l, WIRE_T_UP, n ? "ffn_up_exps.weight" : "ffn_up.weight", q,
+		embd, ff)
+		->matrices = n;
+	add_matrix(l, WIRE_T_DOWN,
+		n ? "ffn_down_exps.weight" : "ffn_down.weight", down, ff, embd)
+		->matrices = n;
 }
 
 unsigned synth_parts_max(const struct shape *m)
