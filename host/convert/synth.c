@@ -50,20 +50,26 @@ struct synth {
 
 /* ---- keys ---- */
 
+struct key {
+	char name[96]; /* such as "llama.block_count" */
+};
+
+static struct key key_of(const struct synth *s, const char *suffix)
+{
+	struct key k;
+
+	snprintf(k.name, sizeof(k.name), "%s.%s", s->shape->arch, suffix);
+	return k;
+}
+
 static void put_u32(struct synth *s, const char *suffix, uint32_t v)
 {
-	char key[96];
-
-	snprintf(key, sizeof(key), "%s.%s", s->shape->arch, suffix);
-	gguf_put_u32(s->out, key, v);
+	gguf_put_u32(s->out, key_of(s, suffix).name, v);
 }
 
 static void put_f32(struct synth *s, const char *suffix, float v)
 {
-	char key[96];
-
-	snprintf(key, sizeof(key), "%s.%s", s->shape->arch, suffix);
-	gguf_put_f32(s->out, key, v);
+	gguf_put_f32(s->out, key_of(s, suffix).name, v);
 }
 
 static void put_model_keys(struct synth *s)
@@ -109,16 +115,12 @@ static void put_head_keys(struct synth *s)
 {
 	static const struct gguf_str labels[] = { { "wrong", 5 },
 		{ "right", 5 } };
-	char key[96];
-
-	if (!s->opts->head)
-		return;
-	put_u32(s, "pooling_type", 4);
-	if (s->opts->head != SYNTH_CLASSES)
-		return;
-	snprintf(key, sizeof(key), "%s.classifier.output_labels",
-		s->shape->arch);
-	gguf_put_strs(s->out, key, labels, ARRAY_LEN(labels));
+	if (s->opts->head)
+		put_u32(s, "pooling_type", 4);
+	if (s->opts->head == SYNTH_CLASSES)
+		gguf_put_strs(s->out,
+			key_of(s, "classifier.output_labels").name, labels,
+			ARRAY_LEN(labels));
 }
 
 #define TOKENS "tokenizer.ggml.tokens"
@@ -325,7 +327,7 @@ static int allocate(struct synth *s)
 
 	if (s->opts->grown)
 		return synth_vocab_of(
-			&s->vocab, grown_gguf(s->opts->grown), m->n_vocab);
+			&s->vocab, s->opts->grown->model->gguf, m->n_vocab);
 	ret = synth_vocab_init(
 		&s->vocab, m->vocab, m->n_vocab, m->first_special);
 	if (!ret && s->opts->head == SYNTH_CLASSES)
@@ -338,7 +340,6 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	struct synth s = { .opts = o, .shape = o->shape };
 	int ret;
 	const struct model_arch *arch;
-	char key[96];
 
 	if (o->grown)
 		s.shape = &o->grown->shape;
@@ -355,7 +356,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		/* Write the tokenizer keys of the smaller model. The smaller
 		 * model's list of tokens is extended to the shape's number of
 		 * tokens. */
-		const struct gguf *g = grown_gguf(o->grown);
+		const struct gguf *g = o->grown->model->gguf;
 
 		gguf_put_strs(s.out, TOKENS, s.vocab.token, s.vocab.n);
 		gguf_put_i32s(s.out, TYPES, s.vocab.type, s.vocab.n);
@@ -374,9 +375,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	 * shift_logits for Dream models. */
 	arch = model_arch_named(s.shape->arch);
 	if (!arch->causal) {
-		snprintf(
-			key, sizeof(key), "%s.attention.causal", s.shape->arch);
-		gguf_put_bool(s.out, key, false);
+		gguf_put_bool(
+			s.out, key_of(&s, "attention.causal").name, false);
 		if (!arch->shift_logits)
 			gguf_put_bool(s.out, "diffusion.shift_logits", false);
 		if (s.shape->block_length)

@@ -378,15 +378,9 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 
 void grown_close(struct grown *g)
 {
-	if (g->model)
-		model_close(g->model);
+	model_close(g->model);
 	free(g->row);
 	*g = (struct grown){ 0 };
-}
-
-const struct gguf *grown_gguf(const struct grown *g)
-{
-	return g->model->gguf;
 }
 
 enum dtype grown_type(const struct grown *g)

@@ -40,7 +40,6 @@
 #include <stdbool.h>
 
 struct err;
-struct gguf;
 
 struct grown {
 	struct model *model;
@@ -63,8 +62,6 @@ struct grown {
 int grown_open(
 	struct grown *, const char *path, const struct shape *, struct err *);
 void grown_close(struct grown *);
-
-const struct gguf *grown_gguf(const struct grown *);
 
 /* Return the type of the model's matrices, or Q8_0 if this type cannot be
  * written. */
