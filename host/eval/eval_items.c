@@ -32,6 +32,23 @@ static int read_text(
 	return 0;
 }
 
+/* Check that a member that is a list consists of non-empty strings. */
+static int check_strings(const json_t *list, const char *name, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+	{
+		if (!json_string_length(one))
+			return err_set(e, EINVAL,
+				"member '%s': element %zu is not a string, "
+				"or is empty",
+				name, i + 1);
+	}
+	return 0;
+}
+
 static int read_marked(struct eval_item *item, struct err *e)
 {
 	/* Refuse an expected answer that an empty output or any output would
@@ -42,11 +59,10 @@ static int read_marked(struct eval_item *item, struct err *e)
 		[EVAL_BOXED] = "no \\boxed{...}",
 		[EVAL_TEXT] = "no text",
 	};
-	const json_t *level = json_object_get(item->line, "level"), *fact;
+	const json_t *level = json_object_get(item->line, "level");
 	const char *name;
 	unsigned check = 0;
 	bool right;
-	size_t i;
 	int ret;
 
 	if ((ret = read_text(item->line, "id", &item->id, e)) ||
@@ -65,14 +81,9 @@ static int read_marked(struct eval_item *item, struct err *e)
 	item->facts = json_object_get(item->line, "facts");
 	if (item->facts && !json_is_array(item->facts))
 		return err_set(e, EINVAL, "member 'facts' is not a list");
-	json_array_foreach(item->facts, i, fact)
-	{
-		if (!json_string_length(fact))
-			return err_set(e, EINVAL,
-				"member 'facts': element %zu is not a string, "
-				"or is empty",
-				i + 1);
-	}
+	ret = check_strings(item->facts, "facts", e);
+	if (ret)
+		return ret;
 	if (item->check == EVAL_FACTS && !json_array_size(item->facts))
 		return err_set(e, EINVAL,
 			"member 'facts' is %s, but the check 'facts' needs it",
@@ -99,24 +110,15 @@ static int read_marked(struct eval_item *item, struct err *e)
  * (the user's turns of a chat). */
 static int read_prompt(struct eval_item *item, struct err *e)
 {
-	const json_t *turns = json_object_get(item->line, "turns"), *turn;
-	size_t i;
+	const json_t *turns = json_object_get(item->line, "turns");
 
 	if (!turns || json_object_get(item->line, "prompt"))
 		return read_text(item->line, "prompt", &item->prompt, e);
 	if (!json_array_size(turns))
 		return err_set(e, EINVAL, "member 'turns' is %s",
 			json_is_array(turns) ? "empty" : "not a list");
-	json_array_foreach(turns, i, turn)
-	{
-		if (!json_string_length(turn))
-			return err_set(e, EINVAL,
-				"member 'turns': element %zu is not a string, "
-				"or is empty",
-				i + 1);
-	}
 	item->prompt = json_string_value(json_array_get(turns, 0));
-	return 0;
+	return check_strings(turns, "turns", e);
 }
 
 /* ---- lines ----------------------------------------------------------------
@@ -185,8 +187,7 @@ int eval_items_read(struct eval_items *items, const char *path,
 	char *data = NULL;
 	size_t size;
 	int ret = fd_read_file(path, FILE_MAX, &data, &size, e);
-	const char *at;
-	const char *end;
+	const char *at, *end;
 
 	*items = (struct eval_items){ 0 };
 	if (ret)
@@ -195,7 +196,6 @@ int eval_items_read(struct eval_items *items, const char *path,
 		data[strspn(data, " \t\r\n")] != '{';
 
 	end = data + size;
-	ret = 0;
 	for (at = data; at < end && !ret;) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 		size_t len = (size_t)((newline ? newline : end) - at);
