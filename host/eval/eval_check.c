@@ -74,25 +74,13 @@ static int same_answer(const char *form, struct part a, struct part b,
 	return ret;
 }
 
-static bool same_text(struct part a, struct part b)
-{
-	size_t i = 0, k = 0;
-
-	a = trimmed(a);
-	b = trimmed(b);
-	while (i < a.len && k < b.len)
-		if (next_char(a, &i) != next_char(b, &k))
-			return false;
-	return b.len && i == a.len && k == b.len;
-}
-
 int eval_check(const struct eval_item *item, const char *output, size_t len,
 	bool *right, struct err *e)
 {
 	struct part has = { output, len };
 	struct part wants = { item->answer, strlen(item->answer) };
 	const json_t *fact;
-	size_t i;
+	size_t i = 0, k = 0;
 
 	*right = false;
 	switch (item->check) {
@@ -107,7 +95,12 @@ int eval_check(const struct eval_item *item, const char *output, size_t len,
 	case EVAL_BOXED:
 		return same_answer("boxed", has, wants, right, e);
 	case EVAL_TEXT:
-		*right = same_text(has, wants);
+		has = trimmed(has);
+		wants = trimmed(wants);
+		while (i < has.len && k < wants.len)
+			if (next_char(has, &i) != next_char(wants, &k))
+				return 0;
+		*right = wants.len && i == has.len && k == wants.len;
 		return 0;
 	case EVAL_FACTS:
 		json_array_foreach(item->facts, i, fact)

@@ -86,7 +86,7 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 		size_t n_prompt = l->n - begin;
 		size_t prompt = strlen(item->prompt),
 		       answer = strlen(item->answer);
-		const int32_t *head = l->id + l->n - n_prompt;
+		const int32_t *head = l->id + begin;
 		struct token_list whole = { 0 };
 		char *text = malloc(prompt + answer);
 
