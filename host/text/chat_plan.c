@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/text/call_style.h"
+#include "host/text/list_grow.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -15,18 +16,10 @@
  * which the new turn was made. */
 static void push(struct chat_plan *p, struct chat_turn turn, size_t given)
 {
-	if (p->n == p->cap) {
-		size_t cap = p->cap ? p->cap * 2 : 16;
-		struct chat_turn *t = reallocarray(p->turn, cap, sizeof(*t));
-		size_t *g = t ? reallocarray(p->given, cap, sizeof(*g)) : NULL;
-
-		p->turn = t ? t : p->turn;
-		p->given = g ? g : p->given;
-		if (!g) {
-			p->failed = true;
-			return;
-		}
-		p->cap = cap;
+	if (list_grow(&p->turn, p->n, &p->cap, sizeof(*p->turn)) ||
+		list_grow(&p->given, p->n, &p->cap_given, sizeof(*p->given))) {
+		p->failed = true;
+		return;
 	}
 	p->turn[p->n] = turn;
 	p->given[p->n++] = given;
@@ -36,19 +29,10 @@ static void push(struct chat_plan *p, struct chat_turn turn, size_t given)
  * short. */
 static const char *own(struct chat_plan *p, char *text)
 {
-	if (text && p->n_text == p->cap_text) {
-		size_t cap = p->cap_text ? p->cap_text * 2 : 16;
-		char **list = reallocarray(p->text, cap, sizeof(*list));
-
-		if (!list) {
-			free(text);
-			text = NULL;
-		} else {
-			p->text = list;
-			p->cap_text = cap;
-		}
-	}
-	if (!text) {
+	if (!text ||
+		list_grow(
+			&p->text, p->n_text, &p->cap_text, sizeof(*p->text))) {
+		free(text);
 		p->failed = true;
 		return "";
 	}

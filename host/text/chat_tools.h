@@ -76,7 +76,7 @@ struct chat_plan {
 	/* [n] index of the caller's turn from which each turn was made;
 	 * undefined for a turn that lists tools */
 	size_t *given;
-	size_t n, cap;
+	size_t n, cap, cap_given;
 	char **text; /* [n_text] strings that turns refer to */
 	size_t n_text, cap_text;
 	bool failed; /* whether memory ran out */

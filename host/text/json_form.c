@@ -1,6 +1,7 @@
 #include "host/text/json_form.h"
 
 #include "base/err.h"
+#include "host/text/list_grow.h"
 #include "host/text/token_trie.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@ _Static_assert(JSON_TOKEN_BYTES == TOKEN_BYTES,
 /* A growing list. */
 struct list {
 	uint32_t *at;
-	uint32_t n, cap;
+	uint32_t n;
+	size_t cap;
 };
 
 /*
@@ -55,18 +57,10 @@ struct json_form {
 
 static void add(struct json_form *f, struct list *l, uint32_t value)
 {
-	if (l->n == l->cap) {
-		uint32_t cap = l->cap ? l->cap * 2 : 64;
-		uint32_t *p = reallocarray(l->at, cap, sizeof(*p));
-
-		if (!p) {
-			f->failed = true;
-			return;
-		}
-		l->at = p;
-		l->cap = cap;
-	}
-	l->at[l->n++] = value;
+	if (list_grow(&l->at, l->n, &l->cap, sizeof(*l->at)))
+		f->failed = true;
+	else
+		l->at[l->n++] = value;
 }
 
 /*

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "host/text/json_schema_reader.h"
+#include "host/text/list_grow.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,22 +13,6 @@
 
 /* ---- growing ------------------------------------------------------------- */
 
-int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size)
-{
-	uint32_t want = *cap ? *cap * 2 : 64;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	memcpy(&p, list, sizeof(p));
-	p = reallocarray(p, want, size);
-	if (!p)
-		return -ENOMEM;
-	memcpy(list, &p, sizeof(p));
-	*cap = want;
-	return 0;
-}
-
 int schema_add_node(struct schema_reader *r, enum form_kind kind, uint32_t *out)
 {
 	struct json_nodes *j = r->j;
@@ -37,7 +22,7 @@ int schema_add_node(struct schema_reader *r, enum form_kind kind, uint32_t *out)
 			"the JSON Schema has more than %d parts; use a smaller "
 			"schema",
 			NODES_MAX);
-	if (schema_grow(&j->node, j->n, &j->cap, sizeof(*j->node)))
+	if (list_grow(&j->node, j->n, &j->cap, sizeof(*j->node)))
 		return -ENOMEM;
 	j->node[j->n] = (struct json_node){
 		.kind = kind, .rest = JSON_NONE, .max = UINT32_MAX
@@ -50,7 +35,7 @@ int schema_add_kid(struct schema_reader *r, uint32_t node)
 {
 	struct json_nodes *j = r->j;
 
-	if (schema_grow(&j->kid, j->n_kids, &j->cap_kids, sizeof(*j->kid)))
+	if (list_grow(&j->kid, j->n_kids, &j->cap_kids, sizeof(*j->kid)))
 		return -ENOMEM;
 	j->kid[j->n_kids++] = node;
 	return 0;
@@ -61,7 +46,7 @@ int schema_add_literal(struct schema_reader *r, const char *text, uint32_t node)
 	struct json_nodes *j = r->j;
 	size_t len = strlen(text);
 
-	if (schema_grow(&j->name, j->n_names, &j->cap_names, sizeof(*j->name)))
+	if (list_grow(&j->name, j->n_names, &j->cap_names, sizeof(*j->name)))
 		return -ENOMEM;
 	j->name[j->n_names++] = (struct json_name){ (uint32_t)j->text.len,
 		(uint32_t)len, node };
@@ -95,8 +80,7 @@ static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 			ret = add_leaves(j, j->kid[n->first + i], seen);
 		return ret;
 	}
-	if (schema_grow(
-		    &j->leaf, j->n_leaves, &j->cap_leaves, sizeof(*j->leaf)))
+	if (list_grow(&j->leaf, j->n_leaves, &j->cap_leaves, sizeof(*j->leaf)))
 		return -ENOMEM;
 	j->leaf[j->n_leaves++] = node;
 	return 0;

@@ -81,13 +81,10 @@ enum json_start {
 
 struct json_nodes {
 	struct json_node *node;
-	uint32_t n, cap;
 	struct json_name *name;
-	uint32_t n_names, cap_names;
-	uint32_t *kid;
-	uint32_t n_kids, cap_kids;
-	uint32_t *leaf;
-	uint32_t n_leaves, cap_leaves;
+	uint32_t *kid, *leaf;
+	uint32_t n, n_names, n_kids, n_leaves;
+	size_t cap, cap_names, cap_kids, cap_leaves;
 	struct strbuf text;
 	uint32_t root;
 	/* For tool calls (json_calls.h): how the output starts, the marker, and

@@ -1,7 +1,9 @@
 /* Reading a schema: its keywords, and the nodes made from them. */
 #include "host/text/json_schema_reader.h"
 
+#include "base/checked.h"
 #include "base/err.h"
+#include "host/text/list_grow.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -160,10 +162,10 @@ static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 		const char *name = json_string_value(item);
 		size_t k = 0;
 
-		while (k < sizeof(types) / sizeof(types[0]) &&
+		while (k < ARRAY_LEN(types) &&
 			(!name || strcmp(types[k].name, name)))
 			k++;
-		if (k == sizeof(types) / sizeof(types[0]))
+		if (k == ARRAY_LEN(types))
 			return schema_refuse(r,
 				"type is '%.40s'; the types are null, boolean, "
 				"integer, number, string, array and object",
@@ -207,11 +209,11 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 
 	json_object_foreach(s, key, value)
 	{
-		size_t k = 0, n = sizeof(keywords) / sizeof(keywords[0]);
+		size_t k = 0;
 
-		while (k < n && strcmp(keywords[k].name, key))
+		while (k < ARRAY_LEN(keywords) && strcmp(keywords[k].name, key))
 			k++;
-		if (k == n)
+		if (k == ARRAY_LEN(keywords))
 			return schema_refuse(r,
 				"the keyword '%.60s' is not supported "
 				"(docs/structured.md lists those that are)",
@@ -271,10 +273,9 @@ int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 			return 0;
 		}
 	ret = schema_add_node(r, FORM_ONE_OF, &node);
-	if (!ret &&
-		schema_grow(
-			&r->done, r->n_done, &r->cap_done, sizeof(*r->done)))
-		ret = -ENOMEM;
+	if (!ret)
+		ret = list_grow(
+			&r->done, r->n_done, &r->cap_done, sizeof(*r->done));
 	if (ret)
 		return ret;
 	r->done[r->n_done++] = (struct schema_done){ s, node };

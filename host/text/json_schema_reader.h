@@ -38,13 +38,13 @@ struct schema_reader {
 		json_t *schema;
 		uint32_t node;
 	} * done;
-	uint32_t n_done, cap_done;
+	uint32_t n_done;
+	size_t cap_done;
 	struct err *e;
 };
 
 /* ---- growing: json_nodes.c ---- */
 
-int schema_grow(void *list, uint32_t n, uint32_t *cap, size_t size);
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
 /* Add a literal. schema_add_literal adds `text`. schema_add_name adds `value`

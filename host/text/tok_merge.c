@@ -1,7 +1,5 @@
+#include "host/text/list_grow.h"
 #include "host/text/tokenizer_impl.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 void merger_begin(struct merger *m)
 {
@@ -16,24 +14,11 @@ void merger_release(struct merger *m)
 	*m = (struct merger){ 0 };
 }
 
-static int grow(void **p, size_t *cap, size_t size)
-{
-	size_t n = *cap ? *cap * 2 : 64;
-	void *q = reallocarray(*p, n, size);
-
-	if (!q)
-		return -ENOMEM;
-	*p = q;
-	*cap = n;
-	return 0;
-}
-
 int merger_add(struct merger *m, uint32_t at, uint32_t len, int32_t piece)
 {
 	int32_t i = (int32_t)m->n_sym;
 
-	if (m->n_sym == m->cap_sym &&
-		grow((void **)&m->sym, &m->cap_sym, sizeof(*m->sym)))
+	if (list_grow(&m->sym, m->n_sym, &m->cap_sym, sizeof(*m->sym)))
 		return -ENOMEM;
 	m->sym[i] = (struct symbol){ at, len, i - 1, -1, piece };
 	if (i)
@@ -81,8 +66,7 @@ static int offer(struct merger *m, const struct tokenizer *t, const char *word,
 	c.len = m->sym[left].len + m->sym[right].len;
 
 	i = m->n_heap;
-	if (m->n_heap == m->cap_heap &&
-		grow((void **)&m->heap, &m->cap_heap, sizeof(*m->heap)))
+	if (list_grow(&m->heap, m->n_heap, &m->cap_heap, sizeof(*m->heap)))
 		return -ENOMEM;
 	m->n_heap++;
 	for (; i && before(&c, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)

@@ -1,6 +1,8 @@
 #include "host/text/tokenizer.h"
 
+#include "base/checked.h"
 #include "base/err.h"
+#include "host/text/list_grow.h"
 #include "host/text/tokenizer_impl.h"
 
 #include <ctype.h>
@@ -89,7 +91,7 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 		{ TOK_KEY("eom_token_id"), -1, &t->eom },
 	};
 
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		int32_t fallback = t->bpe ? -1 : ids[i].spm;
 		uint64_t id;
 		int ret = gguf_u64(g, ids[i].key, &id, e);
@@ -145,7 +147,7 @@ static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 		if (t->type[i] == TOK_CONTROL || t->type[i] == TOK_USER ||
 			t->type[i] == TOK_UNKNOWN)
 			t->flags[i] |= TOK_RSTRIP;
-	for (size_t i = 0; i < sizeof(but) / sizeof(but[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(but); i++) {
 		int32_t id = pieces_find(&t->pieces, but[i], strlen(but[i]));
 
 		if (id >= 0 && (uint32_t)id < t->n_vocab)
@@ -191,7 +193,7 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (ret)
 		return ret;
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		int32_t id = pieces_find(
 			&t->pieces, known[i].text, strlen(known[i].text));
 
@@ -265,15 +267,8 @@ void tokenizer_close(struct tokenizer *t)
 
 int token_list_add(struct token_list *l, int32_t id)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 256;
-		int32_t *p = reallocarray(l->id, cap, sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		l->id = p;
-		l->cap = cap;
-	}
+	if (list_grow(&l->id, l->n, &l->cap, sizeof(*l->id)))
+		return -ENOMEM;
 	l->id[l->n++] = id;
 	return 0;
 }
