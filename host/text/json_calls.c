@@ -5,46 +5,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Make a node that matches one of several literals: those from index `first`
- * on. */
-static int add_text(struct schema_reader *r, uint32_t first, uint32_t *out)
-{
-	struct json_nodes *j = r->j;
-	int ret = schema_add_node(r, FORM_TEXT, out);
-
-	if (ret)
-		return ret;
-	qsort_r(j->name + first, j->n_names - first, sizeof(*j->name),
-		schema_in_order, j);
-	j->node[*out].first = first;
-	j->node[*out].n = j->n_names - first;
-	return 0;
-}
-
 /* Make the node for the part of a call after the tool's name: the arguments,
  * which fit the tool's schema, and the end of the call. */
 static int add_rest(struct schema_reader *r, const struct json_calls *c,
 	size_t i, uint32_t end, uint32_t *out)
 {
-	uint32_t arguments, first;
+	uint32_t part[2] = { 0, end };
 	int ret;
 
 	r->root = c->schema[i];
 	strbuf_reset(&r->path);
 	strbuf_addf(&r->path, "%s#", c->where[i]);
-	ret = schema_read(r, r->root, &arguments);
-	first = r->j->n_kids;
-	if (!ret)
-		ret = schema_add_kid(r, arguments);
-	if (!ret)
-		ret = schema_add_kid(r, end);
-	if (!ret)
-		ret = schema_add_node(r, FORM_SEQUENCE, out);
-	if (ret)
-		return ret;
-	r->j->node[*out].first = first;
-	r->j->node[*out].n = 2;
-	return 0;
+	ret = schema_read(r, r->root, &part[0]);
+	return ret ? ret : schema_add_parent(r, FORM_SEQUENCE, part, 2, out);
 }
 
 static int add_calls(struct schema_reader *r, const struct json_calls *c,
@@ -55,7 +28,7 @@ static int add_calls(struct schema_reader *r, const struct json_calls *c,
 	int ret = schema_add_literal(r, c->close, JSON_NONE);
 
 	if (!ret)
-		ret = add_text(r, first, &end);
+		ret = schema_add_text(r, first, &end);
 	for (size_t i = 0; i < c->n && !ret; i++)
 		ret = add_rest(r, c, i, end, &rest[i]);
 	first = r->j->n_names;
@@ -67,9 +40,10 @@ static int add_calls(struct schema_reader *r, const struct json_calls *c,
 	}
 	strbuf_release(&text);
 	if (!ret)
-		ret = add_text(r, first, &call);
+		ret = schema_add_text(r, first, &call);
 	if (ret || !c->array)
-		return ret ? ret : schema_add_choice(r, &call, 1, out);
+		return ret ? ret
+			   : schema_add_parent(r, FORM_ONE_OF, &call, 1, out);
 	ret = schema_add_node(r, FORM_ARRAY, out);
 	if (ret)
 		return ret;

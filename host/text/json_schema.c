@@ -146,7 +146,7 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 			"$ref is '%.80s', but the schema has no such part",
 			text);
 	ret = schema_read(r, at, &node);
-	return ret ? ret : schema_add_choice(r, &node, 1, out);
+	return ret ? ret : schema_add_parent(r, FORM_ONE_OF, &node, 1, out);
 }
 
 /* ---- a schema ------------------------------------------------------------ */
@@ -197,7 +197,7 @@ static int read_shapes(
 		ret = schema_read_array(r, s, &node[n++]);
 	if (!ret && type & OF_OBJECT)
 		ret = schema_read_object(r, s, &node[n++]);
-	return ret ? ret : schema_add_choice(r, node, n, out);
+	return ret ? ret : schema_add_parent(r, FORM_ONE_OF, node, n, out);
 }
 
 static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)

@@ -97,8 +97,12 @@ int schema_in_order(const void *a, const void *b, void *nodes);
 
 /* ---- choices and listed values: json_schema_values.c --------------------- */
 
-int schema_add_choice(struct schema_reader *, const uint32_t *node, uint32_t n,
-	uint32_t *out);
+/* Make a node of this kind with the child nodes node[n]. A FORM_ONE_OF allows
+ * any of them. */
+int schema_add_parent(struct schema_reader *, enum form_kind,
+	const uint32_t *node, uint32_t n, uint32_t *out);
+/* Make a node that allows any of the literals from index `first` on. */
+int schema_add_text(struct schema_reader *, uint32_t first, uint32_t *out);
 /* Make a node that allows any of these literal values. The values must not be
  * arrays or objects. */
 int schema_add_words(

@@ -9,20 +9,26 @@
 
 /* ---- numbers, strings, arrays -------------------------------------------- */
 
-/* Read a keyword whose value is a number of characters or items. */
-static int read_count(
-	struct schema_reader *r, json_t *s, const char *keyword, uint32_t *out)
+/* Read the keywords for the minimum and the maximum number of characters or
+ * items. */
+static int read_limits(struct schema_reader *r, json_t *s,
+	const char *const keyword[2], uint32_t limit[2])
 {
-	json_t *v = json_object_get(s, keyword);
-	double n = json_number_value(v);
+	for (unsigned i = 0; i < 2; i++) {
+		json_t *v = json_object_get(s, keyword[i]);
+		double n = json_number_value(v);
 
-	if (!v)
+		if (!v)
+			continue;
+		if (!json_is_number(v) || n < 0 || n > 1e9 || n != floor(n))
+			return schema_refuse(r,
+				"%s is not an integer from 0 to 1e9",
+				keyword[i]);
+		limit[i] = (uint32_t)n;
+	}
+	if (limit[0] <= limit[1])
 		return 0;
-	if (!json_is_number(v) || n < 0 || n > 1e9 || n != floor(n))
-		return schema_refuse(
-			r, "%s is not an integer from 0 to 1e9", keyword);
-	*out = (uint32_t)n;
-	return 0;
+	return schema_refuse(r, "%s is more than %s", keyword[0], keyword[1]);
 }
 
 /* Read a bound, in units of 1 / `unit`. A bound that is not a multiple of this
@@ -72,12 +78,9 @@ int schema_read_number(
 		ret = read_bound(r, s, "exclusiveMinimum", unit, 1, &n);
 	if (!ret)
 		ret = read_bound(r, s, "exclusiveMaximum", unit, -1, &n);
-	if (!ret && n.bounded && !integer && n.hi < n.lo)
-		ret = schema_refuse(
-			r, "no number satisfies minimum and maximum");
 	if (!ret && n.bounded && n.hi < n.lo)
-		ret = schema_refuse(
-			r, "no integer satisfies minimum and maximum");
+		ret = schema_refuse(r, "no %s satisfies minimum and maximum",
+			integer ? "integer" : "number");
 	if (!ret)
 		ret = schema_add_node(
 			r, integer ? FORM_INTEGER : FORM_NUMBER, out);
@@ -91,43 +94,37 @@ int schema_read_number(
 
 int schema_read_string(struct schema_reader *r, json_t *s, uint32_t *out)
 {
-	uint32_t min = 0, max = UINT32_MAX;
-	int ret = read_count(r, s, "minLength", &min);
+	static const char *const keyword[] = { "minLength", "maxLength" };
+	uint32_t limit[2] = { 0, UINT32_MAX };
+	int ret = read_limits(r, s, keyword, limit);
 
-	if (!ret)
-		ret = read_count(r, s, "maxLength", &max);
-	if (!ret && min > max)
-		ret = schema_refuse(r, "minLength is more than maxLength");
 	if (!ret)
 		ret = schema_add_node(r, FORM_STRING, out);
 	if (ret)
 		return ret;
-	r->j->node[*out].min = min;
-	r->j->node[*out].max = max;
+	r->j->node[*out].min = limit[0];
+	r->j->node[*out].max = limit[1];
 	return 0;
 }
 
 int schema_read_array(struct schema_reader *r, json_t *s, uint32_t *out)
 {
+	static const char *const keyword[] = { "minItems", "maxItems" };
 	json_t *items = json_object_get(s, "items");
-	uint32_t min = 0, max = UINT32_MAX, item = JSON_NONE;
-	int ret = read_count(r, s, "minItems", &min);
+	uint32_t limit[2] = { 0, UINT32_MAX }, item = JSON_NONE;
+	int ret = read_limits(r, s, keyword, limit);
 
-	if (!ret)
-		ret = read_count(r, s, "maxItems", &max);
-	if (!ret && min > max)
-		ret = schema_refuse(r, "minItems is more than maxItems");
 	if (!ret && !json_is_false(items))
 		ret = schema_read_below(r, "items", items, &item);
-	if (!ret && item == JSON_NONE && min)
+	if (!ret && item == JSON_NONE && limit[0])
 		ret = schema_refuse(
 			r, "minItems is more than 0 and items is false");
 	if (!ret)
 		ret = schema_add_node(r, FORM_ARRAY, out);
 	if (ret)
 		return ret;
-	r->j->node[*out].min = min;
-	r->j->node[*out].max = item == JSON_NONE ? 0 : max;
+	r->j->node[*out].min = limit[0];
+	r->j->node[*out].max = item == JSON_NONE ? 0 : limit[1];
 	r->j->node[*out].rest = item;
 	return 0;
 }

@@ -7,9 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Make a node that allows any of the nodes node[n]. */
-int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
-	uint32_t *out)
+int schema_add_parent(struct schema_reader *r, enum form_kind kind,
+	const uint32_t *node, uint32_t n, uint32_t *out)
 {
 	uint32_t first = r->j->n_kids;
 	int ret = 0;
@@ -17,7 +16,7 @@ int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = schema_add_kid(r, node[i]);
 	if (!ret)
-		ret = schema_add_node(r, FORM_ONE_OF, out);
+		ret = schema_add_node(r, kind, out);
 	if (ret)
 		return ret;
 	r->j->node[*out].first = first;
@@ -25,11 +24,24 @@ int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
 	return 0;
 }
 
+int schema_add_text(struct schema_reader *r, uint32_t first, uint32_t *out)
+{
+	struct json_nodes *j = r->j;
+	int ret = schema_add_node(r, FORM_TEXT, out);
+
+	if (ret)
+		return ret;
+	qsort_r(j->name + first, j->n_names - first, sizeof(*j->name),
+		schema_in_order, j);
+	j->node[*out].first = first;
+	j->node[*out].n = j->n_names - first;
+	return 0;
+}
+
 int schema_add_words(
 	struct schema_reader *r, json_t *const *value, size_t n, uint32_t *out)
 {
-	struct json_nodes *j = r->j;
-	uint32_t first = j->n_names;
+	uint32_t first = r->j->n_names;
 	int ret = 0;
 
 	if (n > UINT16_MAX)
@@ -37,74 +49,48 @@ int schema_add_words(
 			r, "enum has more than %d strings", UINT16_MAX);
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = schema_add_name(r, value[i], 0, JSON_NONE);
-	if (!ret)
-		ret = schema_add_node(r, FORM_TEXT, out);
-	if (ret)
-		return ret;
-	qsort_r(j->name + first, n, sizeof(*j->name), schema_in_order, j);
-	j->node[*out].first = first;
-	j->node[*out].n = (uint32_t)n;
-	return 0;
-}
-
-static int add_value(struct schema_reader *r, json_t *value, uint32_t *out);
-
-static int add_list(struct schema_reader *r, json_t *value, uint32_t *out)
-{
-	uint32_t n = (uint32_t)json_array_size(value), first;
-	uint32_t *kid = calloc(n + 1, sizeof(*kid));
-	int ret = kid ? 0 : -ENOMEM;
-
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = add_value(r, json_array_get(value, i), &kid[i]);
-	first = r->j->n_kids;
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = schema_add_kid(r, kid[i]);
-	free(kid);
-	if (!ret)
-		ret = schema_add_node(r, FORM_ARRAY, out);
-	if (ret)
-		return ret;
-	r->j->node[*out].first = first;
-	r->j->node[*out].n = r->j->node[*out].min = r->j->node[*out].max = n;
-	return 0;
-}
-
-static int add_record(struct schema_reader *r, json_t *value, uint32_t *out)
-{
-	struct schema_named *d = calloc(1, sizeof(*d));
-	const char *key;
-	json_t *member;
-	int ret = d ? 0 : -ENOMEM;
-	unsigned at;
-
-	if (!ret)
-		json_object_foreach(value, key, member)
-		{
-			uint32_t node;
-
-			ret = add_value(r, member, &node);
-			if (!ret)
-				ret = schema_name_property(
-					r, d, key, node, &at);
-			if (ret)
-				break;
-			d->required[at] = true;
-		}
-	if (!ret)
-		ret = schema_add_object(r, d, JSON_NONE, out);
-	free(d);
-	return ret;
+	return ret ? ret : schema_add_text(r, first, out);
 }
 
 /* Make a node that allows exactly this value. */
 static int add_value(struct schema_reader *r, json_t *value, uint32_t *out)
 {
-	if (json_is_array(value))
-		return add_list(r, value, out);
-	if (json_is_object(value))
-		return add_record(r, value, out);
-	return schema_add_words(r, &value, 1, out);
+	uint32_t n = (uint32_t)json_array_size(value), *kid;
+	struct schema_named *d;
+	const char *key;
+	json_t *member;
+	unsigned at;
+	int ret;
+
+	if (!json_is_array(value) && !json_is_object(value))
+		return schema_add_words(r, &value, 1, out);
+	kid = calloc(n + 1, sizeof(*kid));
+	d = calloc(1, sizeof(*d));
+	ret = kid && d ? 0 : -ENOMEM;
+	if (!ret && json_is_object(value)) {
+		json_object_foreach(value, key, member)
+		{
+			ret = add_value(r, member, kid);
+			if (!ret)
+				ret = schema_name_property(
+					r, d, key, *kid, &at);
+			if (ret)
+				break;
+			d->required[at] = true;
+		}
+		if (!ret)
+			ret = schema_add_object(r, d, JSON_NONE, out);
+	} else if (!ret) {
+		for (uint32_t i = 0; i < n && !ret; i++)
+			ret = add_value(r, json_array_get(value, i), &kid[i]);
+		if (!ret)
+			ret = schema_add_parent(r, FORM_ARRAY, kid, n, out);
+		if (!ret)
+			r->j->node[*out].min = r->j->node[*out].max = n;
+	}
+	free(kid);
+	free(d);
+	return ret;
 }
 
 static bool is_of(json_t *v, unsigned type)
@@ -157,7 +143,7 @@ int schema_read_values(
 			"no value of enum or const has a type that the "
 			"schema allows");
 	if (!ret)
-		ret = schema_add_choice(r, node, n_nodes, out);
+		ret = schema_add_parent(r, FORM_ONE_OF, node, n_nodes, out);
 	free(string);
 	free(node);
 	return ret;
@@ -179,7 +165,7 @@ int schema_read_any_of(struct schema_reader *r, json_t *list, uint32_t *out)
 			r, step, json_array_get(list, i), &node[i]);
 	}
 	if (!ret)
-		ret = schema_add_choice(r, node, (uint32_t)n, out);
+		ret = schema_add_parent(r, FORM_ONE_OF, node, (uint32_t)n, out);
 	schema_leave(r, was);
 	free(node);
 	return ret;
