@@ -92,17 +92,12 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	return 0;
 }
 
-static int drop(void *arg, int32_t id, const char *text, size_t len)
-{
-	return 0;
-}
-
 int generation_open_like(
 	struct generation **out, const struct generation *like, struct err *e)
 {
 	struct generation_opts o = like->opts;
 
-	o.sink = drop;
+	o.sink = NULL;
 	o.step = NULL;
 	o.draft = NULL;
 	o.token = NULL;

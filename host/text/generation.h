@@ -96,7 +96,7 @@ struct generation_opts {
 	 * Receives every token id, together with the text that is ready. The
 	 * bytes of a character are delivered with the token that completes the
 	 * character. Text that was withheld until the end is delivered with id
-	 * -1. A nonzero result ends the generation.
+	 * -1. A nonzero result ends the generation. NULL: not called.
 	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
