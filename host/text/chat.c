@@ -109,19 +109,14 @@ static const struct family families[CHAT_FAMILY_COUNT] = {
 
 /* ---- recognising ----------------------------------------------------- */
 
-struct text {
-	const char *data;
-	size_t len;
-};
-
-static bool has(struct text t, const char *what)
+static bool has(struct gguf_str t, const char *what)
 {
 	return memmem(t.data, t.len, what, strlen(what)) != NULL;
 }
 
 /* Mistral's releases differ in the spaces around user turns. In a template
  * these strings can be within single or double quotes, or plain text. */
-static enum chat_family which_mistral(struct text t)
+static enum chat_family which_mistral(struct gguf_str t)
 {
 	if (has(t, "[SYSTEM_PROMPT]"))
 		return has(t, "[INST] ") ? CHAT_MISTRAL_V7
@@ -141,7 +136,7 @@ static enum chat_family which_mistral(struct text t)
  */
 enum chat_family chat_recognise(const char *template_text, size_t len)
 {
-	const struct text t = { template_text, len };
+	const struct gguf_str t = { template_text, len };
 
 	if (!len)
 		return CHAT_NONE;
