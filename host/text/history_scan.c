@@ -53,18 +53,6 @@ static int find_bytes(struct history *h, uint64_t at, size_t len,
 	return ret;
 }
 
-static bool ids_fit(const unsigned char *bytes, size_t n, uint32_t n_vocab)
-{
-	for (size_t i = 0; i < n; i++) {
-		uint32_t id;
-
-		memcpy(&id, bytes + 4 * i, sizeof(id));
-		if (id >= n_vocab)
-			return false;
-	}
-	return true;
-}
-
 /* Set *right to true if the record's ids are in the vocabulary and its checksum
  * is correct, else to false. Returns 0 or a negative errno. */
 static int check_ids(struct history *h, const struct history_entry *r,
@@ -81,11 +69,16 @@ static int check_ids(struct history *h, const struct history_entry *r,
 							  : HISTORY_WINDOW;
 		uint64_t ids = n < len / 4 ? n : len / 4;
 		const unsigned char *p;
+		uint32_t id;
 		int ret = find_bytes(h, at + off, len, &p, e);
 
 		if (ret)
 			return ret;
-		*right = p && ids_fit(p, ids, h->head.n_vocab);
+		*right = p;
+		for (uint64_t i = 0; i < ids && *right; i++) {
+			memcpy(&id, p + 4 * i, sizeof(id));
+			*right = id < h->head.n_vocab;
+		}
 		if (*right)
 			XXH64_update(h->hash, p, len);
 		off += len;
@@ -180,9 +173,7 @@ static int load_record(
  * head has no records. */
 static bool is_head_incomplete(const struct history *h, const unsigned char *p)
 {
-	size_t n = h->size < 8 ? h->size : 8;
-
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < h->size && i < sizeof(h->head.magic); i++)
 		if (p[i] && p[i] != (unsigned char)HISTORY_MAGIC[i])
 			return false;
 	return h->size < sizeof(h->head) ||

@@ -189,26 +189,6 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* Write the kept records to fd. Adjacent records are written by one call. */
-static int write_kept(const struct history *h, const bool *keep, int fd)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < h->n && !ret; i++) {
-		uint64_t from = h->at[i], to = from;
-
-		for (; i < h->n && keep[i] && h->at[i] == to; i++)
-			to += history_record_bytes(history_at(h, i).n);
-		if (to > from) {
-			ret = fd_write_all(fd, h->map + from, to - from);
-			/* look at this record again: the next series of kept
-			 * records may begin here */
-			i--;
-		}
-	}
-	return ret;
-}
-
 /* Write a new file with the kept records and `more`, and rename it to the name
  * of the locked file. The function also releases the lock. */
 static int rewrite(struct history *h, const bool *keep,
@@ -233,8 +213,19 @@ static int rewrite(struct history *h, const bool *keep,
 		ret = -errno;
 	if (!ret)
 		ret = fd_write_all(f.fd, &k, sizeof(k));
-	if (!ret)
-		ret = write_kept(h, keep, f.fd);
+	/* Write the kept records; adjacent records by one call. */
+	for (size_t i = 0; i < h->n && !ret; i++) {
+		uint64_t from = h->at[i], to = from;
+
+		for (; i < h->n && keep[i] && h->at[i] == to; i++)
+			to += history_record_bytes(history_at(h, i).n);
+		if (to > from) {
+			ret = fd_write_all(f.fd, h->map + from, to - from);
+			/* look at this record again: the next series of kept
+			 * records may begin here */
+			i--;
+		}
+	}
 	if (!ret)
 		ret = fd_write_all(f.fd, more->data, more->len);
 	if (ret)
