@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define SPACE       "\xe2\x96\x81" /* U+2581 */
-#define SPACE_LEN   3
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /*
@@ -59,8 +57,8 @@ static void put_spm(
 	while (s.len) {
 		size_t n = 1;
 
-		if (s.len >= SPACE_LEN && !memcmp(s.data, SPACE, SPACE_LEN)) {
-			n = SPACE_LEN;
+		if (gguf_str_begins(s, TOK_SPACE)) {
+			n = strlen(TOK_SPACE);
 			if (d->started || !d->tok->space_prefix)
 				put_byte(d, ' ', out);
 		} else {

@@ -116,7 +116,7 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	struct gguf_str s;
 	uint32_t rank = 0;
 	size_t cap = 64;
-	int ret = tok_array(g, key, GGUF_STRING, &kv, e);
+	int ret = tok_array(g, key, GGUF_STRING, 0, &kv, e);
 
 	if (ret)
 		return ret;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE     "\xe2\x96\x81" /* U+2581 */
+#define SPACE     TOK_SPACE
 #define SPACE_LEN 3
 
 static bool is_space(const char *p, size_t len)
@@ -24,15 +24,17 @@ static bool is_space(const char *p, size_t len)
 
 /* ---- opening --------------------------------------------------------- */
 
-/* Whether the text has a space after a character that is not a space. */
-static bool crosses_word(struct gguf_str s)
+/* Length of the first word: a run of spaces, followed by other characters up to
+ * the next space. */
+static size_t word_length(const char *text, size_t len)
 {
-	size_t i = 0;
+	const char *next;
+	size_t n = 0;
 
-	while (is_space(s.data + i, s.len - i))
-		i += SPACE_LEN;
-	return i < s.len &&
-		memmem(s.data + i, s.len - i, SPACE, SPACE_LEN) != NULL;
+	while (is_space(text + n, len - n))
+		n += SPACE_LEN;
+	next = memmem(text + n, len - n, SPACE, SPACE_LEN);
+	return next ? (size_t)(next - text) : len;
 }
 
 /* Whether a token of this type can be the result of a merge. A control token
@@ -47,13 +49,10 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const char *key = TOK_KEY("scores");
 	const struct gguf_kv *kv;
-	int ret = tok_array(g, key, GGUF_F32, &kv, e);
+	int ret = tok_array(g, key, GGUF_F32, t->n_vocab, &kv, e);
 
 	if (ret)
 		return ret;
-	if (kv->count != t->n_vocab)
-		return err_set(e, EINVAL, "%s has %llu entries for %u tokens",
-			key, (unsigned long long)kv->count, t->n_vocab);
 	t->order = malloc(t->n_vocab * sizeof(*t->order));
 	if (!t->order)
 		return err_sys(e, ENOMEM, "cannot store the array %s", key);
@@ -90,10 +89,12 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	}
 
 	t->word_bound = true;
-	for (uint32_t i = 0; i < t->n_vocab && t->word_bound; i++)
-		if (mergeable(t, (int32_t)i))
-			t->word_bound = !crosses_word(
-				pieces_text(&t->pieces, (int32_t)i));
+	for (uint32_t i = 0; i < t->n_vocab && t->word_bound; i++) {
+		struct gguf_str s = pieces_text(&t->pieces, (int32_t)i);
+
+		t->word_bound = !mergeable(t, (int32_t)i) ||
+			word_length(s.data, s.len) == s.len;
+	}
 	t->space_prefix = true;
 	ret = gguf_bool(g, TOK_KEY("add_space_prefix"), &t->space_prefix, e);
 	return ret < 0 ? ret : 0;
@@ -169,17 +170,12 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 	 * with smaller heaps.
 	 */
 	for (size_t at = 0; at < b->len;) {
-		const char *word = b->data + at, *next;
-		size_t left = b->len - at, n = 0;
+		size_t n = b->len - at;
 		int ret;
 
-		/* A word is a run of spaces, followed by other characters up to
-		 * the next space. */
-		while (is_space(word + n, left - n))
-			n += SPACE_LEN;
-		next = memmem(word + n, left - n, SPACE, SPACE_LEN);
-		n = r->tok->word_bound && next ? (size_t)(next - word) : left;
-		ret = encode_word(r, word, n);
+		if (r->tok->word_bound)
+			n = word_length(b->data + at, n);
+		ret = encode_word(r, b->data + at, n);
 		if (ret)
 			return ret;
 		at += n;

@@ -132,7 +132,7 @@ int32_t pieces_intern(struct pieces *p, const char *text, size_t len)
 /* ---- from the file --------------------------------------------------- */
 
 int tok_array(const struct gguf *g, const char *key, enum gguf_type elem,
-	const struct gguf_kv **out, struct err *e)
+	uint32_t n_vocab, const struct gguf_kv **out, struct err *e)
 {
 	const struct gguf_kv *kv = gguf_find(g, key);
 
@@ -146,6 +146,9 @@ int tok_array(const struct gguf *g, const char *key, enum gguf_type elem,
 			gguf_type_name(
 				kv->type == GGUF_ARRAY ? kv->elem : kv->type),
 			gguf_type_name(elem));
+	if (n_vocab && kv->count != n_vocab)
+		return err_set(e, EINVAL, "%s has %llu entries for %u tokens",
+			key, (unsigned long long)kv->count, n_vocab);
 	*out = kv;
 	return 0;
 }
@@ -177,7 +180,7 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 	const struct gguf_kv *kv;
 	struct gguf_cursor c = { 0 };
 	struct gguf_str s;
-	int ret = tok_array(g, TOK_KEY("tokens"), GGUF_STRING, &kv, e);
+	int ret = tok_array(g, TOK_KEY("tokens"), GGUF_STRING, 0, &kv, e);
 
 	if (ret)
 		return ret;
@@ -226,12 +229,9 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 				: TOK_NORMAL;
 		return 0;
 	}
-	ret = tok_array(g, key, GGUF_I32, &kv, e);
+	ret = tok_array(g, key, GGUF_I32, t->n_vocab, &kv, e);
 	if (ret)
 		return ret;
-	if (kv->count != t->n_vocab)
-		return err_set(e, EINVAL, "%s has %llu entries for %u tokens",
-			key, (unsigned long long)kv->count, t->n_vocab);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
 		int64_t type = gguf_elem_i64(kv, i);
 

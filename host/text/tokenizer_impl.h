@@ -57,7 +57,7 @@ struct pieces {
 		uint32_t hash;
 		int32_t piece; /* -1 for a free slot */
 	} * slot;
-	size_t mask, used;
+	size_t mask;
 };
 
 /* A pair of pieces that may be merged. The key is left << 32 | right. */
@@ -159,6 +159,7 @@ struct tok_run {
 /* ---- tok_vocab.c --------------------------------------------------- */
 
 #define TOK_KEY(name) "tokenizer.ggml." name
+#define TOK_SPACE     "\xe2\x96\x81" /* a space in SentencePiece: U+2581 */
 
 void pieces_release(struct pieces *);
 int32_t pieces_find(const struct pieces *, const char *text, size_t len);
@@ -174,10 +175,11 @@ static inline struct gguf_str pieces_text(const struct pieces *p, int32_t i)
 /* Read the tokens and token_type: sets pieces, n_vocab, type and flags. Returns
  * 0 or a negative errno. */
 int tok_load_vocab(struct tokenizer *, const struct gguf *, struct err *);
-/* Find the array `key` with elements of this type. If the array is missing or
- * has another type, returns -EINVAL with the key in the message. */
+/* Find the array `key` with elements of this type. If the array is missing, has
+ * another type, or does not have n_vocab elements (0: any number), returns
+ * -EINVAL with the key in the message. */
 int tok_array(const struct gguf *, const char *key, enum gguf_type,
-	const struct gguf_kv **out, struct err *);
+	uint32_t n_vocab, const struct gguf_kv **out, struct err *);
 /* For a text of the form "<0xNN>" returns the value NN, otherwise -1. */
 int tok_byte_value(struct gguf_str);
 
