@@ -1,6 +1,7 @@
 /* Steps of the JSON automaton (json_machine.h) within literal words, strings
  * and numbers. */
 #include "host/text/json_machine_impl.h"
+#include "host/text/utf8.h"
 
 #include <string.h>
 
@@ -64,25 +65,6 @@ static int hex(unsigned char byte)
 	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* Whether `byte` can be the second or a later byte of a UTF-8 character. If
- * `byte` is the second, `first` is the first byte, because some first bytes
- * restrict the second. */
-static bool continues_character(uint32_t first, unsigned char byte)
-{
-	switch (first) {
-	case 0xe0:
-		return byte >= 0xa0 && byte <= 0xbf;
-	case 0xed:
-		return byte >= 0x80 && byte <= 0x9f;
-	case 0xf0:
-		return byte >= 0x90 && byte <= 0xbf;
-	case 0xf4:
-		return byte >= 0x80 && byte <= 0x8f;
-	default:
-		return byte >= 0x80 && byte <= 0xbf;
-	}
-}
-
 /* Read a hex digit of \uXXXX. NUL and unpaired surrogates are refused. */
 static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 {
@@ -133,7 +115,8 @@ uint8_t machine_lex_byte(struct json_frame *f, unsigned char byte)
 	case MORE1:
 	case MORE2:
 	case MORE3:
-		if (!continues_character(f->code, byte))
+		/* f->code is the first byte, or 0 after the second byte */
+		if (!utf8_continues(f->code, byte))
 			return BROKEN;
 		f->code = 0;
 		return f->lex == MORE1 ? PLAIN : f->lex - 1;
