@@ -26,26 +26,6 @@ static int in_bytes(const void *a, const void *b, void *arg)
 	return lx != ly ? (lx > ly) - (lx < ly) : (x > y) - (x < y);
 }
 
-/* For each token, collect the bytes that the token appends in the middle of a
- * text. */
-static int spell(struct token_trie *t, const struct tokenizer *tok)
-{
-	struct strbuf text = STRBUF_INIT;
-	int ret = 0;
-
-	for (uint32_t i = 0; i < t->n_vocab && !ret; i++) {
-		struct detokenizer d = {
-			.tok = tok, .raw = true, .started = true
-		};
-
-		t->at[i] = (uint32_t)text.len;
-		ret = detokenize(&d, (int32_t)i, &text);
-	}
-	t->at[t->n_vocab] = (uint32_t)text.len;
-	t->bytes = text.data;
-	return ret;
-}
-
 /* Add the trie's nodes. open[d] is the node at depth d on the path of the
  * current token. */
 static void add_nodes(struct token_trie *t)
@@ -84,6 +64,7 @@ int token_trie_open(
 {
 	struct token_trie *t = calloc(1, sizeof(*t));
 	uint32_t n = tokenizer_n_vocab(tok);
+	struct strbuf text = STRBUF_INIT;
 
 	if (!t)
 		goto fail;
@@ -91,7 +72,22 @@ int token_trie_open(
 	t->at = calloc((size_t)n + 1, sizeof(*t->at));
 	t->id = calloc((size_t)n + 1, sizeof(*t->id));
 	t->end = calloc((size_t)n + 1, sizeof(*t->end));
-	if (!t->at || !t->id || !t->end || spell(t, tok))
+	if (!t->at || !t->id || !t->end)
+		goto fail;
+
+	/* For each token, collect the bytes that the token appends in the
+	 * middle of a text. */
+	for (uint32_t i = 0; i < n; i++) {
+		struct detokenizer d = {
+			.tok = tok, .raw = true, .started = true
+		};
+
+		t->at[i] = (uint32_t)text.len;
+		detokenize(&d, (int32_t)i, &text);
+	}
+	t->at[n] = (uint32_t)text.len;
+	t->bytes = text.data;
+	if (text.failed)
 		goto fail;
 
 	/* Collect the tokens that have bytes, which are sorted below, and the
