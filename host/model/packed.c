@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define EMBD_PART 16384 /* bytes of embedding rows to read at a time */
+/* in packed.of_layer: the tensor of a layer has been found */
+#define BOUND SIZE_MAX
 
 /* Allocate memory for the extent of a kind that occurs only once in an
  * image. */
@@ -289,6 +291,7 @@ static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 			return err_set(e, EINVAL, "tensor '%.*s' is not f32",
 				(int)t->name.len, t->name.data);
 		p->layer[layer][i] = wire_of(entry);
+		p->of_layer[index_of(m, t)] = BOUND;
 		at = align_up(at + entry_bytes(entry), PACKED_ALIGN);
 	}
 	if (at != x->bytes)
@@ -298,15 +301,6 @@ static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 			name, (unsigned long long)at,
 			(unsigned long long)x->bytes);
 	return 0;
-}
-
-static bool is_of_layer(const struct model *m, const struct gguf_tensor *t)
-{
-	for (uint32_t l = 0; l < m->n_layer; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			if (m->layer[l][i] == t)
-				return true;
-	return false;
 }
 
 int packed_bind(struct packed *p, const struct model *m, struct err *e)
@@ -348,7 +342,7 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
 
-		if (t->data || (p->of_layer[i] && is_of_layer(m, t)) ||
+		if (t->data || p->of_layer[i] == BOUND ||
 			(t == m->output && p->output.rows &&
 				t != m->token_embd))
 			continue;

@@ -49,7 +49,7 @@ struct packed {
 	struct packed_entry *entry;
 	size_t n_entries;
 	/* for each tensor of the GGUF header, the index of its entry + 1, or 0
-	 * if the tensor does not belong to a layer */
+	 * if the tensor does not belong to a layer; only until packed_bind */
 	size_t *of_layer;
 };
 
