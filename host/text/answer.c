@@ -342,39 +342,32 @@ static int compile(pcre2_code **code_out, const char *pattern, struct err *e)
 		pattern, (size_t)at + 1, why);
 }
 
-static int read_form(struct answer_form *f, const char *form, struct err *e)
-{
-	static const char regex[] = "regex:";
-	size_t len = sizeof(regex) - 1;
-	int ret = 0;
-
-	f->put = put_folded;
-	if (!strcmp(form, "text"))
-		return 0;
-	if (!strncmp(form, regex, len))
-		return compile(&f->code, form + len, e);
-	f->put = put_number;
-	f->boxed = !strcmp(form, "boxed");
-	for (size_t i = 0; f->boxed && i < N_SPELLING && !ret; i++)
-		ret = compile(&f->spelling[i], spelling[i].pattern, e);
-	if (f->boxed || !strcmp(form, "last-number"))
-		return ret ? ret : compile(&f->code, NUMBER, e);
-	return err_set(e, EINVAL,
-		"unknown form of an answer '%s'; the forms are: "
-		"" ANSWER_FORMS,
-		form);
-}
-
 int answer_form_open(struct answer_form **out, const char *form, struct err *e)
 {
+	static const char regex[] = "regex:";
 	struct answer_form *f = calloc(1, sizeof(*f));
-	int ret;
+	int ret = 0;
 
 	*out = NULL;
 	if (!f)
 		return err_set(
 			e, ENOMEM, "no memory for the pattern of --answer");
-	ret = read_form(f, form, e);
+	f->put = put_folded;
+	f->boxed = !strcmp(form, "boxed");
+	if (!strncmp(form, regex, strlen(regex))) {
+		ret = compile(&f->code, form + strlen(regex), e);
+	} else if (f->boxed || !strcmp(form, "last-number")) {
+		f->put = put_number;
+		for (size_t i = 0; f->boxed && i < N_SPELLING && !ret; i++)
+			ret = compile(&f->spelling[i], spelling[i].pattern, e);
+		if (!ret)
+			ret = compile(&f->code, NUMBER, e);
+	} else if (strcmp(form, "text")) {
+		ret = err_set(e, EINVAL,
+			"unknown form of an answer '%s'; the forms are: "
+			"" ANSWER_FORMS,
+			form);
+	}
 	if (ret)
 		answer_form_close(f);
 	else
