@@ -74,39 +74,6 @@ static struct merge *merge_slot(const struct tokenizer *t, uint64_t key)
 	return &t->merge[i];
 }
 
-/* Add a merge. `s` contains the two texts of the merge, with a space between
- * them; `joined` is a scratch buffer. */
-static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
-	struct strbuf *joined)
-{
-	/* Search from the second byte on: the first byte belongs to the left
-	 * text even if it is a space. */
-	const char *gap = s.len > 2 ? memchr(s.data + 1, ' ', s.len - 2) : NULL;
-	size_t n_left = gap ? (size_t)(gap - s.data) : 0;
-	size_t n_right = s.len - n_left - 1;
-	struct merge *m;
-	int32_t left, right, piece;
-
-	if (!gap)
-		return -EINVAL;
-	strbuf_reset(joined);
-	strbuf_add(joined, s.data, n_left);
-	strbuf_add(joined, gap + 1, n_right);
-	if (joined->failed)
-		return -ENOMEM;
-	left = pieces_intern(&t->pieces, joined->data, n_left);
-	right = pieces_intern(&t->pieces, joined->data + n_left, n_right);
-	piece = pieces_intern(&t->pieces, joined->data, joined->len);
-	if (left < 0 || right < 0 || piece < 0)
-		return -ENOMEM;
-	m = merge_slot(t, (uint64_t)left << 32 | (uint32_t)right);
-	/* if the list has a merge twice, the first one is valid */
-	if (m->piece < 0)
-		*m = (struct merge){ (uint64_t)left << 32 | (uint32_t)right,
-			rank, piece };
-	return 0;
-}
-
 static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const char *key = TOK_KEY("merges");
@@ -133,19 +100,43 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	/* sets `piece` of every slot to -1 */
 	memset(t->merge, 0xff, cap * sizeof(*t->merge));
 	t->merge_mask = cap - 1;
-	while (gguf_next_str(kv, &c, &s)) {
-		ret = load_merge(t, s, rank, &joined);
-		if (ret == -EINVAL)
-			err_set(e, EINVAL,
+	for (; gguf_next_str(kv, &c, &s); rank++) {
+		/* Search from the second byte on: the first byte belongs to the
+		 * left text even if it is a space. */
+		const char *gap =
+			s.len > 2 ? memchr(s.data + 1, ' ', s.len - 2) : NULL;
+		size_t n_left = gap ? (size_t)(gap - s.data) : 0;
+		size_t n_right = s.len - n_left - 1;
+		int32_t left, right, piece;
+		struct merge *m;
+		uint64_t pair;
+
+		if (!gap) {
+			ret = err_set(e, EINVAL,
 				"%s: entry %u, '%.*s', is not two texts with "
 				"a space between",
 				key, rank, s.len > 40 ? 40 : (int)s.len,
 				s.data);
-		else if (ret)
-			err_sys(e, -ret, "cannot store the array %s", key);
-		if (ret)
 			break;
-		rank++;
+		}
+		strbuf_reset(&joined);
+		strbuf_add(&joined, s.data, n_left);
+		strbuf_add(&joined, gap + 1, n_right);
+		left = pieces_intern(&t->pieces, s.data, n_left);
+		right = pieces_intern(&t->pieces, gap + 1, n_right);
+		piece = joined.failed
+			? -1
+			: pieces_intern(&t->pieces, joined.data, joined.len);
+		if (left < 0 || right < 0 || piece < 0) {
+			ret = err_sys(
+				e, ENOMEM, "cannot store the array %s", key);
+			break;
+		}
+		pair = (uint64_t)left << 32 | (uint32_t)right;
+		m = merge_slot(t, pair);
+		/* if the list has a merge twice, the first one is valid */
+		if (m->piece < 0)
+			*m = (struct merge){ pair, rank, piece };
 	}
 	strbuf_release(&joined);
 	return ret;
