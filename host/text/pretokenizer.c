@@ -147,26 +147,19 @@ static const struct pretokenizer table[] = {
 	{ "minicpm5", { "\\p{N}{1,3}", CL100K("\\p{N}+") }, true },
 };
 
-/* Whether `name` is one of the words in `names`. */
-static bool named(const char *names, struct gguf_str name)
-{
-	while (*names) {
-		size_t n = strcspn(names, " ");
-
-		if (n == name.len && !memcmp(names, name.data, n))
-			return true;
-		names += n + (names[n] == ' ');
-	}
-	return false;
-}
-
 const struct pretokenizer *pretokenizer_find(struct gguf_str name)
 {
 	if (!name.len)
 		return &table[0];
-	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		if (named(table[i].names, name))
-			return &table[i];
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		for (const char *at = table[i].names; *at;) {
+			size_t n = strcspn(at, " ");
+
+			if (n == name.len && !memcmp(at, name.data, n))
+				return &table[i];
+			at += n + (at[n] == ' ');
+		}
+	}
 	return NULL;
 }
 

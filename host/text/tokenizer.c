@@ -312,21 +312,6 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* Returns the list of special tokens that are recognised at offset `at` of the
- * whole text. `at` must not decrease from call to call. */
-static const struct specials *specials_at(
-	struct tok_run *r, size_t at, unsigned flags)
-{
-	while (r->n_quoted &&
-		(!r->quoted->len || at >= r->quoted->at + r->quoted->len)) {
-		r->quoted++;
-		r->n_quoted--;
-	}
-	if (!(flags & TOKENIZE_SPECIAL) || (r->n_quoted && at >= r->quoted->at))
-		return &r->tok->user;
-	return &r->tok->special;
-}
-
 /* Find special tokens from left to right; of several that begin at the same
  * place, use the longest. The text between them is encoded separately. */
 static int encode_all(
@@ -337,10 +322,22 @@ static int encode_all(
 	bool starts = !(flags & TOKENIZE_GOES_ON);
 
 	while (at < len) {
-		int32_t id = specials_match(
-			specials_at(r, at, flags), text + at, len - at);
+		const struct specials *specials = &t->special;
+		int32_t id;
 		int ret;
 
+		/* Skip the quoted parts that end before this place. In a quoted
+		 * part, control tokens are not recognised. */
+		while (r->n_quoted &&
+			(!r->quoted->len ||
+				at >= r->quoted->at + r->quoted->len)) {
+			r->quoted++;
+			r->n_quoted--;
+		}
+		if (!(flags & TOKENIZE_SPECIAL) ||
+			(r->n_quoted && at >= r->quoted->at))
+			specials = &t->user;
+		id = specials_match(specials, text + at, len - at);
 		if (id < 0) {
 			at++;
 			continue;
