@@ -80,17 +80,17 @@ static int head_byte(struct call_reader *r, char c)
 {
 	switch (r->state) {
 	case SEEK:
-		if (c != '{')
-			return 0;
-		r->state = HEAD;
-		r->matched = 0;
+		if (c == '{') {
+			r->state = HEAD;
+			r->matched = 0;
+		}
 		return 0;
 	case HEAD:
 		r->matched += c == '"';
-		if (r->matched < 3)
-			return 0;
-		r->state = NAME;
-		r->name_len = 0;
+		if (r->matched == 3) {
+			r->state = NAME;
+			r->name_len = 0;
+		}
 		return 0;
 	default: /* NAME */
 		if (c != '"') {

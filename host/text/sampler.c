@@ -117,18 +117,6 @@ const struct sampler_opts *sampler_options(const struct sampler *s)
 	return &s->opts;
 }
 
-/* Returns the id of the largest logit, the lowest id among equal ones. A NaN is
- * never chosen if there is another logit. */
-static int32_t argmax(const float *logit, uint32_t n)
-{
-	uint32_t best = 0;
-
-	for (uint32_t i = 1; i < n; i++)
-		if (logit[i] > logit[best] || isnan(logit[best]))
-			best = i;
-	return (int32_t)best;
-}
-
 /* Whether candidate a comes before candidate b: the larger logit first, of
  * equal logits the lower id. This order has no ties. */
 static bool before(const struct candidate *a, const struct candidate *b)
@@ -242,11 +230,15 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	const struct sampler_opts *o = &s->opts;
 	uint32_t k = o->top_k, n = 0;
 	double max, sum, rest, p = o->top_p, reached = 0;
-	int32_t best;
+	int32_t best = 0;
 
 	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
 	adjust(s, history, n_prompt, n_history);
-	best = argmax(s->logit, s->n_vocab);
+	/* Find the largest logit, with the lowest id among equal ones. A NaN is
+	 * never chosen if there is another logit. */
+	for (uint32_t i = 1; i < s->n_vocab; i++)
+		if (s->logit[i] > s->logit[best] || isnan(s->logit[best]))
+			best = (int32_t)i;
 	max = s->logit[best];
 	if (o->temperature == 0 || !isfinite(max))
 		return best;

@@ -14,12 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE     TOK_SPACE
 #define SPACE_LEN 3
 
 static bool is_space(const char *p, size_t len)
 {
-	return len >= SPACE_LEN && !memcmp(p, SPACE, SPACE_LEN);
+	return len >= SPACE_LEN && !memcmp(p, TOK_SPACE, SPACE_LEN);
 }
 
 /* ---- opening --------------------------------------------------------- */
@@ -33,7 +32,7 @@ static size_t word_length(const char *text, size_t len)
 
 	while (is_space(text + n, len - n))
 		n += SPACE_LEN;
-	next = memmem(text + n, len - n, SPACE, SPACE_LEN);
+	next = memmem(text + n, len - n, TOK_SPACE, SPACE_LEN);
 	return next ? (size_t)(next - text) : len;
 }
 
@@ -149,14 +148,14 @@ int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 
 	strbuf_reset(b);
 	if (starts && r->tok->space_prefix)
-		strbuf_add(b, SPACE, SPACE_LEN);
+		strbuf_add(b, TOK_SPACE, SPACE_LEN);
 	while (len) {
 		const char *space = memchr(text, ' ', len);
 		size_t n = space ? (size_t)(space - text) : len;
 
 		strbuf_add(b, text, n);
 		if (space) {
-			strbuf_add(b, SPACE, SPACE_LEN);
+			strbuf_add(b, TOK_SPACE, SPACE_LEN);
 			n++;
 		}
 		text += n;
