@@ -219,8 +219,7 @@ struct scoring {
 	struct reward_text *text;
 };
 
-static int score_text(
-	void *arg, unsigned i, const struct scorer_notes *notes, struct err *e)
+static int score_text(void *arg, unsigned i, const float *notes, struct err *e)
 {
 	const struct scoring *s = arg;
 	const struct head *h = s->reward->own;
@@ -232,7 +231,7 @@ static int score_text(
 		size_t end = last_of(h, t, at, t->step_end[k]);
 
 		for (; at < end; at++)
-			sum += (double)notes->first[at - (t->n_prompt - 1)];
+			sum += (double)notes[at - (t->n_prompt - 1)];
 		t->score[k] = (float)exp(sum);
 	}
 	return 0;

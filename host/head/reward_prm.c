@@ -412,14 +412,13 @@ struct scoring {
 	struct scorer_text *input;
 };
 
-static int score_text(
-	void *arg, unsigned i, const struct scorer_notes *notes, struct err *e)
+static int score_text(void *arg, unsigned i, const float *notes, struct err *e)
 {
 	const struct scoring *s = arg;
+	const struct words *w = &s->words[i];
 
 	for (uint32_t k = 0; k < s->text[i].n_steps; k++)
-		s->text[i].score[k] =
-			*scorer_note(notes, &s->input[i], s->words[i].end[k]);
+		s->text[i].score[k] = notes[w->end[k] - (w->n_prompt - 1)];
 	return 0;
 }
 

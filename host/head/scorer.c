@@ -539,8 +539,7 @@ static int take_texts(struct scorer *s, const struct scorer_text *t,
 }
 
 int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
-	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
-		struct err *),
+	int (*each)(void *arg, unsigned i, const float *notes, struct err *),
 	void *arg, struct err *e)
 {
 	uint32_t *of = calloc(n ? n : 1, sizeof(*of));
@@ -562,18 +561,14 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 			ret = run(s, e);
 		for (unsigned i = first; i < end && !ret; i++) {
 			const struct held *h = &s->held[of[i]];
-			struct scorer_notes notes = { .stride =
-							      s->reader.note };
-
 			if (!h->open || h->unread) {
 				/* The text was dropped to make room for
 				 * others. */
 				end = i;
 				break;
 			}
-			notes.first =
-				note_at(s, h, (uint32_t)t[i].n_prompt - 1);
-			ret = each(arg, i, &notes, e);
+			ret = each(arg, i,
+				note_at(s, h, (uint32_t)t[i].n_prompt - 1), e);
 		}
 		end_group(s);
 		if (!ret && end == first)

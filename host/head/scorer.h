@@ -104,24 +104,12 @@ struct scorer_text {
 /*
  * Read n texts. `each` is called for text i as soon as text i is computed;
  * `each` receives the notes from the prompt's last token to the text's last
- * token, which are valid only during the call. Returns 0, -EFBIG if a text does
- * not fit into the context, another negative errno, or the first nonzero result
- * of `each`.
+ * token, of scorer_reader.note floats each, which are valid only during the
+ * call. Returns 0, -EFBIG if a text does not fit into the context, another
+ * negative errno, or the first nonzero result of `each`.
  */
-struct scorer_notes {
-	/* note at token n_prompt - 1; the notes at later tokens follow */
-	const float *first;
-	size_t stride;
-};
 int scorer_read(struct scorer *, const struct scorer_text *, unsigned n,
-	int (*each)(void *arg, unsigned i, const struct scorer_notes *,
-		struct err *),
+	int (*each)(void *arg, unsigned i, const float *notes, struct err *),
 	void *arg, struct err *);
-
-static inline const float *scorer_note(const struct scorer_notes *notes,
-	const struct scorer_text *t, size_t at)
-{
-	return notes->first + (at - (t->n_prompt - 1)) * notes->stride;
-}
 
 #endif
