@@ -4,32 +4,11 @@
 #include "base/strbuf.h"
 #include "host/eval/eval_items.h"
 #include "host/text/answer.h"
+#include "host/text/part.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
-
-/* A part of a text, not NUL-terminated. */
-struct part {
-	const char *at;
-	size_t len;
-};
-
-static bool is_space(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static struct part trimmed(struct part p)
-{
-	while (p.len && is_space(p.at[0])) {
-		p.at++;
-		p.len--;
-	}
-	while (p.len && is_space(p.at[p.len - 1]))
-		p.len--;
-	return p;
-}
 
 static struct part first_line(struct part p)
 {
@@ -37,7 +16,7 @@ static struct part first_line(struct part p)
 
 	if (newline)
 		p.len = (size_t)(newline - p.at);
-	return trimmed(p);
+	return part_trimmed(p);
 }
 
 /* Return the next character of a trimmed text, with each run of white space
@@ -46,9 +25,9 @@ static char next_char(struct part p, size_t *at)
 {
 	char c = p.at[(*at)++];
 
-	if (!is_space(c))
+	if (!part_is_space(c))
 		return c;
-	while (is_space(p.at[*at]))
+	while (part_is_space(p.at[*at]))
 		(*at)++;
 	return ' ';
 }
@@ -95,8 +74,8 @@ int eval_check(const struct eval_item *item, const char *output, size_t len,
 	case EVAL_BOXED:
 		return same_answer("boxed", has, wants, right, e);
 	case EVAL_TEXT:
-		has = trimmed(has);
-		wants = trimmed(wants);
+		has = part_trimmed(has);
+		wants = part_trimmed(wants);
 		while (i < has.len && k < wants.len)
 			if (next_char(has, &i) != next_char(wants, &k))
 				return 0;

@@ -31,11 +31,11 @@
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/chat.h"
+#include "host/text/part.h"
 #include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
 #include "tensor/soc/price.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -335,31 +335,26 @@ struct words {
 	uint32_t *end; /* [n_steps] index of each step's last token */
 };
 
-/* Detokenize the target's tokens and append the text to *out. *at and *len
- * receive the offset in out->data and the length of the text without its
- * surrounding white space. */
+/* Detokenize the target's tokens into `buffer`. *out receives the text without
+ * the white space around it. */
 static int detokenize_trimmed(const struct prm *p, const int32_t *token,
-	size_t n, bool started, struct strbuf *out, size_t *at, size_t *len,
+	size_t n, bool started, struct strbuf *buffer, struct part *out,
 	struct err *e)
 {
 	struct detokenizer d = { .tok = p->of_target, .started = started };
 	int ret = 0;
 
-	strbuf_reset(out);
+	strbuf_reset(buffer);
 	for (size_t i = 0; i < n && !ret; i++)
-		ret = detokenize(&d, token[i], out);
+		ret = detokenize(&d, token[i], buffer);
 	if (!ret)
-		detokenize_end(&d, out);
-	if (ret || out->failed)
-		return err_set(e, ret && !out->failed ? -ret : ENOMEM,
+		detokenize_end(&d, buffer);
+	if (ret || buffer->failed)
+		return err_set(e, ret && !buffer->failed ? -ret : ENOMEM,
 			"cannot convert the tokens of a solution to text");
-	*at = 0;
-	*len = out->len;
-	while (*len && isspace((unsigned char)out->data[*len - 1]))
-		--*len;
-	while (*at < *len && isspace((unsigned char)out->data[*at]))
-		++*at;
-	*len -= *at;
+	*out = (struct part){ "", 0 };
+	if (buffer->len)
+		*out = part_trimmed((struct part){ buffer->data, buffer->len });
 	return 0;
 }
 
@@ -425,33 +420,33 @@ static int score_text(void *arg, unsigned i, const float *notes, struct err *e)
 static int read_words(struct prm *p, struct scoring *s, unsigned n,
 	uint32_t *steps, struct err *e)
 {
-	struct strbuf text = STRBUF_INIT;
+	struct strbuf buffer = STRBUF_INIT;
+	struct part text;
 	int ret = 0;
 
 	for (unsigned i = 0; i < n && !ret; i++) {
 		const struct reward_text *t = &s->text[i];
 		struct words *w = &s->words[i];
-		size_t begin = t->n_prompt, at, len;
+		size_t begin = t->n_prompt;
 
 		w->end = malloc(((size_t)t->n_steps + 1) * sizeof(*w->end));
 		if (w->end)
 			ret = detokenize_trimmed(
-				p, t->token, begin, false, &text, &at, &len, e);
+				p, t->token, begin, false, &buffer, &text, e);
 		else
 			ret = err_set(e, ENOMEM, "no memory for a solution");
 		if (!ret)
-			ret = (p->classes ? add_chat : add_problem)(p,
-				text.data ? text.data + at : "", len, &w->list,
-				e);
+			ret = (p->classes ? add_chat : add_problem)(
+				p, text.at, text.len, &w->list, e);
 		w->n_prompt = w->list.n;
 		for (uint32_t k = 0; k < t->n_steps && !ret; k++) {
 			size_t end = (size_t)t->step_end[k] + 1;
 
 			ret = detokenize_trimmed(p, t->token + begin,
-				end - begin, true, &text, &at, &len, e);
-			if (!ret && len)
-				ret = tokenize(p->tokenizer, text.data + at,
-					len, 0, NULL, 0, &w->list, e);
+				end - begin, true, &buffer, &text, e);
+			if (!ret && text.len)
+				ret = tokenize(p->tokenizer, text.at, text.len,
+					0, NULL, 0, &w->list, e);
 			if (!ret && token_list_add(&w->list, p->mark))
 				ret = err_set(
 					e, ENOMEM, "no memory for a solution");
@@ -462,7 +457,7 @@ static int read_words(struct prm *p, struct scoring *s, unsigned n,
 			w->n_prompt };
 		*steps += t->n_steps;
 	}
-	strbuf_release(&text);
+	strbuf_release(&buffer);
 	return ret;
 }
 

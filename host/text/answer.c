@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "host/text/part.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,11 +26,6 @@
 /* limit of backtracking steps per match; this many steps take a fraction of a
  * second */
 #define MATCH_STEPS 1000000
-
-struct part {
-	const char *at;
-	size_t len;
-};
 
 /*
  * Replacements, applied in order, that reduce different spellings of the same
@@ -78,22 +74,17 @@ struct answer_form {
 
 /* ---- canonical ----------------------------------------------------------- */
 
-static bool is_space(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static void put_folded(struct part p, struct strbuf *out)
 {
 	size_t begin = out->len;
 
 	for (size_t i = 0, end; i < p.len; i = end) {
-		for (end = i; end < p.len && !is_space(p.at[end]);)
+		for (end = i; end < p.len && !part_is_space(p.at[end]);)
 			end++;
 		if (end > i && out->len > begin)
 			strbuf_add(out, " ", 1);
 		strbuf_add(out, p.at + i, end - i);
-		while (end < p.len && is_space(p.at[end]))
+		while (end < p.len && part_is_space(p.at[end]))
 			end++;
 	}
 }
@@ -275,11 +266,7 @@ bool answer_of(const struct answer_form *f, const char *text, size_t len,
 			  : f->code && !last_match(f, p, &p)))
 		return false;
 
-	for (; p.len && is_space(p.at[0]); p.len--)
-		p.at++;
-	while (p.len && is_space(p.at[p.len - 1]))
-		p.len--;
-
+	p = part_trimmed(p);
 	if (p.len && f->boxed)
 		put_boxed(f, p, out);
 	else if (p.len)
