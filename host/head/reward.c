@@ -116,56 +116,48 @@ static int find_own(struct reward *r, struct err *e)
 		path);
 }
 
-/* Set the kind of the reward, and read its file. */
-static int open_kind(struct reward *r, const char *name, struct err *e)
+int reward_open(struct reward **out, const char *name,
+	const struct reward_site *site, struct err *e)
 {
 	static const char key[] = "general.architecture";
+	struct reward *r = calloc(1, sizeof(*r));
+	struct gguf *g = NULL;
 	struct gguf_str arch;
-	struct gguf *g;
 	int ret;
 
+	if (!r)
+		return err_set(e, ENOMEM, "no memory for the reward model");
+	r->site = *site;
 	if (name && !strcmp(name, exact)) {
 		r->kind = &kind_function;
 		memcpy(r->path, exact, sizeof(exact));
 		r->own = calloc(1, sizeof(struct function));
-		return r->own
+		ret = r->own
 			? 0
 			: err_set(e, ENOMEM, "no memory for the reward model");
+		goto out;
 	}
 	ret = name ? models_choose(name, MODEL_REWARD, r->path, e)
 		   : find_own(r, e);
 	if (!ret)
 		ret = gguf_open(&g, r->path, e);
 	if (ret)
-		return ret;
+		goto out;
 	ret = gguf_need(gguf_str(g, key, &arch, e), key, e);
 	if (ret) {
 		err_in(e, "'%s'", r->path);
-	} else {
-		r->kind = gguf_str_is(arch, "tandem-reward") ? &reward_kind_head
-							     : &reward_kind_prm;
-		ret = r->kind->read(r, e);
+		goto out;
 	}
+	r->kind = gguf_str_is(arch, "tandem-reward") ? &reward_kind_head
+						     : &reward_kind_prm;
+	ret = r->kind->read(r, e);
+out:
 	gguf_close(g);
-	return ret;
-}
-
-int reward_open(struct reward **out, const char *name,
-	const struct reward_site *site, struct err *e)
-{
-	struct reward *r = calloc(1, sizeof(*r));
-	int ret;
-
-	if (!r)
-		return err_set(e, ENOMEM, "no memory for the reward model");
-	r->site = *site;
-	ret = open_kind(r, name, e);
-	if (ret) {
+	if (ret)
 		reward_close(r);
-		return ret;
-	}
-	*out = r;
-	return 0;
+	else
+		*out = r;
+	return ret;
 }
 
 uint32_t reward_tap_layers(const struct reward *r)
