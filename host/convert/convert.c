@@ -363,35 +363,30 @@ static int write_gguf(struct convert *c, const char *path, struct err *e)
 	return ret;
 }
 
-/* ---- an image ---- */
-
-static int write_image(struct convert *c, const char *path, struct err *e)
-{
-	struct image_write_opts w = { .zstd = c->opts->zstd,
-		.threads = workers_online(),
-		.cancel = c->opts->cancel };
-	int ret = plan(c, e);
-
-	c->out->n_extents = w.n_extents = c->n_extents;
-	if (!ret)
-		ret = image_writer_open(&c->writer, path, &w, e);
-	if (!ret)
-		ret = write_all(c, e);
-	image_writer_close(c->writer);
-	return ret;
-}
+/* ---- converting ---- */
 
 int convert(const struct model *m, const char *path,
 	const struct convert_opts *o, struct conversion *out, struct err *e)
 {
 	struct convert c = { .model = m, .opts = o, .out = out };
+	struct image_write_opts w = { .zstd = o->zstd,
+		.threads = workers_online(),
+		.cancel = o->cancel };
 	int ret;
 
 	*out = (struct conversion){ 0 };
-	ret = workers_open(&c.workers, workers_online(), e);
-	if (!ret)
-		ret = o->gguf ? write_gguf(&c, path, e)
-			      : write_image(&c, path, e);
+	ret = workers_open(&c.workers, w.threads, e);
+	if (!ret && o->gguf) {
+		ret = write_gguf(&c, path, e);
+	} else if (!ret) {
+		ret = plan(&c, e);
+		out->n_extents = w.n_extents = c.n_extents;
+		if (!ret)
+			ret = image_writer_open(&c.writer, path, &w, e);
+		if (!ret)
+			ret = write_all(&c, e);
+	}
+	image_writer_close(c.writer);
 	workers_close(c.workers);
 	free(c.extent);
 	free(c.buffer);
