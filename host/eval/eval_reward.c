@@ -16,7 +16,7 @@ int eval_exact_score(
 	struct strbuf text = STRBUF_INIT;
 	int ret = 0;
 
-	for (; n; n--, t++) {
+	for (; n && !ret; n--, t++) {
 		struct detokenizer words = { .tok = x->tokenizer,
 			.started = true };
 		bool right;
@@ -24,21 +24,16 @@ int eval_exact_score(
 		strbuf_reset(&text);
 		for (size_t i = t->n_prompt; i < t->n && !ret; i++)
 			ret = detokenize(&words, t->token[i], &text);
-		if (ret) {
+		detokenize_end(&words, &text);
+		if (ret)
 			err_set(e, -ret,
 				"cannot convert the tokens of a sample to text");
-			break;
-		}
-		detokenize_end(&words, &text);
-		if (text.failed) {
+		else if (text.failed)
 			ret = err_set(e, ENOMEM, "no memory for the text");
-			break;
-		}
-		ret = eval_check(x->item, text.len ? text.data : "", text.len,
-			&right, e);
-		if (ret)
-			break;
-		for (uint32_t k = 0; k < t->n_steps; k++)
+		else
+			ret = eval_check(x->item, text.len ? text.data : "",
+				text.len, &right, e);
+		for (uint32_t k = 0; k < t->n_steps && !ret; k++)
 			t->score[k] = right;
 	}
 	strbuf_release(&text);
