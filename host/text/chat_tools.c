@@ -360,48 +360,11 @@ static int make_nodes(struct chat_tools *t, struct reading *r,
 	return json_nodes_open_calls(&t->nodes, &calls, r->e);
 }
 
-static int read_tools(struct chat_tools *t, struct reading *r,
-	const struct chat_tools_opts *o)
-{
-	const struct call_style *s = t->style;
-	struct strbuf text = STRBUF_INIT, where = STRBUF_INIT;
-	int ret = 0;
-
-	for (size_t i = 0; i < r->n && !ret; i++)
-		ret = read_tool(r, i);
-	if (!ret && !*s->marker && !o->must && !o->only)
-		ret = err_set(r->e, EINVAL,
-			"tool_choice is 'auto', but in the model's chat "
-			"template calls cannot be distinguished from text; use "
-			"'required', a function, or 'none'");
-	if (ret)
-		return ret;
-	for (size_t i = 0; i < r->n; i++) {
-		strbuf_addf(&where, "tools[%zu].function.parameters", i);
-		strbuf_add(&where, "", 1);
-		if (i)
-			strbuf_addf(&text, "%s", s->tools_between);
-		put_tool(r, i, s->indent, &text);
-	}
-	/* Set the pointers after the loop, because the buffer moved while it
-	 * grew. */
-	for (size_t i = 0, at = 0; i < r->n && !where.failed; i++) {
-		r->where[i] = where.data + at;
-		at += strlen(where.data + at) + 1;
-	}
-	t->text = text.data;
-	if (text.failed || where.failed)
-		ret = err_set(r->e, ENOMEM, "no memory for the tools");
-	else
-		ret = make_nodes(t, r, o);
-	strbuf_release(&where);
-	return ret;
-}
-
 int chat_tools_open(struct chat_tools **out, const struct call_style *style,
 	const struct chat_tools_opts *o, struct err *e)
 {
 	struct chat_tools *t = calloc(1, sizeof(*t));
+	struct strbuf text = STRBUF_INIT, where = STRBUF_INIT;
 	struct reading r = { .e = e };
 	json_error_t error;
 	int ret = 0;
@@ -417,10 +380,37 @@ int chat_tools_open(struct chat_tools **out, const struct call_style *style,
 	else if (!r.n)
 		ret = err_set(e, EINVAL,
 			"tools must be a JSON list of at least one tool");
-	if (!ret) {
-		t->style = style;
-		ret = read_tools(t, &r, o);
+	for (size_t i = 0; i < r.n && !ret; i++)
+		ret = read_tool(&r, i);
+	if (!ret && !*style->marker && !o->must && !o->only)
+		ret = err_set(e, EINVAL,
+			"tool_choice is 'auto', but in the model's chat "
+			"template calls cannot be distinguished from text; use "
+			"'required', a function, or 'none'");
+	if (ret)
+		goto out;
+
+	for (size_t i = 0; i < r.n; i++) {
+		strbuf_addf(&where, "tools[%zu].function.parameters", i);
+		strbuf_add(&where, "", 1);
+		if (i)
+			strbuf_addf(&text, "%s", style->tools_between);
+		put_tool(&r, i, style->indent, &text);
 	}
+	/* Set the pointers after the loop, because the buffer moved while it
+	 * grew. */
+	for (size_t i = 0, at = 0; i < r.n && !where.failed; i++) {
+		r.where[i] = where.data + at;
+		at += strlen(where.data + at) + 1;
+	}
+	t->style = style;
+	t->text = text.data;
+	if (text.failed || where.failed)
+		ret = err_set(e, ENOMEM, "no memory for the tools");
+	else
+		ret = make_nodes(t, &r, o);
+out:
+	strbuf_release(&where);
 	for (size_t i = 0; r.schema && i < r.n; i++)
 		json_decref(r.schema[i]);
 	free(r.name);
