@@ -44,32 +44,6 @@ static void put(
 		put_byte(d, (unsigned char)p[i], out);
 }
 
-/* Append the text of a SentencePiece token. The tokenizer adds a space at the
- * start of a text, so remove one leading space from the first token. */
-static void put_spm(
-	struct detokenizer *d, struct gguf_str s, int byte, struct strbuf *out)
-{
-	if (byte >= 0) {
-		put_byte(d, (unsigned char)byte, out);
-		d->started = true;
-		return;
-	}
-	while (s.len) {
-		size_t n = 1;
-
-		if (gguf_str_begins(s, TOK_SPACE)) {
-			n = strlen(TOK_SPACE);
-			if (d->started || !d->tok->space_prefix)
-				put_byte(d, ' ', out);
-		} else {
-			put_byte(d, (unsigned char)s.data[0], out);
-		}
-		d->started = true;
-		s.data += n;
-		s.len -= n;
-	}
-}
-
 int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 {
 	const struct tokenizer *t = d->tok;
@@ -101,8 +75,27 @@ int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 			s.data += len;
 			s.len -= len;
 		}
+	} else if (type == TOK_BYTE && tok_byte_value(s) >= 0) {
+		put_byte(d, (unsigned char)tok_byte_value(s), out);
+		d->started = true;
 	} else {
-		put_spm(d, s, type == TOK_BYTE ? tok_byte_value(s) : -1, out);
+		/* A SentencePiece token. The tokenizer adds a space at the
+		 * start of a text, so remove one leading space from the first
+		 * token. */
+		while (s.len) {
+			size_t n = 1;
+
+			if (gguf_str_begins(s, TOK_SPACE)) {
+				n = strlen(TOK_SPACE);
+				if (d->started || !t->space_prefix)
+					put_byte(d, ' ', out);
+			} else {
+				put_byte(d, (unsigned char)s.data[0], out);
+			}
+			d->started = true;
+			s.data += n;
+			s.len -= n;
+		}
 	}
 	return out->failed ? -ENOMEM : 0;
 }
