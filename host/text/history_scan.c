@@ -14,43 +14,37 @@
  * the end of a mapped file raises SIGBUS. Complete records are never truncated.
  */
 
-/* Fill the window with the bytes from offset `at`, up to the end of the
- * file. */
-static int read_window(struct history *h, uint64_t at, struct err *e)
-{
-	size_t n = 0;
-
-	h->window_n = 0;
-	h->window_at = at;
-	while (n < HISTORY_WINDOW) {
-		ssize_t got = pread(h->fd, h->window + n, HISTORY_WINDOW - n,
-			(off_t)(at + n));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return err_sys(e, errno, "cannot read '%s'", h->path);
-		if (!got)
-			break;
-		n += (size_t)got;
-	}
-	h->window_n = n;
-	return 0;
-}
-
 /* Set *out to the bytes [at, at + len) of the file, len <= HISTORY_WINDOW, or
  * to NULL if the file ends before at + len. */
 static int find_bytes(struct history *h, uint64_t at, size_t len,
 	const unsigned char **out, struct err *e)
 {
-	int ret = 0;
+	size_t n = 0;
 
-	if (at < h->window_at || at + len > h->window_at + h->window_n)
-		ret = read_window(h, at, e);
-	*out = !ret && at + len <= h->window_at + h->window_n
-		? h->window + (at - h->window_at)
-		: NULL;
-	return ret;
+	*out = NULL;
+	if (at < h->window_at || at + len > h->window_at + h->window_n) {
+		/* Fill the window with the bytes from `at` on, up to the end of
+		 * the file. */
+		h->window_n = 0;
+		h->window_at = at;
+		while (n < HISTORY_WINDOW) {
+			ssize_t got = pread(h->fd, h->window + n,
+				HISTORY_WINDOW - n, (off_t)(at + n));
+
+			if (got < 0 && errno == EINTR)
+				continue;
+			if (got < 0)
+				return err_sys(
+					e, errno, "cannot read '%s'", h->path);
+			if (!got)
+				break;
+			n += (size_t)got;
+		}
+		h->window_n = n;
+	}
+	if (at + len <= h->window_at + h->window_n)
+		*out = h->window + (at - h->window_at);
+	return 0;
 }
 
 /* Set *right to true if the record's ids are in the vocabulary and its checksum
