@@ -12,7 +12,9 @@ static unsigned char name_byte(
 {
 	const struct json_node *n = machine_node_of(m, f);
 
-	return (unsigned char)json_name_text(m->nodes, n->first + i)[f->at];
+	uint32_t at = m->nodes->name[n->first + i].at + f->at;
+
+	return (unsigned char)m->nodes->text.data[at];
 }
 
 void machine_narrow(

@@ -124,10 +124,4 @@ int json_nodes_open_calls(
 int json_nodes_open(struct json_nodes **out, const char *schema, struct err *);
 void json_nodes_close(struct json_nodes *);
 
-static inline const char *json_name_text(
-	const struct json_nodes *j, uint32_t name)
-{
-	return j->text.data + j->name[name].at;
-}
-
 #endif
