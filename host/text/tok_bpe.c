@@ -193,41 +193,29 @@ static bool join(const struct tokenizer *t, const char *word,
 	return m->piece >= 0;
 }
 
-/* Returns the id of the token whose text is the whole word, -1 if there is no
- * such token, or -ENOMEM. */
-static int32_t whole_word(struct tok_run *r, const char *word, size_t len)
-{
-	struct strbuf *b = &r->scratch;
-	int32_t id;
-
-	strbuf_reset(b);
-	for (size_t i = 0; i < len; i++) {
-		char c[2];
-		unsigned n = bpe_char_of_byte((unsigned char)word[i], c);
-
-		strbuf_add(b, c, n);
-	}
-	if (b->failed)
-		return -ENOMEM;
-	id = pieces_find(&r->tok->pieces, b->data, b->len);
-	if (id < 0 || (uint32_t)id >= r->tok->n_vocab ||
-		r->tok->type[id] == TOK_CONTROL)
-		return -1;
-	return id;
-}
-
 static int encode_word(void *arg, const char *word, size_t len)
 {
 	struct tok_run *r = arg;
+	struct strbuf *b = &r->scratch;
+	int32_t id;
 	int ret = 0;
 
 	if (r->tok->ignore_merges) {
-		int32_t id = whole_word(r, word, len);
+		/* If the whole word is a token, use it. */
+		strbuf_reset(b);
+		for (size_t i = 0; i < len; i++) {
+			char c[2];
+			unsigned n =
+				bpe_char_of_byte((unsigned char)word[i], c);
 
-		if (id >= 0)
+			strbuf_add(b, c, n);
+		}
+		if (b->failed)
+			return -ENOMEM;
+		id = pieces_find(&r->tok->pieces, b->data, b->len);
+		if (id >= 0 && (uint32_t)id < r->tok->n_vocab &&
+			r->tok->type[id] != TOK_CONTROL)
 			return token_list_add(r->out, id);
-		if (id != -1)
-			return id;
 	}
 	merger_begin(&r->merger);
 	for (size_t i = 0; !ret && i < len; i++)
