@@ -5,32 +5,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Make the node for the part of a call after the tool's name: the arguments,
- * which fit the tool's schema, and the end of the call. */
-static int add_rest(struct schema_reader *r, const struct json_calls *c,
-	size_t i, uint32_t end, uint32_t *out)
-{
-	uint32_t part[2] = { 0, end };
-	int ret;
-
-	r->root = c->schema[i];
-	strbuf_reset(&r->path);
-	strbuf_addf(&r->path, "%s#", c->where[i]);
-	ret = schema_read(r, r->root, &part[0]);
-	return ret ? ret : schema_add_parent(r, FORM_SEQUENCE, part, 2, out);
-}
-
 static int add_calls(struct schema_reader *r, const struct json_calls *c,
 	uint32_t *rest, uint32_t *out)
 {
-	uint32_t first = r->j->n_names, end, call;
+	uint32_t first = r->j->n_names, part[2], call;
 	struct strbuf text = STRBUF_INIT;
 	int ret = schema_add_literal(r, c->close, JSON_NONE);
 
 	if (!ret)
-		ret = schema_add_text(r, first, &end);
-	for (size_t i = 0; i < c->n && !ret; i++)
-		ret = add_rest(r, c, i, end, &rest[i]);
+		ret = schema_add_text(r, first, &part[1]);
+	/* The part of a call after the tool's name: the arguments, which fit
+	 * the tool's schema, and the end of the call. */
+	for (size_t i = 0; i < c->n && !ret; i++) {
+		r->root = c->schema[i];
+		strbuf_reset(&r->path);
+		strbuf_addf(&r->path, "%s#", c->where[i]);
+		ret = schema_read(r, r->root, &part[0]);
+		if (!ret)
+			ret = schema_add_parent(
+				r, FORM_SEQUENCE, part, 2, &rest[i]);
+	}
 	first = r->j->n_names;
 	for (size_t i = 0; i < c->n && !ret; i++) {
 		strbuf_reset(&text);
