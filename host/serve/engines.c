@@ -214,7 +214,6 @@ bool engines_wait(struct exchange *x)
 	bool waits;
 
 	pthread_mutex_lock(&s->lock);
-	x->must_wait = false;
 	waits = !is_ready(e);
 	if (waits) {
 		exchange_begin_waiting(x);
