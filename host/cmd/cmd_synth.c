@@ -39,7 +39,7 @@ static const struct opt opts[] = {
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
 		"type of the FFN down matrices (as --quant, but q8_0 in place "
-		"of 4 bits; with --grow and without --quant: MODEL's)",
+		"of a --quant of 4 bits)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model with this head; classes: as in "

@@ -102,7 +102,7 @@ run_ok env TANDEM_NPU="$prefix/bin/tandem-npu" \
   TANDEM_MODELS="$prefix/share/tandem/models" "$tmp/made/static"
 check_eq 'its text' "$out" "$wanted"
 run alone "$tmp/made/static"
-check_has 'it has no home' "$err" "'target.gguf' was not found in no place"
+check_has 'it has no home' "$err" "'target.gguf' was not found in any folder"
 
 # ---- libtandem-coherence ----------------------------------------------------
 demos=$prefix/share/doc/tandem/docs/examples/coherence

@@ -203,7 +203,8 @@ static void refusals_name_the_field(void **state)
 	rig_chain(&b, 0, 4);
 	rig_put(&r, &b, in);
 	n = rig_refs(&r, ref);
-	wants(&r, rig_send(&r, NULL, 0, &map, sizeof(map)), -EINVAL, "'where' 2");
+	wants(&r, rig_send(&r, NULL, 0, &map, sizeof(map)), -EINVAL,
+		"'where' 2");
 	wants(&r, rig_map_extended(&r, 0, buffer_generation(r.weights)),
 		-EEXIST, "mapped already");
 	wants(&r, rig_map_extended(&r, 99, 0), -ENOENT, "never shared");

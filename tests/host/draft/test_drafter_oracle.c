@@ -360,7 +360,7 @@ static void test_words_are_checked(void **state)
 		memcpy(word + 3 * i, ",.5", 4);
 	check_word(word, 0, "");
 	memcpy(word + 3 * ORACLE_POSITIONS, ",.6", 4);
-	check_word(word, -EINVAL, "'.6' is number 65 of at most 64; leave out");
+	check_word(word, -EINVAL, "'.6' is number 65, but at most 64");
 }
 
 /* ---- paths --------------------------------------------------------- */
