@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdint.h>
 
+struct draft_model;
 struct scheduler;
 struct tandem_submitted;
 struct token_trie;
@@ -39,6 +40,9 @@ struct tandem {
 	bool advancing; /* a call of tandem_advance is running */
 	/* trie of the vocabulary; NULL until it is needed */
 	struct token_trie *trie;
+	/* lone_model_open (host/api/tandem_pass.h); NULL if it was not called
+	 */
+	struct draft_model *lone_model;
 };
 
 /* Convert a return value (0, -errno or -ERR_DEVICE_LOST) to enum

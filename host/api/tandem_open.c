@@ -7,6 +7,7 @@
 #include "host/api/report.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/request_impl.h"
+#include "host/draft/draft_model.h"
 #include "host/head/reward.h"
 #include "host/model/model.h"
 #include "host/text/token_trie.h"
@@ -237,6 +238,7 @@ int tandem_end(struct tandem *t, struct err *e)
 	int ret;
 
 	requests_close(t);
+	draft_close(t->lone_model);
 	ret = decoder_close(&t->decoder, e);
 	request_close(t->last);
 	token_trie_close(t->trie);

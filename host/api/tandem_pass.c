@@ -153,28 +153,24 @@ int tandem_read_ahead(struct tandem *t, struct err *e)
 
 /* ---- the same model in one process --------------------------------------- */
 
-int lone_model_open(struct draft_model **out, const struct tandem *t,
-	uint32_t context, uint32_t threads, struct err *e)
+int lone_model_open(
+	struct tandem *t, uint32_t context, uint32_t threads, struct err *e)
 {
 	struct model *m = t->decoder.model;
 	int ret = model_keep_embedding(m, e);
 
 	return ret ? ret
-		   : draft_open(out, m, NULL, DRAFT_INT8, context, threads, e);
+		   : draft_open(&t->lone_model, m, NULL, DRAFT_INT8, context,
+			     threads, e);
 }
 
-int lone_model_read(struct draft_model *m, uint32_t length,
-	const int32_t *token, size_t n, struct err *e)
+int lone_model_read(struct tandem *t, uint32_t length, const int32_t *token,
+	size_t n, struct err *e)
 {
 	const float *logits;
 
-	draft_truncate(m, length);
-	return draft_append(m, token, n, &logits, e);
-}
-
-void lone_model_close(struct draft_model *m)
-{
-	draft_close(m);
+	draft_truncate(t->lone_model, length);
+	return draft_append(t->lone_model, token, n, &logits, e);
 }
 
 /* ---- the device process without a model ---------------------------------- */

@@ -109,14 +109,13 @@ int tandem_read_ahead(struct tandem *, struct err *);
 
 /* The handle's model, computed by this process alone with the same kernels, for
  * comparison with the two processes. The lone model must be opened before the
- * session is started and closed before the handle. */
-int lone_model_open(struct draft_model **out, const struct tandem *,
-	uint32_t context, uint32_t threads, struct err *);
+ * session is started; tandem_close closes it. */
+int lone_model_open(
+	struct tandem *, uint32_t context, uint32_t threads, struct err *);
 /* Truncate the model's cache to `length` tokens, read n more tokens, and
  * compute the logits after the last token. */
-int lone_model_read(struct draft_model *, uint32_t length, const int32_t *token,
+int lone_model_read(struct tandem *, uint32_t length, const int32_t *token,
 	size_t n, struct err *);
-void lone_model_close(struct draft_model *);
 
 /* ---- the device process without a model ---- */
 

@@ -73,7 +73,6 @@ struct bench_decode {
 	unsigned rounds;
 	struct tandem *tandem;
 	const struct model *model;
-	struct draft_model *alone;
 	struct bench_machine *machine;
 	int32_t token[PROMPT];
 	uint32_t prompt;
@@ -129,12 +128,12 @@ static int time_single(
 {
 	uint32_t length = depth_of(b);
 	uint64_t began = 0;
-	int ret = lone_model_read(b->alone, 0, b->token, length, e);
+	int ret = lone_model_read(b->tandem, 0, b->token, length, e);
 
 	for (unsigned i = 0; i <= PASSES && !ret; i++) {
 		if (i == 1)
 			began = clock_ns();
-		ret = lone_model_read(b->alone, length + i, b->token, 1, e);
+		ret = lone_model_read(b->tandem, length + i, b->token, 1, e);
 	}
 	b->seconds[which][round] = seconds_since(began) / PASSES;
 	return ret;
@@ -243,8 +242,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 	o = tandem_pair(b->tandem);
 	o->decode_rows = MAX_ROWS;
 	o->context_need = b->prompt + PASSES + 2 * MAX_ROWS;
-	if ((ret = lone_model_open(&b->alone, b->tandem, DEPTH + PASSES + 1,
-		     b->args->threads, e)) ||
+	if ((ret = lone_model_open(
+		     b->tandem, DEPTH + PASSES + 1, b->args->threads, e)) ||
 		(ret = tandem_start_bare(b->tandem, e)))
 		return ret;
 	tandem_report(b->tandem, &r);
@@ -427,7 +426,6 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 		progress_report(p, NULL, 0, 0);
 	}
 	bench_machine_close(b->machine);
-	lone_model_close(b->alone);
 	if (b->tandem)
 		closed = tandem_end(b->tandem, ret ? NULL : e);
 	ret = ret ? ret : closed;
