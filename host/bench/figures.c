@@ -107,42 +107,39 @@ struct run_summary run_task_summary(
 
 /* ---- figures ------------------------------------------------------------- */
 
-static double a_pass(const struct run_summary *t, double all)
-{
-	return over(all, (double)t->sum.passes);
-}
-
 #define FIGURE(name, value)                               \
 	double figure_##name(const struct run_summary *t) \
 	{                                                 \
 		return (value);                           \
 	}
+/* The mean over the passes; `all` is the sum over them. */
+#define A_PASS(name, all) FIGURE(name, over(all, (double)t->sum.passes))
 
 FIGURE(tokens_per_s, t->tokens_per_s)
 FIGURE(token_s, over(1, t->tokens_per_s))
 FIGURE(request_tokens_per_s,
 	over((double)t->sum.tokens, t->prompt_s + t->seconds))
 FIGURE(request_s, over(1, figure_request_tokens_per_s(t)))
-FIGURE(length, a_pass(t, (double)t->sum.tokens))
+A_PASS(length, (double)t->sum.tokens)
 FIGURE(passes, (double)t->sum.passes)
-FIGURE(pass_s, a_pass(t, t->seconds))
-FIGURE(rows, a_pass(t, (double)t->sum.rows))
+A_PASS(pass_s, t->seconds)
+A_PASS(rows, (double)t->sum.rows)
 FIGURE(prompt_token_s, over(t->prompt_s, (double)t->sum.prompt_tokens))
 FIGURE(lost_rows,
 	over((double)(t->sum.decode_rows.graph - t->sum.decode_rows.valid),
 		(double)t->sum.tokens))
-FIGURE(logits_rows, a_pass(t, (double)t->sum.logits_rows))
-FIGURE(upper_rows, a_pass(t, (double)t->sum.upper_rows))
+A_PASS(logits_rows, (double)t->sum.logits_rows)
+A_PASS(upper_rows, (double)t->sum.upper_rows)
 FIGURE(right,
 	t->sum.marked ? (double)t->sum.right / (double)t->sum.marked
 		      : (double)NAN)
 FIGURE(revised,
 	100 * over((double)t->sum.drafts.revised, (double)t->sum.tokens))
-FIGURE(skipped, a_pass(t, (double)t->sum.drafts.skipped))
-FIGURE(refreshed, a_pass(t, (double)t->sum.drafts.refreshed))
-FIGURE(maps, a_pass(t, (double)t->sum.maps))
-FIGURE(copied, a_pass(t, (double)t->sum.copied_bytes))
-FIGURE(stall_s, a_pass(t, t->stall_s))
+A_PASS(skipped, (double)t->sum.drafts.skipped)
+A_PASS(refreshed, (double)t->sum.drafts.refreshed)
+A_PASS(maps, (double)t->sum.maps)
+A_PASS(copied, (double)t->sum.copied_bytes)
+A_PASS(stall_s, t->stall_s)
 FIGURE(valid,
 	row_counts_share(t->sum.decode_rows.valid, t->sum.decode_rows.graph))
 FIGURE(wasted,
@@ -164,19 +161,19 @@ FIGURE(request_joules,
 			 : over(t->request_joules, (double)t->sum.items))
 FIGURE(tokens, (double)t->sum.tokens)
 FIGURE(all_logits_rows, (double)t->sum.logits_rows)
-FIGURE(bytes, a_pass(t, (double)t->sum.priced_bytes))
-FIGURE(bytes_ran, a_pass(t, (double)t->sum.bytes))
+A_PASS(bytes, (double)t->sum.priced_bytes)
+A_PASS(bytes_ran, (double)t->sum.bytes)
 FIGURE(all_bytes, (double)t->sum.priced_bytes)
-FIGURE(read_s, a_pass(t, t->read_s))
-FIGURE(compute_s, a_pass(t, t->compute_s))
-FIGURE(verify_s, a_pass(t, t->verify_s))
-FIGURE(draft_s, a_pass(t, t->draft_s))
-FIGURE(expanded, a_pass(t, (double)t->sum.drafts.expanded))
-FIGURE(reading_s, a_pass(t, t->reading_s))
-FIGURE(wait_s, a_pass(t, t->wait_s))
-FIGURE(check_s, a_pass(t, t->check_s))
-FIGURE(logits_s, a_pass(t, t->logits_s))
-FIGURE(logits_computed, a_pass(t, (double)t->sum.logits_computed))
+A_PASS(read_s, t->read_s)
+A_PASS(compute_s, t->compute_s)
+A_PASS(verify_s, t->verify_s)
+A_PASS(draft_s, t->draft_s)
+A_PASS(expanded, (double)t->sum.drafts.expanded)
+A_PASS(reading_s, t->reading_s)
+A_PASS(wait_s, t->wait_s)
+A_PASS(check_s, t->check_s)
+A_PASS(logits_s, t->logits_s)
+A_PASS(logits_computed, (double)t->sum.logits_computed)
 FIGURE(of_plain, over(t->read_s, t->seconds))
 FIGURE(overlap, over(fmax(t->compute_s, t->read_s), t->seconds))
 FIGURE(kept,
@@ -185,8 +182,7 @@ FIGURE(kept,
 					       t->sum.drafts.cycles))
 			     : 1)
 
-#define SOURCE_FIGURE(id, name)                                           \
-	FIGURE(name##_rows, a_pass(t, (double)t->sum.drafts.name##_rows)) \
-	FIGURE(name##_accepted,                                           \
-		a_pass(t, (double)t->sum.drafts.name##_accepted))
+#define SOURCE_FIGURE(id, name)                                \
+	A_PASS(name##_rows, (double)t->sum.drafts.name##_rows) \
+	A_PASS(name##_accepted, (double)t->sum.drafts.name##_accepted)
 DRAFT_SOURCES(SOURCE_FIGURE)
