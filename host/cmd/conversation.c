@@ -231,7 +231,7 @@ int conversation_answer(
 			&c->tokens, e);
 	free(prompt.id);
 	if (ret) {
-		talk_drop(&c->talk);
+		talk_cut(&c->talk, c->talk.n - 1);
 		return ret;
 	}
 	c->turns++;

@@ -21,17 +21,17 @@ static void turn_release(struct talk_turn *t)
 	free(t->tokens);
 }
 
-void talk_release(struct talk *t)
+void talk_cut(struct talk *t, size_t n)
 {
-	for (size_t i = 0; i < t->n; i++)
-		turn_release(&t->turn[i]);
-	free(t->turn);
-	*t = (struct talk){ 0 };
+	while (t->n > n)
+		turn_release(&t->turn[--t->n]);
 }
 
-void talk_drop(struct talk *t)
+void talk_release(struct talk *t)
 {
-	turn_release(&t->turn[--t->n]);
+	talk_cut(t, 0);
+	free(t->turn);
+	*t = (struct talk){ 0 };
 }
 
 int talk_add(struct talk *t, const char *role, const char *text, size_t bytes,
@@ -95,10 +95,7 @@ int talk_set_system(struct talk *t, const char *text, struct err *e)
 
 void talk_reset(struct talk *t)
 {
-	size_t keep = talk_system(t) != NULL;
-
-	while (t->n > keep)
-		talk_drop(t);
+	talk_cut(t, talk_system(t) != NULL);
 }
 
 struct tandem_turn *talk_turns(const struct talk *t)

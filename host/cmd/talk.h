@@ -39,8 +39,8 @@ void talk_release(struct talk *);
  * 0 or -ENOMEM. */
 int talk_add(struct talk *, const char *role, const char *text, size_t bytes,
 	const struct token_list *tokens, struct err *);
-/* Remove the last turn. */
-void talk_drop(struct talk *);
+/* Remove the last turns until n are left. */
+void talk_cut(struct talk *, size_t n);
 /* Set or replace the system turn; NULL removes it. Returns 0 or a negative
  * errno. */
 int talk_set_system(struct talk *, const char *text, struct err *);
