@@ -67,11 +67,6 @@ static void put_u32(struct synth *s, const char *suffix, uint32_t v)
 	gguf_put_u32(s->out, key_of(s, suffix).name, v);
 }
 
-static void put_f32(struct synth *s, const char *suffix, float v)
-{
-	gguf_put_f32(s->out, key_of(s, suffix).name, v);
-}
-
 static void put_model_keys(struct synth *s)
 {
 	const struct shape *m = s->shape;
@@ -103,9 +98,10 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "attention.head_count_kv", m->n_kv_head);
 	put_u32(s, "attention.key_length", m->head_dim);
 	put_u32(s, "attention.value_length", m->head_dim);
-	put_f32(s, "attention.layer_norm_rms_epsilon", m->norm_eps);
+	gguf_put_f32(s->out, key_of(s, "attention.layer_norm_rms_epsilon").name,
+		m->norm_eps);
 	put_u32(s, "rope.dimension_count", m->head_dim);
-	put_f32(s, "rope.freq_base", m->rope_base);
+	gguf_put_f32(s->out, key_of(s, "rope.freq_base").name, m->rope_base);
 	put_u32(s, "vocab_size", m->n_vocab);
 }
 

@@ -17,6 +17,7 @@
  */
 #include "host/head/reward_impl.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/head/scorer.h"
 #include "host/model/model.h"
@@ -49,23 +50,22 @@ struct head {
 
 /* ---- the file ------------------------------------------------------------ */
 
-static int read_count(
-	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
-{
-	return gguf_need(gguf_u64(g, key, out, e), key, e);
-}
-
 static int read_file(struct head *h, struct err *e)
 {
+	static const char *const key[] = { ARCH ".embedding_length",
+		ARCH ".layer", ARCH ".block_count" };
 	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.bias");
 	const struct model *m = h->target;
-	uint64_t width, layer, blocks;
-	int ret;
+	uint64_t width, layer,
+		blocks, *const of[] = { &width, &layer, &blocks };
 
-	if ((ret = read_count(h->gguf, ARCH ".embedding_length", &width, e)) ||
-		(ret = read_count(h->gguf, ARCH ".layer", &layer, e)) ||
-		(ret = read_count(h->gguf, ARCH ".block_count", &blocks, e)))
-		return ret;
+	for (unsigned i = 0; i < ARRAY_LEN(key); i++) {
+		int ret = gguf_u64(h->gguf, key[i], of[i], e);
+
+		ret = gguf_need(ret, key[i], e);
+		if (ret)
+			return ret;
+	}
 	if (width != m->n_embd || !blocks || layer > m->n_layer ||
 		blocks != m->n_layer - layer)
 		return err_set(e, EINVAL,

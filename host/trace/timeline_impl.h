@@ -28,9 +28,6 @@ struct reading {
 	struct err *e;
 };
 
-/* sets the message; returns -ENOMEM */
-int timeline_no_memory(struct reading *);
-
 /* Get the next field. Returns 1 and the field, 0 at the end, or -EBADMSG.
  * Truncated data is an error here, because the packet as a whole is
  * complete. */
@@ -69,7 +66,8 @@ static inline void *timeline_grown(void *list, size_t n, size_t size)
 			(r)->t->field, (r)->t->count, sizeof(*(r)->t->field)); \
 		if (more_)                                                     \
 			(r)->t->field = more_;                                 \
-		more_ ? 0 : timeline_no_memory(r);                             \
+		more_ ? 0                                                      \
+		      : err_set((r)->e, ENOMEM, "no memory for the trace");    \
 	})
 
 #endif

@@ -10,11 +10,6 @@
 
 /* ---- common -------------------------------------------------------------- */
 
-int timeline_no_memory(struct reading *r)
-{
-	return err_set(r->e, ENOMEM, "no memory for the trace");
-}
-
 int timeline_next(struct reading *r, struct proto_in *in, struct proto_field *f)
 {
 	int ret = proto_next(in, f);
@@ -52,7 +47,7 @@ static int intern(struct reading *r, struct interned *table, struct proto_in in)
 			reallocarray(table->text, iid + 1, sizeof(*more));
 
 		if (!more)
-			return timeline_no_memory(r);
+			return err_set(r->e, ENOMEM, "no memory for the trace");
 		memset(more + table->n, 0,
 			(iid + 1 - table->n) * sizeof(*more));
 		table->text = more;
@@ -61,7 +56,7 @@ static int intern(struct reading *r, struct interned *table, struct proto_in in)
 	copy = strndup((const char *)name.at, name.left);
 	if (!copy || TIMELINE_GROW(r, text, n_text)) {
 		free(copy);
-		return timeline_no_memory(r);
+		return err_set(r->e, ENOMEM, "no memory for the trace");
 	}
 	err_plain(copy);
 	r->t->text[r->t->n_text++] = copy;
@@ -205,7 +200,7 @@ int timeline_read_track(struct reading *r, struct proto_in in)
 		return -ENOMEM;
 	x.name = strndup(name.at ? (const char *)name.at : "", name.left);
 	if (!x.name)
-		return timeline_no_memory(r);
+		return err_set(r->e, ENOMEM, "no memory for the trace");
 	err_plain(x.name);
 	x.role = role_of(r->t, &x);
 	r->t->track[r->t->n_track++] = x;

@@ -15,13 +15,9 @@
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int cannot_write(const struct trace_file *f, int code, struct err *e)
-{
-	return err_sys(e, code, "cannot write the trace '%s'", f->path);
-}
-
 static int open_empty(struct trace_file *f, struct err *e)
 {
+	static const char failed[] = "cannot write the trace '%s'";
 	struct stat st;
 
 	/* Open with O_NONBLOCK, and clear the flag afterwards. Without it,
@@ -35,7 +31,7 @@ static int open_empty(struct trace_file *f, struct err *e)
 			"of a FIFO first",
 			f->path);
 	if (f->fd < 0 || fcntl(f->fd, F_SETFL, 0))
-		return cannot_write(f, errno, e);
+		return err_sys(e, errno, failed, f->path);
 	if (flock(f->fd, LOCK_EX | LOCK_NB))
 		return err_set(e, EBUSY,
 			"another process is writing the trace '%s'; give "
@@ -44,9 +40,10 @@ static int open_empty(struct trace_file *f, struct err *e)
 
 	/* Only a regular file can be truncated or renamed. */
 	if (fstat(f->fd, &st))
-		return cannot_write(f, errno, e);
+		return err_sys(e, errno, failed, f->path);
 	if (S_ISREG(st.st_mode))
-		return ftruncate(f->fd, 0) ? cannot_write(f, errno, e) : 0;
+		return ftruncate(f->fd, 0) ? err_sys(e, errno, failed, f->path)
+					   : 0;
 	return f->limit
 		? err_set(e, EINVAL,
 			  "the trace '%s' is not a regular file, so its "
