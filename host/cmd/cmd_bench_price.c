@@ -54,8 +54,8 @@ static const struct opt opts[] = {
 		0.01,
 		PRICE_ROWS_MAX },
 	{ OPT_STRING, 0, "from", &args.from, "FILE",
-		"take the mean pass of each method from FILE, the output of "
-		"'tandem bench lever --json'" },
+		"take rows, drafted nodes and context of a pass from FILE, the "
+		"means of each method by 'tandem bench lever --json'" },
 	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
 		"also vary the number KEY of the phone's profile from A to B, "
 		"in N steps (5); fitted: vary each number that was fitted to "

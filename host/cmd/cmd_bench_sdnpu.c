@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 		"tables to make (all); some of ablation, length, "
 		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (long: those that copy most from the prompt); some of "
+		"tasks (long); some of "
 		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",

@@ -272,8 +272,9 @@ static const struct opt option_rows[] = {
 		.choices = anchor_names, .noun = "predictions for the prompt "
 			"(see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
-		"calibrated: number of last prompt tokens whose predictions "
-		"--anchors request allows ({})",
+		"drafter calibrated, with --anchors request: a draft may begin "
+		"only with a prediction stored for one of the last N prompt "
+		"tokens ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
 		"calibrated: number of latest tokens (generated or drafted) to "

@@ -92,9 +92,9 @@ static const struct opt option_rows[] = {
 		"llada-npu: rows of a pass (the window), which may extend into "
 		"later blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "window-from", IN(from), NULL,
-		"llada-npu: where the window begins ({}); invisible: at the "
-		"first token that is not visible; unstable: at the first token "
-		"that is not stable; block: at the block's first token",
+		"llada-npu: first token that a pass computes ({}); invisible: "
+		"the first that is still a mask; unstable: the first that may "
+		"still change; block: the block's first",
 		.choices = window_froms },
 	{ OPT_CHOICE, 0, "window-visibility", IN(visibility), NULL,
 		"llada-npu: which positions of the window a row attends to "
