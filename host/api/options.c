@@ -169,12 +169,13 @@ static const struct opt pair_rows[] = {
 		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX,
 		.words = window_word },
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
-		"buffers that the window can map at a time ({}); 3 or more",
+		"buffers that the device's address window can map at a time "
+		"({}); 3 or more",
 		3, 256 },
 	{ OPT_SIZE, 0, "va-extended", IN(session.va_extended), "SIZE",
 		"size of a second memory region that only DMA can read (0: "
-		"none); weights that do not fit into the window are placed "
-		"there", 0, (double)WIRE_EXTENDED_MAX },
+		"none); weights that do not fit into the address window are "
+		"placed there", 0, (double)WIRE_EXTENDED_MAX },
 	{ OPT_UINT, 0, "va-defer", IN(session.va_defer), "N",
 		"unmap a buffer only after N more map requests, as some "
 		"firmware does ({})",
@@ -187,13 +188,13 @@ static const struct opt pair_rows[] = {
 		"limit the device process's address space, with RLIMIT_AS, to "
 		"its size after the start plus 256 MiB" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
-		"which weights stay in the window if not all fit (belady). To "
-		"make room for a block of layers, belady evicts the block "
-		"whose next use is furthest away, paging evicts the least "
-		"recently used block, and drop-all evicts all other blocks. "
-		"With swap some layers stay, and the others are copied into "
-		"two slots before they are needed. fixed fails unless all "
-		"weights fit",
+		"which weights stay in the address window if not all fit "
+		"(belady). To make room for a block of layers, belady evicts "
+		"the block whose next use is furthest away, paging evicts the "
+		"least recently used block, and drop-all evicts all other "
+		"blocks. With swap some layers stay, and the others are copied "
+		"into two buffers of the window before they are needed. fixed "
+		"fails unless all weights fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
 		"for tests: overwrite a slot of --placement swap after the "
@@ -208,8 +209,8 @@ static const struct opt pair_rows[] = {
 		"a flash image (tandem convert)" },
 	{ OPT_UINT, 0, "experts-ahead", IN(session.experts_ahead), "N",
 		"for a streamed mixture of experts: number of experts of the "
-		"next layer that are predicted and read ahead for each row "
-		"({}; 0: none)", 0, WIRE_MAX_EXPERTS },
+		"next layer that are predicted to be used and read ahead from "
+		"flash for each row ({}; 0: none)", 0, WIRE_MAX_EXPERTS },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
 		"divide the layers that stay in memory into N groups of "
 		"adjacent layers, with streamed layers between the groups (0: "
@@ -241,9 +242,10 @@ static const struct opt pair_rows[] = {
 		"'tandem help clocks' lists phones and shows how to change one",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
-		"compute phone times for a model of this shape; the model "
-		"that runs stays the same ('tandem help shapes'). With "
-		"--clock soc:NAME", .choices = dense_shape_names },
+		"compute phone times for a model of this shape; a shape is the "
+		"number and sizes of a model's layers ('tandem help shapes'); "
+		"the model that runs stays the same. With --clock soc:NAME",
+		.choices = dense_shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
 		"type of the matrices with --as or --draft-as (the type of the "
 		"model that runs; q8_0 for --draft oracle); with q4_0 the FFN "
@@ -324,8 +326,6 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 		opts->as_type = shape_type_at((unsigned)a->as_type);
 	if (a->as >= 0)
 		opts->as = &shapes[a->as];
-	/* --dram-budget is a percentage of the layers such as "40%", or the
-	 * memory for weights, a size such as "1.5G". */
 	if (a->dram_budget) {
 		char *end;
 		double share = strtod(a->dram_budget, &end);
@@ -443,19 +443,19 @@ static const struct opt decoding_rows[] = {
 		"decoding method ({}); 'tandem help methods' lists all:", .words = method_word },
 	{ OPT_STRING, 0, "history", IN(history), "FILE",
 		"keep finished answers with their prompts in FILE, for "
-		"drafters to use; created with mode 0600 (tandem history)" },
+		"drafters to copy from; FILE is created with mode 0600 (tandem "
+		"history)" },
 	{ OPT_SIZE, 0, "history-max", IN(history_max), "SIZE",
-		"size limit of the history ({}); the oldest answers are "
-		"dropped", 4096,
+		"size limit of the file of --history ({}); the oldest answers "
+		"are dropped", 4096,
 		(double)((uint64_t)1 << 40) },
 	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
-		"use the history but add nothing to it" },
+		"draft from the file of --history, but add nothing to it" },
 	{ OPT_CHOICE, 0, "profile", IN(profile), "WHAT",
 		"how the methods lever and sdnpu get the time of a pass ({}); "
-		"remember: from a file in $XDG_CACHE_HOME/tandem, or, without "
-		"this file, by a measurement that writes it; probe: by a "
-		"measurement before the first request; learn: by measuring the "
-		"passes of requests",
+		"remember: by one measurement, kept in a file in "
+		"$XDG_CACHE_HOME/tandem; probe: by a measurement before the "
+		"first request; learn: by measuring the passes of requests",
 		.choices = profile_uses },
 };
 #undef IN

@@ -36,13 +36,13 @@ struct bench_line {
 	{ OPT_FLAG, 0, "json", &(line).json, NULL,                            \
 		"print one JSON object instead of the tables" },              \
 	{ OPT_FLAG, 0, "csv", &(line).csv, NULL,                              \
-		"print CSV with the columns table, name, of, figure, "        \
-		"value" },                                                    \
+		"print CSV with the columns 'table', 'name', 'of', 'figure', " \
+		"'value'" },                                                  \
 	{ OPT_STRING, 0, "plot", &(line).plot, "DIR",                         \
 		"draw each table to DIR/TABLE.svg; needs gnuplot" }
 #define BENCH_TASKS(tasks)                                                    \
 	{ OPT_STRING, 0, "tasks", &(tasks), "LIST",                           \
-		"tasks (short); some of " EVAL_TASK_NAMES "; "                \
+		"tasks to measure (short); some of " EVAL_TASK_NAMES "; or "  \
 		EVAL_TASK_GROUPS "; none: random prompts, each continued to " \
 		"exactly -n tokens",                                          \
 		.choices = eval_task_names }

@@ -54,8 +54,9 @@ static const struct opt opts[] = {
 		0.01,
 		PRICE_ROWS_MAX },
 	{ OPT_STRING, 0, "from", &args.from, "FILE",
-		"take rows, drafted nodes and context of a pass from FILE, the "
-		"means of each method by 'tandem bench lever --json'" },
+		"instead of --rows, compute the mean pass of each method in "
+		"FILE, the output of 'tandem bench lever --json': its numbers "
+		"of rows, drafted nodes and accepted tokens" },
 	{ OPT_STRING, 0, "vary", &vary, "fitted|KEY=A:B[:N]",
 		"also vary the number KEY of the phone's profile from A to B, "
 		"in N steps (5); fitted: vary each number that was fitted to "

@@ -29,8 +29,8 @@ static const struct opt opts[] = {
 		"tables to make (all); some of ablation, length, "
 		"sources, cycles, overhead, row_cost, phones, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks (long); some of "
-		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
+		"tasks to measure (long); some of "
+		EVAL_TASK_NAMES "; or " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
 		"instead of tasks, prompts to continue; one a line, or JSON "
@@ -39,12 +39,11 @@ static const struct opt opts[] = {
 		"set the drafters' parameters as in version a or b of sd.npu's "
 		"paper (none: keep the usual defaults). Both set the options "
 		"sam-children 1, anchor-key single, calibrated-depth 2, "
-		"reuse-checked and reuse-room 32; version a also sets anchors "
-		"context and reuse-age 64 (the paper has no limit of age); "
-		"version b also sets anchors request. The papers do not state "
-		"the values used here for successors (3, read from a figure), "
-		"successor-share (0.9), request-tokens (64) and, for b, "
-		"reuse-age (3)",
+		"reuse-checked and reuse-room 32; a also sets anchors context "
+		"and reuse-age 64 (the paper: no limit); b also sets anchors "
+		"request. The papers do not state the values of successors (3, "
+		"read from a figure), successor-share (0.9), request-tokens "
+		"(64) and, for b, reuse-age (3)",
 		.choices = papers },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (20), or lines of the file (all)",

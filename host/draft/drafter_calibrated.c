@@ -23,8 +23,7 @@ struct anchor {
 	/* 1 + the previous position in the same list of anchors; 0 for the
 	 * first position of a list */
 	uint32_t before;
-	/* number of entries of next[]; 0 if no prediction is known at this
-	 * position */
+	/* number of entries of next[]; 0 if unknown */
 	uint32_t n;
 	struct candidate next[CALIBRATED_SUCCESSORS];
 };
@@ -36,8 +35,7 @@ struct calibrated {
 	size_t n, room;
 	/* number of this prompt's tokens for which wants() has been called */
 	size_t asked;
-	/* set if memory ran out for this prompt: the prompt then has no
-	 * anchors */
+	/* memory ran out: the prompt has no anchors */
 	bool is_short;
 	/* last tokens of the sequence, in reverse order */
 	int32_t end[CALIBRATED_KEY];
@@ -208,8 +206,8 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		key && at && found < ANCHORS; at = c->anchor[at - 1].before) {
 		const struct anchor *a = &c->anchor[at - 1];
 
-		/* count two steps: reading the anchor, and reading its
-		 * successor in the list */
+		/* count two steps: reading the anchor, and reading its link to
+		 * the next anchor of the list */
 		c->work.steps += 2;
 		if (!may_go_on(c, depth, at - 1) ||
 			match(c, at - 1, p, key) < key)
@@ -256,7 +254,7 @@ int calibrated_open(struct source *out, const struct calibrated_options *opts,
 	return 0;
 }
 
-/* ---- as a kind ----------------------------------------------------------- */
+/* ---- the kind of drafter (draft_kind.h) ---------------------------------- */
 
 static const char *const anchor_names[] = { "context", "request", NULL };
 static const char *const key_names[] = { "single", "bigram", "longest", NULL };
@@ -265,10 +263,10 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 #define IN(field) OPT_IN(calibrated_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
-		"calibrated: prompt tokens whose stored predictions may begin "
-		"a draft ({}); context: all; request: only the last "
-		"--request-tokens; later tokens of a draft may come from any "
-		"stored predictions",
+		"drafter calibrated: prompt tokens after which the target's "
+		"predictions may begin a draft ({}); context: all; request: "
+		"the last --request-tokens; later tokens of a draft are not "
+		"limited",
 		.choices = anchor_names, .noun = "predictions for the prompt "
 			"(see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
@@ -277,19 +275,22 @@ static const struct opt option_rows[] = {
 		"tokens ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
-		"calibrated: number of latest tokens (generated or drafted) to "
-		"find in the prompt; the predictions stored there are drafted "
-		"({}); single: one; bigram: two; longest: as many as occur "
-		"there, at most four", .choices = key_names },
+		"drafter calibrated: number of latest tokens (generated or "
+		"drafted) to find in the prompt ({}); the target's predictions "
+		"after them are drafted; single: one; bigram: two; longest: as "
+		"many as occur there, at most four", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
-		"calibrated: maximum number of next tokens that are predicted "
-		"and stored for each prompt token ({})",
+		"drafter calibrated: maximum number of next tokens that the "
+		"target predicts for each prompt token, to be drafted later "
+		"({})",
 		1, CALIBRATED_SUCCESSORS },
 	{ OPT_FLOAT, 0, "successor-share", IN(share), "P",
-		"calibrated: for each prompt token, store predictions until "
-		"their probabilities add up to P ({})", 0.01, 1 },
+		"drafter calibrated: for each prompt token, store the target's "
+		"likeliest next tokens until their probabilities add up to P "
+		"({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
-		"calibrated: maximum number of successive drafted tokens ({})",
+		"drafter calibrated: maximum number of successive tokens in a "
+		"draft ({})",
 		1, 64 },
 };
 /* clang-format on */

@@ -9,9 +9,6 @@
  * If --ngram-map-values is above 1, the map counts up to this number of
  * different continuations of a key. The drafter drafts a continuation only if
  * it occurred at least twice as often as all others together.
- *
- * The default sizes are meant for rewriting code. Where copied passages are
- * short, keys of 3 tokens and drafts of 16 tokens find more of them.
  */
 #include "base/err.h"
 #include "base/opt.h"
@@ -35,19 +32,22 @@ struct ngram_map_options {
 #define IN(field) OPT_IN(ngram_map_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-map-key", IN(key), "N",
-		"ngram-map: number of last tokens, the key, that are looked up "
-		"in earlier text ({}; 3 is better for short copies)", 1, 1024 },
+		"drafter ngram-map: number of last tokens to find in earlier "
+		"text ({}; 3 is better where copied passages are short)",
+		1, 1024 },
 	{ OPT_UINT, 0, "ngram-map-length", IN(length), "N",
-		"ngram-map: maximum number of drafted tokens ({}; 16 is better "
-		"for short copies)", 1, LENGTH_MOST },
+		"drafter ngram-map: maximum number of tokens in a draft ({}; "
+		"16 is better where copied passages are short)",
+		1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-map-hits", IN(hits), "N",
-		"ngram-map: draft only if the key occurred at least N times "
-		"before ({})",
+		"drafter ngram-map: draft only if the last --ngram-map-key "
+		"tokens occurred at least N times before ({})",
 		1, UINT32_MAX },
 	{ OPT_UINT, 0, "ngram-map-values", IN(values), "N",
-		"ngram-map: maximum number of different continuations counted "
-		"for each key ({}; 4: as llama.cpp's "
-		"ngram-map-k4v)", 1, VALUES },
+		"drafter ngram-map: maximum number of different continuations "
+		"of the last tokens to count; if above 1, draft only a "
+		"continuation twice as frequent as all others together ({}; 4: "
+		"as llama.cpp's ngram-map-k4v)", 1, VALUES },
 };
 /* clang-format on */
 
@@ -56,11 +56,11 @@ static const struct opt_table table = OPT_TABLE_INIT("drafts", option_rows,
 
 struct ngram_map {
 	struct ngram_map_options o;
-	/* A place is an occurrence of a key, identified by the index after the
-	 * key's last token. newest: for each hash value, the newest place with
-	 * this hash. older: for each place, the next older place with the same
-	 * hash. 0 means no place. The map contains the places up to index
-	 * `n`. */
+	/* The map identifies an occurrence of a key by the index after the
+	 * key's last token. newest: for each hash value, the newest occurrence
+	 * with this hash. older: for each occurrence, the next older occurrence
+	 * with the same hash. 0 means none. The map contains the occurrences up
+	 * to index `n`. */
 	uint32_t *newest; /* [BUCKETS] */
 	uint32_t *older;  /* [room] */
 	size_t n, room;
@@ -78,7 +78,8 @@ static uint32_t bucket(const int32_t *key, uint32_t n)
 
 /* ---- the map ------------------------------------------------------------- */
 
-/* Add the places that are followed by at least as many tokens as a key has. */
+/* Add the key occurrences that are followed by at least as many tokens as a key
+ * has. */
 static int update(struct ngram_map *m, const int32_t *text, size_t n,
 	size_t same, struct err *e)
 {
@@ -130,8 +131,8 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 		at = m->older[at]) {
 		uint32_t i = 0;
 
-		/* count two steps (reading the place and its `older`) and the
-		 * comparison of the key's tokens */
+		/* count two steps (reading the occurrence and its `older`) and
+		 * the comparison of the key's tokens */
 		m->work.steps += 2;
 		m->work.values += m->o.key;
 		if (memcmp(text + at - m->o.key, key,
@@ -223,7 +224,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_ngram_map = {
 	.name = "ngram-map",
-	.summary = "tokens after the latest copy of the last 12 tokens",
+	.summary = "tokens after the previous occurrence of the last 12 tokens",
 	.title = "a map of n-grams",
 	.options = &table,
 	.length = length,

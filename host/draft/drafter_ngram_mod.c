@@ -5,9 +5,6 @@
  * includes the token found before, up to 64 tokens; a draft of fewer than 48
  * tokens is dropped. The table persists across requests. The whole table is
  * cleared when its drafts fail or when it is too full.
- *
- * The default sizes are meant for rewriting code. Where copied passages are
- * short, a match of 4 tokens and drafts of 2 to 24 tokens find more of them.
  */
 #include "base/err.h"
 #include "base/opt.h"
@@ -38,14 +35,16 @@ struct ngram_mod_options {
 #define IN(field) OPT_IN(ngram_mod_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-mod-match", IN(match), "N",
-		"ngram-mod: number of last tokens whose hash is looked up "
-		"({}; 4 is better for short copies)", 1, MATCH_MOST },
+		"drafter ngram-mod: number of last tokens to find in earlier "
+		"text, by their hash ({}; 4 is better where copied passages "
+		"are short)", 1, MATCH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-min", IN(least), "N",
-		"ngram-mod: drop drafts of fewer than N tokens ({}; 2 is "
-		"better for short copies)", 1, LENGTH_MOST },
+		"drafter ngram-mod: drop drafts of fewer than N tokens ({}; 2 "
+		"is better where copied passages are short)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-max", IN(most), "N",
-		"ngram-mod: maximum number of drafted tokens ({}; 24 is better "
-		"for short copies)", 1, LENGTH_MOST },
+		"drafter ngram-mod: maximum number of tokens in a draft ({}; "
+		"24 is better where copied passages are short)",
+		1, LENGTH_MOST },
 };
 /* clang-format on */
 
@@ -183,7 +182,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_ngram_mod = {
 	.name = "ngram-mod",
-	.summary = "hash table: tokens after a copy of the last 24 tokens",
+	.summary = "hash table: tokens that once followed the last 24 tokens",
 	.title = "a table of n-grams",
 	.options = &table,
 	.length = length,

@@ -59,7 +59,7 @@ static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
 	return (uint64_t)w[1] << 32 | w[0];
 }
 
-/* ---- place of a node ----------------------------------------------------- */
+/* ---- state of a path ----------------------------------------------------- */
 
 /* The state of a path that agrees with the sequence for `at` tokens and whose
  * next token is unknown or differs from the sequence. */
@@ -282,7 +282,7 @@ void drafter_oracle_price_as(struct drafter *d, const struct soc *soc,
 	d->price = oracle_price;
 }
 
-/* ---- as a kind ----------------------------------------------------------- */
+/* ---- the kind of drafter (draft_kind.h) ---------------------------------- */
 
 static int parse_curve(
 	const char *word, struct oracle_curve *curve, struct err *e)
@@ -296,9 +296,9 @@ static int parse_curve(
 		if (curve->n == ORACLE_POSITIONS)
 			return err_set(e, EINVAL,
 				"--draft oracle: '%.*s' is number %d, but at "
-				"most %d numbers are possible; leave out those "
-				"after number %d, which also holds for all "
-				"later positions",
+				"most %d numbers are possible; leave out this "
+				"and later numbers: number %d also holds for "
+				"all later positions",
 				shown, word, ORACLE_POSITIONS + 1,
 				ORACLE_POSITIONS, ORACLE_POSITIONS);
 		if (!len || end != word + len || !(p >= 0 && p <= 1))

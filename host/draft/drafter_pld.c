@@ -3,7 +3,7 @@
  * 3 tokens are searched for from the beginning of the sequence; the 10 tokens
  * after the first match are the draft. If there is no match, the last 2 tokens
  * are searched for, and then the last token. A match that is followed by fewer
- * than 10 tokens is skipped; other implementations draft these few tokens.
+ * than 10 tokens is skipped.
  */
 #include "base/err.h"
 #include "base/opt.h"
@@ -25,11 +25,12 @@ struct pld_options {
 #define IN(field) OPT_IN(pld_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "pld-ngram", IN(ngram), "N",
-		"pld: number of last tokens to look up in earlier text ({}); "
-		"fewer if not found",
+		"drafter pld: number of last tokens to find in earlier text, "
+		"or fewer if they do not occur there ({}); the tokens after "
+		"them are drafted",
 		1, 64 },
 	{ OPT_UINT, 0, "pld-length", IN(length), "N",
-		"pld: number of tokens to draft for each pass ({})", 1,
+		"drafter pld: number of tokens to draft for each pass ({})", 1,
 		LENGTH_MOST },
 };
 /* clang-format on */
@@ -100,7 +101,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_pld = {
 	.name = "pld",
-	.summary = "tokens after the first copy of the last 3 tokens",
+	.summary = "tokens after the first occurrence of the last 3 tokens",
 	.title = "prompt lookup",
 	.options = &table,
 	.length = length,

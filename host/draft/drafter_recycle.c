@@ -34,6 +34,7 @@ struct recycle_options {
 	int rows; /* ROWS_WAY or ROWS_ALL */
 };
 
+/* The rows of a pass that update the table: the accepted rows, or all. */
 enum { ROWS_WAY, ROWS_ALL };
 
 static const char *const recycled_rows[] = { "way", "all", NULL };
@@ -41,8 +42,9 @@ static const char *const recycled_rows[] = { "way", "all", NULL };
 #define IN(field) OPT_IN(recycle_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "recycle-rows", IN(rows), NULL,
-		"recycle: rows to learn from ({}); way: the accepted rows, "
-		"whose logits are computed anyway; all: every row, so that the "
+		"drafter recycle: rows of a pass whose predicted next tokens "
+		"are stored for later drafts ({}); way: the accepted rows, "
+		"whose logits are computed anyway; all: every row, so the "
 		"device must predict after every row",
 		.choices = recycled_rows },
 };
@@ -50,7 +52,7 @@ static const struct opt option_rows[] = {
 static const struct opt_table table = OPT_TABLE_INIT(
 	"drafts", option_rows, recycle_options, .rows = ROWS_WAY);
 
-/* A verified row that is not in the table yet; the next take() adds it. */
+/* A verified row that is not in the table yet. */
 struct fresh {
 	int32_t token;
 	uint32_t depth;

@@ -9,7 +9,7 @@
  *
  * If the suffix occurs more than 5000 times, the paper uses its first 5000
  * occurrences (hits). Here the hits are sorted by their continuation, so 5000
- * hits at equal distances are used.
+ * hits are used that are evenly spread over all hits.
  */
 #include "base/err.h"
 #include "base/fd.h"
@@ -41,8 +41,8 @@ struct beginning {
 };
 
 struct rest {
-	/* The source whose next three members all sources of a shared datastore
-	 * use: another source, or this one. */
+	/* Sources that share a datastore all use the next three members of
+	 * *shared, the source that was opened first; it can be this source. */
 	struct rest *shared;
 	const struct history *history;
 	/* number of the last history record that was added to the store */
@@ -352,7 +352,7 @@ static int check_file(const char *said, const char *word, struct err *e)
 
 const struct draft_kind draft_kind_rest = {
 	.name = "rest",
-	.summary = "frequent tokens after copies of last tokens, in --history",
+	.summary = "tokens that often followed the last tokens, in --history",
 	.title = "a datastore",
 	.length = length,
 	.open = open_kind,

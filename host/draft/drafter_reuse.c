@@ -194,8 +194,7 @@ static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 static void add_chains(
 	struct reuse *r, const struct draft *d, const int32_t *text, size_t n)
 {
-	/* number of tokens since the first rejected token, z_e to z_{e+delta}:
-	 * delta + 1 */
+	/* number of accepted tokens from z_e to z_{e+delta}: delta + 1 */
 	size_t accepted = n - d->e;
 
 	for (uint32_t gamma = 0; gamma < d->n && r->n_chains < CHAINS;
@@ -361,21 +360,21 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 	return 0;
 }
 
-/* ---- as a kind ----------------------------------------------------------- */
+/* ---- the kind of drafter (draft_kind.h) ---------------------------------- */
 
 /* clang-format off */
 #define IN(field) OPT_IN(reuse_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "reuse-age", IN(age), "N",
-		"reuse: number of passes during which rejected tokens are "
-		"drafted again ({})", 1, 64 },
+		"drafter reuse: number of passes during which rejected tokens "
+		"may be drafted again ({})", 1, 64 },
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
 		"reuse: maximum number of rejected tokens kept to be drafted "
 		"again ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
-		"reuse: keep a token after a draft's first wrong token only if "
-		"the target also predicted it, as in sd.npu's paper; the "
-		"device must then predict after every row" },
+		"drafter reuse: after a draft's first rejected token, keep a "
+		"token only if the target also predicted it, as in sd.npu's "
+		"paper; the device must then predict after every row" },
 };
 /* clang-format on */
 

@@ -25,12 +25,12 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
-	/* The source whose next three members all sources of a shared history
-	 * use: another source, or this one. */
+	/* Sources that share a history all use the next three members of
+	 * *shared, the source that was opened first; it can be this source. */
 	struct sam *shared;
 	/* history of earlier requests; NULL if no history is kept; borrowed */
 	const struct history *records;
-	/* number of the last history record in `history` */
+	/* number of the last record that was added to `history` */
 	uint64_t read;
 	/* automaton of the history; NULL if no history is kept */
 	struct suffix_automaton *history;
@@ -46,7 +46,7 @@ struct sam {
 	struct search_work work;
 };
 
-/* ---- the text ------------------------------------------------------------ */
+/* ---- the sequence and the history ---------------------------------------- */
 
 /* Returns the automaton of the history, or NULL. The work of its next calls
  * counts as this source's. */
@@ -120,7 +120,7 @@ static int take(
 	return 0;
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- matches in a source_place ------------------------------------------- */
 
 /* A source_place stores two matches: one in the automaton of the sequence, and
  * one in the automaton of the history. */
@@ -332,29 +332,31 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 	return 0;
 }
 
-/* ---- as a kind ----------------------------------------------------------- */
+/* ---- the kind of drafter (draft_kind.h) ---------------------------------- */
 
 /* clang-format off */
 #define IN(field) OPT_IN(sam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
-		"sam: tokens in a chain for each token of the match, that is, "
-		"the last tokens found in earlier text ({})", 0, 1000 },
+		"drafter sam: maximum length of a drafted chain, as a multiple "
+		"of the number of last tokens that occur in earlier text ({})",
+		0, 1000 },
 	{ OPT_UINT, 0, "sam-min", IN(least), "N",
-		"sam: minimum length of a chain in tokens, counting the last "
-		"generated token ({}; sd.npu's version uses 10)",
+		"drafter sam: minimum length of a drafted chain in tokens, "
+		"counting the last generated token ({}; sd.npu's version: 10)",
 		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
-		"sam: maximum length of a chain in tokens, counting the last "
-		"generated token ({})",
+		"drafter sam: maximum length of a drafted chain in tokens, "
+		"counting the last generated token ({})",
 		2, MOST + 1 },
 	{ OPT_UINT, 0, "sam-children", IN(children), "N",
-		"sam: maximum number of children of a tree node from this "
-		"request's text, and from --history ({})", 1, SUFFIX_CHILDREN },
+		"drafter sam: maximum number of children of a node in a "
+		"drafted tree, from this request's text and from --history ({} "
+		"from each)", 1, SUFFIX_CHILDREN },
 	{ OPT_UINT, 0, "sam-bias", IN(bias), "N",
-		"sam: draft a chain from --history instead of this request's "
-		"text only if the match in --history is more than N tokens "
-		"longer ({})", 0, UINT32_MAX },
+		"drafter sam: draft a chain from --history instead of this "
+		"request's text only if the match of last tokens there is more "
+		"than N tokens longer ({})", 0, UINT32_MAX },
 };
 /* clang-format on */
 
@@ -387,7 +389,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_sam = {
 	.name = "sam",
-	.summary = "tokens after a copy of as many last tokens as possible",
+	.summary = "tokens after the longest earlier match of the last tokens",
 	.title = "a suffix automaton",
 	.options = &table,
 	.length = length,

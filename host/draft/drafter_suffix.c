@@ -4,9 +4,8 @@
  * Several suffixes can match. The draft uses the suffix whose draft has the
  * highest expected number of accepted tokens. This number is the sum, over the
  * tokens of the draft's likeliest path, of the probability that verification
- * accepts the path up to the token. A draft is `factor` times as long as the
- * match, plus `offset`. Tokens that followed in less than a tenth of the
- * occurrences are left out.
+ * accepts the path up to the token. Tokens that followed in less than a tenth
+ * of the occurrences are left out.
  *
  * There is one tree for the sequence and, if a history is kept, one for the
  * history. A token tree takes candidates from both trees; a chain comes from
@@ -33,12 +32,12 @@ struct suffix_options {
 #define IN(field) OPT_IN(suffix_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "suffix-factor", IN(factor), "F",
-		"suffix: drafted tokens for each last token found in earlier "
-		"text ({})",
+		"drafter suffix: length of a draft, as a multiple of the "
+		"number of last tokens that occur in earlier text ({})",
 		0, SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"suffix: number of drafted tokens in addition to those by "
-		"--suffix-factor ({})",
+		"drafter suffix: number of tokens to add to the length of a "
+		"draft by --suffix-factor ({})",
 		0, SUFFIX_DEPTH },
 };
 
@@ -56,9 +55,9 @@ struct memory {
 	/* the suffix tree; NULL for the history if no history is kept */
 	struct suffix_tree *tree;
 	struct suffix_matches matches;
-	/* root: place of the match from which the draft is made. match: length
-	 * of the match. limit: maximum length of the draft. worth: expected
-	 * number of its accepted tokens. */
+	/* root: place in the tree of the match from which the draft is made.
+	 * match: length of the match. limit: maximum length of the draft.
+	 * worth: expected number of its accepted tokens. */
 	struct suffix_place root;
 	uint32_t match, limit;
 	double worth;
@@ -67,8 +66,8 @@ struct memory {
 struct suffix {
 	struct suffix_options opts;
 	const struct history *history;
-	/* The source whose history tree, and `last`, all sources of a shared
-	 * history use: another source, or this one. */
+	/* Sources that share a history all use the history tree and `last` of
+	 * *shared, the source that was opened first; it can be this source. */
 	struct suffix *shared;
 	uint64_t last; /* number of the last history record that was added */
 	/* value of shared->last when memory[HISTORY] was last updated */
@@ -87,8 +86,8 @@ static uint32_t limit_of(const struct suffix_options *o, uint32_t match)
 	return limit < room ? (uint32_t)limit : room;
 }
 
-/* Returns the expected number of accepted tokens of the likeliest path from a
- * place, limited to `limit` tokens. */
+/* Returns the expected number of accepted tokens of the likeliest path from
+ * place `p` of the tree, limited to `limit` tokens. */
 static double worth(
 	const struct suffix_tree *t, struct suffix_place p, uint32_t limit)
 {
@@ -319,8 +318,7 @@ static uint32_t length(const struct opt_values *values)
 
 const struct draft_kind draft_kind_suffix = {
 	.name = "suffix",
-	.summary =
-		"SuffixDecoding: frequent tokens after copies of last tokens",
+	.summary = "SuffixDecoding: tokens that often followed the last tokens",
 	.title = "suffixes",
 	.options = &table,
 	.length = length,

@@ -17,8 +17,7 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
-/* List the words that the option --draft accepts: one for each kind that has a
- * name. */
+/* The words of --draft: one for each kind that has a name. */
 static bool draft_word(size_t i, struct opt_word *w)
 {
 	const struct draft_kind *const *k = draft_kinds;
@@ -45,10 +44,12 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs ({})", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
-		"number of tree nodes to draft in one step (0: on the host "
-		"as many as the method requests, on the device 8)", 0, 64 },
+		"number of tree nodes whose children the draft model predicts "
+		"in one step (0: on the host as many as the method requests, "
+		"on the device 8)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
-		"temperature of the draft's probabilities ({})", 0.05, 10 },
+		"temperature applied to the draft model's probabilities ({})",
+		0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
 		"compute phone times as if the draft model had this shape; see "
 		"--as. With --draft oracle, phone times then include drafting "
@@ -57,7 +58,8 @@ static const struct opt option_rows[] = {
 		.choices = dense_shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
-		"seed of --draft oracle:P ({})", 0, INT32_MAX },
+		"seed of the random errors of --draft oracle:P ({})",
+		0, INT32_MAX },
 };
 /* clang-format on */
 

@@ -21,8 +21,10 @@ static const char exact[] = "exact";
 bool reward_word(size_t i, struct opt_word *w)
 {
 	static const struct opt_word words[] = {
-		{ "reward", NULL, "reward of the bundled model 'target'" },
-		{ "reward-small", NULL, "reward of the bundled model 'small'" },
+		{ "reward", NULL,
+			"reward model for the bundled model 'target'" },
+		{ "reward-small", NULL,
+			"reward model for the bundled model 'small'" },
 		{ exact, NULL,
 			"1 for a right answer, otherwise 0: for tasks with "
 			"known answers" },

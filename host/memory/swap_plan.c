@@ -399,7 +399,7 @@ int swap_plan(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	if (!fits(&s, 0))
 		return err_set(e, ENOSPC,
 			"two staging slots of %.1f MiB do not fit into the "
-			"%.1f MiB and %u slots that the cache and the "
+			"%.1f MiB and %u mappings that the cache and the "
 			"activations leave of the device's window; try a "
 			"larger --va-window or --va-slots, a smaller --ctx or "
 			"--prefill-chunk, or --placement belady, which needs "

@@ -18,16 +18,18 @@
 #define IN(field) OPT_IN(beam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "beam-width", IN(width), "M",
-		"beam, dvts: number of continuations of each kept beam ({}); "
-		"of the N beams of -N, N / M are kept after each step",
+		"methods beam and dvts: number of continuations of each kept "
+		"beam ({}); of the N beams of -N, N / M are kept after each "
+		"step",
 		1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
-		"beam, dvts: after each of the first N steps keep only the "
-		"best beams ({}); then let the kept beams run to their ends", 1, 1 << 16, .noun = "beams" },
+		"methods beam and dvts: after each of the first N reasoning "
+		"steps keep only the best beams ({}); then let these run to "
+		"their ends", 1, 1 << 16, .noun = "beams" },
 	{ OPT_FLAG, 0, "beam-ahead", IN(ahead), NULL,
-		"beam, dvts: start the next step of beams that will likely be "
-		"kept while other beams still finish their step; faster, same "
-		"text",
+		"methods beam and dvts: start the next step of beams that will "
+		"likely be kept while other beams still finish their step; "
+		"faster, same text",
 		.noun = "beams" },
 };
 #undef IN
@@ -120,9 +122,9 @@ static bool competes(const struct beams *b, const struct sample *s)
 
 /* ---- a round of the search ----------------------------------------------- */
 
-/* Before a round is decided, list the beams to score: the beams whose texts
- * have ended, and all competing beams of each tree from which beams must be
- * cut. */
+/* At the end of a round (one step of every beam), list the beams to score: the
+ * beams whose texts have ended, and all competing beams of each tree from which
+ * beams must be cut. */
 uint32_t beams_to_score(struct samples *p, bool waiting, struct sample **out)
 {
 	struct beams *b = samples_own(p);
@@ -250,7 +252,7 @@ int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
 	return ret;
 }
 
-/* ---- the steps of the method --------------------------------------------- */
+/* ---- functions of struct many_steps -------------------------------------- */
 
 /*
  * In the last round the beams do not wait for each other at the ends of steps.

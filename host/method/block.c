@@ -17,9 +17,10 @@
  * exact and, with --canvas, for measuring the cost of passes over a whole
  * answer.
  *
- * With shifted logits (d->shift) the row that precedes a block predicts the
- * block's first token. This row is the same in all passes over the block, so
- * its logits are computed once and stored.
+ * With shifted logits (d->shift: a row predicts the token of the next position)
+ * the row that precedes a block predicts the block's first token. This row is
+ * the same in all passes over the block, so its logits are computed once and
+ * stored.
  */
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -34,8 +35,8 @@ struct cache_options {
 /* clang-format off */
 static const struct opt cache_rows[] = {
 	{ OPT_FLAG, 0, "no-cache", OPT_IN(cache_options, no_cache), NULL,
-		"block: cache nothing: compute the whole text in every pass; "
-		"slower, with the same result" },
+		"method block: cache no keys and values, but compute the whole "
+		"text in every pass; slower, with the same result" },
 };
 /* clang-format on */
 

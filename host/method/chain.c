@@ -21,8 +21,8 @@ struct chain_options {
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "draft-len", OPT_IN(chain_options, length), "N",
-		"chain: number of tokens to draft for each pass (0: 8 with a "
-		"draft model, otherwise as many as the drafter finds)",
+		"method chain: number of tokens to draft for each pass (0: 8 "
+		"with a draft model, otherwise as many as the drafter finds)",
 		0, WIRE_MAX_ROWS - 1 },
 };
 

@@ -30,8 +30,9 @@ const struct opt_table answer_table = OPT_TABLE_INIT(
 #define IN(field) OPT_IN(aggregate_options, field)
 static const struct opt aggregate_rows[] = {
 	{ OPT_CHOICE, 0, "aggregate", IN(how), "NAME",
-		"how to combine the scores of a sample's steps ({}); last: the "
-		"last score; min: the smallest; prod: the product",
+		"how to combine the reward model's scores of a sample's "
+		"reasoning steps ({}); last: the last score; min: the "
+		"smallest; prod: the product",
 		.choices = aggregate_names,
 		.noun = "scores" },
 };
@@ -367,7 +368,7 @@ static int choose(const struct choosing *c, struct samples *p, struct err *e)
 	return ret;
 }
 
-/* ---- the steps of the method --------------------------------------------- */
+/* ---- functions of struct many_steps -------------------------------------- */
 
 static int open_choosing(
 	struct choosing *c, const struct method_env *env, struct err *e)

@@ -29,8 +29,9 @@ struct dream_options {
 #define IN(field) OPT_IN(dream_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "order-temperature", IN(order_temperature), "T",
-		"dream: temperature for choosing at random which guesses to "
-		"keep ({}: keep the best ones by --order)", 0, 1000 },
+		"method dream: temperature for drawing at random which guesses "
+		"(predicted tokens) to keep ({}: keep the best by --order)",
+		0, 1000 },
 };
 /* clang-format on */
 

@@ -23,8 +23,8 @@ struct eagle2_options {
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "eagle2-top-k", OPT_IN(eagle2_options, top_k), "N",
-		"eagle2-tree: number of nodes expanded in each level of the "
-		"tree, and of children of each expanded node ({})",
+		"method eagle2-tree: number of nodes expanded in each level of "
+		"the drafted tree, and of children of each expanded node ({})",
 		1, TREE_CANDIDATES },
 };
 

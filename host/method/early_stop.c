@@ -13,25 +13,29 @@
 #define IN(field) OPT_IN(early_stop_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "early-stop", IN(on), NULL,
-		"stop samples whose confidence falls below a threshold (see "
-		"--warm-up), and all unfinished samples when enough votes "
-		"agree (--consensus); may change the chosen text",
+		"stop samples whose confidence (the certainty of next-token "
+		"predictions) falls below a threshold (see --warm-up), and all "
+		"unfinished samples when enough finished samples have the same "
+		"answer (--consensus); may change the chosen text",
 		.noun = "early stop" },
 	{ OPT_UINT, 0, "warm-up", IN(warm_up), "N",
-		"early-stop: decode the first N samples to the end, and derive "
-		"the threshold from their confidence ({})",
+		"with --early-stop: decode the first N samples to their ends, "
+		"and derive from their confidence the threshold below which "
+		"other samples are stopped ({})",
 		1, SAMPLES_MOST, .noun = "early stop" },
 	{ OPT_UINT, 0, "confidence-window", IN(window), "N",
-		"early-stop: number of tokens over which a sample's "
-		"confidence is averaged ({})",
+		"with --early-stop: number of successive tokens over which a "
+		"sample's confidence is averaged ({})",
 		1, 65536, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "confidence-keep", IN(keep), "SHARE",
-		"early-stop: choose the threshold such that this share of the "
-		"warm-up samples stays above it, 0 to 1 ({})",
+		"with --early-stop: choose the threshold such that the "
+		"confidence of this share of the --warm-up samples, 0 to 1, "
+		"stays above it ({})",
 		0, 1, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "consensus", IN(consensus), "SHARE",
-		"early-stop: stop all unfinished samples when one answer has "
-		"this share of the votes, 0 to 1 ({}; above 1: never)", 0, 2, .noun = "early stop" },
+		"with --early-stop: stop all unfinished samples when this "
+		"share of the finished samples' answers, 0 to 1, is the same "
+		"({}; above 1: never)", 0, 2, .noun = "early stop" },
 };
 #undef IN
 /* clang-format on */

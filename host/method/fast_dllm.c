@@ -15,8 +15,9 @@
  *   dual    The masks after the block are cached too. A pass computes only
  *           the block.
  *
- * With shifted logits the first token of a block is committed in the first
- * pass, because later passes have no row that predicts it.
+ * With shifted logits (a row predicts the token of the next position) the first
+ * token of a block is committed in the first pass, because later passes have no
+ * row that predicts it.
  */
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -36,14 +37,15 @@ struct fast_options {
 #define IN(field) OPT_IN(fast_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "cache", IN(cache), NULL,
-		"fast-dllm: keys and values that later passes over a block "
-		"reuse ({}); prefix: of positions that precede the block; "
-		"dual: also of positions that follow the block",
+		"method fast-dllm: positions whose keys and values the first "
+		"pass over a block computes and its later passes reuse ({}); "
+		"prefix: those before the block; dual: also those after it",
 		.choices = cachings },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
-		"fast-dllm: instead of --threshold: fix the k most probable "
-		"guesses, with the largest k such that the k-th probability is "
-		"at least 1 - F/(k+1) (0: off)", 0, 100 },
+		"method fast-dllm: instead of --threshold: make the k most "
+		"probable guesses (predicted tokens) final, with the largest k "
+		"such that the k-th probability is at least 1 - F/(k+1) (0: "
+		"off)", 0, 100 },
 };
 /* clang-format on */
 

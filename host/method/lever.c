@@ -13,13 +13,13 @@
  *            (host/tree/pass_cost.h)
  *
  * Drafting (4.2, Algorithm 1): nodes are added one by one, always the node with
- * the largest R(v) / dL(v). The paper stops when the largest ratio is G(T) /
- * L(T) or less (--stop-rule). By default, growth continues beyond that point;
- * then the first n added nodes are kept, with the n that gives the largest G(T)
- * / L(T). The reason is that L(T) grows in steps: the paper's rule stops at a
- * step, although several more nodes together would gain more than the step
- * costs (host/tree/build.h). If no chain of drafted tokens is expected to save
- * time, nothing is drafted.
+ * the largest R(v) / dL(v), where dL(v) is the increase of L(T) by v. The paper
+ * stops when the largest ratio is G(T) / L(T) or less (--stop-rule). By
+ * default, growth continues beyond that point; then the first n added nodes are
+ * kept, with the n that gives the largest G(T) / L(T). The reason is that L(T)
+ * grows in steps: the paper's rule stops at a step, although several more nodes
+ * together would gain more than the step costs (host/tree/build.h). If no chain
+ * of drafted tokens is expected to save time, nothing is drafted.
  *
  * Verification (4.3): in the middle of the target an exit predictor scores the
  * drafted children of each node. Rows are dropped if that raises the expected
@@ -76,26 +76,27 @@ struct lever_options {
 #define IN(field) OPT_IN(lever_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-rule", IN(stop_rule), NULL,
-		"lever: as in Lever's paper, stop growing a tree as soon as "
-		"one more node would lower the expected tokens/s (default: try "
-		"all sizes and use the best)" },
+		"method lever: as in Lever's paper, stop growing a drafted "
+		"tree when one more node would lower the expected tokens/s "
+		"(default: try all sizes and use the best)" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
-		"lever: exit predictor, which predicts tokens after a part of "
-		"the layers so that unlikely nodes of the tree are pruned: a "
-		"file, or a bundled one: exit, after half of the layers (the "
-		"default, if it was trained for the model), or exit-third, "
-		"after a third; none: do not prune",
+		"method lever: exit predictor, which predicts tokens after a "
+		"part of the layers, to prune unlikely nodes of the drafted "
+		"tree: FILE, none (no pruning), or a bundled one: exit (after "
+		"half of the layers; the default if it was trained for the "
+		"model) or exit-third (after a third)",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
-		"lever: after the exit predictor, keep only nodes that are "
-		"accepted with a probability of at least P (default: the nodes "
-		"that give the most expected tokens/s)", 0, 1 },
+		"method lever: after the exit predictor, keep only nodes that "
+		"are accepted with a probability of at least P (default: the "
+		"nodes that give the most expected tokens/s)", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
-		"lever: prune in every pass, even if pruning is estimated to "
-		"cost more time than it saves" },
+		"method lever: prune drafted trees in every pass, even if this "
+		"is estimated to cost more time than it saves" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
-		"lever: let the exit predictor score only the drafted children "
-		"of a node, not also likely tokens that were not drafted" },
+		"method lever: let the exit predictor score only the drafted "
+		"children of a node, not also likely tokens that were not "
+		"drafted" },
 };
 /* clang-format on */
 
@@ -182,7 +183,7 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 			s->pruned, s->cycles);
 }
 
-/* ---- the steps of the method --------------------------------------------- */
+/* ---- functions of struct method ------------------------------------------ */
 
 /*
  * Whether pruning saves more time than the loss of tokens costs. The estimate

@@ -16,9 +16,8 @@
  *     drafts: a draft is predicted again when its block becomes the current
  *     block.
  *   - When a pass makes a position visible, the input of the position in that
- *     pass was the mask, so its cached keys and values are stale. The window of
- *     the next pass contains the position again, so that the next pass computes
- *     keys and values from the token.
+ *     pass was the mask, so its cached keys and values are stale. The next
+ *     pass computes the position again.
  *   - The logits of stable tokens are not computed.
  *   - Positions that precede the window and have a visible, not yet stable
  *     token are recomputed on the host during the passes
@@ -63,50 +62,55 @@ struct npu_options {
 #define IN(field) OPT_IN(npu_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
-		"llada-npu: let other positions attend to guesses of at least "
-		"this probability, the visible tokens (default: the threshold "
-		"in the model file, or 0.7)", 0, 1 },
+		"method llada-npu: let other positions attend to guesses "
+		"(predicted tokens) of at least probability P, the visible "
+		"tokens (default: as in the model file, or 0.7)",
+		0, 1 },
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
-		"llada-npu: never change guesses of at least this probability, "
-		"the stable tokens (default: the threshold in the model file, "
-		"or 0.9)", 0, 1 },
+		"method llada-npu: never change guesses (predicted tokens) of "
+		"at least probability P, the stable tokens (default: as in the "
+		"model file, or 0.9)", 0, 1 },
 	{ OPT_INT, 0, "settle", IN(settle), "N",
-		"llada-npu: when a block has no mask left, predict its tokens "
-		"again until a pass changes none, at most N times (block "
-		"diffusion: 2; else 0)",
+		"method llada-npu: when a block has no mask left, predict its "
+		"tokens again until a pass changes none, at most N times "
+		"(block diffusion models: 2; others: 0)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
-		"llada-npu: never change a guess after its probability has "
-		"reached --visible" },
+		"method llada-npu: never change a token after its probability "
+		"has reached --visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
-		"llada-npu: turn a visible token back into a mask if its "
-		"probability falls below --visible, at most once per position" },
+		"method llada-npu: turn a token that had reached --visible "
+		"back into a mask if its probability falls below --visible, at "
+		"most once per position" },
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
-		"llada-npu: in each pass, predict the least probable visible "
-		"token again, with a mask as its input instead of the token" },
+		"method llada-npu: in each pass, predict the least probable "
+		"token above --visible again, with a mask as its input instead "
+		"of the token" },
 	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
-		"llada-npu: read the prompt in chunks, each of which attends "
-		"to the chunks before it (default: the whole prompt in one "
-		"pass, together with the first block)" },
+		"method llada-npu: read the prompt in chunks, each of which "
+		"attends to the chunks before it (default: the whole prompt in "
+		"one pass, together with the first block)" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
-		"llada-npu: rows of a pass (the window), which may extend into "
-		"later blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
+		"method llada-npu: number of positions that a pass computes "
+		"(the window), which may extend into later blocks ({}: to the "
+		"end of the block)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "window-from", IN(from), NULL,
-		"llada-npu: first token that a pass computes ({}); invisible: "
-		"the first that is still a mask; unstable: the first that may "
-		"still change; block: the block's first",
+		"method llada-npu: first token that a pass computes ({}); "
+		"invisible: the first that is still a mask; unstable: the "
+		"first that may still change; block: the block's first",
 		.choices = window_froms },
 	{ OPT_CHOICE, 0, "window-visibility", IN(visibility), NULL,
-		"llada-npu: which positions of the window a row attends to "
-		"({}); all: all of them; blocks: those of its own and earlier "
-		"blocks",
+		"method llada-npu: computed positions of a pass to which each "
+		"row attends ({}); all: all of them; blocks: those of its own "
+		"and earlier blocks",
 		.choices = window_visibility },
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
-		"llada-npu: also decode positions of later blocks when the "
-		"current block has at most N masks left ({}; 0: never)", 0, WIRE_MAX_ROWS },
+		"method llada-npu: also decode positions of later blocks when "
+		"the current block has at most N masks left ({}: never)",
+		0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
-		"llada-npu: input of positions in later blocks: masks, or "
-		"visible guesses ({})",
+		"method llada-npu: input of positions in later blocks: masks, "
+		"or guesses that reach --visible ({})",
 		.choices = draft_inputs },
 };
 /* clang-format on */
@@ -119,7 +123,7 @@ static const struct opt_table *const options[] = { &block_table, &npu_table,
 	&revision_table, NULL };
 
 /* The state of a request. Its current block is [d->begin, d->end). Positions
- * from d->end to d->last are drafts. */
+ * d->end to d->last - 1 are drafts. */
 struct text {
 	struct denoising *d;
 	const struct npu_options *o;
@@ -128,7 +132,7 @@ struct text {
 	struct place *place; /* stage and token of each position */
 	struct revision *revision;
 	int32_t *shown; /* [limit] tokens shown to the generation's observer */
-	uint8_t *mark;  /* [limit] marks for the observer */
+	uint8_t *mark;  /* [limit] enum gen_mark of these tokens */
 	/* length of blocks; the first block begins at `first` */
 	uint32_t length;
 	uint32_t first;
@@ -194,12 +198,13 @@ static uint32_t count(const struct text *t, enum stage stage)
 
 /*
  * Choose the window (llada.cpp, section 3.2). The window begins at the row that
- * predicts the first open position. With shifted logits this is the row of the
- * preceding position; the window does not need it if its logits were kept from
- * an earlier pass. When few masks are left in the block, the window is extended
- * to the size of the graph that the pass runs. The additional rows take no
- * time, because a graph always computes all of its rows. The graphs have the
- * same sizes with every --clock, so the text does not depend on --clock.
+ * predicts the first open position. With shifted logits (d->shift) this is the
+ * row of the preceding position; the window does not need this row if its
+ * logits were kept from an earlier pass. When few masks are left in the block,
+ * the window is extended to the size of the graph that the pass runs. The
+ * additional rows take no time, because a graph always computes all of its
+ * rows. The graphs have the same sizes with every --clock, so the text does not
+ * depend on --clock.
  */
 static void choose_window(struct text *t)
 {
@@ -245,8 +250,8 @@ static int32_t input(const struct text *t, uint32_t at)
 
 /*
  * Plan the rows of the window. With attention by blocks a row attends to all
- * positions up to the end of its block, or up to the last position of the text
- * if the text ends first.
+ * positions up to the end of its block (a row of the prompt: up to the end of
+ * the prompt), but only to positions that are cached or in the window.
  */
 static void put_rows(struct text *t)
 {
@@ -352,7 +357,7 @@ static void report_step(const struct text *t)
 	gen_step(d->gen, &step);
 }
 
-/* ---- the text, and the steps of the method ------------------------------- */
+/* ---- the text, and functions of struct method ---------------------------- */
 
 /* Deliver stable tokens to the reader, from the left, up to the first token
  * that is not stable; if `all` is set, deliver all tokens up to `end`. */

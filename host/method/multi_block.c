@@ -13,12 +13,12 @@
  *     cached --cache-delay passes after the block was finished. The delay is
  *     at least one pass, because the pass that fills the last mask of a block
  *     still computes keys and values from that mask.
- *   - After every --refresh-every passes all positions are computed again.
  *
  * If positions attend only to their own and earlier blocks (D2F), cached keys
  * and values are exact. If positions attend to all positions, cached keys and
- * values belong to the text of the pass that computed them. If --add-block-at
- * and --full-block-at are both 1, blocks are decoded one after another.
+ * values are approximate: they were computed from the text as it was in an
+ * earlier pass. If --add-block-at and --full-block-at are both 1, blocks are
+ * decoded one after another.
  */
 #include "base/err.h"
 #include "host/scheduler/denoising.h"
@@ -42,22 +42,25 @@ struct multi_options {
 #define IN(field) OPT_IN(multi_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "add-block-at", IN(add), "P",
-		"multi-block: start the next block when this share of the last "
-		"block's positions, 0 to 1, have a token instead of a mask "
-		"({})", 0, 1 },
+		"method multi-block: start the next block when this share of "
+		"the last block's positions, 0 to 1, have a token instead of a "
+		"mask ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
-		"multi-block: when this share of a block is filled, 0 to 1, "
-		"every pass must fix at least one guess in the next block ({})", 0, 1 },
+		"method multi-block: when this share of a block's positions, 0 "
+		"to 1, have tokens, every pass must make at least one guess in "
+		"the next block final ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "entropy", IN(entropy), "H",
-		"multi-block: fix the guesses whose entropy is below this, in "
-		"nats, instead of those that reach --threshold (0: off)",
+		"method multi-block: make guesses (predicted tokens) final "
+		"when their entropy is below H nats, instead of when they "
+		"reach --threshold (0: off)",
 		0, 100 },
 	{ OPT_UINT, 0, "cache-delay", IN(delay), "N",
-		"multi-block: number of passes that still compute a filled "
-		"block before it is cached ({})", 1, WIRE_MAX_ROWS },
+		"method multi-block: number of passes that still compute a "
+		"block without masks before it is cached ({})",
+		1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "refresh-every", IN(refresh), "N",
-		"multi-block: recompute the keys and values of all positions "
-		"after every N passes (0: never)",
+		"method multi-block: recompute the keys and values of all "
+		"positions after every N passes (0: never)",
 		0, UINT32_MAX },
 };
 /* clang-format on */
@@ -117,8 +120,8 @@ static double progress(
 
 /*
  * Cache the prompt and, from the left, the blocks that were finished at least
- * --cache-delay passes ago. With shifted logits the last cached row predicts
- * the first uncached position, so the logits of this row are stored.
+ * --cache-delay passes ago. With shifted logits (d->shift) the last cached row
+ * predicts the first uncached position, so the logits of this row are stored.
  */
 static int cache_finished(struct denoising *d, struct text *t, struct err *e)
 {
@@ -175,7 +178,7 @@ static uint32_t choose(struct denoising *d, const struct text *t)
 	return kept;
 }
 
-/* ---- the steps of the method --------------------------------------------- */
+/* ---- functions of struct method ------------------------------------------ */
 
 static int multi_start(struct denoising *d, struct err *e)
 {

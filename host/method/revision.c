@@ -19,22 +19,23 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 #define IN(field) OPT_IN(revision_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
-		"llada-npu: when the host recomputes keys and values of "
-		"unstable tokens before the window ({}); none: never; host: in "
-		"every pass; drift: when attention has changed "
-		"(--refresh-drift)",
+		"method llada-npu: when the host recomputes keys and values of "
+		"tokens that may still change but precede the positions of a "
+		"pass ({}); none: never; host: in every pass; drift: when "
+		"attention has changed (--refresh-drift)",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
-		"llada-npu: number of unstable tokens that the host "
-		"recomputes, the least probable first ({}; 0: all)",
+		"method llada-npu: number of tokens whose keys and values the "
+		"host recomputes (--refresh), the least probable first ({}; 0: "
+		"all)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "refresh-drift", IN(drift), "C",
-		"llada-npu: attention counts as changed when the cosine of old "
-		"and new attention weights falls below this ({})", 0, 1 },
+		"with --refresh drift: attention has changed when the cosine "
+		"of old and new attention weights is below C ({})", 0, 1 },
 	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
-		"llada-npu: do not wait for the host's recomputed values, but "
-		"use them in the first pass after they arrive; the text then "
-		"depends on timing" },
+		"with --refresh: do not wait for the host's keys and values, "
+		"but use them in the first pass after they arrive; the text "
+		"then depends on timing" },
 };
 /* clang-format on */
 
@@ -139,8 +140,9 @@ static void add_row(struct revision *r, const struct denoising *d,
 	r->n++;
 }
 
-/* Add two rows for the token at position `at`: the row of this position, which
- * computes the token's keys and values, and the row that predicts the token. */
+/* Add the rows for the token at position `at`: the row of this position, which
+ * computes the token's keys and values, and the row that predicts the token.
+ * Unless logits are shifted (d->shift), both are the same row. */
 static void add_token(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at)
 {

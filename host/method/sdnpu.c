@@ -28,18 +28,19 @@ struct sdnpu_options {
 #define IN(field) OPT_IN(sdnpu_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "verify-rows", IN(rows), "N",
-		"sdnpu: number of rows of the decode graph, which drafted "
-		"tokens fill ({})",
+		"method sdnpu: number of rows of the decode graph, which "
+		"drafted tokens fill ({})",
 		2, COST_ROWS },
 	{ OPT_FLAG, 0, "fill-rows", IN(fill), NULL,
-		"sdnpu: always draft until all rows of a pass (--verify-rows) "
-		"are filled, even if this costs more time than it saves" },
+		"method sdnpu: always draft until all rows of a pass "
+		"(--verify-rows) are filled, even if this costs more time than "
+		"it saves" },
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
-		"sdnpu: also draft from the target's predictions for the "
-		"prompt; the device computes them while it reads the prompt" },
+		"method sdnpu: also draft the target's predictions for the "
+		"prompt, which the device computes while it reads the prompt" },
 	{ OPT_FLAG, 0, "reuse", IN(reuse), NULL,
-		"sdnpu: also draft tokens again that verification rejected "
-		"earlier" },
+		"method sdnpu: also draft tokens again that verification "
+		"rejected earlier" },
 };
 /* clang-format on */
 
@@ -100,7 +101,7 @@ static void sdnpu_compose(
 		o->calibration ? "+calibrated" : "", o->reuse ? "+reuse" : "");
 }
 
-/* ---- the steps of the method --------------------------------------------- */
+/* ---- functions of struct method ------------------------------------------ */
 
 static void sdnpu_after_pass(struct cycle *c)
 {
@@ -126,7 +127,7 @@ static void sdnpu_plan(struct cycle *c)
 
 const struct method method_sdnpu = {
 	.name = "sdnpu",
-	.summary = "drafts copied from text, predictions and rejected drafts",
+	.summary = "drafts from earlier text, predictions, rejected drafts",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

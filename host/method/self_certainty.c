@@ -21,8 +21,9 @@ struct self_certainty_options {
 #define IN(field) OPT_IN(self_certainty_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "borda-power", IN(power), "P",
-		"self-certainty: the k-th most certain of n samples has (n - k "
-		"+ 1)^P votes ({}; 0: every sample has one vote)", 0, 100, .noun = "Borda votes" },
+		"method self-certainty: the k-th most certain of n samples has "
+		"(n - k + 1)^P votes ({}; 0: every sample has one vote)",
+		0, 100, .noun = "Borda votes" },
 };
 #undef IN
 /* clang-format on */

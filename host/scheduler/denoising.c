@@ -31,9 +31,10 @@ static const struct opt block_rows[] = {
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"llada, fast-dllm, block --no-cache: number of positions that "
-		"every pass computes after the prompt; those after the current "
-		"block are masks (0: only blocks up to the current one)",
+		"methods llada, fast-dllm, and block with --no-cache: number "
+		"of positions that every pass computes after the prompt; those "
+		"after the current block are masks (0: only blocks up to the "
+		"current one)",
 		0, WIRE_MAX_ROWS },
 };
 
@@ -52,8 +53,8 @@ static const struct opt steps_rows[] = {
 
 static const struct opt threshold_rows[] = {
 	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
-		"fix every guess of at least probability P (0.9; with --method "
-		"block: off, see --block-steps)",
+		"make every guess (predicted token) of at least probability P "
+		"final (0.9; with --method block: off, see --block-steps)",
 		0, 1 },
 };
 /* clang-format on */
@@ -238,7 +239,7 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 /*
  * The last block may extend beyond the last token that the request wants, and a
  * pass may compute one block more. So the request needs cache slots for its
- * tokens and for two more blocks.
+ * tokens, for two more blocks, and for the positions of --canvas.
  */
 uint32_t denoising_growth(const struct session *s, const struct method_env *env,
 	const struct generation *g, uint32_t sequence)

@@ -33,7 +33,7 @@ static const struct opt samples_rows_of[] = {
 		"text that marks the end of a reasoning step (a line feed)",
 		.noun = "samples" },
 	{ OPT_UINT, 0, "step-tokens", IN(step_tokens), "K",
-		"end a step after K tokens even without the text of "
+		"end a reasoning step after K tokens even without the text of "
 		"--step-end (0: never)", 0, 1 << 20, .noun = "samples" },
 };
 #undef IN

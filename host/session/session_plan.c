@@ -300,7 +300,7 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 		few, o->prefill_chunk);
 }
 
-/* Refuse the options that do not work with a model that has experts. */
+/* Refuse the options that do not work with experts. */
 static int check_experts(
 	const struct model *m, const struct session_opts *o, struct err *e)
 {
@@ -379,8 +379,8 @@ int session_plan(struct session_plan *p, const struct model *m,
 	if (kv_room_per_token(p, m, o) * p->slots > WIRE_WINDOW_MAX)
 		return err_set(e, EFBIG,
 			"%u tokens of %s need %.0f MiB of key-value cache, "
-			"but a window has less than 4 GiB; try a smaller "
-			"--ctx",
+			"but an address window has less than 4 GiB; try a "
+			"smaller --ctx",
 			p->slots, o->as->name,
 			(double)(kv_room_per_token(p, m, o) * p->slots) /
 				(1 << 20));
@@ -420,9 +420,9 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 	return 0;
 }
 
-/* Maximum size of a block: a third of the device's remaining window, so that
- * one block can run while another is mapped, and a fragmented window still has
- * a large enough gap. */
+/* Maximum size of a block: BLOCK_MAX or, if that is less, a third of the
+ * device's remaining window, so that one block can run while another is mapped,
+ * and a fragmented window still has a large enough gap. */
 static uint64_t block_limit(
 	const struct session_plan *p, const struct session_opts *o)
 {
@@ -661,10 +661,9 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 		if (beside) {
 			r->beside = b.total - PAGE + beside->more;
 			r->total += r->beside;
-			/* When the session is opened with the larger
-			 * device window, the session chooses a longer cache: up
-			 * to a quarter of the window, plus a run of slots. Add
-			 * room for this. */
+			/* With a larger device window the session may choose a
+			 * longer cache. So reserve at least a quarter of the
+			 * window for the cache, plus 64 pages. */
 			if (r->kv < o.va_window / 4)
 				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
 		}

@@ -72,7 +72,7 @@ static int lock(struct history *h, bool create, struct err *e)
 	return ret;
 }
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- the head and records as bytes --------------------------------------- */
 
 static struct history_head make_head(const struct history *h, uint64_t first)
 {
@@ -158,7 +158,8 @@ static int check_records(const struct history *h,
 		return err_set(e, EFBIG,
 			"the new records take %llu bytes, but the history "
 			"'%s' may have only %llu bytes; allow more with "
-			"--history-max, or --max of an import",
+			"--history-max, or with --max of 'tandem history "
+			"import'",
 			(unsigned long long)*bytes, h->path,
 			(unsigned long long)h->opts.max_bytes);
 	return 0;
@@ -187,7 +188,7 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 		   : history_load(h, e);
 }
 
-/* ---- removing ------------------------------------------------------------ */
+/* ---- removing records ---------------------------------------------------- */
 
 /* Write a new file with the kept records and `more`, and rename it to the name
  * of the locked file. The function also releases the lock. */
