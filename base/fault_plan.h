@@ -1,5 +1,5 @@
 /*
- * Fault plans, for fault injection in tests: which faults to inject, and when.
+ * A fault plan lists the faults that a test injects, and when to inject them.
  * The host process and the device process parse the same string, which may
  * contain faults of the device, of the channel between the processes, and of
  * flash (the file that holds the weights). device/fault.h injects the faults of

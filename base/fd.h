@@ -1,7 +1,7 @@
 /*
- * File descriptors. The functions read or write everything: the functions
- * continue after signals and short counts. fd_close replaces close(), so that a
- * descriptor cannot be closed twice.
+ * File descriptors. A function that reads or writes continues after signals and
+ * short counts until all bytes are transferred. fd_close replaces close(), so
+ * that a descriptor cannot be closed twice.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H

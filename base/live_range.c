@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 /*
- * placed[0 .. n - 1] are sorted by offset; only those that are alive at a step
- * at which r is alive too count. Returns the offset of the smallest gap between
- * them into which r fits, or the end of the last one if r fits no gap.
+ * Find an offset for buffer r. placed[0 .. n - 1] are the placed buffers,
+ * sorted by offset; buffers that are never alive together with r are ignored.
+ * Returns the offset of the smallest gap between the remaining buffers into
+ * which r fits, or the end of these buffers if r fits no gap.
  */
 static size_t best_place(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n, size_t align)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- values of tables ---------------------------------------------------- */
+/* ---- values of the options in tables ------------------------------------- */
 
 static const size_t none = SIZE_MAX;
 
@@ -162,7 +162,7 @@ void opt_text_add(struct opt_text *b, const char *fmt, ...)
 	assert(b->len < sizeof(b->data));
 }
 
-/* ---- close misspellings --------------------------------------------- */
+/* ---- names close to a misspelled name ------------------------------- */
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
 {
@@ -411,7 +411,7 @@ int opt_set_value(
 	return err_set(e, EINVAL, "'%s' takes no value", given);
 }
 
-/* ---- by name -------------------------------------------------------- */
+/* ---- finding an option by name -------------------------------------- */
 
 bool opt_by_name(const struct opt_command *c, const char *name, size_t len,
 	struct opt *out)
@@ -455,7 +455,7 @@ int opt_refuse_name(
 	return err_set(e, EINVAL, "unknown option '%s'", given);
 }
 
-/* ---- one option ---------------------------------------------------------- */
+/* ---- setting an option by name ------------------------------------------- */
 
 int opt_set(opt_tables *tables, struct opt_values *v, const char *name,
 	const char *text, struct err *e)

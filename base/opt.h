@@ -129,10 +129,10 @@ struct opt_table {
 	}
 
 /*
- * The values of the options of some tables: for each table with a changed
- * value, a copy of its component's struct. A struct opt_values that is all zero
- * holds the defaults of every table, and assignment copies all values. Strings
- * are not copied; the caller owns the strings.
+ * The values of the options of some tables: a copy of the component's struct
+ * for each table whose values may have changed (opt_values_at). A struct
+ * opt_values that is all zero holds the defaults of every table, and assignment
+ * copies all values. Strings are not copied; the caller owns the strings.
  */
 #define OPT_VALUES_TABLES 48
 #define OPT_VALUES_BYTES  6144

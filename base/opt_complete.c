@@ -32,9 +32,10 @@ static void put_offer(const struct opt *row, FILE *f)
 	struct offer o = { .words.len = 0 };
 	struct opt_word w;
 
-	/* The alternatives of an argument such as "FILE|none": one in capitals
-	 * names a kind of value; one that begins in lower case is offered as a
-	 * word, up to its first capital. */
+	/* Handle each alternative of an argument such as "FILE|none". An
+	 * alternative in capitals names a kind of value. An alternative that
+	 * begins in lower case is offered as a word, up to its first capital
+	 * letter. */
 	while (*s) {
 		size_t n = strcspn(s, "|"), word = 0;
 

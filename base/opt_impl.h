@@ -1,9 +1,9 @@
 /*
- * For the parser and for printing: iterate over all options of a command (those
- * in its rows and those in its tables), find one option, and set its value.
- * Private to base/opt*.c. The parser is in a separate file, because it calls
- * the code that prints help: a program that only sets options by name links
- * neither the parser nor that code.
+ * Functions for the parser and for printing help: iterate over all options of a
+ * command (those in its rows and those in its tables), find one option, and set
+ * its value. Private to base/opt*.c. The parser is in a separate file, because
+ * it calls the code that prints help: a program that only sets options by name
+ * links neither the parser nor that code.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H
@@ -19,8 +19,9 @@ struct opt_walk {
 	/* position in the current table: 0 is its heading, n its n-th row */
 	size_t row;
 	/*
-	 * The current option; its `value` is an address also if the option is
-	 * in a table. An OPT_GROUP has only a name.
+	 * The current option. For an option in a table, `value` is the address
+	 * of the variable, not its offset as in the table's row. An OPT_GROUP
+	 * has only a name.
 	 *
 	 * `standard` is the address of the option's default, or NULL if the
 	 * option is not in a table.
@@ -35,7 +36,7 @@ struct opt_walk opt_walk_help(const struct opt_command *);
 
 /*
  * Text composed from the option tables. The buffer has a fixed size, so that
- * printing help needs no memory and no word is missing when memory is
+ * printing help allocates nothing and no word is missing when memory is
  * exhausted.
  */
 struct opt_text {

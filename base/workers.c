@@ -48,8 +48,8 @@ struct workers {
 	_Atomic uint32_t burst;
 	/* first part of the loop that no thread has taken */
 	_Alignas(64) _Atomic uint32_t next;
-	/* Upper half: the round whose loop threads may enter, or 0 if there is
-	 * none. Lower half: the number of threads in the loop. */
+	/* Upper half: number (`round`) of the loop that threads may enter, or 0
+	 * if there is none. Lower half: number of threads in the loop. */
 	_Alignas(64) _Atomic uint64_t gate;
 };
 
@@ -94,8 +94,8 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 	return now;
 }
 
-/* Enter the loop of `round` if it is still open. The thread that opened the
- * loop then waits until this thread leaves it. */
+/* Enter loop number `round` if it is still open. The thread that called
+ * workers_run then waits until this thread has left the loop. */
 static bool enter(struct workers *w, uint32_t round)
 {
 	uint64_t g = atomic_load_explicit(&w->gate, memory_order_relaxed);
@@ -124,8 +124,8 @@ static void *worker_main(void *arg)
 	}
 }
 
-/* Start a new round. Round 0 is skipped, because in `gate` it means that no
- * loop is open. */
+/* Open a loop under the next number and wake sleeping threads. Number 0 is
+ * skipped, because 0 in `gate` means that no loop is open. */
 static void publish_round(struct workers *w)
 {
 	uint32_t round = atomic_load_explicit(&w->round, memory_order_relaxed);

@@ -63,7 +63,7 @@ void workers_share(struct workers *, uint64_t work,
 /*
  * Begin a burst of loops with `work` multiply-adds in total; 0 ends the burst.
  * If `work` is at least WORKERS_WORTH, the threads are woken now, and until the
- * end they spin longer between two loops before they sleep.
+ * burst ends the threads spin longer between two loops before they sleep.
  */
 void workers_burst(struct workers *, uint64_t work);
 

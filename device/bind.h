@@ -36,8 +36,8 @@ int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 
 /* Bind the references of a run and check that they are long enough and aligned.
- * Each role must occur exactly once, except for the weights of an expert graph,
- * which must occur at least once. */
+ * Each role that the graph needs must occur exactly once. The weights of an
+ * expert graph may occur several times: once for each expert. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

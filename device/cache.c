@@ -66,7 +66,7 @@ static void reported(void *arg, const struct violation *v)
 		(v->cpu_known ? v->cpu_seq : 0) | name << 32);
 }
 
-/* ---- life -------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 int cache_open(struct cache **out, const struct cache_config *config,
 	const struct window *window, struct err *e)
@@ -143,7 +143,7 @@ void cache_detach(struct cache *c, const struct mapping *m)
 }
 
 /* Find the buffer that contains all of [addr, addr + len); *offset becomes the
- * offset of addr in it. */
+ * offset of addr in the buffer. */
 static struct coherence_buffer *find(
 	const struct cache *c, uint32_t addr, size_t len, uint64_t *offset)
 {
@@ -188,7 +188,7 @@ void *view_write(struct cache *c, uint32_t addr, size_t len)
 	return b ? coherence_write(c->lines, b, at, len) : NULL;
 }
 
-/* ---- maintenance ------------------------------------------------------- */
+/* ---- cache maintenance --------------------------------------------------- */
 
 void cache_invalidate(struct cache *c, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by)
@@ -321,7 +321,7 @@ struct cache_dma cache_dma(const struct cache *c)
 	};
 }
 
-/* ---- requests ---------------------------------------------------------- */
+/* ---- begin and end of requests ------------------------------------------- */
 
 void cache_begin(struct cache *c, uint32_t seq)
 {

@@ -30,8 +30,9 @@
  *   request, outside parallel sections; that thread passes plain pointers to
  *   the workers.
  * - Any worker may call dma_read, each with its own part of the TCM.
- * - A viewed range lies inside one mapping that is not WIRE_SHARE_DMA; check
- *   the range first with cache_reaches. For any other range the view is NULL.
+ * - A viewed range lies inside one mapping of a buffer without the flag
+ *   WIRE_SHARE_DMA; check the range first with cache_reaches. For any other
+ *   range the view is NULL.
  * - The caller fills all bytes that view_write returns before the next call of
  *   cache_operator, because the evictor may write these bytes back in that
  *   call.
@@ -83,8 +84,8 @@ void cache_close(struct cache *);
 void cache_price_maintenance(
 	struct cache *, double bytes_per_s, double whole_s);
 
-/* Whether the cache has two levels (contract 2), so that only calls for the
- * whole cache reach memory. */
+/* Whether the cache has two levels (contract 2 of docs/coherence.md), so that
+ * only calls for the whole cache reach memory. */
 bool cache_two_levels(const struct cache *);
 
 /* Call cache_attach after a mapping was made. Call cache_detach before a
@@ -92,9 +93,9 @@ bool cache_two_levels(const struct cache *);
 int cache_attach(struct cache *, const struct mapping *, struct err *);
 void cache_detach(struct cache *, const struct mapping *);
 
-/* Call these around each request. cache_end sets the fields of *counters that
- * belong to the cache, and writes the first violation of the request to `text`
- * (`size` bytes), or "" if there was none. */
+/* Call cache_begin before and cache_end after each request. cache_end sets the
+ * fields of *counters that belong to the cache, and writes the first violation
+ * of the request to `text` (`size` bytes), or "" if there was none. */
 void cache_begin(struct cache *, uint32_t seq);
 void cache_end(struct cache *, struct wire_counters *counters, char *text,
 	size_t size);
@@ -126,11 +127,11 @@ void cache_clean_all(struct cache *);
 void cache_flush_all(struct cache *);
 
 /*
- * Read `len` bytes of memory past the cache. The range must lie in one mapping.
- * `tcm` has room for `len` bytes. Returns `tcm` or, at level off, a pointer
- * into the mapping; NULL if nothing is mapped there. Addresses from
- * EXTENDED_BASE on (device/extended.h) are in the extended region; for these
- * the result is always `tcm`.
+ * Read `len` bytes of memory by DMA, which bypasses the cache. The range must
+ * lie in one mapping. `tcm` has room for `len` bytes. Returns `tcm` or, at
+ * level off, a pointer into the mapping; NULL if nothing is mapped there.
+ * Addresses from EXTENDED_BASE on (device/extended.h) are in the extended
+ * region; for these the result is always `tcm`.
  */
 const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
 

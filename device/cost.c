@@ -73,8 +73,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	case OP_GATHER:
 		/* The copy of the rows that picked an expert costs nothing
 		 * extra: the matrix product that follows converts the rows to
-		 * tiles in any case, at a cost that does not depend on the
-		 * place of the rows. */
+		 * tiles in any case, at a cost that does not depend on where
+		 * the rows lie in memory. */
 		return;
 	default:
 		ret = price_rows(soc, of_rows[op->kind], padded * adds, n, &p);

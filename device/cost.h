@@ -4,9 +4,9 @@
  * so padding rows cost as much as real rows, unless the profile makes the cost
  * depend on the number of real rows (price_matmul_rows). An expert runs only on
  * the rows that picked it, padded to whole tiles. The cost of attention is a
- * sum over pieces of slots that several rows share (tensor/visibility.h). Every
- * row of a sequence is charged the cost of the row that attends to the most
- * slots.
+ * sum over pieces of the KV cache; a piece is a set of slots to which the same
+ * rows attend (tensor/visibility.h). Every row of a sequence is charged the
+ * cost of the row that attends to the most slots.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -24,14 +24,15 @@ struct soc;
 struct wire_done;
 
 /* Compute the cost of attention in one layer of a run. `apart` means that rows
- * do not share reads of keys and values. */
+ * do not share reads of keys and values. `room` is scratch memory for 2 pieces
+ * for each row. */
 void cost_attention(const struct soc *, const struct graph *,
 	const struct rowset *, bool apart, struct visibility_piece *room,
 	struct price *out);
 
-/* Add the operator's cost to *sum. `padded` is the number of rows with padding,
- * `rows` without padding, and `attention` the cost of attention in one layer.
- */
+/* Add the operator's cost to *sum. `padded` is the number of rows including
+ * padding, `rows` the number of rows without padding, and `attention` the cost
+ * of attention in one layer. */
 void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 	uint32_t rows, const struct op *, const struct price *attention,
 	struct price *sum);

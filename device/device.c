@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- life -------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 int device_open(
 	struct device **out, const struct device_config *cfg, struct err *e)
@@ -124,7 +124,7 @@ uint64_t device_violations(const struct device *d)
 	return cache_violations(d->cache);
 }
 
-/* ---- the phone ----------------------------------------------------------- */
+/* ---- the profile of the phone -------------------------------------------- */
 
 _Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "copied whole");
 
@@ -156,7 +156,7 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 	return 0;
 }
 
-/* ---- dispatch ---------------------------------------------------------- */
+/* ---- dispatch of requests ------------------------------------------------ */
 
 static const struct {
 	const char *name;

@@ -1,8 +1,8 @@
 /*
  * The device's state and the effect of one packet on it. The code uses no
- * sockets and no rings, and uses the clock only for counters. A completion
- * depends only on the state and the packet, so a fuzzer can call the code.
- * device/serve.c receives the packets.
+ * sockets and no request rings, and uses the clock only for counters, the trace
+ * and va_map_us. A completion depends only on the state and the packet, so a
+ * fuzzer can call the code. device/serve.c receives the packets.
  *
  * Every field of a packet is checked: a bad packet gets a completion with a
  * negative status and a text that names the field, and changes nothing. There
@@ -28,7 +28,7 @@ struct fault;
 
 struct device_config {
 	struct coherence_config coherence; /* its hooks are not used */
-	/* true: requests count the maintenance of the rings too */
+	/* true: requests also count the cache maintenance of the rings */
 	bool cached_rings;
 	/* number of workers; 0: one per CPU; at most EXEC_MAX_THREADS */
 	uint32_t threads;
@@ -68,8 +68,9 @@ void device_detach(struct device *);
 void device_share(struct device *, const struct wire_share *, int fd);
 
 /*
- * Run one request. Returns true if *done is its completion, and false if the
- * request loads a graph; device_loaded then returns the completion.
+ * Run one request. Returns true if *done is the completion of the request.
+ * Returns false if the request has started to load a graph; device_loaded will
+ * return the completion.
  */
 bool device_dispatch(
 	struct device *, const struct packet *, struct wire_done *done);

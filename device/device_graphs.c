@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the loader: a thread that builds graphs while others compute -------- */
+/* ---- the loader: builds graphs on a thread of its own -------------------- */
 
 /* A graph to load. The loader owns the struct from its submission until the
  * graph is finished and taken back. */
@@ -147,7 +147,7 @@ void loader_close(struct loader *ld)
 	free(ld);
 }
 
-/* ---- graphs -------------------------------------------------------------- */
+/* ---- requests to load, drop and run graphs ------------------------------- */
 
 static void release_held(struct device *d, uint32_t weights_bytes)
 {

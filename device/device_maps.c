@@ -106,8 +106,8 @@ static void take_time(const struct device *d, uint64_t began)
 	}
 }
 
-/* Report the free space of a region, counted in units of `unit` bytes because a
- * number of bytes may exceed 32 bits. */
+/* Report the free space of the window or the extended region, counted in units
+ * of `unit` bytes because a number of bytes may exceed 32 bits. */
 static void report_space(
 	const struct window_space *space, unsigned unit, struct wire_done *done)
 {

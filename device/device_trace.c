@@ -30,7 +30,7 @@ void device_trace_ended(struct device_trace *t, enum wire_trace_kind kind,
 }
 
 /* Workers may arrive here in another order than the order of their clock
- * readings, so compute the minimum. */
+ * readings, so keep the earliest begin and the latest end. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
 	uint64_t first =

@@ -25,8 +25,9 @@ struct device_trace_share {
 struct device_trace {
 	struct trace_ring ring;
 	unsigned workers; /* number of threads that share an operator */
-	/* The DMA copies of this operator: their total time, the begin of the
-	 * first copy (0: no copy), and the end of the latest copy so far. */
+	/* The DMA copies of the current operator: their total time, the begin
+	 * of the first copy (0: no copy), and the end of the latest copy so
+	 * far. */
 	_Atomic uint64_t copied_ns, copy_began, copy_ended;
 	struct device_trace_share share[WIRE_TRACE_LOADER];
 };
@@ -37,14 +38,16 @@ static inline uint64_t device_trace_now(const struct device_trace *t)
 }
 
 /* Record work that ends now, on the thread that runs requests. `name` is a
- * string literal. Does nothing if the trace is NULL; the trace passed to the
- * following functions must not be NULL. */
+ * string literal; `depth` is the nesting depth of the work, from 0. Does
+ * nothing if the trace is NULL; the trace passed to the following functions
+ * must not be NULL. */
 void device_trace_ended(struct device_trace *, enum wire_trace_kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c);
 
-/* Record work from `begin` to `end` on a lane (row) of the trace; lane 0 is the
- * thread that runs requests. The work is not recorded if the ring is full. */
+/* Record work from `begin` to `end` on a lane (a line of the timeline) of the
+ * trace; lane 0 is the thread that runs requests. The work is not recorded if
+ * the ring is full. */
 void device_trace_on(struct device_trace *, unsigned lane, unsigned depth,
 	enum wire_trace_kind, const char *name, uint64_t begin, uint64_t end,
 	uint64_t a, uint64_t b, uint64_t c);

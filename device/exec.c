@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- set-up ------------------------------------------------------------ */
+/* ---- set-up of the executor ---------------------------------------------- */
 
 size_t exec_slice(unsigned threads)
 {
@@ -60,7 +60,7 @@ void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 	x->left.any = false;
 }
 
-/* ---- a run ------------------------------------------------------------- */
+/* ---- a run of a graph ---------------------------------------------------- */
 
 static int read_inputs(struct run *r, const struct binding *b,
 	const struct wire_graph_run *wire, struct err *e)

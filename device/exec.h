@@ -31,10 +31,10 @@ struct kern;
 struct soc;
 struct workers;
 
-/* The place in a layer, which runs in parts, at which the last part ended. The
- * next run must continue there. */
+/* For a layer that runs in parts: where the previous part ended. The next run
+ * must continue there. */
 struct exec_left {
-	bool any;
+	bool any; /* true: a layer is only partly computed */
 	uint32_t first_layer, graph_rows, rows;
 	/* tensor and row of the layer where the next part begins */
 	uint32_t tensor, row;

@@ -301,8 +301,8 @@ static void kv_write(struct run *r)
 
 /*
  * The rows of one kernel call. slot[] has the slots of the request's own rows
- * to which these rows attend, at most WIRE_MAX_ROWS for each row. slot[] has
- * room for 32 rows that each attend to 256 rows, for example.
+ * to which these rows attend, at most WIRE_MAX_ROWS for each row. slot[] is
+ * large enough, for example, for 32 rows that each attend to 256 rows.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];
@@ -311,7 +311,7 @@ struct row_batch {
 
 /* Compute the attention of the query heads that share one KV head
  * (grouped-query attention), for as many of the rows order[at] to order[end -
- * 1] as fit one call. Returns the number of these rows, at least 1. */
+ * 1] as fit one kernel call. Returns the number of these rows, at least 1. */
 static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
@@ -396,7 +396,8 @@ static void attend(struct run *r)
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
 	/* Choose the rows of a part. If the KV heads divide evenly among the
-	 * threads, a part has all rows, so that shared slots are read once.
+	 * threads, or each thread has at least two KV heads, a part has as many
+	 * rows as fit one kernel call, so that shared slots are read once.
 	 * Otherwise there are about two parts for each thread. */
 	if (kv_heads % threads && kv_heads < 2 * threads)
 		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
@@ -528,7 +529,7 @@ static void likely(struct run *r)
 		r->set.rows);
 }
 
-/* ---- dispatch ---------------------------------------------------------- */
+/* ---- dispatch of operators ----------------------------------------------- */
 
 void run_op(struct run *r)
 {

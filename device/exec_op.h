@@ -1,9 +1,9 @@
 /*
  * The state of a run of a graph: exec.c loops over the operators, exec_op.c
- * runs each one and gives parts of it to the workers. Only the thread that runs
- * requests calls the functions declared here, except for run_place, which any
- * worker may call. The functions cannot fail, because the inputs of exec.c were
- * checked. Private to these two files.
+ * runs each operator and gives parts of the operator to the workers. Only the
+ * thread that runs requests calls the functions declared here, except for
+ * run_place, which any worker may call. The functions cannot fail, because the
+ * inputs of exec.c were checked. Private to these two files.
  */
 #ifndef DEVICE_EXEC_OP_H
 #define DEVICE_EXEC_OP_H
@@ -23,8 +23,9 @@ struct run {
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
-	/* For the current expert: the indices of its rows among the run's rows
-	 * (set.rows indices), and the first slot of its outputs. */
+	/* For the current expert: expert_row has the index of each of its
+	 * set.rows rows among the rows of the run; expert_slot is the first
+	 * slot of its outputs. */
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;
@@ -39,8 +40,8 @@ struct run {
 	 * `piece` units. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
-	/* For OP_ATTEND: addresses of slot 0 of the layer's keys and of its
-	 * values; number of rows in a part. */
+	/* For OP_ATTEND: k and v are the addresses of slot 0 of the layer's
+	 * keys and values; `together` is the number of rows in a part. */
 	const uint8_t *k, *v;
 	uint32_t together;
 	/* cost of attention in one layer, if there is a phone's profile */

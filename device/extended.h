@@ -11,8 +11,8 @@
  * The other files of the device use 64-bit addresses from EXTENDED_BASE on for
  * bytes of the region. Views (device/cache.h) do not accept such addresses.
  *
- * The thread that runs requests changes the region, between requests; while no
- * buffer is placed or removed, any thread may read.
+ * The thread that runs requests changes the region, but not while a graph runs;
+ * while no buffer is placed or removed, any thread may read.
  */
 #ifndef DEVICE_EXTENDED_H
 #define DEVICE_EXTENDED_H

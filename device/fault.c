@@ -191,7 +191,7 @@ void fault_answered(const struct fault_answer *a)
 		stop();
 }
 
-/* ---- reports ------------------------------------------------------------- */
+/* ---- reports on the fault plan ------------------------------------------- */
 
 static bool is_drop(const struct fault_event *ev)
 {

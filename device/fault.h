@@ -1,8 +1,8 @@
 /*
- * Fault injection in the device: the device's events of a fault plan
- * (base/fault_plan.h). Tests inject faults to show that the checks and the
- * host's recovery work. tandem-npu takes the plan from `--fault PLAN` or from
- * the environment variable TANDEM_NPU_FAULT.
+ * Fault injection in the device: triggers those events of a fault plan
+ * (base/fault_plan.h) that concern the device. Tests inject faults to show that
+ * the checks and the host's recovery work. tandem-npu takes the plan from
+ * `--fault PLAN` or from the environment variable TANDEM_NPU_FAULT.
  *
  * A host that replaces a lost device passes the new device's number (`life`) to
  * the new device. Events other than start#N apply to the first device only. A
@@ -92,16 +92,16 @@ bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
  * ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);
 
-/* Call this while a request is in progress: inject the faults of this moment,
- * by which the device may die or hang. */
+/* Call this while a request is in progress: inject the faults planned for that
+ * time, by which the device may die or hang. */
 void fault_inside(struct fault *);
 
 /* Get the faults for the completion of request `seq`. Returns false if there
  * are none. */
 bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 
-/* Call this after the completion was sent: inject the faults of this moment, by
- * which the device may die or hang. */
+/* Call this after the completion was sent: inject the faults planned for that
+ * time, by which the device may die or hang. */
 void fault_answered(const struct fault_answer *);
 
 /* Returns true if a fault of the plan was never triggered. `buf` gets the

@@ -62,7 +62,7 @@ static uint32_t block_outputs(const struct wire_tensor *w)
 	return n < unit ? unit : (uint32_t)n;
 }
 
-/* ---- scratch ----------------------------------------------------------- */
+/* ---- layout of scratch memory -------------------------------------------- */
 
 static size_t take(size_t *total, size_t bytes)
 {
@@ -143,8 +143,8 @@ void graph_layout(const struct wire_graph_load *g,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	/* room for the picks (choices of experts) of rows, and for the outputs
-	 * of experts */
+	/* memory for the picks (choices of experts) of rows, and for the
+	 * outputs of experts */
 	if (m->n_expert) {
 		at->pick = take(&at->total, picks * sizeof(struct wire_pick));
 		at->made = take(&at->total, picks * sizeof(struct pick_made));
@@ -156,7 +156,7 @@ void graph_layout(const struct wire_graph_load *g,
 	/* Scratch memory of a thread, enough for each kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
-	/* room for the results, and for a block of outputs per thread */
+	/* memory for the results, and for a block of outputs per thread */
 	if (out->top_k) {
 		uint32_t block = block_outputs(&out->matrix);
 		size_t blocks = (out->matrix.rows + block - 1) / block;
@@ -172,14 +172,14 @@ void graph_layout(const struct wire_graph_load *g,
 	at->thread = take(&at->total, at->thread_bytes * threads);
 }
 
-/* ---- the plan ---------------------------------------------------------- */
+/* ---- the list of operators ----------------------------------------------- */
 
 struct build {
 	struct graph *g;
 	const void *msg;
 	uint32_t layer;
 	/* The launch (fused operators, which a phone starts together) to which
-	 * the next operators belong, and the place of the quantized rows that
+	 * the next operators belong, and the offset of the quantized rows that
 	 * these operators use. */
 	enum price_launch launch;
 	size_t q8;
@@ -374,8 +374,8 @@ static void plan_router(struct build *b)
 }
 
 /* Plan the graph of an expert. A run executes all operators but the last once
- * for each expert, on the rows that picked the expert; then it executes the
- * last operator for all rows. */
+ * for each expert, on the rows that picked the expert; the last run of the
+ * layer then executes the last operator for all rows. */
 static void plan_expert(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;

@@ -24,8 +24,8 @@
 
 struct err;
 
-#define GRAPH_MAX_DIM (1u << 20) /* largest value of each width */
-/* largest size of the scratch and all plans together, in bytes */
+#define GRAPH_MAX_DIM (1u << 20) /* largest n_embd, n_vocab etc. */
+/* largest size of the scratch arena and all graph structs together, in bytes */
 #define GRAPH_MAX_MEMORY ((size_t)512 << 20)
 
 enum op_kind {
@@ -45,15 +45,16 @@ enum op_kind {
 };
 
 /*
- * `in` and `out` are byte offsets in scratch; rows are contiguous, of `k`
- * values in `in` and `n` values in `out`. Quantized rows have kern_q8_bytes(k).
+ * `in` and `out` are byte offsets in scratch memory. Rows are contiguous: an
+ * input row has `k` values, an output row `n` values. A quantized row has
+ * kern_q8_bytes(k) bytes.
  */
 struct op {
 	enum op_kind kind;
 	const char *name; /* name of the operator for reports, such as "gate" */
 	uint32_t layer;   /* number of the layer within the graph */
 	enum price_launch launch;
-	/* true: fused with the preceding operator, in the same launch */
+	/* true: fused with the preceding operator; both belong to one launch */
 	bool joins;
 	size_t in, out;
 	uint32_t n, k;
@@ -78,8 +79,8 @@ struct graph_layout {
 	size_t cos, sin;          /* [rows][n_rot / 2] */
 	size_t x;                 /* residual stream, [rows][n_embd] */
 	size_t h;                 /* [rows][n_embd] */
-	/* Each of the following results is needed only by a few launches, so
-	 * these results share bytes. */
+	/* Each of the following results is needed only by a few launches
+	 * (groups of fused operators), so these results share bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
 	size_t gate, up; /* [rows][n_ff] or [rows][n_shared] */
@@ -88,9 +89,10 @@ struct graph_layout {
 	 * one expert, copied from `h` and from `q8`. The shared expert uses
 	 * picked_q8 too, because the routed experts still need `q8`. */
 	size_t router, picked, picked_q8;
-	/* With experts: see struct picks. y has the output of the shared
-	 * expert, [rows][n_embd], then the outputs of the routed experts, [rows
-	 * * n_used][n_embd]. */
+	/* With experts: `pick` is a copy of the host's picks; made, by_expert
+	 * and expert_first are the arrays made, row and first of struct picks.
+	 * y has the output of the shared expert, [rows][n_embd], then the
+	 * outputs of the routed experts, [rows * n_used][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
 	/* For an output graph. likely: the results, [rows][top_k] struct
 	 * wire_likely. likely_thread: [threads] arrays like `likely`. sum:
@@ -151,7 +153,7 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *,
 	struct graph_need *need, struct err *e);
 
 /* Build the graph of a checked message. Returns NULL if there is no memory. The
- * caller frees it with free(). */
+ * caller frees the graph with free(). */
 struct graph *graph_build(const void *msg, size_t len, unsigned threads);
 
 /* Whether the graph begins at the start of a layer (graph_begins), and ends at

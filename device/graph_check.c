@@ -179,7 +179,7 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 	}
 }
 
-/* ---- the part ---------------------------------------------------------- */
+/* ---- the part of a layer that the graph contains ------------------------- */
 
 struct wire_part graph_part(const void *msg, size_t len)
 {
@@ -238,7 +238,7 @@ static int check_part(const struct wire_graph_load *g,
 		p->first_row, p->first, p->end_row, p->end);
 }
 
-/* ---- tensors ----------------------------------------------------------- */
+/* ---- tensors and whole messages ------------------------------------------ */
 
 static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	uint32_t weights_bytes, size_t slice, struct err *e)

@@ -21,12 +21,12 @@
 #define HELLO_TIMEOUT_NS 5000000000ull /* longest wait for a client's hello */
 #define RETRY_MS         100           /* pause when accept fails */
 
-/* After its host has ended, a device ends by itself within a third of a second;
- * a device that takes longer than this is killed. */
+/* After its host has ended, a device process ends by itself within a third of a
+ * second. A process that has not ended after CHILD_END_MS is killed. */
 #define CHILD_END_MS 2000
 
-/* Limit on connections that have not sent a hello. A further connection closes
- * the oldest of them. */
+/* Limit on connections that have not sent a hello. When a further client
+ * connects, the oldest of these connections is closed. */
 #define PENDING_MAX 8
 
 /* ---- connections without a hello ----------------------------------------- */
@@ -43,7 +43,7 @@ struct listener {
 enum wait_result {
 	LISTEN_HOST,   /* *client has sent its hello */
 	LISTEN_SIGNAL, /* the signal descriptor is readable */
-	LISTEN_OTHER,  /* the other descriptor is readable */
+	LISTEN_OTHER,  /* other_fd of listener_wait is readable */
 };
 
 enum { POLL_SIGNAL, POLL_OTHER, POLL_LISTEN, POLL_PENDING };
@@ -139,11 +139,11 @@ static int listener_wait(
 	}
 }
 
-/* ---- one host after another ---------------------------------------------- */
+/* ---- one process for each host, one host at a time ----------------------- */
 
 /* The process that serves one host, as the listening process sees it. */
 struct child {
-	pid_t pid; /* 0: there is none */
+	pid_t pid; /* 0: no such process */
 	int life;  /* a pipe that hangs up when the process ends */
 	int link;  /* link to the host; hangs up when the host has ended */
 	uint32_t host_pid;
@@ -181,8 +181,8 @@ static void child_end(struct child *c)
 	child_reap(c);
 }
 
-/* Fork. Returns 1 in the new process, which keeps its end of `life` open, and 0
- * in this process. */
+/* Fork. Returns 1 in the new process, which keeps its end of `life` open, 0 in
+ * the calling process, or a negative errno. */
 static int child_fork(
 	struct child *c, struct listener *l, struct client *g, struct err *e)
 {
@@ -216,8 +216,8 @@ static int child_fork(
 
 /*
  * Serve a host, or refuse it if another host is being served. Returns 1 in the
- * new process that must serve the host, else 0. If the other host has ended but
- * the process that serves it has not ended yet, wait for that process.
+ * new process that must serve the host, else 0. If that other host has ended
+ * but its process has not, wait for the process.
  */
 static int serve_or_refuse(
 	struct child *c, struct listener *l, struct client *g)

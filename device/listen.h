@@ -21,7 +21,7 @@ struct err;
 struct client {
 	struct channel *channel; /* the caller must close it */
 	struct wire_hello hello;
-	int link; /* descriptor of the channel's link */
+	int link; /* descriptor of the channel's socket */
 };
 
 /*

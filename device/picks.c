@@ -54,7 +54,8 @@ int picks_take(struct picks *p, const struct wire_graph_run *r,
 	uint32_t n_used = g->model.n_used, n = r->rows * n_used;
 	uint8_t *a = arena;
 	struct wire_pick *pick = (void *)(a + g->at.pick);
-	/* for each expert: the next free index in p->row */
+	/* for each expert: during the checks, the last row that picked the
+	 * expert; then the next free index in p->row */
 	uint32_t next[WIRE_MAX_REFS];
 
 	*p = (struct picks){

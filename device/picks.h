@@ -35,7 +35,7 @@ struct picks {
 	struct pick_made *made; /* [rows][n_used] */
 };
 
-/* The smallest number of bytes of WIRE_REF_ROWS for this run. */
+/* The smallest allowed size of this run's reference WIRE_REF_ROWS, in bytes. */
 uint64_t picks_bytes(const struct wire_graph_run *, const struct graph *);
 
 /*

@@ -56,7 +56,7 @@ int rowset_check_run(
 	return 0;
 }
 
-/* ---- bits -------------------------------------------------------------- */
+/* ---- bitmaps ------------------------------------------------------------- */
 
 static bool bit(const uint64_t *bits, uint32_t i)
 {
@@ -92,7 +92,7 @@ bool rowset_next(
 	return true;
 }
 
-/* ---- checks ------------------------------------------------------------ */
+/* ---- checks of the copied rows ------------------------------------------- */
 
 /* The number of rows of this request to which row i attends, or -1 if the row's
  * mask has bits for rows that do not exist. */
@@ -177,14 +177,13 @@ static int check_copy(struct rowset *s, struct err *e)
 		s->seen_slots += n;
 	}
 	/* A row reads other rows of the request from the KV cache too, so the
-	 * slots of these rows are marked as seen. */
+	 * slots of all rows of the request are marked as seen. */
 	for (uint32_t i = 0; i < s->rows; i++)
 		set_range(s->seen, s->row[i].slot, 1);
 	return 0;
 }
 
-/* ---- the copy of a request
- * ------------------------------------------------------------ */
+/* ---- the copy of the host's rows ----------------------------------------- */
 
 /* The kernels read the spans in the host's layout. */
 _Static_assert(sizeof(struct kern_span) == sizeof(struct wire_span) &&

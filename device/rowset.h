@@ -20,7 +20,9 @@ struct rowset {
 	uint32_t rows, n_spans, mask_words, kv_slots;
 	struct wire_row *row;   /* [rows] */
 	struct kern_span *span; /* [n_spans] */
-	uint64_t *mask;         /* [rows][mask_words] */
+	/* [rows][mask_words] bit j of mask[i] is set if row i attends to row
+	 * j */
+	uint64_t *mask;
 	/* [rows] the slots to which each row attends */
 	struct row_visibility *visibility;
 	/* [rows] the result of visibility_order */
@@ -34,7 +36,7 @@ struct rowset {
 	uint64_t *written;
 };
 
-/* The smallest number of bytes of WIRE_REF_ROWS for this run. */
+/* The smallest allowed size of this run's reference WIRE_REF_ROWS, in bytes. */
 uint64_t rowset_bytes(const struct wire_graph_run *);
 
 /* Check the numbers in the run's message against the graph. */
@@ -44,19 +46,20 @@ int rowset_check_run(
 /*
  * Copy rowset_bytes() bytes at `from` to the graph's offsets in `arena` and
  * check the copy: slots and spans (ranges of slots) exist, no two rows write
- * the same slot, every row attends to at least one slot, and to at most as many
- * slots as exist.
+ * the same slot, every row attends to at least one slot, and to at most
+ * kv_slots + rows slots.
  */
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
 
-/* Write to slot[] the slots of the request's rows to which row i attends, and
- * return their number. Attention reads these slots after the slots of the row's
- * spans. */
+/* Row i attends to the rows of this run that its mask selects. Write the KV
+ * slots of the selected rows to slot[], and return their number. Attention
+ * reads these slots after the slots of the row's spans. */
 uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
-/* Write the pieces of slots that rows share to piece[2 * rows] and return their
- * number. With `apart`, nothing is shared: there is one piece for each row. */
+/* Divide the slots to which the rows attend into pieces (tensor/visibility.h),
+ * written to piece[2 * rows], and return the number of pieces. With `apart`,
+ * nothing is shared: there is one piece for each row. */
 uint32_t rowset_pieces(
 	const struct rowset *, bool apart, struct visibility_piece *piece);
 

@@ -62,7 +62,7 @@ static const int allowed[] = {
 	SCMP_SYS(clock_gettime),
 	SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(nanosleep),
-	/* getrandom: used by the allocator */
+	/* pause: used by the fault `hang`; getrandom: by the allocator */
 	SCMP_SYS(pause),
 	SCMP_SYS(getrandom),
 };

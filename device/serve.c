@@ -18,8 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The time after which an idle device stops waiting for a request and checks
- * its flags. The time is shorter while a graph is being loaded. */
+/* The longest wait for a request. Between two waits the device checks for
+ * signals, share messages and finished graph loads. The wait is shorter while a
+ * graph is being loaded. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 
@@ -48,7 +49,7 @@ struct server {
 	bool beside_text;
 };
 
-/* ---- callbacks --------------------------------------------------------- */
+/* ---- callbacks of the device and the cache ------------------------------- */
 
 static void beat(void *arg)
 {

@@ -111,8 +111,8 @@ static void *watch_main(void *arg)
 		} else {
 			/* The signal makes the write to the doorbell return
 			 * EINTR. A signal that arrives before the write begins
-			 * has no effect; then the signal of the next round ends
-			 * the write. */
+			 * has no effect; then the signal of the next loop
+			 * iteration ends the write. */
 			ring = channel_ringing(w->channel);
 			if (ring && ring == before)
 				pthread_kill(w->main, HELD_SIGNAL);

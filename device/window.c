@@ -59,8 +59,8 @@ void window_release(struct window *w)
 
 /* ---- the view for other processes ---------------------------------------- */
 
-/* W1 -> W2: a reader that reads a word stored by PUT also reads the `turn`
- * stored before it. */
+/* W1 -> W2 (ipc/window_view.h): a reader that loads a word that PUT stored also
+ * sees the value of `turn` that was stored before that word. */
 #define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
 
 static void put_words(void *to, const void *from, size_t bytes)
@@ -147,7 +147,7 @@ int window_show(struct window *w, struct err *e)
 	return 0;
 }
 
-/* ---- holes --------------------------------------------------------------- */
+/* ---- holes: free ranges of addresses ------------------------------------- */
 
 /* The begin of hole i. Hole i precedes mapping order[i]; the last hole follows
  * all mappings. A mapping includes its guard page. */
@@ -184,7 +184,7 @@ static void measure(const struct window *w, struct window_space *space)
 
 /* Check the page size of a buffer. The only large pages supported are reserved
  * huge pages (hugetlbfs) of at most 2 MiB, and only for buffers that fill at
- * least one. */
+ * least one such page. */
 static int check_pages(
 	const struct wire_share *share, uint64_t span, int fd, struct err *e)
 {

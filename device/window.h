@@ -23,9 +23,9 @@
  * Only window_find turns an address into a pointer, and only the cache uses the
  * pointer.
  *
- * The thread that runs requests changes the window, between requests; while no
- * mapping changes, any thread may call window_find. To limit the whole address
- * space of the process as well, start it under `prlimit --as`.
+ * The thread that runs requests changes the window, but not while a graph runs;
+ * while no mapping changes, any thread may call window_find. To limit the whole
+ * address space of the process as well, start the process under `prlimit --as`.
  */
 #ifndef DEVICE_WINDOW_H
 #define DEVICE_WINDOW_H
@@ -65,7 +65,8 @@ struct window {
 	uint64_t maps, unmaps, refused; /* numbers of requests so far */
 	/* bytes of the last map request that was refused */
 	uint64_t refused_bytes;
-	/* the extended region, which the view shows too; set by the owner */
+	/* the extended region, which the view for other processes shows too;
+	 * set by the owner */
 	const struct extended *extended;
 	/* the view for other processes; NULL: none */
 	struct window_view *shown;
@@ -78,8 +79,9 @@ struct window {
 /* The space in the window when a map request arrives, for the request's
  * completion (enum wire_map_arg). */
 struct window_space {
-	uint64_t wanted; /* requested bytes, with the guard page */
-	uint64_t free, largest;
+	uint64_t wanted;        /* requested bytes, with the guard page */
+	uint64_t free, largest; /* free bytes; bytes of the largest hole */
+	/* numbers of used slots, of all slots, and of deferred unmaps */
 	unsigned used, slots, pending;
 };
 
@@ -87,15 +89,15 @@ int window_init(struct window *, uint64_t bytes, unsigned slots, struct err *);
 void window_release(struct window *);
 /* Create a view of the window for other processes (ipc/window_view.h): a memfd
  * of a few pages that is written at each map and unmap. The device never reads
- * it. */
+ * the view. */
 int window_show(struct window *, struct err *);
 /* Write the view again, after the extended region has changed. */
 void window_report(const struct window *);
 
 /*
  * Map the whole buffer of `fd`, which still belongs to the caller. Returns 0
- * with *out; -ENOSPC if there is no hole or slot for it; or another negative
- * errno. *space is always set.
+ * with *out; -ENOSPC if there is no hole or slot for the buffer; or another
+ * negative errno. *space is always set.
  */
 int window_map(struct window *, const struct wire_share *, int fd,
 	struct mapping **out, struct window_space *space, struct err *);

@@ -47,7 +47,7 @@ bool flash_fault_unfired(const struct flash_fault *f, char *buf, size_t size)
 	return false;
 }
 
-/* ---- injection ---- */
+/* ---- injection of faults ---- */
 
 static const struct fault_event *fault_on(
 	const struct flash_fault *f, enum fault_verb verb, uint64_t number)

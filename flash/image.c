@@ -143,7 +143,7 @@ uint64_t image_sum_of(enum image_sum_kind kind, const void *data, size_t n)
 	return kind == IMAGE_XXH3 ? XXH3_64bits(data, n) : XXH64(data, n, 0);
 }
 
-/* ---- reading ---- */
+/* ---- opening, and checks of the header and table ---- */
 
 bool image_probe(const char *path)
 {
@@ -373,7 +373,7 @@ void image_close(struct image *im)
 	free(im);
 }
 
-/* ---- extents ---- */
+/* ---- reading of extents ---- */
 
 static int extent_bad(const struct image *im, const struct image_extent *x,
 	int code, const char *what, struct err *e)

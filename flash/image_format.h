@@ -37,7 +37,7 @@ struct format_extent {
 	uint32_t kind, index;
 	uint64_t offset, stored, bytes;
 	uint32_t codec, reserved0;
-	/* checksum of the stored bytes, of the version's kind */
+	/* checksum of the stored bytes, of kind FORMAT_SUM(version) */
 	uint64_t checksum;
 	uint64_t reserved[2];
 };

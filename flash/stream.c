@@ -139,8 +139,8 @@ static uint64_t file_offset(const struct piece *p)
 }
 
 /* Handle a short read: read again from the last whole page on, because O_DIRECT
- * requires whole pages. If several reads in a row return less than a page, the
- * file ends at that offset. */
+ * requires whole pages. If a read returns no bytes, or several reads in a row
+ * return less than a page, the file ends at that offset. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
@@ -335,7 +335,8 @@ static void refill(struct stream *s)
 
 /* ---- checks of arrived pieces ---- */
 
-/* Check the next piece that has arrived. Returns false if no piece has. */
+/* Check the next piece that has arrived. Returns false if no piece has
+ * arrived. */
 static bool check_next(struct stream *s)
 {
 	struct piece *p = NULL;

@@ -1,9 +1,9 @@
 /*
  * Streams extents of a flash image into shared buffers, asynchronously. While
  * the caller computes, the kernel reads the extents in the order in which
- * stream_begin was called, several large blocks at a time, directly to their
- * final place (io_uring, O_DIRECT, registered file and memory). A slot is a
- * range of a buffer that receives an extent. With two or more slots, one slot
+ * stream_begin was called, several large blocks at a time, directly into the
+ * buffers (io_uring, O_DIRECT, registered file and memory). A slot is a range
+ * of a buffer that receives an extent. With two or more slots, one slot
  * receives the next layer while the layers in the other slots are used, so that
  * reading and computing overlap. If the system refuses one of these mechanisms,
  * the next best is used, and stream_how reports it: without O_DIRECT, reads go
@@ -32,8 +32,8 @@ struct image;
 struct image_extent;
 struct stream;
 
-/* largest number of slots of a stream, and so of staging slots
- * (host/memory/staging.h) */
+/* largest number of staging slots (host/memory/staging.h); a stream itself may
+ * have more slots */
 #define STREAM_SLOTS     16
 #define STREAM_BLOCK_MAX ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX 128
@@ -50,10 +50,10 @@ struct stream_opts {
 	/* Number of reads in flight. 0 means that all reads of all extents that
 	 * were begun are in flight, at most STREAM_DEPTH_MAX. Flash is then
 	 * busy until all these extents have been read, even if the caller
-	 * computes meanwhile. In two cases 0 means STREAM_DEPTH_DEFAULT. If
-	 * reads use the page cache, each read occupies a kernel thread. If the
-	 * image has zstd extents, each read needs memory for the compressed
-	 * bytes. */
+	 * computes meanwhile. 0 means STREAM_DEPTH_DEFAULT if io_uring reads
+	 * through the page cache, because each read then occupies a kernel
+	 * thread, or if the image has zstd extents, because each read then
+	 * needs memory for the compressed bytes. */
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */

@@ -126,7 +126,8 @@ struct stream {
 	/* number of pieces in flight, including those in state PIECE_SILENT */
 	unsigned flying;
 	uint64_t begun;
-	/* time of the last completion or of the first submission */
+	/* time of the last completion, or of the first submission after a time
+	 * without reads in flight, whichever is later */
 	uint64_t heard_ns;
 	uint64_t busy_from;
 	/* clock time and bytes read at the last update of the rate */

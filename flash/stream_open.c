@@ -298,7 +298,7 @@ int stream_start(struct stream *s, struct err *e)
 	return 0;
 }
 
-/* ---- how it reads ---- */
+/* ---- text of stream_how ---- */
 
 static const char *registered(const struct stream *s)
 {

@@ -1,7 +1,7 @@
 /*
- * tandem: the program of the host. Selects the command that is run. Help,
- * manual page and shell completion are made from the option tables of the
- * commands.
+ * The main program of the host, `tandem`: runs the command that the first word
+ * of the command line names. Help, manual page and shell completion are made
+ * from the option tables of the commands.
  */
 #include "host/cmd/cmd.h"
 #include "host/cmd/cut_short.h"

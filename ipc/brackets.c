@@ -70,10 +70,11 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 }
 
 /*
- * Find the table's entry for this bracket (access of the CPU). After a failure,
- * the table may still have the entry of an earlier access of this kind to the
- * same place. If the table has no entry and `or_free` is set, find a free
- * entry. Returns NULL if no entry is found; the bracket is then not published.
+ * Find the table's entry for this bracket (access of the CPU). If an earlier
+ * access of this kind at the same offset failed and never ended, the function
+ * finds the entry of that access. If the table has no entry and `or_free` is
+ * set, find a free entry. Returns NULL if no entry is found; the bracket is
+ * then not published.
  */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)

@@ -171,9 +171,9 @@ static void note_ring(struct channel *c)
 		atomic_fetch_add_explicit(&c->rings, 1, memory_order_relaxed);
 }
 
-/* Release the packet that was received last. The next call on the channel
- * releases the packet, instead of the receiving call, so that the release does
- * not lengthen the round trip of a request. */
+/* Release the packet that was received last. The next call on the channel does
+ * this, not the call that received the packet, so that the release does not
+ * lengthen the round trip of a request. */
 static void settle(struct channel *c)
 {
 	if (!c->held)
@@ -279,9 +279,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
-	/* Inject a torn header: half of the header is not written. This half
-	 * keeps the old bytes of the ring, which here are an impossible
-	 * length. */
+	/* Inject a torn header: the packet's length is not written. 0xff stands
+	 * for the old bytes of the ring, here an impossible length. */
 	if (c->spoilt && c->spoil.tear)
 		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);

@@ -80,8 +80,8 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
  *   -EBADMSG    if the packet is malformed; *e names the field. The ring is
  *               still valid, and out->seq is the number of the packet, so that
  *               the device can reply with the error and continue;
- *   -ETIMEDOUT  (host) if, during the wait, the device's beat did not change
- *               for the stall limit;
+ *   -ETIMEDOUT  (host) if, during the wait, the device's beat (its counter of
+ *               progress) did not change for the stall limit;
  *   -ECANCELED  (host) if the flag of channel_set_cancel was set.
  *
  * Device: returns -EAGAIN early, also without a time limit, if the link has a
@@ -149,12 +149,12 @@ void channel_add_reports(struct channel *, struct wire_done *);
 void channel_beat(struct channel *);
 
 /*
- * channel_may_be_held returns whether the peer can block this process while it
- * rings the doorbell: an eventfd blocks if the peer fills the counter between
- * this process's check for room and its write. channel_ringing returns 0 if the
- * doorbell is not being rung now, else a number that is different for each
- * ring. A POSIX signal with a handler ends a blocked ring. Any thread may call
- * both functions.
+ * channel_may_be_held returns whether the peer can block this process while
+ * this process rings the doorbell: an eventfd blocks if the peer fills the
+ * counter between this process's check for room and its write. channel_ringing
+ * returns 0 if the doorbell is not being rung now, else a number that is
+ * different for each ring. A POSIX signal with a handler ends a blocked ring.
+ * Any thread may call both functions.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
@@ -187,9 +187,9 @@ void channel_stats(const struct channel *, struct channel_stats *out);
 
 /*
  * Fault injection: set the faults of the packet that is sent next. For full_ms
- * the ring seems full. With `tear` only half of the header is written. The
- * doorbell is not rung (bell_drop), rung twice (bell_repeat), or rung once for
- * this packet and the next packet together (bell_merge).
+ * the ring seems full. With `tear` the header is written without the packet's
+ * length. The doorbell is not rung (bell_drop), rung twice (bell_repeat), or
+ * rung once for this packet and the next packet together (bell_merge).
  */
 struct channel_spoil {
 	uint32_t full_ms;
@@ -210,9 +210,9 @@ int packet_parse(
  * and cleans for one request after channel_cache_rings. The device invalidates
  * the index and the request (n_refs references and `len` bytes of message). The
  * device cleans the index that releases the request, the completion (`len`
- * bytes), and the index of the completion. Every packet is assumed to begin on
- * a line, and polls that find no packet are ignored, so that the cost depends
- * on the request alone.
+ * bytes), and the index of the completion. Every packet is assumed to begin at
+ * the start of a line, and polls that find no packet are ignored, so that the
+ * cost depends on the request alone.
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);

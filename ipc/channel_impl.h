@@ -14,9 +14,9 @@
 struct err;
 
 /*
- * The size of a ring. A WIRE_GRAPH_LOAD request of 32 layers takes about 8 KiB,
- * and a ring accepts packets of up to half its size. A ring has room for 200
- * completions of full length.
+ * The size of a ring. A WIRE_GRAPH_LOAD request of 32 layers takes about 10
+ * KiB, and a ring accepts packets of up to half its size. A ring has room for
+ * 150 completions of full length.
  */
 #define CHANNEL_RING_BYTES 65536u
 
@@ -25,8 +25,8 @@ struct err;
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
-/* Trace events that fit the trace buffer, enough for a hundred passes of a
- * small model. */
+/* Number of trace events that fit the trace buffer, enough for a hundred passes
+ * of a small model. */
 #define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {

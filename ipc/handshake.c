@@ -61,7 +61,7 @@ void channel_close(struct channel *c)
 	free(c);
 }
 
-/* ---- shared memory; `what` names it in messages -------------------------- */
+/* ---- shared memory; `what` is its name in messages ----------------------- */
 
 static int memfd_map(int fd, size_t bytes, int flags, const char *what,
 	void **out, struct err *e)
@@ -147,7 +147,7 @@ static int channel_rings(struct channel *c, const struct region *tx,
 	return 0;
 }
 
-/* ---- the host's half ----------------------------------------------- */
+/* ---- the host's half of the handshake ------------------------------ */
 
 static int control_create(struct channel *c, int *fd, struct err *e)
 {
@@ -316,7 +316,7 @@ out:
 	return ret;
 }
 
-/* ---- the device's half --------------------------------------------- */
+/* ---- the device's half of the handshake ---------------------------- */
 
 static int hello_check(const struct wire_hello *h, size_t len, struct err *e)
 {

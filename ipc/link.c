@@ -24,7 +24,7 @@ int link_pair(int fd[2], struct err *e)
 	return 0;
 }
 
-/* ---- by path ------------------------------------------------------------- */
+/* ---- sockets with a path ------------------------------------------------- */
 
 static int link_address(const char *path, struct sockaddr_un *a, struct err *e)
 {

@@ -29,7 +29,7 @@ static inline size_t trace_ring_bytes(uint32_t room)
  * trace_ring_bytes(room) bytes. */
 void trace_ring_format(struct wire_trace *, uint32_t room);
 
-/* The state of either process. */
+/* The state of one process, host or device. */
 struct trace_ring {
 	struct wire_trace *shared;
 	struct wire_trace_event *event; /* [room] */

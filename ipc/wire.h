@@ -46,7 +46,7 @@
 enum wire_link_op {
 	/* from host; descriptors: control memfd, then doorbells */
 	WIRE_HELLO = 1,
-	WIRE_WELCOME, /* device -> host */
+	WIRE_WELCOME, /* from device */
 	WIRE_SHARE,   /* from host; descriptor: one buffer */
 	WIRE_BYE,     /* from host: the device exits with status 0 */
 };
@@ -57,7 +57,7 @@ enum wire_hello_fd {
 	/* eventfd or socket (`doorbell` of the hello) on which the device
 	 * sleeps until a request */
 	WIRE_FD_REQUEST_WAIT,
-	/* eventfd or socket that the device writes */
+	/* eventfd or socket that the device writes at each completion */
 	WIRE_FD_COMPLETION_RING,
 	/* number of descriptors; with polled doorbells there is only
 	 * WIRE_FD_CONTROL */
@@ -386,28 +386,31 @@ _Static_assert(sizeof(struct wire_model) == 64, "wire");
  * this order. */
 enum wire_layer_tensor {
 	WIRE_T_ATTN_NORM, /* f32 [n_embd] */
+	/* Q is [n_head * head_dim][n_embd]; K and V have n_kv_head instead of
+	 * n_head */
 	WIRE_T_Q,
 	WIRE_T_K,
-	WIRE_T_V, /* [heads * head_dim][n_embd] */
+	WIRE_T_V,
 	WIRE_T_O, /* [n_embd][n_head * head_dim] */
 	WIRE_T_Q_BIAS,
 	WIRE_T_K_BIAS,
-	WIRE_T_V_BIAS, /* f32; optional */
+	WIRE_T_V_BIAS, /* the three biases: f32, optional */
 	WIRE_T_O_BIAS, /* f32 [n_embd]; optional */
 	/* f32; optional. Either [head_dim], applied to each head, or one value
-	 * for each output of Q or K; then a whole row is normalized at once */
+	 * for each output of Q or K: a whole row is then normalized at once */
 	WIRE_T_Q_NORM,
 	WIRE_T_K_NORM,
 	WIRE_T_FFN_NORM, /* f32 [n_embd] */
 	WIRE_T_ROUTER,   /* [n_expert][n_embd]; only with experts */
-	/* Only with a shared expert. Its output is multiplied by the sigmoid of
-	 * the product of `factor` with the row. */
+	/* The next four tensors exist only with a shared expert. The output of
+	 * this expert is multiplied by the sigmoid of the product of
+	 * SHARED_FACTOR with the row. */
 	WIRE_T_SHARED_FACTOR, /* f32 [n_embd] */
 	WIRE_T_SHARED_GATE,
-	WIRE_T_SHARED_UP,   /* [n_shared][n_embd] */
+	WIRE_T_SHARED_UP,   /* gate and up: [n_shared][n_embd] */
 	WIRE_T_SHARED_DOWN, /* [n_embd][n_shared] */
+	/* gate and up: [n_ff][n_embd]; with experts, those of one expert */
 	WIRE_T_GATE,
-	/* [n_ff][n_embd]; with experts, the matrix of one expert */
 	WIRE_T_UP,
 	WIRE_T_DOWN, /* [n_embd][n_ff] */
 	WIRE_T_COUNT
@@ -438,8 +441,9 @@ struct wire_graph_load {
 	uint32_t n_layers;
 	uint32_t weights_bytes;
 	struct wire_model model;
-	/* f32 [n_rot/2], radians per position; may be absent in a part that
-	 * does not contain the beginning of a layer */
+	/* f32 [n_rot/2], radians per position; may be absent if the graph is a
+	 * part of a layer (struct wire_part) and does not contain the layer's
+	 * beginning */
 	struct wire_tensor rope_freq;
 	/* Followed by struct wire_tensor tensor[n_layers][WIRE_T_COUNT] and,
 	 * only for a part of a layer, struct wire_part; or, if n_layers is 0,
@@ -582,12 +586,12 @@ struct wire_pick {
 #define WIRE_COUNTERS(X)                                                      \
 	X(uint64_t, busy_ns)           /* wall time of execution */           \
 	X(uint64_t, dma_bytes)         /* bytes DMA read past the cache */    \
-	X(uint64_t, invalidated_lines) /* whether cached or not */            \
-	X(uint64_t, cleaned_lines)     /* whether cached or not */            \
-	X(uint64_t, evicted_lines)     /* written back at random */           \
+	X(uint64_t, invalidated_lines) /* also lines not in the cache */      \
+	X(uint64_t, cleaned_lines)     /* also lines not in the cache */      \
+	X(uint64_t, evicted_lines)     /* written back by random evictions */ \
 	X(uint64_t, whole_calls)       /* calls for the whole cache */        \
 	X(uint32_t, violations)        /* broken coherence rules */           \
-	X(uint32_t, saturated)         /* values clamped to fp16 */
+	X(uint32_t, saturated)         /* values clamped to fp16's range */
 /* clang-format on */
 
 #define WIRE_COUNTER(type, name) type name;

@@ -60,9 +60,9 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 /*
  * Map a file of at least one huge page at an address that is a multiple of a
  * huge page: at other addresses its pages cannot be huge. Returns NULL with
- * errno on failure. After a failure, the function leaves the addresses alone:
- * the failed mmap may have unmapped them, and another thread may use them
- * already.
+ * errno on failure. After a failure, the function does not unmap the reserved
+ * addresses: the failed mmap may have unmapped them, and another thread may
+ * already use them.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
@@ -385,7 +385,7 @@ void buffer_written_clear(struct buffer *b)
 	b->n_ranges = 0;
 }
 
-/* ---- from a peer --------------------------------------------------------- */
+/* ---- descriptors from a peer --------------------------------------------- */
 
 int buffer_check_fd(int fd, uint64_t bytes, struct err *e)
 {

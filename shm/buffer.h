@@ -1,8 +1,9 @@
 /*
  * Shared buffers: named memfds ("tandem:kv" in /proc and strace), sealed
  * against shrinking and growing, at most 1 GiB each. The host creates and fills
- * them; the device receives the descriptor over the socket and maps it into its
- * own window, so buffer.c maps a buffer only for the host's CPU.
+ * the buffers. The device receives each descriptor over a socket and maps the
+ * memory into its address window with code of its own, so buffer.c maps a
+ * buffer only for the host's CPU.
  *
  * The host encloses each access of the CPU in a bracket: a call of buffer_begin
  * and a call of buffer_end. Like DMA_BUF_IOCTL_SYNC, a bracket declares the
@@ -51,7 +52,7 @@ struct buffer_range {
  * passed to a watch function. The range at buffer_end may be shorter than the
  * range at buffer_begin. */
 struct buffer_bracket {
-	uint32_t generation; /* of the buffer */
+	uint32_t generation; /* number of the buffer, unique in this process */
 	enum buffer_access access;
 	size_t off, len;
 	/* number of the bracket; valid only for a writing bracket */
@@ -72,7 +73,8 @@ void buffer_close(struct buffer *);
 
 /* Allocate all memory of the buffer now, instead of page by page at the first
  * write. Useful for a buffer that will be filled completely. The threads of the
- * pool allocate the memory or, if the pool is NULL, the calling thread. */
+ * pool allocate the memory; if the pool is NULL, the calling thread allocates
+ * it. */
 void buffer_take_memory(struct buffer *, struct workers *);
 
 int buffer_fd(const struct buffer *);
@@ -80,7 +82,7 @@ size_t buffer_bytes(const struct buffer *);
 const char *buffer_name(const struct buffer *); /* "tandem:kv" */
 uint32_t buffer_generation(const struct buffer *);
 /* The flags of buffer_create, except that BUFFER_HUGE is set only if the buffer
- * really has huge pages. The flag is valid after buffer_take_memory. */
+ * really has huge pages. BUFFER_HUGE is valid only after buffer_take_memory. */
 unsigned buffer_flags(const struct buffer *);
 
 /* Begin a bracket, which is an access of the CPU. Returns the CPU's pointer to

@@ -51,8 +51,9 @@ extern const char *const doorbell_names[];
  * One direction of a doorbell, as one side sees it. The struct owns nothing and
  * may be copied. The peer shares the descriptor. Even if the peer clears
  * O_NONBLOCK, a read never blocks; a write blocks only if the peer fills the
- * eventfd just before the write, and a POSIX signal ends it. After many signals
- * without a publish, this side ignores the descriptor until the index changes.
+ * eventfd just before the write. A POSIX signal with a handler ends such a
+ * blocked write. After many signals without a publish, this side ignores the
+ * descriptor until the index changes.
  */
 struct doorbell {
 	enum doorbell_kind kind;
@@ -93,9 +94,9 @@ void doorbell_ring_if_awaited(struct doorbell *);
  * Sleep until *index differs from `seen`, until `also_fd` (-1: none) is
  * readable or hangs up, or until timeout_ms have passed. With kind poll, spin
  * first, for at most spin_ns. The spin is shorter if the thread was preempted
- * recently, if recent waits were much shorter than spin_ns, or if they were
- * longer than spin_ns, because then the spin is useless. Returns 1 if the index
- * changed, 0 otherwise (the caller checks also_fd and tries again), or a
+ * recently, if recent waits were much shorter than spin_ns, or if recent waits
+ * were longer than spin_ns, because then the spin is useless. Returns 1 if the
+ * index changed, 0 otherwise (the caller checks also_fd and tries again), or a
  * negative errno if the doorbell failed. Kind poll does not watch also_fd: the
  * caller checks also_fd between calls, and timeout_ms limits the delay.
  */

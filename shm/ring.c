@@ -170,8 +170,9 @@ static int reserve(struct ring *r, size_t len, void **out)
 	need = skip + (uint32_t)len;
 	/*
 	 * Read the consumer's index only if the ring is full according to the
-	 * last copy of it. The consumer writes the line of its index for every
-	 * packet, so reading it each time would cost a cache miss per packet.
+	 * value that was read last. The consumer writes the line of its index
+	 * for every packet, so reading it each time would cost a cache miss per
+	 * packet.
 	 */
 	if (r->bytes - (r->own - r->peer) < need) {
 		/* P2: pairs with C2, see ring_release. */
@@ -259,9 +260,9 @@ void ring_publish(struct ring *r)
 /* ---- consumer ------------------------------------------------------------ */
 
 /*
- * Take the packet at our index from quick[]. Returns true, with a private copy
- * in r->quick, if quick[] has that packet and was not overwritten during the
- * copy.
+ * Take the packet at this side's index from quick[]. Returns true, with a
+ * private copy in r->quick, if quick[] has that packet and was not overwritten
+ * during the copy.
  */
 static bool take_quick(struct ring *r)
 {

@@ -9,22 +9,23 @@
  * packet's length with its header, in units of 8 bytes. Length 0 marks a skip
  * record. The rest of the header belongs to the caller (struct wire_header).
  *
- * Indices count all bytes ever published and released, modulo 2^32, each on its
- * own 128-byte line. The number of used bytes is the unsigned difference tail -
- * head. The peer's index is accepted only if that difference is at most the
- * capacity and the index is a multiple of 8; otherwise the call that read the
- * index and all later calls return -EPROTO.
+ * The tail counts all bytes ever published, the head all bytes ever released,
+ * both modulo 2^32. Each of these two indices is on its own 128-byte line. The
+ * number of used bytes is the unsigned difference tail - head. The peer's index
+ * is accepted only if that difference is at most the capacity and the index is
+ * a multiple of 8; otherwise the call that read the index and all later calls
+ * return -EPROTO.
  *
  * The newest packet, if it is small, is also stored next to the tail, on the
  * same cache line (quick[]). A consumer that waits for the packet then fetches
  * one line from the other CPU instead of two lines. A consumer that lags
  * detects that quick[] was overwritten and reads data[] instead.
  *
- * Ordering edges, named at both ends in ring.c:
+ * Memory ordering; ring.c has these labels at both accesses of each pair:
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
  *   C2 -> P2  head:  packet bytes are read before release allows overwriting
- *   Q1 -> D1  quick: a reader of a newer packet's word sees a changed mark
- *   Q2 -> D2  quick: a reader of the mark sees its packet's words
+ *   Q1 -> D1  quick: a reader of a newer packet's word sees quick_at changed
+ *   Q2 -> D2  quick: a reader of quick_at sees the words of the packet there
  * doorbell.h ensures that a side about to sleep does not miss a publish.
  *
  * A device whose cache is not coherent accesses the ring through a struct
@@ -32,8 +33,8 @@
  * lines that the device has cleaned. The device as consumer invalidates the
  * line of the tail at each peek, then the lines of the bytes published since,
  * and reads both through the cache. The device as producer cleans a packet
- * before the tail. Such a device neither fills nor reads quick[], so the host
- * finds no mark in quick_at.
+ * before the tail. Such a device neither fills nor reads quick[], so for the
+ * host quick_at says that quick[] is empty.
  *
  * `struct ring` is private to one thread of one process; `struct ring_shared`
  * is the memory that both processes map.

@@ -1,16 +1,17 @@
 /*
  * The cache through which a device accesses rings that lie in one buffer
- * (ring.h). For the checker, the accesses to a ring between two publishes or
- * releases form one request; reports name this request by `request` and the
- * operator "ring". The index is written in a separate request, so the checker
- * reports a packet that is not cleaned before its index is written.
+ * (ring.h). For the coherence checker (shm/coherence), the accesses to a ring
+ * between two publishes or releases form one request; reports name this request
+ * by `request` and the operator "ring". The index is written in a separate
+ * request, so the checker reports a packet that is not cleaned before its index
+ * is written.
  *
  * Only a device calls ring_cache_open. ring.c calls the functions through
  * pointers, so that a host program, which emulates no cache, does not link the
  * checker.
  *
- * Only one thread may use the struct. Its owner sets `cache` of each ring after
- * ring_attach, and sets `request` before it uses a ring.
+ * Only one thread may use the struct. The owner of the struct sets `cache` of
+ * each ring after ring_attach, and sets `request` before it uses a ring.
  */
 #ifndef SHM_RING_CACHE_H
 #define SHM_RING_CACHE_H

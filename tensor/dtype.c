@@ -69,8 +69,8 @@ static float magnitude_of(const float *src)
 }
 
 /* A value whose integral part is roundf(v): halves are rounded away from zero.
- * roundf itself would be a library call. The addend is the float before 0.5,
- * because the sum of 0.5 and the float before 0.5 would be rounded to 1. */
+ * roundf itself would be a library call. The addend is the largest float below
+ * 0.5: with 0.5 as addend, the largest v below 0.5 would be rounded to 1. */
 static float nearest(float v)
 {
 	return v + copysignf(0x1.fffffep-2f, v);

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* number formats; the numbers below 256 are GGUF's, and the wire protocol uses
- * all of them */
+/* number formats; GGUF defines the numbers below 256, and the wire protocol
+ * uses the numbers of all formats */
 enum dtype {
 	DTYPE_F32 = 0,
 	DTYPE_F16 = 1,
@@ -58,7 +58,7 @@ struct dtype_info {
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 
-/* Returns the description of a type of rows, or NULL for any other number,
+/* Returns the description of a row format, or NULL for any other number,
  * including the tiled types. */
 const struct dtype_info *dtype_info(uint32_t type);
 
@@ -68,8 +68,8 @@ static inline bool dtype_in_gguf(uint32_t type)
 	return type < DTYPE_TILE_F16;
 }
 
-/* Find a type of rows by its name in upper or lower case. Returns 0 or -EINVAL.
- */
+/* Find a row format by its name in upper or lower case. Returns 0 or
+ * -EINVAL. */
 int dtype_parse(const char *name, enum dtype *out);
 
 /* Bytes of a row of n values. Returns 0 if n is 0, too large, or not a multiple

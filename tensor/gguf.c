@@ -36,7 +36,7 @@ struct gguf {
 	uint32_t *tensor_order; /* indices of tensor, by name */
 };
 
-/* ---- sorted indices ---- */
+/* ---- indices sorted by name or offset ---- */
 
 static int str_cmp(struct gguf_str a, struct gguf_str b)
 {
@@ -83,7 +83,7 @@ static void sort(uint32_t *order, size_t n,
 	qsort_r(order, n, sizeof(*order), cmp, arg);
 }
 
-/* ---- the file ---- */
+/* ---- reading a file ---- */
 
 static int read_count(
 	struct gguf_in *in, size_t *out, size_t least, const char *field)
@@ -322,7 +322,7 @@ void gguf_close(struct gguf *g)
 	free(g);
 }
 
-/* ---- access ---- */
+/* ---- accessors ---- */
 
 uint32_t gguf_version(const struct gguf *g)
 {

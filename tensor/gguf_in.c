@@ -13,7 +13,7 @@
 #define KEY_MAX      65535
 #define NAME_MAX_LEN 255
 
-/* ---- messages ---- */
+/* ---- error messages ---- */
 
 int gguf_bad(struct gguf_in *in, int code, const char *fmt, ...)
 {
@@ -175,7 +175,7 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 	return ret ? ret : read_values(in, kv);
 }
 
-/* ---- tensors ---- */
+/* ---- declarations of tensors ---- */
 
 /* Types that Tandem does not support. The types are listed so that an error
  * message can name them. */

@@ -52,12 +52,12 @@ static const struct kern *const built_in[] = {
 };
 
 /*
- * Whether this CPU can run an implementation. The tests must agree with
- * isa_flags_* of the Makefile.
+ * Whether this CPU can run an implementation. The CPU features that are tested
+ * here must be those of isa_flags_* in the Makefile.
  *
  * Linux lets a process use the tile registers of AMX only after a system call
- * (arch_prctl), so the program must call this function before it enters its
- * sandbox.
+ * (arch_prctl), which this function makes, so the program must call this
+ * function before it enters its sandbox.
  */
 static bool runs(const struct kern *k)
 {

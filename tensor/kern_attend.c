@@ -36,13 +36,13 @@
 
 #include <math.h>
 
-/* TILE_HEADS heads share the loads of a register tile, and VALUE_VECS vectors
- * of values. Both are the largest numbers for which the tile fits 32 registers
- * (AVX-512) or 16 registers (other instruction sets). */
+/* A register tile has TILE_HEADS heads, which share its loads; a tile of values
+ * has VALUE_VECS vectors. Both are the largest numbers for which a tile fits 32
+ * registers (AVX-512) or 16 registers (other instruction sets). */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
-/* ---- rows ---- */
+/* ---- conversion of keys and values to float32 ---- */
 
 static ALWAYS_INLINE void widen_vec(
 	float *dst, const uint8_t *src, const bool f16, const bool half)
@@ -362,7 +362,7 @@ void pass_value(const struct pass *p, const struct rows *rows)
 		store(p->o + i, round_half(load(p->o + i)));
 }
 
-/* ---- begin and end ---- */
+/* ---- begin and end of a pass ---- */
 
 void pass_query(const struct pass *p, unsigned row, const float *q)
 {
@@ -425,7 +425,7 @@ void pass_finish(const struct pass *p, unsigned row, float *out)
 	}
 }
 
-/* ---- one row ---- */
+/* ---- attention of one row ---- */
 
 void pass_block(const struct pass *p, const uint32_t *slot, uint32_t n)
 {

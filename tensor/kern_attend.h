@@ -35,7 +35,7 @@ struct pass {
 	/* Arrays of [heads + KERN_LANES]. */
 	float *most, *sum; /* each head's running maximum m, and sum l */
 	float *zero;       /* each head's m, but 0 where m is -infinity */
-	float *c;
+	float *c;          /* each head's factor c */
 };
 
 /* The n keys or values of a block, each `wide` long. The pointers at[n] to
@@ -85,8 +85,8 @@ void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
 
 /*
  * Compute the scores of all heads for the keys of a block, `whole` scores for
- * each head. The caller then calls scores_end to invalidate the scores after
- * the first n.
+ * each head. The caller then calls scores_end to set the scores after the first
+ * n to -infinity.
  */
 void pass_score(const struct pass *, const struct rows *);
 

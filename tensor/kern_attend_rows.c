@@ -6,10 +6,10 @@
  * Hydragen (Juravsky et al., 2024) computes a shared prefix separately and
  * merges the results, which changes the order of summation and so the bits of
  * the result. Here every row keeps the order of kern_attend.c. A block is 64
- * consecutive slots of the row's own list, counted from its first slot. Rows
- * with the same prefix therefore divide this prefix into the same blocks, and
- * each row updates its m, l and o as if the row were computed alone. Rows with
- * the same block read the block once, transpose its keys once
+ * consecutive entries of the row's own list of slots, counted from the start of
+ * the list. Rows with the same prefix therefore divide this prefix into the
+ * same blocks, and each row updates its m, l and o as if the row were computed
+ * alone. Rows with the same block read the block once, transpose its keys once
  * (kern_transpose.h), widen its values to float32 once, and form register tiles
  * of the heads of several rows.
  */
@@ -56,7 +56,7 @@ struct block {
 struct cursor {
 	/* index of the span (range of slots); index of the slot in the span */
 	uint32_t span, at;
-	uint32_t own;
+	uint32_t own; /* index in the row's list `own` */
 };
 
 /* Get the next block of a row. b->n is 0 after the last block. */

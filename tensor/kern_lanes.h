@@ -364,8 +364,8 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 #define EACH(f, s) FOUR(f, s, 0)
 #endif
 
-/* Join lanes l and l ^ s of one vector into lane l of the result. If l & s is
- * 0, the vector is a; otherwise it is b. */
+/* Lane l of the result is `join` (a sum or a maximum) of lanes l and l ^ s of
+ * one vector: of a if l & s is 0, otherwise of b. */
 #define MEET(join, a, b, s)                                \
 	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
 		__builtin_shufflevector(a, b, EACH(OTHER, s)))

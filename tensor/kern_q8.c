@@ -14,7 +14,7 @@
 #include "tensor/kern_q8_narrow.h"
 #include "tensor/kern_q8_wide.h"
 
-/* ---- quantize ---- */
+/* ---- quantization of activations ---- */
 
 /* Clamp magnitudes to Q8_HUGE; NaN becomes 0. */
 static ALWAYS_INLINE vec saturated(vec v)
@@ -129,7 +129,7 @@ void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
 
 _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
-/* ---- strips ---- */
+/* ---- products with strips of weights ---- */
 
 /* Multiply a chunk of weights by all rows, in register tiles of the sizes that
  * rows_next returns. */

@@ -4,8 +4,9 @@
  * in registers throughout a chunk (256 indices k).
  *
  * Private to kern_q8.c. This file and kern_q8_narrow.h define the same names:
- * ROWS, PERMUTED (whether nibbles need the rows' codes in the permuted order),
- * few, chunk_steps, struct ready with make_ready, and multiply.
+ * ROWS, PERMUTED (whether products with nibbles use the permuted copy of a
+ * row's codes, see kern_tile.h), few, chunk_steps, struct ready with
+ * make_ready, and multiply.
  */
 #ifndef TENSOR_KERN_Q8_WIDE_H
 #define TENSOR_KERN_Q8_WIDE_H
@@ -306,8 +307,9 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	}
 }
 
-/* If there are several register tiles, each has at least ROWS / 2 rows, so only
- * these numbers of rows are compiled. */
+/* Compile only the numbers of rows that can occur. If few() is not 0, decoded
+ * codes are used only for several register tiles, of which each has at least
+ * ROWS / 2 rows (rows_next). */
 #define PANELS(n)                                                          \
 	case n:                                                            \
 		if (n <= (ready ? ROWS : FEW_ROWS) &&                      \

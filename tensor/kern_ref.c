@@ -279,7 +279,7 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 	}
 }
 
-/* The operands of attention for one row: the keys and values of a layer, and
+/* The operands of attention for one row: the keys and values of a KV head, and
  * the row's list of slots. */
 struct visibility {
 	const struct kern_kv *kv;

@@ -150,8 +150,8 @@ static ALWAYS_INLINE void group_q8_tile(
  * does with vlut16 (npu-tts paper, section 5.2.2). A 4-byte word of a
  * super-group has the eight codes of an output: byte 2 j + i has k = 2 i + j in
  * its low nibble and k = 4 + 2 i + j in its high nibble. The words of adjacent
- * outputs form a vector, one output in each lane. This vector is shifted so
- * that the nibble of one k after the other is lowest; the look-up ignores the
+ * outputs form a vector, one output in each lane. For each k, the vector is
+ * shifted so that the nibble of this k is lowest; the look-up ignores the
  * higher bits.
  */
 static ALWAYS_INLINE void super_lut_tile(float *restrict dst,

@@ -15,9 +15,9 @@
  * unsigned weights by signed activations. An unsigned weight is too large by a
  * constant: by 8 for a stored nibble, and by 128 for an int8 whose top bit is
  * flipped. The int32 values correct this: an integer sum starts from the value
- * of its group. The second copy of the codes has the order of the nibbles in a
- * vector of weights after their bytes were interleaved, four pairs of k at a
- * time, and then split.
+ * of its group. The second copy of the codes has the order in which a vector of
+ * weights has nibbles: the bytes of four pairs of k are interleaved, and then
+ * each byte is split into its two nibbles.
  */
 #ifndef TENSOR_KERN_TILE_H
 #define TENSOR_KERN_TILE_H

@@ -255,7 +255,7 @@ static void vec_matmul(float *y, size_t ldy, const float *x, size_t ldx,
 	}
 }
 
-/* ---- rows ---- */
+/* ---- operators on rows ---- */
 
 static void vec_rmsnorm(
 	float *y, const float *x, const float *w, unsigned n, float eps)

@@ -11,8 +11,8 @@
  *   become group-q4_0, wider quantized types group-q8_0, F16 becomes tile-f16;
  *   F32 and BF16 stay as in the file.
  * - super: like groups, with groups coalesced into super-groups (section
- *   5.1.2). IQ4_NL, NF4, FP4 and MXFP4 keep their tables and become
- *   super-iq4_nl, super-nf4 and (the last two) super-fp4.
+ *   5.1.2). Types with a table keep the table: IQ4_NL becomes super-iq4_nl, NF4
+ *   becomes super-nf4, FP4 and MXFP4 become super-fp4.
  *
  * A matrix stays as in the file if tiles cannot store it: k is not a multiple
  * of 32, or a strip (32 outputs) is larger than `strip_max` bytes.

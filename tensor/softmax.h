@@ -10,7 +10,7 @@
 #include <math.h>
 
 struct softmax {
-	/* largest logit; subtracting it keeps weights <= 1 */
+	/* largest logit, which is subtracted so that weights are <= 1 */
 	double most;
 	double temperature; /* greater than 0 */
 	double sum;         /* sum of the weights of the logits added so far */

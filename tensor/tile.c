@@ -28,7 +28,7 @@ struct format {
 		uint8_t *block, const uint8_t *tile, unsigned g, size_t size);
 };
 
-/* ---- groups are outputs ---- */
+/* ---- formats whose groups are 32 inputs of one output ---- */
 
 static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 {
@@ -137,7 +137,7 @@ static void tile_q4_0_get(
 	}
 }
 
-/* ---- groups are consecutive in the tile's order ---- */
+/* ---- formats whose groups are consecutive in the order of tile_index ---- */
 
 static void group_put(uint8_t *tile, unsigned g, const uint8_t *block,
 	size_t stride, size_t size)
@@ -216,7 +216,7 @@ static void super_q8_0_get(
 	memcpy(block + 2, super + 16 + 32 * (g % BATCH), 32);
 }
 
-/* ---- formats ---- */
+/* ---- table of the formats ---- */
 
 /* one row for each tiled type, in the order of enum dtype */
 static const struct format formats[] = {
@@ -276,7 +276,7 @@ size_t tile_bytes(uint32_t type, uint64_t n, uint64_t k)
 	return bytes;
 }
 
-/* ---- tiles and float32 ---- */
+/* ---- conversion between tiles and float32 ---- */
 
 static void encode(const struct format *f, uint8_t *tile, const float *values)
 {
@@ -328,7 +328,7 @@ void tile_decode(enum dtype type, float *dst, const void *src)
 	}
 }
 
-/* ---- packing ---- */
+/* ---- packing of matrices ---- */
 
 bool tile_is_exact(enum dtype to, enum dtype from)
 {

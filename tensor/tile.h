@@ -61,7 +61,8 @@ const struct tile_info *tile_info(uint32_t type);
  * too large or not a multiple of 32. */
 size_t tile_strip_bytes(uint32_t type, uint64_t k);
 
-/* Bytes of an [n][k] matrix. Returns 0 as tile_strip_bytes does. */
+/* Bytes of an [n][k] matrix. Returns 0 in the same cases as
+ * tile_strip_bytes. */
 size_t tile_bytes(uint32_t type, uint64_t n, uint64_t k);
 
 /* Index of the value (k, n) in a tile of tile-f16. Groups and super-groups are

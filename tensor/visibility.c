@@ -81,7 +81,7 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 	return spans_slots(s) + s->own;
 }
 
-/* ---- order --------------------------------------------------------------- */
+/* ---- order of the rows --------------------------------------------------- */
 
 /*
  * A stable insertion sort. Rows are mostly sorted already, so each row is first
@@ -110,7 +110,7 @@ void visibility_order(
 	}
 }
 
-/* ---- pieces -------------------------------------------------------------- */
+/* ---- division into pieces ------------------------------------------------ */
 
 /*
  * The state of building the prefix tree of the rows' lists of slots from the

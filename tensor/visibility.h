@@ -1,11 +1,11 @@
 /*
  * The slots of a KV cache to which the rows of a forward pass attend, and the
  * slots that several rows share. A row attends to the slots of its spans
- * (ranges of adjacent slots), followed by slots to which no other row attends.
- * The rows of sequences with a common prefix have spans that begin with the
- * same slots. Kernels read these slots once for adjacent rows, and the cost
- * model counts them once (the tree of shared prefixes of Juravsky et al.,
- * "Hydragen", 2024).
+ * (ranges of adjacent slots), then to slots that rows of the same pass write,
+ * such as earlier nodes of a tree of drafts. The rows of sequences with a
+ * common prefix have spans that begin with the same slots. Kernels read these
+ * common slots once for adjacent rows, and the cost model counts a common slot
+ * once (the tree of shared prefixes of Juravsky et al., "Hydragen", 2024).
  *
  * Arguments are not checked, because callers check rows when they receive them.
  * The functions allocate nothing and have no state; any thread may call them.
@@ -20,7 +20,9 @@ struct kern_span;
 struct row_visibility {
 	const struct kern_span *span; /* [n_spans] */
 	uint32_t n_spans;
-	uint32_t own; /* number of slots to which only this row attends */
+	/* number of slots to which the row attends after its spans: slots that
+	 * rows of the same pass write */
+	uint32_t own;
 };
 
 /* The number of slots to which one row attends. */

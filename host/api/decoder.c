@@ -66,11 +66,11 @@ bool decoder_drafts(const struct decoder *d)
 }
 
 /*
- * Requests run one after another, without shared passes, in four cases. An
- * oracle drafter (which simulates drafts) knows only the text of one request.
- * The drafter "calibrated" reads the model's predictions for only one prompt.
- * Graph switching (--graph-switch) plans the compute graphs for only one prompt
- * at a time. A diffusion model shares passes only with a diffusion method.
+ * False in four cases; requests then run one after another. An oracle drafter
+ * (which simulates drafts) knows only the text of one request. The drafter
+ * "calibrated" reads the model's predictions for only one prompt. Graph
+ * switching (--graph-switch) plans the compute graphs for only one prompt at a
+ * time. A diffusion model shares passes only with a diffusion method.
  */
 bool decoder_shares(const struct decoder *d)
 {

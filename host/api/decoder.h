@@ -110,8 +110,8 @@ int decoder_open_model(struct decoder *, const char *path, struct err *);
  * bytes: the weights that stay in memory, the key-value cache, activations and
  * staging slots, which are buffers for layers that are read from flash
  * (session_need), and draft models with their caches. Not included: reward
- * models, exit predictors, histories, and the pages of model files that the
- * kernel may drop.
+ * models, the file that lever uses for pruning (exit predictor), histories, and
+ * the pages of model files that the kernel may drop.
  */
 int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 	struct err *);
@@ -140,8 +140,8 @@ bool decoder_shares(const struct decoder *);
  * cannot share passes. */
 uint32_t decoder_texts(const struct decoder *);
 /* Whether requests in shared passes have samples (host/scheduler/samples.h).
- * False if a request would have only one sample; such a request uses plain
- * decoding. */
+ * False if a request would have only one sample and the method is lossless;
+ * such a request uses plain decoding. */
 bool decoder_has_samples(const struct decoder *);
 /* The largest number of lanes (sequences that are decoded together) in a shared
  * pass. */
@@ -160,11 +160,13 @@ void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
 /*
- * decoder_begin_text replaces SESSION_TEXT by a sequence that already holds the
- * longest cached prefix of the prompt, but never the prompt's last token. With
- * the option keep=N (keep the caches of N ended requests), decoder_keep_text
- * gives a fork of SESSION_TEXT to the prefix cache, for later requests. Without
- * the option, decoder_keep_text does nothing.
+ * Caching for requests that run one after another; each of them is decoded in
+ * the session's first sequence, SESSION_TEXT. decoder_begin_text replaces this
+ * sequence by one that already holds the longest cached prefix of the prompt,
+ * but never the prompt's last token. With the option keep=N (keep the caches of
+ * N ended requests), decoder_keep_text gives a fork of the sequence to the
+ * prefix cache, for later requests. Without the option, decoder_keep_text does
+ * nothing.
  */
 int decoder_begin_text(
 	struct decoder *, const struct generation *, struct err *);

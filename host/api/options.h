@@ -25,7 +25,7 @@ struct soc;
 enum flash_io { FLASH_DIRECT, FLASH_BUFFERED, FLASH_THREAD };
 
 struct pair_options {
-	/* the session options that are used as given */
+	/* session options whose values need no conversion */
 	struct session_opts session;
 	double device_timeout; /* in seconds */
 	uint32_t restarts;
@@ -77,8 +77,8 @@ struct texts_options {
 	/* number of requests that are computed at the same time */
 	uint32_t texts;
 	uint32_t keep; /* number of ended requests whose cache is kept */
-	/* slots of the KV cache for all requests together; 0: as many as they
-	 * need */
+	/* total number of KV-cache slots, shared by all requests; 0: as many as
+	 * they need */
 	uint32_t slots;
 };
 extern const struct opt_table texts_table;

@@ -207,8 +207,8 @@ void request_begin(struct tandem_submitted *x)
  * Compute the statistics of the request's work. A shared pass counts as a pass
  * of each request that has rows in it; the phone time of a request is the
  * simulated time from its start to its end. If no other request ran at the same
- * time, the statistics are the increase of the session's counters since its
- * start.
+ * time, the statistics are the increase of the session's counters since the
+ * request began.
  */
 static void count_work(struct tandem_submitted *x)
 {

@@ -37,7 +37,7 @@ struct sampler;
 struct samples;
 struct tandem;
 
-/* a value of `state` that is not in enum tandem_status */
+/* value of `state` until the request has ended; not in enum tandem_status */
 #define REQUEST_UNFINISHED 1
 
 struct tandem_submitted {
@@ -197,8 +197,8 @@ enum tandem_stop tandem_stop_of(enum gen_stop);
 /*
  * Whether requests run one after another: with texts=1, or if requests of the
  * method cannot share passes. Then each request begins when the request before
- * it has ended, decodes in SESSION_TEXT, and reads its prompt in passes of its
- * own.
+ * it has ended, is decoded in the session's first sequence (SESSION_TEXT), and
+ * reads its prompt in passes of its own.
  */
 bool requests_run_in_turn(const struct tandem *);
 extern const struct lane_ops request_lane_ops;
@@ -209,9 +209,9 @@ void request_lane_end(struct tandem_submitted *, int ret);
 /* ---- requests.c ---- */
 
 /*
- * Run a request to its end, like tandem_submit and tandem_wait. Afterwards it
- * is not in the list of submitted requests, and request_close frees it. Returns
- * enum tandem_status; the message of an error is in the handle.
+ * Run a request to its end, like tandem_submit and tandem_wait. Afterwards the
+ * request is not in the list of submitted requests, and request_close frees it.
+ * Returns enum tandem_status; the message of an error is in the handle.
  */
 int request_run(struct tandem_submitted *);
 /* Free the scheduler with its lanes. All requests must have been closed. */

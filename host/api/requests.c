@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of requests that have not ended. */
 static unsigned requests_unfinished(const struct tandem *t)
 {
 	unsigned n = 0;
@@ -48,7 +47,6 @@ void requests_close(struct tandem *t)
 	t->scheduler = NULL;
 }
 
-/* Open the scheduler of the handle. */
 static int open_scheduler(struct tandem *t, struct err *e)
 {
 	struct decoder *d = &t->decoder;
@@ -250,8 +248,8 @@ static uint32_t unscored(const struct tandem_submitted *x)
 }
 
 /* Score the samples of the requests from `first` up to, but not including,
- * `end`, in shared passes. A request pays for the energy in proportion to its
- * samples. */
+ * `end`, in shared passes. The energy of these passes is charged to the
+ * requests in proportion to their samples. */
 static int score_samples(struct tandem *t, struct tandem_submitted *first,
 	const struct tandem_submitted *end, struct err *e)
 {
@@ -286,9 +284,9 @@ static int score_samples(struct tandem *t, struct tandem_submitted *first,
 }
 
 /*
- * Score the samples of all requests. If this fails, score those of each request
- * alone, so that only a request whose texts cannot be scored fails. Returns
- * only errors that concern all requests.
+ * Score the samples of all requests in shared passes. If these fail, score the
+ * samples of each request alone, so that only a request whose texts cannot be
+ * scored fails. Returns only errors that concern all requests.
  */
 static int score(struct tandem *t)
 {

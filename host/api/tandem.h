@@ -170,7 +170,7 @@ enum tandem_stop {
 	TANDEM_STOP_SINK     /* a callback returned non-zero */
 };
 
-/* The state of a position after a denoising step. */
+/* For diffusion methods: the state of a position after a denoising step. */
 enum tandem_mark {
 	TANDEM_MASK,
 	TANDEM_VISIBLE, /* a token that the method may still revise */
@@ -179,9 +179,9 @@ enum tandem_mark {
 	TANDEM_DRAFT
 };
 
-/* For methods that fill masks: the state, after a pass, of the positions whose
- * tokens have not been delivered to the sink yet. The library owns the memory,
- * which is valid until the callback returns. */
+/* For methods that fill masks (diffusion methods): the state, after a pass, of
+ * the positions whose tokens have not been delivered to the sink yet. The
+ * library owns the memory, which is valid until the callback returns. */
 struct tandem_step {
 	size_t size;
 	uint64_t pass; /* number of the pass in this request, starting with 1 */

@@ -31,8 +31,7 @@ struct tandem {
 	 * submission. */
 	struct tandem_submitted *first_request;
 	uint64_t submitted; /* number of requests that have been submitted */
-	/* runs the shared passes; NULL before the first request, and if
-	 * requests cannot share passes */
+	/* runs the passes of all requests; NULL before the first request */
 	struct scheduler *scheduler;
 	/* Called with the state of samples while they are generated; may be
 	 * NULL. */
@@ -40,8 +39,8 @@ struct tandem {
 	bool advancing; /* a call of tandem_advance is running */
 	/* trie of the vocabulary; NULL until it is needed */
 	struct token_trie *trie;
-	/* lone_model_open (host/api/tandem_pass.h); NULL if it was not called
-	 */
+	/* the model that lone_model_open has opened (host/api/tandem_pass.h);
+	 * NULL if there is none */
 	struct draft_model *lone_model;
 };
 

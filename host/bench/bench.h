@@ -60,7 +60,7 @@ struct bench_args {
 bool bench_shape_word(size_t i, struct opt_word *);
 
 /* Create a handle and read the weights of a causal model, for passes without
- * methods. Sets *r, and the options of the pair that `a` gives. Returns 0 or a
+ * methods. Sets *r, and the session options that `a` gives. Returns 0 or a
  * negative errno; then the caller ends *out, unless it is NULL. */
 int bench_open_bare(const struct bench_args *a, struct tandem **out,
 	struct tandem_report *r, struct err *);

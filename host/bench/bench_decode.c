@@ -38,10 +38,10 @@
 #define BESIDE_TIMES 16
 #define BESIDE_MAX   64
 
-/* The configurations to measure, in the order of the report. The name and the
- * rows of the first, the prompt, depend on the model. */
+/* The configurations to measure, in the order of the report. The first one
+ * reads the prompt; its name and its number of rows depend on the model. */
 static const struct {
-	const char *name, *what; /* name in text and in JSON */
+	const char *name, *what; /* name: in text; what: in JSON */
 	uint32_t rows;
 } configurations[] = {
 	{ NULL, "prompt", 0 },

@@ -104,8 +104,8 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Return the share p of the sorted times, without the cost of reading the
- * clock. */
+/* Return the p-th quantile (0 to 1) of the sorted times, without the cost of
+ * reading the clock. */
 static uint64_t percentile(
 	const uint64_t *sorted, size_t n, double p, uint64_t clock)
 {

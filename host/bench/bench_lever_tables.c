@@ -216,12 +216,12 @@ static void fill_logits(const struct table_request *request,
 /* clang-format on */
 
 /*
- * The methods that lever is compared with, each with several settings; the last
- * row is lever itself. A tree has at most 16 levels, and fewer levels than
- * rows. opt-tree stops adding levels when a level adds too few expected tokens,
- * edgellm when the probability of all nodes is below its threshold. eagle2-tree
- * always drafts all levels, so it is also measured with six levels, the depth
- * that its authors use.
+ * The methods that lever is compared with, most of them with several settings;
+ * the last row is lever itself. A tree has at most 16 levels, and fewer levels
+ * than rows. opt-tree stops adding levels when a level adds too few expected
+ * tokens. edgellm stops when the probability of all nodes is below its
+ * threshold. eagle2-tree always drafts all levels, so it is also measured with
+ * six levels, the depth that its authors use.
  */
 static const struct table_variant grid[] = {
 	{ "flash-ar", .method = "flash-ar" },

@@ -24,10 +24,11 @@ struct limit {
 	struct bench_peer base;
 	enum bench_limit kind;
 	/*
-	 * A counter of turns: the host makes it odd, then the peer process
-	 * makes it even again. The counter lies alone in a cache line of memory
-	 * that both processes map. Each batch uses another cache line, because
-	 * the latency between the two cores differs from line to line.
+	 * A counter of turns: the host makes the counter odd, then the peer
+	 * process makes it even again. The counter lies alone in a cache line
+	 * of memory that both processes map. Each batch uses another cache
+	 * line, because the latency between the two cores differs from line to
+	 * line.
 	 */
 	_Atomic uint32_t *turn;
 	unsigned char *lines;
@@ -51,7 +52,7 @@ static void next_line(struct limit *l)
 /* ---- the two sides ------------------------------------------------- */
 
 /* Pass the turn to the other process: by a write to the descriptor fd[1], or by
- * setting the word to `turn`. */
+ * setting the counter to `turn`. */
 static int give(struct limit *l, const int fd[2], uint32_t turn)
 {
 	uint64_t one = 1;
@@ -68,7 +69,8 @@ static int give(struct limit *l, const int fd[2], uint32_t turn)
 	return 0;
 }
 
-/* Wait until the descriptor fd[0] can be read, or until the word is `turn`. */
+/* Wait until the descriptor fd[0] can be read, or until the counter is
+ * `turn`. */
 static int take(struct limit *l, const int fd[2], uint32_t turn)
 {
 	static const struct timespec second = { .tv_sec = 1 };

@@ -20,8 +20,8 @@ int bench_counts(const char *name, const char *list, const char *try,
 	struct err *);
 
 /* Load the phone profile "soc:NAME"; `clock` NULL means soc:sd8gen3. Sets *name
- * to the profile's name and changes within `clock`. Returns 0 or a negative
- * errno. */
+ * to the part after "soc:": the profile's name and the changes to the profile.
+ * Returns 0 or a negative errno. */
 int bench_phone(
 	const char *clock, const char **name, struct soc *, struct err *);
 

@@ -125,8 +125,8 @@ static int means_something(const struct options_set *set,
 /*
  * Return the number of the group of runs that must generate the same text as
  * this setting. A group consists of the runs of lossless methods with the same
- * model, arithmetic and context size. Returns 0 if no other run must generate
- * the same text.
+ * model, arithmetic and context size. Returns 0 (no group) if the method is not
+ * lossless.
  */
 static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	const struct method_facts *m)

@@ -55,8 +55,8 @@ struct bench_peer {
 int bench_pin(int cpu, struct err *);
 
 /*
- * The watchdog sets this when a batch takes far too long. All waits then fail
- * with -ETIMEDOUT, so that a killed peer cannot hang the benchmark.
+ * The watchdog sets bench_late when a batch takes far too long. All waits then
+ * fail with -ETIMEDOUT, so that a killed peer cannot hang the benchmark.
  */
 extern volatile sig_atomic_t bench_late;
 

@@ -39,7 +39,8 @@ struct place {
 };
 
 /* The blocks that one reader reads: every n-th block, starting with block
- * `index`. Reading repeats from the start until `until_ns`. */
+ * `index`. All these blocks are read once, and again as long as the time
+ * `until_ns` has not come. */
 struct part {
 	const struct place *place;
 	uint8_t *memory;
@@ -53,7 +54,8 @@ struct part {
 	int ret;
 };
 
-/* Get the next block to read; returns false when the time is up. */
+/* Get the next block to read. Returns false when all blocks were read and the
+ * time is up. */
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;

@@ -84,22 +84,24 @@ struct bench_words {
 	const char *name, *title;
 	/* where the texts were compared, such as "in every row" */
 	const char *checked;
-	/* Prints the text after the lines about shapes (priced_as); NULL means
-	 * the tables between the title and the number of compared texts. */
+	/* Prints the text report, except the lines about shapes (priced_as),
+	 * which precede it. NULL means the title, the tables and the number of
+	 * compared texts. */
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
-	/* Prints the lines of CSV between those about shapes and acceptance and
-	 * those of the tables; NULL means the numbers of checks. */
+	/* Prints the CSV lines that follow the lines about shapes and
+	 * acceptance and precede the tables; NULL means the numbers of
+	 * checks. */
 	void (*csv)(const void *arg);
-	/* Returns the object, or NULL if out of memory. `json` NULL means an
-	 * object with the members that all benchmarks have. */
+	/* Returns the JSON report, or NULL if out of memory. If `json` is NULL,
+	 * the report has only the members that all benchmarks have. */
 	json_t *(*json)(
 		const void *arg, const struct bench_table *, unsigned n);
 	const void *arg;
 	/* name of the model for captions of pictures; NULL means the model that
 	 * ran first */
 	const char *model;
-	/* whether CSV and JSON state if acceptance is simulated, and JSON
-	 * states the draft model */
+	/* whether CSV and JSON report if acceptance is simulated, and JSON
+	 * names the draft model */
 	bool drafts;
 	/* whether the acceptance of drafted tokens is simulated */
 	bool simulated;

@@ -46,8 +46,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define PLAIN "method=autoregressive"
 #define TREE  OURS, "draft=sam", TWO
 
-/* Costs of the draft model are computed for a small model of the family to
- * which the target's shape belongs. */
+/* If costs are computed for another model's shape, the costs of the draft model
+ * are computed for this small model. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
 /* The parameters of the sd.npu paper; the help of --paper lists the parameters
@@ -378,9 +378,9 @@ static const struct column_spec phones_columns[] = {
 	{ CALIBRATED, "calibrated-depth=2" }
 /* clang-format on */
 
-/* Version A of the paper discards a draft only when there are too many tokens,
- * so reuse-age has its maximum. In version B, drafting by calibration starts
- * only at tokens of the user's request (anchors=request). */
+/* Version A of the paper keeps rejected tokens until there are too many of
+ * them, so reuse-age has its largest value. In version B, drafting by
+ * calibration starts only at tokens of the user's request (anchors=request). */
 static const struct table_preset paper_a[] = { IN_PAPER,
 	{ REUSED, "reuse-age=64" }, { CALIBRATED, "anchors=context" }, { 0 } };
 static const struct table_preset paper_b[] = { IN_PAPER,

@@ -60,7 +60,8 @@ struct bench_table {
 	const char *name;
 	const char *title;
 	const char *note; /* text printed below the table; NULL means no text */
-	/* headings of the names; NULL if the rows have no second name */
+	/* headings of the columns with the rows' names; the second is NULL if
+	 * the rows have no second name */
 	const char *name_key[TABLE_NAMES];
 	unsigned n_columns, n_rows;
 	struct table_column column[TABLE_COLUMNS];

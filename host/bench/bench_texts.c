@@ -42,7 +42,8 @@
 /*
  * Seconds of the phase until all prompts are processed (read) and of the phase
  * after it (write), by the wall clock and by the phone's clock; and the number
- * of tokens emitted in the second phase.
+ * of tokens emitted in the second phase. With the prompts of a task, the whole
+ * run counts as the second phase.
  */
 struct cost {
 	double read_s, write_s, phone_read_s, phone_write_s, tokens;

@@ -38,7 +38,7 @@ const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
 
 /* The purpose of a run, which determines how a finished item is processed. */
 enum purpose {
-	/* run a method that generates by itself, and count the sample that the
+	/* run a method that generates by itself, and score the sample that the
 	 * method has chosen */
 	BY_ITSELF,
 	/* draw samples and keep them; then each method that only chooses at the
@@ -287,8 +287,9 @@ static int preset(
 /*
  * Set all options of a run: the method, its aggregate, the number of samples
  * and the shape. If `shape` is given, costs are computed for weights of the
- * paper's types. Layers that do not fit into the address window together with
- * the weights of the reward model are copied into it in every pass.
+ * paper's types. The address window then holds the weights of the reward model,
+ * if there is one; layers that do not fit into the rest of the window are
+ * copied into it in every pass.
  */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,

@@ -29,7 +29,8 @@ struct tts_point {
 	const char *method;
 	uint32_t n;
 	struct eval_tally tally;
-	bool *right; /* [items] whether each item is right; in tts.right */
+	/* [items] whether each item is right; points into tts.right */
+	bool *right;
 	struct tts_cost cost;
 };
 
@@ -76,7 +77,8 @@ struct tts {
 	bool on_phone;  /* whether costs are computed for a simulated phone */
 	struct soc soc; /* the simulated phone; valid if `on_phone` */
 	struct tts_point
-		/* ordered by model, with greedy decoding first */
+		/* ordered by model; the first point of each model is greedy
+		 * decoding */
 		point[TTS_POINTS];
 	unsigned n;
 	/* [TTS_POINTS][items] storage for the members `right` of the points, in

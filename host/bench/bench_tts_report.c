@@ -389,7 +389,8 @@ static int draw_all(const struct tts *t, const struct bench_table *tables,
 /* Cost of a method with the first model, divided by the cost of greedy decoding
  * with the second model. */
 struct beside {
-	/* ratios of time and of energy; NAN if phone costs were not computed */
+	/* ratios of time (phone time or, without a phone, wall time) and of
+	 * energy; energy is NAN without a phone */
 	double time, energy;
 };
 
@@ -443,8 +444,8 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
 }
 
 /* For each method of the first model that chooses a sample, print the number of
- * samples with which the method overtakes greedy decoding of the second
- * model. */
+ * samples with which the method overtakes greedy decoding of the second model.
+ * If no method does, compare the most accurate result with greedy decoding. */
 static void print_overtaking(const struct tts *t)
 {
 	const struct tts_point *other = greedy_second(t), *best = NULL;

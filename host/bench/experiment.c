@@ -112,7 +112,6 @@ static int check_text(struct experiment *x, const struct run *r, size_t item,
 	return t->n > known->n ? keep_text(known, r, t, e) : 0;
 }
 
-/* Check the figures of an item. */
 static int check_figures(struct experiment *x, const struct run *r,
 	const struct item_report *t, struct err *e)
 {

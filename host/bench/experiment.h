@@ -1,9 +1,9 @@
 /*
  * Experiments. An experiment has one run for each setting (a list of changes to
- * the user's options). Every run processes all items; the runs alternate, so
- * that drifts of the machine's speed affect all of them alike. Tables are made
+ * the user's options). In each round, every run processes all items once, so
+ * that drifts of the machine's speed affect all runs alike. Tables are made
  * from the results of the runs (host/bench/experiment_table.h). A setting that
- * is added twice is run once. The caller passes a runner, which opens the model
+ * is added twice has one run. The caller passes a runner, which opens the model
  * for a setting and processes items; the experiment counts, compares and stores
  * the results. So the code here does not depend on models, methods or papers.
  *

@@ -58,12 +58,12 @@ static bool has_change(const struct table_variant *v, const char *change)
 /*
  * Add the run of a row to the experiment, or the run of one of its rivals
  * (methods with which the row is compared). The setting of the run consists of
- * the usual setting, the method, the changes of the row's variant and of
- * `rival` (NULL for the row itself), and level `i` of `l` (NULL means no
+ * the usual setting, the method, presets, the changes of the row's variant and
+ * of `rival` (NULL for the row itself), and level `i` of `l` (NULL means no
  * levels). If the rival does not draft, changes of the draft are left out, so
  * that the rival is run only once for all drafts. With `in_a_row`, add the run
  * "in a row" (table_spec.in_a_row). A setting without graph switching has no
- * such run; the row's usual run is then found again.
+ * such run; *run is then the row's usual run.
  */
 static int add_run(struct experiment *x, const struct table_request *request,
 	const struct method_facts *m, const struct table_variant *v,

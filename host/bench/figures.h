@@ -74,7 +74,8 @@ struct run_summary {
 	double joules, request_joules;
 	double prompt_s;
 	double stall_s;
-	double reading_s; /* time in which at least one read was in flight */
+	/* time in which at least one read was in flight; on a phone: read_s */
+	double reading_s;
 	double wait_s, logits_s;
 	/* time to check the checksums of layers; NAN if a phone is simulated */
 	double check_s;

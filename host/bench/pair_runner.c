@@ -316,9 +316,9 @@ static int64_t count_reads(const struct opened *o)
 /*
  * Read ahead until all layer slots (buffers for layers from flash) are full,
  * then take a snapshot of the counters. take() is called at the start and at
- * the end of the decode phase. Layers that are in slots at the start were read
- * before and are not counted. At the end, as many layers are read ahead and
- * counted.
+ * the end of the decode phase. Layers that are in the slots at the start were
+ * read before and are not counted. At the end the slots hold equally many
+ * layers that were read ahead and are counted.
  */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {
@@ -342,8 +342,8 @@ static int take_first(struct decoding *d, struct err *e)
 	return take(&d->first, d->of, e);
 }
 
-/* Called before the prompt: take the first snapshot. If the method emits many
- * tokens at once, the decode phase begins here. */
+/* Called before the prompt: take the snapshot d->begin. If the method emits
+ * many tokens at once, the decode phase begins here, so also take d->first. */
 static int at_begin(void *arg, struct err *e)
 {
 	struct decoding *d = arg;

@@ -42,8 +42,8 @@ struct serve_load {
 	const volatile sig_atomic_t *cancel; /* when set, the load ends early */
 };
 
-/* The figures of one or several loads; zero all members before the first
- * load. */
+/* The figures of one or several loads (struct serve_load); zero all members
+ * before the first load. */
 struct serve_result {
 	double seconds; /* time from the first request to the last answer */
 	unsigned requests, failed;

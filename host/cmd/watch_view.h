@@ -57,15 +57,14 @@ struct watch_size {
 	unsigned cols, rows; /* both are at least 1 */
 };
 
-/*
- * Draw the state after a pass, for a terminal of the given size. `ends` tests
- * whether a token ends the text; such a token gets a symbol if it has no text.
- * NULL means that no token ends the text.
- */
+/* A test whether a token ends the text. */
 struct watch_ends {
 	bool (*is)(const void *arg, int32_t id);
 	const void *arg;
 };
+/* Draw the state after a pass, for a terminal of the given size. A token that
+ * ends the text gets a symbol if it has no text. If the struct watch_ends is
+ * NULL, no token ends the text. */
 void watch_view_step(struct watch_view *, const struct tandem_step *,
 	const struct watch_ends *, struct watch_size, struct strbuf *out);
 

@@ -50,8 +50,8 @@ static void begin_extent(struct convert *c, enum image_kind kind, uint32_t i)
 		(struct extent){ kind, i, c->out->n, 0, 0, 0 };
 }
 
-/* Copy the router unchanged: it is small, and the choice of experts depends on
- * its precision. */
+/* Whether tensor `i` of a layer is copied unchanged: vectors, and the router,
+ * because it is small and the choice of experts depends on its precision. */
 static bool is_copied(const struct gguf_tensor *t, unsigned i)
 {
 	return t->dim[1] == 1 || i == WIRE_T_ROUTER;

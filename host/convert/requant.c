@@ -29,7 +29,7 @@ struct job {
 	enum dtype groups;
 	bool is_grouped;
 	bool by_channel;           /* argument of requant() */
-	struct requant_sums *sums; /* [number of parts] */
+	struct requant_sums *sums; /* one for each part (TILE rows) */
 };
 
 static uint32_t part_rows(const struct job *j, unsigned part)

@@ -258,9 +258,9 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 }
 
 /* Make a row of the router of a grown model (synth_grown.h). The product of the
- * row and a token's state vector should be about 1. Only the elements that
- * belong to the smaller model are not 0. In a trained model, their root mean
- * square is often about 0.5. */
+ * row and a token's state vector should be about 1. In the state vector only
+ * the elements of the smaller model are not 0; in a trained model the root mean
+ * square of these elements is often about 0.5. */
 static void router_row(struct synth *s, uint64_t stream, uint32_t row,
 	float *out, uint32_t cols)
 {

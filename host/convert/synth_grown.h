@@ -17,10 +17,10 @@
  *     layers between them add nothing.
  *   - Vocabulary: tokens that the model lacks must not become likely, as they
  *     would with output rows of zeros. So one additional state is a small
- *     constant in all tokens, and very negative in the output rows of tokens
- *     that the model lacks. All logits of the model's own tokens rise by the
- *     same negligible amount. There is no additional state if the shape has no
- *     more tokens than the model.
+ *     constant in all tokens of the model, and very negative in the output rows
+ *     of tokens that the model lacks. All logits of the model's own tokens rise
+ *     by the same negligible amount. There is no additional state if the shape
+ *     has no more tokens than the model.
  *   - Experts: if the shape has experts, each expert is the model's
  *     feed-forward network. Routers are random, so the experts of a token vary.
  *     The experts' weights are divided by their sum, so the choice of experts

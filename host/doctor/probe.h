@@ -40,10 +40,13 @@ struct probe {
 	void (*look)(struct finding *);
 };
 
-/* The probes in the order of the report: name, `required`, function. The
- * functions are in probe_system.c (processor to huge-pages), probe_kernel.c
- * (futex to seccomp, strace and perf), probe_uring.c (io_uring to
- * locked-memory) and probe_around.c (the others). */
+/*
+ * The probes in the order of the report: name, `required`, function. The
+ * functions of the rows "processor" to "huge-pages" are in probe_system.c,
+ * those of "futex" to "seccomp", "strace" and "perf" in probe_kernel.c, those
+ * of "io_uring" to "locked-memory" in probe_uring.c, the others in
+ * probe_around.c.
+ */
 #define PROBES(X)                                      \
 	X("device", true, probe_device)                \
 	X("processor", true, probe_processor)          \

@@ -54,8 +54,8 @@ void probe_io_uring(struct finding *f)
 		int error = -ret;
 		int64_t disabled = 0, group = -1, filter = 0;
 
-		/* Called after io_uring_queue_init() has failed: find the
-		 * reason and a fix. */
+		/* io_uring_queue_init() has failed: find the reason and a
+		 * fix. */
 		probe_number("/proc/sys/kernel/io_uring_disabled", &disabled);
 		probe_number("/proc/sys/kernel/io_uring_group", &group);
 		probe_field("/proc/self/status", "Seccomp", &filter);

@@ -55,9 +55,11 @@ static int open_shown(pid_t pid)
 	return fd;
 }
 
-/* Search all processes for a published address window. If `parent` is not 0,
- * consider only its children. Returns the last process found and the descriptor
- * of its window, and the number of processes found in *n. */
+/*
+ * Search all processes for a published address window. If `parent` is not 0,
+ * consider only its children. Stores the number of processes found in *n. If
+ * there is one, stores its id in *device and a descriptor of its window in *fd.
+ */
 static int find_device(pid_t parent, int *fd, pid_t *device, unsigned *n)
 {
 	DIR *dir = opendir("/proc");

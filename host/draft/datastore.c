@@ -39,7 +39,7 @@ int datastore_add(
 	return 0;
 }
 
-/* ---- order --------------------------------------------------------------- */
+/* ---- comparing suffixes -------------------------------------------------- */
 
 /* Compare the first n tokens of two suffixes. If both suffixes have
  * DATASTORE_END at the same index, they are equal. DATASTORE_END is less than

@@ -46,8 +46,8 @@ int datastore_add(
  * sequences that were not yet sorted still cannot be found. */
 int datastore_sort(struct datastore *, struct err *);
 
-/* Find the suffixes that begin with token[n], n = 1 .. DATASTORE_REACH: the
- * indices *first .. *end - 1 of `suffix`. *first equals *end if there are
+/* Find the suffixes that begin with token[n], n = 1 .. DATASTORE_REACH. They
+ * are suffix[*first] to suffix[*end - 1]; *first equals *end if there are
  * none. */
 void datastore_find(const struct datastore *, const int32_t *token, uint32_t n,
 	size_t *first, size_t *end);

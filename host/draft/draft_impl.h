@@ -38,8 +38,8 @@ struct draft_model {
 	 * belong to this draft model. All other arrays belong to the draft
 	 * model that was passed to draft_open_like. */
 	bool borrows;
-	/* width of the queries, and of the keys or values, of all heads
-	 * together */
+	/* q_dim: total width of the queries of all heads. kv_dim: total width
+	 * of the keys of all heads, and also of the values. */
 	uint32_t q_dim, kv_dim;
 
 	uint32_t context, n;
@@ -58,7 +58,8 @@ struct draft_model {
 	 * NULL unless the model is an EAGLE head */
 	float *state;
 
-	/* memory of the arrays below, which are parts of it; owned */
+	/* one owned allocation that contains all arrays from x to scratch, and
+	 * q8 */
 	float *activations;
 	float *x, *h; /* [PASS_ROWS][n_embd] */
 	/* [PASS_ROWS][2 * n_embd] inputs of fc, the first matrix of an EAGLE

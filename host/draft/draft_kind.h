@@ -105,9 +105,9 @@ extern const struct draft_kind *const draft_kinds[];
 DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
- * Returns the kind whose name is a prefix of `said`, or NULL if no name is.
- * *len receives the length of the name and its argument, up to a "+" or the end
- * of the string.
+ * Returns the kind whose name is a prefix of `said`, or NULL if there is no
+ * such kind. *len receives the length of the name and its argument, up to a "+"
+ * or the end of the string.
  */
 const struct draft_kind *draft_kind_named(const char *said, size_t *len);
 

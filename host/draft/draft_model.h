@@ -4,10 +4,11 @@
  * vocabulary, and its own key-value cache for one token sequence.
  *
  * The arithmetic is either float32 on dequantized weights, or int8. With int8
- * the results are bit for bit those of a session of precision int8 with weights
- * in tiles. Results depend neither on the number of threads nor on how tokens
- * were split over calls. Nothing is allocated after opening. Only one thread
- * may use a draft model at a time.
+ * the results are bit for bit those that the device computes in a session
+ * (host/session/session.h) with precision int8 and weights in tiles. Results
+ * depend neither on the number of threads nor on how tokens were split over
+ * calls. Nothing is allocated after opening. Only one thread may use a draft
+ * model at a time.
  *
  * EAGLE heads. A draft model may also be the head of EAGLE (Li et al., 2024;
  * EAGLE-3, 2025): one layer that predicts from the target's final states, and
@@ -18,12 +19,12 @@
  *   s_i = output_norm(layer(u_i))
  *   logits of token i + 1 = output matrix times s_i
  *
- * with the target's embedding and output matrix. The layer attends to positions
- * 1 to i; position 0 has no row. For cached tokens g is the target's state
- * after its final norm (draft_put_state). For rows of a drafted tree the target
- * has computed no states, so g is the head's own s of the parent row. The head
- * is trained with several steps of its own predictions (training-time test of
- * EAGLE-3; HASS, Zhang et al., 2024).
+ * with a matrix fc of the head, and with the target's embedding and output
+ * matrix. The layer attends to positions 1 to i; position 0 has no row. For
+ * cached tokens g is the target's state after its final norm (draft_put_state).
+ * For rows of a drafted tree the target has computed no states, so g is the
+ * head's own s of the parent row. The head is trained with several steps of its
+ * own predictions (training-time test of EAGLE-3; HASS, Zhang et al., 2024).
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
@@ -72,7 +73,8 @@ void draft_price_for(struct draft_model *, const struct soc *,
 	const struct shape *as, struct shape_type type);
 void draft_take_price(struct draft_model *, struct price *sum);
 
-/* Add the cost of selecting the likeliest tokens from `rows` rows of logits. */
+/* Add the cost of selecting the likeliest tokens from `rows` rows of logits to
+ * the cost that draft_take_price returns. */
 void draft_price_guesses(struct draft_model *, uint32_t rows);
 
 /*

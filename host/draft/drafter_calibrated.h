@@ -7,12 +7,13 @@
  *
  * Each prompt token is an anchor. The successors of an anchor are the likeliest
  * next tokens, in descending order, until their probabilities add up to
- * `share`, but no more than `successors` tokens. The drafter looks up anchors
- * by a key: a path's last token, last two tokens, or last tokens up to
- * CALIBRATED_KEY. The guesses are the successors of all anchors with this key;
- * the probability of a guess is its average over these anchors. A path can
- * combine several anchors: a token x, then a successor s of the anchor x, then
- * a successor of an anchor s elsewhere in the prompt.
+ * `share`, but no more than `successors` tokens. A path is the sequence and
+ * drafted tokens after it. The drafter looks up anchors by a key: a path's last
+ * token, last two tokens, or last tokens up to CALIBRATED_KEY. The guesses are
+ * the successors of all anchors with this key; the probability of a guess is
+ * its average over these anchors. A path can combine several anchors: a token
+ * x, then a successor s of the anchor x, then a successor of an anchor s
+ * elsewhere in the prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
  * Not thread-safe.

@@ -41,9 +41,10 @@ struct device {
 	struct guesses found;
 	uint32_t *path; /* [context] */
 	/*
-	 * For expand_all: `done` nodes are already expanded, and the next pass
-	 * expands `fit` more nodes, from row `first` on. For begin_all: `fit`
-	 * is 1 if the next pass computes the root, else 0.
+	 * For expand_all: `done` nodes are already expanded. The next pass
+	 * expands `fit` more nodes, whose rows in the pass begin at row
+	 * `first`. For begin_all: `fit` is 1 if the next pass computes the
+	 * root, else 0.
 	 */
 	uint32_t done, fit, first;
 };
@@ -557,7 +558,7 @@ void drafter_device_temperature(struct drafter *d, float temperature)
 	((struct device *)d->arg)->s->temperature = temperature;
 }
 
-/* ---- as a kind ----------------------------------------------------------- */
+/* ---- the kind of drafter (draft_kind.h) ---------------------------------- */
 
 #define BATCH 8 /* default number of nodes that one pass on the NPU expands */
 

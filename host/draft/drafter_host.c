@@ -349,7 +349,7 @@ void drafter_host_temperature(struct drafter *d, float temperature)
 	h->temperature = temperature;
 }
 
-/* ---- as a kind ----------------------------------------------------------- */
+/* ---- the kind of drafter (draft_kind.h) ---------------------------------- */
 
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)

@@ -1,8 +1,8 @@
 /*
  * The drafter that runs a draft model on the host. From one tree to the next
- * the draft model keeps the expanded nodes as uncommitted rows, so no row is
- * computed twice. If the verified sequence ends in an expanded node, the next
- * tree's root is already computed.
+ * the draft model keeps the expanded nodes as uncommitted rows (computed rows
+ * after its cached tokens), so no row is computed twice. If the verified
+ * sequence ends in an expanded node, the next tree's root is already computed.
  *
  * To predict candidates after the root (the last token of the sequence), the
  * draft model must compute the root. So after begin() the draft model's cache
@@ -10,8 +10,8 @@
  * yet.
  *
  * With an EAGLE head, which --draft opens like a draft model, begin() computes
- * the added tokens from the target's states, which begin() reads from the
- * session's sequence that was set by follow().
+ * the added tokens from the target's states. It reads these states from the
+ * sequence of the target's session that follow() has set (drafter.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H

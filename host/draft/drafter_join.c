@@ -29,10 +29,10 @@
 #define SURE 0.9
 
 /* The weight of a part is kept / promised, two sums over accepted tokens:
- * `promised` sums the probabilities of the part's candidates for this position,
- * `kept` the part's share in the probability of the accepted token. PRIOR is
- * the weight of the prior, in tokens. Once a sum exceeds MEMORY tokens, older
- * tokens lose influence. */
+ * `promised` sums the probabilities of all candidates that the part had where
+ * the token was accepted, `kept` the part's share in the probability of the
+ * token. PRIOR is the weight of the prior, in tokens. Once `promised` exceeds
+ * MEMORY, older tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 
@@ -342,7 +342,8 @@ static bool before(struct candidate a, struct candidate b)
 
 /* ---- all parts ----------------------------------------------------------- */
 
-/* Find the nodes for which the parts called so far are sure. */
+/* Set sure[] for the nodes at which the candidates of the parts called so far
+ * have the total probability SURE. */
 static void find_sure(const struct drafter_ask *ask)
 {
 	struct join *j = ask->arg;

@@ -5,14 +5,15 @@
  * each position of a draft.
  *
  * While a path agrees with the given sequence, the true next token has rank r =
- * 0, 1 ... among the candidates with probability P (1 - P)^r. It is left out if
- * r >= k, the tree's number of candidates per node. P may depend on the depth
- * of this node. The other candidates are pseudo-random. After a path has left
- * the sequence, all candidates are pseudo-random. The candidate of rank r has q
- * = P (1 - P)^r, so the draft is calibrated; a candidate whose q is 0 in
- * float32 is left out. With P = 0, however, all candidates are wrong and have q
- * = 0, so that the cost of verifying wrong tokens can be simulated. Every
- * choice is a pure function of the seed and the path (base/rng.h).
+ * 0, 1 ... among the candidates with probability P (1 - P)^r. The true token is
+ * left out if r >= k, the tree's number of candidates per node. P may depend on
+ * the depth of the node that has the candidates. The other candidates are
+ * pseudo-random. After a path has left the sequence, all candidates are
+ * pseudo-random. The candidate of rank r has the draft probability q = P (1 -
+ * P)^r, so the draft is calibrated; a candidate whose q is 0 in float32 is left
+ * out. With P = 0, however, all candidates are wrong and have q = 0, so that
+ * the cost of verifying wrong tokens can be simulated. Every choice is a pure
+ * function of the seed and the path (base/rng.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
@@ -31,8 +32,8 @@ struct soc;
 
 /* Acceptance by position: p[i], from 0 to 1, is the probability that the first
  * candidate of a tree node at depth i is the true next token, given that all
- * tokens on the path to the node are true. For depths from n on it is
- * p[n - 1]. */
+ * tokens on the path to the node are true. For depths from n on, p[n - 1] is
+ * used. */
 struct oracle_curve {
 	double p[ORACLE_POSITIONS];
 	uint32_t n; /* number of positions, at least 1 */

@@ -1,12 +1,13 @@
 /*
  * Draft reuse (sd.npu, section 3.4): tokens that verification rejected may
  * still occur later in the output. A draft x_1 ... x_n departs from the
- * target's output z at x_e. In the paper's table 2 the output continues in one
- * of three ways:
+ * target's output z at index e: z_e is accepted instead of x_e. In the paper's
+ * table 2 the output then continues in one of three ways, where delta, gamma
+ * and epsilon are numbers of tokens:
  *
  *   missing:   z_e ... z_{e+delta}, then x_e ... x_{e+epsilon}
  *   synonym:   z_e ... z_{e+delta}, then x_{e+gamma} ... x_{e+epsilon}
- *   redundant: without any token of the draft after x_e
+ *   redundant: z_e ..., without any token of the draft after x_e
  *
  * The paper sets gamma >= 1 and epsilon by the target's predictions y on the
  * rejected path: x_{e+gamma} ... x_{e+epsilon} is the longest run with x_i =
@@ -14,12 +15,13 @@
  * passes, although delta is unknown. With the option `checked` the drafter
  * drafts this run, and also x_e ... x_{e+epsilon}.
  *
- * The predictions need a product with the output matrix for every row. Without
- * predictions the drafter keeps several whole paths and tries several gamma for
- * each path. It tries values near delta + 1, the number of tokens since z_e,
- * because a synonym has about as many tokens as the words that it replaces. It
- * also tries values at which the last tokens of the sequence equal the tokens
- * before x_{e+gamma}, because the output has then rejoined the draft.
+ * For these predictions the device must multiply every row by the output
+ * matrix. Without predictions the drafter keeps several whole paths and tries
+ * several gamma for each path. It tries values near delta + 1, the number of
+ * accepted tokens from z_e on, because a synonym has about as many tokens as
+ * the words that it replaces. It also tries values at which the last tokens of
+ * the sequence equal the tokens before x_{e+gamma}, because the output has then
+ * rejoined the draft.
  *
  * The paper (second version, section 5.1) sets two limits: `room` is 32, and a
  * draft is kept for at least one pass. `age` and REUSE_RUN are not from the

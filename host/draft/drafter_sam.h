@@ -12,8 +12,8 @@
  * history and L = h - `bias`. The chain has up to `alpha` times L tokens, and
  * fewer than `most`. `least` sets a minimum length (10 in the sd.npu paper's
  * version of this method). A chain from the sequence consists of the tokens
- * after the first occurrence; a chain from the history takes the most frequent
- * child of each state.
+ * after the first occurrence; a chain from the history takes, at each state of
+ * the automaton, the token that followed most often.
  *
  * A tree gets more candidates: from both automata also tokens that followed
  * shorter matches, and from the sequence also tokens that followed later
@@ -21,9 +21,9 @@
  * sequence, 1 for the longest match in the history, 2 for other candidates from
  * the sequence and 3 for other candidates from the history. A candidate is
  * weighted by the share of earlier candidates of the same origin that were
- * accepted (reliance.h). If a path departs from the matched place, its
- * candidates are the tokens that followed the longest suffix of the path that
- * occurs anywhere.
+ * accepted (reliance.h). If a path departs from the tokens that followed the
+ * match, its candidates are the tokens that followed the longest suffix of the
+ * path that occurs anywhere.
  *
  * Rejected tokens never enter an automaton. If a sequence does not continue the
  * previous one, the sequence's automaton is rebuilt. Drafters of several

@@ -14,8 +14,8 @@
 
 struct err;
 
-/* Sorted by descending q; equal q by ascending token id. n is 0 if the guess
- * has not been computed. */
+/* c[n] is sorted by descending q, equal q by ascending token id. n is 0 if the
+ * guess has not been computed. */
 struct guess {
 	uint32_t n;
 	struct candidate c[TREE_CANDIDATES];
@@ -23,8 +23,8 @@ struct guess {
 
 /*
  * Set *guess to the likeliest tokens of softmax(logits / temperature),
- * temperature > 0, over the whole vocabulary. The sum is computed in the order
- * of token ids. A token whose logit is NaN is left out.
+ * temperature > 0, over the whole vocabulary. The sum in the softmax is
+ * computed in the order of token ids. A token whose logit is NaN is left out.
  */
 void guess_logits(struct guess *, const float *logits, uint32_t n_vocab,
 	float temperature);

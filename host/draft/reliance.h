@@ -21,6 +21,8 @@
 #define RELIANCE_DEPTHS  5 /* classes of depths: 0, 1, 2-3, 4-7, more */
 
 struct reliance {
+	/* promised: sum of the shares of the guesses. kept: number of accepted
+	 * guesses. */
 	struct {
 		double promised, kept;
 	} cell[RELIANCE_ORIGINS][RELIANCE_MATCHES][RELIANCE_DEPTHS];
@@ -41,8 +43,9 @@ void reliance_init(struct reliance *);
  * above 1 if more guesses were accepted than the sum of their shares. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
-/* Record the outcome of all guesses with these grounds at one place. `share` is
- * the sum of their shares, 0 to 1. `came`: one of them was accepted. */
+/* Record the outcome of all guesses with these grounds at one node of the draft
+ * tree. `share` is the sum of their shares, 0 to 1. `came`: whether one of
+ * these guesses was accepted. */
 void reliance_saw(
 	struct reliance *, const struct grounds *, double share, bool came);
 

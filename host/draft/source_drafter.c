@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUESSES 64 /* maximum number of guesses at one place */
+#define GUESSES 64 /* maximum number of guesses at a tree node */
 
 struct retriever {
 	struct source source;
@@ -167,9 +167,9 @@ static int begin(
 
 /* ---- learning ------------------------------------------------------------ */
 
-/* Record the outcome of all guesses; guesses with the same evidence (number of
- * the index, match length) are recorded as one. Returns whether `token` was
- * among the guesses. */
+/* Record the outcome of all guesses; guesses with the same evidence (origin and
+ * match length) are recorded as one guess. Returns whether `token` was among
+ * the guesses. */
 static bool record_outcome(struct retriever *r,
 	const struct source_guess *guess, uint32_t n, uint32_t depth,
 	int32_t token)

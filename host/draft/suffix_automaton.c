@@ -274,7 +274,7 @@ static int settle(struct suffix_automaton *a, struct err *e)
 	return ret;
 }
 
-/* ---- texts --------------------------------------------------------------- */
+/* ---- adding sequences ---------------------------------------------------- */
 
 int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 	size_t n, struct err *e)

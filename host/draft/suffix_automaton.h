@@ -44,7 +44,8 @@ int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind,
 	struct search_work *work, struct err *);
 void suffix_automaton_close(struct suffix_automaton *);
 
-/* Add the steps of all later calls to *work instead. */
+/* From now on, add the steps of calls to *work, no longer to the struct that
+ * was given before. */
 void suffix_automaton_set_work(struct suffix_automaton *, struct search_work *);
 
 /* Remove all sequences. */
@@ -75,10 +76,10 @@ void suffix_automaton_follow(
 	const struct suffix_automaton *, struct suffix_match *, int32_t token);
 
 /*
- * SUFFIX_TEXT only: the longest suffix of the sequence that also occurs earlier
- * in the sequence: the suffix link of the state of the whole sequence. The same
- * match results from calling suffix_automaton_follow for each token before the
- * token is added.
+ * SUFFIX_TEXT only: returns the longest suffix of the sequence that also occurs
+ * earlier in the sequence. Its state is the suffix link of the state of the
+ * whole sequence. Calling suffix_automaton_follow for each token, before the
+ * token is added, gives the same match.
  */
 struct suffix_match suffix_automaton_end(const struct suffix_automaton *);
 

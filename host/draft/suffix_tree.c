@@ -99,7 +99,7 @@ static void put_slot(struct suffix_tree *t, uint32_t node)
 	t->slot[find_slot(t, n->parent, t->token[n->text])] = node;
 }
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* Make room for AT_ONCE more nodes. At most three quarters of the slots are
  * filled. */
@@ -436,7 +436,7 @@ uint32_t suffix_tree_next(const struct suffix_tree *t,
 	return 1;
 }
 
-/* ---- suffixes of a text -------------------------------------------------- */
+/* ---- suffixes of a sequence ---------------------------------------------- */
 
 void suffix_tree_follow(
 	const struct suffix_tree *t, struct suffix_matches *m, int32_t token)

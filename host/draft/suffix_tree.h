@@ -11,7 +11,7 @@
  * construction (1995), suffixes that occur nowhere else are leaves, whose
  * labels extend to the current end of the live sequence, so appending does not
  * change them. There are no suffix links, so the places of all other suffixes
- * are updated for every token; no other work is done per token.
+ * in the tree are updated for every token; no other work is done per token.
  *
  * Children are not sorted by count. But children with at least a tenth of their
  * parent's count are always near the front of the list. The reason is that a
@@ -41,7 +41,8 @@ int suffix_tree_open(
 	struct suffix_tree **out, struct search_work *work, struct err *);
 void suffix_tree_close(struct suffix_tree *);
 
-/* Add the work of all later calls to *work instead. */
+/* From now on, add the work of calls to *work, no longer to the struct that was
+ * given before. */
 void suffix_tree_set_work(struct suffix_tree *, struct search_work *);
 
 /* Append to the live sequence; any ids are valid. Returns 0, -ENOMEM, or -EFBIG

@@ -53,11 +53,11 @@ int passages_add_items(struct passages *, const struct tokenizer *,
  * Append windows of a text, of `window` >= 2 tokens each, in the same way as
  * llama.cpp's perplexity tool. If the model uses BOS, a BOS token is inserted
  * before the text, and the first token of each later window is replaced by BOS.
- * The tokens from index window / 2 + 1 on are scored. Tokens after the last
- * complete window are not used. A text shorter than a window is one window.
- * `most` limits the number of windows; 0 means no limit. Returns 0 on success,
- * -EINVAL if the text has fewer than two tokens including BOS, or another
- * negative errno.
+ * In a window of n tokens, the tokens from index n / 2 + 1 on are scored; if n
+ * is 2, the token with index 1. Tokens after the last complete window are not
+ * used. A text shorter than a window is one window. `most` limits the number of
+ * windows; 0 means no limit. Returns 0 on success, -EINVAL if the text has
+ * fewer than two tokens including BOS, or another negative errno.
  */
 int passages_add_text(struct passages *, const struct tokenizer *,
 	const char *text, size_t len, uint32_t window, uint64_t most,

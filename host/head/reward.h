@@ -1,7 +1,8 @@
 /*
- * Reward models. A reward model computes, for each step of a solution, the
- * probability that the solution is right up to this step. Decoding methods use
- * the probabilities to choose among samples. The kinds are:
+ * Reward models, also called rewards. A reward model computes, for each step of
+ * a solution, the probability that the solution is right up to this step.
+ * Decoding methods use the probabilities to choose among samples. The kinds
+ * are:
  *
  *   head   a verifier for one target (scripts/train/reward.py): a GGUF file
  *          of architecture "tandem-reward" with fine-tuned copies of the

@@ -128,7 +128,7 @@ static void head_close(struct reward *r)
 
 /* ---- notes (results for tokens) ------------------------------------------ */
 
-/* Write the log-probability that token `next` is right to *note. */
+/* Write to *note the log-probability that token `next` is right. */
 static void head_finish(
 	void *arg, const float *state, int32_t next, float *note)
 {

@@ -1,5 +1,5 @@
-/* The part of the interface of rewards that code needs without running a
- * reward: names, texts to score, counters. Thread-safe. */
+/* The part of the interface of reward models (reward.h) for code that does not
+ * run a reward model: names, texts to score, counters. Thread-safe. */
 #ifndef HOST_HEAD_REWARD_TEXT_H
 #define HOST_HEAD_REWARD_TEXT_H
 

@@ -15,7 +15,7 @@
  * text may use more. */
 #define TAIL 128
 
-/* A text of which all or the first tokens are in the KV cache. */
+/* A text of which all tokens, or only the first tokens, are in the KV cache. */
 struct held {
 	bool open;
 	uint32_t sequence;

@@ -10,8 +10,8 @@
  * For each text the scorer computes the prompt (only once for all texts with
  * the same prompt) and the part after the longest prefix that the text shares
  * with a cached text. If notes depend on the next token, the last row of this
- * prefix is computed again, because the next token differs between the texts.
- * The rows of several sequences in a pass have the same bytes as in separate
+ * prefix is computed again, because the next token differs between the texts. A
+ * pass over several sequences computes bit for bit the same rows as separate
  * passes, so a note depends only on its text.
  *
  * If sequences or slots of the cache run out, the least recently used texts are

@@ -244,8 +244,8 @@ void experts_read_on(struct experts *x)
 }
 
 /* Take those experts of the last experts_begin that are ready. *next becomes
- * the slot that will be ready next; NULL if no other one of these experts is
- * being read. */
+ * the slot of the expert that will be ready next; NULL if none of these experts
+ * is still being read. */
 static uint32_t take_ready(struct experts *x, uint64_t turn_ps,
 	struct expert_place *place, uint32_t room, struct slot **next)
 {

@@ -1,11 +1,12 @@
 /*
  * The experts of a model that are in memory: a cache under the DRAM budget. A
- * slot holds the gate, up and down matrices of one expert, as in a flash image;
- * slots lie in shared buffers (tandem:experts0, ...) that the device has mapped
- * permanently. If there is a slot for each expert, all experts are loaded when
- * the cache is opened, from any model file. Otherwise the model is a flash
- * image, and an expert that is needed but absent is read into the slot of
- * another expert. All absent experts of a layer are read in parallel.
+ * slot holds the gate, up and down matrices of one expert, as in a flash image
+ * (docs/flash-image.md); slots lie in shared buffers (tandem:experts0, ...)
+ * that the device has mapped permanently. If there is a slot for each expert,
+ * all experts are loaded when the cache is opened, from any model file.
+ * Otherwise the model is a flash image, and an expert that is needed but absent
+ * is read into the slot of another expert. All absent experts of a layer are
+ * read in parallel.
  *
  * A pass calls experts_begin for each layer, then experts_take until all these
  * experts are taken, and experts_done when the device has finished with an
@@ -23,8 +24,9 @@
  * least recently used expert makes the share up to 0.69 larger, because this
  * rule evicts every expert before its next use if a pass uses more experts than
  * there are slots. Counts that are never halved make the share up to 0.36
- * larger. A read ahead evicts by the same rule as a needed read: without the
- * read ahead, the same expert would be evicted next.
+ * larger. A read ahead evicts by the same rule as a needed read, except that it
+ * evicts no expert that was read ahead for a layer that has not run yet.
+ * Without the read ahead, the same expert would be evicted next.
  */
 #ifndef HOST_MEMORY_EXPERTS_H
 #define HOST_MEMORY_EXPERTS_H
@@ -90,10 +92,10 @@ struct buffer *experts_buffer(const struct experts *, unsigned i);
 uint64_t experts_not_finite(const struct experts *);
 
 /*
- * Begin the next n experts that the device will run: expert[n] of one layer,
- * in ascending order, without repetition. Starts to read the absent experts.
- * Experts of an earlier experts_begin that were not taken are forgotten.
- * If `layer` is lower than in the previous call, a new pass begins.
+ * Set the next n experts that the device will run: expert[n] of one layer, in
+ * ascending order, without repetition. Starts to read the absent experts.
+ * Experts of an earlier experts_begin that were not taken are forgotten. If
+ * `layer` is lower than in the previous call, a new pass begins.
  */
 int experts_begin(struct experts *, uint32_t layer, const uint32_t *expert,
 	uint32_t n, struct err *);

@@ -17,7 +17,8 @@ enum slot_state { SLOT_EMPTY, SLOT_READING, SLOT_READY, SLOT_LOST };
 
 struct slot {
 	enum slot_state state;
-	/* number of the slot's expert, unless the slot is empty or lost */
+	/* number of the slot's expert, unless the slot is empty or lost (a read
+	 * into the slot never completed, so the slot is not used again) */
 	uint32_t owner;
 	uint32_t layer; /* the layer of the owner */
 	/* estimated number of layers between two uses of the owner */

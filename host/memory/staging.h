@@ -1,11 +1,11 @@
 /*
  * Staging of streamed layers, which do not stay in memory. These layers are
- * read from the flash image into staging slots: shared buffers (tandem:stage0,
- * ...) that the device has mapped permanently. The order is the same in every
- * pass: first, first + 1, .. last, and again from the first. As soon as a slot
- * is free, the next layer is read into it. Reading ahead does not stop at the
- * end of a pass, so the first layers of the next pass are ready when the pass
- * begins.
+ * read from the flash image (docs/flash-image.md) into staging slots: shared
+ * buffers (tandem:stage0, ...) that the device has mapped permanently. The
+ * order is the same in every pass: first, first + 1, .. last, and again from
+ * the first. As soon as a slot is free, the next layer is read into it. Reading
+ * ahead does not stop at the end of a pass, so the first layers of the next
+ * pass are ready when the pass begins.
  *
  * The output matrix can be streamed, too, after the last layer. The host uses
  * the matrix directly in the slots, in parts that consist of whole strips. If a

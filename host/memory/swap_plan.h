@@ -25,13 +25,13 @@
  *
  * The pool is built as follows. For each amount of temporary bytes, in steps of
  * a quarter of the average operator, there are two choices: the paper's choice
- * (walk), and the cheapest copies. For each number of temporary operators there
- * is one more choice, in which they are evenly spread. Each choice is improved
- * by exchanges; then its operators are made resident one by one, which adds a
- * choice each time. (For 8 to 14 operators, all choices can be tried as well.
- * The pool contained the minimum for 600 of 600 random sets of equal operators,
- * and for 566 of 600 sets of mixed sizes; in the other sets a forward pass took
- * up to a ninth longer than with the minimum.)
+ * (walk in swap_plan.c), and the cheapest copies. For each number of temporary
+ * operators there is one more choice, in which they are evenly spread. Each
+ * choice is improved by exchanges; then its operators are made resident one by
+ * one, which adds a choice each time. (For 8 to 14 operators, all choices can
+ * be tried as well. The pool contained the minimum for 600 of 600 random sets
+ * of equal operators, and for 566 of 600 sets of mixed sizes; in the other sets
+ * a forward pass took up to a ninth longer than with the minimum.)
  *
  * The pool does not depend on the size of the window, which only determines
  * which choices fit. So, for any number of operators, a larger window never

@@ -2,14 +2,14 @@
  * The layers of a model are cut into blocks of consecutive layers. The tensors
  * of a block are in one shared buffer that the device reads by DMA
  * (tandem:weights0, ...). The tensors are copied from the model file, or read
- * unchanged from a flash image. The device works with whole blocks: a graph, a
- * request, a mapping and an eviction all concern one block. A streamed layer
- * (host/memory/staging.h) is a block of one layer, or several blocks that are
- * parts of it (host/memory/layer_parts.h). Its weights have no buffer of their
- * own: each pass reads them into a staging slot. A layer with experts is two
- * blocks. The first block has everything up to the router, and the shared
- * expert. The second block has the other experts, whose weights are in a cache
- * (host/memory/experts.h).
+ * unchanged from a flash image (docs/flash-image.md). The device works with
+ * whole blocks: a graph, a request, a mapping and an eviction all concern one
+ * block. A streamed layer (host/memory/staging.h) is a block of one layer, or
+ * several blocks that are parts of it (host/memory/layer_parts.h). Its weights
+ * have no buffer of their own: each pass reads them into a staging slot. A
+ * layer with experts is two blocks. The first block has everything up to the
+ * router, and the shared expert. The second block has the other experts, whose
+ * weights are in a cache (host/memory/experts.h).
  *
  * The buffer contains the rope frequencies, and then the tensors layer by
  * layer, in the order of enum wire_layer_tensor, each aligned to 64 bytes.
@@ -118,9 +118,9 @@ void weights_share(struct block *, struct buffer *, uint32_t at);
 const uint8_t *weights_bytes(const struct block *);
 
 /*
- * Fill all blocks that are not streamed, using the workers. Creates a buffer
- * for each of these blocks, unless weights_share has placed it in a buffer.
- * Returns 0 or a negative errno.
+ * Fill all blocks that are neither streamed nor routed experts, using the
+ * workers. Creates a buffer for each of these blocks, unless weights_share has
+ * placed it in a buffer. Returns 0 or a negative errno.
  */
 int weights_load(const struct model *, struct workers *, struct block *blocks,
 	uint32_t n, const struct progress_sink *, struct err *);

@@ -1,8 +1,8 @@
 /*
  * Plain decoding: one token per pass. The output and the speed of all other
- * methods are compared with plain decoding. The method needs no steps of its
- * own: without a draft, the scheduler gives a request one row in each pass, the
- * row of its last token (host/scheduler/scheduler.h).
+ * methods are compared with plain decoding. The method needs almost no code of
+ * its own: without a draft, the scheduler gives a request one row in each pass,
+ * the row of its last token (host/scheduler/scheduler.h).
  */
 #include "host/method/methods.h"
 

@@ -2,22 +2,22 @@
  * Beam search over steps: several samples (the beams) are generated step by
  * step, side by side. After each step a reward model scores the partial texts.
  * The best beams are kept, and each of them is continued by several beams; the
- * other beams are cut. This file has the common part of step-level beam search
- * and diverse verifier tree search (Snell et al., "Scaling LLM test-time
- * compute optimally can be more effective than scaling model parameters", 2024;
- * Beeching et al., "Scaling test-time compute with open models", 2024:
- * search-and-learn, whose recipe this code follows).
+ * other beams are cut (stopped). This file has the common part of step-level
+ * beam search and diverse verifier tree search (Snell et al., "Scaling LLM
+ * test-time compute optimally can be more effective than scaling model
+ * parameters", 2024; Beeching et al., "Scaling test-time compute with open
+ * models", 2024: search-and-learn, whose recipe this code follows).
  *
  * The N beams (-N) form trees of equal size. In each round (one step of every
  * beam) the best K beams of a tree are kept, and forks of them fill the tree up
- * to its size again. Fork j continues kept beam number j mod K, as child number
- * j / K of that beam. The random stream of a fork depends on the round, on the
- * place of the fork's parent among the beams of the round, and on the number of
- * the child. If a tree has K beams or fewer left, all of them are kept. Beams
- * with equal texts are not merged. If beams have equal values, the first of
- * them is kept. After --beam-rounds rounds the beams run to their ends. The
- * result is the finished beam with the best value; if several beams have this
- * value, the beam that finished first.
+ * to its size again: beam j of the new round is child number j / K of kept beam
+ * j mod K. Child 0 is the kept beam itself. The random stream of a fork depends
+ * on the round, on the index of the fork's parent among the beams of the round,
+ * and on the number of the child. If a tree has k <= K beams left, all of them
+ * are kept, and k takes the place of K. Beams with equal texts are not merged.
+ * If beams have equal values, the first of them is kept. After --beam-rounds
+ * rounds the beams run to their ends. The result is the finished beam with the
+ * best value; if several beams have this value, the beam that finished first.
  *
  * A beam that has finished a step waits until all beams have finished the step,
  * so a pass may have idle rows. With --beam-ahead the idle rows begin the next
@@ -98,8 +98,9 @@ uint32_t beams_width(const struct method_env *);
 uint32_t beams_rows(const struct method_env *);
 uint32_t beams_sequences(const struct method_env *);
 
-/* The steps of a beam method (struct many_steps). The method itself implements
- * `begin`, which calls beams_begin with the method's plan. */
+/* The functions of struct many_steps for beam methods, except `begin`: the
+ * method itself implements `begin`, which calls beams_begin with the method's
+ * plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
 uint32_t beams_to_score(struct samples *, bool waiting, struct sample **out);
 int beams_next(struct samples *, struct err *);

@@ -6,10 +6,10 @@
  * The chosen sample becomes the text of the request. In struct chooser a method
  * defines the value, the weight, and whether samples vote.
  *
- * A sample that was cut or has failed is not chosen and has no vote. If no
- * sample has an answer or a value, the ended sample with the lowest index is
- * chosen. With one sample the method is plain decoding. All calls come from one
- * thread.
+ * A sample that was cut (stopped before its end) or has failed is not chosen
+ * and has no vote. If no sample has an answer or a value, the ended sample with
+ * the lowest index is chosen. With one sample the method is plain decoding. All
+ * calls come from one thread.
  */
 #ifndef HOST_METHOD_CHOOSING_H
 #define HOST_METHOD_CHOOSING_H
@@ -72,8 +72,9 @@ int choosing_score(const struct method_env *, struct sample *const *,
  */
 int choosing_none(const struct samples *, struct err *);
 
-/* The steps of a method that has a struct chooser. If the method has a reward
- * model, it scores the samples' steps before the samples get values. */
+/* The functions (struct many_steps) of a method that has a struct chooser. If
+ * the method has a reward model, it scores the samples' steps before the
+ * samples get values. */
 extern const struct many_steps choosing_steps;
 
 /*

@@ -1,6 +1,6 @@
 /*
- * Samples that can no longer change the choice are cut (--stop-decided). The
- * option does not change which text is chosen.
+ * With --stop-decided, samples that can no longer change the choice are cut
+ * (stopped before their ends). The option does not change which text is chosen.
  *
  *   votes   The answer with the most votes wins; of answers with equal votes,
  *           the first. The winner is decided when no other answer could win
@@ -10,7 +10,8 @@
  *   values  The sample with the largest value is chosen; of samples with equal
  *           values, the first. If values can only fall while a text grows, a
  *           running sample is cut when a sample that has ended would be
- *           chosen before it, even if its value did not fall any more.
+ *           chosen instead even if the running sample's value did not fall any
+ *           more.
  *
  * All calls come from one thread.
  */
@@ -37,10 +38,11 @@ extern const struct opt_table decided_table;
  * option. */
 bool decided_is_on(const struct method_env *);
 /*
- * Returns -EINVAL if --stop-decided cannot be used: if scores of the reward
- * model `reward` may rise from step to step, or if --early-stop is given, too.
- * (The choice of --early-stop depends on which samples have ended.) Otherwise
- * returns 0. `reward` is NULL if the method has no reward model.
+ * Returns -EINVAL if --stop-decided cannot be used: if a text's value is its
+ * last score (--aggregate last) and the scores of the reward model `reward` may
+ * rise from step to step, or if --early-stop is given, too. (The choice of
+ * --early-stop depends on which samples have ended.) Otherwise returns 0.
+ * `reward` is NULL if the method has no reward model.
  */
 int decided_check(
 	const struct method_env *, const struct reward *, struct err *);

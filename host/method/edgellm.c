@@ -5,13 +5,14 @@
  * has a path probability of alpha or more; then the tree is verified.
  *
  * alpha is adapted after each verification, and is not reset for a new request.
- * The best branch had N_all drafted tokens, of which N_ok were accepted. If
- * N_ok = N_all, alpha is halved; otherwise it is divided by 0.5^((N_all - N_ok)
- * / N_all) (struct edgellm in host/tree/build.h).
+ * Let N_ok be the number of accepted tokens, and N_all the length of the branch
+ * that they begin, which continues with the likeliest children. If N_ok =
+ * N_all, alpha is halved; otherwise it is divided by 0.5^((N_all - N_ok) /
+ * N_all) (struct edgellm in host/tree/build.h).
  *
- * While the target verifies the tree, drafting continues after the last node of
- * the best branch. If the target accepts the whole branch, the next cycle
- * begins with tokens that are already drafted.
+ * While the target verifies the tree, drafting continues after the likeliest
+ * leaf. If the target accepts this leaf, the next cycle begins with tokens that
+ * are already drafted.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
@@ -30,8 +31,9 @@ struct ahead {
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
  * continue. There is no tip if nothing was drafted, so that the tree has only
- * its root. The tip cannot be found in the step `grown`, because nodes that get
- * no rows in a shared pass are removed from the tree after that step.
+ * its root. The tip cannot be found in the function `grown` of struct method,
+ * because nodes that get no rows in a shared pass are removed from the tree
+ * after that function.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {
@@ -80,9 +82,9 @@ static void edgellm_plan(struct cycle *c)
 }
 
 /*
- * N_all is the length of a branch. The branch consists of the accepted nodes,
- * then repeatedly the likeliest child of the last node, until a node of the
- * verified tree has no child.
+ * N_all is the length of the branch that the accepted nodes begin: these nodes,
+ * then repeatedly the likeliest child of the last node, until a node has no
+ * child in the verified tree.
  */
 static void edgellm_after_pass(struct cycle *c)
 {

@@ -27,8 +27,8 @@ struct lever_state {
 	/*
 	 * Set by benchmarks that compare trees with and without pruning. If
 	 * set, every tree is pruned, and neither the cost model nor the
-	 * correction Phi of the draft's probabilities is updated, so a tree
-	 * depends only on the text that precedes it.
+	 * correction of the draft's probabilities (Phi in lever.c) is updated,
+	 * so a tree depends only on the text that precedes it.
 	 */
 	bool frozen;
 };

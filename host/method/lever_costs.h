@@ -33,9 +33,10 @@ void lever_observe_costs(const struct cycle *);
  * seconds; but the first two cycles always run, because C(n) cannot be
  * estimated from fewer cycles.
  *
- * Not for a simulated phone. SESSION_TEXT must be empty, and is empty again
- * afterwards. The call resets the session's hash of logits and the counters of
- * the env. Returns 0, or an error of the session or the drafter.
+ * Not for a simulated phone. SESSION_TEXT, the session's first sequence, must
+ * be empty, and is empty again afterwards. The call resets the session's hash
+ * of logits and the counters in *env. Returns 0, or an error of the session or
+ * the drafter.
  */
 #define LEVER_PROBE_S 2
 int lever_probe(struct session *, struct method_env *, struct err *);

@@ -21,13 +21,13 @@
 /*
  * The probe's trees have these numbers of rows: the largest, the smallest, then
  * numbers in between, each far from all earlier numbers, as the probe may run
- * out of time. Each number is measured in ROUNDS rounds. The shortest time is
- * used, because every disturbance makes a pass longer.
+ * out of time. Each number is measured ROUNDS times. The shortest time is used,
+ * because every disturbance makes a pass longer.
  */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define SHAPES   ARRAY_LEN(shape)
 #define ROUNDS   2
-#define ENDS     2
+#define ENDS     2 /* minimum number of cycles of the probe */
 
 #define CHILDREN 4 /* children of a node when a tree is filled up */
 
@@ -43,9 +43,9 @@ struct probe {
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
 	/*
-	 * Each two passes with the same number of rows give a ratio, longer
-	 * time / shorter time. ratios: sum of the logarithms of these ratios;
-	 * n_ratios: number of ratios.
+	 * When a number of rows is measured again, the new time and the
+	 * shortest earlier time give a ratio, longer / shorter. ratios: sum of
+	 * the logarithms of these ratios; n_ratios: number of ratios.
 	 */
 	double ratios;
 	uint32_t n_ratios;
@@ -76,7 +76,7 @@ static int draft_some(struct build *b, struct err *e)
 	return grow_expand(b, first, n < t->n - first ? first + n : t->n);
 }
 
-/* ---- the steps of the probe ---------------------------------------------- */
+/* ---- functions of struct method ------------------------------------------ */
 
 static void probe_start(struct cycle *c)
 {

@@ -51,9 +51,9 @@ void revision_close(struct revision *);
 
 /*
  * Call revision_begin before a pass whose window begins at `from`, to start
- * recomputing positions of [first, from), which must all be visible or stable.
- * Call revision_end after the pass, to merge the results if they are ready. The
- * functions return 0 or a negative errno.
+ * recomputing positions of [first, from), which must all be visible or stable
+ * (stages.h). Call revision_end after the pass, to merge the results if they
+ * are ready. The functions return 0 or a negative errno.
  */
 int revision_begin(struct revision *, const struct denoising *, struct place *,
 	uint32_t first, uint32_t from, struct err *);

@@ -35,6 +35,7 @@ struct stages_rule {
 	bool fall;
 };
 
+/* A generated position. */
 struct place {
 	enum stage stage;
 	/* valid unless the stage is invisible; in blocks after the current
@@ -53,8 +54,9 @@ struct place {
 	bool pinned;
 };
 
-/* How a guess changed a position; 0 means that other positions attend to the
- * same token as before. */
+/* How stages_update changed a position by applying a guess to it. stages_update
+ * returns one of these values, or 0 if other positions attend to the same token
+ * as before. */
 enum stages_change {
 	CHANGE_SEEN = 1,    /* the position became visible or stable */
 	CHANGE_REVISED = 2, /* the token of the position changed */

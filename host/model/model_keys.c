@@ -413,7 +413,7 @@ static const char *const known[] = {
 static const char *const guarded[] = { "attention.", "rope.", "expert", "ssm.",
 	"altup.", "hyper_connection." };
 
-/* A key that may be only 0. */
+/* A key whose value must be 0. */
 static const struct neutral off = { "", 0, 0, NULL };
 
 static bool is_neutral(const struct gguf_kv *kv, const struct neutral *n)
@@ -471,10 +471,11 @@ static int check_key(const struct model *m, const struct gguf_kv *kv,
 }
 
 /*
- * Check a key of the group "diffusion.". In the file of a causal model such a
- * key is an error, because it indicates bidirectional attention. In the file of
- * a diffusion model an unknown key is an error, because it indicates an unknown
- * way to replace the masks.
+ * Check a key of the group "diffusion.". A key with the value 0 is ignored. In
+ * the file of a causal model any other such key is an error, because it
+ * indicates bidirectional attention. In the file of a diffusion model an
+ * unknown key is an error, because it indicates an unknown way to replace the
+ * masks.
  */
 static int check_diffusion_key(
 	const struct model *m, const struct gguf_kv *kv, struct err *e)

@@ -1,7 +1,8 @@
 /*
- * A model in a flash image: its checked metadata, and functions that read its
- * extents (ranges of the image). The tensors have the layout and types of the
- * device; the GGUF header of the image still has the original types.
+ * A model in a flash image (docs/flash-image.md): its checked metadata, and
+ * functions that read its extents (ranges of the image). The tensors have the
+ * layout and types of the device; the GGUF header of the image still has the
+ * original types.
  */
 #ifndef HOST_MODEL_PACKED_H
 #define HOST_MODEL_PACKED_H

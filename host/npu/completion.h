@@ -29,10 +29,10 @@ struct packet;
  * Check the completion in a packet and copy it to *done. `request` is the
  * request with the packet's number, or NULL if there is none. `priced` is
  * whether the device has a cost model; without a cost model the price must be
- * 0. `opened_ns` is the time when the device was started; the device's busy
- * time must not be longer than the time since then. Returns 0, or -EPROTO with
- * a message that names the request and the fault. The struct err must not be
- * NULL.
+ * 0. `opened_ns` is the time when the host began to start the device or to
+ * connect to it; the device's busy time must not be longer than the time since
+ * then. Returns 0, or -EPROTO with a message that names the request and the
+ * fault. The struct err must not be NULL.
  */
 int completion_take(const struct packet *, const struct npu_request *,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *);

@@ -1,7 +1,7 @@
 /*
- * Private state of the npu files, which alone include this header. npu.c sends
- * requests and collects their completions; npu_map.c maps memory; npu_trace.c
- * and npu_trace_device.c record events.
+ * Private state of the npu files; no other file includes this header. npu.c
+ * sends requests and collects their completions; npu_map.c maps memory;
+ * npu_trace.c and npu_trace_device.c record events.
  */
 #ifndef HOST_NPU_NPU_IMPL_H
 #define HOST_NPU_NPU_IMPL_H
@@ -74,8 +74,9 @@ struct npu {
  *   - the host has waited since from_ns;
  *   - the device was lost, with the requests that it had not answered;
  *   - a buffer was mapped, or unmapped;
- *   - the device was closed, and its window with it. All functions but
- *     npu_trace_waited do nothing if there is no trace.
+ *   - the device was closed, and its window with it.
+ *
+ * All functions but npu_trace_waited do nothing if there is no trace.
  */
 void npu_trace_sent(struct npu *, uint32_t seq, uint64_t from_ns);
 void npu_trace_done(

@@ -245,8 +245,8 @@ bool npu_trace_take(struct npu *n)
 	return n->timeline && take_some(n, NPU_TRACE_SOME);
 }
 
-/* Take all events. The number of rounds is limited in case the device never
- * stops sending events. */
+/* Take all events. The number of calls of take_some is limited in case the
+ * device never stops sending events. */
 static void take_all(struct npu *n)
 {
 	uint32_t rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;

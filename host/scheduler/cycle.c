@@ -255,8 +255,8 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 			c->env->method->grown(c);
 		/*
 		 * Add the time of growing the tree to the simulated phone's
-		 * time: it is proportional to the number of nodes that the
-		 * builder compared.
+		 * time. Growing takes time in proportion to the number of nodes
+		 * that the builder compared.
 		 */
 		t = draft_start(c);
 		session_add_steps(c->session, c->tree->steps);

@@ -11,10 +11,10 @@
  * with plain decoding, at any temperature, with any draft and any pruning of
  * rows.
  *
- * A cycle holds the state of one request, and later of another request
- * (cycle_bind). The scheduler (scheduler.h) runs the passes, for one cycle or
- * for many at once. All calls come from one thread. The caller owns everything
- * that the cycle points to, except memory that cycle_open allocates.
+ * A cycle holds the state of one request at a time; cycle_bind sets the
+ * request. The scheduler (scheduler.h) runs the passes, for one cycle or for
+ * many at once. All calls come from one thread. The caller owns everything that
+ * the cycle points to, except memory that cycle_open allocates.
  */
 #ifndef HOST_SCHEDULER_CYCLE_H
 #define HOST_SCHEDULER_CYCLE_H
@@ -55,9 +55,10 @@ struct cycle {
 	struct build build; /* state of the builder that grows the tree */
 	/*
 	 * Pruning of the next pass, set by the method's `plan` or `grown`: the
-	 * exit predictor, which the method owns, and the pruning options. In
-	 * the middle of the model the predictor chooses the rows that the upper
-	 * layers compute. If `exit` is NULL, the upper layers compute all rows.
+	 * exit predictor, which the method owns, and the pruning options. At
+	 * the exit layer (the last of the method's exit_layers) the predictor
+	 * chooses the rows that the later layers compute. If `exit` is NULL,
+	 * the later layers compute all rows.
 	 */
 	const struct exit_head *exit;
 	const struct prune_opts *prune;
@@ -95,7 +96,7 @@ struct cycle {
 	 * `passes` counts the passes of this request, without the passes of its
 	 * prompt. The other members describe the last pass. device_ns: device
 	 * time in nanoseconds. choose_time: time for choosing the rows that the
-	 * layers above the exit layer compute. n_continued: number of these
+	 * layers after the exit layer compute. n_continued: number of these
 	 * rows. lost: share of the expected accepted tokens that is lost
 	 * because the other rows are pruned.
 	 */
@@ -182,7 +183,7 @@ int cycle_plan(struct cycle *const *, uint32_t n, struct err *);
  * the pass is the root of the tree. */
 void cycle_begin_pass(struct cycle *, uint32_t first_row, uint64_t now);
 /*
- * At the exit layer, choose the nodes whose rows the upper layers compute.
+ * At the exit layer, choose the nodes whose rows the later layers compute.
  * Writes their indices to keep[] in ascending order and returns their number.
  */
 uint32_t cycle_choose(struct cycle *, uint32_t *keep);

@@ -209,7 +209,8 @@ int denoising_reserve(struct denoising *, uint32_t limit, struct err *);
 uint32_t denoising_whole_limit(const struct session *);
 
 /*
- * Returns 0, or -ENOSPC with a message if there is no room for another block.
+ * Returns 0, or -ENOSPC with a message if the text already has `limit`
+ * positions.
  */
 int denoising_check_room(const struct denoising *, struct err *);
 
@@ -272,14 +273,14 @@ void denoising_commit(struct denoising *, uint32_t n);
 /*
  * Choose which of the n_at guesses to keep, move them to the front of guess[],
  * and return their number. If `threshold` >= 0, the guesses whose confidence is
- * at least `threshold` are kept. If `threshold` < 0, the best n_at / `left`
- * guesses are kept (rounded up), where `left` is the number of passes that
- * remain for the block.
+ * at least `threshold` are kept, or the best guess if there is none. If
+ * `threshold` < 0, the best n_at / `left` guesses are kept (rounded up), where
+ * `left` is the number of passes that remain for the block.
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* Show the generation's observer, a callback that displays progress, the
- * positions from the end of the text up to `to`. The observer may end the
+/* Pass the positions from the end of the text up to `to` to the generation's
+ * observer, a callback that displays progress. The observer may end the
  * text. */
 void denoising_report(const struct denoising *, uint32_t to);
 

@@ -155,9 +155,9 @@ struct method {
 	 */
 	void (*compose)(const struct method_env *, const char *given,
 		struct strbuf *draft);
-	/* method_open calls `open`, method_close calls `close`; each may be
-	 * NULL. If `open` fails, `close` is called too, and must undo what
-	 * `open` has done. */
+	/* method_open calls `open`; method_close calls `close` if the method
+	 * has a state. Each may be NULL. If `open` fails, `close` is called
+	 * too, and must undo what `open` has done. */
 	int (*open)(
 		struct method_env *, const struct model *target, struct err *);
 	void (*close)(struct method_env *);
@@ -255,8 +255,8 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * Generate the text of one request, whose lane is the only lane of the
- * scheduler (host/scheduler/scheduler.h). Not for methods with many samples.
+ * Generate the text of one request, which runs alone: no other request shares
+ * its passes. Not for methods with many samples.
  *
  * SESSION_TEXT must be empty; for a causal model it may instead hold the first
  * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the

@@ -21,7 +21,7 @@
 	 * tokens and one token more */                                       \
 	X(uint64_t, accepted)                                                 \
 	X(uint64_t, leaves)     /* leaves of the verified trees */            \
-	X(uint64_t, kept)       /* rows that continued after the exit layer */ \
+	X(uint64_t, kept)       /* rows that pruning did not drop */          \
 	X(uint64_t, pruned)     /* cycles whose rows were pruned */           \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
 	X(uint64_t, revised)    /* visible tokens that changed */             \

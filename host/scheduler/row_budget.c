@@ -15,7 +15,8 @@
  * 1, ...) get rows, the rate of the pass is the expected number of tokens
  * divided by the sum of drafting time and pass time. The m with the largest
  * rate is chosen. So trees are smaller if many lanes share a pass. If a lane is
- * alone in its pass, the tree that its method planned is not cut.
+ * alone in its pass, its tree is cut only if the pass has too few rows for the
+ * tree.
  *
  * If prompts are prefilled in the same pass, up to half of the rows that trees
  * could use are reserved for the prompts.
@@ -40,7 +41,8 @@
 #define REST_MOST 64
 #define MEMORY    20 /* number of passes over which moving averages extend */
 
-/* A drafted node that could get a row; `in` is an index of scheduler->in. */
+/* A drafted node that could get a row. path: the draft's probability of the
+ * path from the root to the node; in: an index of scheduler->in. */
 struct merit {
 	double path;
 	uint32_t in, node;

@@ -17,10 +17,11 @@
  *
  * If the session keeps hidden states from the middle of the model
  * (session_opts.tap_layers), the pool stores the hidden states of all tokens; a
- * reward model computes the scores of steps from these states. In this case a
- * finished sample takes part in one more pass, which computes the hidden state
- * of its last token. If samples wait for each other at the ends of steps, a
- * sample waits after the pass that computes the row of its step's last token.
+ * reward model computes from these states the scores of a sample's steps
+ * (consecutive pieces of its text; --step-end sets where they end). In this
+ * case a finished sample takes part in one more pass, which computes the hidden
+ * state of its last token. If samples wait for each other at the ends of steps,
+ * a sample waits after the pass that computes the row of its step's last token.
  * After the wait its next token is drawn from the logits of this row.
  *
  * A pool belongs to a request and can still be read after the run. The caller
@@ -128,8 +129,8 @@ struct sample {
 	struct tapped tapped;
 
 	/*
-	 * For a method with beams: the number of the sample among the beams of
-	 * the current round.
+	 * For a method with beams: the sample's number among the beams that
+	 * continue now.
 	 */
 	uint32_t place;
 	/*
@@ -190,7 +191,7 @@ int samples_begin(
 bool samples_have_begun(const struct samples *);
 /*
  * The scheduler's caller calls samples_next between two passes. samples_next
- * calls the method's `next` if no sample is active, otherwise its `between`.
+ * calls the method's `next` until a sample is active, and then its `between`.
  * Returns 0, MANY_DONE or a negative errno, like many_steps.next, or
  * MANY_SCORE: then score the samples that samples_to_score returns, call
  * samples_scored, and call samples_next again.
@@ -234,8 +235,8 @@ int samples_add(struct samples *, uint32_t n, struct err *);
  * not have ended. Returns 0 or a negative errno. */
 int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 	struct sample **out, struct err *);
-/* End a sample and its early continuations, and free their cache slots. Does
- * nothing if the sample has ended. */
+/* Cut a sample, unless its text is finished, and its early continuations. Frees
+ * their cache slots. */
 void samples_cut(struct samples *, struct sample *);
 
 /*

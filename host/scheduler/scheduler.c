@@ -204,8 +204,9 @@ void scheduler_pause_one(struct scheduler *l)
 
 /*
  * Make room for lane x, for which no cache slots are free although the pass has
- * no other lane. Of the other lanes with a cache, drop the cache of the last
- * lane in the list. If no other lane has a cache, end lane x.
+ * no other lane. Drop the cache of the last other lane in the list that has
+ * one, except lanes of diffusion methods, whose cache cannot be computed again.
+ * If there is no such lane, end lane x.
  */
 static void make_room_for(struct scheduler *l, struct lane *x)
 {
@@ -305,8 +306,8 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	size_t n;
 	int ret = x->ops->enter(x, e);
 
-	/* The lane may have drawn its first token, and this may have decided
-	 * that other lanes are not needed. */
+	/* The callback may have drawn the lane's first token, and the method
+	 * may then have cut other lanes. */
 	take_out_ended(l);
 	if (ret) {
 		x->sequence = LANE_NO_SEQUENCE;

@@ -120,8 +120,8 @@ struct lane_ops {
 	 */
 	int (*enter)(struct lane *, struct err *);
 	/*
-	 * Called after a pass that computed the lane's last token; `row` is the
-	 * index of this token's row in the pass. May end the lane. May be NULL.
+	 * Called after a pass, before each call of `draw`. `row` is the row of
+	 * the lane's last token in the pass. May end the lane. May be NULL.
 	 */
 	void (*row_done)(struct lane *, uint32_t row);
 	/*

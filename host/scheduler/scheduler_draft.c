@@ -1,9 +1,10 @@
 /*
- * Speculative decoding with many lanes. A lane is a text that is decoded. The
- * lane's sequence in the session is removed if its slots are needed. Each lane
- * has a drafter that receives only the tokens of this lane. The trees of all
- * lanes share the rows of a pass. A lane's tokens do not depend on its tree: a
- * better tree only saves passes (host/scheduler/cycle.h).
+ * Speculative decoding with many lanes. A lane is a request or a sample that is
+ * being decoded. The lane's sequence in the session is removed if its cache
+ * slots are needed. Each lane has a drafter that receives only the tokens of
+ * this lane. The trees of all lanes share the rows of a pass. A lane's tokens
+ * do not depend on its tree: a better tree only saves passes
+ * (host/scheduler/cycle.h).
  */
 #include "host/scheduler/scheduler.h"
 

@@ -135,7 +135,8 @@ static int run_pass(struct scheduler *l, struct err *e)
 	struct session_hooks hooks = { .arg = l };
 	uint64_t began_ns = clock_ns();
 	uint64_t device_ns = session_device_ns(l->session);
-	/* by the clock of the drafters' costs (cycle_now) */
+	/* start of the pass on the clock that also measures drafting
+	 * (cycle_now) */
 	uint64_t began =
 		l->env->phone ? session_phone_ps(l->session) : began_ns;
 	int ret;

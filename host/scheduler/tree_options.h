@@ -9,14 +9,14 @@
 struct method_env;
 
 /*
- * Default sizes. On an NPU additional rows are nearly free, because it computes
- * whole tiles. Additional rows are also nearly free in a pass that waits for
- * flash, so with streamed layers a method that weighs the cost of rows may use
- * TREE_ROWS_STREAMED rows. A method that weighs the cost of rows may always use
- * deeper trees (TREE_DEPTH_WEIGHED), for drafts that are nearly certain. On
- * CPUs, with the model in memory, 8 rows take 2 to 3 times as long as one row,
- * and 64 rows about 15 times (docs/performance.md). A larger tree cannot gain
- * as much time.
+ * Default sizes. On an NPU additional rows are nearly free, because an NPU
+ * computes whole tiles. Additional rows are also nearly free in a pass that
+ * waits for flash, so with streamed layers a method that weighs the cost of
+ * rows may use TREE_ROWS_STREAMED rows. A method that weighs the cost of rows
+ * may always use deeper trees (TREE_DEPTH_WEIGHED), for drafts that are nearly
+ * certain. On CPUs, with the model in memory, 8 rows take 2 to 3 times as long
+ * as one row, and 64 rows about 15 times (docs/performance.md). A tree of 64
+ * rows then costs more time than it can gain.
  */
 #define TREE_ROWS          64
 #define TREE_ROWS_CPU      8

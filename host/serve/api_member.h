@@ -1,7 +1,7 @@
 /*
  * The members of a request's JSON object. The table of members is in
- * api_request.c; the functions that read prompts and messages are in
- * api_prompt.c.
+ * api_request.c, with the bits OF_* for kinds of requests; the functions that
+ * read prompts and messages are in api_prompt.c.
  */
 #ifndef HOST_SERVE_API_MEMBER_H
 #define HOST_SERVE_API_MEMBER_H
@@ -14,14 +14,15 @@
 /* A member of the JSON object in a request's body. */
 struct api_member {
 	const char *name;
-	unsigned of; /* kinds of request that may have the member, OF_* */
+	unsigned of; /* requests that may have the member: bits OF_* */
 	/* Checks the value and stores it in the request. NULL if the member
 	 * does not affect the answer and is ignored. */
 	int (*take)(struct api_request *, const struct api_member *,
 		const json_t *value, struct fault *);
 	size_t at; /* offset in struct api_request where the value is stored */
 	double min, max; /* bounds of a number */
-	/* if `take` is take_neutral: JSON list of the accepted values */
+	/* JSON list of the accepted values of a member that must not change
+	 * the answer (`take` is take_neutral); otherwise NULL */
 	const char *only;
 };
 
@@ -29,13 +30,13 @@ struct api_member {
  * string". Returns -EINVAL. */
 int api_wrong_type(const struct api_member *, const char *what, struct fault *);
 
-/* Check that the value is one of the values in the JSON list `only`, which do
- * not change the answer. Returns 0, or a negative errno with the fault set. */
+/* Check that the value is in `only`, a JSON list of the values that do not
+ * change the answer. Returns 0, or a negative errno with the fault set. */
 int api_check_neutral(const char *name, const char *only, const json_t *value,
 	struct fault *);
 
-/* Take one prompt, which is a string or a list of token ids, or a list of up to
- * member->max prompts. */
+/* Take one prompt, or a list of up to member->max prompts. A prompt is a string
+ * or a list of token ids. */
 int api_take_prompt(struct api_request *, const struct api_member *,
 	const json_t *, struct fault *);
 

@@ -38,7 +38,7 @@ int fault_stopping(struct fault *f)
 	return -ESHUTDOWN;
 }
 
-/* ---- values -------------------------------------------------------------- */
+/* ---- values of members --------------------------------------------------- */
 
 enum {
 	OF_COMPLETION = 1 << API_COMPLETION,
@@ -140,7 +140,7 @@ static int take_options(struct api_request *a, const struct api_member *m,
 	return 0;
 }
 
-/* ---- options ------------------------------------------------------------- */
+/* ---- options of generation ----------------------------------------------- */
 
 static int take_stop(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)

@@ -66,8 +66,8 @@ struct api_prompt {
 	/* The text, if the client sent no token ids; points into the body. */
 	const char *text;
 	size_t bytes;
-	/* The client's token ids; NULL for a text until the text is
-	 * tokenized. */
+	/* Token ids: those that the client sent, or those of the tokenized
+	 * `text` (NULL until then). */
 	int32_t *tokens;
 	size_t n_tokens;
 };

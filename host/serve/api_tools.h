@@ -1,7 +1,7 @@
 /*
  * The tools of a chat request: the members "tools" and "tool_choice", and
- * messages with calls and results. The library
- * checks the tools themselves (tandem.h). Any thread may call.
+ * messages with calls and results. The library (tandem.h) checks the
+ * definitions of the tools. Any thread may call.
  */
 #ifndef HOST_SERVE_API_TOOLS_H
 #define HOST_SERVE_API_TOOLS_H
@@ -38,8 +38,8 @@ int api_tools_take_result(
  * call has a result. */
 int api_tools_pair(struct api_turn *turn, size_t n, struct fault *);
 
-/* If the fault's text names a tool, set the fault's param to the place of this
- * tool in "tools". */
+/* If the fault's text names a part of "tools", such as "tools[1].function", or
+ * "tool_choice", set the fault's param to this name. */
 void api_tools_blame(struct fault *);
 
 #endif

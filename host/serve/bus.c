@@ -19,7 +19,7 @@
 #define PULSE_MS   250
 #define PARTING_NS 1000000000ull
 
-/* ---- texts --------------------------------------------------------------- */
+/* ---- the engine ---------------------------------------------------------- */
 
 /* The member `begin` of struct bus, outside of tests: submit a request to the
  * engine. */
@@ -93,7 +93,7 @@ static DBusHandlerResult on_message(
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* One round of the thread's loop: wait for events for up to PULSE_MS, then
+/* One iteration of the thread's loop: wait for events for up to PULSE_MS, then
  * handle messages, and write new output of all texts to their pipes. */
 static void go_round(struct bus *b)
 {

@@ -102,7 +102,7 @@ struct bus {
 	 * last. */
 	struct bus_load {
 		const char *state;
-		unsigned texts; /* texts of all clients that have not ended */
+		unsigned texts; /* waiting and running texts of all clients */
 	} now, reported;
 	pthread_t thread;
 };

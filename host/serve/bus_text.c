@@ -1,5 +1,6 @@
-/* The D-Bus objects of requests (interface dev.tandem.Text1): they submit a
- * request, write the generated text to a pipe, and report the result. */
+/* The D-Bus objects of requests (interface dev.tandem.Text1). Each object
+ * submits a request, writes the generated text to a pipe, and reports the
+ * result. */
 #include "host/serve/bus_impl.h"
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- the engine's reader ------------------------------------------------- */
+/* ---- callbacks of the engine --------------------------------------------- */
 
 static void ring(void *arg)
 {
@@ -296,7 +297,7 @@ void bus_text_advance(struct bus_text *t)
 		reply_to_waiters(t);
 }
 
-/* ---- removal ------------------------------------------------------------- */
+/* ---- removing text objects ----------------------------------------------- */
 
 static void text_remove(struct bus_text **at)
 {

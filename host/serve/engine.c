@@ -60,7 +60,8 @@ bool answer_is_late(struct answer *r, uint64_t now)
 	return r->late;
 }
 
-/* Set *f if the queue has no room for n more texts of the client. */
+/* Refuse a request, by setting *f, if the queue cannot take n more texts of the
+ * client. */
 static int check_room(
 	struct engine *engine, uint64_t client, unsigned n, struct fault *f)
 {
@@ -147,7 +148,7 @@ void engine_leave(struct answer *r)
 	pthread_mutex_unlock(lock);
 }
 
-/* ---- ends ---------------------------------------------------------------- */
+/* ---- ending and canceling texts ------------------------------------------ */
 
 /* Mark the text as ended, and add its time in the queue to the totals. */
 static void end_text(struct choice *c)
@@ -218,7 +219,7 @@ static void cancel_texts(struct engine *engine)
 	}
 }
 
-/* ---- submitting ---------------------------------------------------------- */
+/* ---- texts in the library ------------------------------------------------ */
 
 /* Close all requests of the answer in the library. The caller must not hold the
  * lock: closing a running text emits the output that was held back for a stop
@@ -240,8 +241,7 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 	if (r->fault.status)
 		return;
 	/* If the library reports a bad request, only the schema can be the
-	 * reason: all other members were checked when the request was parsed.
-	 */
+	 * reason: all other members were checked earlier. */
 	fault_set(&r->fault, misuse ? 400 : 500,
 		misuse                          ? "invalid_value"
 			: status == TANDEM_LOST ? "device_lost"
@@ -420,7 +420,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* ---- the thread ---------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 int engine_open(struct engine **out, struct tandem *tandem,
 	const struct engine_offer *offer, unsigned lanes, unsigned queue,

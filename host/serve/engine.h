@@ -2,12 +2,13 @@
  * The engine: a thread that owns the handle of a model (struct tandem) and
  * generates text. A request is a struct api_request whose prompts are tokens;
  * its result is an answer with one or several texts. Texts wait in the engine's
- * queue, which is bounded and fair (fair_queue.h), and are submitted to the
- * library one by one when lanes get free (a lane: a running text). The reader
- * of an answer is the code that sends the answer to a client (HTTP or D-Bus);
- * the engine calls the two callbacks of the reader. One lock, which several
- * engines may share, guards all answers. Readers take text out of an answer and
- * then own the text. Any thread but the engine's own may call the functions.
+ * queue, which is bounded and fair (fair_queue.h). When a lane gets free (a
+ * lane runs one text at a time), the next text is submitted to the library. The
+ * reader of an answer is the code that sends the answer to a client (HTTP or
+ * D-Bus); the engine calls the two callbacks of the reader. One lock, which
+ * several engines may share, guards all answers. Readers take text out of an
+ * answer and then own the text. Any thread but the engine's own may call the
+ * functions.
  */
 #ifndef HOST_SERVE_ENGINE_H
 #define HOST_SERVE_ENGINE_H
@@ -180,9 +181,9 @@ void engine_close(struct engine *);
 /*
  * Submit a request. Returns 0 on success: *out is the answer, which owns the
  * contents of *request; *request is zeroed, and the caller must call
- * engine_leave at the end. Returns -EAGAIN if the queue has no room for the
- * client, -ESHUTDOWN if the engine is stopping or the device is lost, or
- * -ENOMEM, each with *fault set; the caller then keeps *request.
+ * engine_leave at the end. Returns -EAGAIN if the queue, or the client's share
+ * of the queue, is full, -ESHUTDOWN if the engine is stopping or the device is
+ * lost, or -ENOMEM, each with *fault set; the caller then keeps *request.
  */
 int engine_submit(struct engine *, struct api_request *,
 	const struct answer_reader *, struct answer **out, struct fault *);

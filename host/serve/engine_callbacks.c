@@ -102,11 +102,11 @@ static int on_call(void *arg, const struct tandem_call *call)
 	return end;
 }
 
-/* Called after a pass of a method that fills masks: keep the text of the
- * positions that may still change. */
+/* Called after a pass of a method that replaces mask tokens (diffusion): keep
+ * the text of the positions that may still change. */
 static int on_step(void *arg, const struct tandem_step *step)
 {
-	/* the mask that tandem run --watch shows */
+	/* shown for a mask token, as by tandem run --watch */
 	static const char mask[] = "\u25a2";
 	struct choice *c = arg;
 

@@ -189,15 +189,16 @@ static int check_draft(const char *draft, struct fault *f)
 			  draft);
 }
 
-/* The tables of the options of methods, drafters and samples. The options of
- * the first table of decoding_tables, the method and the files of a history,
- * are not options of methods. */
+/* The option tables of methods, drafters and samples. The first table of
+ * decoding_tables is left out, because requests cannot set its options (the
+ * method itself, history files and others) in their member "options". */
 static const struct opt_table *method_tables(size_t i)
 {
 	return decoding_tables(i + 1);
 }
 
-/* Set an option of the method. `room` is a buffer for the value as text. */
+/* Set an option of the method. `room` is a buffer of OPTION_ROOM bytes for the
+ * value as text. */
 #define OPTION_ROOM 32
 static int set_option(struct opt_values *v, const char *method,
 	const char *name, const json_t *value, char *room, struct fault *f)
@@ -229,8 +230,8 @@ static int set_option(struct opt_values *v, const char *method,
 	if (row && !strcmp(row->name, "draft"))
 		return fault_set(f, 400, "unsupported_parameter", param,
 			"'draft' is a member of the request, not of 'options'");
-	/* Refuse regular expressions of clients: matching one may take
-	 * unlimited time and memory. */
+	/* Refuse file names, and regular expressions, because matching one may
+	 * take unlimited time and memory. */
 	if (row &&
 		(strstr(row->arg ? row->arg : "", "FILE") ||
 			(text && !strncmp(text, "regex:", 6))))

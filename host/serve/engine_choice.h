@@ -38,9 +38,9 @@ int engine_choose(char ***out, const struct engine_menu *,
 void engine_choice_free(char **);
 
 /* Get the method and drafter of a choice (a list of settings), and check that
- * its options can be combined. Returns 0 with *offer, whose strings belong to
- * the choice and to the menu, and whose `model` is NULL; or a negative errno
- * with *fault set. */
+ * the options of the choice can be combined. Returns 0 with *offer, whose
+ * strings belong to the choice and to the menu, and whose `model` is NULL; or a
+ * negative errno with *fault set. */
 int engine_choice_check(char *const *choice, const struct engine_menu *,
 	struct engine_offer *offer, struct fault *);
 

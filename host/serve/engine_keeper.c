@@ -80,8 +80,8 @@ int entry_take_handle(struct server *s, struct engine_entry *e,
 /* ---- closing ------------------------------------------------------------- */
 
 /* Close an engine that is idle or whose device is lost, and free the entry if
- * it is no longer used. The caller holds the
- * lock; this function releases it while the engine stops. */
+ * it is no longer used. The caller holds the lock; this function releases the
+ * lock while the engine stops. */
 static void close_engine(struct server *s, struct engine_entry *e)
 {
 	struct engine *engine = e->engine;
@@ -100,7 +100,7 @@ static void close_engine(struct server *s, struct engine_entry *e)
 	entry_forget_unused(&s->engines, e);
 }
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- memory for another engine ------------------------------------------- */
 
 /* Wait until the state of any engine changes, but at most `ns` nanoseconds. */
 static void wait_for(struct server *s, uint64_t ns)
@@ -112,8 +112,9 @@ static void wait_for(struct server *s, uint64_t ns)
 	pthread_cond_timedwait(&s->engines.work, &s->lock, &t);
 }
 
-/* Close other engines until there is room for one more. The caller holds the
- * lock. */
+/* Close other engines until the engine of entry `e`, which takes `need` bytes
+ * of memory, can be opened within the limits. The caller holds the lock.
+ * Returns 0 or a negative errno. */
 static int make_room(struct server *s, const struct engine_entry *e,
 	uint64_t need, struct err *why)
 {

@@ -18,7 +18,7 @@ const char *const engine_phases[] = {
 	[ENGINE_CLOSING] = "unloaded",
 };
 
-/* ---- entries ------------------------------------------------------------- */
+/* ---- the list of engines ------------------------------------------------- */
 
 /* Whether the engine is open and accepts new requests. */
 static bool is_ready(const struct engine_entry *e)
@@ -83,7 +83,7 @@ static struct engine_entry *add(struct engines *g, size_t model, char **choice,
 	return e;
 }
 
-/* ---- requests ------------------------------------------------------------ */
+/* ---- the engine of a request --------------------------------------------- */
 
 /* Find the model that a request names. */
 static int find_model(
@@ -267,7 +267,7 @@ void engines_leave(struct exchange *x)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- the state ----------------------------------------------------------- */
+/* ---- state of the engines ------------------------------------------------ */
 
 struct engine *engines_first(struct server *s)
 {

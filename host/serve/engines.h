@@ -33,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct exchange;
+struct exchange; /* an HTTP request and its answer (server_impl.h) */
 struct server;
 
 /* Maximum number of open engines, with or without a memory limit: each engine
@@ -59,7 +59,8 @@ struct engine_entry {
 	struct engine_offer offer;
 	/* The members below are guarded by the server's lock. */
 	enum engine_phase phase;
-	bool pinned; /* never closed before the server is closed */
+	/* the engine of D-Bus requests: closed only with the server */
+	bool pinned;
 	/* the engine will be closed to make room, so new requests wait */
 	bool yields;
 	/* numbers that increase from engine to engine, in the order of queueing
@@ -74,8 +75,10 @@ struct engine_entry {
 	/* the HTTP requests that wait for the engine, linked by queue_next,
 	 * oldest first */
 	struct exchange *waiting;
-	uint64_t used_ns; /* time when the engine was last held */
-	uint64_t need;    /* estimated memory of the open engine in bytes */
+	/* time when the engine was opened or a request last released the
+	 * engine */
+	uint64_t used_ns;
+	uint64_t need; /* estimated memory of the open engine in bytes */
 	/* Sum of the counters of earlier periods in which the engine was open.
 	 */
 	struct engine_state past;
@@ -96,8 +99,8 @@ struct engines {
 	char **own;      /* settings for requests that choose nothing */
 	struct engine_menu menu;
 	/* Whether the server may have several engines. If so, the loss of a
-	 * device closes the device's engine; otherwise the loss ends the
-	 * server. */
+	 * device closes the device's engine. The loss ends the server if there
+	 * is only one engine, or if the engine is pinned. */
 	bool several;
 	bool has_first; /* the first model was opened with the server */
 	pthread_t keeper;
@@ -141,8 +144,9 @@ int engines_find(struct exchange *, const struct api_request *, struct fault *);
 /*
  * Make a request wait for its engine. Returns true if the request waits: the
  * caller must not touch the exchange any more, and a background thread calls
- * the route's function when the engine is open. Returns false if the engine is
- * open already: the caller calls the route's function again.
+ * the function of the request's route (struct route) when the engine is open.
+ * Returns false if the engine is open already: the caller calls the function of
+ * the route again.
  */
 bool engines_wait(struct exchange *);
 
@@ -160,9 +164,9 @@ int engines_check_first(
 	struct server *, const struct api_request *, struct fault *);
 
 /* To be called with the lock held. engines_lost returns whether the server must
- * end, because the device of its only engine is lost. engines_drop_gone refuses
- * the waiting requests whose client has disconnected. engines_phase returns the
- * most advanced phase of all engines of the model. */
+ * end, because the device of its only engine or of the D-Bus engine is lost.
+ * engines_drop_gone refuses the waiting requests whose client has disconnected.
+ * engines_phase returns the most advanced phase of all engines of the model. */
 bool engines_lost(struct server *);
 void engines_drop_gone(struct server *);
 enum engine_phase engines_phase(struct server *, size_t model);

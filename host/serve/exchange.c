@@ -15,11 +15,11 @@
  * client stays connected. */
 #define SILENCE_NS 1000000000ull
 #define BLOCK      16384
-/* At most REFUSED_MAX * body_max bytes are read of the body of a refused
- * request. */
+/* If a request is refused, at most REFUSED_MAX * body_max bytes of its body are
+ * read. */
 #define REFUSED_MAX 16
 
-/* ---- readers ------------------------------------------------------------- */
+/* ---- callbacks of the engine, and waiting for an engine ------------------ */
 
 /* Whether there is something to send: the answer of the engine, or a comment
  * line of a stream. */
@@ -159,8 +159,8 @@ static enum MHD_Result queue(
 	return ret;
 }
 
-/* Send x->out as the whole answer. The response takes ownership of its
- * memory. */
+/* Send x->out as the whole answer. The response takes ownership of the memory
+ * of x->out. */
 static enum MHD_Result send_out(struct exchange *x, int status)
 {
 	struct MHD_Response *r = x->out.failed
@@ -321,7 +321,7 @@ static enum MHD_Result answer(struct exchange *x)
 	return x->answer ? go_on(x) : send_out(x, MHD_HTTP_OK);
 }
 
-/* ---- access -------------------------------------------------------------- */
+/* ---- checks of headers --------------------------------------------------- */
 
 static const char *header(const struct exchange *x, const char *name)
 {
@@ -458,7 +458,7 @@ void client_show_out(struct server *s, uint64_t now, uint64_t after)
 	}
 }
 
-/* ---- life of an exchange ------------------------------------------------- */
+/* ---- a request, from its headers to its end ------------------------------ */
 
 /* Numbers of Content-Length headers (lengths) and Transfer-Encoding headers
  * (encodings), which define where a body ends. */

@@ -1,8 +1,8 @@
 /*
  * The queue of texts that wait for a lane (one of the texts that may run at the
  * same time), and the order of the queue. A client is the user of an API key,
- * or else a network address (client_id.h). A turn is one text, so a request of
- * many texts waits for many turns. The next turn goes to
+ * or else a network address (client_id.h). A turn starts one text, so a request
+ * of many texts waits for many turns. The next turn goes to
  *
  *   1. the texts with the lowest priority number;
  *   2. of these, a text of the client with the fewest running texts, so that
@@ -55,8 +55,9 @@ struct fair_queue {
 	/* turns in a row for which a text with a higher priority number had to
 	 * wait */
 	unsigned passes;
-	/* interval_s: mean time between the ends of two texts, counted only
-	 * while texts run or wait. since_ns: start of the current interval. */
+	/* interval_s: mean time from the end of one text to the end of the
+	 * next, counted only while texts run or wait. since_ns: start of the
+	 * current interval. */
 	double interval_s;
 	uint64_t since_ns;
 };
@@ -72,9 +73,9 @@ enum fair_room {
  * and up to `bound` texts may wait at the same time. While other clients wait,
  * each client's share is the bound divided by the number of waiting clients. A
  * client without waiting texts may add one text to a full queue if its share is
- * at least one text; so at most 2 * bound texts wait. If no text waits or runs,
- * any n is accepted. If there is no room, *ahead receives the number of texts
- * that have to leave the queue first.
+ * at least one text; so up to 2 * bound texts may wait. If no text waits or
+ * runs, any n is accepted. If there is no room, *ahead receives the number of
+ * texts that have to leave the queue first.
  */
 enum fair_room fair_queue_room(const struct fair_queue *, uint64_t client,
 	unsigned n, unsigned lanes, unsigned bound, unsigned *ahead);

@@ -152,7 +152,7 @@ static int open_tcp(
 	return ret;
 }
 
-/* ---- both ---------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 int listening_open(
 	struct listening *l, const char *where, bool open_to_all, struct err *e)

@@ -29,7 +29,8 @@ int model_list_add(
 	struct model_list *, const char *name, const char *path, struct err *);
 
 /* Append all .gguf and .tdm files of the folder, in the order of their names.
- * Returns -ENOENT if there are no such files. */
+ * Returns -ENOENT if there are no such files, and the errors of
+ * model_list_add. */
 int model_list_add_folder(
 	struct model_list *, const char *folder, struct err *);
 

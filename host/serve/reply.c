@@ -338,7 +338,7 @@ void reply_whole(struct reply *p, struct strbuf *out)
 	reply_json(object, out);
 }
 
-/* ---- events -------------------------------------------------------------- */
+/* ---- events of a stream -------------------------------------------------- */
 
 static void add_event(json_t *json, struct strbuf *out)
 {
@@ -467,7 +467,7 @@ bool reply_events(struct reply *p, struct strbuf *out)
 	return true;
 }
 
-/* ---- setup --------------------------------------------------------------- */
+/* ---- opening and releasing ----------------------------------------------- */
 
 int reply_init(struct reply *p, const struct engine_offer *offer,
 	struct answer *answer, uint64_t number)

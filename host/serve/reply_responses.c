@@ -41,7 +41,7 @@ void response_writer_close(struct response_writer *w)
 	free(w);
 }
 
-/* ---- the object ---------------------------------------------------------- */
+/* ---- the JSON object of a response --------------------------------------- */
 
 static const char *id_of(const struct reply *p)
 {
@@ -151,8 +151,8 @@ static const char *status_of(const struct reply *p)
 	return cut_by(&p->answer->choice[0]) ? "incomplete" : "completed";
 }
 
-/* Append the finished response to *out, and store the response if the client
- * has requested this. */
+/* Append the finished response to *out, and store the response unless it failed
+ * or its request has "store": false. */
 static void put_object(struct reply *p, json_t *object, struct strbuf *out)
 {
 	const struct response *r = p->answer->request.response;

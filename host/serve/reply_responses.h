@@ -17,7 +17,7 @@ int response_writer_open(struct response_writer **out);
 void response_writer_close(struct response_writer *);
 
 /* Like reply_whole and reply_events. Both functions store the finished response
- * if the client has requested this. */
+ * unless it failed or its request has "store": false. */
 void response_whole(struct reply *, struct strbuf *out);
 bool response_events(struct reply *, struct strbuf *out);
 

@@ -14,8 +14,8 @@
 int response_add_input(json_t *messages, const json_t *v, struct fault *);
 
 /* Check that the item has no members other than `known`, a list that ends with
- * NULL. `where` is the item's place in the request, for the fault. Returns 0,
- * or -EINVAL with the fault set. */
+ * NULL. `where` names the item in faults, such as "input[2]". Returns 0, or
+ * -EINVAL with the fault set. */
 int response_check_members(const json_t *item, const char *where,
 	const char *const *known, struct fault *);
 

@@ -71,9 +71,9 @@ static int add_text(json_t *chat, const json_t *text, struct fault *f)
 
 enum what { PASS, IGNORE, OWN, NEUTRAL };
 
-/* The members of a request. PASS: copied to the chat's request. OWN:
- * response_read handles the member. NEUTRAL: only the values in `only` are
- * accepted, and the member has no effect. */
+/* The members of a request. PASS: copied to the chat's request. IGNORE: any
+ * value is accepted and has no effect. OWN: response_read handles the member.
+ * NEUTRAL: only the values in `only` are accepted; they have no effect. */
 static const struct {
 	const char *name;
 	enum what what;
@@ -300,7 +300,7 @@ int response_read(struct api_request *out, struct response_store *store,
 	return ret;
 }
 
-/* ---- faults -------------------------------------------------------------- */
+/* ---- names of members in faults ------------------------------------------ */
 
 static void replace(char *text, size_t size, const char *old, const char *new)
 {

@@ -403,7 +403,7 @@ void metrics_answer(struct exchange *x)
 	free(v);
 }
 
-/* ---- the page ------------------------------------------------------------ */
+/* ---- JSON for the web page (/state) -------------------------------------- */
 
 /* Returns a JSON object of all metrics. */
 static json_t *object_of(const struct shown *v)
@@ -477,7 +477,7 @@ void state_answer(struct exchange *x)
 	reply_json(object, &x->out);
 }
 
-/* ---- counting ------------------------------------------------------------ */
+/* ---- counting answers ---------------------------------------------------- */
 
 /* s->answered[i] counts the answers of route i; the element after the last
  * route counts answers to requests without a route. If more than STATUSES

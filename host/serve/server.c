@@ -164,7 +164,7 @@ static int wait_signal(struct server *s, long ns)
 	return sig > 0 ? sig : 0;
 }
 
-/* The periodic work: comments on streams without output, and time limits.
+/* The periodic work: comment lines of streams without output, and time limits.
  * Returns whether any request is running, and sets *lost if the device is lost.
  */
 static bool look_after(struct server *s, bool *lost)

@@ -4,10 +4,10 @@
  * (engines.h); the server answers requests until a signal arrives.
  * The server does not print (the caller reports the URL) and does not parse
  * command lines. Threads: the thread that calls server_run waits for signals
- * and sends comments on streams without output; a thread of the HTTP library
- * reads and checks requests and sends answers; background threads parse and
- * tokenize large requests; the engine's thread generates text (engine.h); and
- * with D-Bus another thread owns the connection to the bus (bus.h).
+ * and makes streams without output send comment lines; a thread of the HTTP
+ * library reads and checks requests and sends answers; background threads parse
+ * and tokenize large requests; the engine's thread generates text (engine.h);
+ * and with D-Bus another thread owns the connection to the bus (bus.h).
  */
 #ifndef HOST_SERVE_SERVER_H
 #define HOST_SERVE_SERVER_H
@@ -55,11 +55,11 @@ struct server_options {
 	 * `model` is the name of the handle's model, or NULL if `models` is
 	 * set. */
 	struct engine_offer offer;
-	/* Options with which the server opens further handles; the members
+	/* Options for the handles that the server itself opens; the members
 	 * `model` and `set` are not used. */
 	struct tandem_options handle;
-	/* maximum tokens of a request in further handles, an argument of
-	 * tandem_start */
+	/* maximum tokens of a request in the handles that the server itself
+	 * opens: an argument of tandem_start */
 	uint64_t context;
 	/* memory limit for all handles together, in bytes; 0: none */
 	uint64_t memory;

@@ -3,7 +3,7 @@
  * is one HTTP request and its answer. Only the thread of libmicrohttpd, called
  * the connection thread or HTTP thread, uses an exchange, with two exceptions:
  * the members that the server's lock guards, and the time while `preparing` is
- * set, when a background thread uses the exchange.
+ * set, when a background thread may use the exchange.
  */
 #ifndef HOST_SERVE_SERVER_IMPL_H
 #define HOST_SERVE_SERVER_IMPL_H
@@ -168,9 +168,9 @@ struct exchange {
 	 * a comment line of the event stream, so the connection thread itself
 	 * must pass the exchange to a background thread. */
 	bool waiting, goes_on;
-	/* A background thread uses the exchange: the connection stays suspended
-	 * until the thread has finished, even if the engine already has output.
-	 */
+	/* A background thread uses the exchange, or will use the exchange when
+	 * its engine is open. Meanwhile output of the engine does not resume
+	 * the connection. */
 	bool preparing;
 	/* time of the last output of a stream; 0 before the first output */
 	uint64_t said_ns;

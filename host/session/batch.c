@@ -376,7 +376,7 @@ uint32_t batch_cut(
 	return visibility_cut(visibility, order, run->rows, piece);
 }
 
-/* ---- parts --------------------------------------------------------------- */
+/* ---- chains of rows, and parts of a chain -------------------------------- */
 
 bool batch_is_chain(const struct batch *b)
 {

@@ -6,8 +6,9 @@
  *
  *   - VISIBILITY_TREE: the rows are stored after the end of their sequence, in
  *     the order of the batch. Each row attends to spans (ranges of adjacent
- *     slots) of the cache that end before the row's root and, by a bit mask, to
- *     rows of the batch: the row's ancestors and the row itself.
+ *     slots) of the cache that end before the row's root (its ancestor without
+ *     a parent) and, by a bit mask, to rows of the batch: the row's ancestors
+ *     and the row itself.
  *   - VISIBILITY_WINDOW and VISIBILITY_BLOCK: each row is stored at its own
  *     position. The rows attend to spans of the cache only. The spans also
  *     contain the other rows of the pass, so attention sums values in the order
@@ -64,9 +65,9 @@ int batch_init(struct batch *, const struct rows *, const struct batch_limits *,
 
 /*
  * Set at[i] to the position of row i's keys and values in its sequence. Set
- * above[i] to the row that must be accepted directly before row i: its parent
- * or, if it has no parent, the previous row of its sequence; -1 if there is
- * none. Both arrays have n entries.
+ * above[i] to the row that must be accepted directly before row i: in a tree
+ * its parent, otherwise the previous row of its sequence; -1 if there is none.
+ * Both arrays have n entries.
  */
 void batch_place(struct batch *, uint32_t *at, int32_t *above);
 

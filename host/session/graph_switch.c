@@ -131,12 +131,13 @@ static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 
 /*
  * SWITCH_GREEDY, and SWITCH_PARTIAL if `partial` is set. From execution `at`
- * on, each round loads the last block that is not switched yet. The load runs
- * in parallel with the smallest number of executions of other blocks that
- * together take at least as long as the load (equation 2). If the block itself
- * is executed, or the prompt ends, before that many executions, SWITCH_GREEDY
- * lets one execution pass without a load and then tries again; SWITCH_PARTIAL
- * loads the block in parallel with the executions that are available.
+ * on, the graphs of the blocks that are not switched yet are loaded one after
+ * the other, the last block first. A load runs in parallel with the smallest
+ * number of executions of other blocks that together take at least as long as
+ * the load (equation 2 of the paper). If the block itself is executed, or the
+ * prompt ends, before that many executions, SWITCH_GREEDY lets one execution
+ * pass without a load and then tries again; SWITCH_PARTIAL loads the block in
+ * parallel with the executions that are available.
  */
 static void plan_rounds(const struct switch_problem *p,
 	struct switch_plan *plan, uint32_t at, bool partial)

@@ -5,7 +5,8 @@
  * via speculative decoding and NPU-coordinated execution", section 3.2 and
  * figure 8).
  *
- * A prompt of C chunks on a model of N blocks takes C * N executions, one after
+ * An execution is the computation of one chunk of the prompt by one block. A
+ * prompt of C chunks on a model of N blocks takes C * N executions, one after
  * the other, chunk by chunk. Each block starts with its prefill graph. Its
  * decode graph is loaded once and then computes the block's remaining chunks,
  * in several calls per chunk. The loader runs one load at a time, in parallel

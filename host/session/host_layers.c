@@ -124,7 +124,7 @@ void host_layers_close(struct host_layers *l)
 	free(l);
 }
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static size_t larger(size_t a, size_t b)
 {
@@ -154,9 +154,9 @@ static size_t lay_out(
 	unsigned widest =
 		(unsigned)larger(larger(m->n_embd, m->n_ff), q_dim(l));
 
-	/* The kernels use a thread's scratch memory, and so does map_heads: for
-	 * one key, and for the scores of the query heads that share this key,
-	 * in all slots. The larger of the two sizes is enough. */
+	/* The kernels use a thread's scratch memory. map_heads stores in it one
+	 * key, and the scores of the query heads that share this key in all
+	 * slots. The largest of these sizes is enough. */
 	l->thread_bytes = align_up(
 		larger(kern_multiply_scratch(widest), larger(attend, map) * f),
 		ALIGN);

@@ -34,12 +34,12 @@ struct logits {
 	const struct kern *kern;
 	struct workers *workers;
 	struct logits_beside beside;
-	/* number of computed rows, and number of these rows with a value that
-	 * is not finite */
+	/* number of computed rows; number of rows that logits_rows_not_finite
+	 * returns */
 	uint64_t rows, odd_rows;
 	uint64_t odd_weights;
-	/* whether each row of the current call has a value that is not
-	 * finite */
+	/* for each row of the current call, whether odd_rows will count the
+	 * row */
 	_Atomic bool odd[LOGITS_ROWS];
 	enum dtype type;
 	const uint8_t *weights;

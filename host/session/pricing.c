@@ -255,7 +255,7 @@ void pricing_run(
 	}
 }
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- cache maintenance, and bytes of layers ------------------------------ */
 
 /* Bytes of a row's states, plus its keys and values in `layers` layers. */
 static uint64_t row_bytes(

@@ -27,10 +27,10 @@
  * Then the generated text does not depend on the speed of this machine. Without
  * a simulated phone, the text depends on this speed.
  *
- * Not supported: causal models, whose cache does not become stale, and layers
- * streamed from flash, which are not in memory. The caller keeps ownership of
- * the session, which must outlive the refresh. All calls are made on the
- * session's thread.
+ * Not supported: causal models, whose cache does not become stale; layers
+ * streamed from flash, which are not in memory; and models with experts. The
+ * caller keeps ownership of the session, which must outlive the refresh. All
+ * calls are made on the session's thread.
  */
 #ifndef HOST_SESSION_REFRESH_H
 #define HOST_SESSION_REFRESH_H
@@ -52,8 +52,8 @@ struct refresh_opts {
 	bool best_effort;
 };
 
-/* Returns 0; -EINVAL for a causal model; -ENOTSUP if layers are streamed;
- * -ENOMEM; or -EAGAIN if no thread can be started. */
+/* Returns 0; -EINVAL for a causal model; -ENOTSUP if layers are streamed or the
+ * model has experts; -ENOMEM; or -EAGAIN if no thread can be started. */
 int refresh_open(struct refresh **out, struct session *,
 	const struct refresh_opts *, struct err *);
 /* If a computation is running, wait for it and discard its results. */

@@ -6,14 +6,14 @@
  * All rows of a pass have the same kind of mask:
  *
  *   VISIBILITY_TREE    The row attends to the cached tokens of its sequence at
- *                      lower positions than its root, to its ancestors, and to
- *                      itself. This kind is for autoregressive decoding; a
- *                      chain of tokens is a special case of a tree. The
- *                      position of a root is at most the number of cached
- *                      tokens. The position of a child is the position of its
- *                      parent + 1; the parent has a lower row number. The rows
- *                      are stored after the cached tokens of the sequence
- *                      until a path of rows is accepted.
+ *                      lower positions than its root (its ancestor without a
+ *                      parent), to its ancestors, and to itself. This kind is
+ *                      for autoregressive decoding; a chain of tokens is a
+ *                      special case of a tree. The position of a root is at
+ *                      most the number of cached tokens. The position of a
+ *                      child is the position of its parent + 1; the parent has
+ *                      a lower row number. The rows are stored after the cached
+ *                      tokens of the sequence until a path of rows is accepted.
  *   VISIBILITY_WINDOW  The row attends to its whole sequence, cached tokens
  *                      and rows, in both directions.
  *   VISIBILITY_BLOCK   The row attends to its sequence, cached tokens and

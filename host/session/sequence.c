@@ -139,7 +139,7 @@ void sequence_close(struct sequences *s, uint32_t id)
 	*q = (struct sequence){ .open = false };
 }
 
-/* ---- spares -------------------------------------------------------------- */
+/* ---- spare sequences ----------------------------------------------------- */
 
 uint64_t sequence_spare(struct sequences *s, uint32_t id)
 {
@@ -350,8 +350,8 @@ static bool lacks(
 		kv_pool_refs(s->pool, q->run[i]) - s->left[q->run[i]] > 1;
 }
 
-/* Replace run number i of the sequence by the run `fresh`. Copies the tokens
- * that the claim does not overwrite. */
+/* Replace run number i of the sequence by the run `fresh`. Copies the cached
+ * tokens of the old run, unless the claim will overwrite all of them. */
 static void leave_run(
 	struct sequences *s, const struct claim *c, uint32_t i, uint32_t fresh)
 {
@@ -491,7 +491,7 @@ int sequences_claim(
 	return ret;
 }
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- moving, reading and writing keys and values ------------------------- */
 
 /*
  * Move the keys or values of one layer. Each token keeps its position or moves

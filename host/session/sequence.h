@@ -85,9 +85,10 @@ struct claim {
 
 /*
  * For each of n claims, provide slots that no other sequence uses. The function
- * takes free runs, and replaces shared runs by copies; slots that will be
- * overwritten are not copied. If the cache has too few slots, nothing is
- * changed: returns -ENOSPC with a message that contains the numbers. Returns
+ * takes free runs, and replaces shared runs by copies; a run whose tokens will
+ * all be overwritten is not copied. If the cache has too few slots, spare
+ * sequences are closed; if that is not enough, no slot is claimed, and the
+ * function returns -ENOSPC with a message that contains the numbers. Returns
  * -ENOMEM if memory is short, else 0.
  */
 int sequences_claim(

@@ -73,8 +73,8 @@ int session_fork(
 	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
 void session_remove(struct session *, uint32_t sequence);
 
-/* Mark a sequence as one that may be closed when another sequence needs room:
- * see sequence_spare and sequence_spared. */
+/* Mark a sequence as one that may be closed when another sequence needs its
+ * cache slots or its id: see sequence_spare and sequence_spared. */
 uint64_t session_spare(struct session *, uint32_t sequence);
 uint64_t session_spared(const struct session *, uint32_t sequence);
 
@@ -109,8 +109,9 @@ struct session_hooks {
 	 * continue.
 	 */
 	int (*choose)(void *arg, uint32_t *keep, uint32_t *n, struct err *);
-	/* Called once per block while the device and flash are working, so that
-	 * the host can do other work at the same time. */
+	/* Called once per block (once per layer if a layer runs as several
+	 * blocks) while the device and flash are working, so that the host can
+	 * do other work at the same time. */
 	int (*meanwhile)(void *arg, struct err *);
 	void *arg;
 };
@@ -167,7 +168,8 @@ const float *session_state(
 	const struct session *, uint32_t sequence, uint32_t at);
 
 /* Compute the logits of rows [first, first + n) of the last forward pass to the
- * float32 array logits [n][n_vocab]. The rows count as used. */
+ * float32 array logits [n][n_vocab]. The rows count as used in
+ * session_stats. */
 int session_logits(struct session *, uint32_t first, uint32_t n, float *logits,
 	struct err *);
 /*

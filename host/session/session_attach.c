@@ -5,9 +5,8 @@
  * When the device is lost, it is replaced by a new device of the same kind, and
  * these steps are repeated. No data is lost, because all data is in memory that
  * the host shares with the device. The interrupted pass is run again from its
- * tokens, into the cache slots that the pass had claimed. The host does not
- * read anything that the lost device may have written only in part
- * (docs/recovery.md).
+ * tokens, and claims cache slots again. The host does not read anything that
+ * the lost device may have written only in part (docs/recovery.md).
  */
 #include "host/session/session_impl.h"
 
@@ -200,8 +199,8 @@ static int place_blocks(struct session *s, struct err *e)
 			s->opts.placement, &window, e);
 	if (!ret)
 		ret = placement_fill(s->placement, e);
-	/* advise a window size only for the fixed placement, which maps all
-	 * blocks at once */
+	/* only the fixed placement, which maps all blocks at once, can fail
+	 * with -ENOSPC here */
 	if (ret == -ENOSPC)
 		err_in(e,
 			"--placement fixed keeps all %.1f MiB of weights "

@@ -78,7 +78,7 @@ static bool may_part(const struct model *m, const struct session_opts *o)
 		WIRE_MAX_GRAPHS;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing which weights stay in memory ---- */
 
 /* Reserve memory for slots before memory for resident layers, because nothing
  * can be streamed without slots. */
@@ -185,7 +185,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 	return ret;
 }
 
-/* ---- checking ---- */
+/* ---- checking the free memory ---- */
 
 static uint64_t other_bytes(const struct session_plan *p)
 {
@@ -308,7 +308,7 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 	return needs(p, m) <= left->bytes ? 0 : refuse(p, m, o, left, e);
 }
 
-/* ---- estimating ---- */
+/* ---- estimating the memory that a session needs ---- */
 
 uint64_t session_model_bytes(const struct model *m)
 {

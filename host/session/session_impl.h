@@ -79,13 +79,16 @@ struct inflight {
 	uint64_t ring_bytes; /* result of session_ring_bytes for this request */
 };
 
-/* State of PLACEMENT_SWAP. With this placement some resident units are
- * temporary: before each use, their weights are copied into a slot in the
- * device's window. All zero with any other placement. */
+/* State of PLACEMENT_SWAP. With this placement some resident units (parts of
+ * the weights, session_plan.h) are temporary: before each use, their weights
+ * are copied into a slot in the device's window. All zero with any other
+ * placement. */
 struct swapping {
 	struct swap_plan plan;
-	struct pinned *resident; /* [plan.mappings] units that stay mapped */
-	/* [units] for each temporary unit, its place in the order of copies */
+	/* [plan.mappings] buffers that stay mapped; each has the weights of one
+	 * or more units */
+	struct pinned *resident;
+	/* [units] for each temporary unit, its number in the order of copies */
 	uint32_t *turn;
 	struct swap *swap; /* copies temporary units; NULL if there are none */
 	struct pinned slot[SWAP_SLOTS];
@@ -125,9 +128,9 @@ struct session {
 	struct npu *npu;
 	bool owns_npu;
 	/* Records the CPU's accesses to shared buffers, so that the device can
-	 * name them in reports of coherence violations. The brackets are
-	 * own_brackets, or those of the session `beside`. NULL if accesses are
-	 * not checked. */
+	 * name them in reports of coherence violations. Points to own_brackets,
+	 * or to those of the session opts.beside. NULL if accesses are not
+	 * checked. */
 	struct brackets *brackets;
 	struct brackets own_brackets;
 	/* whether everything that the session needs exists on the current
@@ -149,10 +152,10 @@ struct session {
 	 * price that the device reports. */
 	const struct price *instead;
 	uint64_t instead_rings; /* session_ring_bytes of the awaited request */
-	/* the session's own trace, or the trace of the session `beside`; NULL
-	 * if there is no trace */
+	/* the session's own trace, or the trace of the session opts.beside;
+	 * NULL if there is no trace */
 	struct trace *trace;
-	/* &own_time, or the `time` of the session `beside` */
+	/* &own_time, or the `time` of the session opts.beside */
 	struct phone_time *time;
 	struct phone_time own_time;
 	/* simulated phone time at which the current pass began */
@@ -192,7 +195,7 @@ struct session {
 	struct unit *unit;
 	uint32_t n_units, *first_unit;
 	/* id of the session's first graph; lower ids belong to the session
-	 * `beside` */
+	 * opts.beside */
 	uint32_t first_graph;
 
 	struct pinned kv, io;

@@ -406,16 +406,16 @@ static int recover_pass(const struct pass *p, int ret, struct err *e)
 	return session_recover(s, ret, e);
 }
 
-/* If the device is lost, the pass is computed again from its rows, into the
- * same slots, which are still claimed. */
+/* If the device is lost, the pass is computed again from its rows, which claim
+ * cache slots again. */
 int session_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
 	bool drop = hooks && hooks->choose && s->opts.exit_layers;
 	int ret = session_follow(s, e);
 	uint32_t at = s->switching ? s->switching->at : 0;
-	/* number of the first block after the layers after which rows are
-	 * dropped */
+	/* index in `order` of the first block after the first exit_layers
+	 * layers */
 	uint32_t upper = 0;
 
 	while (drop &&

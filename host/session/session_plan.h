@@ -60,7 +60,8 @@ struct session_plan {
 	/* whether each layer of the priced shape is mapped, or copied into the
 	 * device's window, separately */
 	bool by_layer;
-	uint32_t span_room; /* maximum number of spans in a batch */
+	/* maximum number of spans (ranges of adjacent slots) in a batch */
+	uint32_t span_room;
 	/* Offsets in the activation buffer, which holds the batch, the hidden
 	 * states and, if opts.tap_layers is set, the states after that number
 	 * of layers. */
@@ -139,14 +140,15 @@ int session_plan_units(const struct session_plan *, const struct session_opts *,
 /* Bytes that a session maps into the device window, rounded up to whole pages.
  * `weights` is the least that the placement policy needs. */
 struct session_room {
-	/* `total`: the sum of these and of `beside`, with guard pages */
+	/* `total`: the sum of all other numbers of bytes, with guard pages */
 	uint64_t kv, io, output, staging, weights, total;
 	uint64_t beside; /* bytes mapped by other sessions */
 	uint32_t slots;
 };
 
 /* Another session that uses the same device and keeps all of its weights
- * mapped. `more`: bytes mapped by all other sessions of the device. */
+ * mapped. `more`: bytes mapped by a third and any later session of the
+ * device. */
 struct session_beside {
 	const struct model *model;
 	const struct session_opts *opts;

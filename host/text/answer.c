@@ -72,7 +72,7 @@ struct answer_form {
 	pcre2_code *spelling[N_SPELLING];
 };
 
-/* ---- canonical ----------------------------------------------------------- */
+/* ---- canonical form ------------------------------------------------------ */
 
 static void put_folded(struct part p, struct strbuf *out)
 {
@@ -144,7 +144,7 @@ static void put_number(struct part p, struct strbuf *out)
 	strbuf_release(&n);
 }
 
-/* ---- finding ------------------------------------------------------------- */
+/* ---- finding the answer in a text ---------------------------------------- */
 
 /* Find the last match of the form's pattern. A match that takes too many steps
  * counts as no match. */
@@ -309,7 +309,7 @@ bool answers_equal(const char *a, const char *b)
 	return fabs(x - y) <= 1e-12 * fmax(fabs(x), fabs(y));
 }
 
-/* ---- forms --------------------------------------------------------------- */
+/* ---- opening a form ------------------------------------------------------ */
 
 static int compile(pcre2_code **code_out, const char *pattern, struct err *e)
 {

@@ -19,9 +19,9 @@ enum tools_place {
 };
 
 struct call_style {
-	/* Format of calls in the output; struct json_calls explains these
-	 * members. `marker` is "" if calls cannot be distinguished from
-	 * text. */
+	/* Format of calls in the output; struct json_calls (json_nodes.h)
+	 * explains these members. `marker` is "" if calls cannot be
+	 * distinguished from text. */
 	const char *marker, *open, *middle, *close, *again;
 	/* substrings of marker, open, middle, close and again that are control
 	 * tokens in some vocabularies */

@@ -107,7 +107,7 @@ static const struct family families[CHAT_FAMILY_COUNT] = {
 		DS_END, .order = ORDER_SYSTEM_FIRST },
 };
 
-/* ---- recognising ----------------------------------------------------- */
+/* ---- recognising the family of a template ---------------------------- */
 
 static bool has(struct gguf_str t, const char *what)
 {

@@ -364,7 +364,7 @@ void gen_flush(struct generation *g)
 		deliver(g, -1, g->held.len);
 }
 
-/* ---- steps --------------------------------------------------------------- */
+/* ---- reports of denoising steps and drafts ------------------------------- */
 
 bool gen_is_watched(const struct generation *g)
 {

@@ -26,7 +26,8 @@ enum gen_stop {
 	GEN_STOP_STRING,
 	GEN_STOP_LENGTH,  /* n_predict tokens were generated (-n) */
 	GEN_STOP_CONTEXT, /* the context is full */
-	/* the sink failed, for example because a pipe was closed */
+	/* a callback failed (for example because a pipe was closed), memory ran
+	 * out, or a token does not fit the required form */
 	GEN_STOP_ERROR,
 };
 
@@ -35,7 +36,8 @@ enum gen_mark {
 	GEN_MASK,    /* the position has no token yet */
 	GEN_VISIBLE, /* the position has a token that may still be revised */
 	GEN_STABLE,  /* the position has a token that will not be revised */
-	/* the position has a predicted token; its block has not begun */
+	/* the position has a predicted token, but the denoising of its block
+	 * has not begun */
 	GEN_DRAFT,
 };
 
@@ -160,10 +162,10 @@ void gen_no_room(struct generation *);
 bool gen_done(const struct generation *);
 
 /*
- * Report a pass of a method that fills masks: the states of all positions after
- * the end of the sequence. If the callback fails, this ends the generation.
- * Does nothing after the end of the generation. A method for which a report
- * costs extra work should call gen_is_watched first.
+ * Report a pass of a method that replaces mask tokens: the states of all
+ * positions after the end of the sequence. If the callback fails, the
+ * generation ends. Does nothing after the end of the generation. A method for
+ * which a report costs extra work should call gen_is_watched first.
  */
 void gen_step(struct generation *, const struct gen_step *);
 bool gen_is_watched(const struct generation *);

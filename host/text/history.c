@@ -131,7 +131,7 @@ int history_refresh(struct history *h, struct err *e)
 	return ret ? ret : history_load(h, e);
 }
 
-/* ---- handles ------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 int history_open(struct history **out, const char *path,
 	const struct history_opts *o, struct err *e)

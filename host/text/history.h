@@ -54,8 +54,8 @@ struct history_opts {
 /*
  * Open a history. If the history is opened for writing, a missing file is
  * created. Returns 0, -ENOENT if there is no file, -EINVAL if the file is not a
- * history or has another vocabulary, -EPERM if other users may read the file,
- * or another negative errno. The path is copied.
+ * history or has another vocabulary, -EPERM if other users may read or write
+ * the file, or another negative errno. The path is copied.
  */
 int history_open(struct history **out, const char *path,
 	const struct history_opts *, struct err *);
@@ -102,7 +102,7 @@ uint32_t history_n_vocab(const struct history *);
  *
  * Returns 0, -EFBIG if the records alone exceed the limit, -EINVAL for an id
  * outside the vocabulary or an empty record, -EBUSY if another writer holds the
- * lock for seconds, or another negative errno. On failure no record is
+ * lock for 10 seconds, or another negative errno. On failure no record is
  * appended, with one exception: if the disk becomes full or fails while records
  * are written, some of the first records may have been appended.
  */

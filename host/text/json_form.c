@@ -111,7 +111,7 @@ static const struct within *learn_within(struct json_form *f, uint32_t cell)
 	walk(f, 0, f->trie->n_nodes, &ids, &ends);
 	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
 	/* If many tokens are allowed, as within a string, use a bit set, with
-	 * which the logits of 64 tokens are copied at once. */
+	 * which the logits of 64 allowed tokens are copied at once. */
 	if (!free_text && ids.n < f->trie->n_vocab / 32)
 		return w;
 	w->set = calloc(f->trie->n_vocab / 64 + 1, sizeof(*w->set));

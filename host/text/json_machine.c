@@ -174,7 +174,7 @@ void machine_put_space(struct json_machine *m, struct json_frame f, uint32_t up,
 		machine_put(m, &f, up, out);
 }
 
-/* ---- steps --------------------------------------------------------------- */
+/* ---- advancing by a byte ------------------------------------------------- */
 
 uint32_t json_match_on(const char *literal, uint32_t n, unsigned char byte)
 {
@@ -284,10 +284,10 @@ uint32_t json_alone(struct json_machine *m, uint32_t cell)
 	const uint32_t far = JSON_TOKEN_BYTES + 1;
 	const struct json_node *n;
 
-	/* A token has at most `far` bytes. If a string's minimum or maximum
-	 * length is farther away, no token can reach this length, and the exact
-	 * count does not matter. Then set the count to the nearest value from
-	 * which no token reaches this length. */
+	/* A token has fewer than `far` bytes. If a string's minimum or maximum
+	 * length is more than `far` characters away, no token can reach this
+	 * length, and the exact count does not matter. Then set the count to
+	 * the value at the distance `far`. */
 	if (f.node != JSON_NONE &&
 		(n = machine_node_of(m, &f))->kind == FORM_STRING) {
 		if (f.count < n->min && n->min - f.count > far)

@@ -27,7 +27,8 @@
 /* value of `up` for a cell without enclosing value */
 #define JSON_FLOOR UINT32_MAX
 
-/* Must have no padding, because frames are compared as bytes. */
+/* State of a cell. The struct must have no padding, because frames are compared
+ * as bytes. */
 struct json_frame {
 	uint32_t node; /* JSON_NONE for the whole text */
 	/* state within the value; its meaning depends on the kind of node */

@@ -17,9 +17,9 @@ enum text_state {
 	TEXT_AFTER,
 	/* States outside of values, with `at` bytes of the next literal read.
 	 * MARKED: the marker of a tool call must follow. FREE: text may follow,
-	 * and the marker at any time. EITHER: the marker or text may follow; no
-	 * marker may follow text. AGAIN: the literal between two tool calls
-	 * must follow. */
+	 * and the marker may begin at any byte. EITHER: the marker or text may
+	 * follow; no marker may follow text. AGAIN: the literal between two
+	 * tool calls must follow. */
 	TEXT_MARKED,
 	TEXT_FREE,
 	TEXT_EITHER,
@@ -101,10 +101,10 @@ void machine_begin_value(struct json_machine *, const struct json_frame *,
 void machine_end_value(
 	struct json_machine *, uint32_t up, struct json_front *out);
 /* Whether a value of the node can be completed if `level` objects and arrays
- * are open and at most JSON_LEVELS may be. */
+ * are open and at most JSON_LEVELS may be open. */
 bool machine_fits(const struct json_machine *, uint32_t node, uint8_t level);
 
-/* ---- words, strings and numbers: json_machine_words.c ---- */
+/* ---- literals, strings and numbers: json_machine_words.c ---- */
 
 /* Narrow the range lo .. hi to the names whose next byte is `byte`. No name is
  * a prefix of another name. */

@@ -1,11 +1,11 @@
-/* Steps of the JSON automaton (json_machine.h) within literal words, strings
- * and numbers. */
+/* Steps of the JSON automaton (json_machine.h) within literals, strings and
+ * numbers. */
 #include "host/text/json_machine_impl.h"
 #include "host/text/utf8.h"
 
 #include <string.h>
 
-/* ---- literal words ------------------------------------------------------- */
+/* ---- literals ------------------------------------------------------------ */
 
 static unsigned char name_byte(
 	const struct json_machine *m, const struct json_frame *f, uint32_t i)
@@ -149,7 +149,8 @@ void machine_step_string(struct json_machine *m, struct json_frame f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-/* maximum number of digits; any double or 64-bit integer needs no more */
+/* maximum number of digits before the point, and after it: integers of 18
+ * digits fit into 64 bits, and 17 digits identify any double */
 #define WHOLE_DIGITS 18
 /* maximum number of digits of a number with bounds, before and after the
  * point */

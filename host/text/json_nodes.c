@@ -11,7 +11,7 @@
 
 #define NODES_MAX 65536
 
-/* ---- growing ------------------------------------------------------------- */
+/* ---- adding nodes and literals ------------------------------------------- */
 
 int schema_add_node(struct schema_reader *r, enum form_kind kind, uint32_t *out)
 {

@@ -20,7 +20,8 @@ static const struct {
 	{ "string", OF_STRING }, { "array", OF_ARRAY },
 	{ "object", OF_OBJECT } };
 
-/* Groups of keywords. Some groups cannot be combined. */
+/* Groups of keywords. NOTE: does not restrict values. SHAPE: restricts the
+ * values of one type. Some of the groups cannot be combined. */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 
 static const struct {
@@ -58,7 +59,7 @@ static const struct {
 	{ "exclusiveMaximum", SHAPE },
 };
 
-/* ---- places in the schema ------------------------------------------------ */
+/* ---- the path of the part that is being read ----------------------------- */
 
 int schema_refuse(struct schema_reader *r, const char *fmt, ...)
 {
@@ -175,7 +176,7 @@ static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 	return *type ? 0 : schema_refuse(r, "type is an empty list");
 }
 
-/* Make one node per allowed type, using the keywords for that type. */
+/* Make the nodes for each allowed type, using the keywords for that type. */
 static int read_shapes(
 	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
 {

@@ -43,7 +43,7 @@ struct schema_reader {
 	struct err *e;
 };
 
-/* ---- growing: json_nodes.c ---- */
+/* ---- adding nodes and literals: json_nodes.c ---- */
 
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
@@ -57,13 +57,13 @@ int schema_add_name(
  * have been read. */
 int schema_finish(struct schema_reader *);
 
-/* ---- places, and a schema: json_schema.c --------------------------------- */
+/* ---- the path, and reading a schema: json_schema.c ----------------------- */
 
 __attribute__((format(printf, 2, 3))) int schema_refuse(
 	struct schema_reader *, const char *fmt, ...);
-/* schema_enter appends a step to the current place in the schema. The value
- * that schema_enter returns is passed to schema_leave, which restores the
- * previous place. */
+/* schema_enter appends a step to `path`, the path of the part of the schema
+ * that is being read. The value that schema_enter returns is passed to
+ * schema_leave, which restores the previous path. */
 size_t schema_enter(struct schema_reader *, const char *step);
 void schema_leave(struct schema_reader *, size_t was);
 int schema_read(struct schema_reader *, json_t *schema, uint32_t *out);

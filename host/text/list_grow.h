@@ -1,4 +1,4 @@
-/* Makes room in the growing lists of this room. */
+/* Growing lists for the files of host/text. */
 #ifndef HOST_TEXT_LIST_GROW_H
 #define HOST_TEXT_LIST_GROW_H
 

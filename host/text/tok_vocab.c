@@ -129,7 +129,7 @@ int32_t pieces_intern(struct pieces *p, const char *text, size_t len)
 	return slot->piece;
 }
 
-/* ---- from the file --------------------------------------------------- */
+/* ---- loading from the model file ------------------------------------- */
 
 int tok_array(const struct gguf *g, const char *key, enum gguf_type elem,
 	uint32_t n_vocab, const struct gguf_kv **out, struct err *e)

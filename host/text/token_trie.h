@@ -34,8 +34,8 @@ struct token_trie {
 	/* [n] ids of the tokens, sorted by the bytes of the tokens */
 	int32_t *id;
 	uint32_t n; /* number of elements of id */
-	/* bytes of all tokens; those of token i are bytes[at[i]] to bytes[at[i
-	 * + 1] - 1] */
+	/* bytes of all tokens; the bytes of token i begin at at[i] and end
+	 * before at[i + 1] */
 	char *bytes;
 	uint32_t *at; /* [n_vocab + 1] */
 	uint32_t n_vocab;

@@ -15,7 +15,7 @@
  * three bytes long. */
 #define TEXT_MAX ((size_t)1 << 30)
 
-/* ---- ids with a role ------------------------------------------------- */
+/* ---- special tokens and their ids ------------------------------------ */
 
 enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
 
@@ -326,8 +326,8 @@ static int encode_all(
 		int32_t id;
 		int ret;
 
-		/* Skip the quoted parts that end before this place. In a quoted
-		 * part, control tokens are not recognised. */
+		/* Skip the quoted parts that end before `at`. In a quoted part,
+		 * control tokens are not recognised. */
 		while (r->n_quoted &&
 			(!r->quoted->len ||
 				at >= r->quoted->at + r->quoted->len)) {

@@ -34,7 +34,7 @@ int token_list_add(struct token_list *, int32_t id);
 enum tokenize_flags {
 	/* add BOS and EOS if the model's settings require them */
 	TOKENIZE_BOS = 1 << 0,
-	/* flag: recognise control tokens in the text */
+	/* recognise control tokens in the text */
 	TOKENIZE_SPECIAL = 1 << 1,
 	/* The text continues another text, so no space is added at its
 	 * start. */

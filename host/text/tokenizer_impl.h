@@ -5,7 +5,7 @@
  *   tokenizer.c     opening, ids of special tokens, tokenize()
  *   tok_vocab.c     map of texts to ids, and loading of the token arrays
  *   tok_special.c   tokens that are matched in the text before it is split
- *   tok_merge.c     the merge loop of both kinds
+ *   tok_merge.c     the merge loop of both kinds of tokenizer
  *   tok_spm.c       "llama": merge by score, byte fallback
  *   tok_bpe.c       "gpt2": merge by rank within the pre-tokenizer's words
  *   pretokenizer.c  the regular expressions of each pre-tokenizer, and
@@ -212,7 +212,7 @@ int merger_run(struct merger *, const struct tokenizer *, const char *word,
 	merge_pair_fn *);
 void merger_release(struct merger *);
 
-/* ---- the two kinds ------------------------------------------------- */
+/* ---- the two kinds of tokenizer: tok_spm.c, tok_bpe.c -------------- */
 
 int tok_spm_load(struct tokenizer *, const struct gguf *, struct err *);
 /* `starts`: the text is at the start of the input or directly after a special

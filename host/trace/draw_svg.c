@@ -84,9 +84,9 @@ static uint64_t drawn_at(
 		: at;
 }
 
-/* Find the range of time to draw: from the start of the first text (generation
- * of a request) to the end of the last text. The texts are recorded on the
- * host's clock and on the phone's clock; the later end counts. */
+/* Find the range of time to draw. It begins with the first text (generation of
+ * a request), and ends with the last text or with the last slice of the
+ * simulated phone, whichever is later. */
 static void find_range(struct drawing *d)
 {
 	const struct timeline *t = d->t;

@@ -139,7 +139,8 @@ extern const struct trace_what trace_what[TRACE_NAMES];
 
 enum trace_track {
 	TRACE_ON_THREAD, /* the track of the calling thread */
-	/* one lane (a numbered sub-track) for each request in flight */
+	/* requests to the device: one lane (a numbered sub-track) for each
+	 * request in flight */
 	TRACE_ON_REQUESTS,
 	TRACE_ON_FLASH, /* one lane for each read in flight */
 	/* one lane for each thread of the device, numbered as in ipc/wire.h */

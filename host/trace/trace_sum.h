@@ -46,8 +46,8 @@ struct trace_operator {
 
 struct trace_phone {
 	bool there;
-	/* Sum of the generation times of all requests; without requests, the
-	 * time from 0 to the end of the track of the phone's CPU. */
+	/* Time on the track of the phone's CPU while requests generated text;
+	 * without requests, the time of the whole track. */
 	uint64_t total_ps;
 	/* cpu_ps: time in which the phone's CPU worked. wait_ps: time in which
 	 * the CPU waited. The sum of cpu_ps and wait_ps is total_ps. */
@@ -69,11 +69,11 @@ struct trace_phone {
 	/* wall time of texts; without texts, of the whole trace */           \
 	X(uint64_t, texts_ns)                                                 \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, padded_rows)        \
-	/* number of requests to the device, and of requests without an
+	/* numbers of requests to the device with and without an
 	 * answer */                                                          \
 	X(uint64_t, round_trips) X(uint64_t, unanswered)                      \
 	X(uint64_t, lost) X(uint64_t, restarts)                               \
-	/* time from publishing a request to its completion */                \
+	/* time from publishing requests to their completion, in total */      \
 	X(uint64_t, round_trip_ns)                                            \
 	TRACE_DONE(X)                                                         \
 	/* bubbles: times when no request was in flight or, if the device
@@ -105,8 +105,8 @@ struct trace_sum {
 	struct trace_operator operator[TRACE_OPERATORS];
 	unsigned n_operators;
 	bool device_seen; /* whether the device recorded events */
-	/* Indices of the slices of the longest requests, in descending order of
-	 * their times. */
+	/* Indices of the slices of the longest requests to the device, in
+	 * descending order of their times. */
 	size_t longest[TRACE_LONGEST];
 	unsigned n_longest;
 	struct trace_phone phone;

@@ -133,9 +133,9 @@ void edgellm_init(struct edgellm *);
 void build_edgellm_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct edgellm *);
 /*
- * Adapt alpha after a verification. Of all paths of the tree, take the one with
- * the most accepted nodes: `drafted` is the number of its drafted nodes, and
- * `accepted` the number of its accepted nodes. Does nothing if `drafted` is 0.
+ * Adapt alpha after a verification. A branch consists of the accepted nodes and
+ * then the likeliest children: `drafted` is the number of nodes of this branch,
+ * and `accepted` the number of accepted nodes. Does nothing if `drafted` is 0.
  */
 void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
 
@@ -218,11 +218,11 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
  *
  * If the cost has steps (an NPU computes whole tiles), this rule stops at the
  * first step. With best_prefix the builder continues up to the limits and then
- * returns the best tree on the way; of equal trees, the smallest. The builder
- * stops early when no better tree is possible, according to two bounds. With m
- * more nodes, the gain G grows by at most m times the largest reach R of a
- * candidate; and the cost L is at least the cost with m more rows, the same
- * number of leaves and no further expansions.
+ * returns the best of the trees that it has built on the way; of equally good
+ * trees, the smallest. The builder stops early when no better tree is possible,
+ * according to two bounds. With m more nodes, the gain G grows by at most m
+ * times the largest reach R of a candidate; and the cost L is at least the cost
+ * with m more rows, the same number of leaves and no further expansions.
  *
  * The cost L is computed as if the drafter expanded every node above the depth
  * limit. In fact a node is expanded only when its candidates could be added

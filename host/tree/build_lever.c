@@ -59,7 +59,8 @@ struct growth {
 	uint32_t *keep; /* [limits->rows] nodes to keep */
 	/* predicted duration of the expansions made for this tree */
 	double drafting;
-	/* number of expanded nodes, except the first node of each batch */
+	/* number of expanded nodes, not counting the first node of each
+	 * batch */
 	uint32_t ahead;
 	/* The nodes that are being expanded, whose candidates are not in the
 	 * list yet. */

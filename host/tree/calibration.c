@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* number of most recent observations from which the weights are learnt */
+/* number of observations over which the sums dd, de and ee (calibration.h)
+ * extend; older observations lose influence */
 #define MEMORY 200
 /* Fisher information assumed for the initial weights. For comparison: an
  * observation in which no candidate is nearly certain adds about 0.33. */

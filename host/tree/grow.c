@@ -78,9 +78,10 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 
 /* ---- the best candidates ------------------------------------------------- */
 
-/* A node whose next candidate can be selected; `path` is the candidate's path
- * probability. Nodes of this type form a heap, by descending path probability;
- * nodes with equal probabilities are ordered by ascending number. */
+/* An element of a heap: a node whose next candidate can be selected, and the
+ * candidate's path probability `path`. The heap is sorted by descending path
+ * probability; elements with equal probabilities are ordered by ascending node
+ * number. */
 struct next {
 	double path;
 	uint32_t node;

@@ -47,8 +47,8 @@ uint32_t grow_add(struct tree *, uint32_t node);
 int grow_select(struct build *, struct err *);
 
 /* Reduce the tree to node[n] (tree_keep). Record the reduced tree's gain and
- * latency in *rule, and how many of the tree's expanded nodes have no children
- * in it. */
+ * latency in *rule, and how many expanded nodes of the tree have no children in
+ * the reduced tree. */
 void grow_settle(struct tree *, const uint32_t *node, uint32_t n,
 	struct gain_rule *rule, double gain, double latency);
 

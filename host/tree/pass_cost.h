@@ -7,9 +7,9 @@
  * L = W + max(R + max(0, g + b C(n) - A), g + C(n)),  g = w G + d
  *
  * R     time to read the layers of a pass from flash
- * A     the part of R that is still being read ahead when the last pass
- *       has ended; after this part all slots (memory for streamed layers) are
- *       full, and flash is idle until the first slot is free
+ * A     time for which flash goes on reading layers after the end of the last
+ *       pass; after this time all slots (memory for streamed layers) are full,
+ *       and flash is idle until the first slot is free
  * C(n)  time of the device to compute n rows
  * b     share of the layers before the first layer that is read from flash
  * G     tokens that the cycle emits
@@ -51,7 +51,8 @@ struct pass_cost {
 	double token, begin;     /* w and B */
 	double look[PASS_LOOKS]; /* D */
 	double other;            /* W */
-	/* time to choose the rows that continue after the exit layer */
+	/* time to choose the rows that continue after the exit layer, the layer
+	 * at which rows can be dropped (prune.h) */
 	double exit;
 	double kept; /* share of the rows that continue after the exit layer */
 	/* share of the expected accepted tokens that is lost because rows are
@@ -96,13 +97,14 @@ uint32_t pass_cost_look(const struct pass_cost *, uint32_t most, double *time);
 void pass_cost_begin(struct pass_cost *, double n, double time);
 
 /* Set C, the time of a pass as a function of its rows: C(row[i]) = time[i] for
- * n <= PASS_ROWS ascending row counts. Afterwards raise values where necessary,
- * so that C never decreases. */
+ * n <= PASS_ROWS ascending row counts. If these times decrease anywhere,
+ * replace them by the nearest non-decreasing times. */
 void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
 	uint32_t n);
 
-/* Mark all values as measured before the first request, possibly on a busy
- * machine, so that new observations soon outweigh them. */
+/* Give the values of w, B, D and W the weight of at most PASS_BEFORE
+ * observations: they were measured before the first request, possibly on a busy
+ * machine, so new observations must soon outweigh them. */
 void pass_cost_remembered(struct pass_cost *);
 
 /*

@@ -113,7 +113,7 @@ void coherence_host_wrote(struct coherence_cache *c, struct coherence_buffer *b,
 		true);
 }
 
-/* ---- life ---------------------------------------------------------------- */
+/* ---- opening, closing, registering buffers ------------------------------- */
 
 int coherence_open(
 	struct coherence_cache **out, const struct coherence_config *config)
@@ -220,8 +220,9 @@ void coherence_unregister(struct coherence_cache *c, struct coherence_buffer *b)
 
 /* ---- views --------------------------------------------------------------- */
 
-/* An open bracket conflicts with a write, and an open bracket of a write also
- * conflicts with a read. */
+/* Get the device's view of range r, and report brackets (CPU accesses) that are
+ * in progress: any bracket conflicts with a write by the device, and a writing
+ * bracket also with a read. */
 static void *view(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, bool writes)
 {
@@ -290,7 +291,8 @@ bool coherence_left_out(struct coherence_cache *c, enum coherence_call what,
 	if (!drops)
 		return false;
 	/* The report shows the effect of the missing call: how many of the
-	 * range's lines are cached, and how many differ from memory. */
+	 * range's lines are cached, differ from memory, and were written by the
+	 * device. */
 	for (uint32_t i = line_of(r.from);
 		b && has_lines(b) && i <= line_of(r.to - 1); i++) {
 		bool held = (b->state[i] & LINE_VALID) != 0;

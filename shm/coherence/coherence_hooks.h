@@ -38,8 +38,8 @@ struct coherence_hooks {
 	void *arg;
 };
 
-/* Counts of one request: lines of calls for a range, lines that emulated
- * evictions wrote back, and calls for the whole cache. */
+/* Counts of one request: lines that calls for a range invalidated or cleaned,
+ * lines that emulated evictions wrote back, and calls for the whole cache. */
 struct coherence_counts {
 	uint64_t invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t clean_alls, flush_alls;

@@ -50,7 +50,7 @@ static const char *const maintenance_name[] = {
 	[COHERENCE_CALL_WAIT] = "wait",
 };
 
-/* ---- rules --------------------------------------------------------------- */
+/* ---- rules of suppression ------------------------------------------------ */
 
 static int add_rule(struct coherence_report *r, char *line, struct err *e)
 {
@@ -300,7 +300,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 			"needless_us", us > 0 ? json_real(us) : NULL));
 }
 
-/* ---- calls --------------------------------------------------------------- */
+/* ---- maintenance calls --------------------------------------------------- */
 
 /* The number of calls of this kind for this buffer so far. */
 static uint64_t number_of(

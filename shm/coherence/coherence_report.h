@@ -38,8 +38,8 @@ int coherence_report_open(struct coherence_report **out, const char *path,
  * the summary or an earlier line could not be written. NULL is allowed. */
 int coherence_report_close(struct coherence_report *, struct err *);
 
-/* Whether a suppression matches this violation. If so, it is counted as
- * suppressed. */
+/* Whether a suppression matches this violation. If so, the violation is counted
+ * as suppressed. */
 bool coherence_report_suppresses(
 	struct coherence_report *, const struct violation *);
 void coherence_report_add(struct coherence_report *, const struct violation *,

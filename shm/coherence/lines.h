@@ -68,9 +68,10 @@ struct line_note { /* level check only */
 	/* number of the bracket in which the CPU wrote the line */
 	uint32_t ignored_seq;
 	uint16_t ignored_by; /* number of that bracket's function */
-	/* first byte of memory that an emulated eviction of the line changed */
+	/* an emulated eviction changed memory from byte `was_at` of the line
+	 * on; `was` has the old values */
 	uint8_t was_at;
-	uint8_t was[VIOLATION_VALUE_BYTES]; /* value of these bytes before */
+	uint8_t was[VIOLATION_VALUE_BYTES];
 };
 
 struct line_list {
@@ -144,13 +145,15 @@ void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 
 /* Clean or invalidate one line, in the first level only. line_clean writes the
- * line back and returns whether it was dirty. line_drop invalidates the line
- * after CPU writes up to bracket `cpu_seq`. */
+ * line back and returns whether the device wrote it since the last clean that
+ * reached memory. line_drop invalidates the line; `cpu_seq` is the last bracket
+ * (CPU access) whose writes the invalidation covers. */
 bool line_clean(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	uint32_t cpu_seq);
 /* Maintenance of the whole cache, both levels: write back every dirty line and,
- * if `drop` is set, invalidate all lines. Returns whether a line was dirty. */
+ * if `drop` is set, invalidate all lines. Returns whether a line was dirty or
+ * was written by the device since its last clean. */
 bool lines_write_back(
 	struct maintenance *, struct coherence_buffer *, bool drop);
 /* Write the line back to the next level, as an eviction does. Returns false if
@@ -161,10 +164,10 @@ bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
  * injected fault omitted the invalidation for this write. */
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
-/* Whether the CPU has written this line since its last invalidation, according
- * to the numbers of the CPU's accesses (brackets). An invalidation in the same
- * request does not count, because several ranges of a request may share a line,
- * in any order of brackets. */
+/* Whether the CPU, according to the numbers of its accesses (brackets), or DMA
+ * has written this line since its last invalidation. An invalidation in the
+ * same request does not count, because several ranges of a request may share a
+ * line, in any order of brackets. */
 bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
 	uint32_t line, uint32_t cpu_seq);
 

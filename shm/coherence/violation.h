@@ -28,7 +28,8 @@
 #define VIOLATION_VALUE_BYTES 8
 
 /* The cost of cache maintenance that applies until the host sends a phone's
- * profile (tensor/soc): 64 bytes in nine cycles. */
+ * profile (tensor/soc): calls for a range take nine cycles per line of 64
+ * bytes. */
 #define VIOLATION_MAINTENANCE_BYTES_PER_S 10e9
 #define VIOLATION_WHOLE_S                 100e-6
 
@@ -54,7 +55,7 @@ enum violation_kind {
 	/* a core wrote bytes that DMA was still using */
 	VIOLATION_DMA_REUSED,
 	VIOLATION_DMA_UNENDED, /* DMA was in progress at the request's end */
-	/* the device wrote bytes during an access of the CPU to them */
+	/* the device wrote bytes while the CPU was accessing them */
 	VIOLATION_HELD_WRITE,
 	/* the device read bytes while the CPU was writing them */
 	VIOLATION_HELD_READ,

@@ -45,7 +45,7 @@ struct hvx {
 	unsigned chain, chain_converts;
 };
 
-/* The number of packets of one body. */
+/* The number of packets of one loop body. */
 unsigned hvx_packets(const struct soc *, const struct hvx *);
 
 #endif

@@ -12,7 +12,7 @@
 #define PICO       1e12
 #define LONGEST_PS 1e18 /* about 11 days in ps: longer times are clamped */
 
-/* ---- counts to times ---- */
+/* ---- from counts to times ---- */
 
 uint64_t price_ps(double seconds)
 {
@@ -108,7 +108,7 @@ const struct hvx price_from_tile = {
 	.load = 1, .wide = 1, .convert = 2, .store = 2
 };
 
-/* ---- rows ---- */
+/* ---- operators on rows ---- */
 
 static const struct {
 	unsigned values; /* values that one body processes */

@@ -43,7 +43,7 @@
 
 struct soc;
 
-/* largest value of rows, n, k and the cache length */
+/* largest value of rows, n, k and the number of cache slots */
 #define PRICE_MAX (UINT64_C(1) << 20)
 
 /* clang-format off */
@@ -176,7 +176,8 @@ struct price_heads {
  * of graph_rows positions, of which `rows` are real and the others padding.
  * Attention is one operator, which processes the pieces of an fp16 KV cache
  * (tensor/visibility.h), each for the rows that attend to it. Padding rows are
- * counted with the pieces of all rows. The price of an invalid shape is 0.
+ * added to the pieces to which all real rows attend. The price of an invalid
+ * shape is 0.
  */
 void price_visibility(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,

@@ -23,8 +23,8 @@
  * The instructions for two rows by 64 columns of a softmax, in four loops:
  * separate the rows of a tile into two vectors (rows_apart); apply the mask and
  * find the maximum (mask_max); compute table indices (table_index); look up,
- * store back into the tile and sum in 32 bits (sum_rows). With a polynomial
- * exponential, the last loop computes it instead of the look-up.
+ * store back into the tile and sum in 32 bits (sum_rows). If the exponential is
+ * a polynomial, the last loop computes the polynomial instead of the look-up.
  */
 static const struct hvx rows_apart = { .load = 2, .pair = 1, .store = 2 };
 static const struct hvx mask_max = {
@@ -119,7 +119,8 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* Add to *p the work of attention between all rows and `length` positions. */
+/* Set the counts and busy times of *p, which is zero, for attention between all
+ * rows and `length` positions. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
 {
@@ -187,8 +188,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 			  64);
 	attend(soc, &a, length, out);
 
-	/* Convert queries into tiles; divide outputs by their sums and convert
-	 * them from tiles to rows. */
+	/* Convert queries into tiles; divide outputs by the sums of the softmax
+	 * weights, and convert the outputs from tiles to rows. */
 	packets = a.heads *
 		(price_row_packets(soc, &price_to_tile, a.rows, dim) +
 			price_row_packets(soc, &price_from_tile, a.rows, dim));

@@ -1,5 +1,5 @@
-/* Functions that the files of the cost model share: from counts to times, and
- * from times to a price. */
+/* Functions that the files of the cost model (tensor/soc/price*.c) share: they
+ * compute times from counts, and a price from times. */
 #ifndef TENSOR_SOC_PRICE_IMPL_H
 #define TENSOR_SOC_PRICE_IMPL_H
 
@@ -49,7 +49,7 @@ static inline uint64_t price_dma_ps(
 }
 
 /* The time of vector work that is divided into `parts` equal parts, each for
- * one vector unit. In the last round, units without a part are idle. */
+ * one vector unit. While the last parts run, units without a part are idle. */
 uint64_t price_vector_ps(
 	const struct soc *, uint64_t packets, uint64_t gathers, uint64_t parts);
 

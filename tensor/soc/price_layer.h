@@ -23,9 +23,9 @@ struct soc;
 
 /*
  * The launches of a layer, in order. Each launch runs several fused operators;
- * its first operator alone costs operator_s and counts as a launch
- * (price_join). The quantization of a result belongs to the launch that
- * computes the result.
+ * only its first operator counts as a launch and costs operator_s, the
+ * profile's time to start an operator (price_join). The quantization of a
+ * result belongs to the launch that computes the result.
  */
 enum price_launch {
 	/* norm, Q, K and V, norms of heads, rotation, writing the cache */

@@ -22,7 +22,8 @@ struct dequant {
 };
 
 /* High nibbles are shifted down. Table look-ups use 4 bits of a byte; the code
- * without look-ups masks the nibbles, joins the halves and widens them. */
+ * without look-ups masks the nibbles, joins low and high nibbles, and widens
+ * them. */
 static const struct dequant dequants[] = {
 	/* one group of 32 at a time, scattered to 16 places of two values */
 	{ DTYPE_Q4_0, 32, 32,
@@ -145,9 +146,9 @@ const struct hvx *price_dequant(enum dtype type, unsigned *bodies)
 }
 
 /*
- * Add the work of `tiles` tiles of weights, which DMA and the vector units
- * process `passes` times. In all passes together, the matrix engine multiplies
- * each tile of weights by `row_tiles` tiles of rows.
+ * Set the counts and busy times of *p for `tiles` tiles of weights, which DMA
+ * and the vector units process `passes` times. In all passes together, the
+ * matrix engine multiplies each tile of weights by `row_tiles` tiles of rows.
  */
 static void stream(const struct soc *soc, const struct dequant *d,
 	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)

@@ -70,7 +70,8 @@ struct err;
 	 * the flash executes at once */                                       \
 	X(flash_read_s, 0, 10)                                                 \
 	X(flash_queue, 1, 64)                                                  \
-	/* share of a layer's read that may precede the layer's turn */        \
+	/* largest share of a layer's read that is done before all earlier     \
+	 * layers are computed */                                              \
 	X(flash_ahead, 0, 1)                                                   \
 	/* constant power of the phone, then power of each busy engine */      \
 	X(base_w, 0, 1e3)                                                      \

@@ -1,5 +1,5 @@
-/* Result codes of the shim's functions. The names are those of the Hexagon SDK;
- * the numbers may differ. */
+/* Result codes of the emulated SDK functions. The names are those of the
+ * Hexagon SDK; the numbers may differ. */
 #ifndef TANDEM_AEESTDERR_H
 #define TANDEM_AEESTDERR_H
 

@@ -1,5 +1,5 @@
-/* The address of a buffer on the DSP. In the shim this address is the same as
- * on the CPU. */
+/* The address of a buffer on the DSP. In this emulation of the Hexagon SDK the
+ * address is the same as on the CPU. */
 #ifndef TANDEM_HAP_MEM_H
 #define TANDEM_HAP_MEM_H
 

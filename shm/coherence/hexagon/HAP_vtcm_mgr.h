@@ -7,8 +7,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Allocate local memory. Returns NULL if there is no memory. The shim does not
- * limit the size and ignores `single_page`. */
+/* Allocate local memory. Returns NULL if there is no memory. This emulation of
+ * the Hexagon SDK does not limit the size and ignores `single_page`. */
 void *HAP_request_VTCM(unsigned bytes, unsigned single_page);
 int HAP_release_VTCM(void *);
 

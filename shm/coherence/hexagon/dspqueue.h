@@ -6,12 +6,13 @@
  * The flags of a message's buffers stand for calls of libtandem-coherence. The
  * flags for the sender take effect when the sender writes the message, the
  * flags for the recipient when the recipient reads the message. On the DSP,
- * FLUSH is a clean and INVALIDATE an invalidation. On the CPU, FLUSH ends a
- * bracket in which the CPU wrote the range, and INVALIDATE has no effect,
- * because by the contract the CPU sees all bytes that the DSP has cleaned.
+ * FLUSH is a clean and INVALIDATE an invalidation. On the CPU, FLUSH declares
+ * that the CPU wrote the range (coherence_host_begin and coherence_host_end),
+ * and INVALIDATE has no effect, because the CPU sees all bytes that the DSP has
+ * cleaned.
  *
- * For the checker, a request begins when the DSP reads a message and ends when
- * the DSP writes one.
+ * For the coherence checker, a request begins when the DSP reads a message and
+ * ends when the DSP writes one.
  */
 #ifndef TANDEM_DSPQUEUE_H
 #define TANDEM_DSPQUEUE_H

@@ -1,8 +1,8 @@
 /*
  * Implements functions of the Hexagon SDK by calls of libtandem-coherence. The
  * SDK's interface has no handle for a process's memory, so the cache and its
- * buffers are global. A lock serializes the calls of the library. The lock is
- * released while a callback runs, so a callback may call any function.
+ * buffers are global. A lock serializes the calls of libtandem-coherence. The
+ * lock is released while a callback runs, so a callback may call any function.
  */
 #include "shm/coherence/hexagon/tandem_hexagon.h"
 
@@ -345,8 +345,8 @@ void Q6_dccleaninva_A(void *ptr)
 
 /* ---- DMA ----------------------------------------------------------------- */
 
-/* The rows of a descriptor. Rows that are contiguous at both ends count as one
- * row. */
+/* The rows of a descriptor. Rows that are contiguous both in the source and in
+ * the destination count as one row. */
 struct rows {
 	size_t n, bytes, from_stride, to_stride;
 };

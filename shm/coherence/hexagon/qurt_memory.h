@@ -1,7 +1,7 @@
 /*
  * Cache maintenance on the DSP. A call for a range outside all buffers has no
- * effect. With contract 2, only the two operations on the whole cache reach
- * memory.
+ * effect. With two levels of cache (COHERENCE_TWO_LEVELS), only the two
+ * operations on the whole cache reach memory.
  */
 #ifndef TANDEM_QURT_MEMORY_H
 #define TANDEM_QURT_MEMORY_H

@@ -1,5 +1,6 @@
-/* Domains, and mapping of buffers for the DSP. In the shim all buffers are
- * always mapped. Sessions and calls of FastRPC are not supported. */
+/* Domains, and mapping of buffers for the DSP. In this emulation of the Hexagon
+ * SDK all buffers are always mapped. Sessions and calls of FastRPC are not
+ * supported. */
 #ifndef TANDEM_REMOTE_H
 #define TANDEM_REMOTE_H
 

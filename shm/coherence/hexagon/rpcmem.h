@@ -1,8 +1,8 @@
 /*
- * Memory that CPU and DSP share. The shim registers each allocation as a buffer
- * of libtandem-coherence, "rpcmem:1", "rpcmem:2" and so on in reports; the
- * number is also the buffer's `fd`, which is not a file descriptor of the
- * system.
+ * Memory that CPU and DSP share. This emulation of the Hexagon SDK registers
+ * each allocation as a buffer of libtandem-coherence, "rpcmem:1", "rpcmem:2"
+ * and so on in reports; the number is also the buffer's `fd`, which is not a
+ * file descriptor of the system.
  */
 #ifndef TANDEM_RPCMEM_H
 #define TANDEM_RPCMEM_H

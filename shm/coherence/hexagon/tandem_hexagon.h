@@ -1,8 +1,8 @@
 /*
  * Runs host and DSP code of a Hexagon runtime on libtandem-coherence, both in
- * one process. The other headers in this folder declare the SDK's functions
- * that the shim offers; docs/coherence.md lists these functions. Any thread may
- * call.
+ * one process. The other headers in this folder declare the SDK functions that
+ * are emulated; docs/coherence.md lists these functions. Any thread may call
+ * the functions.
  *
  * The checker cannot see a plain pointer access. DSP code must pass each
  * pointer through HEX_READ or HEX_WRITE; in a build for the DSP, these macros
@@ -37,7 +37,8 @@ extern "C" {
 struct coherence_config; /* tandem_coherence.h */
 
 /* Open the cache. Returns 0, -EBUSY if the cache is already open, or another
- * negative errno. All other functions of the shim need an open cache. */
+ * negative errno. All other functions that the headers of this folder declare
+ * need an open cache. */
 int tandem_hexagon_open(const struct coherence_config *);
 /* Free all buffers and the cache. All queues must be closed before. Returns the
  * number of reports. */
