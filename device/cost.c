@@ -34,36 +34,41 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	uint32_t rows, const struct op *op, const struct price *attention,
 	struct price *sum)
 {
-	/* the operators whose cost depends only on the numbers of rows and of
-	 * values */
-	static const enum price_rows_op of_rows[] = {
-		[OP_RMSNORM] = PRICE_NORM,
-		[OP_HEAD_NORM] = PRICE_NORM,
-		/* The factor of a shared expert costs as much as a norm: a sum
-		 * of products, then a product for each value. */
-		[OP_FACTOR] = PRICE_NORM,
-		[OP_ROPE] = PRICE_ROPE,
-		[OP_KV_WRITE] = PRICE_KV_WRITE,
-		[OP_SWIGLU] = PRICE_SWIGLU,
-		[OP_QUANTIZE] = PRICE_QUANTIZE,
-		[OP_ADD] = PRICE_ADD,
-		[OP_SUM_PICKS] = PRICE_ADD,
-	};
-	uint64_t adds = op->kind == OP_SUM_PICKS ? g->model.n_used : 1;
-	/* both K and V are written */
-	uint64_t n = op->kind == OP_KV_WRITE ? 2 * (uint64_t)op->n : op->n;
 	struct price p;
 	int ret = 0;
 
 	switch (op->kind) {
+	case OP_RMSNORM:
+	case OP_HEAD_NORM:
+	/* The factor of a shared expert costs as much as a norm: a sum of
+	 * products, then a product for each value. */
+	case OP_FACTOR:
+		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
+		break;
 	case OP_MATMUL:
 		ret = price_matmul(soc, padded, op->w.rows,
 			align_up(op->k, TILE),
 			price_type((enum dtype)op->w.type), &p);
 		price_matmul_rows(soc, rows, op->w.rows, op->k, &p);
 		break;
+	case OP_ROPE:
+		ret = price_rows(soc, PRICE_ROPE, padded, op->n, &p);
+		break;
+	case OP_KV_WRITE: /* 2 * n: both K and V are written */
+		ret = price_rows(
+			soc, PRICE_KV_WRITE, padded, 2 * (uint64_t)op->n, &p);
+		break;
 	case OP_ATTEND:
 		p = *attention;
+		break;
+	case OP_SWIGLU:
+		ret = price_rows(soc, PRICE_SWIGLU, padded, op->n, &p);
+		break;
+	case OP_QUANTIZE:
+		ret = price_rows(soc, PRICE_QUANTIZE, padded, op->n, &p);
+		break;
+	case OP_ADD:
+		ret = price_rows(soc, PRICE_ADD, padded, op->n, &p);
 		break;
 	case OP_LIKELY:
 		ret = price_likely(soc, padded, rows, op->w.rows,
@@ -76,8 +81,10 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 		 * tiles in any case, at a cost that does not depend on where
 		 * the rows lie in memory. */
 		return;
-	default:
-		ret = price_rows(soc, of_rows[op->kind], padded * adds, n, &p);
+	case OP_SUM_PICKS:
+		ret = price_rows(soc, PRICE_ADD,
+			(uint64_t)padded * g->model.n_used, op->n, &p);
+		break;
 	}
 	if (ret)
 		return;

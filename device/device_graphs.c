@@ -173,14 +173,16 @@ static void report_held(const struct device *d, struct wire_done *done)
 static struct graph_slot *find_graph(
 	struct device *d, const char *what, uint32_t id, struct err *e)
 {
-	if (id >= WIRE_MAX_GRAPHS)
+	if (id >= WIRE_MAX_GRAPHS) {
 		err_set(e, EINVAL, "%s: graph number %u must be below %d", what,
 			id, WIRE_MAX_GRAPHS);
-	else if (d->graph[id].loading)
+		return NULL;
+	}
+	if (d->graph[id].loading) {
 		err_set(e, EBUSY, "%s: graph %u is still loading", what, id);
-	else
-		return &d->graph[id];
-	return NULL;
+		return NULL;
+	}
+	return &d->graph[id];
 }
 
 int device_load_graph(struct device *d, const struct packet *p, struct err *e)

@@ -118,21 +118,25 @@ const struct extent *extended_find(
 			hi = mid;
 	}
 	n = lo ? &x->order[lo - 1] : NULL;
-	if (!len)
+	if (!len) {
 		err_set(e, EINVAL, "extended region, 0x%" PRIx64 ": length 0",
 			at);
-	else if (!n || at - n->at >= n->share.bytes)
+		return NULL;
+	}
+	if (!n || at - n->at >= n->share.bytes) {
 		err_set(e, EFAULT,
 			"extended region: there is no buffer at 0x%" PRIx64,
 			at);
-	else if (len > n->share.bytes - (at - n->at))
+		return NULL;
+	}
+	if (len > n->share.bytes - (at - n->at)) {
 		err_set(e, EFAULT,
 			"extended region, 0x%" PRIx64 ", length %" PRIu64
 			" bytes: goes beyond the end of %s at 0x%" PRIx64,
 			at, len, n->share.name, n->at + n->share.bytes);
-	else
-		return n;
-	return NULL;
+		return NULL;
+	}
+	return n;
 }
 
 const struct extent *extended_holds(

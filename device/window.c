@@ -351,19 +351,23 @@ const struct mapping *window_find(
 {
 	const struct mapping *m = below(w, addr);
 
-	if (!len)
+	if (!len) {
 		err_set(e, EINVAL, "address 0x%x: length 0", addr);
-	else if (!m || m->due || addr - m->addr >= m->share.bytes)
+		return NULL;
+	}
+	if (!m || m->due || addr - m->addr >= m->share.bytes) {
 		err_set(e, EFAULT, "address 0x%x: nothing is mapped there",
 			addr);
-	else if (len > m->share.bytes - (addr - m->addr))
+		return NULL;
+	}
+	if (len > m->share.bytes - (addr - m->addr)) {
 		err_set(e, EFAULT,
 			"address 0x%x, length %" PRIu64 " bytes: goes beyond "
 			"the end of %s at 0x%" PRIx64,
 			addr, len, m->share.name, m->addr + m->share.bytes);
-	else
-		return m;
-	return NULL;
+		return NULL;
+	}
+	return m;
 }
 
 struct mapping *window_at(struct window *w, uint32_t addr)

@@ -162,6 +162,24 @@ static int call(const struct drafter *d, const struct drafter_ask *ask,
 	return ret;
 }
 
+/* List the nodes of part i's tree that must be expanded for ask->node[]. */
+static void list_nodes(const struct drafter_ask *ask, unsigned i)
+{
+	struct join *j = ask->arg;
+	struct part *p = &j->part[i];
+
+	p->n_list = 0;
+	for (uint32_t u = 0; u < ask->n; u++) {
+		int32_t own = -1;
+
+		if (!j->sure[u])
+			own = find_own(p, ask->tree, ask->node[u]);
+		if (own >= 0)
+			request(p, (uint32_t)own);
+		j->own[u][i] = own;
+	}
+}
+
 /* Let part i of n joins expand the nodes for which sure[] is not set. */
 static int call_part(
 	const struct drafter_ask *ask, uint32_t n, unsigned i, struct err *e)
@@ -189,20 +207,9 @@ static int call_part(
 	if (!ret && begins)
 		ret = call(d, begin, begins, e);
 	for (uint32_t a = 0; a < n && !ret; a++) {
-		struct join *j = ask[a].arg;
-		struct part *p = &j->part[i];
+		struct part *p = &((struct join *)ask[a].arg)->part[i];
 
-		/* List the nodes of the part's tree that must be expanded. */
-		p->n_list = 0;
-		for (uint32_t u = 0; u < ask[a].n; u++) {
-			int32_t own = -1;
-
-			if (!j->sure[u])
-				own = find_own(p, ask[a].tree, ask[a].node[u]);
-			if (own >= 0)
-				request(p, (uint32_t)own);
-			j->own[u][i] = own;
-		}
+		list_nodes(&ask[a], i);
 		if (p->n_list)
 			expand[expands++] =
 				(struct drafter_ask){ .arg = p->drafter->arg,
@@ -340,7 +347,37 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
+/* Insert a candidate if it is among the k likeliest candidates of the node. */
+static void put(struct tree *t, uint32_t node, struct candidate new)
+{
+	struct candidate *c = t->candidate + (size_t)node * t->k;
+	uint32_t at = t->n_candidates[node];
+
+	if (at < t->k)
+		t->n_candidates[node]++;
+	else if (!before(new, c[--at]))
+		return;
+	for (; at && before(new, c[at - 1]); at--)
+		c[at] = c[at - 1];
+	c[at] = new;
+}
+
 /* ---- all parts ----------------------------------------------------------- */
+
+static int make_room(struct join *j, uint32_t capacity, struct err *e)
+{
+	if (capacity <= j->capacity)
+		return 0;
+	free(j->own);
+	free(j->sure);
+	j->capacity = 0;
+	j->own = malloc(capacity * sizeof(*j->own));
+	j->sure = malloc(capacity * sizeof(*j->sure));
+	if (!j->own || !j->sure)
+		return err_set(e, ENOMEM, "no memory to join several drafters");
+	j->capacity = capacity;
+	return 0;
+}
 
 /* Set sure[] for the nodes at which the candidates of the parts called so far
  * have the total probability SURE. */
@@ -367,30 +404,21 @@ static void put_candidates(const struct drafter_ask *ask)
 
 	for (uint32_t u = 0; u < ask->n; u++) {
 		uint32_t node = ask->node[u];
-		uint32_t n = pool(j, j->own[u], pooled), kept = 0;
+		uint32_t n = pool(j, j->own[u], pooled);
 		struct candidate *c = t->candidate + (size_t)node * t->k;
 		double rest = 0, left;
 
-		/* the t->k likeliest of the pooled candidates, in order */
-		for (uint32_t k = 0; k < n; k++) {
-			uint32_t at = kept;
-
-			if (kept < t->k)
-				kept++;
-			else if (!before(pooled[k], c[--at]))
-				continue;
-			for (; at && before(pooled[k], c[at - 1]); at--)
-				c[at] = c[at - 1];
-			c[at] = pooled[k];
-		}
+		t->n_candidates[node] = 0;
+		for (uint32_t k = 0; k < n; k++)
+			put(t, node, pooled[k]);
 		/* The likeliest candidate keeps its probability p. If the
 		 * probabilities of the other candidates add up to more than 1 -
 		 * p, reduce them in proportion. */
-		t->n_candidates[node] = kept;
-		for (uint32_t k = 1; k < kept; k++)
+		n = t->n_candidates[node];
+		for (uint32_t k = 1; k < n; k++)
 			rest += (double)c[k].q;
-		left = kept ? 1 - (double)c[0].q : 0;
-		for (uint32_t k = 1; k < kept && rest > left; k++)
+		left = n ? 1 - (double)c[0].q : 0;
+		for (uint32_t k = 1; k < n && rest > left; k++)
 			c[k].q = (float)((double)c[k].q * left / rest);
 	}
 }
@@ -401,23 +429,12 @@ static int join_expand_all(
 	const struct join *first = ask->arg;
 	int ret = 0;
 
-	for (uint32_t a = 0; a < n; a++) {
+	for (uint32_t a = 0; a < n && !ret; a++) {
 		struct join *j = ask[a].arg;
-		uint32_t capacity = ask[a].tree->capacity;
 
-		assert(ask[a].n <= capacity);
-		if (capacity > j->capacity) {
-			free(j->own);
-			free(j->sure);
-			j->capacity = 0;
-			j->own = malloc(capacity * sizeof(*j->own));
-			j->sure = malloc(capacity * sizeof(*j->sure));
-			if (!j->own || !j->sure)
-				return err_set(e, ENOMEM,
-					"no memory to join several drafters");
-			j->capacity = capacity;
-		}
-		for (uint32_t u = 0; u < ask[a].n; u++) {
+		assert(ask[a].n <= ask[a].tree->capacity);
+		ret = make_room(j, ask[a].tree->capacity, e);
+		for (uint32_t u = 0; u < ask[a].n && !ret; u++) {
 			j->sure[u] = false;
 			memset(j->own[u], -1, sizeof(j->own[u]));
 		}
@@ -484,18 +501,16 @@ static int join_begin(
 	return join_begin_all(&ask, 1, e);
 }
 
-/* Call an operation of drafters for every part that has it. */
-#define CALL_PARTS(j, operation, ...)                 \
-	for (unsigned i_ = 0; i_ < (j)->n; i_++)      \
-		if ((j)->part[i_].drafter->operation) \
-	(j)->part[i_].drafter->operation(             \
-		(j)->part[i_].drafter->arg, __VA_ARGS__)
-
 static void join_follow(void *arg, uint32_t sequence)
 {
 	const struct join *j = arg;
 
-	CALL_PARTS(j, follow, sequence);
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		if (d->follow)
+			d->follow(d->arg, sequence);
+	}
 }
 
 static void join_saw(void *arg, const int32_t *text, size_t n)
@@ -510,7 +525,10 @@ static void join_saw(void *arg, const int32_t *text, size_t n)
 		while (at < n && learn(j, own, text[at]))
 			at++;
 	}
-	CALL_PARTS(j, saw, text, n);
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->saw)
+			j->part[i].drafter->saw(
+				j->part[i].drafter->arg, text, n);
 }
 
 static void join_computed(void *arg, const struct tree *t, uint32_t node,
@@ -518,7 +536,10 @@ static void join_computed(void *arg, const struct tree *t, uint32_t node,
 {
 	const struct join *j = arg;
 
-	CALL_PARTS(j, computed, t, node, logits, n_vocab);
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->computed)
+			j->part[i].drafter->computed(j->part[i].drafter->arg, t,
+				node, logits, n_vocab);
 }
 
 static void join_verified(void *arg, const struct tree *t, uint32_t node,
@@ -526,7 +547,10 @@ static void join_verified(void *arg, const struct tree *t, uint32_t node,
 {
 	const struct join *j = arg;
 
-	CALL_PARTS(j, verified, t, node, c, n);
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->verified)
+			j->part[i].drafter->verified(
+				j->part[i].drafter->arg, t, node, c, n);
 }
 
 static bool join_wants(void *arg, const int32_t *prompt, size_t n, size_t at)
@@ -547,21 +571,33 @@ static void join_predicted(
 {
 	const struct join *j = arg;
 
-	CALL_PARTS(j, predicted, at, c, n);
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		if (d->predicted)
+			d->predicted(d->arg, at, c, n);
+	}
 }
 
 static void join_price(void *arg, struct price *sum)
 {
 	const struct join *j = arg;
 
-	CALL_PARTS(j, price, sum);
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->price)
+			j->part[i].drafter->price(j->part[i].drafter->arg, sum);
 }
 
 static void join_searched(void *arg, struct search_work *sum)
 {
 	struct join *j = arg;
 
-	CALL_PARTS(j, searched, sum);
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		if (d->searched)
+			d->searched(d->arg, sum);
+	}
 	sum->values += j->work.values;
 	j->work.values = 0;
 }

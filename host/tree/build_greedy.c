@@ -59,6 +59,7 @@ struct seat {
  * members; the parent of each such node is a member.
  */
 struct growth {
+	struct build *build;
 	struct tree *tree;
 	const struct build_limits *limits;
 	const struct cost *cost;
@@ -292,6 +293,7 @@ static int start(struct build *b, struct err *e)
 	assert(t->n == 1 && b->limits.rows >= 1);
 	g = b->memory;
 	*g = (struct growth){
+		.build = b,
 		.tree = t,
 		.limits = &b->limits,
 		.cost = b->cost,

@@ -46,6 +46,7 @@ struct entry {
 };
 
 struct growth {
+	struct build *build;
 	struct tree *tree;
 	const struct build_limits *limits;
 	const struct pass_cost *cost;
@@ -350,7 +351,8 @@ static int start(struct build *b, struct err *e)
 		return ret;
 	assert(b->tree->n == 1 && rows >= 1);
 	g = b->memory;
-	*g = (struct growth){ .tree = b->tree,
+	*g = (struct growth){ .build = b,
+		.tree = b->tree,
 		.limits = &b->limits,
 		.cost = b->pass_cost,
 		.rule = b->rule,

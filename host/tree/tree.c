@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOCATE(type, name)     t->name = calloc(capacity, sizeof(type));
-#define IS_ALLOCATED(type, name) t->name &&
-#define FREE(type, name)         free(t->name);
-#define GATHER(type, name)       gather(t, t->name, sizeof(type), node, n);
-
 int tree_open(struct tree **out, uint32_t capacity, uint32_t k, struct err *e)
 {
 	size_t candidates = (size_t)capacity * k;
@@ -19,20 +14,30 @@ int tree_open(struct tree **out, uint32_t capacity, uint32_t k, struct err *e)
 
 	assert(capacity >= 1 && capacity <= INT32_MAX);
 	assert(k >= 1 && k <= TREE_CANDIDATES);
-	if (t) {
-		t->capacity = capacity;
-		t->k = k;
-		TREE_ARRAYS(ALLOCATE)
-		t->n_children = calloc(capacity, sizeof(*t->n_children));
-		t->candidate = calloc(candidates, sizeof(*t->candidate));
-		t->spare = calloc(candidates, sizeof(*t->candidate));
-		t->number = calloc(capacity, sizeof(*t->number));
-		if (TREE_ARRAYS(IS_ALLOCATED) t->n_children && t->candidate &&
-			t->spare && t->number) {
-			*out = t;
-			return 0;
-		}
-	}
+	if (!t)
+		goto no_memory;
+	t->capacity = capacity;
+	t->k = k;
+	t->token = calloc(capacity, sizeof(*t->token));
+	t->parent = calloc(capacity, sizeof(*t->parent));
+	t->depth = calloc(capacity, sizeof(*t->depth));
+	t->n_children = calloc(capacity, sizeof(*t->n_children));
+	t->row = calloc(capacity, sizeof(*t->row));
+	t->q = calloc(capacity, sizeof(*t->q));
+	t->source = calloc(capacity, sizeof(*t->source));
+	t->path = calloc(capacity, sizeof(*t->path));
+	t->n_candidates = calloc(capacity, sizeof(*t->n_candidates));
+	t->n_ends = calloc(capacity, sizeof(*t->n_ends));
+	t->candidate = calloc(candidates, sizeof(*t->candidate));
+	t->spare = calloc(candidates, sizeof(*t->candidate));
+	t->number = calloc(capacity, sizeof(*t->number));
+	if (!t->token || !t->parent || !t->depth || !t->n_children || !t->row ||
+		!t->q || !t->source || !t->path || !t->n_candidates ||
+		!t->n_ends || !t->candidate || !t->spare || !t->number)
+		goto no_memory;
+	*out = t;
+	return 0;
+no_memory:
 	tree_close(t);
 	return err_set(e, ENOMEM, "no memory for trees of %u nodes", capacity);
 }
@@ -41,8 +46,16 @@ void tree_close(struct tree *t)
 {
 	if (!t)
 		return;
-	TREE_ARRAYS(FREE)
+	free(t->token);
+	free(t->parent);
+	free(t->depth);
 	free(t->n_children);
+	free(t->row);
+	free(t->q);
+	free(t->source);
+	free(t->path);
+	free(t->n_candidates);
+	free(t->n_ends);
 	free(t->candidate);
 	free(t->spare);
 	free(t->number);
@@ -135,7 +148,15 @@ void tree_keep(struct tree *t, const uint32_t *node, uint32_t n)
 		assert(t->number[node[i]] == n);
 		t->number[node[i]] = i;
 	}
-	TREE_ARRAYS(GATHER)
+	gather(t, t->token, sizeof(*t->token), node, n);
+	gather(t, t->parent, sizeof(*t->parent), node, n);
+	gather(t, t->depth, sizeof(*t->depth), node, n);
+	gather(t, t->row, sizeof(*t->row), node, n);
+	gather(t, t->q, sizeof(*t->q), node, n);
+	gather(t, t->source, sizeof(*t->source), node, n);
+	gather(t, t->path, sizeof(*t->path), node, n);
+	gather(t, t->n_candidates, sizeof(*t->n_candidates), node, n);
+	gather(t, t->n_ends, sizeof(*t->n_ends), node, n);
 	gather(t, t->candidate, t->k * sizeof(*t->candidate), node, n);
 	for (uint32_t i = 1; i < n; i++)
 		t->parent[i] = (int32_t)t->number[t->parent[i]];

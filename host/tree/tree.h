@@ -29,37 +29,30 @@ struct candidate {
 	enum draft_source source;
 };
 
-/* The arrays [n] that tree_keep moves with the nodes: X(type, name). */
-/* clang-format off */
-#define TREE_ARRAYS(X)                                                        \
-	X(int32_t, token)                                                     \
-	X(int32_t, parent) /* -1 for the root */                              \
-	X(uint32_t, depth) /* 0 for the root */                               \
-	/* index of the drafter's data about the node; 0 for a new node. Only \
-	 * the drafter uses this array. */                                    \
-	X(uint32_t, row)                                                      \
-	/* the draft's probability that this node's token follows its parent; \
-	 * 1 for the root */                                                  \
-	X(float, q)                                                           \
-	/* source of the node's token; unused for the root */                 \
-	X(enum draft_source, source)                                          \
-	X(double, path) /* product of q from the root to the node */          \
-	/* n_candidates: number of candidates that may become nodes. n_ends:  \
-	 * number of candidates that end the sequence (tree_end). Both numbers \
-	 * are 0 if the node is not expanded. */                              \
-	X(uint32_t, n_candidates) X(uint32_t, n_ends)
-/* clang-format on */
-
-#define TREE_ARRAY_MEMBER(type, name) type *name;
-
 struct tree {
 	uint32_t n;        /* nodes, including the root */
 	uint32_t capacity; /* maximum number of nodes */
 	/* maximum number of candidates of an expanded node */
 	uint32_t k;
-	uint32_t leaves; /* nodes without children */
-	TREE_ARRAYS(TREE_ARRAY_MEMBER)
+	uint32_t leaves;      /* nodes without children */
+	int32_t *token;       /* [n] */
+	int32_t *parent;      /* [n]; -1 for the root */
+	uint32_t *depth;      /* [n]; 0 for the root */
 	uint32_t *n_children; /* [n] */
+	/* [n] index of the drafter's data about the node; 0 for a new node.
+	 * Only the drafter uses this array. */
+	uint32_t *row;
+	/* [n] the draft's probability that this node's token follows its
+	 * parent; 1 for the root */
+	float *q;
+	enum draft_source
+		/* [n] source of the node's token; unused for the root */
+		*source;
+	double *path; /* [n] product of q from the root to the node */
+	/* [capacity] n_candidates: number of candidates that may become nodes.
+	 * n_ends: number of candidates that end the sequence (tree_end). Both
+	 * numbers are 0 if the node is not expanded. */
+	uint32_t *n_candidates, *n_ends;
 	/* [capacity][k] the n_candidates candidates, followed by the n_ends
 	 * candidates that end the sequence; each of the two groups is sorted by
 	 * descending q, candidates with equal q by ascending token */
