@@ -89,7 +89,6 @@ static int run_list(int argc, char **argv)
 {
 	struct history_opts o = { 0 };
 	struct strbuf prompt = STRBUF_INIT, answer = STRBUF_INIT;
-	const uint32_t most = list_json ? ALL_OF_THEM : SHOWN_IDS;
 	struct tokenizer *tok = NULL;
 	struct history *h = NULL;
 	struct history_stats s;
@@ -113,6 +112,7 @@ static int run_list(int argc, char **argv)
 		i++) {
 		struct history_record r = history_at(h, i);
 		struct detokenizer d = { .tok = tok, .special = special };
+		const uint32_t most = list_json ? ALL_OF_THEM : SHOWN_IDS;
 		char from[SHOWN], to[SHOWN], when[WHEN];
 
 		strbuf_reset(&prompt);

@@ -49,14 +49,13 @@
 #define STEP_TOKEN "<extra_0>"
 #define WIDTH_MAX  (1u << 16) /* largest width of a head's hidden layer */
 
-/* Names of the tensors of the three heads, four names each: weight and bias of
- * the output layer, then of the hidden layer. The last head has no hidden
- * layer, so its two names and NULL end the list. */
-static const char *const names[] = { "cls.output.weight", "cls.output.bias",
-	"cls.weight", "cls.bias", "score.2.weight", "score.2.bias",
-	"score.0.weight", "score.0.bias", "v_head.summary.weight",
-	"v_head.summary.bias", NULL };
-enum { OUT_WEIGHT, OUT_BIAS, DENSE_WEIGHT, DENSE_BIAS, NAMES_PER_HEAD };
+/* Names of the tensors of a head: weight and bias of the hidden layer, then of
+ * the output layer. NULL if the head has no such tensor. */
+static const char *const names[][4] = {
+	{ "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias" },
+	{ "score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias" },
+	{ NULL, NULL, "v_head.summary.weight", "v_head.summary.bias" },
+};
 
 /* A linear layer: y[rows] = weight[rows][cols] * x[cols] + bias[rows]. */
 struct layer {
@@ -86,9 +85,9 @@ static const struct gguf_tensor *find(const struct prm *p, unsigned which)
 {
 	const struct gguf_tensor *t = NULL;
 
-	for (size_t i = which; i < ARRAY_LEN(names) - 1 && !t;
-		i += NAMES_PER_HEAD)
-		t = gguf_tensor(p->model->gguf, names[i]);
+	for (size_t i = 0; i < ARRAY_LEN(names) && !t; i++)
+		if (names[i][which])
+			t = gguf_tensor(p->model->gguf, names[i][which]);
 	return t;
 }
 
@@ -118,8 +117,8 @@ static int refuse_shape(
 		(unsigned long long)t->dim[1], (unsigned long long)cols);
 }
 
-/* Read a layer with `cols` columns. `which` is OUT_WEIGHT or DENSE_WEIGHT; the
- * name of the bias is the next name. */
+/* Read a layer with `cols` columns. The name of its weight is in
+ * names[][which], the name of its bias in names[][which + 1]. */
 static int take_layer(const struct prm *p, struct layer *l, unsigned which,
 	uint64_t cols, struct err *e)
 {
@@ -141,22 +140,22 @@ static int take_layer(const struct prm *p, struct layer *l, unsigned which,
 
 static int take_head(struct prm *p, struct err *e)
 {
-	const struct gguf_tensor *dense = find(p, DENSE_WEIGHT);
+	const struct gguf_tensor *dense = find(p, 0), *out = find(p, 2);
 	uint64_t width = p->model->n_embd;
 	int ret = 0;
 
-	if (!find(p, OUT_WEIGHT))
+	if (!out)
 		return err_set(e, ENOTSUP,
 			"this model generates text: a reward model has a head "
 			"that scores (cls.output.weight, score.2.weight or "
 			"v_head.summary.weight)");
 	p->classes = dense;
 	if (dense) {
-		ret = take_layer(p, &p->dense, DENSE_WEIGHT, width, e);
+		ret = take_layer(p, &p->dense, 0, width, e);
 		width = p->dense.rows;
 	}
 	if (!ret)
-		ret = take_layer(p, &p->out, OUT_WEIGHT, width, e);
+		ret = take_layer(p, &p->out, 2, width, e);
 	if (ret || p->out.rows == (p->classes ? 2 : 1))
 		return ret;
 	return err_set(e, ENOTSUP,
@@ -220,6 +219,10 @@ static int find_mark(struct prm *p, struct err *e)
 
 static int prm_read(struct reward *r, struct err *e)
 {
+	static const char *const extra[] = { "cls.weight", "cls.bias",
+		"cls.output.weight", "cls.output.bias", "score.0.weight",
+		"score.0.bias", "score.2.weight", "score.2.bias",
+		"v_head.summary.weight", "v_head.summary.bias", NULL };
 	struct prm *p = calloc(1, sizeof(*p));
 	int ret;
 
@@ -227,7 +230,7 @@ static int prm_read(struct reward *r, struct err *e)
 		return err_set(e, ENOMEM, "no memory for the reward model");
 	r->own = p;
 	p->of_target = r->site.tokenizer;
-	ret = model_open(&p->model, r->path, names, NULL, e);
+	ret = model_open(&p->model, r->path, extra, NULL, e);
 	if (ret)
 		return ret;
 	if (!p->model->causal)
@@ -385,11 +388,14 @@ static int add_problem(struct prm *p, const char *problem, size_t len,
 {
 	int32_t bos = tokenizer_bos(p->tokenizer);
 	struct strbuf line = STRBUF_INIT;
-	int ret;
+	int ret = 0;
 
+	if (bos >= 0 && token_list_add(list, bos))
+		return err_set(e, ENOMEM,
+			"no memory for the problem before a solution");
 	strbuf_add(&line, problem, len);
 	strbuf_add(&line, "\n", 1);
-	if (line.failed || (bos >= 0 && token_list_add(list, bos)))
+	if (line.failed)
 		ret = err_set(e, ENOMEM,
 			"no memory for the problem before a solution");
 	else

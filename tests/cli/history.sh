@@ -180,4 +180,11 @@ run "$TANDEM" history import --text --max 4K "$file" CHANGELOG.md
 check_eq 'status of a document beyond the bound' "$status" 1
 check_has 'stderr' "$err" 'may have only 4096'
 holds 'a document beyond the bound' 2
+# Of a long answer nothing is left out.
+long=$(printf ' %s' {100..199})
+printf '{"prompt":"All.","answer":"%s"}\n' "$long" >"$tmp/lines"
+run_ok "$TANDEM" history import "$tmp/long" "$tmp/lines"
+run_ok "$TANDEM" history list --json "$tmp/long"
+check_has 'a long answer' "$out" "\"answer\":\"$long\""
+
 finish
