@@ -194,16 +194,22 @@ static int take(
 	return 0;
 }
 
+/* Whether places in the tree are valid. They are not if another source has
+ * added records to the history's tree after this source's take(). */
+static bool valid(const struct suffix *s, unsigned memory)
+{
+	return memory == TEXT || s->seen == s->shared->last;
+}
+
 /* A source_place holds a node and an index `at` for each of the two trees. */
 static void root(void *arg, struct source_place *p)
 {
 	const struct suffix *s = arg;
 
 	for (unsigned i = 0; i < MEMORIES; i++) {
-		bool valid = s->memory[i].limit &&
-			(i == TEXT || s->seen == s->shared->last);
-
-		p->at[2 * i] = valid ? s->memory[i].root.node : NOWHERE;
+		p->at[2 * i] = s->memory[i].limit && valid(s, i)
+			? s->memory[i].root.node
+			: NOWHERE;
 		p->at[2 * i + 1] = s->memory[i].root.at;
 	}
 }
@@ -216,7 +222,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	for (unsigned i = 0; i < MEMORIES; i++) {
 		struct suffix_place at = { p->at[2 * i], p->at[2 * i + 1] };
 
-		if (at.node == NOWHERE ||
+		if (at.node == NOWHERE || !valid(s, i) ||
 			!suffix_tree_step(s->memory[i].tree, &at, token))
 			at.node = NOWHERE;
 		p->at[2 * i] = at.node;
@@ -234,7 +240,7 @@ static uint32_t put_guesses(const struct suffix *s, unsigned memory,
 	struct suffix_next next[SUFFIX_RARE];
 	uint32_t n, count;
 
-	if (at.node == NOWHERE || depth >= m->limit)
+	if (at.node == NOWHERE || !valid(s, memory) || depth >= m->limit)
 		return 0;
 	n = suffix_tree_next(m->tree, &at, next);
 	count = suffix_tree_count(m->tree, &at);
