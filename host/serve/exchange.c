@@ -476,6 +476,17 @@ static enum MHD_Result count_framing(
 	return MHD_YES;
 }
 
+/* Whether a client with this value of the Authorization header is admitted. */
+static bool admits(struct server *s, const char *key)
+{
+	bool admitted;
+
+	pthread_mutex_lock(&s->keys_lock);
+	admitted = api_keys_admit(&s->keys, key);
+	pthread_mutex_unlock(&s->keys_lock);
+	return admitted;
+}
+
 /* Called when the headers of a request are complete: create the exchange, and
  * check the parts of the request that precede the body. */
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
@@ -485,9 +496,8 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct client *g = client_of(c);
 	struct exchange *x = calloc(1, sizeof(*x));
-	const char *length, *allowed, *authorization;
+	const char *length, *allowed, *key;
 	struct framing f = { 0 };
-	bool admitted;
 
 	if (!x || !fd) {
 		free(x);
@@ -533,10 +543,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	}
 	if (check_origin(x))
 		return MHD_YES;
-	authorization = header(x, "Authorization");
-	pthread_mutex_lock(&s->keys_lock);
-	admitted = api_keys_admit(&s->keys, authorization);
-	pthread_mutex_unlock(&s->keys_lock);
+	key = header(x, "Authorization");
 	x->route = route_find(method, url, &allowed);
 	if (x->route)
 		snprintf(x->name, sizeof(x->name), "%s",
@@ -547,13 +554,13 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	else if (!x->route)
 		fault_set(&x->fault, 404, "not_found", NULL,
 			"this server has no path '%.100s'", url);
-	else if (!x->route->open && !admitted)
+	else if (!x->route->open && !admits(s, key))
 		fault_set(&x->fault, 401, "invalid_api_key", NULL,
 			"this server requires 'Authorization: Bearer KEY' with "
 			"a key of its --api-key-file");
 	else if (s->options.key_file && !x->route->open)
-		x->client = client_of_bytes(authorization + strlen("Bearer "),
-			strlen(authorization) - strlen("Bearer "));
+		x->client = client_of_bytes(key + strlen("Bearer "),
+			strlen(key) - strlen("Bearer "));
 	else
 		x->client = client_of_socket(x->fd);
 	return MHD_YES;

@@ -152,22 +152,22 @@ static bool counts(const struct metric *m)
 	return m->type == COUNTER || m->type == COUNTER_REAL;
 }
 
-static void *value(const struct metric *m, const void *v)
+static const void *value(const struct metric *m, const void *v)
 {
-	return (char *)(uintptr_t)v + m->at;
+	return (const char *)v + m->at;
 }
 
 static void add_value(const struct metric *m, void *sum, const void *v)
 {
 	size_t n = m->by_position ? TANDEM_POSITIONS : 1;
-	const uint64_t *from = value(m, v);
-	uint64_t *to = value(m, sum);
+	void *to = (char *)sum + m->at;
+	const void *from = value(m, v);
 
 	if (is_real(m))
-		*(double *)value(m, sum) += *(const double *)value(m, v);
+		*(double *)to += *(const double *)from;
 	else
 		for (size_t i = 0; i < n; i++)
-			to[i] += from[i];
+			((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
 }
 
 _Static_assert(!offsetof(struct shown, now), "offsets of both are the same");
@@ -181,7 +181,7 @@ void metrics_add(struct engine_state *sum, const struct engine_state *v)
 		add_value(&refused[i], sum, v);
 	for (size_t i = 0; i < ARRAY_LEN(histograms); i++) {
 		const struct histogram *h = value(&histograms[i], v);
-		struct histogram *to = value(&histograms[i], sum);
+		struct histogram *to = (void *)((char *)sum + histograms[i].at);
 
 		for (size_t k = 0; k <= HISTOGRAM_BOUNDS; k++)
 			to->n[k] += h->n[k];
@@ -419,9 +419,10 @@ static json_t *object_of(const struct shown *v)
 			json_array_append_new(
 				list, json_integer((json_int_t)n[k]));
 		json_object_set_new(object, m->name,
-			m->by_position       ? list
-				: is_real(m) ? json_real(*(double *)value(m, v))
-					     : json_integer((json_int_t)*n));
+			m->by_position ? list
+				: is_real(m)
+				? json_real(*(const double *)value(m, v))
+				: json_integer((json_int_t)*n));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
 		json_object_set_new(reasons, refused[i].name,
