@@ -69,7 +69,7 @@ const char fault_plan_help[] =
 	"  bell-drop@WHERE      the doorbell of the answer is not rung\n"
 	"  bell-repeat@WHERE    the doorbell of the answer is rung twice\n"
 	"  bell-merge@WHERE     the doorbell is rung once for two answers\n"
-	"  tear@WHERE           only half of the answer's header is written\n"
+	"  tear@WHERE           the answer's header is written without its length\n"
 	"  seq@WHERE            the answer has the previous request's number\n"
 	"  full=MS@WHERE        the ring of answers is full for MS "
 	"milliseconds\n"

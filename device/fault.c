@@ -107,7 +107,8 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 
 bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 {
-	struct fault_answer a = { 0 }, none = { 0 };
+	struct fault_answer a = { 0 };
+	bool answers = false; /* whether a fault concerns the answer */
 
 	if (!f->plan.n || only_starts(f))
 		return false;
@@ -139,13 +140,12 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 		case FAULT_ENOMEM:
 			f->enomem = true;
 			break;
-		case FAULT_LATE:
-			a.late_ms = ev->ms;
-			break;
-		case FAULT_FULL:
-			a.spoil.full_ms = ev->ms;
-			break;
 		default:
+			answers = true;
+			if (ev->verb == FAULT_LATE)
+				a.late_ms = ev->ms;
+			if (ev->verb == FAULT_FULL)
+				a.spoil.full_ms = ev->ms;
 			a.die |= ev->verb == FAULT_DIE_ANSWERED;
 			a.hang |= ev->verb == FAULT_HANG_ANSWERED;
 			a.spoil.bell_drop |= ev->verb == FAULT_BELL_DROP;
@@ -155,7 +155,7 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 			a.wrong_seq |= ev->verb == FAULT_SEQ;
 		}
 	}
-	if (memcmp(&a, &none, sizeof(a)) && f->n_pending < FAULT_PENDING) {
+	if (answers && f->n_pending < FAULT_PENDING) {
 		a.seq = seq;
 		f->pending[f->n_pending++] = a;
 	}
