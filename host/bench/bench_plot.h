@@ -28,8 +28,8 @@ int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);
 
 /* Start gnuplot for a picture FOLDER/NAME.svg of this size in pixels. Writes
- * the name of the file to `path`. Returns 0 or a negative errno; then *out must
- * be closed with plot_close(). */
+ * the name of the file to `path`. Returns 0, and then plot_close() must close
+ * *out; or a negative errno. */
 int plot_open(FILE **out, const char *folder, const char *name, unsigned width,
 	unsigned height, char path[PATH_MAX], struct err *);
 /* Wait until gnuplot has drawn the picture. Returns 0 or a negative errno. */

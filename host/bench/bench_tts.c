@@ -460,14 +460,17 @@ static int cost_on_phones(
 			.temperature = model ? 0 : a->temperature,
 			.kept = model ? d->greedy : d->kept };
 
-		for (unsigned k = 0; k < (model ? 1 : a->n_samples) && !ret;
-			k++) {
+		if (model) {
+			r.n = 1;
+			ret = run(&r, e);
+			t->greedy[phone][pair] = r.cost;
+		}
+		for (unsigned k = 0; !model && k < a->n_samples && !ret; k++) {
 			struct run one = r;
 
-			one.n = model ? 1 : a->samples[k];
+			one.n = a->samples[k];
 			ret = run(&one, e);
-			*(model ? &t->greedy[phone][pair]
-				: &t->best[phone][pair][k]) = one.cost;
+			t->best[phone][pair][k] = one.cost;
 		}
 	}
 	return ret;

@@ -17,7 +17,6 @@
  */
 #include "host/head/reward_impl.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "host/head/scorer.h"
 #include "host/model/model.h"
@@ -52,30 +51,30 @@ struct head {
 
 static int read_file(struct head *h, struct err *e)
 {
-	static const char *const key[] = { ARCH ".embedding_length",
+	enum { WIDTH, LAYER, BLOCKS, NUMBERS };
+	static const char *const key[NUMBERS] = { ARCH ".embedding_length",
 		ARCH ".layer", ARCH ".block_count" };
 	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.bias");
 	const struct model *m = h->target;
-	uint64_t width, layer,
-		blocks, *const of[] = { &width, &layer, &blocks };
+	uint64_t of[NUMBERS];
 
-	for (unsigned i = 0; i < ARRAY_LEN(key); i++) {
-		int ret = gguf_u64(h->gguf, key[i], of[i], e);
+	for (unsigned i = 0; i < NUMBERS; i++) {
+		int ret = gguf_u64(h->gguf, key[i], &of[i], e);
 
 		ret = gguf_need(ret, key[i], e);
 		if (ret)
 			return ret;
 	}
-	if (width != m->n_embd || !blocks || layer > m->n_layer ||
-		blocks != m->n_layer - layer)
+	if (of[WIDTH] != m->n_embd || !of[BLOCKS] || of[LAYER] > m->n_layer ||
+		of[BLOCKS] != m->n_layer - of[LAYER])
 		return err_set(e, EINVAL,
 			"the reward model replaces layers %llu to %llu of a "
 			"model of width %llu, but this model has %u layers and "
 			"width %u: the reward model was made for another model",
-			(unsigned long long)layer,
-			(unsigned long long)(layer + blocks),
-			(unsigned long long)width, m->n_layer, m->n_embd);
-	h->layer = (uint32_t)layer;
+			(unsigned long long)of[LAYER],
+			(unsigned long long)(of[LAYER] + of[BLOCKS]),
+			(unsigned long long)of[WIDTH], m->n_layer, m->n_embd);
+	h->layer = (uint32_t)of[LAYER];
 	if (!t)
 		return err_set(e, EINVAL, "tensor 'reward.bias' is missing");
 	if (t->type != DTYPE_F32 || t->n_dims != 1 || t->dim[0] != 1)
