@@ -95,7 +95,9 @@ int talk_set_system(struct talk *t, const char *text, struct err *e)
 
 void talk_reset(struct talk *t)
 {
-	talk_cut(t, talk_system(t) != NULL);
+	size_t kept = talk_system(t) ? 1 : 0;
+
+	talk_cut(t, kept);
 }
 
 struct tandem_turn *talk_turns(const struct talk *t)
