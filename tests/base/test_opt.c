@@ -473,7 +473,7 @@ static void completion(void **state)
 	free(text);
 }
 
-/* ---- words of values ---------------------------------------------------- */
+/* ---- options with a list of possible values ----------------------------- */
 
 static bool kind(size_t i, struct opt_word *w)
 {

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 
 #define THREADS 4
-/* rounds in which one-time allocations of libraries happen */
+/* first rounds, in which libraries make one-time allocations */
 #define WARM 24
 
 static const char *model;

@@ -1,7 +1,7 @@
 /*
  * A device's cache without a device, for the tests of the cache: a window with
  * one cached buffer and one buffer for DMA, the CPU's mappings of both buffers,
- * and the reports. Header only.
+ * and the checker's reports. Header only.
  */
 #ifndef TESTS_DEVICE_CACHE_BENCH_H
 #define TESTS_DEVICE_CACHE_BENCH_H
@@ -35,7 +35,7 @@ struct bench {
 	uint32_t at, dma_at;
 	char report[64][VIOLATION_FULL_MAX];
 	unsigned n_reports;
-	struct wire_brackets wire; /* the CPU's brackets */
+	struct wire_brackets wire; /* the CPU's open accesses */
 	struct wire_counters counters;
 	char text[176];
 };

@@ -53,7 +53,7 @@ struct rig {
 	uint32_t seq;
 	struct wire_done done; /* completion of the last request */
 	struct wire_model model;
-	/* values of the weights, as stored */
+	/* values of the weights, rounded to the stored type */
 	float *value[RIG_LAYERS][WIRE_T_COUNT];
 	float *freq;
 	uint8_t load[sizeof(struct wire_graph_load) +
@@ -333,7 +333,8 @@ struct rig_part {
 /*
  * Make the two graphs of a layer with experts from the rig's first layer. The
  * router and the shared expert are stored after the rig's weights; the matrices
- * of each expert are stored in separate weights. The caller sets the ids.
+ * of each expert are stored in a separate range. The caller sets the graphs'
+ * ids.
  */
 static inline void rig_experts(const struct rig *r, struct rig_part *first,
 	struct rig_part *expert, uint32_t n_expert, uint32_t n_used,

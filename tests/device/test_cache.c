@@ -66,7 +66,7 @@ static void strict_clobbers_false_sharing(void **state)
 
 	bench_open(&b, COHERENCE_STRICT, 0, NULL);
 	dev_write(&b, 0, 32, 7); /* loads the line */
-	b.cpu[40] = 5;           /* the CPU, in the same line */
+	b.cpu[40] = 5;           /* the CPU writes to the same line */
 	cache_clean(b.cache, b.at, 32);
 	assert_int_equal(b.cpu[0], 7);
 	assert_int_equal(b.cpu[40], 0);
@@ -138,7 +138,7 @@ static void evictor_writes_back_early(void **state)
 	cache_clean(b.cache, b.at, 4096);
 	for (unsigned i = 0; i < 4096; i++)
 		assert_int_equal(b.cpu[i], 7);
-	/* A line that was evicted counts as written: no needless clean. */
+	/* A clean of a line that was already evicted is not needless. */
 	dev_write(&b, 0, 64, 8);
 	for (unsigned i = 0; i < 10 && b.cpu[0] != 8; i++)
 		cache_operator(b.cache, "two", 0);
@@ -193,7 +193,8 @@ static void reports_a_dropped_invalidate(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The whole invalidation is lost: only the bytes show the write. */
+/* The fault omits the invalidation and also its declaration: only the bytes
+ * show that the CPU wrote. */
 static void detects_a_write_without_a_bracket(void **state)
 {
 	struct bench b;
@@ -226,7 +227,8 @@ static void a_missing_clean_keeps_the_old_value(void **state)
 	bench_close(&b);
 }
 
-/* Even if the bytes happen to be the same. */
+/* A missing invalidation is reported even if the CPU did not change the bytes.
+ */
 static void reports_a_dropped_invalidate_of_equal_bytes(void **state)
 {
 	struct bench b;
@@ -266,7 +268,7 @@ static void reports_a_lost_device_write(void **state)
 	next(&b, 2);
 	said(&b, 0, "lost write: test:io", "[64, 192)", "clean it first");
 	cache_operator(b.cache, "kv write", 1);
-	dev_write(&b, 8192 - 64, 64, 7); /* and at unmap, within a request */
+	dev_write(&b, 8192 - 64, 64, 7); /* lost at the unmap */
 	bench_close(&b);
 	said(&b, 1, "lost write: test:io", "[8128, 8192)", "device request 2");
 	assert_int_equal(b.n_reports, 2);
@@ -290,7 +292,8 @@ static void reports_dma_over_dirty_lines(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* A cached buffer that DMA reads in the extended region as well. */
+/* A buffer that is cached in the window and that DMA also reads in the extended
+ * region. */
 static void reports_dma_over_dirty_extended_lines(void **state)
 {
 	struct window_space space = { 0 };
@@ -373,8 +376,8 @@ static void repeated_reports_are_counted(void **state)
 
 /* ---- through the whole device -------------------------------------------- */
 
-/* A dropped invalidate of the io buffer: strict computes on old rows, check
- * says which buffer. */
+/* If an invalidate of the io buffer is left out, level strict computes with old
+ * rows, and level check names the buffer. */
 static void a_dropped_invalidate_changes_the_output(void **state)
 {
 	struct rig_opts o = { .seed = harness_seed(),

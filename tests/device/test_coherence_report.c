@@ -31,7 +31,7 @@ static void write_rules(const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* The file's lines, in `text`, which the next call overwrites. */
+/* Read the lines of a file. The lines are valid until the next call. */
 static unsigned lines_of(const char *path, char *line[], unsigned max)
 {
 	static char text[1 << 16];
@@ -212,7 +212,7 @@ static void unusable_files_are_refused(void **state)
 		fail_msg("'%s'", e.text);
 }
 
-/* A full disk is an error at the end. */
+/* If the disk is full, closing the report fails. */
 static void a_failed_write_is_reported(void **state)
 {
 	struct coherence_report *r;

@@ -1,5 +1,5 @@
-/* One packet at a time: a malformed one is refused by field name and leaves
- * the device unchanged. */
+/* Sends single packets to a device. A malformed packet is refused with an error
+ * that names the field, and leaves the device unchanged. */
 #include "tests/harness.h"
 
 #include "tensor/soc/price.h"
@@ -69,7 +69,7 @@ static void names_a_bad_op(void **state)
 	rig_close(&r);
 }
 
-/* Setting `field` of ref i to v gives this error. */
+/* Check that the run is refused with this error if `field` of ref i is v. */
 #define REF_REFUSES(r, i, field, v, code, text)    \
 	do {                                       \
 		struct wire_ref was = refs[i];     \
@@ -182,7 +182,7 @@ static void names_a_bad_row(void **state)
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;
 	bad_rows(&r, &b, "row 0: it attends to no slots and no rows");
-	/* The same slots many times: more than exist. */
+	/* Row 3 lists the same slots twice: more slots than exist. */
 	b = ok;
 	b.n_spans = 2;
 	b.span[0] = b.span[1] = (struct wire_span){ 0, 80 };
@@ -261,7 +261,8 @@ static void graphs_are_loaded_and_dropped(void **state)
 	rig_close(&r);
 }
 
-/* The device counts a loading graph as held, a failed one not. */
+/* A graph that is being loaded counts as held; a graph whose load failed does
+ * not. */
 static void graphs_are_counted(void **state)
 {
 	static const uint32_t id[] = { 9, 8, RIG_GRAPH };
@@ -343,8 +344,8 @@ static void failed_requests_invalidate(void **state)
 	rig_close(&r);
 }
 
-/* Nothing is priced before a profile arrives; then the price is that of the
- * graph's rows, not of the real rows. */
+/* Without a phone's profile no cost is computed. With a profile, the cost is
+ * that of the graph's number of rows, not of the run's rows. */
 static void prices_for_the_phone_of_the_profile(void **state)
 {
 	const size_t whole = sizeof(struct wire_soc) + sizeof(struct soc);
@@ -385,9 +386,9 @@ static void prices_for_the_phone_of_the_profile(void **state)
 	rig_close(&r);
 }
 
-/* With cached rings a request also has the maintenance of its two packets:
- * the request's index and bytes, the released index, the completion's bytes and
- * index. */
+/* With cached rings, a request also has the maintenance of its two packets: for
+ * the request's index and bytes, for the index that releases the request, and
+ * for the completion's bytes and index. */
 static void counts_the_maintenance_of_cached_rings(void **state)
 {
 	for (unsigned contract = 1; contract <= 2; contract++) {
@@ -409,7 +410,8 @@ static void counts_the_maintenance_of_cached_rings(void **state)
 		on = r.done.counters;
 		assert_int_equal(on.invalidated_lines - off.invalidated_lines,
 			contract == 1 ? 1 + (request + 63) / 64 : 0);
-		/* Counters end after 96 bytes of a completion. */
+		/* The completion ends after its counters, at byte 96: two
+		 * lines. Each of the two indices is one line. */
 		assert_int_equal(on.cleaned_lines - off.cleaned_lines,
 			contract == 1 ? 2 + 2 : 0);
 		assert_int_equal(on.whole_calls - off.whole_calls,

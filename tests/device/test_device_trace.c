@@ -50,8 +50,8 @@ static struct wire_trace_event next(struct run_summary *x)
 	return v;
 }
 
-/* The copies last from the first begin to the last end, even if another copy
- * was recorded before and after them. */
+/* The event of the copies lasts from the first begin to the last end of all
+ * copies, in whichever order these are recorded. */
 static void test_copies(void **state)
 {
 	struct run_summary *x = *state;
@@ -83,7 +83,8 @@ static void test_copies(void **state)
 	assert_int_equal(next(x).kind, WIRE_TRACE_OPERATOR);
 }
 
-/* Reads in place, or no reads: no copies. */
+/* There is no event of copies if an operator reads in place or reads nothing.
+ */
 static void test_no_copies(void **state)
 {
 	struct run_summary *x = *state;

@@ -42,8 +42,9 @@ static void same_bytes(
 				i / DIM, i % DIM, (double)a[i], (double)b[i]);
 }
 
-/* Bits of v choose the parts of a layer, and v / 8 the precision: bits from 8
- * on change both. */
+/* The lowest three bits of v choose the parts of a layer; v / 8 modulo 3 is the
+ * precision; bit 32 chooses the type of the weights, and thereby changes the
+ * precision, too. */
 static struct rig_opts variant(unsigned v, uint64_t seed)
 {
 	return (struct rig_opts){
@@ -85,7 +86,7 @@ static void check_variant(unsigned v, double bound)
 	check_opts(variant(v, harness_seed()), v, bound);
 }
 
-/* The tiles' values, computed in every precision. */
+/* Weights in every type of tiles, with every precision. */
 static void tiles_agree_with_plain(void **state)
 {
 	static const double bound[WIRE_PRECISION_COUNT] = {
@@ -123,7 +124,8 @@ static void norms_of_whole_rows_agree_with_plain(void **state)
 	check_opts(o, 6, 2e-5);
 }
 
-/* Values are up to about 8; fp16 keeps 11 bits of each intermediate one. */
+/* Values are up to about 8, and fp16 keeps 11 bits of each intermediate value.
+ */
 static void f16_agrees_with_plain(void **state)
 {
 	for (unsigned v = 8; v < 24; v++)
@@ -132,8 +134,8 @@ static void f16_agrees_with_plain(void **state)
 
 /* ---- bytes that must be equal ------------------------------------------- */
 
-/* As the matrix engine takes fp16, weights in float32 give the same bytes as
- * the same weights in fp16, with WIRE_NPU only. */
+/* With WIRE_NPU only, weights in float32 give the same bytes as the same
+ * weights in fp16, because the matrix engine rounds weights to fp16. */
 static void npu_rounds_weights(void **state)
 {
 	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++) {
@@ -225,8 +227,8 @@ static void threads_and_levels_do_not_change_bytes(void **state)
 }
 
 /*
- * A random tree after a chain: each node's row equals the last row of its
- * path run as a chain.
+ * A random tree runs after a chain. The row of a node equals the last row of a
+ * chain of the nodes on its path.
  */
 #define PAST  6
 #define NODES 9
@@ -307,17 +309,17 @@ static void permuted_slots_do_not_change_bytes(void **state)
 
 /* ---- rows that share a prompt -------------------------------------------- */
 
-#define PROMPT 70 /* a block of slots, and some of another */
+#define PROMPT 70 /* one block of slots and a part of another */
 #define FORKS  7
-#define TAIL   3 /* rows of each, one after another */
+#define TAIL   3 /* rows of each fork, in successive passes */
 
 static uint64_t arg_u64(const struct rig *r, unsigned at)
 {
 	return r->done.arg[at] | (uint64_t)r->done.arg[at + 1] << 32;
 }
 
-/* Row `at` of each of n forks, the last one first: a fork's spans are the
- * prompt and, if there are any, its own slots before. */
+/* Make a batch with row `at` of each of n forks, the last fork first. A row
+ * sees the prompt and the earlier slots of its own fork, if there are any. */
 static void fork_rows(
 	struct rig_batch *b, uint32_t n, uint32_t first, uint32_t at)
 {
@@ -335,7 +337,8 @@ static void fork_rows(
 	}
 }
 
-/* All forks' rows in one pass; `in` and `out` in the order of the forks. */
+/* Run row `at` of all forks in one pass; `in` and `out` are in the order of the
+ * forks. */
 static void run_forks(
 	struct rig *r, uint32_t at, uint32_t flags, const float *in, float *out)
 {
@@ -362,9 +365,9 @@ static uint64_t slot_bytes(const struct rig *r)
 		wire_kv_elt(m->precision);
 }
 
-/* The slots that a pass of row `at` of all forks reads: the prompt's block once
- * if each thread has a head of keys and values and the kernel shares it, and
- * the rest for each. */
+/* Check how much a pass over row `at` of all forks reads. The whole block of
+ * the prompt is read once if the kernel shares it and each thread computes
+ * whole heads of keys and values; all other slots are read for each fork. */
 static void check_read(
 	const struct rig *r, const struct rig_opts *o, uint32_t at, bool shares)
 {
@@ -429,7 +432,7 @@ static void forks_equal_rows_run_alone(void **state)
 		}
 }
 
-/* Neither states nor KV cache change, so later rows see no new values. */
+/* An idle run changes neither the hidden states nor the KV cache. */
 static void idle_computes_nothing(void **state)
 {
 	struct rig_opts o = variant(8, 1);
@@ -451,7 +454,7 @@ static void idle_computes_nothing(void **state)
 	assert_int_equal(c.cleaned_lines, computed.cleaned_lines);
 	assert_int_equal(c.invalidated_lines, computed.invalidated_lines);
 	assert_true(c.dma_bytes < computed.dma_bytes);
-	/* Results computed in between are kept. */
+	/* A second idle run does not change what was computed before it. */
 	must(&r, rig_run(&r, &b, in, out));
 	rig_chain(&b, 0, 4);
 	must(&r, rig_run(&r, &b, in, out));
@@ -471,11 +474,12 @@ static void a_run_counts_its_bytes(void **state)
 	rig_open(&r, &o);
 	run_chain(&r, 4, 4, in, out);
 	c = r.done.counters;
-	/* Both matrices of every layer, at least. */
+	/* DMA reads at least the matrices of both layers. */
 	assert_true(c.dma_bytes > 200000);
-	/* Hidden out: 4 rows of 256 bytes; 2 layers, K and V, 4 slots of 192 */
+	/* Output: 4 rows of 256 bytes. Keys and values of 2 layers: 4 slots of
+	 * 192 bytes each. */
 	assert_int_equal(c.cleaned_lines, 16 + 2 * 2 * 12);
-	/* Rows 4 * 16 + 4 * 8 bytes, hidden in 1024. */
+	/* Descriptions of the rows: 4 * 16 + 4 * 8 bytes. Input: 1024 bytes. */
 	assert_int_equal(c.invalidated_lines, 2 + 16);
 	assert_int_equal(c.saturated, 0);
 	assert_true(c.busy_ns > 0);

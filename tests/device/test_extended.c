@@ -1,7 +1,7 @@
 /*
- * The extended region: the placement of buffers, that only DMA can read it, and
- * that a run with its weights there computes the same bytes as one with its
- * weights in the window.
+ * Tests the extended region, which only DMA can read: the placement of buffers,
+ * the refusal of other accesses, and that a run with weights in the region
+ * computes the same bytes as a run with weights in the window.
  */
 #include "tests/harness.h"
 
@@ -27,7 +27,7 @@ static int memfd(size_t bytes)
 	return fd;
 }
 
-/* Place a buffer of this size: its offset, or -errno. */
+/* Place a buffer of this size. Returns its offset, or -errno. */
 static int64_t place(struct extended *x, uint32_t id, uint64_t bytes)
 {
 	struct wire_share share = { .buffer = id, .bytes = bytes };
@@ -120,7 +120,7 @@ static void run_of(const struct rig_opts *o, bool extended, float *out)
 	if (rig_run(&r, &b, in, out))
 		fail_msg("%s", r.done.text);
 	assert_int_equal(r.done.counters.violations, 0);
-	/* All of the matrices were read from there, or none. */
+	/* All matrices were read from the extended region, or none. */
 	if (extended)
 		assert_int_equal(r.done.arg[WIRE_RUN_EXTENDED],
 			r.done.counters.dma_bytes);
@@ -154,7 +154,7 @@ static void runs_equal_those_from_the_window(void **state)
 	}
 }
 
-/* This process is the device here: the region is not mapped into it. */
+/* Count the mappings of this name in this process, which is also the device. */
 static unsigned mapped(const char *name)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -175,7 +175,7 @@ static void the_region_is_not_mapped(void **state)
 	unsigned with;
 
 	rig_open(&r, &o);
-	with = mapped("tandem:weights"); /* the host's own, of the rig */
+	with = mapped("tandem:weights"); /* the host's mapping */
 	assert_int_equal(mapped("tandem:kv"), 2 * with);
 	rig_close(&r);
 }
@@ -208,7 +208,8 @@ static void refusals_name_the_field(void **state)
 	wants(&r, rig_map_extended(&r, 0, buffer_generation(r.weights)),
 		-EEXIST, "mapped already");
 	wants(&r, rig_map_extended(&r, 99, 0), -ENOENT, "never shared");
-	/* Cores load and store keys and values, so they cannot lie there. */
+	/* Keys and values cannot be in the region, because cores load and store
+	 * them. */
 	assert_int_equal(rig_map_extended(&r, 1, buffer_generation(r.kv)), 0);
 	kv = r.done.arg[WIRE_MAP_ADDR];
 	assert_int_equal(kv, (512 << 10) / WIRE_EXTENDED_UNIT);
@@ -243,7 +244,8 @@ static void refusals_name_the_field(void **state)
 	rig_close(&r);
 }
 
-/* The extent stays when its buffer number is reused, as a mapping does. */
+/* A buffer keeps its place in the region if its number is shared again for
+ * another buffer. */
 static void stays_when_its_number_is_reused(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };

@@ -31,7 +31,8 @@ static unsigned below(unsigned n)
 	return (unsigned)(rng_uniform(harness_seed(), 2, draws++) * n);
 }
 
-/* Which of `op` is the one that "KIND#N" or "N" means, from 1; 0: none. */
+/* The number (from 1) of the request in op[] that "KIND#N" or "N" names, or 0
+ * if there is none. */
 static unsigned meant(const uint32_t *op, unsigned kind, unsigned n)
 {
 	for (unsigned i = 0; i < REQUESTS; i++)
@@ -55,7 +56,7 @@ static void write_event(
 		snprintf(text, size, "%s@%u", verb, n);
 }
 
-/* Faults of the completion apply to that of the named request. */
+/* Whether the fault `verb` is among the faults of a completion. */
 static bool is_in(const struct fault_answer *a, const char *verb)
 {
 	return (!strcmp(verb, "late=7") && a->late_ms == 7) ||
@@ -115,7 +116,8 @@ static void enomem_fails_the_named_map(void **state)
 	}
 }
 
-/* Loads complete out of order: the completion is found by its number. */
+/* Loads complete out of order. The fault of a completion is found by the number
+ * of its request. */
 static void out_of_order_completions_keep_their_faults(void **state)
 {
 	struct fault_answer a;
@@ -136,7 +138,7 @@ static void out_of_order_completions_keep_their_faults(void **state)
 
 /* ---- ending and hanging ---------------------------------------------- */
 
-/* Writes a byte to the pipe at each step, three for each request. */
+/* Writes a byte to the pipe after each of the three steps of a request. */
 static void walk(struct fault *f, const uint32_t *op, int pipe)
 {
 	for (unsigned i = 0; i < REQUESTS; i++) {
@@ -177,7 +179,7 @@ static unsigned steps_of(const char *text, const uint32_t *op, int *status)
 	}
 	close(fd[1]);
 	if (want) {
-		/* The child hangs when it sleeps and nothing wakes it. */
+		/* Give the child time to hang. Nothing wakes it. */
 		usleep(30000);
 		kill(pid, SIGTERM);
 	}
@@ -207,7 +209,8 @@ static void one_end(const char *verb, unsigned behind)
 	}
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != sig)
 		fail_msg("%s: status 0x%x", text, status);
-	/* A child that got no CPU in that time counts as hung too early. */
+	/* A child that got little CPU time is killed before it hangs, with
+	 * fewer steps. */
 	if (*verb == 'h' ? steps > 3 * (at - 1) + behind
 			 : steps != 3 * (at - 1) + behind)
 		fail_msg("%s: %u steps with request %u", text, steps, at);
@@ -244,7 +247,7 @@ static void later_lives_have_only_start_events(void **state)
 	assert_true((now.tv_sec - began.tv_sec) * 1000000000ll + now.tv_nsec -
 			began.tv_nsec >=
 		20000000);
-	fault_request(&f, WIRE_NOP, 1); /* that event was the first device's */
+	fault_request(&f, WIRE_NOP, 1); /* only the first device dies */
 	assert_false(fault_unfired(&f, left, sizeof(left), NULL));
 	assert_ok(fault_parse(&f, "late=20@start#3", &e), &e);
 	f.life = 2;
@@ -252,7 +255,8 @@ static void later_lives_have_only_start_events(void **state)
 	assert_true(fault_unfired(&f, left, sizeof(left), NULL));
 }
 
-/* A listening device: each life continues the counts of the one before. */
+/* A device that listens serves one host after another. Each host is one life of
+ * the device; the counts of requests continue. */
 static void listening_lives_continue_the_counts(void **state)
 {
 	char left[96];
@@ -284,7 +288,8 @@ static void listening_lives_continue_the_counts(void **state)
 	assert_false(fault_unfired(&f, left, sizeof(left), NULL));
 }
 
-/* What there was instead of a fault's call, request or start. */
+/* The message about a fault that was not triggered reports how many calls,
+ * requests or starts there were. */
 static void untriggered_faults_say_what_there_was(void **state)
 {
 	static const struct {

@@ -1,4 +1,5 @@
-/* Malformed GRAPH_LOAD messages: each is refused by the field's name. */
+/* Malformed GRAPH_LOAD messages: each is refused with an error that names the
+ * field. */
 #include "tests/harness.h"
 
 #include "base/checked.h"
@@ -141,7 +142,9 @@ static bool in_place(const struct op *op)
 		op->kind == OP_SWIGLU || op->kind == OP_KV_WRITE;
 }
 
-/* owner[]: the operator that last wrote each value of the scratch. */
+/* Check that the result of operator `from`, which operator `by` reads, is
+ * intact. owner[i] is the operator that last wrote value i of the scratch
+ * memory. */
 static void check_read(const struct graph *g, const struct op *by,
 	const char *const *owner, const char *from)
 {
@@ -183,8 +186,8 @@ static void results_are_kept_until_their_last_use(void **state)
 					flow[i % ARRAY_LEN(flow)].reads[k]);
 		if (op->kind == OP_KV_WRITE)
 			continue;
-		/* Neither on the inputs of all operators nor on the threads'
-		 * scratch. */
+		/* Results must not overlap the common inputs of the operators
+		 * or the scratch memory of the threads. */
 		assert_true(op->out >= g->at.x);
 		assert_true(op->out + g->rows * op->n * sizeof(float) <=
 			g->at.thread);
@@ -244,7 +247,7 @@ static void names_each_field(void **state)
 	rig_close(&r);
 }
 
-/* Every tensor, every way in which one can be wrong. */
+/* Each tensor is made wrong in every way. */
 static void names_each_tensor(void **state)
 {
 	struct rig r;
@@ -347,7 +350,7 @@ static void bounds_memory_and_tcm(void **state)
 		graph_check(&s.g, sizeof(r.load), &tight, &need, &e), -ENOMEM);
 	if (!strstr(e.text, "536870912"))
 		fail_msg("'%s' does not give the bound", e.text);
-	/* The kernels' scratch, for more threads than memory allows. */
+	/* With this many threads, the kernels' scratch memory is too large. */
 	tight = limits;
 	tight.threads = 1 << 15;
 	assert_int_equal(

@@ -1,8 +1,9 @@
 /*
- * Layers with experts: the two graphs compute what their definition in double
- * precision computes, with the same bits however the experts are divided among
- * runs and whatever the other rows are; invalid messages, picks and orders of
- * runs are refused by the field's name.
+ * Tests layers with experts. The two graphs of a layer compute the results of a
+ * reference in double precision. The results have the same bits, no matter how
+ * the experts are divided among runs and which other rows are in the batch.
+ * Invalid messages, picks and orders of runs are refused with an error that
+ * names the field.
  */
 #include "tests/harness.h"
 
@@ -25,13 +26,13 @@
 struct mixture {
 	struct rig r;
 	struct rig_part first, expert;
-	float *own[WIRE_T_COUNT]; /* of the router and the shared expert */
-	float *value[EXPERTS][WIRE_T_COUNT]; /* of each expert */
+	float *own[WIRE_T_COUNT]; /* weights: router, shared expert */
+	float *value[EXPERTS][WIRE_T_COUNT]; /* weights of each expert */
 	struct buffer *buffer;               /* weights of the experts */
-	uint32_t at;                         /* device address */
+	uint32_t at;                         /* device address of `buffer` */
 	struct rig_batch batch;
 	float in[ROWS][DIM];
-	struct wire_pick pick[ROWS][USED]; /* with the model's experts */
+	struct wire_pick pick[ROWS][USED]; /* with the model's expert numbers */
 };
 
 /* ---- a device with both graphs ------------------------------------------- */
@@ -123,7 +124,7 @@ static int run_first(struct mixture *x)
 	return rig_send(&x->r, ref, rig_refs(&x->r, ref), &run, sizeof(run));
 }
 
-/* What the last run wrote, [n] values. */
+/* Get the n values that the last run wrote. */
 static void written(struct mixture *x, float *out, size_t n)
 {
 	size_t bytes = n * sizeof(*out);
@@ -385,7 +386,7 @@ static void grouping_and_order_change_no_bit(void **state)
 		}
 }
 
-/* Each row alone, and with other picks of the other rows. */
+/* A row has the same bits alone and among rows with other picks. */
 static void other_rows_change_no_bit(void **state)
 {
 	float want[ROWS][DIM], got[ROWS][DIM];
@@ -414,7 +415,7 @@ static void other_rows_change_no_bit(void **state)
 	}
 }
 
-/* An idle layer returns the states and scores of zero. */
+/* An idle layer returns the hidden states unchanged, and scores of 0. */
 static void idle_runs_change_no_state(void **state)
 {
 	const struct rig_opts o = {
@@ -561,7 +562,8 @@ static void refuses_invalid_shared_experts(void **state)
 
 /* ---- invalid runs -------------------------------------------------------- */
 
-/* An expert run was refused with this text; the layer must begin again. */
+/* Check that an expert run was refused with this text, and that the layer must
+ * begin again. */
 static void must_begin_again(struct mixture *x, int ret, const char *says)
 {
 	assert_int_equal(ret, -EINVAL);
@@ -610,7 +612,7 @@ static void refuses_invalid_picks(void **state)
 				&x, ref, expert_refs(&x, all, EXPERTS, ref), 0),
 			bad[i].says);
 	}
-	/* The experts 0 to 3 run twice, or never. */
+	/* Expert 3 is run twice; then experts 0 to 3 are never run. */
 	must(&x, run_first(&x));
 	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
 	must_begin_again(&x, run_some(&x, all + 3, 5, 0),
@@ -688,7 +690,8 @@ static void refuses_invalid_refs(void **state)
 	REF_REFUSED((void)0, n - 1, "(ref) with role rows");
 	REF_REFUSED(memmove(ref, ref + EXPERTS, 2 * sizeof(ref[0])), 2,
 		"buffer reference (ref) with role weights");
-	/* They are checked before the order of runs, so the layer goes on. */
+	/* Refs are checked before the order of runs, so the layer can continue.
+	 */
 	must(&x, send_expert(&x, good, n, 0));
 	close_mixture(&x);
 }

@@ -216,7 +216,7 @@ static void refuses_invalid_parts(void **state)
 		refused(&r, &m, "graph load: part from row");
 	}
 	m = good;
-	m.t[WIRE_T_GATE].rows = 96; /* of which 64 are in it */
+	m.t[WIRE_T_GATE].rows = 96; /* of which 64 are in the part */
 	refused(&r, &m, "layer 0, gate: rows 96");
 	m = good;
 	m.t[WIRE_T_Q].rows = 128;

@@ -1,5 +1,5 @@
 /*
- * A hostile host, and a device in a process of its own, as in production.
+ * Tests a device in a separate process, as in production, with a hostile host.
  * Packets are valid ones, valid ones with some words changed, and random bytes;
  * in every other run of the device a third process changes bytes of the ring
  * and of the shared buffers after they were published. Each packet must get one
@@ -44,8 +44,8 @@ struct life {
 	struct wire_hello hello;
 	pid_t pid;
 	int bells[2], own[2];            /* the device's ends, and ours */
-	uint32_t address[BUFFERS];       /* their first addresses */
-	uint32_t seq, expect[BATCH + 1]; /* numbers without a completion */
+	uint32_t address[BUFFERS];       /* initial addresses of the buffers */
+	uint32_t seq, expect[BATCH + 1]; /* numbers of requests in flight */
 	uint32_t op[BATCH + 1];
 	unsigned n_expect;
 	bool scribbled, gone;
@@ -164,8 +164,8 @@ static void put_simple(struct life *l, struct made *m)
 	put_words(m, w, 2);
 }
 
-/* Change one word, but not the number, by which its completion is found, nor
- * the length, which belongs to the ring. */
+/* Change one word of a packet, except its number, by which its completion is
+ * found, and its length, which the ring checks. */
 static void spoil(struct life *l, struct made *m)
 {
 	uint32_t w = draw_word(l);
@@ -268,7 +268,7 @@ static void check_completion(
 	l->op[i] = l->op[l->n_expect];
 }
 
-/* The device makes progress: it consumes published packets, or has ended. */
+/* Check that the device consumes published packets or has ended. */
 static void is_alive(struct life *l)
 {
 	uint64_t until = clock_ns() + WAIT_MS * 1000000ull;
@@ -285,7 +285,7 @@ static void is_alive(struct life *l)
 		if (clock_ns() > until)
 			fail_msg("the device hangs (life %llu)",
 				(unsigned long long)l->stream);
-		/* The device may be waiting for room for its completions. */
+		/* The device may wait for space in the completion ring. */
 		raw_take(&l->raw, &seq, &done, 1);
 	}
 }
@@ -310,7 +310,7 @@ static void collect(struct life *l)
 		if (!ret)
 			check_completion(l, seq, &done);
 	}
-	/* The completion ring is changed as well. */
+	/* The other process changes the completion ring as well. */
 	l->gone = ret != -EAGAIN;
 	if (l->gone && !l->scribbled)
 		fail_msg("the device ended before request %u was answered",
@@ -426,7 +426,7 @@ static void life_begin(struct life *l)
 	l->pid = fork();
 	if (!l->pid) {
 		fd_close(&fd[0]);
-		dup2(null, STDERR_FILENO); /* thousands of broken rules */
+		dup2(null, STDERR_FILENO); /* discard thousands of messages */
 		_exit(child(fd[1], NULL, true, NULL));
 	}
 	fd_close(&null);
@@ -569,8 +569,8 @@ static void survives_a_hostile_host(void **state)
 	signal(SIGPIPE, SIG_IGN); /* the doorbell of a device that has ended */
 	before = open_descriptors();
 	rig_open(&r, &o);
-	/* For its buffers and its model only; a process with threads must not
-	 * be forked. */
+	/* The rig is used only for its buffers and its model. Close its device,
+	 * because a process with threads must not be forked. */
 	device_close(r.dev);
 	r.dev = NULL;
 	for (uint64_t n = 0; left; n++) {

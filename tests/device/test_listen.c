@@ -73,7 +73,7 @@ static void listening_end(struct listening *l)
 	assert_int_not_equal(stat(l->path, &st), 0);
 }
 
-/* Connected only; no message sent yet. */
+/* Connect, and send no message yet. */
 static int knock(const struct listening *l)
 {
 	struct err e = { 0 };
@@ -93,7 +93,7 @@ static int visit(const struct listening *l, struct pair *p, struct err *e)
 	p->link = knock(l);
 	ret = channel_connect(
 		&p->channel, p->link, &usual_hello, &p->welcome, e);
-	if (!ret) /* the listener's is not its own */
+	if (!ret) /* pid of the serving process, not of the listener */
 		p->pid = (pid_t)p->welcome.device_pid;
 	return ret;
 }
@@ -122,7 +122,7 @@ static void serves_one_after_another(void **state)
 			kill(p.pid, SIGKILL);
 			assert_int_equal(nop(&p), -EPIPE);
 		}
-		channel_close(p.channel); /* 2: without a goodbye */
+		channel_close(p.channel); /* i % 3 is 2: no goodbye */
 	}
 	listening_end(&l);
 }
@@ -148,7 +148,8 @@ static void refuses_a_second_host(void **state)
 	listening_end(&l);
 }
 
-/* More silent clients than the device keeps, and some that send garbage. */
+/* There are more silent clients than the device keeps, and some clients send
+ * garbage. */
 static void silent_clients_delay_no_host(void **state)
 {
 	int silent[12];
@@ -164,7 +165,8 @@ static void silent_clients_delay_no_host(void **state)
 	fd_close(&silent[9]);
 	began = clock_ns();
 	visit_well(&l, &p);
-	/* Silent clients have five seconds, but delay no other client. */
+	/* A silent client may stay for five seconds, but delays no other
+	 * client. */
 	assert_in_range((clock_ns() - began) / 1000000, 0, 4500);
 	channel_bye(p.channel);
 	channel_close(p.channel);
@@ -186,7 +188,7 @@ static void ends_with_its_child(void **state)
 	listening_end(&l);
 	assert_int_equal(nop(&p), -EPIPE);
 	channel_close(p.channel);
-	/* Even if the process could not send a goodbye. */
+	/* The host detects the end even if the listener is killed. */
 	listening_start(&l, NULL);
 	visit_well(&l, &p);
 	kill(l.pid, SIGKILL);

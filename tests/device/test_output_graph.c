@@ -1,7 +1,8 @@
 /*
- * Output graphs: the likeliest tokens of a row are those of the softmax over
- * norm and product in double precision, with the same bits for every number of
- * threads and of rows; invalid messages are refused by the field's name.
+ * Tests output graphs. The likeliest tokens of a row are those of a reference
+ * in double precision (norm, product and softmax). The results have the same
+ * bits for every number of threads and of rows. Invalid messages are refused
+ * with an error that names the field.
  */
 #include "tests/harness.h"
 
@@ -52,7 +53,6 @@ static void open_output(struct output *o, const struct rig_opts *opts)
 	*out = (struct wire_output){ { DTYPE_F32, 1, EMBD, 0 },
 		{ opts->type, VOCAB, EMBD, EMBD * sizeof(float) }, TOP_K,
 		{ 0 } };
-	/* The rig's matrices are whole tiles; the last one here is not. */
 	bytes = tile_info(opts->type) ? tile_bytes(opts->type, VOCAB, EMBD)
 				      : rig_bytes(&out->matrix);
 	o->m.g.weights_bytes = (uint32_t)(out->matrix.offset + bytes);
@@ -223,8 +223,8 @@ static void threads_and_rows_change_no_bit(void **state)
 	}
 }
 
-/* Equal logits: the lower ids. Logits that are no number: no token. An idle
- * run: none, as without a graph. */
+/* Among equal logits the lower ids come first. If logits are not numbers, or
+ * the run is idle, no token is reported. */
 static void ties_and_nothing(void **state)
 {
 	const struct rig_opts opts = { .type = DTYPE_F32,
@@ -294,8 +294,8 @@ static void wrong_messages_are_refused(void **state)
 	close_output(&o);
 }
 
-/* A run costs a product, a softmax and a norm, and no more time if the rest of
- * the rows is padding. */
+/* The cost includes the product and the softmax, and counts padding rows like
+ * other rows. */
 static void costs_product_and_softmax(void **state)
 {
 	const struct rig_opts opts = { .type = DTYPE_TILE_Q8_0,

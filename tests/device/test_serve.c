@@ -1,6 +1,6 @@
 /*
- * The run loop in a process of its own, seccomp filter and all, with a host
- * played by the test.
+ * Tests the device's run loop in a separate process with the seccomp filter.
+ * The test acts as the host.
  */
 #include "tests/device/served.h"
 
@@ -78,7 +78,8 @@ static void *break_out(void *arg)
 	return NULL;
 }
 
-/* From a serving device, on a thread that was started before the sandbox. */
+/* The thread belongs to a device that serves a host, and was started before the
+ * sandbox. */
 static void a_forbidden_call_kills_the_process(void **state)
 {
 	struct err e = { 0 };
@@ -111,7 +112,7 @@ static void a_forbidden_call_kills_the_process(void **state)
 	fd_close(&go[1]);
 }
 
-/* Share and map; returns the address. */
+/* Share and map a buffer. Returns its address. */
 static uint32_t give(struct pair *p, uint32_t id, struct buffer *b)
 {
 	struct wire_map map = { WIRE_MAP, id, buffer_generation(b), 0 };
@@ -125,7 +126,7 @@ static uint32_t give(struct pair *p, uint32_t id, struct buffer *b)
 	return done.arg[WIRE_MAP_ADDR];
 }
 
-/* The rig's model once more, in the confined process: the same bytes. */
+/* The rig's model gives the same bytes in the confined process. */
 static void runs_a_graph(void **state)
 {
 	struct rig_opts o = { .seed = harness_seed(),
@@ -153,7 +154,7 @@ static void runs_a_graph(void **state)
 	assert_int_equal(request(&p, r.load, sizeof(r.load), &done), 0);
 	if (done.status)
 		fail_msg("load: %s", done.text);
-	rig_write(&r, RIG_OUT_OFF, in, sizeof(in)); /* not left from before */
+	rig_write(&r, RIG_OUT_OFF, in, sizeof(in)); /* overwrite the output */
 	rig_put(&r, &b, in);
 	n = rig_refs(&r, ref);
 	assert_ok(channel_send(p.channel, ref, n, &run, sizeof(run), NULL, &e),
@@ -171,7 +172,8 @@ static void runs_a_graph(void **state)
 	assert_int_equal(outcome(p.pid), 0);
 }
 
-/* A map right after its share; a buffer that never came. */
+/* A map right after the share of its buffer succeeds; a map of a buffer that
+ * was never shared fails. */
 static void maps_what_was_shared(void **state)
 {
 	struct wire_map map = { WIRE_MAP, 3, 0, 0 };
@@ -214,7 +216,8 @@ static void host_lost(void **state)
 	assert_in_range((clock_ns() - began) / 1000000, 0, LOST_WITHIN_MS);
 }
 
-/* Only the doorbell is closed: a host with only an open link has gone. */
+/* If the doorbell is closed, the host counts as lost, even if its link is still
+ * open. */
 static void doorbell_lost(void **state)
 {
 	struct wire_hello h = usual_hello;
@@ -291,8 +294,8 @@ static void refuses_unusable_configurations(void **state)
 
 /* ---- false messages of a host ------------------------------------------- */
 
-/* A descriptor that does not match its share: the share fails, not the device.
- */
+/* Send a share whose descriptor does not match it: the share fails, and the
+ * device continues. */
 static void lie(struct pair *p, int fd, uint64_t bytes, const char *says)
 {
 	struct wire_share s = { .op = WIRE_SHARE, .buffer = 6, .bytes = bytes };
@@ -416,7 +419,7 @@ static void fill_up(int fd)
 	assert_int_equal(write(fd, &most, sizeof(most)), sizeof(most));
 }
 
-/* Full from the start: the device detects that. */
+/* The counter is full from the start, which the device detects. */
 static void doorbell_filled(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
@@ -434,7 +437,8 @@ static void doorbell_filled(void **state)
 	close(bells[1]);
 }
 
-/* Continue to the next system call; true if that begins a ring. */
+/* Let the process run to its next system call. Returns whether this call rings
+ * the doorbell. */
 static bool comes_to_ring(pid_t pid)
 {
 	struct __ptrace_syscall_info info = { 0 };
@@ -450,7 +454,7 @@ static bool comes_to_ring(pid_t pid)
 		info.entry.nr == SYS_write && info.entry.args[2] == 8;
 }
 
-/* Filled between the device's check and its write. */
+/* The counter is filled between the device's check and its write. */
 static void doorbell_filled_meanwhile(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
@@ -507,7 +511,7 @@ static void doorbell_without_reader(void **state)
 	close(out[1]);
 }
 
-/* The same for standard error. */
+/* Writing to a closed standard error does not end the device, either. */
 static void survives_a_closed_standard_error(void **state)
 {
 	struct err e = { 0 };

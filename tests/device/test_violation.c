@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * The exact report of each kind of broken rule: kind, range, writer, reader,
- * both values, and the missing call.
+ * Tests the exact report of each kind of broken rule: kind, range, writer,
+ * reader, both values, and the missing call.
  */
 
 static void said_exactly(struct bench *b, unsigned n, const char *want)
@@ -18,8 +18,8 @@ static void said_exactly(struct bench *b, unsigned n, const char *want)
 	assert_string_equal(b->report[n], want);
 }
 
-/* The CPU writes `len` bytes of `v` in a bracket, and the device invalidates
- * them unless a fault leaves that out. */
+/* The CPU writes `len` bytes of `v` in an access (bracket), and the device
+ * invalidates the bytes unless a fault leaves that out. */
 static void cpu_writes(struct bench *b, uint32_t off, uint32_t len, uint8_t v,
 	uint32_t seq, unsigned by)
 {
@@ -108,7 +108,7 @@ static void reports_a_lost_cpu_write(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* A state word and its payload on one line. */
+/* The device writes a state word, and the CPU writes to the same line. */
 static void reports_a_torn_line(void **state)
 {
 	struct bench b;
@@ -245,7 +245,8 @@ static void reports_dma_over_dirty_lines(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* With the host's side of ipc/brackets.h and the brackets of a real buffer. */
+/* The name of the writer or reader comes from the host's side of
+ * ipc/brackets.h. */
 static void reports_a_write_to_a_held_buffer(void **state)
 {
 	struct brackets host;
@@ -275,7 +276,8 @@ static void reports_a_write_to_a_held_buffer(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* A staging slot that is being filled; DMA involves no cache. */
+/* DMA, which bypasses the cache, reads a staging slot while the CPU fills it.
+ */
 static void reports_a_read_of_a_held_buffer(void **state)
 {
 	uint8_t tcm[64];
@@ -286,7 +288,7 @@ static void reports_a_read_of_a_held_buffer(void **state)
 	b.wire.hold[WIRE_HOLDS - 1] =
 		(struct wire_hold){ BENCH_DMA, 2, 0, 4096, 6, 1 };
 	cache_operator(b.cache, "q", 0);
-	dma_read(b.cache, b.dma_at + 4096, 64, tcm); /* after it */
+	dma_read(b.cache, b.dma_at + 4096, 64, tcm); /* after the held range */
 	dma_read(b.cache, b.dma_at + 64, 64, tcm);
 	next(&b, 2);
 	said_exactly(&b, 0,

@@ -33,7 +33,7 @@ static struct wire_share share_of(uint32_t id, uint64_t bytes)
 	return s;
 }
 
-/* ---- one by one ---------------------------------------------------------- */
+/* ---- single cases -------------------------------------------------------- */
 
 static void refuses_absurd_sizes(void **state)
 {
@@ -104,7 +104,7 @@ static void a_refusal_reports_the_space(void **state)
 
 	assert_ok(window_init(&w, 16 * MIB, 3, &e), &e);
 	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
-	assert_int_equal(m->addr, page); /* after the first guard */
+	assert_int_equal(m->addr, page); /* after the first guard page */
 	assert_int_equal(window_map(&w, &big, fd, &m, &space, &e), -ENOSPC);
 	assert_int_equal(space.wanted, 12 * MIB + page);
 	assert_int_equal(space.free, 10 * MIB - 2 * page);
@@ -139,7 +139,8 @@ static void runs_out_of_slots(void **state)
 	close(fd);
 }
 
-/* Three of 4 MiB in a row, the middle one away: 8 free, but not in one. */
+/* Three buffers of 4 MiB are mapped in a row, and the middle one is unmapped: 8
+ * MiB are free, but not in one piece. */
 static void fragments(void **state)
 {
 	struct window w;
@@ -156,7 +157,7 @@ static void fragments(void **state)
 	assert_int_equal(window_map(&w, &big, fd, &n, &space, &e), -ENOSPC);
 	assert_true(space.free > space.wanted);
 	assert_true(space.largest < space.wanted);
-	/* What fits goes into the first hole. */
+	/* A buffer that fits is mapped in the first hole. */
 	assert_ok(window_map(&w, &s, fd, &n, &space, &e), &e);
 	assert_true(n->addr > m[0]->addr && n->addr < m[2]->addr);
 	window_release(&w);
@@ -194,7 +195,7 @@ static void deferred_unmaps_keep_their_space(void **state)
 		fail_msg("'%s' does not report the deferred unmaps", e.text);
 	assert_ok(window_map(&w, &tiny, fd, &n, &space, &e), &e);
 	assert_true(n->addr > was);
-	assert_int_equal(w.shown->used, 1); /* the tiny one alone */
+	assert_int_equal(w.shown->used, 1); /* only the tiny buffer */
 	assert_int_equal(w.shown->map[0].pending, 0);
 	window_unmap(&w, n);
 	assert_ok(window_map(&w, &b, fd, &m, &space, &e), &e);
@@ -257,7 +258,7 @@ static void guards_every_edge(void **state)
 	struct wire_share s = share_of(0, 8192), l = share_of(1, 3 * MIB);
 
 	if (harness_sanitized())
-		skip(); /* its handler takes the signal */
+		skip(); /* the sanitizer handles the signal */
 	assert_ok(window_init(&w, 16 * MIB, 16, &e), &e);
 	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
 	assert_ok(window_map(&w, &s, fd, &n, &space, &e), &e);
@@ -316,7 +317,7 @@ static void obeys_the_address_limit(void **state)
 	struct err e = { 0 };
 
 	if (harness_sanitized())
-		skip(); /* the limit hits the sanitizer first */
+		skip(); /* the sanitizer needs more than the limit */
 	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
 	assert_int_equal(window_init(&w, 2ull << 30, 16, &e), -ENOMEM);
 	if (!strstr(e.text, "prlimit --as"))

@@ -32,7 +32,7 @@
 enum { KIND = 0, INDEX = 4, OFFSET = 8, STORED = 16, BYTES = 24, CODEC = 32 };
 enum { RESERVED0 = 36, SUM = 40, RESERVED = 48 };
 
-/* ---- an image of all kinds ---- */
+/* ---- an image with extents of all kinds ---- */
 
 static const struct part {
 	enum image_kind kind;

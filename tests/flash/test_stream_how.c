@@ -20,7 +20,7 @@
 #define DIRECT ((struct stream_opts){ .block = BLOCK })
 #define THREAD ((struct stream_opts){ .buffered = true, .threaded = true })
 
-/* ---- how ---- */
+/* ---- how a stream reads ---- */
 
 static void test_how(void **state)
 {

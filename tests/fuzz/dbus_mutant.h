@@ -116,8 +116,8 @@ static inline void mutant_string(const struct mutant *m, int type,
 		snprintf(room, cap, "%s", mutant_word(m, words));
 }
 
-/* Set *v to a number at an edge of its type, or to a word. *v may be zero
- * before. */
+/* Set *v to a number at an edge of its type, or to a word. *v has the old
+ * value, or is zero. */
 static inline void mutant_basic(const struct mutant *m, int type,
 	DBusBasicValue *v, char *room, size_t cap)
 {
@@ -331,8 +331,8 @@ static inline void mutant_copy_arguments(
 
 /* ---- the header ---------------------------------------------------------- */
 
-/* Choose a name for the header: the old name or one of the words, mostly with
- * letters exchanged if the result is `allowed`. */
+/* Choose a name for the header: mostly the old name, else one of the words. One
+ * in 16 names gets changed letters if the result is `allowed`. */
 static inline const char *mutant_name(const struct mutant *m, const char *was,
 	const char *const *words,
 	dbus_bool_t (*allowed)(const char *, DBusError *), char *room,

@@ -380,8 +380,8 @@ static void put_load(struct seed *s, struct rig *r, uint32_t id)
 	g->graph = RIG_GRAPH;
 }
 
-/* A run of the graph of an expert with one expert, which the picks `at` bytes
- * after the beginning of the rows name. */
+/* Append a run of the expert graph with one expert. Its picks begin `at` bytes
+ * after the beginning of the rows. */
 static void put_expert(struct seed *s, const struct rig *r,
 	const struct rig_part *expert, uint32_t at, uint32_t flags)
 {
@@ -399,8 +399,8 @@ static void put_expert(struct seed *s, const struct rig *r,
 	put_packet(s, refs, ARRAY_LEN(refs), &run, sizeof(run));
 }
 
-/* Load the graphs of a layer with experts, and run them on 4 rows. Two runs
- * compute one pick of each row each. */
+/* Load the graphs of a layer with experts, and run them on 4 rows. Each of the
+ * two expert runs computes one pick of each row. */
 static void put_experts(struct seed *s, struct rig *r)
 {
 	const uint32_t rows = 4 * 16 + 8 + 4 * 8, picks = 4 * 2 * 8;

@@ -49,7 +49,8 @@ static void touch_value(const struct gguf_kv *kv)
 	}
 }
 
-/* A look-up by name must find the same entry as by index, of any type. */
+/* A look-up by name must find the same entry as a look-up by index, whatever
+ * the type of the entry. */
 static void look_up(const struct gguf *g, const struct gguf_kv *kv)
 {
 	char name[256];

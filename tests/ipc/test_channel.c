@@ -122,7 +122,7 @@ static void test_exchange_socket(void **state)
 	exchange(DOORBELL_SOCKET);
 }
 
-/* The peer fails on a report. */
+/* The peer fails if the coherence checker reports a broken rule. */
 static void test_exchange_with_cached_rings(void **state)
 {
 	for (unsigned i = 0; i < 2 * DOORBELL_COUNT; i++) {
@@ -296,7 +296,8 @@ static int slow_reader(int link, int count)
 	return 0;
 }
 
-/* If the ring is full the sender waits, and room in the ring wakes it. */
+/* If the ring is full, the sender waits, and free space in the ring wakes the
+ * sender. */
 static void test_waits_for_room(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {

@@ -199,7 +199,7 @@ static int dying_sharer(int link, int kind)
 }
 
 /* An unread message on the link must not hide the host's death from a device
- * that waits for room. */
+ * that waits for space in the ring. */
 static void test_host_dies_ring_full(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -224,7 +224,8 @@ static void test_host_dies_ring_full(void **state)
 
 /* ---- a device that hangs ------------------------------------------- */
 
-/* A device that changes its beat for `ms` and then sends a completion. */
+/* A device that counts up its beat (the sign that it makes progress) for `ms`
+ * milliseconds and then sends a completion. */
 static int busy_device(int link, int ms)
 {
 	struct channel *c = accept_from(link);

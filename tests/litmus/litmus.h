@@ -190,7 +190,7 @@ struct litmus_state {
 	/* memory (including the device's local memory) and both cache levels */
 	uint8_t memory[LITMUS_WORDS];
 	uint8_t copy[LITMUS_WORDS], second[LITMUS_WORDS];
-	/* memory when the cache was last equal to it */
+	/* the value in memory when the cached value was last equal to it */
 	uint8_t base[LITMUS_WORDS];
 	/* the values that the words would have without a cache and with DMA
 	 * that takes no time */
@@ -238,8 +238,8 @@ void litmus_outcome_of(const struct litmus *, const struct litmus_state *,
 /* All reachable states and outcomes of a test. */
 struct litmus_space {
 	struct litmus_state *state;
-	uint32_t *from; /* [n] the state from which a state was first reached */
-	uint8_t *by;    /* [n] the move by which it was first reached */
+	uint32_t *from; /* [n] state from which state i was first reached */
+	uint8_t *by;    /* [n] the move by which state i was first reached */
 	uint32_t *hash; /* hash table of state numbers + 1 */
 	uint32_t n, cap, hash_size;
 	struct litmus_outcome *outcome;

@@ -76,8 +76,8 @@ struct cycle {
 
 /*
  * Decide for each event whether it is a write. Returns false if two adjacent
- * edges do not fit together, if two edges in program order follow each other
- * (one edge gives the same test), or if the last edge does not lead to the
+ * edges do not fit together, if two edges in program order follow each other (a
+ * single edge gives the same test), or if the last edge does not lead to the
  * other processor.
  */
 static bool give_types(struct cycle *c)

@@ -90,7 +90,7 @@ static unsigned find(char (*name)[8], unsigned n, const char *want)
 	return i;
 }
 
-/* Like find, but add the name if it is new. Returns cap if there is no room or
+/* Like find, but add the name if it is new. Returns cap if the list is full or
  * if the word is not a valid name. */
 static unsigned find_or_add(
 	char (*name)[8], unsigned *n, unsigned cap, const char *want)

@@ -1,9 +1,9 @@
 /*
- * Makes the n-th allocation of a process fail, and reports at its end how many
- * allocations there were and which were never freed. It is loaded by LD_PRELOAD
- * (see tests/oom/run). It works only in a process whose program has the given
- * name and does nothing in all others, so that only one of the two processes of
- * a pair lacks memory.
+ * Makes the n-th allocation of a process fail, and reports at the end of the
+ * process how many allocations there were and which were never freed. This
+ * library is loaded by LD_PRELOAD (see tests/oom/run). It acts only in a
+ * process of the given program, so that either the host or the device lacks
+ * memory.
  *
  *   TANDEM_OOM="PROGRAM KIND N REPORT"
  *
@@ -12,7 +12,7 @@
  * REPORT is written when the process exits by itself, in lines
  *
  *   count N                  allocations since the beginning of main
- *   failed FRAME FRAME ...   where the n-th was, innermost first
+ *   failed FRAME FRAME ...   stack of the n-th allocation, innermost first
  *   live BYTES FRAME ...     for each allocation that was not freed, except
  *                            the buffers of stdio
  *

@@ -163,24 +163,24 @@ static void test_ranges(void **state)
 	assert_int_equal(n_written(b), 0);
 	wrote(b, 1000, 24);
 	is_range(b, 0, 1000, 24, 1);
-	wrote(b, 4096, 64); /* far */
+	wrote(b, 4096, 64); /* far away: a second range */
 	assert_int_equal(n_written(b), 2);
 	is_range(b, 1, 4096, 64, 2);
-	wrote(b, 0, 8); /* before, sorted in */
+	wrote(b, 0, 8); /* before both ranges */
 	is_range(b, 0, 0, 8, 3);
 	is_range(b, 1, 1000, 24, 1);
-	wrote(b, 1010, 4); /* inside */
+	wrote(b, 1010, 4); /* inside a range */
 	assert_int_equal(n_written(b), 3);
 	is_range(b, 1, 1000, 24, 4);
-	wrote(b, 1030, 10); /* the next line: no line in between */
+	wrote(b, 1030, 10); /* the next line: joined to the range */
 	assert_int_equal(n_written(b), 3);
 	is_range(b, 1, 1000, 40, 5);
-	wrote(b, 4, 8000); /* over all */
+	wrote(b, 4, 8000); /* covers all ranges */
 	assert_int_equal(n_written(b), 1);
 	is_range(b, 0, 0, 8004, 6);
 	buffer_written_clear(b);
 	assert_int_equal(n_written(b), 0);
-	/* Brackets go on counting. */
+	/* The numbers of accesses (brackets) continue. */
 	wrote(b, 1, 1);
 	is_range(b, 0, 1, 1, 7);
 	buffer_close(b);
@@ -203,8 +203,9 @@ static void test_not_noted(void **state)
 }
 
 /*
- * Compared with a map of lines: the recorded ranges cover every written line,
- * are sorted and apart, and cover no other line unless ranges had to be joined.
+ * Compare the recorded ranges with a map of lines. The ranges must cover every
+ * written line, be sorted and separate, and cover no other line unless ranges
+ * had to be joined.
  */
 #define LINES 2048
 

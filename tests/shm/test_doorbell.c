@@ -17,7 +17,8 @@
 
 #define LIMIT_MS 2000
 
-/* One direction, both sides, over words in plain memory. */
+/* One direction of a channel: both ends of its doorbell. `index` and `waits`
+ * are words in plain memory. */
 struct line {
 	_Atomic uint32_t index, waits;
 	int ring_fd, wait_fd;
@@ -45,7 +46,7 @@ static void line_close(struct line *l)
 	fd_close(&l->ring_fd);
 }
 
-/* As in the ring: only a release store. */
+/* Publish as the ring does, with a release store. */
 static void publish(struct line *l)
 {
 	uint32_t now = atomic_load_explicit(&l->index, memory_order_relaxed);
@@ -91,7 +92,8 @@ static void test_names(void **state)
 	assert_null(doorbell_names[DOORBELL_COUNT]);
 }
 
-/* A publish before the wait ends it at once, and its signal is consumed. */
+/* If the index changed before the wait, the wait ends at once and consumes the
+ * signal. */
 static void test_moved_before(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {
@@ -122,7 +124,7 @@ static void test_times_out(void **state)
 	}
 }
 
-/* Without time to sleep it only spins. */
+/* A wait whose sleep limit is 0 only spins. */
 static void test_spin_only(void **state)
 {
 	struct line l;
@@ -136,7 +138,8 @@ static void test_spin_only(void **state)
 	line_close(&l);
 }
 
-/* Another thread that uses the only CPU, until it is stopped. */
+/* A second thread that keeps the only CPU busy on which both threads may run.
+ */
 struct rival {
 	pthread_t thread;
 	atomic_bool end;
@@ -186,9 +189,8 @@ static uint64_t spent_waiting(struct line *l, int n)
 		(uint64_t)(t[1].tv_nsec - t[0].tv_nsec);
 }
 
-/* A thread that was preempted while spinning spins less for a while: of ten
- * spins of 9 ms the first ends when that is detected, and the others are short.
- */
+/* A thread that was preempted while spinning spins less for a while: ten waits
+ * with spins of up to 9 ms take at most 30 ms of CPU time. */
 static void test_spins_less_after_preemption(void **state)
 {
 	struct rival rival;
@@ -231,15 +233,15 @@ static void wait_for_answer(struct line *l, unsigned after_us)
 	pthread_join(other, NULL);
 }
 
-/* Spins grow while waits end within the allowed spin, and are halved by each
- * wait that does not. */
+/* The spin time grows if waits end while they spin, and is halved by each wait
+ * that does not. */
 static void test_spins_as_waits_end(void **state)
 {
 	uint64_t before;
 	struct line l;
 
 	line_open(&l, DOORBELL_POLL);
-	while (l.wait.spin_ns < 1000000) /* some, on a busy machine */
+	while (l.wait.spin_ns < 1000000) /* repeat on a busy machine */
 		wait_for_answer(&l, 1000);
 	before = l.wait.spin_ns;
 	wait_for_answer(&l, 30000);
@@ -247,7 +249,8 @@ static void test_spins_as_waits_end(void **state)
 	line_close(&l);
 }
 
-/* Signals merge; a full buffer is not an error and does not block. */
+/* Many signals merge into few. A full socket buffer is not an error and does
+ * not block. */
 static void test_many_signals_merge(void **state)
 {
 	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
@@ -262,7 +265,7 @@ static void test_many_signals_merge(void **state)
 			reads++;
 		}
 		assert_in_range(reads, 1, k == DOORBELL_EVENTFD ? 1 : 12);
-		/* Nothing pending is not a failure. */
+		/* It is not a failure if no signal is pending. */
 		assert_int_equal(doorbell_hear(&l.wait), 0);
 		line_close(&l);
 	}
@@ -308,9 +311,9 @@ static void test_socket_closed(void **state)
 /* ---- lost wake-ups ------------------------------------------------- */
 
 /*
- * Two threads hand a turn back and forth, each sleeping until it is its
- * turn. The wait's limit is far above a round trip, so one lost wake-up
- * shows as a wait that ran into it.
+ * Two threads take turns, and each sleeps until its turn. The time limit of a
+ * wait is far longer than a round trip, so a lost wake-up appears as a wait
+ * that reaches the limit.
  */
 #define TURNS 20000u
 
@@ -383,13 +386,15 @@ static void test_no_lost_wakeup_futex(void **state)
 	stress(DOORBELL_POLL, 0, 1);
 }
 
-/* Asleep until the last of several completions, like those of a pass. */
+/* The thread sleeps until the last of several completions, like those of a
+ * pass. */
 static void test_no_lost_wakeup_past(void **state)
 {
 	stress(DOORBELL_POLL, 0, 3);
 }
 
-/* A spin about as long as the reply takes: sleeps race with wake-ups. */
+/* The spin lasts about as long as the reply takes, so that sleeps race with
+ * wake-ups. */
 static void test_no_lost_wakeup_spin(void **state)
 {
 	stress(DOORBELL_POLL, 3000, 1);
@@ -406,9 +411,9 @@ static void test_no_lost_wakeup_socket(void **state)
 }
 
 /*
- * The waker's store and read race with the sleeper's, both awake: the waker
- * starts on a signal of the sleeper, each time a little later, so that all
- * interleavings of their two steps occur.
+ * The store and the read of the waker race with those of a thread that is about
+ * to sleep. The waker starts when the other thread signals, each time a little
+ * later, so that all interleavings of their two steps occur.
  */
 #define SWEEPS 40000u
 
@@ -458,7 +463,8 @@ static void test_no_lost_wakeup_in_any_interleaving(void **state)
 	line_close(&s.line);
 }
 
-/* The peer shares the file: clearing O_NONBLOCK does not block a read. */
+/* A peer that clears O_NONBLOCK of the shared file does not make a read block.
+ */
 static void test_reading_a_signal_never_blocks(void **state)
 {
 	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
@@ -475,7 +481,8 @@ static void test_reading_a_signal_never_blocks(void **state)
 	}
 }
 
-/* Nor does a counter that the peer has filled block a ring. */
+/* A counter that the peer has filled does not make a ring of the doorbell
+ * block. */
 static void test_ringing_never_blocks(void **state)
 {
 	uint64_t most = UINT64_MAX - 1;
@@ -514,7 +521,7 @@ static void test_endless_ringing_does_not_spin(void **state)
 	l.wait_fd = l.wait.fd =
 		eventfd(1u << 30, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
 	n = returns_for_nothing(&l);
-	/* 64 alarms, then a nap of a millisecond each. */
+	/* After 64 false alarms, each further wait sleeps a millisecond. */
 	if (n > 1000)
 		fail_msg("%u waits in 0.2 s", n);
 	/* A real publish is found, and the doorbell is used again. */

@@ -109,7 +109,7 @@ static void test_nothing_before_publish(void **state)
 	assert_int_equal(ring_reserve(&p.tx, 64, &out), 0);
 	fill(out, 64, 1);
 	assert_int_equal(ring_peek(&p.rx, &at, &len), 0);
-	/* A second reserve takes the first one's place. */
+	/* A second reserve replaces the first. */
 	assert_int_equal(ring_reserve(&p.tx, 32, &out), 0);
 	fill(out, 32, 2);
 	ring_publish(&p.tx);
@@ -223,7 +223,8 @@ static void test_absurd_head(void **state)
 	}
 }
 
-/* quick[] has a small packet, and never an old one. */
+/* quick[] has a copy of the last packet if it is small. quick_at is the index
+ * of this packet, or odd if there is no copy. */
 static void test_quick_copy(void **state)
 {
 	struct pair p;
@@ -234,16 +235,16 @@ static void test_quick_copy(void **state)
 	assert_int_equal(atomic_load(&p.shared->quick_at) & 1, 1);
 	assert_int_equal(put(&p, RING_QUICK, 1), 0);
 	assert_int_equal(atomic_load(&p.shared->quick_at), 0);
-	/* The consumer reads it. */
+	/* The consumer reads the copy, not the ring's bytes. */
 	memset(p.shared->data, 0xee, RING_QUICK);
 	expect(&p, RING_QUICK, 1);
-	/* A consumer that lags finds a newer one there. */
+	/* If quick[] has a newer packet, the consumer reads from the ring. */
 	assert_int_equal(put(&p, 16, 2), 0);
 	assert_int_equal(put(&p, 24, 3), 0);
 	assert_int_equal(atomic_load(&p.shared->quick_at), RING_QUICK + 16);
 	expect(&p, 16, 2);
 	expect(&p, 24, 3);
-	/* A large packet invalidates the mark. */
+	/* A large packet makes quick_at odd. */
 	assert_int_equal(put(&p, RING_QUICK + 8, 4), 0);
 	assert_int_equal(atomic_load(&p.shared->quick_at) & 1, 1);
 	expect(&p, RING_QUICK + 8, 4);
@@ -251,7 +252,8 @@ static void test_quick_copy(void **state)
 	pair_release(&p);
 }
 
-/* After a skip record the mark is the packet's index, not the record's. */
+/* After a skip record (the gap before the end of the ring) quick_at is the
+ * index of the packet, not of the record. */
 static void test_quick_after_skip(void **state)
 {
 	struct pair p;
@@ -295,7 +297,8 @@ static void test_quick_past_end(void **state)
 	pair_release(&p);
 }
 
-/* One published packet of 64 bytes, its length overwritten. */
+/* Check that ring_peek refuses a packet with this length in units of 8 bytes,
+ * of which `published` bytes are published. */
 static void lie(uint32_t start, uint32_t published, uint16_t units)
 {
 	struct pair p;
@@ -314,10 +317,10 @@ static void test_absurd_length(void **state)
 {
 	lie(0, 64, 9);               /* more than is published */
 	lie(0, 64, UINT16_MAX);      /* more than the ring */
-	lie(0, 4096, 257);           /* more than half of it */
+	lie(0, 4096, 257);           /* more than half of the ring */
 	lie(4096 - 32, 64, 5);       /* past the end */
 	lie(0, 64, 0);               /* a skip record without a packet */
-	lie(4096 - 64, 64, 0);       /* likewise, just at the end */
+	lie(4096 - 64, 64, 0);       /* likewise, at the end of the ring */
 	lie(UINT32_MAX - 31, 64, 5); /* past the end where the index wraps */
 }
 
@@ -442,9 +445,9 @@ static void test_model(void **state)
 /* ---- two threads, one mapping -------------------------------------- */
 
 /*
- * On one mapping, because that is where the thread sanitizer sees races, and
- * starting six steps before the index wraps, because that is where unsigned
- * differences go wrong if they ever do.
+ * Both threads use one mapping, because the thread sanitizer detects races only
+ * there. The run begins six steps before the index wraps, to test the
+ * differences of unsigned indices.
  */
 #define STRESS_STEP    64u
 #define STRESS_PACKETS 200000u
@@ -466,7 +469,7 @@ static size_t stress_length(const struct stress *s, uint64_t n)
 	return s->small ? 8 + w % (RING_QUICK / 8) * 8 : 8 + w % 40 * 8;
 }
 
-/* Not at every poll, so that the two interleave. */
+/* Yield only at every 256th poll, so that the two threads interleave. */
 static void stress_idle(unsigned *looks)
 {
 	if (++*looks % 256)
@@ -513,7 +516,7 @@ static void *stress_consumer(void *arg)
 			first_wrong(at, len, n) != len) {
 			s->failed_at = n + 1;
 			s->ret = ret;
-			/* Let the producer end. */
+			/* Make the producer fail, so that it ends. */
 			atomic_store(&s->pair.shared->head, 4);
 			break;
 		}
@@ -536,7 +539,7 @@ static void stress(bool small)
 		fail_msg("packet %" PRIu64 " was wrong (ring_peek: %d)",
 			s.failed_at - 1, s.ret);
 	assert_int_equal(s.ret, 0);
-	/* It did wrap. */
+	/* The index has wrapped. */
 	assert_true(atomic_load(&s.pair.shared->tail) < STRESS_START);
 	pair_release(&s.pair);
 }

@@ -1,6 +1,6 @@
-/* Tests a ring of which one side is a device with a cache of its own: what a
- * missing call shows to the other side, and that no packet is lost or reported
- * without one. */
+/* Tests a ring of which one end is a device with a cache: the effect and the
+ * report of a missing maintenance call; and that without a missing call no
+ * packet is lost and nothing is reported. */
 #include "tests/harness.h"
 
 #include "base/err.h"
@@ -17,7 +17,7 @@
 #define BYTES 4096u
 
 /* A ring in ordinary memory; the device is the consumer or the producer. The
- * `at`-th call of a kind is left out. */
+ * `at`-th call of kind `drop` is left out. */
 struct pair {
 	struct ring_shared *shared;
 	struct ring tx, rx;
@@ -143,7 +143,8 @@ static void expect(struct pair *p, size_t len, uint64_t n)
 
 /* ---- missing calls ------------------------------------------------------- */
 
-/* Level strict: the effect of the call. Level check: its report. */
+/* At level strict the missing call has its effect; at level check it is also
+ * reported. */
 static void test_device_misses_index_without_invalidation(void **state)
 {
 	for (unsigned level = COHERENCE_STRICT; level < COHERENCE_COUNT;
@@ -172,7 +173,7 @@ static void test_device_reads_old_packet_without_invalidation(void **state)
 
 		pair_open(&p, RING_CONSUMER, level, COHERENCE_ONE_LEVEL, 0, 0);
 		put(&p, 24, 1);
-		expect(&p, 24, 1); /* holds the line of the next packet */
+		expect(&p, 24, 1); /* also caches the next packet's line */
 		put(&p, 24, 2);
 		leave_out(&p, COHERENCE_CALL_INVALIDATE, 2);
 		assert_int_equal(peek(&p), -EPROTO); /* a length of 0xeeee */
@@ -201,8 +202,8 @@ static void test_device_misses_room_without_invalidation(void **state)
 	pair_close(&p);
 }
 
-/* The calls of a device that sends a packet, in their order: the packet, then
- * its index. */
+/* A device that sends a packet cleans first the packet (call 1), then its index
+ * (call 2). */
 static void test_host_misses_what_is_not_cleaned(void **state)
 {
 	static const struct {
@@ -229,7 +230,7 @@ static void test_host_misses_what_is_not_cleaned(void **state)
 		leave_out(&p, missing[i].call, missing[i].number);
 		put(&p, 24, 1);
 		wants_report(&p, missing[i].report);
-		if (missing[i].number == 2) /* of the index */
+		if (missing[i].number == 2) /* the clean of the index */
 			assert_int_equal(peek(&p), 0);
 		else if (missing[i].contract == COHERENCE_ONE_LEVEL)
 			assert_int_equal(peek(&p), -EPROTO);
@@ -277,12 +278,13 @@ static size_t length_of(uint64_t seed, uint64_t n)
 	uint32_t w[4];
 
 	rng_words(seed, 0x72, n, w);
-	/* Mostly short ones; some need a skip record. */
+	/* Most packets are short; some need a skip record. */
 	return 8 * (1 + w[0] % (w[1] % 8 ? 12 : BYTES / 16));
 }
 
-/* Packets of random lengths from six steps before the index wraps, as many in
- * flight as fit or fewer, with polls that find none in between. */
+/* Send packets of random lengths, beginning six units of 8 bytes before the
+ * index wraps. The number of packets in flight varies, and some polls find no
+ * packet. */
 static void exchange(
 	enum ring_side device, enum coherence_contract contract, uint64_t seed)
 {

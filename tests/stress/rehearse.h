@@ -12,7 +12,7 @@
  *   look AT N             the CPU reads
  *   read AT N, dma AT N   the device reads, through the cache or by DMA
  *   write AT N V          the device writes
- *   invalidate AT N B     invalidate for the CPU's writes up to its access B
+ *   invalidate AT N B     invalidate; the CPU wrote the words in its access B
  *   clean AT N            clean
  *   request S             the request ends, and request S begins
  *

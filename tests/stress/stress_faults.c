@@ -109,8 +109,8 @@ struct plan {
 	unsigned passing, flips;
 };
 
-/* Make a fault event from random numbers. An invalid place is replaced by a
- * valid one. Returns false if there is no valid place. */
+/* Make a fault event from random numbers. Invalid numbers are replaced. Returns
+ * false for a fault that cannot occur at the start of the device. */
 static bool event_of(const uint32_t *v, struct fault_event *out)
 {
 	*out = (struct fault_event){ .verb = numbers[v[0]],

@@ -222,8 +222,9 @@ static unsigned grave_of(const struct stress_schedule *s, bool *stalls)
 			grave |= codes[v[0]];
 		*stalls |= v[0] == STALL;
 	}
-	/* With a fault of every read, one more fault may be the last of the
-	 * read's attempts, which gives the error. */
+	/* If every read has such a fault, another fault may hit the last
+	 * attempt of a read; the read then ends with the error of the other
+	 * fault. */
 	if (passing > 3 || (passing && grave & (BY_EIO | BY_SHORT)))
 		grave |= BY_EIO | BY_SHORT;
 	if (flips > 1)
@@ -247,7 +248,7 @@ static unsigned code_of(int ret)
 	}
 }
 
-/* ---- a place ------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 static size_t slot_off(unsigned slot)
 {

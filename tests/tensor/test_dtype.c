@@ -275,8 +275,8 @@ static void test_iq4_nl_block(void **state)
 	check_row(DTYPE_IQ4_NL, block, want, 32);
 }
 
-/* The entries of NF4's table are within half a unit of fp16 of the quantiles
- * that are published. */
+/* The entries of NF4's table differ from the published quantiles by at most
+ * half a unit in the last place of fp16. */
 static void test_nf4_and_fp4_blocks(void **state)
 {
 	static const double nf4[16] = { -1, -0.6961928009986877,
@@ -340,7 +340,7 @@ static void test_q5_blocks(void **state)
 	check_row(DTYPE_Q5_1, b1, w1, 32);
 }
 
-/* 35 | The scales 1 5 9 13 35 39 43 47 and the minima 2 6 10 14 50 54 58 62,
+/* The scales 1 5 9 13 35 39 43 47 and the minima 2 6 10 14 50 54 58 62,
  * unpacked and packed in 12 bytes. */
 static const int k_scale[8] = { 1, 5, 9, 13, 35, 39, 43, 47 };
 static const int k_min[8] = { 2, 6, 10, 14, 50, 54, 58, 62 };

@@ -101,11 +101,11 @@ static void check_near(
 }
 
 /*
- * Check a scene against double precision. The bound is this: a score has an
- * error of dim / 16 + 5 roundings and two more, each at most 2^-24 of the sum
- * of |q k|. A softmax weight has the same relative error, once for itself and
- * once in the sum, and in addition the 2e-7 of the exponential. The products
- * with values are rounded in a chain over 64 slots and in one over the blocks.
+ * Check a scene against double precision. A score has an error of dim / 16 + 5
+ * roundings and two more, each at most 2^-24 of the sum of |q k|. A softmax
+ * weight has this relative error twice, in the weight itself and in the sum of
+ * the weights, and in addition the 2e-7 of the exponential. The products with
+ * values are rounded in a chain over 64 slots and in a chain over the blocks.
  */
 static void check_exact(const struct scene *s)
 {

@@ -12,8 +12,8 @@ static const enum dtype tiled[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_SUPER_Q8_0, DTYPE_SUPER_IQ4_NL, DTYPE_SUPER_NF4,
 	DTYPE_SUPER_FP4 };
 
-/* plain_type returns the type of a format's groups, by_output whether a group
- * is one output. */
+/* plain_type returns the type of a format's groups; by_output returns whether
+ * the values of a group belong to one output. */
 static enum dtype plain_type(enum dtype type)
 {
 	if (type == DTYPE_TILE_F16)

@@ -1,8 +1,8 @@
 /*
- * A handle with a small model, a set of varied requests, and the text that each
- * request generates alone. Tests that run several requests at the same time
- * compare their texts with these texts. Uses real device processes
- * (TANDEM_NPU).
+ * A library handle (struct tandem) with a small model, a set of varied
+ * requests, and the text that each request generates alone. Tests that run
+ * several requests at the same time compare their texts with these texts. Uses
+ * real device processes (TANDEM_NPU).
  */
 #ifndef TESTS_HOST_API_MANY_TEXTS_H
 #define TESTS_HOST_API_MANY_TEXTS_H

@@ -57,8 +57,9 @@ static void assert_same(
 				got->n, i);
 }
 
-/* Set a bias against the first token of the plain text, and a smaller one
- * against another of its tokens. Returns the biased text of plain decoding. */
+/* Set a bias against the first token of the plain text, and a smaller bias
+ * against another token of this text. Returns the biased text of plain
+ * decoding. */
 static struct text plain_text(const char *set, struct tandem_bias bias[2])
 {
 	struct tandem *t = opened(set, NULL);

@@ -1,5 +1,4 @@
 /*
- *
  * The cost profile of a streamed model (TANDEM_NPU; skipped without). The first
  * handle measures the profile with probe passes; the next handle reads the
  * measured profile from its file. Another model or other settings need a new
@@ -86,7 +85,7 @@ static void write_text(struct tandem *t, struct strbuf *text)
 	assert_int_equal(s.drafted, result.drafted);
 }
 
-/* The counters do not include the probe's passes. */
+/* The counters do not include the probe passes. */
 static void assert_no_work(const struct tandem_stats *s)
 {
 	assert_int_equal(s->passes, 0);

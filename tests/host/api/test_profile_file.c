@@ -118,15 +118,17 @@ static void test_pressure(void **state)
 		assert_true(pressure == (i < 3 ? kept[i] : 7));
 	}
 	json_decref(k);
-	/* used as long as the machine is busy */
+	/* A profile measured at a pressure of .9 is used while the machine is
+	 * busy. */
 	assert_false(profile_was_disturbed(.9, .9));
 	assert_false(profile_was_disturbed(.9, .2));
 	assert_true(profile_was_disturbed(.9, .05));
 	assert_false(profile_was_disturbed(.3, 0));
 }
 
-/* Whether the profile misfits after `passes` passes of 16 rows that took
- * `times` as long as the profile has it. */
+/* Whether the profile misfits (must be measured again) after `passes` passes of
+ * 16 rows that took `times` times the time in the profile. `now` is the present
+ * CPU pressure. */
 static bool misfits(double spread, double times, unsigned passes, double now)
 {
 	struct pass_cost was = cost_of(7), is;

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- at random ----------------------------------------------------------- */
+/* ---- random schedules of requests ---------------------------------------- */
 
 #define LIVE 12 /* maximum number of submitted requests at a time */
 
@@ -408,15 +408,16 @@ static void test_scored_together(void **state)
 		assert_int_equal(states[i], 0);
 	assert_int_equal(apart.texts, 4 * SCORED);
 	assert_int_equal(together.texts, 4 * SCORED);
-	/* The prompt and then the samples of each request: 1 + 4 passes, or 1 +
-	 * 1 pass. */
+	/* Alone, each request needs one pass for its samples, and the first
+	 * request also a pass for the prompt. Together, they need one pass for
+	 * the prompt and one for all samples. */
 	assert_int_equal(apart.passes, 1 + SCORED);
 	assert_int_equal(together.passes, 2);
 	for (unsigned i = 0; i < 2; i++)
 		strbuf_release(&text[i]);
 }
 
-/* A reward that cannot score texts with a long prompt. Counts its calls. */
+/* A reward model that cannot score texts with a long prompt. Counts calls. */
 static int score_if_short(
 	void *arg, struct reward_text *t, unsigned n, struct err *e)
 {
@@ -454,7 +455,8 @@ static void test_one_not_scored(void **state)
 	}
 	while (left)
 		assert_int_equal(tandem_advance(t, &left), 0);
-	/* all together, then each request alone */
+	/* one call for all requests, which fails, then one call for each
+	 * request */
 	assert_int_equal(calls, 1 + SCORED);
 	for (unsigned i = 0; i < SCORED; i++) {
 		assert_int_equal(tandem_request_state(x[i], NULL),

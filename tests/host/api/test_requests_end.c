@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- ends ---------------------------------------------------------------- */
+/* ---- canceled requests --------------------------------------------------- */
 
 static void test_canceled(void **state)
 {
@@ -71,11 +71,11 @@ static void waiting_returns_how_the_request_ended(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* ---- what befalls one, and all ------------------------------------------- */
+/* ---- failures of one request and of the device --------------------------- */
 
 static struct fake fake;
 
-/* Open a handle on a fake device, whose passes the test computes. */
+/* Open a handle on a fake device, which computes in the test process. */
 static struct tandem *opened_fake(const char *texts, unsigned restarts)
 {
 	const char *const set[] = { "ctx=64", texts, NULL };

@@ -1,14 +1,14 @@
 /*
- * Random schedules of concurrent requests on a fake device, whose passes the
- * test computes (tests/host/npu/fake_device.h). Each seed opens a handle of one
- * method with up to 8 lanes (running sequences). It submits requests whose
+ * Random schedules of concurrent requests on a fake device, which computes in
+ * the test process (tests/host/npu/fake_device.h). Each seed opens a handle of
+ * one method with up to 8 lanes (running sequences). It submits requests whose
  * prompts have common prefixes, cancels some requests, loses the device, makes
  * the device refuse work, and spoils hidden states. The cache is often too
  * small for all requests.
  *
  * A request that ends without an error has the tokens that plain decoding gives
- * for that request alone. For methods that decode many samples, it has the
- * tokens that the same method gives for the request alone. No request waits
+ * for that request alone. If the method decodes many samples, the request has
+ * the tokens that this method gives for the request alone. No request waits
  * while the pass and the cache have room for it, and after the last request no
  * slot of the cache is in use. The handle works as long as the device can be
  * replaced; when it cannot, all running requests end with TANDEM_LOST.
@@ -104,7 +104,7 @@ static void answer_wrongly(
 		p->sum.losses++;
 		if (chance(p, 3))
 			f->lives = 1;
-		else /* makes the host give up the device */
+		else /* the host abandons a device with a wrong answer */
 			a->done.op = WIRE_NOP + (*op == WIRE_NOP);
 	} else if (*op == WIRE_GRAPH_RUN && happens(p, p->refuses)) {
 		a->done.status = -ENOMEM;
@@ -123,7 +123,7 @@ static void spoil_a_row(
 	p->spoilt = true;
 }
 
-/* ---- requests come and go ------------------------------------------------ */
+/* ---- submitting and ending requests -------------------------------------- */
 
 static unsigned number_of(const struct running *g)
 {
@@ -173,7 +173,7 @@ static void submit_one(struct schedule *p)
 	p->live++;
 }
 
-/* The context of the request is full although it had the whole cache. */
+/* Whether the request has filled its context, which was the whole cache. */
 static bool has_filled(const struct schedule *p, const struct running *g)
 {
 	return g->of->request.n_tokens + g->n + 1 > p->slots;
@@ -189,10 +189,10 @@ static void check_end(struct schedule *p, const struct running *g, int state,
 		assert_true(g->canceled);
 		sum->canceled++;
 	} else if (state == TANDEM_FAILED) {
-		/* A refused pass that fills masks, or whose requests run one
-		 * after another, fails one request, other refused passes fail
-		 * all. A request that runs alone fails if its prompt does not
-		 * fit into the cache. */
+		/* A refused pass fails only one request if the pass fills masks
+		 * or if requests run one after another; otherwise it fails all
+		 * requests. A request that runs alone fails if its prompt does
+		 * not fit into the cache. */
 		if (!p->spoilt && !p->over &&
 			!(p->refused &&
 				(p->way >= FIRST_MASKED || p->texts == 1)) &&
@@ -280,9 +280,9 @@ static uint32_t slots_held(const struct scheduler *l, const struct lane *x)
 
 /*
  * Mark the lanes that must be in the next pass. Running lanes come first, then
- * paused ones, then waiting ones. A lane is due if the pass has a place for it
- * and all lanes before it, and the KV cache has slots for all of them beside
- * those of the lanes after them.
+ * paused lanes, then waiting lanes. A lane is due if the pass can have this
+ * lane and all lanes before it (l->width lanes), and the KV cache has slots for
+ * these lanes besides the slots that later lanes hold.
  */
 static void mark_due(struct schedule *p)
 {

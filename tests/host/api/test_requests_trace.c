@@ -60,7 +60,7 @@ static void test_logprobs(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* ---- what came of them --------------------------------------------------- */
+/* ---- results of requests ------------------------------------------------- */
 
 /* On a handle with one lane, a submitted request needs the phone time that
  * tandem_generate needs. On a handle with several lanes, each request is
@@ -107,7 +107,7 @@ static void test_results(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- prefix cache -------------------------------------------------------- */
 
 /* tokens that a turn adds to the prompt, and tokens of an answer */
 #define TURN 12

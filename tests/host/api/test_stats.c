@@ -197,7 +197,7 @@ static void drafts_of_trees_are_counted_by_depth(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A program that was compiled with an older, shorter struct. */
+/* A program that was compiled with an older header passes a shorter struct. */
 static void a_shorter_struct_is_filled_as_far_as_it_goes(void **state)
 {
 	struct tandem *t = opened(NULL);

@@ -1,6 +1,6 @@
 /*
  * The library as seen by a program that includes tandem.h: options, requests,
- * ends of texts, steps, drafts and samples. cli/library tests what needs an
+ * ends of texts, steps, drafts and samples. tests/cli/library.sh tests an
  * installed library.
  */
 #include "base/version.h"
@@ -270,8 +270,8 @@ struct steps {
 	size_t prompt, seen, last;
 	/* tokens after the last step of each block */
 	int32_t filled[4 * BLOCK];
-	/* text that the sink has received, with that of the last step; text
-	 * that the sink has received */
+	/* text: text that the sink has received and text of the last step;
+	 * sunk: text that the sink has received */
 	struct strbuf text, sunk;
 	int32_t ids[4 * BLOCK];
 	size_t n_ids;
@@ -363,8 +363,8 @@ static void test_steps(void **state)
 	strbuf_release(&s.text);
 	strbuf_release(&s.sunk);
 
-	/* The observer ends the text within a block. What the last step has is
-	 * not part of the text. */
+	/* The step callback ends the text within a block. The tokens that only
+	 * the last step has are not part of the text. */
 	s = (struct steps){ .last = BLOCK + 3 };
 	r = watching(t, &s, 4 * BLOCK);
 	assert_int_equal(tandem_generate(t, &r, &got), 0);
@@ -410,12 +410,12 @@ static int collect_id(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* The tokens of a pass are those of the accepted path and the one drawn after
- * it. */
+/* The tokens of a pass are those of the accepted path and one token that is
+ * drawn after the path. */
 static int take_draft(void *arg, const struct tandem_draft *d)
 {
 	struct drafts *s = arg;
-	int32_t end = 0; /* of the path so far */
+	int32_t end = 0; /* last node of the path so far */
 	size_t n = 0;
 
 	assert_int_equal(d->size, sizeof(*d));
@@ -480,8 +480,8 @@ static void test_drafts(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A struct may end after any multiple of 8 bytes, as those of a binding that
- * declares only the first members. */
+/* A struct may end after any multiple of 8 bytes. A language binding, for
+ * example, may declare only the first members. */
 static void test_first_members(void **state)
 {
 	struct tandem_request r = asking("Once", 3);

@@ -57,7 +57,7 @@ static void test_cancel(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* ---- several ------------------------------------------------------------- */
+/* ---- several handles ----------------------------------------------------- */
 
 static void test_interleaved(void **state)
 {

@@ -1,7 +1,7 @@
 /*
- * The reader of the flash benchmark. The fastest way of reading is one that was
- * tried, it is reported, and it can be repeated. A file without layers has no
- * fastest way and is an error.
+ * The reader of the flash benchmark. The fastest way of reading is one of those
+ * that were tried. It is reported and can be repeated. A file without layers
+ * has no fastest way and is an error.
  */
 #include "base/err.h"
 #include "flash/image.h"

@@ -1,4 +1,4 @@
-/* Areas below curves, compared with values by hand. */
+/* Areas below curves, compared with areas computed by hand. */
 #include "host/bench/curve.h"
 #include "tests/harness.h"
 
@@ -29,7 +29,7 @@ static void test_before_the_first(void **state)
 	const struct curve_point below[] = { { 0.5, 0.9 }, { 0.7, 0.7 } };
 
 	check_close(curve_area(late, 2), 4 * 0.5);
-	/* The line between the points is at 0.8 for 1. */
+	/* The line between the points has the value 0.8 at 1. */
 	check_close(curve_area(early, 2), 0.5 * 0.75);
 	check_close(curve_area(below, 2), 0);
 }

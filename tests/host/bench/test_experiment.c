@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* In each round all settings run one after another, each once, even if it was
- * added twice. */
+/* In each round (repetition of the experiment) every setting runs once, one
+ * after another. A setting that was added twice also runs once. */
 static void test_order(void **state)
 {
 	struct fake_runner f;

@@ -77,7 +77,7 @@ static const char csv_wanted[] = "level,two,,us_1000,1000\n"
 static const char json_wanted[] =
 	"[{\"method\":\"two\",\"us_1000\":1000.0,\"us_250\":4000.0}]";
 
-/* ---- rivals -------------------------------------------------------------- */
+/* ---- rivals: runs with which rows are compared --------------------------- */
 
 static const struct table_variant rows[] = {
 	{ "slow", { "us=800", "draft=a" } },
@@ -163,9 +163,9 @@ static const char tasks_wanted[] =
 static const struct published published[] = {
 	{ "figure 1", NULL, "tasks", { "slow", "second" }, "tokens_per_s", NULL,
 		625 },
-	/* of one task of a column for all tasks */
+	/* a figure of one task, in a column for all tasks */
 	{ "figure 2", "large", "level", { "two" }, "us_250", "second", 2000 },
-	/* not in the table */
+	/* figures that are not in the table */
 	{ "figure 3", "small", "level", { "two" }, "us_250", NULL, 1 },
 	{ "figure 4", NULL, "level", { "one" }, "us_250", NULL, 1 },
 	{ "figure 5", NULL, "level", { "two" }, "us_1", NULL, 1 },
@@ -325,7 +325,7 @@ static void test_tasks(void **state)
 	free(all);
 }
 
-/* ---- runs in a row, presets, levels of a base ---------------------------- */
+/* ---- second runs, presets, levels of a base row -------------------------- */
 
 static const struct table_variant switching[] = {
 	{ "one graph", { "us=1000" } },
@@ -363,8 +363,9 @@ static const char switching_wanted[] =
 	"switched      2000      1000  1.00  1.00\n"
 	"shaped        4000      2000  2.00  2.00\n";
 
-/* Only rows that switch between graphs have a second run. A shape is the value
- * of a variant's option. */
+/* Only rows that switch between graphs have a second run "in a row", which
+ * begins with the graphs that the first run left loaded. The option `us` of the
+ * variant "shaped" is set to the requested shape. */
 static void test_in_a_row(void **state)
 {
 	struct setting usual = { 0 };
@@ -377,7 +378,7 @@ static void test_in_a_row(void **state)
 	free(all);
 }
 
-/* A table of a phone's figures has no runs by this machine's clock. */
+/* A table of phone times has no runs when the clock is this machine's clock. */
 static void test_of_phone(void **state)
 {
 	struct setting usual = { 0 };
@@ -431,8 +432,8 @@ static const char preset_wanted[] = "\nPreset\n\n"
 				    "preset  10000       2\n"
 				    "own      2000       2\n";
 
-/* A preset changes the variants with a certain change; their own changes have
- * precedence. */
+/* A preset adds a change to all variants that have a certain other change. A
+ * variant's own changes have precedence. */
 static void test_preset(void **state)
 {
 	struct setting usual = { 0 };
@@ -466,7 +467,7 @@ static const struct table_spec by_level_of_base = { .name = "shares",
 	.levels = 1,
 	.column = level_share };
 
-/* A level of a row is compared with the same level of the base. */
+/* A level of a row is compared with the same level of the base row. */
 static void test_level_of_base(void **state)
 {
 	struct setting usual = { 0 };
@@ -484,7 +485,7 @@ static void test_level_of_base(void **state)
 	free(all);
 }
 
-/* Published figures stand beside ours where there are such. */
+/* If a figure was published, it is printed beside the measured figure. */
 static void test_published(void **state)
 {
 	struct setting usual = { 0 };
@@ -504,7 +505,7 @@ static void test_published(void **state)
 	free(level);
 }
 
-/* Special characters in a name do not start another field. */
+/* A comma or a quote in a name does not begin another CSV field. */
 static void test_csv_names(void **state)
 {
 	struct filled *all = calloc(1, sizeof(*all));
@@ -521,8 +522,8 @@ static void test_csv_names(void **state)
 	free(all);
 }
 
-/* Of three measured items the times are 2, 4 and 8 times as long; the fourth
- * was not measured. */
+/* Without the change the times of the three measured items are 2, 4 and 8 times
+ * as long as with it. The fourth item was not measured. */
 static void test_pairs(void **state)
 {
 	struct item_sums with[] = { { 100, 100 }, { 100, 100 }, { 0, 0 },

@@ -16,7 +16,7 @@ static void test_percentiles(void **state)
 	assert_close(series_percentile(&s, 99), 7, 0, "of one number");
 	series_release(&s);
 
-	/* 100 numbers in another order than their size */
+	/* the numbers 0 to 99, not in ascending order */
 	for (int i = 0; i < 100; i++)
 		series_add(&s, (i * 37) % 100);
 	assert_close(series_mean(&s), 49.5, 1e-12, "mean");
@@ -45,7 +45,7 @@ static void test_times(void **state)
 			.last_ns = 4000000,
 			.pieces = 1,
 			.tokens = 1 },
-		{ .sent_ns = 1 }, /* no text has no times */
+		{ .sent_ns = 1 }, /* a request without text has no times */
 	};
 	struct serve_times t = { 0 };
 	json_t *o = json_object();
@@ -103,7 +103,7 @@ static void test_categories(void **state)
 	assert_true(json_is_null(json_object_get(o, "avg_pred_t_s")));
 	json_decref(o);
 
-	/* A server that drafts nothing has no share, rather than 0. */
+	/* A server that drafts nothing has no acceptance rate, not even 0. */
 	o = serve_category_json(&math);
 	assert_true(json_is_null(json_object_get(o, "accept_rate")));
 	json_decref(o);

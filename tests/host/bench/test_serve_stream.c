@@ -1,4 +1,4 @@
-/* Streams of servers, as they arrive. */
+/* Parsing the streams of servers, which arrive in pieces. */
 #include "host/bench/serve_stream.h"
 #include "tests/harness.h"
 

@@ -103,8 +103,8 @@ static void test_diffusion(void **state)
 	}
 }
 
-/* Files of mixtures of experts, and the number of a shape's layers and experts
- * that a caller reduces. The vocabularies are smaller to save time. */
+/* Files of mixtures of experts. The caller may change the number of layers and
+ * experts of a shape. The vocabularies are smaller to save time. */
 static void test_experts(void **state)
 {
 	static const struct {
@@ -439,7 +439,7 @@ static void test_tokenizes(void **state)
 	gguf_close(g);
 }
 
-/* ---- inspecting it ---- */
+/* ---- inspecting the file ---- */
 
 static void test_inspect(void **state)
 {

@@ -1,8 +1,8 @@
 /*
  * The view of `watch`, drawn on a terminal that the test simulates. The
  * terminal supports the few control sequences that the view uses; it wraps,
- * scrolls, and keeps the lines that scrolled away. Whatever was drawn before,
- * at the end it must show the text alone.
+ * scrolls, and keeps the lines that scrolled away. At the end of a run the
+ * terminal must show only the text, whatever was drawn before.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -256,8 +256,9 @@ static void make_token(
 	m->step.text = m->text.data ? m->text.data : "";
 }
 
-/* The tokens of a step as "m", "vtext", "stext", "dtext" or "end"; the list
- * ends with NULL. */
+/* Build a step from strings, one per token; the list ends with NULL: "m" is a
+ * mask, "end" an end token. In other strings the first letter is the token's
+ * mark (v visible, s stable, d draft), and the rest is its text. */
 static void make_step(struct made *m, const char *held, const char *const *s)
 {
 	make(m, held);
@@ -314,7 +315,7 @@ static void cursor_is(const struct fixture *f, unsigned line, unsigned col)
 	assert_int_equal(f->t.col, col);
 }
 
-/* ---- what is drawn ------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------- */
 
 static void test_marks(void **state)
 {

@@ -1,7 +1,7 @@
 /*
- * A small model whose layers have different types, its model file, and the
- * flash image made from it, in a folder of their own. A test has one of each at
- * a time.
+ * A small model with Q8_0 matrices and float32 vectors, its model file, and the
+ * flash image made from it, in a folder of their own. Only one of each exists
+ * at a time.
  */
 #ifndef TESTS_HOST_CONVERT_CONVERT_FILE_H
 #define TESTS_HOST_CONVERT_CONVERT_FILE_H

@@ -1,7 +1,7 @@
 /*
  * Conversion of a mixture of experts. The extent of an expert has the bytes
- * that layout_pack makes of its matrices, and a GGUF file of other types has
- * what these types preserve of all experts.
+ * that layout_pack makes of its matrices. The reported losses of a converted
+ * GGUF file equal the errors of all experts in the file.
  */
 #include "base/checked.h"
 #include "base/err.h"

@@ -118,7 +118,7 @@ static struct model_file model_of(const char *arch, bool tied)
 	return f;
 }
 
-/* The two architectures rotate pairs of values at different places. */
+/* RoPE rotates other pairs of values in llama than in qwen2. */
 static void test_generates_the_same(void **state)
 {
 	const struct model_file llama = model_of("llama", true);
@@ -160,8 +160,8 @@ static void test_same_shape_but_one(void **state)
 	check_same(&f, &s);
 }
 
-/* The larger model has experts. Its architecture is that of Mixtral, also if
- * that of the shape has norms of queries and keys. */
+/* The larger model has experts. Its architecture is that of Mixtral, even if
+ * the shape's architecture has norms of queries and keys. */
 static void test_experts(void **state)
 {
 	const struct model_file llama = model_of("llama", true);

@@ -1,6 +1,6 @@
 /*
- * The datastore compared with a search that examines every place, over random
- * sequences that are added piece by piece.
+ * The datastore compared with a search that examines every position, over
+ * random sequences that are added piece by piece.
  */
 #include "base/checked.h"
 #include "base/err.h"

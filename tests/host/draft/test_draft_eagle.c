@@ -2,8 +2,8 @@
  * EAGLE heads as draft models, compared with their definition: chains, trees
  * and the tokens after a verification, in both kinds of arithmetic, for one
  * request and for two in a pass. The reference is that of reference_model.h,
- * which shares no code with the program. Other tests check the price and files
- * that are refused.
+ * which shares no code with the program. Other tests of this file check the
+ * estimated cost and files that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -30,7 +30,7 @@ struct fixture {
 	struct draft_model *d, *more;
 	double bound; /* accepted difference of a logit */
 	int32_t text[MOST];
-	/* [position] the target's last states; random numbers */
+	/* [position] the target's last hidden states; random numbers */
 	float hidden[MOST][EMBD];
 	double want[VOCAB];
 };
@@ -106,7 +106,8 @@ static void of_file(struct fixture *f, const struct model *m, unsigned n)
 	ref.n = n;
 }
 
-/* Set u to the input of the layer for a token after a position of state g. */
+/* Set u to the input of the head's layer for a token. g is the state of the
+ * position before the token. */
 static void reference_input(
 	struct fixture *f, int32_t token, const double *g, double *u)
 {
@@ -141,7 +142,8 @@ static void reference(
 		of_file(f, f->target, 1);
 		ref_norm(&ref, "output_norm.weight", g[i], g[i], EMBD);
 	}
-	/* Row i is position i + 1. Each round computes one more own state. */
+	/* Row i is position i + 1. Each iteration computes the head's own state
+	 * of one more position. */
 	for (unsigned rows = known; rows < n; rows++) {
 		for (unsigned i = 0; i < rows; i++) {
 			position[i] = i + 1;
@@ -172,7 +174,8 @@ static void check(const struct fixture *f, const float *got, const char *what)
 
 /* ---- chains and trees ---------------------------------------------------- */
 
-/* Append text[held, n), with the target's states of the positions before. */
+/* Append text[held, n), with the target's states of the positions before these
+ * tokens. Compare the logits. */
 static void append(struct fixture *f, struct draft_model *d, uint32_t n)
 {
 	const float *logits;
@@ -189,8 +192,8 @@ static void append(struct fixture *f, struct draft_model *d, uint32_t n)
 	check(f, logits, "text");
 }
 
-/* Draft a tree of 15 rows, two of each of two requests in a pass, after `n`
- * tokens. */
+/* Draft a tree of 15 rows after `n` tokens for each of two requests. A pass
+ * computes one row of each tree. */
 static void check_tree(struct fixture *f, uint32_t n)
 {
 	static const int32_t parent[] = { -1, -1, 0, 1, 1, 2, 5, 6, 3, 8, 0, 9,
@@ -239,12 +242,12 @@ static void check_all(struct fixture *f)
 		append(f, f->more, end[i]);
 		if (i == 1 || i == 4)
 			check_tree(f, end[i]);
-		/* The next round accepts tokens, of which none is kept: the
-		 * target has computed their states. */
+		/* Keep no drafted row: the next iteration appends tokens with
+		 * states that the target has computed. */
 		draft_keep(f->d, NULL, 0);
 		draft_keep(f->more, NULL, 0);
 	}
-	/* after a shorter text */
+	/* after the text was truncated */
 	draft_truncate(f->d, 7);
 	append(f, f->d, 20);
 }
@@ -272,7 +275,7 @@ static void test_definition_in_int8(void **state)
 	check_all(f);
 }
 
-/* ---- price --------------------------------------------------------------- */
+/* ---- estimated cost ------------------------------------------------------ */
 
 static void test_price(void **state)
 {

@@ -374,7 +374,7 @@ static void rows_of_several_models_are_those_of_each(void **state)
 	}
 }
 
-/* ---- the rest ------------------------------------------------------ */
+/* ---- context, invalid tokens, estimated cost ----------------------- */
 
 static void test_context(void **state)
 {
@@ -406,8 +406,8 @@ static void test_token_out_of_range(void **state)
 	assert_int_equal(draft_branch_rows(f->d), 0);
 }
 
-/* A speculative row has the price of an appended token. Rows in one pass cost
- * no more than separate rows. */
+/* A speculative row has the estimated cost of an appended token. Rows in one
+ * pass cost no more than separate rows. */
 static void test_price(void **state)
 {
 	struct price one = { 0 }, row = { 0 }, rows = { 0 };

@@ -42,9 +42,10 @@ static uint32_t predict(const float *logits, struct candidate c[VOCAB])
 	return g.n < CALIBRATED_SUCCESSORS ? g.n : CALIBRATED_SUCCESSORS;
 }
 
-/* Pass a prompt, whose tokens before index `from` are cached, to the source as
- * a target that reads it does: from logits [n][VOCAB], but only for the rows
- * that the source wants. Returns the number of wanted rows. */
+/* Pass the predictions for a prompt to the source, as a target does that reads
+ * the prompt: from logits [n][VOCAB], but only for the rows that the source
+ * wants. Tokens before index `from` are cached and have no predictions. Returns
+ * the number of wanted rows. */
 static size_t read_prompt_from(struct source *s, const int32_t *prompt,
 	size_t n, size_t from, const float *logits)
 {
@@ -181,9 +182,10 @@ static void make_text(
 	}
 }
 
-/* Whether a path of `depth` drafted tokens that ends with end[] finds the token
- * at `at`. By the last tokens alone, only its first token is looked up there.
- */
+/* Whether the last `key` tokens of a path, which end with end[0], stand at
+ * position `at` of the prompt, and the position may be used. With the option
+ * CALIBRATED_REQUEST a path without drafted tokens (depth 0) may only use the
+ * last o->request positions. */
 static bool stands(const struct text *t, size_t at, const int32_t *end,
 	uint32_t key, uint32_t depth, const struct calibrated_options *o)
 {
@@ -278,8 +280,8 @@ static void test_definition(void **state)
 		}
 }
 
-/* Drafts begin at the last tokens of the prompt and go on anywhere in it. The
- * predictions are those of the last prompt alone. */
+/* Drafts begin in the last o.request tokens of the prompt and may continue
+ * anywhere in the prompt. Only predictions for the last prompt are used. */
 static void test_request(void **state)
 {
 	static const int32_t a[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
@@ -304,8 +306,9 @@ static void test_request(void **state)
 	s.close(s.arg);
 }
 
-/* Of two prompts with a common prefix, which is cached and not computed again,
- * the second is looked up whole. What only the first has is forgotten. */
+/* Two prompts have a common prefix, which is cached and not computed for the
+ * second prompt. Drafts use the whole second prompt, but not the tokens that
+ * only the first prompt has. */
 static void test_cached_prefix(void **state)
 {
 	static const int32_t a[] = { 1, 2, 3, 4, 5, 6 };

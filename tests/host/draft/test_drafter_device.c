@@ -195,7 +195,7 @@ static void test_temperature(void **state)
 	check_same_tree(f->t, f->u);
 }
 
-/* ---- order and room ------------------------------------------------ */
+/* ---- order of expansions, small passes ----------------------------- */
 
 /* Passes have few rows, so trees and groups of nodes are computed in several
  * passes. */
@@ -370,8 +370,8 @@ static void test_many_trees(void **state)
 
 #define REQUESTS 3
 
-/* Append to each tree two children of each node of this depth. Returns the
- * children in node[i], of which there are asks[i].n. */
+/* Append to a tree two children of each node of this depth. ask->n receives the
+ * number of children, and node[] the children. */
 static void add_level(
 	struct tree *t, uint32_t depth, uint32_t *node, struct drafter_ask *ask)
 {

@@ -1,8 +1,8 @@
 /*
  * The drafter on a draft model of the host. The candidates equal those of the
- * definition for any order of expansions. What begin() reuses equals, bit for
- * bit, what a new drafter computes. A count checks that tokens which were
- * speculative rows of the last tree are not computed again.
+ * definition for any order of expansions. Candidates that begin() reuses equal,
+ * bit for bit, those of a new drafter. A count of computed rows checks that
+ * tokens which were speculative rows of the last tree are not computed again.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -458,7 +458,7 @@ static void test_the_same_text(void **state)
 	check_next(f, f->text + 1, 5, 5, &g);
 }
 
-/* ---- room ---------------------------------------------------------- */
+/* ---- context limit ------------------------------------------------- */
 
 static void test_context(void **state)
 {

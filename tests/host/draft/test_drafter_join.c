@@ -1,10 +1,11 @@
 /*
- * Joined drafters. Each node has the pooled candidates of all drafters, or only
- * of those that run no model where these are sure. This must hold for any order
- * in which trees grow, are cut and renumbered, and for one request or several.
- * Weights must move to the drafters whose tokens are accepted. No drafter is
- * called for a node that it cannot expand. Another test checks how options name
- * the drafters.
+ * Joined drafters. Each node has the pooled candidates of all drafters. If the
+ * drafters that run no model are sure (their candidates have a large sum of q),
+ * the node has only the candidates of these drafters. This must hold for any
+ * order in which trees grow, are cut and renumbered, and for one request or
+ * several. Weights must move to the drafters whose tokens are accepted. No
+ * drafter is called for a node that it cannot expand. Another test checks how
+ * options name the drafters.
  */
 #include "base/err.h"
 #include "host/draft/drafter_join.h"
@@ -99,10 +100,11 @@ static bool has_candidates(const struct fixture *f, unsigned part,
 	return *n;
 }
 
-/* Compare the candidates of a node with those of the drafters, each weighing 1:
- * a token comes unless all its drafters are wrong, and all tokens but the
- * likeliest share what it leaves. A token's source is its first drafter.
- * Returns how many drafters have candidates. */
+/* Compare the candidates of a node with those of the drafters, which all have
+ * the weight 1. A token's probability is 1 minus the probability that all its
+ * drafters are wrong. If the sum exceeds 1, all tokens but the likeliest are
+ * scaled to the rest. A token's source is the first drafter that has the token.
+ * Returns the number of drafters that have candidates. */
 static unsigned check_node(const struct fixture *f, uint32_t node)
 {
 	const struct candidate *got = f->t->candidate + (size_t)node * K;
@@ -186,9 +188,9 @@ static void searched(void *arg, struct search_work *sum)
 }
 
 /*
- * The last two drafters run no model and are sure, so the first one, a model,
- * is not called. When they are no longer sure, the model is called for the node
- * and, in the same call, for all ancestors that it has not seen.
+ * The last two drafters run no model and are sure, so the first drafter, which
+ * runs a model, is not called. When the last two are no longer sure, the model
+ * is called for the node and, in the same call, for all ancestors of the node.
  */
 static void test_sure(void **state)
 {
@@ -234,9 +236,9 @@ static double root_q(const struct fixture *f, const struct drafter *d,
 	return 0;
 }
 
-/* Two parts that disagree: the one whose tokens are accepted gains weight and
- * the other loses it, and this is undone when the other becomes right. A second
- * join of the same parts has weights of its own. */
+/* Two drafters disagree. The drafter whose tokens are accepted gains weight and
+ * the other drafter loses weight, until the other drafter becomes right. A
+ * second join of the same drafters has its own weights. */
 static void test_weights(void **state)
 {
 	struct fixture *f = *state;
@@ -295,8 +297,8 @@ static int begin_all(const struct drafter_ask *ask, uint32_t n, struct err *e)
 	return 0;
 }
 
-/* The trees of several requests, grown together, equal those grown alone, and
- * all requests share a part's calls. */
+/* The trees of several requests, grown together, equal those grown alone. One
+ * call of a joined drafter serves all requests. */
 static void test_together(void **state)
 {
 	static const int32_t text[] = { 7 };
@@ -361,7 +363,7 @@ static void test_errors(void **state)
 	assert_string_equal(e.text, "the draft is gone");
 }
 
-/* ---- requests by name ---------------------------------------------------- */
+/* ---- drafters by name ---------------------------------------------------- */
 
 static void check_asked(const char *draft, bool on_device, unsigned n,
 	const struct draft_kind *const *kind, const char *const *said)

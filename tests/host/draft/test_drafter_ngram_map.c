@@ -1,6 +1,6 @@
 /*
- * The drafter ngram-map compared with its rule, which a search over every place
- * computes.
+ * The drafter ngram-map compared with its rule, which the test computes by a
+ * search over every position.
  */
 #include "tests/host/draft/opened_kind.h"
 

@@ -1,6 +1,6 @@
 /*
- * The drafter ngram-mod: what it stores of several texts, and when it discards
- * what it stored.
+ * The drafter ngram-mod: which tokens of several texts it stores, and when it
+ * discards them.
  */
 #include "tests/host/draft/opened_kind.h"
 

@@ -1,8 +1,9 @@
 /*
  * The oracle drafter, which has the continuation of the text. The rank of the
- * correct token follows its distribution, and acceptance by position follows
- * the curve. The candidates depend only on the seed and the path. For other
- * texts its candidates are correct only by chance.
+ * correct token among the candidates follows the oracle's distribution. The
+ * share of accepted tokens at each drafted position follows a curve of
+ * probabilities. The candidates depend only on the seed and the path. For other
+ * texts the candidates are correct only by chance.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -49,7 +50,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A curve of these numbers. */
+/* A curve with these acceptance probabilities, one per drafted position. The
+ * last number applies to all further positions. */
 #define CURVE(...)                                      \
 	(&(const struct oracle_curve){ { __VA_ARGS__ }, \
 		sizeof((double[]){ __VA_ARGS__ }) / sizeof(double) })
@@ -187,10 +189,10 @@ static void test_always(void **state)
 /* ---- a curve by position ------------------------------------------------- */
 
 /*
- * Draft chains of `length` tokens along texts, each after the accepted part of
- * the one before it and one more token. For each position the share of right
- * tokens, among chains whose earlier tokens are right, must lie within 4
- * standard deviations of the curve. Ranks depend on the oracle's seed and the
+ * Draft chains of `length` tokens along texts. Each chain begins one token
+ * after the accepted part of the chain before it. For each position the share
+ * of right tokens, among chains whose earlier tokens are right, must lie within
+ * 4 standard deviations of the curve. Ranks depend on the oracle's seed and the
  * position in the text alone, so the counts are the same in every run. The
  * texts are short, as the time of a chain grows with the text before it.
  */
@@ -244,7 +246,8 @@ static void test_acceptance_follows_the_curve(void **state)
 }
 
 /* The candidates at a level of a tree are those of an oracle that has the
- * level's number at all positions: on and off the text, and after its end. */
+ * level's probability at all positions. This holds on and off the text, and
+ * after its end. */
 static void test_levels_follow_the_curve(void **state)
 {
 	static const double p[] = { 0.7, 0.2, 1, 0, 0.4, 0.4, 0.4 };
@@ -310,8 +313,8 @@ static uint64_t hash_of(struct fixture *f, const struct oracle_curve *curve)
 	return hash;
 }
 
-/* The hashes were recorded before the oracle had curves: results with one
- * number must stay the same from version to version. */
+/* The hashes were recorded before the oracle had curves: results with a single
+ * probability must stay the same from version to version. */
 static void test_one_number_keeps_its_candidates(void **state)
 {
 	assert_int_equal(hash_of(*state, CURVE(0.3)), 0x9c1b0c2f180d9d6e);
@@ -542,7 +545,7 @@ static void test_refusals(void **state)
 		&e);
 }
 
-/* ---- the time it would take ---------------------------------------------- */
+/* ---- estimated time ------------------------------------------------------ */
 
 static uint64_t took(struct fixture *f)
 {
@@ -571,8 +574,9 @@ static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 	return (uint64_t)ps;
 }
 
-/* Without a price the oracle takes no time. With a price it takes one pass for
- * each node, or for each batch of nodes, and no node is counted twice. */
+/* Without a shape whose time is estimated, the oracle takes no time. With such
+ * a shape, it takes the time of one pass for each node, or for each batch of
+ * nodes, and no node is counted twice. */
 static void test_priced(void **state)
 {
 	struct fixture *f = *state;

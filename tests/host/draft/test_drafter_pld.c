@@ -1,6 +1,6 @@
 /*
- * The drafter pld compared with the rule of prompt lookup, which a search over
- * every place computes.
+ * The drafter pld compared with the rule of prompt lookup, which the test
+ * computes by a search over every position.
  */
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
@@ -101,8 +101,9 @@ static uint64_t values_after(uint32_t before)
 	return n;
 }
 
-/* Three tokens are compared where they match, and one at each place before.
- * One guess is compared with itself. */
+/* The search compares three tokens at the position that matches and one token
+ * at each position before. In addition, the single guess is compared with
+ * itself. */
 static void test_searched(void **state)
 {
 	assert_int_equal(values_after(0), 3 + 1);

@@ -53,8 +53,8 @@ static void check_candidate(struct checked *c, uint32_t depth,
 }
 
 /* Check all children of a node that is `depth` tokens after the span. `all` is
- * the number of places where the path occurs. Tokens that were not drafted must
- * not be more frequent than drafted ones. */
+ * the number of occurrences of the path. Tokens that were not drafted must not
+ * be more frequent than drafted ones. */
 static void check_node(struct checked *c, uint32_t node, uint32_t depth)
 {
 	const struct candidate *got = c->t->candidate + (size_t)node * c->t->k;

@@ -111,8 +111,8 @@ static void expect(
 		assert_int_equal(got[i], want[i]);
 }
 
-/* The draft after token 1 is 2 3 4 5 6 7. Token 2 was accepted and 3 rejected;
- * the target predicted 5 6 in their places. */
+/* The draft after token 1 is 2 3 4 5 6 7. Token 2 was accepted and 3 rejected.
+ * The target also predicted 5 and 6 at their positions in the draft. */
 static void test_repairs(void **state)
 {
 	static const int32_t x[] = { 2, 3, 4, 5, 6, 7 };
@@ -222,10 +222,11 @@ static void test_same_beginning(void **state)
 	close_fixture(&f);
 }
 
-/* Unchecked, after 9 in the place of 10 11 12 13 14 15, the draft continues
- * after one to four tokens. When 9 and 12 have come, it continues after 12, or
- * after up to three tokens more or fewer than came. When the next two are 13
- * and 14, all three match. */
+/* The target's predictions are not used. When 9 comes in place of 10 11 12 13
+ * 14 15, the draft continues at 10 or after one to four of its tokens. When 9
+ * and 12 have come, the draft continues after 12, or after up to three tokens
+ * more or fewer than came. When the next two tokens are 13 and 14, all three
+ * tokens match. */
 static void test_rejoined(void **state)
 {
 	static const int32_t x[] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
@@ -249,7 +250,8 @@ static void test_rejoined(void **state)
 	close_fixture(&f);
 }
 
-/* Unchecked, the three longest of a tree's rejected paths are kept. */
+/* If the target's predictions are not used, the three longest rejected paths of
+ * a tree are kept. */
 static void test_paths(void **state)
 {
 	struct fixture f;

@@ -1,8 +1,8 @@
 /*
- * The drafter sam compared with the rule of SAM-Decoding, which a search over
- * every place computes. The tests cover chains with and without a history, and
- * the further candidates of trees. A text that is replaced by another must
- * leave no trace.
+ * The drafter sam compared with the rule of SAM-Decoding, which the test
+ * computes by a search over every position. The tests cover chains with and
+ * without a history, and the further candidates of trees. After a text is
+ * replaced by another, drafts must not use the old text.
  */
 #include "base/checked.h"
 #include "host/draft/drafter_sam.h"
@@ -87,8 +87,9 @@ static uint32_t in_memory(
 	return best;
 }
 
-/* Number of places in the records where the n tokens are followed by the token
- * `next`. If `next` is -1, any token or the end of the record may follow. */
+/* Number of positions in the records where the n tokens are followed by the
+ * token `next`. If `next` is -1, any token or the end of the record may follow.
+ */
 static uint32_t times(
 	const struct memory *m, const int32_t *part, uint32_t n, int32_t next)
 {
@@ -293,7 +294,7 @@ static uint32_t different(
 
 /* The probability that PPMC gives to a token which followed the last `match` of
  * n tokens. Each longer match leaves a share of the probability to shorter
- * matches if it occurs in fewer places than the next shorter match. */
+ * matches if it occurs less often than the next shorter match. */
 static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	uint32_t match, int32_t token)
 {
@@ -311,8 +312,8 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* Check that the guessed token follows the text's last `match` tokens at some
- * place. */
+/* Check that the guessed token occurs somewhere after the text's last `match`
+ * tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {
@@ -403,7 +404,7 @@ static void test_other_path(void **state)
 	s.close(s.arg);
 }
 
-/* ---- texts taken back ---------------------------------------------------- */
+/* ---- truncated and replaced texts ---------------------------------------- */
 
 static void check_same(const struct source *a, const struct source *b)
 {

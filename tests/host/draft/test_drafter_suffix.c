@@ -39,8 +39,8 @@ static void test_length(void **state)
 	drafter_close(&d);
 }
 
-/* Among the tokens that followed a match, the most frequent one is drafted, and
- * its q is its share. */
+/* Among the tokens that followed a match, the most frequent one is drafted. Its
+ * q is its share of these tokens. */
 static void test_shares(void **state)
 {
 	struct opt_values v = { 0 };

@@ -1,7 +1,7 @@
 /*
- * Drafters of several requests share one index of the history. Whichever of
- * them adds new records to the index, each must draft what a drafter with an
- * index of its own drafts, also in the middle of a text.
+ * Drafters of several requests share one index of the history. Each drafter
+ * must draft the same tokens as a drafter with its own index, whichever drafter
+ * adds new records to the index, and also in the middle of a text.
  */
 #include "base/checked.h"
 #include "host/draft/draft_kind.h"
@@ -80,8 +80,8 @@ static void test_shared(void **state)
 	assert_ok(tree_open(&want, NODES, 4, &e), &e);
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		copied_text(text, TEXT, ALPHABET, 100 * round);
-		/* One drafter begins another text each time, and reads what is
-		 * new in the history; the two others go on with one text. */
+		/* One drafter begins another text each time, and reads the new
+		 * records of the history; the two others continue one text. */
 		for (uint32_t n = 40; n <= 48; n++) {
 			const uint32_t stream = 100 * round + 10 * (n - 39);
 

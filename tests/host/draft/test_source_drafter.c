@@ -1,6 +1,7 @@
 /*
  * The drafter on top of a scripted source: which guesses become candidates, and
- * how accepted and rejected tokens change their weights.
+ * how accepted and rejected tokens change the weights of the guesses' origins
+ * (the rules that made the guesses).
  */
 #include "base/err.h"
 #include "host/draft/reliance.h"
@@ -194,8 +195,8 @@ static void test_learns(void **state)
 	drafter_close(&d);
 }
 
-/* The source gets the number of tokens at the beginning of the text that it has
- * already. */
+/* The source gets the length of the prefix that the new text has in common with
+ * the last text. */
 static void test_same(void **state)
 {
 	struct script s = { 0 };

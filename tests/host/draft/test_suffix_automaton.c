@@ -1,8 +1,8 @@
 /*
- * The suffix automaton compared with a search over every place: the longest
- * suffix that occurred before and its place, the number of occurrences of a
+ * The suffix automaton compared with a search over every position: the longest
+ * suffix that occurred before and its position, the number of occurrences of a
  * sequence, and the tokens that follow it, in texts with few and with many
- * different tokens. Another test measures its memory.
+ * different tokens. Another test measures the automaton's memory.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -49,8 +49,9 @@ static void check_states(const struct suffix_automaton *a, uint64_t text)
 
 /* ---- one text ------------------------------------------------------------ */
 
-/* Length of the longest suffix of text[n] that also ends earlier, and in *first
- * the first place where it ends. Both are 0 if there is none. */
+/* Returns the length of the longest suffix of text[n] that also ends earlier,
+ * and sets *first to the first position where it ends. Both are 0 if there is
+ * none. */
 static uint32_t longest(const int32_t *text, size_t n, size_t *first)
 {
 	uint32_t best = 0;
@@ -476,10 +477,10 @@ static void test_too_many(void **state)
 	free(p);
 }
 
-/* The steps of adding two tokens, by hand. The first: the root has no edge,
- * when the token is looked for and when the edge is added. The second: the same
- * in the first state; then the root's only edge, whose token is that of its
- * target's place in the text. */
+/* The steps of adding two tokens, counted by hand. First token: the root has no
+ * edge, neither when the token is looked up nor when the edge is added. Second
+ * token: the same in the first state; then the root's only edge, whose token is
+ * read from the text at the position of the edge's target. */
 static void test_steps(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);

@@ -21,7 +21,7 @@ static struct search_work work;
 struct text {
 	int32_t token[MOST];
 	bool last[MOST]; /* token is the last of its sequence */
-	/* For each place, the number of tokens up to it that equal the last
+	/* For each position, the number of tokens up to it that equal the last
 	 * tokens of the text. The count does not extend beyond the beginning of
 	 * a sequence. */
 	uint32_t same[MOST];
@@ -48,7 +48,7 @@ static void add(struct text *x, int32_t token)
 	x->token[n] = token;
 	x->last[n] = false;
 	/* In descending order, because each count is computed from the old
-	 * count of the place before it. */
+	 * count of the position before it. */
 	for (uint32_t j = n + 1; j--;) {
 		uint32_t above =
 			!j || x->last[j - 1] || begins ? 0 : x->same[j - 1];
@@ -70,8 +70,8 @@ static uint32_t longest(const struct text *x, uint32_t most)
 	return best < most ? best : most;
 }
 
-/* Whether the text's last l tokens, followed by path[n], also occur at a place
- * where these l tokens end at j. */
+/* Whether the text's last l tokens also end at position j, and path[n] follows
+ * them there. */
 static bool stands(const struct text *x, uint32_t j, uint32_t l,
 	const int32_t *path, uint32_t n)
 {
@@ -114,8 +114,8 @@ static void fail_at(
 	fail_msg("after %u tokens, %s: %u, not %u", x->n, what, got, want);
 }
 
-/* Check that the children of a place are exactly the tokens that follow it
- * often enough. All token ids are below `kinds`. */
+/* Check that the children of a place in the tree are exactly the tokens that
+ * follow its tokens often enough. All token ids are below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)
@@ -161,8 +161,8 @@ static void check_path(const struct suffix_tree *t, const struct text *x,
 	}
 }
 
-/* Draw the next token of a text: a random one, or one that followed an earlier
- * place. */
+/* Draw the next token of a text: a random token, or the next token of a copy of
+ * earlier text. */
 static int32_t draw_token(
 	const struct text *x, uint32_t *copy, uint32_t kinds, struct draw *d)
 {
@@ -260,7 +260,7 @@ static void test_follow(void **state)
 			add(x, token);
 			suffix_tree_follow(t, &m, token);
 			/* The text's own tokens were added to the search too,
-			 * so only the first 300 places count. */
+			 * so only the first 300 positions count. */
 			want = 0;
 			for (uint32_t j = 0; j < 300; j++)
 				if (x->same[j] > want)

@@ -230,8 +230,8 @@ static void test_turns(void **state)
 }
 
 /* If at least one line has an answer, the file is a file of items, in which a
- * line without an answer is an error. If only prompts are needed, it is no
- * error. */
+ * line without an answer is an error. If the caller needs only prompts, such a
+ * line is no error. */
 static void test_answers_among_prompts(void **state)
 {
 	static const char text[] = "{\"id\":\"b\",\"prompt\":\"p\"}\n"

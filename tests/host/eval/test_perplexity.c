@@ -1,7 +1,7 @@
 /*
  * Perplexity: how texts are divided into windows, and the likelihoods from a
- * session's logits. These are compared with logits computed one row at a time
- * and with the model's definition.
+ * session's logits. The likelihoods are compared with those of logits computed
+ * one row at a time and with the model's definition.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -537,7 +537,7 @@ static void test_interrupted(void **state)
 	assert_int_equal(
 		perplexity_run(f->s, f->model, &p, "test", &nobody, &got, &e),
 		-ECANCELED);
-	/* the tokens of the previous run; the interrupted one adds none */
+	/* the tokens of the previous run; the interrupted run adds none */
 	assert_int_equal(got.tokens, 53);
 }
 

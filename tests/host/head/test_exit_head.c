@@ -1,8 +1,8 @@
 /*
- * Exit predictors. Their scores are compared with sums in double precision over
- * weights that the test decodes itself. The weights are in files that the test
- * writes byte by byte, and in the bundled predictor. Other tests check files
- * that are refused.
+ * Exit predictors, which score tokens by the hidden state after a middle layer.
+ * The scores are compared with sums in double precision over weights that the
+ * test decodes itself. The weights are in files that the test writes byte by
+ * byte, and in the bundled predictor. Other tests check files that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* more than a piece (a part of a row that is summed at a time), and not a
- * multiple of one */
+ * multiple of a piece */
 #define EMBD  288
 #define VOCAB 96
 #define EPS   0.25f /* large enough to affect the scores */

@@ -384,8 +384,8 @@ static void test_text_alone(void **state)
 		release(&t[i]);
 }
 
-/* Two texts have a common prefix, and the prompt of one of them has a larger
- * part of it. */
+/* Two texts have a common prefix. The prompt of one text has more of this
+ * prefix than the prompt of the other. */
 static void test_other_prompt(void **state)
 {
 	struct fixture *f = *state;

@@ -167,8 +167,8 @@ static void ahead(struct fixture *f, uint32_t layer, unsigned set)
 	experts_ahead(f->x, layer, expert, n);
 }
 
-/* Take all begun experts of a layer, `room` at a time, and finish with each at
- * once. Returns the set of them. */
+/* Take all experts of the last begin() of a layer, up to `room` at a time, and
+ * finish with each immediately. Returns the set of these experts. */
 static unsigned take_all(struct fixture *f, uint32_t layer, uint32_t room)
 {
 	struct expert_place at[EXPERTS];
@@ -266,14 +266,14 @@ static void statistics_are_exact(void **state)
 	assert_int_equal(st.found, 3);
 	assert_int_equal(st.read, 6);
 
-	/* Three of these are absent. Two slots are free. */
+	/* Three of these experts are absent. Two slots are free. */
 	ahead(f, 1, 0x1f);
 	assert_int_equal(stats_of(f).read_ahead, 3);
 	run(f, 1, 0x04);
 	assert_int_equal(stats_of(f).found_ahead, 1);
 	assert_int_equal(stats_of(f).read, 9);
 
-	/* One of two is used, and the other one evicted. */
+	/* Of two experts read ahead, one is used and the other is evicted. */
 	open_cache(f, (struct experts_opts){ .slots = 2 });
 	ahead(f, 0, 0x03);
 	run(f, 0, 0x02);
@@ -330,7 +330,8 @@ static void a_pass_larger_than_memory_finds_experts(void **state)
 	assert_in_range(stats_of(f).found, 9 * 4, 9 * 12);
 }
 
-/* If all slots are in use, the caller has to finish with one. */
+/* If all slots are in use, the caller has to finish with an expert before it
+ * can take another one. */
 static void full_slots_are_reported(void **state)
 {
 	struct expert_place at[EXPERTS], more;
@@ -411,9 +412,9 @@ static void take_some(struct fixture *f, struct held *h, uint32_t layer,
 	}
 }
 
-/* Random calls, some of which abandon begun experts or keep experts in use
- * while other layers run. All experts have their bytes when they are taken and
- * when they are released. */
+/* Random calls, some of which never take experts that were begun, or keep
+ * experts in use while other layers run. All experts have their bytes when they
+ * are taken and when they are released. */
 static void random_calls(struct fixture *f, uint32_t slots, uint64_t seed)
 {
 	struct held h = { .n = 0 };
@@ -499,7 +500,7 @@ static void reads_have_times_on_the_phone(void **state)
 	}
 	assert_int_equal(stats_of(f).wait_ps, 7 * MS);
 
-	/* Those that are in memory are taken at once. */
+	/* Experts that are in memory are taken at once. */
 	run(f, 0, 0x07);
 	assert_int_equal(time.cpu_ps, 7 * MS);
 	assert_int_equal(stats_of(f).found, 3);
@@ -535,7 +536,8 @@ static void reads_have_times_on_the_phone(void **state)
 	assert_int_equal(time.cpu_ps, 23 * MS);
 }
 
-/* A phone that reads nothing ahead does so only after the work before. */
+/* On a phone that cannot read ahead, a read begins only after the work before
+ * it. */
 static void a_phone_may_not_read_ahead(void **state)
 {
 	struct fixture *f = *state;
@@ -584,8 +586,8 @@ static void times_are_the_same_in_every_run(void **state)
 
 /* ---- faults ---- */
 
-/* Take one expert of a layer after another until one cannot be read. Returns
- * the error. */
+/* Take the experts of a layer one by one until an expert cannot be read.
+ * Returns the error. */
 static int take_until(
 	struct fixture *f, uint32_t layer, unsigned *left, struct err *e)
 {
@@ -610,7 +612,7 @@ static void a_failed_read_can_be_repeated(void **state)
 {
 	static const struct {
 		const char *verb;
-		unsigned reads; /* that fail, one after another */
+		unsigned reads; /* failing reads, in succession */
 		int ret;
 		const char *says;
 	} faults[] = {

@@ -1,7 +1,8 @@
 /*
- * The pool of the cache's slots, which it allocates in runs. No run belongs to
- * two sequences unless they share it, references are counted, and consecutive
- * runs of a sequence are adjacent while there is room.
+ * The pool that allocates the slots of the KV cache in runs (groups of
+ * consecutive slots). No run belongs to two sequences unless they share it,
+ * references are counted, and consecutive runs of a sequence are adjacent while
+ * there is room.
  */
 #include "base/err.h"
 #include "base/rng.h"

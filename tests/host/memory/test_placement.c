@@ -1,6 +1,6 @@
 /*
  * Placement of blocks in a window that the test simulates. The number of
- * mappings is compared with the smallest possible one, found by trying every
+ * mappings is compared with the smallest possible number, found by trying every
  * choice.
  */
 #include "base/err.h"

@@ -23,7 +23,7 @@ struct fixture {
 	struct staging *staging;
 	uint8_t *output; /* the matrix, and its bytes in the extent */
 	size_t bytes;
-	uint32_t parts; /* of the matrix; 0 before the first sweep */
+	uint32_t parts; /* number of parts; 0 until the matrix was read once */
 };
 
 static int setup(void **state)
@@ -145,7 +145,8 @@ static void a_matrix_taken_again_is_read_again(void **state)
 	assert_int_equal(stats_of(f).output_used, 6 * f->bytes);
 }
 
-/* A skipped matrix costs at most what was read ahead into the slots. */
+/* A skipped matrix costs at most the reads of the parts that were read ahead
+ * into the slots. */
 static void a_matrix_can_be_skipped(void **state)
 {
 	struct fixture *f = *state;

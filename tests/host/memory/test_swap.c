@@ -1,8 +1,8 @@
 /*
  * Blocks that are copied ahead into two slots. The tests check the contents of
- * a slot from the moment when it is needed until it is released, what happens
- * to it then, and when it is ready in phone time. The phone time is compared
- * with a simulation of two slots and one copy engine.
+ * a slot from the moment when they are needed until the slot is released, the
+ * contents after that, and the phone time when a slot is ready. The phone time
+ * is compared with a simulation of two slots and one copy engine.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -116,7 +116,7 @@ static void test_order_and_contents(void **state)
 			held[0] = held[1];
 		}
 		swap_stats(f->swap, &st);
-		/* Next to the block that is in use, one more block is ready or
+		/* Besides the block that is in use, one more block is ready or
 		 * being copied. */
 		assert_int_equal(st.copies, 4 * f->opts.n + 1);
 		bytes = 0;

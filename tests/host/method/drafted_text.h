@@ -104,7 +104,7 @@ static inline void open_session(struct fixture *f, const struct model *m)
 	f->shared = false;
 }
 
-/* ---- an exit ----------------------------------------------------------- */
+/* ---- exit predictor ---------------------------------------------------- */
 
 /* An exit predictor with random weights. */
 static inline void open_exit(struct fixture *f)

@@ -1,9 +1,9 @@
 /*
  * LLaDA's reference decoder as its authors describe it: plain code in double
- * precision, with noise in the form exp(l) / (-ln u)^T. The test supplies the
- * logits of a whole sequence in each pass. The decoder shares no code with the
- * program; it uses only the same random numbers u, drawn with the same
- * counters.
+ * precision, with noise in the form exp(l) / (-ln u)^T for a logit l, a random
+ * number u and the temperature T. The test supplies the logits of a whole
+ * sequence in each pass. The decoder shares no code with the program; it uses
+ * only the same random numbers u, drawn with the same counters.
  */
 #ifndef TESTS_HOST_METHOD_NAIVE_LLADA_H
 #define TESTS_HOST_METHOD_NAIVE_LLADA_H

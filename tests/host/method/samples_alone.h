@@ -32,7 +32,7 @@ static inline struct samples_alone *samples_alone_of(struct lane *x)
 
 static inline int samples_alone_enter(struct lane *x, struct err *e)
 {
-	return 0; /* the root has SESSION_TEXT */
+	return 0; /* the root is the sequence SESSION_TEXT */
 }
 
 static inline void samples_alone_draw(struct lane *x, const float *logits)
@@ -53,9 +53,9 @@ static inline void samples_alone_computed(struct lane *x, uint32_t first,
 		samples_read(p, s, session_length(s, x->sequence), first, rows);
 }
 
-/* SESSION_TEXT may hold the first tokens of the prompt, unless the session
- * keeps hidden states. After the call SESSION_TEXT holds the whole prompt, or
- * nothing. */
+/* The sequence SESSION_TEXT may hold the first tokens of the prompt, unless the
+ * session keeps hidden states. After the call the sequence holds the whole
+ * prompt, or nothing. */
 static inline int samples_run_alone(struct samples *samples,
 	struct method_env *env, struct generation *gen, struct session *s,
 	const struct samples_sink *sink, struct err *e)

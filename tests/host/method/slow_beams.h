@@ -1,8 +1,9 @@
 /*
  * Reference for beam search. Plain decoding generates every beam alone, one
- * step at a time, from an empty cache, with the beam's tokens as its prompt.
- * The reference does not use the sample pools or forks of the program. Words
- * that end a step are recognized by their token id.
+ * step at a time, from an empty cache, with the beam's tokens as its prompt. In
+ * each round of a search, every beam gets one more step. The reference does not
+ * use the sample pools or forks of the program. Words that end a step are
+ * recognized by their token id.
  */
 #ifndef TESTS_HOST_METHOD_SLOW_BEAMS_H
 #define TESTS_HOST_METHOD_SLOW_BEAMS_H
@@ -108,7 +109,7 @@ static inline void slow_value(struct slow_search *s, struct slow_beam *b)
 /* ---- writing ------------------------------------------------------------- */
 
 /* Whether the token at index `at` ends the step that begins at index `step`.
- * Only some tokens are words, and a step has at least one. */
+ * Only some tokens are words, and a step has at least one word. */
 static inline bool slow_ends_step(const struct slow_search *s,
 	const int32_t *token, size_t step, size_t at)
 {
@@ -239,14 +240,15 @@ static inline void slow_finish(struct slow_search *s, uint32_t at)
 	float value = s->beam[at].value;
 	float best = s->best < 0 ? NAN : s->beam[s->best].value;
 
-	/* of equal ones the first */
+	/* of equal values the first one wins */
 	if (s->best < 0 || isgreater(value, best) ||
 		(isnan(best) && !isnan(value)))
 		s->best = (int)at;
 }
 
-/* Replace the beams of one tree by those of the next round. Returns the number
- * of new beams: n, or 0 if no beam is left to continue. */
+/* Replace the n beams of one tree by those of the next round, which continue
+ * the `keep` best beams. Returns the number of new beams: n, or 0 if no beam is
+ * left to continue. */
 static inline uint32_t slow_choose(
 	struct slow_search *s, uint32_t *of, uint32_t n, uint32_t keep)
 {

@@ -244,7 +244,8 @@ static bool is_beam(const struct sample *s, const struct slow_beam *want)
 		same_value(s->value, want->value);
 }
 
-/* All beams of the reference search are there, and the same one is chosen. */
+/* All beams of the reference search must exist, and the same beam must be
+ * chosen. */
 static void same_beams_ahead(const struct sampled *f)
 {
 	const struct samples *p = f->samples;
@@ -262,8 +263,9 @@ static void same_beams_ahead(const struct sampled *f)
 	assert_int_equal(reward_calls.texts, slow.scored);
 }
 
-/* Rows that would wait begin the next step of beams: the beams and the chosen
- * text stay the same, and passes are saved. */
+/* With option beam-ahead, free rows of a pass begin the next step of beams
+ * early. The beams and the chosen text stay the same, and there are fewer
+ * passes. */
 static void test_beams_go_ahead(void **state)
 {
 	static const uint32_t parallel[] = { 4, 64 };

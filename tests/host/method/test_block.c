@@ -1,10 +1,11 @@
 /*
- * The method block from weights to tokens. It is compared with the naive
- * decoder, which recomputes the whole text in each pass with an explicit
- * attention mask and follows the model's definition. The cached keys and values
- * of a block are compared with those of the same text computed at once. Texts
- * with different device settings are compared with each other. The tests use a
- * real device process (TANDEM_NPU; skipped without) and a fake device.
+ * The method block from weights to tokens. The text is compared with that of
+ * the naive decoder, which recomputes the whole text in each pass with an
+ * explicit attention mask and follows the model's definition. The cached keys
+ * and values of a block are compared with those of the same text computed at
+ * once. Texts with different device settings are compared with each other. The
+ * tests use a real device process (TANDEM_NPU; skipped without) and a fake
+ * device.
  */
 #include "base/err.h"
 #include "host/method/methods.h"
@@ -177,9 +178,9 @@ static bool check_reference(struct fixture *f)
 	v.shift = f->model->shift_logits;
 	memcpy(want, f->prompt, f->n_prompt * sizeof(*want));
 	passes = naive_decode(&v, want, &n, limit, CONTEXT, -1);
-	/* The decode passes are those of the reference and one more for each
-	 * block but the last, which stores the finished block in the cache. The
-	 * passes of the prompt are counted apart. */
+	/* The decode passes are those of the reference and, for each block but
+	 * the last, one pass that stores the finished block in the cache. The
+	 * passes of the prompt are counted separately. */
 	assert_int_equal(st.prompt_rows.passes, (f->n_prompt - 1) / chunk + 1);
 	assert_int_equal(st.decode_rows.passes, passes + blocks - 1);
 	assert_int_equal(f->n, n);
@@ -368,7 +369,7 @@ static void test_cache_equals_one_pass(void **state)
 	}
 }
 
-/* ---- against itself ------------------------------------------------------ */
+/* ---- other device settings ----------------------------------------------- */
 
 static void test_settings_change_nothing(void **state)
 {

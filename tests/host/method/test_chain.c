@@ -289,7 +289,7 @@ static void test_every_length_of_a_chain(void **state)
 	pair_close(&f->w.s);
 }
 
-/* The length limit may end a text at any place in a chain. */
+/* The length limit may end a text at any token of a chain. */
 static void test_length_ends_a_text(void **state)
 {
 	struct fixture *f = *state;

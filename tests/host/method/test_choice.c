@@ -128,8 +128,8 @@ static void test_tally_counts_votes(void **state)
 	}
 }
 
-/* The next completion of the candidates in left[n], each of which takes every
- * word in turn. Returns false after the last one. */
+/* Give the candidates in left[n] the next combination of answers. Returns false
+ * after the last combination. */
 static bool complete(
 	struct candidate *c, const uint32_t *left, unsigned *word, uint32_t n)
 {
@@ -143,9 +143,10 @@ static bool complete(
 	return i < n;
 }
 
-/* An answer counts as decided exactly when it wins with all answers that the
- * candidates which are left can have. Then the candidates after its first one
- * do not change which candidate is chosen. */
+/* An answer counts as decided if and only if it wins with every combination of
+ * answers that the remaining candidates can have. The choice is then the same
+ * without the remaining candidates that come after the answer's first
+ * candidate. */
 static void test_decided_answer_wins_whatever_follows(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

@@ -1,8 +1,8 @@
 /* Methods that choose among samples, on a fake device. The samples must equal
  * those of plain decoding. The chosen sample must equal the result of a recount
  * from the samples' texts and statistics. Samples that were cut early have no
- * vote. Samples that cannot change the choice any more are cut without changing
- * it. */
+ * vote. Samples that can no longer change the choice are cut, and the choice
+ * stays the same. */
 #include "base/err.h"
 #include "host/head/reward.h"
 #include "host/method/choosing.h"
@@ -321,7 +321,7 @@ static void test_consensus_ends_the_run(void **state)
 
 /* ---- samples that can no longer change the choice ------------------------ */
 
-/* Strings that end texts, so that their lengths differ much. */
+/* Strings that end texts, so that the texts' lengths differ much. */
 static const char *const ends[] = { "k", "e", "a", "z", "r" };
 
 /* A pseudorandom score of the tokens up to the end of a step. */
@@ -348,8 +348,9 @@ static void vary(struct sampled *f, unsigned i)
 	f->draft = i % 7 ? NULL : "pld+recycle";
 }
 
-/* With and without the flag the same sample is chosen, and those that end are
- * the same. Returns how many were cut. */
+/* With and without the flag --stop-decided the same sample is chosen, and
+ * samples that are not cut have the same texts. Returns the number of cut
+ * samples. */
 static unsigned cut_when_decided(
 	struct sampled *f, const struct method *m, unsigned option)
 {
@@ -435,7 +436,7 @@ static void test_decided_best_keeps_the_text(void **state)
 	assert_true(cut > runs);
 }
 
-/* The flag is refused if the text could be another one. */
+/* The flag --stop-decided is refused if a cut sample could have been chosen. */
 static void test_decided_is_refused_where_values_can_rise(void **state)
 {
 	static const struct {

@@ -17,8 +17,8 @@ struct eagle {
 	struct model *head;
 };
 
-/* A target that often repeats its last token, and a head that predicts
- * that. */
+/* A target that often repeats its last token, and a head that predicts the
+ * repetition. */
 static void open_tied(struct eagle *x, enum dtype type)
 {
 	struct model_file file = model_file_tiny;
@@ -84,8 +84,8 @@ static void test_texts(void **state)
 	model_close(x.head);
 }
 
-/* With the target in a flash image, whose output matrix is packed if it is not
- * the embedding. */
+/* The target is in a flash image, in which an output matrix that is not tied to
+ * the embedding is packed. */
 static void test_images(void **state)
 {
 	struct eagle x = { *state };
@@ -109,7 +109,7 @@ static void test_images(void **state)
 
 /* ---- the states ---------------------------------------------------------- */
 
-/* Compute n <= 8 tokens in a pass. states[n] receives their states. */
+/* Compute n <= 8 tokens in a pass. states[n] receives their hidden states. */
 static void pass(struct eagle *x, uint32_t sequence, const int32_t *token,
 	uint32_t n, float (*states)[32])
 {
@@ -180,7 +180,7 @@ static void test_states_of_forks(void **state)
 	/* a drafter that changes to another request, also through a join */
 	assert_ok(drafter_join_open(&joined, &head, 1, &e), &e);
 	check_root(&x, &joined, fork, other, 7, others);
-	/* a text that is a beginning of the last one */
+	/* a text that is a prefix of the last one */
 	check_root(&x, &more, fork, other, 3, others);
 	drafter_close(&joined);
 	drafter_close(&more);

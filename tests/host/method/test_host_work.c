@@ -115,9 +115,10 @@ static void test_moved_rows_of_a_larger_model(void **state)
 
 /* ---- the cost of rows ---------------------------------------------------- */
 
-/* The costs that lever is given equal the prices of passes, with a runtime
- * whose cost begins at the second row. Above two rows they are near: attention,
- * which takes much of so small a model's time, has steps of its own. */
+/* The device's runtime adds a cost that begins at the second row. For one and
+ * two rows, the costs that lever gets equal the phone times of passes. For more
+ * rows they are within 10 %, because attention, which takes much of the time of
+ * so small a model, rises in steps of its own. */
 static void test_cost_of_rows(void **state)
 {
 	struct fixture *f = *state;
@@ -134,7 +135,7 @@ static void test_cost_of_rows(void **state)
 		assert_close(pass_cost_rows(&cost, n), price,
 			n <= 2 ? 0 : 0.1 * price, "rows");
 	}
-	/* the step is steeper than the line after it */
+	/* the second row costs much more than the third */
 	two = pass_cost_rows(&cost, 2);
 	assert_true(two - pass_cost_rows(&cost, 1) >
 		2 * (pass_cost_rows(&cost, 3) - two));

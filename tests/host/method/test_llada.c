@@ -28,7 +28,7 @@
 struct session {
 	struct model model;
 	uint32_t context, max_rows;
-	/* The kind of logits. */
+	/* Settings of the logits. */
 	uint64_t seed;
 	/* Logits have few different values, and every second row has equal
 	 * confidences. */
@@ -618,8 +618,8 @@ static void test_device_failure_keeps_the_beginning(void **state)
 	f->s.fails_at = 13;
 	assert_int_equal(run(f), -EIO);
 	assert_string_equal(f->e.text, "pass 13 fails");
-	/* the finished block, and what is known of the next one up to its
-	 * first mask */
+	/* the finished block, and the tokens before the next block's first mask
+	 */
 	assert_in_range(gen_generated(f->g), 8, 8 + 4);
 }
 

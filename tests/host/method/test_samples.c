@@ -1,9 +1,9 @@
 /*
  * Many samples of one prompt on a fake device (tests/host/npu/fake_device.h).
  * Each sample must equal the text that plain decoding generates alone, for
- * every width of a pass. A full cache pauses samples and loses none. A failure
- * of one sample does not affect the other samples. A canceled run is reported
- * as canceled.
+ * every width of a pass. A full cache pauses samples, and no sample is lost. A
+ * failure of one sample does not affect the other samples. A canceled run is
+ * reported as canceled.
  */
 #include "base/checked.h"
 #include "base/err.h"

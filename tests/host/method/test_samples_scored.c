@@ -31,8 +31,8 @@
 	"Problem: On a farm there are 2 barns with 41 goats in each. Then " \
 	"6 trucks bring 4 goats each. How many goats are there?\nSolution:"
 
-/* The tokens, steps and scores of one sample; `again` is the scores computed
- * from the tokens. */
+/* The tokens, steps and scores of one sample. `score` has the scores from
+ * hidden states, and `again` the scores computed from the tokens. */
 struct scored {
 	int32_t *token;
 	size_t n, n_prompt;
@@ -54,7 +54,7 @@ struct fixture {
 	const char *draft, *stop;
 	uint32_t n_predict, slots;
 	double temperature;
-	uint32_t step_tokens; /* with --stop-decided; 0: without both */
+	uint32_t step_tokens; /* also sets --stop-decided; 0: neither */
 };
 
 static int setup(void **state)

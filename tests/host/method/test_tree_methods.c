@@ -1,8 +1,8 @@
 /*
  * The methods that verify drafted trees, on a real device process (TANDEM_NPU;
  * skipped without). The text equals plain decoding token for token, with every
- * drafter in every place, for greedy and sampled texts, and for every size of
- * tree.
+ * drafter on the host and on the device, for greedy and sampled texts, and for
+ * every size of tree.
  */
 #include "base/checked.h"
 #include "host/scheduler/method.h"
@@ -67,8 +67,8 @@ static void test_repeat_penalty(void **state)
 	end_texts(f);
 }
 
-/* Biases and penalties change which tokens a text has, so the text differs from
- * that without them, and is still that of plain decoding. */
+/* With biases and penalties the text must differ from the text without them,
+ * and must equal plain decoding with the same biases and penalties. */
 static void test_biases(void **state)
 {
 	struct token_bias bias[] = { { 0, 1.5f }, { 0, -100 }, { 0, -2 } };

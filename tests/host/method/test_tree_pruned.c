@@ -34,7 +34,7 @@ static void check_pruned(struct fixture *f)
 
 static void test_pruning_changes_nothing(void **state)
 {
-	/* the negative one keeps what pays */
+	/* a negative threshold keeps rows that gain more than they cost */
 	static const double threshold[] = { -1, 0, .05, .2, 2 };
 	struct fixture *f = *state;
 

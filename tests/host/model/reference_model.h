@@ -137,7 +137,7 @@ static inline void ref_heads(const struct reference *r, uint32_t layer,
 	snprintf(
 		name, sizeof(name), "blk.%u.attn_%c_norm.weight", layer, which);
 	if (gguf_tensor(r->g, name)) {
-		/* of each head, or of all heads together */
+		/* one norm per head, or one norm over all heads */
 		unsigned n = (unsigned)gguf_tensor(r->g, name)->dim[0];
 
 		for (unsigned i = 0; i < heads * d; i += n)
@@ -383,7 +383,8 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 }
 
 /* Compute the embedding [n_embd] of a text: the mean of its states after the
- * final norm, or the last of them, divided by its length. */
+ * final norm or, if `last` is set, the last of these states, scaled to length
+ * 1. */
 static inline void ref_embedding(const struct gguf *g,
 	const struct model_file *f, const int32_t *token, unsigned n, bool last,
 	double *values)

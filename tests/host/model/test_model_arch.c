@@ -78,8 +78,9 @@ static void put_context_of_blocks(struct gguf_writer *w)
 
 /*
  * For LLaDA, llama.cpp's converter permutes the rows of Q and K as it does for
- * Llama, and its runtime rotates neighboring values. For Dream it keeps Qwen2's
- * order of rows, which rotates halves. The file has no key for the order.
+ * Llama, and its runtime rotates neighboring values. For Dream the converter
+ * keeps Qwen2's order of rows, and the runtime rotates values that are half a
+ * head apart. The file has no key for the order.
  */
 static void test_what_keys_say(void **state)
 {

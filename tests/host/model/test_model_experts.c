@@ -147,7 +147,7 @@ static void test_keys(void **state)
 	f.skip = "qwen3moe.feed_forward_length";
 	refused(&f, f.skip, "missing");
 
-	f.keys = put_width; /* then that of dense layers is not needed */
+	f.keys = put_width; /* then the width of dense layers is not needed */
 	model_close(open_file(&f));
 	f.keys = put_neutral;
 	m = open_file(&f);
@@ -231,8 +231,8 @@ static void test_shared(void **state)
 	refused(&f, "ffn_gate_shexp.weight", "must have 32 x 64");
 }
 
-/* Without keys of their own, the widths follow from that of a dense layer, 128:
- * two experts of 64 and a shared one of 128. */
+/* Without keys for the widths of experts, the widths follow from that of a
+ * dense layer, 128: two experts of 64 and a shared expert of 128. */
 static void test_shared_defaults(void **state)
 {
 	struct model_file f = moe("qwen2moe");

@@ -10,7 +10,7 @@
 #define FAKE_SLOTS (1 << 17) /* maximum slots that a row attends to */
 #define FAKE_HEADS 32        /* maximum number of heads */
 
-/* Rows of a vector each. */
+/* One vector per row. */
 typedef double fake_rows[FAKE_ROWS][FAKE_WIDTH];
 
 typedef double pair

@@ -52,10 +52,11 @@ struct fake_device {
 	struct fake_request loading[FAKE_QUEUE];
 	/* overdue: answers since the oldest load was accepted. */
 	unsigned n_loading, overdue;
-	/* numbers of graphs, including those being loaded */
+	/* held: number of graphs, including those being loaded; most_held:
+	 * maximum of `held` */
 	uint32_t held, most_held;
 	uint32_t next_seq;
-	/* The last answer. It is sent `times` more times. */
+	/* The last answer, which is sent answer.times more times. */
 	struct fake_answer answer;
 	struct fake_run run;
 };

@@ -33,7 +33,7 @@ struct fake {
 	unsigned reached;   /* number of devices opened */
 	unsigned answered;  /* number of requests answered by all devices */
 	/* The device is lost after so many more answers; 0 means never. The
-	 * loss sets this to 0, so the next device is not lost. */
+	 * loss sets `lives` to 0, so the next device is not lost. */
 	unsigned lives;
 	/* A request to load a graph is answered after so many later requests,
 	 * or when no other request waits, as if a separate engine did the
@@ -45,7 +45,7 @@ struct fake {
 	 * no memory for it */
 	uint64_t va_extended;
 	/* Called with each answer before it is sent; `request` is the message
-	 * that it answers. */
+	 * that is answered. */
 	void (*forge)(struct fake *, const void *request, struct fake_answer *);
 	/* Called with the [rows][n_embd] hidden states of each run. */
 	void (*spoil)(struct fake *, float *hidden, uint32_t rows, uint32_t n);

@@ -326,8 +326,8 @@ static void test_a_refusal_tells_the_violation(void **state)
 		"row 0: it attends to no slots and no rows (after a stale read: tandem:io)");
 }
 
-/* A price is valid only if there is a cost model and if the work can have this
- * price. */
+/* A price (estimated time and counts of the work) is valid only if there is a
+ * cost model and if the work can have this price. */
 static void test_prices(void **state)
 {
 	static const struct forgery most =
@@ -486,13 +486,13 @@ static void test_addresses(void **state)
 	}
 }
 
-/* Addresses in the extended region, outside the window, are checked in the same
- * way. */
+/* Addresses in the extended region (device memory outside the window) are
+ * checked in the same way. */
 static void test_places(void **state)
 {
 	static const struct {
 		uint32_t unit;
-		const char *text; /* NULL if the place is valid */
+		const char *text; /* NULL if the address is valid */
 	} cases[] = {
 		{ 1, "tandem:b (8192 bytes) at 0x40 of its extended region" },
 		{ EXTENDED / 64, "at 0x10000 of its extended region" },
@@ -608,8 +608,8 @@ static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 	a->done.arg[WIRE_MAP_PENDING] = pending;
 }
 
-/* A device that always announces room for later is retried only a limited
- * number of times. */
+/* If a device always announces that room will become free, the host repeats the
+ * request only a limited number of times. */
 static void test_room_that_never_comes(void **state)
 {
 	struct fixture *f = *state;

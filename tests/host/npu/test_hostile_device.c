@@ -165,8 +165,8 @@ static size_t answer_well(struct device *d, const uint8_t *p, struct answer *a)
 	return sizeof(a->h) + sizeof(a->done);
 }
 
-/* Change one or two words of an answer, its length or its sequence number.
- * Returns its length. */
+/* Change one or two words of an answer, the answer's length, or its sequence
+ * number. Returns the length. */
 static size_t lie(struct device *d, struct answer *a, size_t len)
 {
 	uint32_t w = draw_word(&d->draw);

@@ -24,8 +24,8 @@
 #define ROWS   4
 #define RUNS   40
 
-/* The memory of a small session, all in one buffer: one layer of weights, a
- * cache, and hidden states. */
+/* A fake device, and the memory of a small session in one buffer: one layer of
+ * weights, a cache, hidden states and batches. */
 struct fixture {
 	struct fake fake;
 	struct npu_opts opts;
@@ -33,8 +33,8 @@ struct fixture {
 	struct buffer *memory;
 	uint8_t *bytes;
 	uint32_t id, addr;
-	unsigned completions; /* number of completions */
-	uint32_t last;        /* sequence number of the last completion */
+	unsigned completions;
+	uint32_t last; /* sequence number of the last completion */
 };
 
 enum { WEIGHTS = 0, KV = 16 << 10, HIDDEN = 32 << 10, BATCH = 48 << 10 };

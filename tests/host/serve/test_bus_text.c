@@ -1,4 +1,4 @@
-/* The texts of the bus: a client that does not read. */
+/* Texts that are sent over D-Bus to a client that does not read them. */
 #include "host/serve/bus_impl.h"
 
 #include "tests/harness.h"
@@ -10,7 +10,7 @@
 
 #define NEVER (3600 * 1000000000ull)
 
-/* A text under way that has more output than a pipe takes. */
+/* A running text that has more output than a pipe takes. */
 struct fixture {
 	pthread_mutex_t lock;
 	struct choice choice;

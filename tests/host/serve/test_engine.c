@@ -25,9 +25,9 @@ struct reader {
 	uint64_t patience;
 	uint64_t client;
 	const char *more; /* further members of the body, or NULL */
-	bool leaves;      /* it disconnects */
-	/* Another reader, and how many of its texts had ended at the end of
-	 * this one's. */
+	bool leaves;      /* the reader has disconnected */
+	/* other: another reader; before: number of the other reader's texts
+	 * that had ended when this reader's texts ended. */
 	const struct reader *other;
 	unsigned before;
 };
@@ -206,8 +206,8 @@ static void a_text_overtakes_those_of_a_greedy_client(void **state)
 	close_all(a, t);
 }
 
-/* A request that has begun ends with its text so far at its deadline; one that
- * waits is refused. */
+/* A request that has begun ends at its deadline with the text generated so far.
+ * A request that waits is refused at its deadline. */
 static void at_its_deadline_a_request_ends(void **state)
 {
 	struct tandem *t = started("texts=1");

@@ -20,7 +20,8 @@ static struct engine_menu menu_of(const struct opt_values *v)
 	return (struct engine_menu){ v, allowed, own };
 }
 
-/* Choose by a body without its prompt. Returns the result of engine_choose. */
+/* Choose a method for a request body with these members besides the prompt.
+ * Returns the result of engine_choose. */
 static int choose(char ***out, const struct engine_menu *m, const char *members,
 	struct fault *f)
 {
@@ -101,8 +102,8 @@ static void the_same_options_in_other_words_are_the_same_choice(void **state)
 	engine_choice_free(shorter);
 }
 
-/* The server's options of its own method do not hinder another method; the
- * others stay. */
+/* If a request names another method, the server's options that this method does
+ * not have are dropped. The other options of the server stay. */
 static void another_method_drops_what_it_does_not_use(void **state)
 {
 	static struct opt_values v;

@@ -1,5 +1,5 @@
-/* The queue of waiting texts: whose turn it is, who is refused, and what
- * Retry-After is estimated. */
+/* The queue of waiting texts: whose turn it is, who is refused, and the
+ * estimate for Retry-After. */
 #include "host/serve/fair_queue.h"
 
 #include "base/rng.h"
@@ -83,7 +83,7 @@ static void the_lowest_priority_number_comes_first(void **state)
 	add(&q, &other, SMALL, 0, 1);
 	assert_ptr_equal(fair_queue_take(&q), &urgent);
 	assert_ptr_equal(fair_queue_take(&q), &urgent);
-	/* Among equal priorities the clients share, and the texts of a client
+	/* Clients with equal priorities take turns, and the texts of a client
 	 * come in the order of arrival. */
 	assert_ptr_equal(fair_queue_take(&q), &other);
 	assert_ptr_equal(fair_queue_take(&q), &usual);
@@ -94,8 +94,9 @@ static void the_lowest_priority_number_comes_first(void **state)
 	fair_queue_release(&q);
 }
 
-/* Of eighteen turns two are for the higher numbers, in the order of arrival,
- * although texts with the lowest number keep arriving. */
+/* After every eight turns for the lowest priority number, one turn goes to the
+ * text with a higher number that arrived first, although texts with the lowest
+ * number keep arriving. */
 static void a_higher_number_has_a_turn_after_eight_lower_ones(void **state)
 {
 	struct fair_queue q = { 0 };
@@ -117,7 +118,7 @@ static void a_higher_number_has_a_turn_after_eight_lower_ones(void **state)
 			assert_int_equal(t->priority, 0);
 	}
 	assert_int_equal(q.passes, 0);
-	/* The count begins when one waits. */
+	/* The count of turns begins when a text with a higher number waits. */
 	add(&q, &later, GREEDY, 1, 1);
 	for (int i = 0; i < FAIR_PASSES; i++)
 		assert_int_equal(fair_queue_take(&q)->priority, 0);
@@ -137,7 +138,7 @@ static void removed_texts_get_no_turn(void **state)
 	assert_int_equal(q.waiting, 3);
 	assert_ptr_equal(fair_queue_take(&q), &stays);
 	assert_ptr_equal(fair_queue_take(&q), &part);
-	/* of a request that runs in part */
+	/* one text of `part` runs, so the second removal has no effect */
 	fair_queue_remove(&q, &part);
 	fair_queue_remove(&q, &part);
 	assert_null(fair_queue_take(&q));
@@ -180,14 +181,15 @@ static void a_full_queue_has_room_for_a_client_without_texts_in_it(void **state)
 	assert_int_equal(
 		fair_queue_room(&q, GREEDY, 1, 2, 8, &ahead), FAIR_SHARE);
 	assert_int_equal(ahead, 8 + 1 - 4);
-	/* As the greedy client's texts leave, the other may use its share. */
+	/* When texts of the greedy client end, the other client may use its
+	 * share of the queue. */
 	for (int i = 0; i < 4; i++) {
 		fair_queue_end(&q, &t[0], S);
 		assert_non_null(fair_queue_take(&q));
 	}
 	assert_int_equal(room(&q, SMALL, 3), FAIR_ROOM);
 	assert_int_equal(room(&q, SMALL, 5), FAIR_SHARE);
-	/* nothing may wait at all */
+	/* no text may wait at all */
 	assert_int_equal(
 		fair_queue_room(&q, THIRD, 1, 2, 0, &ahead), FAIR_SHARE);
 	fair_queue_release(&q);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *folder; /* of the test */
+static const char *folder; /* the folder with the models */
 
 static const char *put(const char *name)
 {

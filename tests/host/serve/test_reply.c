@@ -96,7 +96,8 @@ static void the_best_texts_are_chosen_by_their_mean(void **state)
 
 	begin(&x, API_COMPLETION, "{\"prompt\":\"p\",\"n\":2,\"best_of\":3}");
 	for (size_t i = 0; i < 3; i++) {
-		/* the best text is the longest, so its sum is not the best */
+		/* the best text is the longest, so its sum of log-probabilities
+		 * is not the largest */
 		for (size_t k = 0; k < (i == 1 ? 5 : 1); k++) {
 			write_text(&x.choice[i], i == 1 ? "b" : i ? "c" : "a");
 			x.choice[i].logprob += mean[i];
@@ -238,7 +239,7 @@ static void embeddings_are_numbers_or_base64(void **state)
 	}
 }
 
-/* The rest of a text's bytes that do not fill three is padded. */
+/* The base64 text is padded if the number of bytes is no multiple of three. */
 static void base64_is_padded(void **state)
 {
 	static const char *const text[] = { "f", "fo", "foo", "foob" };

@@ -201,7 +201,7 @@ static inline void refresh(struct refresh *r, const struct some *p)
 	merge(r);
 }
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- cached bytes -------------------------------------------------------- */
 
 static inline size_t half_bytes(const struct fixture *f)
 {

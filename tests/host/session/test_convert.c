@@ -1,7 +1,7 @@
 /*
  * Conversion to a flash image. The image's model has the weights of the model
- * file or, if the conversion changes their types, what those types preserve of
- * the weights. The reported losses must equal the actual losses.
+ * file or, if the conversion changes their types, the weights rounded to the
+ * new types. The reported losses must equal the actual losses.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -298,8 +298,8 @@ static void look(void *arg)
 	p->looked++;
 }
 
-/* Logits of a streamed output matrix are those of one in memory. While they are
- * computed, a callback runs. */
+/* Logits of a streamed output matrix equal those of a matrix in memory. A
+ * callback runs while the logits are computed. */
 static void test_output_streamed(void **state)
 {
 	struct model_file f = mixed;
@@ -488,8 +488,9 @@ static void put_types(struct gguf_writer *w)
 	gguf_put_str(w, "general.name", "kept");
 }
 
-/* A GGUF file has the matrices of an image of the same types; what is outside
- * the layers, and all keys that do not describe the data, stay. */
+/* The matrices of a converted GGUF file equal those of an image with the same
+ * types. Tensors outside the layers, and keys that do not describe the data,
+ * are copied unchanged. */
 static void test_gguf(void **state)
 {
 	struct convert_opts o = {
@@ -554,9 +555,10 @@ static const struct convert_tensor *find(
 	return NULL;
 }
 
-/* With 4 bits per channel each row has at most 16 values, multiples of one
- * scale: the value of largest magnitude is 8 of them. No value but one that
- * would be 8 on the other side is off by more than half the scale. */
+/* With 4 bits per channel (row), every value of a row is rounded to one of 16
+ * multiples of the row's scale. The scale is an eighth of the value with the
+ * largest magnitude. The multiple 8 exists only with the sign of that value, so
+ * only values near -8 times the scale are off by more than half the scale. */
 static void test_by_channel(void **state)
 {
 	struct convert_opts o = { .gguf = true,
@@ -614,7 +616,7 @@ static void test_by_channel(void **state)
 	model_close(b);
 }
 
-/* ---- the report's figures ---- */
+/* ---- reported losses ---- */
 
 static double relative_error(const struct model *a, const struct model *b,
 	uint32_t layer, unsigned i, int like)
@@ -645,8 +647,8 @@ static double relative_error(const struct model *a, const struct model *b,
 	return sqrt(error / sum);
 }
 
-/* Codes with tables keep their tables in super-groups. The conventional groups
- * that losses are compared with have the same table. */
+/* Types with a table of values keep their table in super-groups. The
+ * conventional groups with which losses are compared have the same table. */
 static void test_super_tables(void **state)
 {
 	static const enum dtype cases[][3] = {

@@ -1,8 +1,9 @@
 /*
- * Plans of progressive graph switching. They are compared with the paper's
- * figure 8, by hand. The dynamic program is compared with every possible
- * schedule, tried one by one without code of the planner. Every plan must have
- * certain properties for random times.
+ * Plans of progressive graph switching: while a prompt is read, the prefill
+ * graphs of blocks are replaced by decode graphs. The plans are compared with
+ * the paper's figure 8, by hand. The dynamic program is compared with every
+ * possible schedule, tried one by one without code of the planner. Every plan
+ * must have certain properties for random times.
  */
 #include "host/session/graph_switch.h"
 
@@ -111,7 +112,7 @@ static void test_figure_8(void **state)
 	assert_int_equal(makespan(&d, SWITCH_ASYNC), 19);
 }
 
-/* A load takes longer than all executions that can run at the same time. */
+/* A load takes longer than all executions that can run during the load. */
 static void test_partial_overlap(void **state)
 {
 	static const struct switch_load loads[] = { { 0, 3 }, { 1, 3 },

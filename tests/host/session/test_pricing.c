@@ -1,6 +1,7 @@
 /*
- * Prices of work for another model shape than the running one, without a
- * session: they follow from the dimensions of the shape.
+ * Prices (computed phone time and counts) of work for another model shape than
+ * the running one, without a session. The prices follow from the dimensions of
+ * the shape.
  */
 #include "host/session/pricing.h"
 
@@ -14,7 +15,7 @@
 #include "tests/harness.h"
 #include "tests/host/session/pricing_fixture.h"
 
-/* A model of seven layers in five blocks. Some layers have another type. */
+/* The blocks into which the seven layers of a model are divided. */
 struct laid_out {
 	struct block *block;
 	uint32_t n;
@@ -100,12 +101,13 @@ static void lay_out_tail(
 	assert_int_equal(l->n, 1);
 }
 
-/* A model of the last layers alone has the prices that these layers have in the
- * whole model, also if both are priced as another shape. */
+/* A model of only the last layers has the prices that these layers have in the
+ * whole model, even if both models are priced as another shape. */
 static void test_tail(void **state)
 {
 	struct fixture *f = *state;
-	/* 0: its own shape. 25 is not a multiple of the 7 layers. */
+	/* Numbers of layers of the priced shape; 0 means the model's own shape.
+	 * 25 is not a multiple of the 7 layers. */
 	static const uint32_t layers[] = { 0, 21, 25 };
 	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct shape deep;
@@ -290,8 +292,8 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;
 	struct price all = { 0 }, one, maintenance;
 
-	/* Five rows of two sequences: all five see 900 positions, three of them
-	 * see 100 more, and the other two see 40 more. */
+	/* Five rows of two sequences: all five attend to 900 positions, three
+	 * of them to 100 more, and the other two to 40 more. */
 	const struct visibility_piece piece[] = { { 5, 900 }, { 3, 100 },
 		{ 2, 40 } };
 	const uint64_t seen = 28ull * 4 * 1536 * (5 * 900 + 3 * 100 + 2 * 40);
@@ -308,8 +310,8 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	}
 	assert_int_equal(all.counts.cpu_flops, 2 * 5 * weights + attention);
 	assert_int_equal(parts.counts.cpu_flops, 2 * 5 * weights + seen);
-	/* The parts have 40 positions more than the longest row sees, each with
-	 * keys and values of 512 bytes. */
+	/* The pieces together have 40 positions more than the longest row
+	 * attends to, each with keys and values of 512 bytes. */
 	assert_int_equal(parts.counts.cpu_bytes - all.counts.cpu_bytes,
 		28ull * 2 * 40 * 256 * 2);
 	assert_in_range(all.counts.cpu_bytes, weights / 32 * 34,
@@ -390,9 +392,9 @@ static void test_parts_of_a_priced_pass(void **state)
 		assert_true(pass_price(&a).npu > npu);
 	}
 }
-/* The same share of layers stays in memory for the larger shape as for the
- * running model. The running model's reads represent all other layers of the
- * shape, once each. */
+/* For the larger shape the same share of layers stays in memory as for the
+ * running model. The reads of the running model stand for the reads of all
+ * other layers of the shape, each read once. */
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;

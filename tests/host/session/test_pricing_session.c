@@ -195,7 +195,7 @@ static void test_mapped(void **state)
 #define PASSES 4
 
 /* Run passes of one row in a window of 2 GiB, with an extended region of
- * `extended` bytes. Returns what the passes took. */
+ * `extended` bytes. Returns the statistics of the passes. */
 static struct session_stats passes_in(
 	struct fixture *f, uint64_t extended, enum placement_policy placement)
 {
@@ -207,7 +207,7 @@ static struct session_stats passes_in(
 	f->opts.va_extended = extended;
 	f->opts.placement = placement;
 	pair_open(&f->s, f->model, &f->opts);
-	/* The first pass maps what fits. */
+	/* The first pass maps the layers that fit. */
 	for (unsigned i = 0; i <= PASSES; i++) {
 		assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e),
 			&e);
@@ -220,8 +220,8 @@ static struct session_stats passes_in(
 	return after;
 }
 
-/* A model of 8B in Q8_0 has 32 layers of about 221 MiB. Of these, 2 GiB hold
- * some, 16 GiB all. */
+/* A model of 8B parameters in Q8_0 has 32 layers of about 221 MiB. A window of
+ * 2 GiB holds some of the layers, and 16 GiB of extended region hold all. */
 static void test_window(void **state)
 {
 	struct fixture *f = *state;

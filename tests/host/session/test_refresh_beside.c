@@ -95,7 +95,7 @@ static void test_beside(void **state)
 }
 
 /* Most weights are copied into the device's window layer by layer. The host
- * reads them from their permanent place. */
+ * reads the weights from their permanent buffers. */
 static void test_swapped(void **state)
 {
 	struct session_stats stats;

@@ -35,7 +35,7 @@ static const struct soc *phone(void)
 	struct err e = { 0 };
 
 	assert_ok(soc_file_load(&soc, "tensor/soc/sd8elite.soc", &e), &e);
-	soc.cache_levels = 1; /* ranged invalidation is what is counted here */
+	soc.cache_levels = 1; /* so that invalidation by ranges is counted */
 	return &soc;
 }
 

@@ -1,7 +1,7 @@
 /*
  * The phone time of sessions on a flash image (TANDEM_NPU; skipped without it).
- * It must equal that of a small simulation, to the picosecond, and the sum of
- * its parts.
+ * The phone time must equal that of a small simulation, to the picosecond, and
+ * the sum of the times of its parts.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"

@@ -130,7 +130,7 @@ static void test_coherent(void **state)
 	}
 }
 
-/* Also with an expert through which all rows pass. */
+/* The same with a shared expert, through which all rows pass. */
 static void test_shared(void **state)
 {
 	struct fixture *f = *state;
@@ -148,7 +148,7 @@ static void test_shared(void **state)
 	}
 }
 
-/* What a pass is expected to cost on a phone is what it costs, but for cache
+/* The estimated phone time of a pass equals its phone time, except for cache
  * maintenance and the choice of experts by the CPU. */
 static void check_costs(struct fixture *f)
 {
@@ -187,8 +187,8 @@ static void test_expected_shared(void **state)
 	check_costs(*state);
 }
 
-/* The part of the window that is left for weights does not hold the experts:
- * they lie in the extended region. */
+/* The experts do not fit in the part of the window that is left for weights, so
+ * they are in the extended region (device memory outside the window). */
 static void test_extended(void **state)
 {
 	struct fixture *f = *state;
@@ -246,8 +246,9 @@ static void test_passing_faults(void **state)
 	}
 }
 
-/* An expert that cannot be read is an error that names it and the file. Results
- * before it are right, and so are those after it if the fault is gone. */
+/* If an expert cannot be read, the error names the expert and the file. Results
+ * before the error are right, and so are later results when the fault is gone.
+ */
 static void test_lasting_faults(void **state)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 /*
- * Sessions on a fake device, whose passes the test computes
- * (tests/host/npu/fake_device.h) without a device process. Results equal the
- * model's definition, for every window size and every source of layers. A lost
- * device is replaced in the middle of a text. Invalid results and answers of a
- * device are errors whose message names the invalid part.
+ * Sessions on a fake device, which computes in the test process
+ * (tests/host/npu/fake_device.h). Results equal the model's definition, for
+ * every window size and every source of layers. A lost device is replaced in
+ * the middle of a text. Invalid results and answers of a device are errors
+ * whose message names the invalid part.
  */
 #include "base/checked.h"
 #include "base/err.h"

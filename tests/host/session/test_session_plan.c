@@ -138,8 +138,8 @@ static void test_context(void **state)
 	refused(f, -EFBIG, "larger --va-window");
 }
 
-/* The slots are those of one whole context and of the tail (the tokens of its
- * own) of every other sequence. */
+/* The cache has slots for one whole context and for the tail (the tokens after
+ * the shared prefix) of every other sequence. */
 static void test_tails(void **state)
 {
 	struct fixture *f = *state;
@@ -293,8 +293,9 @@ static void test_memory_left(void **state)
 	check_left(f, other + 2 * slot, "--stage-slots 2");
 }
 
-/* If there is no memory for the output matrix, it is streamed. With a share of
- * the layers as budget, slots hold parts of layers before. */
+/* If there is no memory for the output matrix, the matrix is streamed. If the
+ * budget is a share of the layers, smaller slots, which hold parts of layers,
+ * are tried before the matrix is streamed. */
 static void test_output(void **state)
 {
 	struct fixture *f = *state;

@@ -149,7 +149,8 @@ static void test_read_after_losses(void **state)
 {
 	struct fixture *f = *state;
 
-	/* The predictions of the first prompt follow the run number TOKENS. */
+	/* The first TOKENS runs compute the expected logits. The runs of the
+	 * first prompt follow them. */
 	f->opts.restarts = 100;
 	f->opts.quiet = true;
 	f->opts.fault = "die@run#63,die@run#66,hang@run#69";

@@ -167,8 +167,8 @@ static void test_bytes(void **state)
 }
 
 #define READ    20 /* tokens of a prompt of two passes */
-#define LAST    4  /* of these in the last pass */
-#define CHAINED 6  /* rows of logits of the passes after it */
+#define LAST    4  /* tokens of the prompt in its last pass */
+#define CHAINED 6  /* rows of logits of the passes after the prompt */
 
 /* Compute a prompt, with logits of its last pass, and a chain of passes, with
  * the logits of one row, or of two rows in separate calls, in each. */
@@ -194,8 +194,9 @@ static void run_chain(struct fixture *f, float *out, uint32_t n_vocab)
 	}
 }
 
-/* A budget that does not hold the output matrix streams it after the layers.
- * Predictions for a prompt, which need it in memory, are refused then. */
+/* If the memory budget has no room for the output matrix, the matrix is
+ * streamed after the layers. Predictions for a prompt, which need the matrix in
+ * memory, are then refused. */
 static void a_streamed_output_matrix(void **state)
 {
 	const uint32_t n_vocab = 34000; /* rows of 64 values of F16: 4.1 MiB */
@@ -205,7 +206,7 @@ static void a_streamed_output_matrix(void **state)
 	const struct image_extent *output;
 	struct session_stats st;
 	struct err e = { 0 };
-	const unsigned sweeps = 1 + CHAINED; /* over the matrix */
+	const unsigned sweeps = 1 + CHAINED; /* reads of the matrix */
 	uint64_t layer;
 
 	assert_non_null(want);
@@ -370,7 +371,7 @@ static void test_refused(void **state)
 	f->opts = opts;
 	f->opts.dram_share = 0;
 	f->opts.stage_slots = 6;
-	/* two of them for the cache and the activations */
+	/* two of the slots are for the cache and the activations */
 	f->opts.va_slots = 7;
 	refused(f, f->image.model, -ENOSPC, "tandem:stage5");
 	refused(f, f->image.model, -ENOSPC, "--va-slots");

@@ -4,7 +4,7 @@
  * with slots that are overwritten after use, with other layers streamed from
  * flash, and after a device is lost. Other tests check refused options and
  * compare the phone time with a simulation of two slots. The tests use a fake
- * device, whose passes the test computes, and a real device process
+ * device, which computes in the test process, and a real device process
  * (TANDEM_NPU; skipped without it).
  */
 #include "base/checked.h"

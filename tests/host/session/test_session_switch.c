@@ -1,10 +1,10 @@
 /*
  * Graph switching (each block has a prefill graph and a decode graph, and only
- * one of them is loaded) on a fake device, whose passes the test computes
- * (tests/host/npu/fake_device.h) and whose prices the test sets. The paper's
- * figure 8 is executed. Executions follow the plan, to the picosecond. The
- * logits equal the definition for every plan, however late the device answers a
- * load and wherever the device is lost.
+ * one of them is loaded) on a fake device (tests/host/npu/fake_device.h). The
+ * device computes in the test process, and the test sets its estimated times
+ * (prices). A session executes the paper's figure 8. Executions follow the
+ * plan, to the picosecond. The logits equal the definition for every plan,
+ * however late the device answers a load and wherever the device is lost.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -163,8 +163,8 @@ static struct switch_stats prompt(struct fixture *f, uint32_t n)
 
 /* ---- figure 8 ------------------------------------------------------------ */
 
-/* Loaded blocks, the time unit in which each load begins, and the total
- * time. */
+/* For each plan: the loaded blocks, the time unit in which each load begins,
+ * the total time, and the time spent waiting for loads. */
 static const struct {
 	enum graph_switch how;
 	unsigned block[LAYERS], begin[LAYERS], makespan, waited;

@@ -297,8 +297,8 @@ static void test_phone(void **state)
 	assert_true(took[SWITCH_ASYNC] < took[SWITCH_SYNC]);
 }
 
-/* With the price of a model a thousand times as large, loads are priced for
- * that model too, and its plan is executed. */
+/* The time is estimated for a model a thousand times as large. Loads are priced
+ * for that model too, and its plan is executed. */
 static void test_priced_as(void **state)
 {
 	struct fixture *f = *state;

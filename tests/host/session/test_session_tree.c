@@ -61,7 +61,7 @@ static void decode_path(struct fixture *f, const struct random_tree *t,
 }
 
 /* Check in every row of a tree that the hidden states have the bytes of plain
- * decoding of the row's path (equivalence E0). */
+ * decoding of the row's path. */
 static void check_tree(struct fixture *f, enum wire_precision precision)
 {
 	size_t width = f->file.n_embd * sizeof(float);
@@ -142,8 +142,7 @@ static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
 	return all;
 }
 
-/* After a path is accepted, the cache has the bytes of plain decoding
- * (equivalence E0). */
+/* After a path is accepted, the cache has the bytes of plain decoding. */
 static void test_compaction(void **state)
 {
 	struct fixture *f = *state;

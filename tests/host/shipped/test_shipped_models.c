@@ -92,7 +92,7 @@ static void test_chosen(void **state)
 	assert_string_equal(path, "small");
 }
 
-/* If TANDEM_MODELS names a folder, no other place is searched. */
+/* If TANDEM_MODELS names a folder, no other folder is searched. */
 static void test_not_found(void **state)
 {
 	const char *dir = folder("draft.gguf", NULL);

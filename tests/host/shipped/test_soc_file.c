@@ -357,8 +357,8 @@ static void test_figure_15(void **state)
 		 * bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
-		/* The authors' own sequence is slower than the paper's ratio
-		 * says; see docs/test-time-scaling.md. */
+		/* The authors' own sequence of instructions is slower than the
+		 * paper's ratio says; see docs/test-time-scaling.md. */
 		between(authors / super, down ? 2.5 : 5, down ? 3.2 : 6.5,
 			"of the authors' sequence");
 		/* The paper's kernel is 27 % slower than the bound on

@@ -1,8 +1,8 @@
 /*
  * Recognizing and applying chat templates. The templates here are those of
  * model files, reduced to the loop over the messages with the markers of the
- * family. chat_golden.py rendered whole templates with another engine, and its
- * output is the expected one.
+ * family. The expected output comes from chat_golden.py, which rendered whole
+ * templates with another engine.
  */
 #include "tests/harness.h"
 

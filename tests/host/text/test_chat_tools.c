@@ -1,8 +1,9 @@
 /*
- * Tools in chats: how prompts list tools, calls and results, compared with what
- * real templates write (chat_tools_golden.py); which tools are refused; and the
- * calls that the form of an output allows, drawn at random, found in the output
- * by the reader, and compared with their schemas by an independent validator.
+ * Tools in chats. Prompts that list tools, calls and results are compared with
+ * the prompts of real templates (chat_tools_golden.py). Some tools are refused.
+ * Calls that the form (grammar) of an output allows are drawn at random, found
+ * in the output by the reader, and compared with their schemas by an
+ * independent validator.
  */
 #include "tests/harness.h"
 
@@ -20,7 +21,7 @@
 #define END     2
 #define CONTROL 3 /* type of a control token */
 
-/* Templates reduced to what distinguishes the styles. */
+/* Templates reduced to the markers that distinguish the styles. */
 static const char qwen[] = "<|im_start|> <tools> <tool_call>";
 static const char llama[] =
 	"<|start_header_id|> <|eot_id|> ipython \"parameters\": ";
@@ -131,7 +132,8 @@ static void check_golden(
 			};
 		}
 		got = write_chat(template, t, turn, json_array_size(turns));
-		/* QwQ's template begins the answer. */
+		/* QwQ's template also writes the beginning of the answer,
+		 * <think>. */
 		if (strncmp(got, want, strlen(got)) != 0 ||
 			(strcmp(got, want) && !strstr(want, "<think>")))
 			fail_msg("%s:\n%s\nnot\n%s", model, got, want);
@@ -173,8 +175,9 @@ static void test_written(void **state)
 		{ CHAT_RESULT, "two", 3 } };
 	char *text = write_chat(gemma, t, turn, 3);
 
-	/* Without an own way, the tools are in the system turn, which gemma has
-	 * in the first user turn, and results are a user turn. */
+	/* If a template has no format of its own for tools, the tools are
+	 * listed in the system turn, and results are user turns. In gemma the
+	 * first user turn contains the system turn. */
 	assert_non_null(strstr(text,
 		"<start_of_turn>user\nThese functions can be called:\n{\"type\""
 		": \"function\", \"function\": {\"name\": \"f\"}}\nTo call"));
@@ -182,7 +185,8 @@ static void test_written(void **state)
 		"\n\nHi<end_of_turn>\n<start_of_turn>model\n{\"name\": \"f\", "
 		"\"arguments\": {}}<end_of_turn>\n<start_of_turn>user\none"));
 	free(text);
-	/* A call that is given as tokens is one as well. */
+	/* An answer that is given as tokens also counts as a call, so the
+	 * second result has the next call id. */
 	text = write_chat(nemo, NULL, turn, 5);
 	assert_string_equal(text,
 		"[INST]Hi[/INST][TOOL_CALLS][{\"name\": \"f\", \"arguments\": "
@@ -437,7 +441,7 @@ static char *draw_tools(struct draw *d, json_t **parameters)
 	return text;
 }
 
-/* Returns the number of calls. */
+/* Check the arguments of all complete calls. Returns the number of calls. */
 static unsigned check_calls(
 	const struct found *f, json_t **parameters, const char *tools)
 {

@@ -23,7 +23,7 @@
 struct hash_drafter {
 	uint64_t seed;
 	uint32_t k;
-	double sharp; /* distance from the uniform distribution, which is 0 */
+	double sharp; /* 0: uniform distribution; larger: less uniform */
 	/* sum of all candidates' q; 0 means random, from 0.5 to 1 */
 	double mass;
 	bool coarse; /* true if many candidates have equal q and some have 0 */

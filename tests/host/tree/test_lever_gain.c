@@ -1,8 +1,8 @@
 /*
- * The gain that Lever's builder predicts, compared with the number of tokens
- * that random texts emit. The texts are drawn from the draft's own
- * distribution, or follow it less often after the builder has measured how
- * reliable the draft is.
+ * The gain (expected number of emitted tokens) that Lever's builder predicts,
+ * compared with the number of tokens that random texts emit. The texts are
+ * drawn from the draft's own distribution, or follow it less often after the
+ * builder has measured how reliable the draft is.
  */
 #include "host/tree/build.h"
 #include "host/tree/tree.h"
@@ -90,7 +90,7 @@ static void test_reliability_by_hand(void **state)
 	t->n_candidates[1] = 1;
 	t->candidate[2] = (struct candidate){ 12, .5F };
 	/* The cycle ends at the root, because 99 is no candidate. The averages
-	 * become H = 0.9 and M = 0.975. */
+	 * become hit = 0.9 and mass = 0.975. */
 	gain_rule_saw(&p, t, path, 0, 99);
 	assert_close(p.hit, 0.9, 1e-12, "hit");
 	assert_close(p.mass, 0.975, 1e-12, "mass");

@@ -1,9 +1,9 @@
 /*
- * The time of a cycle, computed from its parts. It is compared with values by
- * hand, for each part that can limit the cycle. The estimates by rows are
- * compared with their definition, which is the nearest non-decreasing values.
- * Other tests check how the measured times of whole and pruned passes change
- * the estimates.
+ * The time of a cycle, computed from its parts. The time is compared with
+ * values by hand, for each part that can limit the cycle. The estimates by
+ * number of rows are compared with their definition, the nearest non-decreasing
+ * values. Other tests check how the measured times of whole and pruned passes
+ * change the estimates.
  */
 #include "host/tree/pass_cost.h"
 #include "tests/harness.h"
@@ -15,14 +15,15 @@ static void test_by_hand(void **state)
 {
 	struct pass_cost c = { .read = 1000, .ahead = 200, .token = 10 };
 
-	/* Flash limits the cycle. Drafting takes no additional time up to 150,
-	 * because flash reads ahead for that time. */
+	/* Flash limits the cycle. It reads ahead for 200 while no pass runs,
+	 * and the logits of 5 tokens take 50 of that time, so drafting takes no
+	 * additional time up to 150. */
 	assert_close(pass_cost_cycle(&c, 5, 0, 100), 1000, 0, "flash");
 	assert_close(pass_cost_cycle(&c, 5, 150, 100), 1000, 0, "hidden");
 	assert_close(pass_cost_cycle(&c, 5, 160, 100), 1010, 0, "stands still");
 	/* Computing limits the cycle and begins after drafting. */
 	assert_close(pass_cost_cycle(&c, 5, 50, 1500), 1600, 0, "computing");
-	/* So do the logits of the emitted tokens. */
+	/* The logits of the emitted tokens also delay the computation. */
 	assert_close(pass_cost_cycle(&c, 15, 50, 1500), 1700, 0, "tokens");
 	/* Half of the layers can be computed while the staging slots are
 	 * full. */
@@ -31,8 +32,8 @@ static void test_by_hand(void **state)
 	/* All weights are in memory. */
 	c.read = 0;
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 500, 0, "in memory");
-	/* Weights are mapped in each pass, which is 30 more than known. A
-	 * cycle that was faster than known does not count as less. */
+	/* Mapping weights in each pass takes 30 more than the other parts. If a
+	 * cycle takes less than its parts, this time counts as 0. */
 	pass_cost_saw_cycle(&c, 100, 400, 530);
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 530, 0, "other time");
 	pass_cost_saw_cycle(&c, 100, 400, 470);

@@ -1,7 +1,7 @@
 /*
- * Pruning compared with the best of all subtrees: on small random trees with
- * random costs, all subtrees are tried, with merits and times that the test
- * computes anew.
+ * Pruning compared with the best of all subtrees. On small random trees with
+ * random costs, all subtrees are tried, with merits (probabilities that a row
+ * is reached) and times that the test computes anew.
  */
 #include "host/tree/build.h"
 #include "host/tree/pass_cost.h"
@@ -16,7 +16,7 @@
 #define NODES  PASS_KNOTS /* most nodes of a tree of which all are tried */
 #define ROUNDS 400
 
-/* A scripted predictor, and what it was asked. */
+/* A scripted predictor, and the tokens that it has scored. */
 struct predictor {
 	const struct tree *tree;
 	uint64_t seed;
@@ -258,8 +258,7 @@ static void test_nothing_known(void **state)
 	}
 }
 
-/* Where a score is no number, the draft alone decides. Large scores give finite
- * merits. */
+/* If a score is NaN, only the draft counts. Large scores give finite merits. */
 static void test_unusual_scores(void **state)
 {
 	struct tree *t = open_tree(4, 4);
@@ -287,8 +286,8 @@ static void test_unusual_scores(void **state)
 	tree_close(t);
 }
 
-/* The weights are learnt from verifications: of a predictor that is right, and
- * of one that is noise. */
+/* The weights of draft and predictor are learned from verifications, once with
+ * a predictor that is right and once with one that is noise. */
 static void test_learns_whom_to_trust(void **state)
 {
 	seed = harness_seed();

@@ -238,7 +238,7 @@ static void test_best_prefix_as_printed(void **state)
 
 #define FEW 14
 
-/* All nodes down to a depth. The cost of n rows is step[n]. */
+/* All nodes down to a depth. */
 struct all {
 	uint32_t n;
 	double reach[FEW];
@@ -264,7 +264,8 @@ static void list_all(struct all *a, const struct hash_drafter *h, uint64_t path,
 	}
 }
 
-/* The best rate of all connected trees that have at most `rows` rows. */
+/* The best rate (gain / latency) of all connected trees that have at most
+ * `rows` rows. The latency of n rows is step[n]. */
 static double best_rate(const struct all *a, uint32_t rows, const double *step)
 {
 	double best = 0;
@@ -421,7 +422,7 @@ static void test_equal_rates(void **state)
 	tree_close(t);
 }
 
-/* ---- what is drafted ----------------------------------------------------- */
+/* ---- nodes that are not drafted ------------------------------------------ */
 
 /* If draft steps are expensive, nodes that could follow only rejected nodes are
  * not drafted. */

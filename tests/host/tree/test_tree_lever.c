@@ -183,8 +183,9 @@ static uint32_t inner(const struct all *a, uint32_t set)
 	return n;
 }
 
-/* The best rate of all connected trees. The cost includes `looked` expansions
- * or, if `looked` is negative, the expansions that each tree needs. */
+/* The best rate (gain / latency) of all connected trees. The latency includes
+ * `looked` expansions or, if `looked` is negative, the expansions that each
+ * tree needs. */
 static double best_rate(
 	const struct all *a, uint32_t rows, const struct price *p, int looked)
 {
@@ -330,7 +331,8 @@ static void test_best_of_all_trees(void **state)
 
 /* ---- steps in the cost, and no draft at all ---------------------------- */
 
-/* The second row costs more than it gains, but eight together pay. */
+/* The second row costs more than it gains, but eight rows together gain more
+ * than they cost. */
 static void test_crosses_a_step(void **state)
 {
 	const uint32_t row[] = { 1, 2, 32 };
@@ -362,7 +364,8 @@ static void test_crosses_a_step(void **state)
 	tree_close(t);
 }
 
-/* Whether drafting pays is the comparison of all chains, by hand. */
+/* build_lever_pays must agree with a comparison of chains of every length,
+ * computed by the test. */
 static void test_whether_drafting_pays(void **state)
 {
 	uint32_t pays = 0;

@@ -11,8 +11,8 @@
 struct trial {
 	const struct litmus *t;
 	struct litmus_space space;
-	bool *seen; /* [space.n_outcomes] by chance */
-	bool named; /* reported by the checker at least once */
+	bool *seen; /* [space.n_outcomes] seen in random runs */
+	bool named; /* the checker has reported at least once */
 	struct litmus_tally *tally;
 	struct err *e;
 };
@@ -26,7 +26,8 @@ static int say(
 	return err_set(t->e, EILSEQ, "%s:%s: %s", t->t->name, text, what);
 }
 
-/* The number of an outcome, or how many there are. */
+/* The index of an outcome in the list of the model, or n_outcomes if the list
+ * does not have the outcome. */
 static uint32_t find(const struct trial *t, const struct litmus_outcome *o)
 {
 	uint32_t i = 0;
@@ -93,7 +94,7 @@ static int by_chance(struct trial *t, enum coherence level, uint64_t seed)
 
 /* ---- the checker reports each rule --------------------------------------- */
 
-/* The shortest path to a broken rule. */
+/* Run the shortest path to a broken rule, and check the reports. */
 static int break_it(struct trial *t)
 {
 	uint8_t path[LITMUS_MOVES_MAX];

@@ -1,7 +1,7 @@
 /*
- * Checks a litmus test: explores it with the model, runs it on the emulator in
- * both ways, and compares the two. The counts of many tests are added up in a
- * struct litmus_tally.
+ * Checks a litmus test: finds its outcomes with the model, runs it on the
+ * emulator (litmus_emulator.h) on random and on given paths, and compares the
+ * results. A struct litmus_tally has the sums over many tests.
  */
 #ifndef TESTS_SHM_COHERENCE_LITMUS_CHECK_H
 #define TESTS_SHM_COHERENCE_LITMUS_CHECK_H
@@ -10,24 +10,26 @@
 
 struct litmus_tally {
 	uint64_t tests, states, runs;
-	uint64_t outcomes;  /* that are allowed */
-	uint64_t by_chance; /* of these, reached by random runs */
+	uint64_t outcomes;  /* allowed outcomes */
+	uint64_t by_chance; /* allowed outcomes that random runs reached */
 	uint64_t
 		right; /* tests that break no rule that the device can detect */
 	uint64_t reported; /* tests with a report of the checker */
-	uint64_t harmless; /* reported, though no old value is ever read */
-	uint64_t unseen;   /* only the CPU breaks a rule: not reported */
+	/* tests that break a rule, but in which no old value can appear */
+	uint64_t harmless;
+	/* tests in which only the CPU breaks a rule, which is not reported */
+	uint64_t unseen;
 };
 
 /*
- * Holds:
- * - the test's stated outcomes, if any (`stated`), are those of the model;
- * - no wrong value is read unless a rule is broken;
- * - in all runs, at `seeds` seeds a level, every value is the model's; with
- *   level off, that of memory without a cache;
- * - each allowed outcome occurs, and no other;
- * - the checker reports exactly the rules that each run breaks.
- * 0; or a negative errno and the difference.
+ * Check that
+ * - the outcomes that the test states are those of the model (if `stated`);
+ * - no old value is read, or is in memory at the end, if no rule is broken;
+ * - in random runs, with `seeds` seeds for each level, all values equal those
+ *   of the model; with level off, those of memory without a cache;
+ * - each allowed outcome occurs, and no other outcome;
+ * - the checker reports exactly the rules that the device breaks in a run.
+ * Returns 0, or a negative errno with a message that has the difference.
  */
 int litmus_check(const struct litmus *, bool stated, unsigned seeds,
 	struct litmus_tally *, struct err *);

@@ -21,17 +21,18 @@ struct way {
 	struct litmus_run *run;
 	struct coherence_cache *cache;
 	struct coherence_buffer *buffer;
-	struct litmus_state s; /* the model's */
+	struct litmus_state s; /* state of the model */
 	_Alignas(LINE) uint32_t memory[LITMUS_LINES][ALL_WORDS];
 	uint32_t local[LITMUS_WORDS];
-	unsigned offset[LITMUS_WORDS]; /* of a word of memory */
+	unsigned offset[LITMUS_WORDS]; /* byte offset of a word in `memory` */
 	struct coherence_dma transfer[LITMUS_TRANSFERS];
 	uint32_t request;
 	uint64_t drawn;
 	struct err *e;
 };
 
-/* A phrase that only the report of this rule contains. */
+/* Phrases of the checker's reports. A phrase occurs only in reports about its
+ * rule. */
 static const struct {
 	const char *says;
 	unsigned rule;
@@ -54,7 +55,7 @@ static const struct {
 static void take_report(void *arg, const char *text)
 {
 	struct litmus_run *run = arg;
-	unsigned rule = 1u << LITMUS_BREACHES; /* an unknown one */
+	unsigned rule = 1u << LITMUS_BREACHES; /* an unknown rule */
 
 	for (size_t i = 0; i < ARRAY_LEN(said); i++)
 		if (strstr(text, said[i].says))
@@ -77,7 +78,7 @@ static bool is_local(const struct way *w, unsigned word)
 	return w->t->word_line[word] == LITMUS_NO_LINE;
 }
 
-/* The word in memory or local memory, past the cache. */
+/* The word in memory or in local memory itself, not in the cache. */
 static uint32_t *word_at(struct way *w, unsigned word)
 {
 	return is_local(w, word) ? &w->local[word]
@@ -112,9 +113,10 @@ static int compare_memory(struct way *w)
 	return 0;
 }
 
-/* ---- what happens without a step ----------------------------------------- */
+/* ---- events without a step ----------------------------------------------- */
 
-/* The cache drops a clean line. What the device owes stays. */
+/* The cache drops a clean line. The record that the device has not yet cleaned
+ * the line remains. */
 static void drop(struct way *w, unsigned line)
 {
 	uint16_t *state = &w->buffer->state[line];
@@ -143,8 +145,8 @@ static void play_nature(struct way *w, uint8_t move)
 		line_evict(&w->cache->maintenance, w->buffer, which);
 		break;
 	case LITMUS_FILL:
-		/* Of bytes that no test accesses, so that no rule for accesses
-		 * is broken. */
+		/* Read bytes that no test accesses, so that the read breaks no
+		 * rule. */
 		coherence_read(
 			w->cache, w->buffer, which * LINE + LINE - WORD, WORD);
 		break;
@@ -299,7 +301,8 @@ static int play_agent(struct way *w, unsigned agent)
 
 /* ---- a whole run --------------------------------------------------------- */
 
-/* Agents move twice as often as anything happens without them. */
+/* Choose the next move at random: in two of three cases a step of an agent,
+ * else a step or an event. Returns false if the run ends. */
 static bool choose(struct way *w, unsigned n, uint8_t *move)
 {
 	unsigned nature = is_off(w) ? 0 : w->t->nature;

@@ -1,9 +1,10 @@
 /*
- * What a device's accesses cost at each coherence level, compared with memcpy:
- * 1 GiB through views of one buffer, half of it read and half written, in
- * chunks of 64 bytes and of 4 KiB; the best of three runs. Each pass is a
- * request that invalidates its input, reads it, writes its output and cleans
- * it; with two levels the maintenance is of the whole cache. No argument.
+ * Measures the cost of a device's accesses at each coherence level, compared
+ * with memcpy. The device accesses 1 GiB through views of one buffer: half is
+ * read and half is written, in chunks of 64 bytes and of 4 KiB. The result is
+ * the best of three runs. Each pass is a request that invalidates its input,
+ * reads it, writes its output and cleans the output. With two cache levels,
+ * maintenance is done for the whole cache. The program has no arguments.
  */
 #include "base/clock.h"
 #include "shm/coherence/tandem_coherence.h"

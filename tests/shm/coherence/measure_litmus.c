@@ -1,10 +1,11 @@
 /*
- * Runs litmus tests, generated or from files, or writes the generated ones.
+ * Runs litmus tests, or writes them to the folder DIR (--write). The tests are
+ * read from the files or, if no file is given, generated from cycles.
  *
  *   measure_litmus [--contract 1|2] [--length N] [--seeds N] [FILE.litmus...]
  *   measure_litmus --write DIR [--contract 1|2] [--length N] [FILE.litmus...]
  *
- * A written test states the outcomes that the model finds.
+ * The written tests have the model's outcomes as their expected outcomes.
  */
 #include "base/err.h"
 #include "tests/shm/coherence/litmus_check.h"
@@ -16,7 +17,7 @@
 
 struct work {
 	struct litmus_tally tally;
-	const char *dir; /* NULL: run them */
+	const char *dir; /* NULL: run the tests */
 	unsigned contract, length, seeds;
 	unsigned failed;
 	struct err e;
@@ -33,7 +34,8 @@ static int run_test(struct work *w, const struct litmus *t, bool stated)
 	return 0;
 }
 
-/* The model's outcomes, by the results that the test names, or by all. */
+/* Set the test's allowed outcomes to those of the model, with the results that
+ * the test names, or with all results if the test names none. */
 static void state_outcomes(struct litmus *t, const struct litmus_space *space)
 {
 	bool any = t->n_allowed + t->n_forbidden > 0;
@@ -57,7 +59,8 @@ static void state_outcomes(struct litmus *t, const struct litmus_space *space)
 	t->breaches = space->breaches;
 }
 
-/* The test's text, with the model's outcomes as its statement. */
+/* Write a test's text to a file, with the model's outcomes as the expected
+ * outcomes. */
 static int write_test(struct work *w, const struct litmus *test)
 {
 	char path[4096], text[LITMUS_TEXT];

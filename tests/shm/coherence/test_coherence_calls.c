@@ -49,7 +49,8 @@ static void test_flush_cleans_and_invalidates(void **state)
 	close_device(&d, 0);
 }
 
-/* A flush of lines that the device wrote and the CPU did not is needed. */
+/* A flush of lines that the device wrote is needed, even if the CPU did not
+ * write them. */
 static void test_flush_is_needless_only_if_both_halves_are(void **state)
 {
 	struct device d;
@@ -65,7 +66,8 @@ static void test_flush_is_needless_only_if_both_halves_are(void **state)
 	close_device(&d, 1);
 }
 
-/* Whatever of a chain ends early, its order holds. */
+/* The transfers of a chain end in the order of the chain, no matter which of
+ * them end before the wait. */
 static void test_chained_transfers_end_in_order(void **state)
 {
 	for (uint64_t seed = 1; seed < 20; seed++) {

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Random paths through each test; TANDEM_LITMUS_SEEDS for more. */
+/* Number of random runs of each test at each level, unless the variable
+ * TANDEM_LITMUS_SEEDS is set. */
 #define SEEDS 8
-/* Length of generated cycles, and one in how many tests is run;
- * TANDEM_LITMUS_LENGTH for all tests up to another length. */
+/* Largest length of the generated cycles. One in ONE_IN of their tests is run.
+ * If TANDEM_LITMUS_LENGTH is set, all tests up to this length are run. */
 #define LENGTH 4
 #define ONE_IN 4
 
@@ -132,7 +133,7 @@ static void tests_from_cycles_hold(void **state)
 	}
 }
 
-/* ---- the comparison can fail
+/* ---- tests with wrong expected outcomes
  * ------------------------------------------------- */
 
 static const char falsehood[] = "litmus falsehood\n"

@@ -73,7 +73,7 @@ static void cpu_write(struct bench *b, uint64_t at, size_t n, uint8_t value)
 	coherence_host_end(b->c, b->b, at, n, COHERENCE_WRITE, "cpu_write");
 }
 
-/* Report number i contains all of these. */
+/* Fail unless report number i contains both strings. */
 static void said(
 	struct bench *b, unsigned i, const char *sentence, const char *missing)
 {
@@ -138,7 +138,7 @@ static void a_ranged_invalidate_leaves_the_second_level(void **state)
 	}
 }
 
-/* What enforces contract 1 costs nothing extra: ranged calls are enough. */
+/* With contract 1 (one cache level), ranged calls are enough. */
 static void ranged_calls_are_enough_with_one_level(void **state)
 {
 	struct bench b;
@@ -162,7 +162,7 @@ static void needless_calls_are_named(void **state)
 	open_bench(&b, COHERENCE_CHECK, COHERENCE_TWO_LEVELS, 0);
 	coherence_set_price(b.c, 1e9, 50e-6);
 	cpu_write(&b, 0, 4, 9);
-	coherence_flush_all(b.c); /* drops what the CPU wrote */
+	coherence_flush_all(b.c); /* needed: the CPU has written */
 	coherence_operator(b.c, "again", -1);
 	coherence_flush_all(b.c);
 	coherence_operator(b.c, "clean", -1);
@@ -178,7 +178,8 @@ static void needless_calls_are_named(void **state)
 		"the whole cache",
 		"");
 
-	/* A ranged invalidate of what the CPU has not written again. */
+	/* A ranged invalidate is needless if the CPU has not written the line
+	 * since the last one. */
 	open_bench(&b, COHERENCE_CHECK, COHERENCE_ONE_LEVEL, 0);
 	cpu_write(&b, 0, 4, 9);
 	coherence_invalidate(b.c, b.b, 0, 4, 0, 0);
@@ -192,8 +193,8 @@ static void needless_calls_are_named(void **state)
 	said(&b, 0, "needless maintenance: io [0, 4)", "device request 2");
 }
 
-/* The evictor moves lines to the second level and from there to memory; the
- * missing whole clean is reported all the same. */
+/* Evictions move lines to the second level and from there to memory; a missing
+ * clean of the whole cache is reported nevertheless. */
 static void the_evictor_hides_no_missing_clean(void **state)
 {
 	struct bench b;
@@ -344,7 +345,7 @@ static void a_buffer_reused_before_the_wait_is_named(void **state)
 	coherence_dma_wait(b.c, &d);
 	coherence_dma_wait(b.c, &other);
 	coherence_local(b.c, local, 64, COHERENCE_READ);
-	assert_int_equal(b.mem[0], 2); /* and not what was to be stored */
+	assert_int_equal(b.mem[0], 2); /* not the 1 that was to be stored */
 	close_bench(&b);
 	assert_int_equal(b.n, 2);
 	said(&b, 0, "write before a wait: io [0, 64) in compute",
@@ -400,8 +401,8 @@ static void a_wait_left_out_and_one_for_nothing_are_named(void **state)
 		"nothing used the bytes");
 }
 
-/* One of two transfers that overlap in the buffer writes it, and nothing orders
- * them. */
+/* Two unordered transfers access the same bytes of the buffer, and at least one
+ * of them writes these bytes. */
 static void unordered_transfers_of_a_range_are_named(void **state)
 {
 	uint8_t local[2][64] = { { 7 }, { 0 } };
@@ -428,8 +429,9 @@ static void unordered_transfers_of_a_range_are_named(void **state)
 	}
 }
 
-/* A line that was loaded while DMA was in progress, and one that the CPU wrote
- * after DMA had. */
+/* The report of a stale read names the last writer: DMA, for a line that was
+ * loaded while the DMA was in progress; the CPU, for a line that the CPU wrote
+ * after DMA. */
 static void the_last_writer_of_memory_is_named(void **state)
 {
 	uint8_t local[64] = { 7 };
@@ -440,7 +442,7 @@ static void the_last_writer_of_memory_is_named(void **state)
 	d = transfer(&b, 0, local, true);
 	coherence_operator(b.c, "store", -1);
 	coherence_dma_start(b.c, &d);
-	dev_read(&b, 0); /* too early, and named as such */
+	dev_read(&b, 0); /* too early, which is reported */
 	coherence_dma_wait(b.c, &d);
 	coherence_operator(b.c, "load", -1);
 	dev_read(&b, 0);
@@ -461,7 +463,7 @@ static void the_last_writer_of_memory_is_named(void **state)
 		"before load again");
 }
 
-/* With a seed, DMA may end early; what is reported stays the same. */
+/* With a seed, DMA may end before the wait; the reports are the same. */
 static void dma_may_end_at_any_moment(void **state)
 {
 	uint8_t local[64];
@@ -487,7 +489,7 @@ static void dma_may_end_at_any_moment(void **state)
 	assert_true(early && late);
 }
 
-/* ---- brackets ------------------------------------------------------------ */
+/* ---- brackets (accesses of the CPU) -------------------------------------- */
 
 static void an_open_bracket_is_named(void **state)
 {

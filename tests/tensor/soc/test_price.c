@@ -1,7 +1,7 @@
 /*
  * Compares costs with sums computed by hand, for a machine with round numbers:
- * a packet takes 2 ns and two vector units work, so evenly divided work takes 1
- * ns per packet; DDR transfers one byte per nanosecond.
+ * a packet of vector instructions takes 2 ns and two vector units work, so
+ * evenly divided work takes 1 ns per packet; DDR transfers one byte per ns.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -84,8 +84,7 @@ static void test_one_tile(void **state)
 	equal(p.energy_pj, (10 * 1 + 44 * 2 + 676 * 3) * NS, "energy");
 }
 
-/* The packets of a tile are those of docs/soc-clock.md, and so are its
- * scatters. */
+/* A tile has the packets and the scatters that docs/soc-clock.md lists. */
 static void test_layouts(void **state)
 {
 	static const struct {
@@ -164,8 +163,8 @@ static void test_padding(void **state)
 	assert_memory_equal(&p, &q, sizeof(p));
 }
 
-/* The upper bound (PRICE_DEQUANT_COPY) moves the same bytes and dequantizes
- * nothing. */
+/* With PRICE_DEQUANT_COPY, the upper bound of the speed, the same bytes are
+ * moved and nothing is dequantized. */
 static void test_bound(void **state)
 {
 	struct price p, b;
@@ -224,8 +223,8 @@ static void test_idle_unit(void **state)
 	equal(two.vector_ps, one.vector_ps, "two pairs");
 }
 
-/* The price if all rows see `length` positions. Returns -EINVAL if the price is
- * 0. */
+/* Compute the cost if all rows see `length` positions. Returns -EINVAL if the
+ * result has no launch. */
 static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
 	enum price_exp exp, struct price *out)
@@ -279,8 +278,9 @@ static void test_attention_heads(void **state)
 
 /* ---- the likeliest outputs ---- */
 
-/* The product without the way back to float32 rows, and the softmax, in one
- * launch; time of a runtime only for real rows. */
+/* The cost is that of the product without the conversion to float32 rows, and
+ * of the softmax, in one launch. A runtime's overhead is added only for real
+ * rows. */
 static void test_likely(void **state)
 {
 	struct price product, softmax, p;
@@ -392,7 +392,7 @@ static void test_add(void **state)
 	assert_memory_equal(&sum, &p, sizeof(p));
 }
 
-/* ---- what holds for all ---- */
+/* ---- properties of all costs ---- */
 
 static void refused(int ret, const struct price *p)
 {
@@ -453,9 +453,9 @@ static void test_refused(void **state)
 }
 
 /*
- * The overhead of a runtime for several rows: per weight, once and for each
- * row. It does not occur with one row, and it takes the energy of the vector
- * units.
+ * A runtime's overhead for several rows has, for each weight, a constant part
+ * and a part for each row. With one row there is no overhead. The overhead
+ * takes the energy of the vector units.
  */
 static void test_matmul_rows(void **state)
 {

@@ -2,10 +2,10 @@
  * Runs the instructions that docs/soc-clock.md lists for a super-group of 4-bit
  * codes, on emulated vectors of 128 bytes, and counts them. The values must be
  * the weights that the kernels compute with, for each of the four tables, and
- * the counts must be those that are priced.
+ * the counts must be those of the cost model.
  *
- * The instructions are those of Qualcomm's HVX manuals. What a product adds to
- * the precision of fp16 is modeled as exact: 22 bits fit a 32-bit qfloat.
+ * The instructions are those of Qualcomm's HVX manuals. Products of fp16
+ * numbers are modeled as exact, because their 22 bits fit a 32-bit qfloat.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -195,11 +195,11 @@ static void fill(uint8_t *tile, uint64_t seed, unsigned t)
 	tile[0] = tile[1] = tile[2] = 0;
 	tile[3] = 0x80; /* the scales of the first two groups: 0 and -0 */
 	tile[4] = 0x00;
-	tile[5] = 0x60; /* of the third: the largest one with finite weights */
+	tile[5] = 0x60; /* third group: the largest with finite weights */
 }
 
-/* The weights of a tile that a kernel multiplies by, in fp16 and the order of
- * tile-f16: products with the unit matrix. */
+/* Get the weights of a tile with which a kernel multiplies, in fp16 and in the
+ * order of tile-f16, as products with the unit matrix. */
 static void of_kernel(uint16_t *out, const struct kern *k, enum dtype type,
 	const uint8_t *tile)
 {
@@ -225,13 +225,13 @@ static void check_tile(enum dtype type, const uint8_t *tile)
 	for (int s = 0; s < 4; s++)
 		body((uint8_t *)(got + 256 * s), tile + 144 * s, &c);
 
-	/* all bits, by the decoder of tensor/tile.h */
+	/* the decoder of tensor/tile.h must give the same bits */
 	tile_decode(type, values, tile);
 	for (unsigned i = 0; i < 1024; i++)
 		want[tile_index(i % 32, i / 32)] = f32_to_f16(values[i]);
 	assert_memory_equal(got, want, sizeof(got));
 
-	/* by the kernels; a sum has no negative zero */
+	/* the kernels must, too, except that a sum has no negative zero */
 	for (int i = 0; i < 1024; i++)
 		got[i] = got[i] == 0x8000 ? 0 : got[i];
 	for (const char *const *name = kern_names(); *name; name++) {
@@ -251,7 +251,8 @@ static void check_tile(enum dtype type, const uint8_t *tile)
 static void look_ups_give_the_weights_of_the_kernels(void **state)
 {
 	const uint64_t seed = harness_seed();
-	/* room for the load of the last scales, which reads a whole vector */
+	/* extra bytes, because the load of the last scales reads a whole vector
+	 */
 	uint8_t tile[576 + 128] = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)

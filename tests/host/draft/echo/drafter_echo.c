@@ -1,8 +1,9 @@
 /*
- * A minimal example of a drafter kind. Only the build of tests/cli/echo.sh
- * includes it: this file and one row (drafter_echo_row.h). If the last token of
- * a path equals the token two places before it, the drafter drafts the token
- * between them. After other paths it has no candidates.
+ * A minimal example of a drafter kind: this file and one row
+ * (drafter_echo_row.h). Only the build of tests/cli/echo.sh includes this
+ * drafter. If the last token of a path equals the token two positions before
+ * it, the drafter drafts the token between them. After other paths it has no
+ * candidates.
  */
 #include "base/err.h"
 #include "host/draft/draft_kind.h"
@@ -18,8 +19,8 @@ struct echo {
 	int32_t last[3];
 };
 
-/* Returns the token that is `back` places before the end of the path to
- * `node`. */
+/* Returns the token that is `back` tokens before the end of the path to `node`.
+ */
 static int32_t token_at(const struct echo *h, const struct tree *t,
 	uint32_t node, uint32_t back)
 {

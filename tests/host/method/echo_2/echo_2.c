@@ -1,6 +1,6 @@
-/* A minimal example of a method. Only the build of tests/cli/echo.sh includes
- * it: this file and one row (echo_2_row.h). The method drafts repetitions of
- * the text's last two tokens. */
+/* A minimal example of a method: this file and one row (echo_2_row.h). Only the
+ * build of tests/cli/echo.sh includes this method. The method drafts
+ * repetitions of the text's last two tokens. */
 #include "base/checked.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"

@@ -1,4 +1,5 @@
-/* The SDK's functions and their effect on the cache. */
+/* Tests Tandem's versions of functions of the Hexagon SDK, and their effect on
+ * the cache. */
 #include "tests/harness.h"
 
 #include "shm/coherence/hexagon/AEEStdErr.h"
@@ -40,7 +41,7 @@ static uint8_t *open_one(enum coherence_contract contract)
 	return mem;
 }
 
-/* Both ends of a queue without callbacks. */
+/* Open both ends of a queue without callbacks. */
 static void open_queue(dspqueue_t end[2])
 {
 	uint64_t id;
@@ -108,9 +109,10 @@ static void test_message_flags_are_maintenance(void **state)
 		b.flags ^=
 			DSPQUEUE_BUFFER_FLAG_REF | DSPQUEUE_BUFFER_FLAG_DEREF;
 		assert_int_equal(pass(end[1], end[0], &b), 0);
-		assert_int_equal(mem[128], n); /* FLUSH_SENDER */
+		assert_int_equal(mem[128], n); /* because of FLUSH_SENDER */
 	}
-	assert_int_equal(pass(end[1], end[0], &b), AEE_EBADSTATE); /* DEREF */
+	/* a second DEREF */
+	assert_int_equal(pass(end[1], end[0], &b), AEE_EBADSTATE);
 	b.offset = BYTES;
 	assert_int_equal(pass(end[0], end[1], &b), AEE_EBADPARM);
 	close_queue(end);
@@ -228,7 +230,7 @@ static void test_dma_moves_rows_until_the_wait(void **state)
 	assert_int_equal(mem[4096 + 63], 192 + 15);
 	assert_string_equal(last, "");
 
-	/* Within buffers at once. */
+	/* A transfer from a buffer to a buffer is done at once. */
 	Q6_dmstart_A(&(hexagon_udma_descriptor_type0_t){
 		.src = mem, .dst = mem + 1024, .length = 64 });
 	assert_int_equal(mem[1024 + 63], 63);
