@@ -134,8 +134,8 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth, "--layers needs --like SHAPE");
 	if (head >= 0 && !model_arch_named(shape.arch)->causal)
 		return cmd_misuse(&cmd_synth,
-			"--head cannot be used with --like %s, a diffusion "
-			"model; models that score are causal",
+			"--head makes a reward model, which must be causal, "
+			"but --like %s is a diffusion model",
 			shape.name);
 	if (layers)
 		shape.n_layer = (uint32_t)layers;

@@ -63,7 +63,7 @@ run "$TANDEM" run -m "$tmp/classes.gguf" hi
 check_eq 'a model that scores' "$status" 1
 check_has 'a model that scores' "$err" "tensor 'cls.weight' is not supported"
 misuse "$TANDEM" synth --like tiny-llada --head value -o "$tmp/no.gguf"
-check_has 'a diffusion model' "$err" 'models that score are causal'
+check_has 'a diffusion model' "$err" 'makes a reward model, which must be causal'
 misuse "$TANDEM" synth --like tiny --head value --grow small -o "$tmp/no.gguf"
 check_has 'a grown model' "$err" 'has no head that scores'
 finish
