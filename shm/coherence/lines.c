@@ -187,8 +187,9 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 	if (evicted)
 		v.evicted = v.to - v.from;
 
-	/* The CPU access (bracket) that wrote the bytes in memory: an access
-	 * whose invalidation was omitted, or an access still in progress. */
+	/* Name the CPU access (bracket) that wrote the bytes in memory. The
+	 * line's notes name an access that has ended; otherwise look for one
+	 * that is still in progress. */
 	if (s->state[line] & LINE_IGNORED ||
 		(cpu_wrote && s->state[line] & LINE_BY_CPU)) {
 		v.cpu_known = true;

@@ -249,7 +249,9 @@ void tandem_hexagon_operator(const char *name, int layer)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The device's view of memory: of a buffer's lines, or local memory itself. */
+/* Returns the address at which the device reads or writes the bytes at `ptr`:
+ * for bytes of a shared buffer, their copy in the simulated cache; for other
+ * memory, `ptr` itself. */
 static const void *view_of(
 	const void *ptr, size_t bytes, enum coherence_access access)
 {
