@@ -1,5 +1,5 @@
-/* Options of methods that generate many samples. Constant, so any thread may
- * read them. */
+/* Options of methods that generate many samples. The tables of this header do
+ * not change, so any thread may read them. */
 #ifndef HOST_SCHEDULER_SAMPLES_OPTIONS_H
 #define HOST_SCHEDULER_SAMPLES_OPTIONS_H
 
