@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FILE_MAX_BYTES 65536
-/* the longest event text of a plan, in bytes with its NUL */
+/* size of a buffer for the text of one event, in bytes with its NUL */
 #define EVENT_MAX 128
 
 enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_MAINTENANCE, AT_READ };
@@ -140,8 +140,8 @@ static bool take_word(const char **text, const char *word)
 	return true;
 }
 
-/* `text` follows a verb such as drop-clean. `text` is "", ":BUFFER" or
- * ":BUFFER#N", or, if the verb concerns the whole cache, "" or "#N". */
+/* Parse the text after a verb such as drop-clean: "", ":BUFFER" or ":BUFFER#N",
+ * or, if the verb concerns the whole cache, "" or "#N". */
 static bool parse_maintenance(const char *text, struct fault_event *ev)
 {
 	bool whole = ev->verb == FAULT_DROP_CLEAN_ALL ||
@@ -248,8 +248,8 @@ static int parse_text(
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
 		if (event >= sizeof(one))
-			/* Cutting the text is safe: parse_event refuses an
-			 * event of this length. */
+			/* Cut the text. A valid event is shorter, unless its
+			 * numbers have many leading zeros. */
 			event = sizeof(one) - 1;
 		memcpy(one, text, event);
 		one[event] = '\0';

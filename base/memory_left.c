@@ -11,8 +11,8 @@
 /* most bytes read from a file; memory.stat has about 2 KB */
 #define TEXT_ROOM 16384
 
-/* The number after `word` at the beginning of a line, 0 if there is no such
- * line. */
+/* The number after `word` in a line that begins with `word`, 0 if there is no
+ * such line. */
 static uint64_t number_of(const char *text, const char *word)
 {
 	size_t n = strlen(word);
@@ -67,10 +67,10 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 	"inactive_file ", "active_file " };
 
 /*
- * Lower *out to the bytes that a group may still use: the memory left below its
- * limit, plus the part of the machine's free `swap` that the group may use. In
- * version 1 the swap limit is for memory plus swap, so the memory limit is
- * subtracted from it.
+ * Lower *out to the bytes that a control group may still use: the memory left
+ * below its limit, plus the part of the machine's free `swap` that the group
+ * may use. In version 1 the swap limit is for memory plus swap, so the memory
+ * limit is subtracted from it.
  */
 static void group_left(struct memory_left *out, const struct group_kind *k,
 	const char *folder, const char *name, uint64_t swap)
@@ -105,9 +105,9 @@ static void group_left(struct memory_left *out, const struct group_kind *k,
 }
 
 /*
- * Read the name of the process's own group from /proc/self/cgroup: "/a/b" from
- * the line "9:cpu,memory:/a/b". The line of version 2 has no controllers:
- * "0::/a/b".
+ * Read the name of the process's own control group from /proc/self/cgroup:
+ * "/a/b" from the line "9:cpu,memory:/a/b". The line of version 2 has no
+ * controllers: "0::/a/b".
  */
 static bool own_group(
 	const struct group_kind *k, const char *proc, char name[PATH_ROOM])
@@ -133,8 +133,8 @@ static bool own_group(
 	return false;
 }
 
-/* Apply the limits of the process's own group and of each group above it, up to
- * the root, whose name is "". */
+/* Apply the limits of the process's own control group and of each group above
+ * it, up to the root, whose name is "". */
 static void groups_left(struct memory_left *out, const struct group_kind *k,
 	const char *proc, const char *sys, uint64_t swap)
 {

@@ -204,8 +204,8 @@ void opt_nearest_offer(struct opt_nearest *n, const char *name)
 	unsigned d = distance(n->word, name);
 
 	if (d > (len < 6 ? 1 : 2)) {
-		/* A valid name that is cut short, such as --temper for
-		 * --temperature, counts as close too. */
+		/* A word that is the beginning of a valid name, such as
+		 * --temper for --temperature, counts as close too. */
 		if (len < 3 || strncmp(n->word, name, len))
 			return;
 		d = 3;
@@ -246,7 +246,7 @@ const char *opt_closest(const struct opt_command *c, const char *word)
 	return n.name;
 }
 
-/* ---- values ---------------------------------------------------------- */
+/* ---- parsing of option values ---------------------------------------- */
 
 int opt_size(const char *text, uint64_t *out)
 {

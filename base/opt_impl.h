@@ -16,7 +16,8 @@ struct opt_walk {
 	/* if the current row of the command refers to a list of tables
 	 * (OPT_TABLES): index of the current table in this list */
 	size_t table;
-	/* position in the current table: 0 is its heading, n its n-th row */
+	/* next position in the current table: 0 is the heading, n the n-th
+	 * row */
 	size_t row;
 	/*
 	 * The current option. For an option in a table, `value` is the address

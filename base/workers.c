@@ -17,11 +17,11 @@
 
 /*
  * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
- * usual gap between two loops. SPIN_NS is also so short that an idle pool soon
- * leaves its CPU cores to the other process (host or device). BURST_NS replaces
- * SPIN_NS within a burst (workers_burst): it is the longest time for which a
- * caller is expected to be busy between two loops. A longer spin would waste
- * CPU time whenever the caller is preempted.
+ * usual gap between two parallel loops (workers_run). SPIN_NS is also so short
+ * that an idle pool soon leaves its CPU cores to the other process (host or
+ * device). BURST_NS replaces SPIN_NS within a burst (workers_burst): it is the
+ * longest time for which a caller is expected to be busy between two loops. A
+ * longer spin would waste CPU time whenever the caller is preempted.
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
@@ -250,7 +250,8 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Begin or end a burst. A loop without parts wakes the sleeping threads. */
+/* Begin or end a burst. At its beginning, wake the sleeping threads by a loop
+ * that has no parts left. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	const bool begins = w->threads > 1 && work >= WORKERS_WORTH;

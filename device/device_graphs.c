@@ -19,7 +19,7 @@
 /* ---- the loader: builds graphs on a thread of its own -------------------- */
 
 /* A graph to load. The loader owns the struct from its submission until the
- * graph is finished and taken back. */
+ * thread that runs requests takes back the finished load. */
 struct load {
 	uint32_t graph, seq;
 	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, owned */

@@ -32,7 +32,7 @@ struct soc;
 struct workers;
 
 /* For a layer that runs in parts: where the previous part ended. The next run
- * must continue there. */
+ * must continue there or begin another layer. */
 struct exec_left {
 	bool any; /* true: a layer is only partly computed */
 	uint32_t first_layer, graph_rows, rows;

@@ -252,9 +252,9 @@ static void matmul(struct run *r)
 
 	set_unit(r);
 	/* Choose the number of units (rows or strips of weights) in a part:
-	 * parts are equal, as far as KERN_PART_MIN and KERN_PART_MAX allow. The
-	 * bias of a part is fetched to the same share of the TCM, so it must
-	 * fit into the share too. */
+	 * about four parts for each worker, as far as KERN_PART_MIN and
+	 * KERN_PART_MAX allow. The bias of a part is fetched to the same share
+	 * of the TCM, so it must fit into the share too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = KERN_PART_MIN / r->unit_bytes;
@@ -395,10 +395,10 @@ static void attend(struct run *r)
 
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
-	/* Choose the rows of a part. If the KV heads divide evenly among the
-	 * threads, or each thread has at least two KV heads, a part has as many
-	 * rows as fit one kernel call, so that shared slots are read once.
-	 * Otherwise there are about two parts for each thread. */
+	/* Choose the number of rows in a part. If the KV heads divide evenly
+	 * among the threads, or each thread has at least two KV heads, a part
+	 * has as many rows as fit one kernel call, so that shared slots are
+	 * read once. Otherwise there are about two parts for each thread. */
 	if (kv_heads % threads && kv_heads < 2 * threads)
 		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
 	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
@@ -467,8 +467,8 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 		*sum_of(r, block, row) = (struct graph_sum){ most,
 			(float)softmax_piece(y, n, most, 1) };
 		/* Skip a block whose largest logit is smaller than all logits
-		 * that the row's list holds. Most blocks are skipped as soon as
-		 * the list contains n large logits. */
+		 * in this thread's list for the row. Most blocks are skipped as
+		 * soon as the list contains n large logits. */
 		if (most >= likely_of(r, thread, row)[r->op->n - 1].probability)
 			keep_likely(likely_of(r, thread, row), r->op->n, y, n,
 				block * width);

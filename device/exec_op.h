@@ -23,9 +23,9 @@ struct run {
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
-	/* For the current expert: expert_row has the index of each of its
-	 * set.rows rows among the rows of the run; expert_slot is the first
-	 * slot of its outputs. */
+	/* Only for an expert graph: the picks of the run. For the expert that
+	 * runs now, expert_row[i] is the index of its i-th row among the rows
+	 * of the run, and expert_slot is the first slot of its outputs. */
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;

@@ -50,7 +50,7 @@ void fault_start_next(struct fault *f)
 {
 	f->continues = true;
 	f->life++;
-	/* forget completions that the previous device never sent */
+	/* forget faults of completions that the previous device never sent */
 	f->n_pending = 0;
 	atomic_store(&f->inside, 0);
 	fault_start(f);
@@ -108,7 +108,7 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 {
 	struct fault_answer a = { 0 };
-	bool answers = false; /* whether a fault concerns the answer */
+	bool answers = false; /* true: a fault concerns the completion */
 
 	if (!f->plan.n || only_starts(f))
 		return false;

@@ -78,9 +78,9 @@ static size_t max(size_t a, size_t b)
 }
 
 /*
- * Results that are needed only for a few launches share bytes of scratch. k and
- * v are no longer needed when attention begins, because attention reads keys
- * and values from the KV cache.
+ * Results that are needed only for a few launches (groups of fused operators)
+ * share bytes of scratch. k and v are no longer needed when attention begins,
+ * because attention reads keys and values from the KV cache.
  */
 static void place_results(
 	struct graph_layout *at, const struct wire_model *m, size_t rows)
@@ -156,7 +156,8 @@ void graph_layout(const struct wire_graph_load *g,
 	/* Scratch memory of a thread, enough for each kernel. */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
-	/* memory for the results, and for a block of outputs per thread */
+	/* for an output graph: memory for the likeliest outputs, and for a
+	 * block of outputs per thread */
 	if (out->top_k) {
 		uint32_t block = block_outputs(&out->matrix);
 		size_t blocks = (out->matrix.rows + block - 1) / block;
@@ -196,8 +197,8 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 		.name = name,
 		.layer = b->layer,
 		.launch = b->launch,
-		/* A gather of rows is not a separate launch: the gather belongs
-		 * to the launch of the following product. */
+		/* A gather costs nothing (cost.c), so the operator after a
+		 * gather counts as the first of its launch. */
 		.joins = op > b->g->op && op[-1].launch == b->launch &&
 			op[-1].kind != OP_GATHER,
 		.in = in,
@@ -227,8 +228,9 @@ static bool is_int8(const struct build *b, struct wire_tensor w)
 /* The bit of a tensor in a set of tensors. */
 #define BIT(tensor) (1u << (tensor))
 
-/* The output of `from` is multiplied by the matrices of a set: round the output
- * if a matrix is fp16, quantize the output if a matrix is int8. */
+/* The output of `from` is multiplied by the matrices of the set `matrices`:
+ * quantize the output for matrices that need int8 rows, and round the output
+ * for all others. */
 static void add_operand(struct build *b, struct op *from, unsigned matrices)
 {
 	bool quantize = false;
@@ -245,8 +247,8 @@ static void add_operand(struct build *b, struct op *from, unsigned matrices)
 		add(b, OP_QUANTIZE, "quantize", from->out, b->q8, from->n);
 }
 
-/* Add the product with those rows of matrix w that the part contains. Returns
- * NULL if the part contains no row of w. */
+/* Add the product with those rows of matrix w that the graph's part of the
+ * layer contains. Returns NULL if the part contains no row of w. */
 static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	int bias, size_t in, size_t out)
 {

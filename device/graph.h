@@ -30,7 +30,7 @@ struct err;
 
 enum op_kind {
 	OP_RMSNORM,   /* out = norm(in) * w */
-	OP_MATMUL,    /* out = in * w' + bias */
+	OP_MATMUL,    /* out = in * w' + bias; w' is w transposed */
 	OP_HEAD_NORM, /* for each w.cols values of `out`: out = norm(out) * w */
 	OP_ROPE,      /* rotate the heads of `out` */
 	OP_KV_WRITE,  /* write K and V of the rows to their KV slots */

@@ -70,9 +70,10 @@ static void listener_close(struct listener *l)
 	fd_close(&l->fd);
 }
 
-/* Wait for a host whose hello is valid, for a signal, or for `other_fd` (-1: no
- * descriptor). Meanwhile accept connections, and close connections whose hello
- * is late. Returns an enum wait_result, or a negative errno. */
+/* Wait for a host whose hello is valid, for a signal, or until `other_fd` (-1:
+ * no descriptor) is readable or hangs up. Meanwhile accept connections, and
+ * close connections whose hello is late. Returns an enum wait_result, or a
+ * negative errno. */
 static int listener_wait(
 	struct listener *l, int other_fd, struct client *g, struct err *e)
 {
@@ -116,8 +117,9 @@ static int listener_wait(
 				&g->channel, g->link, &g->hello, &why);
 			if (!ret)
 				return LISTEN_HOST;
-			/* -EPIPE is not an error: another device connected only
-			 * to test whether the path is in use. */
+			/* -EPIPE: the client hung up. This is not an error:
+			 * another device may have tested whether the path is in
+			 * use. */
 			if (ret != -EPIPE)
 				fprintf(stderr,
 					"tandem-npu: refused a client: %s\n",
@@ -216,8 +218,8 @@ static int child_fork(
 
 /*
  * Serve a host, or refuse it if another host is being served. Returns 1 in the
- * new process that must serve the host, else 0. If that other host has ended
- * but its process has not, wait for the process.
+ * new process that must serve the host, else 0. If the other host has ended,
+ * but the process that served it still runs, first wait for this process.
  */
 static int serve_or_refuse(
 	struct child *c, struct listener *l, struct client *g)

@@ -284,8 +284,8 @@ static struct piece *piece_in(struct stream *s, enum piece_state state)
 	return NULL;
 }
 
-/* Put the slot at the end of the queue: the slot's extent is read after the
- * extents of all slots that are already in the queue. */
+/* Put the slot into the queue, which has the order of the stream_begin calls:
+ * an extent that is read again comes before extents that were begun later. */
 static void queue_slot(struct stream *s, struct slot *slot)
 {
 	struct slot **q = &s->uncut;

@@ -63,7 +63,8 @@ struct stream_opts {
 	struct flash_fault *fault;
 	/* Called when a read is submitted (`back` is false) and when the stream
 	 * sees its completion (`back` is true). Reads that are in flight at the
-	 * same time have different lanes, numbered from 0. May be NULL. */
+	 * same time have different values of `lane`, counted from 0. May be
+	 * NULL. */
 	void (*on_read)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);
 	void *on_read_arg;

@@ -49,7 +49,8 @@ struct slot {
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
-	/* lowest offset at which a short read ended; the file ends there */
+	/* lowest offset in the file at which a short read ended; if the read
+	 * cannot be repeated, the file ends there */
 	uint64_t end;
 	uint64_t cut; /* number of stored bytes assigned to pieces */
 	/* number of bytes of the slot, from its beginning, that are open for
@@ -107,8 +108,8 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	/* true: the caller set depth to 0, so depth and block are computed from
-	 * the slots' sizes */
+	/* true: the caller set depth to 0, and STREAM_DEPTH_DEFAULT does not
+	 * apply: depth and block are computed from the slots' sizes */
 	bool whole;
 	uint64_t stall_ns;
 	struct fault_state fault;

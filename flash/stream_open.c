@@ -267,8 +267,8 @@ int stream_start(struct stream *s, struct err *e)
 	size_t bounce = 0;
 
 	if (!s->piece) {
-		/* If the caller set depth to 0, enlarge the blocks until the
-		 * reads of all slots can be in flight at once. */
+		/* If no depth was chosen (`whole`), enlarge the blocks until
+		 * the reads of all slots can be in flight at once. */
 		while (s->whole && s->n_slots <= STREAM_DEPTH_MAX &&
 			blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)

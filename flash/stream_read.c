@@ -16,7 +16,7 @@
 
 #define NOP_WAIT_S 2
 
-/* ---- io_uring ---- */
+/* ---- the reader that uses io_uring ---- */
 
 struct uring {
 	struct reader reader;
@@ -48,7 +48,7 @@ static void uring_submit(struct reader *r, struct block *b)
 	unsigned flags = (r->file ? IOSQE_FIXED_FILE : 0) |
 		(u->blocking ? IOSQE_ASYNC : 0);
 
-	/* cannot be NULL: the ring has room for all reads in flight */
+	/* an entry is free: the ring has room for all reads in flight */
 	assert(sqe);
 	if (u->areas)
 		io_uring_prep_read_fixed(sqe, fd, b->dst, (unsigned)b->len,
@@ -105,8 +105,8 @@ static void uring_cancel(struct reader *r, struct block *b)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 	if (!sqe)
-		/* the kernel accepts no entries: do not cancel the read; the
-		 * caller waits for it until its time limit */
+		/* no entry of the ring is free: do not cancel the read; the
+		 * caller waits for the read until the caller's time limit */
 		return;
 	io_uring_prep_cancel(sqe, b, 0);
 	io_uring_sqe_set_data(sqe, NULL);
@@ -207,7 +207,7 @@ fail:
 	return ret;
 }
 
-/* ---- a thread ---- */
+/* ---- the reader that uses a thread ---- */
 
 struct queue {
 	struct block *first, *last;

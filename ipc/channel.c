@@ -60,7 +60,7 @@ static int beat_check(struct channel *c, uint64_t now, struct err *e)
  * Check whether the peer is alive. Returns 0 if the peer is alive; -EPIPE,
  * -EPROTO, -ETIMEDOUT or -ECANCELED as channel_recv does; on the device,
  * -EAGAIN if the link has a message. The function makes a few system calls, so
- * only a process that waits calls it.
+ * it is called during a wait, and without a wait at most once in SLICE_NS.
  */
 static int peer_check(struct channel *c, struct err *e)
 {
@@ -124,8 +124,8 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 /*
  * Wait on doorbell `b` for a short time: spin while spin time is left, else
  * sleep. Returns 1 if the ring's index differs from `seen`, 0 if the caller
- * should check again, -ETIME at the end of the time limit, or an error of
- * peer_check.
+ * should check again, -ETIME at the end of the time limit, or an error of the
+ * doorbell or of peer_check.
  */
 static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 	struct waiting *w, int also_fd, struct err *e)
@@ -212,8 +212,8 @@ static int reserve(
 		/* release the held packet, because the peer may wait for room
 		 * in the other ring */
 		settle(c);
-		/* Do not wait on the link, because this function does not read
-		 * messages from the link. */
+		/* Do not wait on the link (the socket), because this function
+		 * does not read messages from the link. */
 		ret = wait_slice(c, &c->tx_room, c->tx.peer, &w, -1, e);
 		/* peer_check returns -EAGAIN for an unread message on the link,
 		 * even if its sender has hung up. */
@@ -350,8 +350,8 @@ static int await(
 	struct waiting w;
 	int waited, ret;
 
-	/* Spin briefly without reading the clock, which would delay a fast
-	 * completion. */
+	/* Spin briefly before the clock is read, because reading the clock
+	 * would delay a fast completion. */
 	if (c->kind == DOORBELL_POLL && c->spin_ns)
 		doorbell_wait(&c->rx_bell, c->rx.own, 1, -1, 0);
 	ret = take(c, out, e);
@@ -375,8 +375,8 @@ static int await(
 	}
 }
 
-/* Called if there is no packet and the caller does not wait. Checks from time
- * to time whether the peer is alive. */
+/* Called by a receive that does not wait and has found no packet. Checks once
+ * in SLICE_NS whether the peer is alive. */
 static int glance(struct channel *c, struct packet *out, struct err *e)
 {
 	int ret = 0, taken;
@@ -403,7 +403,8 @@ int channel_recv(
 	int ret;
 
 	settle(c);
-	/* Requests are numbered from 1. */
+	/* For reports of the rings' cache: the number of the next request, from
+	 * 1. */
 	c->cache.request = (uint32_t)c->stats.received + 1;
 	ret = take(c, out, e);
 	if (!ret)

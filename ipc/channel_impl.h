@@ -33,7 +33,7 @@ struct channel {
 	bool host;
 	enum doorbell_kind kind;
 	int link;
-	/* the doorbells' eventfds; -1 for a polled doorbell */
+	/* the doorbells' eventfds or sockets; -1 for a polled doorbell */
 	int ring_fd, wait_fd;
 	pid_t pid; /* pid of the peer, 0 if unknown */
 	int pidfd; /* pidfd of the peer, -1 if there is none */

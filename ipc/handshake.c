@@ -61,7 +61,7 @@ void channel_close(struct channel *c)
 	free(c);
 }
 
-/* ---- shared memory; `what` is its name in messages ----------------------- */
+/* ---- shared memory (`what`: its name in error messages) ------------------ */
 
 static int memfd_map(int fd, size_t bytes, int flags, const char *what,
 	void **out, struct err *e)

@@ -28,8 +28,8 @@
 #define WIRE_MAX_LAYERS 512 /* largest number of layers of a graph */
 #define WIRE_WINDOW_MIN (1ull << 20)
 #define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
-/* A device may keep the addresses of an unmapped buffer occupied until this
- * many more map requests have arrived. */
+/* A device may keep the addresses of an unmapped buffer occupied until at most
+ * this many more map requests have arrived. */
 #define WIRE_DEFER_MAX 64
 /* largest configurable time of a map request, in us */
 #define WIRE_MAP_US_MAX 100000
@@ -77,8 +77,8 @@ struct wire_hello {
 	uint32_t threads;
 	uint32_t va_slots;  /* mapping slots of the window */
 	uint64_t va_window; /* bytes of the window */
-	/* seed of random cache evictions at coherence level strict; 0 means
-	 * none */
+	/* seed of random cache evictions at coherence levels strict and check;
+	 * 0 means none */
 	uint64_t evict_seed;
 	/* time to spin before sleeping, in us (polled doorbell) */
 	uint32_t spin_us;

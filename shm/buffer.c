@@ -41,11 +41,12 @@ struct buffer {
 	size_t backed;
 	uint8_t *map;
 	uint32_t generation;
-	uint32_t seq; /* number of ended writing brackets */
+	uint32_t seq; /* number of the CPU's write accesses that have ended */
 	struct buffer_watch watch;
 	unsigned n_ranges;
-	/* The ranges that the CPU wrote, sorted by offset and at least a cache
-	 * line apart. The extra element is used only during an insertion. */
+	/* The ranges that the CPU wrote since buffer_written_clear, sorted by
+	 * offset and at least a cache line apart. The extra element is used
+	 * only during an insertion. */
 	struct buffer_range ranges[BUFFER_RANGES + 1];
 };
 
@@ -60,9 +61,9 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 /*
  * Map a file of at least one huge page at an address that is a multiple of a
  * huge page: at other addresses its pages cannot be huge. Returns NULL with
- * errno on failure. After a failure, the function does not unmap the reserved
- * addresses: the failed mmap may have unmapped them, and another thread may
- * already use them.
+ * errno on failure. If the mapping of the file fails, the function does not
+ * unmap the addresses that were reserved for the file: the failed mmap may have
+ * unmapped them, and another thread may already use them.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
@@ -302,8 +303,8 @@ static size_t range_end(const struct buffer_range *r)
 
 /*
  * Whether two ranges have overlapping or adjacent cache lines. Such ranges are
- * merged: the device invalidates whole lines, so their number stays the same,
- * and the request has one range fewer.
+ * merged: the device invalidates whole lines, so it invalidates the same number
+ * of lines as before, and the request has one range fewer.
  */
 static bool ranges_meet(
 	const struct buffer_range *a, const struct buffer_range *b)

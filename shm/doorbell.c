@@ -15,11 +15,10 @@
 #define QUICK_LOOKS 500
 
 /*
- * A false alarm is a signal without a new publish: the receiver had already
- * seen the publish that caused the signal. More than FALSE_ALARMS false alarms
- * in a row mean that the peer rings without end, or that the descriptor is not
- * a doorbell. The receiver then ignores the descriptor and polls the index
- * every NAP_MS.
+ * A false alarm is a signal after which the ring's index still has the value
+ * that the receiver has seen. More than FALSE_ALARMS false alarms in a row mean
+ * that the peer rings without end, or that the descriptor is not a doorbell.
+ * The receiver then ignores the descriptor and polls the index every NAP_MS.
  */
 #define FALSE_ALARMS 64
 #define NAP_MS       1
@@ -74,11 +73,13 @@ int doorbell_fds(
 }
 
 /*
- * The waker in step B1 and the sleeper in step B2 (in doorbell_wait) both
- * exchange the waiting word. The waker stores the index before B1; the sleeper
- * reads the index after B2. If B2 is later than B1, the sleeper sees the new
- * index. If B2 is earlier than B1, the waker sees that the sleeper waits. If
- * the sleeper waits for several publishes, the word is decremented instead.
+ * The waker in step B1 (here) and the sleeper in step B2 (in doorbell_wait)
+ * both access the waiting word, b->waits, by an atomic read-modify-write. The
+ * waker stores the index before B1; the sleeper reads the index after B2. If B2
+ * is later than B1, the sleeper sees the new index. If B2 is earlier than B1,
+ * the waker sees that the sleeper waits. A word above 1 means that the sleeper
+ * waits for several publishes: the waker then decrements the word and does not
+ * wake the sleeper.
  */
 static bool wake_is_due(struct doorbell *b)
 {
@@ -195,8 +196,9 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/* The length of the next spin, at most `asked`: about twice the longest recent
- * wait that was not longer than `asked`. */
+/* The length of the next spin, at most `asked`: SHORT_SPIN_NS after a recent
+ * preemption, else about twice the longest recent wait (note_wait), but at
+ * least SHORT_SPIN_NS. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)
@@ -273,8 +275,8 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 	 * Step B2 (see wake_is_due): the waiting word is set before the index
 	 * is read once more. This exchange sets the word, and the exchange
 	 * below clears it. A plain store below would end the release sequence
-	 * that begins with the waker's exchange, so this thread's next exchange
-	 * would not synchronize with the waker.
+	 * that begins with the waker's access to the word, so this thread's
+	 * next exchange would not synchronize with the waker.
 	 */
 	atomic_exchange_explicit(b->waits, b->wake_after ? b->wake_after : 1,
 		memory_order_seq_cst);

@@ -1,10 +1,10 @@
 /*
  * The cache through which a device accesses rings that lie in one buffer
- * (ring.h). For the coherence checker (shm/coherence), the accesses to a ring
- * between two publishes or releases form one request; reports name this request
- * by `request` and the operator "ring". The index is written in a separate
- * request, so the checker reports a packet that is not cleaned before its index
- * is written.
+ * (ring.h). For the coherence checker (shm/coherence), a call of ring_peek, and
+ * the accesses from ring_reserve to ring_publish, each form one request, which
+ * reports name by the number `request` and the operator "ring". The index is
+ * written in a separate request, so the checker reports a packet that is not
+ * cleaned before the index is written.
  *
  * Only a device calls ring_cache_open. ring.c calls the functions through
  * pointers, so that a host program, which emulates no cache, does not link the

@@ -206,7 +206,7 @@ static void mxfp4_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* Index of a type in `infos`: first GGUF's types, then the other row types. */
+/* Index of a type in `infos`: first the types of GGUF, then NF4 and FP4. */
 #define INFO(type) \
 	((type) < DTYPE_NF4 ? (type) : (type)-DTYPE_NF4 + DTYPE_MXFP4 + 1)
 
@@ -264,11 +264,12 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 }
 
 /*
- * The number of infinite values and NaNs in a word of two or four values. In
- * such a value all exponent bits are ones, so adding the lowest bit of the
- * exponent carries into the bit above the exponent. That bit is the sign bit,
- * which is cleared before the addition, so the carry does not reach the next
- * value.
+ * The number of infinite values and NaNs in a word of two or four values. The
+ * masks have all exponent bits (`exponent`) and the lowest exponent bit
+ * (`lowest`) of each value. In an infinite value or NaN all exponent bits are
+ * ones, so the addition of the lowest exponent bit carries into the sign bit.
+ * The sign bit is cleared before the addition, so the carry does not reach the
+ * next value.
  */
 static size_t nonfinite_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {

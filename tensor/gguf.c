@@ -32,8 +32,8 @@ struct gguf {
 	size_t n_kv, n_tensors;
 	struct gguf_kv *kv;
 	struct gguf_tensor *tensor;
-	uint32_t *kv_order;     /* indices of kv, by key */
-	uint32_t *tensor_order; /* indices of tensor, by name */
+	uint32_t *kv_order;     /* indices of kv, sorted by key */
+	uint32_t *tensor_order; /* indices of tensor, sorted by name */
 };
 
 /* ---- indices sorted by name or offset ---- */

@@ -214,9 +214,9 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
 	const size_t all = (size_t)heads * KERN_ATTEND_ROWS;
 
 	/* The sizes of the arrays of struct pass (kern_attend.h): q and o of
-	 * all rows; the keys and values of one block; the scores of each head,
-	 * and four more arrays over the heads, padded to whole vectors; and 15
-	 * floats for the alignment to a cache line. */
+	 * all heads; `rows` and `transposed`, each for one block; the scores;
+	 * four arrays with one float for each head, padded to whole vectors;
+	 * and 15 floats for the alignment to a cache line. */
 	return wide * 2 * (all + KERN_ATTEND_BLOCK) +
 		all * (KERN_ATTEND_BLOCK + 4) + 4 * lanes + 15;
 }

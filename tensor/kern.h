@@ -2,7 +2,8 @@
  * Kernels: the arithmetic that the host process and the device process do on
  * rows of floats. Each implementation is a table of functions, chosen at run
  * time by the CPU's instruction sets. The environment variable
- * TANDEM_CPU=ref|base|avx2|avx512|vnni|amx overrides the choice.
+ * TANDEM_CPU=ref|base|avx2|avx512|vnni|amx (on Arm: ref|base|dotprod|i8mm)
+ * overrides the choice.
  *
  * All kernels are batch invariant: an output row depends only on its own input
  * row and the weights, and its sums are computed in a fixed order. The number
@@ -106,10 +107,10 @@ struct kern {
 	void (*rmsnorm)(float *y, const float *x, const float *w, unsigned n,
 		float eps);
 
-	/* Rotate the values of one head in place, in pairs (i, i + 1) if `neox`
-	 * is false, or in pairs (i, i + n_rot/2) if `neox` is true. cos and sin
-	 * are the cosines and sines of the angles, [n_rot/2] each. Values from
-	 * index n_rot on do not change. */
+	/* Rotate the values of one head in place, in pairs (2i, 2i + 1) if
+	 * `neox` is false, or in pairs (i, i + n_rot/2) if `neox` is true. cos
+	 * and sin are the cosines and sines of the angles, [n_rot/2] each.
+	 * Values from index n_rot on do not change. */
 	void (*rope)(float *x, const float *cos, const float *sin,
 		unsigned n_rot, bool neox);
 
@@ -240,7 +241,7 @@ const struct kern *kern_find(const char *name);
 
 /* Find the implementation that TANDEM_CPU names, or the best implementation for
  * this CPU if the variable is not set. Returns 0, or a negative errno if the
- * name is unknown. */
+ * name is unknown or this CPU lacks the instruction set. */
 struct err;
 int kern_select(const struct kern **out, struct err *e);
 

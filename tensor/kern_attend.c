@@ -1,12 +1,12 @@
 /*
- * Attention of one row, compiled once for each instruction set with
- * -DKERN_ISA=, and the steps of a pass, which kern_attend_rows.c uses too.
+ * Attention of one row, and its steps (pass_...), which kern_attend_rows.c uses
+ * for several rows. Compiled once for each instruction set with -DKERN_ISA=.
  *
  * The algorithm is FlashAttention's online softmax (Dao et al., 2022). The keys
  * are processed in blocks of B = KERN_ATTEND_BLOCK slots, and each head has
  * only a running maximum m, a running sum l and an unnormalized output o. When
- * a block raises m, l and o are scaled by c, so that all weights refer to the
- * same maximum. The formulas for each head are:
+ * a block raises m, l and o are multiplied by a factor c, so that all weights
+ * refer to the same maximum. The formulas for each head are:
  *
  *   s = scale * (q . k)     one sum as in kern_vec.c, by fma: element i in lane
  *                           i mod 16, each lane from zero, padded with zeros,
@@ -36,9 +36,9 @@
 
 #include <math.h>
 
-/* A register tile has TILE_HEADS heads, which share its loads; a tile of values
- * has VALUE_VECS vectors. Both are the largest numbers for which a tile fits 32
- * registers (AVX-512) or 16 registers (other instruction sets). */
+/* Maximum size of a register tile: TILE_HEADS heads, which share the loads of
+ * keys or values, and in the weighted sum of values VALUE_VECS vectors of each
+ * head. Chosen for 32 registers (AVX-512, Arm) and 16 registers (AVX2). */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
@@ -118,7 +118,7 @@ static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 /* ---- scores ---- */
 
 /* Compute the scores of the heads h to h + mh - 1 for `slots` keys of the
- * block, from `slot` on. */
+ * block, from key number `slot` on. */
 static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, unsigned slot, const int mh,
 	const int slots, const bool f16)
@@ -126,8 +126,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* the exact number of sums in use: with a constant 2 * VEC_LANES, gcc
-	 * unrolls 16 steps and keeps 24 sums in memory */
+	/* mh * slots, rounded up to whole vectors. If this were always 2 *
+	 * VEC_LANES, gcc would unroll 16 steps and keep 24 sums in memory. */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];
@@ -212,8 +212,8 @@ static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 	return table ? exp2_half(table, x) : exp_down(x);
 }
 
-/* The maximum in each lane of n scores, n a multiple of KERN_LANES. NaN is
- * ignored. */
+/* For each lane, the maximum of the scores in this lane. n, the number of
+ * scores, is a multiple of KERN_LANES. NaN is ignored. */
 static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 {
 	vec most = all(-INFINITY);
@@ -223,8 +223,8 @@ static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 	return most;
 }
 
-/* Turn n scores into softmax weights in place. Returns the sum of the weights
- * in each lane. */
+/* Turn n scores into softmax weights in place, after subtracting `zero`.
+ * Returns the sum of the weights in each lane. */
 static ALWAYS_INLINE vec weights(
 	float *s, uint32_t n, float zero, const uint16_t *table)
 {
@@ -286,8 +286,8 @@ void pass_weigh(const struct pass *p, uint32_t n)
 
 /* ---- values ---- */
 
-/* Add the weighted values of a block to the outputs o of the heads h to h + mh
- * - 1: to `vecs` vectors, from element d on. */
+/* Multiply the outputs o of the heads h to h + mh - 1 by c and add the weighted
+ * values of a block, for `vecs` vectors of each output from element d on. */
 static ALWAYS_INLINE void value_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, size_t d, const int mh,
 	const int vecs, const bool f16)
@@ -362,7 +362,7 @@ void pass_value(const struct pass *p, const struct rows *rows)
 		store(p->o + i, round_half(load(p->o + i)));
 }
 
-/* ---- begin and end of a pass ---- */
+/* ---- queries, initial state, and result ---- */
 
 void pass_query(const struct pass *p, unsigned row, const float *q)
 {

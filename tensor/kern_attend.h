@@ -32,7 +32,7 @@ struct pass {
 			    */
 	/* [heads][KERN_ATTEND_BLOCK] scores, then softmax weights */
 	float *s;
-	/* Arrays of [heads + KERN_LANES]. */
+	/* The next four arrays have heads + KERN_LANES values each. */
 	float *most, *sum; /* each head's running maximum m, and sum l */
 	float *zero;       /* each head's m, but 0 where m is -infinity */
 	float *c;          /* each head's factor c */

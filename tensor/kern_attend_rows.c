@@ -21,8 +21,8 @@
 #define TRANSPOSE_ROWS 6
 
 /*
- * Returns a pass over `rows` rows of *p, beginning with row `row`. The last
- * vector of heads of this pass may also contain heads of the following rows;
+ * Returns a struct pass for `rows` of the rows of *p, beginning with row `row`.
+ * Its last vector of heads may also contain heads of the rows after them;
  * weigh_lanes in kern_attend.c allows this.
  */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
@@ -91,8 +91,8 @@ static void block_next(
 /*
  * The number of rows, from b[0] on, that can share a block. Rows can share a
  * block if, of any two of their lists of slots, one is a prefix of the other.
- * *longest is set to the longest list. A row without slots shares with no other
- * row.
+ * *longest is set to the block of the row with the longest list. A row without
+ * slots shares with no other row.
  */
 static unsigned block_join(
 	const struct block *b, unsigned rows, const struct block **longest)
@@ -115,7 +115,7 @@ static unsigned block_join(
 
 /* ---- one block ---- */
 
-/* Transpose the keys once, and compute the scores of all heads. */
+/* Transpose the keys of a block once, and compute the scores of all heads. */
 static void score_by_transposed(const struct pass *p, const struct rows *rows)
 {
 	if (rows->f16)

@@ -51,7 +51,7 @@ void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 /*
  * Workspace of the vector matmul, in floats: KERN_CHUNK decoded columns of
  * KERN_COLS weight rows (16 KiB, a third of an L1 cache), and 16 partial sums
- * for each pair of KERN_ROWS rows and KERN_COLS weight rows.
+ * for each pair of a row (KERN_ROWS) and a weight row (KERN_COLS).
  */
 #define KERN_LANES 16
 #define KERN_COLS  4

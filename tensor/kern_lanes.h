@@ -210,8 +210,8 @@ static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 }
 #endif
 
-/* Load the values of a row from the i-th on. The row is fp16 if `f16` is set,
- * else float32. */
+/* Load VEC_LANES values of a row, from the i-th on. The row is fp16 if `f16` is
+ * set, else float32. */
 static ALWAYS_INLINE vec load_row(const uint8_t *row, size_t i, const bool f16)
 {
 	if (f16)

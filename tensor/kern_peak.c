@@ -13,7 +13,8 @@
  * times the number of units, so that no unit is idle */
 #define CHAINS 12
 
-/* Hides the value of x, so that the compiler does not remove the loop. */
+/* Hides the value of x from the compiler, which would otherwise remove the
+ * loops below. */
 #ifdef __x86_64__
 #define OPAQUE(x) __asm__ volatile("" : "+x"(x))
 #else

@@ -2,13 +2,13 @@
  * Products of int8 activations and tiled weights, and the quantization of the
  * activations. Compiled once for each instruction set with -DKERN_ISA=.
  *
- * A strip of 32 outputs is processed in chunks of 256 indices k, whose
- * activations share a scale. The sums of a chunk for a block of rows stay in
- * registers and are added to the outputs at the end of the chunk. The codes of
- * the chunk must be arranged in the order of the dot products. For many rows
- * the codes are arranged once, in the workspace; for few rows they are arranged
- * in registers. All other operations are the same, so the result does not
- * depend on the number of rows.
+ * A strip (the weights of 32 outputs) is processed in chunks of 256 inputs
+ * (indices k), whose activations share a scale. The sums of a chunk for a block
+ * of rows stay in registers and are added to the outputs at the end of the
+ * chunk. The codes (quantized weights) of the chunk must be arranged in the
+ * order of the dot products. For many rows the codes are arranged once, in the
+ * workspace; for few rows they are arranged in registers. All other operations
+ * are the same, so the result does not depend on the number of rows.
  */
 #include "tensor/kern_q8_chunk.h"
 #include "tensor/kern_q8_narrow.h"

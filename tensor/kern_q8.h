@@ -1,10 +1,10 @@
 /*
  * Loads of the codes of tiles into machine vectors, and dot products of these
  * vectors, for kern_q8.c: with AVX2, AVX-512, AVX-512 VNNI, and Arm's dot
- * products and matrix products (i8mm). A code is a quantized integer. A vector
- * has four codes of weights for each of its outputs; these codes are multiplied
- * by four codes of a row of activations. With i8mm, a vector has eight codes
- * for each of two outputs.
+ * products and matrix products (i8mm). A code is a quantized integer; k is the
+ * index of an input. A vector has four codes of weights for each of its
+ * outputs; these codes are multiplied by four codes of a row of activations.
+ * With i8mm, a vector has eight codes for each of two outputs.
  *
  * In tile-q4_0, two bytes of an output that must be adjacent in a vector are 32
  * bytes apart in memory. Two loaded vectors are therefore interleaved before

@@ -1,10 +1,10 @@
 /*
  * matmul_q8 with AMX, for more rows than vector registers can hold. One
- * instruction multiplies 16 rows by 16 outputs over the 32 indices k of a
- * group. The int32 sums are stored in the L1 cache; then the same float32 steps
- * follow as in kern_q8.c. AMX multiplies signed weights, so no correction is
- * needed: int8 codes are used as they are stored, and nibbles are converted to
- * int8 for one chunk (256 indices k) at a time.
+ * instruction multiplies 16 rows by 16 outputs over the 32 inputs (indices k)
+ * of a group. The int32 sums are stored in the L1 cache; then the same float32
+ * steps follow as in kern_q8.c. AMX multiplies signed weights, so no correction
+ * is needed: int8 codes are used as they are stored, and nibbles are converted
+ * to int8 for one chunk (256 inputs) at a time.
  *
  * Private to kern_q8.c.
  */
@@ -32,7 +32,8 @@
 /*
  * Sums of the last AMX_RING groups. Entries for tiles beyond the end of a chunk
  * keep old values, which are multiplied by a scale of 0. Entries for rows
- * beyond the end of a block keep old values too, which are not added.
+ * beyond the end of a block keep old values too, which do not reach the
+ * outputs.
  */
 struct amx_sums {
 	int32_t at[AMX_RING][AMX_ROWS][VEC_LANES];

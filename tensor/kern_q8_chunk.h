@@ -1,6 +1,6 @@
 /*
- * The operands of the micro-kernels of kern_q8.c: a chunk (256 indices k of a
- * strip, which has 32 outputs), a block of rows of activations, and the
+ * The operands of the micro-kernels of kern_q8.c: a chunk, which is 256 inputs
+ * (indices k) of a strip of 32 outputs; a block of rows of activations; and the
  * prefetching of the next chunk and the next rows.
  *
  * Private to kern_q8.c.

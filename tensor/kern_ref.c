@@ -1,8 +1,8 @@
 /*
  * Reference kernels in plain loops, with which tests compare the vector
- * kernels. Sums are in double and in ascending order. Only the decoders of
- * stored formats are shared with kern_vec.c; tests/tensor/test_dtype.c tests
- * these decoders separately.
+ * kernels. Sums are in ascending order, and in double except in the products
+ * with tiled weights. Only the decoders of stored formats are shared with
+ * kern_vec.c; tests/tensor/test_dtype.c tests these decoders separately.
  */
 #include "tensor/kern_impl.h"
 
@@ -133,11 +133,8 @@ static struct weight weight_at(
 		j % TILE);
 }
 
-/*
- * Unlike the other reference kernels, this one computes in float32 and by fma,
- * as kern.h specifies. Each weight is decoded once and multiplied into all
- * rows.
- */
+/* Computes in float32 and by fma, as kern.h specifies for weights in tiles.
+ * Each weight is decoded once and multiplied by its input of every row. */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
 	bool w_f16, void *scratch)
@@ -210,8 +207,8 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 	}
 }
 
-/* The sum of the products of the group of activations that begins at index i0,
- * without the scale of the activations. */
+/* The sum of the products of output j's weights and the group of activations
+ * that begins at index i0, without the scale of the activations. */
 static float group_dot(const int8_t *q, enum dtype wt, const void *w,
 	unsigned k, unsigned i0, unsigned j)
 {

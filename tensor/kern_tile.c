@@ -2,14 +2,14 @@
  * Products of float32 activations and tiled weights. Compiled once for each
  * instruction set with -DKERN_ISA=.
  *
- * Tiles are decoded to float32, [k][32 outputs], for as many indices k as fit
- * the workspace, and multiplied by a block of rows. The sums stay in registers;
- * between two such chunks of k they are stored in the outputs. Each fma depends
- * on the previous fma of its chain, and two multipliers need eight chains to be
- * busy, so with few rows several strips are processed together. A decoded
- * weight is the exact product of a scale (11 bits) and a table entry or code
- * (11 bits), or this product rounded once to fp16, so its value does not depend
- * on how the product is computed.
+ * Tiles are decoded to float32, [k][32 outputs], for as many inputs (indices k)
+ * as fit the workspace, and multiplied by a block of rows. The sums stay in
+ * registers; between two such chunks of k they are stored in the outputs. Each
+ * fma depends on the previous fma of its chain, and two multipliers need eight
+ * chains to be busy, so with few rows several strips (32 outputs each) are
+ * processed together. A decoded weight is the exact product of a scale (11
+ * bits) and a table entry or code (11 bits), or this product rounded once to
+ * fp16, so its value does not depend on how the product is computed.
  */
 #include "tensor/kern_strip.h"
 
@@ -148,11 +148,11 @@ static ALWAYS_INLINE void group_q8_tile(
 /*
  * Decode super-groups of codes of four bits by look-ups in `table`, as a phone
  * does with vlut16 (npu-tts paper, section 5.2.2). A 4-byte word of a
- * super-group has the eight codes of an output: byte 2 j + i has k = 2 i + j in
- * its low nibble and k = 4 + 2 i + j in its high nibble. The words of adjacent
- * outputs form a vector, one output in each lane. For each k, the vector is
- * shifted so that the nibble of this k is lowest; the look-up ignores the
- * higher bits.
+ * super-group has the eight codes of an output: for i and j from 0 to 1, byte 2
+ * j + i has k = 2 i + j in its low nibble and k = 4 + 2 i + j in its high
+ * nibble. The words of adjacent outputs form a vector, one output in each lane.
+ * For each k, the vector is shifted so that the nibble of this k is lowest; the
+ * look-up ignores the higher bits.
  */
 static ALWAYS_INLINE void super_lut_tile(float *restrict dst,
 	const uint8_t *restrict p, const float table[16], const bool f16)
@@ -259,7 +259,7 @@ struct panel {
 	size_t ldx;
 	const float *w; /* [strips][k][32] */
 	unsigned n, k;  /* n is the number of outputs to store */
-	/* the first chunk of k: its sums replace y; later sums are added */
+	/* true for the first chunk of k: the sums start from 0, not from y */
 	bool first;
 };
 

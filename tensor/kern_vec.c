@@ -177,7 +177,7 @@ static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	}
 }
 
-/* The operands of one step of the outer loop: up to four weight rows. */
+/* The operands of one step of vec_matmul's loop over weight rows. */
 struct panel {
 	/* the two parts of the workspace: decoded weights, and sums */
 	float *weights, *lane;

@@ -14,8 +14,9 @@
  *   5.1.2). Types with a table keep the table: IQ4_NL becomes super-iq4_nl, NF4
  *   becomes super-nf4, FP4 and MXFP4 become super-fp4.
  *
- * A matrix stays as in the file if tiles cannot store it: k is not a multiple
- * of 32, or a strip (32 outputs) is larger than `strip_max` bytes.
+ * A matrix stays as in the file if tiles cannot store it: its row length k is
+ * not a multiple of 32, or a strip (32 outputs) is larger than `strip_max`
+ * bytes.
  */
 #ifndef TENSOR_LAYOUT_H
 #define TENSOR_LAYOUT_H

@@ -3,7 +3,7 @@
  * relative error of 2e-7. The sum is computed in float32, in lanes that the
  * compiler vectorizes, and without libm, whose results depend on the CPU. Equal
  * logits give equal bits. For single probabilities use tensor/softmax.h, which
- * is exact.
+ * computes in double.
  */
 #ifndef TENSOR_SOFTMAX_SUM_H
 #define TENSOR_SOFTMAX_SUM_H

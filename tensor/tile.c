@@ -9,16 +9,16 @@
 #define GROUPS 32 /* number of groups in a tile; a group has 32 values */
 /* number of groups that `put` stores at once: a super-group of 256 values */
 #define BATCH 8
-/* largest size in bytes of a group as a GGUF block: the size in fp16 */
+/* bytes of the largest group, which has 32 fp16 values */
 #define BLOCK_MAX 64
-/* number of indices k converted together: a multiple of any type's block */
+/* number of inputs k converted at once: a multiple of any type's block */
 #define SPAN 256
 
 /* Every format stores the 32 groups of a tile. Formats differ in the values
  * that form a group and in the places of a group's bytes. */
 struct format {
 	struct tile_info info;
-	uint8_t zero; /* byte that encodes the value 0 in each of its codes */
+	uint8_t zero; /* byte whose codes mean 0; used if info.by_output */
 	/* Store the groups g to g + 7, read from blocks of `size` bytes that
 	 * are `stride` bytes apart. */
 	void (*put)(uint8_t *tile, unsigned g, const uint8_t *block,
@@ -37,8 +37,8 @@ static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 }
 
 /* Blocks of f16 (16 words of 4 bytes) or q8_0 (a scale of 2 bytes, and 8 words
- * of 4 bytes). Word j of all 32 outputs is contiguous; the scales follow the
- * words. */
+ * of 4 bytes). The words j of all 32 outputs are contiguous; the scales follow
+ * the words. */
 static void tile_words_put(uint8_t *tile, unsigned g, const uint8_t *block,
 	size_t stride, size_t size)
 {
@@ -154,8 +154,8 @@ static void group_get(
 
 /*
  * Offset of the first byte of the codes of group g < 8 in a super-group. Value
- * j is 2 j bytes after it. Group g + 4 uses the high nibbles of the same bytes
- * as group g.
+ * j of the group is 2 j bytes after this byte. Group g + 4 uses the high
+ * nibbles of the same bytes as group g.
  */
 static unsigned super_at(unsigned g)
 {

@@ -7,7 +7,7 @@
 
 /* ---- comparison of two lists of slots ------------------------------------ */
 
-/* A position in a list of spans (ranges of adjacent slots). */
+/* A position in a list of spans (ranges of adjacent KV-cache slots). */
 struct walk {
 	const struct kern_span *span, *end;
 	uint32_t at; /* index of the current slot in the span */
@@ -110,7 +110,7 @@ void visibility_order(
 	}
 }
 
-/* ---- division into pieces ------------------------------------------------ */
+/* ---- division of the slots into pieces ----------------------------------- */
 
 /*
  * The state of building the prefix tree of the rows' lists of slots from the

@@ -26,9 +26,9 @@
 
 /* ---- options ------------------------------------------------------------- */
 
-/* Find the first option that was set although the method does not use the table
- * of this option. *in receives the option's table. Returns NULL if the method
- * uses all options that were set. */
+/* Find the first option that was set although the method does not use its
+ * option table. *in receives this table. Returns NULL if the method uses all
+ * options that were set. */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
 {
@@ -66,11 +66,11 @@ bool decoder_drafts(const struct decoder *d)
 }
 
 /*
- * False in four cases; requests then run one after another. An oracle drafter
- * (which simulates drafts) knows only the text of one request. The drafter
- * "calibrated" reads the model's predictions for only one prompt. Graph
+ * Whether requests can share passes. They cannot in four cases. An oracle
+ * drafter (which simulates drafts) knows only the text of one request. The
+ * drafter "calibrated" reads the model's predictions for only one prompt. Graph
  * switching (--graph-switch) plans the compute graphs for only one prompt at a
- * time. A diffusion model shares passes only with a diffusion method.
+ * time. A diffusion model can share passes only if the method fills masks.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -115,8 +115,9 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		d->drafting.opts.draft);
 }
 
-/* The name of the method. Without --method, the method is "sample" if options
- * of samples are set, or if a drafter is used with several requests. */
+/* The name of the method. Without --method, the method is "sample" if a sample
+ * option (samples_table) is set, or if a drafter is used while several requests
+ * run at the same time. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
@@ -221,8 +222,8 @@ static bool runs(const struct method *method, const struct model *m)
 	return method_runs(method) & kind;
 }
 
-/* The default method for models of this kind: the first suitable method in the
- * list. */
+/* The default method for a model: the first method in the list that can run it;
+ * for a diffusion model, the first such diffusion method. */
 static const char *first_that_runs(const struct model *m)
 {
 	for (size_t i = 0; methods[i]; i++)
@@ -331,8 +332,9 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? t->keep : 0;
 }
 
-/* number of texts that a reward model can score at the same time, in a session
- * without samples and without cached sequences of ended requests */
+/* number of texts that a reward model can score at the same time, if one
+ * request without samples runs at a time and no caches of ended requests are
+ * kept */
 #define REWARD_TEXTS 16
 
 uint32_t decoder_texts(const struct decoder *d)
@@ -352,10 +354,11 @@ uint32_t decoder_lanes(const struct decoder *d)
 }
 
 /*
- * Compute the number of sequences of the session: one for each running request
- * (the first of these sequences is SESSION_TEXT), one for each sample, and one
- * for each ended request whose cache is kept. Each sequence has room for `tail`
- * tokens of its own, after the tokens that it shares with other sequences.
+ * Compute the number of sequences of the session: SESSION_TEXT, one for each
+ * request if several requests run at the same time, one for each sample, and
+ * one for each ended request whose cache is kept. Each sequence has room for
+ * `tail` tokens of its own, after the tokens that it shares with other
+ * sequences.
  */
 static void plan_sequences(struct decoder *d)
 {
@@ -456,7 +459,7 @@ int decoder_open_session(
 	struct method_env *env = &d->env;
 	int ret;
 
-	/* count the samples and prompts of all requests */
+	/* add the samples and prompts of all requests except the first one */
 	if (decoder_texts(d) > 1)
 		texts += (decoder_texts(d) - 1) * (samples_of_one(d) + 1);
 	prepare_session(d, o);

@@ -14,8 +14,8 @@
 
 struct embedding {
 	const struct model *model;
-	/* number of tokens of the prompt; number of tokens whose hidden states
-	 * were added to the sum */
+	/* number of tokens of the prompt; number of tokens that embedding_add
+	 * has processed */
 	size_t n_tokens, added;
 	bool last;   /* the vector is the last token's state, not the mean */
 	double *sum; /* [n_embd] sum of the states */

@@ -276,8 +276,8 @@ const struct opt_table pair_table = {
 	.size = sizeof(struct pair_options),
 };
 
-/* Convert --clock: "wall", or "soc:NAME", optionally followed by changes of the
- * phone's profile. Loads this profile. */
+/* Apply --clock: "wall", or "soc:NAME", optionally followed by changes to the
+ * phone's profile. For "soc:NAME", load the profile into *soc. */
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {

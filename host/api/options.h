@@ -36,7 +36,7 @@ struct pair_options {
 	/* model shape of --as: index into shapes[], or -1 */
 	int as;
 	/* type of the matrices of the model shape of --as (--as-type), as an
-	 * index; -1 if --as-type is not set */
+	 * index for shape_type_at(); -1 if --as-type is not set */
 	int as_type;
 };
 extern const struct opt_table pair_table;

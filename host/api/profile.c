@@ -21,13 +21,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* a draft model is identified by the first DRAFT_HEAD bytes of its file */
+/* a draft model is identified by the size of its file and by the first
+ * DRAFT_HEAD bytes */
 #define DRAFT_HEAD ((size_t)1 << 20)
 
 const char *const profile_uses[] = { "remember", "probe", "learn", NULL };
 const char *const profile_froms[] = { "none", "probed", "remembered" };
 
-/* ---- the key ------------------------------------------------------------- */
+/* ---- the key of a profile ------------------------------------------------ */
 
 static void put_sum(json_t *o, const char *name, uint64_t sum)
 {
@@ -78,8 +79,8 @@ static uint64_t draft_identity(const char *path)
 	return id;
 }
 
-/* Everything that changes the cost of this decoder's passes, as JSON. NULL if
- * memory is short. */
+/* Return the key of the decoder's profile: everything that changes the cost of
+ * its passes, as JSON. Returns NULL if memory is short. */
 static json_t *key_of(const struct decoder *d)
 {
 	const struct session_opts *o = &d->session_opts;
@@ -140,7 +141,7 @@ static json_t *key_of(const struct decoder *d)
 	return key;
 }
 
-/* ---- loading or measuring ------------------------------------------------ */
+/* ---- loading or measuring a profile -------------------------------------- */
 
 int profile_take(struct decoder *d, struct err *e)
 {
@@ -158,8 +159,8 @@ int profile_take(struct decoder *d, struct err *e)
 		decoding->profile == PROFILE_LEARN)
 		return 0;
 	cost = d->method->cost(&d->env);
-	/* There is no path if there is no cache directory or memory is short.
-	 */
+	/* The profile has no file (`path` stays NULL) if there is no cache
+	 * directory or memory is short. */
 	if (decoding->profile == PROFILE_REMEMBER && (key = key_of(d)))
 		text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
 	if (text) {

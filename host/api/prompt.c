@@ -131,12 +131,12 @@ static int read_chat(const struct decoder *d, const struct prompt *p,
 	memcpy(c.quote, c.part, n * sizeof(*c.part));
 	qsort(c.quote, n, sizeof(*c.quote), by_place);
 	/*
-	 * Turns that are given as tokens are inserted unchanged, except for an
-	 * end-of-text token. The text between these turns is tokenized
-	 * separately. So, up to the end of an earlier answer, the prompt has
-	 * the same tokens as the sequence that was cached when this answer was
-	 * generated. The cached keys and values of these tokens can then be
-	 * reused.
+	 * Turns that are given as tokens are inserted unchanged, but without an
+	 * end-of-text token at their end. The text between these turns is
+	 * tokenized separately. So, up to the end of an earlier answer, the
+	 * prompt has the same tokens as the sequence that was cached when this
+	 * answer was generated. The cached keys and values of these tokens can
+	 * then be reused.
 	 */
 	for (size_t i = 0; i < n && !ret; i++) {
 		const struct tandem_turn *said = &c.given[c.plan.given[i]];

@@ -194,7 +194,7 @@ void request_close(struct tandem_submitted *x)
 	free(x);
 }
 
-/* ---- beginning and end --------------------------------------------------- */
+/* ---- start and end of a request ------------------------------------------ */
 
 void request_begin(struct tandem_submitted *x)
 {
@@ -206,9 +206,9 @@ void request_begin(struct tandem_submitted *x)
 /*
  * Compute the statistics of the request's work. A shared pass counts as a pass
  * of each request that has rows in it; the phone time of a request is the
- * simulated time from its start to its end. If no other request ran at the same
- * time, the statistics are the increase of the session's counters since the
- * request began.
+ * simulated time from its start to its end. If requests run one after another,
+ * the statistics are the increase of the session's counters since the request
+ * began.
  */
 static void count_work(struct tandem_submitted *x)
 {

@@ -72,9 +72,9 @@ static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 }
 
 /*
- * Give the lane a sequence with the cached part of its prompt, except the last
+ * Give x's lane a sequence with the cached part of its prompt, except the last
  * token. If another lane is reading at least half of the tokens that are not
- * cached yet, this lane is held (it takes no part in passes) until those tokens
+ * cached yet, x's lane is held (it takes no part in passes) until those tokens
  * are cached. Otherwise both lanes would compute those tokens. The other lane
  * has rows in the next pass, so the delay is only a few passes. A request that
  * needs the hidden states of its whole prompt (for a reward head or for an

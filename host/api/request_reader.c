@@ -32,7 +32,8 @@ static int to_sink(
 	return ends(x, q->sink && q->sink(q->sink_arg, id, bytes, len));
 }
 
-/* The callback of the call_reader: delivers a piece of a tool call. */
+/* Callback of x->reader, which separates tool calls from other text: delivers a
+ * piece of a tool call. */
 static int to_call(void *arg, unsigned index, const char *name,
 	const char *piece, size_t len, bool ended)
 {
@@ -75,7 +76,7 @@ void request_deliver_rest(struct tandem_submitted *x)
 		to_sink(x, -1, x->prose.data, x->prose.len);
 }
 
-/* ---- steps --------------------------------------------------------------- */
+/* ---- denoising steps ----------------------------------------------------- */
 
 static int make_room(struct tandem_submitted *x, uint32_t n)
 {

@@ -131,7 +131,7 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 	return 0;
 }
 
-/* ---- a pass -------------------------------------------------------------- */
+/* ---- one pass for all requests ------------------------------------------- */
 
 /* Energy (in picojoules) of all passes since the session was opened; 0 without
  * a simulated phone. */
@@ -178,11 +178,12 @@ static int step_samples(struct tandem_submitted *x)
 }
 
 /*
- * Before a pass: admit requests in the order of submission. If requests run in
- * turn, one request is admitted at a time. Otherwise up to texts=N requests
- * with samples are admitted, because `queue` has admitted the requests without
- * samples. Also releases the lanes that find_cached has held (excluded from
- * passes). `enter` calls find_cached again, which may hold them again.
+ * Before a pass: add requests to the scheduler in the order of submission. If
+ * requests run in turn, one request runs at a time. Otherwise up to N requests
+ * with samples run at the same time (texts=N); `queue` has already added the
+ * requests without samples. Also releases the lanes that find_cached has held
+ * (excluded from passes). `enter` calls find_cached again, which may hold them
+ * again.
  */
 static int admit(struct tandem *t, struct err *e)
 {
@@ -216,9 +217,9 @@ static int admit(struct tandem *t, struct err *e)
 
 /*
  * A pass ended with the error `ret`. If the pass was canceled, no request
- * fails. Otherwise the running requests fail; if requests run in turn, only the
- * first unfinished request fails, and the later requests continue. Returns the
- * status of tandem_advance.
+ * fails. Otherwise all unfinished requests fail. But if requests run in turn
+ * and the device was not lost, only the first unfinished request fails. Returns
+ * the status of tandem_advance.
  */
 static int fail_pass(struct tandem *t, int ret)
 {
@@ -284,7 +285,7 @@ static int score_samples(struct tandem *t, struct tandem_submitted *first,
 }
 
 /*
- * Score the samples of all requests in shared passes. If these fail, score the
+ * Score the samples of all requests in shared passes. If this fails, score the
  * samples of each request alone, so that only a request whose texts cannot be
  * scored fails. Returns only errors that concern all requests.
  */
@@ -443,7 +444,7 @@ int tandem_generate(struct tandem *t, const struct tandem_request *request,
 	return ret;
 }
 
-/* ---- one request --------------------------------------------------------- */
+/* ---- calls about a single request ---------------------------------------- */
 
 int tandem_request_state(
 	const struct tandem_submitted *x, struct tandem_result *result)

@@ -3,10 +3,11 @@
  * emulated NPU. Read docs/library.md first.
  *
  * The library prints nothing, never exits, handles no signals and keeps no
- * state outside its handles, so a program may have several handles. Only one
- * thread at a time may use a handle and its requests, except for tandem_cancel,
- * which may be called while another call on the same handle is running.
- * Different handles may be used by different threads at the same time.
+ * state outside its handles (except one error text for each thread), so a
+ * program may have several handles. Only one thread at a time may use a handle
+ * and its requests, except for tandem_cancel, which may be called while another
+ * call on the same handle is running. Different handles may be used by
+ * different threads at the same time.
  *
  * The caller keeps ownership of all arguments. Unless a function's comment
  * requires it, arguments need not stay valid after the call returns, because
@@ -138,8 +139,8 @@ TANDEM_API const char *tandem_error(const struct tandem *);
 
 enum tandem_flags {
 	TANDEM_CHAT = 1, /* the prompt is a user's turn in a chat */
-	/* recognize special tokens in the text of the prompt, and print special
-	 * tokens that are generated */
+	/* recognize special tokens in the text of the prompt, and deliver the
+	 * text of special tokens that are generated */
 	TANDEM_SPECIAL = 2,
 	TANDEM_IGNORE_EOS = 4, /* continue after an end-of-text token */
 	TANDEM_NO_BOS = 8,     /* do not add a beginning-of-text token */
@@ -539,10 +540,10 @@ struct tandem_submitted;
  * Check a request and queue it. The request's data is copied. The request's
  * callbacks are called in tandem_advance; they must not call tandem_advance,
  * tandem_generate or any close function. If the prompt does not fit into the
- * context, tandem_submit returns TANDEM_MISUSE, and the error message contains
- * both numbers of tokens. Starts the device process if it was not started
- * before. On failure *out is NULL. A submitted request belongs to its handle
- * and must be closed before the handle.
+ * context, tandem_submit returns TANDEM_MISUSE, and the error message gives the
+ * lengths of prompt and context in tokens. Starts the device process if it was
+ * not started before. On failure *out is NULL. A submitted request belongs to
+ * its handle and must be closed before the handle.
  */
 TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
 	struct tandem_submitted **out);

@@ -60,9 +60,9 @@ struct product {
 	enum dtype type;
 	uint32_t n, k, rows;
 	const uint8_t *w;
-	/* unit: number of outputs in a unit (a row or a strip of tiles). piece:
-	 * number of outputs that a worker processes at a time. unit_bytes: size
-	 * of a unit. */
+	/* A unit of the matrix is a row or a strip of tiles. unit: number of
+	 * outputs of a unit. piece: number of units that a worker processes at
+	 * a time. unit_bytes: size of a unit. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 };
@@ -320,9 +320,9 @@ _Static_assert(
 	ARRAY_LEN(queries) * ARRAY_LEN(lengths) == KERNELS_SOFTMAXES, "");
 
 /*
- * Queries are uniform in [-1, 1], and keys are about 0.07. With this factor
- * scores have a standard deviation of 3, so that exponentials vary as in a real
- * model.
+ * The values of queries are uniform in [-1, 1]; those of keys are about 0.07 or
+ * -0.07. With this factor scores have a standard deviation of 3, so that
+ * exponentials vary as in a real model.
  */
 #define SCORE_SCALE 75.0f
 

@@ -229,8 +229,8 @@ static int plan(struct bench_lever *b, struct err *e)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Return the bytes/s at which the phone's flash delivers the layers to a
- * program that only reads layers. */
+/* Return the bytes/s of a program that only reads the layers: computed for the
+ * phone's flash if a phone is simulated, otherwise as measured. */
 static double plain_rate(const struct bench_lever *b)
 {
 	uint64_t layers = 0, most = 0, bytes = 0, ns = 0;

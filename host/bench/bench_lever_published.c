@@ -21,8 +21,8 @@
 	SIZE("table 1", shape, "1 row", "compute_s", computing),              \
 	SIZE("table 1", shape, "1 row", "read_s", reading),                   \
 	SIZE("table 1", shape, "1 row", "pass_s", all)
-/* The paper gives the time of verification, and the wasted part of it. The
- * difference is the time of computing. */
+/* The paper gives the time of verification, and the part of this time that is
+ * wasted. The difference is the time of computing. */
 #define TABLE_2(shape, rows, verifying, waste)                                \
 	SIZE("table 2", shape, rows, "compute_s", verifying - waste)
 

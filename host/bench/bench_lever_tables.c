@@ -104,9 +104,9 @@ static const struct column_spec levels_columns[] = {
 	{ 0 },
 };
 
-/* The table "cells" uses only the first CELL_DRAFTS of these drafts. The draft
- * of the last row is an EAGLE head as large as a layer of the paper's 8B
- * model. */
+/* The table "cells" uses only the first CELL_DRAFTS of these drafts. The last
+ * row computes costs for an EAGLE head as large as a layer of qwen3-8b, a model
+ * of the paper. */
 #define CELL_DRAFTS 4
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },
@@ -280,11 +280,11 @@ static const struct column_spec cells_columns[] = {
 
 /*
  * The phones of the paper. The vendor claims that the NPU of the second and
- * third phone is 1.45 times as fast as that of the first. So the cost of a row
- * on these phones is the first phone's cost divided by 1.45. The flash rates of
- * these two phones are the fitted rate of the first phone, scaled by the ratio
- * of public figures: 2.1 GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by
- * 4.2 GB/s for UFS 4.0.
+ * third phone is 1.45 times as fast as that of the first. So the times of
+ * computing (batch_weight_s, row_weight_s) of these phones are those of the
+ * first phone, divided by 1.45. The flash rates of these two phones are the
+ * fitted rate of the first phone, scaled by the ratio of public figures: 2.1
+ * GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s for UFS 4.0.
  */
 /* clang-format off */
 #define ELITE                                                                 \

@@ -107,8 +107,8 @@ static int limit_serve(void *arg, unsigned trips)
 	int ret = 0;
 
 	next_line(l);
-	/* At the first batch, the host may already have made the counter odd;
-	 * start with the odd value. */
+	/* The host may have begun the first trip already, so that the counter
+	 * is odd; wait for the odd value in both cases. */
 	turn = atomic_load(l->turn) | 1;
 	for (unsigned i = 0; i < trips && !ret; i++, turn += 2) {
 		ret = take(l, l->there, turn);

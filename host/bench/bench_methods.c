@@ -281,8 +281,8 @@ static void print_text(
 		     "the same text");
 }
 
-/* Write the role and file name of the setting's model, such as "target" for a
- * bundled model. */
+/* Write the file name of the setting's model without its extension, such as
+ * "target", to `name`. */
 static int name_model(const struct bench_methods *b, const struct run *run,
 	char name[TABLE_NAME], struct err *e)
 {

@@ -18,7 +18,7 @@
  * width */
 #define NUMBER_ROOM 0.02
 
-/* the first colors of bench_plot.c */
+/* the first four colors of bench_plot.c, in another order */
 static const char *const colours[LANES_KINDS] = { "#0072b2", "#009e73",
 	"#e69f00", "#cc79a7" };
 

@@ -43,14 +43,15 @@ static double or_else(double said, double otherwise)
 	return said < 0 ? otherwise : said;
 }
 
-/* ---- recorded passes ----------------------------------------------------- */
+/* ---- passes recorded by bench lever -------------------------------------- */
 
 struct recorded {
 	char name[TABLE_NAME];
 	struct pass_ask pass;
 };
 
-/* Read a row of the table 'methods' of a recording. */
+/* Read a row of the table 'methods' of a recording, the JSON output of bench
+ * lever. */
 static int take_row(const json_t *row, struct recorded *m, struct err *e)
 {
 	struct pass_ask *p = &m->pass;

@@ -39,8 +39,8 @@ struct place {
 };
 
 /* The blocks that one reader reads: every n-th block, starting with block
- * `index`. All these blocks are read once, and again as long as the time
- * `until_ns` has not come. */
+ * `index`. The reader reads these blocks at least once, and repeats them until
+ * the time `until_ns` (clock_ns()). */
 struct part {
 	const struct place *place;
 	uint8_t *memory;
@@ -59,9 +59,9 @@ struct part {
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
-	/* The buffer has room for `places * n` blocks. Block position k is used
-	 * only by reader k mod n, so that no two readers write to the same
-	 * memory. */
+	/* The buffer has room for `places * n` blocks. Only reader k mod n
+	 * writes to position k of the buffer, so that no two readers write to
+	 * the same memory. */
 	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)

@@ -106,8 +106,8 @@ static const struct table_pair gains[] = {
 	{ "both graphs loaded", "reuse, both loaded", "default + reuse" },
 };
 
-/* Ratios of a row to plain decoding, and to a chain of the suffix automaton
- * (SAM) without other techniques. */
+/* Ratios of a row to row NPU (plain decoding with one graph), and to row SAM (a
+ * chain that the suffix automaton drafts, with graph switching). */
 #define OVER(prefix, f)                                                    \
 	{ prefix "over_npu", "over NPU", 2, 1, f, .against = COLUMN_SHARE, \
 		.base = NPU },                                             \

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* size of the paper's graph for prompts */
+/* number of rows of the paper's graph for prompts */
 #define CHUNK "256"
 
 static const uint32_t lengths[SDNPU_LENGTHS] = { 256, 512, 768, 1024 };
@@ -56,8 +56,8 @@ static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 	if (ret)
 		goto out;
 	tandem_report(t, &report);
-	/* When the first model is opened, its context size decides which prompt
-	 * lengths are measured. */
+	/* When the model is opened for the first time, its context size decides
+	 * which prompt lengths are measured. */
 	for (unsigned i = 0, first = !g->n; first && i < SDNPU_LENGTHS; i++)
 		if (lengths[i] <= report.model->n_ctx)
 			g->length[g->n++] = lengths[i];

@@ -399,7 +399,8 @@ static void print_table(struct bench_serve *b)
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-/* Return result i of all servers with all numbers of clients. */
+/* Return result i; the results are in the order of the servers, and those of a
+ * server in the order of its numbers of clients. */
 static struct serve_result *result_at(struct bench_serve *b, unsigned i)
 {
 	return &b->row[i / b->args->n_at].cell[i % b->args->n_at].result;

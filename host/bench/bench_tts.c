@@ -400,9 +400,10 @@ struct drawing {
 static const struct tts_method plain = { "sample", "sample", NULL };
 static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
-/* Compute the phone cost of the first samples[k] samples of all items, and time
- * the generation of the first items on the wall clock. The timed generation
- * must give the same tokens and the same phone time as the computation. */
+/* Time the generation of samples[k] samples of the first items on the wall
+ * clock. If a phone is simulated, compute the phone cost of samples[k] samples
+ * of all items. The timed generation must give the kept tokens, and the same
+ * phone time as the computation for the first items. */
 static int cost_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {

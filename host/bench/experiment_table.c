@@ -262,8 +262,8 @@ static struct run_summary summary(
 	return task ? run_task_summary(x, r, task - 1) : run_summary(x, r);
 }
 
-/* Return the position of the row's fastest rival whose method or name is `name`
- * (NULL: any), or -1 if there is none. */
+/* Return the index of the row's fastest rival whose method or name is `name`
+ * (NULL: any rival), or -1 if there is none. */
 static int fastest(const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, const char *name)
 {

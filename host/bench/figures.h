@@ -66,7 +66,8 @@ struct run_summary {
 	struct figures sum;
 	double tokens_per_s; /* geometric mean over the tasks */
 	double seconds, draft_s, verify_s;
-	double compute_s; /* time of the busiest engine of the NPU */
+	/* busy time of the device; on a phone, of the NPU's busiest engine */
+	double compute_s;
 	/* time in which a plain reader (bench_read.h) reads the same bytes */
 	double read_s;
 	/* joules: energy of decoding. request_joules: energy of prompts and

@@ -1,8 +1,8 @@
 /*
- * Starts `tandem serve` for a measurement, from the file of the running
- * program. The server listens on a Unix socket in a temporary folder. The
- * server exits when its parent exits, even if the parent is killed. Only one
- * thread at a time may use a server.
+ * Starts `tandem serve` for a measurement; the server runs the same program
+ * file as this process. The server listens on a Unix socket in a temporary
+ * folder. The server exits when its parent exits, even if the parent is killed.
+ * Only one thread at a time may use a server.
  */
 #ifndef HOST_BENCH_SERVE_PROCESS_H
 #define HOST_BENCH_SERVE_PROCESS_H

@@ -20,7 +20,7 @@
 #define WHEN 32 /* buffer size of a formatted time */
 /* maximum bytes that are shown of a text, including the NUL */
 #define SHOWN 24
-/* maximum number of tokens that are decoded to get these bytes */
+/* maximum number of tokens that are converted to text for these bytes */
 #define SHOWN_IDS   64
 #define ALL_OF_THEM UINT32_MAX
 
@@ -66,8 +66,8 @@ static const struct opt_command list_usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-/* Decode the first `most` tokens of the prompt or the answer. Use the same `d`
- * for the answer as for the prompt, so that a space between the two is kept. */
+/* Append the text of the first `most` of n tokens to *out. Use the same `d` for
+ * the answer as for the prompt, so that a space between the two is kept. */
 static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
 	uint32_t most, struct strbuf *out)
 {

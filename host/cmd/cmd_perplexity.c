@@ -240,8 +240,8 @@ static struct perplexity total(const struct job *j)
 	return all;
 }
 
-/* Print the results as JSON. Real numbers have 17 digits, so that a merge can
- * add up the sums without rounding errors. */
+/* Print the results as JSON. Real numbers have 17 digits, so that a reader gets
+ * exactly the same values. */
 static int print_json(const struct job *j, const char *error, struct err *e)
 {
 	json_t *o = json_object(), *all = json_object(), *rows = json_array();

@@ -13,8 +13,8 @@ struct stretch {
 	uint64_t from, bytes;
 };
 
-/* Return the hole before mapping `i`; for i == v->used, the hole after the last
- * mapping. */
+/* Return the hole (free addresses) before mapping `i`; for i == v->used, the
+ * hole after the last mapping. */
 static struct stretch hole(const struct window_view *v, uint32_t i)
 {
 	const struct window_view_mapping *before = i ? &v->map[i - 1] : NULL;
@@ -67,7 +67,9 @@ void inspect_window_print(
 	const struct window_view *v, pid_t device, uint64_t huge, FILE *f)
 {
 	struct room r = room(v);
-	uint64_t mapped = 0; /* without mappings that are pending */
+	/* bytes of the mappings, except pending ones: their buffers are
+	 * unmapped, but their addresses are not free yet */
+	uint64_t mapped = 0;
 
 	fputs("window", f);
 	if (device)
@@ -89,7 +91,7 @@ void inspect_window_print(
 			in_cell += b > a ? b - a : 0;
 		}
 		/* each character of the drawing stands for a range of
-		 * addresses; '#': at least 15/16 of the range is mapped */
+		 * addresses; '#': at least 15/16 of the range is not free */
 		fputc(!in_cell ? '.'
 				: in_cell >= (to - from) - (to - from) / 16
 				? '#'

@@ -152,7 +152,7 @@ const struct help_topic help_topics[] = {
 	{ 0 },
 };
 
-/* ---- the program --------------------------------------------------------- */
+/* ---- help about the program ---------------------------------------------- */
 
 static const char about[] =
 	"Runs language models in two processes that share memory: a host (a "

@@ -11,8 +11,8 @@
 
 /* ---- progress ------------------------------------------------------------ */
 
-/* Storage for the progress line. It is static because the sink identifies a
- * line by its address and does not copy it. */
+/* Storage for the progress line. The storage is static because cmd_progress
+ * identifies a line by its address and does not copy the line. */
 static char line[160];
 
 void samples_draw(const char *text, uint32_t over, uint32_t of)

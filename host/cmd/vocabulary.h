@@ -33,7 +33,7 @@ int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
  * commas. The ids are read one at a time, because a list may be long.
  */
 struct ids {
-	/* *end must be a NUL; a NUL before it is an error */
+	/* *end must be a NUL; any other NUL in the list is an error */
 	const char *at, *end;
 	uint32_t n_vocab;
 	size_t n; /* number of ids that were read */

@@ -107,7 +107,7 @@ static struct glyph sign_for(struct glyph g)
 	return g;
 }
 
-/* ---- settled text -------------------------------------------------------- */
+/* ---- settled text: tokens that are final --------------------------------- */
 
 static void settle(struct watch_view *v, struct strbuf *out)
 {
@@ -194,7 +194,7 @@ void watch_view_end(struct watch_view *v, unsigned cols, struct strbuf *out)
 	uselocale(was);
 }
 
-/* ---- the drawing --------------------------------------------------------- */
+/* ---- drawing of open text: tokens that may still change ------------------ */
 
 /* State of drawing the open text, either as rows on a terminal or as part of a
  * single line. */

@@ -55,8 +55,9 @@ static struct watch_size terminal_size(void)
 	return size;
 }
 
-/* Column at which the settled text ends and the drawing follows. NOTHING means
- * that there is no drawing; FULL means that the text fills its last row. */
+/* Column at which the settled text (tokens that are final) ends; the drawing
+ * follows. NOTHING means that there is no drawing; FULL means that the settled
+ * text fills its last row. */
 enum { NOTHING = -1, FULL = -2 };
 static volatile sig_atomic_t drawn_after = NOTHING;
 

@@ -39,9 +39,10 @@ void watch_release(struct watch *);
 /*
  * Report settled text (whose tokens are final), and the state after a step.
  * Both functions return 0 or a negative errno. In drawn form, the text appears
- * at once. In lines form, the text appears only at the end, because a step may
- * occur in the middle of a line of text. In JSON form, the text is ignored
- * here, because the JSON report contains it.
+ * at once or, if a drawing is visible, with the next step. In lines form, the
+ * text appears only at the end, because a step may occur in the middle of a
+ * line of text. In JSON form, the text is ignored here, because the JSON report
+ * contains it.
  */
 int watch_text(struct watch *, int32_t id, const char *text, size_t len);
 int watch_step(struct watch *, const struct tandem_step *);

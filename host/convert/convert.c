@@ -170,7 +170,7 @@ static int plan(struct convert *c, struct err *e)
 	return 0;
 }
 
-/* ---- writing ---- */
+/* ---- writing an image ---- */
 
 static int alloc_buffer(struct convert *c, uint64_t bytes, struct err *e)
 {
@@ -282,7 +282,7 @@ static int write_all(struct convert *c, struct err *e)
 	return ret ? ret : image_writer_commit(c->writer, e);
 }
 
-/* ---- a GGUF file ---- */
+/* ---- writing a GGUF file ---- */
 
 static void put_keys(const struct convert *c, struct gguf_writer *w)
 {

@@ -48,7 +48,7 @@ struct synth {
 	uint64_t total, done;
 };
 
-/* ---- keys ---- */
+/* ---- writing GGUF keys ---- */
 
 struct key {
 	char name[96]; /* such as "llama.block_count" */
@@ -221,9 +221,9 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 
 /*
  * Return the number by which the RoPE frequency of dimension pair i is divided,
- * as in Llama 3.1 and later models: the scaling factor for long wavelengths, 1
- * for wavelengths that fit into the original context, and an interpolated
- * number in between.
+ * as in Llama 3.1 and later models: the scaling factor for wavelengths longer
+ * than the original context, 1 for wavelengths shorter than a quarter of this
+ * context, and an interpolated number in between.
  */
 static float rope_divisor(const struct shape *m, uint32_t i)
 {

@@ -7,9 +7,9 @@
  * Weights are Gaussian with standard deviation 1/sqrt(row length), so that
  * activations keep their magnitude through the layers. The weights of norms are
  * near 1, biases near 0. Routers are float32 and have random weights too, so
- * each row is computed by a random choice of experts. To save time, each run of
- * 32 weights is copied from a random place in a pool of 65,536 runs. The pool
- * is generated once for a file, and scaled and quantized once for each row
+ * each token is computed by a random choice of experts. To save time, each run
+ * of 32 weights is copied from a random place in a pool of 65,536 runs. The
+ * pool is generated once for a file, and scaled and quantized once for each row
  * length and type. So no two tensors are equal, and all weights have the right
  * distribution, but runs of 32 weights repeat.
  *

@@ -87,7 +87,7 @@ static int model_head_row(
 	return head < 0 || at < 0 ? -1 : head * (int)g->model->head_dim + at;
 }
 
-/* ---- rows ---- */
+/* ---- writing rows of tensors ---- */
 
 static const float *read_row(
 	struct grown *g, const struct gguf_tensor *t, uint32_t row)
@@ -224,7 +224,7 @@ bool grown_row(
 	}
 }
 
-/* ---- checks -------------------------------------------------------------- */
+/* ---- checking that the model fits into the shape ------------------------- */
 
 static int check_sides(const struct grown *g, struct err *e)
 {

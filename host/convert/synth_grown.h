@@ -5,22 +5,23 @@
  * own shape. In benchmarks with such models, both the acceptance of drafts and
  * the cost of a pass are realistic.
  *
- *   - Width: the states beyond those of the model are zero. A norm divides by
- *     the root of a mean over more states, so its weights are multiplied by
- *     sqrt(model's width / shape's width), and its epsilon by the square of
- *     this factor.
- *   - Heads: query head r of group g becomes head r of group g. The rotated
- *     pairs of a head become the pairs of the wider head that have the same
+ *   - Width: the elements of a hidden state beyond the model's width are zero.
+ *     A norm divides by the root of a mean over more elements, so its weights
+ *     are multiplied by sqrt(model's width / shape's width), and its epsilon by
+ *     the square of this factor.
+ *   - Heads: query head r of the model's group g (the query heads that share a
+ *     KV head) becomes query head r of the shape's group g. The rotated pairs
+ *     of a head become the pairs of the wider head that have the same
  *     frequency. Queries are multiplied by sqrt(shape's head size / model's
  *     head size), because attention divides by the root of the head size.
  *   - Depth: the model's layers are spread over the layers of the shape; the
  *     layers between them add nothing.
  *   - Vocabulary: tokens that the model lacks must not become likely, as they
- *     would with output rows of zeros. So one additional state is a small
- *     constant in all tokens of the model, and very negative in the output rows
- *     of tokens that the model lacks. All logits of the model's own tokens rise
- *     by the same negligible amount. There is no additional state if the shape
- *     has no more tokens than the model.
+ *     would with output rows of zeros. So one additional element of the state
+ *     is a small constant for all tokens of the model, and very negative in the
+ *     output rows of tokens that the model lacks. All logits of the model's own
+ *     tokens rise by the same negligible amount. There is no such element if
+ *     the shape has no more tokens than the model.
  *   - Experts: if the shape has experts, each expert is the model's
  *     feed-forward network. Routers are random, so the experts of a token vary.
  *     The experts' weights are divided by their sum, so the choice of experts

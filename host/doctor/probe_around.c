@@ -66,9 +66,9 @@ static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 	return ok;
 }
 
-/* Probe a message bus. At the end, free the memory that libdbus caches, because
- * this program may not use a bus again. This is safe, because no other thread
- * uses libdbus while the probe runs. */
+/* Probe a message bus. At the end, free the memory that libdbus caches
+ * (dbus_shutdown), because the program might not use a bus again. This is safe,
+ * because no other thread uses libdbus while the probe runs. */
 static void probe_bus(struct finding *f, const char *address)
 {
 	DBusError error = DBUS_ERROR_INIT;

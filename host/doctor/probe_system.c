@@ -29,8 +29,7 @@ void probe_processor(struct finding *f)
 	char features[128];
 	struct err e;
 
-	/* List the CPU features ("avx2 f16c ...") that the kernels of the
-	 * device and host use. */
+	/* List the CPU's vector extensions, such as "avx2 f16c". */
 	features[0] = '\0';
 #if defined(__x86_64__)
 	const struct {

@@ -41,9 +41,9 @@ int datastore_add(
 
 /* ---- comparing suffixes -------------------------------------------------- */
 
-/* Compare the first n tokens of two suffixes. If both suffixes have
- * DATASTORE_END at the same index, they are equal. DATASTORE_END is less than
- * any token. */
+/* Compare the first n tokens of two suffixes, or the tokens up to DATASTORE_END
+ * if both suffixes end at the same index. DATASTORE_END is less than any
+ * token. */
 static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -55,9 +55,9 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 	return 0;
 }
 
-/* Of the first `end` suffixes of the suffix array, the number of those that are
- * less than token[n] (most == -1), or less than or equal to token[n] (most ==
- * 0). */
+/* Returns how many of the first `end` suffixes in the suffix array are less
+ * than the array token[n] (most == -1), or less than or equal to it (most ==
+ * 0). Only the first n tokens of a suffix are compared. */
 static size_t below(const struct datastore *d, size_t end, const int32_t *token,
 	uint32_t n, int most)
 {
@@ -91,7 +91,7 @@ static uint64_t head(const int32_t *token)
 		: first << 32 | ((uint32_t)token[1] + 1);
 }
 
-/* qsort_r comparison; equal suffixes are ordered by position. */
+/* qsort_r comparison; equal suffixes are ordered by index. */
 static int by_suffix(const void *a, const void *b, void *token)
 {
 	const struct key *x = a, *y = b;
@@ -147,7 +147,7 @@ int datastore_sort(struct datastore *d, struct err *e)
 	return 0;
 }
 
-/* ---- finding ------------------------------------------------------------- */
+/* ---- finding suffixes that begin with given tokens ----------------------- */
 
 void datastore_find(const struct datastore *d, const int32_t *token, uint32_t n,
 	size_t *first, size_t *end)

@@ -36,9 +36,9 @@ struct datastore {
 
 void datastore_release(struct datastore *);
 
-/* Add a sequence of ids >= 0. datastore_find finds it only after the next
- * datastore_sort. Returns 0, -ENOMEM, or -EFBIG if the datastore would hold
- * more than 2^30 tokens; after an error nothing was added. */
+/* Add a sequence of n token ids >= 0. datastore_find finds it only after the
+ * next datastore_sort. Returns 0, -ENOMEM, or -EFBIG if the datastore would
+ * hold more than 2^30 tokens; after an error nothing was added. */
 int datastore_add(
 	struct datastore *, const int32_t *token, size_t n, struct err *);
 

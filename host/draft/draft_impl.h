@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 
-/* maximum number of rows of a pass: the matmul kernels read and decode each
- * weight once for all rows of a pass */
+/* maximum number of rows of a pass, for all of which the matmul kernels read
+ * and decode each weight once */
 #define PASS_ROWS 64
 
 struct kern;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A test program can add its own drafters through this macro: `make tests`
- * builds tandem-echo with it. */
+/* The test program tandem-echo (make tests) has additional drafters:
+ * MORE_DRAFT_KINDS_ROW names the header that lists them. */
 #ifdef MORE_DRAFT_KINDS_ROW
 #include MORE_DRAFT_KINDS_ROW
 #else

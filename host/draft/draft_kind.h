@@ -1,7 +1,8 @@
 /*
- * Kinds of drafters. Each kind is one file, which defines the kind's name and
- * its open function. To add a kind, add its file, a test and one row of
- * DRAFT_KINDS. drafting.c combines several drafters into one.
+ * Kinds of drafters. A struct draft_kind has the name and the open function of
+ * a kind; it is in the source file of the kind. To add a kind, add its file, a
+ * test and one row of DRAFT_KINDS. drafting.c combines several drafters into
+ * one.
  */
 #ifndef HOST_DRAFT_DRAFT_KIND_H
 #define HOST_DRAFT_DRAFT_KIND_H

@@ -186,7 +186,7 @@ void draft_close(struct draft_model *d)
 	free(d);
 }
 
-/* ---- the cache ----------------------------------------------------------- */
+/* ---- costs, states of EAGLE heads, cached tokens ------------------------- */
 
 static int check_tokens(const struct draft_model *d, const int32_t *token,
 	size_t n, struct err *e)
@@ -283,7 +283,8 @@ const int32_t *draft_tokens(const struct draft_model *d, uint32_t *n)
 	return d->token;
 }
 
-/* Add an uncommitted row without computing it. */
+/* Add a row after the cached tokens and earlier rows, without computing the
+ * row. */
 static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 {
 	uint32_t row = d->rows++;
@@ -294,9 +295,9 @@ static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 		parent < 0 ? 0 : d->row[parent].depth + 1 };
 }
 
-/* Compute the logits of rows of the last pass. For an EAGLE head, also store
- * the head's own states of these rows in state[n], because the rows' children
- * start from them. */
+/* Compute the logits of row[n] of the last pass. For an EAGLE head, also store
+ * the head's own states of these rows in state[n], because the children of a
+ * row are computed from its state. */
 static void put_logits(struct draft_model *d, const uint32_t *row,
 	float *const *state, uint32_t n, float *logits)
 {
@@ -357,7 +358,7 @@ int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 	return draft_append(d, token + same, n - same, logits, e);
 }
 
-/* ---- uncommitted rows ---------------------------------------------------- */
+/* ---- rows of several models, rows of drafted trees ----------------------- */
 
 int draft_together(
 	struct draft_ask *ask, unsigned n, float *logits, struct err *e)

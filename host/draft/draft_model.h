@@ -1,6 +1,6 @@
 /*
- * A draft model: a small llama (or qwen2, qwen3) that the host computes while
- * the device computes the target model. The draft model has the target's
+ * A draft model: a small llama (or qwen2, qwen3) that the host computes; the
+ * device computes the target model. The draft model has the target's
  * vocabulary, and its own key-value cache for one token sequence.
  *
  * The arithmetic is either float32 on dequantized weights, or int8. With int8

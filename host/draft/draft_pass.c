@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- operators ----------------------------------------------------------- */
+/* ---- operators of a layer ------------------------------------------------ */
 
-/* The rows of a pass. */
+/* The rows of a pass, which may belong to several models. */
 struct pass {
 	struct draft_model *d; /* the model whose workspace is used */
 	uint32_t rows, layer;
@@ -29,7 +29,8 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	/* number of outputs that one work item computes: a multiple of TILE */
+	/* number of columns of y that one work item computes: all n, or a
+	 * multiple of TILE */
 	uint32_t piece;
 };
 
@@ -215,7 +216,7 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
 
-/* ---- cost on the phone --------------------------------------------------- */
+/* ---- cost on the simulated phone's CPU ----------------------------------- */
 
 static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 	uint64_t k, enum dtype type, bool down)
@@ -228,9 +229,8 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 		price_add(&d->price, &p);
 }
 
-/* Add the cost of the matrices of all layers. Attention, and work proportional
- * to the number of rows, are left out because they are negligible in a small
- * model. */
+/* Add the cost of the matrices of all layers. Attention, norms and activation
+ * functions are left out, because their cost is negligible in a small model. */
 static void price_layers(struct draft_model *d, uint32_t rows)
 {
 	uint64_t width = d->priced.n_embd;
@@ -280,8 +280,9 @@ void draft_pass(const struct draft_part *part, unsigned n)
 		}
 	price_layers(d, p.rows);
 
-	/* The input of an EAGLE head: x = fc [norm(embedding), g] for all rows,
-	 * whose embeddings are in d->x. */
+	/* The input of an EAGLE head: x = fc [norm(embedding), g], where g is
+	 * the state of the row's parent (draft_model.h). Before, d->x holds the
+	 * embeddings of all rows. */
 	for (uint32_t r = 0; d->state && r < p.rows; r++) {
 		const struct draft_model *of = p.of[r];
 		int32_t parent = of->row[p.number[r]].parent;

@@ -86,7 +86,7 @@ static int no_memory(struct draft_weights *w, size_t bytes, struct err *e)
 		bytes >> 20);
 }
 
-/* ---- from a flash image -------------------------------------------------- */
+/* ---- loading the weights from a flash image ------------------------------ */
 
 static size_t output_bytes(const struct packed *p)
 {
@@ -97,8 +97,8 @@ static size_t output_bytes(const struct packed *p)
 	return align_up(layout_bytes(w->type, w->rows, w->cols), DRAFT_ALIGN);
 }
 
-/* Copy the weights from a flash image (a model file with weights in the layout
- * of the device), which is also the layout that the kernels read. */
+/* Copy the weights from a flash image (a model file with weights in the
+ * device's layout, which the host's kernels can read, too). */
 static int read_image(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
@@ -175,8 +175,8 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 	if (m->packed)
 		return read_image(w, m, e);
 
-	/* The size does not include the embedding, because a pass reads only
-	 * one row of the embedding for each token. */
+	/* n, the number of values, does not include the embedding, because a
+	 * pass reads only one row of the embedding for each token. */
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 			n += n_values(m->layer[l][i]);

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An anchor is a prompt position with stored predictions. A guess (a candidate
- * token) is averaged over the last ANCHORS anchors at most. */
+/* An anchor is a prompt position with the target's predictions of the next
+ * token. The probability of a guess (a candidate token) is averaged over the
+ * last matching anchors of the prompt, at most ANCHORS. */
 #define ANCHORS 64
 /* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
@@ -23,7 +24,7 @@ struct anchor {
 	/* 1 + the previous position in the same list of anchors; 0 for the
 	 * first position of a list */
 	uint32_t before;
-	/* number of entries of next[]; 0 if unknown */
+	/* number of entries of next[]; 0 if no predictions are stored */
 	uint32_t n;
 	struct candidate next[CALIBRATED_SUCCESSORS];
 };
@@ -33,7 +34,7 @@ struct calibrated {
 	struct anchor *anchor; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
-	/* number of this prompt's tokens for which wants() has been called */
+	/* 1 + the index `at` of the last call of wants() */
 	size_t asked;
 	/* memory ran out: the prompt has no anchors */
 	bool is_short;
@@ -58,9 +59,9 @@ static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 	size_t same = 0;
 
 	if (n != c->n || at != c->asked) {
-		/* Keep the predictions after the common prefix of this prompt
-		 * and the previous prompt: if these tokens are cached, the
-		 * device does not compute them again. */
+		/* Keep the predictions stored for the common prefix of this
+		 * prompt and the previous prompt: the device does not compute
+		 * tokens of the prefix again if they are cached. */
 		while (same < n && same < c->n &&
 			prompt[same] == c->anchor[same].token)
 			same++;
@@ -104,7 +105,7 @@ static void predicted(
 	}
 }
 
-/* ---- places: the last tokens of a path ----------------------------------- */
+/* ---- the last tokens of a path ------------------------------------------- */
 
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)

@@ -35,7 +35,7 @@ struct draft_session {
 struct device {
 	struct draft_session *s;
 	uint32_t sequence; /* the request's sequence in the session */
-	/* [context] the n tokens of the text last passed to begin() */
+	/* [context] the n tokens last passed to begin() or saw() */
 	int32_t *text;
 	uint32_t n;
 	struct guesses found;
@@ -115,7 +115,7 @@ static uint32_t n_vocab(const struct draft_session *s)
 	return session_model(s->session)->n_vocab;
 }
 
-/* Compute the guesses after n rows of the last pass. */
+/* Compute the guesses (likeliest next tokens) after n rows of the last pass. */
 static int guess_rows(struct draft_session *s, const uint32_t *row,
 	struct guess *const *guess, uint32_t n, struct err *e)
 {
@@ -138,9 +138,9 @@ static int guess_rows(struct draft_session *s, const uint32_t *row,
 	return ret;
 }
 
-/* Let `step` compute n requests together. If `step` fails because the cached
- * texts are in more ranges of cache slots than a pass can describe (-ENOSPC),
- * let `step` compute the requests one by one. */
+/* Let `step` compute guesses for n requests together. If `step` fails because
+ * the cached texts are in more ranges of cache slots than a pass can describe
+ * (-ENOSPC), let `step` compute the requests one by one. */
 static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -154,9 +154,9 @@ static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
 	return ret;
 }
 
-/* ---- the root ------------------------------------------------------------ */
+/* ---- expanding the root -------------------------------------------------- */
 
-/* Keep the cache up to the common prefix of the old and the new text. The
+/* Keep the cached tokens of the common prefix of the old and the new text. The
  * guesses are kept only if the new text continues the old text. */
 static void reuse(struct device *d, const int32_t *text, uint32_t n)
 {
@@ -256,7 +256,7 @@ static int device_begin(
 	return device_begin_all(&ask, 1, e);
 }
 
-/* ---- nodes --------------------------------------------------------------- */
+/* ---- expanding other nodes ----------------------------------------------- */
 
 /* Values of a row's `at` before the row gets its index in the pass. LEFT_OUT:
  * the pass does not compute the row. TRIED: the row is an ancestor of a node
@@ -266,8 +266,9 @@ enum { LEFT_OUT, TRIED, CHOSEN };
 /* Value of tree->row for a node that had no room in a pass. */
 #define NO_ROOM INT32_MAX
 
-/* Set the mark of a row and of its ancestors. Stop at the first ancestor whose
- * mark is at least as high. Returns the number of rows that were marked. */
+/* Set the mark (`at`) of a row and of its ancestors. Stop at the first ancestor
+ * whose mark is at least as high. Returns the number of rows that were
+ * marked. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 {
 	uint32_t n = 0;

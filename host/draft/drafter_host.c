@@ -30,7 +30,7 @@ struct host {
 	uint32_t *path;          /* [context] */
 };
 
-/* ---- the root ------------------------------------------------------------ */
+/* ---- expanding the root -------------------------------------------------- */
 
 /* If the new sequence continues the cached sequence, move the uncommitted rows
  * of the added tokens into the cache, up to the first added token without a
@@ -178,7 +178,7 @@ static int host_begin(
 	return host_begin_all(&ask, 1, e);
 }
 
-/* ---- nodes --------------------------------------------------------------- */
+/* ---- expanding other nodes ----------------------------------------------- */
 
 /* Nodes of several trees that one pass computes. Each tree contributes one
  * group of nodes. */

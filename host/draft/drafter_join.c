@@ -28,11 +28,11 @@
  * node. */
 #define SURE 0.9
 
-/* The weight of a part is kept / promised, two sums over accepted tokens:
- * `promised` sums the probabilities of all candidates that the part had where
- * the token was accepted, `kept` the part's share in the probability of the
- * token. PRIOR is the weight of the prior, in tokens. Once `promised` exceeds
- * MEMORY, older tokens lose influence. */
+/* The weight of a part is kept / promised, two sums over accepted tokens that
+ * begin at PRIOR. Where a token is accepted, `promised` grows by the total
+ * probability of the part's candidates, and `kept` by the part's share in the
+ * pooled probability of the token. If `promised` exceeds MEMORY, both are
+ * scaled down, so older tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 
@@ -66,8 +66,9 @@ struct join {
 	int32_t *text;
 	size_t n_text, room;
 	/* [capacity] for each node that is being expanded. own: the
-	 * corresponding node in each part's tree, or -1. sure: the parts
-	 * without a model already have the total probability SURE. */
+	 * corresponding node in each part's tree, or -1. sure: the candidates
+	 * of the parts without a model have a total probability of at least
+	 * SURE. */
 	uint32_t capacity;
 	int32_t (*own)[DRAFT_PARTS];
 	bool *sure;
@@ -122,8 +123,8 @@ static void request(struct part *p, uint32_t own)
 /*
  * Returns the node of the part's tree that corresponds to `node` of `t`. Adds
  * nodes that are missing in the part's tree, and requests the expansion of all
- * ancestors. Returns -1 if the part's tree has no room for the node or for one
- * of its ancestors.
+ * ancestors. Returns -1 if the part's tree has no room for the node or for an
+ * ancestor, or if the part can draft nothing below an ancestor.
  */
 static int32_t find_own(struct part *p, const struct tree *t, uint32_t node)
 {
@@ -380,7 +381,7 @@ static int make_room(struct join *j, uint32_t capacity, struct err *e)
 }
 
 /* Set sure[] for the nodes at which the candidates of the parts called so far
- * have the total probability SURE. */
+ * have a total probability of at least SURE. */
 static void find_sure(const struct drafter_ask *ask)
 {
 	struct join *j = ask->arg;

@@ -1,8 +1,9 @@
 /*
  * Combines several drafters, called parts, into one drafter, which pools their
  * candidates at every node. Part i proposes token x with probability q_i(x) and
- * is right with probability w_i q_i(x), where w_i is its weight. The token does
- * not follow only if all parts are wrong (noisy-or; Pearl, 1988):
+ * is right with probability w_i q_i(x), where w_i is its weight. The
+ * probability p(x) that x follows is 1 minus the probability that all parts are
+ * wrong (noisy-or; Pearl, 1988):
  *
  *   p(x) = 1 - product over the parts i of (1 - min(1, w_i q_i(x)))
  *

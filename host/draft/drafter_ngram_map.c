@@ -3,8 +3,8 @@
  * description; the name in --draft is `ngram-map`. The last 12 tokens are the
  * key, and up to 48 tokens that followed its last earlier occurrence are
  * drafted. A hash map lists the occurrences of each key. Nothing is drafted
- * while the sequence has no more tokens than a key and a draft together. An
- * occurrence followed by fewer tokens than a key has is not used.
+ * unless the sequence has at least two tokens more than a key and a draft
+ * together. An occurrence followed by fewer tokens than a key has is not used.
  *
  * If --ngram-map-values is above 1, the map counts up to this number of
  * different continuations of a key. The drafter drafts a continuation only if

@@ -4,7 +4,7 @@
  * token that followed them. A draft is made by repeated look-ups, each of which
  * includes the token found before, up to 64 tokens; a draft of fewer than 48
  * tokens is dropped. The table persists across requests. The whole table is
- * cleared when its drafts fail or when it is too full.
+ * cleared when five drafts in a row fail or when it is too full.
  */
 #include "base/err.h"
 #include "base/opt.h"
@@ -62,7 +62,7 @@ struct ngram_mod {
 	struct search_work work;
 };
 
-/* Returns the table entry for the token that follows the tokens token[]. */
+/* Returns the table entry of the token that follows token[o.match]. */
 static int32_t *place_of(struct ngram_mod *m, const int32_t *token)
 {
 	uint64_t hash = 0;

@@ -34,7 +34,8 @@ struct recycle_options {
 	int rows; /* ROWS_WAY or ROWS_ALL */
 };
 
-/* The rows of a pass that update the table: the accepted rows, or all. */
+/* The rows of a pass that update the table: the rows whose logits are computed
+ * anyway, which are mostly accepted rows (ROWS_WAY), or all rows. */
 enum { ROWS_WAY, ROWS_ALL };
 
 static const char *const recycled_rows[] = { "way", "all", NULL };

@@ -1,5 +1,5 @@
 /*
- * REST (He et al., NAACL 2024): draft tokens that followed the sequence's last
+ * REST (He et al., NAACL 2024): drafts tokens that followed the sequence's last
  * tokens in a datastore. The datastore holds the history of earlier requests
  * and, for rest:FILE, a text file. The drafter finds the longest suffix of the
  * sequence, of 2 to 16 tokens, that occurs in the datastore, and takes up to
@@ -41,8 +41,9 @@ struct beginning {
 };
 
 struct rest {
-	/* Sources that share a datastore all use the next three members of
-	 * *shared, the source that was opened first; it can be this source. */
+	/* Sources that share a datastore all use the members history, last and
+	 * store of *shared, the source that was opened first, which can be this
+	 * source. */
 	struct rest *shared;
 	const struct history *history;
 	/* number of the last history record that was added to the store */
@@ -99,8 +100,8 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 	}
 }
 
-/* Returns the token that follows the match of hit number `hit` at distance
- * `depth`. */
+/* Returns token number `depth` (from 0) after the match, for hit number
+ * `hit`. */
 static int32_t token_after(struct rest *r, uint32_t hit, uint32_t depth)
 {
 	const struct datastore *store = &r->shared->store;
@@ -164,8 +165,8 @@ static void put(struct queue *q, struct beginning new)
 	q->item[at] = new;
 }
 
-/* Insert the continuations of a node. DATASTORE_END is left out, because
- * nothing follows it. */
+/* Put the children of a node into the queue: its prefix, extended by each next
+ * token. DATASTORE_END is left out, because nothing follows it. */
 static void put_next(struct rest *r, struct queue *q, uint32_t node)
 {
 	const struct beginning *b = &r->node[node];
@@ -184,7 +185,7 @@ static void put_next(struct rest *r, struct queue *q, uint32_t node)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Add the records that the history got since the last call. */
+/* Add to the datastore the records that the history got since the last call. */
 static int take_history(struct rest *to, struct err *e)
 {
 	size_t n = to->history ? history_count(to->history) : 0;

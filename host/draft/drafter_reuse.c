@@ -26,7 +26,8 @@
  * rejected token. MISSING: x_e follows ("missing" in the paper's table 2).
  * SYNONYM: other words replace the draft's first words, and the rest follows
  * ("synonym"). REJOINED: the sequence's last tokens occur in the draft, and the
- * tokens after them follow. The values are also the origins of guesses. */
+ * tokens after them follow. The values are also the origins of guesses
+ * (source_guess). */
 enum repair { MISSING, SYNONYM, REJOINED, REPAIRS };
 
 /* A rejected draft, from its first rejected token x_e on. */
@@ -49,7 +50,7 @@ struct chain {
 	 * that equal the last tokens of the sequence. SYNONYM: SHIFT - |gamma -
 	 * (delta + 1)|. */
 	uint32_t match;
-	const int32_t *token; /* [n], in a struct draft */
+	const int32_t *token; /* [n] end of a draft's token[] */
 	uint32_t n;
 };
 
@@ -153,8 +154,9 @@ static void reject(
 	}
 }
 
-/* Keep those rejected paths of the verified tree that have the longest runs.
- * new[n] are the tokens that follow the tree's root in the sequence. */
+/* Keep those rejected paths of the verified tree that have the longest runs of
+ * predicted tokens. new[n] are the tokens that follow the tree's root in the
+ * sequence. */
 static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 {
 	uint32_t most = r->opts.checked ? 1 : PATHS, kept = 0, at;
@@ -284,9 +286,9 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	r->work.values += r->n_chains;
 }
 
-/* Guesses with the same repair and match length share the probability equally.
- * List the likeliest repair first, because a draft that is a chain takes only
- * the first guess. */
+/* All chains with the same repair get equal shares; chains with the same next
+ * token and match length are one guess. List the likeliest repair first,
+ * because a drafted chain takes only the first guess. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

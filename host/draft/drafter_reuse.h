@@ -36,7 +36,7 @@
 struct err;
 struct source;
 
-/* Minimum length of a run. */
+/* Minimum length of a run; shorter runs are not drafted again. */
 #define REUSE_RUN 2
 
 struct reuse_options {

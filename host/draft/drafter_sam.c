@@ -25,8 +25,9 @@ enum origin {
 struct sam {
 	struct sam_options o;
 	struct suffix_automaton *text;
-	/* Sources that share a history all use the next three members of
-	 * *shared, the source that was opened first; it can be this source. */
+	/* Sources that share a history all use the members records, read and
+	 * history of *shared, the source that was opened first, which can be
+	 * this source. */
 	struct sam *shared;
 	/* history of earlier requests; NULL if no history is kept; borrowed */
 	const struct history *records;
@@ -48,8 +49,8 @@ struct sam {
 
 /* ---- the sequence and the history ---------------------------------------- */
 
-/* Returns the automaton of the history, or NULL. The work of its next calls
- * counts as this source's. */
+/* Returns the automaton of the history, or NULL. From now on, its work counts
+ * as this source's work. */
 static struct suffix_automaton *history_of(struct sam *s)
 {
 	if (s->shared->history)

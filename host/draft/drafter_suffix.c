@@ -57,7 +57,7 @@ struct memory {
 	struct suffix_matches matches;
 	/* root: place in the tree of the match from which the draft is made.
 	 * match: length of the match. limit: maximum length of the draft.
-	 * worth: expected number of its accepted tokens. */
+	 * worth: expected number of the draft's accepted tokens. */
 	struct suffix_place root;
 	uint32_t match, limit;
 	double worth;
@@ -67,7 +67,8 @@ struct suffix {
 	struct suffix_options opts;
 	const struct history *history;
 	/* Sources that share a history all use the history tree and `last` of
-	 * *shared, the source that was opened first; it can be this source. */
+	 * *shared, the source that was opened first, which can be this
+	 * source. */
 	struct suffix *shared;
 	uint64_t last; /* number of the last history record that was added */
 	/* value of shared->last when memory[HISTORY] was last updated */
@@ -131,7 +132,7 @@ static void choose(const struct suffix *s, struct memory *m)
 
 /* ---- the source ---------------------------------------------------------- */
 
-/* Count the work of the next calls of the history's tree as this source's. */
+/* From now on, count the work in the history's tree as this source's work. */
 static void count_work(struct suffix *s)
 {
 	if (s->memory[HISTORY].tree)
@@ -194,8 +195,9 @@ static int take(
 	return 0;
 }
 
-/* Whether places in the tree are valid. They are not if another source has
- * added records to the history's tree after this source's take(). */
+/* Whether the stored places in the tree (suffix_place) are valid. They are not
+ * if another source has added records to the history's tree after this source's
+ * take(). */
 static bool valid(const struct suffix *s, unsigned memory)
 {
 	return memory == TEXT || s->seen == s->shared->last;

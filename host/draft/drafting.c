@@ -270,7 +270,8 @@ static int open_part(const struct drafting *d, unsigned i,
 	return p->kind->open(out, &site, e);
 }
 
-/* Make *all a single drafter: a copy of each[0], or several joined. */
+/* Make *all a single drafter: a copy of each[0] if n is 1, else a drafter that
+ * joins each[n]. */
 static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	struct err *e)
 {
@@ -282,7 +283,8 @@ static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	return 0;
 }
 
-/* Open those drafters that need the text, or those that do not. */
+/* Open the drafters that need the prompt's continuation (needs_text), or the
+ * drafters that do not need it. */
 static int open_parts(struct drafting *d, bool need_text, struct err *e)
 {
 	int ret = 0;

@@ -1,4 +1,5 @@
-/* The options that all drafters share. Thread-safe: all data is constant. */
+/* The options that all drafters share. drafting_table never changes, so any
+ * thread may read it. */
 #ifndef HOST_DRAFT_DRAFTING_OPTIONS_H
 #define HOST_DRAFT_DRAFTING_OPTIONS_H
 
@@ -9,7 +10,8 @@
 struct drafting_options {
 	const char *draft; /* NULL means model+sam */
 	int on_device;
-	/* nodes that a draft model computes together; 0 means automatic */
+	/* number of nodes that a draft model computes together; 0 means
+	 * automatic */
 	uint32_t batch;
 	double temperature; /* temperature of the draft's probabilities */
 	uint32_t seed;      /* seed of the oracle (drafter_oracle.h) */

@@ -1,7 +1,8 @@
 /*
  * Drafters that look up a single chain of tokens: the tokens that followed an
- * earlier occurrence of the sequence's last tokens, chosen by a rule of each
- * kind. A path that leaves the chain has no candidates. Not thread-safe.
+ * earlier occurrence of the sequence's last tokens, chosen by a rule that each
+ * kind of drafter defines. A path that leaves the chain has no candidates. Not
+ * thread-safe.
  */
 #ifndef HOST_DRAFT_LOOKUP_H
 #define HOST_DRAFT_LOOKUP_H

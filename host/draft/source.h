@@ -32,7 +32,8 @@ struct source_place {
 struct source_guess {
 	int32_t token;
 	/* Fraction of the earlier occurrences that were followed by this token:
-	 * above 0; the shares of all guesses add up to at most 1. */
+	 * above 0; the shares of all guesses of an origin add up to at most
+	 * 1. */
 	float share;
 	/* number of the index (automaton, tree ...) in which the guess was
 	 * found, below RELIANCE_ORIGINS */

@@ -7,12 +7,13 @@
  * longest suffix of these substrings that ends at more positions. To find the
  * longest suffix of given tokens that occurs in the automaton, follow the edges
  * token by token; when a state has no edge for the next token, follow suffix
- * links until a state has one. N tokens need up to 2 N - 1 states of about 60
- * bytes each.
+ * links until a state has one. N tokens need up to 2 N - 1 states; texts take
+ * up to about 60 bytes per token.
  *
  * An automaton of kind SUFFIX_TEXT holds one sequence that grows, and stores
- * where each substring first ended. A SUFFIX_HISTORY holds many sequences and
- * counts each substring's occurrences; no substring spans two sequences.
+ * where each substring first ended. An automaton of kind SUFFIX_HISTORY holds
+ * many sequences and counts each substring's occurrences; no substring spans
+ * two sequences.
  *
  * After suffix_automaton_add fails, the automaton can only be cleared or
  * closed. Not thread-safe, not even for look-ups: suffix_automaton_children

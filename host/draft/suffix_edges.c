@@ -85,8 +85,8 @@ size_t suffix_edges_bytes(const struct suffix_edges *s)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Set *out to the index of an empty block. Index 0 is never used, so that 0 can
- * end a list of free blocks. */
+/* Set *out to the index of an empty block of the class. Index 0 is never used,
+ * so that 0 can end a list of free blocks. */
 static int take_block(
 	struct suffix_edges *s, uint32_t class, uint32_t *out, struct err *e)
 {

@@ -95,8 +95,8 @@ int suffix_edges_copy(
 	struct suffix_edges *, uint32_t edges, uint32_t *out, struct err *);
 
 /* Ensure room for `need` items of `size` bytes at *p, with some spare room for
- * growth. Does nothing if *room is enough. Returns 0, or -ENOMEM with nothing
- * changed. */
+ * growth. Does nothing if *room is enough. Returns 0, -ENOMEM, or -EFBIG if
+ * `need` exceeds SUFFIX_STATES; after an error nothing is changed. */
 int suffix_reserve(
 	void **p, uint32_t *room, uint64_t need, size_t size, struct err *);
 

@@ -31,8 +31,8 @@ struct node {
 	uint32_t child;
 	uint32_t next, prev; /* siblings, in a ring */
 	/* Length of the label. The label of a leaf of the live sequence ends at
-	 * the current end of the sequence, so it is shorter than `length` until
-	 * the sequence has grown. */
+	 * the current end of the sequence, so the label is shorter than
+	 * `length` until the sequence has grown. */
 	uint8_t length;
 	/* number of tokens from the root to the start of the label */
 	uint8_t depth;
@@ -101,8 +101,8 @@ static void put_slot(struct suffix_tree *t, uint32_t node)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Make room for AT_ONCE more nodes. At most three quarters of the slots are
- * filled. */
+/* Make room for AT_ONCE more nodes. At most three quarters of the hash slots
+ * are filled. */
 static int reserve_nodes(struct suffix_tree *t, struct err *e)
 {
 	uint32_t need = t->n_nodes + AT_ONCE;

@@ -50,8 +50,8 @@ double eval_mcnemar(uint64_t a_only, uint64_t b_only)
 	double n = (double)a_only + (double)b_only, p = 0;
 	uint64_t fewer = a_only < b_only ? a_only : b_only;
 
-	/* Twice the lower tail of the binomial distribution with p = 1/2, from
-	 * 0 to `fewer`. */
+	/* Twice the lower tail, from 0 to `fewer`, of the binomial distribution
+	 * of n trials that succeed with probability 1/2. */
 	for (uint64_t k = 0; k <= fewer; k++)
 		p += 2 *
 			exp(lgamma(n + 1) - lgamma((double)k + 1) -

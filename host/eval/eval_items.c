@@ -51,8 +51,8 @@ static int check_strings(const json_t *list, const char *name, struct err *e)
 
 static int read_marked(struct eval_item *item, struct err *e)
 {
-	/* Refuse an expected answer that an empty output or any output would
-	 * match. */
+	/* For messages: what an expected answer has if no output can pass the
+	 * check. Such an answer is refused. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",
@@ -121,8 +121,7 @@ static int read_prompt(struct eval_item *item, struct err *e)
 	return check_strings(turns, "turns", e);
 }
 
-/* ---- lines ----------------------------------------------------------------
- */
+/* ---- reading lines ------------------------------------------------------- */
 
 struct reader {
 	struct eval_items *items;

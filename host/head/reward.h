@@ -6,7 +6,7 @@
  *
  *   head   a verifier for one target (scripts/train/reward.py): a GGUF file
  *          of architecture "tandem-reward" with fine-tuned copies of the
- *          target's last blocks and a bias; reward.gguf and
+ *          target's last layers and a bias; reward.gguf and
  *          reward-small.gguf are for the bundled models
  *   prm    a process reward model: a GGUF file with a whole model that has a
  *          scoring head instead of its output matrix, of the kinds of

@@ -1,9 +1,9 @@
 /*
  * The kind "head": a verifier, which is the target with other weights in its
- * last blocks (scripts/train/reward.py). The other weights are in a GGUF file
+ * last layers (scripts/train/reward.py). The other weights are in a GGUF file
  * of architecture "tandem-reward", with the keys
  * tandem-reward.{embedding_length, layer, block_count}. The file has the
- * tensors of these blocks, named with the block numbers of the target, and the
+ * tensors of these layers, named with the layer numbers of the target, and the
  * tensor reward.bias, one float32.
  *
  * The verifier computes for each token of a solution the probability that the
@@ -35,7 +35,7 @@
 struct head {
 	struct gguf *gguf; /* owned */
 	struct model *verifier;
-	/* model that consists of the verifier's own blocks and computes from
+	/* model that consists of the verifier's own layers and computes from
 	 * the target's hidden states; NULL if the verifier computes all layers
 	 * itself */
 	struct model *own;

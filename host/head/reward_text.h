@@ -1,5 +1,6 @@
 /* The part of the interface of reward models (reward.h) for code that does not
- * run a reward model: names, texts to score, counters. Thread-safe. */
+ * run a reward model: names, texts to score, counters. Any thread may call the
+ * functions. */
 #ifndef HOST_HEAD_REWARD_TEXT_H
 #define HOST_HEAD_REWARD_TEXT_H
 

@@ -8,19 +8,19 @@
 #include <assert.h>
 #include <errno.h>
 
-/* The value that one use adds to `uses`, and the number of passes after which
- * all `uses` are halved. With these values, the `uses` of an expert that is
- * used in every pass are 8 to 16 times USE, on average 12 times. */
+/* The value that one use adds to an expert's `uses`, and the number of passes
+ * after which all `uses` are halved. With these values, the `uses` of an expert
+ * that is used in every pass are 8 to 16 times USE, on average 12 times. */
 #define USE          64u
 #define HALVE_PASSES 8u
 #define USES_OF_ALL  (12 * USE)
 
 /*
  * The largest number of reads ahead in flight, as a multiple of the number of
- * experts that a token uses (n_used). Simulated for passes with 4 rows, where
- * 80 % of the predictions were right. With the value 4, half as many experts
- * were still absent when their layer began as with the value 2, and a quarter
- * as many as with 1. A larger value was no better.
+ * experts that a token uses (n_used). Chosen by a simulation of passes with 4
+ * rows, in which 80 % of the predictions were right. With the value 4, half as
+ * many experts were still absent when their layer began as with the value 2,
+ * and a quarter as many as with 1. A larger value was no better.
  */
 #define AHEAD_MAX 4
 
@@ -150,8 +150,8 @@ static int read_expert(struct experts *x, uint32_t layer, uint32_t expert,
 	return 0;
 }
 
-/* Start to read those experts of the last experts_begin that are absent, as
- * long as slots can be emptied for them. */
+/* Start to read the absent experts among the experts of the last call of
+ * experts_begin, as long as slots can be emptied for them. */
 static int read_begun(struct experts *x, struct err *e)
 {
 	for (uint32_t i = 0; i < x->n_begun; i++) {
@@ -172,9 +172,9 @@ static int read_begun(struct experts *x, struct err *e)
  * ready_ps: the time at which the expert in a slot is ready. now_ps: the
  * present time. With a simulated phone, both are times of its timeline alone,
  * so that every run makes the same decisions. Before turn_ps, when the work
- * before the layer ends, the phone does only the share flash_ahead of a read
- * ahead; the rest of the read follows. Without a phone, now_ps is always 0, and
- * ready_ps is 0 if the expert is ready, else 1.
+ * before the layer ends, the phone does only the share soc.flash_ahead of a
+ * read ahead; the rest of the read follows. Without a phone, now_ps is always
+ * 0, and ready_ps is 0 if the expert is ready, else 1.
  */
 static uint64_t ready_ps(
 	const struct experts *x, const struct slot *s, uint64_t turn_ps)
@@ -196,7 +196,7 @@ static uint64_t now_ps(const struct experts *x)
 	return x->opts.soc ? x->opts.time->cpu_ps : 0;
 }
 
-/* ---- a layer ---- */
+/* ---- the experts of a layer ---- */
 
 int experts_begin(struct experts *x, uint32_t layer, const uint32_t *expert,
 	uint32_t n, struct err *e)
@@ -243,9 +243,9 @@ void experts_read_on(struct experts *x)
 		stream_poll(x->stream);
 }
 
-/* Take those experts of the last experts_begin that are ready. *next becomes
- * the slot of the expert that will be ready next; NULL if none of these experts
- * is still being read. */
+/* Take the ready experts among the experts of the last call of experts_begin.
+ * *next becomes the slot of the expert that will be ready next; NULL if no
+ * expert of that call is still being read. */
 static uint32_t take_ready(struct experts *x, uint64_t turn_ps,
 	struct expert_place *place, uint32_t room, struct slot **next)
 {

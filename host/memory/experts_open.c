@@ -92,7 +92,7 @@ static int open_buffers(struct experts *x, struct workers *w, struct err *e)
 	return 0;
 }
 
-/* Trace that a read was submitted, or completed. */
+/* Trace that a read was submitted or, if `back` is set, completed. */
 static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {

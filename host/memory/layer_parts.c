@@ -9,7 +9,8 @@
  * begins. */
 struct place {
 	uint32_t tensor, row;
-	uint64_t at; /* offset in the layer's extent */
+	/* offset in the layer's extent (its bytes in the flash image) */
+	uint64_t at;
 };
 
 /* The tile boundary nearest to byte `at` of the layer's extent. `at` must not

@@ -17,7 +17,9 @@
 
 struct layer_part {
 	struct wire_part of;
-	uint64_t from, to; /* the part's bytes in the layer's extent */
+	/* the part is the bytes [from, to) of the layer's extent (the layer's
+	 * bytes in the flash image) */
+	uint64_t from, to;
 };
 
 /*

@@ -14,7 +14,7 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 struct place {
 	uint32_t addr;
 	/* whether the block is mapped in the device's window; whether it is
-	 * placed in the extended region */
+	 * placed in the extended region, device memory that only DMA reads */
 	bool mapped, extended;
 	/* value of placement.needs, which counts calls of placement_need, when
 	 * the block was last needed */
@@ -130,7 +130,8 @@ static bool longest_unused(const struct placement *p, uint32_t *victim)
 	return used != UINT64_MAX;
 }
 
-/* Unmap blocks by the policy. Returns -ENOSPC if no block can be unmapped. */
+/* Unmap the block that the policy chooses, or all blocks with
+ * PLACEMENT_DROP_ALL. Returns -ENOSPC if no block can be unmapped. */
 static int make_room(struct placement *p, uint32_t block, struct err *e)
 {
 	bool lru = p->policy != PLACEMENT_BELADY, any = false;

@@ -191,8 +191,8 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 
 /* ---- opening ---- */
 
-/* Trace that a read was submitted, or completed. Each read in flight has a lane
- * (row of the trace) of its own. */
+/* Trace that a read was submitted or, if `back` is set, completed. Each read in
+ * flight has a lane (row of the trace) of its own. */
 static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {
@@ -268,7 +268,8 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 /* ---- reading pieces ---- */
 
 /* Bytes of the i-th read of a piece on the simulated phone; 0 after the last
- * read. The reads of a whole layer count as reads of its first part. */
+ * read. opts.priced gives the reads of a whole layer, which all count as reads
+ * of the layer's first piece. */
 static uint64_t priced_bytes(
 	const struct staging *s, const struct piece *p, uint32_t i)
 {
@@ -378,8 +379,8 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
-/* Wait for a piece in its slot. Pieces that were read earlier and have not been
- * used are dropped. */
+/* Wait until a piece has been read into a slot. Pieces that were read before it
+ * and have not been used are dropped. */
 static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {
@@ -389,7 +390,7 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 		s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece !=
 			piece)
 		i++;
-	/* the piece is neither in a slot nor being read: start with it */
+	/* the piece is neither in a slot nor being read: read it next */
 	if (i == s->queued)
 		set_next(s, piece);
 	for (;;) {

@@ -168,7 +168,7 @@ struct buffer *swap_buffer(const struct swap *s, unsigned slot)
 	return s->slot[slot].buffer;
 }
 
-/* ---- giving out and filling slots ---------------------------------------- */
+/* ---- lending slots to the caller, and filling slots ---------------------- */
 
 static void fill_next(struct swap *s, unsigned slot, uint64_t from_ps)
 {

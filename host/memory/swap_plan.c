@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- computing the stall of a choice ------------------------------------- */
+/* ---- stall of a choice of temporary operators ---------------------------- */
 
 /*
- * An instant (a time) in (max, +) form. Between two forward passes the state
- * consists of four instants: the end of the last run, the end of the last copy,
- * and the times when the two slots become free. Each instant of the next
- * forward pass is the maximum over these four, each plus a delay, after[].
+ * The state between two forward passes consists of four instants (times): the
+ * end of the last run of an operator, the end of the last copy, and the times
+ * when the two slots become free. A struct instant gives a later instant as the
+ * maximum, over the four instants before a pass, of instant i plus after[i].
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
 #define NEVER (INT64_MIN / 8)
@@ -60,7 +60,7 @@ static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
 	}
 }
 
-/* Compose: `to` is the effect of `b` followed by `a`. */
+/* Compose the effects of passes: `to` is the effect of `b`, followed by `a`. */
 static void compose(struct instant to[INSTANTS],
 	const struct instant a[INSTANTS], const struct instant b[INSTANTS])
 {
@@ -139,7 +139,7 @@ static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
  * Whether `bytes` bytes of resident operators fit into the device's window
  * together with the staging slots. The answer is valid however the operators
  * are divided into mappings: each mapping except the last has less free space
- * than one operator needs.
+ * than the largest operator needs.
  */
 static bool fits(const struct search *s, uint64_t bytes)
 {
@@ -178,8 +178,8 @@ static void consider(struct search *s, const bool *temporary)
 /* ---- the pool of choices ------------------------------------------------- */
 
 #define EXCHANGES 300 /* maximum number of steps (try_step) for one choice */
-/* The pool has a choice for each amount of temporary bytes, in steps of a
- * quarter (1/PARTS) of the average operator. */
+/* The pool has choices for each total size of the temporary operators, in steps
+ * of a quarter (1/PARTS) of the average operator. */
 #define PARTS 4
 
 /*

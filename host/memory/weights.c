@@ -22,8 +22,8 @@ _Static_assert(ALIGN == WEIGHTS_ALIGN,
 	"a block and its first tensor have the same alignment");
 #define PAGE IMAGE_PAGE
 
-/* Shape and type that the tensor has in its block; rows is 0 if the model has
- * no such tensor, or if the tensor belongs to the experts of the layer. */
+/* Shape and type that tensor i of the layer has in its block; rows is 0 if the
+ * model has no such tensor, or if the tensor belongs to the layer's experts. */
 static struct wire_tensor laid_out(const struct model *m,
 	const struct weights_plan *plan, uint32_t layer, unsigned i)
 {
@@ -55,8 +55,9 @@ size_t weights_head_bytes(const struct model *m)
 }
 
 /*
- * Bytes of layers [first, first + n) in one buffer, without the head. The sizes
- * of the tensors were checked against the file, so their sum cannot overflow.
+ * Bytes of layers [first, first + n) in one buffer, without the rope
+ * frequencies before them. The sizes of the tensors were checked against the
+ * file, so their sum cannot overflow.
  */
 static uint64_t layers_bytes(const struct model *m,
 	const struct weights_plan *plan, uint32_t first, uint32_t n)
@@ -136,7 +137,8 @@ static int start_layout(
 				   "block of layers");
 }
 
-/* Lay out the blocks of a streamed layer, starting at blocks[*n]. */
+/* Lay out the blocks of a streamed layer, starting at blocks[*n], and add their
+ * number to *n. */
 static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
 {
@@ -221,7 +223,8 @@ static int lay_out_experts(const struct model *m,
 	experts_tensors(
 		m, plan->layout, plan->strip_max, layer, b[1].tensor[0]);
 	/* The first block has no experts' matrices, but needs the types of
-	 * these matrices: the device prepares the rows for them. */
+	 * these matrices: the device rounds or quantizes the matrices' inputs
+	 * in the first block. */
 	for (unsigned i = WIRE_T_GATE; i < WIRE_T_COUNT; i++) {
 		b[0].tensor[0][i] = b[1].tensor[0][i];
 		b[0].tensor[0][i].rows = b[0].tensor[0][i].offset = 0;

@@ -91,7 +91,7 @@ static int by_worth(const struct sample *x, const struct sample *y)
 }
 
 /* Compare two beams for qsort, by descending value; beams with equal values are
- * ordered by their numbers (`place`) in the round. */
+ * ordered by `place`, their index among the beams of the round. */
 static int by_value(const void *a, const void *b)
 {
 	const struct sample *const *at = a, *const *bt = b;
@@ -112,8 +112,8 @@ static bool has_ended(const struct sample *s)
 	return s->lane.state == LANE_ENDED;
 }
 
-/* Whether the beam competes with the other beams of its tree to be one of the K
- * best. */
+/* Whether the beam competes with the other beams of its tree to be one of the
+ * kept beams. */
 static bool competes(const struct beams *b, const struct sample *s)
 {
 	return !lane_is_over(&s->lane) ||
@@ -213,7 +213,7 @@ static int proceed(struct beams *b, struct samples *p, struct sample *from,
 	return ret;
 }
 
-/* ---- beginning the next step ahead --------------------------------------- */
+/* ---- beginning the next step early (--beam-ahead) ------------------------ */
 
 /* The score of the beam's second-to-last step; the last step is not scored
  * yet. */
@@ -232,7 +232,7 @@ int beams_ahead(struct samples *p, uint32_t rows, struct err *e)
 		return 0;
 	while (rows-- && began && !ret) {
 		/* the waiting beam with the best score so far, among the beams
-		 * with fewer than M continuations */
+		 * that have fewer continuations than --beam-width */
 		struct sample *best = NULL;
 
 		for (uint32_t i = 0; i < b->n; i++) {

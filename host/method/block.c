@@ -47,8 +47,8 @@ static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, &threshold_table, &cache_table, NULL };
 
 struct text {
-	/* first position of the block (d->begin may already be the end of the
-	 * block) */
+	/* first position of the current block; when the block is filled,
+	 * d->begin is already the end of the block */
 	uint32_t begin;
 	/* the block is filled: the next pass computes it from its tokens */
 	bool filled;

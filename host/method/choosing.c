@@ -239,7 +239,7 @@ static bool is_time_to_score(const struct samples *p)
 }
 
 /* List the unscored samples that have ended or still run. Called before samples
- * may be cut, and before the answer is chosen. */
+ * may be cut, and before a sample is chosen. */
 static uint32_t to_score(struct samples *p, bool waiting, struct sample **out)
 {
 	struct choosing *c = samples_own(p);

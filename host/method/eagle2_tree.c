@@ -6,9 +6,11 @@
  * layers are verified.
  *
  * The authors' code verifies 60 rows, drafts a first layer and 5 more, and has
- * k = 10; on a simulated phone the defaults are the same. With streamed layers
- * a pass waits for flash, so there is time for more rows; then the numbers of
- * rows and layers default to the values of the other methods.
+ * k = 10. The defaults are the same, with two exceptions. With streamed layers
+ * a pass waits for flash, so there is time for more rows, and the numbers of
+ * rows and layers default to the values of the other methods. Without a
+ * simulated phone, only the number of rows has another default: the value of
+ * the other methods.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"

@@ -14,7 +14,8 @@ struct err;
 struct method_env;
 struct session;
 
-/* Share of the model's layers that come before the exit predictor. */
+/* Share of the model's layers that come before the exit predictor; 1 without an
+ * exit predictor. */
 double lever_lower_share(const struct cycle *);
 
 /* Before a tree is drafted, set those terms of the cost model that are known

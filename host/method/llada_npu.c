@@ -146,7 +146,8 @@ struct text {
 	 * became the current block.
 	 */
 	bool by_block, unchecked;
-	/* the last pass changed visible tokens of the block */
+	/* the last pass changed tokens of the block, or made positions visible
+	 * or invisible */
 	bool changed;
 	/* settled: number of passes since the block's last mask was filled.
 	 * settle: maximum of `settled`. */
@@ -280,7 +281,7 @@ static void put_rows(struct text *t)
  * confident guess is made visible.
  *
  * If the text must follow a grammar, there are no drafts; a guess is used only
- * if all tokens that precede it are known, and it is stable at once.
+ * if all tokens that precede it are known, and its token is stable at once.
  */
 static uint32_t apply_guesses(struct text *t)
 {
@@ -357,7 +358,7 @@ static void report_step(const struct text *t)
 	gen_step(d->gen, &step);
 }
 
-/* ---- the text, and functions of struct method ---------------------------- */
+/* ---- the text, and functions of struct denoising_steps ------------------- */
 
 /* Deliver stable tokens to the reader, from the left, up to the first token
  * that is not stable; if `all` is set, deliver all tokens up to `end`. */

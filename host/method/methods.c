@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * The test program tandem-echo (make tests) is built with additional methods,
- * which MORE_METHODS_ROW lists.
+ * The test program tandem-echo (make tests) has additional methods:
+ * MORE_METHODS_ROW names the header that lists them.
  */
 #ifdef MORE_METHODS_ROW
 #include MORE_METHODS_ROW

@@ -1,8 +1,7 @@
 /*
  * The list of all decoding methods. A method is one file in this directory that
- * reads like its algorithm and defines one struct method
- * (host/scheduler/method.h). To add a method, add its file, its test and one
- * row of METHODS below.
+ * defines one struct method (host/scheduler/method.h). To add a method, add its
+ * file, its test and one row of METHODS below.
  */
 #ifndef HOST_METHOD_METHODS_H
 #define HOST_METHOD_METHODS_H

@@ -178,7 +178,7 @@ static uint32_t choose(struct denoising *d, const struct text *t)
 	return kept;
 }
 
-/* ---- functions of struct method ------------------------------------------ */
+/* ---- functions of struct denoising_steps --------------------------------- */
 
 static int multi_start(struct denoising *d, struct err *e)
 {
@@ -221,8 +221,9 @@ static int multi_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return d->shift ? denoising_carry_logits(d, row, t->cached, e) : 0;
 }
 
-/* Plan the next pass: one row for each position that is not cached. The first
- * pass, and each pass that refreshes the cache, have rows for all positions. */
+/* Plan the next pass: one row for each position that is not cached. If
+ * positions attend to all positions, the first pass, and each pass that
+ * refreshes the cache, have rows for all positions. */
 static int multi_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;

@@ -57,8 +57,8 @@ struct revision {
 	uint32_t n;
 	uint32_t guessed[WIRE_MAX_ROWS], predicted_by[WIRE_MAX_ROWS], n_guesses;
 	bool probing; /* only the probe token is recomputed (policy drift) */
-	/* The members below are for the policy drift. Its probe token is the
-	 * token that received the largest attention. */
+	/* The members from `probe` to `drifted` are for the policy drift. The
+	 * probe token is the token that received the largest attention. */
 	/* position of the probe token; 0 before the first probe */
 	uint32_t probe;
 	float *attention;

@@ -4,7 +4,7 @@
  * sample is the KL divergence of the model's distribution from the uniform
  * distribution, averaged over the sample's tokens. Samples are ranked by
  * self-certainty; the vote of the k-th of n samples has the weight (n - k +
- * 1)^p.
+ * 1)^p, where p is --borda-power.
  */
 #include "host/method/choosing.h"
 

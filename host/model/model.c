@@ -20,8 +20,8 @@ enum extent { ONE, EMBD, QUERY, KV, HEAD, FF, EXPERTS, SHARED_FF };
 enum presence {
 	REQUIRED,
 	OPTIONAL,
-	QKV_BIAS,  /* required if model_arch.qkv_bias is set */
-	HEAD_NORM, /* required if model_arch.head_norm is set */
+	QKV_BIAS,  /* tensor required if model_arch.qkv_bias is set */
+	HEAD_NORM, /* tensor required if model_arch.head_norm is set */
 	ROUTER,    /* tensor required if the model has experts */
 	SHARED,    /* tensor required if the model has a shared expert */
 };
@@ -32,7 +32,9 @@ static const struct layer_tensor {
 	const char *name;
 	enum extent rows, cols;
 	enum presence presence;
-	const char *experts; /* name of the tensor of all experts of a layer */
+	/* in a model with experts: name of the tensor that has the matrices of
+	 * all experts of a layer */
+	const char *experts;
 } layer_tensors[WIRE_T_COUNT] = {
 	[WIRE_T_ATTN_NORM] = { "attn_norm.weight", ONE, EMBD, REQUIRED },
 	[WIRE_T_Q] = { "attn_q.weight", QUERY, EMBD, REQUIRED },
@@ -301,6 +303,8 @@ static int join_target(
 	m->n_vocab = target->n_vocab;
 	return 0;
 }
+
+/* ---- opening a model ----------------------------------------------------- */
 
 static int check_layers(const struct model *m, struct err *e)
 {

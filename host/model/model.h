@@ -2,12 +2,13 @@
  * A model file opened for use: its checked shape, and its tensors. The file is
  * GGUF, or a flash image made from a GGUF file. The supported architectures are
  * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
- * llada has the layers of llama, llada-moe of qwen3moe, and dream of qwen2,
- * each with bidirectional attention, which may be limited to blocks. A draft
- * model may also be an EAGLE head, tandem-eagle (model_open). Opening fails for
- * any other architecture, and for a key that changes the arithmetic in an
- * unsupported way; the error message names the architecture or key. A model is
- * read-only after opening, so any thread may read it.
+ * llada has the layers of llama, llada-moe has those of qwen3moe, and dream has
+ * those of qwen2; all three use bidirectional attention, which may be limited
+ * to blocks. A draft model may also be an EAGLE head, tandem-eagle
+ * (model_open). Opening fails for any other architecture, and for a key that
+ * changes the arithmetic in an unsupported way; the error message names the
+ * architecture or key. A model is read-only after opening, so any thread may
+ * read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H

@@ -64,8 +64,9 @@ struct other {
 };
 
 /* Values of general.type that mark a file as something else than a model. An
- * adapter has the architecture of its model. Files of heads for Tandem have the
- * type `adapter`, too, but architectures of their own. */
+ * adapter has the architecture of its model. Files with heads for Tandem (such
+ * as EAGLE heads) have the type `adapter`, too, but their architecture names
+ * begin with "tandem-". */
 static const struct other kinds[] = {
 	{ "mmproj",
 		"a projector of images or sound, which are not supported; use "

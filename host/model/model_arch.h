@@ -22,8 +22,8 @@ struct model_arch {
 	bool rope_neox;
 	/* whether Q, K and V must have a bias; if false, a bias is optional */
 	bool qkv_bias;
-	/* whether Q and K must have a norm per head; if false, such a norm is
-	 * an error */
+	/* whether Q and K must have a norm; if false, such a norm is an
+	 * error */
 	bool head_norm;
 	/* with head_norm: whether there is one norm for all heads together; if
 	 * false, there is one per head */

@@ -400,7 +400,8 @@ static const char *const known[] = {
 	"rope.scale_linear",
 	"rope.scaling.type",
 	"rope.scaling.factor",
-	/* used only by yarn scaling, which is not supported */
+	/* the following keys are used only by yarn scaling, which is not
+	 * supported */
 	"rope.scaling.original_context_length",
 	"rope.scaling.finetuned",
 	"rope.scaling.yarn_ext_factor",

@@ -13,8 +13,8 @@ struct model;
 
 #define MODEL_MAX_LAYERS 1024u
 
-/* Set all numbers of *m except n_vocab and rope_freq. m->gguf must be open.
- * Returns 0 or a negative errno. */
+/* Set the hyperparameters of *m, except n_vocab and rope_freq. m->gguf must be
+ * open. Returns 0 or a negative errno. */
 int keys_read(struct model *m, struct err *);
 
 /*

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define EMBD_PART 16384 /* bytes of embedding rows to read at a time */
-/* in packed.of_layer: the tensor of a layer has been found */
+/* value in packed.of_layer: bind_extent has found the tensor in its layer's
+ * extent */
 #define BOUND SIZE_MAX
 
 /* Allocate memory for the extent of a kind that occurs only once in an
@@ -52,8 +53,8 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
-/* Check the extents that have the matrices of n experts, beginning with expert
- * number `first` of the image. */
+/* Check the extents that have the matrices of n experts. `first` is the index
+ * of the first of them in the image's table of extents. */
 static int check_experts(
 	const struct packed *p, size_t first, uint64_t n, struct err *e)
 {
@@ -337,8 +338,9 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 				(int)m->output->name.len, m->output->name.data);
 		p->output = wire_of(t);
 	}
-	/* The data of each tensor must be either in the extent of its layer or
-	 * in memory. */
+	/* The data of each tensor must be in the extent of its layer, in memory
+	 * or, for an output matrix that is not the embedding, in the extent of
+	 * the output matrix. */
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
 

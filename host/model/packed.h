@@ -30,7 +30,8 @@ struct packed {
 	 * expert's extent. */
 	struct wire_tensor (*layer)[WIRE_T_COUNT];
 	uint32_t n_expert; /* number of experts of a layer, or 0 */
-	/* rows is 0 if the embedding is also the output matrix */
+	/* rows is 0 if the output matrix has no extent of its own; the matrix
+	 * is then in the extent `host` */
 	struct wire_tensor output;
 
 	/*

@@ -17,15 +17,15 @@ static inline enum dtype shape_down_type(enum dtype type)
 		: type;
 }
 
-/* Types of a shape's matrices in the cost model. F32 means the types of the
- * model that runs. */
+/* Types of a shape's matrices in the cost model. If `type` is F32, the matrices
+ * have the types of the model that runs. */
 struct shape_type {
 	enum dtype type, down; /* down: type of the FFN-down matrices */
 };
 
-/* Names of option values, NULL-terminated. A name is a type, with
- * shape_down_type() for FFN-down, or q4_0-all, where FFN-down has four bits
- * too. */
+/* Names of option values, NULL-terminated. A name such as q4_0 stands for the
+ * type of all matrices except FFN-down, whose type shape_down_type() returns;
+ * with q4_0-all FFN-down is Q4_0, too. */
 extern const char *const shape_type_names[];
 
 /* The types for shape_type_names[i]. */

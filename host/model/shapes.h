@@ -1,7 +1,8 @@
 /*
  * Shapes of known models by name, from their published configurations, for
  * model files with random weights (tandem synth) and for the cost model
- * (host/session/pricing.h). Constant, so any thread may read them.
+ * (host/session/pricing.h). The tables are constant, so any thread may read
+ * them.
  */
 #ifndef HOST_MODEL_SHAPES_H
 #define HOST_MODEL_SHAPES_H
@@ -27,7 +28,8 @@ struct shape {
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_ctx;
 	float rope_base, norm_eps;
 	/*
-	 * Factor of Llama 3.1's scaling of low frequencies; 0 means no scaling.
+	 * Llama 3.1's factor for scaling low RoPE frequencies; 0 means no
+	 * scaling.
 	 */
 	float rope_factor;
 	bool tied; /* whether input and output share one matrix */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUSY_MS 1 /* milliseconds between two calls of `busy` */
+#define BUSY_MS 1 /* ms between calls of npu_drain's argument `busy` */
 
 /* ---- opening and closing a device ---------------------------------------- */
 

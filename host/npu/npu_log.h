@@ -27,8 +27,8 @@ struct npu_log {
 };
 _Static_assert(NPU_IN_FLIGHT_MAX == 32, "`used` has a bit for each request");
 
-/* A log of zero bytes is empty. The caller clears the log when the device is
- * closed or lost. */
+/* A log whose bytes are all 0 is empty. The caller clears the log when the
+ * device is closed or lost. */
 
 /*
  * Add a copy of a request. Fewer than NPU_IN_FLIGHT_MAX requests may be in the

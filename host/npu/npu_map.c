@@ -148,8 +148,8 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 		return ret;
 	if (done.status == -ENOSPC)
 		return no_room(n, s, done.arg, e);
-	/* A device without memory is reported like a full window, because the
-	 * remedy is the same: unmap a buffer. */
+	/* A device that has no memory left is reported like a full window,
+	 * because the remedy is the same: unmap a buffer. */
 	if (done.status == -ENOMEM)
 		return err_set(e, ENOSPC,
 			"the device has no memory for %s (%.1f MiB) in its "

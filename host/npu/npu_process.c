@@ -1,5 +1,5 @@
 /* A device that is a separate process. The host starts the process or connects
- * to a running process. The host communicates with it through a channel
+ * to a running process, and communicates with the process through a channel
  * (ipc/channel.h). */
 #include "base/clock.h"
 #include "base/err.h"

@@ -189,8 +189,8 @@ const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 	const struct session *s = c->session;
 	uint32_t room = session_context(s) - session_length(s, c->sequence);
 
-	/* A pass emits one token in addition to the drafted tokens, so the last
-	 * token that the request still needs is not drafted. */
+	/* A pass emits one token in addition to the accepted drafted tokens, so
+	 * the last token that the request still needs is not drafted. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
 	c->limits.batch = c->source->batch;
@@ -329,7 +329,8 @@ void cycle_end_pass(struct cycle *c, uint64_t began, uint64_t device_ns,
 	c->passes++;
 }
 
-/* Get the exit predictor's scores s(u, x) of n tokens x after a node u. */
+/* Get the exit predictor's scores of the tokens token[n] as children of
+ * `node`. */
 static void score(
 	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
 {

@@ -40,7 +40,8 @@ struct cycle {
 	/* whether tokens are drafted for the next pass; if false, the tree is
 	 * only the root */
 	bool drafts;
-	void *own; /* [lane_bytes] the method's state for this request */
+	/* method->lane_bytes bytes: the method's state for this request */
+	void *own;
 	const struct drafter *source; /* the drafter of the request */
 
 	/*
@@ -84,10 +85,10 @@ struct cycle {
 	/*
 	 * Between two passes flash reads layers in advance, which shortens the
 	 * next pass. `pass_time` is the duration of the last pass. `gap` is the
-	 * time between the second-to-last and the last pass; within the gap
-	 * flash was reading for the time `hidden`. `passed_at` is the time when
-	 * the last pass ended; after that time, flash continued to read for the
-	 * time `ahead`.
+	 * time from the end of the second-to-last pass to the start of the last
+	 * pass; within the gap flash was reading for the time `hidden`.
+	 * `passed_at` is the time when the last pass ended; after that time,
+	 * flash continued to read for the time `ahead`.
 	 */
 	uint64_t pass_time, gap, hidden;
 	uint64_t passed_at, ahead;
@@ -131,7 +132,7 @@ void cycle_close(struct cycle *);
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
 /*
- * Read the prompt in passes of its own. Tokens at the start of the prompt that
+ * Read the prompt in separate passes. Tokens at the start of the prompt that
  * are already cached in the sequence are not read again.
  * session_logits(*last_row) gives the logits after the prompt.
  */
@@ -171,7 +172,7 @@ void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
  * simulated, otherwise nanoseconds of the wall clock. */
 uint64_t cycle_now(const struct cycle *);
 
-/* ---- called by scheduler.h for each pass, in this order ---- */
+/* ---- called by the scheduler for each pass, in this order ---- */
 
 /*
  * Plan the trees of n <= ROWS_SEQUENCES requests. The trees grow at the same
@@ -193,6 +194,8 @@ uint32_t cycle_choose(struct cycle *, uint32_t *keep);
  * device.
  */
 int cycle_meanwhile(struct cycle *, struct err *);
+/* Record that the pass, which began at time `began`, has ended. rows_of_all:
+ * rows of all requests in the pass. */
 void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 	uint32_t rows_of_all);
 

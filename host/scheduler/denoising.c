@@ -370,8 +370,8 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 		return;
 	}
 	guess_from(&d->guessing, logits, d->at[i], d->pass, g);
-	/* Only a token that ends neither the text nor the grammar advances
-	 * next_of_form. */
+	/* The guess for the next position is possible only if this token is
+	 * allowed and ends neither the text nor the JSON value. */
 	if (d->form && !gen_ends(d->gen, g->token) &&
 		json_form_take(d->form, &d->place, g->token) &&
 		!json_is_over(json_form_machine(d->form), &d->place))

@@ -60,8 +60,8 @@ extern const struct opt_table steps_table;
 /* Option of methods that keep every guess whose confidence is at least a
  * threshold; the number of passes of a block depends on the guesses. */
 struct threshold_options {
-	/* confidence from which a guess is kept; negative if the option is not
-	 * given */
+	/* minimum confidence of a guess that is kept; negative if the option is
+	 * not given */
 	double threshold;
 };
 extern const struct opt_table threshold_table;
@@ -85,8 +85,9 @@ int denoising_open_blocks(
 /*
  * Two functions that a method can use as `decode_rows`, the number of rows of
  * the decode graph (the NPU graph for passes that decode). denoising_all_rows
- * returns WIRE_MAX_ROWS. denoising_block_rows returns the rows of a few blocks
- * if the model was trained with blocks, otherwise WIRE_MAX_ROWS.
+ * returns WIRE_MAX_ROWS. denoising_block_rows returns the number of rows of
+ * four blocks, but at most WIRE_MAX_ROWS, if the model was trained with blocks;
+ * otherwise WIRE_MAX_ROWS.
  */
 uint32_t denoising_all_rows(const struct method_env *);
 uint32_t denoising_block_rows(const struct method_env *);
@@ -101,11 +102,12 @@ struct denoising {
 	struct method_env *env;
 	struct generation *gen;
 	uint32_t sequence;
-	void *own; /* [lane_bytes] the method's state, zero at the start */
+	/* method->lane_bytes bytes: the method's state, zero at the start */
+	void *own;
 	/* how tokens are guessed; guessing.order is ORDER_CONFIDENCE unless the
 	 * method sets another order */
 	struct guessing guessing;
-	uint32_t limit; /* maximum number of positions */
+	uint32_t limit; /* maximum number of positions of the text */
 	/*
 	 * 0: a row predicts its own position; 1: a row predicts the next
 	 * position
@@ -130,7 +132,8 @@ struct denoising {
 	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
 	/* number of this pass, counted from the start of the block, or of the
-	 * text for methods without blocks; random numbers depend on it */
+	 * text for methods without blocks; random numbers depend on this
+	 * number */
 	uint32_t pass;
 
 	/* The last pass: the planned rows row[] were rows `first`, `first` + 1,
@@ -266,7 +269,7 @@ int denoising_carry_logits(
  * Commit the first n guesses: write their tokens to x[]. If the text must
  * follow a grammar, only guesses for consecutive positions, from the first mask
  * on, are committed; if none of the n guesses is for the first mask, the
- * leftmost guess is committed.
+ * leftmost of all guesses of the pass is committed.
  */
 void denoising_commit(struct denoising *, uint32_t n);
 

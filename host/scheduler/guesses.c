@@ -27,9 +27,9 @@ static double noise(
 
 /*
  * Choose the token with the largest logit; among equal logits, the lowest token
- * id. A NaN never wins. At a temperature other than 0, Gumbel noise is added to
- * the logits: the token with the largest sum is then a draw from the softmax of
- * the logits.
+ * id. A NaN is chosen only if all logits are NaN. At a temperature t other than
+ * 0, Gumbel noise times t is added to the logits: the token with the largest
+ * sum is then a draw from the softmax of the logits divided by t.
  */
 static int32_t choose(const struct guessing *g, const float *logits,
 	uint32_t at, uint32_t pass)

@@ -26,8 +26,8 @@ struct guess {
 	uint32_t at; /* position in the text */
 	int32_t token;
 	double confidence; /* probability of the token */
-	/* the guess's measure for its guess_order; larger is better. With
-	 * ORDER_ENTROPY: the negative entropy, in nats */
+	/* value by which guesses are sorted (enum guess_order); larger is
+	 * better. With ORDER_ENTROPY: the negative entropy, in nats */
 	double score;
 };
 
@@ -36,7 +36,7 @@ struct guessing {
 	const struct sampler_opts *sampling;
 	uint32_t n_vocab;
 	/* the mask token, which is never guessed; probabilities are normalized
-	 * without it */
+	 * without this token */
 	int32_t mask;
 	enum guess_order order;
 	/*

@@ -43,7 +43,7 @@ struct method;
 struct method_env {
 	const struct method *method;
 	const struct opt_values *options; /* NULL means all defaults */
-	void *state;                      /* [method->state_bytes], owned */
+	void *state;                      /* method->state_bytes bytes, owned */
 	struct drafter *drafter;          /* NULL if nothing drafts */
 	/* Opens further drafters if several requests run at once; NULL if
 	 * nothing drafts. */
@@ -56,7 +56,8 @@ struct method_env {
 	/* simulated phone whose clock the cost models use; NULL means that they
 	 * use the wall clock */
 	const struct soc *phone;
-	struct method_stats stats; /* sums over all runs */
+	/* counters, summed over all runs of the method */
+	struct method_stats stats;
 	struct draft_positions positions;
 	/* If not NULL, the tokens of samples are taken from this script instead
 	 * of drawn. */
@@ -70,7 +71,8 @@ enum method_models {
 	METHOD_BLOCK = 4,  /* its block and earlier positions */
 };
 
-#define MANY_DONE 1 /* returned by `next`: the request's answer is chosen */
+/* returned by many_steps.next: the request's answer is chosen */
+#define MANY_DONE 1
 /* returned by samples_next: samples must be scored first */
 #define MANY_SCORE 2
 
@@ -103,7 +105,7 @@ struct many_steps {
 	int (*next)(struct samples *, struct err *);
 	/*
 	 * Called between passes while samples run; `rows` is the number of rows
-	 * of the next pass that no sample uses. May call samples_fork_early and
+	 * of the next pass that no lane uses. May call samples_fork_early and
 	 * samples_cut. May be NULL.
 	 */
 	int (*between)(struct samples *, uint32_t rows, struct err *);
@@ -141,7 +143,7 @@ struct method {
 	/*
 	 * The option tables of the method, its own tables and shared tables,
 	 * NULL-terminated; NULL if the method has no options. drafting_table is
-	 * added for a method that needs a draft.
+	 * added for a method that can use a draft.
 	 */
 	const struct opt_table *const *options;
 	/* Size of method_env.state. The state is zero at first and is freed by

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 /*
- * Counters of methods that verify drafts. Members with the suffix _ns are
- * wall-clock times; members with the suffix _ps are times of the simulated
- * phone. The times of drafting do not include the drafting that happens while a
- * pass runs.
+ * Counters of methods that verify drafts; revised, refreshed and skipped belong
+ * to diffusion methods. Members with the suffix _ns are wall-clock times;
+ * members with the suffix _ps are times of the simulated phone. The times of
+ * drafting do not include the drafting that happens while a pass runs.
  */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
@@ -31,7 +31,7 @@
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
 	X(uint64_t, verify_ps)                                                \
-	X(double, gain)         /* sum of the trees' expected tokens */       \
+	X(double, gain)         /* expected tokens, summed over the trees */  \
 	/* for methods that draft trees or chains: drafted and accepted       \
 	 * tokens of each source (DRAFT_SOURCES) */                           \
 	X(uint64_t, text_rows)       X(uint64_t, text_accepted)               \

@@ -9,8 +9,9 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* value of session_spared for this sequence, which stays the same until
-	 * the session removes the sequence */
+	/* result of the last session_spare for this sequence: session_spared
+	 * returns the same number until the session removes the sequence; the
+	 * number of a more recently used sequence is larger */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
 };

@@ -175,8 +175,8 @@ void samples_close(struct samples *);
 void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
 	uint32_t n);
 /* Record that the prompt is read. Copies the logits [n_vocab] of the prompt's
- * last row; all samples draw their first token from these logits. NULL if no
- * token is to be generated. */
+ * last row; all samples draw their first token from these logits. `logits` is
+ * NULL if no token is to be generated. */
 void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 /* Whether samples_read_all was called. */
 bool samples_are_read(const struct samples *);
@@ -271,9 +271,10 @@ const char *sample_state_name(enum lane_state);
 
 /*
  * samples_deliver appends the tokens of a sample to the request's generation,
- * except the tokens that an earlier call has appended. Returns false if the
- * reader of the text has stopped reading. samples_choose also appends the
- * tokens, and records that the sample was chosen.
+ * except the tokens that an earlier call has appended. Returns false if an
+ * error has ended the generation, for example because its client has stopped
+ * reading. samples_choose also appends the tokens, and records that the sample
+ * was chosen.
  */
 bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);

@@ -249,7 +249,7 @@ static void take_out_ended(struct scheduler *l)
 
 struct reading {
 	struct lane *lane;
-	uint64_t began_ns; /* when the pass of the next chunk began */
+	uint64_t began_ns; /* when the pass of the prompt's next chunk began */
 };
 
 static void chunk_computed(void *arg, size_t at, uint32_t rows)
@@ -262,9 +262,10 @@ static void chunk_computed(void *arg, size_t at, uint32_t rows)
 }
 
 /*
- * Read the prompt of a lane in passes of its own, and let the lane draw its
- * first token. The drafter reads the prompt, too, unless the lane draws no
- * tokens, or only its samples draw tokens, which have drafters of their own.
+ * Read the prompt of a lane in separate passes, and let the lane draw its first
+ * token. The lane's drafter reads the prompt, too, unless the lane itself
+ * drafts nothing: it draws no tokens, or only its samples do, and each sample
+ * has its own drafter.
  */
 static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 {
@@ -296,8 +297,8 @@ static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 }
 
 /* Start or resume a lane. Returns 1 if no cache slots are free for the lane; a
- * negative errno; or 0. After 0 the lane is in the pass, or it has only read
- * its prompt, or its owner holds it back or has ended it. */
+ * negative errno; or 0. After 0 the lane is in the pass, or only its prompt was
+ * read, or the lane is held or has ended. */
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;

@@ -27,8 +27,8 @@
  * A lane takes cache slots as it grows. When no slots are left, lanes are
  * paused, the last lane of the list first, and resume when other lanes have
  * ended. If pausing frees too few slots, the cache of a paused lane is dropped
- * and computed again later. If a lane finds no room although no other lane
- * holds slots, the lane ends as if its context were full.
+ * and computed again later. If too few slots are free for a lane although no
+ * other lane holds slots, the lane ends as if its context were full.
  *
  * The session, the env and the lanes belong to the caller. A lane must not move
  * in memory while it is in the list. All calls come from one thread.
@@ -234,18 +234,18 @@ void lane_end(struct lane *, enum lane_state state);
 void lane_forget(struct lane *);
 
 /*
- * Run one pass, or read the prompt of a lane in passes of its own. If
- * scheduler_gather has to end a lane or drop a cache, the call does only this
- * and runs no pass. Errors of a single lane are reported to the lane's owner
- * (lane_ops.fail). Errors of the whole pass (-ECANCELED, a lost device, ...)
- * are returned, and no lane changes.
+ * Run one pass. Without `mixed_prefill`, first read the prompts of new lanes,
+ * in separate passes. If a lane must be ended or a cache must be dropped, the
+ * call does only this and runs no pass. Errors of a single lane are reported to
+ * the lane's owner (lane_ops.fail). Errors of the whole pass (-ECANCELED, a
+ * lost device, ...) are returned, and no lane changes.
  */
 int scheduler_step(struct scheduler *, struct err *);
 
 /* ---- scheduler.c: choosing the lanes of a pass ---- */
 
-/* Choose the lanes of the next pass, l->in. If the call has to end a lane or
- * drop a lane's cache, or if no lane is left, l->in is empty. */
+/* Choose the lanes of the next pass, in[]. If the call has to end a lane or
+ * drop a lane's cache, or if no lane can run, in[] is empty. */
 int scheduler_gather(struct scheduler *, struct err *);
 /* Pause one lane of the pass: the last lane that needs a new cache slot or, if
  * no lane needs a new slot, the last lane of the pass. */
@@ -274,8 +274,8 @@ int speculation_join(
 	struct scheduler *, struct lane *, struct cycle **, struct err *);
 void speculation_leave(struct scheduler *, const struct lane *);
 
-/* Plan the trees of the lanes in l->in, and set l->cycle[]. All trees together
- * have at most l->tree_rows rows. */
+/* Plan the trees of the lanes in in[], and set cycle[]. All trees together have
+ * at most tree_rows rows. */
 int speculation_plan(struct scheduler *, struct err *);
 
 /* ---- scheduler_denoise.c: passes of a diffusion method ---- */
@@ -283,7 +283,7 @@ int speculation_plan(struct scheduler *, struct err *);
 /* Open the lane's denoising state. If an error concerns only this lane, the
  * call ends the lane with the error (lane_ops.fail) and returns 0. */
 int lane_start_denoising(struct lane *, struct err *);
-/* Run a pass of the lanes in l->in. */
+/* Run a pass of the lanes in in[]. */
 int scheduler_denoise(struct scheduler *, struct err *);
 
 #endif

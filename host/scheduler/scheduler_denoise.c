@@ -187,7 +187,8 @@ static int forward(struct scheduler *l, struct err *e)
 /*
  * Rows whose logits are computed together, so that the output matrix is read
  * only once. For each row: the row's index in the pass, its lane (an index of
- * l->in), and the position that it predicts (an index of at[]).
+ * scheduler.in), and the position that the row predicts (an index of the lane's
+ * at[]).
  */
 struct sweep {
 	uint32_t n;

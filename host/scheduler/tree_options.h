@@ -34,7 +34,9 @@ struct tree_options {
 	 */
 	uint32_t rows;
 	uint32_t depth;
-	uint32_t candidates; /* candidates for each node */
+	/* number of likely next tokens that are tried as children of each
+	 * node */
+	uint32_t candidates;
 };
 extern const struct opt_table tree_table;
 
@@ -53,7 +55,8 @@ uint32_t tree_depth(const struct method_env *);
 /*
  * Like tree_decode_rows and tree_depth, but for a method that adds a row only
  * if the row gains more than it costs. The defaults are TREE_ROWS_STREAMED rows
- * if env->streams is set, else TREE_ROWS rows, and TREE_DEPTH_WEIGHED.
+ * if env->streams is set, else TREE_ROWS rows, and the depth
+ * TREE_DEPTH_WEIGHED.
  */
 uint32_t tree_decode_rows_weighed(const struct method_env *);
 uint32_t tree_depth_weighed(const struct method_env *);

@@ -71,8 +71,9 @@ bool api_keys_admit(const struct api_keys *k, const char *authorization)
 		return false;
 	authorization += 7;
 	while (next_key(k, &at, &key, &len)) {
-		/* Compare in constant time: the number of steps depends only on
-		 * the length of the client's key, not on the server's keys. */
+		/* The number of steps of this comparison depends only on the
+		 * length of the client's header, not on the server's key, so
+		 * the time reveals nothing about the key. */
 		size_t given_len = strlen(authorization);
 		unsigned d = len != given_len;
 

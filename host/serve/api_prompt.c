@@ -1,4 +1,4 @@
-/* The prompts of a request: texts, lists of token ids, and turns of a chat. */
+/* Reads the prompts of a request: texts, token ids, or chat messages. */
 #include "host/serve/api_member.h"
 
 #include "base/checked.h"
@@ -159,7 +159,7 @@ static int take_turn(
 	}
 	if (!strcmp(t->role, "tool"))
 		ret = api_tools_take_result(t, v, i, f);
-	/* The content of an assistant's message with tool calls may be null. */
+	/* An assistant's message with tool calls needs no content. */
 	snprintf(where, sizeof(where), "messages[%zu].content", i);
 	if (!ret && api_tools_turns(v) > 1 &&
 		(!content || json_is_null(content)))

@@ -38,7 +38,7 @@ int fault_stopping(struct fault *f)
 	return -ESHUTDOWN;
 }
 
-/* ---- values of members --------------------------------------------------- */
+/* ---- simple values of JSON members --------------------------------------- */
 
 enum {
 	OF_COMPLETION = 1 << API_COMPLETION,
@@ -140,7 +140,7 @@ static int take_options(struct api_request *a, const struct api_member *m,
 	return 0;
 }
 
-/* ---- options of generation ----------------------------------------------- */
+/* ---- members that set generation options --------------------------------- */
 
 static int take_stop(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
@@ -207,7 +207,8 @@ static int take_stream_options(struct api_request *a,
 	return 0;
 }
 
-/* A value such as {"type": "json_schema", "json_schema": {"schema": {...}}} */
+/* Take "response_format", such as {"type": "json_schema", "json_schema":
+ * {"schema": {...}}}. */
 static int take_format(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
@@ -238,8 +239,8 @@ static int take_format(struct api_request *a, const struct api_member *m,
 	return a->json_schema ? 0 : fault_no_memory(f);
 }
 
-/* A value such as {"50256": -100}: for each token id, a number to add to the
- * token's logit. */
+/* Take "logit_bias", such as {"50256": -100}: for each token id, a number to
+ * add to the token's logit. */
 static int take_bias(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {
@@ -291,7 +292,7 @@ static int take_encoding(struct api_request *a, const struct api_member *m,
 		: api_wrong_type(m, "\"float\" or \"base64\"", f);
 }
 
-/* ---- the table of members ------------------------------------------------ */
+/* ---- the table of JSON members ------------------------------------------- */
 
 #define IN(field) offsetof(struct api_request, field)
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- members ------------------------------------------------------------- */
+/* ---- the members "tools" and "tool_choice" ------------------------------- */
 
 int api_tools_take(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
@@ -72,7 +72,7 @@ void api_tools_blame(struct fault *f)
 		snprintf(f->param, sizeof(f->param), "tool_choice");
 }
 
-/* ---- messages ------------------------------------------------------------ */
+/* ---- messages with tool calls and results -------------------------------- */
 
 size_t api_tools_turns(const json_t *message)
 {

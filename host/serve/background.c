@@ -11,8 +11,8 @@ static void refuse(struct exchange *x)
 	exchange_set_preparing(x, false);
 }
 
-/* The function of each thread: handle queued HTTP requests until
- * background_close is called and the queue is empty. */
+/* The function of each background thread: handle queued HTTP requests. After
+ * background_close was called, refuse the requests left in the queue. */
 static void *work(void *arg)
 {
 	struct server *s = arg;

@@ -19,10 +19,10 @@
 #define PULSE_MS   250
 #define PARTING_NS 1000000000ull
 
-/* ---- the engine ---------------------------------------------------------- */
+/* ---- requests to the engine, and its state ------------------------------- */
 
-/* The member `begin` of struct bus, outside of tests: submit a request to the
- * engine. */
+/* Submit a request to the engine. (struct bus points to this function in its
+ * member `begin`; tests use another function.) */
 static int begin(struct bus *b, struct api_request *request,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
@@ -61,7 +61,7 @@ static void look(struct bus *b)
 	bus_report_engine(b);
 }
 
-/* ---- messages ------------------------------------------------------------ */
+/* ---- incoming D-Bus messages --------------------------------------------- */
 
 static DBusHandlerResult on_message(
 	DBusConnection *c, DBusMessage *m, void *arg)
@@ -91,7 +91,7 @@ static DBusHandlerResult on_message(
 	return DBUS_HANDLER_RESULT_HANDLED;
 }
 
-/* ---- the thread ---------------------------------------------------------- */
+/* ---- the bus thread ------------------------------------------------------ */
 
 /* One iteration of the thread's loop: wait for events for up to PULSE_MS, then
  * handle messages, and write new output of all texts to their pipes. */
@@ -149,7 +149,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 static int no_bus(const char *which, DBusError *why, struct err *e)
 {

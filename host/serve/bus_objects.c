@@ -12,7 +12,7 @@
 
 /* ---- properties ---------------------------------------------------------- */
 
-/* An object: its path, its interface and its properties. */
+/* A D-Bus object: its path, its interface and its properties. */
 struct object {
 	const char *path, *face;
 	struct bus_value value[BUS_PROPERTIES]; /* ends with a NULL name */
@@ -49,15 +49,15 @@ static struct object text_object(const struct bus_text *t)
 
 /*
  * The functions put_* append a value to a message and return false if there is
- * no memory; the caller then drops the message. Containers that are still open
- * must first be abandoned, the innermost first, because libdbus would otherwise
- * leak the memory of the containers. So each call of
- * dbus_message_iter_open_container, even a failed one, is followed by a call of
- * shut_in.
+ * no memory; the caller then drops the message. Before the message is dropped,
+ * all open containers must be abandoned, the innermost first; otherwise libdbus
+ * leaks their memory. So each call of dbus_message_iter_open_container, even a
+ * failed one, is followed by a call of shut_in.
  */
 
-/* Close the container `in` if `whole`, or abandon it otherwise. Returns whether
- * the container is complete and closed. */
+/* Close the container `in`, a part of `out`, if `whole` is set (the contents
+ * are complete); otherwise abandon the container. Returns whether the container
+ * was closed. */
 static bool shut_in(DBusMessageIter *out, DBusMessageIter *in, bool whole)
 {
 	if (whole)
@@ -111,8 +111,8 @@ static bool put_value(
 	return shut_in(out, &in, ok);
 }
 
-/* Append a{sv}: all properties or, if `changing` is set, only the properties
- * whose changes are reported by signals. */
+/* Append a dictionary (type a{sv}) of all properties or, if `changing` is set,
+ * only of the properties whose changes are reported by signals. */
 static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
@@ -133,7 +133,8 @@ static bool put_values(DBusMessageIter *out, const struct bus *b,
 	return shut_in(out, &list, ok);
 }
 
-/* Append a{sa{sv}}: the object's interface with its properties. */
+/* Append a dictionary (type a{sa{sv}}) with one entry: the object's interface
+ * and its properties. */
 static bool put_faces(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
@@ -187,7 +188,8 @@ static DBusMessage *if_whole(DBusMessage *m, bool whole)
 
 /* ---- signals ------------------------------------------------------------- */
 
-/* Emit the signal if it is complete, and release it. */
+/* Emit the signal if `whole` is set (the signal is complete), and release the
+ * signal. */
 static void emit(struct bus *b, DBusMessage *signal, bool whole)
 {
 	if (whole && b->connection)
@@ -332,7 +334,7 @@ static DBusMessage *introspect(struct bus *b, DBusMessage *call)
 	else if (!strcmp(path, BUS_ROOT))
 		strbuf_addf(&s, "%s", manager);
 	strbuf_addf(&s, "%s", standard);
-	/* The child nodes of the path. */
+	/* Add the child nodes of the path. */
 	if (!strcmp(path, "/"))
 		strbuf_addf(&s, "  <node name=\"dev\"/>\n");
 	else if (!strcmp(path, "/dev"))
@@ -377,7 +379,8 @@ static DBusMessage *unknown(
 }
 
 /* Whether the call names the interface `face` or, if the call names no
- * interface, a member of `face`. Each name in `members` ends with a space. */
+ * interface, a member of `face`. `members` lists the members of `face`, each
+ * followed by a space. */
 static bool is_for(DBusMessage *call, const char *face, const char *members)
 {
 	const char *wanted = dbus_message_get_interface(call);

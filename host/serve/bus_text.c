@@ -17,7 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- callbacks of the engine --------------------------------------------- */
+/* ---- callbacks that the engine calls ------------------------------------- */
 
 static void ring(void *arg)
 {
@@ -33,7 +33,7 @@ static bool is_gone(void *arg)
 	return t->gone;
 }
 
-/* ---- requests ------------------------------------------------------------ */
+/* ---- adding and finding text objects ------------------------------------- */
 
 static void text_free(struct bus_text *t)
 {
@@ -136,7 +136,7 @@ struct bus_text *bus_text_find(struct bus *b, const char *path)
 	return t;
 }
 
-/* ---- results ------------------------------------------------------------- */
+/* ---- the end of a text, and replies to Wait calls ------------------------ */
 
 /* Returns the reply to a Wait call on a text that has ended. */
 static DBusMessage *outcome(const struct bus_text *t, DBusMessage *call)
@@ -224,7 +224,7 @@ static bool take(struct bus_text *t, const char **state)
 	return whole;
 }
 
-/* ---- output -------------------------------------------------------------- */
+/* ---- writing output to the pipe ------------------------------------------ */
 
 /* Write as much output as the pipe accepts. If the reading end is closed, the
  * text is canceled. */

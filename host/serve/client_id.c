@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* FNV-1a. */
+/* Returns the 64-bit FNV-1a hash of the bytes. */
 uint64_t client_of_bytes(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;

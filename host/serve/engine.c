@@ -219,7 +219,7 @@ static void cancel_texts(struct engine *engine)
 	}
 }
 
-/* ---- texts in the library ------------------------------------------------ */
+/* ---- submitting texts to the library and closing them -------------------- */
 
 /* Close all requests of the answer in the library. The caller must not hold the
  * lock: closing a running text emits the output that was held back for a stop

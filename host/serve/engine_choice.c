@@ -57,8 +57,8 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 		list[(*n)++] = s.data;
 }
 
-/* Returns the settings of all options, in the order of the tables; NULL without
- * memory. */
+/* Returns the settings of all options that differ from their defaults, in the
+ * order of the option tables; NULL without memory. */
 static char **settings_of(const struct opt_values *v)
 {
 	const struct opt_table *t;
@@ -197,8 +197,8 @@ static const struct opt_table *method_tables(size_t i)
 	return decoding_tables(i + 1);
 }
 
-/* Set an option of the method. `room` is a buffer of OPTION_ROOM bytes for the
- * value as text. */
+/* Set an option of the method. `room` is a buffer of OPTION_ROOM bytes that
+ * receives a number as text. */
 #define OPTION_ROOM 32
 static int set_option(struct opt_values *v, const char *method,
 	const char *name, const json_t *value, char *room, struct fault *f)
@@ -230,8 +230,8 @@ static int set_option(struct opt_values *v, const char *method,
 	if (row && !strcmp(row->name, "draft"))
 		return fault_set(f, 400, "unsupported_parameter", param,
 			"'draft' is a member of the request, not of 'options'");
-	/* Refuse file names, and regular expressions, because matching one may
-	 * take unlimited time and memory. */
+	/* Refuse file names. Also refuse regular expressions, because matching
+	 * a regular expression may take unlimited time and memory. */
 	if (row &&
 		(strstr(row->arg ? row->arg : "", "FILE") ||
 			(text && !strncmp(text, "regex:", 6))))

@@ -26,7 +26,7 @@ static uint64_t last_use(const struct engine_entry *e)
 					       : e->engine->idle_ns;
 }
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- opening engines ----------------------------------------------------- */
 
 void entry_refuse_waiting(struct engine_entry *e, const struct fault *f)
 {
@@ -77,7 +77,7 @@ int entry_take_handle(struct server *s, struct engine_entry *e,
 	return 0;
 }
 
-/* ---- closing ------------------------------------------------------------- */
+/* ---- closing engines ----------------------------------------------------- */
 
 /* Close an engine that is idle or whose device is lost, and free the entry if
  * it is no longer used. The caller holds the lock; this function releases the
@@ -100,7 +100,7 @@ static void close_engine(struct server *s, struct engine_entry *e)
 	entry_forget_unused(&s->engines, e);
 }
 
-/* ---- memory for another engine ------------------------------------------- */
+/* ---- freeing memory for another engine ----------------------------------- */
 
 /* Wait until the state of any engine changes, but at most `ns` nanoseconds. */
 static void wait_for(struct server *s, uint64_t ns)
@@ -171,7 +171,7 @@ static int make_room(struct server *s, const struct engine_entry *e,
 	}
 }
 
-/* ---- the keeper ---------------------------------------------------------- */
+/* ---- the tasks of the keeper --------------------------------------------- */
 
 /* The engine is open: let the requests that wait for this engine continue. The
  * caller holds the lock. This function releases the lock while it hands a

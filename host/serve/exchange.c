@@ -133,7 +133,7 @@ void exchanges_break_silence(struct server *s, uint64_t now)
 	}
 }
 
-/* ---- complete answers ---------------------------------------------------- */
+/* ---- sending a complete answer ------------------------------------------- */
 
 static enum MHD_Result queue(
 	struct exchange *x, int status, struct MHD_Response *r)
@@ -181,7 +181,7 @@ static enum MHD_Result send_fault(struct exchange *x)
 	return send_out(x, x->fault.status);
 }
 
-/* ---- streams ------------------------------------------------------------- */
+/* ---- sending a stream ---------------------------------------------------- */
 
 static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 {
@@ -259,7 +259,7 @@ static enum MHD_Result begin_stream(struct exchange *x)
 	return queue(x, MHD_HTTP_OK, stream);
 }
 
-/* ---- answers of the model ------------------------------------------------ */
+/* ---- answering a complete request ---------------------------------------- */
 
 /* Send the answer of the engine if there is something to send; otherwise
  * suspend the connection. */
@@ -350,8 +350,8 @@ static bool is_local_host(const char *host)
  * Refuse requests from pages of other web sites. Such a page, open in the
  * user's browser, can send requests to this machine. The owner of the site can
  * even let a host name of the site resolve to 127.0.0.1 (DNS rebinding).
- * Programs send no Origin header; for the server's own page the Origin is the
- * server itself.
+ * Programs other than browsers send no Origin header. In requests from the
+ * server's own page the Origin header has the server's address.
  */
 static int check_origin(struct exchange *x)
 {

@@ -1,7 +1,7 @@
 /*
  * The listening socket: a TCP address, or a Unix socket that only the server's
  * user can open. A TCP address that other machines can reach is refused unless
- * the caller permits it. The file of a Unix socket is removed at the end.
+ * the caller permits it. listening_close removes the file of a Unix socket.
  */
 #ifndef HOST_SERVE_LISTENING_H
 #define HOST_SERVE_LISTENING_H

@@ -54,9 +54,9 @@ bool reply_events(struct reply *, struct strbuf *out);
 /* Append an error as the last events of a stream. */
 void reply_error_event(const struct fault *, struct strbuf *out);
 
-/* Combine the results of all texts of an answer: counters are summed, but
- * passes and times are the maximum over the texts, because the texts run at the
- * same time. */
+/* Combine the results of all texts of an answer. Counters are summed, but the
+ * tokens of each prompt are counted once. Passes and times are the maximum over
+ * the texts, because the texts run at the same time. */
 struct tandem_result reply_result(const struct answer *);
 
 /* Add "settings" and "timings", the last members of every answer. */

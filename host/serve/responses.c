@@ -24,7 +24,8 @@ void response_release(struct response *r)
 
 /* ---- tools and format ---------------------------------------------------- */
 
-/* Turn {"type", "name" ...} into {"type", "function": {"name" ...}}. */
+/* Convert a tool or a tool choice from the format of the Responses API,
+ * {"type", "name" ...}, to {"type", "function": {"name" ...}}. */
 static json_t *nested(const json_t *flat)
 {
 	json_t *function = json_copy((json_t *)(uintptr_t)flat);
@@ -36,8 +37,9 @@ static json_t *nested(const json_t *flat)
 	return json_pack("{s:O*, s:o}", "type", type, "function", function);
 }
 
-/* "text": {"format": {"type": "json_schema", "schema" ...}} becomes
- * "response_format": {"type": "json_schema", "json_schema": {...}}. */
+/* Convert the member "text": {"format": {"type": "json_schema", "schema" ...}}
+ * to the chat's "response_format": {"type": "json_schema", "json_schema":
+ * {...}}. */
 static int add_text(json_t *chat, const json_t *text, struct fault *f)
 {
 	const json_t *format = json_object_get(text, "format");
@@ -67,7 +69,7 @@ static int add_text(json_t *chat, const json_t *text, struct fault *f)
 	return 0;
 }
 
-/* ---- members ------------------------------------------------------------- */
+/* ---- the members of a request -------------------------------------------- */
 
 enum what { PASS, IGNORE, OWN, NEUTRAL };
 
@@ -243,7 +245,7 @@ static int translate(struct response *r, struct response_store *store,
 		return ret;
 	if (most)
 		json_object_set(chat, "max_completion_tokens", most);
-	/* Tools that are not a list are refused when the chat is read. */
+	/* api_request_take refuses tools that are not a list. */
 	if (json_is_array(tools)) {
 		list = json_array();
 		json_array_foreach(tools, i, tool)

@@ -21,7 +21,7 @@ struct response_store;
  */
 enum { RESPONSES_KEPT = 256, RESPONSES_BYTES = 64 << 20 };
 
-#define RESPONSE_ID 40 /* bytes of an id with its NUL */
+#define RESPONSE_ID 40 /* size of the buffer for an id, in bytes */
 
 /* The part of a request to /v1/responses that a chat request does not have. */
 struct response {

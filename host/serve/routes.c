@@ -18,10 +18,10 @@ static uint64_t owner_of(const struct exchange *x)
 	return x->server->options.key_file ? x->client : 0;
 }
 
-/* Parse the body, and find the engine that it names. Returns 0 or a negative
- * errno. After a negative errno, either x->must_wait is set, because the
- * request must wait for its engine, or x->fault is set. In all cases the caller
- * releases *request. */
+/* Parse the body, and find the engine that the request chooses. Returns 0 or a
+ * negative errno. After a negative errno, either x->must_wait is set, because
+ * the request must wait for its engine, or x->fault is set. In all cases the
+ * caller releases *request. */
 static int read_request(struct exchange *x, struct api_request *request)
 {
 	const char *body = x->body.data ? x->body.data : "";
@@ -34,7 +34,7 @@ static int read_request(struct exchange *x, struct api_request *request)
 	return ret ? ret : engines_find(x, request, &x->fault);
 }
 
-/* ---- texts --------------------------------------------------------------- */
+/* ---- generated text and embeddings --------------------------------------- */
 
 static void answer_texts(struct exchange *x)
 {
@@ -98,7 +98,7 @@ static void answer_delete(struct exchange *x)
 		no_response(x);
 }
 
-/* ---- tokens -------------------------------------------------------------- */
+/* ---- tokenizing and detokenizing ----------------------------------------- */
 
 static void answer_tokenize(struct exchange *x)
 {
@@ -247,7 +247,7 @@ static void answer_page(struct exchange *x)
 	strbuf_add(&x->out, page_html, page_html_size);
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the table of routes ------------------------------------------------- */
 
 static const struct route routes[] = {
 	{ "GET", "/", true, answer_page },

@@ -279,8 +279,8 @@ static void print_head(const struct metric *m, struct strbuf *out)
 }
 
 /* Begin a sample: print the sample's name and labels. The caller may add a
- * label and closes the brace. `part` is appended to the name of the metric,
- * such as "_sum"; or "". */
+ * label and closes the brace. `part`, such as "_sum" or "", is appended to the
+ * name of the metric. */
 static void print_labels(const struct metric *m, const char *part,
 	const struct shown *v, struct strbuf *out)
 {

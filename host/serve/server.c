@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The library's file name in versions 0.9.34 to 1 of libmicrohttpd. */
+/* File name of libmicrohttpd in its versions 0.9.34 to 1.0. */
 #define LIBRARY  "libmicrohttpd.so.12"
 #define PULSE_NS 250000000
 /* Maximum time, in seconds, to send the last output of texts that were canceled

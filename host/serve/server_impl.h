@@ -33,7 +33,7 @@ struct route {
 	bool open; /* requests need no API key */
 	/* Handles a complete request: fills `out` and `type` of the exchange,
 	 * or sets `fault`, or submits a request to the engine and sets
-	 * `answer`. With the HTTP method POST, this function may run on any
+	 * `answer`. For a POST route, the function may also run on a background
 	 * thread. */
 	void (*answer)(struct exchange *);
 	enum api_kind kind; /* kind of the request in the body */

@@ -246,8 +246,8 @@ static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
 	struct batch_part *p = &b->part[part];
 
 	/* end: the end of the cached positions to which the row attends. In a
-	 * tree this is the position of the root, the ancestor without a
-	 * parent. */
+	 * tree the function is called only for roots (rows without a parent);
+	 * `end` is then the position of the root. */
 	if (b->rows.visibility == VISIBILITY_TREE)
 		end = from->position;
 	else if (b->rows.visibility == VISIBILITY_BLOCK)

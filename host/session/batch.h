@@ -59,7 +59,7 @@ struct batch_limits {
 };
 
 /* Check the rows against the rules in rows.h. Returns 0, -EINVAL, or -ENOSPC if
- * the context is too short even when the cache is empty. */
+ * a sequence would become longer than the context. */
 int batch_init(struct batch *, const struct rows *, const struct batch_limits *,
 	const struct sequences *, struct err *);
 
@@ -97,14 +97,15 @@ size_t batch_cut_bytes(uint32_t rows, uint32_t spans);
 uint32_t batch_cut(
 	const void *filled, const struct wire_graph_run *run, void *room);
 
-/* Whether all rows belong to one sequence and each row is the child of the
- * previous row. */
+/* Whether all rows belong to one sequence, the first row follows the cached
+ * tokens of the sequence, and each other row is the child of the previous
+ * row. */
 bool batch_is_chain(const struct batch *);
 /*
  * Make rows [first, first + n) of a chain into a separate batch, whose rows
  * attend to the earlier rows of the chain in the cache. The rows are written to
  * row[n]. Call batch_fill on *out only after the slots in out->claim have been
- * allocated.
+ * claimed (sequences_claim).
  */
 void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,
 	struct row *row, struct batch *out);

@@ -72,8 +72,8 @@ uint64_t switch_simulate(const struct switch_problem *p,
 	const struct switch_plan *plan, struct switch_times *run,
 	struct switch_times *load)
 {
-	/* simulated times at which the last execution and the last load
-	 * ended */
+	/* now: earliest time at which the next execution can start; loader:
+	 * time at which the last load ended */
 	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };
@@ -205,11 +205,12 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
 struct program {
 	const struct switch_problem *p;
 	uint32_t n, sets;
-	/* [blocks + 1][sets], used as a ring indexed by execution */
+	/* [blocks + 1][sets] least remaining times; the first index is the
+	 * number of the execution modulo blocks + 1 */
 	uint64_t *left;
-	/* [n][sets] the best choice for each state. 0: no load. Otherwise 1 +
-	 * block * EXACT_BLOCKS + number of executions in parallel with the load
-	 * of this block. */
+	/* [n][sets] the best choice for each execution and set of switched
+	 * blocks. 0: no load. Otherwise 1 + block * EXACT_BLOCKS + number of
+	 * executions in parallel with the load of this block. */
 	uint16_t *choice;
 };
 
@@ -220,7 +221,8 @@ struct ahead {
 	/* for each block, number of executions before its next execution */
 	uint32_t until[EXACT_BLOCKS];
 	uint64_t cost[EXACT_BLOCKS][2];
-	/* least remaining time after each number of executions */
+	/* [n + 1][sets] left[k]: least remaining times after the first k of
+	 * these executions, for each set of switched blocks */
 	uint64_t *left[EXACT_BLOCKS + 1];
 	uint16_t *choice;
 };

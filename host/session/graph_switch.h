@@ -84,7 +84,8 @@ struct switch_plan {
  * SWITCH_GREEDY and SWITCH_PARTIAL are then tried with each execution as the
  * first execution before which a load may begin. Returns 0 or -ENOMEM.
  */
-/* with this number of pairs SWITCH_BEST takes half a second */
+/* maximum number of pairs of an execution and a set of switched blocks for
+ * which SWITCH_BEST is exact; this number takes half a second */
 #define SWITCH_STATES (UINT64_C(1) << 22)
 int switch_plan(struct switch_plan *, const struct switch_problem *,
 	enum graph_switch, struct err *);

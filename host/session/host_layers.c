@@ -154,9 +154,10 @@ static size_t lay_out(
 	unsigned widest =
 		(unsigned)larger(larger(m->n_embd, m->n_ff), q_dim(l));
 
-	/* The kernels use a thread's scratch memory. map_heads stores in it one
-	 * key, and the scores of the query heads that share this key in all
-	 * slots. The largest of these sizes is enough. */
+	/* A thread's scratch memory is used by one function at a time: by a
+	 * kernel, or by map_heads, which stores one key and, for each slot, the
+	 * scores of the query heads that share a key head. The largest of these
+	 * sizes is enough. */
 	l->thread_bytes = align_up(
 		larger(kern_multiply_scratch(widest), larger(attend, map) * f),
 		ALIGN);

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of outputs per work item, about 100 KB of weights: large enough to
- * outweigh the cost of starting a work item, small enough that all threads end
- * at about the same time. A whole number of strips (the groups of outputs in
- * which the matrix is stored). */
+/* Number of outputs per work item, a few hundred KB of weights in models of 1 B
+ * parameters: large enough to outweigh the cost of starting a work item, small
+ * enough that all threads end at about the same time. A whole number of strips
+ * (the groups of outputs in which the matrix is stored). */
 #define PART_OUTPUTS 256
 #define ALIGN        64
 /* mask of the exponent bits of a float; all are set in an infinity or NaN */

@@ -48,9 +48,9 @@ struct logits_source {
 };
 void logits_set_source(struct logits *, const struct logits_source *);
 
-/* A function that does other work while logits are computed. The calling thread
- * calls the function after each part of a matrix product, every few tens of
- * microseconds. */
+/* A function that does other work while logits are computed. The thread that
+ * called logits_compute calls the function after each part of the matrix
+ * product that this thread computes, every few tens of microseconds. */
 struct logits_beside {
 	void (*fn)(void *arg); /* NULL: no callback */
 	void *arg;

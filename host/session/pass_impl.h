@@ -35,7 +35,8 @@ struct pass {
 	 * device is replaced */
 	unsigned generation;
 	uint64_t began_ns;
-	/* padding rows, added to session_stats.padded_rows at the end */
+	/* padding rows, added to session_stats.padded_rows at the end of the
+	 * pass */
 	uint32_t padded;
 	/* graph_rows before rows were dropped */
 	uint32_t first_graph_rows;
@@ -47,11 +48,12 @@ int pass_write_batch(struct pass *, const uint32_t *at, struct err *);
 /* Write the rows' input states to shared memory. */
 int pass_write_hidden(struct session *, const struct rows *, struct err *);
 
-/* List in refs[] the ranges that the CPU wrote since the last request. The
- * device must invalidate these ranges. Returns the number of ranges. */
+/* List in refs[] the ranges of a buffer that the CPU wrote since the last call
+ * for this buffer. The device must invalidate these ranges. Returns the number
+ * of ranges. */
 unsigned session_sync_refs(
 	struct session *, struct pinned *, struct wire_ref *refs);
-/* List in refs[] the buffers that the run of a block uses. Returns their
+/* List in refs[] the memory ranges that the run of a block uses. Returns their
  * number. */
 unsigned pass_bind(const struct session *, const struct inflight *,
 	const struct part *, struct wire_ref *refs);
@@ -61,7 +63,8 @@ unsigned pass_bind(const struct session *, const struct inflight *,
 uint32_t pass_states_at(
 	const struct session *, uint32_t layers, uint32_t first_row);
 /* Run the experts of a block's layer: choose the experts of each row from the
- * router's scores, and send runs as their weights become available. */
+ * router's scores, and send runs of these experts as the experts' weights
+ * become available. */
 int pass_run_experts(struct pass *, uint32_t block, struct err *);
 /* Wait until the device can read the block's weights, and set `weights` of the
  * inflight request to their device address. */

@@ -46,7 +46,7 @@ struct pass_ask {
 	uint32_t seen;
 	double rows; /* rows that the target model verifies in a pass */
 	/* number of these rows that are also computed in the upper half of the
-	 * layers; the other rows are dropped before it */
+	 * layers; the other rows are dropped before that half */
 	double upper_rows;
 	/* number of tree nodes that the draft model expands, one after the
 	 * other */

@@ -273,8 +273,8 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	struct share s = pricing_share(p, block);
 
 	/* Scale the bytes to the shape `as`, except with two cache levels: a
-	 * call then maintains the whole cache and costs the same for every
-	 * shape. */
+	 * cache-maintenance call then works on the whole cache and costs the
+	 * same for every shape. */
 	if (p->by_cpu)
 		bytes = rings = 0;
 	else if (p->as && p->soc->cache_levels < 2)

@@ -83,7 +83,7 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 void pricing_release(struct pricing *);
 
 /* If `as` is set, give the matrices of the priced shape these GGUF types in the
- * given layout. */
+ * given layout. DTYPE_F32 changes nothing. */
 void pricing_retype(
 	struct pricing *, struct shape_type, enum layout, size_t strip_max);
 /* If `as` is set, keep this share of the layers of the priced shape in memory,
@@ -128,14 +128,14 @@ void pricing_layers(const struct pricing *, const struct priced_run *,
 	struct share, struct price *out);
 
 /* Bytes of the weights of some layers of the priced shape, all of which the
- * block must stand for. */
+ * block must stand for. Without `as`, bytes of the whole block. */
 uint64_t pricing_bytes(
 	const struct pricing *, uint32_t block, struct share layers);
 
 /* Cost of the cache maintenance of a request for a block. `bytes` is the number
  * of bytes in buffers that were really invalidated and cleaned; the function
- * scales `bytes` to the shape. `rings` is the number of these bytes in the
- * request and completion rings, which is the same for every shape. */
+ * scales `bytes` to the shape. `rings` is the number of further such bytes, in
+ * the request and completion rings, which is the same for every shape. */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
 

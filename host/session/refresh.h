@@ -73,8 +73,8 @@ int refresh_start(
 /*
  * Return whether the results of the last refresh_start are ready. In
  * deterministic mode, or if `wait` is set, first wait for the results. Once the
- * result is true, it stays true until the next refresh_start. Returns false if
- * refresh_start was not called.
+ * result is true, it stays true until the next refresh_start or refresh_drop.
+ * Returns false if refresh_start was not called.
  */
 bool refresh_finish(struct refresh *, bool wait);
 

@@ -37,8 +37,8 @@ enum kv_half { KV_KEYS, KV_VALUES };
 
 /*
  * Create an empty table of up to `most` open sequences. If `most` is more than
- * 1, the number of slots must be a multiple of KV_RUN: only the last run of a
- * sequence may be shorter than KV_RUN slots.
+ * 1, the number of slots must be a multiple of KV_RUN, because a shorter run
+ * could otherwise end up in the middle of a sequence.
  */
 int sequences_open(struct sequences **out, const struct kv_memory *,
 	uint32_t most, struct err *);
@@ -63,8 +63,8 @@ void sequence_close(struct sequences *, uint32_t id);
  * sequences are closed in the order in which they were marked. A spare sequence
  * must not be written. Marking a sequence again moves it to the end of this
  * order. sequence_spare returns a number that is unique to this call.
- * sequence_spared returns this number until the sequence is closed, and 0 if
- * the sequence is not spare.
+ * sequence_spared returns the number of the latest such call until the sequence
+ * is closed, and 0 if the sequence is not spare.
  */
 uint64_t sequence_spare(struct sequences *, uint32_t id);
 uint64_t sequence_spared(const struct sequences *, uint32_t id);

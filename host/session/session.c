@@ -182,7 +182,7 @@ int session_logits(struct session *s, uint32_t first, uint32_t n, float *logits,
 	return ret;
 }
 
-/* ---- the phone ----------------------------------------------------------- */
+/* ---- costs and times ----------------------------------------------------- */
 
 void session_add_work_of(
 	struct session *s, enum trace_name what, const struct price *p)
@@ -430,8 +430,9 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->logits_hash = XXH64_digest(s->logits_hash);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
-	/* Count the mappings that are not for resident weights, too: the cache,
-	 * the activations, and the staging slots (for streamed layers). */
+	/* Also count these mappings: the cache, the activations, the staging
+	 * slots (for streamed layers), the output matrix, and the buffers of a
+	 * model with experts. */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;

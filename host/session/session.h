@@ -187,10 +187,11 @@ int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
 /*
  * Keep rows path[0] < path[1] < ... of the last forward pass. In a tree the
  * path must begin with a root (a row without a parent) at the end of the
- * sequence; for other kinds of rows the path must consist of the first rows.
- * The keys and values of these rows are moved to directly after the cached
- * tokens of the sequence, which grows by n tokens. A NULL path means the first
- * n rows of the sequence. May be called once per sequence after each pass.
+ * sequence; for other kinds of rows the path must consist of the sequence's
+ * first rows. The keys and values of these rows are moved to directly after the
+ * cached tokens of the sequence, which grows by n tokens. A NULL path means the
+ * first n rows of the sequence. May be called once per sequence after each
+ * pass.
  */
 int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);

@@ -21,8 +21,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* number of buffers that a run names, in addition to the ranges to
- * invalidate */
+/* number of memory ranges that a run uses (pass_bind), in addition to the
+ * ranges to invalidate */
 #define BIND_REFS 5
 /* number of separate ranges that the CPU writes: the batch (positions, slots
  * and masks of the rows), the batches of the parts of a divided pass, the

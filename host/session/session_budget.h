@@ -37,9 +37,9 @@ struct session_plan;
 size_t session_budget_slot(
 	const struct model *, const struct residency *, unsigned parts);
 
-/* Set resident, stage_slots, stage_parts and output_streamed of a plan; `runs`
- * must be set before the call. Returns 0, or -EINVAL if the model is not a
- * flash image or the budget is too small for two slots. */
+/* Set resident, stage_slots, stage_parts, output_streamed and expert_slots of a
+ * plan; `runs` must be set before the call. Returns 0, or -EINVAL if the model
+ * is not a flash image or the budget is too small for two slots. */
 int session_budget_choose(struct session_plan *, const struct model *,
 	const struct session_opts *, struct err *);
 

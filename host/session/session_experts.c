@@ -255,8 +255,9 @@ static void read_ahead(struct pass *p, uint32_t b)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Write the picks (row, expert, weight) of the n taken experts to one of the
- * PICK_AREAS areas. Returns the offset of the area in the activation buffer. */
+/* Write the picks (each row's experts and their weights) of a run of the
+ * experts place[n] to one of the PICK_AREAS areas. Returns the offset of the
+ * area in the activation buffer. */
 static size_t write_picks(struct pass *p, const struct expert_place *place,
 	uint32_t n, uint32_t area)
 {
@@ -329,7 +330,8 @@ static int send_experts(struct pass *p, uint32_t b,
 	return ret;
 }
 
-/* Wait until the device has answered all requests. */
+/* Wait until the device has answered all requests, and release the experts that
+ * these requests used. */
 static int wait_for_device(struct session *s, struct err *e)
 {
 	int ret = inflight_wait(s, e);

@@ -136,8 +136,8 @@ struct session {
 	/* whether everything that the session needs exists on the current
 	 * device */
 	bool attached;
-	/* Whether the device's window was too small and the error message
-	 * already advises a size. */
+	/* Whether session_refuse_window was already called: the device's window
+	 * was too small. */
 	bool refused;
 	/* npu_generation of the device to which the session is attached */
 	unsigned generation;
@@ -377,8 +377,8 @@ int session_report_kv(struct session *, unsigned ranges, struct err *);
 int session_logits_of(struct session *, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *);
 
-/* Handle completed flash reads; no effect if no layer is streamed. `arg` is the
- * session. */
+/* Handle completed flash reads. Only for sessions with streamed layers. `arg`
+ * is the session. */
 void session_read_on(void *arg);
 
 /* ---- requests in flight: session_inflight.c ------------------------------ */

@@ -78,7 +78,7 @@ not_sent:
 }
 
 /* Run the block with its current graph. If the graph has fewer rows than the
- * pass, run it several times, each time for a part of the rows. */
+ * pass, run the block several times, each time for a part of the rows. */
 static int send_switched(
 	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
 {
@@ -269,8 +269,8 @@ static int check_forward(struct session *s, const struct rows *rows,
 	return start_batch(s, rows, e);
 }
 
-/* If a pass has both prompt rows and other rows, its padding is added to the
- * counter of the other rows. */
+/* Count the rows of a pass. If the pass has both prompt rows and other rows,
+ * its padding is counted with the other rows. */
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 {
 	uint32_t read = 0;
@@ -369,7 +369,8 @@ out:
 	return ret;
 }
 
-/* Count the pass if it succeeded, or else release the slots that it claimed. */
+/* Count the pass if it succeeded, or else release the slots that the pass
+ * claimed. */
 static void end_pass(struct pass *p, const struct rows *rows, int ret)
 {
 	struct session *s = p->s;
@@ -387,8 +388,8 @@ static void end_pass(struct pass *p, const struct rows *rows, int ret)
 	trace_pass_end(s, ret ? 0 : rows->n, ret ? 0 : p->padded);
 }
 
-/* After a pass failed with `ret`: returns 0 if it can be computed again, on
- * another device if the device was lost, or else -errno. */
+/* After a pass failed with `ret`: returns 0 if the pass can be computed again
+ * (on another device if the device was lost), or else -errno. */
 static int recover_pass(const struct pass *p, int ret, struct err *e)
 {
 	struct session *s = p->s;

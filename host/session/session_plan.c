@@ -25,7 +25,7 @@
 
 #define PAGE       IMAGE_PAGE
 #define BLOCK_MAX  (256ull << 20)
-#define LEAST_ROWS 8 /* minimum rows of a graph of opts.smaller_graphs */
+#define LEAST_ROWS 8 /* least rows of graphs that opts.smaller_graphs adds */
 
 static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
@@ -194,8 +194,8 @@ static int choose_output(struct session_plan *p, const struct model *m,
 			"reads predictions of the device, which need the "
 			"output matrix in memory; try a larger "
 			"--dram-budget or another --draft");
-	/* Room for the final norm and the output matrix, whichever is larger:
-	 * of the model or of the priced shape. */
+	/* Reserve room for the final norm and the output matrix: those of the
+	 * model or those of the priced shape, whichever take more bytes. */
 	for (int priced = 0; priced <= (o->as != NULL); priced++) {
 		uint32_t n_embd = priced ? o->as->n_embd : m->n_embd;
 		uint64_t bytes =
@@ -233,7 +233,7 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	if (!slots && o->tail) {
 		/* The `tail` tokens of a sequence may begin and end in the
 		 * middle of a run (KV_RUN slots), so reserve two more runs for
-		 * each. */
+		 * each sequence. */
 		slots = p->context +
 			(o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
 		fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;

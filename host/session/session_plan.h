@@ -120,14 +120,14 @@ int session_plan_pricing(struct pricing *, const struct session_plan *,
  */
 struct unit {
 	uint32_t block;
-	struct share layers; /* the priced layers */
+	struct share layers; /* the layers of the priced shape */
 	bool last;
 	uint64_t bytes; /* bytes of the weights of `layers` */
 	/* bytes of the device's window that the unit takes: more than `bytes`
 	 * if the real block is larger than the shape's */
 	uint64_t room;
 	/* Set by the session: the unit's buffer if the unit is not the last of
-	 * its block, and the id of its buffer on the device. */
+	 * its block; and the id of the unit's buffer on the device. */
 	struct buffer *buffer;
 	uint32_t id;
 };
@@ -143,7 +143,7 @@ struct session_room {
 	/* `total`: the sum of all other numbers of bytes, with guard pages */
 	uint64_t kv, io, output, staging, weights, total;
 	uint64_t beside; /* bytes mapped by other sessions */
-	uint32_t slots;
+	uint32_t slots;  /* number of mappings */
 };
 
 /* Another session that uses the same device and keeps all of its weights

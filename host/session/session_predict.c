@@ -100,7 +100,7 @@ int session_predict(struct session *s, struct err *e)
 	memcpy(s->likely, buffer_begin(s->io.buffer, off, bytes, BUFFER_READ),
 		bytes);
 	buffer_end(s->io.buffer, off, bytes, BUFFER_READ);
-	/* Check the ids of the tokens: the device is not trusted. */
+	/* Check the tokens and probabilities: the device is not trusted. */
 	for (size_t i = 0; i < (size_t)rows * s->opts.predict_top_k; i++) {
 		const struct wire_likely *l = &s->likely[i];
 

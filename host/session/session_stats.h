@@ -146,8 +146,8 @@ struct session_stats {
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
-	/* number of groups of resident layers; number of streamed layers before
-	 * the first group */
+	/* number of groups of resident layers; number of layers in the first
+	 * group, which precedes all streamed layers */
 	uint32_t resident_runs, layers_before;
 	/* Number of staging slots for the streamed layers, maximum number of
 	 * parts of a layer, and bytes of one slot. All are 0 if no layer is

@@ -74,7 +74,7 @@ uint32_t switching_rows(const struct session *s, uint32_t n)
 	return (n + rows - 1) / rows * rows;
 }
 
-/* ---- the clock in use ---------------------------------------------------- */
+/* ---- the clock, and the log of events ------------------------------------ */
 
 static uint64_t now(const struct session *s)
 {

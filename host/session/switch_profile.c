@@ -42,7 +42,7 @@ static int sample(struct session *s, enum graph_kind kind, unsigned i,
 	return ret;
 }
 
-/* Load all graphs of one kind, to measure the load times. session_request_done
+/* Load all graphs of one kind, to measure the load times. switching_answered
  * stores the times. */
 static int load_all(struct session *s, enum graph_kind kind, struct err *e)
 {
@@ -88,7 +88,7 @@ static int measure(struct session *s, struct err *e)
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
 	for (uint32_t b = 0; b < s->n_blocks; b++)
-		/* record the prefill graph, even after a failure */
+		/* after a failure, a new device must load the prefill graphs */
 		s->switching->kind[b] = GRAPH_PREFILL;
 	free(token);
 	return ret;

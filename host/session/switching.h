@@ -31,7 +31,7 @@ struct err;
 struct inflight;
 struct price;
 
-/* Kind of a graph. */
+/* Kind of a graph: an index of session_plan.graph_rows. */
 enum graph_kind { GRAPH_DECODE, GRAPH_PREFILL, GRAPH_KINDS };
 
 /* Some of the rows of a pass. A pass is cut into such parts if a graph has
@@ -82,7 +82,8 @@ struct switching {
 	 * whether there is such a prompt. */
 	bool running;
 	struct switch_plan plan;
-	/* number of the current execution, and of the plan's next load */
+	/* number of executions that have begun, and index of the plan's next
+	 * load */
 	uint32_t at, next;
 
 	bool noting; /* whether events are added to `log` */

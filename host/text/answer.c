@@ -38,8 +38,8 @@ static const struct {
 	{ "\\\\[!,;:]|\\\\(?:left|right)(?![a-zA-Z])", "" },
 	{ "\\\\ |~|\\s+", " " },
 	{ "\\\\[dtc]frac(?![a-zA-Z])", "\\\\frac" },
-	/* Remove units, that is, \text{...} and an exponent, except at the
-	 * beginning. */
+	/* Remove a unit, that is, \text{...} with its exponent, unless the
+	 * answer begins with \text{...}. */
 	{ "(?<=.)\\\\(?:text|mbox|mathrm|textrm) ?\\{[^{}]*\\}"
 	  "(?:\\^(?:\\d|\\{\\d\\}))?",
 		"" },
@@ -217,7 +217,8 @@ static bool last_boxed(struct part text, struct part *out)
 static void put_boxed(
 	const struct answer_form *f, struct part p, struct strbuf *out)
 {
-	/* Enough room, because no replacement doubles the length. */
+	/* Enough room: all replacements together less than quadruple the
+	 * length. */
 	PCRE2_SIZE room = 4 * p.len + 64, len = p.len;
 	char *text = malloc(2 * room), *next = text ? text + room : NULL;
 	char *both = text;

@@ -1,7 +1,7 @@
 /*
- * Extracts the answer from a text in a canonical form, so that equal answers
- * are equal bytes, for voting and comparing. The name of a form selects the
- * part of the text that is the answer:
+ * Extracts the answer from a text and writes the answer in one canonical
+ * spelling, so that equal answers are equal bytes, for voting and comparing. An
+ * answer form defines which part of the text is the answer. The forms:
  *
  *   last-number    the last number: 1,234.50 becomes 1234.5, -0 becomes 0, 007
  *                  becomes 7, and 3/4 is unchanged. A minus is a sign unless a
@@ -16,7 +16,7 @@
  *                  or, if the expression has no group, the whole match; white
  *                  space as in `text`. The syntax is that of PCRE2, over UTF-8.
  *
- * A form is read-only once open, and any thread may use it.
+ * An open form is read-only; any thread may use it.
  */
 #ifndef HOST_TEXT_ANSWER_H
 #define HOST_TEXT_ANSWER_H

@@ -41,8 +41,8 @@ static void free_byte(struct call_reader *r, char c, struct strbuf *out)
 		return;
 	r->state = SEEK;
 	r->matched = 0;
-	/* A marker that begins with a brace includes the two quotes of
-	 * "name". */
+	/* A marker that begins with a brace contains "name", so the first two
+	 * quotes of the call were already read. */
 	if (marker[0] == '{') {
 		r->state = HEAD;
 		r->matched = 2;

@@ -27,8 +27,8 @@ struct certainty {
 /*
  * Compute the certainty at `token` from logits [n_vocab], which are read twice;
  * 1 <= top <= CERTAINTY_TOP. If the vocabulary has fewer than `top` tokens, all
- * tokens are used. All results are 0 if no logit is finite or if the token is
- * outside the vocabulary.
+ * tokens are used. All results are 0 if any logit is infinite or NaN, or if the
+ * token is outside the vocabulary.
  */
 void certainty_of(struct certainty *, const float *logits, uint32_t n_vocab,
 	int32_t token, unsigned top);

@@ -114,8 +114,9 @@ static bool has(struct gguf_str t, const char *what)
 	return memmem(t.data, t.len, what, strlen(what)) != NULL;
 }
 
-/* Mistral's releases differ in the spaces around user turns. In a template
- * these strings can be within single or double quotes, or plain text. */
+/* Mistral's releases differ in the spaces before and after [INST] and [/INST].
+ * A template has these markers in plain text, or in a string with single or
+ * double quotes. */
 static enum chat_family which_mistral(struct gguf_str t)
 {
 	if (has(t, "[SYSTEM_PROMPT]"))
@@ -129,8 +130,8 @@ static enum chat_family which_mistral(struct gguf_str t)
 }
 
 /*
- * Each family is recognised by its own marker. A marker that several families
- * share is tested after the markers of single families. Templates that resemble
+ * A family is recognised by a marker. If several families share a marker, such
+ * as [INST], a second string distinguishes them. Templates that resemble
  * a family but end turns differently (phi-4's <|im_sep|>, a <|user|> closed by
  * <|endoftext|>) are not recognised.
  */

@@ -93,7 +93,7 @@ struct chat_turn {
  * The parts are in the order of the turns, except in mistral-v3 and
  * mistral-tekken, whose templates put the system turn into the last user turn.
  * In all other families, the output for a conversation begins with the output
- * that chat_format gave before the previous answer was generated.
+ * for the turns before the last answer (the prompt that produced this answer).
  *
  * Returns 0, -ENOMEM, -ENOTSUP if the family is none or unknown, or -EINVAL if
  * the family's template does not allow the order of turns or if the last turn

@@ -50,18 +50,19 @@ static const char *own_buffer(struct chat_plan *p, struct strbuf *text)
 
 /* ---- calls and results --------------------------------------------------- */
 
-/* The id of call number n of the conversation: nine letters and digits, the
- * form that Mistral's templates require. */
+/* Format of the id of a tool call, from the number of the call in the
+ * conversation: nine letters and digits, as Mistral's templates require. */
 #define ID "call%05zu"
 
-/* Append call turn[i]. */
+/* Append turn[i] of the n turns to the plan. The turn is a tool call, and
+ * `number` is its number in the conversation. */
 static int push_call(struct chat_plan *p, const struct call_style *s,
 	const struct chat_turn *turn, size_t i, size_t n, size_t number,
 	struct err *e)
 {
 	bool first = !i || turn[i - 1].role != CHAT_CALL;
 	bool last = i + 1 == n || turn[i + 1].role != CHAT_CALL;
-	/* If text of an answer precedes the first call, the call is part of the
+	/* If an answer has text before its first call, the call is part of the
 	 * answer's turn. */
 	bool joins = !first ||
 		(!s->bare_calls && i && turn[i - 1].role == CHAT_ASSISTANT &&

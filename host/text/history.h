@@ -8,9 +8,9 @@
  * A record is either complete or absent: a record has a checksum, and is
  * appended by one write under a lock on the file. A writer that is killed can
  * leave an incomplete record at the end of the file. Readers ignore an
- * incomplete record and count its bytes; the next append overwrites these
- * bytes. Damage elsewhere in the file destroys only the records that contain
- * the damage. A history is shortened (because of max_bytes, or by
+ * incomplete record and count its bytes; the next append removes these bytes.
+ * Damage elsewhere in the file destroys only the records that contain the
+ * damage. A history is shortened (because of max_bytes, or by
  * history_prune) by writing a new file and renaming it to the old name under
  * the lock. Readers take no lock. Readers have the records that were complete
  * at the last history_refresh, even after the file was replaced.

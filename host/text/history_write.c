@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A writer holds the lock only while it rewrites and syncs a file of usual
+/* A writer needs far less than this time to write and sync a file of usual
  * size. A process that holds the lock longer is stopped or hangs. */
 #define LOCK_WAIT_NS 10000000000ull
 #define LOCK_NAP_NS  100000
@@ -165,8 +165,8 @@ static int check_records(const struct history *h,
 	return 0;
 }
 
-/* Truncate an incomplete record at the end. Complete records stay, because
- * other processes may read them. */
+/* Remove an incomplete record from the end of the file. Complete records stay,
+ * because other processes may read them. */
 static void cut_tail(struct history *h)
 {
 	if (!history_load(h, NULL) && h->size > h->end &&
@@ -190,8 +190,9 @@ static int append_here(struct history *h, const struct bytes *b, struct err *e)
 
 /* ---- removing records ---------------------------------------------------- */
 
-/* Write a new file with the kept records and `more`, and rename it to the name
- * of the locked file. The function also releases the lock. */
+/* Write a new file with the records marked in keep[] and the records `more`,
+ * and rename it to the name of the locked file. On success the lock is
+ * released, because the handle then uses the new file. */
 static int rewrite(struct history *h, const bool *keep,
 	const struct bytes *more, struct err *e)
 {
@@ -214,7 +215,7 @@ static int rewrite(struct history *h, const bool *keep,
 		ret = -errno;
 	if (!ret)
 		ret = fd_write_all(f.fd, &k, sizeof(k));
-	/* Write the kept records; adjacent records by one call. */
+	/* Write the kept records; one call writes all adjacent ones. */
 	for (size_t i = 0; i < h->n && !ret; i++) {
 		uint64_t from = h->at[i], to = from;
 
@@ -251,7 +252,7 @@ static int shorten(struct history *h, const struct history_bound *b,
 
 	if (!keep)
 		return err_set(e, ENOMEM, "no memory for %zu records", h->n);
-	/* Mark the newest records that are within the limits in keep[]. */
+	/* Set keep[i] for the newest records that are within the limits. */
 	*dropped = 0;
 	for (size_t i = h->n; i--;) {
 		const struct history_record r = history_at(h, i);

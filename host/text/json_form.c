@@ -64,10 +64,11 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 }
 
 /*
- * Walk the trie nodes from `from` to `to`. f->front must be set at the depth of
+ * Walk the trie nodes `from` to `to` - 1. f->front must be set at the depth of
  * the parent of these nodes. Adds to `ids` the tokens after which the text is
- * still valid, and to `ends` the nodes at which an isolated value has ended;
- * how the text continues there depends on the enclosing value.
+ * still valid. Adds to `ends` the nodes at which a value that is examined
+ * without its enclosing values has ended; how the text continues there depends
+ * on the enclosing values.
  */
 static void walk(struct json_form *f, uint32_t from, uint32_t to,
 	struct list *ids, struct list *ends)

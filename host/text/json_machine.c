@@ -75,7 +75,7 @@ void machine_put(struct json_machine *m, const struct json_frame *f,
 		out->cell[out->n++] = cell;
 }
 
-/* ---- a value ends -------------------------------------------------------- */
+/* ---- the end of a value -------------------------------------------------- */
 
 void machine_end_value(
 	struct json_machine *m, uint32_t up, struct json_front *out)
@@ -110,7 +110,7 @@ void machine_end_value(
 	machine_put(m, &f, m->cell[up].up, out);
 }
 
-/* ---- a value begins ------------------------------------------------------ */
+/* ---- the beginning of a value -------------------------------------------- */
 
 static void begin_leaf(struct json_machine *m, uint32_t leaf, uint8_t level,
 	uint32_t up, unsigned char byte, struct json_front *out)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum text_state {
-	TEXT_BEFORE, /* a value must begin now */
+	TEXT_BEFORE, /* a value must begin, after optional white space */
 	TEXT_AFTER,
 	/* States outside of values, with `at` bytes of the next literal read.
 	 * MARKED: the marker of a tool call must follow. FREE: text may follow,

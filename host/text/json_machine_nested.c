@@ -16,9 +16,9 @@ static bool may_be_named(const struct json_machine *m,
 	return false;
 }
 
-/* Advance within a key. In keys that the schema does not name, each
- * character can be written in one way only; otherwise a key written with
- * escapes could be equal to a named key. */
+/* Advance within a key. In keys each character can be written in one way only
+ * (no \u and no \/); otherwise a key that the schema does not name, written
+ * with escapes, could be equal to a named key. */
 static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	unsigned char byte, struct json_front *out)
 {

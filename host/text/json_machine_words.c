@@ -149,10 +149,11 @@ void machine_step_string(struct json_machine *m, struct json_frame f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-/* maximum number of digits before the point, and after it: integers of 18
- * digits fit into 64 bits, and 17 digits identify any double */
+/* maximum number of digits of an integer, and of digits before and after the
+ * point of a FORM_NUMBER without bounds: integers of 18 digits fit into 64
+ * bits, and 17 digits identify any double */
 #define WHOLE_DIGITS 18
-/* maximum number of digits of a number with bounds, before and after the
+/* maximum number of digits of a FORM_NUMBER with bounds, before and after the
  * point */
 #define BOUND_WHOLE  9
 #define BOUND_PART   6

@@ -64,7 +64,7 @@ int schema_add_name(
 	return ret;
 }
 
-/* ---- derived data -------------------------------------------------------- */
+/* ---- data computed after all nodes were added ---------------------------- */
 
 /* Collect the leaves of a choice: its alternatives, down to those that are not
  * choices. Each leaf is collected once, even if references are circular. */

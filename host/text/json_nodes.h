@@ -31,8 +31,8 @@ enum form_kind {
 	FORM_NUMBER,
 	FORM_OBJECT,
 	FORM_ARRAY,
-	/* the values of several nodes, directly after one another; a SEQUENCE
-	 * follows a literal */
+	/* the values of several nodes, directly after one another; such a node
+	 * follows a literal (json_name.node) */
 	FORM_SEQUENCE,
 };
 
@@ -51,8 +51,9 @@ struct json_node {
 	uint64_t required;
 	int bounded;
 	int64_t lo, hi; /* bounds of a number; for FORM_NUMBER in millionths */
-	/* Range in json_nodes.leaf. For ONE_OF: all nodes among its descendants
-	 * that are not ONE_OF. For other kinds: the node itself. */
+	/* Range in json_nodes.leaf. For ONE_OF: its alternatives; in place of
+	 * an alternative that is a ONE_OF, the alternatives of this ONE_OF. For
+	 * other kinds: the node itself. */
 	uint32_t leaf, n_leaves;
 	/* number of nesting levels of the flattest value of the node */
 	uint32_t height;

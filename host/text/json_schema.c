@@ -20,8 +20,9 @@ static const struct {
 	{ "string", OF_STRING }, { "array", OF_ARRAY },
 	{ "object", OF_OBJECT } };
 
-/* Groups of keywords. NOTE: does not restrict values. SHAPE: restricts the
- * values of one type. Some of the groups cannot be combined. */
+/* Groups of keywords. NOTE: a keyword that does not restrict values. SHAPE: a
+ * keyword that restricts the values of one type. A schema may not combine
+ * keywords of some of the groups (read_object_schema). */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 
 static const struct {
@@ -150,7 +151,7 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 	return ret ? ret : schema_add_parent(r, FORM_ONE_OF, &node, 1, out);
 }
 
-/* ---- a schema ------------------------------------------------------------ */
+/* ---- reading a schema and its keywords ----------------------------------- */
 
 static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 {
@@ -252,9 +253,9 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	return ret;
 }
 
-/* Read a schema; NULL and true allow any value. Each schema is read only once.
- * The schema is registered before its contents are read, because a schema may
- * refer to itself. */
+/* Read a schema or a subschema; NULL and true allow any value. Each one is read
+ * only once. It is added to r->done before its contents are read, because a
+ * schema may refer to itself. */
 int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	uint32_t node, inner;

@@ -195,10 +195,10 @@ static void adjust(struct sampler *s, const int32_t *history, size_t n_prompt,
 	for (uint32_t i = 0; i < o->n_bias; i++)
 		s->logit[s->bias[i].id] += s->bias[i].bias;
 	/*
-	 * Make each recent token less likely. The penalty applies once, even if
-	 * the token occurred several times (Keskar et al., "CTRL", 2019,
-	 * section 4.1). A negative logit is multiplied, so that the penalty
-	 * never makes a token likelier.
+	 * Make each recent token less likely (if repeat > 1). The penalty
+	 * applies once, even if the token occurred several times (Keskar et
+	 * al., "CTRL", 2019, section 4.1). A negative logit is multiplied,
+	 * because dividing it would make the token more likely.
 	 */
 	if (repeat != 1 && last)
 		memset(s->seen, 0, seen_bytes);

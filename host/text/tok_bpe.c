@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the alphabet ---------------------------------------------------- */
+/* ---- the alphabet of 256 characters, one for each byte --------------- */
 
 /*
  * Bytes that are printable in Latin-1 represent themselves. The other 68 bytes

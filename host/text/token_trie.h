@@ -16,8 +16,8 @@ struct tokenizer;
 /* maximum number of bytes of a token; longer tokens are not in the trie */
 #define TOKEN_BYTES 250
 
-/* The nodes are in depth-first order. The descendants of a node follow it
- * directly, up to index `skip`. */
+/* The nodes are in depth-first order. The descendants of node i are the nodes
+ * i + 1 to skip - 1. */
 struct trie_node {
 	uint32_t skip;
 	/* index in trie.id of the first token whose bytes end at this node */

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Offsets within a text are 32 bits wide, and replacing a space can make it
- * three bytes long. */
+/* Maximum length of a text in bytes: offsets in a text have 32 bits, and the
+ * tokenizer may replace a space by three bytes. */
 #define TEXT_MAX ((size_t)1 << 30)
 
 /* ---- special tokens and their ids ------------------------------------ */
@@ -216,8 +216,8 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 
 	ret = mark_rstrip(t, g, e);
 	/* The text of a token in the file has at least as many bytes as the
-	 * text that the token stands for: a space takes 3 bytes in the file,
-	 * any other byte 1 or 2. */
+	 * text that the token stands for: a space takes 2 or 3 bytes in the
+	 * file, any other byte at least 1. */
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
 		size_t n = t->flags[i] & TOK_RSTRIP ? SIZE_MAX
 						    : t->pieces.span[i].len;

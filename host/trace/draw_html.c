@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Write a string literal. Names come from an untrusted file, so escape all
- * characters that could end the string or the script. */
+/* Write a JavaScript string literal. Names come from an untrusted file, so
+ * escape all characters that could end the string or the script. */
 static void put_string(FILE *f, const char *text)
 {
 	fputc('"', f);
@@ -40,8 +40,8 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* For each track: name, number of nesting levels, whether it is a
-	 * counter, role, index among the tracks with this role. */
+	/* For each track: name, number of nesting levels, 1 if it is a
+	 * counter, "device" or "" (another process), enum timeline_role. */
 	fputs("tracks:[", f);
 	for (size_t i = 0; i < t->n_track; i++) {
 		const struct timeline_track *x = &t->track[i];

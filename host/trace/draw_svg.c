@@ -54,9 +54,9 @@ struct drawing {
 	const struct timeline *t;
 	FILE *f;
 	uint64_t begin, end;
-	/* Difference that is added to times of the simulated phone, so that its
-	 * first text (generation of a request) begins at the same place as the
-	 * host's. */
+	/* Difference that is added to times of the simulated phone, so that the
+	 * first text (generation of a request) begins at the same place on the
+	 * tracks of phone and host. */
 	int64_t shift;
 	/* [n_track] vertical position of each track; negative if the track is
 	 * not drawn */

@@ -4,11 +4,11 @@
  * track_descriptor.proto, interned_data.proto), and how Tandem uses these
  * fields. No code.
  *
- * A trace is a sequence of packets. The first packet assigns a number to each
- * name; events contain the numbers. A packet that describes a track precedes
- * the first event on the track. A slice consists of a begin event and an end
- * event; the events of a track are in the order of time. The category of an
- * event is its enum trace_kind.
+ * A trace is a sequence of packets. A packet assigns a number to a name before
+ * events contain the number. A packet that describes a track precedes the first
+ * event on the track. A slice consists of a begin event and an end event; the
+ * events of a track are in the order of time. The category of an event is its
+ * enum trace_kind.
  */
 #ifndef HOST_TRACE_PERFETTO_H
 #define HOST_TRACE_PERFETTO_H

@@ -97,8 +97,8 @@ struct timeline {
 	size_t n_text;
 	struct timeline_track *track;
 	size_t n_track;
-	/* In the order of the begin events in the file. For slices of host and
-	 * phone this is also the order of their times. */
+	/* The slices, in the order of their begin events in the file. For
+	 * slices of host and phone this is also the order of their times. */
 	struct timeline_slice *slice;
 	size_t n_slice;
 	struct timeline_arg *arg;

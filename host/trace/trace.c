@@ -232,7 +232,7 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 	return uuid;
 }
 
-/* ---- processes ----------------------------------------------------------- */
+/* ---- processes and added names ------------------------------------------- */
 
 /* The phone's process id is 2^22 = PID_MAX_LIMIT, which no real process can
  * have. */
@@ -415,7 +415,7 @@ static void turn(struct trace *t)
 	record(t, &left);
 }
 
-/* ---- events from other files --------------------------------------------- */
+/* ---- recording events for other source files ----------------------------- */
 
 void trace_emit_held(struct trace *t, const struct trace_event *v)
 {

@@ -20,9 +20,9 @@ static int open_empty(struct trace_file *f, struct err *e)
 	static const char failed[] = "cannot write the trace '%s'";
 	struct stat st;
 
-	/* Open with O_NONBLOCK, and clear the flag afterwards. Without it,
-	 * opening a FIFO would wait for a reader, and no signal could end the
-	 * program meanwhile. */
+	/* Open with O_NONBLOCK, and clear the flag afterwards. Without the
+	 * flag, opening a FIFO would wait for a reader, and no signal could end
+	 * the program meanwhile. */
 	f->fd = open(
 		f->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
 	if (f->fd < 0 && errno == ENXIO)
@@ -38,7 +38,7 @@ static int open_empty(struct trace_file *f, struct err *e)
 			"each process its own file",
 			f->path);
 
-	/* Only a regular file can be truncated or renamed. */
+	/* Only a regular file is truncated and, with a limit, rotated. */
 	if (fstat(f->fd, &st))
 		return err_sys(e, errno, failed, f->path);
 	if (S_ISREG(st.st_mode))

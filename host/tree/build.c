@@ -97,7 +97,8 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 /* ---- EAGLE-2 ------------------------------------------------------------- */
 
 /* Add the `beam` best children of the layer that was expanded last. Do not add
- * candidates of the deepest layer: grow_select chooses among them. */
+ * candidates at the depth limit: grow_select chooses among the candidates of
+ * all layers. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;

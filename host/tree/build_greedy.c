@@ -45,7 +45,7 @@ void gain_rule_estimate(const struct gain_rule *p,
 /* ---- the growing tree ---------------------------------------------------- */
 
 struct seat {
-	double reach; /* R of equation 3 */
+	double reach; /* R of equation 3 of the Lever paper */
 	/* number of the node's candidates that have become members (nodes of
 	 * the growing tree) */
 	uint32_t taken;
@@ -82,7 +82,7 @@ static bool grows_at(const struct growth *g, uint32_t depth)
 	return depth < g->limits->depth;
 }
 
-/* L of equation 4. */
+/* The time L of a cycle (equation 4 of the Lever paper). */
 static double latency(
 	const struct growth *g, uint32_t n, uint32_t leaves, uint32_t drafted)
 {
@@ -186,8 +186,8 @@ static bool finished(
 	if (!best_prefix)
 		return c->ratio <=
 			g->gain / latency(g, g->n, g->leaves, g->drafted);
-	/* Stop if this tree cannot grow into a tree with a better rate than the
-	 * best tree found so far. */
+	/* Stop if this tree cannot grow into a tree with a better rate (gain /
+	 * latency) than the best tree found so far. */
 	best = g->best.gain / g->best.latency;
 	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
 		double gain = g->gain + m * c->most;

@@ -9,7 +9,7 @@
  * The first n entries yield the gain G(n), the sum of their reach, in the time
  * L(G, d, C(n)) (pass_cost.h). d is the drafting time spent on this tree, and
  * C(n) the time to verify n rows. best_of finds the n with the highest rate G /
- * L. Expanding k nodes adds D(k) to d.
+ * L. Expanding k nodes together takes the time D(k), which is added to d.
  *
  * To predict the list after further expansions, average candidates are assumed.
  * A prediction of one expansion is not always enough: where C has a step, one
@@ -35,7 +35,7 @@
 /* ---- the list ------------------------------------------------------------ */
 
 struct entry {
-	double reach; /* R of equation 3 */
+	double reach; /* R of equation 3 of the Lever paper */
 	/* index of the entry's node in struct tree; -1 if the entry has no node
 	 * yet */
 	int32_t node;

@@ -1,8 +1,8 @@
 /*
- * Estimates of how likely the target draws each candidate of a node. Two
- * uncertain signals are combined: the draft's probability q and, in the middle
- * of a verification, the exit predictor's score s. Candidate i of a node has
- * the share
+ * Estimates of the probability that the target draws each candidate of a node.
+ * Two uncertain signals are combined: the draft's probability q and, in the
+ * middle of a verification, the exit predictor's score s. Candidate i of a node
+ * has the share
  *
  *   w_i / (sum of all w_j),  w_i = exp(a ln q_i + b s_i)
  *

@@ -79,9 +79,9 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 /* ---- the best candidates ------------------------------------------------- */
 
 /* An element of a heap: a node whose next candidate can be selected, and the
- * candidate's path probability `path`. The heap is sorted by descending path
- * probability; elements with equal probabilities are ordered by ascending node
- * number. */
+ * candidate's path probability `path`. The element with the largest probability
+ * is at the top; of elements with equal probabilities, the one with the
+ * smallest node number. */
 struct next {
 	double path;
 	uint32_t node;

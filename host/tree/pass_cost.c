@@ -10,8 +10,8 @@
  * distort the estimates. */
 #define RATE 0.1
 #define MOST 0.5
-/* During this many first passes, each pass scales the estimated times for all
- * numbers of rows by one factor. */
+/* Each of the first WHOLE passes scales the estimated times for all numbers of
+ * rows by one factor. */
 #define WHOLE 4
 /* Initial assumption: this share of a pass's time does not depend on its number
  * of rows. */

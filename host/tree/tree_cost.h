@@ -44,7 +44,7 @@ struct cost_cell {
 	uint16_t above;
 };
 
-/* The struct takes about 300 KiB. Each recorded verification iterates over the
+/* The struct takes about 320 KiB. Each recorded verification iterates over the
  * whole table. */
 struct cost {
 	double draft; /* average time to expand a node */

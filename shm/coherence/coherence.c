@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- brackets of a host in this process ---------------------------------- */
+/* ---- CPU accesses (brackets) of a host in this process ------------------- */
 
 static bool own_find(void *arg, uint32_t id, uint64_t from, uint64_t to,
 	unsigned access, struct coherence_bracket *out)
@@ -49,8 +49,8 @@ static unsigned number_name(struct own_brackets *own, const char *name)
 }
 
 /* Begin a bracket: an access of the CPU. If all entries are in use, the bracket
- * is not recorded, and the checker does not report the device's accesses to its
- * bytes. */
+ * is not recorded, and the checker does not report accesses of the device that
+ * conflict with the bracket. */
 uint32_t coherence_host_begin(struct coherence_cache *c,
 	struct coherence_buffer *b, uint64_t offset, size_t bytes,
 	enum coherence_access access, const char *function)
@@ -218,11 +218,12 @@ void coherence_unregister(struct coherence_cache *c, struct coherence_buffer *b)
 	free(b);
 }
 
-/* ---- views --------------------------------------------------------------- */
+/* ---- the device's pointers to a buffer (views) --------------------------- */
 
-/* Get the device's view of range r, and report brackets (CPU accesses) that are
- * in progress: any bracket conflicts with a write by the device, and a writing
- * bracket also with a read. */
+/* Get the pointer through which the device accesses range r: into the copies of
+ * cache lines or, at level off, into memory. Report brackets (CPU accesses) in
+ * progress that conflict with the access: any bracket conflicts with a write by
+ * the device, and a writing bracket also with a read. */
 static void *view(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, bool writes)
 {
@@ -291,8 +292,8 @@ bool coherence_left_out(struct coherence_cache *c, enum coherence_call what,
 	if (!drops)
 		return false;
 	/* The report shows the effect of the missing call: how many of the
-	 * range's lines are cached, differ from memory, and were written by the
-	 * device. */
+	 * range's lines are cached, how many of the cached lines differ from
+	 * memory, and how many the device wrote without cleaning them. */
 	for (uint32_t i = line_of(r.from);
 		b && has_lines(b) && i <= line_of(r.to - 1); i++) {
 		bool held = (b->state[i] & LINE_VALID) != 0;
@@ -310,8 +311,10 @@ static uint64_t lines_in(struct range r)
 	return line_of(r.to - 1) - line_of(r.from) + 1;
 }
 
-/* The number of the bracket (access of the CPU) that last wrote the line, for a
- * host in this process. */
+/* For a host in this process: the number of the last known bracket (access of
+ * the CPU) that wrote the line. If the CPU has not written since the last
+ * invalidation, this is the number that was passed to the invalidation, or
+ * 0. */
 static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 {
 	const struct line_note *n = &b->note[line];
@@ -357,8 +360,8 @@ void coherence_invalidate(struct coherence_cache *c, struct coherence_buffer *b,
 		false);
 }
 
-/* Clean the lines of range r. Returns false if the device wrote none of their
- * bytes. */
+/* Clean the lines of range r. Returns false if the call is needless: the device
+ * wrote none of these lines since their last clean. */
 static bool clean(
 	struct coherence_cache *c, struct coherence_buffer *b, struct range r)
 {
@@ -431,9 +434,10 @@ void coherence_flush_all(struct coherence_cache *c)
 
 /* ---- operators and requests ---------------------------------------------- */
 
-/* If evict_seed is set, write back a random quarter of the dirty lines between
- * operators, as evictions of a real cache do. The list of dirty lines may
- * contain lines that are clean by now; line_evict skips them. */
+/* If evict_seed is set, write back about a quarter of the dirty lines, chosen
+ * at random, between operators, as evictions of a real cache do. The list of
+ * dirty lines may contain lines that are clean by now; line_evict skips
+ * them. */
 void coherence_operator(struct coherence_cache *c, const char *name, int layer)
 {
 	struct coherence_buffer *b = c->config.evict_seed ? c->buffers : NULL;

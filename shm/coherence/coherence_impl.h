@@ -64,9 +64,10 @@ static inline bool has_lines(const struct coherence_buffer *b)
 	return b->copy != NULL;
 }
 
-/* Whether an injected fault omits this call. If so, the function also writes
- * the call, and the effect of its omission, to the file of reports. `b` is NULL
- * for calls for the whole cache. */
+/* Count a maintenance call for the file of reports, and return whether an
+ * injected fault omits the call. If a fault omits the call, write the call and
+ * the state of its lines to the file. `b` is NULL for calls for the whole
+ * cache. */
 bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 	struct coherence_buffer *b, struct range, uint32_t cpu_seq,
 	unsigned by);

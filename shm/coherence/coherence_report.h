@@ -57,8 +57,8 @@ struct maintenance_call {
 	const char *op;
 	int layer;
 	uint32_t request;
-	/* Numbers of lines of the range: in the cache, different from memory,
-	 * and written by the device. */
+	/* Numbers of lines of the range: in the cache, in the cache and
+	 * different from memory, and written by the device but not cleaned. */
 	uint64_t held, differing, written;
 };
 

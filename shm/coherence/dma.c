@@ -202,9 +202,9 @@ void coherence_dma_wait(
 			continue;
 		}
 		dma_move(c, t);
-		/* A transfer to the buffer uses bytes that an earlier transfer
-		 * of the chain fetched. A transfer from the buffer is
-		 * remembered until its bytes are used. */
+		/* A transfer to the buffer uses bytes of local memory, which an
+		 * earlier transfer of the chain may have fetched. A transfer
+		 * from the buffer is remembered until its bytes are used. */
 		if (t->d.to_buffer) {
 			mark_used(c, t->d.local, t->d.bytes);
 		} else if (c->maintenance.check) {

@@ -9,9 +9,9 @@
  * value of both when they were last equal (after a load or a write-back).
  * Comparing pairs of versions shows which side wrote: copy != base means that
  * the device wrote, mem != base that the CPU or DMA wrote. struct line_note
- * also records which bytes the device wrote, which operator loaded the line,
- * which operator wrote it, and up to which access of the CPU (bracket
- * `cpu_seq`) it was invalidated.
+ * also records which bytes the device wrote, which operators loaded and wrote
+ * the line, and for which access of the CPU (bracket `cpu_seq`) the line was
+ * last invalidated.
  *
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load
@@ -99,8 +99,8 @@ int lines_init(struct coherence_buffer *s, bool two_levels, bool check)
 }
 
 /* Append a line to a list. If there is no memory for a longer list, the line is
- * not recorded: no eviction of the line is emulated, or its missing clean is
- * not reported. */
+ * not recorded: no eviction of the line is emulated (list `dirty`), or its
+ * missing clean is not reported (list `written`). */
 static void list_add(struct line_list *l, uint32_t line)
 {
 	if (l->len == l->cap) {
@@ -134,7 +134,8 @@ static void take_before(struct violation *v, const struct line_op *op)
 	v->before_layer = op->layer;
 }
 
-/* The cached bytes of the line that the device's next read would return. */
+/* The level of the cache (an array of all lines) from which the device's next
+ * read of the line would take the bytes. */
 static const uint8_t *cached(const struct coherence_buffer *s, uint32_t line)
 {
 	return s->state[line] & LINE_VALID || !s->second ? s->copy : s->second;
@@ -203,9 +204,9 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 		name_of(u, open.by, v.cpu_by);
 	}
 
-	/* Record the values in the cache and in memory. If both sides wrote,
-	 * begin at a byte that the CPU wrote, because the CPU's value is lost.
-	 */
+	/* Record the values in the cache and in memory. If the device and the
+	 * CPU or DMA wrote, begin at the first byte that the CPU or DMA wrote,
+	 * because the write-back overwrites this byte. */
 	l->at = evicted
 		? line_range(line).from + n->was_at
 		: first_other((cpu_wrote && device_wrote) ||
@@ -417,7 +418,8 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 
 /* ---- writing back -------------------------------------------------------- */
 
-/* Mark the line as no longer dirty in the levels given by `bits`. */
+/* Clear `bits`, among them a dirty bit, in the state of the line. If no line of
+ * the buffer is dirty afterwards, empty the list of dirty lines. */
 static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 {
 	s->state[line] &= (uint16_t)~bits;
@@ -426,8 +428,8 @@ static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 }
 
 /* The kind of report for a write-back of this line that overwrites bytes of the
- * CPU or DMA: a torn line if the device wrote none of these bytes, else a lost
- * write. If both the CPU and DMA wrote, the report is about the CPU's write. */
+ * CPU or DMA: a lost DMA write if DMA wrote all of these bytes; else a torn
+ * line if the device wrote none of them; else a lost CPU write. */
 static enum violation_kind lost_write_kind(
 	const struct coherence_buffer *s, uint32_t line)
 {
@@ -450,7 +452,8 @@ static void to_second(struct coherence_buffer *s, uint32_t line)
 	s->state[line] |= LINE_L2_VALID | LINE_L2_DIRTY;
 }
 
-/* Write the line from the last level to memory. Higher levels must be clean. */
+/* Write the line from the last level of the cache to memory. With two levels,
+ * the first level must not be dirty. */
 static void to_memory(
 	struct maintenance *u, struct coherence_buffer *s, uint32_t line)
 {
@@ -511,7 +514,7 @@ bool line_evict(
 	return true;
 }
 
-/* ---- dropping ------------------------------------------------------------ */
+/* ---- invalidation -------------------------------------------------------- */
 
 bool line_cpu_wrote(const struct maintenance *u,
 	const struct coherence_buffer *s, uint32_t line, uint32_t cpu_seq)
@@ -611,7 +614,7 @@ void lines_lose(struct maintenance *u, struct coherence_buffer *s)
 			line_lose(u, s, i, LINE_AHEAD);
 }
 
-/* ---- ranges -------------------------------------------------------------- */
+/* ---- ranges of lines ----------------------------------------------------- */
 
 void lines_check_dma(struct maintenance *u, const struct coherence_buffer *s,
 	struct range r, enum violation_kind kind)

@@ -27,13 +27,14 @@ enum line_state {
 	LINE_L2_VALID = 1 << 3, /* `second` holds the line */
 	LINE_L2_DIRTY = 1 << 4, /* `second` has bytes that memory lacks */
 	/* The following bits are used only at level `check`. */
-	/* the CPU wrote the line, and an injected fault omitted its
-	 * invalidation */
+	/* the CPU wrote the line, as a request declared, but the device has not
+	 * invalidated the line */
 	LINE_IGNORED = 1 << 5,
-	LINE_STALE = 1 << 6,   /* a stale read of the line was reported */
-	LINE_FRESH = 1 << 7,   /* note.cpu_seq is valid */
-	LINE_OWED = 1 << 8,    /* a missing clean of the line was reported */
-	LINE_EVICTED = 1 << 9, /* evicted since the last write */
+	LINE_STALE = 1 << 6, /* a stale read of the line was reported */
+	LINE_FRESH = 1 << 7, /* note.cpu_seq is valid */
+	LINE_OWED = 1 << 8,  /* a missing clean of the line was reported */
+	/* written to memory by an eviction since the device last wrote it */
+	LINE_EVICTED = 1 << 9,
 	/* DMA wrote this memory since the line was loaded */
 	LINE_BY_DMA = 1 << 10,
 	LINE_BY_CPU = 1 << 11, /* note.ignored_* describe the last CPU write */
@@ -156,12 +157,13 @@ void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
  * was written by the device since its last clean. */
 bool lines_write_back(
 	struct maintenance *, struct coherence_buffer *, bool drop);
-/* Write the line back to the next level, as an eviction does. Returns false if
- * the line is not dirty. */
+/* Write the line back to the next level of the cache or to memory, as an
+ * eviction does. Returns false if the line is not dirty. */
 bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 /* Record that the CPU wrote those bytes of the range that lie in this line, in
- * bracket `cpu_seq` and in function number `by`. `ignored` means that an
- * injected fault omitted the invalidation for this write. */
+ * bracket `cpu_seq` and in function number `by`. `ignored` means that a request
+ * declared the write, and the device has not invalidated the line: a fault
+ * omitted the call, or the call follows (coherence_host_wrote). */
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether the CPU, according to the numbers of its accesses (brackets), or DMA

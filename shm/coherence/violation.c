@@ -12,8 +12,8 @@
 
 static const struct {
 	const char *name;
-	/* format of the sentence; %u is the request that first touched the line
-	 */
+	/* format of the sentence; %u is the member `loaded` of struct
+	 * violation */
 	const char *sentence;
 	bool cpu_wrote, device_wrote;
 } kinds[VIOLATION_KINDS] = {
@@ -339,8 +339,9 @@ static void print(const struct violations *v, const char *text)
 		v->config->report(v->config->arg, text);
 }
 
-/* Print v->last in full, or only count it if a report of the same kind, buffer
- * and operator, or VIOLATION_SHOWN reports, were printed before. */
+/* Print v->last in full. Unless report_every is set, only count v->last if a
+ * report of the same kind, buffer and operator, or VIOLATION_SHOWN reports,
+ * were printed before. */
 static void show(struct violations *v, const char *sentence)
 {
 	const struct violation *l = &v->last;

@@ -89,7 +89,9 @@ struct violation {
 	bool whole;
 	/* name of the CPU's function that wrote; "": unknown */
 	char cpu_by[COHERENCE_NAME_BYTES];
-	uint32_t loaded;    /* request that earlier read or wrote the line */
+	/* request that earlier loaded, wrote or invalidated the line, or that
+	 * started the DMA */
+	uint32_t loaded;
 	const char *before; /* operator of request `loaded`; NULL: unknown */
 	int before_layer;
 	/* number of bytes that emulated evictions wrote back */

@@ -111,11 +111,12 @@ const struct hvx price_from_tile = {
 /* ---- operators on rows ---- */
 
 static const struct {
-	unsigned values; /* values that one body processes */
+	unsigned values; /* values that one loop body processes */
 	/* packets for each row that form one dependent chain; unless 0, one
 	 * vector unit processes the whole row */
 	unsigned across;
-	/* number of vectors of n values that the operator reads or writes */
+	/* for each row: number of vectors of n values that the operator reads
+	 * or writes */
 	unsigned operands;
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define HEADS_MAX 4096
-/* number of positions of a head that are processed as one piece */
+/* number of KV positions of one KV head that are processed as one piece */
 #define PIECE 64
-/* number of rows of scores that TCM holds at once */
+/* number of rows of scores that TCM (the NPU's local memory) holds at once */
 #define ROW_BLOCK 256
 #define EXP_TABLE (64u << 10) /* bytes that the exp2 table takes in TCM */
 
@@ -95,17 +95,17 @@ int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
 /* ---- attention ---- */
 
 struct attention {
-	/* rows of scores of a KV head: positions times its query heads */
+	/* rows of scores of a KV head: input rows times its query heads */
 	uint64_t rows;
 	uint64_t heads; /* KV heads */
 	uint64_t dim;   /* head_dim in tiles */
 	enum price_exp exp;
-	/* number of blocks of rows; number of positions in TCM at once */
+	/* number of blocks of rows; number of KV positions in TCM at once */
 	uint64_t row_blocks, block;
 };
 
-/* transpose_k transposes 32 positions of 64 lanes of K: five stages of shuffles
- * of 32 vectors. shuffle_v interleaves two positions of V. */
+/* transpose_k transposes 64 elements of 32 keys: five stages of shuffles of 32
+ * vectors. shuffle_v interleaves the value vectors (V) of two positions. */
 static const struct hvx transpose_k = { .load = 32, .pair = 80, .store = 32 };
 static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
 /* The instructions that update the maximum and the sum of 64 rows, including
@@ -151,9 +151,9 @@ static void attend(const struct soc *soc, const struct attention *a,
 }
 
 /*
- * The price of attention over one piece of `length` slots, without the launch
- * of the operator. *first is the work for the first piece, after which all
- * engines work in parallel. Returns false for an invalid shape.
+ * The price of attention to `length` slots, without the launch of the operator.
+ * *first is the work for the first PIECE positions of one KV head, after which
+ * all engines work in parallel. Returns false for an invalid shape.
  */
 static bool attention(const struct soc *soc, uint64_t rows,
 	const struct price_heads *h, uint64_t length, struct price *out,

@@ -141,7 +141,7 @@ double price_experts(const struct price_layer *l, uint64_t rows)
 }
 
 /* Add the router, the shared expert, the routed experts (each for its share of
- * the rows, in whole tiles), and the sum of their outputs. */
+ * the rows, rounded up to whole tiles), and the sum of their outputs. */
 static void add_experts(struct pricing_of *x)
 {
 	const struct price_layer *l = x->layer;
@@ -161,7 +161,8 @@ static void add_experts(struct pricing_of *x)
 	add_matrix(x, PRICE_WIDEN, l->n_expert, l->n_embd, l->router);
 	if (l->n_shared) {
 		add_ffn(x, PRICE_SHARED_GATE, l->n_shared, false);
-		add_rows(x, PRICE_NARROW, PRICE_NORM, l->n_embd); /* factor */
+		/* the shared expert's factor costs as much as a norm */
+		add_rows(x, PRICE_NARROW, PRICE_NORM, l->n_embd);
 		add_rows(x, PRICE_NARROW, PRICE_ADD, l->n_embd);
 	}
 	batch.rows = (all.rows * l->n_used + n - 1) / n;

@@ -46,7 +46,7 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
-	/* matrices of the shared expert; 0 rows and columns without one */
+	/* matrices of the shared expert; empty if there is none */
 	PRICE_SHARED_GATE,
 	PRICE_SHARED_UP,
 	PRICE_SHARED_DOWN,

@@ -12,20 +12,20 @@
 /* tiles of weights processed as one piece: 512 KiB of fp16 */
 #define PIECE_TILES 256
 
-/* The instructions that dequantize a tile of weights to fp16, in the order of
- * the matrix engine. */
+/* The instructions that dequantize a tile of weights to fp16 values, stored in
+ * the order in which the matrix engine reads them. */
 struct dequant {
 	enum dtype type;
-	unsigned bodies;   /* bodies for a tile */
-	unsigned scatters; /* scatters for a tile */
+	unsigned bodies;   /* iterations of the loop body for a tile */
+	unsigned scatters; /* scatter instructions for a tile */
 	struct hvx body;
 };
 
-/* High nibbles are shifted down. Table look-ups use 4 bits of a byte; the code
- * without look-ups masks the nibbles, joins low and high nibbles, and widens
- * them. */
+/* For 4-bit codes, the high nibbles are shifted down. A table look-up uses only
+ * 4 bits of a byte; bodies without look-ups mask the nibbles, join low and high
+ * nibbles, and widen them. */
 static const struct dequant dequants[] = {
-	/* one group of 32 at a time, scattered to 16 places of two values */
+	/* a body decodes 32 values and scatters 16 pairs of values */
 	{ DTYPE_Q4_0, 32, 32,
 		{ .loadu = 1,
 			.scalar = 1,
@@ -43,7 +43,7 @@ static const struct dequant dequants[] = {
 			.mpy = 1,
 			.wide = 1,
 			.convert = 1 } },
-	/* two groups fill a vector: join them and their broadcast scales */
+	/* a body decodes two groups, joined to a vector like their scales */
 	{ DTYPE_GROUP_Q4_0, 16, 0,
 		{ .loadu = 2,
 			.scalar = 2,
@@ -65,8 +65,8 @@ static const struct dequant dequants[] = {
 			.wide = 1,
 			.convert = 1,
 			.store = 1 } },
-	/* 256 values: two look-ups of nibbles; the scales are widened to words
-	 * and spread by two look-ups */
+	/* a body decodes 256 values: two look-ups of nibbles; the scales are
+	 * widened to words and spread by two look-ups */
 	{ DTYPE_SUPER_Q4_0, 4, 0,
 		{ .loadu = 2,
 			.shift = 1,
@@ -81,8 +81,8 @@ static const struct dequant dequants[] = {
 			.wide = 4,
 			.convert = 4,
 			.store = 4 } },
-	/* the whole tile: one vector of scales is used for all values, but
-	 * pairs of adjacent k must be interleaved */
+	/* a body decodes the whole tile: one vector of scales is used for all
+	 * values, but pairs of adjacent inputs k must be interleaved */
 	{ DTYPE_TILE_Q4_0, 1, 0,
 		{ .loadu = 5,
 			.shift = 4,
@@ -182,8 +182,9 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 		k % TILE)
 		return -EINVAL;
 	tiles = ceil_div(n, TILE) * (k / TILE);
-	/* The number of tiles of rows that fit into half of the TCM. All
-	 * weights are streamed again for each such set of rows. */
+	/* How many times 32 rows of k fp16 values fit into half of the TCM
+	 * (the NPU's local memory). All weights are streamed again for each
+	 * such set of rows. */
 	at_once = larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,

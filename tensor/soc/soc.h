@@ -98,9 +98,10 @@ struct soc_number {
 extern const struct soc_number soc_numbers[SOC_COUNT];
 
 /*
- * Check all numbers. Each number must be finite and within its limits; counts
- * and switches must be whole numbers. Returns 0, or -ERANGE with a message that
- * names the wrong number.
+ * Check all numbers. Each number must be finite and within its limits;
+ * vector_units, flash_queue, vector_qfloat and vector_permute_shifts must be
+ * whole numbers. Returns 0, or -ERANGE with a message that names the wrong
+ * number.
  */
 int soc_check(const struct soc *, struct err *);
 

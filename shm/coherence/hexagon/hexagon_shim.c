@@ -2,7 +2,8 @@
  * Implements functions of the Hexagon SDK by calls of libtandem-coherence. The
  * SDK's interface has no handle for a process's memory, so the cache and its
  * buffers are global. A lock serializes the calls of libtandem-coherence. The
- * lock is released while a callback runs, so a callback may call any function.
+ * lock is released while a queue's packet callback runs, so the callback may
+ * call any function.
  */
 #include "shm/coherence/hexagon/tandem_hexagon.h"
 
@@ -284,7 +285,7 @@ void *tandem_hexagon_write(void *ptr, size_t bytes)
 	return (void *)(uintptr_t)view_of(ptr, bytes, COHERENCE_WRITE);
 }
 
-/* Clean the line of an address, invalidate it, or do both. */
+/* Clean the lines of a range of the buffer, invalidate them, or do both. */
 static void maintain(const struct shared *s, uint64_t offset, size_t bytes,
 	bool clean, bool invalidate)
 {
@@ -367,7 +368,7 @@ static struct rows rows_of(const hexagon_udma_descriptor_type0_t *d)
 		two->dststride };
 }
 
-/* A transfer between two buffers, or between two places outside all buffers,
+/* A transfer between two buffers, or between two addresses outside all buffers,
  * moves its bytes at once, because the library supports only transfers between
  * a buffer and local memory. */
 static void move_at_once(uint8_t *to, uint8_t *from, size_t bytes)
@@ -440,7 +441,7 @@ void Q6_dmlink_AA(void *tail, void *chain)
 	Q6_dmstart_A(chain);
 }
 
-/* Wait for the oldest descriptor. */
+/* Wait for the transfers of the oldest running descriptor, and remove it. */
 static void end_oldest(void)
 {
 	struct running *r = running;

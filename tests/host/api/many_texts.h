@@ -57,8 +57,8 @@ static inline void keep_sample(void *arg, const struct tandem_sample *s)
 	strbuf_add(arg, s->text, s->text_bytes);
 }
 
-/* The i-th of many requests with varied prompts, lengths, flags, temperatures
- * and seeds. Some prompts have a common prefix. */
+/* Request number i, with a prompt, length, flags, temperature and seed that
+ * depend on i. Some prompts have a common prefix. */
 static inline struct tandem_request asking(unsigned i, struct strbuf *text)
 {
 	static const char *const prompt[] = {

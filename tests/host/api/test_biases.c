@@ -1,7 +1,8 @@
 /*
- * Logit biases and penalties through tandem.h: each method that generates the
- * text of plain decoding also does so with the same biases and penalties, alone
- * and in shared passes; log-probabilities stay those of the model.
+ * Logit biases and penalties through tandem.h. Every method whose text equals
+ * plain decoding must also equal plain decoding with the same biases and
+ * penalties, alone and when requests share passes. Reported log-probabilities
+ * are those of the model, without biases and penalties.
  */
 #include "base/checked.h"
 #include "tests/host/api/opened_tandem.h"
@@ -57,9 +58,9 @@ static void assert_same(
 				got->n, i);
 }
 
-/* Set a bias against the first token of the plain text, and a smaller bias
- * against another token of this text. Returns the biased text of plain
- * decoding. */
+/* Generate a text by plain decoding without biases. Set bias[] against its
+ * first token and, more weakly, against another of its tokens. Returns the text
+ * of plain decoding with these biases. */
 static struct text plain_text(const char *set, struct tandem_bias bias[2])
 {
 	struct tandem *t = opened(set, NULL);
@@ -74,8 +75,8 @@ static struct text plain_text(const char *set, struct tandem_bias bias[2])
 	write_text(t, &r);
 	for (unsigned i = 0; i < TOKENS; i++)
 		assert_int_not_equal(text.id[i], bias[0].id);
-	/* At the first position both texts have the same model distribution, in
-	 * which the excluded token is the likeliest. */
+	/* The first tokens of both texts are drawn from the same distribution
+	 * of the model, in which the excluded token is the likeliest. */
 	assert_true(text.logprob[0] < plain.logprob[0] && text.logprob[0] < 0);
 	assert_int_equal(tandem_close(t), 0);
 	return text;
@@ -121,7 +122,7 @@ static void drafted_text_equals_plain_text_with_the_same_biases(void **state)
 	}
 }
 
-/* linear-spec fills masks to draft, and draws tokens from left to right. */
+/* linear-spec drafts by filling masks, and draws tokens from left to right. */
 static void linear_spec_has_biases_too(void **state)
 {
 	struct tandem_bias bias[2];

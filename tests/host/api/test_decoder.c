@@ -35,7 +35,7 @@ static const char *path_of(const char *name)
 	return path[turn];
 }
 
-/* Write target.gguf to a folder that TANDEM_MODELS names. */
+/* Write target.gguf to a new folder, and set TANDEM_MODELS to this folder. */
 static int setup(void **state)
 {
 	struct synth_opts o = { shape_named("tiny"), DTYPE_F32, DTYPE_F32 };
@@ -47,8 +47,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Copy the target model and replace the bytes `was` by `is`, which has the same
- * length. */
+/* Copy the target model's file, and replace the bytes `was` in the copy by
+ * `is`, which has the same length. */
 static void copy_target(const char *name, const char *was, const char *is)
 {
 	struct err e = { 0 };
@@ -196,7 +196,7 @@ static void test_begin_of_text(void **state)
 	decoder_close(&d, NULL);
 }
 
-/* ---- the history --------------------------------------------------------- */
+/* ---- the history file ---------------------------------------------------- */
 
 /* Set the options, which are pairs of a name and a value, and open the model.
  * Returns 0 or the negative errno of the option or of the open. */

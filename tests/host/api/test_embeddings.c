@@ -1,7 +1,7 @@
 /*
- * Embeddings through tandem.h: the values are those of the model's definition,
- * and the same bytes alone and in passes that several requests share. Uses real
- * device processes (TANDEM_NPU).
+ * Embeddings through tandem.h. The values must match the model's definition. An
+ * embedding must have the same bytes whether its request runs alone or shares
+ * passes with other requests. Uses real device processes (TANDEM_NPU).
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,7 +18,7 @@
 #define MOST    70 /* tokens of the longest text */
 
 static char path[4200];
-static int pooling; /* key pooling_type of the next file; -1 for none */
+static int pooling; /* pooling_type of the next file; -1: no key */
 static bool adds_eos;
 
 static void put_keys(struct gguf_writer *w)
@@ -121,7 +121,8 @@ static void embed(
 	assert_int_equal(got.cached_tokens, 0);
 }
 
-/* Text number i, of 1 to MOST tokens; some are the beginning of others. */
+/* Store text number i, which has 1 to MOST tokens, in `token`. Some texts are
+ * prefixes of others. Returns the number of tokens. */
 static size_t text_of(unsigned i, int32_t token[MOST])
 {
 	size_t n = i ? 1 + (i * 29) % MOST : 1;
@@ -282,8 +283,9 @@ static int add_id(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* Submit all texts together with two requests that generate, and compare the
- * results with those of single requests. Returns the number of passes. */
+/* Submit the embedding requests of all texts together with `generating`
+ * requests that generate text. Compare the results with those of requests that
+ * run alone. Returns the number of passes. */
 static uint64_t embed_together(struct tandem *t, unsigned generating)
 {
 	struct tandem_stats before = { .size = sizeof(before) }, after = before;
@@ -355,7 +357,7 @@ static void the_bytes_depend_on_no_option_and_no_other_request(void **state)
 		{ "texts=1", "keep=2" },
 		{ "texts=5", "keep=3" },
 		{ "texts=8", "prefill-chunk=7" },
-		/* there is room for the longest text and little more */
+		/* the cache has slots for the longest text and few more */
 		{ "texts=8", "text-slots=192" },
 		{ "texts=4", "method=chain", "draft=pld" },
 		{ "texts=3", "method=lever", "draft=pld+recycle" },

@@ -118,8 +118,9 @@ static void test_pressure(void **state)
 		assert_true(pressure == (i < 3 ? kept[i] : 7));
 	}
 	json_decref(k);
-	/* A profile measured at a pressure of .9 is used while the machine is
-	 * busy. */
+	/* A profile that was measured at a CPU pressure of .9 is kept while the
+	 * machine is busy (.9, .2), and counts as disturbed when the machine is
+	 * idle (.05). */
 	assert_false(profile_was_disturbed(.9, .9));
 	assert_false(profile_was_disturbed(.9, .2));
 	assert_true(profile_was_disturbed(.9, .05));
@@ -127,8 +128,9 @@ static void test_pressure(void **state)
 }
 
 /* Whether the profile misfits (must be measured again) after `passes` passes of
- * 16 rows that took `times` times the time in the profile. `now` is the present
- * CPU pressure. */
+ * 16 rows that took `times` times the time in the profile. `spread` is the
+ * measurement's own variation (pass_cost.h). `now` is the present CPU pressure.
+ */
 static bool misfits(double spread, double times, unsigned passes, double now)
 {
 	struct pass_cost was = cost_of(7), is;
@@ -206,8 +208,8 @@ static void test_damaged(void **state)
 	free(data);
 }
 
-/* Store a profile with these costs as version `version` of the file, and return
- * whether it is read. */
+/* Store a profile file of version `version` with these costs. Returns whether
+ * profile_recall accepts the file. */
 static bool reads(int version, const char *cost)
 {
 	struct pass_cost c = cost_of(3), want = c;
@@ -256,7 +258,7 @@ static void test_no_costs(void **state)
 	assert_true(reads(3, TERMS("[1,1]") ROWS));
 }
 
-/* Costs that another version of Tandem stored are measured again. */
+/* Only files of the present version, 3, are accepted. */
 static void test_versions(void **state)
 {
 	for (int version = 0; version < 6; version++)

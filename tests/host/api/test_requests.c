@@ -104,7 +104,7 @@ static void check_level(const struct party *p, uint32_t slots)
 	struct session *s = p->t->decoder.session;
 	uint32_t text = SESSION_TEXT;
 
-	/* drop the sequence of texts that are generated alone */
+	/* empty the sequence that tandem_generate uses */
 	session_truncate(s, text, 0);
 	assert_true(session_has_room(s, &text, &slots, 1));
 	assert_int_equal(session_free_slots(s), slots);
@@ -138,7 +138,7 @@ static bool has(const char *const *set, const char *option)
 	return false;
 }
 
-static char head[4400]; /* the option --draft with the path of a head */
+static char head[4400]; /* "draft=PATH", the path of an EAGLE head */
 
 /* Write an EAGLE head for the model. */
 static void write_head(void)
@@ -213,7 +213,7 @@ static void test_random(void **state)
 }
 
 /* Requests of methods that fill masks. The expected texts are generated alone
- * with the same options; then up to eight requests share a pass. */
+ * with the same method options. Then up to eight requests share a pass. */
 static void test_masks(void **state)
 {
 	static const struct {
@@ -236,7 +236,7 @@ static void test_masks(void **state)
 	};
 	const unsigned texts = harness_full() ? 60 : 5;
 
-	/* number of requests, all with short prompts */
+	/* The first 4 of the MANY requests have short prompts. */
 	many = harness_full() ? MANY : 4;
 	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
 		/* few threads and short spins, as tests have few CPUs */
@@ -250,7 +250,7 @@ static void test_masks(void **state)
 		else if (!i || strcmp(shape, of[i - 1].shape))
 			model_of_shape(model, sizeof(model), shape);
 		if (shape && !harness_full()) {
-			/* fix several positions in each pass */
+			/* fill several masks in each pass */
 			set[n++] = "block-steps=12";
 			set[n++] = "threshold=0.01";
 		}
@@ -282,7 +282,8 @@ static struct party play_sampled(const struct sampled *s, uint64_t seed)
 
 	for (unsigned i = 0; i < ARRAY_LEN(s->by) && s->by[i]; i++)
 		set[n++] = s->by[i];
-	/* the first 8 requests have all prompts and lengths */
+	/* The first 8 of the MANY requests have every prompt and every length
+	 * of asking(). */
 	many = harness_full() ? MANY : 8;
 	write_alone(set);
 	for (unsigned i = 0; i < ARRAY_LEN(s->with) && s->with[i]; i++)
@@ -496,8 +497,8 @@ static void test_coherence(void **state)
 
 /* ---- rows of drafts ------------------------------------------------------ */
 
-/* Mean number of drafted tokens in a pass of a request while `texts` requests
- * run together. */
+/* Mean number of tokens drafted for one request in one pass, while `texts`
+ * requests run together. */
 static double drafted_a_pass(const char *method, unsigned texts)
 {
 	const char *const set[] = { "ctx=256", "texts=8", "clock=soc:sd8gen3",

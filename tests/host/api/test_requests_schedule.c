@@ -56,7 +56,7 @@ struct running {
 };
 
 struct totals {
-	/* numbers of requests */
+	/* numbers of requests by result */
 	uint64_t ended, no_room, canceled, failed, lost;
 	uint64_t passes, pauses, forgotten, cached, accepted;
 	uint64_t losses, dead;
@@ -69,9 +69,9 @@ struct schedule {
 	uint64_t seed, n_drawn; /* seed and counter of the random numbers */
 	uint32_t slots, sequences;
 	unsigned live;
-	/* Mean number of answers between two losses of the device, two refused
-	 * runs, and two spoilt rows; 0 means never. `losses` is the number of
-	 * losses that may still follow. */
+	/* On average, one of `loses` answers loses the device, one of `refuses`
+	 * runs is refused, and one of `spoils` runs gets a row of NaN; 0 means
+	 * never. `losses` is the number of losses that may still follow. */
 	unsigned loses, refuses, spoils, losses;
 	/* true if the device is lost once more than the handle allows */
 	bool dies;
@@ -104,7 +104,7 @@ static void answer_wrongly(
 		p->sum.losses++;
 		if (chance(p, 3))
 			f->lives = 1;
-		else /* the host abandons a device with a wrong answer */
+		else /* the host treats a device with a wrong answer as lost */
 			a->done.op = WIRE_NOP + (*op == WIRE_NOP);
 	} else if (*op == WIRE_GRAPH_RUN && happens(p, p->refuses)) {
 		a->done.status = -ENOMEM;
@@ -173,7 +173,8 @@ static void submit_one(struct schedule *p)
 	p->live++;
 }
 
-/* Whether the request has filled its context, which was the whole cache. */
+/* Whether the request's tokens leave no slot free, even if the request may use
+ * all slots of the cache. */
 static bool has_filled(const struct schedule *p, const struct running *g)
 {
 	return g->of->request.n_tokens + g->n + 1 > p->slots;
@@ -264,8 +265,8 @@ static struct running *running_of(struct schedule *p, const struct lane *x)
 	return g;
 }
 
-/* Number of slots for so many tokens, rounded up to whole runs. Slots that the
- * lane shares with other lanes are counted in full. */
+/* Number of slots that a lane with `tokens` tokens needs, rounded up to whole
+ * runs. Slots that the lane shares with other lanes are counted in full. */
 static uint32_t slots_of(uint64_t tokens)
 {
 	return (uint32_t)align_up(tokens, SLOTS_RUN);
@@ -517,7 +518,7 @@ static void advance(struct schedule *p)
 {
 	const struct scheduler *l = p->t->scheduler;
 	uint64_t passes = l->stats.passes;
-	/* requests that run one after another do not wait for rows */
+	/* waits are checked only for way 0 (expected_requests.h) */
 	bool waits = !p->way && p->texts > 1;
 	unsigned left;
 	int ret;

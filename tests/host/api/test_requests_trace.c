@@ -109,7 +109,7 @@ static void test_results(void **state)
 
 /* ---- prefix cache -------------------------------------------------------- */
 
-/* tokens that a turn adds to the prompt, and tokens of an answer */
+/* number of tokens that a turn adds to the prompt, and of an answer */
 #define TURN 12
 
 struct talk {
@@ -169,8 +169,8 @@ static void check_talk(const char *method, bool submits)
 		assert_int_equal(take_turn(plain, &alone, turn, false), 0);
 		assert_int_equal(k.n, alone.n);
 		assert_memory_equal(k.id, alone.id, k.n * sizeof(*k.id));
-		/* The cache has all tokens but the last one, because no pass
-		 * computed a row for the last token. */
+		/* All earlier tokens are cached, except for at most two at the
+		 * end: no pass computed a row for the answer's last token. */
 		assert_in_range(cached, before ? before - 2 : 0, before);
 	}
 	assert_int_equal(tandem_close(t), 0);

@@ -171,8 +171,7 @@ static void drafts_are_counted_by_position(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A tree has several nodes at each depth, of which at most one is accepted. The
- * last token of a text was not drafted, or its draft was not examined. */
+/* A tree has several nodes at each depth, of which at most one is accepted. */
 static void drafts_of_trees_are_counted_by_depth(void **state)
 {
 	struct tandem *t =

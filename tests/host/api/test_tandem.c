@@ -268,10 +268,10 @@ static void test_start(void **state)
 struct steps {
 	/* last: number of the step that ends the text; 0 means none */
 	size_t prompt, seen, last;
-	/* tokens after the last step of each block */
+	/* tokens of the answer as of the last step of each block */
 	int32_t filled[4 * BLOCK];
-	/* text: text that the sink has received and text of the last step;
-	 * sunk: text that the sink has received */
+	/* sunk: text that the sink has received; text: the same text, followed
+	 * by the text of the last step */
 	struct strbuf text, sunk;
 	int32_t ids[4 * BLOCK];
 	size_t n_ids;
@@ -423,7 +423,8 @@ static int take_draft(void *arg, const struct tandem_draft *d)
 	assert_int_equal(d->parents[0], -1);
 	assert_int_equal(d->accepted[0], 1);
 	assert_int_equal(d->at[0], 0);
-	/* the prompt's last pass has drawn the root */
+	/* The first root is the text's first token, which was drawn from the
+	 * prompt's last row and passed to the sink before. */
 	if (s->seen == 1)
 		assert_int_equal(d->tokens[0], s->ids[n++]);
 	for (size_t i = 1; i < d->n; i++) {
@@ -480,8 +481,8 @@ static void test_drafts(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A struct may end after any multiple of 8 bytes. A language binding, for
- * example, may declare only the first members. */
+/* A struct of a request may end after any multiple of 8 bytes. A language
+ * binding, for example, may declare only the first members. */
 static void test_first_members(void **state)
 {
 	struct tandem_request r = asking("Once", 3);

@@ -107,7 +107,8 @@ static void wrong_tools_are_refused(void **state)
 	r.tool = "g";
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
 	assert_says(t, "'g', which is not among the tools");
-	/* Without room for the name there is no call. */
+	/* If the token limit ends the text before the tool's name is complete,
+	 * there is no call. */
 	r = calling(&turn, 1, &m);
 	r.max_tokens = 3;
 	assert_int_equal(tandem_generate(t, &r, NULL), 0);

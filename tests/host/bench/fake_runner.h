@@ -7,7 +7,7 @@
  *
  *   wrong=ITEM  another token at the end of that item
  *   bytes=N     bytes read in a pass, instead of 7
- *   rows=N      rows of logits in addition to those emitted
+ *   rows=N      rows of logits in addition to one per emitted token
  *   least=US    time that flash needs for all bytes
  *   counted=N   bytes as counted by the kernel; the tolerance is 5
  *   fail=open|item|close  the call that fails
@@ -37,8 +37,8 @@ struct fake_runner {
 	unsigned opened, closed, good;
 	char log[400];  /* "a0 a1 b0 ...": name of the setting, item */
 	unsigned known; /* number of items for which a known text was passed */
-	/* Added to the time of each token, once for each time that the runner
-	 * was opened. */
+	/* Picoseconds added to the time of each token, multiplied by the number
+	 * of fake_open calls so far. */
 	uint64_t slower_ps;
 };
 
@@ -110,7 +110,8 @@ static inline int fake_item(void *arg, void *one, size_t item,
 		.ps = (uint64_t)n * us * 1000000 + n * f->opened * f->slower_ps,
 		.passes = n / length,
 		.rows = 3 * (n / length),
-		/* Decode rows in graphs of 8 rows. */
+		/* Row counts of the decode passes, which run in graphs of 8
+		 * rows. */
 		.decode_rows = { n / length, 3 * (n / length), n,
 			8 * (n / length), 32 * (n / length) },
 		.logits_rows = n + fake_number(s, "rows", 0),

@@ -1,7 +1,7 @@
 /*
- * The reader of the flash benchmark. The fastest way of reading is one of those
- * that were tried. It is reported and can be repeated. A file without layers
- * has no fastest way and is an error.
+ * The flash benchmark, which reads an image in several ways (block size, queue
+ * depth, threads) and reports the fastest one. A reported way can be measured
+ * again. An image without layers is an error.
  */
 #include "base/err.h"
 #include "flash/image.h"
@@ -51,7 +51,7 @@ static void test_best(void **state)
 		best.block == 16 << 20);
 	assert_true(best.depth <= 8 && !(best.depth & (best.depth - 1)));
 	assert_in_range(best.threads, 1, best.depth ? 1 : 2);
-	/* Read again in the same way and in others. */
+	/* Read again in the fastest way, and then in other ways. */
 	way = best;
 	assert_ok(bench_read_again(im, &way, &e), &e);
 	assert_int_equal(way.block, best.block);

@@ -15,8 +15,8 @@ static void test_trapezoids(void **state)
 {
 	const struct curve_point p[] = { { 4, 0.2 }, { 1, 0.8 }, { 2, 0.6 } };
 
-	/* The mean is 0.7 between 1 and 2 and 0.4 between 2 and 4. The order of
-	 * the points has no effect. */
+	/* The curve's mean is 0.7 between x = 1 and 2, and 0.4 between 2 and 4.
+	 * The order of the points has no effect. */
 	check_close(curve_area(p, 3), 0.7 + 0.8);
 	check_close(curve_area(p, 1), 3 * 0.2);
 	check_close(curve_area(p, 0), 0);
@@ -29,7 +29,8 @@ static void test_before_the_first(void **state)
 	const struct curve_point below[] = { { 0.5, 0.9 }, { 0.7, 0.7 } };
 
 	check_close(curve_area(late, 2), 4 * 0.5);
-	/* The line between the points has the value 0.8 at 1. */
+	/* The area begins at x = 1, where the line between the points has the
+	 * value 0.8. */
 	check_close(curve_area(early, 2), 0.5 * 0.75);
 	check_close(curve_area(below, 2), 0);
 }
@@ -43,7 +44,7 @@ static void test_weights(void **state)
 	/* The middle point is more than 0.05 below the first, so it is not
 	 * used. */
 	check_close(curve_weighted_area(p, 3, 0.9), 0.8 + (first + last));
-	/* No point has a weight above 1. */
+	/* A point whose accuracy exceeds `best` has the weight 1, not more. */
 	check_close(curve_weighted_area(p, 3, 0.5), 0.8 + (0.8 + 0.76));
 	check_close(curve_weighted_area(p, 0, 0.9), 0);
 	check_close(curve_weighted_area(p, 3, 0), 0);

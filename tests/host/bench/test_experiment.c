@@ -26,8 +26,8 @@ static void test_order(void **state)
 	assert_int_equal(f.opened, 4);
 	assert_int_equal(f.closed, 4);
 	assert_int_equal(f.good, 4);
-	/* 4 runs of 3 items. The first text of each item has nothing to be
-	 * compared with. */
+	/* 4 runs of 3 items. The first output of each item has no earlier
+	 * output to be compared with. */
 	assert_int_equal(x.same_texts, 9);
 	assert_int_equal(f.known, 9);
 	assert_int_equal(x.exact_reads, 4 * 3 * 8);
@@ -92,7 +92,8 @@ static void test_medians(void **state)
 	assert_ok(experiment_run(&x, &e), &e);
 	t = run_summary(&x, r);
 	assert_close(t.tokens_per_s, 1e5, 1e-4, "the median of three rounds");
-	/* Each task has its own speed; their mean is geometric. */
+	/* Make the second of the two tasks 4 times as fast, so the geometric
+	 * mean doubles. */
 	for (int i = 0; i < 3; i++)
 		r->round[1][i].tokens *= 4;
 	t = run_summary(&x, r);
@@ -171,8 +172,8 @@ static void test_kept_rules(void **state)
 	experiment_release(&x);
 }
 
-/* Outputs of different lengths are equal if the shorter one is a prefix of the
- * longer one. Settings without a group are not compared. */
+/* Outputs of different lengths count as equal if the shorter one is a prefix of
+ * the longer one. Settings without a group are not compared. */
 static void test_lengths(void **state)
 {
 	struct fake_runner f;
@@ -192,8 +193,9 @@ static void test_lengths(void **state)
 	assert_int_equal(x.same_texts, 3 * 3 + 3);
 	experiment_release(&x);
 
-	/* The difference is found when the longer text, that of the second
-	 * setting, becomes the known text. */
+	/* The known text is the longest output so far, so the third setting is
+	 * compared with the second one, whose output is longer than that of the
+	 * first. */
 	how = fake_begin(&f, &x);
 	x.runner = &how;
 	fake_add(&x, "name=a predict=8", 1);

@@ -77,7 +77,7 @@ static const char csv_wanted[] = "level,two,,us_1000,1000\n"
 static const char json_wanted[] =
 	"[{\"method\":\"two\",\"us_1000\":1000.0,\"us_250\":4000.0}]";
 
-/* ---- rivals: runs with which rows are compared --------------------------- */
+/* ---- rivals: a table's rows are compared with these runs ----------------- */
 
 static const struct table_variant rows[] = {
 	{ "slow", { "us=800", "draft=a" } },
@@ -163,7 +163,8 @@ static const char tasks_wanted[] =
 static const struct published published[] = {
 	{ "figure 1", NULL, "tasks", { "slow", "second" }, "tokens_per_s", NULL,
 		625 },
-	/* a figure of one task, in a column for all tasks */
+	/* a published figure of one task; the table's column covers all tasks
+	 */
 	{ "figure 2", "large", "level", { "two" }, "us_250", "second", 2000 },
 	/* figures that are not in the table */
 	{ "figure 3", "small", "level", { "two" }, "us_250", NULL, 1 },
@@ -297,8 +298,8 @@ static void tell_published(struct filled *all, FILE *f)
 	table_print(&all->table[0], f);
 }
 
-/* A row is compared with its fastest rival. A rival that does not draft runs
- * once for both drafts. */
+/* A row is compared with its fastest rival. The rows have two drafts; a rival
+ * whose method does not draft runs only once for both. */
 static void test_rivals(void **state)
 {
 	struct setting usual = { 0 };
@@ -432,8 +433,8 @@ static const char preset_wanted[] = "\nPreset\n\n"
 				    "preset  10000       2\n"
 				    "own      2000       2\n";
 
-/* A preset adds a change to all variants that have a certain other change. A
- * variant's own changes have precedence. */
+/* A preset adds a change to all variants that have a certain other change. If
+ * the variant itself sets the same option, the variant's value is used. */
 static void test_preset(void **state)
 {
 	struct setting usual = { 0 };
@@ -522,8 +523,8 @@ static void test_csv_names(void **state)
 	free(all);
 }
 
-/* Without the change the times of the three measured items are 2, 4 and 8 times
- * as long as with it. The fourth item was not measured. */
+/* Without the change, items 0, 1 and 3 take 2, 4 and 8 times as long as with
+ * the change. Item 2 was not measured. */
 static void test_pairs(void **state)
 {
 	struct item_sums with[] = { { 100, 100 }, { 100, 100 }, { 0, 0 },
@@ -539,7 +540,8 @@ static void test_pairs(void **state)
 	};
 	struct table_plan *plan = calloc(1, sizeof(*plan));
 	struct bench_table *t = calloc(1, sizeof(*t));
-	/* The deviation of the logarithms is ln 2 times the root of 2/3. */
+	/* The ratios' logarithms have the standard deviation ln 2 * sqrt(2/3).
+	 * `error` is half of the mean's 95 % interval. */
 	double error = 1.96 * log(2) * sqrt(2. / 3 / 2);
 	struct err e = { 0 };
 

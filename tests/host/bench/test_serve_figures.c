@@ -39,7 +39,7 @@ static void test_times(void **state)
 			.last_ns = 16000000,
 			.pieces = 4,
 			.tokens = 10 },
-		/* one token has no time per token */
+		/* a text of one token has no time per token */
 		{ .sent_ns = 0,
 			.first_ns = 4000000,
 			.last_ns = 4000000,

@@ -91,7 +91,8 @@ static void test_settings(void **state)
 	assert_ok(setting_set(&b, "x", "3", &e), &e);
 	assert_false(setting_same(&a, &b));
 	assert_ok(setting_set(&b, "x", "1", &e), &e);
-	/* The order of changes has no effect on equality, but the hook has. */
+	/* Two settings are equal if they have the same changes in any order and
+	 * the same hook. */
 	assert_true(setting_same(&a, &b));
 	b.hook = &(const struct setting_hook){ 0 };
 	assert_false(setting_same(&a, &b));

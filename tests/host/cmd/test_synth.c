@@ -276,7 +276,7 @@ static void test_progress(void **state)
 	snprintf(path, sizeof(path), "%s/tiny.gguf", harness_tmp());
 	assert_ok(synth_write(path, &o, &e), &e);
 	assert_string_equal(told.what, "writing weights");
-	/* the shape has more values than that */
+	/* the shape has more than 800,000 weights */
 	assert_true(told.total > 800000);
 	/* The last tensor may have so few values that its progress is not
 	 * reported. */

@@ -258,7 +258,8 @@ static void make_token(
 
 /* Build a step from strings, one per token; the list ends with NULL: "m" is a
  * mask, "end" an end token. In other strings the first letter is the token's
- * mark (v visible, s stable, d draft), and the rest is its text. */
+ * mark (v visible, s stable, d draft), and the rest is its text. `held` is text
+ * that was withheld from the sink before the step. */
 static void make_step(struct made *m, const char *held, const char *const *s)
 {
 	make(m, held);
@@ -369,7 +370,7 @@ static void test_wraps(void **state)
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	cursor_is(f, 1, 0);
-	text(f, "hijklm"); /* becomes part of the next drawing */
+	text(f, "hijklm"); /* text for the sink, which the next drawing shows */
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	STEP(f, "", "m", "m");

@@ -47,8 +47,9 @@ static const struct image_extent *expert_extent(
 	return image_find(m->packed->image, IMAGE_EXPERT, expert);
 }
 
-/* Check that `is`, of `bytes` bytes, consists of the tensors [first, end) of a
- * layer, of matrix number `matrix` of each. */
+/* Check that `is`, of `bytes` bytes, has the packed matrices of the tensors
+ * [first, end) of a layer. Of a tensor of several experts, it has only matrix
+ * number `matrix`. */
 static void check_extent(const struct model *a, const struct model *b,
 	uint32_t layer, uint32_t matrix, unsigned first, unsigned end,
 	const uint8_t *is, size_t bytes, struct workers *w)
@@ -166,7 +167,8 @@ static void test_types(void **state)
 	model_close(b);
 }
 
-/* Root mean square of the errors of all experts over that of the values. */
+/* Relative error of b, which has the matrices of all experts: the root mean
+ * square of b - a, divided by the root mean square of a. */
 static double error_of(const struct gguf_tensor *a, const struct gguf_tensor *b)
 {
 	const size_t n = a->dim[0] * a->dim[1] * a->dim[2];

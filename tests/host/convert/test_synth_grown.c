@@ -33,8 +33,8 @@ static void path_of(char path[4200], const char *name)
 	snprintf(path, 4200, "%s/%s", harness_tmp(), name);
 }
 
-/* Write the model of `f` to a file, and grown to the shape to another file.
- * Returns the shape of the source. */
+/* Write the model of `f` to the file `model`, and the same model grown to
+ * `shape` to the file `grown`. Returns the shape of the grown model. */
 static struct shape grow_file(const struct model_file *f,
 	const struct shape *shape, char model[4200], char grown[4200])
 {
@@ -60,14 +60,15 @@ static void logits_of(const char *path, const struct model_file *f,
 	struct err e = { 0 };
 	struct model *m;
 
-	/* fails unless the program can open the file */
+	/* opening also checks that the program accepts the file */
 	assert_ok(model_open(&m, path, NULL, NULL, &e), &e);
 	ref_logits(m->gguf, f, token, TOKENS, logits);
 	model_close(m);
 }
 
-/* All logits of a row may be higher by the same amount, and no added token may
- * be likelier than the others. */
+/* Compare a row of logits of the grown model (is) and of its source (was). All
+ * logits may be higher by the same amount. No added token may have a logit
+ * above -40. */
 static void check_row(
 	const double *is, uint32_t n_is, const double *was, uint32_t n_was)
 {
@@ -177,7 +178,8 @@ static void test_experts(void **state)
 	check_same(&llama, &other);
 }
 
-/* Without a name, the shape is that of the model. */
+/* If the wanted shape has no name, the model's own shape is used, with the
+ * experts (n_expert, n_used) of the wanted shape. */
 static void test_own_shape(void **state)
 {
 	const struct shape dense = { 0 }, moe = { .n_expert = 5, .n_used = 3 };

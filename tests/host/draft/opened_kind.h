@@ -15,7 +15,7 @@
 
 #define KIND_TEXT 220 /* tokens of a text */
 
-/* Options by name; the last entry has the name NULL. */
+/* Options as pairs of name and value; the last entry has the name NULL. */
 struct asked {
 	const char *name, *value;
 };

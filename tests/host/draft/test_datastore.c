@@ -39,8 +39,8 @@ static void check_find(const struct datastore *s, const struct text *x,
 			s->token + s->suffix[first], token, n * sizeof(*token));
 }
 
-/* Check that the suffixes are in ascending order of the tokens that the store
- * compares. */
+/* Check that the suffixes are sorted by their first DATASTORE_REACH tokens. The
+ * store compares no further tokens. */
 static void check_order(const struct datastore *s, const struct text *x)
 {
 	for (size_t i = 1; i < s->n_suffixes; i++) {

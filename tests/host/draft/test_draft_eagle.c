@@ -1,9 +1,9 @@
 /*
  * EAGLE heads as draft models, compared with their definition: chains, trees
  * and the tokens after a verification, in both kinds of arithmetic, for one
- * request and for two in a pass. The reference is that of reference_model.h,
- * which shares no code with the program. Other tests of this file check the
- * estimated cost and files that are refused.
+ * request and for two in a pass. The reference (reference_model.h) shares no
+ * code with the program. Other tests of this file check the estimated cost and
+ * files that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -30,7 +30,8 @@ struct fixture {
 	struct draft_model *d, *more;
 	double bound; /* accepted difference of a logit */
 	int32_t text[MOST];
-	/* [position] the target's last hidden states; random numbers */
+	/* [position][n_embd] random numbers in place of the target's hidden
+	 * states */
 	float hidden[MOST][EMBD];
 	double want[VOCAB];
 };
@@ -174,8 +175,8 @@ static void check(const struct fixture *f, const float *got, const char *what)
 
 /* ---- chains and trees ---------------------------------------------------- */
 
-/* Append text[held, n), with the target's states of the positions before these
- * tokens. Compare the logits. */
+/* Append text[held, n), where `held` is the number of appended tokens, with the
+ * target's states of the positions before these tokens. Compare the logits. */
 static void append(struct fixture *f, struct draft_model *d, uint32_t n)
 {
 	const float *logits;

@@ -104,8 +104,8 @@ static void cache_holds(
 
 /* ---- against the definition ---------------------------------------- */
 
-/* Compare the logits after pieces of 1 to 11 tokens, which have `total` tokens
- * together. */
+/* Append `total` tokens in pieces of 1 to 11 tokens. After each piece compare
+ * the logits. */
 static void check_tokens(struct fixture *f, uint32_t total, double bound)
 {
 	double *want = calloc((size_t)total * f->file.n_vocab, sizeof(*want));
@@ -377,8 +377,8 @@ static void test_truncated_is_fresh(void **state)
 	same_logits(f, append(f, t, 30), want, "again from 0");
 }
 
-/* Change from one text to another: with a common prefix of any length, to a
- * longer or a shorter text, and to the same text. */
+/* Change from one text to another, which may have a common prefix of any
+ * length, be longer or shorter, or be the same text. */
 static void test_following_is_fresh(void **state)
 {
 	struct fixture *f = *state;
@@ -405,9 +405,9 @@ static void test_following_is_fresh(void **state)
 	draft_close(fresh);
 }
 
-/* A draft model that shares the weights of another but has a cache of its own.
- * Its text is appended between the tokens of the other model, and once more
- * after the other model has continued. */
+/* A draft model that shares the weights of another one but has a cache of its
+ * own. The test appends its text between the tokens of the other model, and
+ * once more after the other model has continued. */
 static void test_like_another(void **state)
 {
 	struct fixture *f = *state;

@@ -83,7 +83,8 @@ static void open_models(struct fixture *f, enum draft_arithmetic a)
 	for (uint32_t i = 0; i < MOST; i++) {
 		f->text[i] = (int32_t)below(f->file.n_vocab, 1, i);
 		f->token[i] = (int32_t)below(f->file.n_vocab, 2, i);
-		/* Deep and wide subtrees with several roots. */
+		/* Two of three rows continue a chain. The others have a random
+		 * earlier parent or are roots. */
 		f->parent[i] = i ? (int32_t)below(i + 1, 3, i) - 1 : -1;
 		if (i && below(3, 4, i))
 			f->parent[i] = (int32_t)i - 1;
@@ -143,8 +144,8 @@ static uint32_t path_of(
 	return n;
 }
 
-/* Returns the logits of the text and the path, which are computed with an empty
- * cache. Stores their tokens in `all`. */
+/* Append the text's first `prefix` tokens and the tokens of the path to an
+ * empty cache. Returns the last logits. Stores all tokens in `all`. */
 static const float *plainly(struct fixture *f, uint32_t prefix,
 	const uint32_t *path, uint32_t n, int32_t *all)
 {
@@ -431,7 +432,7 @@ static void test_price(void **state)
 }
 
 /* Two operations are counted for each weight of the shape whose time is
- * estimated. */
+ * estimated (the model's own shape or a larger one). */
 static void test_priced_as(void **state)
 {
 	struct price own = { 0 }, same = { 0 }, large = { 0 };

@@ -42,10 +42,10 @@ static uint32_t predict(const float *logits, struct candidate c[VOCAB])
 	return g.n < CALIBRATED_SUCCESSORS ? g.n : CALIBRATED_SUCCESSORS;
 }
 
-/* Pass the predictions for a prompt to the source, as a target does that reads
- * the prompt: from logits [n][VOCAB], but only for the rows that the source
- * wants. Tokens before index `from` are cached and have no predictions. Returns
- * the number of wanted rows. */
+/* Read a prompt as a target does: pass predictions to the source, but only for
+ * the rows that the source wants. The predictions are made from logits
+ * [n][VOCAB]. Tokens before index `from` are cached and have no predictions.
+ * Returns the number of wanted rows. */
 static size_t read_prompt_from(struct source *s, const int32_t *prompt,
 	size_t n, size_t from, const float *logits)
 {
@@ -112,7 +112,7 @@ static void test_example(void **state)
 	likely(logits[0], ARRIVED, 0.45);
 	likely(logits[0], S, 0.2);
 	likely(logits[0], DOT, 0.05); /* above the minimum share */
-	/* reaches the required probability alone */
+	/* 0.92 reaches the required probability without a second token */
 	likely(logits[4], AT, 0.92);
 	likely(logits[4], IN, 0.08);
 	assert_int_equal(read_prompt(&s, prompt, ARRAY_LEN(prompt), logits[0]),

@@ -263,8 +263,8 @@ static void test_pass_too_small(void **state)
 	assert_int_equal(f->t->n, 9);
 	assert_int_equal(f->t->n_candidates[7], 3);
 	assert_int_equal(f->t->n_candidates[8], 0);
-	/* The text's last tokens are not cached yet, so they need rows too and
-	 * leave no room for nodes. */
+	/* The text's last tokens are not cached yet, so they need rows of the
+	 * passes too, and few or no rows are left for nodes. */
 	memcpy(path, f->text, sizeof(path));
 	check_path(f->t, 7, path + 30);
 	check_text(f, path, 37, &(struct growth){ 7, 1, 1, 1 });

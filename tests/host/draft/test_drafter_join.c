@@ -64,7 +64,7 @@ static int setup(void **state)
 		f->part[i].saw = saw;
 		f->part[i].close = closed;
 	}
-	/* The first two drafters often find nothing. */
+	/* The first two drafters often have no candidates. */
 	f->hash[0].bare = 2;
 	f->hash[1].bare = 3;
 	f->t = check_tree(K);
@@ -102,9 +102,10 @@ static bool has_candidates(const struct fixture *f, unsigned part,
 
 /* Compare the candidates of a node with those of the drafters, which all have
  * the weight 1. A token's probability is 1 minus the probability that all its
- * drafters are wrong. If the sum exceeds 1, all tokens but the likeliest are
- * scaled to the rest. A token's source is the first drafter that has the token.
- * Returns the number of drafters that have candidates. */
+ * drafters are wrong. If the probabilities have a sum above 1, those of all
+ * tokens but the likeliest are scaled so that the sum becomes 1. A token's
+ * source is the first drafter that has the token. Returns the number of
+ * drafters that have candidates. */
 static unsigned check_node(const struct fixture *f, uint32_t node)
 {
 	const struct candidate *got = f->t->candidate + (size_t)node * K;
@@ -146,7 +147,8 @@ static unsigned check_node(const struct fixture *f, uint32_t node)
 		assert_int_equal(got[i].source, source[got[i].token]);
 		none[got[i].token] = 2;
 	}
-	/* All other tokens are less likely. */
+	/* Tokens that are no candidates are not likelier than the last
+	 * candidate. */
 	for (unsigned i = 0; i < HASH_VOCAB && tokens > K; i++)
 		assert_true(1 - none[i] <= last + 1e-6);
 	return parts;
@@ -220,7 +222,8 @@ static void test_sure(void **state)
 	drafter_close(&all);
 }
 
-/* Probability of the likeliest token of a part after the root. */
+/* Store the likeliest token of drafter `part` after the root in *token. Returns
+ * the probability that the drafter d gives to this token there, or 0. */
 static double root_q(const struct fixture *f, const struct drafter *d,
 	unsigned part, int32_t *token)
 {
@@ -236,9 +239,9 @@ static double root_q(const struct fixture *f, const struct drafter *d,
 	return 0;
 }
 
-/* Two drafters disagree. The drafter whose tokens are accepted gains weight and
- * the other drafter loses weight, until the other drafter becomes right. A
- * second join of the same drafters has its own weights. */
+/* Two drafters disagree. First one of them is right each time and gains weight,
+ * while the other loses weight; then the other one is right each time. A second
+ * join of the same drafters has its own weights. */
 static void test_weights(void **state)
 {
 	struct fixture *f = *state;

@@ -18,8 +18,10 @@ static bool like_value(const int32_t *text, size_t n, size_t a, size_t b,
 	return kind_same(text, a, b, len);
 }
 
-/* Start of the dominant value among the values that followed the key, from the
- * newest to the oldest. Returns 0 if no value is dominant. */
+/* A value is the tokens that followed an occurrence of the key. Returns where
+ * the value starts that occurred at least twice as often as all other values
+ * together, or 0 if there is none. Values are searched from the newest to the
+ * oldest. */
 static size_t dominant(const int32_t *text, size_t n, const struct map_rule *r)
 {
 	size_t value[4], used = 0, best = 0;

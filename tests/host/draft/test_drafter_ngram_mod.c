@@ -26,8 +26,8 @@ static void test_mod(void **state)
 	kind_drafts(&d, text, 100, NULL, 0, "nothing stood before");
 	kind_drafts(&d, text, 123, NULL, 0, "23 tokens again");
 	kind_drafts(&d, text, 124, text + 24, 64, "24 tokens again");
-	/* The draft reaches its own beginning and continues into it: 76 tokens,
-	 * 48, and then 40 more. */
+	/* The draft has 64 tokens: 48 up to the end of the first 100 tokens,
+	 * and 16 from the second 100. */
 	kind_drafts(&d, text, 152, text + 52, 64, "52 tokens again");
 	drafter_close(&d);
 	d = kind_open(&draft_kind_ngram_mod, NULL);

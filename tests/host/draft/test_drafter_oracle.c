@@ -168,8 +168,8 @@ static void test_ranks_are_independent(void **state)
 		check_begin(&f->d, f->t, f->text, i + 1);
 		both += here && !rank_of(f->t, 0, f->text[i + 1]);
 	}
-	/* If neighbors shared a random number, the variance would be 5/16 n
-	 * instead of 3/16 n. */
+	/* Adjacent pairs of positions have one position in common, so the
+	 * variance of `both` is 5/16 n and not 3/16 n. */
 	assert_close(both / (double)n, 0.25, 5 * sqrt(0.3125 / n), "pairs");
 }
 
@@ -230,7 +230,8 @@ static void check_acceptance(
 			right[i], drafted[i], p);
 		assert_close((double)right[i] / drafted[i], p, bound + 1e-12,
 			"share of right tokens");
-		/* Enough chains reach the position. */
+		/* The bound is useful only if enough chains reach the position.
+		 */
 		assert_true(bound < 0.1);
 	}
 	assert_true(i == length || !right[i - 1]);
@@ -245,9 +246,9 @@ static void test_acceptance_follows_the_curve(void **state)
 	check_acceptance(*state, CURVE(0.85), 5);
 }
 
-/* The candidates at a level of a tree are those of an oracle that has the
- * level's probability at all positions. This holds on and off the text, and
- * after its end. */
+/* The candidates at a depth of a tree are those of an oracle that has the
+ * curve's probability for this depth at all positions. This holds on the text,
+ * after its end, and for other texts. */
 static void test_levels_follow_the_curve(void **state)
 {
 	static const double p[] = { 0.7, 0.2, 1, 0, 0.4, 0.4, 0.4 };
@@ -313,8 +314,8 @@ static uint64_t hash_of(struct fixture *f, const struct oracle_curve *curve)
 	return hash;
 }
 
-/* The hashes were recorded before the oracle had curves: results with a single
- * probability must stay the same from version to version. */
+/* The hashes were recorded when the oracle had a single probability and no
+ * curve. With a single probability the candidates must never change. */
 static void test_one_number_keeps_its_candidates(void **state)
 {
 	assert_int_equal(hash_of(*state, CURVE(0.3)), 0x9c1b0c2f180d9d6e);
@@ -392,7 +393,7 @@ static void test_nodes_are_texts(void **state)
 	struct fixture *f = *state;
 	int32_t text[70];
 
-	/* lengths before and after the end of the oracle's text */
+	/* texts that end before and after the end of the oracle's text */
 	for (size_t n = 38; n < 43; n++) {
 		open_oracle(f, 40, CURVE(0.5), 4, 6);
 		memcpy(text, f->text, sizeof(text));
@@ -409,8 +410,8 @@ static void test_nodes_are_texts(void **state)
 	}
 }
 
-/* Store in t the candidates after text[n] of an oracle that has the first
- * `known` tokens of the text. */
+/* Open an oracle that has the first `known` tokens of f->text. Store its
+ * candidates after text[n] in t. */
 static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 	const int32_t *text, size_t n)
 {
@@ -438,8 +439,8 @@ static uint32_t shared(const struct tree *a, const struct tree *b)
 
 /*
  * The candidates must differ for another text, at the end of the text, and with
- * another seed. The text's next token must then seldom be a candidate: by
- * chance it is one in about 60 cases.
+ * another seed. In these cases the text's next token is a candidate only by
+ * chance, with a probability of about 1/60.
  */
 static void test_off_the_text(void **state)
 {
@@ -555,9 +556,9 @@ static uint64_t took(struct fixture *f)
 	return p.total_ps;
 }
 
-/* Phone time of a pass. Its bytes are two layers of five matrices of 32 by 64
- * or 32 by 32 weights, and 100 by 32 weights of the output matrix, in 34 bytes
- * per 32 weights, and the rows before and after each product. */
+/* Phone time of a pass, in which a byte takes all the time. The bytes are those
+ * of seven matrices in each of two layers and of the output matrix, 34 bytes
+ * per 32 weights, and of the rows before and after each product. */
 static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 {
 	const uint64_t shape[][2] = { { 32, 32 }, { 16, 32 }, { 16, 32 },

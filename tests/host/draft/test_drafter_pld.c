@@ -56,7 +56,9 @@ static void test_pld_whole(void **state)
 
 	for (int32_t i = 0; i < 12; i++)
 		text[i] = text[i + 12] = text[i + 24 < 32 ? i + 24 : 31] = i;
-	/* 9 tokens follow 0 1 2, then 10. */
+	/* The first text has no repetition. In the second text, 12 tokens
+	 * follow the earlier 0 1 2, which is enough for a draft of 10 tokens.
+	 */
 	kind_drafts(&d, text + 12, 12, NULL, 0, "9 tokens after");
 	text[12] = 0;
 	text[13] = 1;
@@ -71,8 +73,8 @@ static void test_length(void **state)
 	kind_has_length(&draft_kind_pld, 10);
 }
 
-/* Values compared for a draft after `before` other tokens, two copies of
- * 7 8 9, and 1 between them. */
+/* Returns how many values the search compares in a text of `before` other
+ * tokens, then 7 8 9, 1, and 7 8 9 again. */
 static uint64_t values_after(uint32_t before)
 {
 	const struct asked one[] = { { "pld-length", "1" }, { 0 } };
@@ -102,8 +104,8 @@ static uint64_t values_after(uint32_t before)
 }
 
 /* The search compares three tokens at the position that matches and one token
- * at each position before. In addition, the single guess is compared with
- * itself. */
+ * at each earlier position. The single guess is also compared with itself once.
+ */
 static void test_searched(void **state)
 {
 	assert_int_equal(values_after(0), 3 + 1);

@@ -73,8 +73,9 @@ static uint32_t add_token(struct bench *b, uint32_t parent, int32_t token)
 	return tree_add(b->t, parent, (struct candidate){ token, 0.5f });
 }
 
-/* Of the logits of a verified token, the eight best tokens are stored. Logits
- * of other tokens are not stored. */
+/* The eight best tokens of a verified token's logits are stored, and are
+ * drafted after the same token later. A token without stored logits has no
+ * candidates. */
 static void test_rows(void **state)
 {
 	struct bench b = { 0 };
@@ -84,7 +85,7 @@ static void test_rows(void **state)
 	begin(&b, text, 1);
 	check_first(&b, 0, 0, 0);
 	show(&b, 0, 20);
-	/* The stored tokens are not used before the next text. */
+	/* Nothing is stored for token 4, the last token of text[2]. */
 	begin(&b, text, 2);
 	check_first(&b, 0, 0, 0);
 	begin(&b, text, 4);
@@ -175,8 +176,9 @@ static void test_ranks(void **state)
 	close_bench(&b);
 }
 
-/* By an option the drafter learns from the device's predictions after every row
- * instead of logits. Tokens that are not predicted stay unknown. */
+/* With the option recycle-rows=all the drafter learns from the device's
+ * predictions after every row instead of from logits. No successors are stored
+ * for tokens without predictions. */
 static void test_all_rows(void **state)
 {
 	static const struct candidate likely[] = { { .token = 20, .q = 0.5f },

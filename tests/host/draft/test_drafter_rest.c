@@ -88,8 +88,8 @@ static void check_text(const struct drafter *d, const struct text *x,
 	struct err e = { 0 };
 
 	reliance_init(&c.reliance);
-	/* The drafter reads the history only when a text does not continue the
-	 * last one. */
+	/* The drafter reads the history only when a text begins that does not
+	 * continue the previous text, so begin another text first. */
 	assert_ok(d->begin(d->arg, t, &(int32_t){ KINDS }, 1, &e), &e);
 	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
 	c.span = span_of(x, text, n);

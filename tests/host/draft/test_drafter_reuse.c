@@ -1,8 +1,9 @@
 /*
  * Which part of a rejected draft is drafted again. The two repairs of the
- * paper's table 2 are tested on drafts made for them. The longest run is
- * compared with a search that tries all runs. Another test checks for how many
- * steps a run is kept.
+ * paper's table 2 are tested on drafts made for them. The longest run
+ * (successive drafted tokens that the target also predicted) is compared with a
+ * search that tries all runs. Another test checks for how many steps a run is
+ * kept.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -64,8 +65,8 @@ static void verify(struct fixture *f)
 	}
 }
 
-/* Make the tree a chain after `root` with tokens x[n]; y[n + 1] are the
- * target's predictions after its nodes. */
+/* Make the tree a chain with the tokens x[n] after `root`. y[n + 1] are the
+ * target's predictions after the root and after each of the tokens. */
 static void chain(struct fixture *f, int32_t root, const int32_t *x,
 	const int32_t *y, uint32_t n)
 {
@@ -165,7 +166,7 @@ static void test_redundant(void **state)
 	close_fixture(&f);
 }
 
-/* Take text[n], after which the tree is verified, and then text[m]. */
+/* Give the source text[n], verify the tree, and give the source text[m]. */
 static void reject(struct fixture *f, const int32_t *text, size_t n, size_t m)
 {
 	take(f, text, n, n - 1);
@@ -174,8 +175,8 @@ static void reject(struct fixture *f, const int32_t *text, size_t n, size_t m)
 }
 
 /* The guesses after a path of drafted tokens must be those of `want`, in any
- * order. Each has the digits repair, match and token: 10000 * repair + 100 *
- * match + token. */
+ * order. A guess is written as the number 10000 * repair + 100 * match + token.
+ */
 static void expect_guesses(struct fixture *f, const int32_t *path, uint32_t n,
 	const uint32_t *want, uint32_t n_want)
 {
@@ -222,11 +223,10 @@ static void test_same_beginning(void **state)
 	close_fixture(&f);
 }
 
-/* The target's predictions are not used. When 9 comes in place of 10 11 12 13
- * 14 15, the draft continues at 10 or after one to four of its tokens. When 9
- * and 12 have come, the draft continues after 12, or after up to three tokens
- * more or fewer than came. When the next two tokens are 13 and 14, all three
- * tokens match. */
+/* The target's predictions are not used. The rejected draft is 10 to 19. After
+ * 9, the draft may continue at 10, or at a token one to four positions further.
+ * After 9 12, it may also continue after its own 12. After 9 12 13 14, the
+ * match with its own 12 13 14 has three tokens. */
 static void test_rejoined(void **state)
 {
 	static const int32_t x[] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
@@ -323,8 +323,8 @@ static void random_tree(struct fixture *f, uint64_t round)
 		f->predicted[u] = (int32_t)draw(round, u + 300, 4);
 }
 
-/* Write the text that follows the target's predictions along the tree, and one
- * more token. Returns its length. */
+/* Write the text that follows the target's predictions from the root as far as
+ * the tree has them, and one more predicted token. Returns its length. */
 static size_t target_text(const struct fixture *f, int32_t *text)
 {
 	int32_t node = 0;

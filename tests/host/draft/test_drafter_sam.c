@@ -292,9 +292,10 @@ static uint32_t different(
 	return sum < usual.children ? sum : usual.children;
 }
 
-/* The probability that PPMC gives to a token which followed the last `match` of
- * n tokens. Each longer match leaves a share of the probability to shorter
- * matches if it occurs less often than the next shorter match. */
+/* The probability that PPMC (prediction by partial matching, method C) gives to
+ * a token which followed the last `match` of n tokens. Each longer match leaves
+ * a share of the probability to shorter matches if it occurs less often than
+ * the next shorter match. */
 static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	uint32_t match, int32_t token)
 {
@@ -312,8 +313,8 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* Check that the guessed token occurs somewhere after the text's last `match`
- * tokens. */
+/* Check a guess. From the history it must have the right share; from the text
+ * it must occur somewhere after the text's last `match` tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {

@@ -180,8 +180,8 @@ static void test_learns(void **state)
 	 * 1. */
 	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
 	assert_true(t->candidate[0].q > 0.93f);
-	/* Guesses of the other origin are still weighted by the share that all
-	 * its guesses had. */
+	/* Guesses of the second origin are still weighted by the share that was
+	 * measured for all its guesses. */
 	assert_true(t->candidate[1].q > 0.45f && t->candidate[1].q < 0.55f);
 	for (; n < 190 + 150; n++) {
 		int32_t other[400] = { 0 };
@@ -195,8 +195,8 @@ static void test_learns(void **state)
 	drafter_close(&d);
 }
 
-/* The source gets the length of the prefix that the new text has in common with
- * the last text. */
+/* The source receives the number of tokens that the new text and the previous
+ * text have in common at the beginning. */
 static void test_same(void **state)
 {
 	struct script s = { 0 };

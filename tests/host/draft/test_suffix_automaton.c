@@ -89,8 +89,9 @@ static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
 }
 
 /*
- * If a state is split while the cursor is in it, the cursor stays in the old
- * state. The test therefore looks up the cursor's match again by its tokens.
+ * Returns the cursor, the match of the last `len` tokens of text[n]. If a state
+ * is split while the cursor is in it, the cursor stays in the old state. The
+ * test therefore looks up the cursor's tokens again.
  */
 static struct suffix_match cursor_before(const struct suffix_automaton *a,
 	const int32_t *text, size_t n, uint32_t len)
@@ -166,7 +167,7 @@ static void test_again(void **state)
 
 #define TEXTS  12
 #define LENGTH 24
-/* token ids below this limit have their successors counted */
+/* size of next[]; all token ids are smaller */
 #define HERE 512
 
 struct texts {
@@ -184,7 +185,8 @@ static uint32_t tokens_of(const struct texts *x)
 	return sum;
 }
 
-/* Whether the n tokens of `part` end at `end` in a text. */
+/* Whether the n tokens of `part` end at position `end` of text number `text`.
+ */
 static bool stands(const struct texts *x, uint32_t text, uint32_t end,
 	const int32_t *part, uint32_t n)
 {
@@ -315,8 +317,8 @@ static void test_history(void **state)
 	suffix_automaton_close(a);
 }
 
-/* A state has more children than a block holds. The children are listed again
- * after more were added. */
+/* A state gets more children than a block of edges holds. The children are
+ * listed again after more were added. */
 static void test_many_children(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_HISTORY);
@@ -401,7 +403,7 @@ static void write_hundreds(int32_t *t, uint32_t n)
 	write_random(t, n, 300);
 }
 
-/* word frequencies by Zipf's law */
+/* Write tokens whose frequencies follow Zipf's law. */
 static void write_words(int32_t *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

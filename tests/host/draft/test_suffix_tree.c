@@ -21,7 +21,7 @@ static struct search_work work;
 struct text {
 	int32_t token[MOST];
 	bool last[MOST]; /* token is the last of its sequence */
-	/* For each position, the number of tokens up to it that equal the last
+	/* For each position, how many tokens that end there equal the last
 	 * tokens of the text. The count does not extend beyond the beginning of
 	 * a sequence. */
 	uint32_t same[MOST];
@@ -95,8 +95,8 @@ static uint32_t count(
 	return found;
 }
 
-/* Number of occurrences that are followed by a token or by the end of their
- * sequence. */
+/* Number of occurrences of the text's last l tokens and path[n] that are
+ * followed by a token or by the end of their sequence. */
 static uint32_t count_followed(
 	const struct text *x, uint32_t l, const int32_t *path, uint32_t n)
 {
@@ -114,8 +114,9 @@ static void fail_at(
 	fail_msg("after %u tokens, %s: %u, not %u", x->n, what, got, want);
 }
 
-/* Check that the children of a place in the tree are exactly the tokens that
- * follow its tokens often enough. All token ids are below `kinds`. */
+/* Check the children that the tree lists at *p, the node of the text's last l
+ * tokens followed by path[n]. They must be exactly the tokens that follow there
+ * often enough. All token ids are below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)
@@ -143,7 +144,8 @@ static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	return listed;
 }
 
-/* Follow a random path after the suffix of l tokens and check each place. */
+/* Follow a random path after the text's last l tokens and check the children at
+ * each step. */
 static void check_path(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, struct suffix_place p, uint32_t kinds, struct draw *d)
 {
@@ -259,8 +261,9 @@ static void test_follow(void **state)
 
 			add(x, token);
 			suffix_tree_follow(t, &m, token);
-			/* The text's own tokens were added to the search too,
-			 * so only the first 300 positions count. */
+			/* x also has the tokens that were followed, which are
+			 * not in the tree, so only the first 300 positions
+			 * count. */
 			want = 0;
 			for (uint32_t j = 0; j < 300; j++)
 				if (x->same[j] > want)

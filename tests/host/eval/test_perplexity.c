@@ -144,8 +144,8 @@ static void test_short_texts(void **state)
 
 /* ---- items --------------------------------------------------------------- */
 
-/* The passage of an item must have the ids `tokens`, up to -1, and the first
- * scored token `first`. */
+/* The passage made from an item must have the token ids `tokens` (-1 ends the
+ * list), and `first` must be the index of its first scored token. */
 static void check_item(const struct tokenizer *t, const char *prompt,
 	const char *answer, uint32_t first, const int32_t *tokens)
 {
@@ -197,9 +197,9 @@ static void test_items(void **state)
 	tokenizer_close(t);
 }
 
-/* If the tokenizer adds a space before a text, it adds none before an answer,
- * unless prompt and answer tokenized together differ from the separate
- * tokens. */
+/* The tokenizer adds a space before a text. It adds none before an answer,
+ * unless prompt and answer tokenized together differ from the separate tokens.
+ */
 static void test_items_of_spm(void **state)
 {
 	enum { SPACE = 259, B = 261, C = 262, SPACE_A = 267 };
@@ -541,7 +541,8 @@ static void test_interrupted(void **state)
 	assert_int_equal(got.tokens, 53);
 }
 
-/* A norm that is NaN, and one that makes the logits NaN. */
+/* Weights of a norm that are not finite, and weights so large that the logits
+ * are not finite. */
 static void test_no_likelihood(void **state)
 {
 	static const struct {

@@ -25,7 +25,8 @@
 #define VOCAB 96
 #define EPS   0.25f /* large enough to affect the scores */
 
-/* The contents of a file. A refused file has one wrong value. */
+/* The contents of the file of an exit predictor. A refused file has one wrong
+ * value. */
 struct head_file {
 	const char *arch, *norm_name, *weight_name, *more;
 	uint32_t layer, n_embd, n_vocab;

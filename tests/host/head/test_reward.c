@@ -287,7 +287,8 @@ static void add_random_step(const struct fixture *f, struct text *t,
 	t->step_end[t->n_steps++] = (uint32_t)t->list.n - 1;
 }
 
-/* Make texts of three prompts. Some texts have a common prefix. */
+/* Make n texts of `steps` steps from three prompts. Some texts have a common
+ * prefix. */
 static void make_texts(const struct fixture *f, struct text *t, unsigned n,
 	uint64_t seed, unsigned steps)
 {
@@ -374,7 +375,8 @@ static void test_text_alone(void **state)
 	clear(t, TEXTS);
 	score_growing(f, t, TEXTS);
 	check_same(t, (const float(*)[MOST])alone, TEXTS, "step by step");
-	/* With so little room, cached texts are always evicted. */
+	/* Cached texts are evicted all the time, because one text fills the
+	 * cache. */
 	f->max = 1;
 	fresh(f);
 	clear(t, TEXTS);
@@ -384,8 +386,8 @@ static void test_text_alone(void **state)
 		release(&t[i]);
 }
 
-/* Two texts have a common prefix. The prompt of one text has more of this
- * prefix than the prompt of the other. */
+/* The same tokens are scored twice with different prompt lengths. The cached
+ * prefix of the first scoring must not change the second scores. */
 static void test_other_prompt(void **state)
 {
 	struct fixture *f = *state;
@@ -439,7 +441,7 @@ static void test_new_alone(void **state)
 	assert_int_equal(rows_of(f, &t[1], 1), t[1].list.n - n);
 	/* The text is a prefix of a cached text, so nothing is computed. */
 	assert_int_equal(rows_of(f, &t[2], 1), 0);
-	/* From the first different token on, the text is computed. */
+	/* The text is computed from the first token that differs. */
 	add_step(f, &t[2], "9 + 8 = 9.\n");
 	for (n = 0; t[1].list.id[n] == t[2].list.id[n];)
 		n++;

@@ -359,8 +359,8 @@ static double definition(const struct prm_file *p, const double *state)
 	return 1 / (1 + exp(-odds));
 }
 
-/* The tokens that the reward model computes for a text, and the positions that
- * it scores. */
+/* Make the tokens that the reward model computes for a text. at[] receives the
+ * positions of the scored tokens. */
 static void own_words(const struct fixture *f, const struct prm_file *p,
 	unsigned which, struct token_list *l, size_t at[STEPS])
 {

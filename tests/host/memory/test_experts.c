@@ -167,8 +167,8 @@ static void ahead(struct fixture *f, uint32_t layer, unsigned set)
 	experts_ahead(f->x, layer, expert, n);
 }
 
-/* Take all experts of the last begin() of a layer, up to `room` at a time, and
- * finish with each immediately. Returns the set of these experts. */
+/* Take all experts of the layer's last begin(), up to `room` at a time, and
+ * release each immediately. Returns the set of these experts. */
 static unsigned take_all(struct fixture *f, uint32_t layer, uint32_t room)
 {
 	struct expert_place at[EXPERTS];
@@ -316,8 +316,8 @@ static void often_used_experts_stay(void **state)
 	assert_int_equal(stats_of(f).read, reads);
 }
 
-/* If each pass uses more experts than there are slots, most slots keep their
- * expert until its turn. */
+/* If a pass uses more experts than there are slots, at least 4 of the 12 slots
+ * still hold an expert when a later pass needs it. */
 static void a_pass_larger_than_memory_finds_experts(void **state)
 {
 	struct fixture *f = *state;
@@ -330,8 +330,8 @@ static void a_pass_larger_than_memory_finds_experts(void **state)
 	assert_in_range(stats_of(f).found, 9 * 4, 9 * 12);
 }
 
-/* If all slots are in use, the caller has to finish with an expert before it
- * can take another one. */
+/* If all slots are in use, the caller has to release an expert before it can
+ * take another one. */
 static void full_slots_are_reported(void **state)
 {
 	struct expert_place at[EXPERTS], more;

@@ -82,7 +82,7 @@ static void refused(
 
 struct change {
 	const char *what;
-	int entry; /* entry of the table; -1 for the header */
+	int entry; /* entry of the tensor table; -1: header */
 	size_t at, bytes;
 	uint64_t value;
 	const char *want;
@@ -170,8 +170,9 @@ static void test_metadata(void **state)
 	model_close(a);
 }
 
-/* In this image, entry 10 is the router of layer 0, and entries 25 to 33 are
- * gate, up and down of three layers. Extents 6 to 17 are their four experts. */
+/* In the tensor table of this image, entry 10 is the router of layer 0, and
+ * entries 25 to 33 are gate, up and down of three layers. Extents 6 to 17 are
+ * the four experts of each of these layers. */
 static void test_experts(void **state)
 {
 	static const struct change bad[] = {
@@ -246,7 +247,7 @@ static void test_random_experts(void **state)
 	memcpy(&table, x.data[0] + 24, sizeof(table));
 	for (uint32_t i = 0; i < 400; i++) {
 		const struct image_extent *some = image_extent_at(x.im, 9);
-		/* any word of the last 10 entries, or of the head */
+		/* any word of the ten table entries from number 24 on */
 		size_t at = (size_t)(rng_uniform(8, 1, i) * 80);
 		uint32_t was,
 			value = values[(size_t)(rng_uniform(8, 2, i) *

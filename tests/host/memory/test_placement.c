@@ -271,8 +271,9 @@ static void test_other_errors_pass(void **state)
 }
 
 /*
- * The smallest number of mappings for the uses 0 1 .. n-1 0 1 .. from step `at`
- * on. `have` is the set of mapped blocks as bits, and `k` blocks fit.
+ * The smallest number of mappings from step `at` to the end, `steps`, if the
+ * blocks are used in the order 0 1 .. n-1 0 1 ... `have` is the set of mapped
+ * blocks as bits, and `k` blocks fit in the window.
  */
 static unsigned least_maps(
 	unsigned n, unsigned k, unsigned steps, unsigned at, unsigned have)
@@ -390,12 +391,14 @@ static uint64_t bytes_of(const struct cycle *c, enum placement_policy policy)
 }
 
 struct unequal {
-	/* number of cycles, and of cycles with the smallest possible bytes */
+	/* number of tried windows, and of those in which the mapped bytes are
+	 * the smallest possible */
 	unsigned cycles, least;
-	double most; /* largest ratio to the smallest possible bytes */
+	double most; /* largest ratio of bytes to the smallest */
 	unsigned grown,
-		/* numbers of windows that are larger by 1, and of those in
-		 * which more bytes were mapped */
+		/* grown: comparisons of a window with one that is 1 byte
+		 * smaller; growing: those in which the larger window maps more
+		 * bytes */
 		growing;
 };
 
@@ -535,7 +538,7 @@ static void test_paging(void **state)
 	need(p, &m, 0);
 	need(p, &m, 3);
 	check_mapped(&m, 5, 1 << 0 | 1 << 2 | 1 << 3);
-	need(p, &m, 4); /* needs the room of two blocks */
+	need(p, &m, 4); /* evicts two blocks of 9 bytes */
 	check_mapped(&m, 5, 1 << 3 | 1 << 4);
 	assert_true(placement_is_mapped(p, 3));
 	assert_false(placement_is_mapped(p, 0));

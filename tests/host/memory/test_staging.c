@@ -21,7 +21,7 @@ struct fixture {
 	struct model *model;
 	struct image_file image;
 	struct staging *staging;
-	uint8_t *output; /* the matrix, and its bytes in the extent */
+	uint8_t *output; /* expected bytes of the matrix */
 	size_t bytes;
 	uint32_t parts; /* number of parts; 0 until the matrix was read once */
 };

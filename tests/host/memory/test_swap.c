@@ -141,7 +141,7 @@ static void test_poison(void **state)
 	start(f);
 	a = take(f, 0, &ps);
 	b = take(f, 1, &ps);
-	/* not the oldest slot; the reader passes the slot's number */
+	/* release the newer one of the two slots */
 	swap_done(f->swap, b, 0);
 	check_slot(f, a, 0);
 	assert_int_equal(take(f, 2, &ps), b);

@@ -29,8 +29,8 @@ static uint64_t draw(uint64_t stream, uint64_t *at, uint64_t below)
 	return (uint64_t)(rng_uniform(seed, stream, (*at)++) * (double)below);
 }
 
-/* Draw a model. Some models have equal blocks and some different ones; copies
- * are shorter or longer than the runs of blocks. */
+/* Draw a model. In some models all blocks are equal. In some models copies take
+ * longer than the runs of blocks, and in others less time. */
 static void draw_model(struct model *m, uint64_t stream, uint32_t n)
 {
 	uint64_t at = 0, alike = draw(stream, &at, 3);
@@ -83,8 +83,8 @@ static uint64_t taken_by(const struct model *m, uint64_t bytes)
 #define TWELVE   12
 #define FORWARDS 60000
 
-/* Returns the waiting time of twelve forward passes, measured when twelve
- * passes repeat the previous twelve. */
+/* Simulate forward passes until twelve of them take the same times as the
+ * twelve before. Returns the waiting time of these twelve passes. */
 static uint64_t simulate(const struct model *m, const bool *temporary)
 {
 	static uint64_t past[FORWARDS][3], waits[FORWARDS];

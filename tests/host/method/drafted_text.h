@@ -49,8 +49,8 @@ struct fixture {
 	struct image_file image; /* image of the model w.model[SAME] */
 	struct soc soc;
 	const struct model *target; /* model of the session */
-	/* The device has loaded the draft session's model. A device can load
-	 * one model besides the target, and only once. */
+	/* True if the device has loaded the draft session's model. A device can
+	 * load one model besides the target, and only once. */
 	bool shared;
 	struct exit_head *exit;
 	/* Options of the texts that are generated next. */
@@ -314,8 +314,8 @@ static inline void check_text(
 		m->name, d->place, f->tree_rows, f->w.n_predict);
 	text_same(&got, &f->plain, what);
 	check_stats(f, &env, &before, &got);
-	/* All cycles were checked except for those at the end, before which
-	 * lever may have stopped drafting. */
+	/* watched_drafter.h has checked all cycles except for those at the end,
+	 * before which lever may have stopped drafting. */
 	assert_true(m == &method_lever ||
 		d->watched.checked + 2 >= env.stats.cycles);
 	f->most = d->watched.most;

@@ -76,7 +76,7 @@ static inline void write_alone(struct sampled *f)
 	f->w.sampling.stream = 0;
 }
 
-/* Open a session for many samples in place of the session for one text. */
+/* Open a session for many samples. The session for one text must be closed. */
 static inline void open_many(struct sampled *f, uint32_t slots)
 {
 	f->w.opts.sequences = 1 + f->n + f->spare;

@@ -101,7 +101,7 @@ static inline int samples_run_alone(struct samples *samples,
 	if (ret == -ECANCELED)
 		samples_stop(samples);
 	samples_detach(samples);
-	/* the cache of the root may have been dropped */
+	/* the cache of the root's sequence may have been dropped */
 	if (a.root.sequence == LANE_NO_SEQUENCE)
 		session_add(s, &a.root.sequence, NULL);
 	scheduler_close(&l);

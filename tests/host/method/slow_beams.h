@@ -221,8 +221,8 @@ static inline bool slow_better(
 			s->beam[a].place < s->beam[b].place);
 }
 
-/* Returns the index in `of` of the best open beam or, if `best` is false, of
- * the first open beam. Returns -1 if none is open. */
+/* Returns the index k of the best beam of[k] for which open[k] is set or, if
+ * `best` is false, of the first one. Returns -1 if there is none. */
 static inline int slow_take(const struct slow_search *s, const uint32_t *of,
 	const bool *open, uint32_t n, bool best)
 {

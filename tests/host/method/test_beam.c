@@ -45,8 +45,8 @@ static int score(void *arg, struct reward_text *t, unsigned n, struct err *e)
 	return 0;
 }
 
-/* A token of the text that may end texts. Tokens that end a step are not
- * usable. */
+/* Returns a token of the text that can serve as the end-of-text token. Tokens
+ * that end a step cannot. */
 static uint32_t find_eos(const struct text *t)
 {
 	for (size_t i = N_PROMPT + 20; i < t->n; i++)
@@ -244,8 +244,8 @@ static bool is_beam(const struct sample *s, const struct slow_beam *want)
 		same_value(s->value, want->value);
 }
 
-/* All beams of the reference search must exist, and the same beam must be
- * chosen. */
+/* The reference search's beams must all exist, and the same beam must be
+ * chosen. Further beams may exist. */
 static void same_beams_ahead(const struct sampled *f)
 {
 	const struct samples *p = f->samples;

@@ -53,7 +53,8 @@ static bool same(const struct candidate *a, const struct candidate *b)
 	return a->answer && b->answer && !strcmp(a->answer, b->answer);
 }
 
-/* The weight of the answer of candidate i. */
+/* The sum of the weights of all candidates with the same answer as candidate i.
+ */
 static double weight_of(const struct candidate *c, uint32_t n, uint32_t i)
 {
 	double sum = 0;

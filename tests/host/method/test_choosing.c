@@ -401,7 +401,8 @@ static void test_decided_vote_keeps_the_text(void **state)
 	}
 	print_message("%u of %u cut\n", cut, runs * MANY);
 	assert_true(cut > runs / 2);
-	/* Some samples now end because there is no room for another token. */
+	/* In this smaller cache, some samples end early because there is no
+	 * free slot for another token. */
 	pair_close(&f->w.s);
 	open_many(f, 96);
 	for (unsigned i = 0; i < runs / 4; i++) {
@@ -506,7 +507,7 @@ static void test_all_failed_samples_fail_the_run(void **state)
 	struct sampled *f = *state;
 
 	fake.spoil = spoil_all;
-	f->n = MANY - 1; /* a number of rows that no pass of the prompt has */
+	f->n = MANY - 1; /* spoil_all spoils passes of this many rows */
 	assert_int_equal(run_many(f, &method_vote), -EPROTO);
 	assert_non_null(
 		strstr(f->e.text, "no sample of 11 has ended normally"));

@@ -85,8 +85,9 @@ static void test_factor(void **state)
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=1e-9");
 	DT_WRITE(w, &other, "llada", "block=8");
 	dt_same(&t, &other);
-	/* With f = 9, the threshold 1 - f/(k+1) is at most 0 for any k up to 8,
-	 * so one pass commits a whole block. */
+	/* A pass commits k tokens if k guesses exceed the threshold 1 -
+	 * f/(k+1). With f = 9 this is at most 0 for any k up to 8, so one pass
+	 * commits a whole block of 8 tokens. */
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=9");
 	DT_WRITE(w, &other, "llada", "block=8", "block-steps=1");
 	dt_same(&t, &other);
@@ -171,9 +172,9 @@ static void test_fresh_cache(void **state)
 	free(some);
 }
 
-/* In a model with shifted logits, the row before a block predicts the block's
- * first token, and a pass that computes only the block does not have that
- * row. */
+/* In a model with shifted logits, a block's first token is predicted by the row
+ * before the block. A pass that computes only the block does not have that row.
+ */
 static void test_shifted_caches(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -322,7 +323,8 @@ static void test_lookahead_changes_nothing(void **state)
 	check_lookahead(w, "window-visibility=blocks");
 }
 
-/* With lookahead, passes have more rows, and as many on every phone. */
+/* With lookahead, passes have more rows. The number of rows is the same on
+ * every phone. */
 static void test_lookahead_on_phones(void **state)
 {
 	static const char *const phone[] = { NULL, "sd8gen2", "sd8gen3",
@@ -355,9 +357,9 @@ static void test_lookahead_on_phones(void **state)
 	w->opts.soc = NULL;
 }
 
-/* With each option set alone, the text is complete and has no masks. It takes
- * no more passes than it has tokens, plus the passes that recompute committed
- * tokens. */
+/* With each option set alone, the text is complete and has no masks. The number
+ * of passes is at most the number of tokens, plus the passes that recompute
+ * committed tokens. */
 static void test_every_option_gives_a_text(void **state)
 {
 	static const char *const on[][3] = { { NULL }, { "revision-falls" },

@@ -22,8 +22,8 @@
 
 #define CONTEXT 96
 #define BOUND   1e-4 /* largest error of float32 logits */
-/* Two logits, or two sums from which odds are computed, may change places
- * because of rounding if their distance is less than this. */
+/* Rounding may change the order of two logits, or of two sums from which odds
+ * are computed, if they differ by less than this. */
 #define MARGIN (4 * BOUND)
 
 struct fixture {
@@ -122,7 +122,8 @@ static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 	return end < n ? end : n;
 }
 
-/* Compare the device's logits for the same tokens with `want`. */
+/* Compare `want` with the logits that the device computes for the tokens x[n].
+ */
 static void compare(
 	struct fixture *f, const int32_t *x, unsigned n, const double *want)
 {

@@ -122,8 +122,8 @@ static void pass(struct eagle *x, uint32_t sequence, const int32_t *token,
 	assert_ok(session_accept(s, sequence, NULL, n, &e), &e);
 }
 
-/* The root's candidates after text[n] must be those of the head with these
- * states. */
+/* The candidates that the drafter d gives the root after text[n] must be those
+ * of a new head that gets the target's hidden states `states`. */
 static void check_root(struct eagle *x, struct drafter *d, uint32_t sequence,
 	const int32_t *text, uint32_t n, float (*states)[32])
 {
@@ -151,8 +151,8 @@ static void check_root(struct eagle *x, struct drafter *d, uint32_t sequence,
 	draft_close(m);
 }
 
-/* The fork copies a shared run of the cache before it writes to it, with the
- * states. */
+/* Before a fork writes to a shared run of the cache, it copies the run together
+ * with the hidden states. */
 static void test_states_of_forks(void **state)
 {
 	int32_t text[] = { 3, 14, 15, 92, 65, 35, 89 }, other[7];
@@ -177,10 +177,10 @@ static void test_states_of_forks(void **state)
 	pass(&x, SESSION_TEXT, text + 4, 2, states + 4);
 	check_root(&x, &more, fork, other, 7, others);
 	check_root(&x, &head, SESSION_TEXT, text, 7, states);
-	/* a drafter that changes to another request, also through a join */
+	/* The drafter `head` drafts for the fork now, through a join. */
 	assert_ok(drafter_join_open(&joined, &head, 1, &e), &e);
 	check_root(&x, &joined, fork, other, 7, others);
-	/* a text that is a prefix of the last one */
+	/* This text is a prefix of the last one. */
 	check_root(&x, &more, fork, other, 3, others);
 	drafter_close(&joined);
 	drafter_close(&more);

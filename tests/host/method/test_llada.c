@@ -384,7 +384,8 @@ static void check_schedule(const struct fixture *f)
 	assert_int_equal(s->rows, rows);
 }
 
-/* Check the text and its passes. `eos` is the token that ends it, or -1. */
+/* Check the text and its passes. `eos` is the token that must end the text, or
+ * -1. */
 static void check_run_to(struct fixture *f, int32_t eos)
 {
 	struct naive v = { .logits = naive_logits,
@@ -481,9 +482,10 @@ static void test_stops_at_full_context(void **state)
 struct observer {
 	struct fixture *f;
 	int32_t x[CONTEXT];
-	/* last: number of the pass after which the observer ends the text */
+	/* last: number of the pass after which the observer ends the text; 0
+	 * means none */
 	unsigned seen, last;
-	size_t first; /* of the last step */
+	size_t first; /* member `first` of the last step */
 };
 
 /* Check the step that follows a pass: it has the pass's input with some of the
@@ -618,8 +620,8 @@ static void test_device_failure_keeps_the_beginning(void **state)
 	f->s.fails_at = 13;
 	assert_int_equal(run(f), -EIO);
 	assert_string_equal(f->e.text, "pass 13 fails");
-	/* the finished block, and the tokens before the next block's first mask
-	 */
+	/* The text has the finished block and the tokens before the next
+	 * block's first mask. */
 	assert_in_range(gen_generated(f->g), 8, 8 + 4);
 }
 

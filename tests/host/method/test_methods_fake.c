@@ -176,7 +176,7 @@ static int write_some(struct fixture *f, const struct method *m,
 	return ret;
 }
 
-/* Let the device fail at every twentieth answer. Returns true if the failure
+/* Let the device fail at answer number `forged_at`. Returns true if the failure
  * came before the text's end. */
 static bool ends_early(struct fixture *f, const struct method *m, bool lost)
 {

@@ -145,7 +145,7 @@ static void test_full_cache_changes_no_sample(void **state)
 
 	f->parallel = MANY;
 	open_models(f);
-	/* Cache sizes from room for one sample to room for all samples. */
+	/* Cache sizes from the slots of one sample to those of all samples. */
 	for (uint32_t runs = 3; runs <= 1 + 2 * MANY; runs++) {
 		open_many(f, runs * RUN);
 		assert_ok(run_many(f, &method_sample), &f->e);
@@ -164,7 +164,7 @@ static void test_full_cache_changes_no_sample(void **state)
 	assert_true(forgotten > 0);
 }
 
-/* A cache with room for less than one sample is reported like a full context.
+/* A cache with too few slots for one sample is reported like a full context.
  * The prompt's cache is dropped first. */
 static void test_no_room_is_a_full_context(void **state)
 {

@@ -54,7 +54,7 @@ struct fixture {
 	const char *draft, *stop;
 	uint32_t n_predict, slots;
 	double temperature;
-	uint32_t step_tokens; /* also sets --stop-decided; 0: neither */
+	uint32_t step_tokens; /* nonzero: also set --stop-decided */
 };
 
 static int setup(void **state)

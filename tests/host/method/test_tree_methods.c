@@ -95,7 +95,8 @@ static void test_biases(void **state)
 	end_texts(f);
 }
 
-/* With layers streamed from flash, whose reads continue between passes. */
+/* The model's layers are streamed from flash, and reads continue between
+ * passes. */
 static void test_streamed(void **state)
 {
 	struct fixture *f = *state;
@@ -155,8 +156,8 @@ static void test_largest_trees(void **state)
 	open_session(f, f->image.model);
 	write_plain(f);
 	open_drafting(f, &d, BATCHED, COARSE);
-	/* The context leaves room for fewer rows than that, so this number is
-	 * the maximum. */
+	/* After the prompt, the context has room for 20 rows fewer than a pass
+	 * may have, so the context limits the trees. */
 	most = session_context(f->w.s) - N_PROMPT;
 	for (unsigned m = 0; m < N_METHODS; m++) {
 		check_text(f, verifying[m], &d);

@@ -69,9 +69,9 @@ static inline void writer_release(struct writer *w)
 		model_close(w->model[i]);
 }
 
-/* The target; the same model with 4 bits per weight, which agrees with the
- * target sometimes; and a model with other weights, which agrees only by
- * chance. */
+/* Open the target and the draft models: the target itself; the same model with
+ * 4 bits per weight, which agrees with the target sometimes; and a model with
+ * other weights, which agrees only by chance. */
 static inline void writer_open_models(struct writer *w, uint32_t n_layer)
 {
 	struct model_file file = model_file_tiny;

@@ -182,7 +182,8 @@ static inline float mf_value(
 	return (float)(u * 1.7 / sqrt((double)t->cols));
 }
 
-/* echo: the tensor is close to the identity. */
+/* Write the values of a tensor. If `echo` is set, the tensor is close to the
+ * identity. */
 static inline void mf_data(struct gguf_writer *w, const struct model_tensor *t,
 	unsigned index, bool echo, struct err *e)
 {

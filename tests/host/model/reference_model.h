@@ -118,8 +118,8 @@ static inline void ref_norm(const struct reference *r, const char *name,
 		y[i] = x[i] / sqrt(sum / n + eps) * w[i];
 }
 
-/* Apply the steps that queries and keys have in common: bias, norm of each
- * head, and rotation. */
+/* Apply to a query or key the steps that both have in common: bias, norm of
+ * each head, and rotation. */
 static inline void ref_heads(const struct reference *r, uint32_t layer,
 	char which, double *x, unsigned heads, unsigned pos)
 {
@@ -248,7 +248,8 @@ static inline void ref_choose(const struct model_file *f, double *w)
 		w[e] /= norm ? used : all;
 }
 
-/* The feed-forward of matrix number `e`, of width n_ff, from h to y. */
+/* Compute the feed-forward of width n_ff from r->h to y, with matrix number `e`
+ * of the tensors with this suffix. */
 static inline void ref_feed_forward(struct reference *r, uint32_t l,
 	const char *suffix, unsigned e, unsigned n_ff, struct ref_rows *y)
 {

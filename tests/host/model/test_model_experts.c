@@ -106,7 +106,7 @@ static void test_keys(void **state)
 	static const struct {
 		void (*keys)(struct gguf_writer *);
 		const char *named, *also;
-		bool replaces; /* the key that the file has already */
+		bool replaces; /* replaces a key of the file */
 	} bad[] = {
 		{ put_shared, "qwen3moe.expert_shared_count",
 			"only in qwen2moe" },
@@ -147,7 +147,7 @@ static void test_keys(void **state)
 	f.skip = "qwen3moe.feed_forward_length";
 	refused(&f, f.skip, "missing");
 
-	f.keys = put_width; /* then the width of dense layers is not needed */
+	f.keys = put_width; /* put_width makes that key unnecessary */
 	model_close(open_file(&f));
 	f.keys = put_neutral;
 	m = open_file(&f);

@@ -50,13 +50,13 @@ struct fake_device {
 	unsigned first, waiting;
 	/* Delayed loads, the oldest first. */
 	struct fake_request loading[FAKE_QUEUE];
-	/* overdue: answers since the oldest load was accepted. */
+	/* overdue: number of answers since the oldest load was accepted */
 	unsigned n_loading, overdue;
 	/* held: number of graphs, including those being loaded; most_held:
 	 * maximum of `held` */
 	uint32_t held, most_held;
 	uint32_t next_seq;
-	/* The last answer, which is sent answer.times more times. */
+	/* The last answer. It must be sent answer.times more times. */
 	struct fake_answer answer;
 	struct fake_run run;
 };

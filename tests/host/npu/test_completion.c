@@ -247,7 +247,7 @@ static void test_of_a_run(void **state)
 	assert_int_equal(st.extended_read, (1ull << 32) + 8);
 }
 
-/* Unusual answers that are valid. */
+/* Answers that are unusual but valid. */
 static void test_what_is_no_forgery(void **state)
 {
 	static const struct forgery cases[] = {
@@ -326,8 +326,8 @@ static void test_a_refusal_tells_the_violation(void **state)
 		"row 0: it attends to no slots and no rows (after a stale read: tandem:io)");
 }
 
-/* A price (estimated time and counts of the work) is valid only if there is a
- * cost model and if the work can have this price. */
+/* A price (estimated time and counts of the work) is refused if it is higher
+ * than any request can cost. */
 static void test_prices(void **state)
 {
 	static const struct forgery most =
@@ -536,8 +536,8 @@ static void test_full_region(void **state)
 	uint32_t at;
 
 	f->fake.forge = maps_at;
-	/* one page after the beginning, so that there is a hole before and
-	 * after */
+	/* The device maps one page after the region's beginning, so that the
+	 * region has a hole before and after the mapping. */
 	address = 64;
 	npu_room(f->n, &room);
 	assert_int_equal(room.extended, EXTENDED);
@@ -565,8 +565,8 @@ static void test_unmapped(void **state)
 	assert_int_equal(f->addr[1], f->addr[0]);
 }
 
-/* The wait for an answer is canceled several times before the answer
- * arrives. */
+/* recv_canceled returns `canceled` times as if the wait for an answer was
+ * canceled, and then receives the answer. */
 static int (*recv_at_last)(void *, struct packet *, int, struct err *);
 static unsigned canceled;
 
@@ -599,8 +599,8 @@ static void test_mapped_though_canceled(void **state)
 
 static uint32_t pending;
 
-/* The numbers in the answer of a full window are used only in the message, so
- * any value is valid. */
+/* Answer that the window is full, with invalid numbers. The host uses these
+ * numbers only in the message, so they are no error. */
 static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 {
 	fake_refuse(&a->done, -ENOSPC, "");

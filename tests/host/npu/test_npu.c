@@ -92,7 +92,7 @@ struct graph_message {
 	struct wire_tensor tensor[WIRE_T_COUNT];
 };
 
-/* The message that loads a graph of one layer. */
+/* Make the message that loads a graph of one layer. */
 static struct graph_message graph_message(uint32_t id)
 {
 	static const uint32_t shape[WIRE_T_COUNT][2] = {
@@ -157,9 +157,9 @@ static void fill(struct fixture *f)
 		x[i] = (float)rng_uniform(7, 2, i);
 }
 
-/* Send a run of a chain of ROWS rows after the first i slots. The hidden states
- * are computed in place. Each run i has a batch of its own in memory, because
- * the device reads it later. */
+/* Send a run of a chain of ROWS rows, which attend to the first i slots of the
+ * cache. The hidden states are computed in place. Each run i has a batch of its
+ * own in memory, because the device reads the batch later. */
 static int send_run(struct fixture *f, uint32_t i, struct err *e)
 {
 	uint32_t batch = (uint32_t)BATCH + i * 256;
@@ -329,8 +329,8 @@ static void test_wait(void **state)
 
 /* ---- the log ------------------------------------------------------------- */
 
-/* The log is compared with the test's own list of requests that are not
- * answered yet. Answers arrive in random order. */
+/* Compare the log with the test's own list of unanswered requests. Answers
+ * arrive in random order. */
 static void test_log(void **state)
 {
 	static struct npu_log log;

@@ -32,7 +32,7 @@ struct reader {
 	unsigned before;
 };
 
-static struct fault fault; /* of the last request */
+static struct fault fault; /* fault that the last request reported */
 
 static void hear(void *arg)
 {
@@ -176,8 +176,8 @@ static void a_full_queue_refuses_requests(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* While the first client's texts run, the others wait; then the queue decides
- * their order. */
+/* While the first client's texts run, the texts of two other clients wait. Then
+ * the queue decides the order of the waiting texts. */
 static void a_text_overtakes_those_of_a_greedy_client(void **state)
 {
 	struct tandem *t = started("texts=1");

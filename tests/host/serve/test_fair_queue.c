@@ -47,7 +47,7 @@ static void with_one_lane_clients_take_turns(void **state)
 	assert_null(q.first);
 }
 
-/* The texts of one client never end; those of the other end at once. */
+/* The texts of one client never end; those of the other client end at once. */
 static void long_texts_get_no_more_lanes_than_short_ones(void **state)
 {
 	struct fair_queue q = { 0 };
@@ -94,9 +94,9 @@ static void the_lowest_priority_number_comes_first(void **state)
 	fair_queue_release(&q);
 }
 
-/* After every eight turns for the lowest priority number, one turn goes to the
- * text with a higher number that arrived first, although texts with the lowest
- * number keep arriving. */
+/* Texts with the lowest priority number come first. After every eight of them,
+ * one turn goes to the text with a higher number that arrived first, even if
+ * texts with the lowest number keep arriving. */
 static void a_higher_number_has_a_turn_after_eight_lower_ones(void **state)
 {
 	struct fair_queue q = { 0 };
@@ -165,7 +165,7 @@ static void a_full_queue_has_room_for_a_client_without_texts_in_it(void **state)
 	unsigned ahead;
 
 	assert_int_equal(room(&q, GREEDY, 128), FAIR_ROOM);
-	/* 2 lanes are free, and 8 may wait */
+	/* The 2 texts take the free lanes; 8 more may wait. */
 	add(&q, &t[0], GREEDY, 0, 2);
 	assert_int_equal(room(&q, GREEDY, 8), FAIR_ROOM);
 	assert_int_equal(room(&q, GREEDY, 9), FAIR_FULL);

@@ -256,11 +256,12 @@ static void test_tied_embedding_stays(void **state)
 	}
 }
 
-/* A source of the output matrix, in parts of 1 to 9 strips from memory. */
+/* The output matrix in memory, divided into parts of 1 to 9 strips as if it
+ * were streamed. */
 struct parts {
 	const struct packed *packed;
 	const uint8_t *data;
-	uint32_t at;    /* first output of the next part */
+	uint32_t at;    /* first output row of next part */
 	uint32_t fails; /* the part that cannot be read */
 	unsigned held;  /* parts that are not released */
 	unsigned looked;
@@ -556,9 +557,10 @@ static const struct convert_tensor *find(
 }
 
 /* With 4 bits per channel (row), every value of a row is rounded to one of 16
- * multiples of the row's scale. The scale is an eighth of the value with the
- * largest magnitude. The multiple 8 exists only with the sign of that value, so
- * only values near -8 times the scale are off by more than half the scale. */
+ * multiples of the row's scale, from -8 to 7 or from -7 to 8. The scale is an
+ * eighth of the largest magnitude. The multiple of magnitude 8 has the sign of
+ * the value with this magnitude, so only values near the opposite extreme are
+ * off by more than half the scale. */
 static void test_by_channel(void **state)
 {
 	struct convert_opts o = { .gguf = true,

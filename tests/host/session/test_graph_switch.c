@@ -349,7 +349,8 @@ static void test_every_plan(void **state)
 		uint32_t blocks = 1 + (uint32_t)number(7, i, MOST - 1);
 		uint64_t best;
 
-		/* larger problems have too many sets to try often */
+		/* Plans with more than ten blocks take long to compute, so only
+		 * a quarter of the draws has them. */
 		if (blocks > 10 && i % 4)
 			blocks -= 10;
 		fill(&d, i, blocks, 1 + (uint32_t)number(8, i, 6));
@@ -367,10 +368,10 @@ static void test_every_plan(void **state)
 	}
 }
 
-/* Number of executions, starting with execution `at`, that take as long as the
- * load of a block. They must come before the block's own next execution and
- * before the end. Returns 0 if these executions are too short to hide the
- * load. */
+/* Number of executions, starting with execution `at`, that together take at
+ * least as long as the load of a block. They must come before the block's own
+ * next execution and before the end. Returns 0 if there are no such executions.
+ */
 static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	uint32_t at, uint32_t block)
 {

@@ -392,9 +392,9 @@ static void test_parts_of_a_priced_pass(void **state)
 		assert_true(pass_price(&a).npu > npu);
 	}
 }
-/* For the larger shape the same share of layers stays in memory as for the
- * running model. The reads of the running model stand for the reads of all
- * other layers of the shape, each read once. */
+/* The same share of layers stays in memory in the priced shape as in the
+ * running model. The shape's other layers are each read once, and the reads of
+ * the running model's layers have the prices of these reads. */
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;

@@ -130,8 +130,9 @@ static void test_the_same(void **state)
 		f->model = NULL;
 	}
 }
-/* Phone time that swapped blocks add to passes priced as the shape `as`. Stores
- * the number of mappings in *maps, and the bytes of all layers that run. */
+/* Phone time that swapping blocks adds to passes priced as the shape `as`.
+ * Stores the number of mappings in *maps, and the bytes of the weights of all
+ * layers in *bytes. */
 static uint64_t mappings(struct fixture *f, const struct shape *as,
 	uint64_t *maps, uint64_t *bytes)
 {

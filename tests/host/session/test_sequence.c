@@ -38,8 +38,8 @@ struct fixture {
 	struct buffer *buffer;
 	struct sequences *s;
 	struct kv_mirror mirror;
-	/* positions copied into the mirror, and positions that the mirrored
-	 * sequences had */
+	/* number of positions copied into the mirror, and of positions that the
+	 * mirrored sequences had */
 	uint64_t mirrored, followed;
 	struct plain plain[MANY];
 	uint64_t seed, step, draws;
@@ -314,7 +314,8 @@ static void do_append(struct fixture *f, uint32_t id)
 	assert_int_equal(sequence_claimed(f->s, id), 0);
 }
 
-/* Overwrite some or all positions of a window. */
+/* Overwrite some or all positions of a random range, which may extend beyond
+ * the sequence's end. */
 static void do_rewrite(struct fixture *f, uint32_t id)
 {
 	struct plain *p = &f->plain[id];
@@ -613,8 +614,8 @@ static void grow_to(struct fixture *f, uint32_t id, uint32_t length)
 	sequence_grow(f->s, id, length);
 }
 
-/* A spare sequence is kept only while nothing else needs its room. When room is
- * needed, the sequence that became spare first is closed first. */
+/* A spare sequence is kept only while nothing else needs its slots. When slots
+ * are needed, the sequence that became spare first is closed first. */
 static void test_spares(void **state)
 {
 	struct fixture *f = *state;

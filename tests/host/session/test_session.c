@@ -234,7 +234,7 @@ static void test_few_slots(void **state)
 	assert_int_equal(narrow.maps, 2 + 6 * 6);
 }
 
-/* 38 MiB of weights in a window of 16 MiB. */
+/* More than 32 MiB of weights in a window of 16 MiB. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;
@@ -267,7 +267,7 @@ static void test_block_larger_than_the_window(void **state)
 	f->file.n_head = 16;
 	f->file.head_dim = 64;
 	f->file.n_ff = 4096;
-	f->file.type = DTYPE_F16; /* 2 * (2.5 + 12) MiB */
+	f->file.type = DTYPE_F16; /* 14.25 Mi weights of 2 bytes: 28.5 MiB */
 	f->opts.va_window = 16 << 20;
 	f->opts.context = 64;
 	pair_need();

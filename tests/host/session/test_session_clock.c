@@ -41,9 +41,9 @@ static void begin_read(struct simulation *m, uint64_t from)
 
 /*
  * Simulate a pass, layer after layer. The first layer takes `first` on the NPU,
- * every other layer takes `next`. A streamed layer waits until it has been
- * read. When its request is sent, the previous layer is complete, and the next
- * read uses the slot of the previous layer.
+ * every other layer takes `next`. The request of a streamed layer waits until
+ * the layer has been read. The slot of a streamed layer is free when the layer
+ * ends, and a further read can begin then.
  */
 static void pass(struct simulation *m, uint64_t first, uint64_t next)
 {

@@ -214,8 +214,8 @@ static void test_reads_on_while_the_host_works(void **state)
 	go_on(f, 0, 1);
 	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
 	session_stats(f->s, &idle);
-	/* The layers have equal sizes, so this is the number of bytes after the
-	 * pass has filled all staging slots. */
+	/* `all` is the number of bytes read when the staging slots are all full
+	 * after the pass. The layers have equal sizes. */
 	all = idle.staging.bytes_used / idle.staging.layers_used *
 		(idle.staging.layers_used + f->opts.stage_slots);
 	for (unsigned i = 0; i < 50; i++)

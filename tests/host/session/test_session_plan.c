@@ -114,8 +114,8 @@ static void test_graphs(void **state)
 static void test_context(void **state)
 {
 	struct fixture *f = *state;
-	/* Keys and values of one layer have 2 heads of 8 float32 values each,
-	 * 64 bytes. */
+	/* In one layer a token's keys have 2 heads of 8 float32 values, 64
+	 * bytes, and its values have as many. */
 	uint64_t token = 2ull * LAYERS * 64;
 
 	f->opts.precision = WIRE_F32;

@@ -15,7 +15,8 @@
 #include "tensor/soc/soc.h"
 
 #define PROMPT 150
-/* prompt tokens in whole blocks of attention and in whole runs */
+/* Of the PROMPT tokens, the first BLOCKS fill whole attention blocks and whole
+ * runs of slots. */
 #define BLOCKS  128
 #define SAMPLES 9
 #define STEPS   4

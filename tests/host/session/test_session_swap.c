@@ -323,7 +323,7 @@ static void test_lost(void **state)
 
 /* ---- a real device ------------------------------------------------------- */
 
-/* Prepare a session of six equal layers with 38 MiB of weights. */
+/* Prepare a session of six equal layers with more than 32 MiB of weights. */
 static void open_large(struct fixture *f)
 {
 	pair_need();
@@ -496,7 +496,8 @@ static void test_timelines(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(layers); i++) {
 		f->soc.cpu_bytes_per_s =
 			2e12 * (double)bytes / (layers[i] * (double)next);
-		/* Only every second window is tested, each with two copy
+		/* Unless all tests were requested, each copy speed is tested
+		 * with every second window, and each window with two copy
 		 * speeds. */
 		unsigned step = harness_full() ? 6 : 12;
 

@@ -216,8 +216,8 @@ static void test_chain_moves_nothing(void **state)
 	accept(f, (const uint32_t[]){ 0, 1, 2, 3 }, 4);
 	forward(f, t, NULL, 8);
 	session_stats(f->s, &b);
-	/* Two passes invalidate twice the lines of the batch and of the hidden
-	 * states, and no further lines. */
+	/* Two passes invalidate twice as many lines as one pass, for the batch
+	 * and the hidden states, and no lines of the cache. */
 	assert_int_equal(b.invalidated_lines - a.invalidated_lines,
 		2 * (a.invalidated_lines));
 	pair_close(&f->s);

@@ -271,7 +271,7 @@ static void run_pass(struct script *t)
 	}
 }
 
-/* Compute a pass with rows of all open sequences that have room, in random
+/* Compute a pass with rows of all open sequences that are not full, in random
  * order. */
 static void one_pass(struct script *t)
 {

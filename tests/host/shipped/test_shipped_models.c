@@ -62,7 +62,8 @@ static void test_found(void **state)
 	assert_string_equal(path, want);
 }
 
-/* A file with the name of a role takes precedence over the role. */
+/* The name 'small' chooses a bundled model. If the working folder has a file
+ * 'small', the name chooses this file. */
 static void test_chosen(void **state)
 {
 	const char *dir = folder("small.gguf", "target.gguf");

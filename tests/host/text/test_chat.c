@@ -138,8 +138,8 @@ static enum chat_family family_named(const char *name)
 	return f;
 }
 
-/* If a template refuses a system message, the program places it as the other
- * templates of the family do. */
+/* Some templates refuse a system message. The program then places the message
+ * as the other templates of the family do. */
 static void check_refused(enum chat_family family, const struct conversation *c)
 {
 	struct text_span part[TURNS];
@@ -229,8 +229,8 @@ static void part_is(
 	assert_memory_equal(out->data + s.at, want, s.len);
 }
 
-/* chat_format reports the place of each part, and a NUL byte does not end the
- * user's text. */
+/* chat_format reports where each part of the text begins and ends, and a NUL
+ * byte does not end the user's text. */
 static void test_parts(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },

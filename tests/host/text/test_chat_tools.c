@@ -516,8 +516,8 @@ static void test_output(void **state)
 	assert_true(texts > 100 && several > 20);
 }
 
-/* The bytes of an output go through the reader one by one, so that each part is
- * cut at every place. */
+/* The bytes of an output go through the reader one by one, so that each part
+ * arrives in pieces of one byte. */
 static void read_bytes(
 	const char *template, bool must, const char *text, struct found *f)
 {

@@ -319,7 +319,8 @@ static void generated_tokens_are_penalized_as_often_as_they_occur(void **state)
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 2, 3, 3), 0);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 2, 5, 5), 1);
-	/* If all tokens were generated, 1 and 2 have the penalty once. */
+	/* If the history has no prompt, 1 and 2 are penalized too, and 0 is the
+	 * best token again. */
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 0, 5, 5), 0);
 	sampler_close(s);
 	/* A negative penalty makes repetition likelier. */
@@ -332,8 +333,7 @@ static void generated_tokens_are_penalized_as_often_as_they_occur(void **state)
 	sampler_close(s);
 }
 
-/* For a large vocabulary, the partial selections give the same result as a full
- * sort. */
+/* Descending order, for qsort. */
 static int larger(const void *a, const void *b)
 {
 	const float *x = a, *y = b;
@@ -341,6 +341,8 @@ static int larger(const void *a, const void *b)
 	return *x > *y ? -1 : *x < *y;
 }
 
+/* For a large vocabulary, the partial selections give the same result as a full
+ * sort. */
 static void test_large_vocabulary(void **state)
 {
 	enum { N = 5000 };

@@ -1,4 +1,4 @@
-/* Sets of time intervals, compared with a list of single moments. */
+/* Sets of time intervals, compared with an array of moments. */
 #include "base/rng.h"
 #include "host/trace/spans.h"
 #include "tests/harness.h"

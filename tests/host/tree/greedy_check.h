@@ -20,7 +20,7 @@
 static struct cost cost;
 
 /* Set random cycle costs: a constant for I/O, a step for each tile of rows, and
- * a cost for each leaf. Sometimes no cost of verifying is set. */
+ * a cost for each leaf. Sometimes the cost of verification stays unknown. */
 static inline void random_cost(uint32_t rows)
 {
 	double io = draw(3) ? 1000 * unit() : 0, step = 1 + 90 * unit();

@@ -25,8 +25,8 @@ static void test_by_hand(void **state)
 	assert_close(pass_cost_cycle(&c, 5, 50, 1500), 1600, 0, "computing");
 	/* The logits of the emitted tokens also delay the computation. */
 	assert_close(pass_cost_cycle(&c, 15, 50, 1500), 1700, 0, "tokens");
-	/* Half of the layers can be computed while the staging slots are
-	 * full. */
+	/* Half of the layers can be computed before the first streamed layer,
+	 * while the staging slots are full. */
 	c.before = 0.5;
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 1100, 0, "resident");
 	/* All weights are in memory. */
@@ -38,7 +38,7 @@ static void test_by_hand(void **state)
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 530, 0, "other time");
 	pass_cost_saw_cycle(&c, 100, 400, 470);
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 515, 0, "its mean");
-	/* a disturbance counts as at most half of the time */
+	/* A disturbed cycle adds at most half of the time of its parts. */
 	pass_cost_saw_cycle(&c, 100, 400, 9000);
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 500 + 280 / 3., 1e-9,
 		"disturbed");
@@ -242,9 +242,8 @@ static void check_right(const struct pass_cost *c, uint32_t n, double within)
 		pass_cost_rows(c, n), device(n), within * device(n), "rows");
 }
 
-/* A profile that was measured on a busy machine is corrected by a few passes
- * with any number of rows, and the correction applies to all numbers of
- * rows. */
+/* A profile that was measured on a busy machine states too long times. A few
+ * passes with 12 rows correct the times of all row counts. */
 static void test_corrects_wrong_profile(void **state)
 {
 	struct pass_cost c = wrong(3);

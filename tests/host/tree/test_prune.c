@@ -13,14 +13,14 @@
 #include <math.h>
 #include <string.h>
 
-#define NODES  PASS_KNOTS /* most nodes of a tree of which all are tried */
+#define NODES  PASS_KNOTS /* maximum, as all subtrees are tried */
 #define ROUNDS 400
 
 /* A scripted predictor, and the tokens that it has scored. */
 struct predictor {
 	const struct tree *tree;
 	uint64_t seed;
-	double spread; /* of the scores */
+	double spread; /* range of the scores */
 	bool not_a_number;
 	uint32_t scored[NODES]; /* tokens that were scored after each node */
 };

@@ -176,7 +176,8 @@ static void test_specinfer_usual(void **state)
 		at[t->depth[u]]++;
 	for (int i = 0; i <= 8; i++)
 		assert_int_equal(at[i], i < 3 ? 1 : 3);
-	/* One call for each layer except the last. */
+	/* One call of expand for each depth from 1 to 7. The root was expanded
+	 * before, and the leaves at depth 8 are not expanded. */
 	assert_int_equal(h.calls, 7);
 	assert_int_equal(h.nodes, 21 - 3);
 	tree_close(t);
@@ -271,7 +272,8 @@ static void test_eagle2(void **state)
 	}
 }
 
-/* If the tree has room only for its final rows, its layers have fewer nodes. */
+/* If the tree can hold only as many nodes as its final rows, its layers have
+ * fewer nodes. */
 static void test_eagle2_small_room(void **state)
 {
 	struct hash_drafter h = { .seed = harness_seed(), .k = 8, .sharp = 2 };

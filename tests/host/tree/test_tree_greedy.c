@@ -195,8 +195,8 @@ static void check_as_printed(bool best_prefix, uint32_t *shorter)
 	n = naive_best(&a, best_prefix);
 	*shorter += n < a.n;
 	for (uint32_t i = 0; i < 10; i++) {
-		/* The builder may or may not have room for nodes outside the
-		 * final tree. */
+		/* In every second build the tree can hold twice as many nodes
+		 * as it may have rows. */
 		struct tree *t = open_tree(l.rows * (1 + i % 2), h.k);
 		struct gain_rule p = first;
 
@@ -238,7 +238,7 @@ static void test_best_prefix_as_printed(void **state)
 
 #define FEW 14
 
-/* All nodes down to a depth. */
+/* All nodes that a tree can have down to a depth, without the root. */
 struct all {
 	uint32_t n;
 	double reach[FEW];
@@ -547,7 +547,8 @@ static void test_no_room(void **state)
 		build(&h, 1 + i % 3 * 3, t, &l, &p);
 		assert_true(t->n > 1);
 		assert_int_equal(p.expanded, h.nodes);
-		/* The drafter has room only for the root. */
+		/* The drafter has no expansion left, not even for the root, so
+		 * the tree has only the root. */
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define ROUNDS          150
-#define FEW             14 /* maximum number of nodes of which all trees are tried */
+#define FEW             14 /* maximum, as all trees of the nodes are tried */
 #define TREE_ROWS_TRIED 32
 
 /* ---- the cost of a cycle, computed anew ---------------------------------- */
@@ -348,13 +348,13 @@ static void test_crosses_a_step(void **state)
 	set_expansion_time(&c, 1);
 	for (int i = 0; i < 2; i++)
 		build(&h, 1, t, &l, &c, &p);
-	/* the best chain: a further row gains less than the rate times its
-	 * cost */
+	/* The chain has the best length: one more row would gain less than its
+	 * cost times the rate (gain / latency). */
 	assert_true(t->n > 8);
 	assert_true(p.gain / p.latency > 1.6 / 100);
 	assert_true(pow(0.95, t->n) * p.latency <= 21 * p.gain * 1.001);
 	assert_true(pow(0.95, t->n - 1) * p.latency >= 21 * p.gain * 0.999);
-	/* no chain of such a draft pays */
+	/* With this mass no chain gains as much as it costs. */
 	h.mass = 0.7;
 	gain_rule_init(&p);
 	p.best_prefix = true;
@@ -420,7 +420,7 @@ static void test_drafts_while_flash_reads(void **state)
 		build(&h, 1, t, &l, &c, &p);
 		assert_int_equal(h.nodes - 1, 0);
 		set_expansion_time(&c, 10 + ahead * 10);
-		/* a second token is not worth a delay of flash */
+		/* a second token is not worth delaying the reads of flash */
 		h.mass = 0.05;
 		set_expansion_time(&c, 60);
 		build(&h, 1, t, &l, &c, &p);
@@ -473,7 +473,7 @@ static void test_expands_several_at_once(void **state)
 }
 
 /* The less likely nodes of a batch may leave the frontier at once or much
- * later. A tree with little room for them must still have room for the other
+ * later. A tree that can hold few of them must still be able to hold the other
  * nodes. */
 static void test_room_for_batches(void **state)
 {
@@ -593,7 +593,8 @@ static void test_ends(void **state)
 		build(&h, 1 + i % 3 * 3, t, &l, &c, &p);
 		assert_true(t->n > 1);
 		assert_int_equal(p.expanded, h.nodes);
-		/* The drafter has room only for the root. */
+		/* The drafter has no expansion left, not even for the root, so
+		 * the tree has only the root. */
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);

@@ -43,7 +43,8 @@ static int build(int which, struct tree *t, const struct drafter *d,
 	return build_run(&b, d, e);
 }
 
-/* The drafter's room ends at any node, also directly after the root. */
+/* The drafter can make only a limited number of expansions, which may be used
+ * up at any node, also directly after the root. */
 static void test_no_room(void **state)
 {
 	for (int which = 0; which < N_BUILDERS; which++)
@@ -60,8 +61,8 @@ static void test_no_room(void **state)
 			assert_ok(build(which, t, &d, &l, &e), &e);
 			hash_check_tree(&h, t, l.rows, l.depth);
 			assert_true(t->n > 1);
-			/* There is not even room to expand the root, so the
-			 * tree has only the root. */
+			/* The drafter has no expansion left, not even for the
+			 * root, so the tree has only the root. */
 			tree_reset(t, 7);
 			h.room = 1;
 			assert_ok(build(which, t, &d, &l, &e), &e);
