@@ -1,6 +1,7 @@
 /*
- * A device that knows NOP and MAP, to begin one's own with: listens at a path,
- * serves one host, ends. docs/wire.md has the protocol.
+ * A small device, as a starting point for your own. It listens on a socket at
+ * a path, answers NOP and MAP requests of one host, and exits. docs/wire.md
+ * describes the protocol.
  *
  *   cc -I. -o npu_device docs/examples/npu_device.c && ./npu_device /tmp/npu
  *
@@ -27,7 +28,8 @@
 #define PAGE  4096u
 #define SLOTS 16
 
-/* A ring in the control memory: words on lines of 128 bytes, then data. */
+/* A ring in the control memory: indices on cache lines of 128 bytes, then the
+ * packets. */
 struct ring {
 	uint32_t bytes, pad0[31];
 	_Atomic uint32_t tail, quick_at, pad1[30];
@@ -36,17 +38,20 @@ struct ring {
 	uint8_t data[];
 };
 
-static int link_fd, fds[WIRE_FD_COUNT], n_fds; /* descriptors of the hello */
+/* link_fd: the socket to the host. fds: descriptors that came with the hello. */
+static int link_fd, fds[WIRE_FD_COUNT], n_fds;
 static struct wire_hello hello;
 static struct ring *requests, *completions;
-static uint32_t bytes[2];    /* of the two rings, as they were checked */
-static uint32_t taken, sent; /* our indices */
+static uint32_t bytes[2];    /* sizes of the two rings, already checked */
+static uint32_t taken, sent; /* our read and write indices */
 static int shared[WIRE_MAX_BUFFERS];
 static struct wire_share share[WIRE_MAX_BUFFERS];
-static uint32_t top = PAGE; /* of the window; address 0 is nobody's */
+/* first free address of the window; address 0 is never used */
+static uint32_t top = PAGE;
 static uint32_t maps;
 
-/* A message and its descriptors: its length, 0 at the end, -1 for none. */
+/* Receive a message and its descriptors. Returns the message's length, 0 if the
+ * host has closed the socket, -1 on failure. */
 static ssize_t receive(void *to, size_t size, int *fd, int *n, int flags)
 {
 	char room[CMSG_SPACE(3 * sizeof(int))] __attribute__((aligned(8)));
@@ -61,7 +66,7 @@ static ssize_t receive(void *to, size_t size, int *fd, int *n, int flags)
 	return len;
 }
 
-/* A memfd that cannot shrink, of at least so many bytes. */
+/* Whether fd is a memfd of at least `bytes` bytes that cannot shrink. */
 static int is_memory(int fd, uint64_t bytes)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -71,7 +76,7 @@ static int is_memory(int fd, uint64_t bytes)
 		(uint64_t)st.st_size >= bytes;
 }
 
-/* The ring that lies at an offset, NULL when it does not lie there. */
+/* Returns the ring at offset `at`, or NULL if it does not fit there. */
 static struct ring *ring_at(
 	char *base, uint32_t at, uint32_t room, uint32_t total, uint32_t *bytes)
 {
@@ -109,7 +114,7 @@ static int shake_hands(void)
 		MAP_SHARED, fds[0], 0);
 	if (base == MAP_FAILED)
 		return -1;
-	memcpy(&c, base, sizeof(c)); /* once: the host can change it */
+	memcpy(&c, base, sizeof(c)); /* copy once: the host can change it */
 	requests = ring_at(base, c.request_offset, c.request_room,
 		(uint32_t)st.st_size, &bytes[0]);
 	completions = ring_at(base, c.completion_offset, c.completion_room,
@@ -118,7 +123,8 @@ static int shake_hands(void)
 			send(link_fd, &w, sizeof(w), MSG_NOSIGNAL) > 0 ? 0 : -1;
 }
 
-/* Shares that have come; -1 at the host's end, with a goodbye or without. */
+/* Receive the buffers that the host shares. Returns 0, or -1 if the host has
+ * said goodbye or is gone. */
 static int take_shares(void)
 {
 	struct wire_share s;
@@ -146,14 +152,14 @@ static int map(const struct wire_map *m, uint32_t *arg)
 		s->generation != m->generation)
 		return -ENOENT;
 	asked = ((uint32_t)s->bytes + 2 * PAGE - 1) / PAGE * PAGE;
-	arg[WIRE_MAP_ASKED] = asked; /* a guard page is in it */
+	arg[WIRE_MAP_ASKED] = asked; /* including a guard page */
 	arg[WIRE_MAP_SLOTS_USED] = maps;
 	arg[WIRE_MAP_SLOTS] = hello.va_slots;
 	arg[WIRE_MAP_LARGEST] = (uint32_t)(hello.va_window - top);
 	arg[WIRE_MAP_FREE] = arg[WIRE_MAP_LARGEST];
 	if (maps == hello.va_slots || asked > hello.va_window - top)
 		return -ENOSPC;
-	/* Here a device that computes would mmap shared[m->buffer]. */
+	/* A device that computes would mmap shared[m->buffer] here. */
 	arg[WIRE_MAP_ADDR] = top;
 	arg[WIRE_MAP_SLOTS_USED] = ++maps;
 	top += asked;
@@ -169,7 +175,7 @@ static int answer(uint32_t seq, const struct wire_done *done)
 	uint64_t one = 1;
 
 	while (bytes[1] - (sent - atomic_load(&completions->head)) < skip + len)
-		if (usleep(1000) || take_shares()) /* full: the host is slow */
+		if (usleep(1000) || take_shares()) /* the ring is full */
 			return -1;
 	if (skip)
 		memset(completions->data + sent % bytes[1], 0, 8);
@@ -187,7 +193,9 @@ static int answer(uint32_t seq, const struct wire_done *done)
 	return 0;
 }
 
-/* The packet behind `taken`, of which `used` bytes are there: 0 or -1. */
+/* Handle and answer the request packet at index `taken` of the ring, which holds
+ * `used` unread bytes. Returns 0, or -1 if the packet is invalid or the answer
+ * cannot be sent. */
 static int serve_one(uint32_t used)
 {
 	uint32_t at = taken % bytes[0], to_end = bytes[0] - at, len, refs;
@@ -197,14 +205,14 @@ static int serve_one(uint32_t used)
 	const uint8_t *msg;
 
 	memcpy(&h, requests->data + at, sizeof(h));
-	if (!h.length8) { /* a skip: the packet is at the beginning */
+	if (!h.length8) { /* skip: the packet is at the ring's beginning */
 		taken += to_end;
 		return used > to_end ? 0 : -1;
 	}
 	len = h.length8 * 8u;
 	if (len > used || len > to_end)
 		return -1;
-	memcpy(copy, requests->data + at, len); /* then look at the copy */
+	memcpy(copy, requests->data + at, len); /* then check the copy */
 	taken += len;
 	atomic_store(&requests->head, taken);
 	refs = 8 + h.n_refs * (uint32_t)sizeof(struct wire_ref);
@@ -221,7 +229,7 @@ static int serve_one(uint32_t used)
 	return answer(h.seq, &done);
 }
 
-/* Asleep on a bell; where there is none, it looks each millisecond. */
+/* Sleep until the doorbell rings; without a doorbell, for a millisecond. */
 static int sleep_on(struct pollfd p[2])
 {
 	char heard[64];

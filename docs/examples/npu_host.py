@@ -1,12 +1,12 @@
-"""A host for tandem-npu, with Python's standard library alone: shakes hands,
-maps three buffers, loads a graph of one layer, runs it on one row and holds
-what comes back against the same layer computed here.
+"""A host for tandem-npu that uses only Python's standard library. It connects,
+maps three buffers, loads a graph of one layer, runs the graph on one row, and
+compares the result with the same layer computed in Python.
 
   tandem-npu --listen /tmp/npu &
   python3 docs/examples/npu_host.py /tmp/npu
 
-docs/wire.md tells what is said. Python orders its stores as the processor does;
-the system call that rings the bell comes behind them all."""
+docs/wire.md describes the messages. Python's stores reach memory in the order
+of the processor; the system call that rings the doorbell follows all of them."""
 import array
 import fcntl
 import math

@@ -1,4 +1,4 @@
-/* Continues each of the prompts on its command line, all at a time. To build it:
+/* Continues all prompts on its command line at the same time. To build it:
  *   cc texts.c $(pkg-config --cflags --libs tandem) */
 #include <stdio.h>
 #include <stdlib.h>

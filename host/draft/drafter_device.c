@@ -471,8 +471,9 @@ static void device_close(void *arg)
 }
 
 /* Open a drafter that uses one sequence of the draft session, for one request
- * after another. Closing the drafter removes the sequence. The drafter of
- * SESSION_TEXT owns `s`. */
+ * after another. Closing the drafter removes the sequence. Exception: the
+ * drafter on the session's first sequence, SESSION_TEXT, owns `s`; closing it
+ * frees `s`. */
 static int open_on(struct drafter *out, struct draft_session *s,
 	uint32_t sequence, struct err *e)
 {
