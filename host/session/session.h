@@ -197,9 +197,9 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
 
 /*
- * For rows that are not a tree: count how many rows of the last forward pass
- * produced a token of the text. For trees, accepted rows are counted by
- * session_accept.
+ * For rows that are not a tree: add to the statistics that `rows` rows of the
+ * last forward pass produced a token of the text. For trees, session_accept
+ * counts the accepted rows.
  */
 void session_count_valid(struct session *, uint32_t rows);
 

@@ -82,8 +82,8 @@ struct switching {
 	 * whether there is such a prompt. */
 	bool running;
 	struct switch_plan plan;
-	/* number of executions that have begun, and index of the plan's next
-	 * load */
+	/* at: number of runs of a block's graph that have begun for this
+	 * prompt. next: index of the plan's next load. */
 	uint32_t at, next;
 
 	bool noting; /* whether events are added to `log` */

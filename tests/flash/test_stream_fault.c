@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Extent 3 (layer 0) takes 6 reads of one block each; extent 5 (layer 2) takes
- * 3. */
+/* Number of the extent of layer 0, which takes 6 reads of one block each.
+ * (Extent 5, layer 2, takes 3 reads.) */
 #define WIDE 3
 
 static const struct stream_opts modes[] = {
