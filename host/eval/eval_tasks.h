@@ -18,9 +18,8 @@ struct err;
 #define EVAL_TASK_NAMES                                      \
 	"summary, qa, ui, reply, math, code, summary-long, " \
 	"qa-long, ui-long, reply-long, story, report, email, program, chat"
-#define EVAL_TASK_GROUPS                                             \
-	"short (the first six), long (summary-long to reply-long), " \
-	"answers (story to program), all"
+#define EVAL_TASK_GROUPS \
+	"short (the first six), long (*-long), answers (story to program), all"
 
 /* Names of the EVAL_TASKS bundled tasks, then names of groups, then NULL. */
 extern const char *const eval_task_names[];
