@@ -382,7 +382,7 @@ static void test_too_small(void **state)
 	room.bytes = (5 << 20) + 4095;
 	assert_int_equal(swap_plan(&p, op, 2, &room, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "slots of 3.0 MiB"));
-	assert_non_null(strstr(e.text, "5.0 MiB and 12 slots"));
+	assert_non_null(strstr(e.text, "5.0 MiB and 12 mappings"));
 	assert_non_null(strstr(e.text, "--va-window"));
 }
 
