@@ -508,8 +508,9 @@ static int run_main(int argc, char **argv)
 	cmd_before_end(watched ? watch_leave : NULL);
 	/* Refuse options that have no effect with this drafter and reward
 	 * model. */
-	if (tandem_check_needless(r.tandem, false, &e))
-		status = cmd_refuse(&cmd_run, &e);
+	status = tandem_check_needless(r.tandem, false, &e)
+		? cmd_refuse(&cmd_run, &e)
+		: EXIT_OK;
 	if (!status && !(status = check_method(&r)) &&
 		!(status = read_schema(&r)))
 		status = read_prompt(&r, operands ? argv[1] : NULL);
