@@ -74,7 +74,9 @@ static const struct opt opts[] = {
 	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
 		"temperature (0: greedy; 0.8 with -N)", 0, 1000 },
-	SAMPLING_ROWS(&, 0),
+#define GLOBAL(name) &(name)
+	SAMPLING_ROWS(GLOBAL, 0),
+#undef GLOBAL
 	{ OPT_INT, 0, "stream", &stream, "I",
 		"number I of the stream of random numbers (0); stream I "
 		"generates the text of sample I of -N",
