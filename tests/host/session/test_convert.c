@@ -556,11 +556,9 @@ static const struct convert_tensor *find(
 	return NULL;
 }
 
-/* With 4 bits per channel (row), every value of a row is rounded to one of 16
- * multiples of the row's scale, from -8 to 7 or from -7 to 8. The scale is an
- * eighth of the largest magnitude. The multiple of magnitude 8 has the sign of
- * the value with this magnitude, so only values near the opposite extreme are
- * off by more than half the scale. */
+/* With 4 bits per channel, values of a row are rounded to multiples -8 to 7 or
+ * -7 to 8 of an eighth of the row's largest magnitude. Only values near the
+ * opposite extreme are off by more than half of that. */
 static void test_by_channel(void **state)
 {
 	struct convert_opts o = { .gguf = true,
