@@ -161,10 +161,9 @@ struct kern {
 	size_t (*round_f16)(float *x, size_t n);
 
 	/* Execute matmul_q8's dot-product instruction `steps` times on
-	 * registers only, to measure the CPU's peak rate. The implementation
-	 * `amx` uses the vector instruction, so that the rate can be compared
-	 * with the rate of `vnni`. Returns the number of operations, two for a
-	 * product and its addition. NULL in the implementation `ref`. */
+	 * registers only, to measure the CPU's peak rate. Returns the number of
+	 * operations, two for a product and its addition. NULL in the
+	 * implementation `ref`. */
 	uint64_t (*peak_int8)(uint64_t steps);
 
 	/* Load `n` bytes, a multiple of 1024, and ignore them, to measure the

@@ -42,11 +42,13 @@ KERN_DECLARE(vnni)
 KERN_DECLARE(dotprod)
 KERN_DECLARE(i8mm)
 
-/* The implementation `amx`: the same as `vnni`, except that matmul_q8 uses AMX
- * for many rows. Its code is part of the object files of `vnni`. */
+/* The implementation `amx`: the same as `vnni`, except that matmul_q8 for many
+ * rows and peak_int8 use AMX. Its code is part of the object files of `vnni`.
+ */
 extern const struct kern kern_vec_amx;
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch);
+uint64_t kern_peak_int8_amx(uint64_t steps);
 
 /*
  * Workspace of the vector matmul, in floats: KERN_CHUNK decoded columns of

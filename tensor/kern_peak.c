@@ -105,6 +105,36 @@ uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 	return steps * CHAINS * INT8_OPS;
 }
 
+#ifdef __AVX512VNNI__
+/* The rate of AMX: four independent sums, each of 16 rows by 16 outputs over 64
+ * inputs. */
+__attribute__((target("amx-tile,amx-int8"))) uint64_t kern_peak_int8_amx(
+	uint64_t steps)
+{
+	enum { TILE_ROWS = 16, TILE_BYTES = 64, SUMS = 4, REGISTERS = 8 };
+	struct {
+		uint8_t palette, start_row, zero[14];
+		uint16_t bytes[16];
+		uint8_t rows[16];
+	} shapes = { .palette = 1 };
+
+	for (int i = 0; i < REGISTERS; i++) {
+		shapes.bytes[i] = TILE_BYTES;
+		shapes.rows[i] = TILE_ROWS;
+	}
+	__asm__ volatile("" ::"m"(shapes));
+	_tile_loadconfig(&shapes);
+	for (uint64_t i = 0; i < steps; i++) {
+		_tile_dpbssd(0, 4, 6);
+		_tile_dpbssd(1, 4, 7);
+		_tile_dpbssd(2, 5, 6);
+		_tile_dpbssd(3, 5, 7);
+	}
+	_tile_release();
+	return steps * SUMS * TILE_ROWS * TILE_ROWS * TILE_BYTES * 2;
+}
+#endif
+
 #define READ_STREAMS 2
 
 /* Read in two streams: measurements show that two streams at once are faster

@@ -365,7 +365,7 @@ static size_t vec_round_f16(float *x, size_t n)
 	return saturated;
 }
 
-#define TABLE(isa, product)                                                   \
+#define TABLE(isa, product, peak)                                             \
 	{                                                                     \
 		.name = isa, .matmul = vec_matmul, .rmsnorm = vec_rmsnorm,    \
 		.rope = vec_rope,                                             \
@@ -374,15 +374,16 @@ static size_t vec_round_f16(float *x, size_t n)
 		.matmul_q8 = product, .attend = JOIN(kern_attend_, KERN_ISA), \
 		.attend_rows = JOIN(kern_attend_rows_, KERN_ISA),             \
 		.attend_table = JOIN(kern_attend_table_, KERN_ISA),           \
-		.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),                 \
+		.peak_int8 = peak,                                            \
 		.peak_read = JOIN(kern_peak_read_, KERN_ISA),                 \
 		.swiglu = vec_swiglu, .add = vec_add,                         \
 		.add_scaled = vec_add_scaled, .round_f16 = vec_round_f16,     \
 	}
 
-const struct kern JOIN(kern_vec_, KERN_ISA) = TABLE(
-	TEXT(KERN_ISA), JOIN(kern_matmul_q8_, KERN_ISA));
+const struct kern JOIN(kern_vec_, KERN_ISA) = TABLE(TEXT(KERN_ISA),
+	JOIN(kern_matmul_q8_, KERN_ISA), JOIN(kern_peak_int8_, KERN_ISA));
 
 #ifdef __AVX512VNNI__
-const struct kern kern_vec_amx = TABLE("amx", kern_matmul_q8_amx);
+const struct kern kern_vec_amx =
+	TABLE("amx", kern_matmul_q8_amx, kern_peak_int8_amx);
 #endif
