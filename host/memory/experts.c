@@ -10,7 +10,8 @@
 
 /* The value that one use adds to an expert's `uses`, and the number of passes
  * after which all `uses` are halved. With these values, the `uses` of an expert
- * that is used in every pass are 8 to 16 times USE, on average 12 times. */
+ * that is used in every pass are 8 to 16 times USE, on average 12 times
+ * (USES_OF_ALL). */
 #define USE          64u
 #define HALVE_PASSES 8u
 #define USES_OF_ALL  (12 * USE)
@@ -37,7 +38,8 @@ static void update_interval(struct experts *x, struct slot *s)
  * Returns NULL if no slot can be emptied: each expert is in use, or will be
  * used by the current layer (`begun`). An expert that was read ahead is
  * expected to be used when its layer runs next. If the slot is for another read
- * ahead (`ahead`), such an expert is not evicted.
+ * ahead (`ahead`), an expert that was read ahead for a layer that has not begun
+ * yet (`due`) is not evicted.
  */
 static struct slot *victim(struct experts *x, bool ahead)
 {
@@ -171,10 +173,11 @@ static int read_begun(struct experts *x, struct err *e)
 /*
  * ready_ps: the time at which the expert in a slot is ready. now_ps: the
  * present time. With a simulated phone, both are times of its timeline alone,
- * so that every run makes the same decisions. Before turn_ps, when the work
- * before the layer ends, the phone does only the share soc.flash_ahead of a
- * read ahead; the rest of the read follows. Without a phone, now_ps is always
- * 0, and ready_ps is 0 if the expert is ready, else 1.
+ * so that every run makes the same decisions. turn_ps is the time at which the
+ * work before the layer ends. The phone does only the fraction soc.flash_ahead
+ * of a read ahead before turn_ps, and the rest of the read after turn_ps.
+ * Without a phone, now_ps is always 0, and ready_ps is 0 if the expert is
+ * ready, else 1.
  */
 static uint64_t ready_ps(
 	const struct experts *x, const struct slot *s, uint64_t turn_ps)

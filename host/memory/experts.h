@@ -1,12 +1,12 @@
 /*
- * The experts of a model that are in memory: a cache under the DRAM budget. A
- * slot holds the gate, up and down matrices of one expert, as in a flash image
- * (docs/flash-image.md); slots lie in shared buffers (tandem:experts0, ...)
- * that the device has mapped permanently. If there is a slot for each expert,
- * all experts are loaded when the cache is opened, from any model file.
- * Otherwise the model is a flash image, and an expert that is needed but absent
- * is read into the slot of another expert. All absent experts of a layer are
- * read in parallel.
+ * A cache in memory for the experts of a mixture-of-experts model. The DRAM
+ * budget limits its size. A slot holds the gate, up and down matrices of one
+ * expert, as in a flash image (docs/flash-image.md); slots lie in shared
+ * buffers (tandem:experts0, ...) that the device has mapped permanently. If
+ * there is a slot for each expert, all experts are loaded when the cache is
+ * opened, from a GGUF file or a flash image. Otherwise the model is a flash
+ * image, and an expert that is needed but absent is read into the slot of
+ * another expert. All absent experts of a layer are read in parallel.
  *
  * A pass calls experts_begin for each layer, then experts_take until all these
  * experts are taken, and experts_done when the device has finished with an
@@ -20,13 +20,14 @@
  * with simulated traces of routers: few or many popular experts, experts that
  * change with the topic or from token to token, passes of 1 to 32 rows, memory
  * for 10 to 75 % of the experts. The share of uses that needed a read was at
- * most 0.024 larger than with the best rule for the same trace. Evicting the
- * least recently used expert makes the share up to 0.69 larger, because this
- * rule evicts every expert before its next use if a pass uses more experts than
- * there are slots. Counts that are never halved make the share up to 0.36
- * larger. A read ahead evicts by the same rule as a needed read, except that it
- * evicts no expert that was read ahead for a layer that has not run yet.
- * Without the read ahead, the same expert would be evicted next.
+ * most 0.024 larger than with the best of the tested rules for the same trace.
+ * Evicting the least recently used expert makes the share up to 0.69 larger,
+ * because that rule evicts every expert before its next use if a pass uses more
+ * experts than there are slots. Counts that are never halved make the share up
+ * to 0.36 larger. A read ahead evicts by the same rule as a needed read, except
+ * that it evicts no expert that was read ahead for a layer that has not run
+ * yet. So a read ahead evicts the expert that the next needed read would evict
+ * anyway.
  */
 #ifndef HOST_MEMORY_EXPERTS_H
 #define HOST_MEMORY_EXPERTS_H
@@ -51,9 +52,11 @@ struct workers;
 
 struct experts_opts {
 	const struct model *model; /* a model with experts */
-	/* layout of the matrices; used if the model is a GGUF file */
+	/* layout of the matrices in the slots, if the model is a GGUF file; a
+	 * flash image keeps its own layout */
 	enum layout layout;
-	/* as in struct weights_plan (host/memory/weights.h) */
+	/* maximum bytes of a strip of tiles, as in struct weights_plan
+	 * (host/memory/weights.h) */
 	size_t strip_max;
 	/* Number of slots, at least EXPERTS_SLOTS_MIN; at most one for each
 	 * expert is used. */
@@ -117,13 +120,14 @@ struct expert_place {
  * it again.
  *
  * On the simulated phone the host waits on the phone's timeline. turn_ps is the
- * time when the work before these experts ends. At most the share flash_ahead
- * (a property of the phone) of a read ahead is done before turn_ps.
+ * time when the work before these experts ends. Before turn_ps, the phone does
+ * at most the fraction flash_ahead (a property of the phone) of a read ahead.
  */
 int experts_take(struct experts *, uint64_t turn_ps, struct expert_place *,
 	uint32_t room, uint32_t *n, struct err *);
 
-/* The device has finished with a slot, at time `ps` of the simulated phone. */
+/* Report that the device has finished with a slot, at time `ps` of the
+ * simulated phone. */
 void experts_done(struct experts *, unsigned slot, uint64_t ps);
 
 /*

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bytes in flight if the number of reads in flight is not given. So many bytes
- * are enough for the full speed of flash, and few enough that the first expert
- * of a layer is complete long before the layer's last expert. */
+/* Total bytes of the reads in flight, if the caller does not give the number of
+ * reads in flight. 16 MiB are enough for the full speed of flash, and few
+ * enough that the first expert of a layer is complete long before the layer's
+ * last expert. */
 #define IN_FLIGHT ((size_t)16 << 20)
 #define DEPTH_MIN 8u
 
@@ -92,7 +93,8 @@ static int open_buffers(struct experts *x, struct workers *w, struct err *e)
 	return 0;
 }
 
-/* Trace that a read was submitted or, if `back` is set, completed. */
+/* Record in the trace that a read was submitted or, if `back` is set,
+ * completed. */
 static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {

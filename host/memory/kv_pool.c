@@ -45,10 +45,10 @@ uint32_t kv_pool_free(const struct kv_pool *p)
 /*
  * Choose where to put n runs (groups of KV_RUN slots) of a new sequence, or of
  * a sequence whose last run is not followed by a free run. The runs are put
- * into the middle of the longest hole (adjacent free runs), so that both these
- * runs and the sequence that ends before the hole can grow. If the hole is at
- * the start of the pool, no sequence ends before the hole, so the runs are put
- * at the hole's start.
+ * into the middle of the longest hole (adjacent free runs), so that the new
+ * runs and the sequence that ends before the hole can both grow. If the hole is
+ * at the start of the pool, no sequence ends before the hole, so the runs are
+ * put at the hole's start.
  */
 static uint32_t choose(const struct kv_pool *p, uint32_t n)
 {

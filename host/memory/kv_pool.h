@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 /*
- * Choice of the size. Short runs waste fewer slots (half a run for each
- * sequence on average) and make forks cheaper (a fork copies up to one run).
- * Long runs need fewer spans, because a span has at least one run. With 32
- * slots per run, the WIRE_MAX_SPANS spans of a pass suffice for 64 sequences of
- * 2048 tokens even if no two runs are adjacent.
+ * KV_RUN is the number of slots in a run. Short runs waste fewer slots (half a
+ * run for each sequence on average) and make forks cheaper (a fork copies up to
+ * one run). Long runs need fewer spans, because a span has at least one run.
+ * With 32 slots per run, the WIRE_MAX_SPANS spans of a pass suffice for 64
+ * sequences of 2048 tokens even if no two runs are adjacent.
  */
 #define KV_RUN     32
 #define KV_NOWHERE UINT32_MAX
@@ -41,7 +41,7 @@ uint32_t kv_pool_free(const struct kv_pool *);
  * written to run[n] in the order in which their slots will be read. The first
  * run directly follows the run `before` if the run at that place is free;
  * otherwise the pool chooses a place where these runs and later runs have the
- * most free space. KV_NOWHERE means that there is no run `before`.
+ * most free space. `before` is KV_NOWHERE if the new runs have no predecessor.
  */
 void kv_pool_take(struct kv_pool *, uint32_t before, uint32_t n, uint32_t *run);
 

@@ -1,11 +1,12 @@
 /*
- * This module decides which blocks of weights are mapped in the device's
- * window. Passes use all blocks in order, and one pass follows another, so the
- * order of use is known: 0 1 .. n-1 0 1 ... When there is no room for a block,
- * mapped blocks are unmapped one at a time until the block fits: always the
- * block whose next use is furthest in the future (Belady, "A study of
- * replacement algorithms", 1966). In a cyclic order, that is the block that was
- * used last, never the least recently used block.
+ * This module decides which blocks of weights are mapped in the device's window
+ * (the range of addresses that the device can reach). Passes use all blocks in
+ * order, and one pass follows another, so the order of use is known: 0 1 .. n-1
+ * 0 1 ... When there is no room for a block, mapped blocks are unmapped one at
+ * a time until the block fits: always the block whose next use is furthest in
+ * the future (Belady, "A study of replacement algorithms", 1966). In a cyclic
+ * order, that is the block that was used last, never the least recently used
+ * block.
  *
  * Three other policies serve as baselines. The first two map a block when it is
  * needed, and no block in advance:
@@ -22,18 +23,19 @@
  *             fails if the window is too small. This policy models a runtime
  *             without swapping.
  *
- * The device may have an extended region in addition to the window, which only
- * DMA reaches. Under every policy, a block without room in the window is placed
- * in this region permanently, as long as the region has room. The block then
- * takes no slot of the window and needs no mapping in a pass. Blocks are
- * unmapped only when the region is full.
+ * The device may have an extended region in addition to the window, a memory
+ * that only DMA reaches. Under every policy, a block without room in the window
+ * is placed in this region permanently, as long as the region has room. The
+ * block then needs no mapping in a pass, and does not count toward the limited
+ * number of mappings (slots) of the window. Blocks are unmapped only when the
+ * region is full.
  *
  * PLACEMENT_SWAP is implemented by host/memory/swap.h.
  *
  * Buffers that are always mapped (KV cache, activations) are mapped by other
  * code, before the blocks. This module has no record of these buffers, nor of
- * the rules of the window (holes, guard pages, slots): the module requests a
- * mapping, and the device maps the block or refuses.
+ * the rules of the window (holes, guard pages, number of mappings): the module
+ * requests a mapping, and the device maps the block or refuses.
  */
 #ifndef HOST_MEMORY_PLACEMENT_H
 #define HOST_MEMORY_PLACEMENT_H

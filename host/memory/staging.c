@@ -22,8 +22,8 @@ _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES,
 /* The data of one read: a layer or the output matrix, or a part of one. */
 struct piece {
 	struct image_extent x;
-	/* stored bytes that belong to this piece: without the beginning of its
-	 * first page, which belongs to the previous piece */
+	/* stored bytes that belong to this piece: all but the beginning of the
+	 * piece's first page, which belongs to the previous piece */
 	uint64_t own;
 	/* number of the layer; n_layer for the output matrix */
 	uint32_t layer;
@@ -191,8 +191,8 @@ static int find_pieces(struct staging *s, size_t slot_bytes, struct err *e)
 
 /* ---- opening ---- */
 
-/* Trace that a read was submitted or, if `back` is set, completed. Each read in
- * flight has a lane (row of the trace) of its own. */
+/* Record in the trace that a read was submitted or, if `back` is set,
+ * completed. Each read in flight has a lane (row of the trace) of its own. */
 static void trace_read(
 	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {
@@ -362,8 +362,8 @@ int staging_start(struct staging *s, struct err *e)
 /*
  * Time when the slot's piece is ready on the simulated phone, if the device
  * could use the piece from time `turn` on. All earlier reads have ended by
- * then, so the device waits at most as long as this piece's read takes. The
- * phone reads only the share flash_ahead of the piece before `turn`, so the
+ * `turn`, so the device waits at most as long as this piece's read takes. The
+ * phone reads only the fraction flash_ahead of the piece before `turn`, so the
  * device waits at least for the rest of the piece.
  */
 static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
@@ -379,8 +379,8 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
-/* Wait until a piece has been read into a slot. Pieces that were read before it
- * and have not been used are dropped. */
+/* Wait until a piece has been read into a slot. Pieces that were read before
+ * this piece and have not been used are dropped. */
 static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {

@@ -8,9 +8,9 @@
  * pass are ready when the pass begins.
  *
  * The output matrix can be streamed, too, after the last layer. The host uses
- * the matrix directly in the slots, in parts that consist of whole strips. If a
- * caller skips the output matrix, or needs it twice in a pass, the data that
- * was read ahead into the slots is dropped.
+ * the matrix directly in the slots, in parts that consist of whole strips (the
+ * weights of 32 outputs). If a caller skips the output matrix, or needs it
+ * twice in a pass, the data that was read ahead into the slots is dropped.
  *
  * A slot holds a whole layer or, if memory is short, a part of a layer
  * (host/memory/layer_parts.h). The flash image has no checksums of parts, so
@@ -50,8 +50,8 @@ struct staging_opts {
 	 */
 	unsigned parts;
 	const struct wire_tensor (*tensor)[WIRE_T_COUNT];
-	/* Bytes of a strip of the output matrix, after which the matrix can be
-	 * cut; a strip must fit into a slot. 0 if the matrix is not
+	/* Bytes of a strip of the output matrix. The matrix is cut only between
+	 * strips, and a strip must fit into a slot. 0 if the matrix is not
 	 * streamed. */
 	size_t output_strip;
 	size_t head_bytes; /* size of a slot's head: whole pages, may be 0 */
@@ -93,14 +93,14 @@ int staging_start(struct staging *, struct err *);
 
 /*
  * Wait for the next piece of the pass; a piece is a layer or a part of a layer.
- * `part` is its number, counted from 0 at the start of the pass. *slot receives
- * the slot that holds the piece. After an interrupted pass, pieces that were
- * read for the rest of that pass are dropped.
+ * `part` is the number of the piece, counted from 0 at the start of the pass.
+ * *slot receives the slot that holds the piece. After an interrupted pass,
+ * pieces that were read for the rest of that pass are dropped.
  *
  * If a phone is simulated, the host also waits on the phone's timeline. turn_ps
- * is the time when the work before this piece ends. At most the share
- * flash_ahead (a property of the phone) of a read is done before turn_ps, and
- * the rest of the read afterwards.
+ * is the time when the work before this piece ends. Before turn_ps, the phone
+ * does at most the fraction flash_ahead (a property of the phone) of a read; it
+ * does the rest after turn_ps.
  *
  * Returns 0 or a negative errno.
  */
@@ -128,8 +128,8 @@ int staging_need_output(struct staging *, uint32_t i, uint64_t turn_ps,
  */
 bool staging_look(struct staging *);
 
-/* The device has finished with the slot, at time `ps` of the simulated phone:
- * read the next piece into the slot. */
+/* Report that the device has finished with the slot, at time `ps` of the
+ * simulated phone, and start to read the next piece into the slot. */
 int staging_refill(struct staging *, unsigned slot, uint64_t ps, struct err *);
 
 /*
@@ -139,8 +139,8 @@ int staging_refill(struct staging *, unsigned slot, uint64_t ps, struct err *);
  */
 int staging_fill(struct staging *, struct err *);
 
-/* The stream that reads the slots: for stream_poll, which handles finished
- * reads, and for stream_how. */
+/* The stream that reads pieces into the slots: for stream_poll, which handles
+ * finished reads, and for stream_how. */
 struct stream *staging_stream(const struct staging *);
 
 /*

@@ -78,8 +78,8 @@ bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
  * whether the copy is complete. */
 bool swap_is_there(struct swap *, unsigned slot, unsigned wait_us);
 
-/* The device has finished with the slot, at time `ps` of the simulated phone:
- * copy the next block into the slot. */
+/* Report that the device has finished with the slot, at time `ps` of the
+ * simulated phone, and copy the next block into the slot. */
 void swap_done(struct swap *, unsigned slot, uint64_t ps);
 
 struct swap_stats {

@@ -13,8 +13,9 @@
 /*
  * The state between two forward passes consists of four instants (times): the
  * end of the last run of an operator, the end of the last copy, and the times
- * when the two slots become free. A struct instant gives a later instant as the
- * maximum, over the four instants before a pass, of instant i plus after[i].
+ * when the two slots become free. A struct instant expresses a later instant by
+ * the four instants before a pass: the later instant is the maximum over i of
+ * instant i plus after[i].
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
 #define NEVER (INT64_MIN / 8)
@@ -137,9 +138,9 @@ static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
 
 /*
  * Whether `bytes` bytes of resident operators fit into the device's window
- * together with the staging slots. The answer is valid however the operators
- * are divided into mappings: each mapping except the last has less free space
- * than the largest operator needs.
+ * together with the staging slots. The operators may be divided into mappings
+ * in any way: each mapping except the last has less free space than the largest
+ * operator needs, so `mappings` is the largest possible number of mappings.
  */
 static bool fits(const struct search *s, uint64_t bytes)
 {
@@ -184,9 +185,10 @@ static void consider(struct search *s, const bool *temporary)
 
 /*
  * Choose temporary operators as llada.cpp does: an operator becomes temporary
- * if the operators since the last temporary one run at least as long as its
- * copy takes. Then, until `need` bytes are temporary, add the operator whose
- * own run hides the most copy time per byte.
+ * if the operators since the last temporary operator run at least as long as
+ * its own copy takes. Then, until `need` bytes are temporary, make one more
+ * operator temporary: the one with the largest min(run, copy) per byte, the
+ * copy time that its own run can hide.
  */
 static void walk(struct search *s, uint64_t need)
 {

@@ -14,10 +14,11 @@
  * operator begins when the previous operator has ended and its own weights are
  * in place. The stall of a plan is the duration of a forward pass minus the sum
  * of its operators' run times, averaged over a long run. These times form a
- * linear system over (max, +) with a state of four instants, so the average is
- * the largest cycle mean of the system (Karp, "A characterization of the
- * minimum cycle mean in a digraph", 1978). A cycle has up to four passes, so
- * the mean is exact in twelfths of the unit of time.
+ * linear system of the max-plus algebra (sums become maxima, products become
+ * sums) with a state of four instants, so the average is the largest cycle mean
+ * of the system (Karp, "A characterization of the minimum cycle mean in a
+ * digraph", 1978). A cycle has up to four passes, so the mean is exact in
+ * twelfths of the unit of time (12 is a multiple of 1, 2, 3 and 4).
  *
  * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
  * is tried and the stall is the minimum. For more operators, the stall is the
@@ -38,7 +39,7 @@
  * increases the stall. The stall is also never larger than with mapping on
  * demand, which waits for each block that it maps.
  *
- * Pure functions, any thread.
+ * The functions have no state; any thread may call them.
  */
 #ifndef HOST_MEMORY_SWAP_PLAN_H
 #define HOST_MEMORY_SWAP_PLAN_H

@@ -74,8 +74,8 @@ static uint64_t layers_bytes(const struct model *m,
 	return bytes;
 }
 
-/* The end of the block that begins at layer `first`, if there are n resident
- * blocks. */
+/* The number of the layer that follows the block that begins at layer `first`,
+ * if there are n resident blocks. */
 static uint32_t end_of(const struct model *m, const struct weights_plan *plan,
 	uint32_t n, uint32_t first)
 {

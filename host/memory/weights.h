@@ -5,13 +5,13 @@
  * unchanged from a flash image (docs/flash-image.md). The device works with
  * whole blocks: a graph, a request, a mapping and an eviction all concern one
  * block. A streamed layer (host/memory/staging.h) is a block of one layer, or
- * several blocks that are parts of it (host/memory/layer_parts.h). Its weights
- * have no buffer of their own: each pass reads them into a staging slot. A
- * layer with experts is two blocks. The first block has everything up to the
- * router, and the shared expert. The second block has the other experts, whose
- * weights are in a cache (host/memory/experts.h).
+ * several blocks that are parts of the layer (host/memory/layer_parts.h). The
+ * weights of a streamed layer have no buffer of their own: each pass reads them
+ * into a staging slot. A layer with experts is two blocks. The first block has
+ * everything up to the router, and the shared expert. The second block has the
+ * other experts, whose weights are in a cache (host/memory/experts.h).
  *
- * The buffer contains the rope frequencies, and then the tensors layer by
+ * A block's buffer contains the rope frequencies, and then the tensors layer by
  * layer, in the order of enum wire_layer_tensor, each aligned to 64 bytes.
  * Vectors are float32, matrices have the requested layout. Tensors from a flash
  * image keep the layout of the image.
@@ -54,8 +54,9 @@ struct block {
 	 * cache */
 	bool experts;
 	struct buffer *buffer; /* NULL until weights_load or weights_share */
-	/* Offset in `buffer`, if `shares`: weights_share placed the block in a
-	 * buffer together with other blocks. */
+	/* Offset of the block in `buffer`. `shares`: weights_share placed the
+	 * block in a buffer together with other blocks; otherwise the offset is
+	 * 0. */
 	uint32_t at;
 	bool shares;
 	/* Number of values in the loaded block that are not finite. Layers
