@@ -6,18 +6,20 @@
  * beam search and diverse verifier tree search (Snell et al., "Scaling LLM
  * test-time compute optimally can be more effective than scaling model
  * parameters", 2024; Beeching et al., "Scaling test-time compute with open
- * models", 2024: search-and-learn, whose recipe this code follows).
+ * models", 2024: the project search-and-learn, whose variants this code
+ * follows).
  *
  * The N beams (-N) form trees of equal size. In each round (one step of every
- * beam) the best K beams of a tree are kept, and forks of them fill the tree up
- * to its size again: beam j of the new round is child number j / K of kept beam
- * j mod K. Child 0 is the kept beam itself. The random stream of a fork depends
- * on the round, on the index of the fork's parent among the beams of the round,
- * and on the number of the child. If a tree has k <= K beams left, all of them
- * are kept, and k takes the place of K. Beams with equal texts are not merged.
- * If beams have equal values, the first of them is kept. After --beam-rounds
- * rounds the beams run to their ends. The result is the finished beam with the
- * best value; if several beams have this value, the beam that finished first.
+ * beam) the best K beams of a tree are kept, and forks of the kept beams fill
+ * the tree up to its size again: beam j of the new round is child number j / K
+ * of kept beam j mod K. Child 0 is the kept beam itself. The random stream of a
+ * fork depends on the round, on the index of the fork's parent among the beams
+ * of the round, and on the number of the child. If a tree has k <= K beams
+ * left, all of them are kept, and k takes the place of K. Beams with equal
+ * texts are not merged. If beams have equal values, the first of them is kept.
+ * After --beam-rounds rounds the beams run to their ends. The result is the
+ * finished beam with the best value; if several beams have this value, the beam
+ * that finished first.
  *
  * A beam that has finished a step waits until all beams have finished the step,
  * so a pass may have idle rows. With --beam-ahead the idle rows begin the next
@@ -28,9 +30,9 @@
  * speculative beam extension of Chen et al., "FastTTS", 2025.
  *
  * The reward model is called once per round, and only for beams whose score can
- * matter: beams that have ended, and beams of a tree from which some must be
- * cut. A single beam is plain decoding and is not scored. All calls come from
- * one thread.
+ * matter: beams that have ended, and beams of a tree from which some beams must
+ * be cut. A single beam is plain decoding and is not scored. All calls come
+ * from one thread.
  */
 #ifndef HOST_METHOD_BEAMS_H
 #define HOST_METHOD_BEAMS_H

@@ -2,7 +2,8 @@
  * Best of N: a reward model scores the steps of every sample, and the sample
  * with the largest combined score (--aggregate) becomes the text (Snell et al.,
  * "Scaling LLM test-time compute optimally can be more effective than scaling
- * model parameters", 2024; section 7.1 of the paper on NPU test-time scaling).
+ * model parameters", 2024; section 7.1 of "Scaling LLM test-time compute with
+ * mobile NPU on smartphones").
  */
 #include "host/method/choosing.h"
 #include "host/method/decided.h"

@@ -47,8 +47,8 @@ uint32_t choice_heaviest(const struct tally *row, uint32_t n)
 
 /*
  * In the worst case for the leading answer, all remaining candidates vote for
- * one other answer. This answer may be new (k = n); its first candidate is then
- * one of the remaining candidates.
+ * one other answer. The other answer may be a new answer (k = n), whose first
+ * candidate is one of the remaining candidates.
  */
 uint32_t choice_decided(
 	const struct tally *row, uint32_t n, uint32_t left, uint32_t first_left)

@@ -1,10 +1,11 @@
 /*
  * The common part of methods that generate many samples of a prompt and then
- * choose one of them. The samples of a pool (host/scheduler/samples.h) run to
- * their ends. Then an answer is extracted from each finished sample
- * (host/text/answer.h), and the sample gets a value and a weight for its vote.
- * The chosen sample becomes the text of the request. In struct chooser a method
- * defines the value, the weight, and whether samples vote.
+ * choose one of them. All samples of a request form a pool
+ * (host/scheduler/samples.h). The samples of the pool run to their ends. Then
+ * an answer is extracted from each finished sample (host/text/answer.h), and
+ * the sample gets a value and a weight for its vote. The chosen sample becomes
+ * the text of the request. In struct chooser a method defines the value, the
+ * weight, and whether samples vote.
  *
  * A sample that was cut (stopped before its end) or has failed is not chosen
  * and has no vote. If no sample has an answer or a value, the ended sample with
@@ -73,8 +74,8 @@ int choosing_score(const struct method_env *, struct sample *const *,
 int choosing_none(const struct samples *, struct err *);
 
 /* The functions (struct many_steps) of a method that has a struct chooser. If
- * the method has a reward model, it scores the samples' steps before the
- * samples get values. */
+ * the method has a reward model, the reward model scores the samples' steps
+ * before the samples get values. */
 extern const struct many_steps choosing_steps;
 
 /*

@@ -1,16 +1,16 @@
 /*
  * EAGLE-2's dynamic tree (Li et al., EMNLP 2024) with an ordinary draft model.
  * The score of a node is the product of the draft's probabilities along its
- * path. In each layer the k nodes with the best scores are expanded together,
- * with k candidates each. At the end the best `rows` - 1 candidates of all
- * layers are verified.
+ * path. In each layer of the tree, the k nodes with the best scores are
+ * expanded together, with k candidates each. At the end the best `rows` - 1
+ * candidates of all layers of the tree are verified.
  *
- * The authors' code verifies 60 rows, drafts a first layer and 5 more, and has
- * k = 10. The defaults are the same, with two exceptions. With streamed layers
- * a pass waits for flash, so there is time for more rows, and the numbers of
- * rows and layers default to the values of the other methods. Without a
- * simulated phone, only the number of rows has another default: the value of
- * the other methods.
+ * The authors' code verifies 60 rows, drafts a first layer of the tree and 5
+ * more layers, and has k = 10. The defaults are the same, with two exceptions.
+ * If layers of the target are streamed from flash, a pass waits for flash, so
+ * there is time for more rows, and the numbers of rows and of tree layers
+ * default to the values of the other methods. Without a simulated phone, only
+ * the number of rows has another default: the value of the other methods.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/cycle.h"
@@ -59,8 +59,8 @@ static uint32_t top_k(const struct method_env *env)
 }
 
 /* Number of nodes for which the tree needs room in addition to its rows: the
- * tree holds the candidates of all layers, but only the best candidates become
- * rows. */
+ * tree holds the candidates of all its layers, but only the best candidates
+ * become rows. */
 static uint32_t spare_nodes(const struct method_env *env)
 {
 	return 1 + top_k(env) * (depth_of(env) - 1);

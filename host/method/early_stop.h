@@ -1,12 +1,13 @@
 /*
  * Early stopping: unpromising samples are cut while they are generated (Fu et
  * al., "Deep think with confidence", 2025, the online variant). The first
- * samples, the warm-up, always run to their ends. The group confidence of a
- * sample is the mean confidence over a window of its tokens. The threshold s is
- * chosen such that the share `keep` of the warm-up samples never had a group
- * confidence below s. After the warm-up a sample is cut when its group
- * confidence falls below s. When the votes of the finished samples agree
- * enough, all unfinished samples are cut.
+ * samples, the warm-up, always run to their ends. The confidence of a token
+ * measures how certain the model was when it predicted the token. The group
+ * confidence of a sample is the mean confidence over a window of its last
+ * tokens. The threshold s is chosen such that the share `keep` of the warm-up
+ * samples never had a group confidence below s. After the warm-up a sample is
+ * cut when its group confidence falls below s. When the votes of the finished
+ * samples agree enough, all unfinished samples are cut.
  *
  * The code reads and cuts the samples of a pool (samples.h). All calls come
  * from one thread.
@@ -28,7 +29,7 @@ struct samples;
 struct early_stop_options {
 	bool on;
 	uint32_t warm_up;
-	uint32_t window; /* length in tokens */
+	uint32_t window; /* length of the window in tokens */
 	/* share of the warm-up samples whose group confidence stays above the
 	 * threshold */
 	double keep;

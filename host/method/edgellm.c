@@ -6,9 +6,9 @@
  *
  * alpha is adapted after each verification, and is not reset for a new request.
  * Let N_ok be the number of accepted tokens, and N_all the length of the branch
- * that they begin, which continues with the likeliest children. If N_ok =
- * N_all, alpha is halved; otherwise it is divided by 0.5^((N_all - N_ok) /
- * N_all) (struct edgellm in host/tree/build.h).
+ * that the accepted tokens begin and that continues with the likeliest
+ * children. If N_ok = N_all, alpha is halved; otherwise it is divided by
+ * 0.5^((N_all - N_ok) / N_all) (struct edgellm in host/tree/build.h).
  *
  * While the target verifies the tree, drafting continues after the likeliest
  * leaf. If the target accepts this leaf, the next cycle begins with tokens that
@@ -30,8 +30,8 @@ struct ahead {
 /*
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
- * continue. There is no tip if nothing was drafted, so that the tree has only
- * its root. The tip cannot be found in the function `grown` of struct method,
+ * continue. If nothing was drafted, the tree has only its root, and there is no
+ * tip. The tip cannot be found in the function `grown` of struct method,
  * because nodes that get no rows in a shared pass are removed from the tree
  * after that function.
  */

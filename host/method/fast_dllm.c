@@ -2,8 +2,9 @@
  * Fast-dLLM (Wu et al., "Fast-dLLM: Training-free Acceleration of Diffusion LLM
  * by Enabling KV Cache and Parallel Decoding", 2025). The method has two parts.
  *
- * Parallel decoding: a pass commits all guesses whose confidence reaches the
- * threshold, and always the most confident guess.
+ * Parallel decoding: a pass commits (makes final) all guesses (predicted
+ * tokens) whose confidence reaches the threshold, and always the most confident
+ * guess.
  *
  * KV cache: the first pass over a block computes all positions. Later passes
  * over the block compute fewer positions. For the other positions they use the

@@ -63,8 +63,9 @@ void lever_update_costs(struct cycle *c)
 
 /*
  * Update each term from the last cycle. From the first cycle of a request,
- * update only the terms w and exit: no pass of the request precedes this cycle,
- * and the drafter began its tree while reading the prompt.
+ * update only the terms `token` (w in pass_cost.h) and `exit`. The other terms
+ * cannot be measured in the first cycle: no pass of the request precedes this
+ * cycle, and the drafter began its tree while reading the prompt.
  */
 void lever_observe_costs(const struct cycle *c)
 {

@@ -3,8 +3,8 @@
  * On a simulated phone the terms are computed from the phone's profile. Without
  * a simulated phone the terms are measured: in the cycles (draft and
  * verification) of requests and, before the first request, in the cycles of a
- * probe. env->method of the cycle must be lever; env->state holds the costs.
- * All calls come from one thread.
+ * probe. The env->method of a cycle must be the method lever, whose env->state
+ * holds the costs. All calls come from one thread.
  */
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H
@@ -19,7 +19,7 @@ struct session;
 double lever_lower_share(const struct cycle *);
 
 /* Before a tree is drafted, set those terms of the cost model that are known
- * then. */
+ * before drafting. */
 void lever_update_costs(struct cycle *);
 
 /* From a finished cycle, update the terms of the cost model except C(n), the

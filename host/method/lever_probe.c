@@ -32,8 +32,8 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define CHILDREN 4 /* children of a node when a tree is filled up */
 
 /* The probe stores one time for each number of rows. Near the end of the
- * context each pass may have a different number, so there must be room for one
- * time per pass. */
+ * context each pass may have a different number of rows, so the probe has room
+ * for one time per pass. */
 #define PASSES (ROUNDS * SHAPES)
 _Static_assert(PASSES <= PASS_ROWS, "pass_cost_set has room for all passes");
 

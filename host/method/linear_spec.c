@@ -8,7 +8,7 @@
  *           The likeliest token of each mask is the draft of its position.
  *   verify  The rows are the known token and the draft, as a chain. The
  *           longest prefix that the model itself draws is accepted. The token
- *           that it draws after that prefix is the next known token.
+ *           that the model draws after that prefix is the next known token.
  *
  * Every generated token is drawn from a row of the chain, so plain decoding
  * with this model gives the same text, at any temperature.

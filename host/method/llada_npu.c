@@ -371,8 +371,8 @@ static void emit(struct text *t, uint32_t end, bool all)
 	}
 }
 
-/* Make the next block the current block. Its drafts count as visible tokens
- * until they are predicted again. */
+/* Make the next block the current block. The drafts of that block count as
+ * visible tokens until a pass predicts them again. */
 static void begin_block(struct text *t)
 {
 	struct denoising *d = t->d;

@@ -2,9 +2,9 @@
  * OPT-Tree (Wang et al., TACL 2025): of all trees with n nodes, use the one
  * with the largest expected accepted length E. The probability of a node is the
  * product of the draft's probabilities along the node's path; E is the sum of
- * the probabilities of all nodes. Layers are drafted while each new layer
- * increases E by more than a threshold delta. A node's probability is never
- * larger than its parent's, so the n nodes with the largest probabilities
+ * the probabilities of all nodes. Layers of the tree are drafted while each new
+ * layer increases E by more than a threshold delta. A node's probability is
+ * never larger than its parent's, so the n nodes with the largest probabilities
  * always form a tree.
  */
 #include "host/method/methods.h"

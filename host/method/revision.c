@@ -142,7 +142,7 @@ static void add_row(struct revision *r, const struct denoising *d,
 
 /* Add the rows for the token at position `at`: the row of this position, which
  * computes the token's keys and values, and the row that predicts the token.
- * Unless logits are shifted (d->shift), both are the same row. */
+ * Unless logits are shifted (d->shift), one row does both. */
 static void add_token(struct revision *r, const struct denoising *d,
 	const struct place *place, uint32_t first, uint32_t at)
 {
@@ -228,8 +228,8 @@ static void look_for_drift(struct revision *r, uint32_t first)
 	}
 	r->drifted = false;
 	r->probe = attention_most(&now, now.layers - 1);
-	/* The probe token must be one of the recomputed tokens: take the last
-	 * of them if the largest attention is to another token. */
+	/* The probe token must be one of the recomputed tokens: if the largest
+	 * attention is to another token, take the last recomputed token. */
 	while (row < r->n - 1 &&
 		(r->probe < first || r->row[row].position != r->probe))
 		row++;

@@ -1,7 +1,7 @@
 /*
  * Many samples of one prompt, generated side by side. All samples are reported,
- * and none is chosen. The request's generation receives the tokens of sample 0,
- * which are the same as in plain decoding with the same random numbers.
+ * and none is chosen. Sample 0 becomes the text of the request; its tokens are
+ * the same as in plain decoding with the same random numbers.
  */
 #include "host/method/methods.h"
 #include "host/scheduler/samples.h"

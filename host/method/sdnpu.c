@@ -59,8 +59,8 @@ static const struct opt_table *const options[] = { &table, NULL };
 /*
  * Initial estimate of the share of a pass's time that does not depend on the
  * number of rows. Measurements of passes replace it. On a simulated phone a
- * pass of all rows takes little longer than a pass of one row; on a CPU it
- * takes several times as long.
+ * pass of all rows takes little longer than a pass of one row; on a CPU a pass
+ * of all rows takes several times as long.
  */
 #define FIXED 0.7
 

@@ -10,8 +10,8 @@
  *
  * A guess with a confidence of theta_v (`visible`) or more makes an invisible
  * position visible. A guess with a confidence of theta_s (`stable`) or more
- * makes a position stable, which is final. Plain data and pure functions,
- * usable from any thread.
+ * makes a position stable; its token is then final. Plain data and pure
+ * functions, usable from any thread.
  */
 #ifndef HOST_METHOD_STAGES_H
 #define HOST_METHOD_STAGES_H

@@ -1,8 +1,9 @@
 /*
  * Votes weighted by reward (Li et al., "Making language models better reasoners
- * with step-aware verifier", 2023; search-and-learn's weighted best of N). The
- * scores of samples with the same answer are added. The answer with the largest
- * sum wins, and the best-scored sample with this answer is chosen.
+ * with step-aware verifier", 2023; "weighted best of N" in the project
+ * search-and-learn). The scores of samples with the same answer are added. The
+ * answer with the largest sum wins, and the best-scored sample with this answer
+ * is chosen.
  */
 #include "host/method/choosing.h"
 #include "host/method/early_stop.h"
