@@ -74,8 +74,8 @@ static int check_arguments(const struct wire_done *done, struct err *e)
 	if (done->status)
 		return 0;
 	if (done->op == WIRE_GRAPH_LOAD || done->op == WIRE_GRAPH_DROP) {
-		/* A current count must not exceed the device's maximum so
-		 * far. */
+		/* The current count of graphs must not exceed the maximum that
+		 * the device has reported so far. */
 		if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
 			arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
 			return err_set(e, EPROTO,

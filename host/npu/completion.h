@@ -19,9 +19,9 @@ struct npu_request;
 struct packet;
 
 /*
- * Upper limit of each value of a request: picoseconds (2.5 hours) or picojoules
- * of a phone, bytes, or cache lines. The sum of two thousand such values does
- * not overflow.
+ * Upper limit of each value that a completion reports for a request:
+ * picoseconds (2.5 hours) or picojoules of a phone, bytes, or cache lines. The
+ * sum of two thousand such values does not overflow.
  */
 #define COMPLETION_MOST (UINT64_C(1) << 53)
 

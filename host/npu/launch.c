@@ -58,10 +58,10 @@ const char *launch_find(char path[PATH_MAX])
  * Results go to the host's standard output. If the device inherited this output
  * and the output is a pipe, the reader of the pipe would wait until the device
  * ends as well. So the device inherits neither standard output nor any other
- * descriptor of the host program. The device's own standard output only shows
- * the device whether results and messages go to the same file. If they do, the
- * device's standard output is the same file as its standard error; otherwise it
- * is /dev/null.
+ * descriptor of the host program. The device's own standard output shows only
+ * whether the host's standard output and standard error are the same file. If
+ * they are, the device's standard output is the same file as its standard
+ * error; otherwise it is /dev/null.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
@@ -117,9 +117,9 @@ static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
 }
 
 /*
- * Add an option and a copy of its argument to argv, if `text` is not NULL: the
- * strings that posix_spawn receives must be writable. The caller frees *copy.
- * Returns false if there is no memory.
+ * If `text` is not NULL, add an option and its argument to argv. The argument
+ * is a copy of `text`, because the strings that posix_spawn receives must be
+ * writable. The caller frees *copy. Returns false if there is no memory.
  */
 static bool add_text(
 	char **argv, unsigned *n, char *name, const char *text, char **copy)

@@ -1,8 +1,8 @@
 /*
  * The device process as a child of the host: finding the program, starting it
  * with one end of a socket pair, and waiting for its end. The child never
- * outlives the handle: launch_end waits for a limited time and then kills the
- * child.
+ * outlives its struct launch: launch_end waits for a limited time and then
+ * kills the child.
  *
  * The child is in a process group of its own, so signals from the terminal
  * (Ctrl-C, Ctrl-Z) reach only the host. The device ends when the host closes

@@ -318,7 +318,7 @@ int npu_drain(struct npu *n, unsigned few, void (*busy)(void *arg), void *arg,
 }
 
 /* With a trace, completions are collected one by one, because the trace records
- * the time of each. */
+ * the time of each completion. */
 int npu_drain_together(struct npu *n, struct err *e)
 {
 	int ret = 0;

@@ -161,7 +161,7 @@ int npu_map_extended(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 int npu_unmap(struct npu *, uint32_t id, struct err *);
 
 /* Free space in the device's window. A mapping takes whole pages, one guard
- * page and one slot. */
+ * page, and one slot (the number of slots limits the number of mappings). */
 struct npu_room {
 	uint64_t largest, page;
 	uint64_t mapped; /* mapped bytes, in whole pages */

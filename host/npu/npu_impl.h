@@ -68,7 +68,7 @@ struct npu {
 /* ---- npu_trace.c: the host's events in opts.trace ------------------------ */
 
 /*
- * Trace that
+ * Record in the trace that (in the order of the functions)
  *   - a request was sent, in a call that started at from_ns;
  *   - a request was answered (the request must still be in the log);
  *   - the host has waited since from_ns;
@@ -91,10 +91,10 @@ void npu_trace_closed(struct npu *);
 
 /*
  * npu_trace_reached prepares to read the events of a device that was just
- * reached; it returns 0 or a negative errno. npu_trace_take passes some of them
- * on to the host's trace, and returns true if there may be more. npu_trace_left
- * passes on all remaining events of a device that is about to be closed or has
- * died.
+ * reached; it returns 0 or a negative errno. npu_trace_take passes some of
+ * these events on to the host's trace, and returns true if more events may be
+ * left. npu_trace_left passes on all remaining events of a device that is about
+ * to be closed or has died.
  */
 int npu_trace_reached(struct npu *, struct err *);
 bool npu_trace_take(struct npu *);
@@ -106,7 +106,7 @@ void npu_trace_left(struct npu *);
  */
 #define NPU_TRACE_SOME 32
 
-/* Make every further call fail with the error `why`. Returns its code. */
+/* Make every further call fail with the error `why`. Returns the error code. */
 int npu_broken(struct npu *, const struct err *why, struct err *);
 
 #endif

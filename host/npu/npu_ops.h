@@ -54,7 +54,7 @@ struct npu_ops {
 	/*
 	 * Shared memory in which the host publishes its accesses to buffers
 	 * (ipc/brackets.h), valid until close. The pointer or the result is
-	 * NULL if the device has none.
+	 * NULL if the device has no such memory.
 	 */
 	struct wire_brackets *(*brackets)(const void *device);
 	/*

@@ -27,8 +27,8 @@ struct npu_timeline {
 	/* time of the last event on each lane (row of the trace) */
 	uint64_t last_ns[WIRE_TRACE_LANES];
 	uint64_t lost;
-	/* For each name of the device, its number in the trace; 0 if the name
-	 * has not been used yet. */
+	/* For each event name that the device uses, the number of the name in
+	 * the trace; 0 if the name has not been used yet. */
 	uint32_t text[WIRE_TRACE_NAMES + 1];
 	unsigned pending;
 	struct wire_trace_event event[PENDING]; /* in the order of arrival */

@@ -39,9 +39,9 @@ static inline uint64_t phone_later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Trace one piece of an engine's work, from time `at`, of duration `took`. `p`
- * is the price of the work; NULL for waiting, and for work whose price was
- * reported before. */
+/* Record in the trace one piece of an engine's work, which begins at time `at`
+ * and takes the time `took`. `p` is the price of the work; NULL for waiting,
+ * and for work whose price was reported before. */
 static inline void phone_report(const struct phone_time *t,
 	enum trace_track track, enum trace_name name, uint64_t at,
 	uint64_t took, const struct price *p)
