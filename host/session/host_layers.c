@@ -131,8 +131,8 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Take the next `bytes` bytes of the arena. If `arena` is NULL, only count them
- * and return NULL. */
+/* Take the next `bytes` bytes of the arena. If `arena` is NULL, only count the
+ * bytes and return NULL. */
 static void *take(uint8_t *arena, size_t *total, size_t bytes)
 {
 	uint8_t *p = arena ? arena + *total : NULL;

@@ -1,8 +1,9 @@
 /*
  * A mirror is a copy of a sequence's KV cache, with which the host can compute
  * while the device overwrites the cache. An update copies only the positions
- * whose sequence_written value has changed since they were copied. So
- * consecutive updates may be for different sequences.
+ * whose number sequence_written differs from the number at the time of their
+ * copy: positions with equal numbers have equal bytes, even in different
+ * sequences. So consecutive updates may be for different sequences.
  *
  * Memory grows with the longest sequence that was copied. The caller keeps
  * ownership of the sequences; reads of their buffer are enclosed in

@@ -53,8 +53,8 @@ int pass_write_hidden(struct session *, const struct rows *, struct err *);
  * of ranges. */
 unsigned session_sync_refs(
 	struct session *, struct pinned *, struct wire_ref *refs);
-/* List in refs[] the memory ranges that the run of a block uses. Returns their
- * number. */
+/* List in refs[] the memory ranges that the run of a block uses. Returns the
+ * number of ranges. */
 unsigned pass_bind(const struct session *, const struct inflight *,
 	const struct part *, struct wire_ref *refs);
 /* Device address of the rows' states after `layers` layers. The states after

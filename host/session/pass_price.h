@@ -9,8 +9,9 @@
  * A session that runs one model but is priced as another shape (--as) can give
  * a different cost for two reasons. The session computes fewer and larger
  * layers, which changes the waiting time per layer. The session also charges
- * cache maintenance. Apart from these two differences both costs agree. The
- * functions have no state, allocate no memory, and may be called on any thread.
+ * cache maintenance. Apart from these two differences, the cost model and the
+ * session give the same cost. The functions have no state, allocate no memory,
+ * and may be called on any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H

@@ -12,7 +12,8 @@
  *   - A model whose layers follow another model's layers
  *     (model->layers_before) stands for the last layers of the shape.
  *   - Widths, heads and vocabulary are those of the shape. A matrix has the
- *     type of the same matrix in the real layer that stands for the layer.
+ *     type of the same matrix in the real layer that stands for the shape's
+ *     layer.
  *   - If a layer runs in parts, the last part is charged for the whole layer.
  *   - pricing_retype replaces the types of all matrices. So a model with 8-bit
  *     weights can be priced as a model with 4-bit weights.
@@ -132,10 +133,13 @@ void pricing_layers(const struct pricing *, const struct priced_run *,
 uint64_t pricing_bytes(
 	const struct pricing *, uint32_t block, struct share layers);
 
-/* Cost of the cache maintenance of a request for a block. `bytes` is the number
+/*
+ * Cost of the cache maintenance of a request for a block. `bytes` is the number
  * of bytes in buffers that were really invalidated and cleaned; the function
- * scales `bytes` to the shape. `rings` is the number of further such bytes, in
- * the request and completion rings, which is the same for every shape. */
+ * scales `bytes` to the shape. `rings` is the number of bytes that were
+ * invalidated and cleaned in the request and completion rings; it is the same
+ * for every shape.
+ */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
 

@@ -1,9 +1,10 @@
 /*
- * The router of a layer with experts: chooses the experts that compute a row,
- * from the router's scores for the row. As in Qwen3-MoE, OLMoE and Mixtral,
- * these are the n_used experts with the highest softmax probabilities, in
- * descending order; of experts with equal probabilities, the expert with the
- * lower number comes first. The functions have no state and allocate no memory.
+ * These functions choose the experts that compute a row in a layer with
+ * experts, from the router's scores for the row. As in Qwen3-MoE, OLMoE and
+ * Mixtral, the chosen experts are the n_used experts with the highest softmax
+ * probabilities, in descending order; of experts with equal probabilities, the
+ * expert with the lower number comes first. The functions have no state and
+ * allocate no memory.
  */
 #ifndef HOST_SESSION_ROUTE_H
 #define HOST_SESSION_ROUTE_H

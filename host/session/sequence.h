@@ -88,8 +88,8 @@ struct claim {
  * takes free runs, and replaces shared runs by copies; a run whose tokens will
  * all be overwritten is not copied. If the cache has too few slots, spare
  * sequences are closed; if that is not enough, no slot is claimed, and the
- * function returns -ENOSPC with a message that contains the numbers. Returns
- * -ENOMEM if memory is short, else 0.
+ * function returns -ENOSPC with a message that contains the numbers of needed
+ * and free slots. Returns -ENOMEM if memory is short, else 0.
  */
 int sequences_claim(
 	struct sequences *, const struct claim *, uint32_t n, struct err *);

@@ -203,8 +203,8 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
  */
 void session_count_valid(struct session *, uint32_t rows);
 
-/* Call this while no request is waiting. With graph switching, this loads the
- * prefill graphs now, so that the next prompt does not wait for them. */
+/* Call this while no user request is waiting. With graph switching, this loads
+ * the prefill graphs now, so that the next prompt does not wait for them. */
 int session_rest(struct session *, struct err *);
 
 /*
@@ -337,8 +337,9 @@ int session_read_ahead(struct session *, struct err *);
 
 /*
  * The events of the last session_prefill with graph switching, in the order in
- * which they ended. *n receives their number, which is 0 if there was no such
- * prefill. The session owns the events, which are valid until the next prefill.
+ * which they ended. *n receives the number of events, which is 0 if there was
+ * no such prefill. The session owns the events, which are valid until the next
+ * prefill.
  */
 const struct graph_event *session_graph_log(const struct session *, size_t *n);
 

@@ -258,8 +258,8 @@ static int find_staged(
 	f->slot = (int)where;
 	f->weights = s->stage[where].addr;
 	f->run.extended = s->stage[where].extended;
-	/* Set asked_ps after waiting for flash: stall_ps must not include that
-	 * time, which has separate counters. */
+	/* Set asked_ps after waiting for flash: stall_ps must not include the
+	 * time of this wait, which has separate counters. */
 	f->asked_ps = s->time->cpu_ps;
 	return 0;
 }

@@ -330,7 +330,7 @@ int session_attach_weights(struct session *, struct err *);
  * After a lost device was replaced, attach everything to the new device. The
  * cache still has all accepted tokens; an interrupted pass must be run again.
  * If a session shares the device of another session, the other session must be
- * attached first: the other session connects to the device for both.
+ * attached first: the other session connects to the device for both sessions.
  */
 int session_take_over(struct session *, struct err *);
 

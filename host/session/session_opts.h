@@ -46,8 +46,8 @@ struct session_opts {
 	 * If not SWITCH_OFF, the device holds one graph per block, and the
 	 * layers are cut into at least graph_blocks blocks. A prompt begins
 	 * with all blocks' prefill graphs; while the prompt is computed, each
-	 * is replaced by a decode graph of at least graph_rows rows
-	 * (host/session/graph_switch.h). Cannot be combined with smaller
+	 * prefill graph is replaced by a decode graph of at least graph_rows
+	 * rows (host/session/graph_switch.h). Cannot be combined with smaller
 	 * graphs, with streaming, or with `beside`. Requires a model with
 	 * causal attention or with blocks.
 	 */

@@ -296,7 +296,8 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	row_counts_add(s->counts, &all);
 }
 
-/* Trace the end of a pass. For a pass that failed, `rows` is 0. */
+/* Record the end of a pass in the trace. For a pass that failed, `rows` is
+ * 0. */
 static void trace_pass_end(struct session *s, uint32_t rows, uint32_t padded)
 {
 	if (!s->trace)

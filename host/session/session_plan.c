@@ -488,9 +488,9 @@ static uint32_t units_of(
 	return n - 1;
 }
 
-/* Append a unit, or only count if `out` is NULL. A unit of more than BUFFER_MAX
- * bytes is cut into several units, the last of which has the layers. Returns
- * the number of units. */
+/* Append a unit to `out`, or only count the units if `out` is NULL. A unit of
+ * more than BUFFER_MAX bytes is cut into several units, the last of which has
+ * the layers. Returns the number of units. */
 static uint32_t put_units(struct unit *out, const struct unit *unit)
 {
 	uint32_t n = (uint32_t)((unit->room + BUFFER_MAX - 1) / BUFFER_MAX);

@@ -124,7 +124,8 @@ struct unit {
 	bool last;
 	uint64_t bytes; /* bytes of the weights of `layers` */
 	/* bytes of the device's window that the unit takes: more than `bytes`
-	 * if the real block is larger than the shape's */
+	 * if the real block is larger than the corresponding block of the
+	 * shape */
 	uint64_t room;
 	/* Set by the session: the unit's buffer if the unit is not the last of
 	 * its block; and the id of the unit's buffer on the device. */
@@ -138,7 +139,8 @@ int session_plan_units(const struct session_plan *, const struct session_opts *,
 	uint32_t *n, struct err *);
 
 /* Bytes that a session maps into the device window, rounded up to whole pages.
- * `weights` is the least that the placement policy needs. */
+ * `weights` is the least number of bytes of weights that the placement policy
+ * needs in the window. */
 struct session_room {
 	/* `total`: the sum of all other numbers of bytes, with guard pages */
 	uint64_t kv, io, output, staging, weights, total;

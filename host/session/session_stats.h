@@ -50,13 +50,13 @@ struct graph_event {
 };
 
 /*
- * Table of counters: X(since, report, name). `since` defines what
- * session_stats_since does: keep the later value (KEPT), subtract the earlier
- * value (LESS), or subtract all members of a row_counts (ROWS). `report`
- * defines the member of the JSON output, in the order of this table: a number
- * with this name (WHOLE), or a number of nanoseconds that is written in seconds
- * as `name_s` for `name_ns` (SECONDS). APART means that the counter is written
- * elsewhere.
+ * Table of counters: X(since, report, name). `since` defines how
+ * session_stats_since treats the counter: keep the later value (KEPT), subtract
+ * the earlier value (LESS), or subtract all members of a row_counts (ROWS).
+ * `report` defines the member of the JSON output, in the order of this table: a
+ * number with this name (WHOLE), or a number of nanoseconds that is written in
+ * seconds as `name_s` for `name_ns` (SECONDS). APART means that the counter is
+ * written elsewhere.
  */
 /* clang-format off */
 #define SESSION_STATS(X)                                                      \

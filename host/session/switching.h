@@ -79,7 +79,7 @@ struct switching {
 	struct npu_stats warm_up;
 
 	/* State of a prompt that is computed according to a plan. running:
-	 * whether there is such a prompt. */
+	 * whether such a prompt is being computed. */
 	bool running;
 	struct switch_plan plan;
 	/* at: number of runs of a block's graph that have begun for this
@@ -164,10 +164,10 @@ uint64_t switching_expect(const struct session *, enum graph_kind,
 
 /*
  * If some block's graph may have fewer rows than the session's batch, cut the
- * batch into parts and write them. Returns 0, or -EINVAL if the batch is not a
- * chain, because only the parts of a chain can run one after the other. Also
- * returns -EINVAL if `some` is set, which means that rows may be dropped in the
- * middle of the pass.
+ * batch into parts and write the parts. Returns 0, or -EINVAL if the batch is
+ * not a chain, because only the parts of a chain can run one after the other.
+ * Also returns -EINVAL if `some` is set, which means that rows may be dropped
+ * in the middle of the pass.
  */
 int switching_cut(struct session *, bool some, struct err *);
 
