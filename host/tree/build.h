@@ -104,10 +104,10 @@ void build_specinfer_begin(struct build *, struct tree *,
 	const struct build_limits *, const uint32_t *width, uint32_t n_widths);
 
 /*
- * EAGLE-2's dynamic tree (Li et al., EMNLP 2024): in each layer, the `beam`
- * nodes with the largest path probability are expanded together; in the end the
- * best candidates of all layers are kept. The tree must have room for (depth -
- * 1) * beam + 1 nodes; with less room, layers have fewer nodes.
+ * EAGLE-2's dynamic tree (Li et al., EMNLP 2024): in each layer of the tree,
+ * the `beam` nodes with the largest path probability are expanded together; in
+ * the end the best candidates of all layers are kept. The tree must have room
+ * for (depth - 1) * beam + 1 nodes; with less room, layers have fewer nodes.
  */
 void build_eagle2_begin(struct build *, struct tree *,
 	const struct build_limits *, uint32_t beam);
@@ -175,9 +175,9 @@ double gain_rule_reliability(const struct gain_rule *);
 /*
  * Lever's estimate of the probability that each of the first n candidates of an
  * expanded node is drawn (Phi of equation 3). The probability that the drawn
- * token is among the candidates is divided among them by `calibration`. `score`
- * holds the exit predictor's scores, or is NULL (calibration.h). Writes to
- * p[n].
+ * token is among the candidates is divided among the candidates by
+ * `calibration`. `score` holds the exit predictor's scores, or is NULL
+ * (calibration.h). Writes to p[n].
  */
 void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
 	const struct tree *, uint32_t node, const float *score, uint32_t n,
@@ -196,9 +196,10 @@ void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
  * applies: the builder chooses the last n before the rate first falls. Nodes
  * are expanded while one expansion, or several in a row, are expected to raise
  * the rate; the expectation is based on the average candidates of earlier
- * nodes. The next node to expand is the one with the largest reach, or as many
- * nodes as the drafter can efficiently expand together. The time of expansions
- * that turned out to be useless remains part of the cycle's time.
+ * nodes. The next node to expand is the node with the largest reach. If the
+ * drafter expands several nodes together efficiently, the nodes with the
+ * largest reach are expanded together. The time of expansions that turned out
+ * to be useless remains part of the cycle's time.
  */
 void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
@@ -237,10 +238,10 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
 void build_greedy_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct cost *, struct gain_rule *);
 /*
- * Update the averages after a verification, which accepted path[0] < path[1] <
- * ... [n] (without the root) and then sampled `next`. Each expanded node on the
- * path, including the last node, counts as a hit if the token that followed it
- * was among its candidates, and otherwise as a miss.
+ * Update the averages after a verification, which accepted the n nodes path[0]
+ * < path[1] < ... (without the root) and then sampled `next`. Each expanded
+ * node on the path, including the last node, counts as a hit if the token that
+ * followed it was among its candidates, and otherwise as a miss.
  */
 void gain_rule_saw(struct gain_rule *, const struct tree *,
 	const uint32_t *path, uint32_t n, int32_t next);

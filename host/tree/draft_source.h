@@ -2,7 +2,8 @@
  * Sources of drafted tokens, for statistics: earlier tokens of the same
  * sequence, prompt included (text); earlier answers (history); the target's
  * predictions for tokens that it verified (recycled) or for the prompt
- * (calibrated); rejected drafts (reused); a draft model or its simulation.
+ * (calibrated); rejected drafts (reused); a draft model or its simulation
+ * (model).
  */
 #ifndef HOST_TREE_DRAFT_SOURCE_H
 #define HOST_TREE_DRAFT_SOURCE_H

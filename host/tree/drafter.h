@@ -9,8 +9,8 @@
  * the node in the call. Candidates depend only on the sequence and the path,
  * not on the order or grouping of expansions.
  *
- * Between two expansions the builders (build.h) add nodes, drop some and
- * renumber the rest (tree_keep). A drafter identifies a node by
+ * Between two expansions the builders (build.h) add nodes, drop nodes and
+ * renumber the remaining nodes (tree_keep). A drafter identifies a node by
  * tree->row[node], which the drafter writes and which moves with the node.
  */
 #ifndef HOST_TREE_DRAFTER_H

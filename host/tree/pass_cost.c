@@ -120,7 +120,7 @@ double pass_cost_rows(const struct pass_cost *c, double n)
 }
 
 /* Assume that the share FIXED of the time does not depend on the number of
- * rows, and that the rest is proportional to it. */
+ * rows, and that the rest is proportional to the number of rows. */
 void pass_cost_begin(struct pass_cost *c, double n, double time)
 {
 	double at[PASS_KNOTS];

@@ -1,8 +1,8 @@
 /*
  * Cost model of a cycle of drafting and verification (equation 4 of Lever), by
  * its parts. Flash storage reads the layers that are not in memory, the host
- * drafts, and the device computes. The time L of a cycle includes the waits
- * between them:
+ * drafts, and the device computes. The time L of a cycle includes the time for
+ * which these three wait for each other:
  *
  * L = W + max(R + max(0, g + b C(n) - A), g + C(n)),  g = w G + d
  *
@@ -14,8 +14,8 @@
  * b     share of the layers before the first layer that is read from flash
  * G     tokens that the cycle emits
  * w     time to compute the logits of a token and to draw the token
- * d     time in which the host drafts: none if nothing is drafted, else B to
- *       begin the tree (which expands its root), and D(k) for each further
+ * d     time in which the host drafts: 0 if nothing is drafted; otherwise B to
+ *       begin the tree (which expands the root) plus D(k) for each further
  *       expansion, of k nodes at once
  * W     all other time, such as for mapping weights
  *
@@ -109,12 +109,12 @@ void pass_cost_remembered(struct pass_cost *);
 
 /*
  * Record a pass that took `time`: the share `lower` of the layers computed n
- * rows, and the other layers `kept` of these rows. The first passes scale all
- * values of C (the time of n rows), because the machine's speed may have
- * changed since C was set. The old C has the weight of one observation. Later
- * passes correct the values near n and near `kept`, each in proportion to its
- * weight in the interpolation (least mean squares), and C is kept
- * non-decreasing (isotonic regression).
+ * rows, and the other layers computed only `kept` of these rows. The first
+ * passes scale all values of C (the time of n rows), because the machine's
+ * speed may have changed since C was set. The old C has the weight of one
+ * observation. Later passes correct the values near n and near `kept`, each in
+ * proportion to its weight in the interpolation (least mean squares), and C is
+ * kept non-decreasing (isotonic regression).
  */
 void pass_cost_saw_rows(struct pass_cost *, uint32_t n, uint32_t kept,
 	double lower, double time);

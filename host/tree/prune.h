@@ -84,8 +84,8 @@ void prune_tree(const struct tree *, const struct prune_opts *, prune_score *,
 
 /*
  * Learn from the verification of a tree that prune_tree has scored: the
- * verification accepted path[0] < path[1] < ... [n] (without the root) and then
- * drew `next`.
+ * verification accepted the n nodes path[0] < path[1] < ... (without the root)
+ * and then drew `next`.
  */
 void prune_saw(struct prune_opts *, const struct tree *, const float *score,
 	const uint32_t *path, uint32_t n, int32_t next);

@@ -99,7 +99,8 @@ static inline uint32_t tree_expects(const struct tree *t, uint32_t node)
 	return t->n_candidates[node] + t->n_ends[node];
 }
 
-/* Returns the child of `node` with this token, or -1 if no child has it. */
+/* Returns the child of `node` with this token, or -1 if no child has this
+ * token. */
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);
 
 /*

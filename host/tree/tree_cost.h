@@ -1,8 +1,9 @@
 /*
- * Costs of a cycle of drafting and verification, learned by tree shape (Lever,
- * "key quantity estimation"): a moving average of the time to expand a node,
- * and a table of verification times by rows and leaves. The caller chooses the
- * unit (nanoseconds, or picoseconds of a phone) and uses it throughout.
+ * Costs of a cycle of drafting and verification, learned by tree shape, the
+ * number of rows and leaves of a tree (Lever, "key quantity estimation"): a
+ * moving average of the time to expand a node, and a table of verification
+ * times by rows and leaves. The caller chooses the unit (nanoseconds, or
+ * picoseconds of a phone) and uses it throughout.
  *
  * Estimates never decrease with rows or leaves: if an estimate is below the
  * estimate of a smaller shape, it is raised to that estimate. The estimate of
