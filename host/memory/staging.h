@@ -2,10 +2,10 @@
  * Staging of streamed layers, which do not stay in memory. These layers are
  * read from the flash image (docs/flash-image.md) into staging slots: shared
  * buffers (tandem:stage0, ...) that the device has mapped permanently. The
- * order is the same in every pass: first, first + 1, .. last, and again from
- * the first. As soon as a slot is free, the next layer is read into it. Reading
- * ahead does not stop at the end of a pass, so the first layers of the next
- * pass are ready when the pass begins.
+ * layers are read in the same order in every pass, from the first streamed
+ * layer to the last, and then again from the first. As soon as a slot is free,
+ * the next layer is read into it. Reading ahead does not stop at the end of a
+ * pass, so the first layers of the next pass are ready when the pass begins.
  *
  * The output matrix can be streamed, too, after the last layer. The host uses
  * the matrix directly in the slots, in parts that consist of whole strips (the
@@ -99,8 +99,8 @@ int staging_start(struct staging *, struct err *);
  *
  * If a phone is simulated, the host also waits on the phone's timeline. turn_ps
  * is the time when the work before this piece ends. Before turn_ps, the phone
- * does at most the fraction flash_ahead (a property of the phone) of a read; it
- * does the rest after turn_ps.
+ * does at most the fraction flash_ahead (a property of the phone) of a read,
+ * and the rest after turn_ps.
  *
  * Returns 0 or a negative errno.
  */

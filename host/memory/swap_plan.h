@@ -9,16 +9,16 @@
  *
  * Model of time. One copy runs at a time, in the order of use, also across the
  * end of a pass. A copy begins when the previous copy has ended and its slot is
- * free. The two slots alternate, so the slot was last used by the temporary
- * operator before the previous one, and is free when that operator ends. An
- * operator begins when the previous operator has ended and its own weights are
- * in place. The stall of a plan is the duration of a forward pass minus the sum
- * of its operators' run times, averaged over a long run. These times form a
- * linear system of the max-plus algebra (sums become maxima, products become
- * sums) with a state of four instants, so the average is the largest cycle mean
- * of the system (Karp, "A characterization of the minimum cycle mean in a
- * digraph", 1978). A cycle has up to four passes, so the mean is exact in
- * twelfths of the unit of time (12 is a multiple of 1, 2, 3 and 4).
+ * free. The two slots alternate, so the slot for the i-th temporary operator is
+ * free when the temporary operator i - 2 ends. An operator begins when the
+ * previous operator has ended and its own weights are in place. The stall of a
+ * plan is the duration of a forward pass minus the sum of its operators' run
+ * times, averaged over a long run. These times form a linear system of the
+ * max-plus algebra (sums become maxima, products become sums) with a state of
+ * four instants, so the average is the largest cycle mean of the system (Karp,
+ * "A characterization of the minimum cycle mean in a digraph", 1978). A cycle
+ * has up to four passes, so the mean is exact in twelfths of the unit of time
+ * (12 is a multiple of 1, 2, 3 and 4).
  *
  * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
  * is tried and the stall is the minimum. For more operators, the stall is the
@@ -26,13 +26,15 @@
  *
  * The pool is built as follows. For each amount of temporary bytes, in steps of
  * a quarter of the average operator, there are two choices: the paper's choice
- * (walk in swap_plan.c), and the cheapest copies. For each number of temporary
- * operators there is one more choice, in which they are evenly spread. Each
- * choice is improved by exchanges; then its operators are made resident one by
- * one, which adds a choice each time. (For 8 to 14 operators, all choices can
- * be tried as well. The pool contained the minimum for 600 of 600 random sets
- * of equal operators, and for 566 of 600 sets of mixed sizes; in the other sets
- * a forward pass took up to a ninth longer than with the minimum.)
+ * (walk in swap_plan.c), and the operators with the cheapest copies. For each
+ * number of temporary operators there is one more choice, in which they are
+ * evenly spread. Each choice is improved by exchanges of a temporary and a
+ * resident operator. Then its temporary operators are made resident one by one,
+ * and each of these steps adds a choice to the pool. (For 8 to 14 operators,
+ * all choices can be tried as well. The pool contained the minimum for 600 of
+ * 600 random sets of equal operators, and for 566 of 600 sets of mixed sizes;
+ * in the other sets a forward pass took up to a ninth longer than with the
+ * minimum.)
  *
  * The pool does not depend on the size of the window, which only determines
  * which choices fit. So, for any number of operators, a larger window never
