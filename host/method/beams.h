@@ -26,8 +26,8 @@
  * step of waiting beams: child 0, which is the beam itself, then further
  * children. Waiting beams with the best scores so far come first. If the beam
  * is kept later, its early children are used, otherwise they are dropped.
- * --beam-ahead changes neither the choice of beams nor their texts. It is the
- * speculative beam extension of Chen et al., "FastTTS", 2025.
+ * --beam-ahead changes neither the choice of beams nor their texts. The option
+ * is the speculative beam extension of Chen et al., "FastTTS", 2025.
  *
  * The reward model is called once per round, and only for beams whose score can
  * matter: beams that have ended, and beams of a tree from which some beams must

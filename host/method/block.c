@@ -1,11 +1,11 @@
 /*
  * Block diffusion (Arriola et al., "Block Diffusion: Interpolating Between
- * Autoregressive and Diffusion Language Models", 2025). Within a block the
- * masks are filled as in LLaDA's reference decoder (denoising.h). A position
- * attends to all positions of its block and of earlier blocks, and to no later
- * block. So the keys and values of the prompt and of finished blocks never
- * change, and a pass has rows only for the current block; all earlier positions
- * are cached.
+ * Autoregressive and Diffusion Language Models", 2025). The text is generated
+ * in blocks of consecutive positions. Within a block the masks are filled as in
+ * LLaDA's reference decoder (denoising.h). A position attends to all positions
+ * of its block and of earlier blocks, and to no later block. So the keys and
+ * values of the prompt and of finished blocks never change, and a pass has rows
+ * only for the current block; all earlier positions are cached.
  *
  * In the pass that guesses a position's token, the input of the position is the
  * mask, so this pass computes keys and values of the mask. Therefore, when a

@@ -5,10 +5,10 @@
  * tree T is chosen by the ratio of gain to cost:
  *
  *   G(T) = 1 + sum of R(v) over the drafted nodes v
- *            the expected number of tokens of a cycle. R(v) is the product of
- *            Phi(q) along v's path; q is the draft's probability, and Phi
- *            corrects q with the results of the last verifications (struct
- *            gain_rule)
+ *            the expected number of tokens of a cycle (a draft and its
+ *            verification). R(v) is the product of Phi(q) along v's path; q is
+ *            the draft's probability, and Phi corrects q with the results of
+ *            the last verifications (struct gain_rule)
  *   L(T)     the time of the cycle: drafting and verifying
  *            (host/tree/pass_cost.h)
  *

@@ -21,8 +21,9 @@ struct lever_state {
 	/* path of the exit predictor's file; "" if there is no predictor */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
-	/* Periods without drafting: `rest` is the number of cycles left in the
-	 * current period, last_rest the number of cycles of the last period. */
+	/* Periods without drafting: `rest` is the number of cycles (a draft and
+	 * its verification) left in the current period, last_rest the number of
+	 * cycles of the last period. */
 	uint32_t rest, last_rest;
 	/*
 	 * Set by benchmarks that compare trees with and without pruning. If

@@ -3,8 +3,8 @@
  * Diffusion Models", 2025; semi-autoregressive, with low-confidence remasking).
  * The text grows by blocks of masks. A pass computes all positions, which
  * attend to each other in both directions. Each step commits an equal share of
- * the guesses for the block's masks, the most confident ones first. Nothing is
- * cached.
+ * the guesses (predicted tokens) for the block's masks, the most confident ones
+ * first. Nothing is cached.
  *
  * There is one difference from LLaDA: without --canvas (LLaDA's gen_length) a
  * pass has no masks of later blocks. So the largest possible length of the

@@ -23,9 +23,9 @@
  *     token are recomputed on the host during the passes
  *     (host/method/revision.h).
  *
- * Tokens are delivered to the reader from the left as they become stable. When
- * a block is finished, its remaining tokens are delivered, too, except with
- * --refresh, because the host may still revise them.
+ * Tokens are delivered to the reader of the text from the left as they become
+ * stable. When a block is finished, its remaining tokens are delivered, too,
+ * except with --refresh, because the host may still revise these tokens.
  */
 #include "base/err.h"
 #include "host/scheduler/denoising.h"

@@ -6,7 +6,8 @@
  * another block is added. A block is fully active when the progress of the
  * block before it has reached --full-block-at.
  *
- *   - Each pass commits every guess that reaches the threshold, in all blocks.
+ *   - Each pass commits (makes final) every guess (predicted token) that
+ *     reaches the threshold, in all blocks.
  *   - A fully active block always commits its best guess, whatever its
  *     confidence.
  *   - Finished blocks become text, from the left. Their keys and values are

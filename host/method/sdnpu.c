@@ -8,11 +8,11 @@
  * section 3.4). A pass of an NPU takes about the same time for one row as for
  * all rows of its graph, so the most probable candidates fill these rows.
  *
- * Where each row costs time, as on a CPU, a row must gain more than it costs.
- * Therefore nodes are added by the ratio of gain to cost, as in the method
- * lever, with costs measured at run time. On an NPU, where additional rows are
- * nearly free, this rule fills all rows. If the automaton finds nothing,
- * nothing is drafted.
+ * Where each row costs time, as on a CPU, a row is useful only if it saves more
+ * time than it costs. Therefore nodes are added by the ratio of gain to cost,
+ * as in the method lever, with costs measured at run time. On an NPU, where
+ * additional rows are nearly free, this rule fills all rows. If the automaton
+ * finds nothing, nothing is drafted.
  */
 #include "base/strbuf.h"
 #include "host/method/methods.h"

@@ -2,7 +2,8 @@
  * Staged token stabilization (llada.cpp, section 3.3). Each generated position
  * is in one of three stages:
  *
- *   invisible  There is no confident guess; the position's input is the mask.
+ *   invisible  The position has no confident guess (predicted token); its
+ *              input is the mask.
  *   visible    The position has a token, to which other positions attend and
  *              which may still change.
  *   stable     The position has its final token; its logits are not computed
