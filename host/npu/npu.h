@@ -149,10 +149,10 @@ int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /*
  * Map a shared buffer permanently in the device's extended region, which only
- * DMA reaches, instead of its window. *addr is in units of WIRE_EXTENDED_UNIT.
- * Returns 0, or -ENOSPC if there is no such region or no room in it, or another
- * negative errno. The handle keeps track of the free space, so without room no
- * request is sent.
+ * DMA reaches, instead of the device's window. *addr is in units of
+ * WIRE_EXTENDED_UNIT. Returns 0, or -ENOSPC if there is no such region or no
+ * room in it, or another negative errno. The handle keeps track of the free
+ * space, so without room no request is sent.
  */
 int npu_map_extended(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 
@@ -233,8 +233,8 @@ struct npu_stats {
 #define NPU_TOTAL(type, name) uint64_t name;
 	WIRE_COUNTERS(NPU_TOTAL) /* sum of each counter over all completions */
 #undef NPU_TOTAL
-	/* Graphs loaded on the device, as its last answer counts them: current
-	 * number, maximum number, maximum KiB. */
+	/* Graphs loaded on the device, as the device's last answer counts them:
+	 * current number, maximum number, maximum KiB. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* message of the first coherence violation */
 };

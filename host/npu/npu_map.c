@@ -134,9 +134,9 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	int ret;
 
 	/*
-	 * The device may free unmapped space with a delay, so retry while it
-	 * reports that such space is pending. The number of retries is limited,
-	 * in case a faulty device never stops reporting this.
+	 * The device may free unmapped space with a delay, so retry while the
+	 * device reports that such space is pending. The number of retries is
+	 * limited, in case a faulty device never stops reporting this.
 	 */
 	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
 		ret = npu_call(n, &msg, sizeof(msg), &done, e);

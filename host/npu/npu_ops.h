@@ -1,8 +1,8 @@
 /*
  * The operations that connect host/npu/npu.h to a device: opening and closing
- * it, sharing buffers, sending and receiving packets. npu_process implements
- * them for a device process; tests implement them with answers that the test
- * computes.
+ * the device, sharing buffers, sending and receiving packets. npu_process
+ * implements these operations for a device process; tests implement the
+ * operations with answers that the test computes.
  *
  * These operations only move packets. Requests, their numbers and the checks of
  * completions belong to host/npu/npu.h. All calls come from one thread.

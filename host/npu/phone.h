@@ -1,10 +1,10 @@
 /*
  * Timeline of a simulated phone while a model runs. The phone has five engines:
- * CPU, NPU, the loader of NPU graphs, flash, and a copying engine. They work in
- * parallel, each on one piece of work at a time. An engine waits when its work
- * needs the result of another engine. Times are picoseconds since the start of
- * the timeline. tensor/soc/price.h computes the duration of a piece of work, so
- * the same work takes the same time on every machine and in every run.
+ * CPU, NPU, the loader of NPU graphs, flash, and a copying engine. The engines
+ * work in parallel, each on one piece of work at a time. An engine waits when
+ * its work needs the result of another engine. Times are picoseconds since the
+ * start of the timeline. tensor/soc/price.h computes the duration of a piece of
+ * work, so the same work takes the same time on every machine and in every run.
  *
  * The time of the CPU is the current time of the host thread: it advances when
  * the host works and when the host waits.
