@@ -235,9 +235,10 @@ struct pass_terms pass_price(const struct pass_ask *a)
 	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
 	if (at == 0 && upper == floor(upper))
 		return low;
-	/* Interpolate between a pass with both numbers rounded down and a pass
-	 * with both rounded up. The weight is the fractional part of `rows` or,
-	 * if `rows` is a whole number, the fractional part of `upper`. */
+	/* Interpolate between a pass with `rows` and `upper` rounded down and a
+	 * pass with `rows` and `upper` rounded up. The weight is the fractional
+	 * part of `rows` or, if `rows` is a whole number, the fractional part
+	 * of `upper`. */
 	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
 	at = at > 0 ? at : upper - floor(upper);
 	return (struct pass_terms){ between(low.read, high.read, at),

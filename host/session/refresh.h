@@ -86,9 +86,9 @@ void refresh_drop(struct refresh *);
 /* A row's last hidden state, before the final norm: float32 [n_embd]. */
 const float *refresh_hidden(const struct refresh *, uint32_t row);
 
-/* Compute the logits of n rows, each to its own [n_vocab]. The logits are
- * counted, hashed and priced like the session's logits. Returns 0, or -EPROTO
- * if a hidden state is not finite. */
+/* Compute the logits of n rows; logits[i] is an array of n_vocab floats for
+ * row[i]. The logits are counted, hashed and priced like the session's logits.
+ * Returns 0, or -EPROTO if a hidden state is not finite. */
 int refresh_logits(struct refresh *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
 

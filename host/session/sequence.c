@@ -227,7 +227,7 @@ int sequence_fork(
 	int ret;
 
 	assert(sequence_is_open(s, parent));
-	/* unmark the parent meanwhile: sequence_open may close a spare
+	/* unmark the parent during this call: sequence_open may close a spare
 	 * sequence */
 	from->spare = 0;
 	ret = sequence_open(s, id, e);
@@ -495,8 +495,8 @@ int sequences_claim(
 
 /*
  * Move the keys or values of one layer. Each token keeps its position or moves
- * to a lower one, so in ascending order no token is overwritten before it has
- * been moved.
+ * to a lower position, so in ascending order no token is overwritten before it
+ * has been moved.
  */
 static void move_half(struct sequences *s, uint32_t id, uint32_t half,
 	const uint32_t *from, uint32_t n, uint32_t first)

@@ -8,9 +8,9 @@
  * fork that is never written costs nothing, and a fork that continues after the
  * shared prefix copies at most one run.
  *
- * Independent of devices and models: any buffer can hold the cache. The caller
- * keeps ownership of the buffer; every write to it is enclosed in buffer_begin
- * and buffer_end. All calls must be made on one thread.
+ * The code is independent of devices and models: any buffer can hold the cache.
+ * The caller keeps ownership of the buffer; every write to it is enclosed in
+ * buffer_begin and buffer_end. All calls must be made on one thread.
  */
 #ifndef HOST_SESSION_SEQUENCE_H
 #define HOST_SESSION_SEQUENCE_H

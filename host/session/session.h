@@ -173,10 +173,11 @@ const float *session_state(
 int session_logits(struct session *, uint32_t first, uint32_t n, float *logits,
 	struct err *);
 /*
- * Compute the logits of n rows, each to its own [n_vocab], faster than one by
- * one. session_logits_rows counts all n rows as used. session_logits_ahead does
- * not count them, because the caller may not use all of them; the caller must
- * call session_logits_used for each row that it uses, in the order of use.
+ * Compute the logits of n rows together, which is faster than one by one;
+ * logits[i] is an array of n_vocab floats for row[i]. session_logits_rows
+ * counts all n rows as used. session_logits_ahead does not count the rows,
+ * because the caller may not use all of them; the caller must call
+ * session_logits_used for each row that it uses, in the order of use.
  */
 int session_logits_ahead(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);

@@ -128,9 +128,9 @@ struct session {
 	struct npu *npu;
 	bool owns_npu;
 	/* Records the CPU's accesses to shared buffers, so that the device can
-	 * name them in reports of coherence violations. Points to own_brackets,
-	 * or to those of the session opts.beside. NULL if accesses are not
-	 * checked. */
+	 * name these accesses in reports of coherence violations. Points to
+	 * own_brackets, or to those of the session opts.beside. NULL if
+	 * accesses are not checked. */
 	struct brackets *brackets;
 	struct brackets own_brackets;
 	/* whether everything that the session needs exists on the current

@@ -359,7 +359,7 @@ static int open_weights(struct session *s, struct err *e)
 	ret = session_cut_blocks(s, e);
 	if (!ret && swaps)
 		ret = session_plan_swap(s, e);
-	/* Create a buffer for each unit except the last one of each block,
+	/* Create a buffer for each unit except the last unit of each block,
 	 * which uses the block's buffer. */
 	for (uint32_t i = swaps ? s->swapping.planned : 0;
 		i < s->n_units && !ret; i++) {

@@ -337,7 +337,8 @@ static int begin_pass(struct pass *p, const struct rows *rows, struct err *e)
 	if (ret)
 		goto out;
 	npu_watch(s->npu, session_request_done, s);
-	/* wait for requests of an interrupted pass, and remove them */
+	/* wait for requests of an interrupted pass, and remove them from the
+	 * list */
 	if (s->n_inflight && (ret = inflight_wait(s, e)))
 		goto out_settle;
 	session_settle(s);

@@ -648,8 +648,8 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 	}
 	/* In a larger device window a longer cache and larger blocks are
 	 * chosen, so the required size grows with the window. Try growing
-	 * sizes; the first window that is at least as large as its own
-	 * requirement is the smallest. */
+	 * sizes; the first size that is not less than the size required for it
+	 * is the smallest possible size. */
 	for (;; o.va_window = r->total) {
 		if (beside) {
 			other.va_window = o.va_window;

@@ -132,7 +132,7 @@ out:
 
 /* Choose how many of the last units go into the extended region: the smallest
  * number with which all other units can stay in the device's window or, if
- * there is no such number, as many as fit. */
+ * there is no such number, as many as fit into the region. */
 static int plan_window(struct session *s, struct err *e)
 {
 	uint32_t n = s->n_units, least = n;

@@ -323,8 +323,8 @@ static bool any_switched(const struct session *s)
 	return false;
 }
 
-/* Load the prefill graphs of all blocks. If the device is lost meanwhile, load
- * them on the new device. */
+/* Load the prefill graphs of all blocks. If the device is lost during the
+ * loads, load the graphs on the new device. */
 static int load_back(struct session *s, struct err *e)
 {
 	int ret = 0;
@@ -405,8 +405,8 @@ int switching_end(struct session *s, int ret, struct err *e)
 	struct switching *sw = s->switching;
 	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
 
-	/* Load the remaining graphs. If the device is lost meanwhile, load them
-	 * on the new device. */
+	/* Load the remaining graphs. If the device is lost during the loads,
+	 * load the graphs on the new device. */
 	while (!ret) {
 		npu_watch(s->npu, session_request_done, s);
 		while (sw->next < sw->plan.n_loads && !ret)
