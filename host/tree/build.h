@@ -9,7 +9,7 @@
  * parameters. build_next grows the tree until some nodes must be expanded, and
  * returns these nodes. The caller passes them to a drafter and calls build_next
  * again. So the trees of several requests can grow side by side, and one pass
- * of a draft model can expand nodes of all of them.
+ * of a draft model can expand nodes of all these trees.
  *
  * All builders are deterministic. Equal candidates are ordered by the time at
  * which their parents were added, and candidates of the same parent by token

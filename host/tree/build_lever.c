@@ -211,8 +211,9 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	}
 	if (n > 1)
 		qsort(child, m, sizeof(*child), falling);
-	/* Merge the children into the list, starting at the ends of both. Of
-	 * entries with the same reach, entries of the old list come first. */
+	/* Merge the children into the list, starting at the ends of both lists.
+	 * Of entries with the same reach, entries of the old list come
+	 * first. */
 	i = g->n_next;
 	g->n_next = i + m < rows ? i + m : rows;
 	for (uint32_t at = i + m; m && at--;) {

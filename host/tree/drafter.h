@@ -59,9 +59,10 @@ struct drafter {
 	void (*follow)(void *arg, uint32_t sequence);
 	/*
 	 * begin() and expand() for the trees of several requests at once, which
-	 * is faster and gives the same results. One of the drafters must have
-	 * been opened first, and all others from it (draft_site.like). The
-	 * whole cost counts as cost of the first tree's drafter. If these two
+	 * is faster and gives the same results. The first of these drafters
+	 * must have been opened by itself, and each of the others with the
+	 * first drafter as draft_site.like (host/draft/draft_kind.h). The whole
+	 * cost counts as cost of the first tree's drafter. If these two
 	 * functions are NULL, the caller uses begin() and expand() for each
 	 * tree.
 	 */

@@ -67,7 +67,8 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 			if (t->parent[v] == (int32_t)u)
 				out->merit[v] = out->merit[u] * p[rank++];
 	}
-	/* Sort the nodes by descending merit. Nodes with the same merit stay in
+	/* Sort the nodes by descending merit, the estimated probability that
+	 * verification reaches the node. Nodes with the same merit stay in
 	 * order, so that a parent precedes its children. */
 	for (uint32_t u = 0; u < t->n; u++) {
 		uint32_t at = u;
