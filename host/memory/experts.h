@@ -8,10 +8,10 @@
  * image, and an expert that is needed but absent is read into the slot of
  * another expert. All absent experts of a layer are read in parallel.
  *
- * A pass calls experts_begin for each layer, then experts_take until all these
- * experts are taken, and experts_done when the device has finished with an
- * expert. experts_ahead reads experts that a later layer will probably need.
- * All calls come from one thread.
+ * A pass calls experts_begin for each layer, then experts_take until all
+ * experts that the layer needs are taken, and experts_done when the device has
+ * finished with an expert. experts_ahead reads experts that a later layer will
+ * probably need. All calls come from one thread.
  *
  * Eviction: the expert whose next use is expected to be the farthest away is
  * evicted. This distance is the number of layers until the expert's layer runs
@@ -66,8 +66,8 @@ struct experts_opts {
 	 * simulated. */
 	const struct soc *soc;
 	struct phone_time *time;
-	/* Bytes of an expert on the simulated phone; 0 means the bytes that are
-	 * really read. */
+	/* Bytes that the simulated phone reads for an expert; 0: as many bytes
+	 * as are really read. */
 	uint64_t priced_bytes;
 	struct trace *trace; /* may be NULL */
 };

@@ -68,9 +68,9 @@ void swap_start(struct swap *);
  * contains the block, or if the block is being copied into a slot; *slot then
  * belongs to the caller until swap_done. *ready_ps receives the time at which
  * the copy ends on the simulated phone's timeline. Returns false if both slots
- * belong to the caller, who must first call swap_done for one of them. After an
- * interrupted pass, blocks that were copied for the rest of that pass are
- * dropped.
+ * belong to the caller: it must first call swap_done for one of the slots.
+ * After an interrupted pass, blocks that were copied for the rest of that pass
+ * are dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 

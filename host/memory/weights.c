@@ -137,8 +137,8 @@ static int start_layout(
 				   "block of layers");
 }
 
-/* Lay out the blocks of a streamed layer, starting at blocks[*n], and add their
- * number to *n. */
+/* Lay out the blocks of a streamed layer, starting at blocks[*n], and add the
+ * number of these blocks to *n. */
 static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
 {

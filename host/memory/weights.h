@@ -35,8 +35,8 @@ struct workers;
 
 struct block {
 	uint32_t first_layer, n_layers;
-	/* which part of a layer the block is; 0 .. WIRE_T_COUNT for whole
-	 * layers */
+	/* which part of a layer the block is; from tensor 0 to WIRE_T_COUNT if
+	 * the block has whole layers */
 	struct wire_part part;
 	uint32_t bytes;
 	/* Size of the block's buffer, if larger than `bytes`. If costs are
@@ -95,7 +95,8 @@ struct weights_plan {
 	uint32_t want;
 	uint64_t limit;
 	struct residency residency;
-	/* number of a layer at which weights_cut begins a block */
+	/* weights_cut begins a block at the layer with this number; 0: at no
+	 * particular layer */
 	uint32_t cut;
 	unsigned parts; /* maximum number of parts of a streamed layer */
 };
