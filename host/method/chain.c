@@ -2,10 +2,10 @@
  * Speculative decoding with a draft model, in its plain form (Leviathan et al.,
  * 2023). The draft model generates a chain of gamma tokens, one after the
  * other. The target computes all tokens of the chain in one pass, which takes
- * little longer than a pass of one row. Row i of the chain predicts token i +
- * 1. Drafted tokens are accepted as long as the target draws the same token at
- * each position. At the first difference the target's token replaces the
- * drafted token, and the cycle of drafting and verification ends.
+ * little longer than a pass of one row. The row of each token predicts the next
+ * token of the chain. Drafted tokens are accepted as long as the target draws
+ * the same token at each position. At the first difference the target's token
+ * replaces the drafted token, and the cycle of drafting and verification ends.
  */
 #include "base/strbuf.h"
 #include "host/method/methods.h"

@@ -40,9 +40,10 @@ bool decided_is_on(const struct method_env *);
 /*
  * Returns -EINVAL if --stop-decided cannot be used: if a text's value is its
  * last score (--aggregate last) and the scores of the reward model `reward` may
- * rise from step to step, or if --early-stop is given, too. (The choice of
- * --early-stop depends on which samples have ended.) Otherwise returns 0.
- * `reward` is NULL if the method has no reward model.
+ * rise from step to step, or if --early-stop is given, too. (With --early-stop,
+ * the choice depends on which samples have ended, so cutting a sample could
+ * change the choice.) Otherwise returns 0. `reward` is NULL if the method has
+ * no reward model.
  */
 int decided_check(
 	const struct method_env *, const struct reward *, struct err *);

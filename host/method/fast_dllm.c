@@ -7,8 +7,8 @@
  * guess.
  *
  * KV cache: the first pass over a block computes all positions. Later passes
- * over the block compute fewer positions. For the other positions they use the
- * keys and values that the first pass cached:
+ * over the block compute fewer positions. For the other positions, the later
+ * passes use the keys and values that the first pass cached:
  *
  *   none    Every pass computes all positions.
  *   prefix  Positions before the block are cached. A pass computes the block

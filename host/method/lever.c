@@ -49,9 +49,9 @@
 #define PRUNING_KEEPS 0.48
 
 /*
- * Initial weights of two probabilities, the draft's p and the exit predictor's
- * q, which are combined to p^DRAFT_WEIGHT * q^EXIT_WEIGHT. With 0.5 each this
- * is the geometric mean.
+ * Initial weights of two probabilities, the draft's q and the exit predictor's
+ * r, which are combined to q^DRAFT_WEIGHT * r^EXIT_WEIGHT (calibration.h). With
+ * 0.5 each this is the geometric mean.
  */
 #define DRAFT_WEIGHT 0.5
 #define EXIT_WEIGHT  0.5
@@ -64,7 +64,8 @@
 
 struct lever_options {
 	bool stop_rule;
-	/* "none", the file of an exit predictor, or NULL for the bundled one */
+	/* "none", the file of an exit predictor, or NULL for the bundled
+	 * predictor */
 	const char *exit;
 	/* keep rows that verification reaches with at least this probability;
 	 * negative: keep the rows that give the most tokens per second */

@@ -131,8 +131,9 @@ struct text {
 	struct stages_rule rule;
 	struct place *place; /* stage and token of each position */
 	struct revision *revision;
-	int32_t *shown; /* [limit] tokens shown to the generation's observer */
-	uint8_t *mark;  /* [limit] enum gen_mark of these tokens */
+	/* [limit] tokens shown to the observer of the text (gen_is_watched) */
+	int32_t *shown;
+	uint8_t *mark; /* [limit] enum gen_mark of these tokens */
 	/* length of blocks; the first block begins at `first` */
 	uint32_t length;
 	uint32_t first;
@@ -334,8 +335,8 @@ static uint32_t apply_guesses(struct text *t)
 	return seen;
 }
 
-/* Show the generation's observer all positions that were not delivered to the
- * reader yet. */
+/* If the text has an observer (gen_is_watched), show the observer all positions
+ * that were not delivered to the reader yet. */
 static void report_step(const struct text *t)
 {
 	const struct denoising *d = t->d;

@@ -13,8 +13,8 @@ static int begin(struct samples *p, struct err *e)
 	return samples_add(p, samples_all(samples_env(p)), e);
 }
 
-/* Append the tokens of sample 0 to the request's generation as they are drawn.
- * If the reader of this text stops reading, all samples are cut. */
+/* Append the tokens of sample 0 to the request's text as they are drawn. If the
+ * reader of this text stops reading, all samples are cut. */
 static void follow(struct samples *p, struct sample *s)
 {
 	if (s->index || samples_deliver(p, s))

@@ -48,7 +48,7 @@ struct place {
 	 * token or from the mask. */
 	bool stale;
 	/* The position precedes the window, so the device does not recompute
-	 * it; only the host can (revision.h). */
+	 * the position; only the host can do so (revision.h). */
 	bool outside;
 	/* The position must not become invisible again, because decoding might
 	 * then never end. */
