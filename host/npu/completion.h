@@ -4,7 +4,7 @@
  * counters and price are checked before they are used, and compared with the
  * request.
  *
- * No state, no I/O.
+ * The functions have no state and do no I/O.
  */
 #ifndef HOST_NPU_COMPLETION_H
 #define HOST_NPU_COMPLETION_H

@@ -346,8 +346,8 @@ int npu_poll(struct npu *n, struct err *e)
 /*
  * The number of requests in flight is limited, to avoid a deadlock: the device
  * waits while the completion ring is full, and the host waits while the request
- * ring is full. A limit far below the size of both rings keeps both from being
- * full at once.
+ * ring is full. A limit far below the sizes of the two rings keeps the rings
+ * from being full at the same time.
  */
 int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)

@@ -103,9 +103,10 @@ int npu_reopen(struct npu *, struct err *);
  *
  * If opts.restarts is used up, the limit is appended to the message in *e, and
  * the code becomes -ERR_DEVICE_LOST, even if the device had sent an invalid
- * answer. Detecting a hang may take longer than RESTART_SECONDS, so this limit
- * alone would allow endless restarts. The number of losses in one pass (since
- * the last npu_went_on) is therefore limited to opts.restarts as well.
+ * answer. Detecting a hang may take longer than RESTART_SECONDS, so the limit
+ * on restarts within RESTART_SECONDS alone would allow endless restarts. The
+ * number of losses in one pass (since the last npu_went_on) is therefore
+ * limited to opts.restarts as well.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);
 /* Reset the count of losses in one pass: to be called after each successful

@@ -65,7 +65,7 @@ static inline void phone_report(const struct phone_time *t,
 			.at = at + took });
 }
 
-/* Charge work that the host does now. */
+/* Add work that the host does now to the timeline. */
 static inline void phone_cpu(
 	struct phone_time *t, enum trace_name what, const struct price *p)
 {
@@ -74,8 +74,9 @@ static inline void phone_cpu(
 	t->cpu_ps += p->total_ps;
 }
 
-/* Charge deferred work, which the host does only while it is idle. If the
- * result is needed earlier, phone_catch_up does the rest at once. */
+/* Add deferred work, which the host does only while it is idle, to the
+ * timeline. If the result is needed earlier, phone_catch_up does the remaining
+ * work at once. */
 static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);
