@@ -56,7 +56,8 @@ void host_layers_close(struct host_layers *);
 int host_layers_reserve(
 	struct host_layers *, uint32_t rows, uint32_t length, struct err *);
 
-/* Compute the rows. host_layers_reserve must have reserved memory for them. */
+/* Compute the rows. host_layers_reserve must have reserved memory for these
+ * rows. */
 void host_layers_run(struct host_layers *, const struct host_rows *);
 
 #endif

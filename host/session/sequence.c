@@ -614,8 +614,9 @@ uint32_t sequences_free(const struct sequences *s)
 {
 	uint32_t runs = kv_pool_free(s->pool);
 
-	/* One run of the pool may have fewer than KV_RUN slots. The pool hands
-	 * out that run last, so if any run is free, the short run is free. */
+	/* The last run of the pool may have fewer than KV_RUN slots, but only
+	 * in a table of a single sequence (sequences_open). This sequence takes
+	 * the short run last, so if any run is free, the short run is free. */
 	return runs && s->kv.slots % KV_RUN
 		? runs * KV_RUN - (KV_RUN - s->kv.slots % KV_RUN)
 		: runs * KV_RUN;

@@ -151,8 +151,8 @@ const float *session_hidden(struct session *, uint32_t row);
  * states are not kept. */
 const float *session_tapped(struct session *, uint32_t row);
 uint32_t session_tap_layers(const struct session *);
-/* Charge the CPU's copies of n states, which session_tapped or session_hidden
- * returned, to simulated phone time. */
+/* Add the time in which the CPU copies n states (results of session_tapped or
+ * session_hidden) to the simulated phone time. */
 void session_add_states(struct session *, uint32_t n);
 
 /*

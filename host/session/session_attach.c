@@ -319,8 +319,8 @@ int session_take_over(struct session *s, struct err *e)
 	int ret;
 
 	s->attached = false;
-	/* The layout of the weights depends on the size of the first device's
-	 * local memory. */
+	/* The layout of the weights fits the local memory of the first device,
+	 * so the new device must have at least as much. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
 			"the replacement device has too little local memory: "

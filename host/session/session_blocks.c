@@ -83,9 +83,9 @@ unsigned session_sync_refs(
 	unsigned n = buffer_written(p->buffer, &range);
 
 	for (unsigned i = 0; i < n; i++) {
-		/* If the coherence level is "check", trace the range, so that a
-		 * violation reported by the device can be related to this
-		 * write. */
+		/* If the coherence level is "check", record the range in the
+		 * trace, so that a violation reported by the device can be
+		 * related to this write. */
 		if (s->trace && s->brackets)
 			trace_emit(s->trace,
 				&(const struct trace_event){

@@ -32,9 +32,9 @@ struct session_opts {
 	uint32_t prefill_chunk; /* number of rows of the prefill graph */
 	/* number of rows of the decode graph; at most the context length */
 	uint32_t decode_rows;
-	/* Add graphs with 1/2, 1/4, ... of the rows, down to 8 rows. A phone's
-	 * NPU computes all rows of a graph, so a small pass costs less with a
-	 * small graph. */
+	/* Add graphs with 1/2, 1/4, ... of the rows of the decode graph, down
+	 * to 8 rows. A phone's NPU computes all rows of a graph, so a small
+	 * pass costs less with a small graph. */
 	bool smaller_graphs;
 	/* Add graphs with 2, 4, ... times the rows of the decode graph, up to
 	 * the number of rows of the prefill graph. */
@@ -195,8 +195,8 @@ struct session_opts {
 	 * recovered */
 	struct notice_sink notice;
 	/* Set to a nonzero value by a signal handler or another thread. From
-	 * then on, waits for the device return -ECANCELED, as does the next
-	 * session_forward. */
+	 * then on, waits for the device and calls of session_forward return
+	 * -ECANCELED. */
 	const volatile sig_atomic_t *cancel; /* NULL: cannot be canceled */
 };
 
