@@ -97,8 +97,8 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 /* ---- EAGLE-2 ------------------------------------------------------------- */
 
 /* Add the `beam` best children of the layer that was expanded last. Do not add
- * candidates at the depth limit: grow_select chooses among the candidates of
- * all layers. */
+ * candidates at the depth limit: in the end grow_select chooses the best
+ * candidates of all layers, nodes or not. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;

@@ -48,9 +48,9 @@ struct build_limits {
  * larger batch. */
 #define BUILD_BATCH 64
 
-/* State of a builder, for one tree at a time. Zero it before first use, and do
- * not move it in memory until its tree is complete. The members are for
- * builders only (grow.h). */
+/* State of a builder, for one tree at a time. Zero the struct before the first
+ * use, and do not move it in memory until its tree is complete. The members are
+ * for builders only (grow.h). */
 struct build {
 	struct tree *tree;
 	struct build_limits limits;
@@ -81,11 +81,11 @@ enum {
 };
 
 /*
- * Continue the current tree. Returns BUILD_DONE, -ENOMEM, or BUILD_EXPAND. In
- * the last case *node lists *n nodes, which must be expanded before the next
- * call; the list is valid until that call. Until the tree is complete, the
- * caller must keep the arguments of the begin function unchanged, except the
- * limits, which are copied.
+ * Continue the current tree. Returns BUILD_DONE, -ENOMEM, or BUILD_EXPAND. If
+ * the result is BUILD_EXPAND, *node lists *n nodes, which must be expanded
+ * before the next call; the list is valid until that call. Until the tree is
+ * complete, the caller must keep the arguments of the begin function unchanged,
+ * except the limits, which are copied.
  */
 int build_next(
 	struct build *, const uint32_t **node, uint32_t *n, struct err *);

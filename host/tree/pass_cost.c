@@ -30,8 +30,8 @@ void pass_cost_see(double *mean, uint32_t *n, double x)
 
 /*
  * Pool adjacent violators: replace the sequence by the non-decreasing sequence
- * that is nearest by least squares. Adjacent values that fall are replaced by
- * their mean.
+ * that is nearest by least squares. Adjacent values that decrease are replaced
+ * by their mean.
  */
 static void straighten(double *x, uint32_t n)
 {
@@ -149,8 +149,8 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	c->n_seen++;
 	if (c->n_seen <= WHOLE && expected > 0) {
 		/* Scale by a geometric mean of the ratios of measured and
-		 * expected time, because an error that affects all numbers of
-		 * rows is a factor. */
+		 * expected time, because a faster or slower machine changes the
+		 * times of all numbers of rows by one factor. */
 		error = pow(
 			fmin(time / expected, 1 + MOST), 1. / (c->n_seen + 1));
 		for (uint32_t i = 0; i < c->n_rows; i++)

@@ -49,7 +49,7 @@ struct pass_cost {
 	 * of this file */
 	double read, ahead, before;
 	double token, begin;     /* w and B */
-	double look[PASS_LOOKS]; /* D */
+	double look[PASS_LOOKS]; /* D(1), D(2), D(4), D(8) */
 	double other;            /* W */
 	/* time to choose the rows that continue after the exit layer, the layer
 	 * at which rows can be dropped (prune.h) */
