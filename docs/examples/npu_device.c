@@ -5,8 +5,8 @@
  *
  *   cc -I. -o npu_device docs/examples/npu_device.c && ./npu_device /tmp/npu
  *
- * No data of a host is trusted. Where tandem-npu sends an error message, this one
- * hangs up.
+ * All data that the host sends is checked. Where tandem-npu sends an error
+ * message, this device closes the connection.
  */
 #define _GNU_SOURCE
 #include "ipc/wire.h"
@@ -28,8 +28,8 @@
 #define PAGE  4096u
 #define SLOTS 16
 
-/* A ring in the control memory: indices on cache lines of 128 bytes, then the
- * packets. */
+/* A ring (a queue of packets) in the control memory: each index is in a
+ * separate block of 128 bytes; the packets follow. */
 struct ring {
 	uint32_t bytes, pad0[31];
 	_Atomic uint32_t tail, quick_at, pad1[30];
@@ -38,12 +38,14 @@ struct ring {
 	uint8_t data[];
 };
 
-/* link_fd: the socket to the host. fds: descriptors that came with the hello. */
+/* link_fd: the socket to the host. fds: descriptors that came with the message
+ * hello. */
 static int link_fd, fds[WIRE_FD_COUNT], n_fds;
 static struct wire_hello hello;
 static struct ring *requests, *completions;
 static uint32_t bytes[2];    /* sizes of the two rings, already checked */
-static uint32_t taken, sent; /* our read and write indices */
+/* positions of the next read and of the next write, in bytes since the start */
+static uint32_t taken, sent;
 static int shared[WIRE_MAX_BUFFERS];
 static struct wire_share share[WIRE_MAX_BUFFERS];
 /* first free address of the window; address 0 is never used */
@@ -76,7 +78,9 @@ static int is_memory(int fd, uint64_t bytes)
 		(uint64_t)st.st_size >= bytes;
 }
 
-/* Returns the ring at offset `at`, or NULL if it does not fit there. */
+/* Returns the ring at offset `at` of the control memory, which has `total`
+ * bytes, and sets *bytes to the size of the ring's packet data. Returns NULL if
+ * the ring's `room` bytes do not fit there or the size is not valid. */
 static struct ring *ring_at(
 	char *base, uint32_t at, uint32_t room, uint32_t total, uint32_t *bytes)
 {
@@ -152,7 +156,7 @@ static int map(const struct wire_map *m, uint32_t *arg)
 		s->generation != m->generation)
 		return -ENOENT;
 	asked = ((uint32_t)s->bytes + 2 * PAGE - 1) / PAGE * PAGE;
-	arg[WIRE_MAP_ASKED] = asked; /* including a guard page */
+	arg[WIRE_MAP_ASKED] = asked; /* bytes, with a guard page */
 	arg[WIRE_MAP_SLOTS_USED] = maps;
 	arg[WIRE_MAP_SLOTS] = hello.va_slots;
 	arg[WIRE_MAP_LARGEST] = (uint32_t)(hello.va_window - top);
@@ -193,9 +197,9 @@ static int answer(uint32_t seq, const struct wire_done *done)
 	return 0;
 }
 
-/* Handle and answer the request packet at index `taken` of the ring, which holds
- * `used` unread bytes. Returns 0, or -1 if the packet is invalid or the answer
- * cannot be sent. */
+/* Handle and answer the request packet at index `taken` of the ring, which
+ * holds `used` unread bytes. Returns 0, or -1 if the packet is invalid or the
+ * answer cannot be sent. */
 static int serve_one(uint32_t used)
 {
 	uint32_t at = taken % bytes[0], to_end = bytes[0] - at, len, refs;
@@ -212,7 +216,7 @@ static int serve_one(uint32_t used)
 	len = h.length8 * 8u;
 	if (len > used || len > to_end)
 		return -1;
-	memcpy(copy, requests->data + at, len); /* then check the copy */
+	memcpy(copy, requests->data + at, len); /* and check the copy */
 	taken += len;
 	atomic_store(&requests->head, taken);
 	refs = 8 + h.n_refs * (uint32_t)sizeof(struct wire_ref);
@@ -229,7 +233,8 @@ static int serve_one(uint32_t used)
 	return answer(h.seq, &done);
 }
 
-/* Sleep until the doorbell rings; without a doorbell, for a millisecond. */
+/* Sleep until the host writes to the socket or rings the doorbell (an eventfd
+ * or a socket pair), but at most 50 ms; without a doorbell at most 1 ms. */
 static int sleep_on(struct pollfd p[2])
 {
 	char heard[64];

@@ -1,17 +1,19 @@
 /*
  * Attention that computes only the visible scores, forward and backward, for
- * training on a CPU whose matrix unit multiplies bfloat16 (AMX). Scores are
- * never stored: tiles of 32 queries by 32 keys are computed, used and
- * discarded. Tiles that the mask hides are skipped, and the backward pass
- * computes the scores again. This follows Dao et al., "FlashAttention-2"
- * (2023), section 3, but keeps the scores of all tiles of a row instead of a
- * running maximum. fused.py builds this file and calls its functions.
+ * training on a CPU whose matrix unit multiplies bfloat16 (AMX). The matrix of
+ * all scores is never stored: scores are computed in tiles of 32 queries by 32
+ * keys, used and discarded. Tiles that the mask hides are skipped, and the
+ * backward pass computes the scores again. This follows Dao et al.,
+ * "FlashAttention-2" (2023), section 3, but stores the scores of 32 queries
+ * with all their keys before the softmax, instead of updating a running
+ * maximum. fused.py builds this file and calls its functions.
  *
- * q and o are [rows][length][heads][width], k and v are
- * [rows][length][kv_heads][width], and mask, which is added to the scores, is
- * [rows][length][length]. These are bfloat16. lse [rows][heads][length] is the
- * logarithm of the sum of exponentials. The width of a head is a multiple of
- * 32, at most MOST_WIDTH.
+ * A row is one sequence of the batch. q and o are [rows][length][heads][width],
+ * k and v are [rows][length][kv_heads][width], and mask, which is added to the
+ * scores, is [rows][length][length]. All of these tensors are bfloat16. lse
+ * [rows][heads][length] (float) is the logarithm of the sum of the exponentials
+ * of a query's scores. The width of a head is a multiple of 32, at most
+ * MOST_WIDTH.
  */
 #include <stdint.h>
 
@@ -40,11 +42,11 @@ struct attention {
 	uint8_t *sight; /* [rows][blocks][blocks] */
 };
 
-/* A thread's copy of the keys and values of one row and KV head, and its
- * buffers. */
+/* A thread's copy of the keys and values of one row and KV head, and the
+ * thread's buffers. */
 struct packed {
 	bf16 *k_rows, *k_columns, *v_rows,
-		*v_columns; /* [blocks][SIDE width] */
+		*v_columns; /* [blocks][SIDE * width] */
 	float *score;       /* [SIDE][length] */
 	bf16 *weight;       /* [SIDE][length] */
 	float *dk, *dv;     /* [length][width] */
@@ -347,8 +349,10 @@ static void pack(
 	}
 }
 
-/* Softmax of scores [SIDE][count] without the division by the sum. to[i] is the
- * logarithm of the sum of row i, and the largest weight is 1. */
+/* Softmax of scores s [SIDE][count] without the division by the sum: p receives
+ * the weights exp(score - largest score of the query), sum[i] the sum of the
+ * weights of query i, and to[i] the logarithm of the sum of the exponentials of
+ * its scores. */
 static void exponentials(
 	const float *s, int64_t count, bf16 *p, float *sum, float *to)
 {
@@ -443,7 +447,8 @@ static void back_begin(struct back_block *x, const struct attention *a,
 		const bf16 *out = o + at + (from + i) * step;
 		__m512 sum = _mm512_setzero_ps();
 
-		/* makes all weights of positions after the end 0 */
+		/* so that all weights of positions after the end of the
+		 * sequence are 0 */
 		x->lse[i] = 1e30f;
 		x->dot[i] = 0;
 		if (from + i >= a->length)
@@ -456,7 +461,7 @@ static void back_begin(struct back_block *x, const struct attention *a,
 	}
 }
 
-/* Add the part of one tile to the gradients dq [SIDE][width], p->dk and
+/* Add the contribution of one tile to the gradients dq [SIDE][width], p->dk and
  * p->dv. */
 static void back_tile(const struct attention *a, struct packed *p,
 	const struct back_block *x, float *dq, int add, int64_t row, int64_t qb,

@@ -1,8 +1,9 @@
 /*
- * The element-wise steps of a transformer, each in one pass over memory, for
- * training on a CPU. PyTorch needs many passes for each step and is slow with
- * bfloat16. Tensors are contiguous bfloat16; sums are float. fused.py builds
- * this file and calls its functions if the machine has a C compiler.
+ * The element-wise steps of a transformer, for training on a CPU. Each step
+ * reads and writes its tensors once. PyTorch reads and writes memory several
+ * times for each step, and is slow with bfloat16. Tensors are contiguous
+ * bfloat16; sums are float. fused.py builds this file and calls its functions
+ * if the machine has a C compiler.
  */
 #include <math.h>
 #include <stdint.h>
@@ -98,8 +99,8 @@ void rms_norm(const bf16 *x, const float *w, float epsilon, bf16 *y,
 	}
 }
 
-/* The gradients of rms_norm. The rows are divided into `parts` parts, and dw
- * [parts][width] has the sum over each part of the gradient of w. */
+/* The gradients of rms_norm. The rows are divided into `parts` parts, and dw[p]
+ * [width] receives the gradient of w, summed over the rows of part p. */
 void rms_norm_back(const bf16 *x, const float *w, const float *scale,
 	const bf16 *dy, bf16 *dx, float *dw, int64_t rows, int64_t width,
 	int64_t parts)
@@ -130,9 +131,9 @@ void rms_norm_back(const bf16 *x, const float *w, const float *scale,
 }
 
 /*
- * Rotate the pairs of x [rows][length][heads][width] by the angles whose
- * cosines and sines are cosine and sine [length][width / 2]. With `sign` -1 the
- * rotation is reversed.
+ * Rotate pairs of values of x [rows][length][heads][width] (rotary position
+ * embedding). The arrays cosine and sine [length][width / 2] have the cosines
+ * and sines of the angles. With `sign` -1 the rotation is reversed.
  */
 void rotate(const bf16 *x, const float *cosine, const float *sine, float sign,
 	bf16 *y, int64_t rows, int64_t length, int64_t heads, int64_t width)

@@ -1,8 +1,9 @@
 /*
- * What the programs of this folder share: one buffer and a device's cache over
- * it at level check, by libtandem-coherence. A program plays host and device in
- * turn, so that each run goes the same way. Reports go to standard output. The
- * first argument "right" chooses the corrected code.
+ * Shared by the programs of this folder: one buffer, and a device's cache of
+ * this buffer, which libtandem-coherence simulates and checks
+ * (COHERENCE_CHECK). A program plays the host and the device in turn, so every
+ * run has the same result. The checker's reports go to standard output. With
+ * the first argument "right", a program runs the corrected code.
  */
 #ifndef EXAMPLES_COHERENCE_DEMO_H
 #define EXAMPLES_COHERENCE_DEMO_H
@@ -17,7 +18,7 @@
 
 struct demo {
 	bool right;
-	uint8_t *cpu; /* the CPU sees the buffer here, the device by views */
+	uint8_t *cpu; /* the CPU's address of the buffer */
 	struct coherence_cache *cache;
 	struct coherence_buffer *buffer;
 	uint32_t request;
@@ -47,7 +48,7 @@ static inline void demo_open(struct demo *d, int argc, char **argv)
 	coherence_begin(d->cache, ++d->request);
 }
 
-/* The device completes its request, and the next one begins. */
+/* End the device's current request and begin the next request. */
 static inline void demo_complete(struct demo *d)
 {
 	const char *first;
@@ -56,7 +57,8 @@ static inline void demo_complete(struct demo *d)
 	coherence_begin(d->cache, ++d->request);
 }
 
-/* Returns the exit status, 1 for any violation. */
+/* Returns the exit status of the program: 1 if the checker found a violation,
+ * otherwise 0. */
 static inline int demo_close(struct demo *d)
 {
 	uint64_t n;
@@ -69,7 +71,8 @@ static inline int demo_close(struct demo *d)
 	return n > 0;
 }
 
-/* The device's accesses and calls for bytes [from, from + n) of the buffer. */
+/* The device reads or writes bytes [from, from + n) of the buffer through its
+ * cache, or invalidates or cleans the cache lines of these bytes. */
 static inline const void *demo_read(struct demo *d, uint64_t from, size_t n)
 {
 	return coherence_read(d->cache, d->buffer, from, n);

@@ -1,14 +1,17 @@
 /*
- * A small runtime in the style of those for Hexagon DSPs, on the shim of
- * shm/coherence/hexagon. The host queues two operators for each token with
- * dspqueue; the DSP adds two vectors with its cores, fetches the sum by DMA to
- * its local memory (VTCM), normalizes it there and writes the output. The code
- * has three bugs, which the argument "right" mends:
+ * A small runtime in the style of runtimes for Hexagon DSPs, built with
+ * shm/coherence/hexagon, which replaces functions of the Hexagon SDK. The host
+ * sends one message for each token with dspqueue. The DSP adds two vectors with
+ * its cores, fetches the sum by DMA to its local memory (VTCM), normalizes the
+ * sum there and writes the output. The code has three bugs; with the argument
+ * "right" the program runs the corrected code:
  *
- *   1. The host sends the second input without INVALIDATE_RECIPIENT, so the DSP
- *      keeps its lines of the first token.
- *   2. The DSP cleans the sum only with its answer, after the DMA has read it.
- *   3. The DSP squares the vector in VTCM before dmwait.
+ *   1. The host sends the second input without INVALIDATE_RECIPIENT, so for the
+ *      second token the DSP still reads the cache lines of the first token.
+ *   2. The DSP cleans the cache lines of the sum only when it sends its answer,
+ *      after the DMA has read the sum from memory.
+ *   3. The DSP squares the vector in VTCM before dmwait, which waits until the
+ *      DMA has written this vector.
  */
 #include "AEEStdErr.h"
 #include "HAP_vtcm_mgr.h"
@@ -116,7 +119,8 @@ static void answer(dspqueue_t queue, const struct dspqueue_buffer *t,
 		DSPQUEUE_TIMEOUT_NONE);
 }
 
-/* The operator loop. */
+/* Callback of the DSP's queue: run the operators add and normalize for each
+ * message, and answer the message. */
 static void serve(dspqueue_t queue, int error, void *context)
 {
 	struct dspqueue_buffer t[TENSORS];
@@ -160,7 +164,7 @@ static void send_token(dspqueue_t queue, uint32_t token)
 		DSPQUEUE_TIMEOUT_NONE);
 }
 
-/* The largest error of the output. */
+/* The largest absolute error of an element of the output. */
 static float largest_error(void)
 {
 	float squares = 0, error = 0, wanted;

@@ -1,12 +1,13 @@
 /*
- * A device that invalidates its inputs as each request says, and forgets that
- * the CPU does not see its output until it is cleaned.
+ * A device that invalidates the input ranges that each request lists, but does
+ * not clean its output range. The CPU therefore does not see the output, which
+ * stays in the device's cache.
  */
 #include "demo.h"
 
 #define FLOATS 64
 
-struct range { /* of a request */
+struct range { /* a range of the buffer, listed in a request */
 	uint64_t from;
 	size_t bytes;
 	bool cpu_wrote;

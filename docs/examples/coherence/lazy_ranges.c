@@ -1,8 +1,9 @@
 /*
- * A device that cleans lazily: a table holds the ranges that operators wrote,
- * overlapping ranges are merged, and a range is cleaned when a consumer needs
- * it. The merge takes the later range's end for the end of both, so the tail of
- * a longer range is lost.
+ * A device that cleans its cache lazily: a table holds the ranges that
+ * operators have written, overlapping ranges are merged, and a range is cleaned
+ * when a consumer is about to read the range. The merged range ends where the
+ * newer range ends. If the older range ends later, the bytes after the end of
+ * the newer range are never cleaned.
  */
 #include "demo.h"
 

@@ -1,6 +1,7 @@
 /*
- * A device polls a flag in shared memory and never invalidates it: each look
- * reads the line that the first look loaded.
+ * A device polls a flag in shared memory and never invalidates the flag's cache
+ * line: every later read returns the bytes that the first read loaded into the
+ * cache.
  */
 #include "demo.h"
 
@@ -24,7 +25,7 @@ int main(int argc, char **argv)
 	while (!flag && looks < LOOKS) {
 		flag = look(&d);
 		if (++looks == 2)
-			memcpy(d.cpu, &one, sizeof(one)); /* the CPU: go */
+			memcpy(d.cpu, &one, sizeof(one)); /* set by the CPU */
 	}
 	printf("%s after %d looks\n", flag ? "went on" : "still waiting",
 		looks);

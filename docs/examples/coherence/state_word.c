@@ -1,6 +1,7 @@
 /*
- * A state word that the CPU writes and a payload that the device writes, on
- * one line: the device's clean carries the state back that it had loaded.
+ * A state word that the CPU writes, and a payload that the device writes, share
+ * one cache line. When the device cleans the line, it also writes back its old
+ * copy of the state word, and so overwrites the CPU's new state.
  */
 #include "demo.h"
 
@@ -17,7 +18,7 @@ int main(int argc, char **argv)
 	coherence_operator(d.cache, "results", -1);
 	memset(demo_write(&d, payload, 32), 7, 32);
 	state = CANCELLED;
-	memcpy(d.cpu, &state, sizeof(state)); /* the CPU, meanwhile */
+	memcpy(d.cpu, &state, sizeof(state)); /* the CPU writes now */
 	demo_clean(&d, payload, 32);
 	memcpy(&state, d.cpu, sizeof(state));
 	printf("the CPU wrote state %d, and it is %u\n", CANCELLED, state);
