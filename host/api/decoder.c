@@ -1,3 +1,9 @@
+/*
+ * Opens and closes a decoder (a model with its session and decoding method),
+ * checks its options, and computes how many sequences and rows its session
+ * needs. A pass is one run of the model; a row is one token at its position in
+ * a pass.
+ */
 #include "host/api/decoder.h"
 
 #include "base/err.h"
@@ -66,11 +72,12 @@ bool decoder_drafts(const struct decoder *d)
 }
 
 /*
- * Whether requests can share passes. They cannot in four cases. An oracle
- * drafter (which simulates drafts) knows only the text of one request. The
- * drafter "calibrated" reads the model's predictions for only one prompt. Graph
- * switching (--graph-switch) plans the compute graphs for only one prompt at a
- * time. A diffusion model can share passes only if the method fills masks.
+ * Whether requests can share passes. Requests cannot share passes in four
+ * cases. An oracle drafter (which simulates drafts) knows only the text of one
+ * request. The drafter "calibrated" reads the model's predictions for only one
+ * prompt. Graph switching (--graph-switch) plans the compute graphs for only
+ * one prompt at a time. A diffusion model can share passes only if the method
+ * fills masks.
  */
 bool decoder_shares(const struct decoder *d)
 {

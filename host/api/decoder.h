@@ -147,8 +147,8 @@ bool decoder_has_samples(const struct decoder *);
  * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* Write to `text` the model shape and the phone for which simulated times are
- * computed (`priced_as` in report.h). */
+/* Write to `text` the model shape (the sizes of a model) and the phone for
+ * which simulated times are computed (`priced_as` in report.h). */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*

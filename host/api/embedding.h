@@ -50,7 +50,7 @@ bool embedding_is_read(const struct embedding *);
 /*
  * Compute the embedding, a vector float32 [*n]; struct embedding owns its
  * memory. Must be called once, after all states were added. Returns 0, or -EDOM
- * if the vector is not finite.
+ * if the sum of the states is zero or not finite.
  */
 int embedding_values(
 	struct embedding *, const float **values, size_t *n, struct err *);

@@ -281,7 +281,9 @@ const struct opt_table pair_table = {
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
-	char phone[64]; /* "soc:NAME" without changes; longer than any name */
+	/* the text "soc:NAME" without the changes; the array is larger than any
+	 * such text */
+	char phone[64];
 	const char *near;
 	int ret;
 

@@ -1,9 +1,10 @@
 /*
- * The options of a decoder. The session with its device process, the decoding
- * method, and each part of the method have a table with options, defaults and
- * help. A struct opt_values holds the values that were set; if all its bytes
- * are zero, all options have their defaults. A command includes PAIR_OPTIONS
- * and DECODING_OPTIONS in its own table; the library sets values with
+ * The options of a decoder (a model with its session and decoding method,
+ * decoder.h). The session with its device process, the decoding method, and
+ * each part of the method have a table with options, defaults and help. A
+ * struct opt_values holds the values that were set; if all its bytes are zero,
+ * all options have their defaults. A command includes PAIR_OPTIONS and
+ * DECODING_OPTIONS in its own table; the library sets values with
  * opt_set(decoder_tables, ...). Strings are not copied; the caller keeps
  * ownership.
  */
@@ -29,11 +30,13 @@ struct pair_options {
 	struct session_opts session;
 	double device_timeout; /* in seconds */
 	uint32_t restarts;
-	/* limit of weights in memory; NULL: no limit */
+	/* limit of the weights in memory, as a share or a size; NULL: no
+	 * limit */
 	const char *dram_budget;
 	int flash_io;      /* enum flash_io */
 	const char *clock; /* NULL: the wall clock */
-	/* model shape of --as: index into shapes[], or -1 */
+	/* model shape of --as (the sizes of the model for which phone times are
+	 * computed): index into shapes[], or -1 */
 	int as;
 	/* type of the matrices of the model shape of --as (--as-type), as an
 	 * index for shape_type_at(); -1 if --as-type is not set */
@@ -76,7 +79,8 @@ extern const struct opt_table decoding_table;
 struct texts_options {
 	/* number of requests that are computed at the same time */
 	uint32_t texts;
-	uint32_t keep; /* number of ended requests whose cache is kept */
+	/* number of ended requests whose keys and values are kept */
+	uint32_t keep;
 	/* total number of KV-cache slots, shared by all requests; 0: as many as
 	 * they need */
 	uint32_t slots;
@@ -104,17 +108,19 @@ bool method_facts(size_t i, struct method_facts *);
 /* Whether the method uses the options of the table. */
 bool method_takes(const char *name, const struct opt_table *);
 
-/* Set *word to the name of the i-th method. For options whose value is a
- * method. */
+/* Set *word to the name of the i-th method. Used for options whose value is the
+ * name of a method. */
 bool method_name_word(size_t i, struct opt_word *);
 
-/* Lists of option tables (opt_tables). pair_tables lists the tables of the
- * session and the device, decoding_tables the tables of the methods and their
- * parts, decoder_tables all of these. */
+/* Each of these functions returns table i of a list of option tables, or NULL
+ * after the last table (opt_tables, base/opt.h). pair_tables lists the tables
+ * of the session and the device, decoding_tables the tables of the methods and
+ * their parts, and decoder_tables all of these tables. */
 const struct opt_table *pair_tables(size_t i);
 const struct opt_table *decoding_tables(size_t i);
 const struct opt_table *decoder_tables(size_t i);
-/* List of option tables: texts_table, followed by decoder_tables. */
+/* Returns table i of the list that consists of texts_table and the tables of
+ * decoder_tables, or NULL after the last table. */
 const struct opt_table *library_tables(size_t i);
 
 /* ---- a handle ------------------------------------------------------------ */
@@ -141,8 +147,8 @@ int tandem_check_room(
 
 /*
  * Estimate the memory of both processes together after tandem_start(t, tokens),
- * in bytes (decoder_need lists what is included). Returns 0, or the error with
- * which starting would fail.
+ * in bytes (the comment of decoder_need lists the parts). Returns 0, or the
+ * error with which starting would fail.
  */
 int tandem_need(
 	struct tandem *, uint64_t tokens, uint64_t *bytes, struct err *);

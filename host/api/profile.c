@@ -1,3 +1,5 @@
+/* Loads or measures the profile of a streamed model: the costs of its passes
+ * (runs of the model) on this machine. */
 #include "host/api/profile.h"
 
 #include "base/cpu_pressure.h"
@@ -38,8 +40,8 @@ static void put_sum(json_t *o, const char *name, uint64_t sum)
 	json_object_set_new(o, name, json_string(text));
 }
 
-/* A hash of the flash image's table of extents, which contains a checksum of
- * every extent. */
+/* A hash of the flash image's table of extents (ranges of bytes in the file),
+ * which contains a checksum of every extent. */
 static uint64_t image_identity(const struct image *image)
 {
 	struct image_sum *sum = image_sum_open();
@@ -61,7 +63,7 @@ static uint64_t image_identity(const struct image *image)
 }
 
 /* A hash of the file's size and its first DRAFT_HEAD bytes, which contain the
- * model's shape. */
+ * sizes of the model's layers. */
 static uint64_t draft_identity(const char *path)
 {
 	struct stat st = { 0 };

@@ -84,10 +84,11 @@ struct tandem_report {
 	const char *reward;
 	/*
 	 * With --as or --draft-as, phone times are computed for a model shape
-	 * that differs from the model that runs. This text then names the shape
-	 * and the model, such as "qwen2.5-1.5b on sd8gen2; the model that runs
-	 * is target.gguf", and every report of simulated phone times must begin
-	 * with it. "" if the costs are computed for the model that runs.
+	 * (the sizes of a model) that differs from the model that runs. This
+	 * text then names the shape and the model, such as "qwen2.5-1.5b on
+	 * sd8gen2; the model that runs is target.gguf", and every report of
+	 * simulated phone times must begin with it. "" if the costs are
+	 * computed for the model that runs.
 	 */
 	char priced_as[TANDEM_PRICED_AS];
 

@@ -64,8 +64,8 @@ struct tandem_submitted {
 	struct strbuf prose;
 	struct sampler *sampler;
 	struct generation *generation;
-	/* the pool of samples; NULL if the request has no samples, or the pool
-	 * is not opened yet */
+	/* the samples of the request; NULL if the request has no samples, or
+	 * until the samples are opened */
 	struct samples *samples;
 	struct embedding *embedding; /* NULL without TANDEM_EMBED */
 	int state;     /* REQUEST_UNFINISHED or enum tandem_status */

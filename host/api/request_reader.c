@@ -1,7 +1,8 @@
 /*
- * The callbacks of a request's generation: they convert the data that they
- * receive, and call the callbacks that the library's caller has set in the
- * request.
+ * The callbacks of a request's generation (struct generation, which holds the
+ * tokens of the text and draws new tokens). These callbacks convert the data
+ * that they receive, and call the callbacks that the library's caller has set
+ * in the request.
  */
 #include "host/api/embedding.h"
 #include "host/api/tandem_impl.h"

@@ -1,9 +1,9 @@
 /*
- * Trace events of submitted requests. Each request has its own track. The track
- * shows when the request is queued, when it reads its prompt, when it decodes,
- * and how many rows it has in each pass. If the request does not share passes,
- * its track shows only the time in the queue; its decoding is shown on the
- * track of the calling thread.
+ * Trace events of submitted requests. Each request has its own track, which is
+ * a row of the trace viewer. The track shows when the request is queued, when
+ * it reads its prompt, when it decodes, and how many rows it has in each pass.
+ * If the request does not share passes, its track shows only the time in the
+ * queue; its decoding is shown on the track of the calling thread.
  */
 #include "base/clock.h"
 #include "host/api/tandem_impl.h"

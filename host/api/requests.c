@@ -144,8 +144,8 @@ static uint64_t energy_pj(const struct decoder *d)
 	return s.price.energy_pj;
 }
 
-/* Whether an error concerns all requests, not only the request during whose
- * work the error occurred. */
+/* Whether an error concerns all requests, not only the request that the library
+ * was working on when the error occurred. */
 static bool concerns_all(const struct tandem *t, int ret)
 {
 	return ret == -ERR_DEVICE_LOST ||
@@ -182,8 +182,8 @@ static int step_samples(struct tandem_submitted *x)
  * requests run in turn, one request runs at a time. Otherwise up to N requests
  * with samples run at the same time (texts=N); `queue` has already added the
  * requests without samples. Also releases the lanes that find_cached has held
- * (excluded from passes). `enter` calls find_cached again, which may hold them
- * again.
+ * (excluded from passes). The lanes' callback `enter` calls find_cached again,
+ * which may hold these lanes again.
  */
 static int admit(struct tandem *t, struct err *e)
 {
@@ -238,7 +238,8 @@ static int fail_pass(struct tandem *t, int ret)
 	return tandem_status_of(ret);
 }
 
-/* Number of samples that must be scored before the request's next step. */
+/* Number of samples that must be scored before the method's next step for the
+ * request. */
 static uint32_t unscored(const struct tandem_submitted *x)
 {
 	uint32_t n = 0;
@@ -309,8 +310,9 @@ static int score(struct tandem *t)
 	return 0;
 }
 
-/* Step all requests with samples between two passes. Requests whose samples
- * had to be scored are then stepped again. */
+/* Between two passes, call step_samples for all requests with samples. For a
+ * request whose samples had to be scored, step_samples is called again after
+ * the scoring. */
 static int step_all_samples(struct tandem *t)
 {
 	bool again = false, any;
@@ -392,7 +394,7 @@ int tandem_wait(struct tandem *t, const struct tandem_submitted *x)
 	return x->state == REQUEST_UNFINISHED ? ret : x->state;
 }
 
-/* Take a request from the list and from the scheduler. */
+/* Remove a request from the handle's list and from the scheduler. */
 static void leave(struct tandem_submitted *x)
 {
 	if (x->lane.scheduler)

@@ -83,8 +83,8 @@ struct tandem_options {
 	const char *const *set;
 	/*
 	 * Called in the thread that called the library, during long work:
-	 * `done` of `total` steps of the work `what` are done. `total` is 0 if
-	 * the number of steps is unknown; `what` is NULL when the work ends.
+	 * `done` of `total` steps are done; `what` names the work. `total` is 0
+	 * if the number of steps is unknown; `what` is NULL when the work ends.
 	 * `progress` may be NULL.
 	 */
 	void (*progress)(
@@ -146,8 +146,9 @@ enum tandem_flags {
 	TANDEM_NO_BOS = 8,     /* do not add a beginning-of-text token */
 	/* compute the embedding of the prompt, and generate no text */
 	TANDEM_EMBED = 16,
-	/* With tools. MUST_CALL: the answer must be a tool call. ONE_CALL: the
-	 * answer may contain at most one tool call. */
+	/* For requests with tools (tandem_request.tools). TANDEM_MUST_CALL: the
+	 * answer must be a tool call. TANDEM_ONE_CALL: the answer may contain
+	 * at most one tool call. */
 	TANDEM_MUST_CALL = 32,
 	TANDEM_ONE_CALL = 64
 };
@@ -298,7 +299,7 @@ struct tandem_token {
 	 * samples.
 	 */
 	float logprob;
-	/* number of entries in `top`: request.logprobs */
+	/* number of entries in `top`, which is request.logprobs */
 	unsigned n_top;
 	/* [n_top] the most likely candidates, in descending order */
 	const struct tandem_likely *top;
@@ -445,12 +446,12 @@ struct tandem_request {
 	double presence_penalty, frequency_penalty;
 	/*
 	 * With TANDEM_EMBED: called once with the embedding of the prompt,
-	 * float32 values[n] whose squares add up to 1, in memory of the library
-	 * that is valid until the callback returns. The request then generates
-	 * no text, and ignores all members that concern generated text. If the
-	 * model was trained with an end-of-text token at the end of prompts, a
-	 * prompt that is given as text gets this token. Diffusion models have
-	 * no embeddings.
+	 * float32 values[n] whose squares add up to 1. The array belongs to the
+	 * library and is valid until the callback returns. The request then
+	 * generates no text, and ignores all members that concern generated
+	 * text. If the model was trained with an end-of-text token at the end
+	 * of prompts, a prompt that is given as text gets this token. Diffusion
+	 * models have no embeddings.
 	 */
 	void (*embedding)(void *arg, const float *values, size_t n);
 	void *embedding_arg;
@@ -470,8 +471,8 @@ struct tandem_request {
 	 * docs/structured.md. A description of the tools is added to the
 	 * prompt, unless the prompt is given as `tokens`. The arguments of
 	 * calls conform to the schemas. An error message about a wrong tool
-	 * names the place in the list, such as tools[0].function.name. NULL: no
-	 * tools.
+	 * names the wrong part of the list, such as tools[0].function.name.
+	 * NULL: no tools.
 	 */
 	const char *tools;
 	/* name of the tool that must be called; NULL: any of the tools */
@@ -636,9 +637,9 @@ struct tandem_stats {
 	uint64_t rows, prompt_rows, padded_rows;
 	uint64_t drafted, accepted; /* numbers of drafted, accepted tokens */
 	/*
-	 * The device's address window: size of the window, bytes that are
-	 * mapped now, number of mappings for which a pass had to wait, and
-	 * bytes of these mappings.
+	 * The device's address window (the memory that the device can address
+	 * at a time): size of the window, bytes that are mapped now, number of
+	 * mappings for which a pass had to wait, and bytes of these mappings.
 	 */
 	uint64_t window_bytes, mapped_bytes, remaps, remap_bytes;
 	/* bytes read from flash while layers are streamed */
@@ -647,9 +648,9 @@ struct tandem_stats {
 	uint64_t restarts;
 	/* simulated phone time and energy with "clock=soc:NAME"; else 0 */
 	double phone_seconds, phone_joules;
-	/* Drafted and accepted tokens by their distance to the last token of
-	 * the text: element [i] counts tokens at distance i + 1. The last
-	 * element also counts tokens at larger distances. */
+	/* Drafted and accepted tokens by their distance from the last token of
+	 * the text before the draft: element [i] counts tokens at distance i +
+	 * 1. The last element also counts tokens at larger distances. */
 	uint64_t drafted_at[TANDEM_POSITIONS], accepted_at[TANDEM_POSITIONS];
 };
 

@@ -1,3 +1,5 @@
+/* Opens, starts and closes a handle of the library, and tokenizes and
+ * detokenizes texts. */
 #include "host/api/tandem.h"
 
 #include "base/strbuf.h"
@@ -18,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The error of the last tandem_open or tandem_close of this thread, which
- * cannot be stored in a handle, because there is no handle. */
+/* The error of the last tandem_open or tandem_close of this thread. Such an
+ * error cannot be stored in a handle, because the handle does not exist. */
 static _Thread_local struct err without_handle;
 
 static const struct tandem_options options_defaults = {

@@ -1,3 +1,5 @@
+/* Passes (runs of the model) over given tokens, and other calls for
+ * measurements. */
 #include "host/api/tandem_pass.h"
 
 #include "base/clock.h"
@@ -50,8 +52,8 @@ int pass_read(struct session *s, const int32_t *token, size_t n, size_t first,
 		if (ret)
 			break;
 		to->read(to->arg, some);
-		/* Give the reader the logits of rows [row, some) of the pass.
-		 * Row 0 is token number `at` of the text. */
+		/* Pass the logits of rows [row, some) of the pass to the reader
+		 * `to`. Row 0 is token number `at` of the text. */
 		for (uint32_t n_rows; row < some && !ret; row += n_rows) {
 			n_rows = some - row < LOGITS_ROWS ? some - (uint32_t)row
 							  : LOGITS_ROWS;
