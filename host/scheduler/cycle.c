@@ -1,3 +1,11 @@
+/*
+ * Speculative decoding of one request: drafts the tree of a pass (a run of the
+ * model), prunes the tree, chooses the rows whose logits are computed, and
+ * updates the statistics after the pass. The root of the tree is the last token
+ * of the text, and all other nodes are drafted tokens; each node is a row of
+ * the pass. The walk goes down the tree from the root along the tokens that the
+ * model draws.
+ */
 #include "host/scheduler/cycle.h"
 
 #include "base/clock.h"
@@ -19,12 +27,12 @@
 
 /*
  * A sweep computes the logits of several rows in one product with the output
- * matrix. The walk down the tree draws the target's token at each node. A sweep
- * includes a row that the walk has not reached yet, if the probability that the
- * walk reaches the row is at least this limit. The best limit is the time for
- * one additional row in a sweep, divided by the time of a sweep for one row.
- * This ratio is about a third on a phone, and about 1 ms / 13.5 ms on two x86
- * cores that read a 125 MiB matrix from the page cache.
+ * matrix. The walk down the tree draws the target model's token at each node. A
+ * sweep also includes a row that the walk has not reached yet, if the
+ * probability that the walk reaches the row is at least this limit. The best
+ * limit is the time for one additional row in a sweep, divided by the time of a
+ * sweep for one row. This ratio is about a third on a phone, and about 1 ms /
+ * 13.5 ms on two x86 cores that read a 125 MiB matrix from the page cache.
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
@@ -60,7 +68,8 @@ struct timer {
 	uint64_t ns, ps, now;
 };
 
-/* Start to measure and trace a call that drafts, until draft_end. */
+/* Start to measure and trace a call that drafts. The call of draft_end ends the
+ * measurement. */
 static struct timer draft_start(const struct cycle *c)
 {
 	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
@@ -219,14 +228,16 @@ int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
 		/*
 		 * The method chooses the builder of its tree in `plan`. A
 		 * method without `plan` drafts only if --draft is given, and
-		 * uses the builder of OPT-Tree.
+		 * its tree is grown by the algorithm of the paper OPT-Tree
+		 * (host/tree/build.h).
 		 */
 		if (c->drafts && m->plan)
 			m->plan(c);
 		else if (c->drafts)
 			build_opt_begin(&c->build, c->tree,
 				cycle_limits(c, tree_depth(c->env)), THRESHOLD);
-		/* The tree starts as a root: the last token of the text. */
+		/* The tree starts with one node, the root: the last token of
+		 * the text. */
 		tree_reset(c->tree, text[length - 1]);
 		grows[i] = c->drafts;
 		if (c->drafts && c->limits.depth && c->limits.rows > 1)

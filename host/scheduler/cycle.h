@@ -56,10 +56,11 @@ struct cycle {
 	struct build build; /* state of the builder that grows the tree */
 	/*
 	 * Pruning of the next pass, set by the method's `plan` or `grown`: the
-	 * exit predictor, which the method owns, and the pruning options. At
-	 * the exit layer (the last of the method's exit_layers) the predictor
-	 * chooses the rows that the later layers compute. If `exit` is NULL,
-	 * the later layers compute all rows.
+	 * exit predictor (a small model that scores tokens from the hidden
+	 * states of an early layer), which the method owns, and the pruning
+	 * options. At the exit layer (the last of the method's exit_layers) the
+	 * predictor chooses the rows that the later layers compute. If `exit`
+	 * is NULL, the later layers compute all rows.
 	 */
 	const struct exit_head *exit;
 	const struct prune_opts *prune;
@@ -113,7 +114,10 @@ struct cycle {
 	 */
 	double prompt_rows, prompt_ns;
 
-	/* merits and scores of the last pruning (host/tree/prune.h) */
+	/* arrays for the last pruning (struct prune_result of
+	 * host/tree/prune.h): for each node, the estimated probability that
+	 * verification reaches the node, and the exit predictor's scores of its
+	 * candidates */
 	double *merit;
 	float *score;
 	/* [rows] logits of each node; NULL for a node whose logits are not

@@ -1,3 +1,8 @@
+/*
+ * Diffusion decoding of one request: blocks of mask tokens, the rows that a
+ * pass (a run of the model) computes, the guesses of tokens for the masks, and
+ * the choice of the guesses that become text.
+ */
 #include "host/scheduler/denoising.h"
 
 #include "base/checked.h"

@@ -43,8 +43,10 @@ struct method;
 struct method_env {
 	const struct method *method;
 	const struct opt_values *options; /* NULL means all defaults */
-	void *state;                      /* method->state_bytes bytes, owned */
-	struct drafter *drafter;          /* NULL if nothing drafts */
+	/* the method's state: method->state_bytes bytes, allocated by
+	 * method_open */
+	void *state;
+	struct drafter *drafter; /* NULL if nothing drafts */
 	/* Opens further drafters if several requests run at once; NULL if
 	 * nothing drafts. */
 	struct drafting *drafting;

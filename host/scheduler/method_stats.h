@@ -31,7 +31,7 @@
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
 	X(uint64_t, verify_ps)                                                \
-	X(double, gain)         /* expected tokens, summed over the trees */  \
+	X(double, gain)         /* tokens expected from all drafted trees */  \
 	/* for methods that draft trees or chains: drafted and accepted       \
 	 * tokens of each source (DRAFT_SOURCES) */                           \
 	X(uint64_t, text_rows)       X(uint64_t, text_accepted)               \

@@ -9,9 +9,9 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* result of the last session_spare for this sequence: session_spared
-	 * returns the same number until the session removes the sequence; the
-	 * number of a more recently used sequence is larger */
+	/* Result of the last session_spare for this sequence. session_spared
+	 * returns the same number until the session removes the sequence. A
+	 * more recently used sequence has a larger number. */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
 };

@@ -42,7 +42,8 @@
 #define MEMORY    20 /* number of passes over which moving averages extend */
 
 /* A drafted node that could get a row. path: the draft's probability of the
- * path from the root to the node; in: an index of scheduler->in. */
+ * path from the root to the node; in: the lane of the node, as an index of
+ * scheduler->in. */
 struct merit {
 	double path;
 	uint32_t in, node;

@@ -1,3 +1,8 @@
+/*
+ * Records the text, the statistics and the steps of one sample. A step is a
+ * piece of the sample's text, such as a line of reasoning; --step-end and
+ * --step-tokens set where a step ends.
+ */
 #include "host/scheduler/samples_impl.h"
 
 #include <errno.h>

@@ -1,3 +1,9 @@
+/*
+ * Many samples of one prompt: adds, forks, cuts and chooses the samples of a
+ * request (samples.h). The pool is the struct samples, which owns all samples
+ * of the request. A lane is a sequence that is being decoded; each sample has a
+ * lane.
+ */
 #include "host/scheduler/samples_impl.h"
 
 #include "base/checked.h"
@@ -269,8 +275,8 @@ struct sample *samples_take_early(
 	s->ready = s->lane.held;
 	memcpy(s->score, from->score, from->n_steps * sizeof(*s->score));
 	if (!child) {
-		/* continuation 0 takes the place of `from`, so the two samples
-		 * exchange their numbers */
+		/* continuation 0 replaces `from`, so the two samples exchange
+		 * their indices */
 		const uint32_t index = s->index;
 
 		s->parent = from->parent;
@@ -334,7 +340,7 @@ bool samples_have_begun(const struct samples *p)
 	return p->scheduler;
 }
 
-/* Let the samples continue that have waited for each other at the ends of their
+/* Resume the samples that have waited for each other at the ends of their
  * steps. */
 static void resume(struct samples *p)
 {
@@ -372,8 +378,8 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
-/* Before a step of the method: whether samples must be scored first. These
- * samples are then in p->to_score. */
+/* Called before a step of the method. Returns whether samples must be scored
+ * before this step; if so, p->to_score has these samples. */
 static bool must_score(struct samples *p, bool waiting)
 {
 	p->n_to_score = p->many->to_score && !p->is_scored

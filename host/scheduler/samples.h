@@ -240,11 +240,11 @@ int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 void samples_cut(struct samples *, struct sample *);
 
 /*
- * Sample `from` waits at the end of a step. Begin a continuation of it before
- * the method has decided whether to keep `from`. The first continuation must
- * have the stream from->stream; each later one must have another stream. Other
- * samples do not wait for an early continuation. Sets *began to false if no
- * sequence was free. Returns 0 or a negative errno.
+ * Sample `from` waits at the end of a step. Begin a continuation of `from`
+ * before the method has decided whether to keep `from`. The first continuation
+ * must have the stream from->stream; each later one must have another stream.
+ * Other samples do not wait for an early continuation. Sets *began to false if
+ * no sequence was free. Returns 0 or a negative errno.
  */
 int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
 	bool *began, struct err *);
@@ -287,10 +287,11 @@ void samples_stats(const struct samples *, struct samples_stats *out);
 const float *samples_prompt_state(const struct samples *);
 
 /*
- * samples_rows returns the number of rows of a pass: --parallel, but at most
- * -N. Methods use it as `decode_rows` and, if samples run independently, as
- * `sequences`. samples_all (below) returns -N, the number of sequences if
- * samples wait for each other.
+ * samples_rows returns the number of rows of a pass: the value of --parallel,
+ * but at most that of -N (--samples). Methods use samples_rows as `decode_rows`
+ * and, if samples run independently, as `sequences`. samples_all (below)
+ * returns the value of -N, which methods use as `sequences` if their samples
+ * wait for each other.
  */
 uint32_t samples_rows(const struct method_env *);
 /* Maximum number of rows of all draft trees in a pass together, for methods

@@ -1,3 +1,9 @@
+/*
+ * Draws the tokens of samples, and implements the callbacks of a sample's lane
+ * (struct lane_ops of scheduler.h). A lane is a sequence that is being decoded.
+ * A lane that is held takes part in no pass. A closing lane needs one more row
+ * only for its hidden state.
+ */
 #include "host/scheduler/samples_impl.h"
 
 #include "base/clock.h"

@@ -204,9 +204,10 @@ void scheduler_pause_one(struct scheduler *l)
 
 /*
  * Make room for lane x, for which no cache slots are free although the pass has
- * no other lane. Drop the cache of the last other lane in the list that has
- * one, except lanes of diffusion methods, whose cache cannot be computed again.
- * If there is no such lane, end lane x.
+ * no other lane. Find the last other lane in the list that has a cache, and
+ * drop the cache of this lane. The caches of diffusion methods are never
+ * dropped, because they cannot be computed again. If no cache can be dropped,
+ * end lane x.
  */
 static void make_room_for(struct scheduler *l, struct lane *x)
 {
@@ -233,7 +234,7 @@ static void put_in(struct scheduler *l, struct lane *x)
 	l->in[l->n_in++] = x;
 }
 
-/* Take the lanes that have ended out of the pass. */
+/* Remove all ended lanes from the pass. */
 static void take_out_ended(struct scheduler *l)
 {
 	uint32_t n = 0;

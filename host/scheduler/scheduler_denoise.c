@@ -76,9 +76,10 @@ static int plan(struct scheduler *l, struct err *e)
 }
 
 /*
- * Whether to add `more` rows to a pass of `rows` rows. On a simulated phone,
- * rows are added only while the time per row does not grow, because a graph of
- * twice the rows may take more than twice the time.
+ * Whether to add `more` rows to a pass of `rows` rows. `longest` is the number
+ * of positions of the longest text in the pass. On a simulated phone, rows are
+ * added only while the time per row does not grow, because a graph of twice the
+ * rows may take more than twice the time.
  */
 static bool is_worth(const struct scheduler *l, uint32_t rows, uint32_t more,
 	uint32_t longest)
@@ -231,8 +232,8 @@ static int guess_together(struct scheduler *l, struct sweep *w, struct err *e)
 	return ret;
 }
 
-/* Guess a token for each position that a lane of the pass has asked to
- * predict. */
+/* Guess a token for each position that the pass predicts for a lane (at[] of
+ * struct denoising). */
 static int guess_all(struct scheduler *l, struct err *e)
 {
 	struct sweep w = { 0 };
