@@ -40,8 +40,8 @@ int api_check_neutral(const char *name, const char *only, const json_t *value,
 int api_take_prompt(struct api_request *, const struct api_member *,
 	const json_t *, struct fault *);
 
-/* Take the turns of a chat. A chat whose last turn is the assistant's is
- * refused. */
+/* Take the turns of a chat. A chat is refused if its last turn is a turn of the
+ * assistant. */
 int api_take_messages(struct api_request *, const struct api_member *,
 	const json_t *, struct fault *);
 

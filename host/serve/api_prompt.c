@@ -159,7 +159,7 @@ static int take_turn(
 	}
 	if (!strcmp(t->role, "tool"))
 		ret = api_tools_take_result(t, v, i, f);
-	/* An assistant's message with tool calls needs no content. */
+	/* A message of the assistant that has tool calls needs no content. */
 	snprintf(where, sizeof(where), "messages[%zu].content", i);
 	if (!ret && api_tools_turns(v) > 1 &&
 		(!content || json_is_null(content)))

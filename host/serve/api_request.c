@@ -1,3 +1,5 @@
+/* Parses the body of a request: a table lists the members of the JSON object,
+ * with the function that checks and stores each member. */
 #include "host/serve/api_member.h"
 
 #include "base/checked.h"

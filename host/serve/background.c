@@ -1,4 +1,6 @@
-/* The threads that parse and tokenize large bodies. */
+/* The background threads, which parse and tokenize large bodies of HTTP
+ * requests. An exchange is one HTTP request and its answer; the connection
+ * thread is the thread of libmicrohttpd (server_impl.h). */
 #include "base/err.h"
 #include "host/serve/server_impl.h"
 

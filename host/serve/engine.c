@@ -1,3 +1,8 @@
+/*
+ * The engine: its thread, its queue of texts, and the answers that it fills. An
+ * answer has one or several texts (struct choice). The reader is the code that
+ * sends an answer to its client. "The lock" is the engine's lock.
+ */
 #include "host/serve/engine_impl.h"
 
 #include "base/clock.h"
@@ -160,9 +165,9 @@ static void end_text(struct choice *c)
 	histogram_add(&s->queue_seconds, c->result.seconds_waiting);
 }
 
-/* End the answer's texts that are still in the queue. `status` and `stop` are
- * stored in the struct choice of each text. Returns the number of these texts.
- */
+/* End the answer's texts that are still in the queue, and store `status` and
+ * `stop` in the struct choice of each of them. Returns the number of texts that
+ * this call has ended. */
 static unsigned end_waiting(struct answer *r, int status, enum tandem_stop stop)
 {
 	struct engine *engine = r->owner;
@@ -366,8 +371,8 @@ static void take_results(struct engine *engine)
 		pthread_mutex_unlock(engine->lock);
 		close_texts(r);
 		pthread_mutex_lock(engine->lock);
-		/* After a fault, texts that had not ended were closed above:
-		 * free their lanes. */
+		/* After a fault, close_texts has also closed texts that had not
+		 * ended: free the lanes of these texts. */
 		for (size_t i = 0; i < r->n_choices; i++)
 			if (!r->choice[i].ended)
 				fair_queue_end(

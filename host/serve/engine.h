@@ -27,7 +27,7 @@
 
 struct engine;
 
-/* What an engine runs. */
+/* Names of the model that an engine runs, and of the engine's settings. */
 struct engine_offer {
 	const char *model; /* name of the model */
 	const char *method, *draft, *clock, *precision;
@@ -145,7 +145,8 @@ struct engine {
 	const struct engine_offer *offer;
 	uint64_t context;   /* maximum length of a request, in tokens */
 	size_t token_bytes; /* maximum length of a token's text, in bytes */
-	/* maximum numbers of texts that run, and that wait */
+	/* lanes: maximum number of texts that run at the same time. bound:
+	 * maximum number of texts that wait. */
 	unsigned lanes, bound;
 	pthread_mutex_t *lock;
 	pthread_t thread;

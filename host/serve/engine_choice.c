@@ -1,3 +1,5 @@
+/* The settings (options of the decoder) that a request chooses with its members
+ * `method`, `draft` and `options`, and the checks of these members. */
 #include "host/serve/engine_choice.h"
 
 #include "base/checked.h"
@@ -58,7 +60,7 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 }
 
 /* Returns the settings of all options that differ from their defaults, in the
- * order of the option tables; NULL without memory. */
+ * order of the option tables; NULL if there is no memory. */
 static char **settings_of(const struct opt_values *v)
 {
 	const struct opt_table *t;

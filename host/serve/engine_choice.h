@@ -14,7 +14,8 @@
 
 struct opt_values;
 
-/* What requests may choose from. All pointers are borrowed. */
+/* The methods and options that a request may choose. All pointers are
+ * borrowed. */
 struct engine_menu {
 	/* The server's own options of the decoder, as given at its start; NULL:
 	 * the defaults. */
@@ -47,8 +48,8 @@ int engine_choice_check(char *const *choice, const struct engine_menu *,
 bool engine_choice_same(char *const *, char *const *);
 
 /* Returns an object of the settings in which the choice differs from the
- * server's own, such as {"method": "chain", "draft-len": "4"}; NULL without
- * memory. */
+ * server's own, such as {"method": "chain", "draft-len": "4"}; NULL if there is
+ * no memory. */
 json_t *engine_choice_json(char *const *choice, char *const *own);
 
 #endif

@@ -1,5 +1,5 @@
-/* The keeper: the thread that opens engines, and closes idle engines to make
- * room. */
+/* The keeper: the thread that opens engines, and closes idle engines to free
+ * memory for other engines. */
 #include "host/serve/engines_impl.h"
 
 #include "base/clock.h"

@@ -1,3 +1,8 @@
+/*
+ * The list of engines: finds the engine that a request names, makes requests
+ * wait until their engine is open, and starts and stops all engines. An entry
+ * of the list remains while its engine is closed.
+ */
 #include "host/serve/engines_impl.h"
 
 #include "base/clock.h"

@@ -117,9 +117,9 @@ struct engines {
 };
 
 /*
- * Start the keeper. `first` is a started handle of the first model with the
- * server's own options, whose estimated memory is `need`, or NULL. The server
- * owns the handle from now on, also after a failure.
+ * Start the keeper. `first` is NULL, or a started handle of the first model
+ * with the server's own options; `need` is the estimated memory of this handle,
+ * in bytes. The server owns the handle from now on, also after a failure.
  */
 int engines_open(
 	struct server *, struct tandem *first, uint64_t need, struct err *);

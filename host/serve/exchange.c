@@ -1,3 +1,8 @@
+/*
+ * One HTTP request and its answer (the exchange): checks the headers, reads the
+ * body, calls the function of the route, and sends the answer as a whole or as
+ * a stream.
+ */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/serve/client_id.h"
@@ -21,8 +26,8 @@
 
 /* ---- callbacks of the engine, and waiting for an engine ------------------ */
 
-/* Whether there is something to send: the answer of the engine, or a comment
- * line of a stream. */
+/* Whether the connection can send something: the answer has ended, the response
+ * is a stream or a stream can begin, or a comment line of a stream is due. */
 static bool has_news(const struct exchange *x)
 {
 	const struct answer *r = x->answer;

@@ -1,3 +1,5 @@
+/* The queue of texts that wait for a lane. A turn starts one text of a client;
+ * a ticket stands for all texts of one request. */
 #include "host/serve/fair_queue.h"
 
 #include <assert.h>

@@ -1,24 +1,26 @@
 /*
- * The queue of texts that wait for a lane (one of the texts that may run at the
- * same time), and the order of the queue. A client is the user of an API key,
- * or else a network address (client_id.h). A turn starts one text, so a request
- * of many texts waits for many turns. The next turn goes to
+ * The queue of texts that wait for a lane, and the order of the queue. A lane
+ * runs one text at a time; the number of lanes is the number of texts that can
+ * run at the same time. A client is the user of an API key, or else a network
+ * address (client_id.h). A turn starts one text, so a request of many texts
+ * waits for many turns. The next turn goes to
  *
  *   1. the texts with the lowest priority number;
  *   2. of these, a text of the client with the fewest running texts, so that
  *      clients that always have texts waiting share the lanes evenly, however
  *      long their texts are;
- *   3. of these clients, the one whose last turn was longest ago, so that with
- *      one lane the clients take turns;
- *   4. of this client's texts, the one that arrived first.
+ *   3. of these clients, the client whose last turn was longest ago, so that
+ *      with one lane the clients take turns;
+ *   4. of this client's texts, the text that arrived first.
  *
  * A client with one text therefore waits for at most one turn of each other
  * client, however many texts the other clients have.
  *
- * Texts with a higher priority number must not wait for ever. So, while such
- * texts wait, at most FAIR_PASSES turns in a row go to texts with a lower
- * number. The next turn then goes to the text that arrived first among the
- * waiting texts whose number is above the lowest waiting number.
+ * Texts with a higher priority number must not wait for ever. So, while texts
+ * with different numbers wait, at most FAIR_PASSES turns in a row go to texts
+ * with the lowest number. The next turn then goes to the text that arrived
+ * first among the waiting texts whose number is above the lowest waiting
+ * number.
  *
  * The queue is bounded, and so is each client's share of it (fair_queue_room):
  * one client cannot fill the queue so that all other clients are refused.

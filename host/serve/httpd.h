@@ -27,7 +27,8 @@ struct err;
 	X(stop_daemon)                   \
 	X(suspend_connection)
 
-/* One member for each function: httpd.start_daemon is MHD_start_daemon. */
+/* One member for each function; for example, httpd.start_daemon points to
+ * MHD_start_daemon. */
 extern struct httpd {
 #define X(name) __typeof__(MHD_##name) *name;
 	HTTPD_FUNCTIONS(X)

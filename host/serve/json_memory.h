@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The allocator that the server sets in Jansson for the detection. The server
- * sets it before it makes its first JSON, while no other thread uses Jansson.
- */
+/* Like malloc, but a failure sets the thread's flag. The server makes this
+ * function Jansson's allocator before the server builds its first JSON, while
+ * no other thread uses Jansson. */
 void *json_memory_alloc(size_t);
 
 /* Returns whether an allocation of this thread has failed since the last call,

@@ -1,3 +1,5 @@
+/* Formats answers as JSON of OpenAI's API: whole answers, and the events of
+ * streams. A choice is one generated text of an answer. */
 #include "host/serve/reply.h"
 
 #include "base/strbuf.h"

@@ -69,8 +69,8 @@ void reply_error(const struct fault *, struct strbuf *out);
  * value is NULL, or if json_memory_refused reports a failed allocation. */
 void reply_json(json_t *, struct strbuf *out);
 
-/* Returns a JSON string of the bytes, with U+FFFD for invalid UTF-8; NULL
- * without memory. */
+/* Returns a JSON string of the bytes, with U+FFFD for invalid UTF-8; NULL if
+ * there is no memory. */
 json_t *reply_text(const char *text, size_t len);
 
 #endif

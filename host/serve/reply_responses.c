@@ -1,3 +1,5 @@
+/* Writes the answers of /v1/responses. The output of a response is a list of
+ * items: a message with the text, and tool calls. */
 #include "host/serve/reply_responses.h"
 
 #include "base/strbuf.h"

@@ -481,8 +481,9 @@ void state_answer(struct exchange *x)
 /* ---- counting answers ---------------------------------------------------- */
 
 /* s->answered[i] counts the answers of route i; the element after the last
- * route counts answers to requests without a route. If more than STATUSES
- * different status codes occur, the last column counts all further codes. */
+ * route counts answers to requests without a route. Column k counts the status
+ * code s->status[k]. If more than STATUSES different codes occur, the last
+ * column counts all further codes together. */
 void metrics_count(struct server *s, const struct route *route, int status)
 {
 	size_t i = 0, k = 0;

@@ -1,3 +1,5 @@
+/* Opens, runs and closes the server: HTTP (libmicrohttpd, loaded when it is
+ * needed), D-Bus, signals, and the periodic work. */
 #include "host/serve/server.h"
 
 #include "base/clock.h"
@@ -164,9 +166,9 @@ static int wait_signal(struct server *s, long ns)
 	return sig > 0 ? sig : 0;
 }
 
-/* The periodic work: comment lines of streams without output, and time limits.
- * Returns whether any request is running, and sets *lost if the device is lost.
- */
+/* The periodic work: make streams without output send comment lines, and
+ * enforce the time limits of requests and connections. Returns whether any
+ * request is running, and sets *lost if the device is lost. */
 static bool look_after(struct server *s, bool *lost)
 {
 	uint64_t now = clock_ns();

@@ -21,7 +21,7 @@
 struct opt_values;
 struct server;
 
-/* The D-Bus bus on which the server also answers. */
+/* The D-Bus bus on which the server accepts requests in addition to HTTP. */
 enum server_bus { SERVER_BUS_NONE, SERVER_BUS_SESSION, SERVER_BUS_SYSTEM };
 
 /* A property of this machine: one row of the output of `tandem doctor`. */

@@ -54,7 +54,8 @@ struct client {
 	/* the server waits for the first request of the connection, or for the
 	 * rest of a request */
 	bool begun;
-	/* the request was late at the last call of client_show_out */
+	/* at the last call of client_show_out, the request was not complete in
+	 * time */
 	bool late;
 	bool shut;         /* the connection was shut down */
 	uint64_t since_ns; /* time of the last change of `answered` */
