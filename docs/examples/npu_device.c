@@ -216,7 +216,9 @@ static int serve_one(uint32_t used)
 	len = h.length8 * 8u;
 	if (len > used || len > to_end)
 		return -1;
-	memcpy(copy, requests->data + at, len); /* and check the copy */
+	/* copy the packet first, then check the copy: the host can change the
+	 * ring */
+	memcpy(copy, requests->data + at, len);
 	taken += len;
 	atomic_store(&requests->head, taken);
 	refs = 8 + h.n_refs * (uint32_t)sizeof(struct wire_ref);

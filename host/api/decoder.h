@@ -95,7 +95,9 @@ void decoder_drop_needless(struct opt_values *, const struct method *);
  * first token is not the time at which prefill ends. */
 bool decoder_emits_at_once(const struct decoder *);
 
-/* Set d->model_path; does not open the file. */
+/* Set d->model_path to the file that `path` names. NULL names the bundled model
+ * for the method; the name of a bundled model is also valid. Does not open the
+ * file. */
 int decoder_find_model(struct decoder *, const char *path, struct err *);
 
 /*

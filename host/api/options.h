@@ -87,7 +87,7 @@ struct texts_options {
 };
 extern const struct opt_table texts_table;
 
-/* Properties of a method, for programs that choose one. */
+/* Properties of a method, for programs that choose among the methods. */
 struct method_facts {
 	const char *name;
 	const struct method *method;

@@ -412,7 +412,7 @@ int request_run(struct tandem_submitted *x)
 	if (ret)
 		return ret;
 	ret = tandem_wait(t, x);
-	if (x->state == REQUEST_UNFINISHED) { /* after tandem_cancel */
+	if (x->state == REQUEST_UNFINISHED) { /* the call was canceled */
 		x->err = t->err;
 		request_lane_end(x, -ECANCELED);
 	}

@@ -410,7 +410,8 @@ int samples_next(struct samples *p, struct err *e)
 	int ret = next(p, e);
 
 	if (!ret && !p->no_memory && p->many->between) {
-		uint32_t used = 0; /* rows of the next pass that are in use */
+		/* number of rows of the next pass that active lanes use */
+		uint32_t used = 0;
 
 		if (must_score(p, false))
 			return MANY_SCORE;

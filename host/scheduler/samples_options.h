@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define SAMPLES_MOST     1024 /* largest -N */
+#define SAMPLES_MOST     1024 /* largest value of -N */
 #define SAMPLES_PARALLEL 64   /* largest --parallel; not above ROWS_SEQUENCES */
 
 /* Options -N, --parallel, --slots, --step-end and --step-tokens, for all

@@ -66,14 +66,14 @@ enum lane_state {
 	LANE_KEPT,
 	/* the lane has ended by itself, for the reason in its generation */
 	LANE_ENDED,
-	LANE_CUT, /* ended by its owner */
+	LANE_CUT, /* the lane's owner has ended the lane */
 	/* the lane has ended with an error, which its owner stores */
 	LANE_FAILED,
 };
 
 struct lane {
 	const struct lane_ops *ops;  /* callbacks of the lane's owner */
-	struct scheduler *scheduler; /* the scheduler of the lane */
+	struct scheduler *scheduler; /* runs the lane's passes */
 	/* tokens of the lane, prompt first; belongs to the lane's owner */
 	struct generation *gen;
 	/* For a sample, the lane of its request, which has read the prompt. For
@@ -283,7 +283,7 @@ int speculation_plan(struct scheduler *, struct err *);
 /* Open the lane's denoising state. If an error concerns only this lane, the
  * call ends the lane with the error (lane_ops.fail) and returns 0. */
 int lane_start_denoising(struct lane *, struct err *);
-/* Run a pass of the lanes in in[]. */
+/* Run a pass of the lanes in scheduler->in[]. */
 int scheduler_denoise(struct scheduler *, struct err *);
 
 #endif

@@ -174,7 +174,7 @@ static int run_pass(struct scheduler *l, struct err *e)
  * logits of the rows that these walks have reached.
  */
 struct group {
-	uint32_t lane[LOGITS_ROWS]; /* n indices of scheduler.in */
+	uint32_t lane[LOGITS_ROWS]; /* [n] indices of scheduler.in */
 	uint32_t n;
 };
 

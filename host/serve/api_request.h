@@ -49,7 +49,7 @@ enum api_kind {
 /* Name of the member that has a request's prompts, such as "messages". */
 const char *api_prompt_name(enum api_kind);
 
-/* Upper limits. */
+/* Upper limits of the numbers in a request. */
 enum api_limits {
 	API_STOPS = 16, /* stop strings of a request */
 	/* Bytes of a stop string; answers repeat the string, so it must be

@@ -27,7 +27,7 @@
 #define BUS_ERRORS      "dev.tandem.Error."
 
 enum {
-	BUS_ENDED_MAX = 64, /* maximum number of objects of ended texts */
+	BUS_ENDED_MAX = 64, /* maximum number of objects whose text has ended */
 	BUS_WAITERS = 8,    /* maximum number of pending Wait calls on a text */
 	/* size of an object's array of properties; the last element marks the
 	 * end */

@@ -77,7 +77,7 @@ struct choice {
 	bool ended;
 	int status; /* after the end: enum tandem_status */
 	struct tandem_result result;
-	double queued_s; /* time in the engine's queue */
+	double queued_s; /* seconds in the engine's queue */
 	/* The request in the library, or NULL. For the engine's thread only. */
 	struct tandem_submitted *handle;
 };
@@ -154,7 +154,7 @@ struct engine {
 	/* Guarded by the lock. */
 	/* signaled when the list `first` gets empty; or NULL */
 	pthread_cond_t *idle;
-	uint64_t idle_ns; /* time when that list last became empty */
+	uint64_t idle_ns; /* time when `first` last became empty */
 	bool stopping;
 	struct answer *first; /* answers that have not ended, oldest first */
 	struct fair_queue queue;

@@ -44,7 +44,7 @@ struct fair_ticket {
 	struct fair_client *client;
 	int priority;
 	unsigned waiting; /* texts that wait */
-	uint64_t arrived; /* order of arrival in the queue */
+	uint64_t arrived; /* number in the order of arrival */
 	struct fair_ticket *next;
 };
 

@@ -17,7 +17,9 @@
 struct item {
 	char name[65]; /* name of the tool; "" for the message */
 	struct strbuf text;
-	bool complete, closed; /* `closed`: the item's last event was written */
+	/* complete: the item has ended, and no limit has cut it off. closed:
+	 * the item's last event was written. */
+	bool complete, closed;
 };
 
 struct response_writer {

@@ -103,7 +103,7 @@ struct server {
 	struct MHD_Daemon *http; /* NULL without HTTP */
 	struct bus *bus;         /* NULL without D-Bus */
 	uint64_t began_ns;
-	int64_t created;         /* start in seconds since 1970 */
+	int64_t created;         /* time of the start, in seconds since 1970 */
 	_Atomic uint64_t number; /* number of answers begun since the start */
 	/* For the connection thread only: the status codes that were sent, and
 	 * for each route the number of answers with each of these codes. */

@@ -39,7 +39,7 @@ struct attention {
 	/* number of blocks of SIDE positions; the last may be partial */
 	int64_t blocks;
 	float scale;
-	uint8_t *sight; /* [rows][blocks][blocks] */
+	uint8_t *sight; /* [rows][blocks][blocks] enum sight */
 };
 
 /* A thread's copy of the keys and values of one row and KV head, and the
