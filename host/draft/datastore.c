@@ -41,9 +41,8 @@ int datastore_add(
 
 /* ---- comparing suffixes -------------------------------------------------- */
 
-/* Compare the first n tokens of two suffixes, or the tokens up to DATASTORE_END
- * if both suffixes end at the same index. DATASTORE_END is less than any
- * token. */
+/* Compare the first n tokens of two suffixes. Two suffixes that agree up to
+ * DATASTORE_END are equal. DATASTORE_END is less than any token id. */
 static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -56,8 +55,8 @@ static int compare(const int32_t *a, const int32_t *b, uint32_t n)
 }
 
 /* Returns how many of the first `end` suffixes in the suffix array are less
- * than the array token[n] (most == -1), or less than or equal to it (most ==
- * 0). Only the first n tokens of a suffix are compared. */
+ * than token[n] if most == -1, or not greater than token[n] if most == 0. Only
+ * the first n tokens of a suffix are compared. */
 static size_t below(const struct datastore *d, size_t end, const int32_t *token,
 	uint32_t n, int most)
 {

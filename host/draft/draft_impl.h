@@ -1,7 +1,8 @@
 /*
- * The private structures of a draft model, shared by its two files:
+ * The private structures of a draft model, for the two files that implement it:
  * draft_model.c opens the model and manages its key-value cache, draft_pass.c
- * computes.
+ * computes passes. A pass is one run of the model; each row of a pass is one
+ * token.
  */
 #ifndef HOST_DRAFT_DRAFT_IMPL_H
 #define HOST_DRAFT_DRAFT_IMPL_H
@@ -13,8 +14,8 @@
 
 #include <stdbool.h>
 
-/* maximum number of rows of a pass, for all of which the matmul kernels read
- * and decode each weight once */
+/* maximum number of rows of a pass; the matmul kernels read and decode each
+ * weight only once for all rows of a pass */
 #define PASS_ROWS 64
 
 struct kern;

@@ -1,7 +1,8 @@
 /*
- * Kinds of drafters. A struct draft_kind has the name and the open function of
- * a kind; it is in the source file of the kind. To add a kind, add its file, a
- * test and one row of DRAFT_KINDS. drafting.c combines several drafters into
+ * Kinds of drafters. A drafter proposes tokens, which the target model
+ * verifies. A struct draft_kind has the name and the open function of a kind;
+ * the source file of the kind defines this struct. To add a kind, add its file,
+ * a test and one row of DRAFT_KINDS. drafting.c combines several drafters into
  * one.
  */
 #ifndef HOST_DRAFT_DRAFT_KIND_H
@@ -72,10 +73,10 @@ struct draft_kind {
 	 * prompt's tokens. The device computes them only if no other request
 	 * runs in the same passes. */
 	bool reads_prompt;
-	/* Returns how many of the likeliest tokens after a token of the prompt,
-	 * or after a verified row, the drafter reads from the device's
-	 * predictions; 0 if it reads no predictions. NULL for a kind that never
-	 * reads predictions. */
+	/* Returns the number of predictions (likeliest next tokens) that the
+	 * drafter reads after each token of the prompt, or after each verified
+	 * row. The device computes these predictions. 0 means that the drafter
+	 * reads none. NULL for a kind that never reads predictions. */
 	uint32_t (*predictions)(const struct opt_values *);
 	/* name in reports; NULL means the path of the draft model's file */
 	const char *title;

@@ -63,10 +63,11 @@ int draft_open_like(struct draft_model **out, const struct draft_model *first,
 void draft_close(struct draft_model *);
 
 /* Compute the cost of each pass after this call as the time on a phone's CPU.
- * The cost is computed for this model, or for the shape `as` if it is not NULL
- * (host/session/pricing.h). `soc` must outlive the draft model.
- * draft_take_price adds the cost since its last call to *sum. `type` is the
- * type of the shape's matrices; F32 means the types of the loaded weights. */
+ * The cost is computed for this model, or, if `as` is not NULL, for a model
+ * with the layer sizes `as` (host/session/pricing.h). `soc` must outlive the
+ * draft model. draft_take_price adds the cost since its last call to *sum.
+ * `type` is the type of the shape's matrices; F32 means the types of the loaded
+ * weights. */
 struct price;
 struct soc;
 void draft_price_for(struct draft_model *, const struct soc *,
@@ -154,9 +155,9 @@ int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 uint32_t draft_branch_rows(const struct draft_model *);
 
 /*
- * Append row[0] < row[1] < ... [n] to the cached tokens, and drop all other
- * rows. The rows are a path: row[0] has no parent, and each other row is a
- * child of the row before it. n may be 0.
+ * Append the n rows row[0] < row[1] < ... to the cached tokens, and drop all
+ * other rows. The rows are a path: row[0] has no parent, and each other row is
+ * a child of the row before it. n may be 0.
  */
 void draft_keep(struct draft_model *, const uint32_t *row, uint32_t n);
 

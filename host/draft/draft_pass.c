@@ -281,8 +281,8 @@ void draft_pass(const struct draft_part *part, unsigned n)
 	price_layers(d, p.rows);
 
 	/* The input of an EAGLE head: x = fc [norm(embedding), g], where g is
-	 * the state of the row's parent (draft_model.h). Before, d->x holds the
-	 * embeddings of all rows. */
+	 * the state of the row's parent (draft_model.h). When this loop begins,
+	 * d->x holds the embeddings of all rows. */
 	for (uint32_t r = 0; d->state && r < p.rows; r++) {
 		const struct draft_model *of = p.of[r];
 		int32_t parent = of->row[p.number[r]].parent;

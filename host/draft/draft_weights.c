@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Models of up to this size in float32 are decoded to float32 when opened. In
- * larger models, reading float32 weights from memory takes longer than decoding
- * quantized weights. */
+/* Models whose weights take up to this number of bytes as float32 are decoded
+ * to float32 when opened. In larger models, reading float32 weights from memory
+ * takes longer than decoding quantized weights. */
 #define DECODED_MAX ((size_t)64 << 20)
 
 struct packing {

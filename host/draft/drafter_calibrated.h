@@ -6,14 +6,15 @@
  * at this position of the prompt is a good draft.
  *
  * Each prompt token is an anchor. The successors of an anchor are the likeliest
- * next tokens, in descending order, until their probabilities add up to
- * `share`, but no more than `successors` tokens. A path is the sequence and
- * drafted tokens after it. The drafter looks up anchors by a key: a path's last
- * token, its last two tokens, or as many of its last tokens, up to
- * CALIBRATED_KEY, as occur in the prompt. The guesses are the successors of all
- * anchors with this key; the probability of a guess is its average over these
- * anchors. A path can combine several anchors: a token x, then a successor s of
- * the anchor x, then a successor of an anchor s elsewhere in the prompt.
+ * next tokens, in descending order, until their probabilities add up to the
+ * option `share`, but no more than `successors` tokens. A path is the sequence
+ * and drafted tokens after the sequence. The drafter looks up anchors by a key:
+ * a path's last token, its last two tokens, or as many of its last tokens, up
+ * to CALIBRATED_KEY, as occur in the prompt. The guesses are the successors of
+ * all anchors with this key; the probability of a guess is its average over
+ * these anchors. A path can combine several anchors: a token x, then a
+ * successor s of the anchor x, then a successor of an anchor s elsewhere in the
+ * prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
  * Not thread-safe.
@@ -45,8 +46,8 @@ enum calibrated_key {
 struct calibrated_options {
 	int anchors; /* enum calibrated_anchors */
 	int key;     /* enum calibrated_key */
-	/* for CALIBRATED_REQUEST: number of tokens at the end of the prompt at
-	 * whose anchors a draft may begin. These tokens should include the
+	/* for CALIBRATED_REQUEST: a draft may begin only at the anchors of the
+	 * last `request` tokens of the prompt. These tokens should include the
 	 * user's question, which usually follows its context. */
 	uint32_t request;
 	uint32_t successors;

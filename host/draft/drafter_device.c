@@ -258,9 +258,10 @@ static int device_begin(
 
 /* ---- expanding other nodes ----------------------------------------------- */
 
-/* Values of a row's `at` before the row gets its index in the pass. LEFT_OUT:
- * the pass does not compute the row. TRIED: the row is an ancestor of a node
- * that is being considered. CHOSEN: the pass computes the row. */
+/* Values of the member `at` of a row (struct guess_row) before the row gets its
+ * index in the pass. LEFT_OUT: the pass does not compute the row. TRIED: the
+ * row is an ancestor of a node that is being considered. CHOSEN: the pass
+ * computes the row. */
 enum { LEFT_OUT, TRIED, CHOSEN };
 
 /* Value of tree->row for a node that had no room in a pass. */
@@ -319,9 +320,9 @@ static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
 }
 
-/* Add the rows of a request for the next `fit` of the nodes to expand: the
- * ancestors in the order of their rows, so that parents come first, and then
- * the nodes. */
+/* Add a request's rows for the next `fit` nodes to expand: first the ancestors
+ * of these nodes, in the order of the ancestors' rows, so that a parent comes
+ * before its children; then the nodes. */
 static void add_nodes(
 	struct device *d, const struct tree *t, const uint32_t *node)
 {
@@ -378,10 +379,10 @@ static int look_at_nodes(
 	return ret;
 }
 
-/* Prepare a pass with nodes of as many requests as have room in it. If an empty
- * pass has no room for any node of a request, cache the request's uncached text
- * first, so that later passes have room for more nodes. If the text is already
- * cached, the request's next node gets no candidates. */
+/* Prepare a pass with nodes of as many requests as fit into the pass. If an
+ * empty pass has no room for any node of a request, cache the request's
+ * uncached text first, so that later passes have room for more nodes. If the
+ * text is already cached, the request's next node gets no candidates. */
 static int choose_nodes(
 	const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
@@ -587,8 +588,8 @@ static int open_kind(
 	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;
-	/* one sequence for each request, with room for the request's whole
-	 * text */
+	/* with slots == 0, the cache has room for one sequence for each
+	 * request, of context_need tokens */
 	own.slots = 0;
 	own.context = 0;
 	own.context_need = session_context(site->session);

@@ -16,8 +16,8 @@ struct host {
 	struct draft_model *draft;
 	bool owned; /* close the draft model when the drafter is closed */
 	/* For an EAGLE head: the target's session, and the number of the
-	 * sequence in it that holds the text. `session` is NULL for other
-	 * models. */
+	 * session's sequence that holds the text. `session` is NULL for other
+	 * draft models. */
 	struct session *session;
 	uint32_t sequence;
 	float temperature;
@@ -66,8 +66,8 @@ static void set_root(struct host *h, const float *logits)
 	draft_price_guesses(h->draft, 1);
 }
 
-/* The roots (last tokens of the sequences) of several trees, which one pass
- * computes. */
+/* The roots of several trees. A root is the last token of a request's sequence.
+ * One pass computes all these roots. */
 struct roots {
 	struct host *host[DRAFT_ASK_ROWS];
 	struct draft_ask ask[DRAFT_ASK_ROWS];

@@ -25,9 +25,9 @@ struct err;
 /*
  * Open a drafter on a draft model. Only the drafter may use the model until the
  * drafter is closed; the caller closes the model afterwards. `batch` is the
- * largest number of rows that are computed together. 0 means all nodes of one
- * expand() call, up to 64. Builders then request only the nodes that they need,
- * in small groups. Returns 0 or -ENOMEM.
+ * largest number of rows that are computed together. `batch` 0 means all nodes
+ * of one expand() call, up to 64; the functions that build draft trees then
+ * expand only the nodes that they need, in small groups. Returns 0 or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the draft model's
  * context.

@@ -28,10 +28,11 @@
  * node. */
 #define SURE 0.9
 
-/* The weight of a part is kept / promised, two sums over accepted tokens that
- * begin at PRIOR. Where a token is accepted, `promised` grows by the total
- * probability of the part's candidates, and `kept` by the part's share in the
- * pooled probability of the token. If `promised` exceeds MEMORY, both are
+/* The weight of a part is kept / promised. `kept` and `promised` are sums over
+ * the accepted tokens; each begins at PRIOR. For each accepted token,
+ * `promised` grows by the total probability of the part's candidates at the
+ * token's parent node, and `kept` by the part's share in the pooled probability
+ * of the token (drafter_join.h). If `promised` exceeds MEMORY, both sums are
  * scaled down, so older tokens lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0

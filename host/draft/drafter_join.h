@@ -1,7 +1,7 @@
 /*
  * Combines several drafters, called parts, into one drafter, which pools their
  * candidates at every node. Part i proposes token x with probability q_i(x) and
- * is right with probability w_i q_i(x), where w_i is its weight. The
+ * is right with probability w_i q_i(x), where w_i is the part's weight. The
  * probability p(x) that x follows is 1 minus the probability that all parts are
  * wrong (noisy-or; Pearl, 1988):
  *
@@ -19,8 +19,8 @@
  *
  * Parts that search text (drafter.searched) are called first. At nodes where
  * their pooled probabilities add up to 0.9 or more, the parts that run a model
- * are not called. If such a part is called for a later node, it also expands
- * those ancestors of the node that it has not expanded yet.
+ * are not called. If a part that runs a model is called for a later node, the
+ * part also expands those ancestors of the node that it has not expanded yet.
  *
  * Each part drafts into its own tree, which grows as the part is called, so a
  * part does not depend on other parts. A part that is not called in a cycle of

@@ -8,7 +8,8 @@
  *
  * If --ngram-map-values is above 1, the map counts up to this number of
  * different continuations of a key. The drafter drafts a continuation only if
- * it occurred at least twice as often as all others together.
+ * this continuation occurred at least twice as often as all other continuations
+ * of the key together.
  */
 #include "base/err.h"
 #include "base/opt.h"

@@ -1,10 +1,12 @@
 /*
  * llama.cpp's ngram-mod, reimplemented from its description; the name in
  * --draft is `ngram-mod`. A table of 16 MiB maps the hash of 24 tokens to the
- * token that followed them. A draft is made by repeated look-ups, each of which
- * includes the token found before, up to 64 tokens; a draft of fewer than 48
- * tokens is dropped. The table persists across requests. The whole table is
- * cleared when five drafts in a row fail or when it is too full.
+ * token that followed them. A draft is made by repeated look-ups: each found
+ * token is appended to the draft, and the next look-up hashes the last 24
+ * tokens, which include the draft. A draft has at most 64 tokens; a draft of
+ * fewer than 48 tokens is dropped. The table persists across requests. The
+ * whole table is cleared when five drafts in a row fail or when the table is
+ * too full (PLACES_MOST).
  */
 #include "base/err.h"
 #include "base/opt.h"
@@ -56,13 +58,15 @@ struct ngram_mod {
 	int32_t *next; /* [PLACES] 1 + the token that follows; 0 if unknown */
 	uint32_t used;
 	size_t n; /* number of the sequence's tokens that are in the table */
-	/* length of the sequence at the last draft; 0 if there was none */
+	/* length of the sequence, in tokens, when the last draft was made; 0 if
+	 * the last find() made no draft */
 	size_t drafted;
 	unsigned failed;
 	struct search_work work;
 };
 
-/* Returns the table entry of the token that follows token[o.match]. */
+/* Returns the table entry for token[o.match]. The entry holds the token that
+ * followed these tokens. */
 static int32_t *place_of(struct ngram_mod *m, const int32_t *token)
 {
 	uint64_t hash = 0;
@@ -101,7 +105,7 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 		m->n = 0;
 	} else if (m->drafted && n > m->drafted && c->n) {
 		/* The last draft failed if verification rejected one of its
-		 * tokens and accepted less than a quarter of them. If
+		 * tokens and accepted less than a quarter of its tokens. If
 		 * verification stopped early, for example at the end of the
 		 * text, the draft has not failed. */
 		most = n - m->drafted < c->n ? n - m->drafted : c->n;

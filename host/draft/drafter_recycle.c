@@ -2,10 +2,11 @@
  * Token Recycling (Luo et al., ACL 2025): the tokens that the target predicted
  * after the last occurrence of a token are likely to follow this token again.
  * For every token, across all requests, a table keeps the eight likeliest next
- * tokens (successors) from the last verified row of this token. A draft is
- * built by looking up each drafted token in turn. If a token occurs in several
- * rows of a tree, the table keeps the deepest of these rows and, of equally
- * deep rows, the last.
+ * tokens (successors) from the last verified row of this token. A row is one
+ * token of a pass, for which the target computes logits. A draft is built by
+ * looking up each drafted token in turn. If a token occurs in several rows of a
+ * tree, the table keeps the deepest of these rows and, of equally deep rows,
+ * the last.
  *
  * The paper fills a tree of fixed shape with the successors by rank. Here each
  * rank has a probability: the share of cases in which the target's best token
@@ -35,7 +36,7 @@ struct recycle_options {
 };
 
 /* The rows of a pass that update the table: the rows whose logits are computed
- * anyway, which are mostly accepted rows (ROWS_WAY), or all rows. */
+ * anyway, which are mostly accepted rows (ROWS_WAY), or all rows (ROWS_ALL). */
 enum { ROWS_WAY, ROWS_ALL };
 
 static const char *const recycled_rows[] = { "way", "all", NULL };

@@ -4,12 +4,13 @@
  * and, for rest:FILE, a text file. The drafter finds the longest suffix of the
  * sequence, of 2 to 16 tokens, that occurs in the datastore, and takes up to
  * 5000 continuations of 10 tokens each. The 64 most frequent prefixes of the
- * continuations are the draft; the probabilities are proportional to the
- * counts.
+ * continuations are the draft; the probability of a prefix is proportional to
+ * its count.
  *
  * If the suffix occurs more than 5000 times, the paper uses its first 5000
- * occurrences (hits). Here the hits are sorted by their continuation, so 5000
- * hits are used that are evenly spread over all hits.
+ * occurrences (hits). Here the hits are sorted by their continuation, so the
+ * first 5000 hits would have similar continuations. Therefore 5000 hits that
+ * are evenly spread over all hits are used.
  */
 #include "base/err.h"
 #include "base/fd.h"
@@ -165,8 +166,9 @@ static void put(struct queue *q, struct beginning new)
 	q->item[at] = new;
 }
 
-/* Put the children of a node into the queue: its prefix, extended by each next
- * token. DATASTORE_END is left out, because nothing follows it. */
+/* Put the children of a node into the queue. A child is the node's prefix,
+ * extended by one next token. DATASTORE_END is left out, because nothing
+ * follows it. */
 static void put_next(struct rest *r, struct queue *q, uint32_t node)
 {
 	const struct beginning *b = &r->node[node];

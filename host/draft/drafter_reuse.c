@@ -24,10 +24,10 @@
 
 /* How a rejected draft can continue the sequence; x_e is the draft's first
  * rejected token. MISSING: x_e follows ("missing" in the paper's table 2).
- * SYNONYM: other words replace the draft's first words, and the rest follows
- * ("synonym"). REJOINED: the sequence's last tokens occur in the draft, and the
- * tokens after them follow. The values are also the origins of guesses
- * (source_guess). */
+ * SYNONYM: other words replace the draft's first words, and the rest of the
+ * draft follows ("synonym"). REJOINED: the sequence's last tokens occur in the
+ * draft, and the draft's tokens after this occurrence follow. The values are
+ * also the origins of guesses (source_guess). */
 enum repair { MISSING, SYNONYM, REJOINED, REPAIRS };
 
 /* A rejected draft, from its first rejected token x_e on. */
@@ -126,8 +126,8 @@ static uint32_t agreed(
 
 /* Set *d to the path to a leaf, without the first `from` tokens, which were
  * accepted. The first token of *d is x_e, the first rejected token. Cut *d
- * after the longest run of later tokens that the target predicted (equation 3).
- * Without opts.checked, all tokens count as predicted. */
+ * after the longest run of later tokens that the target predicted (equation 3
+ * of the sd.npu paper). Without opts.checked, all tokens count as predicted. */
 static void reject(
 	const struct reuse *r, uint32_t leaf, uint32_t from, struct draft *d)
 {
@@ -288,7 +288,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 
 /* All chains with the same repair get equal shares; chains with the same next
  * token and match length are one guess. List the likeliest repair first,
- * because a drafted chain takes only the first guess. */
+ * because a draft without branches takes only the first guess. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

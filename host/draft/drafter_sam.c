@@ -201,7 +201,8 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	/* Number of occurrences of the state, plus one for each distinct child;
 	 * the added number stands for tokens not seen yet. So the token after a
 	 * match that occurred once gets the probability 1/2 (Moffat's PPMC,
-	 * 1990). */
+	 * 1990). The automaton of the sequence has no counts, so each of its
+	 * children counts as one occurrence. */
 	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
 			      : 2 * (float)n;
 

@@ -54,9 +54,9 @@ struct sam_options {
  * prompts and answers, are added. The history is borrowed; records added to it
  * later enter the automaton at the next request. Records removed from the
  * history stay in the automaton. If `like` is not NULL, it is the arg of an
- * open source with the same history that outlives the new source; the new
- * source uses its automaton. Returns 0, -ENOMEM, or -EFBIG if there are more
- * tokens than an automaton can hold.
+ * open source that has the same history and outlives the new source; the new
+ * source uses the history's automaton of that open source. Returns 0, -ENOMEM,
+ * or -EFBIG if there are more tokens than an automaton can hold.
  */
 int sam_source_open(struct source *out, const struct sam_options *,
 	const struct history *, void *like, struct err *);

@@ -119,8 +119,8 @@ bool drafting_has_model(const struct drafting *d)
 	return false;
 }
 
-/* The argument after the kind's name in the word; for a kind without a name,
- * the whole word, which is a path. */
+/* Returns the part of p->word after the kind's name; for a kind without a name,
+ * the whole p->word, which is a path. */
 static const char *word_of(const struct draft_part *p)
 {
 	return p->word + (p->kind->name ? strlen(p->kind->name) : 0);

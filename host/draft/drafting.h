@@ -45,7 +45,8 @@ struct drafting {
 	const struct opt_values *values;
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
-	struct drafter each[DRAFT_PARTS]; /* begin is NULL while closed */
+	/* each[i].begin is NULL while drafter i is closed */
+	struct drafter each[DRAFT_PARTS];
 	/* all drafters of `each`, joined into one; drafter.begin is NULL while
 	 * they are closed */
 	struct drafter drafter;
@@ -116,8 +117,9 @@ void drafters_close(struct drafters *);
 /* Whether a drafter reads the target's predictions for the prompt. */
 bool drafting_reads_prompt(const struct drafting *);
 
-/* Number of tokens, the likeliest first, that the drafters read from each
- * prediction of the device; 0 if they read no predictions (draft_kind.h). */
+/* Largest number of predictions (likeliest next tokens) that one of the
+ * drafters reads after each row, see draft_kind.h; 0 if no drafter reads
+ * predictions. */
 uint32_t drafting_predictions(const struct drafting *);
 
 /* Whether drafting_open_more is possible: no drafter has needs_text or

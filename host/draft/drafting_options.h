@@ -22,7 +22,7 @@ struct drafting_options {
 /* Default number of nodes that a draft model on the host computes together
  * (`batch`). DRAFT_TOGETHER is for methods that expand a whole tree level in
  * one pass; DRAFT_WEIGHED is for methods that weigh the cost of expanding more
- * nodes against the gain. */
+ * nodes against the expected number of additional accepted tokens. */
 #define DRAFT_TOGETHER 64
 #define DRAFT_WEIGHED  8
 extern const struct opt_table drafting_table;

@@ -14,8 +14,8 @@
 
 struct err;
 
-/* c[n] is sorted by descending q, equal q by ascending token id. n is 0 if the
- * guess has not been computed. */
+/* c[n] is sorted by descending probability q; candidates of equal q are sorted
+ * by ascending token id. n is 0 if the guess has not been computed. */
 struct guess {
 	uint32_t n;
 	struct candidate c[TREE_CANDIDATES];

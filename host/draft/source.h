@@ -48,7 +48,8 @@ struct source {
 	/* The source counts its searches here, and owns the struct. The caller
 	 * reads the counts and resets them to 0. */
 	struct search_work *work;
-	/* for each origin, the source that statistics report for its guesses */
+	/* for each origin, the name under which statistics count the guesses of
+	 * this origin */
 	enum draft_source from[RELIANCE_ORIGINS];
 	/*
 	 * Set the sequence to text[n], n >= 1. Its first `same` tokens are

@@ -148,8 +148,9 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 	uint32_t new, at = a->last, link = SUFFIX_ROOT;
 	int ret;
 
-	/* The edge exists already if the sequence up to this token occurs in an
-	 * earlier sequence of the history. */
+	/* The state of the whole sequence already has an edge by this token if
+	 * the sequence up to this token occurs in an earlier sequence of the
+	 * history. */
 	if (target_of(a, a->last, token))
 		return reach(a, a->last, token, &a->last, e);
 	ret = add_state(a, s, &new, e);

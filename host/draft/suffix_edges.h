@@ -1,10 +1,10 @@
 /*
- * The edges of a suffix automaton (suffix_automaton.h): maps a state and a
- * token to a target state. Most states have a single edge. The token of a
- * single edge is stored in its target state, so such an edge needs no memory
- * here. A state with a few edges stores them in a block of an arena; each class
- * of blocks has its own block size. A state with many edges stores them in a
- * hash table keyed by token.
+ * The edges of a suffix automaton (suffix_automaton.h). An edge leads from a
+ * state, by a token, to a target state. Most states have a single edge. The
+ * token of a single edge is stored in its target state, so such an edge needs
+ * no memory here. A state with a few edges stores them in a block of an arena;
+ * each class of blocks has its own block size. A state with many edges stores
+ * them in a hash table keyed by token.
  *
  * A state's `edges` word is 0 if it has no edge, the target state if it has one
  * edge, and otherwise a class and the index of a block or table. State 0, the

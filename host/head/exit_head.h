@@ -1,9 +1,9 @@
 /*
  * The exit predictor of a target model: an early estimate of the next token's
- * logits from the hidden state after a middle layer (Lever, section 4.3,
- * equation 7). The predictor consists of an RMS norm and an output matrix, of
- * which only the rows of the requested tokens are read. The predictor is in a
- * separate GGUF file, which is mapped: architecture "tandem-exit", keys
+ * logits from the hidden state after a middle layer (the Lever paper, section
+ * 4.3, equation 7). The predictor consists of an RMS norm and an output matrix,
+ * of which only the rows of the requested tokens are read. The predictor is in
+ * a separate GGUF file, which is mapped: architecture "tandem-exit", keys
  * tandem-exit.{layer, embedding_length, vocab_size, layer_norm_rms_epsilon},
  * tensors exit_norm.weight [n_embd] f32 and exit.weight [n_vocab][n_embd] of
  * any type. A file with other tensors is refused, as they may change the

@@ -264,8 +264,8 @@ static int head_score(
 
 const struct reward_kind reward_kind_head = {
 	.name = "head",
-	/* The score of a later step is a product with more factors, all of them
-	 * at most 1. */
+	/* The score of a step is the score of the previous step times more
+	 * factors, all of them at most 1. */
 	.scores_fall = true,
 	.tap_layers = head_tap_layers,
 	.read = head_read,
