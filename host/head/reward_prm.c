@@ -9,11 +9,11 @@
  *            et al., "The lessons of developing process reward models in
  *            mathematical reasoning", 2025: Qwen2.5-Math-PRM). The input is a
  *            chat of a system turn, the problem, and the steps. Each step is
- *            followed by the token "<extra_0>", at which it is scored.
+ *            followed by the token "<extra_0>", at which the step is scored.
  *   value    one linear layer with one output and a sigmoid (He et al.,
  *            "Skywork-o1 open series", 2024). The input is the
  *            beginning-of-text token, the problem and a line feed, and the
- *            steps. Each step is followed by a line feed, at which it is
+ *            steps. Each step is followed by a line feed, at which the step is
  *            scored.
  *
  * Tensors are named like llama.cpp's heads of classifiers (cls.weight,

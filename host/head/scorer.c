@@ -32,7 +32,8 @@ struct held {
 	 * the reader has no finish() */
 	float *tail;
 	uint64_t used; /* the value of scorer.now when the text was last used */
-	bool busy;     /* whether the text is in the current group */
+	/* whether the text is in the current group (see `work` below) */
+	bool busy;
 	/* whether some tokens of the text are not computed yet */
 	bool unread;
 	/* as in struct scorer_text; valid only while the text is computed */
@@ -218,7 +219,7 @@ static struct held *vacant(struct scorer *s, struct held *but)
  * Number of tokens at the beginning of the text for which the results of the
  * cached text `h` can be used. If the two texts differ before the end of both,
  * the note (result) at the last common token was computed for another next
- * token, so this token is not counted.
+ * token, so the last common token is not counted.
  */
 static uint32_t usable(const struct scorer *s, const struct held *h,
 	const struct scorer_text *t)
@@ -397,8 +398,9 @@ static int make_room(struct scorer *s)
 	return 0;
 }
 
-/* Compute the texts of the current group. If cache slots run out, drop texts at
- * the end of the group without computing them. */
+/* Compute the texts of the current group. If cache slots run out, drop other
+ * cached texts and then, if there are none, texts at the end of the group,
+ * which are then not computed. */
 static int run(struct scorer *s, struct err *e)
 {
 	struct rows rows = { VISIBILITY_TREE, 0, s->row,
