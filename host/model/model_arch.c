@@ -10,11 +10,12 @@
 /*
  * RoPE rotates pairs of values. In files of llama and llada, the rows of Q and
  * K are permuted so that the two values of a pair are adjacent. llama.cpp's
- * converter permutes both, although in LLaDA's original weights the two values
- * are half a head apart. EAGLE heads are permuted too. The other architectures
- * keep the original order.
+ * converter permutes these rows in files of llama and of llada, although in
+ * LLaDA's original weights the two values are half a head apart. EAGLE heads
+ * are permuted too. The other architectures keep the original order.
  *
- * Mixtral has the architecture name llama, with experts.
+ * Files of Mixtral have the architecture name llama, and their layers have
+ * experts.
  */
 static const struct model_arch archs[] = {
 	{ .name = "llama",

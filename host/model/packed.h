@@ -57,9 +57,9 @@ struct packed {
 
 /*
  * Open an image and read its metadata. *gguf is the header of the model file.
- * Close *gguf before *out, because it points into *out. Only tensors of the
- * host have data, and the data is undefined until packed_read_host. Returns 0
- * or a negative errno.
+ * Close *gguf before *out, because it points into *out. Only the tensors that
+ * the host uses have data, and this data is undefined until packed_read_host.
+ * Returns 0 or a negative errno.
  */
 int packed_open(
 	struct packed **out, struct gguf **, const char *path, struct err *);
@@ -79,9 +79,9 @@ int packed_bind(struct packed *, const struct model *, struct err *);
 bool packed_may_stay(const struct packed *, enum image_kind);
 
 /*
- * Read the host's tensors; call packed_bind first. The embedding is not read if
- * it may stay on flash and is not also the output matrix. Returns 0 or a
- * negative errno.
+ * Read the tensors that the host uses; call packed_bind first. The embedding is
+ * not read if it may stay on flash and is not also the output matrix. Returns 0
+ * or a negative errno.
  */
 int packed_read_host(struct packed *, const struct model *, struct err *);
 /* If the embedding stayed on flash, read it into memory now. Returns 0 or a

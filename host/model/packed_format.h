@@ -34,10 +34,10 @@ _Static_assert(offsetof(struct packed_head, n_tensors) == 32, "format");
  * bytes.
  *
  * The matrices of all experts of a layer are one tensor of the model file. Each
- * expert has an extent with its gate, up and down, in this order; all these
- * extents have the same structure. The entry of such a tensor describes the
- * matrix of the layer's first expert; the other experts follow in the next
- * extents.
+ * expert has an extent with its gate, up and down matrices, in this order; the
+ * extents of all experts have the same structure. The table entry of a tensor
+ * with the matrices of all experts describes the matrix of the layer's first
+ * expert; the matrices of the other experts are in the next extents.
  */
 struct packed_entry {
 	/* index of the tensor in the tensor list of the GGUF file's header */

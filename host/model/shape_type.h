@@ -23,9 +23,9 @@ struct shape_type {
 	enum dtype type, down; /* down: type of the FFN-down matrices */
 };
 
-/* Names of option values, NULL-terminated. A name such as q4_0 stands for the
- * type of all matrices except FFN-down, whose type shape_down_type() returns;
- * with q4_0-all FFN-down is Q4_0, too. */
+/* The names of types that options accept, NULL-terminated. A name such as q4_0
+ * stands for the type of all matrices except FFN-down, whose type
+ * shape_down_type() returns; with q4_0-all FFN-down is Q4_0, too. */
 extern const char *const shape_type_names[];
 
 /* The types for shape_type_names[i]. */
