@@ -1,8 +1,8 @@
 /*
  * A datastore of token sequences for retrieval-based drafting ("REST", He et
  * al., NAACL 2024). All sequences are in one array with a suffix array over it,
- * so that a binary search finds every occurrence of given tokens, and thus the
- * tokens that followed them. Suffixes are ordered by their first
+ * so that a binary search finds every occurrence of given tokens, and with it
+ * the tokens after the occurrence. Suffixes are ordered by their first
  * DATASTORE_REACH tokens, or by fewer if their sequence ends earlier. This
  * limit bounds the cost of sorting repetitive sequences; datastore_find
  * compares at most DATASTORE_REACH tokens of a suffix.
@@ -36,9 +36,9 @@ struct datastore {
 
 void datastore_release(struct datastore *);
 
-/* Add a sequence of n token ids >= 0. datastore_find finds it only after the
- * next datastore_sort. Returns 0, -ENOMEM, or -EFBIG if the datastore would
- * hold more than 2^30 tokens; after an error nothing was added. */
+/* Add a sequence of n token ids >= 0. datastore_find finds the sequence only
+ * after the next datastore_sort. Returns 0, -ENOMEM, or -EFBIG if the datastore
+ * would hold more than 2^30 tokens; after an error nothing was added. */
 int datastore_add(
 	struct datastore *, const int32_t *token, size_t n, struct err *);
 

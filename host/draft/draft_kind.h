@@ -70,13 +70,14 @@ struct draft_kind {
 	 * the prompt and the prompt's true continuation before it opens. */
 	bool needs_text;
 	/* The drafter reads the predictions that the device computes for the
-	 * prompt's tokens. The device computes them only if no other request
-	 * runs in the same passes. */
+	 * prompt's tokens. The device computes these predictions only if no
+	 * other request runs in the same passes. */
 	bool reads_prompt;
 	/* Returns the number of predictions (likeliest next tokens) that the
 	 * drafter reads after each token of the prompt, or after each verified
-	 * row. The device computes these predictions. 0 means that the drafter
-	 * reads none. NULL for a kind that never reads predictions. */
+	 * row (token of a draft tree). The device computes these predictions. 0
+	 * means that the drafter reads none. NULL for a kind that never reads
+	 * predictions. */
 	uint32_t (*predictions)(const struct opt_values *);
 	/* name in reports; NULL means the path of the draft model's file */
 	const char *title;

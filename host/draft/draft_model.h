@@ -1,7 +1,8 @@
 /*
  * A draft model: a small llama (or qwen2, qwen3) that the host computes; the
  * device computes the target model. The draft model has the target's
- * vocabulary, and its own key-value cache for one token sequence.
+ * vocabulary, and its own key-value cache for one token sequence. A pass is one
+ * run of the model; each row of a pass is one token.
  *
  * The arithmetic is either float32 on dequantized weights, or int8. With int8
  * the results are bit for bit those that the device computes in a session
@@ -43,12 +44,12 @@ struct model;
 enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
 
 /*
- * Open a draft model. `model` must outlive it, with its embedding in memory
- * (model_keep_embedding). The cache holds `context` tokens (0: as many as
- * possible), but never more than the model's training length, because
- * predictions beyond this length are useless. threads 0 means all CPUs. Returns
- * 0, -ENOMEM, or -EINVAL if the model is not causal or if its vocabulary is not
- * as large as that of `target`, which may be NULL.
+ * Open a draft model. `model` must outlive the draft model, and must have its
+ * embedding in memory (model_keep_embedding). The cache holds `context` tokens
+ * (0: as many as possible), but never more than the model's training length,
+ * because predictions beyond this length are useless. threads 0 means all CPUs.
+ * Returns 0, -ENOMEM, or -EINVAL if the model is not causal or if its
+ * vocabulary is not as large as that of `target`, which may be NULL.
  */
 int draft_open(struct draft_model **out, const struct model *model,
 	const struct model *target, enum draft_arithmetic, uint32_t context,

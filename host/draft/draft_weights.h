@@ -34,12 +34,13 @@ struct draft_weights {
 	struct draft_tensor (*layer)[WIRE_T_COUNT]; /* [n_layer] */
 	struct draft_tensor output_norm, output;
 	/* for EAGLE heads only: norms of the token's embedding and of the
-	 * target's final state, and the matrix that combines both */
+	 * target's final state, and the matrix that combines the two normed
+	 * vectors */
 	struct draft_tensor embd_norm, target_norm, fc;
 };
 
-/* Load or decode the weights of `model`, which must outlive them. Returns 0 or
- * a negative errno. */
+/* Load or decode the weights of a model, which must outlive the struct. Returns
+ * 0 or a negative errno. */
 int draft_weights_init(struct draft_weights *, const struct model *,
 	enum draft_arithmetic, struct workers *, struct err *);
 void draft_weights_release(struct draft_weights *);

@@ -207,8 +207,8 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		key && at && found < ANCHORS; at = c->anchor[at - 1].before) {
 		const struct anchor *a = &c->anchor[at - 1];
 
-		/* count two steps: reading the anchor, and reading its link to
-		 * the next anchor of the list */
+		/* count two steps (dependent loads): reading the anchor, and
+		 * reading its link to the next anchor of the list */
 		c->work.steps += 2;
 		if (!may_go_on(c, depth, at - 1) ||
 			match(c, at - 1, p, key) < key)

@@ -11,10 +11,10 @@
  * and drafted tokens after the sequence. The drafter looks up anchors by a key:
  * a path's last token, its last two tokens, or as many of its last tokens, up
  * to CALIBRATED_KEY, as occur in the prompt. The guesses are the successors of
- * all anchors with this key; the probability of a guess is its average over
- * these anchors. A path can combine several anchors: a token x, then a
- * successor s of the anchor x, then a successor of an anchor s elsewhere in the
- * prompt.
+ * all anchors with this key; the probability of a guess is the average of its
+ * probabilities at these anchors. A path can combine several anchors: a token
+ * x, then a successor s of the anchor x, then a successor of an anchor s
+ * elsewhere in the prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
  * Not thread-safe.

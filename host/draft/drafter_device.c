@@ -267,8 +267,8 @@ enum { LEFT_OUT, TRIED, CHOSEN };
 /* Value of tree->row for a node that had no room in a pass. */
 #define NO_ROOM INT32_MAX
 
-/* Set the mark (`at`) of a row and of its ancestors. Stop at the first ancestor
- * whose mark is at least as high. Returns the number of rows that were
+/* Set the mark (`at`) of a row and of its ancestors. Stop at the first row that
+ * already has this mark or a higher one. Returns the number of rows that were
  * marked. */
 static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 {

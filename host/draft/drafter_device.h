@@ -1,16 +1,17 @@
 /*
- * The drafter whose draft model runs in a session on the device. A pass on the
- * device takes about the same time for any number of rows. Therefore no rows
- * are kept between passes: each pass computes the last tokens of the text, the
- * nodes to expand and all ancestors of these nodes.
+ * The drafter whose draft model runs in a session on the device. A pass (run of
+ * the model) on the device takes about the same time for any number of rows
+ * (tokens). Therefore no rows are kept between passes: each pass computes the
+ * last tokens of the text, the nodes to expand and all ancestors of these
+ * nodes.
  *
  * The session's cache holds the text without its last token. This token is the
  * tree's root, which every pass computes. When the text has grown, the next
  * pass computes the new tokens together with the root, and then adds the new
  * tokens to the cache. The drafters of several requests share the session: each
- * has a sequence of its own, and one pass has rows of all of them. In a session
- * of precision int8 with weights in tiles, the candidates are bit for bit the
- * candidates of drafter_host with DRAFT_INT8.
+ * drafter has a sequence of its own, and one pass has rows of all these
+ * sequences. In a session of precision int8 with weights in tiles, the
+ * candidates are bit for bit the candidates of drafter_host with DRAFT_INT8.
  */
 #ifndef HOST_DRAFT_DRAFTER_DEVICE_H
 #define HOST_DRAFT_DRAFTER_DEVICE_H

@@ -1,7 +1,7 @@
 /*
  * llama.cpp's ngram-map-k and ngram-map-k4v, reimplemented from their
  * description; the name in --draft is `ngram-map`. The last 12 tokens are the
- * key, and up to 48 tokens that followed its last earlier occurrence are
+ * key, and up to 48 tokens that followed the key's last earlier occurrence are
  * drafted. A hash map lists the occurrences of each key. Nothing is drafted
  * unless the sequence has at least two tokens more than a key and a draft
  * together. An occurrence followed by fewer tokens than a key has is not used.
@@ -132,8 +132,8 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 		at = m->older[at]) {
 		uint32_t i = 0;
 
-		/* count two steps (reading the occurrence and its `older`) and
-		 * the comparison of the key's tokens */
+		/* count two steps (dependent loads, of the occurrence and of
+		 * its `older`) and the comparison of the key's tokens */
 		m->work.steps += 2;
 		m->work.values += m->o.key;
 		if (memcmp(text + at - m->o.key, key,

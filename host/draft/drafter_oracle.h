@@ -51,10 +51,10 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	struct err *);
 
 /*
- * Count the time that a draft model of shape `as` would take on the CPU of the
- * simulated phone, with matrices of `type` (F32 stands for Q8_0): one pass for
- * each `batch` nodes. batch 0 means the default batch of a draft model on the
- * host (without --draft-batch).
+ * Count the time that a draft model with the dimensions `as` would take on the
+ * CPU of the simulated phone, with matrices of `type` (F32 stands for Q8_0):
+ * one pass for each `batch` nodes. batch 0 means the default batch of a draft
+ * model on the host (without --draft-batch).
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
 	const struct shape *as, struct shape_type type, uint32_t batch);

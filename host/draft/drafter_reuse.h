@@ -15,13 +15,13 @@
  * passes, although delta is unknown. With the option `checked` the drafter
  * drafts this run, and also x_e ... x_{e+epsilon}.
  *
- * For these predictions the device must multiply every row by the output
- * matrix. Without predictions the drafter keeps several whole paths and tries
- * several gamma for each path. It tries values near delta + 1, the number of
- * accepted tokens from z_e on, because a synonym has about as many tokens as
- * the words that it replaces. It also tries values at which the last tokens of
- * the sequence equal the tokens before x_{e+gamma}, because the output has then
- * rejoined the draft.
+ * For these predictions the device must multiply every row (token of a pass) by
+ * the output matrix. Without predictions the drafter keeps several whole paths
+ * and tries several gamma for each path. The drafter tries values near delta +
+ * 1, the number of accepted tokens from z_e on, because a synonym has about as
+ * many tokens as the words that the synonym replaces. The drafter also tries
+ * values at which the last tokens of the sequence equal the tokens before
+ * x_{e+gamma}, because the output has then rejoined the draft.
  *
  * The paper (second version, section 5.1) sets two limits: `room` is 32, and a
  * draft is kept for at least one pass. `age` and REUSE_RUN are not from the

@@ -40,8 +40,8 @@ struct sam {
 	struct suffix_match past;
 	uint64_t past_read;
 	/* Result of the paper's rule (drafter_sam.h) for the draft after the
-	 * sequence: whether the chain comes from the history, and its number of
-	 * tokens. */
+	 * sequence: whether the chain comes from the history, and the chain's
+	 * number of tokens. */
 	bool by_history;
 	uint32_t length;
 	struct search_work work;
@@ -49,8 +49,8 @@ struct sam {
 
 /* ---- the sequence and the history ---------------------------------------- */
 
-/* Returns the automaton of the history, or NULL. From now on, its work counts
- * as this source's work. */
+/* Returns the automaton of the history, or NULL. From now on, the work of this
+ * automaton counts as the work of source `s`. */
 static struct suffix_automaton *history_of(struct sam *s)
 {
 	if (s->shared->history)

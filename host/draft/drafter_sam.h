@@ -8,12 +8,12 @@
  *
  * A chain follows the paper's rule. Let m be the length of the match in the
  * sequence, and h the length of the match in the history. If m >= h - `bias`,
- * the chain comes from the sequence and L = m; otherwise it comes from the
- * history and L = h - `bias`. The chain has up to `alpha` times L tokens, and
- * fewer than `most`. `least` sets a minimum length (10 in the sd.npu paper's
- * version of this method). A chain from the sequence consists of the tokens
- * after the first occurrence; a chain from the history takes, at each state of
- * the automaton, the token that followed most often.
+ * the chain comes from the sequence and L = m; otherwise the chain comes from
+ * the history and L = h - `bias`. The chain has up to `alpha` times L tokens,
+ * and fewer than `most`. `least` sets a minimum length (10 in the sd.npu
+ * paper's version of this method). A chain from the sequence consists of the
+ * tokens after the first occurrence; a chain from the history takes, at each
+ * state of the automaton, the token that followed most often.
  *
  * A tree gets more candidates: from both automata also tokens that followed
  * shorter matches, and from the sequence also tokens that followed later

@@ -195,9 +195,9 @@ static int take(
 	return 0;
 }
 
-/* Whether the stored places in the tree (suffix_place) are valid. They are not
- * if another source has added records to the history's tree after this source's
- * take(). */
+/* Whether the stored places in the tree (suffix_place) are valid. The places
+ * are invalid if another source has added records to the history's tree after
+ * this source's take(). */
 static bool valid(const struct suffix *s, unsigned memory)
 {
 	return memory == TEXT || s->seen == s->shared->last;

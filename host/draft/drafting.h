@@ -71,8 +71,8 @@ int drafting_check_needless(const struct drafting *, struct err *);
 /* Whether one of the drafters is a draft model. */
 bool drafting_has_model(const struct drafting *);
 
-/* The shape from which the draft model's cost is computed; NULL for the draft
- * model's own shape. */
+/* The shape (model dimensions, host/model/shapes.h) from which the draft
+ * model's cost is computed; NULL for the draft model's own shape. */
 const struct shape *drafting_as(const struct drafting_options *);
 
 /* Open the files of the draft models that --draft names; the drafters remain

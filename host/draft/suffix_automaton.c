@@ -214,8 +214,9 @@ static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
 	struct err *e)
 {
 	while (state && !(a->count[state] & TOUCHED)) {
-		/* count two steps: one here, and one when the state's new
-		 * occurrences are added to those of its suffix link */
+		/* count two steps (dependent loads): one here, and one when the
+		 * state's new occurrences are added to those of its suffix
+		 * link */
 		a->work->steps += 2;
 		uint32_t *first = &s->first[a->state[state].len];
 		int ret = suffix_reserve((void **)&s->touched, &s->room,

@@ -3,12 +3,12 @@
  * sequence, built online in amortised constant time per token (Blumer et al.,
  * 1985; used for drafting in SAM-Decoding, Hu et al., 2024). Each state stands
  * for a set of substrings that end at the same positions; `len` is the length
- * of the longest of them. The suffix link of a state leads to the state of the
- * longest suffix of these substrings that ends at more positions. To find the
- * longest suffix of given tokens that occurs in the automaton, follow the edges
- * token by token; when a state has no edge for the next token, follow suffix
- * links until a state has one. N tokens need up to 2 N - 1 states; texts take
- * up to about 60 bytes per token.
+ * of the longest of these substrings. The suffix link of a state leads to the
+ * state of the longest suffix of these substrings that ends at more positions.
+ * To find the longest suffix of given tokens that occurs in the automaton,
+ * follow the edges token by token; when a state has no edge for the next token,
+ * follow suffix links until a state has one. N tokens need up to 2 N - 1
+ * states; texts take up to about 60 bytes per token.
  *
  * An automaton of kind SUFFIX_TEXT holds one sequence that grows, and stores
  * where each substring first ended. An automaton of kind SUFFIX_HISTORY holds
@@ -85,7 +85,7 @@ void suffix_automaton_follow(
 struct suffix_match suffix_automaton_end(const struct suffix_automaton *);
 
 /* The longest proper suffix of the match that ends at more positions than the
- * match. After enough calls this is the root's empty match. */
+ * match. Repeated calls end at the root's empty match. */
 struct suffix_match suffix_automaton_shorter(
 	const struct suffix_automaton *, struct suffix_match);
 
@@ -108,10 +108,10 @@ struct suffix_child {
 
 /*
  * List the tokens that follow a state's substrings: up to `most` of the best
- * SUFFIX_CHILDREN. Returns their number. In a SUFFIX_TEXT the list is sorted by
- * first occurrence, so the token after the state's first occurrence comes
- * first. In a SUFFIX_HISTORY the list is sorted by descending count, and equal
- * counts by token id.
+ * SUFFIX_CHILDREN. Returns the number of listed tokens. In a SUFFIX_TEXT the
+ * list is sorted by first occurrence, so the token after the state's first
+ * occurrence comes first. In a SUFFIX_HISTORY the list is sorted by descending
+ * count, and equal counts by token id.
  */
 uint32_t suffix_automaton_children(struct suffix_automaton *, uint32_t state,
 	struct suffix_child *out, uint32_t most);

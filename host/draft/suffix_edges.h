@@ -71,8 +71,8 @@ static inline bool suffix_edges_single(uint32_t edges)
 }
 
 /* For an `edges` word with more than one edge: returns the array of its slots,
- * some of them empty, and sets *room to their number. Sets *table to the hash
- * table, or to NULL for a block. */
+ * of which some may be empty, and sets *room to the number of slots. Sets
+ * *table to the hash table, or to NULL for a block. */
 struct suffix_edge *suffix_edges_of(const struct suffix_edges *, uint32_t edges,
 	uint32_t *room, struct suffix_table **table);
 

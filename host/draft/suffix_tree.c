@@ -76,8 +76,8 @@ static uint32_t find_slot(
 		0x9e3779b97f4a7c15u;
 	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
-	/* count three steps: reading the slot, the node, and the first token of
-	 * its label */
+	/* count three steps (dependent loads): reading the slot, the node, and
+	 * the first token of its label */
 	t->work->steps += 3;
 	while (t->slot[s] != NONE &&
 		(t->node[t->slot[s]].parent != parent ||
@@ -156,9 +156,9 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
  * / SUFFIX_RARE of the parent's count). The parent's count also includes live
  * suffixes that end within the parent's label, and these suffixes are in no
  * child. So a child needs only half of the share of the count that makes it
- * worth listing. Half is enough as long as such suffixes are at most half of
- * the count. If they are more than half, the parent has fewer than WALK
- * children, and the order of the children does not matter.
+ * worth listing. Half is enough as long as these live suffixes are at most half
+ * of the parent's count. If they are more than half, the parent has fewer than
+ * WALK children, and the order of the children does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {

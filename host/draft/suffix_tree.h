@@ -51,7 +51,7 @@ void suffix_tree_set_work(struct suffix_tree *, struct search_work *);
 int suffix_tree_append(
 	struct suffix_tree *, const int32_t *token, size_t n, struct err *);
 
-/* End the live sequence; the next append starts another one. Returns 0 or
+/* End the live sequence; the next append starts another sequence. Returns 0 or
  * -ENOMEM; after -ENOMEM the tree must be cleared or closed. */
 int suffix_tree_end(struct suffix_tree *, struct err *);
 
