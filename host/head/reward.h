@@ -16,10 +16,10 @@
  *
  * The kinds head and prm run on a session of their own beside the target's
  * session, and cache their results (host/head/scorer.h): only the new part of a
- * solution is computed, with the rows of many solutions in one pass. A score
- * depends only on the text that is scored, not on other texts scored before or
- * together with it. A reward model of kind head that was made for another
- * target is refused.
+ * solution is computed, with the rows (tokens) of many solutions in one pass
+ * (run of the model). A score depends only on the text that is scored, not on
+ * other texts scored before or together with it. A reward model of kind head
+ * that was made for another target is refused.
  *
  * The caller keeps ownership of all arguments of reward_open, which must
  * outlive the reward. Not thread-safe.

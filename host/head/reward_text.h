@@ -44,7 +44,8 @@ typedef int reward_function(
 struct reward_stats {
 	uint64_t texts, steps; /* number of scored texts and steps */
 	uint64_t tokens;       /* total number of tokens of the scored texts */
-	/* number of rows that were computed, including the rows of prompts */
+	/* number of rows (tokens) that were computed, including the rows of
+	 * prompts */
 	uint64_t rows;
 	uint64_t passes;
 	uint64_t ns, ps;

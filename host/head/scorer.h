@@ -1,11 +1,12 @@
 /*
  * A model that reads texts (token sequences) to score them, on a session beside
  * the target's session, with a cache of the texts read before. The device
- * computes the new parts of many texts in shared passes. The caller provides a
- * reader, which computes a note (a few floats) from the hidden state of every
- * row, beginning with the last token of the prompt. Sequences and notes of
- * texts are cached as long as there is room (a prefix cache); a new text forks
- * the cached text with the longest common prefix.
+ * computes the new parts of many texts in shared passes (runs of the model).
+ * The caller provides a reader, which computes a note (a few floats) from the
+ * hidden state of every row (token), beginning with the last token of the
+ * prompt. Sequences and notes of texts are cached as long as there is room (a
+ * prefix cache); a new text forks the cached text with the longest common
+ * prefix.
  *
  * For each text the scorer computes the prompt (only once for all texts with
  * the same prompt) and the part after the longest prefix that the text shares
@@ -71,7 +72,7 @@ struct scorer_limits {
 	 * context length is reduced to this length. */
 	uint32_t context;
 	enum layout layout; /* layout of the scoring model's weights */
-	/* shape for the cost model; NULL: the shape of the scoring model */
+	/* dimensions for the cost model; NULL: those of the scoring model */
 	const struct shape *as;
 };
 
