@@ -1,14 +1,14 @@
 /*
- * A model file opened for use: its checked shape, and its tensors. The file is
- * GGUF, or a flash image made from a GGUF file. The supported architectures are
- * llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada, llada-moe and dream.
- * llada has the layers of llama, llada-moe has those of qwen3moe, and dream has
- * those of qwen2; all three use bidirectional attention, which may be limited
- * to blocks. A draft model may also be an EAGLE head, tandem-eagle
- * (model_open). Opening fails for any other architecture, and for a key that
- * changes the arithmetic in an unsupported way; the error message names the
- * architecture or key. A model is read-only after opening, so any thread may
- * read it.
+ * A model file opened for use: its checked shape (dimensions), and its tensors.
+ * The file is GGUF, or a flash image made from a GGUF file. The supported
+ * architectures are llama, qwen2, qwen2moe, qwen3, qwen3moe, olmoe, llada,
+ * llada-moe and dream. llada has the layers of llama, llada-moe has those of
+ * qwen3moe, and dream has those of qwen2; all three use bidirectional
+ * attention, which may be limited to blocks. A draft model may also be an EAGLE
+ * head, tandem-eagle (model_open). Opening fails for any other architecture,
+ * and for a key that changes the arithmetic in an unsupported way; the error
+ * message names the architecture or key. A model is read-only after opening, so
+ * any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -33,14 +33,15 @@ struct model {
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	/*
 	 * A mixture of experts: every layer has n_expert feed-forward networks
-	 * of width n_ff, of which each row uses n_used. n_expert and n_used are
-	 * 0 for other models.
+	 * of width n_ff, of which each token uses n_used. n_expert and n_used
+	 * are 0 for other models.
 	 */
 	uint32_t n_expert, n_used;
-	/* Width of the shared expert, a feed-forward network that every row
+	/* Width of the shared expert, a feed-forward network that every token
 	 * uses; 0 for models without a shared expert. */
 	uint32_t n_shared;
-	/* whether to divide the weights of a row's experts by their sum */
+	/* whether to divide the weights of a token's experts by the sum of
+	 * these weights */
 	bool norm_picks;
 	uint32_t n_vocab;
 	uint32_t n_ctx; /* context length with which the model was trained */

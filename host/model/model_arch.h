@@ -31,8 +31,9 @@ struct model_arch {
 	/* default of diffusion.shift_logits, for files without this key */
 	bool shift_logits;
 	/* Whether layers have experts (model.h): never, optionally or always.
-	 * norm_picks: whether the weights of a row's experts are divided by
-	 * their sum if the file does not have the key expert_weights_norm. */
+	 * norm_picks: whether the weights of a token's experts are divided by
+	 * the sum of these weights if the file does not have the key
+	 * expert_weights_norm. */
 	enum { EXPERTS_NEVER, EXPERTS_MAY, EXPERTS_MUST } experts;
 	bool norm_picks;
 	/* with experts: whether each layer also has a shared expert

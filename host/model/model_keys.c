@@ -109,7 +109,7 @@ static int read_arch(struct model *m, struct err *e)
 
 /* Read the width of the shared expert; the default is the width of a dense
  * layer. The default width of the other experts is the dense width divided by
- * the number of experts per row. */
+ * the number of experts that each token uses. */
 static int read_shared(struct model *m, struct err *e)
 {
 	uint32_t dense = 0;
@@ -134,8 +134,8 @@ static int read_shared(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the number of experts, the number of experts that each row uses, and the
- * width of an expert if the file has a key for it. */
+/* Read the number of experts, the number of experts that each token uses, and
+ * the width of an expert if the file has a key for it. */
 static int read_experts(struct model *m, struct err *e)
 {
 	struct key count = key_of(m, "expert_count");

@@ -54,7 +54,7 @@ static size_t entry_bytes(const struct packed_entry *t)
 }
 
 /* Check the extents that have the matrices of n experts. `first` is the index
- * of the first of them in the image's table of extents. */
+ * of the first of these extents in the image's table of extents. */
 static int check_experts(
 	const struct packed *p, size_t first, uint64_t n, struct err *e)
 {
@@ -250,8 +250,8 @@ static int index_of(const struct model *m, const struct gguf_tensor *t)
 }
 
 /* Find the entries of the tensors [first, end) of a layer. The tensors must be
- * one after another in the extent with this kind and index, and be its whole
- * contents. */
+ * one after another in the extent of kind `kind` and index `index`, and must be
+ * the whole contents of this extent. */
 static int bind_extent(struct packed *p, const struct model *m, uint32_t layer,
 	enum image_kind kind, uint32_t index, unsigned first, unsigned end,
 	struct err *e)

@@ -57,9 +57,9 @@ struct packed {
 
 /*
  * Open an image and read its metadata. *gguf is the header of the model file.
- * Close *gguf before *out, because it points into *out. Only the tensors that
- * the host uses have data, and this data is undefined until packed_read_host.
- * Returns 0 or a negative errno.
+ * Close *gguf before *out, because *gguf points into *out. Only the tensors
+ * that the host uses have data, and this data is undefined until
+ * packed_read_host. Returns 0 or a negative errno.
  */
 int packed_open(
 	struct packed **out, struct gguf **, const char *path, struct err *);

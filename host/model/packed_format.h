@@ -1,7 +1,7 @@
 /*
  * Format of the metadata in a model's flash image: a head, the unchanged header
  * of the model file (docs/flash-image.md), and a table with each tensor's
- * extent. Numbers are little endian; reserved bytes are 0.
+ * extent (range of the image). Numbers are little endian; reserved bytes are 0.
  * host/convert/convert.c writes the metadata, host/model/packed.c reads it.
  */
 #ifndef HOST_MODEL_PACKED_FORMAT_H

@@ -1,8 +1,8 @@
 /*
- * Shapes of known models by name, from their published configurations, for
- * model files with random weights (tandem synth) and for the cost model
- * (host/session/pricing.h). The tables are constant, so any thread may read
- * them.
+ * Shapes (dimensions) of known models by name, from their published
+ * configurations, for model files with random weights (tandem synth) and for
+ * the cost model (host/session/pricing.h). The tables are constant, so any
+ * thread may read them.
  */
 #ifndef HOST_MODEL_SHAPES_H
 #define HOST_MODEL_SHAPES_H
@@ -38,7 +38,7 @@ struct shape {
 	uint32_t block_length;
 	enum shape_vocab vocab;
 	/* number of experts of a layer, each of width n_ff; number of experts
-	 * that each row uses; 0 for other models */
+	 * that each token uses; 0 for other models */
 	uint32_t n_expert, n_used;
 	/* width of the shared expert; 0 for models without shared expert */
 	uint32_t n_shared;
