@@ -117,9 +117,10 @@ static bool has(const char *text, size_t len, const char *what)
 	return memmem(text, len, what, strlen(what)) != NULL;
 }
 
-/* The template of a family may have no tools, or write them in another way:
- * Qwen3-Coder writes calls as XML, and later Mistral versions mark the
- * arguments with [ARGS]. Such templates get the plain style. */
+/* A template of a known family may support no tools, or write calls in another
+ * way: Qwen3-Coder's template writes calls as XML, and templates of later
+ * Mistral versions mark the arguments with [ARGS]. Such templates get the plain
+ * style. */
 const struct call_style *call_style_recognise(const char *text, size_t len)
 {
 	switch (chat_recognise(text, len)) {

@@ -34,8 +34,9 @@ struct generation {
 	uint64_t stream;
 };
 
-/* Check the limits. A limit can be reached before the first token: the context
- * can be full, and the caller can request 0 tokens. */
+/* Check the limits on the number of tokens. A limit can be reached before the
+ * first generated token: the context can be full, and the caller can request 0
+ * tokens. */
 static void check_limits(struct generation *g)
 {
 	if (gen_generated(g) >= g->opts.n_predict)

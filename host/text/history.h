@@ -16,8 +16,9 @@
  * at the last history_refresh, even after the file was replaced.
  *
  * A file is refused if it has another vocabulary, if other users may read or
- * write it, or if it is not a regular file. A handle may be used by one thread
- * at a time; several handles of one file are possible, even in one process.
+ * write it, or if it is not a regular file. A handle (struct history) may be
+ * used by one thread at a time; several handles of one file are possible, even
+ * in one process.
  */
 #ifndef HOST_TEXT_HISTORY_H
 #define HOST_TEXT_HISTORY_H

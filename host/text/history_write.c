@@ -215,7 +215,8 @@ static int rewrite(struct history *h, const bool *keep,
 		ret = -errno;
 	if (!ret)
 		ret = fd_write_all(f.fd, &k, sizeof(k));
-	/* Write the kept records; one call writes all adjacent ones. */
+	/* Write the kept records; one call writes all kept records that are
+	 * adjacent in the file. */
 	for (size_t i = 0; i < h->n && !ret; i++) {
 		uint64_t from = h->at[i], to = from;
 

@@ -42,8 +42,9 @@ static int make_room(struct json_machine *m)
 	return 0;
 }
 
-/* Returns the number of a cell, after adding the cell if it is new. If memory
- * runs out, sets m->failed and returns 0. */
+/* Returns the number of the cell with the frame *f and the enclosing cell `up`.
+ * Adds the cell if it does not exist yet. If memory runs out, sets m->failed
+ * and returns 0. */
 static uint32_t machine_cell_of(
 	struct json_machine *m, const struct json_frame *f, uint32_t up)
 {

@@ -185,7 +185,7 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 
 	strbuf_add(&r.path, "#", 1);
 	/* Jansson reports some failed memory allocations as invalid JSON; errno
-	 * tells the two apart. */
+	 * distinguishes the two errors. */
 	errno = 0;
 	r.root = json_loads(
 		schema, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);

@@ -1,8 +1,8 @@
 /*
  * A JSON Schema, of the subset in docs/structured.md, as a table of nodes that
  * describe the possible values, in the form that the automaton uses
- * (json_machine.h). Other schemas are refused with the keyword and its place in
- * the schema. Read-only once open.
+ * (json_machine.h). Other schemas are refused; the error message names the
+ * unsupported keyword and its place in the schema. Read-only once open.
  */
 #ifndef HOST_TEXT_JSON_NODES_H
 #define HOST_TEXT_JSON_NODES_H
@@ -88,9 +88,9 @@ struct json_nodes {
 	size_t cap, cap_names, cap_kids, cap_leaves;
 	struct strbuf text;
 	uint32_t root;
-	/* For tool calls (json_calls.h): how the output starts, the marker, and
-	 * the text between two values (NULL if there is only one value). The
-	 * strings are static. */
+	/* For tool calls (struct json_calls): how the output starts, the
+	 * marker, and the text between two values (NULL if there is only one
+	 * value). The strings are static. */
 	enum json_start start;
 	const char *marker, *again;
 };

@@ -253,9 +253,9 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	return ret;
 }
 
-/* Read a schema or a subschema; NULL and true allow any value. Each one is read
- * only once. It is added to r->done before its contents are read, because a
- * schema may refer to itself. */
+/* Read a schema or a subschema; NULL and true allow any value. Each schema is
+ * read only once. A schema is added to r->done before its contents are read,
+ * because it may refer to itself. */
 int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	uint32_t node, inner;

@@ -98,7 +98,7 @@ int schema_in_order(const void *a, const void *b, void *nodes);
 /* ---- choices and listed values: json_schema_values.c --------------------- */
 
 /* Make a node of this kind with the child nodes node[n]. A FORM_ONE_OF allows
- * any of them. */
+ * the values of any child node. */
 int schema_add_parent(struct schema_reader *, enum form_kind,
 	const uint32_t *node, uint32_t n, uint32_t *out);
 /* Make a node that allows any of the literals from index `first` on. */

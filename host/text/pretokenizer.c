@@ -264,7 +264,8 @@ struct split {
 };
 
 /* Find the first match of expression number `level` in text[len] from `from`
- * on. Returns 1 if there is one, 0 if there is none, or a negative errno. */
+ * on. Returns 1 and the bounds of the match in *start and *end, 0 if there is
+ * no match, or a negative errno. */
 static int next_match(const struct split *s, unsigned level, const char *text,
 	size_t len, size_t from, size_t *start, size_t *end)
 {

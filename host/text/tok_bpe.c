@@ -31,8 +31,8 @@ static unsigned code_point(unsigned char byte)
 	return byte == 0xad ? 0x143 : 0x121u + byte - 0x7f;
 }
 
-/* Write the character that represents a byte as UTF-8 to out[2]; returns its
- * length. */
+/* Write the character that represents a byte as UTF-8 to out[2]; returns the
+ * number of bytes written. */
 static unsigned bpe_char_of_byte(unsigned char byte, char out[2])
 {
 	unsigned c = code_point(byte);

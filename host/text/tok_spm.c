@@ -37,7 +37,8 @@ static size_t word_length(const char *text, size_t len)
 }
 
 /* Whether a token of this type can be the result of a merge. A control token
- * cannot: in a text, characters such as "<s>" are ordinary text. */
+ * cannot be the result of a merge: in a text, characters such as "<s>" are
+ * ordinary text. */
 static bool mergeable(const struct tokenizer *t, int32_t id)
 {
 	return t->type[id] == TOK_NORMAL || t->type[id] == TOK_USER ||

@@ -312,8 +312,9 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* Find special tokens from left to right; of several that begin at the same
- * place, use the longest. The text between them is encoded separately. */
+/* Find special tokens from left to right; of several special tokens that begin
+ * at the same byte, use the longest. The text between two special tokens is
+ * encoded separately. */
 static int encode_all(
 	struct tok_run *r, const char *text, size_t len, unsigned flags)
 {

@@ -60,7 +60,8 @@ struct pieces {
 	size_t mask;
 };
 
-/* A pair of pieces that may be merged. The key is left << 32 | right. */
+/* A pair of pieces (interned texts) that may be merged. The key is left << 32 |
+ * right. */
 struct merge {
 	uint64_t key;
 	uint32_t rank;
@@ -123,8 +124,8 @@ struct symbol {
 	 * another symbol */
 	uint32_t at, len;
 	int32_t prev, next;
-	/* number of the symbol's text in the vocabulary; -1 if it is not
-	 * there */
+	/* number of the interned text that equals the symbol's text; -1 if
+	 * there is no such interned text */
 	int32_t piece;
 };
 struct candidate {
@@ -258,8 +259,8 @@ int split_words(const struct splitter *, struct split_run *, const char *text,
 
 /* ---- byte-level alphabet (tok_bpe.c) ------------------------------- */
 
-/* The byte that the character p[len] represents, or -1 if it represents
- * none. */
+/* The byte that the character p[len] represents, or -1 if the character
+ * represents no byte. */
 int bpe_byte_of_char(const unsigned char *p, size_t len);
 
 #endif
