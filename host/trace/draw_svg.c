@@ -122,8 +122,8 @@ static bool in_range(const struct drawing *d, const struct timeline_slice *s)
 		drawn_at(d, s, s->begin) <= d->end;
 }
 
-/* Whether a slice is drawn. Buffers that stay mapped during the whole range are
- * not drawn. */
+/* Whether a slice is drawn. Buffers that stay mapped into the device's address
+ * window during the whole range are not drawn. */
 static bool is_shown(const struct drawing *d, const struct timeline_slice *s)
 {
 	if (s->instant || !in_range(d, s))

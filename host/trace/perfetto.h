@@ -7,8 +7,8 @@
  * A trace is a sequence of packets. A packet assigns a number to a name before
  * events contain the number. A packet that describes a track precedes the first
  * event on the track. A slice consists of a begin event and an end event; the
- * events of a track are in the order of time. The category of an event is its
- * enum trace_kind.
+ * events of a track are in the order of time. The category of an event is the
+ * name of its enum trace_kind.
  */
 #ifndef HOST_TRACE_PERFETTO_H
 #define HOST_TRACE_PERFETTO_H

@@ -1,8 +1,8 @@
 /*
  * Reads protocol-buffer messages from memory, field by field, without reading
- * beyond the given bytes. The input is not trusted: a length that is too large,
- * a number that does not end, and an unknown wire type are reported as
- * -EBADMSG. No allocation, no state.
+ * beyond the given bytes. The input is not trusted: a number that does not end
+ * and an unknown wire type are reported as -EBADMSG, a length beyond the end of
+ * the input as -ENODATA. No allocation, no state.
  */
 #ifndef HOST_TRACE_PROTO_READ_H
 #define HOST_TRACE_PROTO_READ_H

@@ -181,9 +181,9 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 		return UUID_COUNTER + v->name;
 	}
 	if (v->track == TRACE_ON_THREAD) {
-		/* The number of the calling thread's track. The thread's first
-		 * event adds a description of the track to the file. Returns 0
-		 * if there are too many threads. */
+		/* Find the number of the calling thread's track, or return 0 if
+		 * there are too many threads. The thread's first event adds a
+		 * description of the track to the file. */
 		pthread_t self = pthread_self();
 		unsigned i = 0;
 
@@ -445,9 +445,9 @@ void trace_flush(struct trace *t, size_t least)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* The number of a flow (a link between events), which both the writer and the
- * reader of a buffer can compute, because the number contains the FNV-1a hash
- * of the buffer's name. */
+/* Returns the number of a flow (a link between events). The writer and the
+ * reader of a buffer compute the same number: it consists of the FNV-1a hash of
+ * the buffer's name and the number of the write. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 {
 	uint32_t hash = 2166136261u;

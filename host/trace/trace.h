@@ -9,8 +9,8 @@
  * If no trace is recorded, the pointer is NULL, and recording an event costs
  * only a comparison. Any thread may record events; one thread opens and closes
  * the trace. Times are values of clock_ns(), a clock that host and device
- * share. On the tracks of the simulated phone, times are picoseconds since the
- * start of its clock.
+ * share. On the tracks of the simulated phone (a cost model, tensor/soc), times
+ * are picoseconds since the start of the phone's clock.
  */
 #ifndef HOST_TRACE_TRACE_H
 #define HOST_TRACE_TRACE_H
@@ -145,7 +145,8 @@ enum trace_track {
 	TRACE_ON_FLASH, /* one lane for each read in flight */
 	/* one lane for each thread of the device, numbered as in ipc/wire.h */
 	TRACE_ON_DEVICE,
-	TRACE_ON_WINDOW, /* one lane for each mapping */
+	/* the device's address window: one lane for each mapping */
+	TRACE_ON_WINDOW,
 	/* one lane for each request of the user that was submitted and has not
 	 * ended */
 	TRACE_ON_TEXTS,
@@ -214,15 +215,16 @@ void trace_flush(struct trace *, size_t least);
 /* Set the name of the simulated phone, and create its process in the trace. */
 void trace_phone(struct trace *, const char *name);
 
-/* Begin a new device process. Later events on device lanes belong to it. */
+/* Begin a new device process. Later events on the track TRACE_ON_DEVICE belong
+ * to this process. */
 void trace_device(struct trace *, pid_t);
 
 /* Return the number of a name that is not in the table trace_what, to be used
  * as trace_event.text. Returns 0 if there are too many names. */
 uint32_t trace_text(struct trace *, const char *);
 
-/* The number of the flow from a pass to the requests that have rows in the
- * pass. `number` is the number of the pass. */
+/* The number of the flow (link between events) from a pass to the requests that
+ * have rows in the pass. `number` is the number of the pass. */
 static inline uint64_t trace_pass_flow(uint64_t number)
 {
 	return 3ull << 62 | number;
@@ -281,8 +283,8 @@ static inline void trace_count(
 }
 
 /* Record that a read of flash was submitted or, if `back` is set, that the read
- * completed. For the callback in struct stream_opts. *in_flight counts the
- * reads in flight. */
+ * completed. The callback on_read of struct stream_opts calls this function.
+ * *in_flight counts the reads in flight. */
 static inline void trace_flash_read(struct trace *t, unsigned *in_flight,
 	unsigned lane, bool back, uint64_t offset, uint64_t bytes)
 {
