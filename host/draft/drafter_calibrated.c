@@ -36,7 +36,7 @@ struct calibrated {
 	size_t n, room;
 	/* 1 + the index `at` of the last call of wants() */
 	size_t asked;
-	/* memory ran out: the prompt has no anchors */
+	/* whether memory ran out; the prompt then has no anchors */
 	bool is_short;
 	/* last tokens of the sequence, in reverse order */
 	int32_t end[CALIBRATED_KEY];

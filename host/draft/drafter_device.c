@@ -20,8 +20,8 @@
  * of several requests share. */
 struct draft_session {
 	struct session *session;
-	/* close the session when the drafter of SESSION_TEXT, the session's
-	 * first sequence, is closed */
+	/* whether to close the session when the drafter of SESSION_TEXT, the
+	 * session's first sequence, is closed */
 	bool owned;
 	float temperature;
 	uint32_t batch, max_rows;

@@ -14,7 +14,8 @@
 
 struct host {
 	struct draft_model *draft;
-	bool owned; /* close the draft model when the drafter is closed */
+	/* whether to close the draft model when the drafter is closed */
+	bool owned;
 	/* For an EAGLE head: the target's session, and the number of the
 	 * session's sequence that holds the text. `session` is NULL for other
 	 * draft models. */

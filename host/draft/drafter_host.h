@@ -10,8 +10,8 @@
  * yet.
  *
  * With an EAGLE head, which --draft opens like a draft model, begin() computes
- * the added tokens again, from the target's states. It reads these states from
- * the sequence of the target's session that follow() has set (drafter.h).
+ * the added tokens again, from the target's states. begin() reads these states
+ * from the sequence of the target's session that follow() has set (drafter.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H

@@ -53,7 +53,8 @@ struct part {
 	struct weight weight[SUPPORTS];
 	/* the part's own tree, or NULL before it is opened */
 	struct tree *tree;
-	bool begun;           /* begin() was called for the current sequence */
+	/* whether begin() was called for the current sequence */
+	bool begun;
 	unsigned char *state; /* [tree->capacity] enum state of each node */
 	uint32_t *list;       /* [tree->capacity] nodes to be expanded next */
 	uint32_t n_list;

@@ -28,8 +28,8 @@ enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
  * position where the path left and the path's tokens from this position on. */
 struct place {
 	size_t at;
-	/* the path agrees with the sequence, and the next token of the sequence
-	 * is known */
+	/* whether the path agrees with the sequence, and the next token of the
+	 * sequence is known */
 	bool known;
 	uint64_t hash;
 };

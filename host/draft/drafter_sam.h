@@ -44,8 +44,9 @@ struct sam_options {
 	 * the last token of the sequence. */
 	uint32_t least, most;
 	uint32_t children; /* maximum number of candidates per state */
-	/* number of tokens by which the match in the history must be longer
-	 * than the match in the sequence to be preferred */
+	/* the chain comes from the history only if the match in the history is
+	 * more than this number of tokens longer than the match in the
+	 * sequence */
 	uint32_t bias;
 };
 

@@ -21,8 +21,9 @@ _Static_assert(
 struct state {
 	uint32_t len, link;
 	uint32_t edges;
-	/* SUFFIX_TEXT: end of the first occurrence; SUFFIX_HISTORY: the last
-	 * token of the state's substrings */
+	/* SUFFIX_TEXT: index in `text` after the first occurrence of the
+	 * state's substrings; SUFFIX_HISTORY: the last token of the state's
+	 * substrings */
 	uint32_t mark;
 };
 

@@ -41,7 +41,8 @@ struct node {
 /* A suffix of the live sequence, which still grows. */
 struct live {
 	struct suffix_place place;
-	/* the suffix occurs nowhere else, and place.node is its leaf */
+	/* whether the suffix occurs nowhere else; place.node is then the
+	 * suffix's leaf */
 	bool leaf;
 };
 

@@ -59,9 +59,9 @@ struct reward_site {
 
 /*
  * Open the reward `name` or, if `name` is NULL, the target's bundled reward.
- * Only reads the file; reward_start prepares scoring. Returns 0, -EINVAL or
- * -ENOTSUP if the file is not a reward model or was made for another model, or
- * another negative errno.
+ * This function only reads the file; reward_start prepares scoring. Returns 0,
+ * -EINVAL or -ENOTSUP if the file is not a reward model or was made for another
+ * model, or another negative errno.
  */
 int reward_open(struct reward **out, const char *name,
 	const struct reward_site *, struct err *);

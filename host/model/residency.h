@@ -1,9 +1,9 @@
 /*
- * Which layers of a model stay in memory (resident) and which are streamed from
- * flash in every forward pass. The layers are divided into runs. Each run
- * consists of a share of the resident layers, followed by a share of the
- * streamed layers. While the device computes the resident layers of a run,
- * flash fills the staging slots, the buffers for streamed layers.
+ * Determines which layers of a model stay in memory (resident) and which layers
+ * are streamed from flash in every forward pass. The layers are divided into
+ * runs. Each run consists of a share of the resident layers, followed by a
+ * share of the streamed layers. While the device computes the resident layers
+ * of a run, flash fills the staging slots, the buffers for streamed layers.
  *
  * With a single run, all resident layers come first, as in Lever's paper (its
  * section on DRAM budgets). Flash then fills the slots long before the first

@@ -24,7 +24,7 @@ struct gguf;
 struct strbuf;
 struct tokenizer;
 
-/* Returns the style of the model's chat template; static. */
+/* Returns the style of the model's chat template. The result is static. */
 const struct call_style *call_style_of(const struct gguf *);
 /* Returns the style for the text of a chat template. */
 const struct call_style *call_style_recognise(const char *text, size_t len);

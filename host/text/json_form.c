@@ -272,8 +272,8 @@ int json_form_open_nodes(struct json_form **out, struct json_nodes *nodes,
 		f->tags = *tags;
 	f->trie = trie;
 	f->after_cell = JSON_FLOOR;
-	/* Require that each of these bytes is a token by itself. Then every
-	 * text can be continued. */
+	/* Require that each byte from 0x20 to 0xbf, except 0x7f, is a token by
+	 * itself. Then every text can be continued. */
 	for (unsigned i = ' '; i < 0xc0 && !ret; i++)
 		if (i != 0x7f && !trie->alone[i])
 			ret = err_set(e, EINVAL,

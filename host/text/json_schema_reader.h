@@ -103,8 +103,8 @@ int schema_add_parent(struct schema_reader *, enum form_kind,
 	const uint32_t *node, uint32_t n, uint32_t *out);
 /* Make a node that allows any of the literals from index `first` on. */
 int schema_add_text(struct schema_reader *, uint32_t first, uint32_t *out);
-/* Make a node that allows any of these literal values. The values must not be
- * arrays or objects. */
+/* Make a node that allows any of the literal values value[n]. The values must
+ * not be arrays or objects. */
 int schema_add_words(
 	struct schema_reader *, json_t *const *value, size_t n, uint32_t *out);
 int schema_read_values(

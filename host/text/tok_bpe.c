@@ -227,7 +227,8 @@ static int encode_word(void *arg, const char *word, size_t len)
 }
 
 /* With `valid`: length of the longest prefix of text[len] that is valid UTF-8.
- * Without: length of the longest prefix in which no valid character begins. */
+ * Without `valid`: length of the longest prefix in which no valid character
+ * begins. */
 static size_t run_length(const char *text, size_t len, bool valid)
 {
 	size_t at = 0;

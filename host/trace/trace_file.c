@@ -95,8 +95,8 @@ void trace_file_flush(struct trace_file *f)
 	f->flushed_ns = clock_ns();
 	if (ret) {
 		fail(f, -ret);
-		/* Truncate the file to complete packets, because readers reject
-		 * an incomplete packet. */
+		/* Remove the part of this write that reached the file, so that
+		 * the file ends with a complete packet. */
 		if (ftruncate(f->fd, (off_t)f->written))
 			f->failed = -ret;
 	} else if (!f->failed) {
