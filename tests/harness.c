@@ -91,8 +91,9 @@ static int run(const char *name, const struct CMUnitTest *test)
 	return ret;
 }
 
-/* In a short run, turn off the leak search of the programs that a test starts:
- * otherwise the search takes as long as everything else in that run. */
+/* Unless long tests run at their full size, turn off the leak search of the
+ * programs that a test starts: otherwise the search takes as long as all other
+ * work of the tests. */
 static void spare_children(void)
 {
 	const char *now = getenv("ASAN_OPTIONS");

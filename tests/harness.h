@@ -17,7 +17,7 @@
 
 struct err;
 
-/* Adds the tests of a source file (`file` is __FILE__) to those of the
+/* Adds the tests of a source file (`file` is __FILE__) to the tests of the
  * program. */
 void harness_add(const char *file, const struct CMUnitTest *tests, size_t n);
 

@@ -52,7 +52,7 @@ struct test {
 	char *kind, *name, *argv[ARGS_MAX];
 	unsigned n_args;
 	double limit_s;
-	pid_t pid; /* 0 if it is not running */
+	pid_t pid; /* 0 if the test is not running */
 	double start_s, wall_s, cpu_s;
 	bool timed_out, killed;
 };

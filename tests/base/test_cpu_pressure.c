@@ -1,4 +1,5 @@
-/* Reading the CPU pressure from files like those of /proc. */
+/* Tests that the CPU pressure (the share of time in which tasks wait for a CPU)
+ * is read from files like those of /proc. */
 #include "base/cpu_pressure.h"
 
 #include "tests/harness.h"

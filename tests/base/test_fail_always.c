@@ -1,7 +1,7 @@
 /*
  * Tests of the test runner itself. The runner must report that the first four
  * tests fail, the next is skipped, the next passes, and the last passes but
- * leaves a process behind. Otherwise tests/run refuses to run any test.
+ * leaves a process running. Otherwise tests/run refuses to run any test.
  */
 #include "tests/harness.h"
 

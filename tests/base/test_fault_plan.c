@@ -20,8 +20,9 @@ static unsigned below(unsigned n)
 
 /* ---- random plans --------------------------------------------------- */
 
-/* Print a random event, independently of fault_event_print, to check the
- * grammar. */
+/* Print a random event of a fault plan (a fault and the time at which it
+ * happens). The code shares nothing with fault_event_print, so it also checks
+ * the grammar. */
 static void random_event(char *out, size_t size)
 {
 	static const char *const at_request[] = { "die", "die-inside",

@@ -1,5 +1,5 @@
-/* Tests the installation folder of a program. tests/cli/library tests that of
- * the library. */
+/* Tests the installation folder of a program. tests/cli/library tests the
+ * installation folder of the library. */
 #include "base/home.h"
 #include "tests/harness.h"
 
@@ -19,7 +19,8 @@ static void test_folder(void **state)
 static void test_prefix(void **state)
 {
 	static const struct {
-		const char *home, *prefix; /* prefix is NULL if there is none */
+		/* prefix: NULL if the folder has no prefix */
+		const char *home, *prefix;
 	} cases[] = {
 		{ "/usr/local/bin", "/usr/local" },
 		{ "/usr/local/lib", "/usr/local" },

@@ -1,7 +1,8 @@
 /*
- * Checks that buffers that are alive at the same step never share a byte, and
- * that the total is at least the bytes alive at any step and at most the sum of
- * all buffers.
+ * Tests live_range_place, which gives each buffer an offset in one memory area.
+ * Buffers that are alive at the same step must never share a byte. The size of
+ * the area must be at least the number of bytes alive at any step, and at most
+ * the sum of the sizes of all buffers.
  */
 #include "base/checked.h"
 #include "base/live_range.h"
@@ -83,11 +84,13 @@ static void test_reused(void **state)
 	assert_int_equal(r[3].at, 100);
 }
 
-/* The smaller of two gaps is chosen. */
+/* The largest buffer is placed first. Each further buffer is placed behind
+ * those placed buffers that are alive at one of its steps. */
 static void test_best_fit(void **state)
 {
 	struct live_range r[] = {
-		/* at offset 0; the next range overlaps it in no step */
+		/* at offset 0, like the next buffer: no step has both of
+		 * them */
 		{ 0, 0, 100, 0 },
 		{ 1, 1, 99, 0 },
 		{ 0, 1, 50, 0 },

@@ -1,5 +1,5 @@
-/* Tests memory_left with folders of given numbers in place of /proc and
- * /sys. */
+/* Tests memory_left with folders that take the place of /proc and /sys. Their
+ * files contain chosen numbers. */
 #include "tests/harness.h"
 
 #include "base/memory_left.h"
@@ -95,7 +95,7 @@ static void test_v2(void **state)
 	check(0, 200, "control group '/a/b'");
 	put_mib("sys/fs/cgroup/a/b/memory.max", 900);
 	put_mib("sys/fs/cgroup/a/memory.max", 2000);
-	check(600, 1000, "the machine"); /* the group has 600 MiB left too */
+	check(600, 1000, "the machine"); /* the group also has 600 MiB left */
 }
 
 static void test_v2_swap(void **state)
@@ -134,7 +134,8 @@ static void test_v1(void **state)
 	check(420, 450, "control group '/box/a'");
 }
 
-/* As in a container, where /proc gives the group's name on the host. */
+/* In a container /proc gives the name that the control group has outside the
+ * container, and /sys has only the files of this group. */
 static void test_top_alone(void **state)
 {
 	start();

@@ -688,8 +688,8 @@ static int set(struct opt_values *to, const char *name, const char *text)
 	return opt_set(both, to, name, text, &err);
 }
 
-/* A copy of a struct opt_values has its own values; a change of it does not
- * change the original. */
+/* A copy of a struct opt_values has its own values; a change of the copy does
+ * not change the original. */
 static void values_are_set_by_text(void **state)
 {
 	struct opt_values a = { 0 }, b;

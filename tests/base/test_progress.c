@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Get what is drawn on standard error, a terminal or not, for two tasks of a
- * second each and one that fails at once. */
+/* Get the text that progress_draw writes to standard error, which is a terminal
+ * or a pipe. Two tasks take one second each, and a third task ends at once. */
 static void draw(bool terminal, char *got, size_t size)
 {
 	const struct timespec second = { 1, 10000000 };

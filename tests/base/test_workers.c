@@ -11,9 +11,9 @@
 #define PARTS_MAX 97
 #define THREADS   4
 
-/* Plain, not atomic, memory. The pool guarantees that no two threads access one
- * part and that the caller sees all results; the thread sanitizer checks
- * this. */
+/* The counters are plain memory, not atomic. The pool of workers guarantees
+ * that no two threads access one part and that the caller sees all results; the
+ * thread sanitizer checks this. */
 struct job {
 	unsigned calls[PARTS_MAX];
 	unsigned value[PARTS_MAX];
@@ -111,7 +111,8 @@ static void wakes_sleepers(void **state)
 	workers_close(w);
 }
 
-/* Alternate between two loops: a late thread must not enter the wrong one. */
+/* The test alternates between two loops, add_one and double_it. A late thread
+ * must not run a part of the wrong loop. */
 static void add_one(void *arg, unsigned part, unsigned thread)
 {
 	((unsigned *)arg)[part] += 1;
@@ -172,8 +173,8 @@ static void shares_what_is_worth_it(void **state)
 	workers_close(w);
 }
 
-/* In a burst the threads are woken, and they take part in loops that are too
- * small to wake them. */
+/* workers_burst wakes the threads. Until the burst ends, they also take part in
+ * loops that are too small to wake threads. */
 static void burst_is_shared(void **state)
 {
 	struct workers *w = open_pool(2);

@@ -1,13 +1,14 @@
 /*
- * A client of the service on the session bus, for tests/cli/dbus.sh. It stays
- * connected while its text is generated, which no command-line tool for D-Bus
- * does.
+ * A client of the service on the session bus, for tests/cli/dbus.sh. The client
+ * stays connected while the service generates the text; command-line tools for
+ * D-Bus do not.
  *
  *   dbus_client OUT PROMPT MAX_TOKENS
  *
  * writes the path of the D-Bus object and a newline to OUT, the generated text
  * to standard output, and how the text ended ("length 8") to standard error.
- * For an error it writes the name of the error and exits with status 1.
+ * After an error the client writes the name and the message of the error to
+ * standard error, and exits with status 1.
  */
 #include <dbus/dbus.h>
 #include <stdio.h>

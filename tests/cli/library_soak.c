@@ -20,7 +20,8 @@
 #include <sys/wait.h>
 
 #define THREADS 4
-/* first rounds, in which libraries make one-time allocations */
+/* number of rounds before the measurement; in these rounds libraries make
+ * one-time allocations */
 #define WARM 24
 
 static const char *model;
@@ -159,8 +160,8 @@ static size_t count_fds(void)
 	return n;
 }
 
-/* Count the mappings except those of the C library, whose thread stacks and
- * arenas remain. */
+/* Count the mappings of files, also of memfds. Other mappings are not counted,
+ * because the C library keeps thread stacks and arenas. */
 static size_t count_maps(void)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
