@@ -1,5 +1,6 @@
-/* Shared by the tests of attention: queries and slots in memory that ends at an
- * inaccessible page, and calls with guard values around their outputs. */
+/* Shared by the tests of attention: queries, and slots (entries of the KV
+ * cache: one key and one value each) in memory that ends at an inaccessible
+ * page; and calls with guard values around their outputs. */
 #ifndef TESTS_TENSOR_ATTEND_CASES_H
 #define TESTS_TENSOR_ATTEND_CASES_H
 
@@ -43,7 +44,9 @@ struct scene {
 	uint32_t n;
 	unsigned dim, heads;
 	float scale;
-	float *q, *k, *v; /* [heads][dim], [n][dim] as stored */
+	/* q: [heads][dim]; k and v: [n][dim], as rounded when they were
+	 * stored */
+	float *q, *k, *v;
 	uint32_t *slot;
 	struct fence key, value;
 	struct kern_kv kv;
@@ -138,9 +141,9 @@ static inline void guards_check(const float *at, const char *what)
 }
 
 /*
- * Compute the heads h to h + heads - 1 of the scene; `table` selects
- * attend_table. The scratch memory is as small and as badly aligned as the
- * kernel allows.
+ * Compute the heads h to h + heads - 1 of the scene, with attend_table if
+ * `table` is not NULL, otherwise with attend. The scratch memory is as small
+ * and as badly aligned as the kernel allows.
  */
 static inline void call(const struct kern *kern, const struct scene *s,
 	unsigned h, unsigned heads, const uint16_t *table, float *out)

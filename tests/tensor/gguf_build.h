@@ -1,7 +1,7 @@
 /*
  * Builds valid and bad GGUF files byte by byte, with code that is independent
- * of the GGUF writer, so that the GGUF reader is also tested with files of
- * other origin.
+ * of the GGUF writer, so that the GGUF reader is also tested with files that
+ * the GGUF writer did not write.
  */
 #ifndef TESTS_TENSOR_GGUF_BUILD_H
 #define TESTS_TENSOR_GGUF_BUILD_H

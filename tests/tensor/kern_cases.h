@@ -27,7 +27,7 @@ static inline int setup(void **state)
 	return 0;
 }
 
-/* n values in [-1, 1), from malloc. */
+/* Returns n random values in [-1, 1), in memory from malloc. */
 static inline float *floats(uint64_t stream, size_t n)
 {
 	float *x = malloc((n + !n) * sizeof(*x));

@@ -145,7 +145,8 @@ static void test_f16_all(void **state)
 	}
 }
 
-/* The fp16 number nearest to v, ties to even, found by a search among all. */
+/* The fp16 number nearest to v, ties to even, found by a binary search among
+ * all fp16 numbers. */
 static uint16_t nearest_half(double v)
 {
 	uint16_t low = 0, high = 0x7c00;
@@ -180,8 +181,8 @@ static void check_half(float v)
 			got, want);
 }
 
-/* Every boundary between two fp16 numbers, and the float32 numbers next to
- * it. */
+/* Round the middle between any two adjacent fp16 numbers, and the float32
+ * numbers next to this middle. */
 static void test_f16_rounding(void **state)
 {
 	for (uint16_t h = 0; h < 0x7c00; h++) {
@@ -249,7 +250,8 @@ static void test_q4_blocks(void **state)
 	double w0[32], w1[32];
 
 	for (int j = 0; j < 16; j++) {
-		/* low nibble j is value j, high nibble 15 - j value j + 16 */
+		/* byte j: the low nibble is j, the code of value j; the high
+		 * nibble is 15 - j, the code of value j + 16 */
 		b0[2 + j] = b1[4 + j] = (uint8_t)((15 - j) << 4 | j);
 		w0[j] = 0.25 * (j - 8);
 		w0[j + 16] = 0.25 * (15 - j - 8);
@@ -300,7 +302,8 @@ static void test_nf4_and_fp4_blocks(void **state)
 	check_row(DTYPE_FP4, block, want[1], 32);
 }
 
-/* All scales. The largest ones are beyond the range of float32. */
+/* Tests all 256 scales 2^(e - 127). With the largest scales, values are beyond
+ * the range of float32. */
 static void test_mxfp4_block(void **state)
 {
 	static const double values[8] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
@@ -345,13 +348,14 @@ static void test_q5_blocks(void **state)
 static const int k_scale[8] = { 1, 5, 9, 13, 35, 39, 43, 47 };
 static const int k_min[8] = { 2, 6, 10, 14, 50, 54, 58, 62 };
 static const uint8_t k_packed[12] = {
-	/* low six bits: scale j; top two bits: those of scale j + 4 */
-	0x81, 0x85, 0x89, 0x8d, /* 35, 39, 43 and 47 are 10xxxx in binary */
-	/* low six bits: minimum j; top two bits: those of minimum j + 4, since
-	 * 50, 54, 58 and 62 are 11xxxx */
-	0xc2, 0xc6, 0xca, 0xce,
-	/* low nibble: that of scale j + 4; high nibble: that of minimum j +
+	/* low six bits: scale j; top two bits: the top two bits of scale j +
 	 * 4 */
+	0x81, 0x85, 0x89, 0x8d, /* 35, 39, 43 and 47 are 10xxxx in binary */
+	/* low six bits: minimum j; top two bits: the top two bits of minimum j
+	 * + 4, since 50, 54, 58 and 62 are 11xxxx */
+	0xc2, 0xc6, 0xca, 0xce,
+	/* low nibble: the low four bits of scale j + 4; high nibble: the low
+	 * four bits of minimum j + 4 */
 	0x23, 0x67, 0xab, 0xef
 };
 
@@ -492,7 +496,8 @@ static void test_iq4_nl_rounding(void **state)
 {
 	float x[32] = { -254, 226, 2, 2.9f, 14, 14.1f, -12, -57, 254 };
 	/* The scale is 2. 14 is as near to 2 as to 26, and -57 is as near to
-	 * -70 as to -44; the lower code counts. Zero is nearest to 2. */
+	 * -70 as to -44; in such a tie the lower code is chosen. Zero is
+	 * nearest to 2. */
 	static const uint8_t want[9] = { 0, 15, 8, 8, 8, 9, 7, 5, 15 };
 	uint8_t block[18];
 
@@ -511,8 +516,8 @@ static void test_iq4_nl_rounding(void **state)
 	assert_int_equal(block[2] & 15, 0);
 }
 
-/* The largest magnitude, of either sign, is the table's largest entry, and the
- * scale is positive. */
+/* The value with the largest magnitude gets the code of the table's largest
+ * entry of the same sign. The scale is always positive. */
 static void test_nf4_and_fp4_rounding(void **state)
 {
 	float x[32] = { -6, 6, 0, 2.5f, 2.6f, -0.2f };
@@ -542,7 +547,8 @@ static void test_mxfp4_rounding(void **state)
 {
 	float x[32] = { 7.9f, 6, 5, 4.9f, -2.5f, 0.25f, 0.26f, -0.25f, -0.74f,
 		-7.9f };
-	/* the scale is 1: the largest power of two, 4, is a code */
+	/* the scale is 1, because 4, the largest power of two up to 7.9, is a
+	 * value of MXFP4's table */
 	static const uint8_t want[10] = { 7, 7, 6, 6, 12, 0, 1, 0, 9, 15 };
 	uint8_t block[17];
 
@@ -659,8 +665,8 @@ static void test_gaussian_error(void **state)
 	assert_close(relative_error(DTYPE_NF4, x, n), 0.087, 0.0009, "nf4");
 	assert_close(relative_error(DTYPE_FP4, x, n), 0.101, 0.001, "fp4");
 	assert_close(relative_error(DTYPE_Q8_0, x, n), 0.0054, 0.0001, "q8_0");
-	/* the error is uniform in the last place: 2^-p / sqrt(12) and a little
-	 * more */
+	/* with p significant bits, the error is uniform in the last place: 2^-p
+	 * / sqrt(12) and a little more */
 	assert_close(relative_error(DTYPE_F16, x, n), 2.0e-4, 0.2e-4, "f16");
 	assert_close(relative_error(DTYPE_BF16, x, n), 1.6e-3, 0.2e-3, "bf16");
 	assert_true(relative_error(DTYPE_F32, x, n) == 0);

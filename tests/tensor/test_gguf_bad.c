@@ -334,8 +334,8 @@ static void test_bad(void **state)
 	}
 }
 
-/* Every type that other programs write and this one does not read is named,
- * with types to use instead. */
+/* GGUF has tensor types that this reader does not support. For each of them the
+ * error message names the type, and types to use instead. */
 static void test_foreign_types(void **state)
 {
 	for (uint32_t type = 0; type < 43; type++) {

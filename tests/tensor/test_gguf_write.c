@@ -83,8 +83,8 @@ static void test_write(void **state)
 	put_keys(w);
 	gguf_put_tensor(w, "a", DTYPE_F32, 3, odd);
 	gguf_put_tensor(w, "b", DTYPE_Q8_0, 1, row);
-	/* write 120 bytes of a and 34 bytes of b, in pieces that cross the
-	 * border between them */
+	/* write 120 bytes of tensor a and 34 bytes of tensor b, in pieces that
+	 * cross the border between them */
 	assert_ok(gguf_write_data(w, bytes, 1, &e), &e);
 	assert_ok(gguf_write_data(w, bytes + 1, 0, &e), &e);
 	assert_ok(gguf_write_data(w, bytes + 1, 120 + 10, &e), &e);

@@ -49,7 +49,7 @@ static void test_rmsnorm(void **state)
 
 		ref->rmsnorm(want, x, w, n, 1e-5f);
 		for (size_t v = 0; v < n_vecs; v++) {
-			/* the output is the input */
+			/* the output overwrites the input */
 			memcpy(outs[v], x, n * sizeof(*x));
 			vecs[v]->rmsnorm(outs[v], outs[v], w, n, 1e-5f);
 		}
@@ -112,7 +112,8 @@ static void test_angles(void **state)
 	}
 }
 
-/* A quarter turn swaps the values of a pair. */
+/* A rotation by a quarter turn swaps the two values of a pair and negates the
+ * first. */
 static void test_rope_pairs(void **state)
 {
 	static const float c[2] = { 0, 0 }, s[2] = { 1, 1 };
@@ -151,7 +152,7 @@ static void test_swiglu(void **state)
 
 		ref->swiglu(want, g, u, n);
 		for (size_t v = 0; v < n_vecs; v++) {
-			/* the output is the input */
+			/* the output overwrites the input */
 			memcpy(outs[v], g, n * sizeof(*g));
 			vecs[v]->swiglu(outs[v], outs[v], u, n);
 		}

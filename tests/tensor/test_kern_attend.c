@@ -16,9 +16,10 @@
 /* ---- calls of all kernels ---- */
 
 /*
- * Compute a scene with all vector kernels, and check that all give the same
- * bytes, and that each head has the same bytes as in a call for this head
- * alone. The result is stored in `out`.
+ * Compute the attention of a scene (queries and KV cache, see attend_cases.h)
+ * with all vector kernels. Check that all kernels give the same bytes, and that
+ * each head has the same bytes as in a call for this head alone. The result is
+ * stored in `out`.
  */
 static void call_all(const struct scene *s, const uint16_t *table, float *out)
 {
@@ -53,7 +54,8 @@ static float greatest(const float *x, size_t n)
 	return most;
 }
 
-/* Attention of head h in double. Returns the largest sum of |q k| * scale. */
+/* Compute the attention of head h in double. Returns the largest sum of |q k| *
+ * scale among the slots. */
 static double softmax(const struct scene *s, unsigned h, double *out)
 {
 	double *score = malloc(s->n * sizeof(*score));
@@ -105,7 +107,8 @@ static void check_near(
  * roundings and two more, each at most 2^-24 of the sum of |q k|. A softmax
  * weight has this relative error twice, in the weight itself and in the sum of
  * the weights, and in addition the 2e-7 of the exponential. The products with
- * values are rounded in a chain over 64 slots and in a chain over the blocks.
+ * values are added one after another within each block of 64 slots, and then
+ * the sums of the blocks.
  */
 static void check_exact(const struct scene *s)
 {
@@ -190,7 +193,7 @@ static void test_attend_equal(void **state)
 }
 
 /* If one score, at any slot, is far above all other scores, the result is the
- * value of its slot. */
+ * value vector of this slot. */
 static void test_attend_one(void **state)
 {
 	static const uint32_t at[] = { 0, 63, 64, 130, 199 };
@@ -211,7 +214,7 @@ static void test_attend_one(void **state)
 	}
 }
 
-/* Adding a constant to all scores does not change the softmax. */
+/* Lowering all scores by the same large number does not change the softmax. */
 static void test_attend_far_down(void **state)
 {
 	struct scene s;
@@ -226,8 +229,8 @@ static void test_attend_far_down(void **state)
 	scene_free(&s);
 }
 
-/* A block whose scores are all -infinity has no effect, before or after other
- * blocks. */
+/* A block of 64 slots whose scores are all -infinity has no effect, before or
+ * after other blocks. */
 static void test_attend_infinite(void **state)
 {
 	for (int behind = 0; behind < 2; behind++) {
@@ -249,8 +252,8 @@ static void test_attend_infinite(void **state)
 	}
 }
 
-/* A NaN makes the output of its own head NaN and of no other head, with all
- * kernels. */
+/* A NaN makes the output of its own head NaN but does not change the output of
+ * any other head, with all kernels. */
 static void test_attend_nan(void **state)
 {
 	static const float odd[] = { NAN, INFINITY };
@@ -374,8 +377,8 @@ static void test_table_ref(void **state)
 	}
 }
 
-/* Softmax weights that differ by up to e^8: rounding of the scores changes them
- * by up to 1 %. */
+/* The softmax weights differ by up to e^8. Rounding of the scores to fp16
+ * changes the weights by up to 1 %. */
 static void test_table_spread(void **state)
 {
 	struct scene s;

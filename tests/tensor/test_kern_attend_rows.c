@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The slots that a row sees after the slots that all rows see. */
+/* A row sees (attends to) the slots of the KV cache that all rows see, and then
+ * further slots: its tail. */
 struct tail {
 	const uint32_t *slot;
 	uint32_t n;
@@ -31,7 +32,8 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* The slots that all rows of one of three groups see. Returns their number. */
+/* The rows are divided into three groups. Write the slots that all rows of a
+ * group see to own[]. Returns the number of these slots. */
 static uint32_t group_slots(
 	const struct crowd *c, unsigned group, uint32_t *own)
 {
@@ -44,9 +46,11 @@ static uint32_t group_slots(
 }
 
 /*
- * The slots of row r after the shared slots. CHAIN: those of all rows up to row
- * r; TREE: those of the row's ancestors and its own; GROUPS: those of the row's
- * group and some more.
+ * Write the slots that row r sees after the shared slots to its part of c->own.
+ * Returns the number of these slots. CHAIN: the slots of the row before and one
+ * more; TREE: the slots of a random parent row and one more; ALIKE: the same
+ * slots for all rows; ANY: random slots; GROUPS: the slots of the row's group
+ * and random slots.
  */
 static uint32_t own_slots(
 	const struct crowd *c, enum shape shape, uint64_t salt, unsigned r)
@@ -80,8 +84,8 @@ static uint32_t own_slots(
 	return n;
 }
 
-/* In every second scene slots come in runs of 16 consecutive slots, as in
- * sequences. */
+/* Arrange the slots in runs of 16 consecutive slots, as in the KV cache of a
+ * sequence. Half of the scenes have such runs. */
 static void lay_in_runs(struct scene *s)
 {
 	const uint32_t turn = s->n / 16 * 16;
@@ -93,8 +97,8 @@ static void lay_in_runs(struct scene *s)
 	scene_store(s);
 }
 
-/* Make a crowd with `own` slots that are not shared, at least one for each
- * row. */
+/* Make a crowd that has `own` slots besides the shared slots; `own` is at least
+ * the number of rows. */
 static void crowd_make(struct crowd *c, unsigned rows, unsigned heads,
 	unsigned dim, uint32_t shared, uint32_t own, enum shape shape,
 	uint64_t salt)
@@ -123,7 +127,8 @@ static uint32_t seen(const struct crowd *c, unsigned r, uint32_t i)
 	return i < c->shared ? c->s.slot[i] : c->tail[r].slot[i - c->shared];
 }
 
-/* Get the first `n` slots that row r sees as spans, some of which are empty. */
+/* Write the first `n` slots that row r sees to span[] as spans, some of which
+ * are empty. Returns the number of spans. */
 static uint32_t spans_of(
 	const struct crowd *c, unsigned r, uint32_t n, struct kern_span *span)
 {
@@ -144,16 +149,16 @@ static uint32_t spans_of(
 	return spans;
 }
 
-/* The memory of a call: queries and outputs with gaps, the slots of the rows,
- * and scratch memory as in call(). */
+/* The memory of a call of attend_rows: queries and outputs with gaps, the slots
+ * of the rows, and scratch memory as in call() of attend_cases.h. */
 struct room {
 	float *q, *y, *space;
 	struct kern_span *span;
 	struct kern_query query[KERN_ATTEND_ROWS];
 };
 
-/* Set up the memory. Between none and all of the slots of each row are given as
- * spans. */
+/* Set up the memory. The shared slots, and a random number of the other slots
+ * of each row, are given as spans. The remaining slots are given as a list. */
 static void room_make(struct room *m, const struct crowd *c, size_t size)
 {
 	const size_t row = (size_t)c->heads * c->s.dim, ld = row + GUARD;
@@ -189,7 +194,7 @@ static void room_free(struct room *m)
 }
 
 /* Call attend_rows and copy the outputs to out, [rows][heads][dim]. Returns the
- * number of slots that it read. */
+ * number of slots that the kernel read. */
 static uint64_t call_rows(const struct kern *kern, const struct crowd *c,
 	const uint16_t *table, float *out)
 {
@@ -310,7 +315,7 @@ static void test_rows_counts(void **state)
 		}
 }
 
-/* Compare `ref`, which the tests above do not use, with the expected result. */
+/* Compare `ref`, which the tests above do not use, with a vector kernel. */
 static void test_rows_ref(void **state)
 {
 	struct crowd c;
@@ -367,7 +372,7 @@ static void brute_force(const struct crowd *c, unsigned r, unsigned h,
 	free(w);
 }
 
-/* Rows of every shape, computed by all kernels. */
+/* Tests rows of every enum shape, computed by all kernels. */
 static void test_rows_brute_force(void **state)
 {
 	for (unsigned i = 0; i < 2 * SHAPES; i++) {
@@ -402,8 +407,8 @@ static void test_rows_brute_force(void **state)
 	}
 }
 
-/* Slots that rows share are read once if they fill whole blocks; the rows' own
- * slots are read for each row. */
+/* Shared slots that fill whole blocks (of KERN_ATTEND_BLOCK slots) are read
+ * once for all rows. The other slots are read once for each row. */
 static void test_rows_read(void **state)
 {
 	enum { ROWS = 12, SHARED = 3 * KERN_ATTEND_BLOCK, HEADS = 2, DIM = 32 };

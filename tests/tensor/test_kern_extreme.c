@@ -19,8 +19,9 @@
 #define N      608 /* two whole groups of 256, and a part of one */
 #define TRIALS 40
 
-/* Extreme numbers as bits, to include every kind of NaN. Near -2^23 ln 2 the
- * rounding in the exponential nearly cancels. */
+/* Extreme numbers as bits, to include every kind of NaN. The exponential rounds
+ * x / ln 2 to an integer by adding 1.5 * 2^23; near x = -1.5 * 2^23 ln 2 this
+ * sum is nearly 0. */
 static const uint32_t odd[] = { 0x7fffffff, 0xffffffff, 0x7f800001, 0xff800001,
 	0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, 0x00000001,
 	0x80000001, 0x80000000, 0x7f000000, 0xff000000, 0x477fe000, 0x477ff000,
@@ -189,8 +190,9 @@ static void test_attend(void **state)
 	free(room);
 }
 
-/* Scores that are below the largest score by every power of two, or where the
- * rounding in the exponential nearly cancels: their softmax weights are 0. */
+/* The other scores are far below the largest score: by powers of two, or by
+ * about 1.5 * 2^23 ln 2, where a step of the exponential nearly cancels (see
+ * odd[]). The softmax weights of these scores are 0. */
 static void test_attend_far(void **state)
 {
 	const size_t scratch = kern_attend_scratch(1, HEAD_DIM);

@@ -161,7 +161,8 @@ static void test_matmul_types(void **state)
 	}
 }
 
-/* Rounded float32 weights give the same bytes as the same weights in fp16. */
+/* Float32 weights that the kernel rounds to fp16 (w_f16) give the same bytes as
+ * weights stored as fp16. */
 static void test_matmul_rounded(void **state)
 {
 	struct matmul t, half;
@@ -185,8 +186,8 @@ static void test_matmul_rounded(void **state)
 	matmul_free(&t);
 }
 
-/* Shapes at the edges of the register tile, the row panel, the chunk and the
- * lanes. */
+/* Shapes at the limits of the blocks into which kern_vec.c divides a product:
+ * the register tile, the row panel, the chunk and the 16 lanes of a vector. */
 static void test_matmul_shapes(void **state)
 {
 	static const struct {
@@ -237,7 +238,8 @@ static void test_matmul_random(void **state)
 	}
 }
 
-/* Cancellation, huge next to tiny numbers, subnormals and signed zeros. */
+/* Sums with cancellation, huge next to tiny numbers, subnormals and signed
+ * zeros. */
 static void test_matmul_adversarial(void **state)
 {
 	struct matmul t;
@@ -280,7 +282,8 @@ static void test_matmul_not_finite(void **state)
 	matmul_free(&t);
 }
 
-/* A row gets the same bytes alone, among other rows, and for any split of n. */
+/* A row gets the same bytes if it is computed alone or with other rows, and if
+ * the n outputs are computed in one call or in several. */
 static void test_matmul_batch_invariance(void **state)
 {
 	static const struct {

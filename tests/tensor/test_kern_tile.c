@@ -75,8 +75,8 @@ static uint16_t some_scale(enum fill fill, uint64_t stream, uint64_t i)
 	}
 }
 
-/* Get the positions of the code (in bits) and of the scale of output n and
- * input k in a format. */
+/* Get the position of the code (in bits) and of the scale (in bytes) of the
+ * weight of output n and input k within a tile of this format. */
 static void place(enum dtype type, unsigned n, unsigned k, unsigned *code,
 	unsigned *scale)
 {
@@ -138,8 +138,8 @@ static double put(enum dtype type, uint8_t *tile, unsigned n, unsigned k,
 		(double)f16_to_f32(scale);
 }
 
-/* Make a matrix of whole strips, of which n outputs are used. With `odd` the
- * tiles are at an odd address. */
+/* Make a matrix of whole strips (32 outputs each), of which the first n outputs
+ * are used. With `odd` the tiles are at an odd address. */
 static void matrix_make(struct matrix *m, enum dtype type, unsigned n,
 	unsigned k, enum fill fill, bool odd)
 {
@@ -162,7 +162,8 @@ static void matrix_make(struct matrix *m, enum dtype type, unsigned n,
 		}
 }
 
-/* Round to 11 significant bits, or to a multiple of 2^-24. */
+/* Round to fp16: to 11 significant bits, but at least to a multiple of
+ * 2^-24. */
 static double to_f16(double x)
 {
 	double unit;
@@ -225,9 +226,9 @@ struct rows {
 };
 
 /*
- * Compute y[rows][n] with a gap after each row, which must not change. `q8`
- * selects the int8 kernel. Use the rows from `first` on and the weights from
- * output j0 on.
+ * Compute y[rows][n] for the rows from `first` on and the weights from output
+ * j0 on. `q8` selects the int8 kernel. The kernel writes to memory with a gap
+ * after each row; the gap must not change.
  */
 static void run(const struct kern *k, float *y, const struct rows *x, bool q8,
 	unsigned first, unsigned rows, const struct matrix *m, unsigned j0,
@@ -342,8 +343,8 @@ static void test_ref_tile(void **state)
 		}
 }
 
-/* Rows that int8 represents exactly: multiples of a power of two up to 127,
- * with 127 in each group of 256. */
+/* Rows that int8 represents exactly: integers from -127 to 127 times a power of
+ * two, with -127 in each group of 256. */
 static void test_ref_q8(void **state)
 {
 	static const unsigned ks[] = { 32, 256, 288, 800 };
@@ -482,7 +483,8 @@ static void test_quantize_same(void **state)
 
 /* ---- all implementations ---- */
 
-/* Compare every number of rows and outputs with one run of the reference. */
+/* Compute every number of rows in rows[] with every number of outputs in ns[],
+ * and compare the results with one run of the reference. */
 static void grid(enum dtype type, bool q8, unsigned k, const unsigned *rows,
 	size_t n_rows)
 {
@@ -528,7 +530,8 @@ static void test_tile_same(void **state)
 			grid(all_types[t], false, ks[i], rows, ARRAY_LEN(rows));
 }
 
-/* Each row alone, and the outputs split at every strip, give the same bytes. */
+/* Each row computed alone, and the outputs split between any two strips (of 32
+ * outputs), give the same bytes. */
 static void test_batch_invariance(void **state)
 {
 	const unsigned rows = 37, k = 544;
@@ -630,7 +633,8 @@ static void super_codes(enum dtype type, bool w_f16)
 	static uint8_t tile[576];
 	struct matrix m = { type, 32, 32, tile, NULL, w_f16 };
 	struct rows unit = { calloc(1024, sizeof(float)), NULL, 32 };
-	/* All weights are finite, because zeros are multiplied too. */
+	/* All weights must be finite: the product with the unit matrix also
+	 * multiplies each weight by 0, and infinity times 0 is NaN. */
 	const uint16_t largest = w_f16 ? 0x6000 : 0x7bff;
 	float want[1024];
 	unsigned h = 0;

@@ -1,4 +1,6 @@
-/* Tests the type of a matrix in each layout, and packing to that type. */
+/* Tests layouts (rows, tiles, groups and super-groups: orders of a weight
+ * matrix in memory): the type that a matrix gets in each layout, and packing to
+ * this type. */
 #include "tests/harness.h"
 
 #include "base/err.h"
@@ -12,7 +14,8 @@
 static void each_type_has_a_tiled_type(void **state)
 {
 	static const struct {
-		enum dtype from, to[4]; /* rows, tiles, groups, super */
+		/* in the layouts rows, tiles, groups and super-groups */
+		enum dtype from, to[4];
 	} want[] = {
 		{ DTYPE_F32, { DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32 } },
 		{ DTYPE_BF16,

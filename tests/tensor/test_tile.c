@@ -271,8 +271,8 @@ static void test_exact(void **state)
 	}
 }
 
-/* Infinities and NaNs with their payloads do not change. Source and destination
- * are at unaligned addresses. */
+/* Packing fp16 weights changes no bit, also of infinities and of NaNs with
+ * payloads. Source and destination are at unaligned addresses. */
 static void test_exact_bits(void **state)
 {
 	const unsigned n = 2048 / 32 * 32, k = 32;
@@ -360,15 +360,17 @@ static void test_q4_0_tile(void **state)
 /*
  * Element e of super-group 2 (k 16 to 23) has the code 5 e + e / 64, modulo 16,
  * and group g has the scale 2^(g - 4). Every group has a code 0, which is -8
- * times the scale; from it the encoder finds the same scale and codes.
+ * times the scale; from these values the encoder finds the same scale and
+ * codes.
  */
 static void test_super_q4_0(void **state)
 {
 	static const uint8_t scales[16] = { 0x00, 0x2c, 0x00, 0x30, 0x00, 0x34,
 		0x00, 0x38, 0x00, 0x3c, 0x00, 0x40, 0x00, 0x44, 0x00, 0x48 };
-	/* for i = 0, 1, ...: byte 2 i has element i in its low and i + 128 in
-	 * its high nibble, and byte 2 i + 1 has i + 64 and i + 192; their codes
-	 * are c, c + 2, c + 1 and c + 3, with c = 5 i */
+	/* for i = 0, 1, ...: byte 2 i has element i in its low nibble and
+	 * element i + 128 in its high nibble; byte 2 i + 1 has elements i + 64
+	 * and i + 192. With c = 5 i, the codes of these four elements are c, c
+	 * + 2, c + 1 and c + 3 */
 	static const uint8_t first[32] = { 0x20, 0x31, 0x75, 0x86, 0xca, 0xdb,
 		0x1f, 0x20, 0x64, 0x75, 0xb9, 0xca, 0x0e, 0x1f, 0x53, 0x64,
 		0xa8, 0xb9, 0xfd, 0x0e, 0x42, 0x53, 0x97, 0xa8, 0xec, 0xfd,
@@ -472,7 +474,7 @@ static void test_super_is_group(void **state)
 
 /* ---- packing through float32 ---- */
 
-/* Get tile t of strip s of rows of type `from` as float32, with zeros below the
+/* Get tile t of strip s of rows of type `from` as float32, with zeros after the
  * last row. */
 static void tile_of_rows(float *values, enum dtype from, const uint8_t *rows,
 	unsigned n, unsigned k, unsigned s, unsigned t)
@@ -524,8 +526,8 @@ static void test_from_floats(void **state)
 	free(x);
 }
 
-/* Packing from every type that can be read, with random finite scales; those of
- * MXFP4 have any exponent. */
+/* Tests packing from every type that can be read, with random finite scales.
+ * The scales of MXFP4 have any exponent. */
 static void test_from_blocks(void **state)
 {
 	static const struct {
@@ -602,8 +604,8 @@ static void check_error(enum dtype type, const float *x, double want, double by)
 		tile_info(type)->name);
 }
 
-/* If all weights have one scale, tile groups have the same error as
- * conventional groups. */
+/* If all weights have the same variance, tile groups (2 inputs of 16 outputs)
+ * have the same error as conventional groups (32 inputs of one output). */
 static void test_gaussian_error(void **state)
 {
 	float *x = gaussians(4, 512 * 2048);
@@ -620,9 +622,9 @@ static void test_gaussian_error(void **state)
 	free(x);
 }
 
-/* If the outputs have different scales, lognormal(0.5), tile groups have a
- * larger error. The test needs many outputs: with 512 the ratio varies by 2
- * %. */
+/* If each output's weights have another scale (drawn from a lognormal
+ * distribution with sigma 0.5), tile groups have a larger error. The test needs
+ * many outputs: with 512 the ratio varies by 2 %. */
 static void test_output_scales(void **state)
 {
 	const unsigned n = 4096, k = 256;

@@ -12,8 +12,9 @@ static uint64_t seed;
 #define ROWS  40
 #define SLOTS 120 /* largest number of slots of a row */
 
-/* The slots of rows, one by one. The spans are made from these lists, and the
- * expected counts are computed from them. */
+/* For each row (a token of a pass), the slots of the KV cache to which the row
+ * attends, one by one. The spans (ranges of slots) are made from these lists,
+ * and the expected counts are computed from them. */
 struct scene {
 	uint32_t n, len[ROWS], slot[ROWS][SLOTS];
 	struct kern_span span[ROWS][2 * SLOTS];
@@ -27,7 +28,7 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* Make the spans of a row: of maximal length or split at random places, with
+/* Make the spans of a row: of maximal length, or split at random places with
  * empty spans between them. */
 static void tell(struct scene *s, uint32_t row, uint64_t salt)
 {
@@ -50,7 +51,7 @@ static void tell(struct scene *s, uint32_t row, uint64_t salt)
 }
 
 /* Make rows that are forked from earlier rows, each followed by slots of its
- * own, so that no row's list is a prefix of another's. */
+ * own, so that no row's list of slots is a prefix of another row's list. */
 static void grow(struct scene *s, uint64_t salt)
 {
 	uint32_t next = 1000;
@@ -66,8 +67,9 @@ static void grow(struct scene *s, uint64_t salt)
 
 		len = len < SLOTS - more ? len : SLOTS - more;
 		memcpy(s->slot[r], s->slot[from], len * sizeof(uint32_t));
-		/* own slots have ascending or descending numbers, so that
-		 * neither is the order of the rows */
+		/* The slots of a row's own have ascending or descending
+		 * numbers, so that sorting by slot numbers does not give the
+		 * order of the rows. */
 		next += r % 2 ? 50 : 0;
 		for (uint32_t i = 0; i < more; i++)
 			s->slot[r][len + i] =
@@ -105,8 +107,8 @@ static void check_order(const struct scene *s)
 					alike(s, s->order[i], s->order[j]));
 }
 
-/* The number of rows whose first i slots are those of row r. *first is set to
- * the first of these rows. */
+/* The number of rows whose first i + 1 slots are those of row r. *first is set
+ * to the first of these rows. */
 static uint32_t seen_by(
 	const struct scene *s, uint32_t r, uint32_t i, uint32_t *first)
 {
@@ -120,8 +122,8 @@ static uint32_t seen_by(
 	return n;
 }
 
-/* Check, for each number of rows, how many slots exactly this number of rows
- * see. */
+/* Check the pieces (numbers of slots that a number of rows see): for each
+ * number of rows, how many slots exactly this number of rows see. */
 static void check_pieces(const struct scene *s, uint32_t pieces)
 {
 	uint32_t want[ROWS + 1] = { 0 }, got[ROWS + 1] = { 0 };

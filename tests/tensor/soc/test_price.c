@@ -1,7 +1,8 @@
 /*
  * Compares costs with sums computed by hand, for a machine with round numbers:
- * a packet of vector instructions takes 2 ns and two vector units work, so
- * evenly divided work takes 1 ns per packet; DDR transfers one byte per ns.
+ * a packet of vector instructions (instructions that start together) takes 2 ns
+ * and two vector units work, so evenly divided work takes 1 ns per packet; DDR
+ * transfers one byte per ns.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -60,8 +61,8 @@ static const enum dtype layouts[] = { DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_GROUP_Q4_0,
 
 /* ---- matrices ---- */
 
-/* One tile: 2 packets convert the row into a tile, 2 convert the outputs from a
- * tile. */
+/* One tile: 2 packets convert the row into a tile, 2 packets convert the
+ * outputs from a tile to a row. */
 static void test_one_tile(void **state)
 {
 	struct price p;
@@ -78,13 +79,15 @@ static void test_one_tile(void **state)
 	equal(p.matrix_ps, 10 * NS, "matrix");
 	equal(p.vector_ps, 44 * NS, "vector");
 	equal(p.dma_ps, 676 * NS, "dma");
-	/* The only piece passes through all three engines; then 4 packets
-	 * remain. */
+	/* The only piece of the weights passes through three engines one after
+	 * another (DMA, vector units, matrix engine). Then the 4 packets of the
+	 * conversions remain. */
 	equal(p.total_ps, (676 + 40 + 10 + 4 + 1000) * NS, "total");
 	equal(p.energy_pj, (10 * 1 + 44 * 2 + 676 * 3) * NS, "energy");
 }
 
-/* A tile has the packets and the scatters that docs/soc-clock.md lists. */
+/* For each layout, converting a tile to fp16 takes as many packets and scatters
+ * as docs/soc-clock.md lists. */
 static void test_layouts(void **state)
 {
 	static const struct {
@@ -124,8 +127,9 @@ static void test_layouts(void **state)
 	}
 }
 
-/* Half of the TCM can hold one tile of these rows, so the weights are streamed
- * twice; and rows of 2 MB do not fit in L2. */
+/* Half of the TCM (the NPU's on-chip memory) can hold 32 of these 64 rows, so
+ * the weights are streamed twice. The rows have 2 MB in total and do not fit in
+ * L2. */
 static void test_two_passes(void **state)
 {
 	struct price p;
@@ -185,7 +189,7 @@ static void test_bound(void **state)
 
 /* ---- attention ---- */
 
-/* Three rows count as two pairs, and 65 columns as two chunks. */
+/* Three rows count as two pairs, and 65 columns as two chunks of 64. */
 static void test_softmax(void **state)
 {
 	static const struct {
@@ -223,8 +227,9 @@ static void test_idle_unit(void **state)
 	equal(two.vector_ps, one.vector_ps, "two pairs");
 }
 
-/* Compute the cost if all rows see `length` positions. Returns -EINVAL if the
- * result has no launch. */
+/* Compute the cost of attention in which every row attends to `length`
+ * positions. Returns -EINVAL if the shape is invalid: the result then counts no
+ * launch of an operator. */
 static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
 	enum price_exp exp, struct price *out)
@@ -278,9 +283,9 @@ static void test_attention_heads(void **state)
 
 /* ---- the likeliest outputs ---- */
 
-/* The cost is that of the product without the conversion to float32 rows, and
- * of the softmax, in one launch. A runtime's overhead is added only for real
- * rows. */
+/* The cost is the sum of two costs, in one launch: the product without its
+ * conversion to float32 rows, and the softmax. Padding rows add no runtime's
+ * overhead. */
 static void test_likely(void **state)
 {
 	struct price product, softmax, p;
@@ -297,7 +302,7 @@ static void test_likely(void **state)
 	equal(p.counts.matrix_tiles, product.counts.matrix_tiles, "tiles");
 	equal(p.counts.dma_bytes, product.counts.dma_bytes, "bytes");
 	equal(p.counts.launches, 1, "launches");
-	/* 2 packets for two rows of 32 values */
+	/* two pairs of rows take 2 packets for each 32 values */
 	from_tile = 2 * (320 / 32) * 2;
 	equal(p.counts.vector_packets,
 		product.counts.vector_packets - from_tile +

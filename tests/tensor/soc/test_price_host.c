@@ -1,5 +1,6 @@
 /* Compares costs of the host's work with sums computed by hand. A core of 1 GHz
- * with 10 lanes does ten operations in a nanosecond, and a step takes 5 ns. */
+ * with 10 lanes does ten operations in a nanosecond. A step (a load whose
+ * address is the result of the step before it) takes 5 ns. */
 #include "tensor/soc/price_host.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
@@ -58,8 +59,9 @@ static void test_top(void **state)
 	 * depth 5. */
 	price_top(&round_soc, 1, 20, 30, &p);
 	takes(&p, 38 + 20 * 5 * 5, "all");
-	/* 4 values enter the heap, and 2.8 for each of ten doublings, rounded;
-	 * the depth is 3. */
+	/* 4 values enter the heap at first, and 2.8 values (4 ln 2, rounded)
+	 * each time that the number of processed values doubles: ten times, so
+	 * 28 values. The depth of the heap is 3. */
 	price_top(&round_soc, 1, 4096, 4, &p);
 	assert_int_equal(p.total_ps, 7782400 + (4 + 28) * 3 * 5000);
 }

@@ -1,8 +1,9 @@
 /*
  * Runs the instructions that docs/soc-clock.md lists for a super-group of 4-bit
- * codes, on emulated vectors of 128 bytes, and counts them. The values must be
- * the weights that the kernels compute with, for each of the four tables, and
- * the counts must be those of the cost model.
+ * codes (256 weights in 8 groups, each with an fp16 scale), on emulated vectors
+ * of 128 bytes, and counts them. The values must be the weights that the
+ * kernels compute with, for each of the four tables of code values, and the
+ * counts must be those of the cost model.
  *
  * The instructions are those of Qualcomm's HVX manuals. Products of fp16
  * numbers are modeled as exact, because their 22 bits fit a 32-bit qfloat.

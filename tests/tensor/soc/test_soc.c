@@ -1,4 +1,5 @@
-/* Tests the table of a profile's numbers, and their limits. */
+/* Tests the table that describes the numbers of a phone profile, and the limits
+ * of these numbers. */
 #include "base/err.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
