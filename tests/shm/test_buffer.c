@@ -203,9 +203,9 @@ static void test_not_noted(void **state)
 }
 
 /*
- * Compare the recorded ranges with a map of lines. The ranges must cover every
- * written line, be sorted and separate, and cover no other line unless ranges
- * had to be joined.
+ * Compare the recorded ranges with line[], which states for each cache line
+ * whether it was written. The ranges must cover every written line, be sorted
+ * and separate, and cover no other line unless ranges had to be joined.
  */
 #define LINES 2048
 

@@ -17,8 +17,9 @@
 
 #define LIMIT_MS 2000
 
-/* One direction of a channel: both ends of its doorbell. `index` and `waits`
- * are words in plain memory. */
+/* One direction of a channel: both ends of its doorbell, which wakes a sleeping
+ * thread. `index` counts the publishes, and `waits` is set while the other end
+ * sleeps. Here these two words are not in shared memory. */
 struct line {
 	_Atomic uint32_t index, waits;
 	int ring_fd, wait_fd;
@@ -220,7 +221,8 @@ static void *answer_later(void *arg)
 	return NULL;
 }
 
-/* Waits for a publish `after_us` later, spinning 9 ms first. */
+/* Waits for a publish that comes after `after_us`; spins for up to 9 ms before
+ * it sleeps. */
 static void wait_for_answer(struct line *l, unsigned after_us)
 {
 	struct answer a = { l, after_us };
@@ -233,8 +235,8 @@ static void wait_for_answer(struct line *l, unsigned after_us)
 	pthread_join(other, NULL);
 }
 
-/* The spin time grows if waits end while they spin, and is halved by each wait
- * that does not. */
+/* The time for which waits spin grows if waits end during the spin. Each wait
+ * that ends later halves this time. */
 static void test_spins_as_waits_end(void **state)
 {
 	uint64_t before;
@@ -301,7 +303,8 @@ static void test_socket_closed(void **state)
 	atomic_fetch_add(&l.index, 1);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
 	line_close(&l);
-	/* Ringing at a closed end neither fails nor kills. */
+	/* Ringing a doorbell whose other end is closed does not fail, and
+	 * raises no SIGPIPE. */
 	line_open(&l, DOORBELL_SOCKET);
 	fd_close(&l.wait_fd);
 	publish(&l);
@@ -386,8 +389,8 @@ static void test_no_lost_wakeup_futex(void **state)
 	stress(DOORBELL_POLL, 0, 1);
 }
 
-/* The thread sleeps until the last of several completions, like those of a
- * pass. */
+/* The thread sleeps until the last of several completions, as the host does for
+ * a pass of several requests. */
 static void test_no_lost_wakeup_past(void **state)
 {
 	stress(DOORBELL_POLL, 0, 3);
@@ -411,9 +414,9 @@ static void test_no_lost_wakeup_socket(void **state)
 }
 
 /*
- * The store and the read of the waker race with those of a thread that is about
- * to sleep. The waker starts when the other thread signals, each time a little
- * later, so that all interleavings of their two steps occur.
+ * The waker stores the index and then reads `waits`; the sleeper sets `waits`
+ * and then reads the index. The waker starts when the sleeper signals, each
+ * time a little later, so that all interleavings of these steps occur.
  */
 #define SWEEPS 40000u
 
@@ -463,8 +466,8 @@ static void test_no_lost_wakeup_in_any_interleaving(void **state)
 	line_close(&s.line);
 }
 
-/* A peer that clears O_NONBLOCK of the shared file does not make a read block.
- */
+/* Reading a signal does not block, even if the peer clears O_NONBLOCK of the
+ * shared file. */
 static void test_reading_a_signal_never_blocks(void **state)
 {
 	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
@@ -481,8 +484,8 @@ static void test_reading_a_signal_never_blocks(void **state)
 	}
 }
 
-/* A counter that the peer has filled does not make a ring of the doorbell
- * block. */
+/* Ringing does not block, even if the peer has filled the counter of the
+ * eventfd. */
 static void test_ringing_never_blocks(void **state)
 {
 	uint64_t most = UINT64_MAX - 1;

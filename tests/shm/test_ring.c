@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ring in ordinary memory, with both sides. */
+/* A ring in ordinary memory, with its producer (tx) and its consumer (rx). */
 struct pair {
 	struct ring_shared *shared;
 	size_t room;
@@ -134,7 +134,7 @@ static void test_full(void **state)
 	pair_release(&p);
 }
 
-/* An empty ring takes a packet of ring_packet_max at every position. */
+/* An empty ring takes a packet of ring_packet_max bytes at every position. */
 static void test_packet_max_anywhere(void **state)
 {
 	struct pair p;
@@ -158,7 +158,8 @@ static void test_refused_lengths(void **state)
 	assert_int_equal(ring_reserve(&p.tx, 2056, &at), -EINVAL);
 	assert_int_equal(ring_reserve(&p.tx, SIZE_MAX - 7, &at), -EINVAL);
 	pair_release(&p);
-	/* The header's 16 bits limit packets of the largest ring. */
+	/* A packet's length field has 16 bits. In the largest ring this limits
+	 * the packets. */
 	pair_init(&p, RING_BYTES_MAX, 0);
 	assert_int_equal(ring_packet_max(&p.tx), 65535 * 8);
 	assert_int_equal(put(&p, 65535 * 8, 3), 0);

@@ -17,7 +17,7 @@
 #define BYTES 4096u
 
 /* A ring in ordinary memory; the device is the consumer or the producer. The
- * `at`-th call of kind `drop` is left out. */
+ * `at`-th maintenance call of kind `drop` is left out. */
 struct pair {
 	struct ring_shared *shared;
 	struct ring tx, rx;
@@ -79,7 +79,7 @@ static void pair_close(struct pair *p)
 	free(p->shared);
 }
 
-/* Leave out the n-th call of this kind from now on. */
+/* Leave out one call of this kind: the n-th of the calls that follow. */
 static void leave_out(struct pair *p, enum coherence_call what, unsigned n)
 {
 	p->drop = what;
@@ -160,7 +160,7 @@ static void test_device_misses_index_without_invalidation(void **state)
 			wants_report(&p,
 				"missing: invalidate of tandem:ctrl [128, 132) "
 				"before ring");
-		expect(&p, 24, 1); /* the next poll finds it */
+		expect(&p, 24, 1); /* the next poll finds the packet */
 		pair_close(&p);
 	}
 }

@@ -1,7 +1,8 @@
 /*
- * Checks a litmus test: finds its outcomes with the model, runs it on the
- * emulator (litmus_emulator.h) on random and on given paths, and compares the
- * results. A struct litmus_tally has the sums over many tests.
+ * Checks a litmus test (a short program for CPU, device and DMA,
+ * tests/litmus/litmus.h). It finds the test's outcomes with the model, runs the
+ * test on the emulator (litmus_emulator.h) on random and on given paths, and
+ * compares the results. A struct litmus_tally has the sums over many tests.
  */
 #ifndef TESTS_SHM_COHERENCE_LITMUS_CHECK_H
 #define TESTS_SHM_COHERENCE_LITMUS_CHECK_H

@@ -2,7 +2,8 @@
  * Runs litmus tests on libtandem-coherence. A run is one interleaving of the
  * agents' steps with events of the cache and of DMA, which may happen at any
  * time (enum litmus_nature). After each move, all words of memory and all
- * values that were read are compared with the model's.
+ * values that were read are compared with those of the model
+ * (tests/litmus/litmus.h).
  *
  * Internal functions of the library cause the events: line_evict writes a line
  * back, and dma_move moves the bytes of a transfer. To fill a line, the

@@ -47,7 +47,7 @@ static void pass(const struct setting *s, struct coherence_cache *c,
 			local, chunk);
 }
 
-/* Seconds for 1 GiB. */
+/* Returns the seconds that accesses to 1 GiB take. */
 static double measure(const struct setting *s, uint8_t *mem, size_t chunk)
 {
 	bool whole = s->contract == COHERENCE_TWO_LEVELS;

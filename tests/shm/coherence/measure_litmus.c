@@ -1,6 +1,7 @@
 /*
  * Runs litmus tests, or writes them to the folder DIR (--write). The tests are
- * read from the files or, if no file is given, generated from cycles.
+ * read from the files or, if no file is given, generated from cycles
+ * (litmus_cycles).
  *
  *   measure_litmus [--contract 1|2] [--length N] [--seeds N] [FILE.litmus...]
  *   measure_litmus --write DIR [--contract 1|2] [--length N] [FILE.litmus...]
@@ -34,8 +35,9 @@ static int run_test(struct work *w, const struct litmus *t, bool stated)
 	return 0;
 }
 
-/* Set the test's allowed outcomes to those of the model, with the results that
- * the test names, or with all results if the test names none. */
+/* Set the test's allowed outcomes to those of the model, with the results
+ * (final values of registers and words) that the test names, or with all
+ * results if the test names none. */
 static void state_outcomes(struct litmus *t, const struct litmus_space *space)
 {
 	bool any = t->n_allowed + t->n_forbidden > 0;

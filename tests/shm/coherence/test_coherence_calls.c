@@ -1,4 +1,4 @@
-/* Calls of libtandem-coherence on one buffer. */
+/* Tests calls of libtandem-coherence on one buffer. */
 #include "tests/harness.h"
 
 #include "shm/coherence/tandem_coherence.h"
@@ -93,7 +93,7 @@ static void test_chained_transfers_end_in_order(void **state)
 	}
 }
 
-/* More transfers than the checker has entries for. */
+/* Start more transfers than the checker has entries for. */
 static void test_many_transfers_are_waited_for(void **state)
 {
 	enum { N = 100 };

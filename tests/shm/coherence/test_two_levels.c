@@ -1,7 +1,7 @@
 /*
- * The contract with two cache levels, DMA writes and asynchronous DMA: for each
- * rule the effect of breaking it (at level strict) and the report (at level
- * check). Contract 1 has its tests in tests/device.
+ * Tests contract 2 (two cache levels), DMA writes and asynchronous DMA: for
+ * each rule the effect of breaking it (at level strict) and the report (at
+ * level check). tests/device has the tests of contract 1 (one cache level).
  */
 #include "tests/harness.h"
 
@@ -179,7 +179,7 @@ static void needless_calls_are_named(void **state)
 		"");
 
 	/* A ranged invalidate is needless if the CPU has not written the line
-	 * since the last one. */
+	 * since the last invalidate. */
 	open_bench(&b, COHERENCE_CHECK, COHERENCE_ONE_LEVEL, 0);
 	cpu_write(&b, 0, 4, 9);
 	coherence_invalidate(b.c, b.b, 0, 4, 0, 0);

@@ -162,7 +162,7 @@ static void test_reading_an_empty_queue_expires(void **state)
 	tandem_hexagon_close();
 }
 
-/* With two levels a ranged flush does not reach memory. */
+/* With two cache levels a ranged flush does not reach memory. */
 static void test_cache_operations(void **state)
 {
 	uint8_t *mem;
