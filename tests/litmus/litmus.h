@@ -79,7 +79,8 @@ struct litmus_transfer {
 	uint8_t memory, local; /* words */
 	bool to_memory;
 	bool started; /* a step of the test starts this transfer */
-	/* the transfer before it in its chain, or LITMUS_TRANSFERS */
+	/* the transfer before it in its chain, or LITMUS_TRANSFERS if no
+	 * transfer is before it */
 	uint8_t before;
 };
 

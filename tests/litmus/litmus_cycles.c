@@ -12,7 +12,8 @@
 /* ---- edges and events ---------------------------------------------------- */
 
 enum edge {
-	/* a write, and a read of its value by the other processor */
+	/* a write, and a read of its value by the other processor (CPU or
+	 * device) */
 	EDGE_RF,
 	EDGE_FR, /* a read, and a later write by the other processor */
 	EDGE_WS, /* a write, and a later write by the other processor */

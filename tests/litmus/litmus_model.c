@@ -85,7 +85,7 @@ static void bring(const struct litmus *t, struct litmus_state *s, unsigned line)
 	s->valid |= BIT(line);
 }
 
-/* Write the line of the last level to memory. */
+/* Write a line from the last cache level to memory, and record the breaches. */
 static void write_memory(const struct litmus *t, struct litmus_state *s,
 	unsigned line, const uint8_t *from)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A limit that no litmus test reaches. */
+/* A limit of the number of states, which no litmus test reaches. */
 #define STATES_MAX (1u << 21)
 
 static uint32_t hash_of(const struct litmus_state *s)

@@ -16,7 +16,8 @@ static const char *const op_name[LITMUS_OPS] = {
 	[LITMUS_WRITE] = "write",
 	[LITMUS_READ] = "read",
 	[LITMUS_READ_DMA] = "dma",
-	[LITMUS_WRITE_DMA] = "dma", /* W V, not W -> R */
+	/* "dma WORD VALUE"; a read is "dma WORD -> REGISTER" */
+	[LITMUS_WRITE_DMA] = "dma",
 	[LITMUS_START] = "start",
 	[LITMUS_WAIT] = "wait",
 	[LITMUS_CLEAN] = "clean",
@@ -496,7 +497,7 @@ static unsigned count_channel(
 }
 
 /* Whether a step writes a value that an earlier step already writes to the same
- * word. A reader could not distinguish the two writes. */
+ * word. A step that reads the word could not distinguish the two writes. */
 static bool writes_again(
 	const struct litmus *t, bool (*seen)[256], const struct litmus_step *s)
 {
