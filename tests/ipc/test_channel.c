@@ -1,5 +1,5 @@
-/* Tests packets through a channel between two processes, buffers over its link,
- * and errors of a peer. */
+/* Tests a channel between two processes: packets, buffers that are shared over
+ * the link (a Unix socket), and errors of a peer. */
 #include "tests/ipc/peer.h"
 
 #include "base/clock.h"
@@ -234,7 +234,8 @@ static int quiet_clock(int link, int arg)
 	return 1;
 }
 
-/* Check that the filter kills a process that sleeps. */
+/* A process that sleeps after be_quiet(). The test checks that the filter kills
+ * it. */
 static int quiet_sleep(int link, int arg)
 {
 	be_quiet();
@@ -311,8 +312,8 @@ static void test_waits_for_room(void **state)
 			assert_ok(channel_send(c, NULL, 0, msg, sizeof(msg),
 					  NULL, &e),
 				&e);
-		/* The sender must not wait the full time slice for each
-		 * packet. */
+		/* The sender must not sleep until the end of a wait's time
+		 * slice for each packet. */
 		assert_true(clock_ns() - began < 10000 * MS);
 		assert_int_equal(peer_wait(&peer), 0);
 		channel_close(c);
@@ -451,8 +452,8 @@ static void test_share_and_goodbye(void **state)
 	buffer_close(b);
 }
 
-/* Messages other than a share are an error. The fields of a share are not
- * checked here. */
+/* A message that is not a share (a message that shares a buffer) is an error.
+ * channel_next_share does not check the fields of a share. */
 static void test_not_a_share(void **state)
 {
 	static const struct {

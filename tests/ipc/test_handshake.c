@@ -199,7 +199,7 @@ static void test_control_refusals(void **state)
 	fd_close(&fd);
 }
 
-/* A doorbell that would block is refused. */
+/* A doorbell whose descriptor is in blocking mode is refused. */
 static void test_blocking_doorbell(void **state)
 {
 	struct wire_hello h = full_hello();

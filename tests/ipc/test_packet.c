@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A valid packet: two refs and a message of 8 bytes. */
+/* A valid packet: two refs (ranges of buffers) and a message of 8 bytes. */
 struct sample {
 	struct wire_header h;
 	struct wire_ref ref[2];
@@ -56,7 +56,7 @@ static void test_no_refs(void **state)
 	assert_int_equal(p.len, sizeof(s) - sizeof(s.h));
 }
 
-/* Each row breaks one field, which the error must name. */
+/* Each entry breaks one field, which the error must name. */
 static const struct {
 	const char *says;
 	size_t cut; /* bytes cut off at the end */
@@ -101,7 +101,7 @@ static void test_malformed(void **state)
 			fail_msg("row %zu: '%s' does not say '%s'", i, e.text,
 				spoiled[i].says);
 		/* The packet's number is returned, so that the receiver can
-		 * answer it. */
+		 * answer the packet. */
 		if (len >= sizeof(s.h))
 			assert_int_equal(p.seq, 77);
 		assert_null(p.msg);
