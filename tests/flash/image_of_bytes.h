@@ -1,7 +1,7 @@
 /*
- * Creates an image whose host extent has given bytes, for tests that read parts
- * of an image. The state is static, so there is one image at a time, which the
- * test closes.
+ * Creates a flash image for tests that read parts of an image. The host extent
+ * (the part of the image with the host's tensors) has given bytes. The state is
+ * static, so there is one image at a time, which the test closes.
  */
 #ifndef TESTS_FLASH_IMAGE_OF_BYTES_H
 #define TESTS_FLASH_IMAGE_OF_BYTES_H
@@ -19,7 +19,8 @@ static char path[4300];
 static struct image *image;
 static const struct image_extent *extent;
 
-/* Fill data[n], with the same bytes every time, and open an image of it. */
+/* Fill data[n] with bytes that are the same in every call. Write an image whose
+ * host extent has these bytes, and open the image. */
 static void image_of_bytes(uint8_t *data, size_t n)
 {
 	struct image_write_opts o = { .n_extents = 2, .threads = 1 };

@@ -1,7 +1,8 @@
 /*
- * Shared by the tests of streams: an image whose extents have sizes at the
- * boundaries of blocks and pages and bytes computed by a formula, and a stream
- * with slots. Each test is a process, so the state is static.
+ * Shared by the tests of streams. A stream reads extents (parts of a flash
+ * image) in blocks into slots (ranges of a buffer). The extents of this image
+ * have sizes at the boundaries of blocks and pages, and bytes that a formula
+ * gives. Each test is a process, so the state is static.
  */
 #ifndef TESTS_FLASH_STREAM_RIG_H
 #define TESTS_FLASH_STREAM_RIG_H
@@ -27,7 +28,9 @@
 /* bytes before and after a slot, which must not change */
 #define MARGIN PAGE
 #define UNREAD 0xc3
-#define WHOLE  UINT_MAX /* stands for a depth of 0, the stream's default */
+/* stands for a depth (limit of reads in flight) of 0, which selects the
+ * stream's default */
+#define WHOLE UINT_MAX
 
 static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
 	3 * BLOCK - 1, BLOCK + PAGE, 2 * BLOCK, 777 };

@@ -533,7 +533,8 @@ static void test_damage(void **state)
 	}
 }
 
-/* Check a zstd frame that is invalid although its checksum is correct. */
+/* Check that an invalid zstd frame is refused, although its checksum is
+ * correct. */
 static void bad_frame(const char *what, const char *says)
 {
 	const size_t i = 4, at = get(entry(i, OFFSET), 8);
@@ -573,8 +574,8 @@ static void test_frames(void **state)
 	free(file);
 }
 
-/* Random numbers with correct checksums are refused, or extents are read within
- * bounds. */
+/* Replace numbers in header and table by random numbers, with correct
+ * checksums. Either the image is refused, or extents are read within bounds. */
 static void test_random(void **state)
 {
 	uint64_t seed = harness_seed();

@@ -1,4 +1,6 @@
-/* Tests image_cut by comparing with bytes that the test generated. */
+/* Tests image_cut, which divides an extent of a flash image into smaller
+ * extents. The bytes that are read are compared with the bytes that the test
+ * generated. */
 #include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* Tests image_parts by comparing with bytes that the test generated. */
+/* Tests image_parts, which reads an extent of a flash image in parts. The parts
+ * are compared with the bytes that the test generated. */
 #include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
@@ -73,8 +74,8 @@ static void test_ranges(void **state)
 	close_all();
 }
 
-/* A change before opening fails the checksum of the extent. A change after
- * opening fails only the part that was changed. */
+/* If the extent was changed before image_parts_open, opening fails. If the
+ * extent is changed later, only reading the changed part fails. */
 static void test_changed(void **state)
 {
 	uint8_t got[PART];

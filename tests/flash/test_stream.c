@@ -47,8 +47,8 @@ static void shuffle(size_t order[N], uint64_t seed)
 	}
 }
 
-/* Begin as many extents as there are slots, and wait in the order in which they
- * were begun. */
+/* Begin as many extents as there are slots, and wait for the extents in the
+ * order in which they were begun. */
 static void go_round(struct rig *r, const size_t order[N])
 {
 	for (size_t i = 0; i < N + r->n; i++) {
@@ -121,8 +121,8 @@ static void test_zstd(void **state)
 	round_trips(3);
 }
 
-/* Wait in an order other than that of the begins, with blocks of a page or
- * larger than extents, and with one or many reads in flight. */
+/* Wait for the extents in another order than they were begun, with blocks of a
+ * page or larger than extents, and with one or many reads in flight. */
 static void test_shapes(void **state)
 {
 	static const size_t block[] = { PAGE, 3 * PAGE, 16 * BLOCK };
@@ -145,7 +145,7 @@ static void test_shapes(void **state)
 	image_close(im);
 }
 
-/* Without polling there is no progress; with polling the extent becomes
+/* Without stream_poll there is no progress; with stream_poll the extent becomes
  * complete without a wait. */
 static void test_poll(void **state)
 {
@@ -175,10 +175,10 @@ static void test_poll(void **state)
 }
 
 /*
- * Reads that had all completed when the stream checked do not count for the
- * rate; reads that the stream waited for do. Both occur from time to time,
- * depending on the flash; if the file is in memory, io_uring completes every
- * read at once.
+ * The rate (seen_bytes in seen_ns) does not count reads that had all completed
+ * when the stream checked; it counts reads that the stream waited for. Both
+ * cases occur from time to time, depending on the flash; if the file is in
+ * memory, io_uring completes every read at once.
  */
 static void test_rate_counts_only_awaited_reads(void **state)
 {
@@ -281,7 +281,8 @@ static void test_refused(void **state)
 	image_close(im);
 }
 
-/* More slots than the reads in flight, waited for in any order. */
+/* The stream has more slots than reads in flight, and the test waits for the
+ * slots in any order. */
 static void test_many_slots(void **state)
 {
 	enum { SLOTS = 3 * STREAM_SLOTS };
@@ -307,8 +308,8 @@ static void test_many_slots(void **state)
 	image_close(im);
 }
 
-/* Reads are submitted in the order of the begins. The first extent has 6 reads,
- * and the faults fail the seventh and all later reads. */
+/* Reads are submitted in the order of the calls of stream_begin. The first
+ * extent has 6 reads, and the faults fail the seventh and all later reads. */
 static void test_order(void **state)
 {
 	struct image *im = image_make(0);
@@ -383,8 +384,9 @@ static void test_default_depth_sends_all_reads(void **state)
 	image_close(im);
 }
 
-/* Without a given depth, blocks become larger if the slots have more of them
- * than the depth limit. With a given depth they do not. */
+/* If no depth is given, and the slots have more blocks than the largest depth,
+ * the stream makes the blocks larger. With a given depth the size of a block
+ * does not change. */
 static void test_blocks_grow_to_the_depth_limit(void **state)
 {
 	static const unsigned slots[] = { 1, 2, 3 };

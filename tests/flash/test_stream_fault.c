@@ -188,7 +188,7 @@ static void test_fails(void **state)
 			(unsigned long long)(x->stored - 2 * BLOCK));
 		fails(im, o, "shrink@3", ENODATA, SAYS(path, "layer 0", ends));
 	}
-	/* Only with depth 1 do four consecutive reads read the same block. */
+	/* With depth 1, four consecutive reads can read the same block. */
 	fails(im, &modes[2], "eio@2,eio@3,eio@4,eio@5", EIO,
 		SAYS("layer 0", at_block(im, WIDE, 1)));
 	fails(im, &modes[2], "short@1+", ENODATA, SAYS("layer 0"));
@@ -239,8 +239,8 @@ static void test_one_of_three(void **state)
 	image_close(im);
 }
 
-/* The stream is closed with reads that never complete and without a wait for
- * them. */
+/* The stream is closed without a wait, while reads are in flight that never
+ * complete. */
 static void test_close_stalled(void **state)
 {
 	struct image *im = image_make(3);
@@ -311,8 +311,8 @@ static uint64_t sum_of_file(const struct image_extent *x)
 	return sum;
 }
 
-/* The checksum is correct, but the zstd frame does not contain what the
- * extent's entry says. */
+/* The checksum is correct, but the zstd frame does not contain the number of
+ * bytes that the extent's entry states. */
 static void test_frame(void **state)
 {
 	struct image *im = image_make(3);

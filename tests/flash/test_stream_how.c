@@ -68,9 +68,9 @@ static void forbid_io_uring(void)
 }
 
 /*
- * Read the largest extent in a process without some mechanism. Returns 0 or the
- * number of the step that failed. The text of stream_how is copied to
- * how[size].
+ * Read the largest extent in a process that cannot use some mechanism
+ * (io_uring, or locked memory). Returns 0 or the number of the step that
+ * failed. The text of stream_how is copied to how[size].
  */
 static int read_refused(struct image *im, char *how, size_t size)
 {
@@ -98,10 +98,10 @@ static int read_refused(struct image *im, char *how, size_t size)
 }
 
 /*
- * Run `run` in a child process, and check that it returns 0. If it returns 77,
- * the mechanism cannot be refused on this system, and the test is skipped. It
- * returns 3 if the text of stream_how is wrong, and otherwise the result of
- * read_refused.
+ * Run `run` in a child process, and check that `run` returns 0. `run` returns
+ * 77 if the mechanism cannot be refused on this system; the test is then
+ * skipped. `run` returns 3 if the text of stream_how is wrong, and otherwise
+ * the result of read_refused.
  */
 static void in_child(int (*run)(struct image *))
 {
@@ -143,9 +143,9 @@ static void test_no_io_uring(void **state)
  * Set a limit on locked memory under which a ring opens but a slot's memory
  * cannot be registered. The kernel applies the limit to all processes of a user
  * together, and other tests may run at the same time. So the limit must be
- * above the memory that these lock, but by less than the bytes of a slot. The
- * limit is found in steps of 128 KiB; the ring itself takes some pages. Returns
- * 0 if there is no such limit at this time.
+ * above the memory that the other tests lock, but by less than the bytes of a
+ * slot. The limit is found in steps of 128 KiB; the ring itself takes some
+ * pages. Returns 0 if there is no such limit at this time.
  */
 #define LOCK_STEP ((rlim_t)128 << 10)
 #define LOCK_MOST ((rlim_t)64 << 20)
@@ -172,8 +172,8 @@ static rlim_t limit_locking(void)
 	return 0;
 }
 
-/* Other processes may open and close rings at the same time, so repeat until
- * none interfered. */
+/* Other processes may open and close rings at the same time, so repeat until no
+ * other process interfered. */
 static int read_without_locking(struct image *im)
 {
 	const struct timespec pause = { .tv_nsec = 20000000 };
@@ -218,8 +218,8 @@ static void test_no_locking(void **state)
 
 static char folder[4200], cache[4600], noted[5000];
 
-/* Read the only file in CACHE/tandem to `noted`. Returns false if there is
- * none. */
+/* Read the only file in CACHE/tandem to `noted`. Returns false if there is no
+ * file. */
 static bool find_noted(void)
 {
 	char notes[4700];
