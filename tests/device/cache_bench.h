@@ -1,7 +1,7 @@
 /*
- * A device's cache without a device, for the tests of the cache: a window with
- * one cached buffer and one buffer for DMA, the CPU's mappings of both buffers,
- * and the checker's reports. Header only.
+ * A device's cache without a device, for the tests of the cache: an address
+ * window with one cached buffer and one buffer for DMA, the CPU's mappings of
+ * both buffers, and the checker's reports. Header only.
  */
 #ifndef TESTS_DEVICE_CACHE_BENCH_H
 #define TESTS_DEVICE_CACHE_BENCH_H

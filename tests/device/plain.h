@@ -1,6 +1,6 @@
 /*
- * The layers of the rig's model in double precision, one row after another: the
- * reference for the device's results. Header only.
+ * The layers of the rig's model (rig.h) in double precision, one row after
+ * another: the reference for the device's results. Header only.
  */
 #ifndef TESTS_DEVICE_PLAIN_H
 #define TESTS_DEVICE_PLAIN_H

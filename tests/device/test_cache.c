@@ -193,8 +193,8 @@ static void reports_a_dropped_invalidate(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The fault omits the invalidation and also its declaration: only the bytes
- * show that the CPU wrote. */
+/* The fault omits the invalidation and also the message that the CPU wrote.
+ * Only the changed bytes show that the CPU wrote. */
 static void detects_a_write_without_a_bracket(void **state)
 {
 	struct bench b;
@@ -292,8 +292,8 @@ static void reports_dma_over_dirty_lines(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* A buffer that is cached in the window and that DMA also reads in the extended
- * region. */
+/* Tests a buffer that is cached in the window and that DMA also reads in the
+ * extended region. */
 static void reports_dma_over_dirty_extended_lines(void **state)
 {
 	struct window_space space = { 0 };
@@ -336,7 +336,7 @@ static void reports_needless_maintenance(void **state)
 	next(&b, 2);
 	cache_invalidate(b.cache, b.at, 256, 1, 0); /* covers new lines */
 	next(&b, 3);
-	cache_invalidate(b.cache, b.at, 256, 2, 0); /* newer */
+	cache_invalidate(b.cache, b.at, 256, 2, 0); /* a new write */
 	next(&b, 4);
 	assert_int_equal(b.n_reports, 0);
 	cache_invalidate(b.cache, b.at + 64, 64, 2, 0);
@@ -354,7 +354,8 @@ static void reports_needless_maintenance(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-/* Repeats are printed once; all are counted. */
+/* A report is printed once. Its repeats are only counted, and one line states
+ * their number. */
 static void repeated_reports_are_counted(void **state)
 {
 	struct bench b;

@@ -132,7 +132,8 @@ static void a_line_has_all_members(void **state)
 	unlink(report_path);
 }
 
-/* The counts of a lost write and a stale read under suppression rules. */
+/* Cause a lost write and a stale read under these suppression rules. Returns
+ * the number of violations that the device counts. */
 static uint64_t counted(const char *rules, char *summary, size_t size)
 {
 	struct coherence_report *r;

@@ -13,7 +13,8 @@ static struct wire_ref refs[5 + 2 * BUFFER_RANGES];
 static unsigned n_refs;
 static struct wire_graph_run run;
 
-/* A rig with a valid run of 4 rows in its io buffer, refs and `run`. */
+/* Open a rig (rig.h) and prepare a valid run of 4 rows in the rig's io buffer,
+ * in refs[] (the ranges of buffers that the run uses) and in `run`. */
 static void prepare_with(struct rig *r, const struct rig_opts *o)
 {
 	float in[4 * 64] = { 1, 2, 3 };
@@ -108,7 +109,7 @@ static void names_a_bad_ref(void **state)
 		"same role");
 	REF_REFUSES(&r, 4, role, WIRE_REF_SYNC, -EINVAL,
 		"buffer reference (ref) with role hidden_out");
-	/* Sync refs are checked as well. */
+	/* Sync refs (ranges that the CPU wrote) are checked as well. */
 	REF_REFUSES(&r, 5, addr, 0xfffff000, -EFAULT, "ref 5 (sync)");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
@@ -297,7 +298,8 @@ static void graphs_are_counted(void **state)
 	rig_close(&r);
 }
 
-/* Until device_loaded returns it, a graph cannot be run, dropped or loaded. */
+/* A graph that is being loaded cannot be run, dropped or loaded again until
+ * device_loaded has returned its completion. */
 static void a_loading_graph_is_busy(void **state)
 {
 	struct packet p;
@@ -322,7 +324,7 @@ static void a_loading_graph_is_busy(void **state)
 	rig_close(&r);
 }
 
-/* A request that fails still invalidates the lines of its refs. */
+/* A request that fails still invalidates the cache lines of its refs. */
 static void failed_requests_invalidate(void **state)
 {
 	struct rig_opts o = { .seed = 1, .coherence = COHERENCE_CHECK };

@@ -43,7 +43,7 @@ static void same_bytes(
 }
 
 /* The lowest three bits of v choose the parts of a layer; v / 8 modulo 3 is the
- * precision; bit 32 chooses the type of the weights, and thereby changes the
+ * precision; v & 32 chooses the type of the weights, and thereby changes the
  * precision, too. */
 static struct rig_opts variant(unsigned v, uint64_t seed)
 {
@@ -112,8 +112,8 @@ static void f32_agrees_with_plain(void **state)
 {
 	for (unsigned v = 0; v < 8; v++)
 		check_variant(v, 2e-5);
-	check_variant(48,
-		2e-5); /* the values that q8_0 stores, not the original ones */
+	/* compared with the weights as q8_0 stores them */
+	check_variant(48, 2e-5);
 }
 
 static void norms_of_whole_rows_agree_with_plain(void **state)
@@ -365,9 +365,10 @@ static uint64_t slot_bytes(const struct rig *r)
 		wire_kv_elt(m->precision);
 }
 
-/* Check how much a pass over row `at` of all forks reads. The whole block of
- * the prompt is read once if the kernel shares it and each thread computes
- * whole heads of keys and values; all other slots are read for each fork. */
+/* Check how many bytes of keys and values a pass over row `at` of all forks
+ * reads. The whole block of the prompt is read once if the kernel shares it and
+ * each thread computes whole heads of keys and values; all other slots are read
+ * for each fork. */
 static void check_read(
 	const struct rig *r, const struct rig_opts *o, uint32_t at, bool shares)
 {
@@ -432,7 +433,8 @@ static void forks_equal_rows_run_alone(void **state)
 		}
 }
 
-/* An idle run changes neither the hidden states nor the KV cache. */
+/* A run with WIRE_RUN_IDLE changes neither the hidden states nor the KV
+ * cache. */
 static void idle_computes_nothing(void **state)
 {
 	struct rig_opts o = variant(8, 1);

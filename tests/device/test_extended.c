@@ -77,7 +77,8 @@ static void finds_ranges_inside_one_buffer(void **state)
 		{ 0, 1, 0 },
 		{ 0, 100, 0 },
 		{ 0, 101, EFAULT },
-		{ 100, 1, EFAULT }, /* in its last page, after its end */
+		/* in the buffer's last page, after its end */
+		{ 100, 1, EFAULT },
 		{ PAGE, PAGE, 0 },
 		{ PAGE - 1, 2, EFAULT },
 		{ PAGE, PAGE + 1, EFAULT },
@@ -262,7 +263,8 @@ static void stays_when_its_number_is_reused(void **state)
 	rig_close(&r);
 }
 
-/* A full region reports its space in units; a missing region is an error. */
+/* A full region reports its space in units of WIRE_EXTENDED_UNIT bytes; a
+ * missing region is an error. */
 static void a_full_region_reports_its_space(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };

@@ -1,7 +1,8 @@
 /*
- * Each event of a plan is triggered at the request that it names and at no
- * other; the tests count independently. A child process runs the events that
- * end or stop the device.
+ * Tests that each event of a fault plan (a fault and the request at which it
+ * happens) is triggered at this request and at no other. The tests count
+ * requests with code of their own. A child process runs the events that end or
+ * stop the device.
  */
 #include "tests/harness.h"
 
@@ -32,7 +33,7 @@ static unsigned below(unsigned n)
 }
 
 /* The number (from 1) of the request in op[] that "KIND#N" or "N" names, or 0
- * if there is none. */
+ * if there is no such request. */
 static unsigned meant(const uint32_t *op, unsigned kind, unsigned n)
 {
 	for (unsigned i = 0; i < REQUESTS; i++)

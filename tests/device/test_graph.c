@@ -1,5 +1,5 @@
-/* Malformed GRAPH_LOAD messages: each is refused with an error that names the
- * field. */
+/* Tests that each malformed GRAPH_LOAD message is refused with an error that
+ * names the field. */
 #include "tests/harness.h"
 
 #include "base/checked.h"
@@ -11,7 +11,8 @@
 static const struct graph_limits limits = { .threads = 2,
 	.tcm_slice = 64 << 10 };
 
-/* Copy the valid message, change it with `spoil`, and compare the error. */
+/* A copy of the rig's valid GRAPH_LOAD message. The tests change a field of the
+ * copy, and compare the error. */
 struct spoiled {
 	struct rig *r;
 	struct wire_graph_load g;
@@ -48,7 +49,8 @@ static void refused(const struct spoiled *s, const char *field)
 		fail_msg("'%s' does not name %s", e.text, field);
 }
 
-/* Set one 32-bit field of the fixed part. */
+/* Check that the message is refused if this 32-bit field of its fixed part is
+ * set to v. */
 #define REFUSES(r, path, v)                     \
 	do {                                    \
 		struct spoiled s = good(r);     \
@@ -247,7 +249,7 @@ static void names_each_field(void **state)
 	rig_close(&r);
 }
 
-/* Each tensor is made wrong in every way. */
+/* Sets each field of each tensor to wrong values. */
 static void names_each_tensor(void **state)
 {
 	struct rig r;

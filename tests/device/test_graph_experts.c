@@ -2,8 +2,9 @@
  * Tests layers with experts. The two graphs of a layer compute the results of a
  * reference in double precision. The results have the same bits, no matter how
  * the experts are divided among runs and which other rows are in the batch.
- * Invalid messages, picks and orders of runs are refused with an error that
- * names the field.
+ * Invalid messages, invalid picks (a pick is an expert of a row, and its
+ * weight) and invalid orders of runs are refused with an error that names the
+ * field.
  */
 #include "tests/harness.h"
 
@@ -67,7 +68,7 @@ static int load(struct mixture *x, const struct rig_part *m)
 	return rig_send(&x->r, NULL, 0, m, sizeof(*m));
 }
 
-/* Each row picks USED experts; none picks the last one. */
+/* Each row picks USED experts. No row picks the last expert. */
 static void make_picks(struct mixture *x)
 {
 	for (unsigned i = 0; i < ROWS; i++)
@@ -134,7 +135,8 @@ static void written(struct mixture *x, float *out, size_t n)
 	buffer_end(x->r.io, RIG_OUT_OFF, bytes, BUFFER_READ);
 }
 
-/* The refs of a run with these experts of the model; returns their number. */
+/* Write the refs (ranges of buffers) of a run with these experts of the model
+ * to ref[]. Returns the number of refs. */
 static unsigned expert_refs(struct mixture *x, const unsigned *expert,
 	unsigned n, struct wire_ref *ref)
 {
@@ -289,7 +291,8 @@ static void agree_with_the_definition(void **state)
 		}
 }
 
-/* Expert 2 has all rows, expert 5 a single one, and others have none. */
+/* Expert 2 has all rows, expert 5 a single one, and some experts have no
+ * row. */
 static void pick_unevenly(struct mixture *x)
 {
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -316,8 +319,8 @@ static void uneven_picks_agree_with_the_definition(void **state)
 
 /* ---- equal bytes --------------------------------------------------------- */
 
-/* Run the layer with the experts in this order, in runs of these numbers of
- * experts. */
+/* Run the layer with the experts in this order. The first run has size[0]
+ * experts, the second size[1], and so on. */
 static void run_grouped(struct mixture *x, const unsigned order[EXPERTS],
 	const unsigned size[EXPERTS], float *out)
 {
@@ -386,7 +389,8 @@ static void grouping_and_order_change_no_bit(void **state)
 		}
 }
 
-/* A row has the same bits alone and among rows with other picks. */
+/* The result of a row has the same bits if the row is alone in a run or among
+ * rows with other picks. */
 static void other_rows_change_no_bit(void **state)
 {
 	float want[ROWS][DIM], got[ROWS][DIM];
@@ -415,7 +419,8 @@ static void other_rows_change_no_bit(void **state)
 	}
 }
 
-/* An idle layer returns the hidden states unchanged, and scores of 0. */
+/* A layer that is run with WIRE_RUN_IDLE returns the hidden states unchanged,
+ * and scores of 0. */
 static void idle_runs_change_no_state(void **state)
 {
 	const struct rig_opts o = {
@@ -728,7 +733,7 @@ static struct price price_of(const struct mixture *x)
 	return p;
 }
 
-/* An expert costs one tile of rows, whether one row or all 9 picked it, and
+/* An expert costs one tile of 32 rows, whether one row or all 9 picked it, and
  * not the 64 rows of the graph. The weights are read once. */
 static void experts_cost_tiles_of_rows(void **state)
 {

@@ -1,7 +1,7 @@
 /*
- * A layer run in parts gives the same states, bit by bit, as the layer run
- * whole, wherever it is split; invalid parts are refused, and so is a part that
- * is not the next one.
+ * Tests a layer that is run in parts. The hidden states have the same bits as
+ * if the layer is run as a whole, no matter where the layer is split. A part is
+ * refused if it is invalid or is not the next part of the layer.
  */
 #include "tests/harness.h"
 
@@ -13,9 +13,10 @@
 #include <string.h>
 
 #define ROWS  5
-#define WHOLE 100 /* ids of graphs; of parts from 101 on */
+#define WHOLE 100 /* ids of graphs; the parts have ids from 101 on */
 
-/* Split points. The rig's matrices of the FFN have 96, 96 and 64 rows. */
+/* A split point: a layer is split before this row of this tensor (gate, up or
+ * down). The rig's matrices gate, up and down have 96, 96 and 64 rows. */
 struct place {
 	uint32_t tensor, row;
 };

@@ -4,8 +4,8 @@
  * in every other run of the device a third process changes bytes of the ring
  * and of the shared buffers after they were published. Each packet must get one
  * completion with its number, and a text if it failed, or the device must end
- * by itself with an error message. It must never die of a signal and never
- * hang.
+ * by itself with an error message. The device must never die of a signal and
+ * never hang.
  *
  * TANDEM_HOSTILE_PACKETS is the number of packets (4000), TANDEM_SEED repeats a
  * run.
@@ -28,7 +28,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define LIFE    1500 /* packets, at most */
+/* largest number of packets in a life, one run of the device */
+#define LIFE    1500
 #define BATCH   24
 #define WAIT_MS 20000
 #define BUFFERS 3
@@ -60,7 +61,8 @@ static uint32_t draw(struct life *l, uint32_t below)
 	return w[0] % below;
 }
 
-/* Zero, one, the edges of the types and their neighbours, or anything. */
+/* Draw a small number, a power of two plus -2 to 2, an address in or near a
+ * buffer, or any number. */
 static uint32_t draw_word(struct life *l)
 {
 	switch (draw(l, 4)) {
@@ -212,7 +214,8 @@ static void make(struct life *l, struct made *m)
 		spoil(l, m);
 }
 
-/* The operation in the packet's header; 0: too short for a header. */
+/* Returns the operation of the packet's message, or 0 if the packet is too
+ * short or has invalid flags or numbers of refs. */
 static uint32_t op_of(const struct made *m)
 {
 	const uint8_t *p = (const uint8_t *)m->words;
@@ -479,7 +482,8 @@ static void end_absurdly(struct life *l)
 	l->tally->ends++;
 }
 
-/* Change the device's send index while the device sends. */
+/* Change the host's index of the completion ring, which the device reads when
+ * it sends. */
 static void scribble_head(struct life *l)
 {
 	for (int i = 0; i < 20; i++) {

@@ -1,6 +1,6 @@
 /*
- * A listening device: which clients it serves, which it refuses, and that it
- * leaves nothing behind.
+ * Tests a listening device: which clients it serves, which clients it refuses,
+ * and that its socket file is removed when it ends.
  */
 #include "tests/device/served.h"
 
@@ -106,7 +106,7 @@ static void visit_well(const struct listening *l, struct pair *p)
 	assert_int_equal(nop(p), 0);
 }
 
-/* However a host ends, the next one is served at once. */
+/* No matter how a host ends, the next host is served at once. */
 static void serves_one_after_another(void **state)
 {
 	struct listening l;
@@ -148,8 +148,8 @@ static void refuses_a_second_host(void **state)
 	listening_end(&l);
 }
 
-/* There are more silent clients than the device keeps, and some clients send
- * garbage. */
+/* There are more silent clients than the device keeps connected, and some
+ * clients send garbage. */
 static void silent_clients_delay_no_host(void **state)
 {
 	int silent[12];

@@ -1,8 +1,9 @@
 /*
- * Tests output graphs. The likeliest tokens of a row are those of a reference
- * in double precision (norm, product and softmax). The results have the same
- * bits for every number of threads and of rows. Invalid messages are refused
- * with an error that names the field.
+ * Tests output graphs, which compute the likeliest tokens after each row. The
+ * likeliest tokens of a row are those of a reference in double precision (norm,
+ * product and softmax). The results have the same bits for every number of
+ * threads and of rows. Invalid messages are refused with an error that names
+ * the field.
  */
 #include "tests/harness.h"
 
@@ -143,8 +144,9 @@ static void define(const struct output *o, unsigned i, double p[VOCAB])
 		p[v] /= sum;
 }
 
-/* Every reported token has its probability, and no token that is not reported
- * is likelier than the last reported one, up to the relative error `by`. */
+/* Check that every reported token has the probability that define() gives, and
+ * that no other token is likelier than the last reported token. Probabilities
+ * may have a relative error of `by`. */
 static void check_row(const struct output *o, unsigned i, double by)
 {
 	double p[VOCAB], least;

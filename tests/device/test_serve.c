@@ -78,8 +78,8 @@ static void *break_out(void *arg)
 	return NULL;
 }
 
-/* The thread belongs to a device that serves a host, and was started before the
- * sandbox. */
+/* The thread that runs break_out belongs to a device that serves a host. The
+ * thread is started before the sandbox. */
 static void a_forbidden_call_kills_the_process(void **state)
 {
 	struct err e = { 0 };
@@ -294,8 +294,8 @@ static void refuses_unusable_configurations(void **state)
 
 /* ---- false messages of a host ------------------------------------------- */
 
-/* Send a share whose descriptor does not match it: the share fails, and the
- * device continues. */
+/* Send a share (a message that shares a buffer) with a descriptor that does not
+ * match the message. The share fails, and the device continues. */
 static void lie(struct pair *p, int fd, uint64_t bytes, const char *says)
 {
 	struct wire_share s = { .op = WIRE_SHARE, .buffer = 6, .bytes = bytes };

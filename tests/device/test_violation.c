@@ -60,7 +60,8 @@ static void reports_a_stale_read(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* A write that no ref declares: an open bracket names the writer. */
+/* The CPU writes, and no ref of a request declares the write. The report names
+ * the writer from an access of the CPU (bracket) that is still open. */
 static void an_open_bracket_names_the_writer(void **state)
 {
 	struct bench b;

@@ -48,7 +48,7 @@ static void refuses_absurd_sizes(void **state)
 	window_release(&w);
 }
 
-/* The view equals the window after every step. */
+/* The view of the window (w.shown) equals the window after every step. */
 static void the_view_equals_the_window(void **state)
 {
 	const struct window_view *v;
@@ -164,8 +164,8 @@ static void fragments(void **state)
 	close(fd);
 }
 
-/* A deferred unmap keeps slot and addresses for two map requests: each of them
- * is refused or gets other addresses. */
+/* A deferred unmap keeps slot and addresses for two map requests: each of these
+ * requests is refused or gets other addresses. */
 static void deferred_unmaps_keep_their_space(void **state)
 {
 	struct window w;
@@ -231,7 +231,7 @@ static void finds_only_inside(void **state)
 	close(fd);
 }
 
-/* Touching `p` kills the process. */
+/* Check that a read of *p kills a process. */
 __attribute__((unused)) static void assert_guarded(const volatile uint8_t *p)
 {
 	pid_t pid = fork();
@@ -282,8 +282,9 @@ static void guards_every_edge(void **state)
 	close(large);
 }
 
-/* A buffer that can have huge pages begins at a multiple of one in the process;
- * its device address is the same as without huge pages. */
+/* A buffer that is large enough for huge pages begins at a multiple of a huge
+ * page's size in the process. Its device address is the same as without huge
+ * pages. */
 static void large_buffers_begin_at_huge_pages(void **state)
 {
 	struct window w;
