@@ -22,7 +22,7 @@
 #define MUTANT_DEPTH 6 /* largest depth of generated containers */
 
 /* Words to choose from in addition to the words of the message. Each list ends
- * with NULL. */
+ * with NULL. `faces` are interfaces. */
 struct mutant_words {
 	const char *const *paths, *const *faces, *const *members, *const *texts;
 };

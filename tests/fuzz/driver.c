@@ -282,8 +282,8 @@ static void set_integer(struct draw *d)
 		input[at + i] = (uint8_t)(v >> (8 * i));
 }
 
-/* Add a small number to an integer of the input, so that counts are off by
- * one. */
+/* Add a small number, -4 to 4, to a byte of the input, so that counts are
+ * slightly wrong. */
 static void nudge_integer(struct draw *d)
 {
 	size_t at = draw_below(d, input_len);

@@ -353,8 +353,8 @@ static void put_simple(struct seed *s, uint32_t op, uint32_t arg)
 	put_packet(s, NULL, 0, &m, sizeof(m));
 }
 
-/* A run of 4 rows after `past` cached slots. The bytes of its rows come first
- * in the input. */
+/* Append a run of 4 rows after `past` cached slots. The bytes of the run's rows
+ * come first in the input. */
 static void put_run(struct seed *s, struct rig *r, uint32_t past)
 {
 	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, 4, 1, 1, 0 };
@@ -380,8 +380,8 @@ static void put_load(struct seed *s, struct rig *r, uint32_t id)
 	g->graph = RIG_GRAPH;
 }
 
-/* Append a run of the expert graph with one expert. Its picks begin `at` bytes
- * after the beginning of the rows. */
+/* Append a run of the expert graph with one expert. The picks of the run begin
+ * `at` bytes after the beginning of the rows. */
 static void put_expert(struct seed *s, const struct rig *r,
 	const struct rig_part *expert, uint32_t at, uint32_t flags)
 {

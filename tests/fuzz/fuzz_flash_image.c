@@ -1,13 +1,13 @@
 /*
- * Opens images of arbitrary numbers with correct checksums. An image that is
- * accepted must have the guaranteed properties: every extent lies within the
- * file, in whole pages, and none overlaps the one before it. All extents are
- * read.
+ * Opens flash images with arbitrary numbers in header and table, and with
+ * correct checksums. An image that is accepted must have the guaranteed
+ * properties: every extent lies within the file, in whole pages, and no extent
+ * overlaps the extent before it. All extents are read.
  *
  * An input is a file without its padding: one byte, the number of table entries
- * in the input; 4 bytes, the number of entries in the header; one byte, the
- * error of the file size in the header; the entries; and the bytes from the
- * third page on.
+ * in the input; 4 bytes, the number of entries that the header states; one
+ * byte, a signed number that is added to the file size in the header; the
+ * entries; and the bytes from the third page on.
  */
 #include "tests/fuzz/fuzz.h"
 

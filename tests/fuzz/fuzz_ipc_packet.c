@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ring_format(s, RING_BYTES, words[0]);
 		atomic_store(&s->head, words[1]);
 		memcpy(s->data, data, n);
-		/* In run 1, also copy the first bytes of the ring to quick[],
+		/* In turn 1, also copy the first bytes of the ring to quick[],
 		 * where the ring stores copies of small packets. */
 		if (turn == 1)
 			mark_quick(s, words[1]);

@@ -1,7 +1,7 @@
 /*
  * Sends completions of arbitrary bytes to a host that maps memory, loads a
- * graph, runs it and removes both again. An input is a list of changes to the
- * completions of a fake device:
+ * graph, runs the graph, and removes the mappings and the graph again. An input
+ * is a list of changes to the completions of a fake device:
  *
  *   1 byte   number of completions from the last change, modulo 8
  *   1 byte   how often the completion is sent, modulo 4; the upper half

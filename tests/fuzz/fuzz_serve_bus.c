@@ -2,7 +2,7 @@
  * Passes arbitrary bytes to the service as a message from the bus. Every valid
  * method call must be answered: by a reply, or by a named error that libdbus
  * can send (for an invalid request, the error of api_request_read), or later if
- * it waits for generated text. Most inputs are mutated messages
+ * the call waits for generated text. Most inputs are mutated messages
  * (tests/fuzz/dbus_mutant.h), because random bytes are rarely a message.
  */
 #include "tests/fuzz/fuzz.h"
@@ -76,7 +76,8 @@ static void put_texts(struct bus *b, struct bus_text text[2])
 	snprintf(text[0].state, sizeof(text[0].state), "ended");
 }
 
-/* Answer a call. There may be no reply only if the reply comes later. */
+/* Answer a call. bus_reply may return no reply only if the call waits for the
+ * request in progress. */
 static void answer(struct bus *b, DBusMessage *call)
 {
 	struct bus_text text[2];

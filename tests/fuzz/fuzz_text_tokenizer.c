@@ -25,7 +25,8 @@
 #define EDITS_MAX 32
 #define EDIT_SIZE 4
 
-/* The pre-tokenizers. The first entry is a SentencePiece vocabulary instead. */
+/* The pre-tokenizers of vocabularies. Entry 0 stands for a SentencePiece
+ * vocabulary, which has no pre-tokenizer. */
 static const char *const pre[] = { "", NULL, "gpt-2", "llama-bpe", "qwen2",
 	"deepseek-llm", "deepseek-coder", "deepseek-v3", "falcon", "bloom",
 	"tekken", "gpt-4o", "bailingmoe" };
@@ -177,7 +178,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	if (n) {
 		buf[0] = i < N_PRE ? (uint8_t)i : RAW;
 		buf[1] = i < N_PRE ? 0 : sizeof(text) & 0xff;
-		/* otherwise part of the text, which is copied below */
+		/* if i < N_PRE, the text, which is copied below, overwrites
+		 * this byte */
 		buf[2] = sizeof(text) >> 8;
 		memcpy(buf + head, text, sizeof(text));
 		if (file.len)

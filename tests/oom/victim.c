@@ -1,6 +1,6 @@
 /*
- * A test program for tests/oom/run --self-test: once an allocation fails, it
- * ends in one of the wrong ways that the test must detect.
+ * A test program for tests/oom/run --self-test: once an allocation fails, the
+ * program ends in one of the wrong ways that the test must detect.
  *
  *   victim MODE FILE
  */
