@@ -20,7 +20,7 @@
 /* Memory that parent and child share. While the child runs, the parent reads
  * only `began` and `runs`. */
 struct board {
-	/* start time of the current schedule; 0 if there is none */
+	/* start time of the current schedule; 0 if no schedule runs */
 	_Atomic uint64_t began;
 	_Atomic uint64_t runs;
 	bool said; /* the child has set `ret` and `e` of `out` */

@@ -1,8 +1,9 @@
 /*
- * Flash images for schedules of reads: extents with sizes at the boundaries of
- * blocks and pages, raw and compressed, with bytes computed by a formula; and a
- * copy of an image that a schedule may damage. The files are in the folder of
- * stress_area.prepare. Only one thread may call the functions.
+ * Flash images for the random schedules of stress_flash.c: extents with sizes
+ * at the boundaries of blocks and pages, raw and compressed, with bytes
+ * computed by a formula; and a copy of an image that a schedule may damage. The
+ * files are in the folder of stress_area.prepare. Only one thread may call the
+ * functions.
  */
 #ifndef TESTS_STRESS_FLASH_FILES_H
 #define TESTS_STRESS_FLASH_FILES_H

@@ -13,8 +13,8 @@
 #define NS       1000000000u
 #define BATCH_NS (NS / 2) /* interval of progress reports */
 /* Each run of a schedule that hangs takes the whole time limit. Minimizing
- * therefore uses this smaller limit, and only its result is run with the full
- * limit. */
+ * therefore uses this smaller limit, and only the minimized schedule is run
+ * with the full limit. */
 #define HUNG_SECONDS 8
 
 int stress_broken(struct stress_run *r, const char *fmt, ...)

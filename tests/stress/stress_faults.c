@@ -28,8 +28,8 @@ static const char *const noyes[] = { "no", "yes" };
 static const char *const levels[] = { "off", "strict", "check" };
 
 /* The verbs in the order of enum fault_verb, without the verbs that omit a
- * maintenance call, because these change the text. Faults of flash follow the
- * faults of the device. */
+ * maintenance call, because a missing call changes the text. Faults of flash
+ * follow the faults of the device. */
 static const char *const names[] = { "die", "hang", "late", "die-inside",
 	"die-answered", "hang-inside", "hang-answered", "enomem", "bell-drop",
 	"bell-repeat", "bell-merge", "tear", "seq", "full", "eio", "short",

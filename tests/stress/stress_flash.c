@@ -222,9 +222,9 @@ static unsigned grave_of(const struct stress_schedule *s, bool *stalls)
 			grave |= codes[v[0]];
 		*stalls |= v[0] == STALL;
 	}
-	/* If every read has such a fault, another fault may hit the last
-	 * attempt of a read; the read then ends with the error of the other
-	 * fault. */
+	/* If every read fails with an I/O error or is short, another fault may
+	 * hit the last attempt of a read; the read then ends with the error of
+	 * the other fault. */
 	if (passing > 3 || (passing && grave & (BY_EIO | BY_SHORT)))
 		grave |= BY_EIO | BY_SHORT;
 	if (flips > 1)

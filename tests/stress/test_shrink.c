@@ -12,8 +12,8 @@ static const struct stress_verb table[] = {
 static const struct stress_verbs verbs = { "gun", table, ARRAY_LEN(table) };
 enum { NOISE, LOAD, FIRE };
 
-/* A schedule fails if it has LOAD steps of 100 in total, followed by a FIRE
- * step. */
+/* A schedule fails if it has LOAD steps, whose values add up to at least 100,
+ * followed by a FIRE step. */
 static bool fails(void *arg, const struct stress_schedule *s)
 {
 	unsigned *asked = arg;
@@ -59,10 +59,10 @@ static void test_small(void **state)
 			assert_int_equal(s.step[j].verb, LOAD);
 			sum += s.step[j].value[0];
 		}
-		/* No number can be reduced by one, */
+		/* No number can be reduced by one. */
 		assert_int_equal(sum, 100);
-		/* and no step can be removed, because the total would be below
-		 * 100 */
+		/* No step can be removed: with one step less the total is below
+		 * 100. */
 		assert_true(s.n <= 1 + 100 / 3);
 	}
 }

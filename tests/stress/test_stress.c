@@ -1,4 +1,5 @@
-/* Tests the engine with an area that fails on request. */
+/* Tests the engine of tandem-stress (tests/stress/stress.h) with an area whose
+ * schedules fail in a chosen way. */
 #include "tests/harness.h"
 
 #include "tests/stress/stress.h"
