@@ -84,8 +84,8 @@ static void test_reused(void **state)
 	assert_int_equal(r[3].at, 100);
 }
 
-/* The largest buffer is placed first. Each further buffer is placed behind
- * those placed buffers that are alive at one of its steps. */
+/* The largest buffer is placed first. Each further buffer is placed after the
+ * placed buffers that are alive at the same step as the further buffer. */
 static void test_best_fit(void **state)
 {
 	struct live_range r[] = {

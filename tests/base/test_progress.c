@@ -1,5 +1,5 @@
-/* Tests that progress is drawn as a line on a terminal, and not at all
- * otherwise. */
+/* Tests that progress is drawn as a line on a terminal, and that nothing is
+ * drawn if standard error is not a terminal. */
 #include "base/progress.h"
 #include "tests/harness.h"
 

@@ -251,8 +251,7 @@ static inline void rig_tiles(uint8_t *at, const struct wire_tensor *t, float *v)
 	}
 }
 
-/* Write random weights of one tensor at t->offset. Returns the values as
- * stored. */
+/* Write random weights of one tensor to `at`. Returns the values as stored. */
 static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
 	uint64_t seed, uint64_t stream)
 {

@@ -267,7 +267,7 @@ static void guards_every_edge(void **state)
 	assert_guarded(m->mem + m->span);
 	assert_guarded(n->mem + n->span);
 	m->mem[8191] = 1;
-	assert_int_equal(n->mem[8191], 1); /* the same memory */
+	assert_int_equal(n->mem[8191], 1); /* m and n map the same memory */
 	n_mem = n->mem;
 	window_unmap(&w, n);
 	assert_guarded(n_mem + 1);

@@ -217,7 +217,8 @@ static size_t packet_end(const uint8_t *buf, size_t at, size_t len)
 	return n < sizeof(struct wire_header) || n > len - at ? len : at + n;
 }
 
-/* Choose a packet of the input at random. Returns false if there is none. */
+/* Choose a packet of the input at random. Returns false if there is no
+ * packet. */
 static bool choose_packet(const uint8_t *buf, size_t len,
 	const struct fuzz_draw *d, size_t *from, size_t *to)
 {

@@ -108,7 +108,8 @@ static void test_malformed(void **state)
 	}
 }
 
-/* Every truncation of a valid packet is refused, whatever its length field. */
+/* Every truncation of a valid packet is refused, no matter what its length
+ * field states. */
 static void test_cut_short(void **state)
 {
 	for (size_t len = 0; len < sizeof(struct sample); len++) {

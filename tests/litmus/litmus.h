@@ -52,14 +52,15 @@ enum litmus_op {
 	LITMUS_FLUSH_ALL,
 	/* the CPU begins an access to a line; this orders nothing */
 	LITMUS_BEGIN,
-	/* the CPU ends the access; its next message declares the line */
+	/* the CPU ends the access; the CPU's next message declares the line */
 	LITMUS_END,
 	/* the device invalidates the lines that messages declared; with
 	 * contract 2 it flushes the whole cache if a message declared a line */
 	LITMUS_HEED,
 	LITMUS_SEND,
 	LITMUS_RECEIVE, /* waits for a message */
-	/* the device's request ends; then the same as LITMUS_SEND */
+	/* the device's request ends; then the device sends a message, as in
+	 * LITMUS_SEND */
 	LITMUS_COMPLETE,
 	LITMUS_OPS
 };

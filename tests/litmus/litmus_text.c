@@ -159,7 +159,7 @@ static int read_line_of_words(struct reader *r)
 }
 
 /* Find a word by its name, in local memory if `local` is set, else in memory.
- * Returns n_words if there is none. */
+ * Returns n_words if there is no such word. */
 static unsigned find_word(struct litmus *t, const char *name, bool local)
 {
 	unsigned w = find(t->word_name, t->n_words, name);

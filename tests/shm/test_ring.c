@@ -321,7 +321,7 @@ static void test_absurd_length(void **state)
 	lie(0, 4096, 257);           /* more than half of the ring */
 	lie(4096 - 32, 64, 5);       /* past the end */
 	lie(0, 64, 0);               /* a skip record without a packet */
-	lie(4096 - 64, 64, 0);       /* likewise, at the end of the ring */
+	lie(4096 - 64, 64, 0);       /* a lone skip record at the end */
 	lie(UINT32_MAX - 31, 64, 5); /* past the end where the index wraps */
 }
 

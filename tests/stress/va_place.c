@@ -204,7 +204,7 @@ int va_ask_once(struct va_place *p, unsigned nth)
 }
 
 /* The index of the nth piece that is not removed, counted cyclically, or -1 if
- * there is none. */
+ * all pieces are removed. */
 static int there(const struct first_fit *m, unsigned nth)
 {
 	for (unsigned k = 0; k < m->n; k++) {

@@ -300,8 +300,8 @@ static void test_rows(void **state)
 	}
 }
 
-/* Every number of rows and of heads, with slots such that a block ends among
- * the rows' own slots. */
+/* Tests every number of rows and of heads, with slots such that a block ends
+ * among the rows' own slots. */
 static void test_rows_counts(void **state)
 {
 	for (unsigned rows = 1; rows <= KERN_ATTEND_ROWS; rows++)
