@@ -55,13 +55,14 @@ struct bench_args {
 	struct progress_sink progress;
 };
 
-/* Return name i of the shapes that bench kernels measures, or "all" (see
- * opt_words). */
+/* Set *w to the name of shape i of bench kernels, or to "all" after the last
+ * shape. Returns whether `i` is valid (see opt_words). */
 bool bench_shape_word(size_t i, struct opt_word *);
 
-/* Create a handle and read the weights of a causal model, for passes without
- * methods. Sets *r, and the session options that `a` gives. Returns 0 or a
- * negative errno; then the caller ends *out, unless it is NULL. */
+/* Create a library handle and read the weights of a causal model. The benchmark
+ * then runs passes (runs of the model) itself, without a decoding method. Sets
+ * *r, and the session options that `a` gives. Returns 0 or a negative errno. On
+ * failure too, the caller ends *out, unless *out is NULL. */
 int bench_open_bare(const struct bench_args *a, struct tandem **out,
 	struct tandem_report *r, struct err *);
 

@@ -1,8 +1,8 @@
 /*
- * Benchmark subject: a method call between two processes that speak D-Bus over
- * a private socket, without a bus daemon. The benchmark shows the cost of a
- * call with the mechanism that most Linux services use. The child process is
- * the server.
+ * A subject (kind of round trip) of `tandem bench ipc`: a D-Bus method call
+ * between two processes over a private socket, without a bus daemon. The
+ * subject shows the cost of a call with the mechanism that most Linux services
+ * use. The child process is the server.
  */
 #include "host/bench/bench_peer.h"
 

@@ -38,10 +38,12 @@
 #define BESIDE_TIMES 16
 #define BESIDE_MAX   64
 
-/* The configurations to measure, in the order of the report. The first one
- * reads the prompt; its name and its number of rows depend on the model. */
+/* The configurations to measure, in the order of the report. A row is one token
+ * of a pass (a run of the model). The first configuration reads the prompt; its
+ * name and its number of rows depend on the model. */
 static const struct {
-	const char *name, *what; /* name: in text; what: in JSON */
+	/* name: in the text report; what: in the JSON report */
+	const char *name, *what;
 	uint32_t rows;
 } configurations[] = {
 	{ NULL, "prompt", 0 },
@@ -56,8 +58,8 @@ static const struct {
 };
 #define MAX_ROWS 16
 
-/* Indexes into configurations[]. The last two are passes of one row while
- * competing threads run. */
+/* Indexes into configurations[]. PAIR: host and device process. SINGLE: one
+ * process. The last two are passes of one row while competing threads run. */
 enum {
 	PREFILL,
 	PAIR,
@@ -80,11 +82,13 @@ struct bench_decode {
 	/* weights: number of weights that a pass multiplies for each token.
 	 * bytes: size of the weights that each pass reads. */
 	double weights, bytes;
-	/* mapped: bytes mapped in the device's address window. huge: how many
-	 * of these bytes are in huge pages. */
+	/* mapped: bytes mapped in the device's address window (the only memory
+	 * that the device can address). huge: how many of these bytes are in
+	 * huge pages. */
 	uint64_t mapped, huge;
 	unsigned measured; /* number of configurations that are measured */
-	double seconds[CONFIGURATIONS][BENCH_ROUNDS_MAX]; /* of a pass */
+	/* times of a pass; for PREFILL, times of the prompt */
+	double seconds[CONFIGURATIONS][BENCH_ROUNDS_MAX];
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
 
@@ -100,7 +104,7 @@ static uint32_t depth_of(const struct bench_decode *b)
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
-/* Time passes over consecutive tokens of one sequence, with logits for each
+/* Measure passes over consecutive tokens of one sequence, with logits for each
  * token. After each pass only the first of these tokens stays in the KV
  * cache. */
 static int time_pair(
@@ -271,7 +275,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Medians over the rounds for one figure: time per pass, and rates. of_memory
+/* Medians over the rounds for one configuration: time and rates. of_memory
  * and of_int8 are these rates divided by the machine's limits (memory
  * bandwidth, int8 operations/s), which were measured in the same round. */
 struct run_summary {
@@ -301,8 +305,8 @@ static struct run_summary rates_of(const struct bench_decode *b, unsigned which)
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
-/* Return the median over the rounds of the time of `one` divided by the time of
- * `other`. */
+/* Return the median over the rounds of the time of configuration `one` divided
+ * by the time of configuration `other`. */
 static double ratio_of(
 	const struct bench_decode *b, unsigned one, unsigned other)
 {

@@ -14,12 +14,13 @@
 #include <string.h>
 
 /*
- * Groups of runs that must generate the same text. CAUSAL: plain and
- * speculative decoding of the target. BLOCKS: the block-diffusion model with
- * plain decoding and with method linear-spec. PLACED: method llada-npu with
- * every address window and weight placement. CACHED: method block with and
- * without a KV cache, if each pass decides one token. CACHED_SURE: like CACHED,
- * but each pass decides all tokens whose probability reaches a threshold.
+ * Groups of runs that must generate the same text. ANY: no group. CAUSAL: plain
+ * and speculative decoding of the target model. BLOCKS: the block-diffusion
+ * model with plain decoding and with method linear-spec. PLACED: method
+ * llada-npu with every address window and weight placement. CACHED: method
+ * block with and without a KV cache, if each pass decides one token.
+ * CACHED_SURE: like CACHED, but each pass decides all tokens whose probability
+ * reaches a threshold.
  */
 enum diffusion_texts {
 	DIFFUSION_ANY,
@@ -59,8 +60,8 @@ const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 #define OURS      "method=llada-npu"
 #define BLOCKS    "model=block"
 #define TARGET    "model=target"
-/* PAPER: the thresholds of the llada.cpp paper. AHEAD: as in this paper, a pass
- * also has rows for blocks after the current one. */
+/* PAPER: the thresholds of the llada.cpp paper. AHEAD: a pass also has rows
+ * (positions) for blocks after the current block, as in this paper. */
 #define PAPER "visible=0.7", "stable=0.9"
 #define AHEAD "window=32", "lookahead=4"
 
@@ -120,8 +121,8 @@ static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
 /*
  * A run measures the first items of each task. The thresholds in these tables
  * were chosen on other items. Each threshold is the lowest value at which the
- * share of right outputs is at most one percent below the share with one token
- * per pass.
+ * share of right outputs is at most one percent below the share that is reached
+ * if each pass decides one token.
  */
 static const struct table_variant one_by_one[] = {
 	{ "canvas", { "method=block", "no-cache=true", BLOCKS } },
@@ -196,8 +197,8 @@ static const struct column_spec curve_columns[] = {
 /* A pass also has rows for later blocks if at most two tokens of the current
  * block are undecided. */
 #define LATE "lookahead=2"
-/* The NPU's address window has too few slots to map the weights of all layers
- * at once. */
+/* The NPU's address window has only 4 slots (it maps at most 4 buffers at the
+ * same time), too few to map the weights of all layers at once. */
 #define FEW_MAPS "va-slots=4"
 
 static const struct table_variant ablation[] = {
@@ -219,9 +220,9 @@ static const struct table_variant ablation[] = {
 			"placement=swap" } },
 };
 
-/* The paper's baselines on a phone's CPU. The paper does not state which of its
- * two methods with a KV cache ran on the CPU, so costs are computed for both
- * methods. */
+/* The baselines of the llada.cpp paper on a phone's CPU. The paper does not
+ * state which of its two methods with a KV cache ran on the CPU, so costs are
+ * computed for both methods. */
 static const struct table_variant cpu_rows[] = {
 	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
 	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
@@ -480,8 +481,8 @@ struct bench_diffusion {
 	struct table_request request;
 	struct table_plan plan[ARRAY_LEN(parts) + 1];
 	unsigned n_plans;
-	/* at most one table for each part, plus areas under the curves and
-	 * address windows */
+	/* at most one table for each part, plus the tables of areas under the
+	 * curves and of address windows */
 	struct bench_table table[ARRAY_LEN(parts) + 2];
 };
 

@@ -4,9 +4,9 @@
  * reports accuracy, tokens per pass, and how many rows (computed positions) of
  * a pass are useful. The benchmark also measures the gain of each technique of
  * llada.cpp ("Efficient On-Device Diffusion LLM Inference with Mobile NPU",
- * 2026, sections 5.4 and 5.5), and the effect of the techniques' settings. The
- * benchmark also measures the cost of a small NPU address window. It is an
- * experiment (host/bench/experiment.h). Single-threaded.
+ * 2026, sections 5.4 and 5.5), the effect of the techniques' settings, and the
+ * cost of a small address window of the NPU. The benchmark is an experiment as
+ * host/bench/experiment.h defines one. Single-threaded.
  *
  * Table rows of masked diffusion run the model of the option --model if it is a
  * masked diffusion model. Table rows of block diffusion and of plain decoding
@@ -27,7 +27,7 @@ enum diffusion_table_kind {
 	/* decoders of masked-diffusion models, compared with the decoders of
 	 * the target model */
 	DIFFUSION_T_DECODERS,
-	/* decoders of the block-diffusion model, compared */
+	/* comparison of the decoders of the block-diffusion model */
 	DIFFUSION_T_BLOCKS,
 	/* accuracy against tokens per pass, and areas under these curves */
 	DIFFUSION_T_CURVE,

@@ -2,9 +2,10 @@
  * tandem bench ipc: measures the time of a round trip between two processes.
  * First it measures the limits of this machine: round trips between two pinned
  * processes with minimal code. Then it measures an empty request of Tandem to
- * the real device process, with each kind of doorbell. All subjects are
- * measured in one run in alternating batches, so that other load on the machine
- * affects all subjects alike.
+ * the real device process, with each kind of doorbell (the means by which one
+ * process wakes the other). Each kind of round trip is a subject. All subjects
+ * are measured in one run in alternating batches, so that other load on the
+ * machine affects all subjects alike.
  *
  * Figures are wall-clock ns, minus the cost of reading the clock. Do not run
  * two of these benchmarks at the same time.
@@ -35,15 +36,15 @@
 #define LATE_S 30
 
 /* Time limit of a batch in ns. If the batch would take longer at the speed of
- * the unrecorded trips, it has fewer trips. */
+ * the unrecorded round trips, its number of round trips is reduced. */
 #define BATCH_NS 500000000u
 
 /* The round trip through Tandem's request ring should take at most this many
- * times the round trip of a single cache line. */
+ * times as long as the round trip of a single cache line. */
 #define BENCH_IPC_TARGET 2.0
 
 struct bench_row {
-	const char *name;  /* "cache line" */
+	const char *name;  /* such as "cache line" */
 	const char *means; /* description in the table */
 	/* whether the subject is Tandem's round trip; otherwise it is a limit
 	 * of the machine */
@@ -171,8 +172,8 @@ static int subject_open(struct run *r, unsigned i, struct err *e)
 	if (!ret)
 		return 0;
 	s->peer = NULL;
-	/* Tandem's own round trip is the purpose of the benchmark, so the
-	 * benchmark fails if it cannot be measured. */
+	/* The purpose of the benchmark is to measure Tandem's round trips, so
+	 * the benchmark fails if one of these cannot be measured. */
 	if (b->tandem) {
 		*e = why;
 		return ret;

@@ -25,13 +25,14 @@ struct bench_items {
 	unsigned n_tasks;
 	/* name that reports show as the task of prompts from the user's file */
 	char file[NAME_MAX + 1];
-	/* [n] texts of the prompts; NULL if prompt i consists of
+	/* [n] texts of the prompts; prompt[i] is NULL if prompt i consists of
 	 * BENCH_RANDOM_PROMPT pseudo-random tokens (from random stream i) */
 	char **prompt;
 	unsigned *of; /* [n] index of each item's task in `task` */
-	/* [n] expected answers; NULL if items are not scored */
+	/* [n] items with their expected answers; marked[i] is NULL if item i is
+	 * not scored */
 	const struct eval_item **marked;
-	/* owns the answers that `marked` points to */
+	/* owns the items that `marked` points to */
 	struct eval_items kept[FIGURES_TASKS];
 	size_t n;
 };

@@ -31,7 +31,8 @@
 		2 * KERNELS_SOFTMAXES)
 
 #define DEFAULT_SHAPES "qwen2.5-1.5b"
-/* bit of the first element of shapes[] in a set of shapes */
+/* In a set of shapes, bit i stands for shapes[i]. This is the bit of the shape
+ * "tiny", which is not part of "all". */
 #define SHAPE_TINY 1u
 
 static const struct kernels_shape shapes[] = {

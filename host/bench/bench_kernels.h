@@ -7,9 +7,9 @@
  * rounds; the other files measure and report.
  *
  * The weights of all types and shapes come from one block of memory that is far
- * larger than any cache. Successive calls use successive pieces of the block
- * and start over at its end, so that each call reads its weights from memory
- * and not from a cache.
+ * larger than any cache. Successive calls of a kernel use successive pieces of
+ * the block and start over at its end, so that each call reads its weights from
+ * memory and not from a cache.
  *
  * One thread calls these functions; worker threads share the computation.
  * Private to bench_kernels*.c.
@@ -59,19 +59,21 @@ struct kernels_matrix { /* a weight matrix [n][k] */
 	bool q8_0;
 };
 
-/* All matrices of a layer, run in one pass with `rows` rows. */
+/* All matrices of a layer, run in one pass with `rows` rows (tokens). */
 struct kernels_pass {
 	uint32_t rows;
 	double seconds[KERNELS_ROUNDS];
 	/* Modeled time (ps) and energy (pJ, including the base power) on the
-	 * phone: tiles_* for KERNELS_TILES, super_* for KERNELS_SUPER. */
+	 * phone: tiles_* for the layout KERNELS_TILES, super_* for
+	 * KERNELS_SUPER (enum kernels_layout). */
 	uint64_t tiles_ps, super_ps, tiles_pj, super_pj;
 };
 
 #define KERNELS_PASSES 8
 
-/* The weight layouts of figure 15 of the npu-tts paper, and two additional ones
- * (fp16 tiles, and reading without computing). */
+/* The weight layouts of figure 15 of the npu-tts paper ("Scaling LLM test-time
+ * compute with mobile NPU on smartphones"), and two additional layouts (fp16
+ * tiles, and reading without computing). */
 enum kernels_layout {
 	/* conventional quantization groups (weights of one row), stored as in
 	 * the model file */
@@ -126,7 +128,7 @@ struct bench_kernels {
 	const struct kern *kern;
 	struct workers *workers;
 	struct bench_machine *machine;
-	const uint8_t *weights; /* [KERNELS_WEIGHTS], block of the machine */
+	const uint8_t *weights; /* [KERNELS_WEIGHTS], owned by `machine` */
 	/* offset in `weights` of the next piece */
 	size_t next;
 	/* inputs and outputs, [KERNELS_MAX_ROWS][largest n or k] */

@@ -1,9 +1,10 @@
 /*
  * tandem bench lever: compares all drafting methods on a model whose layers are
- * streamed from flash, as in section 5 of the Lever paper (docs/lever.md). The
- * benchmark is an experiment (host/bench/experiment.h) with the settings and
- * tables of the paper; bench_lever_tables.c defines the tables, and
- * bench_lever_published.c has the paper's figures. Single-threaded.
+ * streamed from flash, as in section 5 of the Lever paper ("Lever: Speculative
+ * LLM Inference on Smartphones"; docs/lever.md). The benchmark is an experiment
+ * (host/bench/experiment.h) with the settings and tables of the paper;
+ * bench_lever_tables.c defines the tables, and bench_lever_published.c has the
+ * paper's figures. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
@@ -42,8 +43,8 @@ enum bench_lever_table_kind {
 	BENCH_LEVER_T_PLACE,
 	/* cost of logits (figure 14 of the Lever paper) */
 	BENCH_LEVER_T_LOGITS,
-	/* cost of a pass by the number of rows of its tree (figures 4 and 5,
-	 * tables 1 and 2 of the Lever paper) */
+	/* cost of a pass by the number of rows (tokens) of its draft tree
+	 * (figures 4 and 5, tables 1 and 2 of the Lever paper) */
 	BENCH_LEVER_T_SIZE,
 	BENCH_LEVER_T_GRID, /* all methods, each with several settings */
 	/* for each draft and memory budget: lever, and the fastest setting of
@@ -92,8 +93,8 @@ enum bench_lever_levels {
 };
 
 /* Hooks for the measurement of pruning. The same draft trees must be built with
- * and without pruning. So one run records lever's verification costs and
- * reliability estimates. Later runs use these values unchanged. */
+ * and without pruning. So one run (RECORDS) records lever's verification costs
+ * and reliability estimates. Later runs (FROZEN) use these values unchanged. */
 enum bench_lever_hook {
 	BENCH_LEVER_RECORDS = 1,
 	BENCH_LEVER_FROZEN,

@@ -1,6 +1,7 @@
 /*
- * Benchmark subjects: the limits of this machine. Each subject wakes or
- * notifies another process with minimal code and transfers no message.
+ * Subjects (kinds of round trips) of `tandem bench ipc` that measure the limits
+ * of this machine. Each subject wakes or notifies another process with minimal
+ * code and transfers no message.
  */
 #include "host/bench/bench_peer.h"
 

@@ -36,9 +36,9 @@ const uint8_t *bench_machine_block(const struct bench_machine *);
 
 /*
  * Each call takes three measurements of a few ms each, on all threads at once
- * and with the same instructions as the kernels. It returns the best result,
- * because a result is too low if a thread wakes up late. Returns 0 if the
- * kernels have no such instructions.
+ * and with the same instructions as the kernels. Each call returns the best of
+ * its three results, because a result is too low if a thread wakes up late.
+ * Returns 0 if the kernels have no function for the measurement.
  *
  * bench_read_bandwidth returns the bytes/s of reading the block repeatedly.
  * bench_int8_peak returns int8 operations/s.

@@ -34,7 +34,7 @@
 #define ROW_NAME (3 * TABLE_NAME + 4)
 
 /* Colors of bars and lines that readers with red-green color blindness can
- * distinguish (the palette of Okabe and Ito). The palest is last. */
+ * distinguish (the palette of Okabe and Ito). The palest color is last. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73",
 	"#cc79a7", "#56b4e9", "#d55e00", "#666666", "#f0e442" };
 

@@ -26,8 +26,8 @@ void report_print_priced(const char *priced);
 
 /* Print "2 tasks, 20 items in all, at most 128 tokens each; 1 round". */
 void report_print_size(const struct experiment *, unsigned n_predict);
-/* Return the number of successful checks of each kind: {"same_texts": 1,
- * "exact_reads": 1, "exact_logits": 1}. */
+/* Return the number of successful checks of each kind (EXPERIMENT_CHECKS):
+ * {"same_texts": 1, "exact_reads": 1, ...}. */
 json_t *report_checks_json(const struct experiment *);
 /* Return {TABLE: [...], ...}. */
 json_t *report_tables_json(const struct bench_table *, unsigned n);

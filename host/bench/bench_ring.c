@@ -1,5 +1,5 @@
-/* Benchmark subject: Tandem's own round trip, an empty request to the real
- * device process. */
+/* A subject (kind of round trip) of `tandem bench ipc`: an empty request of
+ * Tandem to the real device process, and its reply. */
 #include "host/bench/bench_peer.h"
 
 #include "base/err.h"

@@ -100,8 +100,8 @@ struct bench_words {
 	/* name of the model for captions of pictures; NULL means the model that
 	 * ran first */
 	const char *model;
-	/* whether CSV and JSON report if acceptance is simulated, and JSON
-	 * names the draft model */
+	/* whether CSV and JSON state if the acceptance of drafted tokens is
+	 * simulated, and JSON names the draft model */
 	bool drafts;
 	/* whether the acceptance of drafted tokens is simulated */
 	bool simulated;

@@ -1,9 +1,10 @@
 /*
  * tandem bench decode --samples: measures passes that decode many samples of
- * one prompt, each sample in a row and sequence of its own. Compares two ways
- * to attend to the prompt: SHARED reads the keys and values of the prompt once
- * for all samples, APART reads them for each sample. Every round measures both
- * ways in turn, so that other load affects both ways alike.
+ * one prompt. Each sample is a sequence of its own, with one row (token) in
+ * each pass. Compares two ways to attend to the prompt: SHARED reads the keys
+ * and values of the prompt once for all samples, APART reads them again for
+ * each sample. Every round measures both ways in turn, so that other load
+ * affects both ways alike.
  */
 #include "host/bench/bench.h"
 
@@ -111,7 +112,8 @@ static int open_all(struct bench_samples *b, struct err *e)
 		b->token[i] =
 			(int32_t)(rng_uniform(1, 0, i) * r.model->n_vocab);
 	/* Allocate as many sequences as the largest number of samples, and KV
-	 * slots for the prompt and for the tokens of all sequences. */
+	 * slots (each for one token's keys and values) for the prompt and for
+	 * the tokens of all sequences. */
 	o = tandem_pair(b->tandem);
 	o->decode_rows = b->most;
 	o->smaller_graphs = true;

@@ -214,8 +214,9 @@ static const struct column_spec drafted_columns[] = {
 
 /* ---- use of the rows of NPU passes --------------------------------------- */
 
-/* These rows use two graphs, as the paper does: a pass always runs all rows of
- * the decode graph, so rows without a drafted token count as padding. */
+/* The rows of this table use two graphs, as the paper does: a pass always runs
+ * all rows of the decode graph, so its rows without a drafted token count as
+ * padding. */
 static const struct table_variant cycles[] = {
 	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
 	{ "+G", { "method=autoregressive", TWO } },
@@ -305,7 +306,7 @@ static int decode_by_cpu(void *arg, struct tandem *t, struct err *e)
 
 static const struct setting_hook by_cpu = { .opened = decode_by_cpu };
 
-/* The phones and models of the paper. */
+/* The phones and models of the sd.npu paper. */
 /* clang-format off */
 #define ON_PHONE(shape, phone)                                                \
 	{ shape ", " phone, { "draft=sam+recycle", TWO, "as=" shape,    \
@@ -321,8 +322,8 @@ static const struct table_variant phones[] = {
 	ON_PHONES("llama3.2-3b"),
 };
 
-/* The methods that the paper compares its method with. On a CPU each additional
- * row makes a pass slower, so short drafts are best. */
+/* The methods with which the sd.npu paper compares its own method. On a CPU
+ * each additional row makes a pass slower, so short drafts are best. */
 /* clang-format off */
 #define ON_CPU       .hook = SDNPU_DECODING_BY_CPU
 #define SAM_OF(n)    "draft=sam", "draft-len=" #n
@@ -366,7 +367,7 @@ static const struct column_spec phones_columns[] = {
 
 /* ---- the paper's parameters ---------------------------------------------- */
 
-/* the parameters that both versions of the paper have in common */
+/* the parameters that versions A and B of the sd.npu paper have in common */
 /* clang-format off */
 #define IN_PAPER                                                              \
 	{ OURS, "sam-children=1" },                                           \

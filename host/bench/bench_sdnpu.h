@@ -1,10 +1,11 @@
 /*
  * tandem bench sdnpu: measures retrieval-based speculative decoding as the
- * sd.npu paper does (section 4): the gain of each technique, the tokens that a
- * pass emits with each drafter (with and without the paper's two techniques),
- * the use of the rows of NPU passes, and the overhead. The benchmark is an
- * experiment (host/bench/experiment.h) with the settings and tables of the
- * paper. Single-threaded.
+ * sd.npu paper does ("Accelerating mobile language model via speculative
+ * decoding and NPU-coordinated execution", section 4): the gain of each
+ * technique, the tokens that a pass emits with each drafter (with and without
+ * the paper's two techniques), the use of the rows (tokens) of NPU passes, and
+ * the overhead. The benchmark is an experiment (host/bench/experiment.h) with
+ * the settings and tables of the paper. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H
@@ -16,12 +17,13 @@
 struct err;
 
 enum sdnpu_table_kind {
-	/* gain of each technique (table 3 of the paper), and ratios of the
-	 * rows */
+	/* gain of each technique (table 3 of the paper), and ratios between
+	 * the rows of this table */
 	SDNPU_T_ABLATION,
 	/* tokens that a pass emits (figure 13 of the paper) */
 	SDNPU_T_LENGTH,
-	/* drafted and accepted tokens by source, and the time of look-ups */
+	/* drafted and accepted tokens by the source of the draft, and the time
+	 * of look-ups */
 	SDNPU_T_SOURCES,
 	SDNPU_T_CYCLES, /* use of the rows of NPU passes */
 	/* overhead of the techniques (section 4.4 of the paper) */

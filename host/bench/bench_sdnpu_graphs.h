@@ -1,8 +1,9 @@
 /*
- * Progressive graph switching (sd.npu, section 3.2 and figure 8). Measures how
- * long prompts of pseudo-random tokens take with every plan of switching
- * between compute graphs. Reports a table of times, and a chart of when the NPU
- * and the loader of graphs are busy.
+ * Progressive graph switching (section 3.2 and figure 8 of the sd.npu paper):
+ * the device replaces its compute graphs for prompts by graphs for decoding
+ * while it computes the prompt. Measures how long prompts of pseudo-random
+ * tokens take with every plan of switching. Reports a table of times, and a
+ * chart of when the NPU and the loader of graphs are busy.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_GRAPHS_H
 #define HOST_BENCH_BENCH_SDNPU_GRAPHS_H

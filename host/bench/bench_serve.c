@@ -34,7 +34,8 @@ struct row {
 
 struct bench_serve {
 	const struct bench_serve_args *args;
-	/* items of the tasks; `prompt` points into their texts */
+	/* items of the tasks; the elements of `prompt` point to the texts of
+	 * these items */
 	struct eval_items items[FIGURES_TASKS];
 	const char *category[FIGURES_TASKS];
 	unsigned n_categories;
@@ -268,7 +269,7 @@ static double per(double a, double b)
 	return b > 0 ? a / b : (double)NAN;
 }
 
-/* The sums over all categories. */
+/* Return the sums over all categories. */
 static struct serve_category overall(
 	const struct bench_serve *b, const struct serve_result *r)
 {
@@ -399,8 +400,8 @@ static void print_table(struct bench_serve *b)
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-/* Return result i; the results are in the order of the servers, and those of a
- * server in the order of its numbers of clients. */
+/* Return result i. The results are ordered by server; the results of one server
+ * are ordered as the numbers of clients in args->at. */
 static struct serve_result *result_at(struct bench_serve *b, unsigned i)
 {
 	return &b->row[i / b->args->n_at].cell[i % b->args->n_at].result;

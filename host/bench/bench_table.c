@@ -43,8 +43,8 @@ static const char *name_of(const struct table_row *r, unsigned name)
 	return name == MODEL ? r->model : r->name[name];
 }
 
-/* Return the width of the column for name number `name` of the rows, or 0 if no
- * row has this name. */
+/* Return the width of the column that shows name number `name` of each row, or
+ * 0 if no row has a name with this number. */
 static int name_width(const struct bench_table *t, unsigned name)
 {
 	size_t most = 0;

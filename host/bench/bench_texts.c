@@ -2,8 +2,8 @@
  * tandem bench texts: measures many concurrent requests, each with its own
  * prompt, through the library's API. Reports the time until all prompts are
  * processed, and the tokens/s of all requests together after that. Every round
- * measures all numbers of requests in turn, with one handle, so that other load
- * affects all numbers alike.
+ * measures each number of requests in turn, with one library handle, so that
+ * other load on the machine affects all measurements alike.
  */
 #include "host/bench/bench.h"
 

@@ -9,7 +9,7 @@
 #include <limits.h>
 
 struct bench_trace {
-	unsigned pairs; /* number of names returned */
+	unsigned pairs; /* number of names returned so far */
 	char path[PATH_MAX];
 };
 

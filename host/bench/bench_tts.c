@@ -26,8 +26,8 @@ const char *const tts_table_names[TTS_TABLES + 1] = { "accuracy", "pass",
 	"speed", "phones", "kernels", "softmax", "attention", "batches",
 	"prompts", "memory" };
 
-/* The phones of section 7.2.1 of the npu-tts paper, and its pairs of a small
- * and a large model. */
+/* The phones of section 7.2.1 of the npu-tts paper, and the paper's pairs of a
+ * small and a large model. */
 const char *const tts_phones[TTS_N_PHONES] = { "sd8gen2", "sd8gen3",
 	"sd8elite" };
 const char *const tts_pairs[TTS_PAIRS][TTS_MODELS] = {
@@ -59,9 +59,9 @@ struct run {
 	const struct tts_method *method;
 	uint32_t n;
 	double temperature;
-	size_t items; /* number of items to run; the first ones are used */
-	/* phone and shape whose costs are computed; NULL: those of the
-	 * options */
+	size_t items; /* number of items to run, from the first item on */
+	/* phone and model shape for which costs are computed; NULL: as the
+	 * options say */
 	const char *phone, *shape;
 
 	struct tandem *tandem;
@@ -181,8 +181,8 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	if (report.keeps_all || r->purpose == DRAW) {
 		struct sample_report s;
 
-		/* There are exactly as many samples as requested, because no
-		 * method forks samples here. */
+		/* There are exactly as many samples as requested, because the
+		 * methods for which this branch runs never fork a sample. */
 		assert(n <= SAMPLES_MOST);
 		for (uint32_t i = 0; i < n && !ret; i++) {
 			tandem_sample_report(r->tandem, i, &s);
@@ -400,8 +400,8 @@ struct drawing {
 static const struct tts_method plain = { "sample", "sample", NULL };
 static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
-/* Time the generation of samples[k] samples of the first items on the wall
- * clock. If a phone is simulated, compute the phone cost of samples[k] samples
+/* Measure the wall-clock time of generating samples[k] samples of the first
+ * items. If a phone is simulated, compute the phone cost of samples[k] samples
  * of all items. The timed generation must give the kept tokens, and the same
  * phone time as the computation for the first items. */
 static int cost_and_time(struct tts *t, unsigned model, struct drawing *d,

@@ -4,7 +4,8 @@
  * benchmark runs models and sampling methods with increasing numbers of samples
  * on the held-out items of a task. The benchmark reports accuracy with
  * confidence intervals, time and energy, and the unbiased estimate of pass@k.
- * Single-threaded.
+ * The npu-tts paper is "Scaling LLM test-time compute with mobile NPU on
+ * smartphones". Single-threaded.
  *
  * Sample i of an item does not depend on the number of samples. So each model
  * draws the largest number of samples once, and each method chooses among the
@@ -53,8 +54,8 @@ enum tts_table {
 /* names of the tables; ends with NULL */
 extern const char *const tts_table_names[TTS_TABLES + 1];
 
-/* "best-of-n:min": a sampling method, and how it aggregates the scores of a
- * sample. */
+/* A sampling method, and how it combines the scores of a sample's steps, such
+ * as "best-of-n:min". */
 struct tts_method {
 	char name[TTS_NAME];
 	const char *method; /* name of a sampling method, such as "best-of-n" */

@@ -61,8 +61,8 @@ struct tts_how {
 
 /*
  * The table of phones compares the first model, with samples, to greedy
- * decoding of the second model. Costs are computed for these phones, as if the
- * two models were one of these pairs of shapes.
+ * decoding of the second model. Costs are computed for the phones tts_phones,
+ * as if the two models had the shapes of each pair in tts_pairs.
  */
 #define TTS_N_PHONES 3
 #define TTS_PAIRS    3

@@ -1,8 +1,9 @@
 /*
- * Tables of phone times that reproduce figures of the npu-tts paper: kernels
- * (figures 8, 14 and 15), passes that decode one row for each sample (figures
- * 11 to 13 and 17), and memory (figure 16). All of them are computed from
- * shapes, in the paper's formats: super-groups of Q4_0, W_down in Q8_0,
+ * Tables of phone times that reproduce figures of the npu-tts paper ("Scaling
+ * LLM test-time compute with mobile NPU on smartphones"): kernels (figures 8,
+ * 14 and 15), passes that decode one row (token) for each sample (figures 11 to
+ * 13 and 17), and memory (figure 16). All tables are computed from the shapes
+ * of models, in the paper's formats: super-groups of Q4_0, W_down in Q8_0,
  * products and attention in fp16, exponentials from a table. Nothing is
  * measured here; `tandem bench kernels` measures kernels.
  */
@@ -283,7 +284,7 @@ static struct step step_of(const struct soc *soc, const struct shape *m,
 	return s;
 }
 
-/* The models of figures 11 to 13. */
+/* The models of figures 11 to 13 of the npu-tts paper. */
 static const char *const models[] = { "qwen2.5-1.5b", "qwen2.5-3b",
 	"llama3.2-1b", "llama3.2-3b" };
 

@@ -410,9 +410,9 @@ static struct beside beside(const struct tts *t, const struct tts_point *p,
 }
 
 /* Return the first point at which a method of the first model is significantly
- * better than the second model's greedy decoding: it is right more often, with
- * a p-value below P_MOST. The points are in the order of the number of samples.
- * Returns NULL if there is no such point. */
+ * better than the second model's greedy decoding: the method is right more
+ * often, with a p-value below P_MOST. The points of a method are in the order
+ * of the number of samples. Returns NULL if no point meets the condition. */
 static const struct tts_point *overtaking(
 	const struct tts *t, const char *method, const struct tts_point *other)
 {

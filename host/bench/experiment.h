@@ -42,8 +42,9 @@ struct known_text {
 };
 
 /*
- * Number of times that each check succeeded. above_floor: number of items whose
- * time was at least the time that flash needs for their bytes.
+ * Number of times that each check succeeded. exact_reads counts passes, and
+ * exact_logits counts tokens; the others count items. above_floor: number of
+ * items whose time was at least the time that flash needs for their bytes.
  */
 /* clang-format off */
 #define EXPERIMENT_CHECKS(X)                                                  \

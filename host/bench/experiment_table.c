@@ -509,7 +509,7 @@ void table_fill_published(struct bench_table *out,
 			(f->as && (!request->as || strcmp(f->as, request->as))))
 			continue;
 		/* Find our figure in the row, column and task of the published
-		 * one. */
+		 * figure. */
 		while (row < ours->n_rows && !is_row(&ours->row[row], f))
 			row++;
 		while (column < ours->n_columns &&

@@ -1,8 +1,8 @@
 /*
  * Costs and results of the decode phase of a run: sums over all items, and the
  * figures for tables that are derived from these sums. The decode phase begins
- * with the first token of an output, so prompts are not included. Pure
- * functions.
+ * with the first token of an output, so prompts are not included. A row is one
+ * token of a pass (a run of the model), or padding. Pure functions.
  */
 #ifndef HOST_BENCH_FIGURES_H
 #define HOST_BENCH_FIGURES_H
@@ -20,7 +20,8 @@ struct run;
 /*
  * Sums over decode phases. The members in FIGURES_COUNTED have the same names
  * in the session's counters. The members prompt_* are sums over the time before
- * the first token of an output.
+ * the first token of an output. A plain reader is a program that only reads the
+ * layers (bench_read.h).
  */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \

@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A struct of zeros is a stream of which nothing has arrived. */
+/* A struct of zeros is a stream from which no byte has arrived yet. */
 struct serve_stream {
 	struct serve_answer answer; /* the caller sets sent_ns */
-	/* borrowed; the milliseconds between consecutive pieces of text are
-	 * added to it; may be NULL */
+	/* list to which the milliseconds between consecutive pieces of text are
+	 * added; borrowed; may be NULL */
 	struct series *gap;
 	struct strbuf text; /* all pieces of text */
 	bool ended;         /* "[DONE]" has arrived */
