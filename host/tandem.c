@@ -177,8 +177,8 @@ int main(int argc, char **argv)
 	 * and fail. */
 	if (cmd_flush(&e) && status == EXIT_OK)
 		status = cmd_fail(&e);
-	/* A run with planned faults must fail if not all of them were
-	 * triggered. */
+	/* The user can plan faults, which Tandem then injects. A run must fail
+	 * if not all of its planned faults were triggered. */
 	if (status == EXIT_OK && atomic_load(&fault_plan_unfired))
 		status = FAULT_EXIT_UNFIRED;
 	cmd_end();

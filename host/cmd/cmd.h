@@ -81,7 +81,7 @@ int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
 /* Check that all output has been written to standard output. Returns 0 or a
  * negative errno. */
 int cmd_flush(struct err *);
-/* Free the memory of cmd.c. The last call of the process. */
+/* Free the memory of cmd.c. Must be the last call of the process. */
 void cmd_end(void);
 
 /* Report an invalid value of an option that is detected only after parsing.
@@ -154,12 +154,12 @@ struct opt_values;
 struct tandem;
 struct tandem_options;
 
-/* Set options of a handle so that its progress and notices are printed to the
- * terminal. */
+/* Set options of a library handle (struct tandem) so that its progress and
+ * notices are printed to the terminal. */
 void cmd_handle_options(struct tandem_options *);
 
-/* Create a handle from parsed options (tandem_create), with
- * cmd_handle_options. */
+/* Create a handle from parsed options (tandem_create()), and set the options of
+ * cmd_handle_options(). */
 int cmd_create(
 	struct tandem **out, const struct opt_values *values, struct err *);
 

@@ -94,8 +94,8 @@ static int take_line(struct conversation *c, struct strbuf *line)
 		return ret;
 	c->failed = true;
 	cmd_fail(&e);
-	/* If the handle takes no more requests, the conversation cannot
-	 * continue. */
+	/* If the library handle accepts no more requests, the conversation
+	 * cannot continue. */
 	if (c->tandem)
 		tandem_report(c->tandem, &r);
 	return r.dead || c->write_errno ? ret : 0;

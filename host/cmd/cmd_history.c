@@ -1,4 +1,4 @@
-/* tandem history: lists and prunes a history file of answers.
+/* tandem history: lists, summarizes and prunes a history file of answers.
  * cmd_history_import.c has the subcommand import. */
 #include "host/cmd/cmd.h"
 

@@ -69,9 +69,9 @@ static int merge(const struct shards *all, struct err *e)
 	if (c) {
 		/*
 		 * Run the benchmark with the command line of the shards, but
-		 * with the output form that this command line requests. The
-		 * benchmark then plans the same runs as each shard did, and
-		 * takes their results from the shards.
+		 * with the output form that the options of `tandem merge`
+		 * request. The benchmark then plans the same runs as each shard
+		 * did, and takes the results of these runs from the shards.
 		 */
 		unsigned n;
 		char **words = shards_arguments(all, &n), **more;

@@ -187,7 +187,8 @@ static int start(struct job *j, struct err *e)
 	if (tandem_start(j->tandem, need))
 		return tandem_failure(j->tandem, e);
 	/* The device's address window may have room for fewer tokens than the
-	 * model's context, so check the passages against the actual context. */
+	 * model's context, so check the passages (windows of the text, or
+	 * items) against the actual context. */
 	tandem_report(j->tandem, &j->report);
 	return check_passages(j, j->report.context, e);
 }

@@ -36,7 +36,8 @@ static double temperature = NAN, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
 static bool as_ids, as_json, watched, with_samples, with_stats, verbose, chat,
 	special, ignore_eos, no_bos;
-/* read the prompt from standard input, because no other prompt was given */
+/* whether the prompt is read from standard input, because the operand is "-" or
+ * no prompt was given */
 static bool piped;
 
 /* clang-format off */
@@ -154,7 +155,7 @@ static const struct opt_command usage = {
 
 struct run {
 	struct tandem *tandem;
-	/* report of the handle before any file is opened */
+	/* report of the library handle before any file is opened */
 	struct tandem_report of;
 	struct strbuf given; /* the prompt as given by the user */
 	char *schema;

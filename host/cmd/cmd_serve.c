@@ -149,7 +149,8 @@ static const struct opt_command usage = {
 
 /* ---- methods that requests may choose ------------------------------------ */
 
-/* Names of the methods that requests may choose, the server's own first. */
+/* Names of the methods that requests may choose; the first is the server's own
+ * method. */
 #define METHODS_MAX 64
 static const char *methods[METHODS_MAX + 1];
 

@@ -34,9 +34,9 @@ struct conversation {
 	bool as_json; /* print a JSON object for each turn */
 	struct tandem *tandem;
 	struct talk talk;
-	/* Taken from the handle: the tokenizer, the context size in tokens, and
-	 * whether turns are joined without a chat template, because the model
-	 * has none that Tandem supports. */
+	/* Taken from the library handle `tandem`: the tokenizer, the context
+	 * size in tokens, and whether turns are joined without a chat template,
+	 * because the model has no template that Tandem supports. */
 	const struct tokenizer *tokenizer;
 	uint32_t room;
 	bool plain;
@@ -51,8 +51,8 @@ struct conversation {
 	bool newline_due;
 	int write_errno;
 	struct tandem_result last; /* result of the last answer */
-	/* at least one turn had no answer; sets the exit status if the input is
-	 * not a terminal */
+	/* whether at least one turn or command failed; the exit status then is
+	 * EXIT_FAIL if the input is not a terminal */
 	bool failed;
 };
 

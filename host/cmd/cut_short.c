@@ -79,8 +79,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 			path = p;
 	}
 	fd_close(&fd);
-	/* no file is mapped there: restore the default action, so that the
-	 * repeated read ends the program */
+	/* no file is mapped at the address: restore the default action, so that
+	 * the read, which is repeated after this handler, ends the program */
 	if (!path) {
 		signal(sig, SIG_DFL);
 		return;

@@ -24,7 +24,8 @@ struct inspection {
 	const char *chat;    /* name of the chat template, from chat_name() */
 	uint64_t parameters; /* number of values in all tensors */
 	uint64_t tensor_bytes;
-	/* ff: the width of an expert, if there are experts */
+	/* ff: width of the feed-forward network or, in a mixture of experts, of
+	 * one expert */
 	uint64_t layers, embd, heads, kv_heads, head_dim, ff, context, vocab;
 	/* experts: number in each layer; experts_used: number that compute each
 	 * token; expert_bytes: size of one expert, and experts_bytes: size of

@@ -17,9 +17,9 @@
 
 /*
  * Jansson's allocator, which main() sets before any JSON is created. After the
- * first allocation that fails, all fail. The reason is that Jansson silently
- * omits a member whose allocation fails, and that callers check only the final
- * print. An incomplete object then cannot be printed.
+ * first allocation that fails, all later allocations fail too. The reason is
+ * that Jansson silently omits a member whose allocation fails, and that callers
+ * check only the final print. So an incomplete object cannot be printed.
  */
 void *json_all_or_nothing(size_t);
 

@@ -15,7 +15,8 @@ struct strbuf;
 struct run_report {
 	const struct tandem *tandem;
 	struct tandem_report of;
-	/* why the text ended: gen_stop_name(), "interrupted" or "lost" */
+	/* why the text ended: gen_stop_name(), "interrupted", "lost" or
+	 * "error" */
 	const char *stop;
 	const char *error; /* NULL if there was no error */
 	uint64_t begin_ns; /* value of clock_ns() at the start of the command */

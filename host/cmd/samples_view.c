@@ -109,9 +109,9 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 	fputc('\n', f);
 }
 
-/* Return a list of the distinct answers with their votes. The rows are
- * allocated with Jansson's allocator, so that a failure also prevents the
- * printing of the object (json_all_or_nothing). */
+/* Return a list of the distinct answers with their votes. The array `row` is
+ * allocated with Jansson's allocator, so that a failed allocation also prevents
+ * the printing of the JSON object (json_all_or_nothing). */
 static json_t *answers_json(const struct tandem *t, uint32_t n)
 {
 	json_t *list = json_array();

@@ -14,8 +14,9 @@ struct tokenizer;
 
 /*
  * Open the vocabulary of the file `model`, or of the bundled target model if
- * `model` is NULL. Stores the vocabulary's vocabulary_hash in *hash unless
- * `hash` is NULL. The caller closes the vocabulary with tokenizer_close().
+ * `model` is NULL. Stores the hash of the vocabulary (vocabulary_hash()) in
+ * *hash unless `hash` is NULL. The caller closes the vocabulary with
+ * tokenizer_close().
  * Returns 0 or a negative errno.
  */
 int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,

@@ -62,16 +62,17 @@ struct watch_ends {
 	bool (*is)(const void *arg, int32_t id);
 	const void *arg;
 };
-/* Draw the state after a pass, for a terminal of the given size. A token that
- * ends the text gets a symbol if it has no text. If the struct watch_ends is
- * NULL, no token ends the text. */
+/* Draw the state after a pass (a step), for a terminal of the given size. A
+ * token that ends the text gets a symbol if it has no text. If the pointer to
+ * struct watch_ends is NULL, no token ends the text. */
 void watch_view_step(struct watch_view *, const struct tandem_step *,
 	const struct watch_ends *, struct watch_size, struct strbuf *out);
 
 /* Erase the drawing. The settled text remains, with the cursor after it. */
 void watch_view_end(struct watch_view *, unsigned cols, struct strbuf *out);
 
-/* Print a step as one line such as "pass 12: ..."; symbols show the marks. */
+/* Print the state after a pass as one line such as "pass 12: ..."; symbols show
+ * the states of the tokens (step->marks). */
 void watch_line(const struct tandem_step *, const struct watch_ends *,
 	struct strbuf *out);
 

@@ -139,8 +139,8 @@ static int step_json(const struct tandem_step *s, struct strbuf *out)
 	put_u64(o, "step", s->pass);
 	put_u64(o, "first", s->first);
 	json_object_set_new(o, "tokens", tokens);
-	/* Jansson does not allocate this string, so a failed allocation must be
-	 * checked here. */
+	/* The string `marks` is not allocated by Jansson, so check here whether
+	 * its allocation failed. */
 	text = marks.failed
 		? NULL
 		: json_stringn(marks.data ? marks.data : "", marks.len);
