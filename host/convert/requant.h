@@ -28,14 +28,15 @@ void requant(struct workers *, enum dtype to, void *dst, enum dtype from,
  * The loss of a conversion. `error` is the root mean square of the errors
  * divided by the root mean square of the source values. Tile groups are
  * quantization groups made of weights of one tile; super-groups are several
- * tile groups merged (npu-tts paper, 5.1.1). Both kinds of groups are compared
- * with conventional groups: 32 values along a row, quantized with the same
- * number of bits.
+ * tile groups merged (section 5.1.1 of the npu-tts paper, "Scaling LLM
+ * test-time compute with mobile NPU on smartphones"). Both kinds of groups are
+ * compared with conventional groups: 32 values along a row, quantized with the
+ * same number of bits.
  */
 struct requant_loss {
 	double error;
-	/* whether `to` is a type of tile groups or super-groups; only then the
-	 * next two members are set */
+	/* whether the type after the conversion has tile groups or
+	 * super-groups; only then the next two members are set */
 	bool is_grouped;
 	double conventional; /* error of conventional groups */
 	/* error / conventional; 1 if both are 0, infinite if only

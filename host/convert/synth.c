@@ -367,8 +367,8 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	} else
 		put_tokenizer_keys(&s);
 
-	/* Write the keys that llama.cpp's converter writes; it writes no
-	 * shift_logits for Dream models. */
+	/* Write the keys that llama.cpp's converter writes for diffusion
+	 * models. The converter writes no shift_logits for Dream models. */
 	arch = model_arch_named(s.shape->arch);
 	if (!arch->causal) {
 		gguf_put_bool(

@@ -14,8 +14,8 @@
  * The larger shape can have tokens that the smaller model lacks. One additional
  * element of the state vectors makes these tokens unlikely. CONSTANT is the
  * value of this element in the embedding and output rows of the model's tokens.
- * ABSENT is its value in the rows of the other tokens. LIFT is its weight in
- * the last norm.
+ * ABSENT is the value in the rows of the other tokens. LIFT is the weight by
+ * which the last norm multiplies this element.
  *
  * CONSTANT is so small that its square vanishes when the mean of squares is
  * rounded, so norms do not change. After the last norm the element is about as

@@ -138,11 +138,11 @@ static int copy(const struct window_view *from, struct window_view *to)
 		uint32_t *out = (void *)to;
 
 		/*
-		 * The view is a sequence lock: the counter `turn` is odd while
-		 * the device changes the view. Rule W2 (ipc/window_view.h): a
-		 * reader that has loaded a word of an unfinished change
-		 * afterwards finds that `turn` is odd or has changed, and
-		 * discards its copy.
+		 * The view is protected by a sequence lock: the counter `turn`
+		 * is odd while the device changes the view. Rule W2
+		 * (ipc/window_view.h): if a reader has loaded a word of an
+		 * unfinished change, then `turn` was odd before the copy or
+		 * differs after the copy. The reader then discards the copy.
 		 */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);

@@ -53,10 +53,11 @@ struct eval_result {
 	bool marked;
 	struct eval_tally all, level[EVAL_LEVELS];
 	EVAL_SUMS(COUNTER_MEMBER)
-	/* number of rows of decode passes (passes after the prompt) by use */
+	/* number of rows (tokens) of decode passes (passes after the prompt) by
+	 * use: kept, rejected or padding */
 	struct row_counts decode_rows;
-	/* Sum of the hashes of the items' logits (see session_stats). As a sum
-	 * it does not depend on the order of the items. */
+	/* Sum of the hashes of the items' logits (see session_stats). The order
+	 * of the items does not change a sum. */
 	uint64_t logits_hash;
 	struct method_stats drafts;
 };

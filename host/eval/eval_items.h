@@ -11,8 +11,8 @@
  * Items can also be prompts without answers, whose outputs cannot be scored.
  * Such a file consists of JSON lines or of lines of plain text. A JSON line has
  * a "prompt" or, instead, "turns": a list of the user's turns of a chat, of
- * which the first is the prompt. It may have an "id"; the default is the line
- * number. A line of plain text is one prompt.
+ * which the first is the prompt. A JSON line may have an "id"; the default is
+ * "line-" followed by the line number. A line of plain text is one prompt.
  */
 #ifndef HOST_EVAL_EVAL_ITEMS_H
 #define HOST_EVAL_EVAL_ITEMS_H

@@ -50,9 +50,9 @@ bool eval_task_is_file(const char *operand);
 
 /*
  * Read all items of a task, of a group, or of a file (see eval_task_is_file).
- * Fails if items lack what `need` requires; the items of bundled tasks have
- * everything. The caller zeroes *t, and releases it with eval_tasks_release()
- * even on failure. Returns 0 or a negative errno.
+ * Fails if items lack a member that `need` requires; the items of bundled tasks
+ * lack none. The caller zeroes the struct, and releases it with
+ * eval_tasks_release() even on failure. Returns 0 or a negative errno.
  */
 int eval_tasks_read(
 	struct eval_tasks *, const char *operand, enum eval_need, struct err *);

@@ -112,9 +112,9 @@ double perplexity_mean(const struct perplexity *);
 
 /*
  * perplexity_value() returns exp(mean nll), or NaN if no token was scored.
- * perplexity_interval() computes its 95 % interval by a normal approximation of
- * the mean nll over the tokens. The bounds are NaN if fewer than two tokens
- * were scored.
+ * perplexity_interval() computes the 95 % interval of this value, by a normal
+ * approximation of the mean nll over the tokens. The bounds are NaN if fewer
+ * than two tokens were scored.
  */
 double perplexity_value(const struct perplexity *);
 void perplexity_interval(const struct perplexity *, double *low, double *high);
