@@ -4,9 +4,9 @@
  * reports accuracy, tokens per pass, and how many rows (computed positions) of
  * a pass are useful. The benchmark also measures the gain of each technique of
  * llada.cpp ("Efficient On-Device Diffusion LLM Inference with Mobile NPU",
- * 2026, sections 5.4 and 5.5), the effect of the techniques' settings, and the
- * cost of a small address window of the NPU. The benchmark is an experiment as
- * host/bench/experiment.h defines one. Single-threaded.
+ * 2026, sections 5.4 and 5.5), and the effect of the techniques' settings. The
+ * benchmark also measures the cost of a small address window of the NPU. The
+ * benchmark is an experiment (host/bench/experiment.h). Single-threaded.
  *
  * Table rows of masked diffusion run the model of the option --model if it is a
  * masked diffusion model. Table rows of block diffusion and of plain decoding

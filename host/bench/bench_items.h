@@ -23,7 +23,7 @@ struct err;
 struct bench_items {
 	const char *task[FIGURES_TASKS];
 	unsigned n_tasks;
-	/* name that reports show as the task of prompts from the user's file */
+	/* task name that reports show for prompts from the user's file */
 	char file[NAME_MAX + 1];
 	/* [n] texts of the prompts; prompt[i] is NULL if prompt i consists of
 	 * BENCH_RANDOM_PROMPT pseudo-random tokens (from random stream i) */

@@ -96,7 +96,7 @@ static int take_shapes(struct bench_kernels *b, struct err *e)
 	const char *list = b->args->shapes ? b->args->shapes : DEFAULT_SHAPES;
 	bool all = !strcmp(list, "all");
 	unsigned chosen = all ? (1u << ARRAY_LEN(shapes)) - 1 - SHAPE_TINY : 0;
-	/* names of all shapes, for the message */
+	/* names of all shapes, for the error message */
 	struct strbuf names = STRBUF_INIT;
 	int ret = 0;
 

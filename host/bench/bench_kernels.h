@@ -163,7 +163,7 @@ uint64_t kernels_layer_weights(const struct kernels_model *);
 int kernels_matmul_init(
 	const struct bench_kernels *, struct kernels_model *, struct err *);
 
-/* Take one sample of each figure in round `round`. */
+/* Measure each figure once, and store the results for round `round`. */
 void kernels_measure_passes(
 	struct bench_kernels *, struct kernels_model *, unsigned round);
 void kernels_measure_layouts(

@@ -114,11 +114,11 @@ struct bench_lever {
 	struct bench_run run;
 	struct soc phone; /* the phone that the run's clock names */
 	bool oracle;
-	/* The shape that costs are computed for; NULL means the shape of the
-	 * running model. */
+	/* The model shape for which costs are computed; NULL means the shape of
+	 * the running model. */
 	const struct shape *as;
 	uint32_t n_layer; /* number of layers of the running model */
-	/* properties of the shape that costs are computed for */
+	/* properties of the shape for which costs are computed */
 	uint32_t n_vocab, n_embd;
 	enum dtype output_type;
 
@@ -136,8 +136,8 @@ struct bench_lever {
 	struct bench_table table[2 * BENCH_LEVER_SPECS];
 };
 
-/* Return the phone that figures are for, or NULL if figures are in wall-clock
- * time. */
+/* Return the phone for which figures are computed, or NULL if figures are in
+ * wall-clock time. */
 const struct soc *bench_lever_phone(const struct bench_lever *);
 
 #endif

@@ -33,7 +33,7 @@ struct limit {
 	 */
 	_Atomic uint32_t *turn;
 	unsigned char *lines;
-	/* number of batches that have begun; each process counts for itself */
+	/* number of batches that have begun; each process has its own count */
 	unsigned batches;
 	/* A pipe or socket in each direction; [0] is the end to read, [1] the
 	 * end to write. */

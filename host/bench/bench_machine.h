@@ -27,10 +27,10 @@ int bench_machine_open(struct bench_machine **out, unsigned threads,
 void bench_machine_close(struct bench_machine *);
 
 /*
- * The block, which is allocated like a buffer for weights. Any two adjacent
- * bytes are a small fp16 number, and any byte is a valid quantized code. So any
- * piece can serve as weights of any type without packing, and kernels meet no
- * denormals or NaNs.
+ * Return the block, which is allocated like a buffer for weights. Any two
+ * adjacent bytes form a small fp16 number, and any byte is a valid quantized
+ * code. So any piece can serve as weights of any type without packing, and
+ * kernels meet no denormals or NaNs.
  */
 const uint8_t *bench_machine_block(const struct bench_machine *);
 

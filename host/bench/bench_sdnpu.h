@@ -1,11 +1,12 @@
 /*
- * tandem bench sdnpu: measures retrieval-based speculative decoding as the
- * sd.npu paper does ("Accelerating mobile language model via speculative
- * decoding and NPU-coordinated execution", section 4): the gain of each
- * technique, the tokens that a pass emits with each drafter (with and without
- * the paper's two techniques), the use of the rows (tokens) of NPU passes, and
- * the overhead. The benchmark is an experiment (host/bench/experiment.h) with
- * the settings and tables of the paper. Single-threaded.
+ * tandem bench sdnpu: measures retrieval-based speculative decoding as in
+ * section 4 of the sd.npu paper ("Accelerating mobile language model via
+ * speculative decoding and NPU-coordinated execution"). The benchmark measures
+ * the gain of each technique, and the tokens that a pass emits with each
+ * drafter, with and without the paper's two techniques. It also measures the
+ * use of the rows (tokens) of NPU passes, and the overhead. The benchmark is an
+ * experiment (host/bench/experiment.h) with the settings and tables of the
+ * paper. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H
@@ -28,7 +29,8 @@ enum sdnpu_table_kind {
 	SDNPU_T_CYCLES, /* use of the rows of NPU passes */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
-	/* gains for several values of the time of a row on the phone */
+	/* gains, computed for several values of the time that a row takes on
+	 * the phone */
 	SDNPU_T_ROW_COST,
 	/* gains over each method that the paper compares with, by phone and
 	 * model (figures 11 and 12 of the sd.npu paper) */

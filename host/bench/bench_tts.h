@@ -35,8 +35,9 @@ struct err;
 #define TTS_NUMBERS 6
 #define TTS_NAME    32
 
-/* The tables that can be made. Tables from TTS_PAPER on are computed from
- * shapes; the tables before TTS_PAPER need models to decode. */
+/* The tables that can be made. Tables from TTS_PAPER on are computed from the
+ * shapes (dimensions) of models; for the tables before TTS_PAPER, models
+ * decode. */
 enum tts_table {
 	TTS_ACCURACY,
 	TTS_PASS,

@@ -56,14 +56,14 @@ static bool has_change(const struct table_variant *v, const char *change)
 }
 
 /*
- * Add the run of a row to the experiment, or the run of one of its rivals
- * (methods with which the row is compared). The setting of the run consists of
- * the usual setting, the method, presets, the changes of the row's variant and
- * of `rival` (NULL for the row itself), and level `i` of `l` (NULL means no
- * levels). If the rival does not draft, changes of the draft are left out, so
- * that the rival is run only once for all drafts. With `in_a_row`, add the run
- * "in a row" (table_spec.in_a_row). A setting without graph switching has no
- * such run; *run is then the row's usual run.
+ * Add the run of a row to the experiment, or the run of one of the row's rivals
+ * (methods with which the row is compared). The setting of the run is the usual
+ * setting, changed by the method, by presets, by the row's variant, by `rival`
+ * (NULL for the row itself), and by level `i` of `l` (NULL means no levels). If
+ * the rival does not draft, changes of the draft are left out, so that the
+ * rival is run only once for all drafts. With `in_a_row`, add the run "in a
+ * row" (table_spec.in_a_row). A setting without graph switching has no run "in
+ * a row"; *run is then the row's usual run.
  */
 static int add_run(struct experiment *x, const struct table_request *request,
 	const struct method_facts *m, const struct table_variant *v,

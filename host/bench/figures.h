@@ -62,7 +62,8 @@ struct figures {
 
 void figures_add(struct figures *sum, const struct figures *more);
 
-/* Figures of a run over all tasks, in the time of the experiment's clock. */
+/* Figures of a run over all tasks. Times are those of the experiment's clock
+ * (wall clock or phone). */
 struct run_summary {
 	struct figures sum;
 	double tokens_per_s; /* geometric mean over the tasks */

@@ -46,7 +46,8 @@ struct bench_line {
 		EVAL_TASK_GROUPS "; none: random prompts, each continued to " \
 		"exactly -n tokens",                                          \
 		.choices = eval_task_names }
-/* The options that all benchmarks with shards have, at the end of the table. */
+/* The options that all benchmarks with shards have, for the end of the option
+ * table. */
 #define BENCH_RUN(line)                                                       \
 	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
 		"number of times that every figure is measured (3; with a "   \

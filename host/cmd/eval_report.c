@@ -23,7 +23,7 @@ static double tokens_per_s(const struct eval_result *r)
 	return r->ns ? (double)r->tokens * 1e9 / (double)r->ns : 0;
 }
 
-/* Results in the time of the phone that --clock names. */
+/* Times and energy on the phone that --clock names. */
 struct phone {
 	double total_s, tokens_per_s, energy_j, energy_per_token_j;
 };

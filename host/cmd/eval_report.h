@@ -17,7 +17,7 @@
 struct err;
 struct shards;
 
-/* The subject and settings of an evaluation. The strings belong to the
+/* The models and settings of an evaluation. The strings belong to the
  * caller. */
 struct eval_subject {
 	const char *model, *arch, *method, *precision;

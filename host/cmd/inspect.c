@@ -407,8 +407,8 @@ static json_t *diffusion_json(const struct inspection *in)
 		(json_int_t)in->block_length);
 }
 
-/* Return the numbers of a mixture of experts. Returns NULL for another model or
- * if memory ran out. */
+/* Return the number and the sizes of experts. Returns NULL if the model has no
+ * experts or if memory ran out. */
 static json_t *experts_json(const struct inspection *in)
 {
 	if (!in->experts)

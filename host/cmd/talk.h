@@ -1,9 +1,9 @@
 /*
  * The turns of a conversation: system, user and assistant. Answers keep their
  * tokens, so that the next prompt begins with exactly the tokens of the
- * previous prompt and answer, whose keys and values can be reused from the KV
- * cache. A conversation is stored in a file as JSON, with its turns, and with
- * settings by their option names. Single-threaded.
+ * previous prompt and answer. The keys and values of these tokens can then be
+ * reused from the KV cache. A conversation is stored in a file as JSON: its
+ * turns, and settings under their option names. Single-threaded.
  */
 #ifndef HOST_CMD_TALK_H
 #define HOST_CMD_TALK_H

@@ -41,11 +41,11 @@ struct probe {
 };
 
 /*
- * The probes in the order of the report: name, `required`, function. The
- * functions of the rows "processor" to "huge-pages" are in probe_system.c,
- * those of "futex" to "seccomp", "strace" and "perf" in probe_kernel.c, those
- * of "io_uring" to "locked-memory" in probe_uring.c, the others in
- * probe_around.c.
+ * The probes in the order of the report: name, `required`, function. Files that
+ * define the functions: probe_system.c from "processor" to "huge-pages";
+ * probe_kernel.c from "futex" to "seccomp", and "strace" and "perf";
+ * probe_uring.c from "io_uring" to "locked-memory"; probe_around.c all other
+ * functions.
  */
 #define PROBES(X)                                      \
 	X("device", true, probe_device)                \
