@@ -144,8 +144,8 @@ static unsigned same_text(struct bench_methods *b, const struct setting *s,
 
 		used += (size_t)snprintf(key + used, sizeof(key) - used, "%s\n",
 			value ? value : "");
-		/* If the key does not fit, the run belongs to no group: its
-		 * text is compared with no other text. */
+		/* If the key does not fit, the run belongs to no group: the
+		 * run's text is compared with no other text. */
 		if (used >= sizeof(key))
 			return 0;
 	}

@@ -82,8 +82,8 @@ enum bench_limit {
 
 /*
  * Fork a child process on CPU `cpu`. For each batch announced through the pipe
- * *command the child calls serve(arg, trips); it exits when the pipe is closed.
- * Returns 0 or a negative errno; sets *command and *pid.
+ * *command the child calls serve(arg, trips). The child exits when the pipe is
+ * closed. Returns 0 or a negative errno; sets *command and *pid.
  */
 int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
 	int *command, int *pid, struct err *);

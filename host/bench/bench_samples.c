@@ -35,8 +35,8 @@
  * that ordinary decoding uses. */
 enum way { SHARED, APART, WAYS };
 
-/* Sums over the timed passes: their times, and the number of KV bytes that they
- * read. */
+/* Sums over the timed passes: times of the passes, and number of KV bytes that
+ * the passes read. */
 struct cost {
 	struct bare_pass_times of;
 	double bytes;

@@ -34,7 +34,7 @@ struct table_row *table_add_row(
 
 /* ---- text ---------------------------------------------------------------- */
 
-/* index of the column with the model's name; it follows the columns with the
+/* index of the column with the model's name, which follows the columns with the
  * row's names */
 #define MODEL TABLE_NAMES
 

@@ -54,8 +54,7 @@ struct tts_how {
 	 * drew once; otherwise the method generates in runs of its own */
 	bool follows;
 	bool reward; /* needs a reward model */
-	/* if the number of samples is above 1, it must be a multiple of this
-	 * number */
+	/* A number of samples above 1 must be a multiple of this number. */
 	uint32_t group;
 };
 

@@ -271,9 +271,9 @@ struct decoding {
 
 /*
  * Return the number of bytes that this process has read, as counted by the
- * kernel, or -1 if this number cannot be compared with the expected number. It
- * can be compared only if the file is read without the page cache and times are
- * wall-clock times.
+ * kernel, or -1 if this number cannot be compared with the expected number. The
+ * two numbers can be compared only if the file is read without the page cache
+ * and times are wall-clock times.
  */
 static int64_t count_reads(const struct opened *o)
 {

@@ -91,8 +91,8 @@ int bench_line_end(int ret, const struct err *);
 
 /*
  * Lists of names or numbers, separated by commas or spaces. The list_*()
- * functions below return EXIT_OK. If an item is invalid, they report a misuse
- * of the command and return its exit status.
+ * functions below return EXIT_OK. If an item of the list is invalid, the
+ * functions report a misuse of the command and return EXIT_MISUSE.
  */
 
 #define LIST_PART 32

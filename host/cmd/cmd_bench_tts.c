@@ -255,9 +255,9 @@ static int take(struct tts_args *a, struct strbuf *text)
 				"--at '%s': list the numbers of samples in "
 				"ascending order",
 				numbers);
-	/* If an option of the decoder is set, it must apply to one of the
-	 * methods. If it applies to none, let the decoder's own check report
-	 * the error. */
+	/* If an option of the decoder is set, the option must apply to one of
+	 * the methods. If it applies to none of them, let the decoder's own
+	 * check report the error. */
 	for (size_t i = 0; (t = decoder_tables(i)); i++)
 		for (size_t k = 0; k < t->n; k++) {
 			bool applies =

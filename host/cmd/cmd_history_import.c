@@ -218,7 +218,7 @@ static int add_input(struct import *m, const char *path, struct err *e)
 			json_t *line = NULL;
 
 			/* When Jansson runs out of memory, it sometimes reports
-			 * invalid JSON. errno then is ENOMEM. */
+			 * invalid JSON instead, but errno is ENOMEM. */
 			errno = 0;
 			if (strspn(text, " \t\r") >= n)
 				; /* skip an empty line */

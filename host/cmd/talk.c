@@ -222,8 +222,8 @@ int talk_load(
 
 	if (ret)
 		return ret;
-	/* When Jansson runs out of memory, it sometimes reports invalid JSON.
-	 * errno then is ENOMEM. */
+	/* When Jansson runs out of memory, it sometimes reports invalid JSON
+	 * instead, but errno is ENOMEM. */
 	errno = 0;
 	all = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	if (all)

@@ -1,9 +1,9 @@
 /*
  * Shows how a diffusion model generates text (`tandem run --watch`). On a
- * terminal, it draws the part of the text that may still change (watch_view.h).
- * In a pipe, or on a terminal that cannot move the cursor, it prints a line for
- * each step (the state after a pass). With --json it prints an object for each
- * step. Writes to standard output after flushing stdio. Single-threaded.
+ * terminal, the part of the text that may still change is drawn (watch_view.h).
+ * In a pipe, or on a terminal that cannot move the cursor, a line is printed
+ * for each step (the state after a pass). With --json an object is printed for
+ * each step. Writes to standard output after flushing stdio. Single-threaded.
  */
 #ifndef HOST_CMD_WATCHING_H
 #define HOST_CMD_WATCHING_H

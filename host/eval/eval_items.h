@@ -8,9 +8,9 @@
  * facts and level are optional; other members are ignored. Special tokens such
  * as those of a chat template are recognized in a prompt, not in an answer.
  *
- * Items can also be prompts without answers, whose outputs cannot be scored.
- * Such a file consists of JSON lines or of lines of plain text. A JSON line has
- * a "prompt" or, instead, "turns": a list of the user's turns of a chat, of
+ * Items can also be prompts without answers, whose outputs cannot be scored. A
+ * file of prompts consists of JSON lines or of lines of plain text. A JSON line
+ * has a "prompt" or, instead, "turns": a list of the user's turns of a chat, of
  * which the first is the prompt. A JSON line may have an "id"; the default is
  * "line-" followed by the line number. A line of plain text is one prompt.
  */

@@ -25,7 +25,8 @@ struct err;
 extern const char *const eval_task_names[];
 
 struct eval_task {
-	/* name of the task; for a file, its name without .jsonl or .txt */
+	/* name of the task; for a file, the file's name without .jsonl or
+	 * .txt */
 	char name[NAME_MAX + 1];
 	char path[PATH_MAX];
 	struct eval_items items;

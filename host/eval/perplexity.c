@@ -78,10 +78,11 @@ static int add_item(struct passages *p, const struct tokenizer *tok,
 	one.first = (uint32_t)(l->n - one.at);
 	if (!ret) {
 		/*
-		 * Append the tokens of the answer. If possible, they are taken
-		 * from the tokens of prompt and answer together. An answer that
-		 * is tokenized alone may begin with another token, because some
-		 * vocabularies insert a space at the start of a text.
+		 * Append the tokens of the answer. If possible, these tokens
+		 * are taken from the tokens of prompt and answer together. An
+		 * answer that is tokenized alone may begin with another token,
+		 * because some vocabularies insert a space at the start of a
+		 * text.
 		 */
 		size_t n_prompt = l->n - begin;
 		size_t prompt = strlen(item->prompt),

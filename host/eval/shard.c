@@ -122,8 +122,8 @@ static json_t *load(const char *path, struct err *e)
 		err_sys(e, errno, "cannot open '%s'", path);
 		return NULL;
 	}
-	/* When Jansson runs out of memory, it sometimes reports invalid JSON.
-	 * errno then is ENOMEM. */
+	/* When Jansson runs out of memory, it sometimes reports invalid JSON
+	 * instead, but errno is ENOMEM. */
 	errno = 0;
 	one = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
 	if (!one && errno == ENOMEM)

@@ -16,7 +16,7 @@ struct row_counts;
 /*
  * Macros for the rows of a table of counters (base/counters.h). SUMS_PUT stores
  * a member of *from in the object `o`. SUMS_GET reads the member from `o` into
- * *to; it sets `good` to false if the member is missing or has the wrong type.
+ * *to, and sets `good` to false if the member is missing or has the wrong type.
  */
 #define SUMS_PUT(type, name)                   \
 	json_object_set_new(o, #name,          \
