@@ -27,8 +27,8 @@ struct bench_args {
 	 * benchmark measures */
 	unsigned beside;
 	const char *model; /* NULL means the bundled model */
-	/* for kernels: names of model shapes, "NAME,NAME" or "all"; NULL means
-	 * the default */
+	/* for kernels: names of model shapes (sets of dimensions), "NAME,NAME"
+	 * or "all"; NULL means the default */
 	const char *shapes;
 	/* "soc:NAME" names a phone profile; NULL means the default */
 	const char *clock;

@@ -17,10 +17,10 @@
  * Groups of runs that must generate the same text. ANY: no group. CAUSAL: plain
  * and speculative decoding of the target model. BLOCKS: the block-diffusion
  * model with plain decoding and with method linear-spec. PLACED: method
- * llada-npu with every address window and weight placement. CACHED: method
- * block with and without a KV cache, if each pass decides one token.
- * CACHED_SURE: like CACHED, but each pass decides all tokens whose probability
- * reaches a threshold.
+ * llada-npu with every size of the NPU's address window and every placement of
+ * the weights. CACHED: method block with and without a KV cache, if each pass
+ * decides one token. CACHED_SURE: like CACHED, but each pass decides all tokens
+ * whose probability reaches a threshold.
  */
 enum diffusion_texts {
 	DIFFUSION_ANY,

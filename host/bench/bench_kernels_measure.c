@@ -60,9 +60,9 @@ struct product {
 	enum dtype type;
 	uint32_t n, k, rows;
 	const uint8_t *w;
-	/* A unit of the matrix is a row or a strip of tiles. unit: number of
-	 * outputs of a unit. piece: number of units that a worker processes at
-	 * a time. unit_bytes: size of a unit. */
+	/* A unit of the matrix is a row or a strip of tiles (TILE rows). unit:
+	 * number of outputs of a unit. piece: number of units that a worker
+	 * processes at a time. unit_bytes: size of a unit in bytes. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 };

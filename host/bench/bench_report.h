@@ -18,9 +18,9 @@ enum bench_form { BENCH_TEXT, BENCH_JSON, BENCH_CSV };
 extern const char bench_simulated[];
 
 /*
- * Print lines that name the shapes for which costs were computed, if these
- * differ from the models that ran (pair_runner.h); print nothing if `priced` is
- * "". The lines come before all other text.
+ * Print lines that name the model shapes for which costs were computed, if
+ * these shapes differ from the shapes of the models that ran (pair_runner.h);
+ * print nothing if `priced` is "". The lines come before all other text.
  */
 void report_print_priced(const char *priced);
 

@@ -23,7 +23,7 @@ struct tts_cost {
 	uint64_t phone_ps;
 };
 
-/* Result of one model, one method and one number of samples. */
+/* A point: the result of one model, one method and one number of samples. */
 struct tts_point {
 	unsigned model;
 	const char *method;

@@ -21,7 +21,8 @@ struct run;
  * Sums over decode phases. The members in FIGURES_COUNTED have the same names
  * in the session's counters. The members prompt_* are sums over the time before
  * the first token of an output. A plain reader is a program that only reads the
- * layers (bench_read.h).
+ * layers (bench_read.h). The address window is the range of addresses that the
+ * NPU can reach; weights are mapped into it, or copied to its slots.
  */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \

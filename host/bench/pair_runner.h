@@ -55,9 +55,9 @@ struct pair_runner {
 	char model[PATH_MAX], draft[PATH_MAX];
 	/*
 	 * The texts priced_as (struct tandem_report) of all settings, which
-	 * name the shapes for which costs are computed. Each text appears once;
-	 * " | " separates the texts, and "..." stands for texts that do not
-	 * fit; "" if there are none.
+	 * name the model shapes for which costs are computed. Each text appears
+	 * once; " | " separates the texts, and "..." stands for texts that do
+	 * not fit. "" if no setting has such a text.
 	 */
 	char priced[PAIR_PRICED];
 };

@@ -283,8 +283,9 @@ static int run_all(struct eval *v, const char *operand, struct err *e)
 		return ret;
 	if (tandem_start_for(v->tandem, v->longest, n_predict))
 		return tandem_failure(v->tandem, e);
-	/* The device's address window may have room for fewer tokens than the
-	 * model's context, so check the prompts against the actual context. */
+	/* The device's address window (the memory it can reach) may have
+	 * room for fewer tokens than the model's context, so check the prompts
+	 * against the actual context. */
 	tandem_report(v->tandem, &r);
 	ret = check_prompts(v, r.context, e);
 	if (ret)

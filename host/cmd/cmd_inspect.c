@@ -1,5 +1,5 @@
 /* tandem inspect: shows the contents of a model file, or the address window of
- * a running device process. */
+ * a running device process (the buffers that the emulated NPU has mapped). */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"

@@ -186,9 +186,9 @@ static int start(struct job *j, struct err *e)
 	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
 	if (tandem_start(j->tandem, need))
 		return tandem_failure(j->tandem, e);
-	/* The device's address window may have room for fewer tokens than the
-	 * model's context, so check the passages (windows of the text, or
-	 * items) against the actual context. */
+	/* The device's address window (the memory that it can reach) may have
+	 * room for fewer tokens than the model's context, so check the passages
+	 * (windows of the text, or items) against the actual context. */
 	tandem_report(j->tandem, &j->report);
 	return check_passages(j, j->report.context, e);
 }

@@ -43,8 +43,8 @@ static int run(int argc, char **argv)
 
 		progress_at(&p, x->offset);
 		ret = image_check(im, x, &e);
-		/* Count a damaged extent and check the next one. Any other
-		 * error ends the check. */
+		/* Count a damaged extent (a contiguous part of the image) and
+		 * check the next extent. Any other error ends the check. */
 		if (ret != -EBADMSG)
 			continue;
 		progress_end(&p);

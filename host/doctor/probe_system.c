@@ -187,7 +187,7 @@ void probe_address_space(struct finding *f)
 	static const uint64_t size[] = { WIRE_WINDOW_MAX, 3584 * MIB,
 		3072 * MIB, 2048 * MIB, 1024 * MIB, 256 * MIB, 64 * MIB,
 		/* smallest size that is tried: hardly any model runs in a
-		 * smaller window */
+		 * smaller address window */
 		16 * MIB };
 	uint64_t limit = UINT64_MAX, got = 0;
 	struct rlimit r;

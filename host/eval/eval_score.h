@@ -59,8 +59,9 @@ void scoring_release(struct scoring *);
 int scoring_tokenize(
 	struct scoring *, struct tandem *, const char *step_end, struct err *);
 
-/* Compute the scores with the handle's reward model (tandem_want_reward). The
- * device process must be started. Returns 0 or a negative errno. */
+/* Compute the scores with the reward model of the library handle
+ * (tandem_want_reward). The device process must be started. Returns 0 or a
+ * negative errno. */
 int scoring_run(struct scoring *, struct tandem *, const struct progress_sink *,
 	struct err *);
 
