@@ -2,8 +2,10 @@
  * A fault plan lists the faults that a test injects, and when to inject them.
  * The host process and the device process parse the same string, which may
  * contain faults of the device, of the channel between the processes, and of
- * flash (the file that holds the weights). device/fault.h injects the faults of
- * the device and of the channel, and flash/flash_fault.c those of flash.
+ * flash (the file that holds the weights). A request is a message from the host
+ * to the device, and a completion is the device's answer (ipc/wire.h).
+ * device/fault.h injects the faults of the device and of the channel, and
+ * flash/flash_fault.c injects the faults of flash.
  *
  *   PLAN   EVENTs separated by commas or line ends, or @FILE; in a file
  *          a # at the beginning of an event starts a comment
@@ -11,8 +13,9 @@
  *          left out: drop-invalidate[:BUFFER[#N]]; the verbs drop-clean,
  *          drop-word and drop-wait have the same form; drop-clean-all[#N] and
  *          drop-flush-all[#N] concern the whole cache
- *   WHERE  KIND#N, the N-th request of that kind, or N, the N-th request of
- *          any kind; a + at the end adds all later requests
+ *   WHERE  KIND#N, the N-th request of that kind; start#N, the N-th start of
+ *          a device process; or N, the N-th request of any kind (for a fault
+ *          of flash, the N-th read); a + at the end adds all later ones
  *
  * fault_plan_help lists the verbs. Counts start from 1.
  *
@@ -46,7 +49,7 @@ enum fault_verb {
 	FAULT_HANG_INSIDE,
 	FAULT_HANG_ANSWERED,
 	FAULT_ENOMEM,
-	/* faults of the channel, triggered by a completion */
+	/* faults of the channel, triggered by the completion of a request */
 	FAULT_BELL_DROP,
 	FAULT_BELL_REPEAT,
 	FAULT_BELL_MERGE,
@@ -78,8 +81,8 @@ struct fault_event {
 	enum fault_verb verb;
 	unsigned kind;
 	uint32_t ms; /* the MS of the event; 0 if its verb takes no time */
-	/* number of the request, call or read that fails, from 1; 0 means every
-	 * call (drop-* verbs only) */
+	/* number, from 1, of the request, start, maintenance call or read at
+	 * which the fault occurs; 0 means every call (drop-* verbs only) */
 	uint64_t at;
 	bool later; /* WHERE ends with a + */
 	/* buffer to which a drop-* verb applies; "": every buffer */
@@ -101,8 +104,9 @@ extern const char fault_plan_help[];
  */
 int fault_plan_parse(struct fault_plan *, const char *text, struct err *);
 
-/* Like fault_plan_parse, for the plan of the device process: also returns
- * -EINVAL if the plan has a fault of flash. */
+/* Like fault_plan_parse, for a plan that only a device process reads: also
+ * returns -EINVAL if the plan has a fault of flash, which the device cannot
+ * inject. */
 int fault_plan_parse_device(
 	struct fault_plan *, const char *text, struct err *);
 
@@ -116,8 +120,8 @@ void fault_plan_print(const struct fault_plan *, char buf[FAULT_TEXT_MAX]);
 void fault_plan_share(
 	const struct fault_plan *, bool flash, struct fault_plan *out);
 
-/* Whether the event applies to the request, call or read with number `nth` of
- * its kind. */
+/* Whether the event applies to the nth request, start, maintenance call or
+ * read. The caller counts only those to which the event can apply. */
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
 /* The number of fault plans in this process of which at least one event was

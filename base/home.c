@@ -26,8 +26,8 @@ bool home_prefix(char home[PATH_MAX])
 
 	if (!path_up(home))
 		return false;
-	/* If the last name now begins with "lib", the folder was one such as
-	 * PREFIX/lib/x86_64-linux-gnu: remove that name too. */
+	/* If the last name of the shortened path begins with "lib", the folder
+	 * was, for example, PREFIX/lib/x86_64-linux-gnu: remove "lib" too. */
 	name = strrchr(home, '/') + 1;
 	return strncmp(name, "lib", 3) || path_up(home);
 }

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 
 /*
- * Find an offset for buffer r. placed[0 .. n - 1] are the placed buffers,
- * sorted by offset; buffers that are never alive together with r are ignored.
- * Returns the offset of the smallest gap between the remaining buffers into
- * which r fits, or the end of the last of these buffers if r fits no gap.
+ * Find an offset for buffer r. placed[0 .. n - 1] are the buffers that have an
+ * offset already, sorted by offset; those that are never alive together with r
+ * are ignored. Returns the offset of the smallest gap between the other placed
+ * buffers into which r fits, or the end of the last of these buffers if r fits
+ * into no gap.
  */
 static size_t best_place(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n, size_t align)

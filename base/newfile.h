@@ -26,8 +26,9 @@ struct newfile {
 	bool named; /* the file `temporary` exists and must be removed */
 };
 
-/* The permissions of the new file, also while it is being written: all users
- * that the umask allows, or the owner alone. */
+/* The permissions of the new file, which apply already while the file is being
+ * written: access for all users that the umask allows, or for the owner
+ * alone. */
 #define NEWFILE_PUBLIC  0666
 #define NEWFILE_PRIVATE 0600
 
@@ -39,8 +40,8 @@ struct newfile {
  *
  * The temporary name of a file with mode NEWFILE_PRIVATE is always PATH.tmp, so
  * that a program can remove all traces of the file. The caller must hold a
- * lock, so that only one process at a time writes such a `path`. A PATH.tmp
- * that a killed writer left is removed.
+ * lock, so that only one process at a time writes a private file at `path`. A
+ * PATH.tmp that a killed writer left is removed.
  */
 int newfile_open(
 	struct newfile *, const char *path, unsigned mode, struct err *);

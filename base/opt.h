@@ -218,10 +218,14 @@ int opt_help(
 void opt_man(const struct opt_command *, FILE *);
 
 /*
- * Print the bash completion of the command: patterns of a `case` over "NAME:"
- * followed by the previous option, where NAME is the command's name with dashes
- * for spaces. The code after each pattern sets `words`, sets `paths` to -f for
- * files or -d for folders, and sets `list` for lists separated by commas.
+ * Print the bash completion of the command as branches of a `case` statement.
+ * The subject of the statement is "COMMAND:BEFORE": the name of the command,
+ * and the word before the word to complete. A branch is printed for each option
+ * that takes a value, with `name`, the command's name with dashes for spaces,
+ * as COMMAND. The branch sets `words` to the values to offer, `paths` to -f for
+ * files or -d for folders, and `list` if the value is a list separated by
+ * commas. The last branch, for any other BEFORE, sets `options` to the names of
+ * all options.
  */
 void opt_completion(const struct opt_command *, const char *name, FILE *);
 

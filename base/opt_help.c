@@ -192,8 +192,8 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-/* Cut the help text at the first semicolon that is not in parentheses and does
- * not follow a quotation mark. */
+/* Shorten the help text to its first clause: cut it at the first semicolon that
+ * is not in parentheses and does not follow a quotation mark. */
 static void cut_short(struct opt_text *help)
 {
 	int depth = 0;

@@ -1,9 +1,9 @@
 /*
- * Functions for the parser and for printing help: iterate over all options of a
- * command (those in its rows and those in its tables), find one option, and set
- * its value. Private to base/opt*.c. The parser is in a separate file, because
- * it calls the code that prints help: a program that only sets options by name
- * links neither the parser nor that code.
+ * Functions for the parser and for printing help. They iterate over all options
+ * of a command (those in its rows and those in its tables), find one option,
+ * and set the value of an option. Private to base/opt*.c. The parser is in a
+ * separate file, because it calls the code that prints help: a program that
+ * only sets options by name links neither the parser nor that code.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H
@@ -65,8 +65,9 @@ bool opt_by_name(const struct opt_command *, const char *name, size_t len,
 	struct opt *out);
 bool opt_by_letter(const struct opt_command *, char letter, struct opt *out);
 
-/* Set the message that `given` ("--name") is not an option, with the advice of
- * its row in opt_foreign_rows or the closest name as a suggestion. Returns
+/* Set a message which says that `given` ("--name") is not an option. If
+ * opt_foreign_rows has the option, the message has the advice of its row;
+ * otherwise the message suggests the option with the closest name. Returns
  * -EINVAL. */
 int opt_refuse_name(
 	const struct opt_command *, const char *given, struct err *);
@@ -87,7 +88,7 @@ extern const struct opt_foreign opt_foreign_rows[];
 const char *opt_foreign_advice(const char *arg);
 
 /* Set the option's value from text; `given` is the name of the option for
- * messages. Not for flags. Returns 0 or -EINVAL. */
+ * messages. The option must not be a flag. Returns 0 or -EINVAL. */
 int opt_set_value(
 	const struct opt *, const char *given, const char *text, struct err *);
 

@@ -13,8 +13,8 @@
  * A callback for progress. `what` names the operation (the same pointer in all
  * calls of the operation), and `done` of its `total` units are complete;
  * `total` is 0 if the number is unknown. The last call of an operation has
- * `what` NULL, whether or not the operation succeeded. The function pointer may
- * be NULL.
+ * `what` NULL, whether or not the operation succeeded. `report` may be NULL:
+ * progress is then not reported.
  */
 struct progress_sink {
 	void (*report)(
@@ -30,7 +30,7 @@ static inline void progress_report(const struct progress_sink *s,
 }
 
 /* A callback for notices. A notice is a sentence about a fault from which the
- * program has recovered. The function pointer may be NULL. */
+ * program has recovered. `report` may be NULL: notices are then dropped. */
 struct notice_sink {
 	void (*report)(void *arg, const char *sentence);
 	void *arg;

@@ -1,8 +1,10 @@
 /*
  * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random
  * numbers: as easy as 1, 2, 3", SC 2011). A number is a pure function of (seed,
- * stream, position), so any process can repeat the sampling of any token, in
- * any order. A test can therefore check speculative sampling token by token.
+ * stream, position). `stream` separates different uses of one seed, such as
+ * several samples of a text; `position` counts within a stream, for example the
+ * tokens of a text. So any process can repeat the sampling of any token, in any
+ * order. A test can therefore check speculative sampling token by token.
  */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H

@@ -19,9 +19,10 @@
  * How long an idle thread spins before it sleeps. SPIN_NS is longer than the
  * usual gap between two parallel loops (workers_run). SPIN_NS is also so short
  * that an idle pool soon leaves its CPU cores to the other process (host or
- * device). BURST_NS replaces SPIN_NS within a burst (workers_burst): it is the
- * longest time for which a caller is expected to be busy between two loops. A
- * longer spin would waste CPU time whenever the caller is preempted.
+ * device). Within a burst (workers_burst) the threads spin for up to BURST_NS
+ * instead: BURST_NS is the longest time for which a caller is expected to be
+ * busy between two loops. A longer spin would waste CPU time whenever the
+ * caller is preempted.
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
@@ -84,8 +85,9 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 			break;
 	}
 	/* Increment `sleepers`, then check `round`. publish_round changes
-	 * `round`, then checks `sleepers`. So at least one side sees the
-	 * other's write, and no wake-up is lost. */
+	 * `round`, then checks `sleepers`. So either this thread sees the new
+	 * `round`, or publish_round sees the new `sleepers`, and no wake-up is
+	 * lost. */
 	atomic_fetch_add(&w->sleepers, 1);
 	while ((now = atomic_load(&w->round)) == seen)
 		syscall(SYS_futex, &w->round, FUTEX_WAIT_PRIVATE, seen, NULL,

@@ -6,10 +6,10 @@
  * do not depend on the number of threads.
  *
  * Only one thread at a time may use a pool. Idle threads spin briefly, then
- * sleep on a futex; within a burst of loops the threads spin from one loop to
- * the next. While a thread is preempted, other threads take the remaining
- * parts. The loop waits for a preempted thread only if that thread has begun a
- * part.
+ * sleep on a futex; within a burst of loops (workers_burst) the threads spin
+ * from one loop to the next. While a thread is preempted, other threads take
+ * the remaining parts. The loop waits for a preempted thread only if that
+ * thread has begun a part.
  */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
@@ -26,7 +26,7 @@ struct err;
  * 2^20 multiply-adds take one thread some 100 us; the system call that wakes
  * the threads takes some 10 us, and the threads run some 50 us later. While all
  * threads are awake, a loop of at least WORKERS_WORTH_AWAKE multiply-adds is
- * shared.
+ * divided among the threads.
  */
 #ifndef WORKERS_WORTH
 #define WORKERS_WORTH ((uint64_t)1 << 20)
@@ -34,8 +34,8 @@ struct err;
 #ifndef WORKERS_WORTH_AWAKE
 #define WORKERS_WORTH_AWAKE ((uint64_t)1 << 15)
 #endif
-/* The cost per value of a norm or an activation function, as a number of
- * multiply-adds. */
+/* A norm or an activation function costs, for each value, as much as this
+ * number of multiply-adds. */
 #define WORKERS_VALUE 8
 
 /* Create a pool. `threads` includes the calling thread, so a pool with 1 starts
