@@ -69,8 +69,8 @@ struct held { /* a copy of a table entry: a CPU access in progress */
 /*
  * Find an open bracket that covers some of the bytes [from, to) of the buffer
  * and has one of the given kinds of access (enum buffer_access, combined by
- * or). Returns true and fills *held if there is one. The bracket may have ended
- * in the meantime.
+ * or). Returns true and fills *held if such a bracket is found. The bracket may
+ * have ended in the meantime.
  */
 bool brackets_find(const struct wire_brackets *, uint32_t generation,
 	uint64_t from, uint64_t to, unsigned access, struct held *);

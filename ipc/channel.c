@@ -18,9 +18,9 @@
 #define SLICE_NS 50000000ull
 
 /*
- * A pause between two checks that is longer than UNSEEN_NS does not count as a
- * stall of the device: the host itself was stopped (^Z in a shell stops both
- * processes), or the host did not wait for the device.
+ * If more than UNSEEN_NS pass between two checks of the device's progress, this
+ * time does not count as a stall of the device: the host itself was stopped (^Z
+ * in a shell stops both processes), or the host did not wait for the device.
  */
 #define UNSEEN_NS 1000000000ull
 
@@ -163,17 +163,17 @@ static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 
 /* ---- sending ------------------------------------------------------- */
 
-/* Count the beginning or the end of a signal of the doorbell, for
- * channel_ringing. */
+/* For channel_ringing: count that this process begins or has ended to ring the
+ * doorbell. */
 static void note_ring(struct channel *c)
 {
 	if (c->kind == DOORBELL_EVENTFD)
 		atomic_fetch_add_explicit(&c->rings, 1, memory_order_relaxed);
 }
 
-/* Release the packet that was received last. The next call on the channel does
- * this, not the call that received the packet, so that the release does not
- * lengthen the round trip of a request. */
+/* Release the packet that was received last. This is done by the next call on
+ * the channel, not by the call that received the packet, so that the release
+ * does not lengthen the round trip of a request. */
 static void settle(struct channel *c)
 {
 	if (!c->held)

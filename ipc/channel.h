@@ -28,7 +28,8 @@ struct packet {
 	uint32_t seq;
 	unsigned n_refs;
 	const struct wire_ref *refs;
-	/* the message: at least 4 bytes, the first of which are its op */
+	/* the message: at least 4 bytes; the first 4 bytes are its op, a number
+	 * that says what the message is (enum wire_op) */
 	const void *msg;
 	size_t len;
 };
@@ -135,9 +136,10 @@ int channel_next_share(
  * (--coherence-ctrl). The doorbells and the beat (the counter of progress) are
  * not cached. Of the config's hooks only `leaves_out` and `arg` are used; its
  * `file` is borrowed. At level off nothing changes. channel_violations returns
- * the number of the cache's reports so far. channel_add_reports adds the
- * reports that were made since its last call to a completion: their number and,
- * if the completion has no text, the text of the first report.
+ * the number of the cache's reports so far. channel_add_reports adds to a
+ * completion the reports that were made since the previous call of
+ * channel_add_reports: the number of reports and, if the completion has no
+ * text, the text of the first report.
  */
 int channel_cache_rings(
 	struct channel *, const struct coherence_config *, struct err *);
@@ -153,8 +155,8 @@ void channel_beat(struct channel *);
  * this process rings the doorbell: an eventfd blocks if the peer fills the
  * counter between this process's check for room and its write. channel_ringing
  * returns 0 if the doorbell is not being rung now, else a number that is
- * different for each ring. A POSIX signal with a handler ends a blocked ring.
- * Any thread may call both functions.
+ * different each time that the doorbell is rung. A POSIX signal with a handler
+ * interrupts a blocked write. Any thread may call both functions.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
@@ -186,10 +188,11 @@ struct channel_stats {
 void channel_stats(const struct channel *, struct channel_stats *out);
 
 /*
- * Fault injection: set the faults of the packet that is sent next. For full_ms
- * the ring seems full. With `tear` the header is written without the packet's
- * length. The doorbell is not rung (bell_drop), rung twice (bell_repeat), or
- * rung once for this packet and the next packet together (bell_merge).
+ * Fault injection: set the faults of the packet that is sent next. The ring
+ * seems full for full_ms milliseconds. With `tear`, the packet's header is
+ * written without the packet's length. The doorbell is not rung (bell_drop),
+ * rung twice (bell_repeat), or rung once for this packet and the next packet
+ * together (bell_merge).
  */
 struct channel_spoil {
 	uint32_t full_ms;

@@ -53,8 +53,8 @@ struct channel {
 	uint8_t *copy;           /* private copy of the last received packet */
 	/* true: the packet in `copy` is not yet released */
 	bool held;
-	/* true: rx_bell's signals were consumed since the ring was last
-	 * empty */
+	/* true: rx_bell's signals were consumed after the receiving ring was
+	 * last found empty */
 	bool heard;
 	struct ring_cache cache; /* device, after channel_cache_rings */
 
@@ -72,10 +72,10 @@ struct channel {
 	struct channel_spoil spoil;
 	bool spoilt; /* `spoil` has faults for the next packet */
 	/* after a fault bell_merge: the doorbell was not rung for the last
-	 * packet, and the next packet's ring counts for both */
+	 * packet; ringing it for the next packet signals both packets */
 	bool owed;
-	/* incremented at the beginning and at the end of each ring of the
-	 * doorbell, so odd during a ring */
+	/* incremented before and after the doorbell is rung, so the number is
+	 * odd while the doorbell is being rung */
 	_Atomic uint32_t rings;
 };
 

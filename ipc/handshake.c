@@ -200,9 +200,9 @@ static int trace_create(
 }
 
 /*
- * Receive a handshake message of any length. A message of another protocol
- * version may have another length. Then the error must name the versions, not
- * the length.
+ * Receive a handshake message of any length: a message of another protocol
+ * version may have another length, and the error must then name the versions,
+ * not the length.
  */
 static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
 	int *fds, unsigned max_fds, unsigned *n_fds, struct err *e)

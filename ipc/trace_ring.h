@@ -1,7 +1,7 @@
 /*
  * The trace buffer (struct wire_trace), a ring of events. The device puts
- * events, the host takes them. The device never waits: if there is no room, it
- * drops the event and counts it.
+ * events, the host takes them. The device never waits: if there is no room, the
+ * device drops the event and counts the dropped event.
  *
  * In each process, one thread uses the ring. Neither process trusts the other
  * process. The device checks the header once and then reads only the host's
@@ -46,8 +46,8 @@ struct trace_ring {
 	} known[2 * WIRE_TRACE_NAMES];
 };
 
-/* Attach to a trace buffer of `bytes` bytes. Returns 0, or -EPROTO if it is not
- * valid. */
+/* Attach to a trace buffer of `bytes` bytes. Returns 0, or -EPROTO if the
+ * header of the buffer is not valid. */
 int trace_ring_attach(
 	struct trace_ring *, struct wire_trace *, size_t bytes, struct err *);
 
@@ -60,9 +60,9 @@ uint16_t trace_ring_name(struct trace_ring *, const char *literal);
 uint16_t trace_ring_name_copied(struct trace_ring *, const char *);
 
 /*
- * Get the next event to write. The caller fills in all of it, then calls
- * trace_ring_put. Returns NULL if there is no room; the event is then counted
- * as lost.
+ * Get the next event to write. The caller fills in all members of the event,
+ * then calls trace_ring_put. Returns NULL if there is no room; the event is
+ * then counted as lost.
  */
 struct wire_trace_event *trace_ring_next(struct trace_ring *);
 static inline void trace_ring_put(struct trace_ring *r)

@@ -1,7 +1,8 @@
 /*
- * A view of a device's address window for other processes: a memfd,
- * "tandem:window" in /proc/PID/fd, which the device keeps up to date. The view
- * is only for display. This header has no code.
+ * A view of a device's address window (all memory that the device can address,
+ * device/window.h) for other processes: a memfd, "tandem:window" in
+ * /proc/PID/fd, which the device keeps up to date. The view is only for
+ * display. This header has no code.
  *
  * The view is a sequence lock. `turn` is odd while the device writes. A
  * reader's copy is valid if `turn` is even and has the same value before and
@@ -42,9 +43,9 @@ struct window_view_extent {
 struct window_view {
 	uint32_t magic, version;
 	_Atomic uint32_t turn;
-	uint32_t slots; /* mapping slots of the window */
+	uint32_t slots; /* mapping slots: the most mapped buffers */
 	/* bytes of the window, and of a page; the window's first page is a
-	 * guard */
+	 * guard page, in which nothing is mapped */
 	uint64_t bytes, page;
 	/* numbers of map requests, of unmap requests, and of refused map
 	 * requests since the start of the device */

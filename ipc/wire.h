@@ -5,10 +5,15 @@
  *
  * A Unix socket (SOCK_SEQPACKET) carries the handshake and file descriptors;
  * two rings in a control memfd carry requests and completions. Shared buffers
- * have 32-bit device addresses inside an address window, which WIRE_MAP
- * assigns. The receiver trusts nothing: it checks every length, offset, id and
- * shape, and answers a bad request by a completion with a negative status and a
- * text that names the field.
+ * have 32-bit device addresses inside an address window (the memory that the
+ * device can address); a WIRE_MAP request assigns the address of a buffer. The
+ * receiver trusts nothing: it checks every length, offset, id and shape, and
+ * answers a bad request by a completion with a negative status and a text that
+ * names the field.
+ *
+ * A graph is the fixed list of operators that the device runs for some layers
+ * of the model and a fixed number of rows. A row is one token at its position
+ * in a text. A slot is the place of one token in the KV cache.
  */
 #ifndef IPC_WIRE_H
 #define IPC_WIRE_H
@@ -23,7 +28,7 @@
 
 #define WIRE_MAX_REFS 240
 #define WIRE_MAX_ROWS 1024 /* largest number of rows of a graph */
-/* largest number of spans (runs of cache slots) of a request */
+/* largest number of spans (ranges of KV-cache slots) of a request */
 #define WIRE_MAX_SPANS  4096
 #define WIRE_MAX_LAYERS 512 /* largest number of layers of a graph */
 #define WIRE_WINDOW_MIN (1ull << 20)
@@ -75,7 +80,7 @@ struct wire_hello {
 	uint32_t coherence; /* enum coherence */
 	/* number of worker threads of the device; 0 means one per CPU */
 	uint32_t threads;
-	uint32_t va_slots;  /* mapping slots of the window */
+	uint32_t va_slots;  /* mapping slots: most mapped buffers */
 	uint64_t va_window; /* bytes of the window */
 	/* seed of random cache evictions at coherence levels strict and check;
 	 * 0 means none */
@@ -113,8 +118,8 @@ _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 struct wire_share {
 	uint32_t op;     /* WIRE_SHARE */
 	uint32_t buffer; /* id that the host chose, below WIRE_MAX_BUFFERS */
-	/* changes each time that the id in `buffer` is used for another
-	 * buffer */
+	/* a number that changes each time that the id `buffer` is used for
+	 * another buffer */
 	uint32_t generation;
 	uint32_t flags; /* WIRE_SHARE_* */
 	uint64_t bytes;
@@ -301,8 +306,8 @@ struct wire_simple {
 	uint32_t arg;
 };
 
-/* Set the phone for which the device computes costs from now on, by the numbers
- * of a profile in the order of tensor/soc/soc.h. */
+/* From now on compute the costs for another phone: the message has the numbers
+ * of the phone's profile, in the order of tensor/soc/soc.h. */
 struct wire_soc {
 	uint32_t op;
 	/* number of doubles that follow: double number[count] */
@@ -365,7 +370,7 @@ struct wire_model {
 	uint32_t precision; /* enum wire_precision */
 	float norm_eps;
 	float attn_scale;
-	uint32_t kv_slots;  /* slots per layer */
+	uint32_t kv_slots;  /* slots (tokens) per layer */
 	uint32_t kv_stride; /* bytes of a slot of K or V, a multiple of 64 */
 	/*
 	 * A mixture of experts: instead of one FFN, a layer has n_expert FFNs,
@@ -576,9 +581,10 @@ struct wire_pick {
  * cache lines, are the same as for a run that computes.
  */
 #define WIRE_RUN_IDLE 2u
-/* Another run with more experts of the layer follows; only the last run adds
- * the outputs to the hidden states and writes the hidden states. At the end of
- * the last run, each pick must have been computed by exactly one run. */
+/* Another run, which computes more experts of the layer, follows; only the last
+ * run adds the outputs to the hidden states and writes the hidden states. At
+ * the end of the last run, each pick must have been computed by exactly one
+ * run. */
 #define WIRE_RUN_MORE  4u
 #define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE | WIRE_RUN_MORE)
 
@@ -638,10 +644,10 @@ enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
 };
 
 /*
- * wire_done.arg of a successful WIRE_GRAPH_RUN. Each value takes two words, the
- * lower half first: bytes of keys and values that attention read; bytes that
- * attention would have read if rows did not share reads; bytes that DMA read
- * from the extended region.
+ * wire_done.arg of a successful WIRE_GRAPH_RUN. Each of three values takes two
+ * words, the lower half first: bytes of keys and values that attention read;
+ * bytes that attention would have read if rows did not share reads; bytes that
+ * DMA read from the extended region.
  */
 enum wire_run_arg {
 	WIRE_RUN_KV_READ,

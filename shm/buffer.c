@@ -23,10 +23,10 @@
 #define PREFIX    "tandem:"
 #define HUGE_PAGE ((size_t)2 << 20)
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* of Linux 6.1 */
+#define MADV_COLLAPSE 25 /* since Linux 6.1 */
 #endif
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* of Linux 5.14 */
+#define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
 #endif
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -59,11 +59,11 @@ static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 }
 
 /*
- * Map a file of at least one huge page at an address that is a multiple of a
- * huge page: at other addresses its pages cannot be huge. Returns NULL with
- * errno on failure. If the mapping of the file fails, the function does not
- * unmap the addresses that were reserved for the file: the failed mmap may have
- * unmapped them, and another thread may already use them.
+ * Map a file of at least HUGE_PAGE bytes at a multiple of HUGE_PAGE: at any
+ * other address the file's pages cannot be huge. Returns NULL with errno on
+ * failure. If the mapping of the file fails, the function does not unmap the
+ * addresses that were reserved for the file: the failed mmap may have unmapped
+ * them, and another thread may already use them.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
@@ -303,8 +303,8 @@ static size_t range_end(const struct buffer_range *r)
 
 /*
  * Whether two ranges have overlapping or adjacent cache lines. Such ranges are
- * merged: the device invalidates whole lines, so it invalidates the same number
- * of lines as before, and the request has one range fewer.
+ * merged: the device invalidates whole lines, so it invalidates the same lines
+ * as without the merge, and the request has one range fewer.
  */
 static bool ranges_meet(
 	const struct buffer_range *a, const struct buffer_range *b)

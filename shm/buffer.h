@@ -2,8 +2,8 @@
  * Shared buffers: named memfds ("tandem:kv" in /proc and strace), sealed
  * against shrinking and growing, at most 1 GiB each. The host creates and fills
  * the buffers. The device receives each descriptor over a socket and maps the
- * memory into its address window with code of its own, so buffer.c maps a
- * buffer only for the host's CPU.
+ * memory into its address window (the memory that the device can address,
+ * device/window.h), so buffer.c maps a buffer only for the host's CPU.
  *
  * The host encloses each access of the CPU in a bracket: a call of buffer_begin
  * and a call of buffer_end. Like DMA_BUF_IOCTL_SYNC, a bracket declares the
@@ -98,20 +98,21 @@ void *buffer_begin_by(struct buffer *, size_t off, size_t len,
 void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
 	const char *by);
 
-/* From now on, call `watch` at the begin and end of every bracket (access of
- * the CPU), on the thread that uses the buffer. */
+/* From now on, call the functions of the watch at the beginning and at the end
+ * of every bracket (access of the CPU), on the thread that uses the buffer. */
 void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
 /* Get the ranges that the CPU wrote since the last clear. If there are more
- * than BUFFER_RANGES, the nearest ranges are merged. Returns their number. */
+ * than BUFFER_RANGES ranges, the nearest ranges are merged. Returns the number
+ * of ranges. */
 unsigned buffer_written(
 	const struct buffer *, const struct buffer_range **ranges);
 void buffer_written_clear(struct buffer *);
 
 /*
- * Check a descriptor that a peer sent. Returns 0 if it is a memfd of at least
- * `bytes` bytes (1 to BUFFER_MAX) that is sealed against shrinking, else a
- * negative errno with a message in *e.
+ * Check a descriptor that a peer sent. Returns 0 if the descriptor is a memfd
+ * of at least `bytes` bytes (1 to BUFFER_MAX) that is sealed against shrinking,
+ * else a negative errno with a message in *e.
  */
 int buffer_check_fd(int fd, uint64_t bytes, struct err *e);
 

@@ -146,8 +146,8 @@ int doorbell_hear(struct doorbell *b)
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
 		/* Read without blocking, even if the peer, which shares the
-		 * file, has cleared O_NONBLOCK. For an eventfd this needs Linux
-		 * 5.8. */
+		 * file, has cleared O_NONBLOCK. Linux supports RWF_NOWAIT for
+		 * an eventfd since version 5.8. */
 		n = preadv2(b->fd, &count, 1, -1, RWF_NOWAIT);
 		if (n < 0 && errno == EOPNOTSUPP)
 			n = read(b->fd, buf, sizeof(buf[0]));
@@ -229,8 +229,8 @@ static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 
 	/*
 	 * A busy peer replies within some hundred ns: first poll at full speed.
-	 * Then pause between polls, so that the other hyperthread of the core
-	 * can use its resources.
+	 * Then pause between polls, so that the other hyperthread can use the
+	 * resources of the core.
 	 */
 	for (unsigned i = 0; i < QUICK_LOOKS; i++)
 		if (moved(b, seen))

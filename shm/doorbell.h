@@ -1,10 +1,11 @@
 /*
  * A doorbell lets a process sleep while a ring is empty (or full), and wakes
- * the process. A doorbell is an event count with two words, an index and a
- * waiting word:
+ * the process. A doorbell is an event count with two words. One is the ring's
+ * index, which changes at each publish (the producer adds a packet) or release
+ * (the consumer frees a packet). The other is a waiting word:
  *
- *   sleeper: set waits; read the index again; sleep if unchanged
- *   waker:   store the index; read waits; signal if set
+ *   sleeper: set the waiting word; read the index again; sleep if unchanged
+ *   waker:   store the index; read the waiting word; signal if it is set
  *
  * A wake-up would be lost if the sleeper read the old index and the waker read
  * an unset waiting word. To exclude this, every access to the waiting word,
@@ -16,8 +17,8 @@
  *
  * The waiting word is the number of publishes after which the sleeper must be
  * woken; 0 means that no one sleeps. A publish that finds a number above 1
- * decrements it; a publish that finds 1 wakes the sleeper. The kinds eventfd
- * and socket signal at every publish.
+ * decrements it; a publish that finds 1 wakes the sleeper. Doorbells of the
+ * kinds eventfd and socket (below) signal at every publish.
  *
  * There are three kinds, of which the host chooses one at its start:
  *   poll     spin, then futex on the index word: no system call while busy
@@ -64,7 +65,7 @@ struct doorbell {
 	int fd;
 	/* number of publishes after which the sleeper is woken; 0 means 1 */
 	uint32_t wake_after;
-	/* number of signals without a publish, in a row */
+	/* number of consecutive signals without a publish */
 	unsigned false_alarms;
 	/* time (clock_ns) until which spins are short, after a preemption */
 	uint64_t crowded_until;
@@ -104,8 +105,8 @@ int doorbell_wait(struct doorbell *, uint32_t seen, uint64_t spin_ns,
 	int also_fd, int timeout_ms);
 
 /*
- * Consume pending signals, without waiting. A side that found a packet before
- * it waited calls this, so that the packet's signal does not wake a later wait.
+ * Consume pending signals, without waiting. A side that found a packet without
+ * sleeping calls this, so that the packet's signal does not end a later sleep.
  * Returns 0, -EPIPE if the other end of a socket is closed, or another negative
  * errno.
  */

@@ -136,7 +136,8 @@ static uint32_t read_index(
 	return index;
 }
 
-/* Write this side's index, after all its earlier accesses to the ring. */
+/* Write this side's index, after all earlier accesses of this side to the
+ * ring. */
 static void write_index(const struct ring *r, _Atomic uint32_t *word)
 {
 	struct ring_cache *c = r->cache;

@@ -25,16 +25,17 @@
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
  *   C2 -> P2  head:  packet bytes are read before release allows overwriting
  *   Q1 -> D1  quick: a reader of a newer packet's word sees quick_at changed
- *   Q2 -> D2  quick: a reader of quick_at sees the words of the packet there
+ *   Q2 -> D2  quick: a reader of quick_at sees the packet's words in quick[]
  * doorbell.h ensures that a side about to sleep does not miss a publish.
  *
  * A device whose cache is not coherent accesses the ring through a struct
  * ring_cache (ring_cache.h). The host's side does not change: the CPU sees the
- * lines that the device has cleaned. The device as consumer invalidates the
- * line of the tail at each peek, then the lines of the bytes published since,
- * and reads both through the cache. The device as producer cleans a packet
- * before the tail. Such a device neither fills nor reads quick[], so for the
- * host quick_at says that quick[] is empty.
+ * lines that the device has cleaned. As consumer, the device invalidates the
+ * line of the tail at each peek, then the lines of the bytes that were
+ * published since the last peek, and reads the tail and the bytes through the
+ * cache. As producer, the device cleans the lines of a packet before the line
+ * of the tail. Such a device neither fills nor reads quick[], so for the host
+ * quick_at says that quick[] is empty.
  *
  * `struct ring` is private to one thread of one process; `struct ring_shared`
  * is the memory that both processes map.
@@ -105,12 +106,12 @@ enum ring_side { RING_PRODUCER, RING_CONSUMER };
 /* Bytes of shared memory for a ring of this capacity. */
 size_t ring_footprint(uint32_t bytes);
 
-/* Initialize an empty ring whose indices start at `start`. Tests start close to
- * the wrap-around of the indices. */
+/* Initialize an empty ring whose indices start at `start`, which is 0 except in
+ * tests. Tests choose a value just below the wrap-around of the indices. */
 void ring_format(struct ring_shared *, uint32_t bytes, uint32_t start);
 
 /* Attach to the ring at `shared`, where `room` bytes are available. Returns 0,
- * or -EPROTO if the ring does not fit into them. */
+ * or -EPROTO if the ring does not fit into `room` bytes. */
 int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 	enum ring_side, struct err *);
 

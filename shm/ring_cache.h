@@ -1,10 +1,11 @@
 /*
  * The cache through which a device accesses rings that lie in one buffer
- * (ring.h). For the coherence checker (shm/coherence), a call of ring_peek, and
- * the accesses from ring_reserve to ring_publish, each form one request, which
- * reports name by the number `request` and the operator "ring". The index is
- * written in a separate request, so the checker reports a packet that is not
- * cleaned before the index is written.
+ * (ring.h). The coherence checker (shm/coherence) divides accesses into
+ * requests: one for each call of ring_peek, one for the accesses from
+ * ring_reserve to ring_publish, and one for the write of the index. Because the
+ * index is written in a request of its own, the checker reports a packet that
+ * was not cleaned before. Reports of these requests have the number `request`
+ * and the operator name "ring".
  *
  * Only a device calls ring_cache_open. ring.c calls the functions through
  * pointers, so that a host program, which emulates no cache, does not link the

@@ -312,9 +312,9 @@ static uint64_t lines_in(struct range r)
 }
 
 /* For a host in this process: the number of the last known bracket (access of
- * the CPU) that wrote the line. If the CPU has not written since the last
- * invalidation, this is the number that was passed to the invalidation, or
- * 0. */
+ * the CPU) that wrote the line. If the CPU has not written the line since the
+ * last invalidation, returns the number that was passed to that invalidation,
+ * or 0. */
 static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 {
 	const struct line_note *n = &b->note[line];

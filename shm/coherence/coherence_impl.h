@@ -1,6 +1,6 @@
 /*
- * The internals of a cache, for coherence.c (opening, brackets, views,
- * maintenance) and dma.c.
+ * The internals of struct coherence_cache, for coherence.c (opening, brackets,
+ * views, maintenance) and dma.c (DMA transfers).
  */
 #ifndef SHM_COHERENCE_COHERENCE_IMPL_H
 #define SHM_COHERENCE_COHERENCE_IMPL_H
@@ -75,7 +75,7 @@ bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 /* Copy the bytes of a transfer now, unless they were copied already. */
 void dma_move(struct coherence_cache *, struct transfer *);
 /* Check an access of the device's cores to this range of the buffer: report
- * pending transfers that conflict with it. */
+ * pending transfers that conflict with the access. */
 void dma_check_shared(struct coherence_cache *, const struct coherence_buffer *,
 	struct range, bool writes);
 /* At the end of a request, finish its transfers, and report each transfer for

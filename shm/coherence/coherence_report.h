@@ -3,15 +3,16 @@
  *
  * Each line of the file is one JSON object: either a violation, or a
  * maintenance call that an injected fault omitted, with the state of its lines
- * in the cache. The last line is a summary of all maintenance calls, counted by
- * caller. docs/coherence.md lists the members. Each report is appended as one
- * whole line when it arrives, so if the device dies, the file ends with the
- * last report.
+ * in the cache. The last line is a summary: the number of maintenance calls
+ * that each function or operator caused. docs/coherence.md lists the members.
+ * Each report is appended as one whole line when it arrives, so if the device
+ * dies, the file ends with the last report.
  *
- * Suppressions are lines of a text file. PATTERN (with the shell's * ? [])
- * suppresses matching reports. "only PATTERN" suppresses reports that do not
- * match; with several such lines, a report must match one of them. Patterns are
- * compared with "KIND: BUFFER: OPERATOR: FUNCTION". # begins a comment.
+ * Suppressions are lines of a text file. A line PATTERN, with wildcards as in
+ * the shell, suppresses reports that match the pattern. "only PATTERN"
+ * suppresses reports that do not match; with several such lines, a report must
+ * match one of them. Patterns are compared with "KIND: BUFFER: OPERATOR:
+ * FUNCTION". # begins a comment.
  *
  * Files are opened before the device enters its sandbox. Only the thread that
  * runs requests calls these functions, except that workers may call

@@ -8,10 +8,10 @@
  * cached line; mem, shared memory as the CPU and DMA write it; and `base`, the
  * value of both when they were last equal (after a load or a write-back).
  * Comparing pairs of versions shows which side wrote: copy != base means that
- * the device wrote, mem != base that the CPU or DMA wrote. struct line_note
- * also records which bytes the device wrote, which operators loaded and wrote
- * the line, and for which access of the CPU (bracket `cpu_seq`) the line was
- * last invalidated.
+ * the device wrote, and mem != base means that the CPU or DMA wrote. struct
+ * line_note also records which bytes the device wrote, which operators loaded
+ * and wrote the line, and for which access of the CPU (bracket `cpu_seq`) the
+ * line was last invalidated.
  *
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load

@@ -138,17 +138,17 @@ static inline struct range line_range(uint32_t line)
 int lines_init(struct coherence_buffer *, bool two_levels, bool check);
 void lines_release(struct coherence_buffer *);
 
-/* Perform a read, or a write, by the device of those bytes of the range that
- * lie in this line. */
+/* Perform the device's read or write of those bytes of the range that lie in
+ * this line. */
 void line_read(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 
-/* Clean or invalidate one line, in the first level only. line_clean writes the
- * line back and returns whether the device wrote it since the last clean that
- * reached memory. line_drop invalidates the line; `cpu_seq` is the last bracket
- * (CPU access) whose writes the invalidation covers. */
+/* Clean or invalidate one line in the first level of the cache only. line_clean
+ * writes the line back and returns whether the device wrote it since the last
+ * clean that reached memory. line_drop invalidates the line; `cpu_seq` is the
+ * last bracket (CPU access) whose writes the invalidation covers. */
 bool line_clean(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	uint32_t cpu_seq);
@@ -163,13 +163,16 @@ bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 /* Record that the CPU wrote those bytes of the range that lie in this line, in
  * bracket `cpu_seq` and in function number `by`. `ignored` means that a request
  * declared the write, and the device has not invalidated the line: a fault
- * omitted the call, or the call follows (coherence_host_wrote). */
+ * omitted the invalidation, or the invalidation follows
+ * (coherence_host_wrote). */
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
-/* Whether the CPU, according to the numbers of its accesses (brackets), or DMA
- * has written this line since its last invalidation. An invalidation in the
- * same request does not count, because several ranges of a request may share a
- * line, in any order of brackets. */
+/* Whether the CPU or DMA has written this line since its last invalidation. For
+ * the CPU, `cpu_seq`, the number of the bracket (access) that wrote, is
+ * compared with the bracket number of that invalidation. The function also
+ * returns true if the current request has already invalidated the line: several
+ * ranges of a request may share the line, and their brackets may come in any
+ * order. */
 bool line_cpu_wrote(const struct maintenance *, const struct coherence_buffer *,
 	uint32_t line, uint32_t cpu_seq);
 

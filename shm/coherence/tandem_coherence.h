@@ -137,8 +137,9 @@ void coherence_host_end(struct coherence_cache *, struct coherence_buffer *,
  */
 void coherence_begin(struct coherence_cache *, uint32_t request);
 uint32_t coherence_end(struct coherence_cache *, const char **first);
-/* Begin an operator: reports name it for all following calls. `name` is a
- * string literal; `layer` is -1 if the operator belongs to no layer. */
+/* Begin an operator: the reports of all following calls name this operator.
+ * `name` is a string literal; `layer` is -1 if the operator belongs to no
+ * layer. */
 void coherence_operator(struct coherence_cache *, const char *name, int layer);
 
 /* Get the device's view of the range, valid until the next maintenance call for

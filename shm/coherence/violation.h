@@ -4,11 +4,12 @@
  * of a range. For each kind, buffer and operator, the first report is printed
  * in full (writer, reader, the values in the cache and in memory, and the
  * missing call); repeated reports are counted, and the counts are printed at
- * the end. The owner's callback prints the reports. If there is a file of
- * reports, every report is also written to the file. Suppressed reports are
- * only counted.
+ * the end. The callback `report` of struct coherence_config prints the reports.
+ * If there is a file of reports, every report is also written to the file.
+ * Suppressed reports are only counted.
  *
- * Any thread may add a report, because workers detect DMA over dirty lines.
+ * Any thread may add a report, because worker threads too start DMA and detect
+ * that it reads or overwrites dirty lines.
  */
 #ifndef SHM_COHERENCE_VIOLATION_H
 #define SHM_COHERENCE_VIOLATION_H
@@ -84,8 +85,8 @@ struct violation {
 	/* number of the bracket (CPU access) in which the CPU wrote, if
 	 * cpu_known */
 	uint32_t cpu_seq;
-	/* true, with two levels: only a call for the whole cache would have
-	 * been enough */
+	/* true, with two levels of cache: a call for a range would not have
+	 * been enough, only a call for the whole cache */
 	bool whole;
 	/* name of the CPU's function that wrote; "": unknown */
 	char cpu_by[COHERENCE_NAME_BYTES];
