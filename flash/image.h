@@ -1,9 +1,9 @@
 /*
  * The flash image: a file that stores a model in its runtime layout. Each
- * layer, and each expert of a mixture of experts, has one contiguous extent, so
- * that reading a layer or an expert is one large sequential read. The code in
- * flash/ handles extents; the host interprets their bytes. docs/flash-image.md
- * specifies the format.
+ * layer, and each expert of a mixture of experts, is one extent, a contiguous
+ * range of the file, so that reading a layer or an expert is one large
+ * sequential read. The code in flash/ handles extents; the host interprets
+ * their bytes. docs/flash-image.md specifies the format.
  *
  * Opening checks every number of the header and of the table of extents against
  * the file before using it. After a successful open, each extent begins on a
@@ -97,8 +97,9 @@ const char *image_codec_name(enum image_codec);
 /*
  * Checksums of extents, computed incrementally. Version 1 of the format uses
  * XXH64. Later versions use XXH3 (64 bits), which takes half the time or less
- * on CPUs with wide vectors; on x86 it uses the widest vector instructions of
- * the CPU. The seed is 0. Only one thread may use an image_sum.
+ * on CPUs with wide vectors; on x86, XXH3 uses the widest vector instructions
+ * of the CPU. The seed of both checksums is 0. Only one thread may use an
+ * image_sum.
  */
 struct image_sum;
 

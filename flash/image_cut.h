@@ -1,7 +1,8 @@
 /*
  * Splits an extent into several extents that are read separately, each with its
- * own checksum. The extent is read once: the same bytes are compared with the
- * checksum of the whole extent and give the checksums of the new extents.
+ * own checksum. The extent is read once: the bytes that were read are compared
+ * with the checksum of the whole extent, and the checksums of the new extents
+ * are computed from them.
  */
 #ifndef FLASH_IMAGE_CUT_H
 #define FLASH_IMAGE_CUT_H

@@ -4,10 +4,10 @@
  * memory.
  *
  * Opening reads the extent once, compares its checksum, and keeps a checksum of
- * eight bytes for each part. Each later read of a part compares this checksum
- * with the bytes in the caller's buffer. The caller therefore uses only checked
- * bytes, even if the file changes between two reads. Only raw extents have
- * parts.
+ * eight bytes for each part. Each later read of a part compares the checksum of
+ * the part with the bytes in the caller's buffer. The caller therefore uses
+ * only checked bytes, even if the file changes between two reads. Only raw
+ * extents have parts.
  *
  * After opening, any thread may read.
  */

@@ -552,8 +552,8 @@ int stream_wait(struct stream *s, unsigned i, struct err *e)
 	return slot->e.code;
 }
 
-/* Do at most n_pieces checks: otherwise, with a fast device, the call could
- * last until a whole extent is read. */
+/* Check at most n_pieces pieces: otherwise, with a fast storage device, the
+ * call could last until a whole extent is read. */
 void stream_poll(struct stream *s)
 {
 	unsigned most = s->n_pieces;

@@ -124,8 +124,8 @@ int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
  * Like stream_wait, but return after one completed read, so that the caller can
- * do other work and then call the function again. Returns true if stream_wait
- * would not block any more.
+ * do other work and then call stream_wait_some again. Returns true once
+ * stream_wait would return without blocking.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
 
@@ -135,10 +135,10 @@ bool stream_ended(const struct stream *, unsigned slot);
 
 /*
  * Make progress without waiting: submit reads and check blocks that have
- * arrived. stream_wait returns the errors of these reads. Without calls of this
- * or another stream function, at most `depth` blocks are read and none is
- * checked. So a caller that computes for a long time should call this function
- * from time to time.
+ * arrived. stream_wait returns the errors of these reads. While the caller
+ * calls no function of the stream, at most `depth` blocks are read, and no
+ * block is checked. So a caller that computes for a long time should call this
+ * function from time to time.
  */
 void stream_poll(struct stream *);
 

@@ -1,13 +1,14 @@
 /*
  * The internals of a stream, for flash/stream*.c.
  *
+ * A slot is a range of a buffer that receives an extent (stream_add_slot).
  * Extents are read in the order of the stream_begin calls, in pieces of `block`
  * bytes. At most `depth` pieces are in flight. If `depth` is smaller than the
  * number of pieces that fill all slots, STREAM_AHEAD additional pieces exist.
  * While one read is late, later reads use the additional pieces, so that one
  * late read does not delay all others. The pieces of a slot are checked in
- * order. An extent has ended when none of its pieces is in use, because no read
- * then writes to the slot of the extent.
+ * order. An extent has ended when none of its pieces is in use: only then does
+ * no read write to the slot of the extent any more.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H

@@ -18,11 +18,12 @@
 
 /*
  * Each candidate (a block size) reads several parts of the file at different
- * times, because the rate of devices of virtual machines varies. For the same
- * reason, the default is replaced only if another candidate is clearly faster.
- * A part is at least as long as the bytes that a candidate keeps in flight.
- * Each part is read only once, because a hypervisor may cache it. On slow
- * flash, the time for a part is limited.
+ * times, because the rate of a virtual machine's storage device varies. For the
+ * same reason, the default is replaced only if another candidate is clearly
+ * faster. A part is at least as long as the bytes that a candidate keeps in
+ * flight. Each part is read only once, because a hypervisor may cache it.
+ * PART_NS limits the time for a part, so that the measurement does not take
+ * long on slow flash.
  */
 #define ROUNDS   3
 #define PART_MIN ((uint64_t)8 << 20)

@@ -37,11 +37,11 @@ static void bf16_to_row(void *dst, const float *src, size_t n)
 }
 
 /*
- * The quantizers give the same bits as ggml's reference: codes are computed
- * with the float32 scale (by a multiplication with its rounded inverse),
- * although the stored scale is rounded to fp16. The clamps do not change finite
- * weights. The clamps prevent the conversion of infinities and NaN to int,
- * which is undefined in C.
+ * The quantizers give the same bits as ggml's reference: values are multiplied
+ * by the rounded inverse of the float32 scale to get the codes, although the
+ * stored scale is rounded to fp16. The clamps do not change finite weights. The
+ * clamps prevent the conversion of infinities and NaN to int, which is
+ * undefined in C.
  */
 static int clamp_int(float v, float low, float high)
 {

@@ -5,7 +5,7 @@
  * two tensors overlap, and no key or tensor name occurs twice. Every tensor has
  * a known type, and its row length is a multiple of the type's block. A bad
  * file is refused with a message that names the field. The size of each
- * allocation is checked first against the size of the file.
+ * allocation is checked against the size of the file before the allocation.
  *
  * gguf_parse does no I/O, so that it can be fuzzed. gguf_parse does not copy
  * `data`, which must exist until gguf_close. All pointers that the accessors

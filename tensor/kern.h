@@ -6,11 +6,11 @@
  * overrides the choice.
  *
  * All kernels are batch invariant: an output row depends only on its own input
- * row and the weights, and its sums are computed in a fixed order. The number
- * of rows in the call and the division of the work into calls have no effect.
- * The vector kernels also give the same bits with all instruction sets: a
- * multiplication and an addition are fused only where the kernel's comment says
- * fma.
+ * row and the weights, and the sums of a row are computed in a fixed order. The
+ * number of rows in the call and the division of the work into calls have no
+ * effect. The vector kernels also give the same bits with all instruction sets:
+ * a multiplication and an addition are fused only where the kernel's comment
+ * says fma.
  *
  * Activations are float32 in memory. Between operators, callers round them to
  * fp16 with round_f16, because the NPU stores them as fp16.
@@ -75,8 +75,9 @@ struct kern {
 
 	/* Like matmul, for weights in tiles (any type of tensor/tile.h). w is
 	 * the first strip (32 outputs) of n outputs, and k is a multiple of 32.
-	 * Each output is one chain of fma over k in ascending order, starting
-	 * from zero. `scratch` is kern_tile_scratch(k) bytes, aligned to 64. */
+	 * Each output is one chain of fma over the k inputs in ascending order,
+	 * starting from zero. `scratch` is kern_tile_scratch(k) bytes, aligned
+	 * to 64. */
 	void (*matmul_tile)(float *y, size_t ldy, const float *x, size_t ldx,
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
 		unsigned k, bool w_f16, void *scratch);
@@ -94,11 +95,11 @@ struct kern {
 	/* Like matmul_tile, for rows that were quantized by `quantize`,
 	 * kern_q8_bytes(k) apart, and for weights of type tile-q4_0 or
 	 * tile-q8_0. Products of codes are summed exactly in int32 over the 32
-	 * indices k of a group of weights. An fma adds this sum, times the
-	 * group's scale, to a float32 sum over the 256 indices k that share a
-	 * scale of activations. A second fma adds the float32 sum, times the
-	 * scale of the activations, to the output. All sums are in ascending
-	 * order of k. */
+	 * inputs of a group of weights. An fma adds this sum, times the group's
+	 * scale, to a float32 sum over the 256 inputs whose activations share a
+	 * scale. A second fma adds the float32 sum, times the scale of the
+	 * activations, to the output. All sums are in ascending order of the
+	 * inputs. */
 	void (*matmul_q8)(float *y, size_t ldy, const void *xq, unsigned rows,
 		enum dtype wt, const void *w, unsigned n, unsigned k,
 		void *scratch);
@@ -199,10 +200,10 @@ struct kern_rows {
 };
 
 /*
- * y = x * w' by the kernel that suits the weights' type: matmul_q8 if the rows
- * are quantized and matmul_q8 accepts the type, else matmul_tile for a tiled
- * type, else matmul. `scratch` is kern_multiply_scratch(k) bytes, aligned to
- * 64.
+ * y = x * w' (w' is w transposed) by the kernel that suits the weights' type:
+ * matmul_q8 if the rows are quantized and matmul_q8 accepts the type, else
+ * matmul_tile for a tiled type, else matmul. `scratch` is
+ * kern_multiply_scratch(k) bytes, aligned to 64.
  */
 void kern_multiply(const struct kern *, float *y, size_t ldy,
 	const struct kern_rows *, enum dtype wt, const void *w, unsigned n,

@@ -36,9 +36,10 @@
 
 #include <math.h>
 
-/* Maximum size of a register tile: TILE_HEADS heads, which share the loads of
- * keys or values, and in the weighted sum of values VALUE_VECS vectors of each
- * head. Chosen for 32 registers (AVX-512, Arm) and 16 registers (AVX2). */
+/* Largest size of a register tile: TILE_HEADS heads, which share the loads of
+ * keys or values. In the weighted sum of values, a register tile has VALUE_VECS
+ * vectors of each head. The numbers suit 32 registers (AVX-512, Arm) and 16
+ * registers (AVX2). */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 

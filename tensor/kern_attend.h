@@ -4,8 +4,8 @@
  * rows, one block of slots after the other: scores, then softmax weights, then
  * the weighted sum of values. The caller provides the memory,
  * kern_attend_scratch(group, dim) floats. Arguments are not checked. The names
- * m, l, c and o have the same meaning as in the formulas in kern_attend.c.
- * Private to these two files.
+ * m (running maximum), l (running sum), c (factor) and o (output) are those of
+ * the formulas in kern_attend.c. Private to these two files.
  */
 #ifndef TENSOR_KERN_ATTEND_H
 #define TENSOR_KERN_ATTEND_H

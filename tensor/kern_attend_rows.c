@@ -8,10 +8,10 @@
  * the result. Here every row keeps the order of kern_attend.c. A block is 64
  * consecutive entries of the row's own list of slots, counted from the start of
  * the list. Rows with the same prefix therefore divide this prefix into the
- * same blocks, and each row updates its m, l and o as if the row were computed
- * alone. Rows with the same block read the block once, transpose its keys once
- * (kern_transpose.h), widen its values to float32 once, and form register tiles
- * of the heads of several rows.
+ * same blocks, and each row updates its maximum m, sum l and output o as if the
+ * row were computed alone. Rows with the same block read the block once,
+ * transpose its keys once (kern_transpose.h), widen its values to float32 once,
+ * and form register tiles of the heads of several rows.
  */
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
@@ -22,8 +22,8 @@
 
 /*
  * Returns a struct pass for `rows` of the rows of *p, beginning with row `row`.
- * Its last vector of heads may also contain heads of the rows after them;
- * weigh_lanes in kern_attend.c allows this.
+ * The last vector of heads may also contain heads of later rows; weigh_lanes in
+ * kern_attend.c allows this.
  */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {

@@ -95,7 +95,8 @@ static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 #endif
 }
 
-/* Look up the low four bits of each lane. The other bits may have any value. */
+/* For each lane, get the table entry whose index is the low four bits of the
+ * lane. The other bits may have any value. */
 static ALWAYS_INLINE vec look(const float table[16], ivec code)
 {
 #if VEC_LANES == 16

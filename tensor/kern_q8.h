@@ -296,10 +296,9 @@ static ALWAYS_INLINE void tile_scales(
 #endif
 
 /*
- * The sum of one group (sum over k of w x in int32) takes three steps:
- * sum_begin, then dot for each four codes, then sum_end, which returns the sum.
- * `start` is the correction that the row stores for this type of weights
- * (kern_tile.h).
+ * The int32 sum of the products w x of one group takes three steps: sum_begin,
+ * then dot for each four codes, then sum_end, which returns the sum. `start` is
+ * the correction that the row stores for this type of weights (kern_tile.h).
  */
 #if defined(__AVX512VNNI__)
 

@@ -1,10 +1,10 @@
 /*
  * matmul_q8 with AMX, for more rows than vector registers can hold. One
  * instruction multiplies 16 rows by 16 outputs over the 32 inputs (indices k)
- * of a group. The int32 sums are stored in the L1 cache; then the same float32
- * steps follow as in kern_q8.c. AMX multiplies signed weights, so no correction
- * is needed: int8 codes are used as they are stored, and nibbles are converted
- * to int8 for one chunk (256 inputs) at a time.
+ * of a group. The int32 sums are stored to memory that stays in the L1 cache;
+ * then the same float32 steps follow as in kern_q8.c. AMX multiplies signed
+ * weights, so no correction is needed: int8 codes are used as they are stored,
+ * and nibbles are converted to int8 for one chunk (256 inputs) at a time.
  *
  * Private to kern_q8.c.
  */
@@ -23,8 +23,9 @@
  * AMX_LAG is the number of groups between a product and the use of its sums.
  * AMX_LAG is large enough that no instruction waits for a tile register, and
  * small enough that the stored sums fit into 4 KiB. With more sums, other data
- * is evicted from the L1 cache, and the CPU takes loads to depend on stores 4
- * KiB away.
+ * would be evicted from the L1 cache, and the CPU would delay loads, because it
+ * treats a load and an earlier store whose addresses differ by 4 KiB as
+ * dependent.
  */
 #define AMX_LAG  3
 #define AMX_RING 4

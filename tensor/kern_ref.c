@@ -376,7 +376,8 @@ static double exp2_half(const uint16_t *table, double x)
 }
 
 /* One block of algorithm 1 of the npu-tts paper (named in tensor/soc/price.h).
- * o and m are rounded to fp16, l is not. */
+ * The output o and the running maximum m are rounded to fp16, the running sum l
+ * is not. */
 static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 	const struct visibility *see, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)

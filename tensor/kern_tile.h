@@ -7,7 +7,7 @@
  *   int8 codes [k]               in order
  *   int8 codes [k]               again, each 16 of them transposed as a 4 by 4
  *                                matrix: 0 4 8 12, 1 5 9 13, ...
- *   int32 [k / 32]               -8 times the sum of the codes of 32 k
+ *   int32 [k / 32]               -8 times the sum of 32 consecutive codes
  *   int32 [k / 32]               -128 times the same sum
  *   float32 [k / 256, rounded up] scales
  *
@@ -16,8 +16,8 @@
  * constant: by 8 for a stored nibble, and by 128 for an int8 whose top bit is
  * flipped. The int32 values correct this: an integer sum starts from the value
  * of its group. The second copy of the codes has the order in which a vector of
- * weights has nibbles: the bytes of four pairs of k are interleaved, and then
- * each byte is split into its two nibbles.
+ * weights has its nibbles: the bytes of four pairs of inputs are interleaved,
+ * and then each byte is split into its two nibbles.
  */
 #ifndef TENSOR_KERN_TILE_H
 #define TENSOR_KERN_TILE_H

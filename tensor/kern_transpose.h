@@ -5,8 +5,8 @@
  * has 16 vectors instead, each a chain of fma in ascending order from zero, and
  * adds the vectors in the order of lane_sum's tree. The result has the same
  * bits, but no lanes within a vector need to be added. If several rows share
- * the block, the transposition saves more time than it takes. Part of
- * kern_attend_rows.c.
+ * the block, the transposition saves more time than it takes. Only
+ * kern_attend_rows.c includes this file.
  */
 #ifndef TENSOR_KERN_TRANSPOSE_H
 #define TENSOR_KERN_TRANSPOSE_H
@@ -66,8 +66,9 @@ static ALWAYS_INLINE void transpose_keys(float *transposed,
 		}
 }
 
-/* Compute and add the lanes w, w + KERN_LANES / STRIP_LANES, w + 2 * KERN_LANES
- * / STRIP_LANES and so on of each score. */
+/* A score is the sum of KERN_LANES lanes (partial sums). For each score,
+ * compute STRIP_LANES of these lanes (w, w + KERN_LANES / STRIP_LANES and so
+ * on), and add them. */
 static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
 	const float *q, const float *k, const size_t wide, const int w,
 	const int mh)

@@ -14,8 +14,8 @@
 /* number of inputs k converted at once: a multiple of any type's block */
 #define SPAN 256
 
-/* Every format stores the 32 groups of a tile. Formats differ in the values
- * that form a group and in the places of a group's bytes. */
+/* Every format stores the 32 groups of a tile. Formats differ in which values
+ * form a group, and in where the bytes of a group are stored. */
 struct format {
 	struct tile_info info;
 	uint8_t zero; /* byte whose codes mean 0; used if info.by_output */

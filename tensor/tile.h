@@ -3,18 +3,18 @@
  * outputs (n) by 32 inputs (k). The tiles of one strip (32 outputs and all
  * inputs) are contiguous: tile t of strip s is tile number s * (k / 32) + t, so
  * that a strip is one read. k is a multiple of 32, and a short last strip is
- * padded with zeros. Nothing here allocates, keeps state or requires alignment.
- * For a type that is not tiled, the size functions return 0, and no other
- * function may be called.
+ * padded with zeros. The functions allocate nothing, keep no state and require
+ * no alignment. For a type that is not tiled, the size functions return 0, and
+ * no other function may be called.
  *
  * Formats, where k and n are indices within the tile; the npu-tts paper is
  * named in tensor/soc/price.h:
  *
  * - tile-f16, 2048 B: fp16 at index (k & ~1) * 32 + 2 n + (k & 1): two
  *   adjacent k interleaved (npu-tts paper, figure 4).
- * - tile-q4_0, 576 B: GGUF's groups of 32 k of one output: nibbles
- *   [k / 2][n], the low ones for even k, then 32 fp16 scales. Repacking Q4_0
- *   is lossless.
+ * - tile-q4_0, 576 B: GGUF's groups, 32 inputs k of one output: nibbles
+ *   [k / 2][n], the low nibble for even k, then 32 fp16 scales, one for each
+ *   output. Repacking Q4_0 is lossless.
  * - tile-q8_0, 1088 B: the same for Q8_0: int8 [k / 4][n][k % 4], 32 scales.
  * - group-q4_0, 576 B: every 32 values that are consecutive in tile-f16's order
  *   (2 k by 16 outputs) are a group: 32 blocks as in GGUF, 18 B each (section
@@ -22,8 +22,9 @@
  * - group-q8_0, 1088 B: the same with Q8_0's blocks of 34 B.
  * - super-q4_0, 576 B: four super-groups, each of eight groups as in
  *   group-q4_0: 8 fp16 scales, then 128 B of nibbles in the order that table
- *   look-ups need (section 5.1.2). Of element e of 256, with v = e / 64 and
- *   i = e % 64, the nibble is in byte 2 i + (v & 1), the low one if v < 2.
+ *   look-ups need (section 5.1.2). A super-group has 256 elements. With
+ *   v = e / 64 and i = e % 64, element e has the low nibble (if v < 2) or the
+ *   high nibble (otherwise) of byte 2 i + (v & 1).
  * - super-iq4_nl, super-nf4, super-fp4, 576 B: the same with other tables
  *   (section 5.2.2; lut_iq4_nl, lut_nf4 and lut_fp4 in tensor/dtype_rows.h).
  * - super-q8_0, 1088 B: four super-groups: 8 scales, then 256 int8 in order.

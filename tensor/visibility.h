@@ -5,7 +5,7 @@
  * such as earlier nodes of a tree of drafts. The rows of sequences with a
  * common prefix have spans that begin with the same slots. Kernels read these
  * common slots once for adjacent rows, and the cost model counts a common slot
- * once (the tree of shared prefixes of Juravsky et al., "Hydragen", 2024).
+ * once, as in the tree of shared prefixes of Juravsky et al., "Hydragen", 2024.
  *
  * Arguments are not checked, because callers check rows when they receive them.
  * The functions allocate nothing and have no state; any thread may call them.

@@ -1,9 +1,10 @@
 /*
  * Sequences of vector instructions, described by the hardware resources that
- * they use, and the smallest number of VLIW packets for a sequence. The cost
- * model counts vector work in packets. The resources are those of Qualcomm's
- * HVX manuals: one load, one store, one shift and one permute unit and two
- * multipliers, with four instructions in a packet.
+ * they use, and the smallest number of VLIW packets (groups of instructions
+ * that start together) for a sequence. The cost model counts vector work in
+ * packets. The resources are those of Qualcomm's HVX manuals: one load, one
+ * store, one shift and one permute unit and two multipliers, with four
+ * instructions in a packet.
  *
  * A sequence is the body of a loop. Successive bodies overlap, so a body takes
  * as many packets as its most used resource needs (the resource bound of modulo

@@ -30,8 +30,8 @@
  *
  * The caller has checked `soc` with soc_check. Functions that take a shape
  * return 0, or return -EINVAL and set *out to zero if the machine cannot run
- * the shape or a dimension exceeds PRICE_MAX (for heads and head_dim: 4096). No
- * state, no allocation; any thread may call the functions.
+ * the shape or a dimension exceeds PRICE_MAX (for heads and head_dim: 4096).
+ * The functions have no state and allocate nothing; any thread may call them.
  */
 #ifndef TENSOR_SOC_PRICE_H
 #define TENSOR_SOC_PRICE_H
@@ -115,7 +115,8 @@ enum price_exp {
  * search. The static graph has graph_rows rows, of which `rows` are real and
  * the others padding. The search adds no cost: price_softmax already counts one
  * comparison for each score, to find the maximum. Insertions into the list of
- * the likeliest are not counted, because few scores are large enough.
+ * the likeliest outputs are not counted, because few scores are large enough to
+ * be inserted.
  */
 int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
@@ -127,8 +128,9 @@ enum price_dequant {
 	/* one group after another, as the library of the paper's authors does
 	 * for weights without super-groups (group-q4_0, group-q8_0) */
 	PRICE_DEQUANT_AUTHORS,
-	/* no conversion: the bytes are copied and the product is meaningless;
-	 * the upper bound in figure 15 of the npu-tts paper */
+	/* no conversion: the bytes are copied, and the product is meaningless.
+	 * The speed of this kernel is the upper bound in figure 15 of the
+	 * npu-tts paper. */
 	PRICE_DEQUANT_COPY,
 };
 

@@ -4,10 +4,11 @@
 #include "tensor/soc/soc.h"
 
 /*
- * Float32 operations per value. The 17 operations of PRICE_SWEEP_WEIGH are the
- * operations of softmax_exp and its caller in tensor/softmax_sum.h: subtract
- * and scale; t and n; r in two operations; the polynomial in six; shift and
- * add; compare and mask; the sum.
+ * Float32 operations per value. The 17 operations of PRICE_SWEEP_WEIGH are
+ * those of softmax_exp (tensor/softmax_sum.h), with its variables t, n and r,
+ * and of its caller: subtract and scale; compute t and n; compute r in two
+ * operations, and the polynomial in six; shift and add; compare and mask; add
+ * to the sum.
  */
 static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,

@@ -7,9 +7,9 @@
  * logits were just written and are in the core's cache, so reading them costs
  * nothing.
  *
- * As in tensor/soc/price.h, only the shape matters. A row of logits is as long
- * as the vocabulary of the model whose costs are computed
- * (host/session/pricing.h).
+ * As in tensor/soc/price.h, the cost depends only on the amount of work (rows,
+ * values, steps), not on the values. A row of logits is as long as the
+ * vocabulary of the model whose costs are computed (host/session/pricing.h).
  */
 #ifndef TENSOR_SOC_PRICE_HOST_H
 #define TENSOR_SOC_PRICE_HOST_H

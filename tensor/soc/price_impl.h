@@ -65,8 +65,9 @@ static inline uint64_t price_vector_even_ps(
  * Compute the total time and the energy of an operator, with its launch. The
  * engines form a pipeline over the pieces of the operator. Each engine waits
  * until the engines before it have processed the first piece; afterwards the
- * slowest engine determines the time. `first` has the times of one piece, none
- * longer than in *p; all times in `first` are 0 if no engine waits for another.
+ * slowest engine determines the time. `first` has each engine's time for one
+ * piece, which is at most the engine's time in *p; all times in `first` are 0
+ * if no engine waits for another.
  */
 void price_finish(
 	const struct soc *, struct price *p, const struct price *first);

@@ -7,8 +7,8 @@
  * picosecond.
  *
  * Types are the types of weights in DDR. A format that price_matmul does not
- * support costs as much as the most similar supported format. No state; any
- * thread may call the functions.
+ * support costs as much as the most similar supported format. The functions
+ * have no state; any thread may call them.
  */
 #ifndef TENSOR_SOC_PRICE_LAYER_H
 #define TENSOR_SOC_PRICE_LAYER_H
@@ -28,13 +28,14 @@ struct soc;
  * result belongs to the launch that computes the result.
  */
 enum price_launch {
-	/* norm, Q, K and V, norms of heads, rotation, writing the cache */
+	/* norm; products with Q, K and V; norms of heads; rotation; writing to
+	 * the KV cache */
 	PRICE_PROJECT,
 	PRICE_ATTEND,
-	PRICE_OUTPUT,   /* O, addition of the residual */
-	PRICE_WIDEN,    /* norm, gate and up */
+	PRICE_OUTPUT,   /* product with O, addition of the residual */
+	PRICE_WIDEN,    /* norm, products with gate and up */
 	PRICE_ACTIVATE, /* SwiGLU */
-	PRICE_NARROW,   /* down, addition of the residual */
+	PRICE_NARROW,   /* product with down, addition of the residual */
 	PRICE_LAUNCHES
 };
 

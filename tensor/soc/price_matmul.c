@@ -43,7 +43,8 @@ static const struct dequant dequants[] = {
 			.mpy = 1,
 			.wide = 1,
 			.convert = 1 } },
-	/* a body decodes two groups, joined to a vector like their scales */
+	/* a body decodes two groups: their values are joined in one vector, and
+	 * their scales in another */
 	{ DTYPE_GROUP_Q4_0, 16, 0,
 		{ .loadu = 2,
 			.scalar = 2,
@@ -65,8 +66,9 @@ static const struct dequant dequants[] = {
 			.wide = 1,
 			.convert = 1,
 			.store = 1 } },
-	/* a body decodes 256 values: two look-ups of nibbles; the scales are
-	 * widened to words and spread by two look-ups */
+	/* a body decodes 256 values: two look-ups convert the nibbles; the
+	 * scales are widened to words, and two more look-ups copy each scale to
+	 * the lanes of its values */
 	{ DTYPE_SUPER_Q4_0, 4, 0,
 		{ .loadu = 2,
 			.shift = 1,

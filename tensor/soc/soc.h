@@ -23,7 +23,7 @@ struct err;
 	X(clock_hz, 1e7, 1e11)                                                 \
 	/* product of two 32x32 tiles in fp16 */                               \
 	X(matrix_cycles_per_tile, 0.1, 1e4)                                    \
-	/* vector contexts that run at once; cycles per packet of each */      \
+	/* vector units that run at once; cycles of a unit per packet */       \
 	X(vector_units, 1, 64)                                                 \
 	X(vector_cycles_per_packet, 0.1, 100)                                  \
 	/* 1: vector results are in qfloat, HVX's own float format, and need   \
@@ -31,7 +31,7 @@ struct err;
 	X(vector_qfloat, 0, 1)                                                 \
 	/* 1: the permute unit can shift too */                                \
 	X(vector_permute_shifts, 0, 1)                                         \
-	/* packets from a gather or scatter to its result; number of gathers   \
+	/* latency of a gather or scatter, in packets; number of gathers       \
 	 * and scatters in flight at once */                                   \
 	X(gather_packets, 1, 1e4)                                              \
 	X(gathers_in_flight, 1, 64)                                            \
