@@ -1,8 +1,8 @@
 /*
- * The bindings of a run of a graph: for each role of memory (enum wire_role),
- * the device addresses in the run's references. The functions of this file
- * check the addresses against the graph, so that the executor need not check
- * them.
+ * The memory that a run of a graph uses: for each role (weights, KV cache,
+ * hidden states and so on, enum wire_role), the device addresses that the
+ * references in the request give. The functions of this file check the
+ * addresses against the graph, so that the executor need not check them.
  */
 #ifndef DEVICE_BIND_H
 #define DEVICE_BIND_H

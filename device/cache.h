@@ -1,11 +1,12 @@
 /*
  * The device's private cache, accessed by device addresses. All access to
  * shared memory uses the functions of this file: the vector and matrix engines
- * use views, and the DMA engine uses dma_read, which copies into TCM (the NPU's
- * on-chip memory). No other code dereferences a pointer into the window. Views
- * accept 32-bit addresses only, so they cannot reach the extended region
- * (memory beyond these addresses). libtandem-coherence (shm/coherence/)
- * implements the cache and its checker.
+ * use views (pointers that view_read and view_write return), and the DMA engine
+ * uses dma_read, which copies into TCM (the NPU's on-chip memory). No other
+ * code dereferences a pointer into the address window. Views accept 32-bit
+ * addresses only, so they cannot reach the extended region (memory beyond these
+ * addresses). libtandem-coherence (shm/coherence/) implements the cache and its
+ * checker.
  *
  * On a phone the CPU's and the NPU's caches are coherent in one direction only:
  * the device must clean and invalidate its own cache (docs/coherence.md). On
@@ -121,8 +122,9 @@ void *view_write(struct cache *, uint32_t addr, size_t len);
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
-/* Calls for the whole cache, which reach both levels: write back all dirty
- * lines; cache_flush_all also drops all lines. */
+/* Calls for the whole cache, which reach both levels: cache_clean_all writes
+ * back all dirty lines; cache_flush_all does so too and then drops all
+ * lines. */
 void cache_clean_all(struct cache *);
 void cache_flush_all(struct cache *);
 

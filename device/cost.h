@@ -1,12 +1,12 @@
 /*
  * The time of an operator or a request on the phone whose profile the host sent
- * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph is static,
- * so padding rows cost as much as real rows, unless the profile makes the cost
- * depend on the number of real rows (price_matmul_rows). An expert runs only on
- * the rows that picked it, padded to whole tiles. The cost of attention is a
- * sum over pieces of the KV cache; a piece is a set of slots to which the same
- * rows attend (tensor/visibility.h). Every row of a sequence is charged the
- * cost of the row that attends to the most slots.
+ * with WIRE_SOC, by the cost model (tensor/soc/price.h). The graph has a fixed
+ * number of rows, so padding rows cost as much as real rows, unless the profile
+ * makes the cost depend on the number of real rows (price_matmul_rows). An
+ * expert runs only on the rows that picked it, padded to whole tiles. The cost
+ * of attention is a sum over pieces of the KV cache; a piece is a set of slots
+ * to which the same rows attend (tensor/visibility.h). Every row of a sequence
+ * is charged the cost of the row that attends to the most slots.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H

@@ -1,8 +1,9 @@
 /*
- * The device's state and the effect of one packet on it. The code uses no
- * sockets and no request rings, and uses the clock only for counters, the trace
- * and va_map_us. A completion depends only on the state and the packet, so a
- * fuzzer can call the code. device/serve.c receives the packets.
+ * The device's state, and what one packet (a request of the host) changes in
+ * this state. The code uses no sockets and no request rings, and uses the clock
+ * only for counters, the trace and va_map_us. A completion depends only on the
+ * state and the packet, so a fuzzer can call the code. device/serve.c receives
+ * the packets.
  *
  * Every field of a packet is checked: a bad packet gets a completion with a
  * negative status and a text that names the field, and changes nothing. There
@@ -61,9 +62,9 @@ void device_detach(struct device *);
 
 /*
  * Accept a buffer that the host shares. Takes ownership of the descriptor even
- * on failure; -1 means that no descriptor arrived. A share has no completion:
- * if the buffer is unusable, the later request that maps the buffer fails, with
- * the reason.
+ * on failure; -1 means that no descriptor arrived. A share message has no
+ * completion: if the buffer is unusable, the later request that maps the buffer
+ * fails, with the reason.
  */
 void device_share(struct device *, const struct wire_share *, int fd);
 
@@ -85,8 +86,8 @@ bool device_loaded(
  * yet. */
 unsigned device_loading(const struct device *);
 
-/* Set the fields of the welcome that describe the device: threads, TCM (on-chip
- * memory), extended region and kernels. */
+/* Set the fields of the welcome message that describe the device: threads, TCM
+ * (on-chip memory), extended region and kernels. */
 void device_describe(const struct device *, struct wire_welcome *);
 
 /* Number of violations of the coherence contract so far. */

@@ -29,8 +29,8 @@ void device_trace_ended(struct device_trace *t, enum wire_trace_kind kind,
 			t, 0, depth, kind, name, begin, clock_ns(), a, b, c);
 }
 
-/* Workers may arrive here in another order than the order of their clock
- * readings, so keep the earliest begin and the latest end. */
+/* Workers may call this function in another order than that in which they read
+ * the clock, so keep the earliest begin and the latest end. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
 	uint64_t first =

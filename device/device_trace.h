@@ -16,8 +16,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Begin and end of a worker's share of an operator. begin is 0 if the worker
- * had no share. */
+/* The times at which a worker began and ended its share of an operator; `begin`
+ * is 0 if the worker had no share. */
 struct device_trace_share {
 	_Alignas(64) uint64_t begin, end;
 };
@@ -25,9 +25,9 @@ struct device_trace_share {
 struct device_trace {
 	struct trace_ring ring;
 	unsigned workers; /* number of threads that share an operator */
-	/* The DMA copies of the current operator: their total time, the begin
-	 * of the first copy (0: no copy), and the end of the latest copy so
-	 * far. */
+	/* The DMA copies of the current operator: their total time, the time
+	 * when the first copy began (0: no copy), and the time when the latest
+	 * copy so far ended. */
 	_Atomic uint64_t copied_ns, copy_began, copy_ended;
 	struct device_trace_share share[WIRE_TRACE_LOADER];
 };

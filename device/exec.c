@@ -147,7 +147,7 @@ static void write_outputs(const struct run *r, const struct binding *b)
 }
 
 /* Check that the scratch arena has the results of the layer's previous part:
- * any other run in between has overwritten these results. */
+ * any other run in between would have overwritten these results. */
 static int check_continues(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {

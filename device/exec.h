@@ -38,7 +38,8 @@ struct exec_left {
 	uint32_t first_layer, graph_rows, rows;
 	/* tensor and row of the layer where the next part begins */
 	uint32_t tensor, row;
-	/* number of slots (see struct picks) used by the layer so far */
+	/* number of slots that the layer has used so far; a slot holds the
+	 * output of an expert for one row (struct picks) */
 	uint32_t slots;
 	struct wire_model model;
 };
@@ -71,9 +72,10 @@ void exec_release(struct exec *);
 /* The TCM bytes of each worker if `threads` workers share the TCM. */
 size_t exec_slice(unsigned threads);
 
-/* Pass the ownership of `arena`, a block from hugemem_alloc, to the struct
- * exec. If the block is larger than the old arena, the block replaces the old
- * arena, which is freed; otherwise the block is freed. NULL is allowed. */
+/* Pass the ownership of `arena`, memory from hugemem_alloc, to the struct exec.
+ * If the new memory is larger than the old arena (scratch memory), it replaces
+ * the old arena, which is freed; otherwise the new memory is freed. NULL is
+ * allowed. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*

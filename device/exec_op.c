@@ -283,8 +283,8 @@ static void store(struct run *r, uint32_t addr, float *x)
 		memcpy(to, x, n * sizeof(float));
 }
 
-/* Called only on the thread that runs requests, because workers may not open
- * views. */
+/* Called only on the thread that runs requests, because workers must not call
+ * view_read or view_write (device/cache.h). */
 static void kv_write(struct run *r)
 {
 	uint32_t stride = r->g->model.kv_stride;
@@ -367,8 +367,9 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	r->x->beat(r->x->beat_arg);
 }
 
-/* Open views of all slots to which at least one row attends. Returns the
- * address of slot 0, even if there is no view of slot 0. */
+/* Call view_read for all KV slots to which at least one row attends, so that
+ * the emulated cache loads their lines. Returns the address of slot 0, even if
+ * slot 0 is not among them. */
 static const uint8_t *view_slots(const struct run *r, unsigned which)
 {
 	uint32_t addr = run_kv_addr(r, r->op->layer, which);
@@ -409,8 +410,8 @@ static void attend(struct run *r)
 
 /* ---- the likeliest outputs --------------------------------------------- */
 
-/* The likeliest outputs that the thread has found for a row so far. Until all
- * outputs are known, `probability` holds the logit. */
+/* The likeliest outputs (tokens) that the thread has found for a row so far.
+ * Until all outputs are known, `probability` holds the logit. */
 static struct wire_likely *likely_of(
 	const struct run *r, unsigned thread, uint32_t row)
 {

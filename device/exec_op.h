@@ -16,16 +16,17 @@
 
 #include <stdatomic.h>
 
-/* One run. During an operator, while workers read the struct, only the counters
+/* One run. While workers run an operator and read the struct, only the counters
  * change. */
 struct run {
 	struct exec *x;
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
-	/* Only for an expert graph: the picks of the run. For the expert that
-	 * runs now, expert_row[i] is the index of its i-th row among the rows
-	 * of the run, and expert_slot is the first slot of its outputs. */
+	/* Only for an expert graph: the picks of the run (which rows chose
+	 * which experts). For the expert that runs now, expert_row[i] is the
+	 * index of its i-th row among the rows of the run, and expert_slot is
+	 * the first slot of its outputs. */
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;
@@ -36,8 +37,8 @@ struct run {
 	 * OP_HEAD_NORM and OP_FACTOR */
 	const float *vector;
 	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles (32
-	 * rows); a unit has `unit` outputs and `unit_bytes` bytes. A part has
-	 * `piece` units. */
+	 * rows); a unit has `unit` outputs and `unit_bytes` bytes. A part,
+	 * which a worker computes at a time, has `piece` units. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 	/* For OP_ATTEND: k and v are the addresses of slot 0 of the layer's

@@ -26,8 +26,8 @@ void extended_release(struct extended *x)
 	x->used = 0;
 }
 
-/* The begin of hole i. Hole i precedes extent i; the last hole follows all
- * extents. */
+/* The beginning of hole i, a range of free bytes. Hole i precedes extent i; the
+ * last hole follows all extents. */
 static uint64_t hole_from(const struct extended *x, unsigned i)
 {
 	return i ? x->order[i - 1].at + x->order[i - 1].span : 0;

@@ -6,7 +6,8 @@
  * The region is not mapped into this process. A buffer in the region is only a
  * descriptor and an offset. Its bytes can only be copied, by extended_read, so
  * a kernel cannot get a pointer into the region by mistake. Buffers are placed
- * by first fit, in whole pages, without mapping slots or guard pages.
+ * by first fit, in whole pages. They need no mapping slots and no guard pages,
+ * unlike buffers in the address window (window.h).
  *
  * The other files of the device use 64-bit addresses from EXTENDED_BASE on for
  * bytes of the region. Views (device/cache.h) do not accept such addresses.

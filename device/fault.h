@@ -4,11 +4,11 @@
  * the checks and the host's recovery work. tandem-npu takes the plan from
  * `--fault PLAN` or from the environment variable TANDEM_NPU_FAULT.
  *
- * A host that replaces a lost device passes the new device's number (`life`) to
- * the new device. Events other than start#N apply to the first device only. A
- * listening device serves each host in a separate process. These processes
- * share one plan in memory, and each process continues the counts of the
- * previous process.
+ * Each device process has a number, `life`, from 1; a host that replaces a lost
+ * device process passes the number to the new process. Events other than
+ * start#N apply to the first device only. A listening device serves each host
+ * in a separate process. These processes share one plan in memory, and each
+ * process continues the counts of the previous process.
  *
  * Only the thread of the run loop may call the functions, except for
  * fault_inside and fault_drops, which any thread may call.

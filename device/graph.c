@@ -247,8 +247,8 @@ static void add_operand(struct build *b, struct op *from, unsigned matrices)
 		add(b, OP_QUANTIZE, "quantize", from->out, b->q8, from->n);
 }
 
-/* Add the product with those rows of matrix w that the graph's part of the
- * layer contains. Returns NULL if the part contains no row of w. */
+/* Add the product with matrix w, for those rows of w that the graph's part of
+ * the layer contains. Returns NULL if the part contains no row of w. */
 static struct op *add_matmul(struct build *b, enum wire_layer_tensor w,
 	int bias, size_t in, size_t out)
 {
@@ -326,8 +326,8 @@ static void plan_ffn(struct build *b)
 			BIT(WIRE_T_GATE) | BIT(WIRE_T_UP));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
-	/* When the last rows of `up` are in this part, the output of `up` is
-	 * complete. */
+	/* If this part has the last rows of the matrix `up`, the product with
+	 * `up` is complete, and SwiGLU can follow. */
 	n = graph_part_rows(&b->g->part, m, WIRE_T_UP, &from, &rows);
 	b->launch = PRICE_ACTIVATE;
 	if (n && from + n == rows)
@@ -343,8 +343,9 @@ static void plan_ffn(struct build *b)
 /*
  * The operators after the attention of a layer with experts: the router and the
  * shared expert, if there is one. The rows are also rounded or quantized for
- * the routed experts: here, gate and up have the types that they have in the
- * expert graphs. The shared expert does not change these rows.
+ * the routed experts: the message gives gate and up the types that these
+ * matrices have in the expert graphs. The shared expert does not change these
+ * rows.
  */
 static void plan_router(struct build *b)
 {

@@ -1,9 +1,9 @@
 /*
  * A static graph: a block of layers, or the output after the last layer, as a
- * fixed list of operators for a fixed number of rows, with every intermediate
- * result at a fixed offset in scratch memory. All decisions are made when the
- * graph is built, none when it runs (exec.h), as in the compiled graphs of
- * phone NPUs.
+ * fixed list of operators for a fixed number of rows (tokens), with every
+ * intermediate result at a fixed offset in scratch memory. All decisions are
+ * made when the graph is built, none when it runs (exec.h), as in the compiled
+ * graphs of phone NPUs.
  *
  * A graph contains no weights and no addresses; each run provides them
  * (device/bind.h). All graphs share one scratch arena, which has the size that
@@ -62,9 +62,11 @@ struct op {
 	uint32_t first;
 	/* true: round outputs to fp16, unless precision is WIRE_F32 */
 	bool round;
-	bool int8;  /* true: input rows are quantized (OP_MATMUL, OP_LIKELY) */
-	bool slots; /* true: output rows are slots (struct picks) */
-	/* tensors of the operator; rows is 0 if there is none */
+	bool int8; /* true: input rows are quantized (OP_MATMUL, OP_LIKELY) */
+	/* true: output rows are stored in slots for expert outputs (struct
+	 * picks) */
+	bool slots;
+	/* tensors of the operator; `rows` of a missing tensor is 0 */
 	struct wire_tensor w, bias;
 };
 
@@ -89,10 +91,11 @@ struct graph_layout {
 	 * one expert, copied from `h` and from `q8`. The shared expert uses
 	 * picked_q8 too, because the routed experts still need `q8`. */
 	size_t router, picked, picked_q8;
-	/* With experts: `pick` is a copy of the host's picks; made, by_expert
-	 * and expert_first are the arrays made, row and first of struct picks.
-	 * y has the output of the shared expert, [rows][n_embd], then the
-	 * outputs of the routed experts, [rows * n_used][n_embd]. */
+	/* With experts: `pick` is a copy of the host's picks (choices of
+	 * experts); made, by_expert and expert_first are the arrays made, row
+	 * and first of struct picks. y has the output of the shared expert,
+	 * [rows][n_embd], then the outputs of the routed experts, [rows *
+	 * n_used][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
 	/* For an output graph. likely: the results, [rows][top_k] struct
 	 * wire_likely. likely_thread: [threads] arrays like `likely`. sum:
@@ -123,8 +126,8 @@ struct graph {
 
 /*
  * OP_LIKELY computes the outputs in blocks. The blocks, and so the bits of the
- * sums, do not depend on the number of threads. For each row and block: the
- * largest logit, `most`, and the sum of e^(logit - most).
+ * sums, do not depend on the number of threads. The struct has, for one row and
+ * one block, the largest logit, `most`, and the sum of e^(logit - most).
  */
 struct graph_sum {
 	float most, sum;

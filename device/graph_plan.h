@@ -1,5 +1,5 @@
-/* Sizes that follow from a WIRE_GRAPH_LOAD message. Private to graph.c and
- * graph_check.c. */
+/* Functions that read the parts of a WIRE_GRAPH_LOAD message, and that compute
+ * sizes from the message. Private to graph.c and graph_check.c. */
 #ifndef DEVICE_GRAPH_PLAN_H
 #define DEVICE_GRAPH_PLAN_H
 

@@ -70,7 +70,7 @@ static void listener_close(struct listener *l)
 	fd_close(&l->fd);
 }
 
-/* Wait for a host whose hello is valid, for a signal, or until `other_fd` (-1:
+/* Wait until a host sends a valid hello, a signal arrives, or `other_fd` (-1:
  * no descriptor) is readable or hangs up. Meanwhile accept connections, and
  * close connections whose hello is late. Returns an enum wait_result, or a
  * negative errno. */
@@ -143,7 +143,7 @@ static int listener_wait(
 
 /* ---- one process for each host, one host at a time ----------------------- */
 
-/* The process that serves one host, as the listening process sees it. */
+/* What the listening process knows about the process that serves one host. */
 struct child {
 	pid_t pid; /* 0: no such process */
 	int life;  /* a pipe that hangs up when the process ends */

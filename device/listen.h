@@ -1,9 +1,9 @@
 /*
- * A socket at a path, and one process for each host that connects to it.
- * Several clients may be connected at once, but a connection is not served
- * before its hello message. A client that sends nothing or garbage, or belongs
- * to another user, is refused with an error message and delays no other client.
- * No client can end the listener.
+ * Listens at a socket with a path, and starts one process for each host that
+ * connects to the socket. Several clients may be connected at once, but a
+ * connection is not served before its hello message. A client that sends
+ * nothing or garbage, or belongs to another user, is refused with an error
+ * message and delays no other client. No client can end the listener.
  *
  * Only one thread may call the function.
  */

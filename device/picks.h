@@ -1,7 +1,7 @@
 /*
- * The experts that rows pick, in one run of an expert's graph. Like the rows in
- * rowset.h, the picks are copied once from shared memory, then checked, then
- * used.
+ * The picks of one run of an expert graph: which experts each row (token) uses,
+ * chosen by the host. Like the rows in rowset.h, the picks are copied from
+ * shared memory once, then checked, then used.
  *
  * A run computes some picks of each row; other runs of the layer compute the
  * rest. Each output of an expert for one row is stored in a slot. Slots are
@@ -19,9 +19,10 @@
 struct err;
 struct graph;
 
-/* A pick that a run of the layer has computed. */
+/* The state of a pick (a row's choice of an expert) over all runs of the
+ * layer. */
 struct pick_made {
-	uint32_t slot; /* UINT32_MAX: not yet computed */
+	uint32_t slot; /* slot of the output; UINT32_MAX: not computed */
 	float weight;
 };
 

@@ -1,7 +1,8 @@
 /*
- * The rows of one run, which the host describes in shared memory: copied once,
- * then checked, then used. The host may write shared memory at any time, so
- * this memory is not read again after rowset_take.
+ * The rows (tokens) of one run, which the host describes in shared memory. The
+ * description is copied once, then checked, then used. The host may write
+ * shared memory at any time, so this memory is not read again after
+ * rowset_take.
  */
 #ifndef DEVICE_ROWSET_H
 #define DEVICE_ROWSET_H
@@ -63,8 +64,9 @@ uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 uint32_t rowset_pieces(
 	const struct rowset *, bool apart, struct visibility_piece *piece);
 
-/* Find the next run of set bits that begins at or after the end of *run. Start
- * with {0, 0}. */
+/* Find the next range of adjacent set bits that begins at or after the end of
+ * the range *run, and write it to *run. Start with {0, 0}. Returns false if no
+ * set bit is left. */
 bool rowset_next(
 	const struct rowset *, const uint64_t *bits, struct wire_span *run);
 

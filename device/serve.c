@@ -76,8 +76,9 @@ static bool leaves_out(void *arg, enum coherence_call what, const char *buffer)
 
 /* ---- the run loop ------------------------------------------------------ */
 
-/* Receive the share messages that wait on the link. Returns 0, -ECONNRESET
- * after a goodbye, -EPIPE or -EPROTO. */
+/* Receive the messages by which the host shares buffers, as far as they have
+ * arrived on the link (the socket). Returns 0, -ECONNRESET after a goodbye,
+ * -EPIPE or -EPROTO. */
 static int take_shares(struct server *s, struct err *e)
 {
 	struct wire_share share;
@@ -160,8 +161,8 @@ static int serve_next(struct server *s, struct err *e)
 	}
 	while (!ret && device_loaded(s->device, false, &seq, &done))
 		ret = complete(s, seq, &done, e);
-	/* The host has closed its doorbell or link. A goodbye may still be
-	 * unread on the link. */
+	/* -EPIPE: the host has closed its doorbell or the link (the socket). A
+	 * goodbye may still be unread on the link. */
 	if (ret == -EPIPE) {
 		ret = take_shares(s, e);
 		if (!ret || ret == -EPIPE)

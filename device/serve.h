@@ -1,9 +1,10 @@
 /*
  * Serves one host: connects, sets up the device, and runs requests until the
  * host's goodbye. Requests run on the calling thread. The other threads are the
- * workers, the loader, and a watcher. The watcher waits for signals and for the
- * end of the host, so that a signal, or the end of the host, can end the
- * process during a long request.
+ * workers (which share the work of an operator), the loader (which builds
+ * graphs), and a watcher. The watcher waits for signals and for the end of the
+ * host, so that a signal, or the end of the host, can end the process during a
+ * long request.
  *
  * With a listening socket, hosts connect one after another, and a forked
  * process serves each host. The forked process enters the sandbox after its

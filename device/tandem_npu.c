@@ -224,8 +224,8 @@ static int run(void)
 	struct err e = { 0 }, close;
 	int ret = 0;
 
-	/* Use shared memory, because all processes of a listening device count
-	 * in the struct. */
+	/* Use shared memory, because all processes of a listening device update
+	 * the counts in the struct. */
 	opts.fault = mmap(NULL, sizeof(*opts.fault), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (opts.fault == MAP_FAILED) {

@@ -149,8 +149,9 @@ int window_show(struct window *w, struct err *e)
 
 /* ---- holes: free ranges of addresses ------------------------------------- */
 
-/* The begin of hole i. Hole i precedes mapping order[i]; the last hole follows
- * all mappings. A mapping includes its guard page. */
+/* The beginning of hole i, a range of free addresses. Hole i precedes mapping
+ * order[i]; the last hole follows all mappings. A mapping includes its guard
+ * page. */
 static uint64_t hole_from(const struct window *w, unsigned i)
 {
 	const struct mapping *m;
@@ -255,10 +256,11 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 			space->slots, pending);
 	}
 	at = hole_from(w, hole);
-	/* For weights, which each pass reads completely, map all pages now
-	 * (MAP_POPULATE): one call takes a fraction of the time of one fault
-	 * per page. A buffer with pages that the host has not written is not
-	 * populated, because that would allocate these pages. */
+	/* For weights, which each pass (a run of the model) reads completely,
+	 * map all pages now (MAP_POPULATE): one call takes a fraction of the
+	 * time that one page fault for each page takes. A buffer with pages
+	 * that the host has not written is not populated, because that would
+	 * allocate these pages. */
 	flags = share->flags & WIRE_SHARE_DMA && !fstat(fd, &st) &&
 			(uint64_t)st.st_blocks * 512 >= share->bytes
 		? MAP_POPULATE

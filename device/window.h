@@ -3,13 +3,14 @@
  * range of addresses is reserved when the device starts and never grows. Each
  * buffer is mapped as a whole, by first fit and in whole pages, and is followed
  * by an inaccessible guard page. The first page is a guard as well, so that
- * address 0 is never valid. The number of mapping slots is limited, and the
- * window may fragment. Both limits are intended: a real NPU's 32-bit window has
- * the same limits, and the host must handle them.
+ * address 0 is never valid. The number of mapping slots (each holds one mapped
+ * buffer) is limited, and the window may fragment. Both limits are intended: a
+ * real NPU's 32-bit window has the same limits, and the host must handle them.
  *
- * `defer` imitates some firmware: an unmapped buffer becomes inaccessible at
- * once, but keeps its slot and its addresses until `defer` more map requests
- * have arrived, whether or not they are granted.
+ * The member `defer` of struct window imitates some firmware: an unmapped
+ * buffer becomes inaccessible at once, but keeps its slot and its addresses
+ * until `defer` more map requests have arrived, whether or not they are
+ * granted.
  *
  * A device address is an offset into the window. This process reserves three
  * times as many addresses as the window has, so that each buffer of at least
