@@ -3,11 +3,11 @@
  * one step of a fixed sequence to a later step, and buffers that are not alive
  * at the same step may share bytes. The largest buffer is placed first. A
  * further buffer must not overlap the placed buffers that are alive at one of
- * its steps. It gets the smallest gap between these buffers that is large
- * enough or, if there is none, the bytes after them. This algorithm is greedy
- * best fit by size (Pisarchyk and Lee, "Efficient memory management for deep
- * neural net inference", 2020). The total is not always the minimum, because
- * finding the minimum is NP-hard.
+ * its steps. The further buffer gets the smallest gap between these placed
+ * buffers that is large enough or, if no gap is large enough, the bytes after
+ * these buffers. This algorithm is greedy best fit by size (Pisarchyk and Lee,
+ * "Efficient memory management for deep neural net inference", 2020). The total
+ * is not always the minimum, because finding the minimum is NP-hard.
  *
  * The function has no state; any thread may call the function.
  */

@@ -4,8 +4,8 @@
  * the TCM, the NPU's on-chip memory.
  *
  * Each output value is computed by one worker, from one row and the weights. So
- * the bytes do not depend on the number of threads or on the other rows of the
- * run. Padding rows are not computed.
+ * the bytes of an output do not depend on the number of threads or on the other
+ * rows of the run. Padding rows are not computed.
  */
 #ifndef DEVICE_EXEC_H
 #define DEVICE_EXEC_H
@@ -83,9 +83,9 @@ void exec_arena_take(struct exec *, void *arena, size_t bytes);
  * have at least g->at.total bytes, and ranges that the CPU wrote must have been
  * invalidated. On success, hidden states and KV have been cleaned. Returns
  * -EINVAL if `g` is a part of a layer but not the part that follows the
- * previous run. Sets the arguments of *done (enum wire_run_arg) and its counter
- * of saturated activations. If there is a phone's profile, the costs of the
- * operators are added to x->price.
+ * previous run. Sets the arguments of *done (enum wire_run_arg) and the counter
+ * of saturated activations in *done. If there is a phone's profile, the costs
+ * of the operators are added to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
 	const struct wire_graph_run *, struct wire_done *done, struct err *);

@@ -253,8 +253,9 @@ static void matmul(struct run *r)
 	set_unit(r);
 	/* Choose the number of units (rows or strips of weights) in a part:
 	 * about four parts for each worker, as far as KERN_PART_MIN and
-	 * KERN_PART_MAX allow. The bias of a part is fetched to the same share
-	 * of the TCM, so it must fit into the share too. */
+	 * KERN_PART_MAX allow. After a part's weights, the part's bias is
+	 * fetched to the same share of the TCM (on-chip memory), so the bias
+	 * must fit into the share too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = KERN_PART_MIN / r->unit_bytes;

@@ -83,8 +83,8 @@ void fault_start(struct fault *);
 void fault_start_next(struct fault *);
 
 /* Whether to omit this maintenance call, or this wait for DMA, of `buffer` (""
- * for calls that concern all buffers). Any thread may call this, one at a time.
- */
+ * for calls that concern all buffers). Any thread may call this, but only one
+ * thread at a time. */
 bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
 /* Call this when a request has arrived: inject the request's faults, by which

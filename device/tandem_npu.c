@@ -193,8 +193,8 @@ static int finish(int ret, const struct serve_result *r,
 	 * by a signal: check the plan before ending. */
 	if (is_listener(r) && (status = check_plan(fault)))
 		return status;
-	/* end by the same signal, because the exit status then shows the
-	 * signal */
+	/* end by the signal that the process received, so that the exit status
+	 * shows this signal */
 	if (r->signal) {
 		sigset_t set;
 

@@ -19,9 +19,9 @@
  * below a second, because the host's death must be reported within a second. */
 #define GRACE_MS 300
 
-/* If ringing the doorbell takes longer than HELD_MS, the write is blocked. The
- * watcher interrupts the write by HELD_SIGNAL, a signal that no other code
- * sends and that is ignored by default. */
+/* If ringing the doorbell takes longer than HELD_MS, the write that rings it
+ * counts as blocked. The watcher interrupts the write by HELD_SIGNAL, a signal
+ * that no other code sends and that is ignored by default. */
 #define HELD_MS     20
 #define HELD_SIGNAL SIGURG
 

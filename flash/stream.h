@@ -6,8 +6,8 @@
  * of a buffer that receives an extent. With two or more slots, one slot
  * receives the next layer while the layers in the other slots are used, so that
  * reading and computing overlap. If the system refuses one of these mechanisms,
- * the next best is used, and stream_how reports it: without O_DIRECT, reads go
- * through the page cache; without io_uring, a thread reads.
+ * the stream uses the next best mechanism, and stream_how reports this: without
+ * O_DIRECT, reads go through the page cache; without io_uring, a thread reads.
  *
  * The thread that calls stream_wait verifies the checksum of each extent as its
  * blocks arrive, and decompresses zstd extents. Failed and short reads are
@@ -93,11 +93,11 @@ int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
 	char *why, struct err *);
 
 /*
- * Add a slot, into which extents are read: `bytes` of a buffer from `off` on,
- * both multiples of a page. Slots are numbered from 0 in the order in which
- * they are added. Add all slots before the first stream_begin. Add the slots of
- * one buffer one after another, in ascending order: their memory is then
- * registered with the kernel as one area.
+ * Add a slot, into which extents are read: `bytes` bytes of a buffer from byte
+ * `off` on. `bytes` and `off` are multiples of a page. Slots are numbered from
+ * 0 in the order in which they are added. Add all slots before the first
+ * stream_begin. Add the slots of one buffer one after another, in ascending
+ * order: their memory is then registered with the kernel as one area.
  */
 int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
 	struct err *);

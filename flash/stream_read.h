@@ -31,13 +31,14 @@ struct block {
 struct reader_ops {
 	/* Register the memory of all blocks with the kernel. If this fails
 	 * (negative errno), reads still work, but with unregistered memory.
-	 * Call it at most once. NULL in readers other than io_uring. */
+	 * Call add_areas at most once. The pointer is NULL in readers other
+	 * than io_uring. */
 	int (*add_areas)(struct reader *, const struct iovec *, unsigned n);
 	/* Submit a block. An io_uring reader passes submitted blocks to the
 	 * kernel only when `flush` is called. */
 	void (*submit)(struct reader *, struct block *);
-	/* Pass submitted blocks to the kernel. NULL in readers other than
-	 * io_uring. */
+	/* Pass submitted blocks to the kernel. The pointer is NULL in readers
+	 * other than io_uring. */
 	void (*flush)(struct reader *);
 	/* Wait at most wait_ns for a block to complete. Return the completed
 	 * block, or NULL if no block completed. */

@@ -480,11 +480,12 @@ struct wire_part {
  * from tensor 0, row 0 to tensor WIRE_T_GATE, row 0, ends with the router and
  * the shared expert. This part writes float32 [rows][n_expert], the products of
  * the router with the rows, to WIRE_REF_HIDDEN_OUT, and adds the output of the
- * shared expert to the states. From the products the host chooses experts for
- * each row. The second part, the rest of the layer, is the graph of one expert,
- * which a run executes for each expert whose weights the run binds. The message
- * of the first part gives the types of the experts' gate and up matrices,
- * because this part already rounds or quantizes the rows for these types.
+ * shared expert to the hidden states. From the products the host chooses
+ * experts for each row. The second part, the rest of the layer, is the graph of
+ * one expert, which a run executes for each expert whose weights the run binds.
+ * The message of the first part gives the types of the experts' gate and up
+ * matrices, because this part already rounds or quantizes the rows for these
+ * types.
  */
 _Static_assert(sizeof(struct wire_part) == 16, "wire");
 

@@ -215,9 +215,10 @@ static void take_part(void *arg, unsigned part, unsigned thread)
 	/*
 	 * Collapse small pages into huge pages. Kernels from 6.1 on collapse
 	 * pages on request, regardless of the system's huge-page settings. A
-	 * control group accounts for this memory as for small pages. Each huge
-	 * page is touched first, because an empty range cannot be collapsed.
-	 * The bytes after the last whole huge page stay in small pages.
+	 * control group's limit counts this memory as if it were in small
+	 * pages. Each huge page is touched first, because an empty range cannot
+	 * be collapsed. The bytes after the last whole huge page stay in small
+	 * pages.
 	 */
 	for (size_t i = 0; t->b->wants_huge && i < whole; i += HUGE_PAGE)
 		*(volatile uint8_t *)(map + i) = 0;

@@ -79,9 +79,9 @@ struct doorbell {
 
 /*
  * Create the descriptors of one direction: *ring_fd for the side that rings,
- * *wait_fd for the side that sleeps. For eventfd both are the same number, for
- * poll both are -1. The descriptors are non-blocking and close-on-exec. The
- * caller closes them.
+ * *wait_fd for the side that sleeps. For eventfd, *ring_fd and *wait_fd are the
+ * same number; for poll, both are -1. The descriptors are non-blocking and
+ * close-on-exec. The caller closes them.
  */
 int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
 

@@ -127,7 +127,7 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const uint8_t *const *k = rows->at + slot;
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
-	/* mh * slots, rounded up to whole vectors. If this were always 2 *
+	/* mh * slots, rounded up to whole vectors. If `sums` were always 2 *
 	 * VEC_LANES, gcc would unroll 16 steps and keep 24 sums in memory. */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];

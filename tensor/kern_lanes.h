@@ -232,10 +232,10 @@ static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
 }
 
 /*
- * exp in float32 with a relative error below 2e-7. libm's exp is not used
- * because its result depends on its version and on the CPU. With x = n ln 2 + r
- * and |r| <= ln(2)/2, exp_series returns e^r by its Taylor series and sets
- * *exponent to n. In exp_vec results below 2^-126 become 0, results above
+ * exp in float32 with a relative error below 2e-7. libm's exp is not used,
+ * because its result depends on the version of libm and on the CPU. With x = n
+ * ln 2 + r and |r| <= ln(2)/2, exp_series returns e^r by its Taylor series and
+ * sets *exponent to n. In exp_vec results below 2^-126 become 0, results above
  * FLT_MAX become infinity, and NaN stays NaN.
  */
 static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)

@@ -131,8 +131,8 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
 /* ---- products with strips of weights ---- */
 
-/* Multiply a chunk of weights by all rows, in register tiles of the sizes that
- * rows_next returns. */
+/* Multiply a chunk of weights (32 outputs by up to 256 inputs) by all rows, in
+ * register tiles of the sizes that rows_next returns. */
 static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	unsigned rows, struct ahead *ahead, const bool four, const bool ready)
 {

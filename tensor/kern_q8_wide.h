@@ -44,8 +44,8 @@ static ALWAYS_INLINE unsigned few(bool four)
 	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? FEW_ROWS : 4 * ROWS;
 }
 
-/* The codes of a chunk, decoded and in the order of the products, and the
- * chunk's scales. */
+/* The codes of a chunk (256 inputs), decoded and in the order of the products,
+ * and the chunk's scales. */
 struct ready {
 	struct half half[Q8_TILES][2];
 	vec scale[Q8_TILES][STRIP_VECS];

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define PART_STRIPS 16 /* number of strips that a thread packs at a time */
+#define PART_STRIPS 16 /* strips (32 rows each) that a thread packs at once */
 
 const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
 

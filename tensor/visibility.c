@@ -40,8 +40,9 @@ static uint64_t spans_slots(const struct row_visibility *s)
 	return n;
 }
 
-/* Returns the length of the common prefix of both lists, in slots. *before
- * becomes true if a precedes b in lexicographic order. */
+/* Returns the length of the common prefix of the slot lists of a and b, in
+ * slots. *before becomes true if the list of a precedes the list of b in
+ * lexicographic order. */
 static uint64_t common(const struct row_visibility *a,
 	const struct row_visibility *b, bool *before)
 {
@@ -85,8 +86,8 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 
 /*
  * A stable insertion sort. Rows are mostly sorted already, so each row is first
- * compared with the last sorted row. Only if the row belongs before the last
- * sorted row, a binary search finds its place.
+ * compared with the last sorted row. If the row belongs before the last sorted
+ * row, a binary search finds its place.
  */
 void visibility_order(
 	const struct row_visibility *s, uint32_t n, uint32_t *order)

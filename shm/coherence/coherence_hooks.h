@@ -22,9 +22,10 @@ struct coherence_bracket {
 
 /* Any of the functions may be NULL. */
 struct coherence_hooks {
-	/* Find an open bracket (an access of the CPU in progress) of one of
-	 * these kinds (enum coherence_access, or-ed) that covers some of the
-	 * bytes [from, to) of the buffer with this id. */
+	/* Find an open bracket (an access of the CPU in progress) that covers
+	 * some of the bytes [from, to) of the buffer with this id. `access` has
+	 * the kinds of bracket to find (values of enum coherence_access,
+	 * or-ed). */
 	bool (*find_bracket)(void *arg, uint32_t id, uint64_t from, uint64_t to,
 		unsigned access, struct coherence_bracket *);
 	/* Copy the name of function number `by` to `out`, or "" if it is

@@ -26,7 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* largest number of violations in the file; further ones are only counted */
+/* largest number of violations in the file; further violations are only
+ * counted */
 #define COHERENCE_REPORT_LINES 10000
 
 struct coherence_report;

@@ -189,8 +189,9 @@ void lines_check_dma(struct maintenance *, const struct coherence_buffer *,
  * lines. */
 void lines_dma_wrote(
 	struct coherence_buffer *, struct range, const struct line_op *by);
-/* Report those bytes of the range that the CPU is accessing (open brackets)
- * with one of these kinds of `access`. The buffer is given by name and id. */
+/* Report those bytes of the range that the CPU is accessing now (open
+ * brackets). `access` has the kinds of bracket to report (enum
+ * coherence_access, or-ed); `name` and `id` name the buffer. */
 void lines_check_brackets(struct maintenance *, const char *name, uint32_t id,
 	struct range, enum violation_kind, unsigned access);
 void lines_report_needless(struct maintenance *,

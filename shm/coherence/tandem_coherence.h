@@ -20,7 +20,7 @@
  *     coherence_host_end(c, b, 0, n, COHERENCE_WRITE, __func__);
  *     coherence_begin(c, 1);                     the device gets a request
  *     coherence_operator(c, "matmul", -1);
- *     coherence_invalidate(c, b, 0, n, 0, 0);    reported if it is missing
+ *     coherence_invalidate(c, b, 0, n, 0, 0);    its absence is reported
  *     x = coherence_read(c, b, 0, n);
  *     coherence_end(c, &text);                   the request is answered
  *

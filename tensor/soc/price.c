@@ -146,8 +146,8 @@ static const struct {
 			.chain_converts = 5 } },
 	[PRICE_ADD] = { 32, 0, 3,
 		{ .load = 2, .shift = 1, .convert = 1, .store = 1 } },
-	/* work: a maximum of 32 values across their vector, its reciprocal, a
-	 * product */
+	/* work: the maximum of 32 values, across the lanes of a vector; the
+	 * reciprocal of the maximum; a product */
 	[PRICE_QUANTIZE] = { 128, 0, 2,
 		{ .load = 4,
 			.alu = 28,

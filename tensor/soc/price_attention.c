@@ -95,7 +95,8 @@ int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
 /* ---- attention ---- */
 
 struct attention {
-	/* rows of scores of a KV head: input rows times its query heads */
+	/* rows of scores of a KV head: the number of input rows times the
+	 * number of query heads that share the KV head */
 	uint64_t rows;
 	uint64_t heads; /* KV heads */
 	uint64_t dim;   /* head_dim in tiles */

@@ -44,15 +44,15 @@ struct err;
 	/* 2: cleaning or invalidating a range does not reach the second level \
 	 * of the cache (contract 2 of docs/coherence.md) */                   \
 	X(cache_levels, 1, 2)                                                  \
-	/* cleaning or invalidating caches */                                  \
+	/* rate of cleaning or invalidating caches */                          \
 	X(maintenance_bytes_per_s, 1e6, 1e14)                                  \
-	/* start of an operator on all vector units */                         \
+	/* time to start an operator on all vector units */                    \
 	X(operator_s, 0, 1)                                                    \
-	/* runtime overhead of a product with several rows, per weight */      \
+	/* overhead of a matrix product with several rows, per weight */       \
 	X(batch_weight_s, 0, 1e-6)                                             \
-	/* runtime overhead with several rows, per weight and row */           \
+	/* overhead of a product with several rows, per weight and row */      \
 	X(row_weight_s, 0, 1e-6)                                               \
-	/* round trip of a request from the CPU */                             \
+	/* time of the round trip of a request from the CPU */                 \
 	X(request_s, 0, 1)                                                     \
 	X(map_s, 0, 10)                                                        \
 	X(map_bytes_per_s, 1e6, 1e14)                                          \
@@ -70,8 +70,8 @@ struct err;
 	 * the flash executes at once */                                       \
 	X(flash_read_s, 0, 10)                                                 \
 	X(flash_queue, 1, 64)                                                  \
-	/* largest share of a layer's read that is done before all earlier     \
-	 * layers are computed */                                              \
+	/* largest share of a layer that is read from flash before all         \
+	 * earlier layers are computed */                                      \
 	X(flash_ahead, 0, 1)                                                   \
 	/* constant power of the phone, then power of each busy engine */      \
 	X(base_w, 0, 1e3)                                                      \

@@ -76,8 +76,8 @@ int dspqueue_write_noblock(dspqueue_t, uint32_t flags, uint32_t buffers,
 	struct dspqueue_buffer *, uint32_t bytes, const uint8_t *message);
 /* Read a message. dspqueue_read returns AEE_EEXPIRED after the timeout, and
  * dspqueue_read_noblock returns AEE_EWOULDBLOCK if there is no message. If the
- * message does not fit, both return AEE_EBADPARM, and the message stays in the
- * queue. */
+ * message has more than max_bytes bytes or max_buffers buffers, both functions
+ * return AEE_EBADPARM, and the message stays in the queue. */
 int dspqueue_read(dspqueue_t, uint32_t *flags, uint32_t max_buffers,
 	uint32_t *buffers, struct dspqueue_buffer *, uint32_t max_bytes,
 	uint32_t *bytes, uint8_t *message, uint32_t timeout_us);
