@@ -93,8 +93,8 @@ struct opt {
 	const char *help;
 	/* range of a number or size; no limit if both are 0 */
 	double min, max;
-	/* NULL-terminated: all values of OPT_CHOICE, or some common values of
-	 * an OPT_STRING. */
+	/* NULL-terminated: all values of an OPT_CHOICE, or some common values
+	 * of an OPT_STRING. */
 	const char *const *choices;
 	bool hidden; /* true: an option for tests, which --help does not list */
 	/* description of the value for messages, such as "a draft model" */

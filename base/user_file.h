@@ -19,7 +19,8 @@ enum user_files {
 };
 
 /* Get the path of a file, which need not exist. Returns 0, -ENOENT if neither
- * the variable nor $HOME is set, or -ENAMETOOLONG. */
+ * the environment variable of the kind of file nor $HOME is set, or
+ * -ENAMETOOLONG. */
 int user_file(enum user_files, const char *name, char path[PATH_MAX]);
 
 /* Like user_file, but also create the missing folders, with access for the user

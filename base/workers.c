@@ -252,8 +252,8 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Begin or end a burst. At its beginning, wake the sleeping threads by a loop
- * that has no parts left. */
+/* Begin or end a burst. At the beginning of a burst, publish a loop without
+ * parts, only to wake the sleeping threads. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	const bool begins = w->threads > 1 && work >= WORKERS_WORTH;

@@ -108,7 +108,8 @@ void cache_operator(struct cache *, const char *name, int layer);
 /* The number of violations of all requests so far. */
 uint64_t cache_violations(const struct cache *);
 
-/* Returns 0 if [addr, addr + len) can be viewed, else a negative errno. */
+/* Returns 0 if view_read and view_write accept [addr, addr + len), else a
+ * negative errno. */
 int cache_reaches(
 	const struct cache *, uint32_t addr, uint64_t len, struct err *);
 

@@ -97,12 +97,14 @@ struct graph_layout {
 	 * [rows][n_embd], then the outputs of the routed experts, [rows *
 	 * n_used][n_embd]. */
 	size_t pick, made, by_expert, expert_first, y;
-	/* For an output graph. likely: the results, [rows][top_k] struct
-	 * wire_likely. likely_thread: [threads] arrays like `likely`. sum:
-	 * [blocks of outputs][rows] struct graph_sum, for the softmax. */
+	/* For an output graph: `likely` has the results, [rows][top_k] struct
+	 * wire_likely; `likely_thread` has [threads] arrays like `likely`;
+	 * `sum` has [blocks of outputs][rows] struct graph_sum, for the
+	 * softmax. */
 	size_t likely, likely_thread, sum;
 	size_t thread; /* [threads] kernel scratch of thread_bytes each */
-	/* OP_LIKELY: [rows][block] outputs, in the kernel scratch */
+	/* for OP_LIKELY: offset of [rows][block] outputs in the kernel scratch
+	 * of a thread */
 	size_t product;
 	size_t thread_bytes;
 	size_t total;

@@ -45,7 +45,7 @@ static const int allowed[] = {
 	SCMP_SYS(sendto),
 	SCMP_SYS(poll),
 	SCMP_SYS(ppoll),
-	/* Threads. */
+	/* Calls for threads and signals. */
 	SCMP_SYS(futex),
 	SCMP_SYS(sched_yield),
 	SCMP_SYS(set_robust_list),

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 /* The longest wait for a request. Between two waits the device checks for
- * signals, share messages and finished graph loads. The wait is shorter while a
- * graph is being loaded. */
+ * signals, for buffers that the host shares, and for finished graph loads. The
+ * wait is shorter while a graph is being loaded. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 

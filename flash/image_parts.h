@@ -23,8 +23,8 @@ struct image_extent;
 struct image_parts;
 
 /*
- * Open an extent for reading in parts of `part` bytes each; the last part is
- * shorter. The image must stay open until image_parts_close. Returns 0;
+ * Open an extent for reading in parts of `part` bytes each; the last part may
+ * be shorter. The image must stay open until image_parts_close. Returns 0;
  * -EBADMSG if the extent is damaged; -ENOMEM; or -EIO or another negative errno
  * if reading fails.
  */

@@ -106,8 +106,8 @@ static void begun(void *arg, const struct buffer_bracket *b)
 		h->len = (uint32_t)b->len;
 		h->cpu_seq = b->seq;
 		h->by = number_of(t, b->by);
-		/* T1, release: all other members of the entry were written
-		 * before */
+		/* T1, a release store that pairs with T2: all other members of
+		 * the entry were written before */
 		h->generation = b->generation;
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -152,8 +152,9 @@ bool brackets_find(const struct wire_brackets *from, uint32_t generation,
 		const struct wire_hold *h = &from->hold[i];
 
 		if (h->generation != generation || !(h->access & access))
-			/* T2, acquire: an entry whose generation was written at
-			 * T1 is complete */
+			/* T2, an acquire load that pairs with T1: all other
+			 * members of an entry with this generation have been
+			 * written */
 			continue;
 		*out = (struct held){ (h->access & BUFFER_WRITE) != 0, h->off,
 			h->len, h->cpu_seq, h->by };

@@ -82,7 +82,8 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
  *               still valid, and out->seq is the number of the packet, so that
  *               the device can reply with the error and continue;
  *   -ETIMEDOUT  (host) if, during the wait, the device's beat (its counter of
- *               progress) did not change for the stall limit;
+ *               progress) did not change for the stall limit
+ *               (channel_set_stall_ms);
  *   -ECANCELED  (host) if the flag of channel_set_cancel was set.
  *
  * Device: returns -EAGAIN early, also without a time limit, if the link has a

@@ -26,7 +26,7 @@ struct err;
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
 /* Number of trace events that fit the trace buffer, enough for a hundred passes
- * of a small model. */
+ * (runs) of a small model. */
 #define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {

@@ -529,7 +529,7 @@ struct wire_row {
 	 * slot */
 	uint32_t position;
 	uint32_t slot;
-	/* range of the row's spans in the spans of the request */
+	/* the row's spans, a range of the request's array of spans */
 	uint32_t first_span, n_spans;
 };
 
@@ -618,7 +618,7 @@ _Static_assert(sizeof(struct wire_counters) == 56 &&
  */
 #define WIRE_PRICE_WORDS 19
 struct wire_done {
-	uint32_t op;    /* op of the request */
+	uint32_t op;    /* op of the request, enum wire_op */
 	int32_t status; /* 0 or a negative errno */
 	uint32_t arg[6];
 	struct wire_counters counters;

@@ -16,9 +16,9 @@
 
 /*
  * A false alarm is a signal after which the ring's index still has the value
- * that the receiver has seen. More than FALSE_ALARMS false alarms in a row mean
- * that the peer rings without end, or that the descriptor is not a doorbell.
- * The receiver then ignores the descriptor and polls the index every NAP_MS.
+ * that the receiver has seen. FALSE_ALARMS consecutive false alarms mean that
+ * the peer rings without end, or that the descriptor is not a doorbell. The
+ * receiver then ignores the descriptor and polls the index every NAP_MS.
  */
 #define FALSE_ALARMS 64
 #define NAP_MS       1
@@ -27,8 +27,8 @@
 #define SHORT_SPIN_NS 50000
 
 /*
- * Two reads of the clock in the spin loop are some microseconds apart. If
- * PREEMPTED_NS or more pass between two reads, the thread was preempted: other
+ * Two reads of the clock in the spin loop are some microseconds apart. If more
+ * than PREEMPTED_NS pass between two reads, the thread was preempted: other
  * threads, perhaps the peer, need the CPU. Spins are then short for the next
  * CROWDED_NS.
  */

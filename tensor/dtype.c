@@ -295,8 +295,8 @@ static size_t nonfinite_values(
 	return found + nonfinite_lanes(last, exponent, lowest);
 }
 
-/* The number of blocks whose fp16 scale or offset, at bytes `one` and `other`,
- * is not finite. */
+/* The number of blocks whose fp16 scale or offset, at the bytes `one` and
+ * `other` of the block, is not finite. */
 static size_t nonfinite_blocks(
 	const uint8_t *p, size_t n, size_t bytes, size_t one, size_t other)
 {

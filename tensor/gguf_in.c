@@ -113,7 +113,7 @@ static int in_type(struct gguf_in *in, enum gguf_type *out, const char *field)
 	return 0;
 }
 
-/* Read `count` values of type `elem` from in->at on. */
+/* Read kv->count values of type kv->elem from in->at on. */
 static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 {
 	const size_t one = types[kv->elem].bytes;

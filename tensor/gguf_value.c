@@ -19,9 +19,9 @@ bool gguf_str_begins(struct gguf_str s, const char *prefix)
 }
 
 /*
- * The number of bytes of the UTF-8 character at p. 0 if the character is a
- * control character (C0 or C1), which a terminal would execute, or if the bytes
- * are not valid UTF-8 (for example a surrogate or an overlong form).
+ * Returns the number of bytes of the UTF-8 character at p; 0 if the character
+ * is a control character (C0 or C1), which a terminal would execute, or if the
+ * bytes are not valid UTF-8 (for example a surrogate or an overlong form).
  */
 static size_t printable(const unsigned char *p, size_t left)
 {

@@ -47,8 +47,8 @@ struct pair {
 	int at[2];
 };
 
-/* The codes of a tile for 16 indices k. w[s] is multiplied by the s-th four
- * codes of a row of activations. */
+/* The codes of a tile for 16 inputs (indices k). w[s] is multiplied by the s-th
+ * group of four codes of a row of activations. */
 struct half {
 	ivec w[4][STRIP_VECS];
 };
@@ -74,8 +74,9 @@ struct pairs {
 	ivec even, odd;
 };
 
-/* Load the codes of eight pairs of indices k. Vector 0 has the outputs 0-3,
- * 8-11, 16-19 and 24-27, and vector 1 has all other outputs of the tile. */
+/* Load the codes of 16 inputs, eight pairs of indices k. Vector 0 has the
+ * outputs 0-3, 8-11, 16-19 and 24-27, and vector 1 has all other outputs of the
+ * tile. */
 static ALWAYS_INLINE struct pairs nibble_pairs(const uint8_t *p, const int v)
 {
 	const __m512i a = get(p), b = get(p + 64);
@@ -136,8 +137,8 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm256_set1_epi32(v);
 }
 
-/* Load the codes of eight pairs of indices k. Vector v has the outputs 4v to 4v
- * + 3 and 4v + 16 to 4v + 19. */
+/* Load the codes of 16 inputs, eight pairs of indices k. Vector v has the
+ * outputs 4v to 4v + 3 and 4v + 16 to 4v + 19. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int odd = 0; odd < 2; odd++, p += 32) {
@@ -201,8 +202,8 @@ static ALWAYS_INLINE ivec zip_high(ivec a, ivec b)
 	return (ivec)vzip2q_s16((int16x8_t)a, (int16x8_t)b);
 }
 
-/* Load the codes of eight pairs of indices k. The outputs are in ascending
- * order. */
+/* Load the codes of 16 inputs, eight pairs of indices k. The outputs are in
+ * ascending order. */
 static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
 {
 	for (int i = 0; i < 4; i++, p += 16) {

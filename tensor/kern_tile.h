@@ -52,8 +52,8 @@ static inline size_t q8_scale_at(unsigned k)
 	return 2 * (size_t)k + 2 * (k / TILE) * sizeof(int32_t);
 }
 
-/* Workspace of matmul_tile and of matmul_q8 in bytes, for any k: two thirds of
- * an L1 cache. */
+/* Workspace of matmul_tile and of matmul_q8 in bytes, for any number of inputs
+ * k: two thirds of an L1 cache. */
 #define TILE_SCRATCH 32768
 
 #endif

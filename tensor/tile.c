@@ -18,7 +18,8 @@
  * form a group, and in where the bytes of a group are stored. */
 struct format {
 	struct tile_info info;
-	uint8_t zero; /* byte whose codes mean 0; used if info.by_output */
+	/* a byte of codes that decode to 0; used if info.by_output */
+	uint8_t zero;
 	/* Store the groups g to g + 7, read from blocks of `size` bytes that
 	 * are `stride` bytes apart. */
 	void (*put)(uint8_t *tile, unsigned g, const uint8_t *block,

@@ -36,7 +36,8 @@ static void own_name(void *arg, unsigned by, char out[COHERENCE_NAME_BYTES])
 		snprintf(out, COHERENCE_NAME_BYTES, "%s", own->name[by - 1]);
 }
 
-/* Get the number of a function's name; 0 if there are too many names. */
+/* Get the number of a function's name, from 1; 0 if the array of names is
+ * full. */
 static unsigned number_name(struct own_brackets *own, const char *name)
 {
 	for (unsigned i = 0; i < own->names; i++)

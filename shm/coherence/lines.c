@@ -189,8 +189,8 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 		v.evicted = v.to - v.from;
 
 	/* Name the CPU access (bracket) that wrote the bytes in memory. The
-	 * line's notes name an access that has ended; otherwise look for one
-	 * that is still in progress. */
+	 * line's struct line_note names an access that has ended; if it names
+	 * none, look for an access that is still in progress. */
 	if (s->state[line] & LINE_IGNORED ||
 		(cpu_wrote && s->state[line] & LINE_BY_CPU)) {
 		v.cpu_known = true;
@@ -567,8 +567,9 @@ void line_cpu_writes(struct coherence_buffer *s, uint32_t line, struct range r,
 	uint32_t cpu_seq, unsigned by, bool ignored)
 {
 	if (!(s->state[line] & LINE_HELD)) {
-		/* The line is not cached. A later invalidation is not needless,
-		 * because the CPU wrote. */
+		/* The line is not cached. Clear LINE_FRESH, so that a later
+		 * invalidation does not count as needless: the CPU has written
+		 * the line. */
 		if (!ignored)
 			s->state[line] &= (uint16_t)~LINE_FRESH;
 		return;

@@ -33,7 +33,8 @@ enum line_state {
 	LINE_STALE = 1 << 6, /* a stale read of the line was reported */
 	LINE_FRESH = 1 << 7, /* note.cpu_seq is valid */
 	LINE_OWED = 1 << 8,  /* a missing clean of the line was reported */
-	/* written to memory by an eviction since the device last wrote it */
+	/* an eviction wrote the line to memory after the device last wrote the
+	 * line */
 	LINE_EVICTED = 1 << 9,
 	/* DMA wrote this memory since the line was loaded */
 	LINE_BY_DMA = 1 << 10,

@@ -46,7 +46,8 @@ extern "C" {
 #define COHERENCE_NAME_BYTES 40 /* bytes of a name, with the NUL */
 
 enum coherence {
-	/* no cache: the device's pointers point to memory; calls do nothing */
+	/* no cache: the device's pointers point to memory, and maintenance
+	 * calls do nothing */
 	COHERENCE_OFF,
 	/* the device's pointers point to copies of cache lines */
 	COHERENCE_STRICT,

@@ -29,7 +29,8 @@ struct hvx {
 	/* instructions for the shift unit: shifts; additions and conversions of
 	 * floats */
 	unsigned shift;
-	unsigned permute; /* align, rotate */
+	/* instructions for the permute unit: align, rotate */
+	unsigned permute;
 	/* instructions that use both the shift and the permute unit:
 	 * look-up, shuffle, unpack */
 	unsigned pair;

@@ -103,7 +103,7 @@ void price_join(const struct soc *, struct price *);
 
 enum price_exp {
 	PRICE_EXP_F32, /* by a polynomial, on values widened to 32 bits */
-	PRICE_EXP_F16, /* polynomial in 16 bits */
+	PRICE_EXP_F16, /* by a polynomial, in 16 bits */
 	/* by gathers from a table of 64 KiB (npu-tts paper, section 5.2.1) */
 	PRICE_EXP_TABLE,
 };
@@ -125,8 +125,9 @@ int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 /* How a kernel turns stored weights into the fp16 of the matrix engine. */
 enum price_dequant {
 	PRICE_DEQUANT, /* as Tandem's kernels do */
-	/* one group after another, as the library of the paper's authors does
-	 * for weights without super-groups (group-q4_0, group-q8_0) */
+	/* one group after another, as the library of the npu-tts paper's
+	 * authors does for weights without super-groups (group-q4_0,
+	 * group-q8_0) */
 	PRICE_DEQUANT_AUTHORS,
 	/* no conversion: the bytes are copied, and the product is meaningless.
 	 * The speed of this kernel is the upper bound in figure 15 of the
@@ -136,10 +137,11 @@ enum price_dequant {
 
 /*
  * The price of [rows][k] times an [n][k] matrix of weights that is stored in
- * DDR as `type`: Q4_0 or Q8_0 (rows of conventional groups, scattered into
- * tiles; the paper's baseline, figure 15), or a tiled type of tensor/tile.h. k
- * is a multiple of 32; rows and n are padded to tiles for the matrix engine.
- * `rows` is the number of rows of the static graph, padding included.
+ * DDR as `type`: Q4_0 or Q8_0 (rows of groups as in GGUF, which the kernel
+ * scatters into tiles; the baseline in figure 15 of the npu-tts paper), or a
+ * tiled type of tensor/tile.h. k is a multiple of 32; rows and n are padded to
+ * tiles for the matrix engine. `rows` is the number of rows of the static
+ * graph, padding included.
  */
 int price_matmul_by(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, enum price_dequant, struct price *out);

@@ -83,8 +83,8 @@ void price_spill(const struct soc *, uint64_t bytes, struct price *p);
 void price_cpu_busy(const struct soc *, double seconds, struct price *out);
 
 /* The instructions that convert two rows of 32 float32 values to one vector of
- * a tile, and back. price_row_packets returns the packets for [rows][n]
- * values. */
+ * a tile, and back. price_row_packets returns the number of packets for
+ * [rows][n] values. */
 extern const struct hvx price_to_tile, price_from_tile;
 static inline uint64_t price_row_packets(const struct soc *soc,
 	const struct hvx *body, uint64_t rows, uint64_t n)

@@ -47,7 +47,8 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
-	/* matrices of the shared expert; empty if there is none */
+	/* matrices of the shared expert; of size 0 if the layer has no shared
+	 * expert */
 	PRICE_SHARED_GATE,
 	PRICE_SHARED_UP,
 	PRICE_SHARED_DOWN,

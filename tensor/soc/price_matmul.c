@@ -184,9 +184,9 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 		k % TILE)
 		return -EINVAL;
 	tiles = ceil_div(n, TILE) * (k / TILE);
-	/* How many times 32 rows of k fp16 values fit into half of the TCM
-	 * (the NPU's local memory). All weights are streamed again for each
-	 * such set of rows. */
+	/* The number of row tiles (32 rows of k fp16 values each) that fit into
+	 * half of the TCM (the NPU's local memory). All weights are streamed
+	 * again for each such set of row tiles. */
 	at_once = larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,
