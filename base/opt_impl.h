@@ -2,8 +2,9 @@
  * Functions for the parser and for printing help. They iterate over all options
  * of a command (those in its rows and those in its tables), find one option,
  * and set the value of an option. Private to base/opt*.c. The parser is in a
- * separate file, because it calls the code that prints help: a program that
- * only sets options by name links neither the parser nor that code.
+ * file of its own (opt_parse.c), because the parser calls the code that prints
+ * help. A program that only sets options by name therefore links neither the
+ * parser nor the code that prints help.
  */
 #ifndef BASE_OPT_IMPL_H
 #define BASE_OPT_IMPL_H

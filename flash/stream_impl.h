@@ -7,8 +7,8 @@
  * number of pieces that fill all slots, STREAM_AHEAD additional pieces exist.
  * While one read is late, later reads use the additional pieces, so that one
  * late read does not delay all others. The pieces of a slot are checked in
- * order. An extent has ended when none of its pieces is in use: only then does
- * no read write to the slot of the extent any more.
+ * order. An extent ends only when none of its pieces is in use: until then, a
+ * read may still write to the slot of the extent.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H

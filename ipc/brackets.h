@@ -1,11 +1,12 @@
 /*
- * Open brackets of CPU access, published by a host at coherence level "check"
- * to its device. A bracket is a pair of calls (buffer_begin, buffer_end)
- * between which the CPU may access some bytes of a shared buffer. When the
- * device reports a violation of the coherence rules, the device finds the name
- * of the host's function in these tables. The host publishes the names of
- * writing functions, each with a number, and the brackets that are open. The
- * tables lie in the control memfd (struct wire_brackets).
+ * Tables of open brackets (CPU accesses in progress), which a host at coherence
+ * level "check" publishes to its device. A bracket is a pair of calls
+ * (buffer_begin, buffer_end) between which the CPU may access some bytes of a
+ * shared buffer. When the device reports a violation of the coherence rules,
+ * the device finds the name of the host's function in the tables. The host
+ * publishes the names of writing functions, each with a number, and the
+ * brackets that are open. The tables lie in the control memfd (struct
+ * wire_brackets).
  *
  * The tables are used for reports only, and the device does not trust their
  * bytes: the device copies names and makes the copies printable, and checks

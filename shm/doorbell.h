@@ -20,9 +20,9 @@
  * decrements it; a publish that finds 1 wakes the sleeper. Doorbells of the
  * kinds eventfd and socket (below) signal at every publish.
  *
- * There are three kinds, of which the host chooses one at its start:
+ * There are three kinds of doorbell; the host chooses one when it starts:
  *   poll     spin, then futex on the index word: no system call while busy
- *   eventfd  every publish writes, every wait reads: strace shows each one
+ *   eventfd  every publish writes, every wait reads: strace shows all of them
  *   socket   like eventfd, but a signal is a byte over a socket pair
  */
 #ifndef SHM_DOORBELL_H

@@ -17,8 +17,8 @@
  *   output. Repacking Q4_0 is lossless.
  * - tile-q8_0, 1088 B: the same for Q8_0: int8 [k / 4][n][k % 4], 32 scales.
  * - group-q4_0, 576 B: every 32 values that are consecutive in tile-f16's order
- *   (2 k by 16 outputs) are a group: 32 blocks as in GGUF, 18 B each (section
- *   5.1.1).
+ *   (2 inputs by 16 outputs) are a group: 32 blocks as in GGUF, 18 B each
+ *   (section 5.1.1).
  * - group-q8_0, 1088 B: the same with Q8_0's blocks of 34 B.
  * - super-q4_0, 576 B: four super-groups, each of eight groups as in
  *   group-q4_0: 8 fp16 scales, then 128 B of nibbles in the order that table

@@ -9,8 +9,8 @@
  * A sequence is the body of a loop. Successive bodies overlap, so a body takes
  * as many packets as its most used resource needs (the resource bound of modulo
  * scheduling). If a body is too large to overlap with the next body, `chain`,
- * the length of its longest chain of dependent instructions, is a second lower
- * bound.
+ * the length of the body's longest chain of dependent instructions, is a second
+ * lower bound.
  */
 #ifndef TENSOR_SOC_HVX_H
 #define TENSOR_SOC_HVX_H

@@ -3,8 +3,8 @@
  * not run. The cost is the sum over the operators of the graph that the device
  * would run for the layer (device/graph.c), computed with tensor/soc/price.h.
  * The device computes the cost of the operators that it runs itself
- * (device/cost.h); for the same shape both costs are equal to the last
- * picosecond.
+ * (device/cost.h); for the same shape, the cost computed here and the device's
+ * cost are equal to the last picosecond.
  *
  * Types are the types of weights in DDR. A format that price_matmul does not
  * support costs as much as the most similar supported format. The functions
