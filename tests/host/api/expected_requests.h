@@ -62,8 +62,8 @@ static int setup(void **state)
 	file.keys = put_vocabulary;
 	snprintf(target, sizeof(target), "%s/target.gguf", dir);
 	model_file_write(&file, target);
-	/* coarser weights, so the draft agrees with the target only
-	 * sometimes */
+	/* Coarser weights (Q4_0), so that the draft model predicts the target
+	 * model's token only sometimes. */
 	file.type = DTYPE_Q4_0;
 	snprintf(draft, sizeof(draft), "draft=%s/draft.gguf", dir);
 	model_file_write(&file, strchr(draft, '=') + 1);
@@ -81,8 +81,8 @@ static int setup(void **state)
 struct expected {
 	int32_t prompt[CONTEXT];
 	struct tandem_request request;
-	/* The tokens that plain decoding gives for this request alone, and why
-	 * the text ends. Valid if `known`. */
+	/* The tokens that this request generates when it runs alone, and why
+	 * its text ends. Valid if `known`. */
 	bool known;
 	int32_t token[CONTEXT];
 	unsigned n;
@@ -112,8 +112,9 @@ static const char *const way_set[WAYS][6] = {
 
 static struct expected expected[WAYS][ALL];
 
-/* Number of different requests of a way. A pass that fills masks computes a
- * whole block, which takes the fake device long. */
+/* Number of different requests for a way of generation. The ways that fill
+ * masks have fewer requests: each of their passes (runs of the model) computes
+ * a whole block, which is slow on the fake device. */
 static unsigned requests_of(unsigned way)
 {
 	return way < FIRST_MASKED ? ALL : ALL / 4;
@@ -135,8 +136,8 @@ static int score_steps(
 	return 0;
 }
 
-/* Random numbers that define the requests. The numbers do not depend on the
- * seed of a schedule, so all schedules have the same requests. */
+/* Random number below `below`: number `nth` of request i. It does not depend on
+ * the seed of a schedule, so all schedules have the same requests. */
 static unsigned drawn(unsigned i, unsigned nth, unsigned below)
 {
 	return (unsigned)(rng_uniform(77, i, nth) * below);

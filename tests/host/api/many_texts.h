@@ -2,7 +2,7 @@
  * A library handle (struct tandem) with a small model, a set of varied
  * requests, and the text that each request generates alone. Tests that run
  * several requests at the same time compare their texts with these texts. Uses
- * real device processes (TANDEM_NPU).
+ * real device processes ($TANDEM_NPU).
  */
 #ifndef TESTS_HOST_API_MANY_TEXTS_H
 #define TESTS_HOST_API_MANY_TEXTS_H
@@ -47,7 +47,8 @@ static inline int keep(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
-/* Append a description of the sample after the text. */
+/* Sample callback: append the sample's number, state, score and text to the
+ * string buffer `arg`. */
 static inline void keep_sample(void *arg, const struct tandem_sample *s)
 {
 	strbuf_addf(arg,

@@ -1,7 +1,7 @@
 /*
  * Opens the library with small models, builds requests, and collects the
  * generated text. Common part of the tests of tandem.h. Uses real device
- * processes (TANDEM_NPU).
+ * processes ($TANDEM_NPU).
  */
 #ifndef TESTS_HOST_API_OPENED_TANDEM_H
 #define TESTS_HOST_API_OPENED_TANDEM_H

@@ -1,8 +1,9 @@
 /*
- * Logit biases and penalties through tandem.h. Every method whose text equals
- * plain decoding must also equal plain decoding with the same biases and
- * penalties, alone and when requests share passes. Reported log-probabilities
- * are those of the model, without biases and penalties.
+ * Logit biases and penalties through tandem.h. A method that generates the text
+ * of plain decoding must also do so with the same biases and penalties, when a
+ * request runs alone and when requests share passes (runs of the model).
+ * Reported log-probabilities are those of the model, without biases and
+ * penalties.
  */
 #include "base/checked.h"
 #include "tests/host/api/opened_tandem.h"
@@ -58,9 +59,10 @@ static void assert_same(
 				got->n, i);
 }
 
-/* Generate a text by plain decoding without biases. Set bias[] against its
- * first token and, more weakly, against another of its tokens. Returns the text
- * of plain decoding with these biases. */
+/* Generate a text by plain decoding without biases. bias[0] becomes a strong
+ * bias against the text's first token, bias[1] a weaker bias against a later
+ * token of the text. Returns the text that plain decoding generates with these
+ * biases. */
 static struct text plain_text(const char *set, struct tandem_bias bias[2])
 {
 	struct tandem *t = opened(set, NULL);
@@ -75,8 +77,9 @@ static struct text plain_text(const char *set, struct tandem_bias bias[2])
 	write_text(t, &r);
 	for (unsigned i = 0; i < TOKENS; i++)
 		assert_int_not_equal(text.id[i], bias[0].id);
-	/* The first tokens of both texts are drawn from the same distribution
-	 * of the model, in which the excluded token is the likeliest. */
+	/* The first tokens of `plain` and `text` are drawn from the same
+	 * distribution of the model, in which the excluded token is the
+	 * likeliest. */
 	assert_true(text.logprob[0] < plain.logprob[0] && text.logprob[0] < 0);
 	assert_int_equal(tandem_close(t), 0);
 	return text;
@@ -122,7 +125,8 @@ static void drafted_text_equals_plain_text_with_the_same_biases(void **state)
 	}
 }
 
-/* linear-spec drafts by filling masks, and draws tokens from left to right. */
+/* The method linear-spec drafts by filling masks, but it draws the tokens of
+ * the text from left to right, so biases apply to its text too. */
 static void linear_spec_has_biases_too(void **state)
 {
 	struct tandem_bias bias[2];

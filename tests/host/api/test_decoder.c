@@ -1,5 +1,5 @@
-/* Which models, draft models and options decoder_open accepts together, and
- * which combinations it refuses. No device is started. */
+/* Tests which models, draft models and options decoder_open accepts together,
+ * and which combinations it refuses. No device is started. */
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/api/decoder.h"

@@ -1,7 +1,7 @@
 /*
  * Embeddings through tandem.h. The values must match the model's definition. An
  * embedding must have the same bytes whether its request runs alone or shares
- * passes with other requests. Uses real device processes (TANDEM_NPU).
+ * passes with other requests. Uses real device processes ($TANDEM_NPU).
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -18,7 +18,7 @@
 #define MOST    70 /* tokens of the longest text */
 
 static char path[4200];
-static int pooling; /* pooling_type of the next file; -1: no key */
+static int pooling; /* pooling_type of the next model file; -1: no key */
 static bool adds_eos;
 
 static void put_keys(struct gguf_writer *w)
@@ -357,13 +357,15 @@ static void the_bytes_depend_on_no_option_and_no_other_request(void **state)
 		{ "texts=1", "keep=2" },
 		{ "texts=5", "keep=3" },
 		{ "texts=8", "prefill-chunk=7" },
-		/* the cache has slots for the longest text and few more */
+		/* the KV cache has slots (one per token) for the longest text
+		 * and few more */
 		{ "texts=8", "text-slots=192" },
 		{ "texts=4", "method=chain", "draft=pld" },
 		{ "texts=3", "method=lever", "draft=pld+recycle" },
 		{ "texts=2", "method=sample", "samples=3" },
 		{ "texts=1", "method=sample", "samples=3" },
-		/* requests run one after another */
+		/* with one text at a time, the requests run one after
+		 * another */
 		{ "texts=1", "method=chain", "draft=oracle:0.8" },
 	};
 

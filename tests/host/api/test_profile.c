@@ -1,9 +1,11 @@
 /*
- * The cost profile of a streamed model (TANDEM_NPU; skipped without). The first
- * handle measures the profile with probe passes; the next handle reads the
- * measured profile from its file. Another model or other settings need a new
- * probe. The statistics do not count the probe passes, the text equals plain
- * decoding, and the costs read from the file equal the stored costs.
+ * The cost profile (measured times of passes, which are runs of the model) of a
+ * model whose layers are read from flash in each pass. Uses real device
+ * processes ($TANDEM_NPU; skipped if unset). The first handle measures the
+ * profile with probe passes; the next handle reads the measured profile from
+ * its file. Another model or other settings need a new probe. The statistics do
+ * not count the probe passes, the text equals plain decoding, and the costs
+ * read from the file equal the stored costs.
  */
 #include "base/strbuf.h"
 #include "host/api/tandem_impl.h"
@@ -40,8 +42,8 @@ static int teardown_image(void **state)
 	return 0;
 }
 
-/* Open the image with method lever and with the same model as the draft model.
- * `more` is one further option. */
+/* Open the model image (the converted model file) with method lever and with
+ * the same model as the draft model. `more` is one further option. */
 static struct tandem *opened_lever(const char *more)
 {
 	char draft[5100];
@@ -85,7 +87,7 @@ static void write_text(struct tandem *t, struct strbuf *text)
 	assert_int_equal(s.drafted, result.drafted);
 }
 
-/* The counters do not include the probe passes. */
+/* Check that the counters do not include the probe passes. */
 static void assert_no_work(const struct tandem_stats *s)
 {
 	assert_int_equal(s->passes, 0);

@@ -1,9 +1,9 @@
 /*
  * The file that stores a cost profile. A stored profile is read back unchanged.
- * A file that is damaged at any byte, or that belongs to another key, is
- * ignored, and the caller's costs stay as they were. If many processes write
- * the file at the same time, each read returns one of the written profiles
- * completely.
+ * A file that is damaged at any byte, or that was stored under another key (the
+ * model and settings that the costs belong to), is ignored, and the caller's
+ * costs stay as they were. If many processes write the file at the same time,
+ * each read returns one of the written profiles completely.
  */
 #include "base/checked.h"
 #include "base/fd.h"
@@ -91,8 +91,8 @@ static void keep(const char *image, unsigned of)
 	keep_at(image, of, .25);
 }
 
-/* All stored numbers are equal to the last bit. Members that the file does not
- * store keep their value. */
+/* The numbers that are read back equal the stored numbers to the last bit.
+ * Members that the file does not store keep their value. */
 static void test_round_trip(void **state)
 {
 	struct pass_cost c = { .kept = 0.48, .exit = 5 }, want = cost_of(7);
@@ -118,9 +118,9 @@ static void test_pressure(void **state)
 		assert_true(pressure == (i < 3 ? kept[i] : 7));
 	}
 	json_decref(k);
-	/* A profile that was measured at a CPU pressure of .9 is kept while the
-	 * machine is busy (.9, .2), and counts as disturbed when the machine is
-	 * idle (.05). */
+	/* A profile that was measured at a CPU pressure (share of time in which
+	 * processes wait for a CPU) of .9 is kept while the pressure is .9 or
+	 * .2, and counts as disturbed when the machine is idle (.05). */
 	assert_false(profile_was_disturbed(.9, .9));
 	assert_false(profile_was_disturbed(.9, .2));
 	assert_true(profile_was_disturbed(.9, .05));
@@ -208,8 +208,8 @@ static void test_damaged(void **state)
 	free(data);
 }
 
-/* Store a profile file of version `version` with these costs. Returns whether
- * profile_recall accepts the file. */
+/* Store a profile file of version `version` with the JSON text `cost` as its
+ * costs. Returns whether profile_recall accepts the file. */
 static bool reads(int version, const char *cost)
 {
 	struct pass_cost c = cost_of(3), want = c;

@@ -1,6 +1,7 @@
 /*
- * Several requests of one handle at the same time. The text of each request
- * must equal the text that tandem_generate writes for that request alone.
+ * Several requests of one handle (struct tandem) at the same time. The text of
+ * each request must equal the text that tandem_generate writes for that request
+ * alone.
  */
 #include "base/rng.h"
 #include "host/api/report.h"
@@ -97,8 +98,8 @@ static void play(struct party *p, unsigned texts)
 	}
 }
 
-/* After the last request, all slots of the cache are free once the cached
- * prefixes are evicted. */
+/* After the last request, all slots of the KV cache (one slot holds one token)
+ * are free once the cached prefixes are evicted. */
 static void check_level(const struct party *p, uint32_t slots)
 {
 	struct session *s = p->t->decoder.session;
@@ -239,7 +240,8 @@ static void test_masks(void **state)
 	/* The first 4 of the MANY requests have short prompts. */
 	many = harness_full() ? MANY : 4;
 	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
-		/* few threads and short spins, as tests have few CPUs */
+		/* few threads and short spins (busy waits), as tests have few
+		 * CPUs */
 		const char *set[14] = { "ctx=128", "threads=1", "spin=50" };
 		const char *shape = of[i].shape;
 		unsigned n = 3;
@@ -260,7 +262,7 @@ static void test_masks(void **state)
 		write_alone(set);
 		set[n++] = i % 2 ? "texts=8" : "texts=3";
 		if (i % 3 == 1)
-			/* too few slots for all requests at once */
+			/* too few cache slots for all requests at once */
 			set[n] = "text-slots=256";
 		play_with(set, texts, harness_seed() + i);
 	}
@@ -271,7 +273,7 @@ static void test_masks(void **state)
 #define OPTIONS 14
 
 struct sampled {
-	const char *by[6]; /* method that decodes the samples */
+	const char *by[6]; /* options of the method that decodes the samples */
 	const char *with[4];
 };
 

@@ -1,6 +1,6 @@
-/* Ends of requests that run beside others. A failure or cancellation of one
- * request does not affect the other requests; a failure of the device ends all
- * requests. */
+/* How requests end that run at the same time as other requests. A failure or
+ * cancellation of one request does not affect the other requests; a failure of
+ * the device ends all requests. */
 #include "host/api/tandem_impl.h"
 #include "tests/host/api/many_texts.h"
 #include "tests/host/npu/fake_device.h"
@@ -108,7 +108,7 @@ static struct tandem_request asking_few(unsigned i, struct strbuf *text)
 }
 
 /* Generate the texts side by side. Returns the last nonzero result of
- * tandem_advance, or 0 if there was none. */
+ * tandem_advance, or 0 if all results were 0. */
 static int write_few(struct tandem *t, struct few *f)
 {
 	unsigned left = FEW;

@@ -3,8 +3,8 @@
  * the test process (tests/host/npu/fake_device.h). Each seed opens a handle of
  * one method with up to 8 lanes (running sequences). It submits requests whose
  * prompts have common prefixes, cancels some requests, loses the device, makes
- * the device refuse work, and spoils hidden states. The cache is often too
- * small for all requests.
+ * the device refuse work, and overwrites hidden states by NaN. The cache is
+ * often too small for all requests.
  *
  * A request that ends without an error has the tokens that plain decoding gives
  * for that request alone. If the method decodes many samples, the request has
@@ -173,8 +173,8 @@ static void submit_one(struct schedule *p)
 	p->live++;
 }
 
-/* Whether the request's tokens leave no slot free, even if the request may use
- * all slots of the cache. */
+/* Whether the request's tokens fill the cache, even if no other request uses
+ * slots of the cache. */
 static bool has_filled(const struct schedule *p, const struct running *g)
 {
 	return g->of->request.n_tokens + g->n + 1 > p->slots;
@@ -667,8 +667,9 @@ static void requests_that_fill_masks_have_the_text_they_have_alone(void **state)
 	assert_true(sum.ended && sum.canceled && sum.losses);
 }
 
-/* With texts=1 and keep=1 the cached prefix holds the only sequence, so a
- * request with the same prefix must take over that sequence. */
+/* The KV cache has a single sequence, which holds the cached prefix of an
+ * earlier request (texts=1, keep=1). A request with the same prefix must take
+ * over that sequence. */
 static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
 {
 	static struct fake fake;

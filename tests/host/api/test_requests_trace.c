@@ -1,5 +1,5 @@
-/* Callbacks of requests, results of requests, and the prefix cache between
- * them. */
+/* Callbacks of requests, results of requests, and the prefix cache that later
+ * requests reuse. */
 #include "tests/host/api/many_texts.h"
 
 #include <math.h>
@@ -62,9 +62,10 @@ static void test_logprobs(void **state)
 
 /* ---- results of requests ------------------------------------------------- */
 
-/* On a handle with one lane, a submitted request needs the phone time that
- * tandem_generate needs. On a handle with several lanes, each request is
- * charged its share. */
+/* On a handle with one lane (it runs one request at a time), a submitted
+ * request needs the phone time (simulated time) that tandem_generate needs. On
+ * a handle with several lanes, each request is charged its share of the passes'
+ * time. */
 static void test_results(void **state)
 {
 	static const char *const one[] = { "ctx=256",
@@ -109,7 +110,8 @@ static void test_results(void **state)
 
 /* ---- prefix cache -------------------------------------------------------- */
 
-/* number of tokens that a turn adds to the prompt, and of an answer */
+/* number of tokens that a turn adds to the prompt, and number of tokens of an
+ * answer */
 #define TURN 12
 
 struct talk {
@@ -127,7 +129,8 @@ static int take_id(void *arg, int32_t id, const char *text, size_t len)
 }
 
 /* Take one turn of the conversation: append some tokens to the prompt, then
- * generate the answer. */
+ * generate the answer. Returns the number of prompt tokens that the prefix
+ * cache had. */
 static uint64_t take_turn(
 	struct tandem *t, struct talk *k, unsigned turn, bool submits)
 {

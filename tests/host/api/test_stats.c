@@ -1,4 +1,5 @@
-/* tandem_stats of a handle, and tandem_prompt. */
+/* Tests of tandem_stats, which returns the counters of a handle, and of
+ * tandem_prompt. */
 #include "host/api/tandem.h"
 
 #include "base/err.h"
@@ -148,7 +149,7 @@ static void assert_sums(const struct tandem_stats *s)
 
 /* A pass accepts all tokens of a draft that is always right. The first token of
  * the text comes from the prompt's pass, and each further pass emits five
- * tokens. */
+ * tokens: four drafted ones, and one that is drawn after them. */
 static void drafts_are_counted_by_position(void **state)
 {
 	struct tandem *t =

@@ -423,8 +423,8 @@ static int take_draft(void *arg, const struct tandem_draft *d)
 	assert_int_equal(d->parents[0], -1);
 	assert_int_equal(d->accepted[0], 1);
 	assert_int_equal(d->at[0], 0);
-	/* The first root is the text's first token, which was drawn from the
-	 * prompt's last row and passed to the sink before. */
+	/* The root of the first tree is the text's first token, which was drawn
+	 * from the prompt's last row and passed to the sink before. */
 	if (s->seen == 1)
 		assert_int_equal(d->tokens[0], s->ids[n++]);
 	for (size_t i = 1; i < d->n; i++) {
@@ -481,8 +481,9 @@ static void test_drafts(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A struct of a request may end after any multiple of 8 bytes. A language
- * binding, for example, may declare only the first members. */
+/* A program may declare only the first members of struct tandem_request, as a
+ * language binding might do. The struct may end after any multiple of 8
+ * bytes. */
 static void test_first_members(void **state)
 {
 	struct tandem_request r = asking("Once", 3);
@@ -505,7 +506,7 @@ static void test_first_members(void **state)
 }
 
 /* A program with an older header passes a shorter request. The library must not
- * read beyond its size. */
+ * read beyond the size that the request states. */
 static void test_short_request(void **state)
 {
 	struct tandem *t = opened_diffusion();

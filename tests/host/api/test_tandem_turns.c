@@ -88,8 +88,8 @@ static void test_turns(void **state)
 	assert_memory_equal(next.id, first.id, first.n * sizeof(*first.id));
 	assert_memory_equal(
 		next.id + first.n, answer.id, answer.n * sizeof(*answer.id));
-	/* Four end-of-turn tokens come from the template. The text of such a
-	 * token in the user's turn is not converted to the special token. */
+	/* Four end-of-turn tokens come from the template. The text <|eot_id|>
+	 * in the user's turn is not converted to the special token. */
 	assert_int_equal(tandem_tokenize(t, "<|eot_id|>", 10,
 				 TANDEM_SPECIAL | TANDEM_NO_BOS, &end, 1),
 		1);

@@ -88,8 +88,8 @@ static void close_twins(struct twins *w)
 }
 
 /* Only the first request computes the prompt. Every other request computes one
- * row, that of the prompt's last token, because its first token is drawn from
- * that row. */
+ * row, that of the prompt's last token, because the request's first token is
+ * drawn from that row. */
 static void what_is_the_same_is_read_once(void **state)
 {
 	struct twins w = { .t = opened("texts=4", "keep=4") };
@@ -146,9 +146,9 @@ static void nobody_waits_for_who_left(void **state)
 	close_twins(&w);
 }
 
-/* The handle has two lanes. The second request waits for the prefix of the
- * first one and keeps its lane, so the third request must wait for a free
- * lane. */
+/* The handle has two lanes (it runs two requests at a time). The second request
+ * waits for the prefix of the first one and keeps its lane, so the third
+ * request must wait for a free lane. */
 static void who_waits_keeps_its_place(void **state)
 {
 	struct twins w = { .t = opened("texts=2", "keep=4") };

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Write a model of the named shape to a GGUF file and store the file's path in
- * `path`, which has room for `size` bytes. */
+/* Write a model of the named shape (a set of layer sizes) to a GGUF file and
+ * store the file's path in `path`, which has room for `size` bytes. */
 static inline void model_of_shape(char *path, size_t size, const char *shape)
 {
 	struct synth_opts o = { shape_named(shape), DTYPE_F32, DTYPE_F32 };

@@ -1,15 +1,15 @@
 /*
- * A runner (struct runner of host/bench/experiment.h) without host and device
- * processes. The setting, a list of options, determines the results. An output
- * is `predict` tokens of a text that depends only on the item. A token takes
- * `us` microseconds, and a pass emits `length` tokens. Further options of a
- * setting:
+ * A runner generates texts for an experiment (struct runner of
+ * host/bench/experiment.h). This one starts no host or device process. The
+ * setting, a list of options, determines the results. An output is `predict`
+ * tokens of a text that depends only on the item. A token takes `us`
+ * microseconds, and a pass emits `length` tokens. Further options of a setting:
  *
  *   wrong=ITEM  another token at the end of that item
  *   bytes=N     bytes read in a pass, instead of 7
  *   rows=N      rows of logits in addition to one per emitted token
- *   least=US    time that flash needs for all bytes
- *   counted=N   bytes as counted by the kernel; the tolerance is 5
+ *   least=US    time in microseconds that flash needs for all bytes
+ *   counted=N   bytes as counted by the kernel; tolerance: 5 bytes
  *   fail=open|item|close  the call that fails
  */
 #ifndef TESTS_HOST_BENCH_FAKE_RUNNER_H
@@ -36,7 +36,7 @@ struct fake_runner {
 	struct fake_one one;
 	unsigned opened, closed, good;
 	char log[400];  /* "a0 a1 b0 ...": name of the setting, item */
-	unsigned known; /* number of items for which a known text was passed */
+	unsigned known; /* number of fake_item calls that got a known text */
 	/* Picoseconds added to the time of each token, multiplied by the number
 	 * of fake_open calls so far. */
 	uint64_t slower_ps;
@@ -110,8 +110,8 @@ static inline int fake_item(void *arg, void *one, size_t item,
 		.ps = (uint64_t)n * us * 1000000 + n * f->opened * f->slower_ps,
 		.passes = n / length,
 		.rows = 3 * (n / length),
-		/* Row counts of the decode passes, which run in graphs of 8
-		 * rows. */
+		/* Row counts of the decode passes, which run in graphs
+		 * (precompiled passes) of 8 rows. */
 		.decode_rows = { n / length, 3 * (n / length), n,
 			8 * (n / length), 32 * (n / length) },
 		.logits_rows = n + fake_number(s, "rows", 0),
@@ -133,7 +133,7 @@ static inline int fake_close(void *arg, void *one, bool good, struct err *e)
 static const unsigned fake_task[] = { 0, 0, 1 };
 static const char *const fake_tasks[] = { "first", "second" };
 
-/* An experiment with three items of two tasks, with the clock of a phone. */
+/* An experiment with three items of two tasks, with simulated phone time. */
 static inline struct runner fake_begin(
 	struct fake_runner *f, struct experiment *x)
 {

@@ -1,7 +1,7 @@
 /*
- * The flash benchmark, which reads an image in several ways (block size, queue
- * depth, threads) and reports the fastest one. A reported way can be measured
- * again. An image without layers is an error.
+ * The flash benchmark, which reads a flash image (a converted model file) in
+ * several ways (block size, queue depth, threads) and reports the fastest one.
+ * A reported way can be measured again. An image without layers is an error.
  */
 #include "base/err.h"
 #include "flash/image.h"

@@ -152,8 +152,9 @@ static void test_broken_rules(void **state)
 	check_broken("name=b fail=close", "as set: close", EIO);
 }
 
-/* Checks of rules that hold are counted. A rule for which a run has no data is
- * not checked. */
+/* If a rule (such as: settings of a group generate the same text) holds, each
+ * check of the rule is counted. A rule for which a run has no data is not
+ * checked. */
 static void test_kept_rules(void **state)
 {
 	struct fake_runner f;
@@ -173,7 +174,7 @@ static void test_kept_rules(void **state)
 }
 
 /* Outputs of different lengths count as equal if the shorter one is a prefix of
- * the longer one. Settings without a group are not compared. */
+ * the longer one. Outputs of settings without a group are not compared. */
 static void test_lengths(void **state)
 {
 	struct fake_runner f;
@@ -193,9 +194,9 @@ static void test_lengths(void **state)
 	assert_int_equal(x.same_texts, 3 * 3 + 3);
 	experiment_release(&x);
 
-	/* The known text is the longest output so far, so the third setting is
-	 * compared with the second one, whose output is longer than that of the
-	 * first. */
+	/* Outputs are compared with the longest output so far, so the third
+	 * setting is compared with the second one, whose output is longer than
+	 * that of the first. */
 	how = fake_begin(&f, &x);
 	x.runner = &how;
 	fake_add(&x, "name=a predict=8", 1);

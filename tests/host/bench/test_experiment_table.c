@@ -163,8 +163,8 @@ static const char tasks_wanted[] =
 static const struct published published[] = {
 	{ "figure 1", NULL, "tasks", { "slow", "second" }, "tokens_per_s", NULL,
 		625 },
-	/* a published figure of one task; the table's column covers all tasks
-	 */
+	/* a published figure of a single task (tokens/s of "second"), while the
+	 * table's column covers all tasks */
 	{ "figure 2", "large", "level", { "two" }, "us_250", "second", 2000 },
 	/* figures that are not in the table */
 	{ "figure 3", "small", "level", { "two" }, "us_250", NULL, 1 },
@@ -207,7 +207,8 @@ static struct filled *fill(void)
 	assert_ok(setting_change(&usual, "us=1000", &e), &e);
 	assert_ok(table_plan(&all->plan[0], &x, &plain, &request, &e), &e);
 	assert_int_equal(x.n_runs, 4);
-	/* If a level equals the usual value of its option, the existing run is
+	/* A level is one of the values that the table gives to an option. If a
+	 * level equals the usual value of the option, the existing run is
 	 * used. */
 	assert_ok(table_plan(&all->plan[1], &x, &by_level, &request, &e), &e);
 	assert_int_equal(x.n_runs, 5);
@@ -299,7 +300,7 @@ static void tell_published(struct filled *all, FILE *f)
 }
 
 /* A row is compared with its fastest rival. The rows have two drafts; a rival
- * whose method does not draft runs only once for both. */
+ * whose method does not draft runs only once for both drafts. */
 static void test_rivals(void **state)
 {
 	struct setting usual = { 0 };
@@ -313,7 +314,7 @@ static void test_rivals(void **state)
 	free(all);
 }
 
-/* Each task has a row; a variant for another shape is left out. */
+/* Each task has a row; a variant for another shape (model size) is left out. */
 static void test_tasks(void **state)
 {
 	struct setting usual = { 0 };
@@ -379,7 +380,8 @@ static void test_in_a_row(void **state)
 	free(all);
 }
 
-/* A table of phone times has no runs when the clock is this machine's clock. */
+/* A table of phone times (simulated times) has no runs when the clock is this
+ * machine's clock. */
 static void test_of_phone(void **state)
 {
 	struct setting usual = { 0 };
@@ -468,7 +470,8 @@ static const struct table_spec by_level_of_base = { .name = "shares",
 	.levels = 1,
 	.column = level_share };
 
-/* A level of a row is compared with the same level of the base row. */
+/* The base row is the row that other rows are compared with. Each level of a
+ * row is compared with the same level of the base row. */
 static void test_level_of_base(void **state)
 {
 	struct setting usual = { 0 };
@@ -523,8 +526,9 @@ static void test_csv_names(void **state)
 	free(all);
 }
 
-/* Without the change, items 0, 1 and 3 take 2, 4 and 8 times as long as with
- * the change. Item 2 was not measured. */
+/* The table measures one change of options. Without the change, items 0, 1 and
+ * 3 take 2, 4 and 8 times as long as with the change. Item 2 was not
+ * measured. */
 static void test_pairs(void **state)
 {
 	struct item_sums with[] = { { 100, 100 }, { 100, 100 }, { 0, 0 },

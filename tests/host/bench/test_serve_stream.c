@@ -76,7 +76,8 @@ static void test_times(void **state)
 	serve_stream_release(&s);
 }
 
-/* A chat of a server that reports no numbers: each piece counts as a token. */
+/* The server reports no token counts, so each piece of the chat counts as a
+ * token. */
 static void test_chat_without_usage(void **state)
 {
 	struct serve_stream s = { 0 };
@@ -112,7 +113,8 @@ static void test_errors(void **state)
 		  "data: [DONE]\n\n",
 			"device lost" },
 		{ "<html>\n<body>Bad gateway</body>\n", "<html>" },
-		{ "data: {\"choices\":[{\"text\":\"a\"", /* cut */
+		/* the line is cut off */
+		{ "data: {\"choices\":[{\"text\":\"a\"",
 			"{\"choices\":[{\"text\":\"a\"" },
 		{ "data: [1]\n", "[1]" },
 		{ "data: {\"choices\":7,\"usage\":[],\"timings\":"

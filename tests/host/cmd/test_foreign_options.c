@@ -33,7 +33,8 @@ static bool is_command(const char *name, size_t len)
 	return false;
 }
 
-/* Check 'tandem COMMAND' and '--option ...' in a row's advice. */
+/* Check that each 'tandem COMMAND' and each '--option ...' that the advice
+ * quotes exists. */
 static void check_advice(const char *advice)
 {
 	for (const char *at = advice; (at = strchr(at, '\'')); at++) {
@@ -90,7 +91,8 @@ static void test_refused(void **state)
 	}
 }
 
-/* Values, and options of the command itself, are not looked up. */
+/* Values of options, and options that the command itself has, are not looked up
+ * among the options of llama.cpp. */
 static void test_not_refused(void **state)
 {
 	const char *text = NULL, *name = NULL;

@@ -104,7 +104,8 @@ static void test_diffusion(void **state)
 }
 
 /* Files of mixtures of experts. The caller may change the number of layers and
- * experts of a shape. The vocabularies are smaller to save time. */
+ * experts of a shape (a set of layer sizes). The vocabularies are smaller to
+ * save time. */
 static void test_experts(void **state)
 {
 	static const struct {
@@ -226,8 +227,9 @@ static void test_distribution(void **state)
 	model_close(m);
 }
 
-/* The products of a router with a row, whose values are about 1, have a
- * standard deviation of about 1, so that experts get different weights. */
+/* The products of a router with a token's hidden state, whose values are about
+ * 1, have a standard deviation of about 1, so that experts get different
+ * weights. */
 static void test_routers(void **state)
 {
 	const struct synth_opts o = { shape_named("tiny-moe"), DTYPE_Q4_0,

@@ -1,8 +1,9 @@
 /*
- * The view of `watch`, drawn on a terminal that the test simulates. The
- * terminal supports the few control sequences that the view uses; it wraps,
- * scrolls, and keeps the lines that scrolled away. At the end of a run the
- * terminal must show only the text, whatever was drawn before.
+ * The view of the option --watch (the text while a diffusion model fills its
+ * masks), drawn on a terminal that the test simulates. The terminal supports
+ * the few control sequences that the view uses; it wraps, scrolls, and keeps
+ * the lines that scrolled away. At the end of a run the terminal must show only
+ * the text, whatever was drawn before.
  */
 #include "base/checked.h"
 #include "base/rng.h"
@@ -30,7 +31,7 @@ struct terminal {
 	unsigned cols, rows, top;
 	unsigned line, col; /* col == cols: the next character wraps */
 	bool hidden, cuts, coloured, was_coloured;
-	/* "" if empty, or the second half of a wide character */
+	/* "" if the cell is empty or has the second half of a wide character */
 	char cell[LINES][WIDE][8];
 };
 
@@ -201,7 +202,7 @@ static int teardown(void **state)
 }
 
 /* Write the view's output to the terminal. After each write the cursor must be
- * visible, wrapping on, and colors reset. */
+ * visible, line wrapping on, and the colors reset. */
 static void write_out(struct fixture *f)
 {
 	assert_false(f->out.failed);
@@ -348,8 +349,8 @@ static void test_colours(void **state)
 	assert_true(f->t.was_coloured);
 }
 
-/* Text that is withheld from the sink is shown, and control characters are
- * shown as symbols. */
+/* Text that the sink (the callback for generated text) has not received yet is
+ * shown, and control characters are shown as symbols. */
 static void test_signs(void **state)
 {
 	struct fixture *f = *state;
@@ -443,7 +444,8 @@ static void test_resized(void **state)
 	finish(f);
 	screen_is(f, "abcd|012345");
 	cursor_is(f, 1, 6);
-	/* no incomplete row is held back, so the text is drawn at once */
+	/* after finish() no incomplete row is held back, so the text is drawn
+	 * at once */
 	text(f, "x\nabcdefghij");
 	screen_is(f, "abcd|012345x|abcdefghi|j");
 	f->t.cols = 8;

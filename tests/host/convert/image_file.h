@@ -1,6 +1,7 @@
 /*
- * The model of a model_file.h file as a flash image, for tests of streaming.
- * The image file exists until image_file_remove.
+ * Converts the model of a model_file.h file to a flash image (.tdm), for tests
+ * that read the weights from flash in each pass. The image file exists until
+ * image_file_remove.
  */
 #ifndef TESTS_HOST_CONVERT_IMAGE_FILE_H
 #define TESTS_HOST_CONVERT_IMAGE_FILE_H

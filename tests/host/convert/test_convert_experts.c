@@ -1,7 +1,8 @@
 /*
- * Conversion of a mixture of experts. The extent of an expert has the bytes
- * that layout_pack makes of its matrices. The reported losses of a converted
- * GGUF file equal the errors of all experts in the file.
+ * Conversion of a mixture of experts. The extent of an expert (its byte range
+ * in the image) has the bytes that layout_pack makes of the expert's matrices.
+ * The reported losses of a converted GGUF file equal the errors of all experts
+ * in the file.
  */
 #include "base/checked.h"
 #include "base/err.h"

@@ -33,8 +33,9 @@ static void path_of(char path[4200], const char *name)
 	snprintf(path, 4200, "%s/%s", harness_tmp(), name);
 }
 
-/* Write the model of `f` to the file `model`, and the same model grown to
- * `shape` to the file `grown`. Returns the shape of the grown model. */
+/* Write the model of `f` to the file `model`, and the same model grown to the
+ * layer sizes of `shape` to the file `grown`. Returns the shape of the grown
+ * model. */
 static struct shape grow_file(const struct model_file *f,
 	const struct shape *shape, char model[4200], char grown[4200])
 {
@@ -119,7 +120,8 @@ static struct model_file model_of(const char *arch, bool tied)
 	return f;
 }
 
-/* RoPE rotates other pairs of values in llama than in qwen2. */
+/* In llama, RoPE rotates other pairs of values than in qwen2, so the test grows
+ * models of both architectures. */
 static void test_generates_the_same(void **state)
 {
 	const struct model_file llama = model_of("llama", true);
@@ -131,7 +133,7 @@ static void test_generates_the_same(void **state)
 	other.arch = "llama";
 	other.qkv_bias = false;
 	check_same(&llama, &other);
-	other.rope_factor = 32; /* with rope frequencies as in the source */
+	other.rope_factor = 32; /* the source has rope frequencies too */
 	check_same(&llama, &other);
 }
 

@@ -1,7 +1,8 @@
 /*
- * Probes under artificial limits. A probe fails the test if it reports "ok"
- * without the feature, or if it names the wrong cause. A limit cannot be
- * removed again, so each probe runs in a child process.
+ * The probes of `tandem doctor`, each of which checks a feature of the machine,
+ * under artificial limits. A probe fails the test if it reports "ok" without
+ * the feature, or if it names the wrong cause. A limit cannot be removed again,
+ * so each probe runs in a child process.
  */
 #include "tests/harness.h"
 
