@@ -48,8 +48,8 @@ static inline void copied_text(
 	}
 }
 
-/* Write the tokens that the drafter drafts after text[n], as a chain, to out
- * [COPIED_CHAIN]. Returns the number of tokens. */
+/* Write the tokens that the drafter drafts after the n tokens of `text`, as a
+ * chain, to out[COPIED_CHAIN]. Returns the number of tokens. */
 static inline uint32_t copied_chain(
 	const struct drafter *d, const int32_t *text, size_t n, int32_t *out)
 {

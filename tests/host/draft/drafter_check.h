@@ -1,7 +1,8 @@
 /*
- * Common part of the tests of drafters. Trees are grown in many orders and
- * compared by the paths of their nodes, because nodes with the same path have
- * different numbers.
+ * Common part of the tests of drafters. A drafter expands a node of a tree: it
+ * sets the node's candidates, the tokens that may follow the node. Trees are
+ * grown in many orders and compared by the paths of their nodes, because nodes
+ * with the same path have different numbers.
  */
 #ifndef TESTS_HOST_DRAFT_DRAFTER_CHECK_H
 #define TESTS_HOST_DRAFT_DRAFTER_CHECK_H

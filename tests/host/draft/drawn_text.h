@@ -32,8 +32,8 @@ struct text {
 	uint32_t n;
 };
 
-/* Whether the text has token[n] at position `at`. The last token is compared
- * first, because most positions differ in that token. */
+/* Whether the text has the n tokens of `token` at position `at`. The last token
+ * is compared first, because most positions differ in that token. */
 static inline bool stands(
 	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
 {

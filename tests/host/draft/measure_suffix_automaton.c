@@ -1,6 +1,7 @@
 /*
  * Measures the suffix automaton: time and bytes of adding a text and a history,
- * and the time of one lookup step, children included. Run by hand:
+ * and the time of one lookup step, which also lists the tokens that follow the
+ * match. Run by hand:
  *
  *   build/release/tests/host/draft/measure_suffix_automaton [FILE]
  *
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* required, but not checked */
+/* a counter of search steps, which the automaton requires; not read here */
 static struct search_work work;
 
 #define TOKENS 1000000
@@ -95,8 +96,8 @@ static void add(struct suffix_automaton *a, const int32_t *t, size_t n,
 		(double)suffix_automaton_bytes(a) / (double)n);
 }
 
-/* Look up every token of a text. Every step also reads the tokens that follow,
- * as a drafter does. */
+/* Look up every token of a text. Every step also reads the tokens that follow
+ * the match, as a drafter does. */
 static void look_up(struct suffix_automaton *a, const int32_t *t, size_t n,
 	const char *what)
 {

@@ -45,7 +45,7 @@ static inline struct drafter kind_open(
 	return d;
 }
 
-/* The chain after text[n] must be want[m]. */
+/* The chain after the n tokens of `text` must be the m tokens of `want`. */
 static inline void kind_drafts(const struct drafter *d, const int32_t *text,
 	size_t n, const int32_t *want, uint32_t m, const char *what)
 {

@@ -27,7 +27,8 @@ static inline struct drafter open_drafter(
 	return d;
 }
 
-/* The chain that the drafter drafts after a text must be want[n_want]. */
+/* The chain that the drafter drafts after the n tokens of `text` must be the
+ * n_want tokens of `want`. */
 static inline void check_chain(const struct drafter *d, const int32_t *text,
 	size_t n, const int32_t *want, uint32_t n_want)
 {

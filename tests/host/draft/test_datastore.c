@@ -1,5 +1,6 @@
 /*
- * The datastore compared with a search that examines every position, over
+ * The datastore (an index of token sequences, with which drafters look up what
+ * followed a token) compared with a search that examines every position, over
  * random sequences that are added piece by piece.
  */
 #include "base/checked.h"

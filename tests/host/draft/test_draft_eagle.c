@@ -1,9 +1,9 @@
 /*
  * EAGLE heads as draft models, compared with their definition: chains, trees
- * and the tokens after a verification, in both kinds of arithmetic, for one
- * request and for two in a pass. The reference (reference_model.h) shares no
- * code with the program. Other tests of this file check the estimated cost and
- * files that are refused.
+ * and the tokens after a verification, in float32 and in int8 arithmetic, for
+ * one request and for two in a pass. The reference (reference_model.h) shares
+ * no code with the program. Other tests of this file check the estimated cost
+ * and files that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -107,8 +107,8 @@ static void of_file(struct fixture *f, const struct model *m, unsigned n)
 	ref.n = n;
 }
 
-/* Set u to the input of the head's layer for a token. g is the state of the
- * position before the token. */
+/* Set u to the input of the head's layer for a token. g is the hidden state of
+ * the position before the token. */
 static void reference_input(
 	struct fixture *f, int32_t token, const double *g, double *u)
 {
@@ -128,8 +128,9 @@ static void reference_input(
 	assert_true(ref_linear(&ref, "eagle_fc.weight", &pair, u, 1));
 }
 
-/* Set f->want to the logits after text[n]. The target's states of the first
- * `known` positions are f->hidden; further states are the head's own. */
+/* Set f->want to the logits after the n tokens of `text`. The hidden states of
+ * the first `known` positions are those of the target, f->hidden; the head
+ * computes the states of further positions itself. */
 static void reference(
 	struct fixture *f, const int32_t *text, unsigned n, unsigned known)
 {
@@ -244,7 +245,7 @@ static void check_all(struct fixture *f)
 		if (i == 1 || i == 4)
 			check_tree(f, end[i]);
 		/* Keep no drafted row: the next iteration appends tokens with
-		 * states that the target has computed. */
+		 * hidden states that the target has computed. */
 		draft_keep(f->d, NULL, 0);
 		draft_keep(f->more, NULL, 0);
 	}
@@ -347,8 +348,8 @@ static void test_refused(void **state)
 	file = f->file;
 	file.m.n_embd = 64;
 	check_refused(f, &file, "the target's value is 32");
-	/* without a target, and for a target that does not write from left to
-	 * right */
+	/* An EAGLE head is also refused without a target model, and for a
+	 * target that does not generate from left to right. */
 	assert_int_equal(eagle_file_try(&f->file, NULL, &m, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "--draft"));
 	model_close(f->target);

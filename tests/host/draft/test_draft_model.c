@@ -394,7 +394,7 @@ static void test_following_is_fresh(void **state)
 		uint32_t at = (uint32_t)(rng_uniform(7, 2, i) * n);
 		const float *got, *want;
 
-		/* 0, 1 or 2, so the token may stay the same */
+		/* Add 0, 1 or 2; with 0 the token stays the same. */
 		t[at] = (t[at] + (int32_t)(i % 3)) % 96;
 		got = follow(f, t, n);
 		draft_truncate(fresh, 0);

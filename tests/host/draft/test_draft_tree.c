@@ -1,8 +1,9 @@
 /*
- * Speculative rows of a draft model. For every tree, and for every way to
- * divide the tree into calls, the logits of a row must equal, bit for bit,
- * those of the row's path appended to an empty cache, in both kinds of
- * arithmetic. The same must hold after a path is kept.
+ * Speculative rows of a draft model: rows of drafted tokens, which are kept in
+ * the cache only if their tokens are accepted. For every tree, and for every
+ * way to divide the tree into calls, the logits of a row must equal, bit for
+ * bit, those of the row's path appended to an empty cache, in float32 and in
+ * int8 arithmetic. The same must hold after a path is kept.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -431,8 +432,8 @@ static void test_price(void **state)
 	assert_true(rows.cpu_ps > 0 && rows.cpu_ps <= 8 * one.cpu_ps);
 }
 
-/* Two operations are counted for each weight of the shape whose time is
- * estimated (the model's own shape or a larger one). */
+/* Two operations are counted for each weight of the shape (the layer sizes)
+ * whose time is estimated (the model's own shape or a larger one). */
 static void test_priced_as(void **state)
 {
 	struct price own = { 0 }, same = { 0 }, large = { 0 };

@@ -1,6 +1,8 @@
 /*
- * Calibrated drafts compared with their definition, which is computed over all
- * positions of a prompt, and with the tree of the paper's example.
+ * Calibrated drafts (sd.npu, section 3.3: the target's own predictions after
+ * the tokens of the prompt) compared with their definition, which is computed
+ * over all positions of a prompt, and with the tree of the example in the
+ * paper's figure 9.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -32,7 +34,8 @@ static struct source open_source(const struct calibrated_options *o)
 	return s;
 }
 
-/* The likeliest tokens by these logits, as many as a device sends. */
+/* Set c to the likeliest tokens by these logits. Returns their number, which is
+ * at most CALIBRATED_SUCCESSORS, as many as a device sends. */
 static uint32_t predict(const float *logits, struct candidate c[VOCAB])
 {
 	struct guess g;
@@ -111,7 +114,9 @@ static void test_example(void **state)
 	likely(logits[0], HAS, 0.3);
 	likely(logits[0], ARRIVED, 0.45);
 	likely(logits[0], S, 0.2);
-	likely(logits[0], DOT, 0.05); /* above the minimum share */
+	/* no successor, because the three likelier tokens reach the share of
+	 * 0.9 */
+	likely(logits[0], DOT, 0.05);
 	/* 0.92 reaches the required probability without a second token */
 	likely(logits[4], AT, 0.92);
 	likely(logits[4], IN, 0.08);

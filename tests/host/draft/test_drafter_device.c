@@ -1,8 +1,8 @@
 /*
- * The drafter on a real device process (TANDEM_NPU; skipped without it). It has
- * the candidates of the drafter on the host, bit for bit if both use the same
- * arithmetic, for every number of rows of a pass and for every continuation of
- * the text.
+ * The drafter whose draft model runs on a real device process ($TANDEM_NPU;
+ * skipped if unset). It has the same candidates as the drafter whose draft
+ * model runs on the host, bit for bit if both use the same arithmetic, for
+ * every number of rows of a pass and for every continuation of the text.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"

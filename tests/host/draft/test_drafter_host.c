@@ -1,8 +1,9 @@
 /*
- * The drafter on a draft model of the host. The candidates equal those of the
- * definition for any order of expansions. Candidates that begin() reuses equal,
- * bit for bit, those of a new drafter. A count of computed rows checks that
- * tokens which were speculative rows of the last tree are not computed again.
+ * The drafter whose draft model runs on the host. The candidates equal those
+ * that the test computes from all logits, for any order of expansions.
+ * Candidates that begin() reuses equal, bit for bit, those of a new drafter. A
+ * count of computed rows checks that tokens which were speculative rows of the
+ * last tree are not computed again.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -27,8 +28,9 @@ struct fixture {
 	struct tree *t, *u;
 	uint32_t context;
 	int32_t text[MOST];
-	/* The test counts computed rows by their estimated phone time: `first`
-	 * for a row whose logits are read, and `more` for each further row. */
+	/* The test counts computed rows by the floating-point operations that
+	 * the draft model reports: `first` for a row whose logits are read, and
+	 * `more` for each further row. */
 	struct soc soc;
 	uint64_t first, more;
 };
@@ -239,9 +241,9 @@ static uint64_t bytes_of(struct fixture *f, uint32_t batch, uint32_t n)
 	return price.counts.cpu_bytes;
 }
 
-/* Nodes that are expanded in one call read the weights once for all, unless a
- * batch size limits the nodes of a pass. A call with one node expands only this
- * node. */
+/* For all nodes that are expanded in one call, the weights are read once,
+ * unless a batch size limits the nodes of a pass. A call with one node expands
+ * only this node. */
 static void test_together(void **state)
 {
 	struct fixture *f = *state;
@@ -362,8 +364,8 @@ static void test_nodes_move(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* Begin with next[m], for which `wanted` rows must be computed because they
- * were not speculative rows before. Then compare with a new drafter. */
+/* Begin with the m tokens of `next`. `wanted` of them were not speculative rows
+ * before, so their rows must be computed. Then compare with a new drafter. */
 static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	uint64_t wanted, const struct growth *g)
 {

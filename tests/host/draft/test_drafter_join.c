@@ -223,7 +223,8 @@ static void test_sure(void **state)
 }
 
 /* Store the likeliest token of drafter `part` after the root in *token. Returns
- * the probability that the drafter d gives to this token there, or 0. */
+ * the probability that the drafter d gives to this token after the root, or 0
+ * if the token is no candidate of d. */
 static double root_q(const struct fixture *f, const struct drafter *d,
 	unsigned part, int32_t *token)
 {

@@ -291,7 +291,7 @@ static void mix(uint64_t *hash, const void *data, size_t n)
 	}
 }
 
-/* FNV-1a of all candidates of trees after each token of a text. */
+/* FNV-1a hash of all candidates of trees after each token of a text. */
 static uint64_t hash_of(struct fixture *f, const struct oracle_curve *curve)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -410,8 +410,8 @@ static void test_nodes_are_texts(void **state)
 	}
 }
 
-/* Open an oracle that has the first `known` tokens of f->text. Store its
- * candidates after text[n] in t. */
+/* Open an oracle that has the first `known` tokens of f->text. Store the
+ * oracle's candidates after the n tokens of `text` in t. */
 static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 	const int32_t *text, size_t n)
 {
@@ -556,9 +556,10 @@ static uint64_t took(struct fixture *f)
 	return p.total_ps;
 }
 
-/* Phone time of a pass, in which a byte takes all the time. The bytes are those
- * of seven matrices in each of two layers and of the output matrix, 34 bytes
- * per 32 weights, and of the rows before and after each product. */
+/* Phone time of a pass in picoseconds. Reading and writing bytes takes all the
+ * time. The bytes are those of seven matrices in each of two layers and of the
+ * output matrix, 34 bytes per 32 weights, and those of the input and output
+ * rows of each product. */
 static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 {
 	const uint64_t shape[][2] = { { 32, 32 }, { 16, 32 }, { 16, 32 },
@@ -575,9 +576,9 @@ static uint64_t a_pass(const struct soc *soc, uint32_t rows)
 	return (uint64_t)ps;
 }
 
-/* Without a shape whose time is estimated, the oracle takes no time. With such
- * a shape, it takes the time of one pass for each node, or for each batch of
- * nodes, and no node is counted twice. */
+/* Without a shape (a set of layer sizes) whose time is estimated, the oracle
+ * takes no time. With such a shape, it takes the time of one pass for each
+ * node, or for each batch of nodes, and no node is counted twice. */
 static void test_priced(void **state)
 {
 	struct fixture *f = *state;

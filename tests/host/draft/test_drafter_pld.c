@@ -56,9 +56,9 @@ static void test_pld_whole(void **state)
 
 	for (int32_t i = 0; i < 12; i++)
 		text[i] = text[i + 12] = text[i + 24 < 32 ? i + 24 : 31] = i;
-	/* The first text has no repetition. In the second text, 12 tokens
-	 * follow the earlier 0 1 2, which is enough for a draft of 10 tokens.
-	 */
+	/* The text of the first call has no repetition. In the text of the
+	 * second call, 12 tokens follow the earlier 0 1 2, which is enough for
+	 * a draft of 10 tokens. */
 	kind_drafts(&d, text + 12, 12, NULL, 0, "9 tokens after");
 	text[12] = 0;
 	text[13] = 1;

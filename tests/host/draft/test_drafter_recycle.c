@@ -85,7 +85,7 @@ static void test_rows(void **state)
 	begin(&b, text, 1);
 	check_first(&b, 0, 0, 0);
 	show(&b, 0, 20);
-	/* Nothing is stored for token 4, the last token of text[2]. */
+	/* Nothing is stored for token 4, the last token of this text. */
 	begin(&b, text, 2);
 	check_first(&b, 0, 0, 0);
 	begin(&b, text, 4);
@@ -122,8 +122,8 @@ static void test_not_numbers(void **state)
 	close_bench(&b);
 }
 
-/* If several rows have the same token, the deepest row is stored, and among
- * rows of the same depth the last one. */
+/* If several rows (nodes of the tree) have the same token, the logits of the
+ * deepest row are stored, and among rows of the same depth the last one. */
 static void test_duplicates(void **state)
 {
 	struct bench b = { 0 };

@@ -1,9 +1,9 @@
 /*
- * Which part of a rejected draft is drafted again. The two repairs of the
- * paper's table 2 are tested on drafts made for them. The longest run
- * (successive drafted tokens that the target also predicted) is compared with a
- * search that tries all runs. Another test checks for how many steps a run is
- * kept.
+ * Which part of a rejected draft is drafted again. The two repairs of table 2
+ * of the sd.npu paper (drafter_reuse.h) are tested on drafts made for them. The
+ * longest run (successive drafted tokens that the target also predicted) is
+ * compared with a search that tries all runs. Another test checks for how many
+ * steps a run is kept.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -65,8 +65,9 @@ static void verify(struct fixture *f)
 	}
 }
 
-/* Make the tree a chain with the tokens x[n] after `root`. y[n + 1] are the
- * target's predictions after the root and after each of the tokens. */
+/* Make the tree a chain with the n tokens of x after `root`. The n + 1 tokens
+ * of y are the target's predictions after the root and after each of the
+ * tokens. */
 static void chain(struct fixture *f, int32_t root, const int32_t *x,
 	const int32_t *y, uint32_t n)
 {
@@ -166,7 +167,8 @@ static void test_redundant(void **state)
 	close_fixture(&f);
 }
 
-/* Give the source text[n], verify the tree, and give the source text[m]. */
+/* Give the source the first n tokens of the text, verify the tree, and give the
+ * source the first m tokens. */
 static void reject(struct fixture *f, const int32_t *text, size_t n, size_t m)
 {
 	take(f, text, n, n - 1);
@@ -224,9 +226,10 @@ static void test_same_beginning(void **state)
 }
 
 /* The target's predictions are not used. The rejected draft is 10 to 19. After
- * 9, the draft may continue at 10, or at a token one to four positions further.
- * After 9 12, it may also continue after its own 12. After 9 12 13 14, the
- * match with its own 12 13 14 has three tokens. */
+ * token 9, the new draft may continue at 10, or at a token of the rejected
+ * draft one to four positions further. After the path 9 12, it may also
+ * continue after the 12 of the rejected draft. After the path 9 12 13 14, the
+ * match with 12 13 14 of the rejected draft has three tokens. */
 static void test_rejoined(void **state)
 {
 	static const int32_t x[] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };

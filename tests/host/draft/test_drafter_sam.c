@@ -87,9 +87,9 @@ static uint32_t in_memory(
 	return best;
 }
 
-/* Number of positions in the records where the n tokens are followed by the
- * token `next`. If `next` is -1, any token or the end of the record may follow.
- */
+/* Number of positions in the records where the n tokens of `part` are followed
+ * by the token `next`. If `next` is -1, any token or the end of the record may
+ * follow. */
 static uint32_t times(
 	const struct memory *m, const int32_t *part, uint32_t n, int32_t next)
 {
@@ -105,7 +105,7 @@ static uint32_t times(
 	return sum;
 }
 
-/* Returns the token that follows the n tokens most often. */
+/* Returns the token that follows the n tokens of `part` most often. */
 static int32_t most_frequent(
 	const struct memory *m, const int32_t *part, uint32_t n)
 {
@@ -313,8 +313,8 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* Check a guess. From the history it must have the right share; from the text
- * it must occur somewhere after the text's last `match` tokens. */
+/* Check a guess. A guess from the history must have the right share. A guess
+ * from the text must occur somewhere after the text's last `match` tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {

@@ -44,8 +44,8 @@ static void draft(
 	assert_ok(build_run(&b, d, &e), &e);
 }
 
-/* Add a record to the history that continues text[n] once, and otherwise is
- * random. */
+/* Add a record to the history. The record contains the last MATCH of the n
+ * tokens of `text`; its other tokens are drawn by copied_text. */
 static void add_record(
 	struct history *h, const int32_t *text, size_t n, uint32_t stream)
 {

@@ -1,7 +1,8 @@
 /*
- * The drafter on top of a scripted source: which guesses become candidates, and
- * how accepted and rejected tokens change the weights of the guesses' origins
- * (the rules that made the guesses).
+ * The drafter that drafts the guesses of a source (struct source), here of a
+ * scripted source: which guesses become candidates, and how accepted and
+ * rejected tokens change the weights of the guesses' origins (the rules that
+ * made the guesses).
  */
 #include "base/err.h"
 #include "host/draft/reliance.h"
@@ -106,8 +107,8 @@ static void near(double a, double b)
 		fail_msg("%g is not %g", a, b);
 }
 
-/* A token that two origins guess becomes one candidate with the weights of
- * both. */
+/* A token that two origins guess becomes one candidate with the weights of both
+ * origins. */
 static void test_candidates(void **state)
 {
 	struct script s = { 0 };
@@ -176,8 +177,8 @@ static void test_learns(void **state)
 		d.saw(d.arg, text, n + 3);
 	}
 	assert_ok(d.begin(d.arg, t, text, n, &e), &e);
-	/* The guess has share 0.5 but was always accepted, so its q is near
-	 * 1. */
+	/* The first origin's guess has the share 0.5 but was always accepted,
+	 * so its q is near 1. */
 	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
 	assert_true(t->candidate[0].q > 0.93f);
 	/* Guesses of the second origin are still weighted by the share that was

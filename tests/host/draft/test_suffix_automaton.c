@@ -49,9 +49,9 @@ static void check_states(const struct suffix_automaton *a, uint64_t text)
 
 /* ---- one text ------------------------------------------------------------ */
 
-/* Returns the length of the longest suffix of text[n] that also ends earlier,
- * and sets *first to the first position where it ends. Both are 0 if there is
- * none. */
+/* Returns the length of the longest suffix of the n tokens of `text` that also
+ * ends at an earlier position, and sets *first to the first position where it
+ * ends. Sets both numbers to 0 if no suffix does. */
 static uint32_t longest(const int32_t *text, size_t n, size_t *first)
 {
 	uint32_t best = 0;
@@ -89,9 +89,9 @@ static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
 }
 
 /*
- * Returns the cursor, the match of the last `len` tokens of text[n]. If a state
- * is split while the cursor is in it, the cursor stays in the old state. The
- * test therefore looks up the cursor's tokens again.
+ * Returns the cursor, which is the match of the last `len` of the n tokens of
+ * `text`. If a state is split while the cursor is in it, the cursor stays in
+ * the old state. The test therefore looks up the cursor's tokens again.
  */
 static struct suffix_match cursor_before(const struct suffix_automaton *a,
 	const int32_t *text, size_t n, uint32_t len)
@@ -133,7 +133,7 @@ static void test_text(void **state)
 }
 
 /* Adding a text at once has the same result as adding it token by token.
- * Clearing a text restores the state before it. */
+ * Clearing a text restores the state before the text was added. */
 static void test_again(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);
@@ -194,8 +194,8 @@ static bool stands(const struct texts *x, uint32_t text, uint32_t end,
 		!memcmp(&x->token[text][end - n], part, n * sizeof(*part));
 }
 
-/* Number of occurrences of the n tokens in all texts; next[] counts the tokens
- * that follow them. */
+/* Number of occurrences of the n tokens of `part` in all texts; next[] counts
+ * the tokens that follow them. */
 static uint32_t count(
 	const struct texts *x, const int32_t *part, uint32_t n, uint32_t *next)
 {
@@ -214,7 +214,7 @@ static uint32_t count(
 }
 
 /* Returns the best remaining token in the documented order (most frequent
- * first) and removes it from next[]. Returns -1 if there is none. */
+ * first) and removes it from next[]. Returns -1 if no token is left. */
 static int32_t take_best(uint32_t *next)
 {
 	int32_t best = -1;
@@ -252,7 +252,7 @@ static void check_children(struct suffix_automaton *a, uint32_t state,
 	assert_int_equal(n, SUFFIX_CHILDREN);
 }
 
-/* For every prefix of a query, compare the longest suffix that occurs in any
+/* For every prefix of a query, check the longest suffix that occurs in any
  * text. */
 static void check_query(struct suffix_automaton *a, const struct texts *x,
 	const int32_t *query, uint32_t n)

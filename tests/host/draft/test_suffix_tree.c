@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* required, but not checked */
+/* a counter of search steps, which the tree requires; not read here */
 static struct search_work work;
 
 #define MOST 1200 /* maximum tokens of a text */
@@ -70,8 +70,8 @@ static uint32_t longest(const struct text *x, uint32_t most)
 	return best < most ? best : most;
 }
 
-/* Whether the text's last l tokens also end at position j, and path[n] follows
- * them there. */
+/* Whether the text's last l tokens also end at position j, and the n tokens of
+ * `path` follow them there. */
 static bool stands(const struct text *x, uint32_t j, uint32_t l,
 	const int32_t *path, uint32_t n)
 {
@@ -95,8 +95,8 @@ static uint32_t count(
 	return found;
 }
 
-/* Number of occurrences of the text's last l tokens and path[n] that are
- * followed by a token or by the end of their sequence. */
+/* Number of occurrences of the text's last l tokens with the n tokens of `path`
+ * after them that are followed by a token or by the end of their sequence. */
 static uint32_t count_followed(
 	const struct text *x, uint32_t l, const int32_t *path, uint32_t n)
 {
@@ -115,8 +115,8 @@ static void fail_at(
 }
 
 /* Check the children that the tree lists at *p, the node of the text's last l
- * tokens followed by path[n]. They must be exactly the tokens that follow there
- * often enough. All token ids are below `kinds`. */
+ * tokens followed by the n tokens of `path`. They must be exactly the tokens
+ * that follow there often enough. All token ids are below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)

@@ -1,4 +1,5 @@
-/* The figures of an evaluation. tests/cli/eval.sh runs whole evaluations. */
+/* The figures that an evaluation reports: accuracy, its interval, and the test
+ * that compares two runs. tests/cli/eval.sh runs whole evaluations. */
 #include "base/checked.h"
 #include "host/eval/eval.h"
 #include "tests/harness.h"

@@ -1,7 +1,8 @@
 /*
- * Perplexity: how texts are divided into windows, and the likelihoods from a
- * session's logits. The likelihoods are compared with those of logits computed
- * one row at a time and with the model's definition.
+ * Perplexity: how texts are divided into windows (passages of a fixed number of
+ * tokens), and the likelihoods from a session's logits. The likelihoods are
+ * compared with those of logits computed one row at a time and with the model's
+ * definition.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -108,7 +109,7 @@ static void test_windows(void **state)
 
 static void test_windows_begin_with_bos(void **state)
 {
-	/* with BOS 24 tokens, which are all used */
+	/* with BOS the text has 24 tokens, which are all used */
 	check_windows(true, 8, 0, 8, 5);
 	check_windows(true, 9, 0, 9, 5);
 	check_windows(true, 2, 0, 2, 1);
@@ -516,7 +517,7 @@ static void test_is_the_definition(void **state)
 	run(f, &one, 1, &got);
 	assert_close(got.sum, sum, 1e-3, "sum of 53");
 	/* The random weights have an effect: with equal logits, each token
-	 * would have log(96). */
+	 * would have the negative log-likelihood log(96). */
 	assert_true(fabs(sum / 53 - log(96)) > 1e-2);
 }
 
@@ -541,8 +542,8 @@ static void test_interrupted(void **state)
 	assert_int_equal(got.tokens, 53);
 }
 
-/* Weights of a norm that are not finite, and weights so large that the logits
- * are not finite. */
+/* The run fails if weights of a norm are not finite, or if weights are so large
+ * that the logits are not finite. */
 static void test_no_likelihood(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /*
- * Reward models on a real device process (TANDEM_NPU; skipped without it). The
+ * Reward models on a real device process ($TANDEM_NPU; skipped if unset). The
  * scores of the bundled models are compared with those of PyTorch for the same
  * files (`scripts/train/score.py FILE --model target`, in float32). A score
  * depends only on its text, bit for bit, and only new tokens are computed.

@@ -1,11 +1,12 @@
 /*
  * Process reward models in files that this test writes. They are small random
  * models with the vocabulary of the bundled models, in which one token is
- * renamed "<extra_0>". Scores on a real device process (TANDEM_NPU; skipped
- * without it) are compared with the head's definition in double precision. The
+ * renamed "<extra_0>". Scores on a real device process ($TANDEM_NPU; skipped if
+ * unset) are compared with the head's definition in double precision. The
  * definition uses the hidden states of the reference, which the test reads
  * through an output matrix that is the identity. A score must be the same, bit
- * for bit, next to any other texts. Other tests check which heads are refused.
+ * for bit, whatever other texts are scored in the same call. Other tests check
+ * which heads are refused.
  */
 #include "base/err.h"
 #include "base/rng.h"

@@ -1,6 +1,6 @@
 /*
- * A minimal example of a drafter kind: this file and one row
- * (drafter_echo_row.h). Only the build of tests/cli/echo.sh includes this
+ * A minimal example of a drafter kind: this file and one row of the table of
+ * kinds (drafter_echo_row.h). Only the build of tests/cli/echo.sh includes this
  * drafter. If the last token of a path equals the token two positions before
  * it, the drafter drafts the token between them. After other paths it has no
  * candidates.
