@@ -1,5 +1,7 @@
-/* The cache of experts: the bytes in its slots, the reads and their statistics,
- * eviction, the times on a simulated phone, and faults of flash. */
+/* The cache of the experts of a model, which are read from flash when a layer
+ * needs them: the bytes in the cache's slots (one expert each), the reads and
+ * their statistics, eviction, the times on a simulated phone, and faults of
+ * flash. */
 #include "host/memory/experts.h"
 
 #include "base/checked.h"
@@ -25,13 +27,13 @@
 #define STRIP   ((size_t)1 << 20)
 
 struct fixture {
-	struct model *file; /* the same model as GGUF file and as image */
+	struct model *file; /* the same model as GGUF file and as flash image */
 	struct image_file image;
 	struct workers *workers;
 	struct experts *x;
 	struct flash_fault *fault;
 	uint8_t *want[ALL]; /* the bytes of each expert */
-	size_t bytes;       /* of an expert */
+	size_t bytes;       /* bytes of one expert */
 };
 
 /* Pack the experts of the GGUF file one by one. */
@@ -316,8 +318,9 @@ static void often_used_experts_stay(void **state)
 	assert_int_equal(stats_of(f).read, reads);
 }
 
-/* If a pass uses more experts than there are slots, at least 4 of the 12 slots
- * still hold an expert when a later pass needs it. */
+/* A pass uses more experts than there are slots. Each later pass must
+ * nevertheless find some of its experts in the 12 slots: at least 4 on
+ * average. */
 static void a_pass_larger_than_memory_finds_experts(void **state)
 {
 	struct fixture *f = *state;
@@ -412,8 +415,8 @@ static void take_some(struct fixture *f, struct held *h, uint32_t layer,
 	}
 }
 
-/* Random calls, some of which never take experts that were begun, or keep
- * experts in use while other layers run. All experts have their bytes when they
+/* Random calls. Sometimes the experts of a begun layer are never taken, or are
+ * kept in use while other layers run. All experts have their bytes when they
  * are taken and when they are released. */
 static void random_calls(struct fixture *f, uint32_t slots, uint64_t seed)
 {
@@ -536,8 +539,8 @@ static void reads_have_times_on_the_phone(void **state)
 	assert_int_equal(time.cpu_ps, 23 * MS);
 }
 
-/* On a phone that cannot read ahead, a read begins only after the work before
- * it. */
+/* On a phone that cannot read ahead, a read begins only when the work before
+ * the read has ended. */
 static void a_phone_may_not_read_ahead(void **state)
 {
 	struct fixture *f = *state;
@@ -606,7 +609,7 @@ static int take_until(
 	return ret;
 }
 
-/* Whatever read has a fault, each report names file and expert, and the expert
+/* Whichever read fails, the error names the file and the expert, and the expert
  * can be read afterwards. */
 static void a_failed_read_can_be_repeated(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * Flash images of models that are inconsistent or damaged: which images are
- * refused, when, and with which message.
+ * Flash images (converted model files) that are inconsistent or damaged: which
+ * images are refused, when, and with which message.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -88,7 +88,8 @@ struct change {
 	const char *want;
 };
 
-/* Change the metadata in n ways. */
+/* Make the n changes of the metadata one at a time, check that the image is
+ * refused, and undo the change. */
 static void refused_changes(
 	struct extents *x, const struct change *change, size_t n)
 {
@@ -320,7 +321,9 @@ static void test_long_strips(void **state)
 	plan.residency = residency_of(b->n_layer, b->n_layer, 1);
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
 	weights_release(blocks, n);
-	plan.strip_max--; /* FFN-down has 352 columns, which are 11 tiles */
+	/* A strip (32 rows) of FFN-down has 352 columns, which are 11 tiles of
+	 * 1088 bytes, one byte more than the new limit. */
+	plan.strip_max--;
 	assert_int_equal(weights_cut(b, &plan, &blocks, &n, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "--threads"));
 	model_close(a);

@@ -1,7 +1,7 @@
 /*
- * Placement of blocks in a window that the test simulates. The number of
- * mappings is compared with the smallest possible number, found by trying every
- * choice.
+ * Placement of blocks of weights in the device's address window, which the test
+ * simulates. The number of mappings is compared with the smallest possible
+ * number, found by trying every choice.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -14,7 +14,8 @@
 
 #define MAX_BLOCKS 8
 
-/* A simulated window without holes, which limits bytes and slots. */
+/* A simulated window without holes. Its bytes (`room`) and the number of
+ * mappings in it (`slots`) are limited. */
 struct mock {
 	uint64_t room, slots;
 	uint64_t size[MAX_BLOCKS];
@@ -342,7 +343,8 @@ static bool holds(const struct cycle *c, unsigned set)
 /*
  * The smallest number of bytes mapped over all choices. Any block may be
  * evicted at any mapping, even if there is room. For each possible set of
- * mapped blocks, the test keeps the smallest number of bytes that leads to it.
+ * mapped blocks, the test keeps the smallest number of bytes whose mappings
+ * lead to this set.
  */
 static uint64_t least_bytes(const struct cycle *c)
 {
@@ -394,7 +396,8 @@ struct unequal {
 	/* number of tried windows, and of those in which the mapped bytes are
 	 * the smallest possible */
 	unsigned cycles, least;
-	double most; /* largest ratio of bytes to the smallest */
+	/* largest ratio of mapped bytes to the smallest possible bytes */
+	double most;
 	unsigned grown,
 		/* grown: comparisons of a window with one that is 1 byte
 		 * smaller; growing: those in which the larger window maps more
@@ -452,12 +455,13 @@ static void try_windows(const struct cycle *like, struct unequal *u)
 }
 
 /*
- * All cycles of 2 to 4 blocks of 1 to 5 bytes. For blocks of equal size, it is
- * optimal to evict the block whose next use is latest. For other sizes the
- * optimal choice is a knapsack problem, and the rule only approximates it. It
- * must never map more bytes than the baselines, must stay within a factor of
- * the smallest possible bytes, and may only seldom map more bytes in a larger
- * window. The bounds are those of docs/placement.md.
+ * All cycles (blocks that are used in turn) of 2 to 4 blocks of 1 to 5 bytes.
+ * For blocks of equal size, it is optimal to evict the block whose next use is
+ * latest. For other sizes the optimal choice is a knapsack problem, and this
+ * rule only approximates it. The rule must never map more bytes than the
+ * baselines, must stay within a factor of the smallest possible bytes, and may
+ * only seldom map more bytes in a larger window. The bounds are those of
+ * docs/placement.md.
  */
 static void test_blocks_of_different_sizes(void **state)
 {

@@ -1,5 +1,6 @@
-/* A streamed output matrix: its parts follow the layers of a pass in the
- * staging slots, can be taken again, and can be skipped. */
+/* An output matrix that is streamed from flash: the parts of the matrix follow
+ * the layers of a pass in the staging slots (buffers into which flash is read),
+ * can be taken again, and can be skipped. */
 #include "host/memory/staging.h"
 
 #include "base/err.h"
@@ -36,7 +37,7 @@ static int setup(void **state)
 	const struct wire_tensor *w;
 	struct err e = { 0 };
 
-	file.n_vocab = 3000; /* not a whole number of strips */
+	file.n_vocab = 3000; /* not a multiple of 32, the rows of a strip */
 	file.type = DTYPE_Q8_0;
 	f->model = model_file_open(&file);
 	image_file_open(&f->image, f->model, 0);

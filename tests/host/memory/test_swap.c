@@ -1,8 +1,9 @@
 /*
- * Blocks that are copied ahead into two slots. The tests check the contents of
- * a slot from the moment when they are needed until the slot is released, the
- * contents after that, and the phone time when a slot is ready. The phone time
- * is compared with a simulation of two slots and one copy engine.
+ * Blocks of weights that are copied into two slots before the device needs
+ * them. The tests check the contents of a slot from the moment when they are
+ * needed until the slot is released, the contents after that, and the simulated
+ * time on a phone (phone time) when a slot is ready. This time is compared with
+ * a simulation of two slots and one copy engine.
  */
 #include "base/err.h"
 #include "base/rng.h"

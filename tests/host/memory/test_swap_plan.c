@@ -1,7 +1,9 @@
 /*
- * Which blocks stay mapped and which are copied. The plan is compared with an
- * event-by-event simulation of the two slots, with every possible choice, and
- * with caches that map on demand. None of these shares code with the plan.
+ * The plan that decides which blocks of weights stay mapped in the device's
+ * window, and which are copied into two slots when they are needed. The plan is
+ * compared with an event-by-event simulation of the two slots, with every
+ * possible choice, and with caches that map on demand. None of these shares
+ * code with the plan.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -70,7 +72,8 @@ static uint64_t largest_of(const struct model *m)
 	return most;
 }
 
-/* Bytes of the window that a mapping uses, including its guard. */
+/* Bytes of the window that a mapping uses, including the guard page after
+ * it. */
 static uint64_t taken_by(const struct model *m, uint64_t bytes)
 {
 	uint64_t page = m->room.page;
@@ -164,7 +167,8 @@ static void test_stall_by_hand(void **state)
 	assert_int_equal(swap_stall(m.op, 4, none), 0);
 	assert_int_equal(swap_stall(m.op, 4, first), 0);
 	assert_int_equal(swap_stall(m.op, 4, both), 0);
-	/* One copy per forward pass takes 45, while the operators take 40. */
+	/* One copy per forward pass takes 45 time units, while the operators of
+	 * the pass take 40. */
 	assert_int_equal(swap_stall(m.op, 4, last), 5 * SWAP_TWELFTH);
 }
 

@@ -139,7 +139,7 @@ static inline void dt_run(const struct diffusion_writer *w, struct session *s,
 }
 
 /* Generate one text on a device that is opened for this text. Closing the
- * device fails on coherence violations. */
+ * device fails on coherence violations (missing cache maintenance). */
 static inline void dt_try(struct diffusion_writer *w, const char *method,
 	const char *const *option, struct diffusion_text *out)
 {

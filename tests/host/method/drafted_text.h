@@ -34,7 +34,8 @@
 #include <unistd.h>
 
 #define ROWS 64 /* maximum rows of a tree */
-#define EXIT 2  /* the exit follows layer 2 of 4 */
+/* the exit predictor reads the hidden state after this layer of 4 */
+#define EXIT 2
 
 enum place { SERIAL, BATCHED, DEVICE, ORACLE, N_PLACES };
 

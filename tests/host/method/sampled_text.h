@@ -44,7 +44,7 @@ static inline int sampled_setup(void **state)
 	struct sampled *f = calloc(1, sizeof(*f));
 
 	writer_init(&f->w, 1, 40);
-	/* a short spin, because test machines have few CPUs */
+	/* a short spin (busy wait), because test machines have few CPUs */
 	f->w.opts.spin_us = 50;
 	f->w.sampling.temperature = .9;
 	f->n = MANY;

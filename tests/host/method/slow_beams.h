@@ -221,8 +221,9 @@ static inline bool slow_better(
 			s->beam[a].place < s->beam[b].place);
 }
 
-/* Returns the index k of the best beam of[k] for which open[k] is set or, if
- * `best` is false, of the first one. Returns -1 if there is none. */
+/* Returns the index k of a beam of[k] for which open[k] is set: of the best
+ * such beam or, if `best` is false, of the first one. Returns -1 if no entry of
+ * open[] is set. */
 static inline int slow_take(const struct slow_search *s, const uint32_t *of,
 	const bool *open, uint32_t n, bool best)
 {

@@ -19,7 +19,8 @@
 #include <errno.h>
 #include <math.h>
 
-#define RUN 32 /* slots that are allocated together (host/memory/kv_pool.h) */
+/* KV-cache slots that are allocated together (host/memory/kv_pool.h) */
+#define RUN 32
 
 static struct fake fake;
 static struct slow_search slow;

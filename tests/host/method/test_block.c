@@ -1,11 +1,12 @@
 /*
- * The method block from weights to tokens. The text is compared with that of
- * the naive decoder, which recomputes the whole text in each pass with an
- * explicit attention mask and follows the model's definition. The cached keys
- * and values of a block are compared with those of the same text computed at
- * once. Texts with different device settings are compared with each other. The
- * tests use a real device process (TANDEM_NPU; skipped without) and a fake
- * device.
+ * The method block, which generates a text block by block and fills the masks
+ * of one block in each pass, from weights to tokens. The text is compared with
+ * that of the naive decoder, which recomputes the whole text in each pass with
+ * an explicit attention mask and follows the model's definition. The cached
+ * keys and values of a block are compared with those of the same text computed
+ * at once. Texts with different device settings are compared with each other.
+ * The tests use a real device process ($TANDEM_NPU; skipped if unset) and a
+ * fake device.
  */
 #include "base/err.h"
 #include "host/method/methods.h"
@@ -120,7 +121,8 @@ static void write_text(struct fixture *f, struct session_stats *st)
 	sampler_close(sampler);
 }
 
-/* Generate a text and close the device, which fails on coherence violations. */
+/* Generate a text and close the device, which fails on coherence violations
+ * (missing cache maintenance). */
 static void run(struct fixture *f, struct session_stats *st)
 {
 	write_text(f, st);
@@ -322,8 +324,9 @@ static void forward(struct fixture *f, uint32_t from, uint32_t n,
 		&e);
 }
 
-/* The cached keys and values of finished blocks equal, byte for byte, those of
- * one pass over the whole text, and so do the logits of the next block. */
+/* The cached keys and values of finished blocks equal, byte for byte, those
+ * that one pass over the whole text computes. The logits of the next block
+ * equal those of this pass, too. */
 static void check_kept(struct fixture *f)
 {
 	size_t bytes, row = f->file.n_vocab * sizeof(float);

@@ -1,4 +1,4 @@
-/* Speculative chains on a real device process (TANDEM_NPU; skipped without).
+/* Speculative chains on a real device process ($TANDEM_NPU; skipped if unset).
  * The text must equal plain decoding token for token, whatever the draft model
  * proposes. The expected number of passes is computed from the text alone. */
 #include "base/err.h"
@@ -118,8 +118,9 @@ static void guess(struct draft_model *d, const int32_t *text, size_t n,
 	}
 }
 
-/* Computes the expected statistics without the target model. A cycle accepts
- * the drafted tokens that agree with the text and emits one more token. */
+/* Computes the expected statistics without the target model. A cycle (a draft
+ * and the pass that verifies it) accepts the drafted tokens that agree with the
+ * text and emits one more token. */
 static struct method_stats predict_stats(
 	const struct text *t, struct draft_model *d, uint32_t length)
 {

@@ -129,8 +129,8 @@ static void test_tally_counts_votes(void **state)
 	}
 }
 
-/* Give the candidates in left[n] the next combination of answers. Returns false
- * after the last combination. */
+/* Give the n candidates whose indices are in `left` the next combination of
+ * answers. Returns false after the last combination. */
 static bool complete(
 	struct candidate *c, const uint32_t *left, unsigned *word, uint32_t n)
 {
@@ -217,7 +217,7 @@ static void test_largest_value_wins(void **state)
 	}
 }
 
-/* Ranks are those of a stable sort. */
+/* The candidates are ranked as by a stable sort. */
 static void test_borda_weights_by_rank(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

@@ -286,7 +286,7 @@ static void test_unconfident_samples_are_cut(void **state)
 		} else {
 			/* The sample ended with its last token, before the low
 			 * confidence of this token could cut it. Samples
-			 * shorter than the window are not cut. */
+			 * shorter than three tokens are not cut. */
 			if (n > 3)
 				assert_false(early_stop_lowest(s->confidence,
 						     n - 1, 3) < threshold);

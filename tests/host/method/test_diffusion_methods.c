@@ -1,7 +1,8 @@
-/* Pairs of diffusion methods that must generate the same text. One uses a
- * cache, a window or several blocks at once, and the other does not. The tests
- * run on a fake device, and again on a real device process (TANDEM_NPU; skipped
- * without). */
+/* Pairs of diffusion methods that must generate the same text. One method of a
+ * pair uses a cache, computes only a window of positions, or decodes several
+ * blocks at once, and the other method does not. The tests run on a fake
+ * device, and again on a real device process ($TANDEM_NPU; skipped if
+ * unset). */
 #include "base/checked.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc/soc.h"
@@ -37,7 +38,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* From a threshold that most guesses of a random model reach to one that no
+/* Thresholds, from one that most guesses of a random model reach to one that no
  * guess reaches. */
 static const char *const threshold[] = { "threshold=0.014", "threshold=0.02",
 	"threshold=0.05", "threshold=1" };
@@ -86,8 +87,8 @@ static void test_factor(void **state)
 	DT_WRITE(w, &other, "llada", "block=8");
 	dt_same(&t, &other);
 	/* A pass commits k tokens if k guesses exceed the threshold 1 -
-	 * f/(k+1). With f = 9 this is at most 0 for any k up to 8, so one pass
-	 * commits a whole block of 8 tokens. */
+	 * f/(k+1). With f = 9 this threshold is at most 0 for any k up to 8, so
+	 * one pass commits a whole block of 8 tokens. */
 	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=9");
 	DT_WRITE(w, &other, "llada", "block=8", "block-steps=1");
 	dt_same(&t, &other);
@@ -114,8 +115,9 @@ static void test_canvas(void **state)
 
 /* ---- caches -------------------------------------------------------------- */
 
-/* Without positions after the block, caching them saves nothing. With one pass
- * per block, no later pass uses a cache. In both cases the texts are equal. */
+/* If no positions follow the block, caching the positions after it saves
+ * nothing. With one pass per block, no later pass uses a cache. In both cases
+ * the texts are equal. */
 static void test_caches_without_reuse_change_nothing(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -195,8 +197,8 @@ static void test_shifted_caches(void **state)
 
 /* ---- several blocks ------------------------------------------------------ */
 
-/* multi-block with one block at a time must equal fast-dllm, which recomputes
- * everything. */
+/* The method multi-block with one block at a time must equal fast-dllm without
+ * a cache, which recomputes all positions. */
 static void test_one_block_at_a_time(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -246,8 +248,8 @@ static void test_blocks(void **state)
 	check_blocks(w);
 }
 
-/* A later caching of a finished block recomputes the block more often, with the
- * same result. */
+/* If a finished block is cached later (option cache-delay), it is recomputed
+ * more often, with the same result. */
 static void test_delay(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -264,7 +266,8 @@ static void test_delay(void **state)
 
 #define PLAIN "no-revision", "window=0", "window-from=block", "lookahead=0"
 
-/* Without revision and lookahead, llada-npu is threshold decoding. */
+/* Without revision and lookahead, llada-npu commits exactly the guesses that
+ * reach a threshold, as block and multi-block do. */
 static void test_npu_is_threshold_decoding(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -423,8 +426,8 @@ static void test_refresh_is_idle(void **state)
 	assert_int_equal(t.stats.refreshed, 0);
 }
 
-/* The text does not depend on timing. The drift policy and a limit of tokens
- * reduce the number of recomputed rows. */
+/* The text does not depend on timing. The options refresh=drift and
+ * refresh-tokens=1 reduce the number of recomputed rows. */
 static void check_refresh(struct diffusion_writer *w, const char *block)
 {
 	struct diffusion_text t, other;

@@ -1,9 +1,9 @@
 /*
- * llada and block with the bundled models. Each token must equal that of the
- * naive decoder, which follows the model's definition in double precision. In
- * each pass of the naive decoder, the test also compares the logits with those
- * that a device process (TANDEM_NPU; skipped without) computes for the same
- * tokens.
+ * The methods llada and block with the bundled models. Each token must equal
+ * that of the naive decoder, which follows the model's definition in double
+ * precision. In each pass of the naive decoder, the test also compares the
+ * logits with those that a device process ($TANDEM_NPU; skipped if unset)
+ * computes for the same tokens.
  */
 #include "base/err.h"
 #include "host/method/methods.h"
@@ -122,8 +122,8 @@ static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 	return end < n ? end : n;
 }
 
-/* Compare `want` with the logits that the device computes for the tokens x[n].
- */
+/* Compare `want` with the logits that the device computes for the n tokens of
+ * x. */
 static void compare(
 	struct fixture *f, const int32_t *x, unsigned n, const double *want)
 {

@@ -1,7 +1,8 @@
 /*
  * EAGLE heads with the methods that verify drafts, on a real device process
- * (TANDEM_NPU; skipped without). Texts equal plain decoding, and the head reads
- * the states that the target computed for the text, also for a fork.
+ * ($TANDEM_NPU; skipped if unset). Texts equal plain decoding, and the head
+ * reads the states that the target computed for the text, also if the text is a
+ * fork of another sequence.
  */
 #include "host/draft/draft_kind.h"
 #include "host/draft/drafter_join.h"
@@ -109,7 +110,8 @@ static void test_images(void **state)
 
 /* ---- the states ---------------------------------------------------------- */
 
-/* Compute n <= 8 tokens in a pass. states[n] receives their hidden states. */
+/* Compute n <= 8 tokens in a pass. states[0] to states[n - 1] receive their
+ * hidden states. */
 static void pass(struct eagle *x, uint32_t sequence, const int32_t *token,
 	uint32_t n, float (*states)[32])
 {
@@ -122,8 +124,8 @@ static void pass(struct eagle *x, uint32_t sequence, const int32_t *token,
 	assert_ok(session_accept(s, sequence, NULL, n, &e), &e);
 }
 
-/* The candidates that the drafter d gives the root after text[n] must be those
- * of a new head that gets the target's hidden states `states`. */
+/* The candidates that the drafter d gives the root after the n tokens of `text`
+ * must be those of a new head that gets the target's hidden states `states`. */
 static void check_root(struct eagle *x, struct drafter *d, uint32_t sequence,
 	const int32_t *text, uint32_t n, float (*states)[32])
 {
@@ -151,8 +153,8 @@ static void check_root(struct eagle *x, struct drafter *d, uint32_t sequence,
 	draft_close(m);
 }
 
-/* Before a fork writes to a shared run of the cache, it copies the run together
- * with the hidden states. */
+/* Before a fork writes to a shared run of cache slots, it copies the run
+ * together with the hidden states. */
 static void test_states_of_forks(void **state)
 {
 	int32_t text[] = { 3, 14, 15, 92, 65, 35, 89 }, other[7];
@@ -177,7 +179,8 @@ static void test_states_of_forks(void **state)
 	pass(&x, SESSION_TEXT, text + 4, 2, states + 4);
 	check_root(&x, &more, fork, other, 7, others);
 	check_root(&x, &head, SESSION_TEXT, text, 7, states);
-	/* The drafter `head` drafts for the fork now, through a join. */
+	/* The drafter `head` drafts for the fork now, as the
+	 * only part of a joined drafter. */
 	assert_ok(drafter_join_open(&joined, &head, 1, &e), &e);
 	check_root(&x, &joined, fork, other, 7, others);
 	/* This text is a prefix of the last one. */

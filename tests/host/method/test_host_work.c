@@ -1,9 +1,9 @@
 /*
- * The phone time of the host's work in a cycle equals a count by hand, to the
- * picosecond. The work consists of moving rows of the cache, the exit
- * predictor's products and softmax, and steps through a tree that is grown,
- * verified and walked. The tests use a fake device and a phone whose CPU has
- * round numbers.
+ * The phone time (simulated time) of the host's work in a cycle (a draft and
+ * the pass that verifies it) equals a count by hand, to the picosecond. The
+ * work consists of moving rows of the cache, the exit predictor's products and
+ * softmax, and steps through a tree that is grown, verified and walked. The
+ * tests use a fake device and a phone whose CPU has round numbers.
  */
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"

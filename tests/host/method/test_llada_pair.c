@@ -1,7 +1,7 @@
 /*
- * The method llada on a real device process (TANDEM_NPU; skipped without), from
- * weights to tokens. It is compared with the naive decoder, which follows the
- * model's definition, and texts with different device settings are compared
+ * The method llada on a real device process ($TANDEM_NPU; skipped if unset),
+ * from weights to tokens. It is compared with the naive decoder, which follows
+ * the model's definition, and texts with different device settings are compared
  * with each other. The comparison with the naive decoder also runs on a fake
  * device.
  */
@@ -75,7 +75,7 @@ static int teardown(void **state)
 }
 
 /* Generate one text on a device that is opened for this text. Closing the
- * device fails on coherence violations. */
+ * device fails on coherence violations (missing cache maintenance). */
 static void run(struct fixture *f, struct session_stats *st)
 {
 	struct generation_opts o = { .n_vocab = f->file.n_vocab,

@@ -18,7 +18,8 @@
 #include <errno.h>
 #include <math.h>
 
-#define RUN 32 /* slots that are allocated together (host/memory/kv_pool.h) */
+/* KV-cache slots that are allocated together (host/memory/kv_pool.h) */
+#define RUN 32
 
 static struct fake fake;
 
@@ -61,8 +62,8 @@ static uint64_t notes_ps(const struct soc *soc, size_t n)
 	return n * (tops.cpu_ps + sum.cpu_ps);
 }
 
-/* Tokens, logits, rows and phone time are those of plain decoding, except for
- * the time of the samples' statistics. */
+/* Tokens, logits, rows and simulated phone time are those of plain decoding,
+ * except for the time of the samples' statistics. */
 static void test_one_sample_is_plain_decoding(void **state)
 {
 	static const double temperature[] = { 0, .9 };
@@ -327,7 +328,8 @@ static void test_fork_draws_its_own_stream(void **state)
 	assert_ok(run_steps(f, &many), &f->e);
 	for (uint32_t i = 0; i < MANY; i++)
 		same_sample(f, samples_at(f->samples, i));
-	/* from the fork on, the tokens are those of that stream */
+	/* The fork `same` has the random stream of the forked sample, so its
+	 * tokens are those of that sample. */
 	same->index = forked->index;
 	same_sample(f, same);
 	assert_int_equal(same->n_steps, forked->n_steps);

@@ -1,5 +1,5 @@
 /*
- * Many samples on a real device process (TANDEM_NPU; skipped without). The
+ * Many samples on a real device process ($TANDEM_NPU; skipped if unset). The
  * texts equal those of plain decoding byte for byte, in every precision and
  * layout, at every coherence level, with one and two threads, and with and
  * without drafts. In another test, 64 samples of a long prompt run in a cache

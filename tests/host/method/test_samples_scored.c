@@ -3,7 +3,7 @@
  * They must equal, to the last bit, the scores of a reward model that computes
  * the same tokens itself. The samples end by themselves, at a length or at a
  * stop string, with drafts and with a full cache; the beams of a search are
- * scored while they continue. Runs on a real device process (TANDEM_NPU) with
+ * scored while they continue. Runs on a real device process ($TANDEM_NPU) with
  * the bundled small model and its reward model.
  */
 #include "base/checked.h"

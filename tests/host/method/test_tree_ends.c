@@ -1,5 +1,5 @@
 /* Ends of texts of the methods that verify drafted trees, on a real device
- * process (TANDEM_NPU; skipped without). A text must end where the text of
+ * process ($TANDEM_NPU; skipped if unset). A text must end where the text of
  * plain decoding ends, even in the middle of a tree's path. */
 #include "base/strbuf.h"
 #include "host/scheduler/method.h"

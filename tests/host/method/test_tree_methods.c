@@ -1,6 +1,6 @@
 /*
- * The methods that verify drafted trees, on a real device process (TANDEM_NPU;
- * skipped without). The text equals plain decoding token for token, with every
+ * The methods that verify drafted trees, on a real device process ($TANDEM_NPU;
+ * skipped if unset). The text equals plain decoding token for token, with every
  * drafter on the host and on the device, for greedy and sampled texts, and for
  * every size of tree.
  */

@@ -1,5 +1,5 @@
 /* Trees whose rows are pruned in the middle of the model, on a real device
- * process (TANDEM_NPU; skipped without). The text of lever equals plain
+ * process ($TANDEM_NPU; skipped if unset). The text of lever equals plain
  * decoding token for token, even with a random exit predictor. */
 #include "base/checked.h"
 #include "base/err.h"
@@ -34,7 +34,8 @@ static void check_pruned(struct fixture *f)
 
 static void test_pruning_changes_nothing(void **state)
 {
-	/* a negative threshold keeps rows that gain more than they cost */
+	/* -1: no threshold; the rows are kept with which the rate (gain /
+	 * time) is highest */
 	static const double threshold[] = { -1, 0, .05, .2, 2 };
 	struct fixture *f = *state;
 
@@ -85,8 +86,8 @@ static void test_pruned_texts_end_alike(void **state)
 	pair_close(&f->w.s);
 }
 
-/* Coherence violations are checked while all rows continue after the exit, and
- * while only some rows do. */
+/* Coherence violations (missing cache maintenance) are checked while all rows
+ * continue after the exit layer, and while only some rows do. */
 static void test_coherent(void **state)
 {
 	struct fixture *f = *state;

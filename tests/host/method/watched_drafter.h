@@ -1,7 +1,7 @@
 /* A drafter that wraps the drafter under test and checks how many tokens each
- * cycle emitted. A cycle must emit one token more than the verified tree has in
- * common with the expected text; fewer tokens are allowed only if rows were
- * pruned. */
+ * cycle (a draft and the pass that verifies it) emitted. A cycle must emit one
+ * token more than the verified tree has in common with the expected text; fewer
+ * tokens are allowed only if rows were pruned. */
 #ifndef TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 #define TESTS_HOST_METHOD_WATCHED_DRAFTER_H
 

@@ -1,5 +1,5 @@
-/* EAGLE heads with random weights, for tests. The arguments are those of
- * model_file.h. */
+/* EAGLE heads with random weights, for tests. The member m describes the head's
+ * layer as in model_file.h. */
 #ifndef TESTS_HOST_MODEL_EAGLE_FILE_H
 #define TESTS_HOST_MODEL_EAGLE_FILE_H
 

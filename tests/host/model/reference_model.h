@@ -33,8 +33,8 @@ struct reference {
 	struct ref_rows query, key, value, h, a, up;
 };
 
-/* y[row * stride] = w x[row]. Four rows are computed at a time, because their
- * sums are independent. */
+/* y[row * stride] = w x[row]. Four rows are computed at a time, so that the CPU
+ * can add to four independent sums at once. */
 static inline void ref_products(const struct reference *r, const double *w,
 	uint64_t cols, const struct ref_rows *x, double *y, size_t stride)
 {
@@ -342,7 +342,8 @@ static inline struct reference *ref_run(const struct gguf *g,
 	return r;
 }
 
-/* Compute the logits [n][n_vocab] of rows at any positions, as ref_run. */
+/* Compute the logits [n][n_vocab] of rows at any positions. The arguments are
+ * those of ref_run. */
 static inline void ref_logits_seen(const struct gguf *g,
 	const struct model_file *f, const int32_t *token,
 	const unsigned *position, const uint8_t *sees, unsigned n,
@@ -355,8 +356,8 @@ static inline void ref_logits_seen(const struct gguf *g,
 	free(r);
 }
 
-/* Positions 0, 1 ... Each row attends to itself and the rows before it; rows of
- * llada and dream attend to all rows. */
+/* Set position[] to 0, 1 ... and sees[] so that each row attends to itself and
+ * the rows before it; rows of llada and dream attend to all rows. */
 static inline void ref_see(const struct model_file *f, unsigned n,
 	unsigned *position, uint8_t *sees)
 {

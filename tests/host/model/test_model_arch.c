@@ -290,7 +290,8 @@ static void test_other_diffusion_models(void **state)
 	}
 }
 
-/* Architectures of other runtimes are named, with those that are supported. */
+/* The error for an architecture of other runtimes names it, and the
+ * architectures that are supported. */
 static void test_other_models(void **state)
 {
 	static const char *const archs[] = { "gemma3", "phi3", "mistral3",

@@ -1,7 +1,8 @@
 /*
- * Shapes of models. Each shape has the number of parameters that its makers
- * publish (the number of values in the weights of the released model), a width
- * that is divisible by its heads, and widths that the matrix engine accepts.
+ * Shapes of models (sets of layer sizes). Each shape has the number of
+ * parameters that its makers publish (the number of values in the weights of
+ * the released model), a width that is divisible by its heads, and widths that
+ * the matrix engine accepts.
  */
 #include "host/model/shapes.h"
 

@@ -1,6 +1,6 @@
-/* A minimal example of a method: this file and one row (echo_2_row.h). Only the
- * build of tests/cli/echo.sh includes this method. The method drafts
- * repetitions of the text's last two tokens. */
+/* A minimal example of a method: this file and one row of the table of methods
+ * (echo_2_row.h). Only the build of tests/cli/echo.sh includes this method. The
+ * method drafts repetitions of the text's last two tokens. */
 #include "base/checked.h"
 #include "host/scheduler/denoising.h"
 #include "host/method/methods.h"
@@ -58,8 +58,8 @@ static int echo_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return ret;
 }
 
-/* Plan a pass of the last token, which is not cached, and the drafted tokens
- * after it. */
+/* Plan a pass with the text's last token, which is not cached, and the drafted
+ * tokens after it. */
 static int echo_plan(struct denoising *d, struct err *e)
 {
 	uint32_t cached = session_length(d->session, d->sequence);
