@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FAKE_SLOTS (1 << 17) /* maximum slots that a row attends to */
+#define FAKE_SLOTS (1 << 17) /* maximum cache slots that a row attends to */
 #define FAKE_HEADS 32        /* maximum number of heads */
 
 /* One vector per row. */

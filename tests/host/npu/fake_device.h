@@ -1,10 +1,10 @@
 /*
  * A device inside the test process, with the table of operations that
  * host/npu/npu.h uses. The device stores buffers, maps them into a window with
- * holes, guard pages and slots like those of the real device, and stores
- * graphs. The device computes a request (fake_compute.h) when the host receives
- * the answer. A test can make the device forge an answer, spoil computed
- * states, or be lost.
+ * holes, guard pages and a limited number of mappings (slots) like that of the
+ * real device, and stores graphs. The device computes a request
+ * (fake_compute.h) when the host receives the answer. A test can make the
+ * device forge an answer, spoil computed states, or be lost.
  */
 #ifndef TESTS_HOST_NPU_FAKE_DEVICE_H
 #define TESTS_HOST_NPU_FAKE_DEVICE_H

@@ -1,6 +1,7 @@
 /*
- * Invalid answers of a device. The first call fails with an error that names
- * the invalid part, and so does every later call. Valid answers are passed on.
+ * Invalid answers of a device. The call that receives an invalid answer fails
+ * with an error that names the invalid part, and every later call fails with
+ * the same error. Valid answers are passed on.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -358,9 +359,9 @@ static void refuses(struct fake *f, const void *request, struct fake_answer *a)
 	fake_refuse(&a->done, status, why);
 }
 
-/* A caller that waits for an answer gets its status. If the caller only sent
- * the request, the next call reports the failure. A status of the device is
- * never confused with an error code of the host. */
+/* A caller that waits for an answer gets the answer's status. If the caller
+ * only sent the request, the next call reports the failure. A status of the
+ * device is never confused with an error code of the host. */
 static void test_refusals(void **state)
 {
 	static const struct {
@@ -525,8 +526,8 @@ static void test_places(void **state)
 	}
 }
 
-/* If a mapping cannot fit according to the host's own records, it is not
- * requested. */
+/* If a mapping cannot fit according to the host's own records, the host does
+ * not request the mapping. */
 static void test_full_region(void **state)
 {
 	struct fixture *f = *state;

@@ -257,8 +257,8 @@ static int cannot_open(void *arg, const struct npu_opts *o, void **device,
 	return err_set(e, ENOENT, "no device far and wide");
 }
 
-/* If no other device can be opened, every call fails with the error of that
- * open. */
+/* If no other device can be opened, every call fails with the error that
+ * opening it returned. */
 static void test_none_to_reach(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* A started library handle (struct tandem) of a small model, with a context of
- * 512 tokens. A real device process computes (TANDEM_NPU). */
+ * 512 tokens. A real device process computes ($TANDEM_NPU). */
 #ifndef TESTS_HOST_SERVE_STARTED_MODEL_H
 #define TESTS_HOST_SERVE_STARTED_MODEL_H
 

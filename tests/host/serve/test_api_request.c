@@ -360,7 +360,7 @@ static void embeddings_have_inputs_and_a_format(void **state)
 		"unsupported_parameter", "temperature");
 	refused(API_COMPLETION, "{\"prompt\":\"a\",\"dimensions\":8}", 400,
 		"unsupported_parameter", "dimensions");
-	/* Up to 2048 texts. */
+	/* A request may have up to 2048 texts. */
 	strbuf_addf(&many, "{\"input\":[\"a\"");
 	for (int i = 1; i < API_INPUTS; i++)
 		strbuf_addf(&many, ",\"a\"");

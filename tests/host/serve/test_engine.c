@@ -1,5 +1,6 @@
-/* The engine, with readers that stay to the end, disconnect, or never take any
- * text. A real device process computes (TANDEM_NPU). */
+/* The engine, which generates the texts of a server's requests, with readers
+ * (the clients that receive the texts) that stay to the end, disconnect, or
+ * never take any text. A real device process computes ($TANDEM_NPU). */
 #include "host/serve/engine.h"
 
 #include "base/err.h"
@@ -308,7 +309,7 @@ static bool stays(void *arg)
 #define INPUTS 3
 
 /* Embed three texts of five tokens for a client that has disconnected or not,
- * and wait for the end. The caller leaves the answer. */
+ * and wait for the end. The caller calls engine_leave for the answer. */
 static void embed(struct engine *a, struct reader *r, bool (*has_gone)(void *))
 {
 	static const char body[] =

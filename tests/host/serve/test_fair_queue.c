@@ -1,5 +1,6 @@
-/* The queue of waiting texts: whose turn it is, who is refused, and the
- * estimate for Retry-After. */
+/* The queue of waiting texts: which client has the next turn, which requests
+ * are refused, and the estimate for Retry-After. A lane is the place of one
+ * running text. */
 #include "host/serve/fair_queue.h"
 
 #include "base/rng.h"

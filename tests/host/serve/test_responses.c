@@ -1,4 +1,5 @@
-/* Requests for responses, their events, and the responses that are kept. */
+/* Requests of the Responses API, their events, and the responses that the
+ * server keeps. */
 #include "host/serve/responses.h"
 
 #include "base/strbuf.h"

@@ -193,8 +193,8 @@ static void small_requests_do_not_wait_for_a_large_one(void **state)
 
 /* The server assumes 64 bytes for each token, because the longest token of this
  * model has fewer bytes. One byte above the bound the prompt is refused before
- * it is tokenized, so the error has a lower bound of its tokens. At the bound
- * the prompt is tokenized and the error has the exact number. */
+ * it is tokenized, so the error states only bounds of the number of tokens. At
+ * the bound the prompt is tokenized and the error has the exact number. */
 static void a_prompt_is_refused_by_its_bytes(void **state)
 {
 	static const char *const why[] = {

@@ -47,7 +47,8 @@ static inline int pair_tree(struct session *s, const int32_t *token,
 	return session_forward(s, &rows, hooks, e);
 }
 
-/* Close the session. A violation of the coherence contract fails the test. */
+/* Close the session. A violation of the coherence contract (missing cache
+ * maintenance) fails the test. */
 static inline void pair_close(struct session **s)
 {
 	struct err e = { 0 };

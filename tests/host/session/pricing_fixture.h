@@ -55,8 +55,8 @@ static const struct variant {
 	{ "qwen2", "tensor/soc/sd8gen2.soc", DTYPE_Q8_0, WIRE_INT8,
 		LAYOUT_TILES, .bias = true, .n_embd = 64, .n_ff = 352,
 		.va_slots = 16 },
-	/* The window has too few slots for all blocks, so blocks are
-	 * swapped. */
+	/* The device's address window has too few slots (mappings) for all
+	 * blocks of weights, so blocks are swapped. */
 	{ "qwen3", "tensor/soc/sd8elite.soc", DTYPE_Q4_0, WIRE_NPU,
 		LAYOUT_SUPER, .qk_norm = true, .n_embd = 64, .n_ff = 96,
 		.va_slots = 5 },

@@ -1,6 +1,6 @@
 /*
  * A script of passes of every kind, whose hidden states and logits tests
- * compare between ways to keep the weights.
+ * compare between ways to keep the weights (in memory, or streamed from flash).
  */
 #ifndef TESTS_HOST_SESSION_STREAM_SCRIPT_H
 #define TESTS_HOST_SESSION_STREAM_SCRIPT_H
@@ -83,8 +83,8 @@ static inline int tree(struct fixture *f, struct trace *t, struct err *e)
 	return ret ? ret : session_accept(f->s, SESSION_TEXT, path, 6, e);
 }
 
-/* Run all passes of the script (3 + 4 + 1 + 2 + 1 + 3), starting with an empty
- * cache. */
+/* Run all passes of the script (3 + 4 + 1 + 2 + 1 + 3 passes), starting with an
+ * empty cache. */
 static inline int run_script(struct fixture *f, struct trace *t, struct err *e)
 {
 	int ret;

@@ -1,7 +1,8 @@
 /*
- * Conversion to a flash image. The image's model has the weights of the model
- * file or, if the conversion changes their types, the weights rounded to the
- * new types. The reported losses must equal the actual losses.
+ * Conversion of a model file to a flash image, which has the weights in the
+ * device's layout. The image's model has the weights of the model file or, if
+ * the conversion changes their types, the weights rounded to the new types. The
+ * reported losses must equal the actual losses.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -256,8 +257,8 @@ static void test_tied_embedding_stays(void **state)
 	}
 }
 
-/* The output matrix in memory, divided into parts of 1 to 9 strips as if it
- * were streamed. */
+/* The output matrix in memory, divided into parts of 1 to 9 strips (32 rows
+ * each) as if it were streamed from flash. */
 struct parts {
 	const struct packed *packed;
 	const uint8_t *data;
@@ -451,9 +452,9 @@ static void test_types(void **state)
 	}
 }
 
-/* The types of the npu-tts paper: 4 bits, and 8 bits for FFN-down, in
- * super-groups. Rows whose length is not a multiple of a block keep their
- * type. */
+/* The types of the npu-tts paper (docs/papers.md): 4 bits, and 8 bits for
+ * FFN-down, in super-groups. Rows whose length is not a multiple of a block
+ * keep their type. */
 static void test_super(void **state)
 {
 	struct convert_opts o = {
@@ -558,7 +559,7 @@ static const struct convert_tensor *find(
 
 /* With 4 bits per channel, values of a row are rounded to multiples -8 to 7 or
  * -7 to 8 of an eighth of the row's largest magnitude. Only values near the
- * opposite extreme are off by more than half of that. */
+ * opposite extreme are off by more than half of this step. */
 static void test_by_channel(void **state)
 {
 	struct convert_opts o = { .gguf = true,
@@ -715,8 +716,8 @@ static void test_losses(void **state)
 	conversion_release(&done);
 	model_close(b);
 
-	/* The loss is that of rows, because short strips and tiles lose
-	 * precision but form no groups. */
+	/* In tiles, weights are quantized in the same blocks as in rows, so the
+	 * loss is that of rows, and no other groups are reported. */
 	o.layout = LAYOUT_TILES;
 	b = converted(a, &o, &done);
 	assert_false(find(&done, a->layer[0][WIRE_T_Q])->loss.is_grouped);
@@ -733,8 +734,9 @@ static void test_losses(void **state)
 	model_close(a);
 }
 
-/* If the file already has the groups, converting it to groups loses nothing,
- * but converting it to tile groups does. */
+/* If the matrices of the file are quantized in conventional groups, storing
+ * them in tiles loses nothing, but quantizing them again in super-groups
+ * does. */
 static void test_losses_of_groups(void **state)
 {
 	struct convert_opts o = keep;

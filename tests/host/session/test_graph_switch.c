@@ -1,9 +1,11 @@
 /*
  * Plans of progressive graph switching: while a prompt is read, the prefill
- * graphs of blocks are replaced by decode graphs. The plans are compared with
- * the paper's figure 8, by hand. The dynamic program is compared with every
- * possible schedule, tried one by one without code of the planner. Every plan
- * must have certain properties for random times.
+ * graphs of blocks of layers (for many rows) are replaced by decode graphs (for
+ * few rows). An execution is the computation of one chunk of the prompt by one
+ * block. The plans are compared by hand with figure 8 of the sd.npu paper. The
+ * dynamic program is compared with every possible schedule, tried one by one
+ * without code of the planner. Every plan must have certain properties for
+ * random times.
  */
 #include "host/session/graph_switch.h"
 
@@ -286,8 +288,9 @@ static void check_once(
 				loads[b]);
 }
 
-/* Check the times of a schedule. Each engine does one thing at a time and in
- * order, and no block computes while it is loaded. */
+/* Check the times of a schedule. Each engine (the one that computes, and the
+ * loader) does one thing at a time and in order, and no block computes while it
+ * is loaded. */
 static void check_times(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run, const struct switch_times *load,
 	const char *how)
@@ -383,9 +386,9 @@ static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	return 0;
 }
 
-/* Check the greedy rule as the paper states it. The last block that is not
- * switched is loaded as soon as executions hide its whole load. The smallest
- * number of executions that hides the load forms one round. */
+/* Check the greedy rule as the sd.npu paper states it. The last block that is
+ * not switched is loaded as soon as executions hide its whole load. The
+ * smallest number of executions that hides the load forms one round. */
 static void check_greedy(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run)
 {

@@ -1,7 +1,7 @@
 /*
- * Prices (computed phone time and counts) of work for another model shape than
- * the running one, without a session. The prices follow from the dimensions of
- * the shape.
+ * Prices (computed phone time and counts) of work for another model shape (set
+ * of layer sizes) than the running one, without a session. The prices follow
+ * from the dimensions of the shape.
  */
 #include "host/session/pricing.h"
 
@@ -182,8 +182,8 @@ static void sum_of(struct fixture *f, const struct laid_out *l,
 	pricing_release(&p);
 }
 
-/* The layers of a larger shape are divided among the running blocks, and each
- * layer belongs to one block. */
+/* The layers of a larger shape are divided among the blocks of the running
+ * model, and each layer belongs to one block. */
 static void test_share(void **state)
 {
 	struct fixture *f = *state;
@@ -393,8 +393,9 @@ static void test_parts_of_a_priced_pass(void **state)
 	}
 }
 /* The same share of layers stays in memory in the priced shape as in the
- * running model. The shape's other layers are each read once, and the reads of
- * the running model's layers have the prices of these reads. */
+ * running model. The shape's other layers are each read once. Each read of a
+ * layer of the running model is priced as the reads of those layers of the
+ * shape that the layer stands for. */
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;

@@ -1,7 +1,8 @@
 /*
- * Sessions whose work is priced as that of another model shape (option as), on
- * a real device process (TANDEM_NPU; skipped without it). If the shape equals
- * that of the running model, the price is the device's own, to the last count.
+ * Sessions whose work is priced as that of another model shape (set of layer
+ * sizes; option as), on a real device process ($TANDEM_NPU; skipped if unset).
+ * If the shape equals that of the running model, the price is the device's own,
+ * to the last count.
  */
 #include "host/session/pricing.h"
 
@@ -195,8 +196,9 @@ static void test_mapped(void **state)
 
 #define PASSES 4
 
-/* Run passes of one row in a window of 2 GiB, with an extended region of
- * `extended` bytes. Returns the statistics of the passes. */
+/* Run passes of one row in a device window (address range) of 2 GiB, with an
+ * extended region (device memory outside the window) of `extended` bytes.
+ * Returns the statistics of the passes. */
 static struct session_stats passes_in(
 	struct fixture *f, uint64_t extended, enum placement_policy placement)
 {
@@ -268,7 +270,7 @@ static void test_window(void **state)
 		(uint64_t)(want * 1.001e12));
 	assert_int_equal(paged.logits_hash, fits.logits_hash);
 
-	/* The two slots hold the layers that are copied next. */
+	/* The two slots for copies hold the layers that are copied next. */
 	swapped = passes_in(f, 0, PLACEMENT_SWAP);
 	assert_int_equal(swapped.remaps, 0);
 	assert_int_equal(
@@ -280,8 +282,8 @@ static void test_window(void **state)
 		swapped.price.counts.cpu_bytes - fits.price.counts.cpu_bytes,
 		2 * swapped.copied_bytes);
 	assert_int_equal(swapped.logits_hash, fits.logits_hash);
-	/* More than half of a pass is copies, which the layers that stay
-	 * mapped hardly hide. */
+	/* Copies take more than half of a pass. The computation of the layers
+	 * that stay mapped hides little of this time. */
 	want = 2 * (double)swapped.copied_bytes / soc.cpu_bytes_per_s;
 	assert_in_range(swapped.price.total_ps, (uint64_t)(want * .99e12),
 		fits.price.total_ps + (uint64_t)(want * 1.01e12));

@@ -1,7 +1,7 @@
 /*
  * Cache entries that the host recomputes, compared with those of a real device
- * process (TANDEM_NPU; skipped without it). For the same rows, the host
- * computes the same bytes as the device, in every precision and layout.
+ * process ($TANDEM_NPU; skipped if unset). For the same rows, the host computes
+ * the same bytes as the device, in every precision and layout.
  */
 #include "host/session/refresh.h"
 

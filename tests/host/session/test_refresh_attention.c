@@ -1,5 +1,5 @@
 /*
- * The attention weights of refreshed rows (TANDEM_NPU; skipped without it),
+ * The attention weights of refreshed rows ($TANDEM_NPU; skipped if unset),
  * compared with the definition of attention (reference_model.h).
  */
 #include "tests/host/model/reference_model.h"

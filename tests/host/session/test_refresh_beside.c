@@ -1,9 +1,9 @@
 /*
- * Cache entries refreshed while the device runs passes (TANDEM_NPU; skipped
- * without it). The results must equal those of a refresh alone, whatever the
- * passes overwrite and wherever the device has its weights. Nothing is merged
- * into the cache during a pass. No more bytes than necessary are copied, merged
- * and reported to the device.
+ * Cache entries refreshed while the device runs passes ($TANDEM_NPU; skipped if
+ * unset). The results must equal those of a refresh alone, whatever the passes
+ * overwrite and wherever the device has its weights. Nothing is merged into the
+ * cache during a pass. No more bytes than necessary are copied, merged and
+ * reported to the device.
  */
 #include "tests/host/session/refresh_fixture.h"
 
@@ -78,7 +78,7 @@ static void check_beside(struct fixture *f)
 	free(x);
 }
 
-/* The check above, for every placement of the device's weights, also when some
+/* Run check_beside for every placement of the device's weights, also when some
  * weights are swapped. */
 static void test_beside(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * The phone time of refreshing a cache (TANDEM_NPU; skipped without it),
- * compared with sums that the test computes from the parts of the work.
+ * The phone time (simulated time) of refreshing a cache ($TANDEM_NPU; skipped
+ * if unset), compared with sums that the test computes from the parts of the
+ * work.
  */
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
@@ -49,8 +50,8 @@ static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 	const uint64_t shape[][2] = { { q, m->n_embd }, { kv, m->n_embd },
 		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
 		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
-	/* Attention scores and sums of values; for attention maps, the scores a
-	 * second time. */
+	/* Attention computes scores and sums of values. For attention maps, it
+	 * computes the scores a second time. */
 	uint64_t times = maps ? 3 : 2, ps;
 	struct price p;
 
@@ -94,7 +95,7 @@ static uint64_t pass_ps(struct fixture *f, const struct some *p)
 	return session_phone_ps(f->s) - began;
 }
 
-/* Rows of which no two are adjacent. */
+/* Fill *p with rows of which no two are adjacent: every `step`-th position. */
 static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 {
 	uint8_t chosen[LONG] = { 0 };
@@ -105,7 +106,7 @@ static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 }
 
 /* Phone time of a pass over the first LONG / 2 positions without a refresh,
- * after a pass over all positions and a first pass over these. */
+ * after a pass over all positions and a first pass over these positions. */
 static uint64_t alone_ps(
 	struct fixture *f, struct some *window, const int32_t *t)
 {

@@ -1,6 +1,6 @@
 /*
  * The row counts in a session's statistics, compared with the test's own counts
- * (on a real device process, TANDEM_NPU; skipped without it).
+ * (on a real device process, $TANDEM_NPU; skipped if unset).
  */
 #include "host/session/row_counts.h"
 
@@ -34,7 +34,7 @@ static void check_counts(const char *of, const struct row_counts *got,
 }
 
 /* Add the counts of a pass with `rows` rows, which runs in the smallest graph
- * that holds them. */
+ * (a pass that is compiled for a number of rows) that holds them. */
 static void add_pass(struct row_counts *c, uint32_t rows, uint32_t valid)
 {
 	static const uint32_t graphs[] = { 10, 20, 40, 64 };

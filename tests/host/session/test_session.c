@@ -1,5 +1,5 @@
 /*
- * Sessions on a real device process (TANDEM_NPU; skipped without it). Cache,
+ * Sessions on a real device process ($TANDEM_NPU; skipped if unset). Cache,
  * logits and placement of weights are correct for any division into passes.
  * Other tests check how a session ends.
  */
@@ -67,7 +67,8 @@ static void test_full_context(void **state)
 	pair_close(&f->s);
 }
 
-/* A graph has at most as many rows as a batch may have. */
+/* A graph (a pass that is compiled for a number of rows) has at most as many
+ * rows as a batch may have. */
 static void test_rows_of_a_graph(void **state)
 {
 	static const struct {
@@ -102,8 +103,8 @@ static void test_context_of_a_model(void **state)
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "try --ctx"));
 	assert_non_null(strstr(e.text, "--precision f16-kv16"));
-	/* fp16 keys and values are set already, so the error does not suggest
-	 * them */
+	/* with int8, keys and values are already fp16, so the error does not
+	 * suggest fp16 */
 	f->opts.precision = WIRE_INT8;
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_null(strstr(e.text, "--precision"));
@@ -234,7 +235,7 @@ static void test_few_slots(void **state)
 	assert_int_equal(narrow.maps, 2 + 6 * 6);
 }
 
-/* More than 32 MiB of weights in a window of 16 MiB. */
+/* More than 32 MiB of weights in a device window of 16 MiB. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;

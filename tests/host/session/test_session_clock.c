@@ -1,7 +1,8 @@
 /*
- * The phone time of sessions on a flash image (TANDEM_NPU; skipped without it).
- * The phone time must equal that of a small simulation, to the picosecond, and
- * the sum of the times of its parts.
+ * The phone time (simulated time) of sessions on a flash image, from which
+ * layers are read in each pass ($TANDEM_NPU; skipped if unset). The phone time
+ * must equal that of a small simulation, to the picosecond, and the sum of the
+ * times of its parts.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"
@@ -15,7 +16,8 @@
 #include "tests/host/session/pair.h"
 #include "tests/host/session/stream_fixture.h"
 
-/* A simulation in which each engine does one thing at a time. */
+/* A simulation in which each engine (CPU, NPU, flash) does one thing at a
+ * time. */
 struct simulation {
 	uint64_t cpu, npu, flash;
 	uint64_t ready[64]; /* end of each read, in order */
@@ -42,8 +44,8 @@ static void begin_read(struct simulation *m, uint64_t from)
 /*
  * Simulate a pass, layer after layer. The first layer takes `first` on the NPU,
  * every other layer takes `next`. The request of a streamed layer waits until
- * the layer has been read. The slot of a streamed layer is free when the layer
- * ends, and a further read can begin then.
+ * the layer has been read. The staging slot (buffer) of a streamed layer is
+ * free when the layer ends, and a further read can begin then.
  */
 static void pass(struct simulation *m, uint64_t first, uint64_t next)
 {
@@ -272,8 +274,8 @@ static void test_some_ahead(void **state)
 	}
 }
 
-/* If the priced shape equals that of the running model, streamed layers have
- * the same phone time. */
+/* If the priced shape (the layer sizes for which time is computed) equals that
+ * of the running model, streamed layers have the same phone time. */
 static void test_as_what_runs(void **state)
 {
 	struct fixture *f = *state;

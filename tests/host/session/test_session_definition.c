@@ -1,7 +1,7 @@
 /*
- * The logits of sessions on a real device process (TANDEM_NPU; skipped without
- * it), compared with the model's definition for every architecture and for any
- * division into passes.
+ * The logits of sessions on a real device process ($TANDEM_NPU; skipped if
+ * unset), compared with the model's definition for every architecture and for
+ * any division into passes.
  */
 #include "base/err.h"
 #include "host/model/model.h"
@@ -206,7 +206,7 @@ static void test_llada_moe_is_the_definition(void **state)
 	f->file.n_expert = 8;
 	f->file.n_used = 3;
 	f->file.n_ff = 32;
-	/* rounded to fp16, a row may choose another expert */
+	/* With values rounded to fp16, a row may choose another expert. */
 	check_masked(f, 1);
 }
 

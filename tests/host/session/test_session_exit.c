@@ -1,9 +1,10 @@
 /*
- * Passes that drop rows after the exit layer (TANDEM_NPU; skipped without it),
- * with models in memory and on flash. Rows that are kept have the states of a
- * pass that drops no rows, bit for bit. Dropped rows cannot be used. Cycle
- * after cycle, the cache before and after the exit layer equals that of plain
- * decoding.
+ * Passes that drop rows after the exit layer, in the middle of the model
+ * ($TANDEM_NPU; skipped if unset), with models in memory and on flash. Rows
+ * that are kept have the states of a pass that drops no rows, bit for bit.
+ * Dropped rows cannot be used. Over many cycles (a pass over a tree, of which a
+ * path is then accepted), the cache before and after the exit layer equals that
+ * of plain decoding.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -88,7 +89,8 @@ static void open_plain(struct fixture *f)
 
 static const struct variant {
 	uint32_t exit_layers;
-	/* share of the image in memory; 2 means to use the model file */
+	/* share of the image's layers that is in memory; 2 means to use the
+	 * model file */
 	double share;
 	unsigned slots;
 } variants[] = { { 3, 2, 2 }, { 1, 2, 2 }, { 4, 1, 2 }, { 3, 0, 3 },
@@ -332,7 +334,8 @@ static void test_states_in_the_middle(void **state)
 		assert_ok(forward_with(f, &h, &e), &e);
 		pair_close(&f->s);
 		f->opts.exit_layers = 0;
-		/* the tensors of the shorter model are the first ones */
+		/* the shorter model has the first tensors of the longer
+		 * model */
 		file.n_layer = layers;
 		lower = model_file_open(&file);
 		pair_open(&f->s, lower, &f->opts);

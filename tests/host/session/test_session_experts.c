@@ -1,8 +1,9 @@
 /*
- * Sessions on a flash image of a model with experts (TANDEM_NPU; skipped
- * without it). For every number of experts in memory and every way to read the
- * others, hidden states and logits equal those of the model file in memory, bit
- * for bit. Data that cannot be read is an error and is never used.
+ * Sessions on a flash image of a model with experts, which are read from flash
+ * when they are needed ($TANDEM_NPU; skipped if unset). For every number of
+ * experts in memory and every way to read the others, hidden states and logits
+ * equal those of the model file in memory, bit for bit. Data that cannot be
+ * read is an error and is never used.
  */
 #include "base/err.h"
 #include "host/session/route.h"
@@ -36,7 +37,8 @@ static void open_shared(struct fixture *f)
 	open_mixture(f);
 }
 
-/* Run the script on the image; returns the statistics. */
+/* Run the script of passes (stream_script.h) on the image; returns the
+ * statistics. */
 static struct session_stats check(struct fixture *f, const struct trace *want)
 {
 	struct session_stats st;
@@ -130,7 +132,8 @@ static void test_coherent(void **state)
 	}
 }
 
-/* The same with a shared expert, through which all rows pass. */
+/* A model with a shared expert, through which all rows pass, is checked in the
+ * same way. */
 static void test_shared(void **state)
 {
 	struct fixture *f = *state;

@@ -1,9 +1,9 @@
 /*
  * Sessions on a fake device, which computes in the test process
  * (tests/host/npu/fake_device.h). Results equal the model's definition, for
- * every window size and every source of layers. A lost device is replaced in
- * the middle of a text. Invalid results and answers of a device are errors
- * whose message names the invalid part.
+ * every size of the device's address window and every source of layers. A lost
+ * device is replaced in the middle of a text. Invalid results and answers of a
+ * device are errors whose message names the invalid part.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -143,8 +143,8 @@ static void test_is_the_definition(void **state)
 	assert_int_equal(f->fake.reached, 1);
 }
 
-/* If there are fewer slots than blocks, blocks are swapped, and the logits stay
- * the same. */
+/* If there are fewer slots (mappings in the window) than blocks of weights,
+ * blocks are swapped, and the logits stay the same. */
 static void test_few_slots(void **state)
 {
 	struct fixture *f = *state;
@@ -482,8 +482,8 @@ static void spoil(struct fake *f, float *hidden, uint32_t rows, uint32_t n)
 	hidden[poisoned_row % rows * n + 5] = poison;
 }
 
-/* Invalid values in the hidden states after the last block. Invalid values of
- * earlier blocks would reach the last block too. */
+/* The test makes values of the hidden states after the last block invalid.
+ * Invalid values of earlier blocks would reach the last block too. */
 static void test_states_that_are_no_numbers(void **state)
 {
 	static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -523,8 +523,8 @@ static int keep_all(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-/* If the hidden states at the exit layer are invalid, the callback choose is
- * not called. */
+/* If the hidden states at the exit layer (after which rows may be dropped) are
+ * invalid, the callback choose is not called. */
 static void test_states_at_the_exit(void **state)
 {
 	struct fixture *f = *state;
@@ -576,7 +576,7 @@ static void test_forged_at_any_request(void **state)
 	static const struct {
 		void (*forge)(
 			struct fake *, const void *, struct fake_answer *);
-		/* the error message must contain one of them */
+		/* the error message must contain one of these strings */
 		const char *says[2];
 	} cases[] = {
 		{ refuses_run, { "run.graph is 999", "run.graph is 999" } },

@@ -131,15 +131,15 @@ static void test_context(void **state)
 	refused(f, -EFBIG, "--precision f16-kv16");
 	f->opts.context = 0;
 	f->opts.context_need = 0;
-	/* The cache may use half of the window. */
+	/* The cache may use half of the device's window. */
 	f->opts.va_window = 100 * token * 2;
 	assert_int_equal(plan_of(f)->context, 100);
 	f->opts.va_window = token;
 	refused(f, -EFBIG, "larger --va-window");
 }
 
-/* The cache has slots for one whole context and for the tail (the tokens after
- * the shared prefix) of every other sequence. */
+/* The cache has slots (one per token) for one whole context and for the tail
+ * (the tokens after the shared prefix) of every other sequence. */
 static void test_tails(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,9 @@
 /*
  * The device's predictions after the tokens of a prompt, compared with logits
- * that the host computes token by token. The reader gets them in order and only
- * for the tokens that it wants, whatever the blocks, the window, the rows of a
- * chunk, and losses of the device.
+ * that the host computes token by token. The reader (a callback) gets the
+ * predictions in order and only for the tokens that it wants, whatever the
+ * blocks, the size of the device's window, the rows of a chunk, and losses of
+ * the device.
  */
 #include "base/err.h"
 #include "host/session/session.h"

@@ -1,6 +1,6 @@
 /*
- * Several sequences in a session on a real device process (TANDEM_NPU; skipped
- * without it). One pass over many sequences computes, bit for bit, what each
+ * Several sequences in a session on a real device process ($TANDEM_NPU; skipped
+ * if unset). One pass over many sequences computes, bit for bit, what each
  * sequence computes alone. A fork copies nothing until it is written. The host
  * can read and write cached keys and values. A pass that does not fit in the
  * cache changes nothing. Rows can be dropped after the exit layer for several

@@ -1,9 +1,10 @@
 /*
- * Samples of one prompt in one pass, on a real device process (TANDEM_NPU;
- * skipped without it). The common prefix is read once for all samples and
- * counted once in phone time. With option attend_apart it is read for each
- * sample, and the results have the same bits. A session that only estimates
- * phone time (idle) takes the same phone time as a session that computes.
+ * Samples of one prompt in one pass, on a real device process ($TANDEM_NPU;
+ * skipped if unset). The common prefix is read once for all samples and counted
+ * once in phone time (simulated time). With option attend_apart it is read for
+ * each sample, and the results have the same bits. A session that only
+ * estimates phone time (idle) takes the same phone time as a session that
+ * computes.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"
@@ -16,7 +17,7 @@
 
 #define PROMPT 150
 /* Of the PROMPT tokens, the first BLOCKS fill whole attention blocks and whole
- * runs of slots. */
+ * runs of cache slots. */
 #define BLOCKS  128
 #define SAMPLES 9
 #define STEPS   4
@@ -129,7 +130,7 @@ static void test_paid_once(void **state)
 }
 
 /* Check two prices: that of the running model, which the device computes, and
- * that of another shape, which the host computes. */
+ * that of another shape (set of layer sizes), which the host computes. */
 static void test_idle_takes_the_same(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,9 @@
 /*
- * Sessions on a flash image (TANDEM_NPU; skipped without it). For every share
- * in memory and every way to read the streamed layers, hidden states and logits
- * equal those of the model file in memory, bit for bit. Reads are counted to
- * the byte. Data that cannot be read is an error and is never used.
+ * Sessions on a flash image, from which layers are read in each pass
+ * ($TANDEM_NPU; skipped if unset). For every share of the layers in memory and
+ * every way to read the streamed layers, hidden states and logits equal those
+ * of the model file in memory, bit for bit. Reads are counted to the byte. Data
+ * that cannot be read is an error and is never used.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -47,7 +48,7 @@ static void check_counts(
 	assert_int_equal(st.staging.layers_used, passes * streamed);
 	assert_int_equal(st.staging.bytes_used, passes * stored(f, resident));
 	/* The layers that were read but not used are at most those in the
-	 * slots. */
+	 * staging slots. */
 	assert_in_range(st.staging.stream.extents, passes * streamed,
 		(passes * streamed + f->opts.stage_slots) *
 			(f->opts.stage_parts ? f->opts.stage_parts : 1));
@@ -170,8 +171,9 @@ static void test_bytes(void **state)
 #define LAST    4  /* tokens of the prompt in its last pass */
 #define CHAINED 6  /* rows of logits of the passes after the prompt */
 
-/* Compute a prompt, with logits of its last pass, and a chain of passes, with
- * the logits of one row, or of two rows in separate calls, in each. */
+/* Compute a prompt and a chain of passes. Store in `out` the logits of the
+ * prompt's last pass and, of each further pass, those of one row, or of two
+ * rows in separate calls. */
 static void run_chain(struct fixture *f, float *out, uint32_t n_vocab)
 {
 	static const int32_t token[READ] = { 1, 2 };
@@ -403,7 +405,7 @@ static void test_no_refresh(void **state)
 	pair_close(&f->s);
 }
 
-/* The staging slots are larger than the window. */
+/* The staging slots are larger than the device's window. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;

@@ -1,11 +1,12 @@
 /*
- * Weights that are swapped according to a plan. The results are the same in
- * every window from the smallest possible one, under every placement policy,
- * with slots that are overwritten after use, with other layers streamed from
- * flash, and after a device is lost. Other tests check refused options and
- * compare the phone time with a simulation of two slots. The tests use a fake
- * device, which computes in the test process, and a real device process
- * (TANDEM_NPU; skipped without it).
+ * Weights that are swapped according to a plan: some blocks stay mapped in the
+ * device's window, and the others are copied in turn into two slots of the
+ * window. The results are the same in every window from the smallest possible
+ * one, under every placement policy, with slots that are overwritten after use,
+ * with other layers streamed from flash, and after a device is lost. Other
+ * tests check refused options and compare the phone time with a simulation of
+ * two slots. The tests use a fake device, which computes in the test process,
+ * and a real device process ($TANDEM_NPU; skipped if unset).
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -368,7 +369,8 @@ static void test_pair(void **state)
 
 /* ---- the phone's time ---------------------------------------------------- */
 
-/* A simulation in which each engine does one thing at a time. */
+/* A simulation in which each engine (CPU, NPU, copy engine) does one thing at a
+ * time. */
 struct simulation {
 	uint64_t cpu, npu, engine, slot[2], stall;
 	unsigned copies;

@@ -2,9 +2,10 @@
  * Graph switching (each block has a prefill graph and a decode graph, and only
  * one of them is loaded) on a fake device (tests/host/npu/fake_device.h). The
  * device computes in the test process, and the test sets its estimated times
- * (prices). A session executes the paper's figure 8. Executions follow the
- * plan, to the picosecond. The logits equal the definition for every plan,
- * however late the device answers a load and wherever the device is lost.
+ * (prices). A session executes figure 8 of the sd.npu paper. Executions (of one
+ * chunk of the prompt by one block) follow the plan, to the picosecond. The
+ * logits equal the definition for every plan, however late the device answers a
+ * load and wherever the device is lost.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -39,7 +40,7 @@ struct fixture {
 	struct session_opts opts;
 	struct soc soc;
 	struct session *s;
-	/* prices of loads and runs */
+	/* prices of loads and runs, in picoseconds */
 	uint64_t load[LAYERS], run[GRAPH_KINDS][LAYERS];
 	int32_t token[TEXT];
 	float got[TEXT][VOCAB];
@@ -421,7 +422,8 @@ static void test_is_the_definition(void **state)
 	}
 }
 
-/* Graph switching while weights are swapped. */
+/* Graph switching while weights are swapped in and out of the device's
+ * window. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;

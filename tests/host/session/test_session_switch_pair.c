@@ -1,5 +1,5 @@
 /*
- * Graph switching on a real device process (TANDEM_NPU; skipped without it).
+ * Graph switching on a real device process ($TANDEM_NPU; skipped if unset).
  * Cache and logits have the same bytes as without switching, for every plan,
  * precision, layout, number of threads and level of coherence. The device holds
  * one graph per block. According to the trace of phone time, each engine does
@@ -38,7 +38,7 @@ static void open_with(struct fixture *f, enum graph_switch how)
 	f->opts.graph_rows = FEW;
 	f->opts.graph_switch = how;
 	f->opts.context = 300;
-	/* a short spin, because test machines have few CPUs */
+	/* a short spin (busy wait), because test machines have few CPUs */
 	f->opts.spin_us = 50;
 	open_session(f);
 }
@@ -151,8 +151,8 @@ static void test_precisions(void **state)
 	}
 }
 
-/* Switching while weights are swapped, while the cache consists of runs of a
- * pool, and after the device was asleep. */
+/* Switching while weights are swapped, while the cache consists of separate
+ * runs of slots, and after the device was asleep. */
 static void test_surroundings(void **state)
 {
 	struct fixture *f = *state;
@@ -298,7 +298,7 @@ static void test_phone(void **state)
 }
 
 /* The time is estimated for a model a thousand times as large. Loads are priced
- * for that model too, and its plan is executed. */
+ * for that model too, and the plan made for that model is executed. */
 static void test_priced_as(void **state)
 {
 	struct fixture *f = *state;

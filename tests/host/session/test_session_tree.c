@@ -1,7 +1,7 @@
 /*
- * Token trees in sessions on a real device process (TANDEM_NPU; skipped without
- * it). The rows of a tree, and the cache after a path is accepted, equal those
- * of plain decoding byte for byte. Invalid trees and paths are refused.
+ * Token trees in sessions on a real device process ($TANDEM_NPU; skipped if
+ * unset). The rows of a tree, and the cache after a path is accepted, equal
+ * those of plain decoding byte for byte. Invalid trees and paths are refused.
  */
 #include "base/err.h"
 #include "base/rng.h"
