@@ -289,7 +289,7 @@ static void test_changed_numbers(void **state)
 	}
 }
 
-/* Table 2 of the paper, and rates that follow from it. */
+/* Table 2 of the npu-tts paper, and rates that follow from it. */
 static void test_table_2(void **state)
 {
 	struct soc s = shipped("sd8gen3");
@@ -299,13 +299,13 @@ static void test_table_2(void **state)
 		12032.54, 0.01, "GFLOPS of the matrix engine");
 	assert_true(s.dma_bytes_per_s == 60e9 && s.read_bytes_per_s == 26e9);
 	/* 64 multiply-adds need at least two packets (VLIW instructions) on one
-	 * unit, for the products and for the two sums. The paper measured a
-	 * loop, which also has loads. */
+	 * unit, for the products and for the two sums. The npu-tts paper
+	 * measured a loop, which also has loads. */
 	between(packets * 128 / 32.93e9, 2, 3, "packets for 64 multiply-adds");
 }
 
-/* Ratios of times for matrices of Qwen2.5 and Llama 3.2 with one row (figure
- * 15). */
+/* Ratios of times for matrices of Qwen2.5 and Llama 3.2 with one row (npu-tts,
+ * figure 15). */
 static const struct {
 	uint64_t n, k;
 	bool is_down; /* true for FFN-down, which has the type Q8_0 */
@@ -351,26 +351,28 @@ static void test_figure_15(void **state)
 		double rows =
 			matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0, PRICE_DEQUANT);
 
-		/* The paper's ratios are 9.65 to 19.04. */
+		/* The ratios in the npu-tts paper are 9.65 to 19.04. */
 		between(rows / super, 8, 19.04, "over conventional groups");
-		/* The paper's ratios are 1.82 to 3.45. With 8 bits, DMA is the
-		 * bottleneck and the ratio is smaller; see
+		/* The ratios in the npu-tts paper are 1.82 to 3.45. With 8
+		 * bits, DMA is the bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
-		/* The authors' own sequence of instructions is slower than the
-		 * paper's ratio says; see docs/test-time-scaling.md. */
+		/* The npu-tts authors' own sequence of instructions is slower
+		 * than the paper's ratio says; see
+		 * docs/test-time-scaling.md. */
 		between(authors / super, down ? 2.5 : 5, down ? 3.2 : 6.5,
 			"of the authors' sequence");
-		/* The paper's kernel is 27 % slower than the bound on
-		 * average. */
+		/* The kernel of the npu-tts paper is 27 % slower on average
+		 * than a kernel that only copies the weights. */
 		between(super / copied, down ? 1 : 1.2, down ? 1.05 : 1.35,
 			"of the bound");
 	}
 }
 
 /* Time of softmax with exp in F32 or F16, divided by the time with exp from a
- * table. The paper's ratios are 1.26 to 2.19 for F32 and up to 1.60 for F16.
- * The computed ratios are close to these if a gather takes 36 to 48 packets. */
+ * table. The ratios in the npu-tts paper (figure 14) are 1.26 to 2.19 for F32
+ * and up to 1.60 for F16. The computed ratios are close to these if a gather
+ * takes 36 to 48 packets. */
 static void test_figure_14(void **state)
 {
 	struct soc s = shipped("sd8gen3");

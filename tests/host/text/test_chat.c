@@ -252,9 +252,9 @@ static void test_parts(void **state)
 	}
 }
 
-/* After a written answer, the formatted conversation continues the text with
- * which the answer was requested, unless the template moves the system message
- * to the last turn. */
+/* After an answer that the model wrote itself (`written`), the formatted
+ * conversation continues the text with which the answer was requested, unless
+ * the template moves the system message to the last turn. */
 static void test_written(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },

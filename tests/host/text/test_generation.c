@@ -138,7 +138,7 @@ static void test_leading_space(void **state)
 {
 	struct fixture *f = *state;
 
-	/* in the middle of a text, the leading space is part of it */
+	/* in the middle of a text, the leading space is part of the text */
 	BEGIN(f, BOS, A);
 	DRAW(f, _A);
 	text_is(f, " a");

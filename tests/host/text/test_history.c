@@ -284,8 +284,8 @@ static void test_refused_records(void **state)
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* A flipped bit in a record loses only that record. Its bytes are counted as
- * damaged, and pruning removes them. */
+/* A flipped bit in a record loses only that record. The record's bytes are
+ * counted as damaged, and pruning removes them. */
 static void test_damage(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -465,7 +465,8 @@ static void test_vocabulary(void **state)
 	o = history_of(1 << 20);
 	o.n_vocab--;
 	refused(&o, -EINVAL, "another vocabulary");
-	/* If the options name no vocabulary, the history opens with its own. */
+	/* If the options name no vocabulary, the history opens with its own
+	 * vocabulary. */
 	o = (struct history_opts){ 0 };
 	assert_ok(history_open(&h, history_path, &o, NULL), NULL);
 	assert_int_equal(history_n_vocab(h), HISTORY_VOCAB);

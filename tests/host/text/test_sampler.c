@@ -132,8 +132,9 @@ static void test_temperatures(void **state)
 
 static void test_top_k(void **state)
 {
-	/* The 4 likeliest tokens are 3, 1, 5 and 7. With k = 2, 3 and the lower
-	 * id of the equal tokens 1 and 5 are kept. */
+	/* The 4 likeliest tokens are 3, 1, 5 and 7. With k = 2, token 3 is
+	 * kept, and of the equally likely tokens 1 and 5 the one with the lower
+	 * id. */
 	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
 	static const bool two[V] = { 0, 1, 0, 1, 0, 0, 0, 0 };
 	struct sampler_opts o = sampler_defaults;
@@ -246,14 +247,15 @@ static void test_repetition_penalty(void **state)
 	struct sampler_opts o = sampler_defaults;
 	struct sampler *s;
 
-	/* As 4 / 1.5 < 3, one occurrence is enough, and three occurrences have
-	 * no further effect. */
+	/* As 4 / 1.5 < 3, the penalty for one occurrence of token 0 makes token
+	 * 1 the best. The other occurrences of token 0 have no further
+	 * effect. */
 	o.repeat_penalty = 1.5;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5, 5), 1);
 	sampler_close(s);
-	/* As 4 / 1.3 > 3, token 0 is still the best. Applied three times, the
-	 * penalty would change that. */
+	/* As 4 / 1.3 > 3, token 0 is still the best. If the penalty counted all
+	 * three occurrences, token 1 would be the best. */
 	o.repeat_penalty = 1.3;
 	s = open_sampler(&o, V);
 	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5, 5), 0);

@@ -1,7 +1,7 @@
 /*
- * The tokenizer's merge loop compared with a simple one that searches all pairs
- * in each step, for random vocabularies. Arbitrary bytes are also tokenized and
- * detokenized.
+ * The tokenizer's merge loop compared with a simple merge loop that searches
+ * all pairs in each step, for random vocabularies. Arbitrary bytes are also
+ * tokenized and detokenized.
  */
 #include "tests/host/text/tok_check.h"
 

@@ -225,7 +225,8 @@ static void test_many_threads(void **state)
 }
 
 /* A trace with a size limit keeps the newest events in two files, each of which
- * can be read alone. A slice that is open at the rotation is in both files. */
+ * can be read alone. A slice that is open when the second file begins is in
+ * both files. */
 static void test_limit(void **state)
 {
 	const uint64_t limit = 64 << 10, began = clock_ns();

@@ -1,6 +1,7 @@
 /*
- * Common part of the tests of Lever's builder: the cycle costs that the builder
- * gets, and trees that it builds with the drafter of hash_drafter.h.
+ * Common part of the tests of Lever's builder: the costs of cycles (a draft and
+ * the pass that verifies it) that the builder gets, and trees that it builds
+ * with the drafter of hash_drafter.h.
  */
 #ifndef TESTS_HOST_TREE_GREEDY_CHECK_H
 #define TESTS_HOST_TREE_GREEDY_CHECK_H

@@ -14,7 +14,8 @@
 
 #define ROWS_MOST 48
 
-/* Number of tokens that a cycle emits if the text continues with text[n]. */
+/* Number of tokens that a cycle (a draft and the pass that verifies it) emits
+ * if the text continues with the n tokens of `text`. */
 static uint32_t emitted(const struct tree *t, const int32_t *text, uint32_t n)
 {
 	int32_t node = 0;

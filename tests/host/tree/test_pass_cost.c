@@ -1,9 +1,9 @@
 /*
- * The time of a cycle, computed from its parts. The time is compared with
- * values by hand, for each part that can limit the cycle. The estimates by
- * number of rows are compared with their definition, the nearest non-decreasing
- * values. Other tests check how the measured times of whole and pruned passes
- * change the estimates.
+ * The time of a cycle (a draft and the pass that verifies it), computed from
+ * its parts, in any unit. The time is compared with values by hand, for each
+ * part that can limit the cycle. The estimates by number of rows are compared
+ * with their definition, the nearest non-decreasing values. Other tests check
+ * how the measured times of whole and pruned passes change the estimates.
  */
 #include "host/tree/pass_cost.h"
 #include "tests/harness.h"
@@ -33,7 +33,8 @@ static void test_by_hand(void **state)
 	c.read = 0;
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 500, 0, "in memory");
 	/* Mapping weights in each pass takes 30 more than the other parts. If a
-	 * cycle takes less than its parts, this time counts as 0. */
+	 * cycle takes less time than the sum of its parts, the time of mapping
+	 * counts as 0. */
 	pass_cost_saw_cycle(&c, 100, 400, 530);
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 530, 0, "other time");
 	pass_cost_saw_cycle(&c, 100, 400, 470);
@@ -181,9 +182,9 @@ static void test_learns(void **state)
 
 /*
  * The time of a pruned pass is compared with the estimate for its mix of rows:
- * all rows before the exit layer, and only the kept rows after it. If both
- * agree, no estimate changes. A change would remove the time saved by pruning
- * from the estimates.
+ * all rows before the exit layer (after which rows are pruned), and only the
+ * kept rows after it. If the time and this estimate agree, no estimate changes.
+ * A change would remove the time saved by pruning from the estimates.
  */
 static void test_pruned_passes(void **state)
 {
@@ -199,7 +200,7 @@ static void test_pruned_passes(void **state)
 	assert_close(pass_cost_rows(&c, 64), device(64), 1e-6, "all");
 	assert_close(pass_cost_rows(&c, 20), device(20), 1e-6, "kept");
 	/* If the measured time differs, the estimate for the mix converges to
-	 * it. */
+	 * the measured time. */
 	for (int i = 0; i < 200; i++)
 		pass_cost_saw_rows(&c, 64, 20, 0.5, 500);
 	assert_close((pass_cost_rows(&c, 64) + pass_cost_rows(&c, 20)) / 2, 500,
@@ -270,8 +271,8 @@ static void test_disturbed_once(void **state)
 	}
 }
 
-/* The other terms of a stored profile also get little weight, so that new
- * measurements soon outweigh them. */
+/* A stored profile has further terms besides the times of passes. They also get
+ * little weight, so that new measurements soon outweigh them. */
 static void test_profile_has_little_weight(void **state)
 {
 	struct pass_cost c = { .token = 30 };

@@ -77,7 +77,7 @@ static struct tree *random_tree(void)
 
 /* ---- the definition ------------------------------------------------------ */
 
-/* The probability of v after its parent. */
+/* The probability that the token of v follows the path of its parent. */
 static double edge(const struct predictor *p, const struct prune_opts *o,
 	const struct tree *t, uint32_t v)
 {
@@ -258,7 +258,8 @@ static void test_nothing_known(void **state)
 	}
 }
 
-/* If a score is NaN, only the draft counts. Large scores give finite merits. */
+/* If a score is NaN, only the probabilities of the draft count. Large scores
+ * give finite merits. */
 static void test_unusual_scores(void **state)
 {
 	struct tree *t = open_tree(4, 4);

@@ -1,6 +1,6 @@
 /*
- * The tree's indices compared with a model that is a list of (parent, token)
- * pairs and computes every count anew.
+ * The token tree (struct tree) compared with a model that is a list of (parent,
+ * token) pairs and computes every count anew.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -231,8 +231,8 @@ static bool is_odd(const void *arg, int32_t token)
 }
 
 /* Candidates that end the text are moved to the end of the list, keep their
- * order, and are removed with their node. A node that is added again has
- * none. */
+ * order, and are removed with their node. A node that is added again has no
+ * such candidates. */
 static void test_ends(void **state)
 {
 	const int32_t want[K] = { 12, 14, 13, 15 };

@@ -355,7 +355,7 @@ static void test_opt_is_best(void **state)
 	}
 }
 
-/* OPT-Tree with layers of rows - 1 nodes, as in the paper. */
+/* OPT-Tree with layers of rows - 1 nodes, as in the OPT-Tree paper. */
 static void naive_opt(const struct hash_drafter *h,
 	const struct build_limits *l, double threshold, struct pool *best)
 {
@@ -530,8 +530,9 @@ static void test_ties(void **state)
 	}
 }
 
-/* Growth must exceed OPT-Tree's threshold; growth equal to it is not enough.
- * For EdgeLLM a value equal to alpha is enough. */
+/* The expected length must grow by more than OPT-Tree's threshold; growth equal
+ * to the threshold is not enough. For EdgeLLM a value equal to alpha is
+ * enough. */
 static void test_thresholds(void **state)
 {
 	struct hash_drafter h = { .seed = 9, .k = 1, .mass = 1 };

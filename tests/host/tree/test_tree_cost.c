@@ -1,6 +1,7 @@
 /*
- * The estimated cost of a cycle, compared with its definition, which the test
- * computes separately for every shape (number of rows and leaves).
+ * The estimated cost of a cycle (a draft and the pass that verifies it),
+ * compared with its definition, which the test computes separately for every
+ * shape (number of rows and leaves).
  */
 #include "base/rng.h"
 #include "host/tree/tree_cost.h"

@@ -1,8 +1,8 @@
 /*
- * Lever's builder compared with the algorithm as the paper prints it, where
- * every node is expanded when it is added, the frontier is a list, and all sums
- * are computed anew. It is also compared with every possible tree if there are
- * few.
+ * Lever's builder compared with the algorithm as the Lever paper prints it,
+ * where every node is expanded when it is added, the frontier (the nodes that
+ * can be added next) is a list, and all sums are computed anew. It is also
+ * compared with every possible tree if there are few.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -103,7 +103,8 @@ static void naive_join(struct naive *a, const struct hash_drafter *h,
 	naive_note(a);
 }
 
-/* Grow the tree to its limits or until the stop rule ends it. */
+/* Grow the tree to its limits or until the stop rule ends it (no node gains
+ * more per cost than the whole tree). */
 static void naive_grow(struct naive *a, const struct hash_drafter *h,
 	const struct build_limits *l, double rho, bool to_the_end)
 {
@@ -334,7 +335,8 @@ static void check_best(bool best_prefix, bool convex)
 }
 
 /* Greedy growth finds the best tree if the cost of an additional row never
- * falls. best_prefix finds it with any costs. */
+ * falls. With best_prefix (growth continues to the limits, and the best tree on
+ * the way is used), it finds the best tree for any costs. */
 static void test_best_of_all_trees(void **state)
 {
 	seed = harness_seed();
@@ -366,9 +368,9 @@ static double chain_rate(
 }
 
 /*
- * Row tiles of an NPU, and time for flash I/O. best_prefix must not be worse
- * than the stop rule, than any tree on the way to its own, or than a chain, and
- * must sometimes be better.
+ * The costs are those of the row tiles of an NPU and of flash I/O. The tree
+ * with best_prefix must not be worse than the tree with the stop rule, than any
+ * tree on the way to its own, or than a chain, and must sometimes be better.
  */
 static void test_best_prefix_on_tiles(void **state)
 {

@@ -65,7 +65,8 @@ static struct price random_price(bool steps)
 	return p;
 }
 
-/* Trees have so few rows that PASS_KNOTS numbers of rows cover all of them. */
+/* Trees have at most PASS_KNOTS rows, so that the cost of each number of rows
+ * can be set. */
 #define ROWS PASS_KNOTS
 
 /* Set the time to expand one node. Several nodes at once take that time for
@@ -112,7 +113,7 @@ static void estimate(const struct gain_rule *rule, const struct candidate *c,
 			(hit < 1 ? hit : 1);
 }
 
-/* Expected number of tokens of a tree. */
+/* Expected number of tokens that a tree emits. */
 static double gain_of(const struct gain_rule *rule, const struct tree *t)
 {
 	double reach[TREE_ROWS_TRIED] = { 1 }, sum = 0;
@@ -284,8 +285,8 @@ static void test_best_of_the_expanded(void **state)
 }
 
 /* With the same q after all nodes, the builder can predict every further node.
- * If the cost of rows is convex, no tree at all may be better. If it rises in
- * steps, only few trees may be better. */
+ * If the cost of rows is convex, no tree at all may be better. If the cost
+ * rises in steps, only few trees may be better. */
 static void check_best_of_all(bool steps, double share)
 {
 	double worst = 1;
@@ -472,9 +473,9 @@ static void test_expands_several_at_once(void **state)
 	assert_true(together < one_by_one);
 }
 
-/* The less likely nodes of a batch may leave the frontier at once or much
- * later. A tree that can hold few of them must still be able to hold the other
- * nodes. */
+/* The less likely nodes of a batch may leave the frontier (the nodes that can
+ * be added next) at once or much later. A tree that can hold few of them must
+ * still be able to hold the other nodes. */
 static void test_room_for_batches(void **state)
 {
 	seed = harness_seed();
@@ -535,8 +536,8 @@ static void test_nothing_known(void **state)
 	}
 }
 
-/* The paper's stop rule ends growth at a step in cost, so its tree is never
- * better. */
+/* The stop rule of the Lever paper ends growth at a step in cost, so its tree
+ * is never better. */
 static void test_stop_rule(void **state)
 {
 	const uint32_t row[] = { 1, 8, 9, 16, 17, 24, 25, 32 };
