@@ -6,7 +6,7 @@
 # too.
 . "$(dirname "$0")/lib.sh"
 
-! sanitized || skip 'the same documents as in the plain build'
+need_plain_build
 build=$(dirname "$TANDEM")
 unset MAKEFLAGS MFLAGS MAKELEVEL TANDEM_NPU TANDEM_MODELS TANDEM_SOC
 prefix=$tmp/prefix

@@ -65,6 +65,15 @@ need_plain_library() {
   ! sanitized || skip 'the library is built with a sanitizer'
 }
 
+# make install links with the usual flags, which a build with a sanitizer or
+# --coverage does not accept: programs that it cannot link again are deleted.
+need_plain_build() {
+  case $TANDEM in
+  */coverage/*) skip 'make install builds without --coverage' ;;
+  esac
+  ! sanitized || skip 'make install builds without a sanitizer'
+}
+
 # on_terminal [NAME=VALUE...] COMMAND...: run it on a terminal of 40 columns
 # (needs script(1)); $shown is the terminal's input, without carriage returns.
 on_terminal() {

@@ -3,7 +3,7 @@
 # packages take minutes to build: scripts/try-deb builds and tries them.
 . "$(dirname "$0")/lib.sh"
 
-! sanitized || skip 'make install builds without a sanitizer'
+need_plain_build
 build=$(dirname "$TANDEM")
 unset MAKEFLAGS MFLAGS MAKELEVEL
 # shellcheck disable=SC2154 # of lib.sh
