@@ -33,10 +33,10 @@ struct bench_args {
 	/* "soc:NAME" names a phone profile; NULL means the default */
 	const char *clock;
 	/*
-	 * For decode: "N,N", a list of numbers of samples. For each N, one pass
-	 * decodes a token of each of N samples of one prompt. NULL means that a
-	 * pass decodes a single sequence. For texts: "N", the number of samples
-	 * of each request; NULL means the default.
+	 * For decode: "N,N", a list of numbers of samples (continuations of one
+	 * prompt). For each N, a pass decodes one token of each of N samples.
+	 * NULL means that a pass decodes a single sequence. For texts: "N", the
+	 * number of samples of each request; NULL means the default.
 	 */
 	const char *samples;
 	/* for texts: "N,N", numbers of simultaneous requests; NULL means the
@@ -55,14 +55,18 @@ struct bench_args {
 	struct progress_sink progress;
 };
 
-/* Set *w to the name of shape i of bench kernels, or to "all" after the last
- * shape. Returns whether `i` is valid (see opt_words). */
+/*
+ * Set *w to the name of shape i of bench kernels, or to "all" if `i` equals the
+ * number of shapes. Returns false if `i` is larger than this number (see
+ * opt_words).
+ */
 bool bench_shape_word(size_t i, struct opt_word *);
 
 /* Create a library handle and read the weights of a causal model. The benchmark
  * then runs passes (runs of the model) itself, without a decoding method. Sets
- * *r, and the session options that `a` gives. Returns 0 or a negative errno. On
- * failure too, the caller ends *out, unless *out is NULL. */
+ * *r to the report of the handle (tandem_report), and sets the session options
+ * that `a` gives. Returns 0 or a negative errno. On failure too, the caller
+ * ends *out, unless *out is NULL. */
 int bench_open_bare(const struct bench_args *a, struct tandem **out,
 	struct tandem_report *r, struct err *);
 

@@ -42,7 +42,8 @@
  * of a pass (a run of the model). The first configuration reads the prompt; its
  * name and its number of rows depend on the model. */
 static const struct {
-	/* name: in the text report; what: in the JSON report */
+	/* name: the name in the text report; what: the name in the JSON
+	 * report */
 	const char *name, *what;
 	uint32_t rows;
 } configurations[] = {
@@ -87,7 +88,8 @@ struct bench_decode {
 	 * huge pages. */
 	uint64_t mapped, huge;
 	unsigned measured; /* number of configurations that are measured */
-	/* times of a pass; for PREFILL, times of the prompt */
+	/* seconds of one pass; for PREFILL, seconds of reading the whole
+	 * prompt */
 	double seconds[CONFIGURATIONS][BENCH_ROUNDS_MAX];
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
@@ -104,9 +106,9 @@ static uint32_t depth_of(const struct bench_decode *b)
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
-/* Measure passes over consecutive tokens of one sequence, with logits for each
- * token. After each pass only the first of these tokens stays in the KV
- * cache. */
+/* Measure passes that each read the next tokens of one sequence and compute
+ * logits for each token. After a pass, only the first token of the pass stays
+ * in the KV cache. */
 static int time_pair(
 	struct bench_decode *b, unsigned which, unsigned round, struct err *e)
 {

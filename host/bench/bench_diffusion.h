@@ -24,12 +24,13 @@
 struct err;
 
 enum diffusion_table_kind {
-	/* decoders of masked-diffusion models, compared with the decoders of
-	 * the target model */
+	/* decoders of masked-diffusion models, compared with plain and
+	 * speculative decoding of the (causal) target model */
 	DIFFUSION_T_DECODERS,
 	/* comparison of the decoders of the block-diffusion model */
 	DIFFUSION_T_BLOCKS,
-	/* accuracy against tokens per pass, and areas under these curves */
+	/* curves of accuracy against tokens per pass, and the areas under these
+	 * curves */
 	DIFFUSION_T_CURVE,
 	/* gain of each technique (table 6 of the llada.cpp paper) */
 	DIFFUSION_T_ABLATION,

@@ -118,8 +118,8 @@ static int use_recorded_costs(void *arg, struct tandem *t, struct err *e)
 	return 0;
 }
 
-/* Add a run that no table shows. *s holds the changes of the run; the call
- * releases *s even if it fails. */
+/* Add a run that no table shows. *s has the options in which the run differs
+ * from the usual options; the call releases *s even if it fails. */
 static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	struct err *e)
 {
@@ -132,10 +132,10 @@ static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 }
 
 /*
- * An oracle drafts from the known text of an item, so a text that is long
- * enough for all runs must be generated before them. Therefore the first run
- * generates the longest text. This run does not draft, and keeps the whole
- * model in memory.
+ * An oracle drafts from the known text of an item, so the text must exist
+ * before the first run that drafts, and must be long enough for all runs.
+ * Therefore the first run generates the longest text. This run does not draft,
+ * and keeps the whole model in memory.
  */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {

@@ -118,7 +118,8 @@ struct bench_lever {
 	 * the running model. */
 	const struct shape *as;
 	uint32_t n_layer; /* number of layers of the running model */
-	/* properties of the shape for which costs are computed */
+	/* properties of the model shape `as`, or of the running model if `as`
+	 * is NULL */
 	uint32_t n_vocab, n_embd;
 	enum dtype output_type;
 

@@ -282,9 +282,10 @@ static const struct column_spec cells_columns[] = {
  * The phones of the Lever paper. The vendor claims that the NPU of the second
  * and third phone is 1.45 times as fast as the NPU of the first phone. So the
  * times of computing (batch_weight_s, row_weight_s) of these two phones are the
- * times of the first phone divided by 1.45. Their flash rates are the fitted
- * rate of the first phone, scaled by the ratio of public figures: 2.1 GB/s for
- * UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s for UFS 4.0.
+ * times of the first phone divided by 1.45. The flash rates of these two phones
+ * are the fitted rate of the first phone, scaled by the ratio of public
+ * figures: 2.1 GB/s for UFS 3.1 and 4.3 GB/s for UFS 4.1, divided by 4.2 GB/s
+ * for UFS 4.0.
  */
 /* clang-format off */
 #define ELITE                                                                 \

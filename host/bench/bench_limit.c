@@ -108,8 +108,8 @@ static int limit_serve(void *arg, unsigned trips)
 	int ret = 0;
 
 	next_line(l);
-	/* The host may have begun the first trip already, so that the counter
-	 * is odd; wait for the odd value in both cases. */
+	/* Find the odd value that the counter has during the first trip. If the
+	 * host has begun this trip already, the counter is odd now. */
 	turn = atomic_load(l->turn) | 1;
 	for (unsigned i = 0; i < trips && !ret; i++, turn += 2) {
 		ret = take(l, l->there, turn);

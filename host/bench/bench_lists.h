@@ -12,9 +12,10 @@ struct soc;
 
 #define BENCH_COUNTS 12
 
-/* Parse "1,8,16", the value of option --NAME. Stores the numbers in count[*n]
- * and the largest number in *most. Returns 0 on success, or -EINVAL if the list
- * is not valid; the message then suggests the list `try`. */
+/* Parse "1,8,16", the value of option --NAME. Stores the numbers in `count`,
+ * how many they are in *n, and the largest one in *most. Returns 0 on success,
+ * or -EINVAL if the list is not valid; the message then suggests the list
+ * `try`. */
 int bench_counts(const char *name, const char *list, const char *try,
 	uint32_t count[BENCH_COUNTS], unsigned *n, uint32_t *most,
 	struct err *);

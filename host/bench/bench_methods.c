@@ -123,10 +123,10 @@ static int means_something(const struct options_set *set,
 }
 
 /*
- * Return the number of the group of runs that must generate the same text as
- * this setting. A group consists of the runs of lossless methods with the same
- * model, arithmetic and context size. Returns 0 (no group) if the method is not
- * lossless.
+ * Return which group (1, 2, ...) a run with this setting belongs to. All runs
+ * of a group must generate the same text: they run lossless methods with the
+ * same model, arithmetic and context size. Returns 0 (no group) if the method
+ * is not lossless.
  */
 static unsigned same_text(struct bench_methods *b, const struct setting *s,
 	const struct method_facts *m)
@@ -281,8 +281,8 @@ static void print_text(
 		     "the same text");
 }
 
-/* Write the file name of the setting's model without its extension, such as
- * "target", to `name`. */
+/* Write to `name` the file name of the run's model without the extension, such
+ * as "target". */
 static int name_model(const struct bench_methods *b, const struct run *run,
 	char name[TABLE_NAME], struct err *e)
 {

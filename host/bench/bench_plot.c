@@ -134,7 +134,8 @@ struct page {
 	FILE *f;
 	/* number of panels, and the largest number of bars in a panel */
 	unsigned panels, bars;
-	/* `right` is the width of the key (legend), and part of `width` */
+	/* size of the page in pixels; right: width of the key (legend), which
+	 * is included in `width` */
 	unsigned width, height, right;
 	/* height of the space below the panels, for rotated row names or the
 	 * label of the x axis */
@@ -294,7 +295,8 @@ static void bar_value(const struct page *p, unsigned r, unsigned c)
 	cell_text(p->f, isnan(v) ? "" : text);
 }
 
-/* Draw bar i of the n bars of each group: color, position and name. */
+/* Draw bar i of the n bars of each table row, with its value. `head` is the
+ * bar's name in the key (legend). */
 static void draw_bar(const struct page *p, unsigned panel, unsigned i,
 	unsigned n, const char *head)
 {

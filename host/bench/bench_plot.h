@@ -20,9 +20,9 @@ int bench_plot_ready(const char *folder, struct err *);
 
 /*
  * Write FOLDER/NAME.svg. Does nothing if the table has no rows or no plot.
- * `caption` is the line below the title. The program must ignore SIGPIPE, as
- * cmd_catch_signals() does; otherwise a gnuplot process that exits early kills
- * the program. Returns 0 or a negative errno.
+ * `caption` is the line below the title. The caller must have made the process
+ * ignore SIGPIPE (cmd_catch_signals() does); otherwise a gnuplot process that
+ * exits early kills this process. Returns 0 or a negative errno.
  */
 int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);

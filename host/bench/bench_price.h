@@ -21,25 +21,30 @@ struct err;
 #define BENCH_PRICE_ROWS 24
 #define PRICE_ROWS_MAX   4096 /* maximum number of rows of a pass */
 
-/* Values of a constant: n of them, evenly spaced from `from` to `to`, or
- * geometrically if `to` is more than 10 times `from` and `from` is positive. */
+/*
+ * The values that a constant of the phone's profile takes: n values from `from`
+ * to `to`. They are evenly spaced, or spaced geometrically if `to` is more than
+ * 10 times `from` and `from` is positive.
+ */
 struct price_vary {
-	size_t which; /* position in soc_numbers */
+	size_t which; /* index of the constant in soc_numbers */
 	double from, to;
 	unsigned n; /* number of values; 0 means that no constant varies */
 };
 
 struct bench_price_args {
-	const char *clock; /* the phone, as "soc:NAME" with its changes */
-	/* shape of the draft model; NULL means that drafting costs nothing */
+	/* phone profile and changes to it: "soc:NAME,KEY=VALUE" */
+	const char *clock;
+	/* shapes of the target and the draft model; `draft` NULL means that
+	 * drafting costs nothing */
 	const struct shape *target, *draft;
 	struct shape_type type;
 	double resident;
 	uint32_t runs, slots, seen;
 	/*
-	 * [n_rows] numbers of rows: one pass is computed for each. Ignored if
-	 * `from` is not NULL: then the passes come from that file, the JSON
-	 * output of bench lever.
+	 * [n_rows] numbers of rows (tokens); the cost of one pass is computed
+	 * for each number. Ignored if `from` is not NULL: the passes then come
+	 * from the file `from`, the JSON output of bench lever.
 	 */
 	uint32_t rows[BENCH_PRICE_ROWS];
 	unsigned n_rows;

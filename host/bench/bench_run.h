@@ -84,13 +84,14 @@ struct bench_words {
 	const char *name, *title;
 	/* where the texts were compared, such as "in every row" */
 	const char *checked;
-	/* Prints the text report, except the lines about shapes (priced_as),
-	 * which precede it. NULL means the title, the tables and the number of
-	 * compared texts. */
+	/* Prints the text report. The lines that name the model shapes for
+	 * which costs were computed have been printed before
+	 * (report_print_priced). NULL means the title, the tables and the
+	 * number of compared texts. */
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
-	/* Prints the CSV lines that follow the lines about shapes and
-	 * acceptance and precede the tables; NULL means the numbers of
-	 * checks. */
+	/* Prints CSV lines of this benchmark between the lines priced_as and
+	 * simulated_acceptance, and the tables. NULL means that the numbers of
+	 * successful checks are printed there. */
 	void (*csv)(const void *arg);
 	/* Returns the JSON report, or NULL if out of memory. If `json` is NULL,
 	 * the report has only the members that all benchmarks have. */
@@ -100,8 +101,8 @@ struct bench_words {
 	/* name of the model for captions of pictures; NULL means the model that
 	 * ran first */
 	const char *model;
-	/* whether CSV and JSON state if the acceptance of drafted tokens is
-	 * simulated, and JSON names the draft model */
+	/* whether the benchmark drafts tokens: CSV and JSON then report the
+	 * value of `simulated`, and JSON also names the draft model */
 	bool drafts;
 	/* whether the acceptance of drafted tokens is simulated */
 	bool simulated;

@@ -57,8 +57,8 @@ struct bench_samples {
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Run passes in which each of n samples has one row, with logits: one untimed
- * pass, then PASSES timed passes. */
+/* Run one untimed pass, then PASSES timed passes. Each pass computes one row,
+ * and its logits, for each of n samples. */
 static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
 	struct cost *c, struct err *e)
 {

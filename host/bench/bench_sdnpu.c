@@ -46,8 +46,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 #define PLAIN "method=autoregressive"
 #define TREE  OURS, "draft=sam", TWO
 
-/* If costs are computed for another model's shape, the costs of the draft model
- * are computed for this small model. */
+/* If costs are computed for another shape than that of the target model, the
+ * costs of the draft model are computed for this small shape. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
 /* The parameters of the sd.npu paper; the help of --paper lists the parameters

@@ -24,7 +24,7 @@ enum sdnpu_table_kind {
 	/* tokens that a pass emits (figure 13 of the paper) */
 	SDNPU_T_LENGTH,
 	/* drafted and accepted tokens by the source of the draft, and the time
-	 * of look-ups */
+	 * of drafting */
 	SDNPU_T_SOURCES,
 	SDNPU_T_CYCLES, /* use of the rows of NPU passes */
 	/* overhead of the techniques (section 4.4 of the paper) */
@@ -32,8 +32,11 @@ enum sdnpu_table_kind {
 	/* gains, computed for several values of the time that a row takes on
 	 * the phone */
 	SDNPU_T_ROW_COST,
-	/* gains over each method that the paper compares with, by phone and
-	 * model (figures 11 and 12 of the sd.npu paper) */
+	/*
+	 * speed of sdnpu divided by the speed of each method with which the
+	 * paper compares it, for each phone and model (figures 11 and 12 of the
+	 * sd.npu paper)
+	 */
 	SDNPU_T_PHONES,
 	SDNPU_T_GRAPHS, /* graph switching (bench_sdnpu_graphs.h) */
 	SDNPU_TABLES

@@ -286,10 +286,10 @@ static int preset(
 
 /*
  * Set all options of a run: the method, its aggregate, the number of samples
- * and the shape. If `shape` is given, costs are computed for weights of the
- * paper's types. The address window then holds the weights of the reward model,
- * if there is one; layers that do not fit into the rest of the window are
- * copied into it in every pass.
+ * and the shape. If `shape` is given, costs are computed for a model of this
+ * shape with Q4_0 weights, as in the npu-tts paper. The device's address window
+ * then holds the weights of the reward model, if there is one; layers that do
+ * not fit into the rest of the window are copied into it in every pass.
  */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
@@ -402,8 +402,8 @@ static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
 /* Measure the wall-clock time of generating samples[k] samples of the first
  * items. If a phone is simulated, compute the phone cost of samples[k] samples
- * of all items. The timed generation must give the kept tokens, and the same
- * phone time as the computation for the first items. */
+ * of all items. The timed run must generate the kept tokens. Its phone time
+ * must equal the phone time computed from the kept tokens of the same items. */
 static int cost_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {

@@ -64,8 +64,9 @@ struct tts_method {
 };
 
 struct tts_args {
-	const struct opt_values *options; /* option values of the decoders */
-	bool table[TTS_TABLES];           /* the tables to make */
+	/* values of the options in decoder_tables */
+	const struct opt_values *options;
+	bool table[TTS_TABLES]; /* the tables to make */
 	const char *model[TTS_MODELS];
 	/* [n_models] shape for which phone costs are computed; NULL means the
 	 * shape that `options` give */

@@ -1,7 +1,8 @@
 /*
  * Private to bench_tts*.c. bench_tts.c draws samples, lets methods choose, and
- * computes phone costs; bench_tts_report.c prints the report;
- * bench_tts_paper.c fills the tables that are computed from shapes.
+ * computes phone costs; bench_tts_report.c prints the report; bench_tts_paper.c
+ * fills the tables that are computed from model shapes (dimensions) without
+ * running a model.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
@@ -99,9 +100,10 @@ struct tts {
 
 int tts_report(const struct tts *, struct err *);
 
-/* Fill a table with phone costs of kernels, passes or memory. The shape is the
- * shape for the phone costs of the first model or, if no shape is given, a
- * shape of the npu-tts paper. Defined in bench_tts_paper.c. */
+/* Each function fills a table with phone costs. tts_kernels, tts_softmax and
+ * tts_attention use the shape args->shape[0] or, if it is NULL, a shape of the
+ * npu-tts paper; the other functions use shapes of this paper. Defined in
+ * bench_tts_paper.c. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
 void tts_softmax(const struct tts *, struct bench_table *);

@@ -24,8 +24,8 @@
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
 #define BATCHES ARRAY_LEN(batches)
 
-/* The shape for the phone costs of the first model or, if none is given, a
- * shape of the paper. */
+/* Return the shape that the user has given for the first model, or else a shape
+ * of the npu-tts paper. */
 static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];

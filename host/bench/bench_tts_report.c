@@ -299,8 +299,8 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 
 /* ---- pictures ------------------------------------------------------------ */
 
-/* Return the share of right answers of a method at its largest number of
- * samples. */
+/* Return the share of right answers of a method with the largest number of
+ * samples with which the method was run. */
 static double last_right(
 	const struct tts *t, unsigned model, const char *method)
 {
@@ -313,8 +313,11 @@ static double last_right(
 	return right;
 }
 
-/* Whether the method of this point is among the LINES most accurate methods of
- * its model at their largest numbers of samples. */
+/*
+ * Whether pictures show this point. Greedy decoding is shown, pass@k is not. Of
+ * all other methods, those LINES methods are shown that are most accurate with
+ * this point's model and the largest number of samples.
+ */
 static bool is_drawn(const struct tts *t, const struct tts_point *p)
 {
 	double right = last_right(t, p->model, p->method);

@@ -8,10 +8,11 @@
  * the results. So the code here does not depend on models, methods or papers.
  *
  * While an experiment runs, it checks the following conditions, and ends with
- * an error if a condition is not met. Runs of one group generate the same text.
- * Each pass reads exactly the expected number of bytes; the kernel's own count
- * of bytes is compared, too, if it is available. No pass is faster than flash
- * can read its bytes. Logits are computed only for emitted tokens.
+ * an error if a condition is not met. Runs of one group (runs with the same
+ * `same_text`) generate the same text. Each pass reads exactly the expected
+ * number of bytes; the kernel's own count of bytes is compared, too, if it is
+ * available. No pass is faster than flash can read its bytes. Logits are
+ * computed only for emitted tokens.
  *
  * Prints nothing. Single-threaded.
  */
@@ -58,8 +59,8 @@ struct known_text {
 
 struct run {
 	struct setting set;
-	/* number of the group of runs that must generate the same text; 0 means
-	 * no group */
+	/* the group that the run belongs to (1, 2, ...), whose runs must all
+	 * generate the same text; 0 means no group */
 	unsigned same_text;
 	/* figures of each task, summed over all rounds */
 	struct figures task[FIGURES_TASKS];

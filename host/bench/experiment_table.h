@@ -99,10 +99,11 @@ struct table_variant {
 	 * unless table_request.bundled is set */
 	bool bundled;
 	/*
-	 * If costs are computed for another model's shape, the option
-	 * `as_option` is set to `as_shape`. If `as_shape` is NULL, the option
-	 * is set to the shape of the row (the value of the row's change "as",
-	 * or table_request.as). If `as_option` is NULL, no option is set.
+	 * If costs are computed for another shape than that of the running
+	 * model, the option `as_option` is set to `as_shape`. If `as_shape` is
+	 * NULL, the option is set to the shape of the row (the value of the
+	 * row's change "as", or table_request.as). If `as_option` is NULL, no
+	 * option is set.
 	 */
 	const char *as_option, *as_shape;
 };
@@ -132,8 +133,8 @@ struct table_spec {
 	 * with the setting of the row, but with its own method and changes. */
 	const struct table_variant *rival;
 	unsigned n_rivals;
-	/* name of a last row with the geometric mean of each column; NULL
-	 * means that there is no such row */
+	/* name of the last row, which shows the geometric mean of each column;
+	 * NULL means that the table has no such row */
 	const char *mean;
 	/* columns of the table, ended by a column without a key */
 	const struct column_spec *column;
@@ -198,8 +199,8 @@ struct table_request {
 	/* whether the target is the bundled model and its bundled drafters are
 	 * installed */
 	bool bundled;
-	/* number of the group of runs that must generate the same text, to
-	 * which all runs of the tables belong (see experiment_add) */
+	/* the group that all runs of the tables belong to: its runs must
+	 * generate the same text (see experiment_add); 0 means no group */
 	unsigned same_text;
 	const struct published *published; /* [n_published] */
 	unsigned n_published;
@@ -218,8 +219,8 @@ struct plan_row {
 	/* [n_rivals] runs of the rivals; NULL if a rival's method was not
 	 * requested */
 	struct run *rival[TABLE_RIVALS];
-	/* number of the only task that the row shows, from 1; 0 means all
-	 * tasks */
+	/* the only task that the row shows: its index in experiment.task plus
+	 * 1; 0 means that the row shows all tasks */
 	unsigned task;
 };
 

@@ -21,8 +21,10 @@ struct run;
  * Sums over decode phases. The members in FIGURES_COUNTED have the same names
  * in the session's counters. The members prompt_* are sums over the time before
  * the first token of an output. A plain reader is a program that only reads the
- * layers (bench_read.h). The address window is the range of addresses that the
- * NPU can reach; weights are mapped into it, or copied to its slots.
+ * layers (bench_read.h). The modeled shape is the model shape for which costs
+ * are computed (option --as); without --as it is the shape of the running
+ * model. The address window is the range of addresses that the NPU can reach;
+ * weights are mapped into it, or copied to its slots.
  */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \
@@ -128,20 +130,21 @@ figure_of figure_request_tokens_per_s, figure_request_s, figure_request_joules;
  * prompt */
 figure_of figure_prompt_token_s;
 /*
- * Per pass: bytes read for the shape whose costs are computed (bytes) and for
- * the running model (bytes_ran); seconds of reading, computing, verifying and
- * drafting; number of nodes whose children were drafted (expanded). Not per
- * pass: of_plain, the time of a plain reader (bench_read.h) divided by the time
- * of the run; overlap, the longer of the times of reading and computing,
- * divided by the time of the run; all_bytes, bytes of all passes; kept, share
- * of the tree's rows that pruning kept.
+ * Per pass: bytes that a pass of the modeled shape (see FIGURES) reads (bytes),
+ * and bytes that a pass of the running model reads (bytes_ran); seconds of
+ * reading, computing, verifying and drafting; number of nodes whose children
+ * were drafted (expanded). Not per pass: of_plain, the time of a plain reader
+ * (bench_read.h) divided by the time of the run; overlap, the longer of the
+ * times of reading and computing, divided by the time of the run; all_bytes,
+ * bytes of all passes; kept, share of the tree's rows that pruning kept.
  */
 figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
 	figure_verify_s, figure_draft_s, figure_expanded, figure_of_plain,
 	figure_overlap, figure_all_bytes, figure_kept;
-/* Per pass: seconds of the host by activity, and the rows of logits that were
- * computed, whether used or not. check_s is NAN on a phone, because phone
- * profiles have no cost for checksums. */
+/* Per pass: seconds of reading from flash, of waiting for layers, of checking
+ * checksums, and of computing logits; and rows of logits that were computed,
+ * whether used or not. check_s is NAN on a phone, because phone profiles have
+ * no cost for checksums. */
 figure_of figure_reading_s, figure_wait_s, figure_check_s, figure_logits_s,
 	figure_logits_computed;
 

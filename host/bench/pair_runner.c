@@ -487,9 +487,10 @@ static int run_item(void *arg, void *one, size_t item,
 	 * The layer slots are full before and after an item. So flash must have
 	 * read exactly the bytes that the item's passes used, plus at most
 	 * `twice` bytes: those that were read twice because a page holds the
-	 * end of one part of a layer and the start of the next. The number
-	 * cannot be predicted after retried reads, nor if the output matrix is
-	 * streamed, because each computation of logits then reads the matrix.
+	 * end of one part of a layer and the start of the next. The number of
+	 * bytes cannot be predicted if reads were retried, nor if the output
+	 * matrix is streamed, because each computation of logits then reads
+	 * this matrix.
 	 */
 	given = to->bytes - from->bytes;
 	twice = (end.stats.staging.meetings - d.first.stats.staging.meetings) *

@@ -38,8 +38,8 @@ int run_option_applies(
 /* Whether option `name` differs from its default. */
 bool run_option_is_set(const struct opt_values *, const char *name);
 
-/* Return the phone's clock (NULL for the wall clock), and the value of
- * --draft. */
+/* run_options_clock returns the value of --clock, or NULL for the wall clock.
+ * run_options_draft returns the value of --draft. */
 const char *run_options_clock(const struct opt_values *);
 const char *run_options_draft(const struct opt_values *);
 

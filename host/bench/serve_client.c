@@ -131,7 +131,7 @@ struct client {
 	/* the prompt that the client sends and whose answer it reads; NULL if
 	 * no prompt is left */
 	const struct serve_prompt *prompt;
-	/* number of the prompt's turn that the server is answering */
+	/* index of the turn of `prompt` that the server is answering */
 	unsigned turn;
 	json_t *messages; /* the chat so far */
 	char *body;       /* the request that is being sent */
