@@ -54,8 +54,8 @@ static int unknown_command(const char *name)
 	return EXIT_MISUSE;
 }
 
-/* Find the command that is named after `tandem help` or `tandem help --man`.
- * The second word may name a subcommand. */
+/* Find the command whose name follows `tandem help` or `tandem help --man`.
+ * words[1] may be the name of one of its subcommands. */
 static const struct command *command_named(char **words)
 {
 	const struct command *c = command_find(commands, words[0]);
@@ -78,7 +78,8 @@ static int man(char **words)
 	return EXIT_OK;
 }
 
-/* If the last word names a group of options, print only this group. */
+/* Print the help of a command. If a group of options is named after the
+ * command, print only the options of this group. */
 static int help_of(const struct command *c, char **words)
 {
 	const char *group = words[1];
@@ -173,8 +174,8 @@ int main(int argc, char **argv)
 	c = command_of(argc, argv, &status);
 	if (c)
 		status = c->run(argc - 1, argv + 1);
-	/* A full disk may become known only at the last write. Then report it
-	 * and fail. */
+	/* If the disk is full, possibly only this last write of buffered output
+	 * fails. The failure is then reported, and the program fails. */
 	if (cmd_flush(&e) && status == EXIT_OK)
 		status = cmd_fail(&e);
 	/* The user can plan faults, which Tandem then injects. A run must fail

@@ -20,7 +20,8 @@ struct method_facts;
 struct shards;
 
 struct bench_line {
-	struct opt_values values; /* option values of the decoders */
+	/* values of the decoding options and of the host and device options */
+	struct opt_values values;
 	const char *model, *plot, *shard;
 	/* the words of the command line, which a shard stores in its report */
 	json_t *arguments;

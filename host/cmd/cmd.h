@@ -100,7 +100,7 @@ int cmd_misuse(const struct command *, const char *fmt, ...)
  * closed, a write fails instead, so that the command can stop the device
  * properly.
  */
-/* 0, or the number of the signal */
+/* 0 until one of these signals arrives, then the number of the signal */
 extern volatile sig_atomic_t cmd_interrupted;
 void cmd_catch_signals(void);
 

@@ -21,8 +21,8 @@
 
 #define JSON_VERSION 1
 /* The report marks a tensor whose rounding error is more than WORSE times the
- * error of conventional quantization groups, which are 32 values along a
- * row. */
+ * error that the tensor would have with conventional quantization groups of 32
+ * values along a row. */
 #define WORSE 1.05
 
 static const char *const types[] = { "q4_0", "iq4_nl", "nf4", "fp4", "mxfp4",

@@ -20,7 +20,7 @@
 #define WHEN 32 /* buffer size of a formatted time */
 /* maximum bytes that are shown of a text, including the NUL */
 #define SHOWN 24
-/* maximum number of tokens that are converted to text for these bytes */
+/* maximum number of tokens that are converted to text to get SHOWN bytes */
 #define SHOWN_IDS   64
 #define ALL_OF_THEM UINT32_MAX
 

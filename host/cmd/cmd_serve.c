@@ -201,8 +201,11 @@ static void report_keys(const char *message)
 		message);
 }
 
-/* Run the server until a signal ends it. `t` is a started library handle of the
- * first model, or NULL; the server closes the handle. */
+/*
+ * Run the server until a signal ends it. `t` is a started library handle of the
+ * model that -m names, or NULL without such a model; the server closes the
+ * handle.
+ */
 static int serve(struct tandem *t, uint64_t need, struct err *e)
 {
 	struct server_options *o = &server;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define JSON_VERSION 1
-#define BAR          64 /* width of the drawing in characters */
+/* width in characters of the bar that shows which addresses are used */
+#define BAR 64
 
 struct stretch {
 	uint64_t from, bytes;
@@ -90,8 +91,11 @@ void inspect_window_print(
 			b = b < to ? b : to;
 			in_cell += b > a ? b - a : 0;
 		}
-		/* each character of the drawing stands for a range of
-		 * addresses; '#': at least 15/16 of the range is not free */
+		/*
+		 * each character of the bar stands for a range of addresses;
+		 * '.': all of the range is free; '#': at least 15/16 of it is
+		 * not free
+		 */
 		fputc(!in_cell ? '.'
 				: in_cell >= (to - from) - (to - from) / 16
 				? '#'

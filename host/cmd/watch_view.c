@@ -203,7 +203,9 @@ struct pen {
 	struct strbuf *out;
 	unsigned col, cols; /* cols 0 means unlimited */
 	unsigned row, rows; /* rows is the maximum number of rows */
-	int mark;           /* mark whose color is set; -1 if no color is set */
+	/* token state (index into colour_of[]) whose color the terminal now
+	 * uses; -1: the default color */
+	int mark;
 	bool full;
 };
 

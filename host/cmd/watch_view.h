@@ -5,7 +5,8 @@
  * Text whose tokens are all final (settled text) is ordinary output: it
  * scrolls, and the terminal wraps it. The part after settled text may still
  * change (open text). Open text is drawn again after each pass, in rows that
- * end before the terminal would wrap them, with a status line below.
+ * end before the terminal would wrap them, with a status line below. Open text
+ * and status line together are the drawing.
  *
  * Between calls the cursor is visible, and colors and modes are those of the
  * user. The cursor is in the first column of the last row of settled text,
