@@ -37,10 +37,10 @@ struct convert_opts {
 	/*
 	 * Types to which the matrices of the layers (`type`) and their FFN-down
 	 * matrices (`down`) are quantized: an enum dtype, or CONVERT_KEEP. In
-	 * an image, `layout` determines the memory format of this type; each
-	 * matrix is converted directly from the file's type to this format. A
-	 * matrix whose row length is not a multiple of the quantization block
-	 * keeps its type.
+	 * an image, `layout` determines the memory format in which each of
+	 * these types is stored; each matrix is converted directly from the
+	 * file's type to this format. A matrix whose row length is not a
+	 * multiple of the quantization block keeps its type.
 	 */
 	int type, down;
 	/* Whether to round each row of the layers' matrices to 16 multiples of

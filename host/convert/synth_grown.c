@@ -269,8 +269,8 @@ static bool has(const struct model *m, enum wire_layer_tensor what)
 	return false;
 }
 
-/* Whether all rotation frequencies (RoPE) of the model are powers of `base`
- * without further scaling. */
+/* Whether RoPE rotates all dimensions of the model's heads, and all rotation
+ * frequencies are powers of `base` without further scaling. */
 static bool is_rope_plain(const struct model *m, double base)
 {
 	for (uint32_t i = 0; i < m->n_rot / 2; i++) {

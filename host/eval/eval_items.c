@@ -51,9 +51,8 @@ static int check_strings(const json_t *list, const char *name, struct err *e)
 
 static int read_marked(struct eval_item *item, struct err *e)
 {
-	/* For error messages: the property of an expected answer with which no
-	 * output can pass the check. An answer with this property is
-	 * refused. */
+	/* For error messages: what is wrong with an expected answer if no
+	 * output can pass the check. Such an answer is refused. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",

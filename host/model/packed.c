@@ -338,9 +338,10 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 				(int)m->output->name.len, m->output->name.data);
 		p->output = wire_of(t);
 	}
-	/* The data of each tensor must be in the extent of its layer, in memory
-	 * or, for an output matrix that is not the embedding, in the extent of
-	 * the output matrix. */
+	/* The data of each tensor must be in one of three places: in memory
+	 * (t->data); in the extent of the tensor's layer (BOUND); or, for an
+	 * output matrix that is not the embedding, in the extent of the output
+	 * matrix. */
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
 

@@ -24,14 +24,14 @@ struct packed_entry;
 struct packed {
 	struct image *image;
 	enum layout layout;
-	/* [n_layer]; offsets are within the layer's extent; rows is 0 for a
-	 * tensor that the model does not have. With experts, gate, up and down
-	 * describe the matrices of one expert, and their offsets are within the
-	 * expert's extent. */
+	/* [n_layer] tensors of each layer. Their offsets are within the layer's
+	 * extent; `rows` is 0 for a tensor that the model does not have. With
+	 * experts, gate, up and down describe the matrices of one expert, and
+	 * their offsets are within the expert's extent. */
 	struct wire_tensor (*layer)[WIRE_T_COUNT];
 	uint32_t n_expert; /* number of experts of a layer, or 0 */
-	/* rows is 0 if the output matrix has no extent of its own; the matrix
-	 * is then in the extent `host` */
+	/* the output matrix; output.rows is 0 if the matrix has no extent of
+	 * its own and is in the extent `host` */
 	struct wire_tensor output;
 
 	/*
