@@ -65,8 +65,8 @@ bool bench_shape_word(size_t i, struct opt_word *);
 /* Create a library handle and read the weights of a causal model. The benchmark
  * then runs passes (runs of the model) itself, without a decoding method. Sets
  * *r to the report of the handle (tandem_report), and sets the session options
- * that `a` gives. Returns 0 or a negative errno. On failure too, the caller
- * ends *out, unless *out is NULL. */
+ * that `a` gives. Returns 0 or a negative errno. The caller calls
+ * tandem_end(*out) also after a failure, unless *out is NULL. */
 int bench_open_bare(const struct bench_args *a, struct tandem **out,
 	struct tandem_report *r, struct err *);
 

@@ -59,8 +59,12 @@ static const struct {
 };
 #define MAX_ROWS 16
 
-/* Indexes into configurations[]. PAIR: host and device process. SINGLE: one
- * process. The last two are passes of one row while competing threads run. */
+/*
+ * Indexes into configurations[]. PREFILL: the prompt. PAIR: a pass of one row
+ * on host and device process. SINGLE: the same pass in one process.
+ * PAIR_CONTENDED, SINGLE_CONTENDED: the same two passes while competing threads
+ * run.
+ */
 enum {
 	PREFILL,
 	PAIR,
@@ -277,9 +281,10 @@ static int open_all(struct bench_decode *b, struct err *e)
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Medians over the rounds for one configuration: time and rates. of_memory
- * and of_int8 are these rates divided by the machine's limits (memory
- * bandwidth, int8 operations/s), which were measured in the same round. */
+/* Medians over the rounds for one configuration. of_memory: bytes_per_s divided
+ * by the machine's memory bandwidth. of_int8: ops_per_s divided by the
+ * machine's int8 operations/s. Bandwidth and operations/s were measured in the
+ * same round. */
 struct run_summary {
 	uint32_t rows;
 	double seconds, tokens_per_s;

@@ -36,7 +36,7 @@ struct err;
 #define KERNELS_MAX_ROWS 256
 #define KERNELS_MAX_KV   16384
 
-/* Sizes of a model; a head has embd / heads values. */
+/* Dimensions of a model; an attention head has embd / heads values. */
 struct kernels_shape {
 	const char *name;
 	uint32_t embd, ff, heads, kv_heads;

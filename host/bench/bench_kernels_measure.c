@@ -320,9 +320,10 @@ _Static_assert(
 	ARRAY_LEN(queries) * ARRAY_LEN(lengths) == KERNELS_SOFTMAXES, "");
 
 /*
- * Factor of the attention scores. The values of queries are uniform in [-1, 1];
- * the values of keys are about 0.07 or -0.07. With this factor the scores have
- * a standard deviation of 3, so their exponentials vary as in a real model.
+ * Factor by which the attention scores are multiplied. The values of queries
+ * are uniform in [-1, 1]; the values of keys are about 0.07 or -0.07. With this
+ * factor the scores have a standard deviation of 3, so their exponentials vary
+ * as in a real model.
  */
 #define SCORE_SCALE 75.0f
 

@@ -27,8 +27,11 @@ static double ratio(const struct kernels_model *m, const double *dividend,
 	return median(v, m->rounds);
 }
 
-/* Rates of one pass on this machine. of_memory and of_int8 are shares of the
- * machine's limits. of_int8 is 0 if the kernels have no integer products. */
+/*
+ * Rates of one pass on this machine. of_memory is bytes_per_s divided by the
+ * machine's memory bandwidth; of_int8 is ops_per_s divided by the machine's
+ * int8 operations/s. of_int8 is 0 if the kernels have no integer products.
+ */
 struct run_summary {
 	double seconds, bytes_per_s, of_memory, ops_per_s, of_int8;
 };

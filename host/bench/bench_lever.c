@@ -95,8 +95,8 @@ static int set_numbers(
  * The draft trees of method lever depend on the verification costs measured
  * during the run, and pruning changes these costs. To compare the same trees
  * with and without pruning, a run without pruning comes first. At its end, this
- * hook records the costs and reliability estimates, and the compared runs use
- * the recorded values unchanged.
+ * hook records the costs and acceptance rates that lever has learned, and the
+ * compared runs use the recorded values unchanged.
  */
 static int record_costs(void *arg, struct tandem *t, struct err *e)
 {

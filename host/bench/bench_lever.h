@@ -47,10 +47,11 @@ enum bench_lever_table_kind {
 	 * (figures 4 and 5, tables 1 and 2 of the Lever paper) */
 	BENCH_LEVER_T_SIZE,
 	BENCH_LEVER_T_GRID, /* all methods, each with several settings */
-	/* for each draft and memory budget: lever, and the fastest setting of
-	 * another method in BENCH_LEVER_T_GRID */
+	/* for each draft model and memory budget: tokens/s of lever, and of the
+	 * fastest other row of BENCH_LEVER_T_GRID */
 	BENCH_LEVER_T_CELLS,
-	/* models, tasks and phones (figure 10 of the Lever paper) */
+	/* tokens/s of lever and other methods for each model and phone (figure
+	 * 10 of the Lever paper) */
 	BENCH_LEVER_T_PHONES,
 	BENCH_LEVER_TABLES
 };
@@ -93,8 +94,9 @@ enum bench_lever_levels {
 };
 
 /* Hooks for the measurement of pruning. The same draft trees must be built with
- * and without pruning. So one run (RECORDS) records lever's verification costs
- * and reliability estimates. Later runs (FROZEN) use these values unchanged. */
+ * and without pruning. So one run (RECORDS) records the verification costs and
+ * acceptance rates that lever has learned (tandem_lessons). Later runs (FROZEN)
+ * use these values unchanged. */
 enum bench_lever_hook {
 	BENCH_LEVER_RECORDS = 1,
 	BENCH_LEVER_FROZEN,
@@ -127,7 +129,7 @@ struct bench_lever {
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
-	/* costs and reliability estimates that the hook BENCH_LEVER_RECORDS has
+	/* costs and acceptance rates that the hook BENCH_LEVER_RECORDS has
 	 * recorded */
 	struct lever_lessons *lessons;
 	struct table_request request;

@@ -12,8 +12,8 @@ struct soc;
 
 #define BENCH_COUNTS 12
 
-/* Parse "1,8,16", the value of option --NAME. Stores the numbers in `count`,
- * how many they are in *n, and the largest one in *most. Returns 0 on success,
+/* Parse "1,8,16", the value of option --NAME. Stores the numbers in count[*n],
+ * sets *n, and sets *most to the largest of the numbers. Returns 0 on success,
  * or -EINVAL if the list is not valid; the message then suggests the list
  * `try`. */
 int bench_counts(const char *name, const char *list, const char *try,

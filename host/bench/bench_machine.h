@@ -18,8 +18,9 @@ struct err;
 
 /*
  * Start `threads` threads, which read a block of `bytes` bytes, 512 MiB at
- * most. Pass the size of the weights: if they fit in a cache, the limit must be
- * the bandwidth of this cache. On success *out must be closed with
+ * most. `bytes` must be the size of the weights with whose speed the results
+ * are compared: if the weights fit in a cache, the limit of their speed is the
+ * bandwidth of this cache. On success *out must be closed with
  * bench_machine_close(). Returns 0 or a negative errno.
  */
 int bench_machine_open(struct bench_machine **out, unsigned threads,

@@ -29,7 +29,7 @@ void report_print_size(const struct experiment *, unsigned n_predict);
 /* Return the number of successful checks of each kind (EXPERIMENT_CHECKS):
  * {"same_texts": 1, "exact_reads": 1, ...}. */
 json_t *report_checks_json(const struct experiment *);
-/* Return {TABLE: [...], ...}. */
+/* Return a JSON object with the rows of each table: {TABLE: [...], ...}. */
 json_t *report_tables_json(const struct bench_table *, unsigned n);
 /* Print the number of successful checks of each kind as CSV lines such as
  * run,,,same_texts,1. */

@@ -23,7 +23,8 @@ struct bench_table;
 struct err;
 
 struct bench_options {
-	const struct opt_values *options; /* values of run_option_tables */
+	/* values of the options of a run (run_options.h) */
+	const struct opt_values *options;
 	/* file of prompts, or "-" for standard input; NULL means that the
 	 * prompts come from tasks */
 	const char *prompts;
@@ -86,8 +87,8 @@ struct bench_words {
 	const char *checked;
 	/* Prints the text report. The lines that name the model shapes for
 	 * which costs were computed have been printed before
-	 * (report_print_priced). NULL means the title, the tables and the
-	 * number of compared texts. */
+	 * (report_print_priced). NULL means that the title, the tables and the
+	 * number of compared texts are printed. */
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
 	/* Prints CSV lines of this benchmark between the lines priced_as and
 	 * simulated_acceptance, and the tables. NULL means that the numbers of

@@ -504,7 +504,9 @@ struct bench_sdnpu {
 	struct setting usual;
 	struct table_request request;
 	struct table_levels row_weights;
-	char *row_weight; /* option that row_weights changes */
+	/* the option whose values are row_weights:
+	 * "clock=soc:NAME,row_weight_s" */
+	char *row_weight;
 	struct table_plan plan[ARRAY_LEN(specs)];
 	struct sdnpu_graphs graphs;
 	struct method_facts method[32]; /* all decoding methods */

@@ -22,8 +22,10 @@ struct err;
 #define SERVE_CLIENTS_MAX 256
 
 struct bench_serve_args {
-	/* [n_rows] first n_methods names of methods (a server is started for
-	 * each of them), then URLs of running servers */
+	/*
+	 * [n_rows] the first n_methods elements are names of methods (a server
+	 * is started for each of them), the others are URLs of running servers
+	 */
 	const char *row[SERVE_ROWS_MAX];
 	unsigned n_methods, n_rows;
 	/* model of the started servers; NULL: the default of `tandem serve` */

@@ -21,9 +21,9 @@ double curve_area(const struct curve_point *, unsigned n);
  * Return "accuracy under parallelism" as d3LLM (2026) defines it: the area from
  * 0 tokens per pass. Left of the first point, the accuracy is that of the first
  * point. From the first point on, the accuracy `right` of each point is
- * multiplied by exp(-3 (1 - right/best)), at most 1. `best` is the best
- * accuracy of all curves that are compared. Points whose accuracy is more than
- * 0.05 below that of the first point are left out.
+ * multiplied by exp(-3 (1 - right/best)) or, if this is more than 1, by 1.
+ * `best` is the best accuracy of all curves that are compared. Points whose
+ * accuracy is more than 0.05 below that of the first point are left out.
  */
 double curve_weighted_area(const struct curve_point *, unsigned n, double best);
 

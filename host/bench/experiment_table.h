@@ -193,8 +193,11 @@ struct table_request {
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
 	const char *unnamed;
-	/* Shape of the model for which costs are computed. NULL unless the
-	 * bundled model runs. */
+	/*
+	 * Name of the model shape for which costs are computed (option --as);
+	 * NULL means the shape of the running model. bench lever sets NULL also
+	 * if the user has given a model.
+	 */
 	const char *as;
 	/* whether the target is the bundled model and its bundled drafters are
 	 * installed */

@@ -51,7 +51,7 @@ struct opened {
 	uint64_t whole_pages;
 	/* size in bytes of the largest layer that is streamed */
 	uint64_t largest;
-	struct strbuf output; /* text that follows the prompt */
+	struct strbuf output; /* generated text of the current item */
 };
 
 /* ---- opening ------------------------------------------------------------- */
@@ -393,8 +393,8 @@ static struct figures figures_since(
 	};
 }
 
-/* Decode an item, with snapshots of the counters in *d and, at the end of the
- * decode phase, in *end. */
+/* Decode an item. Takes snapshots of the counters: d->begin and d->first (see
+ * struct decoding), and *end at the end of the decode phase. */
 static int decode_item(struct opened *o, size_t item,
 	const struct known_text *known, struct decoding *d, struct mark *end,
 	struct err *e)

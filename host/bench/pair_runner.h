@@ -34,7 +34,8 @@ struct tandem;
 #define PAIR_UNCOUNTED 160
 
 struct pair_runner {
-	struct opt_values values; /* the user's values of run_option_tables */
+	/* the values that the user has given to the options of a run */
+	struct opt_values values;
 	const struct bench_items *items;
 	/*
 	 * Speed of a plain reader (a program that only reads the layers:

@@ -49,7 +49,8 @@ struct serve_result {
 	unsigned requests, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	struct serve_times times;
-	/* [n_categories] initialized by the caller */
+	/* [number of categories] figures of each category of prompts; allocated
+	 * by the caller, who sets the names */
 	struct serve_category *category;
 	/* error message of the first request that failed; "" if none failed */
 	char failure[ERR_TEXT_MAX];

@@ -70,8 +70,11 @@ struct serve_category {
 	const char *name; /* borrowed */
 	unsigned prompts, failed, turns;
 	uint64_t drafted, accepted;
-	/* [prompts] the rates that the server reported for each prompt, and the
-	 * total seconds of the prompt's requests */
+	/*
+	 * For each prompt: tokens/s of reading the prompt and of generating,
+	 * from the server's reports (0 is left out), and total seconds of the
+	 * prompt's requests.
+	 */
 	struct series prompt_per_s, predicted_per_s, latency_s;
 };
 
