@@ -78,8 +78,10 @@ static int man(char **words)
 	return EXIT_OK;
 }
 
-/* Print the help of a command. If a group of options is named after the
- * command, print only the options of this group. */
+/*
+ * Print the help of a command. `words` are the name of the command and,
+ * optionally, the name of a group of options; then only this group is printed.
+ */
 static int help_of(const struct command *c, char **words)
 {
 	const char *group = words[1];

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct opt_values values; /* option values of the decoder */
+static struct opt_values values; /* values of the decoder's options */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 320, n_show, seed = 1;
 static const char *shard_said;

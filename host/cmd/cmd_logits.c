@@ -20,7 +20,7 @@
 
 #define IDS_MAX ((size_t)64 << 20) /* maximum bytes of a file of ids */
 
-/* option values of the host and device processes */
+/* values of the options for the host and device processes */
 static struct opt_values values;
 static const char *model_path, *ids_text, *ids_file, *out_path;
 

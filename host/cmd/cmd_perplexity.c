@@ -25,7 +25,7 @@
 /* default of --window: the context, but at most this many tokens */
 #define WINDOW_MAX 2048
 
-static struct opt_values values; /* option values of the decoder */
+static struct opt_values values; /* values of the decoder's options */
 static const char *model_path;
 static int64_t n_items, window;
 static bool as_json;

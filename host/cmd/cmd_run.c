@@ -28,7 +28,7 @@
 
 #define PROMPT_MAX ((size_t)64 << 20)
 
-static struct opt_values values; /* option values of the decoder */
+static struct opt_values values; /* values of the decoder's options */
 static const char *model_path, *prompt_text, *prompt_file, *system_text,
 	*schema_option;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1, stream;
@@ -155,7 +155,7 @@ static const struct opt_command usage = {
 
 struct run {
 	struct tandem *tandem;
-	/* report of the library handle before any file is opened */
+	/* what tandem_report() returned before any file was opened */
 	struct tandem_report of;
 	struct strbuf given; /* the prompt as given by the user */
 	char *schema;
@@ -265,7 +265,8 @@ static int read_schema(struct run *r)
 
 	if (!schema_option)
 		return EXIT_OK;
-	/* A schema is a JSON object, and no path starts with a brace. */
+	/* A schema is a JSON object, which begins with a brace; a text that
+	 * begins with another character is a path. */
 	if (schema_option[strspn(schema_option, " \t\r\n")] != '{')
 		ret = fd_read_file(
 			schema_option, PROMPT_MAX, &r->schema, &len, &e);

@@ -21,7 +21,7 @@
 
 #define JSON_VERSION 1
 
-static struct opt_values values; /* option values of the decoder */
+static struct opt_values values; /* values of the decoder's options */
 static const char *model_path, *reward_said, *step_end = "\n";
 static bool as_json, sum_alone;
 

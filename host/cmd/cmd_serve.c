@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct opt_values values; /* option values of the decoder */
+static struct opt_values values; /* values of the decoder's options */
 /* Context of a request in tokens, if --ctx is not given. */
 #define CONTEXT_DEFAULT 4096
 

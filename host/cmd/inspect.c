@@ -394,8 +394,8 @@ static json_t *json_value(const struct gguf_kv *kv)
 	return list;
 }
 
-/* Return the mask settings of a diffusion model. Returns NULL if the model is
- * not a diffusion model or if memory ran out. */
+/* Return the properties that only diffusion models have. Returns NULL if the
+ * model is not a diffusion model or if memory ran out. */
 static json_t *diffusion_json(const struct inspection *in)
 {
 	if (!in->diffusion)

@@ -13,8 +13,9 @@
 struct tandem;
 struct tandem_report;
 
-/* A callback for tandem_watch_samples(). If generation takes long and standard
- * error is a terminal, the callback draws a progress line. Call
+/* A callback for tandem_watch_samples(): `line` describes the state of the
+ * samples, `over` of `of` samples have ended. If generation takes long and
+ * standard error is a terminal, the callback draws a progress line. Call
  * progress_report(&cmd_progress, NULL, 0, 0) to erase the line. */
 void samples_draw(const char *line, uint32_t over, uint32_t of);
 

@@ -31,7 +31,8 @@ static const char *const colour_of[] = {
 	[TANDEM_DRAFT] = "\033[2;36m",
 };
 
-/* Printed before a token on a terminal without color. */
+/* Sign for each state of a token, printed before the token if states are not
+ * shown by colors. */
 static const char *const sign_of[] = {
 	[TANDEM_MASK] = "",
 	[TANDEM_VISIBLE] = "~",

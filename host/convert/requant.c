@@ -23,13 +23,14 @@ struct job {
 	/*
 	 * is_grouped: whether `to` is a type of tile groups (whose quantization
 	 * groups are made of weights of one tile) or super-groups (several such
-	 * groups merged). groups: the conventional type with which `to` is then
-	 * compared
+	 * groups merged). If it is, `groups` is the conventional type with
+	 * which `to` is compared.
 	 */
 	enum dtype groups;
 	bool is_grouped;
-	bool by_channel;           /* argument of requant() */
-	struct requant_sums *sums; /* one for each part (TILE rows) */
+	/* whether rows are first rounded to 16 multiples of one scale */
+	bool by_channel;
+	struct requant_sums *sums; /* sums of each part (TILE rows) */
 };
 
 static uint32_t part_rows(const struct job *j, unsigned part)

@@ -21,7 +21,8 @@ struct synth_vocab {
 	uint32_t n_merges;
 	/* [n_merges] strings of the form "left right" */
 	struct gguf_str *merge;
-	/* memory of the strings; end of the used part of this memory */
+	/* text: memory of the strings; end: end of the used part of this
+	 * memory */
 	char *text, *end;
 	const char *pre; /* name of the pre-tokenizer */
 	uint32_t bos, eos, eot, pad;

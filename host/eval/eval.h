@@ -64,7 +64,8 @@ struct eval_result {
 
 struct eval_opts {
 	uint32_t n_predict; /* maximum number of tokens of an output */
-	/* Item i uses the random streams from i * EVAL_STREAMS on. */
+	/* Sampling options. Item i uses the random streams from i *
+	 * EVAL_STREAMS on. */
 	struct sampler_opts sampling;
 	/* Called before each item is decoded; may be NULL. If the callback
 	 * returns a value other than 0, the run ends. */
@@ -109,9 +110,9 @@ int eval_longest(struct tandem *, const struct eval_items *, uint32_t context,
 void eval_result_add(struct eval_result *sum, const struct eval_result *more);
 
 /*
- * Run the items. The caller has set the names in *r. If the call fails, *r has
- * the results of the items that were finished before the failure. Returns 0 on
- * success, -ECANCELED if interrupted, or another negative errno.
+ * Run the items. The caller has set r->task and r->path. If the call fails, *r
+ * has the results of the items that were finished before the failure. Returns 0
+ * on success, -ECANCELED if interrupted, or another negative errno.
  */
 int eval_run(struct tandem *, const struct eval_items *,
 	const struct eval_opts *, struct eval_result *r, struct err *);

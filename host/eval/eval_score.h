@@ -40,7 +40,7 @@ struct scoring {
 	struct eval_items items;
 	/* [items.n] solutions with their tokens and scores */
 	struct scored *scored;
-	/* number of tokens of the longest prompt and solution */
+	/* largest number of tokens of a prompt together with its solution */
 	size_t longest;
 };
 

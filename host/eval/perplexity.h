@@ -20,8 +20,8 @@ struct model;
 struct progress_sink;
 struct session;
 
-/* Tokens [at, at + n) of the list of tokens. The passage's tokens from index
- * `first` on are scored; 1 <= first < n. */
+/* A passage: tokens [at, at + n) of passages.tokens. The passage's tokens from
+ * index `first` on are scored; 1 <= first < n. */
 struct passage {
 	size_t at;
 	uint32_t n, first;

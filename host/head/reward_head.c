@@ -44,7 +44,8 @@ struct head {
 	const struct soc *soc;
 	uint32_t layer;
 	float bias;
-	float *state, *embedding; /* [n_embd] */
+	/* buffers for a final state and a token's embedding, [n_embd] each */
+	float *state, *embedding;
 };
 
 /* ---- the file ------------------------------------------------------------ */

@@ -11,8 +11,11 @@ struct scorer;
 
 struct reward_kind {
 	const char *name;
-	bool scores_fall; /* result of reward_scores_fall */
-	/* Returns the result of reward_tap_layers; NULL means 0. */
+	/* whether no step of a text has a larger score than the step before it
+	 * (result of reward_scores_fall) */
+	bool scores_fall;
+	/* Returns the number of the target's layers that the reward need not
+	 * compute again (result of reward_tap_layers); NULL means 0. */
 	uint32_t (*tap_layers)(const struct reward *);
 	/* Read the file at reward->path into reward->own, which reward_close
 	 * frees. close(), unless NULL, releases the data that reward->own

@@ -42,7 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* System prompt recommended by the card of Qwen2.5-Math-PRM. */
+/* System prompt recommended by the model card of Qwen2.5-Math-PRM. */
 #define SYSTEM                                                          \
 	"Please reason step by step, and put your final answer within " \
 	"\\boxed{}."

@@ -36,7 +36,8 @@ struct held {
 	bool busy;
 	/* whether some tokens of the text are not computed yet */
 	bool unread;
-	/* as in struct scorer_text; valid only while the text is computed */
+	/* input states of the text, as in struct scorer_text; valid only while
+	 * the text is computed */
 	const float *prompt_state, *state;
 };
 

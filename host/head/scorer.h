@@ -50,8 +50,8 @@ struct scorer_reader {
 	/*
 	 * Write the notes of n rows of the session's last pass. A row with next
 	 * == -1 is the last row of a text that may be continued later. If
-	 * `tail` is not NULL, store in tail[n_embd] the data that finish() will
-	 * then need. Returns 0 or a negative errno.
+	 * `tail` is not NULL, store in tail[n_embd] the data that finish()
+	 * needs when such a text is continued. Returns 0 or a negative errno.
 	 */
 	int (*read)(void *arg, struct session *, const struct scorer_row *row,
 		uint32_t n, float *tail, struct err *);

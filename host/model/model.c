@@ -208,7 +208,7 @@ static int place_tensor(
 	return 0;
 }
 
-/* Check the embedding of a complete model, and set n_vocab. */
+/* Check the embedding of a model that is not an EAGLE head, and set n_vocab. */
 static int check_embedding(struct model *m, struct err *e)
 {
 	if (!m->output)

@@ -107,9 +107,9 @@ static int read_arch(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the width of the shared expert; the default is the width of a dense
- * layer. The default width of the other experts is the dense width divided by
- * the number of experts that each token uses. */
+/* Read the width of the shared expert; the default is feed_forward_length, the
+ * width of a dense layer. The default width of the other experts is
+ * feed_forward_length divided by the number of experts that each token uses. */
 static int read_shared(struct model *m, struct err *e)
 {
 	uint32_t dense = 0;
