@@ -304,8 +304,8 @@ static int fill_varied(const struct bench_price_args *a,
 
 /* ---- report -------------------------------------------------------------- */
 
-/* Fill t[0] with the passes, and the next tables with the results of option
- * --vary. Store the number of tables in *n. */
+/* Fill t[0] with the costs of the passes, and the next tables with the results
+ * of option --vary. Store the number of tables in *n. */
 static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	struct bench_table t[3], unsigned *n, struct err *e)
 {

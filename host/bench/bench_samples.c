@@ -119,8 +119,11 @@ static int open_all(struct bench_samples *b, struct err *e)
 	o->smaller_graphs = true;
 	o->sequences = b->most;
 	o->context_need = b->prompt + room;
-	/* After the prompt, each sequence needs KV slots for its own tokens,
-	 * and for a copy of the last KV block of the prompt. */
+	/*
+	 * After the prompt, each sequence needs KV slots for its own tokens,
+	 * and for a copy of the prompt's last group of KV slots, which a
+	 * sequence makes before it first writes to this group.
+	 */
 	o->slots = o->context_need + (PASSES + 64) * b->most;
 	o->soc = &b->soc;
 	ret = tandem_start_bare(b->tandem, e);

@@ -16,8 +16,8 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 		TTS_MODELS * TTS_NUMBERS <= TABLE_ROWS,
 	"a model's runs are rows of a table");
 
-/* maximum number of lines for each model in a picture, besides the point of
- * greedy decoding */
+/* maximum number of methods of each model that a picture shows as lines; greedy
+ * decoding is a point and does not count */
 #define LINES 3
 /* number of tables: one table of accuracy for each model, and one table of
  * every other kind */

@@ -72,8 +72,8 @@ struct serve_category {
 	uint64_t drafted, accepted;
 	/*
 	 * For each prompt: tokens/s of reading the prompt and of generating,
-	 * from the server's reports (0 is left out), and total seconds of the
-	 * prompt's requests.
+	 * from the server's reports (a rate of 0 is left out), and total
+	 * seconds of the prompt's requests.
 	 */
 	struct series prompt_per_s, predicted_per_s, latency_s;
 };

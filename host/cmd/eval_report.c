@@ -138,8 +138,8 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-/* Add the tally to an object. A report for items without expected answers has
- * the same members; members that need expected answers are null. */
+/* Add the tally to an object. If the items have no expected answers (`marked`
+ * is false), members that need expected answers are null. */
 static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 {
 	double low, high;

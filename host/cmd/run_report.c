@@ -79,8 +79,8 @@ static double mib(uint64_t bytes)
 struct phone {
 	/* times in seconds; decode in tokens/s */
 	double prompt_s, total_s, decode;
-	/* energy_per_token_j: per generated token, with the energy of the
-	 * prompt */
+	/* energy_j includes the prompt; energy_per_token_j is energy_j divided
+	 * by the number of generated tokens */
 	double energy_j, energy_per_token_j;
 };
 

@@ -23,7 +23,7 @@ void samples_draw(const char *line, uint32_t over, uint32_t of);
  * text. Returns 0, or -EIO with errno set. */
 int samples_print(const struct tandem *, uint32_t n, bool ids, FILE *);
 
-/* Report each of the n samples that failed on standard error. */
+/* Print to standard error which of the n samples have failed, and why. */
 void samples_warn(const struct tandem *, uint32_t n);
 
 /* Print the summary. `seconds` is the time from the start of the prompt to the

@@ -35,8 +35,9 @@ struct watch_view {
 	locale_t utf8;       /* locale that gives the width of characters */
 	uint64_t tokens;     /* number of settled tokens */
 	struct strbuf ahead; /* settled text that has not been output yet */
-	struct strbuf row;   /* last row of settled text on the terminal */
-	unsigned col;        /* column after the text in `row` */
+	/* settled text in the last row of the terminal that has settled text */
+	struct strbuf row;
+	unsigned col; /* column after the text in `row` */
 	/* columns of the terminal at the last call; 0 if not known yet */
 	unsigned cols;
 	bool open; /* a drawing follows the settled text */

@@ -34,7 +34,7 @@ struct reward {
 	const struct reward_kind *kind;
 	char path[PATH_MAX];
 	struct reward_site site;
-	void *own;             /* data of this kind of reward */
+	void *own;             /* data that the functions of `kind` use */
 	struct scorer *scorer; /* NULL before reward_start */
 	struct session *beside;
 	struct reward_stats stats;

@@ -50,8 +50,11 @@ struct packed {
 	uint64_t embd_at;
 	struct packed_entry *entry;
 	size_t n_entries;
-	/* for each tensor of the GGUF header, the index of its entry + 1, or 0
-	 * if the tensor does not belong to a layer; only until packed_bind */
+	/*
+	 * for each tensor of the GGUF header, the index of its entry + 1, or 0
+	 * if the tensor does not belong to a layer; used only by packed_open
+	 * and packed_bind
+	 */
 	size_t *of_layer;
 };
 
