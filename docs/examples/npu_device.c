@@ -28,8 +28,9 @@
 #define PAGE  4096u
 #define SLOTS 16
 
-/* A ring (a queue of packets) in the control memory: each index is in a
- * separate block of 128 bytes; the packets follow. */
+/* A ring (a queue of packets) in the control memory, which the host shares. The
+ * size `bytes`, the write position `tail` and the read position `head` are each
+ * in a separate block of 128 bytes; `data` holds the packets. */
 struct ring {
 	uint32_t bytes, pad0[31];
 	_Atomic uint32_t tail, quick_at, pad1[30];
@@ -43,12 +44,15 @@ struct ring {
 static int link_fd, fds[WIRE_FD_COUNT], n_fds;
 static struct wire_hello hello;
 static struct ring *requests, *completions;
-static uint32_t bytes[2];    /* sizes of the two rings, already checked */
-/* positions of the next read and of the next write, in bytes since the start */
+/* sizes of the request ring and the completion ring, both checked */
+static uint32_t bytes[2];
+/* taken: bytes read from the request ring since the start; sent: bytes written
+ * to the completion ring since the start */
 static uint32_t taken, sent;
 static int shared[WIRE_MAX_BUFFERS];
 static struct wire_share share[WIRE_MAX_BUFFERS];
-/* first free address of the window; address 0 is never used */
+/* first free address of the device's address window, in which buffers are
+ * mapped; address 0 is never used */
 static uint32_t top = PAGE;
 static uint32_t maps;
 
@@ -80,7 +84,8 @@ static int is_memory(int fd, uint64_t bytes)
 
 /* Returns the ring at offset `at` of the control memory, which has `total`
  * bytes, and sets *bytes to the size of the ring's packet data. Returns NULL if
- * the ring's `room` bytes do not fit there or the size is not valid. */
+ * the `room` bytes reserved for the ring do not fit into the control memory, or
+ * if the size is not valid. */
 static struct ring *ring_at(
 	char *base, uint32_t at, uint32_t room, uint32_t total, uint32_t *bytes)
 {
@@ -118,7 +123,8 @@ static int shake_hands(void)
 		MAP_SHARED, fds[0], 0);
 	if (base == MAP_FAILED)
 		return -1;
-	memcpy(&c, base, sizeof(c)); /* copy once: the host can change it */
+	/* copy once and check the copy: the host can change the memory */
+	memcpy(&c, base, sizeof(c));
 	requests = ring_at(base, c.request_offset, c.request_room,
 		(uint32_t)st.st_size, &bytes[0]);
 	completions = ring_at(base, c.completion_offset, c.completion_room,
@@ -156,7 +162,8 @@ static int map(const struct wire_map *m, uint32_t *arg)
 		s->generation != m->generation)
 		return -ENOENT;
 	asked = ((uint32_t)s->bytes + 2 * PAGE - 1) / PAGE * PAGE;
-	arg[WIRE_MAP_ASKED] = asked; /* bytes, with a guard page */
+	/* size of the mapping in bytes, with a guard page */
+	arg[WIRE_MAP_ASKED] = asked;
 	arg[WIRE_MAP_SLOTS_USED] = maps;
 	arg[WIRE_MAP_SLOTS] = hello.va_slots;
 	arg[WIRE_MAP_LARGEST] = (uint32_t)(hello.va_window - top);
@@ -197,7 +204,7 @@ static int answer(uint32_t seq, const struct wire_done *done)
 	return 0;
 }
 
-/* Handle and answer the request packet at index `taken` of the ring, which
+/* Handle and answer the request packet at position `taken`. The request ring
  * holds `used` unread bytes. Returns 0, or -1 if the packet is invalid or the
  * answer cannot be sent. */
 static int serve_one(uint32_t used)
@@ -209,7 +216,7 @@ static int serve_one(uint32_t used)
 	const uint8_t *msg;
 
 	memcpy(&h, requests->data + at, sizeof(h));
-	if (!h.length8) { /* skip: the packet is at the ring's beginning */
+	if (!h.length8) { /* length 0: the packet is at the ring's beginning */
 		taken += to_end;
 		return used > to_end ? 0 : -1;
 	}

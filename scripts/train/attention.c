@@ -42,8 +42,9 @@ struct attention {
 	uint8_t *sight; /* [rows][blocks][blocks] enum sight */
 };
 
-/* A thread's copy of the keys and values of one row and KV head, and the
- * thread's buffers. */
+/* A thread's copy of the keys and values of one row and KV head, in the formats
+ * of pair_rows (_rows) and pair_columns (_columns), and the thread's
+ * buffers. */
 struct packed {
 	bf16 *k_rows, *k_columns, *v_rows,
 		*v_columns; /* [blocks][SIDE * width] */
@@ -78,7 +79,8 @@ static void put16(bf16 *to, __m512 x)
 	_mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-/* exp(x) as 2^n (1 + r + r^2/2 ...). Results below 1e-38 are as good as 0. */
+/* exp(x) as 2^n (1 + r + r^2/2 ...), where x = n ln 2 + r. For x below -87 the
+ * result is exp(-87), which is as good as 0. */
 static __m512 exp16(__m512 x)
 {
 	const __m512 c[] = { _mm512_set1_ps(1), _mm512_set1_ps(1),
@@ -122,7 +124,8 @@ static void tiles_begin(void)
 /*
  * Set c to a times b, or add the product to c if `add` is set. c is
  * [SIDE][SIDE], with rows c_width apart; a is [SIDE][depth], with rows a_width
- * apart; b is [depth / 2][b_width][2], so it stores its rows in pairs.
+ * apart; b is [depth / 2][b_width][2], as AMX needs it: each two rows of the
+ * matrix are stored as one row of pairs.
  */
 static void multiply(float *c, int64_t c_width, const bf16 *a, int64_t a_width,
 	const bf16 *b, int64_t b_width, int64_t depth, int add)
@@ -206,7 +209,8 @@ static void transpose_put(bf16 *to, const float *x)
 }
 
 /* Copy SIDE positions of x from position `at` on to rows of `to`. Positions of
- * x are `step` values apart. Positions after the end are zeros. */
+ * x are `step` values apart. Positions after the end of x become rows of
+ * zeros. */
 static void copy_block(bf16 *to, const bf16 *x, int64_t at, int64_t length,
 	int64_t step, int64_t width)
 {
@@ -219,8 +223,8 @@ static void copy_block(bf16 *to, const bf16 *x, int64_t at, int64_t length,
 		(size_t)((SIDE - there) * width) * sizeof(*to));
 }
 
-/* Convert rows [SIDE][width] to the right operand of a product that sums over
- * positions. */
+/* Convert rows [SIDE][width] to the format of the right operand of multiply(),
+ * for a product that sums over positions. */
 static void pair_rows(bf16 *to, const bf16 *rows, int64_t width)
 {
 	for (int64_t i = 0; i < SIDE; i += 2)
@@ -230,8 +234,8 @@ static void pair_rows(bf16 *to, const bf16 *rows, int64_t width)
 		}
 }
 
-/* Convert rows [SIDE][width] to the right operand, transposed, of a product
- * that sums over the width. */
+/* Transpose rows [SIDE][width] and convert them to the format of the right
+ * operand of multiply(), for a product that sums over the width. */
 static void pair_columns(bf16 *to, const bf16 *rows, int64_t width)
 {
 	for (int64_t c = 0; c < width; c += 32)
@@ -270,7 +274,8 @@ static uint8_t *see(const struct attention *a)
 	return sight;
 }
 
-/* Scale and mask the scores of a tile. Positions after the end are hidden. */
+/* Scale and mask the scores of a tile. Positions after the end of the sequence
+ * are hidden. */
 static void finish_score(float *s, int64_t step, const struct attention *a,
 	int64_t row, int64_t qb, int64_t kb)
 {
@@ -428,7 +433,8 @@ static void attend_block(const struct attention *a, struct packed *p, bf16 *o,
 struct back_block {
 	bf16 q[SIDE * MOST_WIDTH], q_rows[SIDE * MOST_WIDTH];
 	bf16 d[SIDE * MOST_WIDTH], d_rows[SIDE * MOST_WIDTH];
-	/* `dot` is the dot product of o and its gradient */
+	/* dot: for each query, the dot product of its output and of the
+	 * output's gradient */
 	float lse[SIDE], dot[SIDE];
 };
 

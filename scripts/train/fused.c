@@ -28,8 +28,9 @@ static inline bf16 put(float f)
 	return (bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* exp in a form that compilers vectorize: 2^n (1 + r p(r)), with a relative
- * error below 1e-6. */
+/* exp(x) in a form that compilers vectorize: 2^n e^r, where x = n ln 2 + r and
+ * e^r is a polynomial. The relative error is below 1e-6 for x from -87 to
+ * 87. */
 static inline float exp_fast(float x)
 {
 	float t, n, r, p;
@@ -99,8 +100,8 @@ void rms_norm(const bf16 *x, const float *w, float epsilon, bf16 *y,
 	}
 }
 
-/* The gradients of rms_norm. The rows are divided into `parts` parts, and dw[p]
- * [width] receives the gradient of w, summed over the rows of part p. */
+/* The gradients of rms_norm. The rows are divided into `parts` parts. The
+ * gradient of w, summed over the rows of part p, is added to dw[p] [width]. */
 void rms_norm_back(const bf16 *x, const float *w, const float *scale,
 	const bf16 *dy, bf16 *dx, float *dw, int64_t rows, int64_t width,
 	int64_t parts)

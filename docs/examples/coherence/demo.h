@@ -1,6 +1,6 @@
 /*
- * Shared by the programs of this folder: one buffer, and a device's cache of
- * this buffer, which libtandem-coherence simulates and checks
+ * The code that the programs of this folder share. A program has one buffer,
+ * and a device whose cache libtandem-coherence simulates and checks
  * (COHERENCE_CHECK). A program plays the host and the device in turn, so every
  * run has the same result. The checker's reports go to standard output. With
  * the first argument "right", a program runs the corrected code.
@@ -18,7 +18,7 @@
 
 struct demo {
 	bool right;
-	uint8_t *cpu; /* the CPU's address of the buffer */
+	uint8_t *cpu; /* address of the buffer for the CPU */
 	struct coherence_cache *cache;
 	struct coherence_buffer *buffer;
 	uint32_t request;

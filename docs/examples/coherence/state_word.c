@@ -18,7 +18,8 @@ int main(int argc, char **argv)
 	coherence_operator(d.cache, "results", -1);
 	memset(demo_write(&d, payload, 32), 7, 32);
 	state = CANCELLED;
-	memcpy(d.cpu, &state, sizeof(state)); /* the CPU writes now */
+	/* the CPU writes after the device has cached the line */
+	memcpy(d.cpu, &state, sizeof(state));
 	demo_clean(&d, payload, 32);
 	memcpy(&state, d.cpu, sizeof(state));
 	printf("the CPU wrote state %d, and it is %u\n", CANCELLED, state);
