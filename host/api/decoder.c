@@ -76,8 +76,8 @@ bool decoder_drafts(const struct decoder *d)
  * cases. An oracle drafter (which simulates drafts) knows only the text of one
  * request. The drafter "calibrated" reads the model's predictions for only one
  * prompt. Graph switching (--graph-switch) plans the compute graphs for only
- * one prompt at a time. A diffusion model can share passes only if the method
- * fills masks.
+ * one prompt at a time. A diffusion model needs a method that fills masks
+ * (method->denoise); other methods cannot share its passes.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -339,9 +339,8 @@ static uint32_t texts_kept(const struct decoder *d)
 	return d->model->causal ? t->keep : 0;
 }
 
-/* number of texts that a reward model can score at the same time, if one
- * request without samples runs at a time and no caches of ended requests are
- * kept */
+/* number of texts that a reward model can score at the same time, if requests
+ * run one at a time without samples and no caches of ended requests are kept */
 #define REWARD_TEXTS 16
 
 uint32_t decoder_texts(const struct decoder *d)
@@ -466,7 +465,8 @@ int decoder_open_session(
 	struct method_env *env = &d->env;
 	int ret;
 
-	/* add the samples and prompts of all requests except the first one */
+	/* add the sequences of the samples and prompts of all requests except
+	 * the first one */
 	if (decoder_texts(d) > 1)
 		texts += (decoder_texts(d) - 1) * (samples_of_one(d) + 1);
 	prepare_session(d, o);

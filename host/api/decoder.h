@@ -32,10 +32,10 @@ struct token_list;
 struct tokenizer;
 
 struct decoder {
-	/* the caller's options; if --draft is missing but needed, its value is
-	 * filled in */
+	/* the caller's options, but with the value of --draft that the method
+	 * has composed (method->compose) */
 	struct opt_values options;
-	/* memory of the value that was filled in for --draft */
+	/* memory of the value of --draft that the method has composed */
 	struct strbuf draft;
 	const struct method *method;
 	char model_path[PATH_MAX];
@@ -53,13 +53,14 @@ struct decoder {
 	const char *reward_name;
 	struct reward *reward;
 	struct drafting drafting;
-	/* caches of ended requests; NULL if none are kept */
+	/* KV caches of ended requests, for prompts that begin alike; NULL if
+	 * none are kept */
 	struct prefixes *prefixes;
 	struct session *session;
 	/* whether the costs of passes were measured or read from a file */
 	enum profile_from profile;
-	/* path of the file with measured costs of passes (NULL if there is
-	 * none), and the costs in this file */
+	/* profile_path: path of the file with measured costs of passes (NULL if
+	 * there is none). profile_cost: the costs in this file. */
 	char *profile_path;
 	struct pass_cost profile_cost;
 	/* the session's counters directly after the costs of passes were
@@ -112,8 +113,8 @@ int decoder_open_model(struct decoder *, const char *path, struct err *);
  * bytes: the weights that stay in memory, the key-value cache, activations and
  * staging slots, which are buffers for layers that are read from flash
  * (session_need), and draft models with their caches. Not included: reward
- * models, the file that lever uses for pruning (exit predictor), histories, and
- * the pages of model files that the kernel may drop.
+ * models, the exit predictor (a file with which the method lever prunes draft
+ * trees), histories, and the pages of model files that the kernel may drop.
  */
 int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 	struct err *);
@@ -149,8 +150,10 @@ bool decoder_has_samples(const struct decoder *);
  * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* Write to `text` the model shape (the sizes of a model) and the phone for
- * which simulated times are computed (`priced_as` in report.h). */
+/* If simulated times are computed for another model shape (sizes of a model's
+ * layers) than that of the model that runs, write to `text` this shape, the
+ * phone and the model that runs (`priced_as` in report.h). Otherwise `text` is
+ * "". */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
@@ -175,9 +178,9 @@ int decoder_begin_text(
 void decoder_keep_text(struct decoder *, const struct generation *);
 
 /*
- * Add a text that ended with EOS to the history, unless the history is frozen,
- * and set d->kept. Must be called after the request has ended, so that the time
- * for writing the file does not count as decoding time.
+ * Add the generated text to the history if the text ended with EOS and the
+ * history is not frozen, and set d->kept. Must be called after the request has
+ * ended, so that the time for writing the file does not count as decoding time.
  */
 int decoder_keep(struct decoder *, const struct generation *, struct err *);
 

@@ -46,8 +46,8 @@ _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum doorbell_kind) == sizeof(int),
 	"an enum of another size");
 
-/* Sizes of address windows by NPU generation; docs/window.md has the
- * sources. */
+/* The names that --va-window accepts besides a size: each NPU generation with
+ * the size of its address window. docs/window.md has the sources. */
 static bool window_word(size_t i, struct opt_word *w)
 {
 	static const struct opt_word words[] = {
@@ -281,8 +281,8 @@ const struct opt_table pair_table = {
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
-	/* the text "soc:NAME" without the changes; the array is larger than any
-	 * such text */
+	/* a->clock up to its first comma, without the changes; a text that is
+	 * longer than the array is cut off, and matches no name */
 	char phone[64];
 	const char *near;
 	int ret;

@@ -1,12 +1,12 @@
 /*
  * The options of a decoder (a model with its session and decoding method,
- * decoder.h). The session with its device process, the decoding method, and
- * each part of the method have a table with options, defaults and help. A
- * struct opt_values holds the values that were set; if all its bytes are zero,
- * all options have their defaults. A command includes PAIR_OPTIONS and
- * DECODING_OPTIONS in its own table; the library sets values with
- * opt_set(decoder_tables, ...). Strings are not copied; the caller keeps
- * ownership.
+ * decoder.h). There is a table (names, defaults, help) for the options of the
+ * session and its device process, one for those of the decoding method, and one
+ * for each part of the method. A struct opt_values holds the values that were
+ * set; if all its bytes are zero, all options have their defaults. A command
+ * includes PAIR_OPTIONS and DECODING_OPTIONS in its own table; the library sets
+ * values with opt_set(decoder_tables, ...). Strings are not copied; the caller
+ * keeps ownership.
  */
 #ifndef HOST_API_OPTIONS_H
 #define HOST_API_OPTIONS_H

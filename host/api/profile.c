@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* a draft model is identified by the size of its file and by the first
- * DRAFT_HEAD bytes */
+ * DRAFT_HEAD bytes of the file */
 #define DRAFT_HEAD ((size_t)1 << 20)
 
 const char *const profile_uses[] = { "remember", "probe", "learn", NULL };
@@ -161,8 +161,8 @@ int profile_take(struct decoder *d, struct err *e)
 		decoding->profile == PROFILE_LEARN)
 		return 0;
 	cost = d->method->cost(&d->env);
-	/* The profile has no file (`path` stays NULL) if there is no cache
-	 * directory or memory is short. */
+	/* The profile has no file (`path` stays NULL) with --profile probe,
+	 * without a cache directory, and if memory is short. */
 	if (decoding->profile == PROFILE_REMEMBER && (key = key_of(d)))
 		text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
 	if (text) {

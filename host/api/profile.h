@@ -1,17 +1,18 @@
 /*
  * The profile of a streamed model (a model whose layers are read from flash in
- * each pass): the costs of passes on this machine, for methods that choose
- * numbers of rows by cost (method->probe). A profile is measured once, when the
- * session is opened, and stored in $XDG_CACHE_HOME/tandem (~/.cache/tandem).
- * There is one file for each combination of flash image, machine, and
- * everything else that changes the costs (docs/lever.md has the list). A
- * damaged file and a file with a different key are ignored. Errors while a file
- * is written are ignored, too. A profile is measured again if the machine was
- * busy at the measurement and is not busy now, or if passes of earlier requests
- * were much faster than the profile predicts. No profile is used with --clock
- * soc:NAME, because all costs are then computed. No profile is used with
- * --fault and --flash-fault either, because faults would distort the
- * measurements.
+ * each pass): the costs of passes on this machine, for methods that choose the
+ * number of rows of a pass by its cost (methods with the function `probe`). A
+ * profile is measured once, when the session is opened, and stored in
+ * $XDG_CACHE_HOME/tandem (~/.cache/tandem). There is one file for each
+ * combination of flash image, machine, and everything else that changes the
+ * costs (docs/lever.md has the list). The file also stores this combination, as
+ * its key. A damaged file and a file with a different key are ignored. Errors
+ * while a file is written are ignored, too. A profile is measured again if the
+ * machine was busy at the measurement and is not busy now, or if passes of
+ * earlier requests were much faster than the profile predicts. No profile is
+ * used with --clock soc:NAME, because all costs are then computed, not
+ * measured. No profile is used with --fault and --flash-fault either, because
+ * faults would distort the measurements.
  *
  * A profile never changes the generated text. Only one thread may use a
  * decoder; several processes may write the same file.

@@ -35,8 +35,9 @@
 #define MISFIT   1.5
 #define REVIEWED 4
 
-/* The members of struct pass_cost that are times in nanoseconds: offset of the
- * time, and offset of the member that counts the observations of this time. */
+/* Members of struct pass_cost that are times in nanoseconds. name: name in the
+ * file; at: offset of the time; n_at: offset of the member that counts the
+ * observations of this time. */
 static const struct {
 	const char *name;
 	size_t at, n_at;

@@ -1,6 +1,7 @@
 /*
- * The file of a profile (host/api/profile.h): a key, the measured costs, their
- * spread, and the CPU pressure during the measurement, as JSON. Times are in
+ * The file of a profile (host/api/profile.h), as JSON: the key (everything that
+ * the costs of passes depend on), the measured costs, the spread of repeated
+ * measurements, and the CPU pressure during the measurement. Times are in
  * nanoseconds.
  */
 #ifndef HOST_API_PROFILE_FILE_H

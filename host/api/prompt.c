@@ -22,11 +22,12 @@ struct chat {
 	const struct chat_tools *tools; /* NULL if there are none */
 	/* the turns in the form that the template needs */
 	struct chat_plan plan;
-	/* [plan.n] positions of the turns in the formatted text */
+	/* [plan.n] where the text of each turn lies in the formatted text */
 	struct text_span *part;
-	struct text_span *quote; /* [plan.n] the positions in `part`, sorted */
-	/* [plan.n] the entries of `quote` in the stretch of text that
-	 * add_stretch tokenizes */
+	/* [plan.n] the spans of `part`, sorted by position */
+	struct text_span *quote;
+	/* [plan.n] the spans of `quote` that lie in the bytes which add_stretch
+	 * tokenizes, relative to the first of these bytes */
 	struct text_span *here;
 	/* whether special tokens in the text of turns are treated as ordinary
 	 * text */
@@ -69,8 +70,8 @@ static int by_place(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Append the tokens of bytes [from, to) of the formatted text. With c->quotes,
- * special tokens are recognized only in text that the template added. */
+/* Append the tokens of bytes [from, to) of the formatted text. If c->quotes is
+ * set, special tokens are recognized only in text that the template added. */
 static int add_stretch(const struct decoder *d, const struct chat *c,
 	size_t from, size_t to, struct token_list *out, struct err *e)
 {

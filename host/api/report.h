@@ -99,15 +99,14 @@ struct tandem_report {
 	 * how layers are read from flash, as text; NULL if no layer is streamed
 	 */
 	const char *flash;
-	/* weighs: whether the method chooses numbers of rows by the costs of
-	 * passes. profile: where the initial costs came from. probe_passes:
-	 * number of passes that were run to measure the costs. */
+	/* weighs: whether the method chooses the number of rows of a pass by
+	 * the costs of passes. profile: where the initial costs came from.
+	 * probe_passes: number of passes that were run to measure the costs. */
 	bool weighs;
 	enum profile_from profile;
 	uint64_t probe_passes;
 	struct session_stats total; /* counters since the start */
-	/* number of bytes that each pass reads from flash, according to the
-	 * cost model */
+	/* number of bytes that each pass is expected to read from flash */
 	uint64_t pass_bytes;
 	/* Switches between compute graphs while the last prompt was read. */
 	const struct graph_event *graphs; /* [n_graphs] */
@@ -117,7 +116,7 @@ struct tandem_report {
 
 	/* ---- about the last tandem_generate; NULL and 0 before it ---- */
 	const struct generation *generation;
-	uint64_t began_ns, ended_ns; /* times of clock_ns */
+	uint64_t began_ns, ended_ns; /* times of start and end (clock_ns) */
 	struct session_stats work;
 	bool kept; /* the text was added to the history */
 	uint32_t n_samples;
@@ -157,7 +156,7 @@ struct sample_report {
 	const char *state, *stop;
 	size_t prompt_tokens;
 	const char *answer;    /* the answer in the sample's text, or NULL */
-	double vote;           /* weight of the sample's vote */
+	double vote;           /* weight of the sample's vote for its answer */
 	const struct err *err; /* why the sample failed; NULL if it did not */
 };
 

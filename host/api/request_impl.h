@@ -75,15 +75,16 @@ struct tandem_submitted {
 	/* Whether a callback stopped the request. The members after `stopped`
 	 * are buffers for the data that callbacks receive. */
 	bool stopped;
-	/* capacity of the following arrays, in positions */
+	/* number of positions for which `tokens` and `at` have memory */
 	uint32_t room;
 	/* [room] tokens of the positions that the step callback receives */
 	int32_t *tokens;
 	/* [room + 1] offsets into `scratch`: where the text of each position
 	 * (or draft node) begins */
 	size_t *at;
-	struct strbuf scratch; /* text of the tokens that a callback gets */
-	/* [request.logprobs] candidates of a token */
+	struct strbuf scratch; /* text of the tokens that a callback receives */
+	/* [request.logprobs] the likeliest candidates at a token's position,
+	 * for the token callback */
 	struct tandem_likely *top;
 
 	/* before, drafts_before: counters at the start of the request. work,
@@ -94,22 +95,24 @@ struct tandem_submitted {
 	/* number of the prompt's tokens that were in the cache */
 	uint64_t cached;
 
-	/* the request's lane (its entry in the scheduler); lane.scheduler is
-	 * NULL if the lane is in no scheduler's list */
+	/* the request's lane (its entry in the scheduler's list);
+	 * lane.scheduler is NULL while the lane is not in the list */
 	struct lane lane;
 	/* whether tandem_measure runs the request. If so, an oracle drafter
 	 * (which simulates drafts) has got the request's text already, and the
 	 * text is not added to the history. */
 	bool measured;
-	/* shared: whether other requests may run at the same time. If so, the
-	 * following members count only this request's part of each shared pass,
-	 * including the rows of its samples. */
+	/* shared: whether other requests may run at the same time. If so,
+	 * pass_rows, energy_pj and passes count only this request's part of
+	 * each shared pass, including the rows of its samples. began_ps:
+	 * simulated phone time when the request began. */
 	bool shared;
 	uint32_t pass_rows; /* rows of the request in the last pass */
 	uint64_t began_ps, energy_pj, passes;
 
-	/* State of the request's track in the trace: which event is open, the
-	 * number of the track, and the number of the request. */
+	/* State of the request's track in the trace. traced: which event is
+	 * open; trace_lane: number of the track; number: number of the
+	 * request. */
 	enum {
 		TRACED_NOTHING,
 		TRACED_QUEUED,
@@ -202,8 +205,8 @@ enum tandem_stop tandem_stop_of(enum gen_stop);
  */
 bool requests_run_in_turn(const struct tandem *);
 extern const struct lane_ops request_lane_ops;
-/* End an unfinished request, whether or not its lane has begun. `ret` is 0 or
- * -errno. */
+/* End an unfinished request, whether or not its lane is in the scheduler's
+ * list. `ret` is 0 or -errno. */
 void request_lane_end(struct tandem_submitted *, int ret);
 
 /* ---- requests.c ---- */

@@ -50,9 +50,10 @@ static void find_in_lanes(
 	}
 }
 
-/* Of the first n tokens of x's prompt, return how many will be cached when the
- * lanes that are reading their own prompts have read them: the largest number
- * over these lanes. */
+/* Other lanes are reading their own prompts, which may begin like x's prompt.
+ * Returns how many of the first n tokens of x's prompt one of these lanes will
+ * have cached at the end of its prompt: the largest number of all these
+ * lanes. */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct scheduler *l = x->tandem->scheduler;

@@ -17,8 +17,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Compute the value that a callback returns to the generation. A value other
- * than 0 stops the generation. */
+/* Compute the value that a callback returns to the generation; a value other
+ * than 0 stops the generation. `stopped`: the caller's callback has asked to
+ * stop. */
 static int ends(struct tandem_submitted *x, bool stopped)
 {
 	x->stopped |= stopped;

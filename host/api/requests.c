@@ -80,8 +80,8 @@ static int open_scheduler(struct tandem *t, struct err *e)
  * Append a request to the list of the handle. If requests share passes, a
  * request without samples is also added to the scheduler, where its lane (its
  * decoded sequence) waits for passes; `admit` adds all other requests to the
- * scheduler later. A request for an embedding only reads its prompt and draws
- * no token, so `closing` is set in its lane.
+ * scheduler later. A request for an embedding needs the hidden state of its
+ * last token but draws no token, so `closing` is set in its lane.
  */
 static int queue(struct tandem_submitted *x, struct err *e)
 {
@@ -133,8 +133,8 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 
 /* ---- one pass for all requests ------------------------------------------- */
 
-/* Energy (in picojoules) of all passes since the session was opened; 0 without
- * a simulated phone. */
+/* Energy in picojoules that the simulated phone has used since the session was
+ * opened; 0 if no phone is simulated. */
 static uint64_t energy_pj(const struct decoder *d)
 {
 	struct session_stats s = { 0 };
@@ -250,8 +250,8 @@ static uint32_t unscored(const struct tandem_submitted *x)
 }
 
 /* Score the samples of the requests from `first` up to, but not including,
- * `end`, in shared passes. The energy of these passes is charged to the
- * requests in proportion to their samples. */
+ * `end`, in shared passes. Each request is charged the energy of these passes
+ * in proportion to the number of its samples that were scored. */
 static int score_samples(struct tandem *t, struct tandem_submitted *first,
 	const struct tandem_submitted *end, struct err *e)
 {
@@ -419,8 +419,8 @@ int request_run(struct tandem_submitted *x)
 	leave(x);
 	if (ret)
 		t->err = x->err;
-	/* Call tandem_settle a second time, because the last callbacks may have
-	 * canceled again. */
+	/* tandem_wait has already reset a cancelation. Reset it again, because
+	 * callbacks of request_lane_end may have called tandem_cancel. */
 	return tandem_settle(t, ret);
 }
 

@@ -123,8 +123,9 @@ TANDEM_API int tandem_start(struct tandem *, uint64_t tokens);
  * Stop the device process, wait until it has ended, and free the handle. The
  * handle is freed even if the call returns an error; tandem_error(NULL) then
  * returns a sentence about the error. With the option "coherence=check" the
- * call returns an error if there were violations, and the sentence summarizes
- * them. The handle may be NULL.
+ * call also returns an error if the simulated device cache found missing cache
+ * maintenance; the sentence then summarizes these violations. The handle may be
+ * NULL.
  */
 TANDEM_API int tandem_close(struct tandem *);
 
@@ -254,9 +255,10 @@ struct tandem_sample {
 	const int32_t *tokens;
 	size_t n_tokens;
 	/*
-	 * Values under the model's own distribution (docs/samples.md): the sum
-	 * of the tokens' log-probabilities, the mean of the tokens'
-	 * self-certainty, and the mean of the tokens' confidence.
+	 * Values computed from the model's own distribution at temperature 1:
+	 * the sum of the tokens' log-probabilities, the mean self-certainty of
+	 * a token, and the mean confidence of a token. docs/samples.md defines
+	 * the last two.
 	 */
 	double logprob, certainty, confidence;
 	/* score that the method gave the sample; NaN if it gave none */
@@ -381,7 +383,9 @@ struct tandem_request {
 	double repeat_penalty; /* 1: no penalty (1) */
 	/* `repeat_penalty` applies to this many last tokens (default: 64) */
 	uint32_t repeat_last;
-	/* seed and stream of the random numbers (default: 1 and 0) */
+	/* seed of the random numbers, and number of their stream: requests with
+	 * the same seed and different streams draw independent numbers
+	 * (default: 1 and 0) */
 	uint64_t seed, stream;
 	/*
 	 * The callbacks below run in the thread that called the library. A
@@ -499,7 +503,8 @@ struct tandem_result {
 	/* numbers of drafted and of accepted tokens; 0 for methods that do not
 	 * draft */
 	uint64_t drafted, accepted;
-	double seconds_to_first; /* wall time until the first token */
+	/* wall time from the start of the request to its first token */
+	double seconds_to_first;
 	/* wall time from the start of the request to its end */
 	double seconds;
 	/* simulated phone time and energy with "clock=soc:NAME"; else 0 */

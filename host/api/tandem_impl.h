@@ -1,5 +1,5 @@
-/* The contents of a handle of tandem.h. All calls must be made on one
- * thread. */
+/* The contents of struct tandem, a handle of tandem.h. All calls must be made
+ * on one thread. */
 #ifndef HOST_API_TANDEM_IMPL_H
 #define HOST_API_TANDEM_IMPL_H
 

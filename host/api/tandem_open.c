@@ -21,7 +21,8 @@
 #include <string.h>
 
 /* The error of the last tandem_open or tandem_close of this thread. Such an
- * error cannot be stored in a handle, because the handle does not exist. */
+ * error cannot be stored in the handle, which does not exist before tandem_open
+ * and after tandem_close. */
 static _Thread_local struct err without_handle;
 
 static const struct tandem_options options_defaults = {

@@ -83,15 +83,16 @@ struct bare_pass {
 	bool apart;
 };
 
-/* Seconds of passes and of computing logits, by the wall clock and in simulated
- * phone time. */
+/* Seconds that passes (pass_s) and the computation of logits (logits_s) took by
+ * the wall clock, and the same in simulated phone time (phone_). */
 struct bare_pass_times {
 	double pass_s, logits_s, phone_pass_s, phone_logits_s;
 };
 
 /*
  * Run the pass and compute the logits [sequences * rows][n_vocab] of all rows.
- * The first row of each sequence is accepted. The times are added to *times.
+ * Of each sequence's rows, only the first stays in the cache. The times are
+ * added to *times.
  */
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
