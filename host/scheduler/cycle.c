@@ -31,14 +31,15 @@
  * sweep also includes a row that the walk has not reached yet, if the
  * probability that the walk reaches the row is at least this limit. The best
  * limit is the time for one additional row in a sweep, divided by the time of a
- * sweep for one row. This ratio is about a third on a phone, and about 1 ms /
- * 13.5 ms on two x86 cores that read a 125 MiB matrix from the page cache.
+ * sweep for one row. This ratio is about a third on a phone (LIKELY_PHONE), and
+ * about 1 ms / 13.5 ms on two x86 cores that read a 125 MiB matrix from the
+ * page cache (LIKELY).
  */
 #define LIKELY_PHONE (1.0 / 3)
 #define LIKELY       (1.0 / 12)
 
-/* For methods without `plan`: another level of the tree is drafted if the level
- * is expected to add more than this number of accepted tokens. */
+/* For methods without `plan`: the tree gets another level if this level is
+ * expected to add more accepted tokens than this number. */
 #define THRESHOLD 0.1
 
 /* ---- time ---------------------------------------------------------------- */
@@ -48,8 +49,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* Add the time of the drafter's work since the last call of this function to
- * the simulated phone's time. */
+/* Add the time of the work that the drafter has done since the last call of
+ * this function to the simulated phone's time. */
 static void charge_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;

@@ -97,27 +97,28 @@ struct cycle {
 	/*
 	 * `passes` counts the passes of this request, without the passes of its
 	 * prompt. The other members describe the last pass. device_ns: device
-	 * time in nanoseconds. choose_time: time for choosing the rows that the
-	 * layers after the exit layer compute. n_continued: number of these
-	 * rows. lost: share of the expected accepted tokens that is lost
-	 * because the other rows are pruned.
+	 * time in nanoseconds. choose_time: time for choosing, after the exit
+	 * layer, the rows that are not pruned. n_continued: number of these
+	 * rows, which the later layers compute. lost: share of the expected
+	 * accepted tokens that is lost by pruning.
 	 */
 	uint64_t passes;
 	uint64_t device_ns, choose_time;
 	uint32_t n_continued;
 	double lost;
-	/* Cost model that records the duration of each expansion of nodes; may
-	 * be NULL. */
+	/* Cost model that records how long the drafter takes to expand nodes
+	 * (to draft their children); may be NULL. */
 	struct pass_cost *expand_cost;
 	/*
 	 * Mean number of rows and mean device time (ns) of the prompt's passes.
 	 */
 	double prompt_rows, prompt_ns;
 
-	/* arrays for the last pruning (struct prune_result of
-	 * host/tree/prune.h): for each node, the estimated probability that
-	 * verification reaches the node, and the exit predictor's scores of its
-	 * candidates */
+	/* Arrays for the last pruning (struct prune_result of
+	 * host/tree/prune.h). merit: for each node, the estimated probability
+	 * that the walk down the tree reaches the node. score: for each node,
+	 * the exit predictor's scores of the node's candidates (possible
+	 * children). */
 	double *merit;
 	float *score;
 	/* [rows] logits of each node; NULL for a node whose logits are not
@@ -148,8 +149,9 @@ int cycle_read_prompt(struct cycle *, uint32_t *last_row, struct err *);
  * and no more nodes than the pass and the request allow. Returns &c->limits. */
 const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
-/* Call the drafter to expand a node. Unlike expansions in cycle_plan, the call
- * is not counted in the statistics or in the time of drafting. */
+/* Call the drafter to expand a node (to draft its children). The statistics and
+ * the time of drafting do not include this call; they include only the calls
+ * that cycle_plan makes. */
 int cycle_expand(struct cycle *, uint32_t node, struct err *);
 
 /*
@@ -162,12 +164,13 @@ double cycle_draft_cost(const struct cycle *);
 
 /*
  * Set *cost to the time that the simulated phone's NPU needs for passes of up
- * to `rows` rows after `cached` tokens. The time is computed for one row and,
- * for each compiled graph, for the smallest number of rows above one and for
- * the largest number of rows that the graph can run. Between these numbers of
- * rows the time is interpolated linearly. (The NPU always computes all rows of
- * a graph, but the time outside the NPU may grow with the rows used, and has a
- * fixed additional part if a pass has more than one row.)
+ * to `rows` rows after `cached` tokens. The time is computed for one row. For
+ * each compiled graph it is also computed for the smallest number of rows above
+ * one and for the largest number of rows for which the session uses the graph.
+ * Between these numbers of rows the time is interpolated linearly. (The NPU
+ * always computes all rows of a graph, but the time outside the NPU may grow
+ * with the rows used, and has a fixed additional part if a pass has more than
+ * one row.)
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* number of blocks for which the decode graph of a model trained with blocks
- * has rows */
+/* if a model was trained with blocks, its decode graph has the rows of this
+ * many blocks */
 #define BLOCKS 4
 
 /* ---- options ------------------------------------------------------------- */
@@ -375,8 +375,9 @@ void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 		return;
 	}
 	guess_from(&d->guessing, logits, d->at[i], d->pass, g);
-	/* The guess for the next position is possible only if this token is
-	 * allowed and ends neither the text nor the JSON value. */
+	/* The position after this one can be guessed in this pass only if the
+	 * grammar allows the token guessed here, and the token ends neither the
+	 * text nor the JSON value. */
 	if (d->form && !gen_ends(d->gen, g->token) &&
 		json_form_take(d->form, &d->place, g->token) &&
 		!json_is_over(json_form_machine(d->form), &d->place))

@@ -143,18 +143,20 @@ struct denoising {
 	struct guess *guess; /* room for `limit` guesses */
 	/*
 	 * The grammar that the text must follow, or NULL. Which tokens the
-	 * grammar allows at a position depends on all earlier tokens. `place`
-	 * is the parser's state before position next_of_form, if this pass's
-	 * guesses for all earlier positions are kept. Positions after
-	 * next_of_form cannot be guessed in this pass.
+	 * grammar allows at a position depends on all earlier tokens.
+	 * next_of_form is the next position to guess, and `place` is the
+	 * parser's state before this position if this pass's guesses for all
+	 * earlier positions are kept. Positions after next_of_form cannot be
+	 * guessed yet.
 	 */
 	struct json_form *form;
 	struct json_front place;
 	uint32_t next_of_form;
 	/*
-	 * Logits from an earlier pass that predict position carried_at, needed
-	 * if shift = 1: the row that precedes the first position of a block
-	 * predicts that position, but later passes do not compute this row.
+	 * If shift = 1: logits from an earlier pass that predict position
+	 * carried_at, the first position of a block. The row before the block
+	 * predicts this position, but the passes of the block do not compute
+	 * this row.
 	 */
 	float *carried; /* n_vocab logits */
 	uint32_t carried_at;
@@ -190,8 +192,8 @@ int denoising_open(struct denoising **out, struct session *,
 	struct err *);
 void denoising_close(struct denoising *);
 
-/* Maximum number of cache slots that the request may need in addition to the
- * slots it has. */
+/* Largest number of cache slots that the request may still need, in addition to
+ * the slots that its sequence has. */
 uint32_t denoising_growth(const struct session *, const struct method_env *,
 	const struct generation *, uint32_t sequence);
 

@@ -14,8 +14,9 @@ const char *const guess_orders[] = { "confidence", "margin", "entropy",
 
 /*
  * A uniform random number for position `at` in pass number `pass` of its block.
- * There are n_vocab + 1 independent numbers: one for each token (`which` is the
- * token's id) and one for the position as a whole (`which` = n_vocab).
+ * Each position and pass has n_vocab + 1 independent numbers: one for each
+ * token (`which` is the token's id) and one for the position as a whole
+ * (`which` = n_vocab).
  */
 static double noise(
 	const struct guessing *g, uint32_t at, uint32_t pass, uint32_t which)

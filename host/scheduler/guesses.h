@@ -13,7 +13,7 @@ struct sampler_opts;
 
 /* The measure by which guesses are sorted; the best guesses are kept first. */
 enum guess_order {
-	ORDER_CONFIDENCE, /* tokens of the largest probability first */
+	ORDER_CONFIDENCE, /* guesses with the largest probability first */
 	/* largest difference between the two largest probabilities of a
 	 * position first */
 	ORDER_MARGIN,

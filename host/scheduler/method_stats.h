@@ -52,7 +52,7 @@ static inline void method_stats_add(
 	METHOD_STATS(COUNTER_ADD)
 }
 
-/* The difference between the counters *s and *before, an earlier copy of *s. */
+/* The increase of the counters *s since *before, an earlier copy of *s. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {
@@ -92,9 +92,10 @@ struct draft_positions {
 struct samples_stats {
 	/* tokens drawn by all samples, including samples that were cut */
 	uint64_t tokens;
-	/* numbers, for all samples together: passes, rows of these passes,
-	 * pauses of samples because no cache slots were free, and dropped
-	 * caches (struct scheduler_stats) */
+	/* passes: passes with rows of samples; rows: rows of these passes;
+	 * pauses: times that a sample was paused because no cache slots were
+	 * free; forgotten: times that a sample's cache was dropped (struct
+	 * scheduler_stats) */
 	uint64_t passes, rows, pauses, forgotten;
 };
 

@@ -1,22 +1,22 @@
 /*
- * Which drafted tokens get rows when several lanes (sequences of a batch) share
- * a pass. Every lane has a row for its last token. Additional rows are chosen
- * by the ratio of expected gain to cost.
+ * Chooses the drafted tokens that get rows when several lanes (sequences of a
+ * batch) share a pass. Every lane has a row for its last token. Additional rows
+ * are chosen by the ratio of expected gain to cost.
  *
  *   gain    A drafted token saves its lane one pass if it is accepted. The
  *           probability of acceptance is the draft's probability of the
  *           token's path in the tree, times `reliable`, the ratio of accepted
  *           to predicted tokens in the last passes.
  *   cost    A pass of r rows takes the time C(r). If layers are streamed,
- *           it takes at least the time that flash needs to read them
+ *           the pass takes at least the time that flash needs to read them
  *           (host/tree/pass_cost.h).
  *
- * Drafted tokens are sorted by probability. If the m likeliest tokens (m = 0,
- * 1, ...) get rows, the rate of the pass is the expected number of tokens
- * divided by the sum of drafting time and pass time. The m with the largest
- * rate is chosen. So trees are smaller if many lanes share a pass. If a lane is
- * alone in its pass, its tree is cut only if the pass has too few rows for the
- * tree.
+ * Drafted tokens are sorted by the probability of their paths. If the m
+ * likeliest tokens (m = 0, 1, ...) get rows, the rate of the pass is the
+ * expected number of tokens divided by the sum of drafting time and pass time.
+ * The m with the largest rate is chosen. So trees are smaller if many lanes
+ * share a pass. If a lane is alone in its pass, its tree is cut only if the
+ * pass has too few rows for the tree.
  *
  * If prompts are prefilled in the same pass, up to half of the rows that trees
  * could use are reserved for the prompts.
@@ -36,10 +36,10 @@
 #include <stdlib.h>
 
 #define REST_FIRST 4 /* passes in the first suspension of drafting */
-/* maximum number of passes in a suspension of drafting; trials then take about
- * 2 % of the whole time */
+/* maximum number of passes in a suspension of drafting; the trial after each
+ * suspension then takes about 2 % of the whole time */
 #define REST_MOST 64
-#define MEMORY    20 /* number of passes over which moving averages extend */
+#define MEMORY    20 /* the moving averages extend over this many passes */
 
 /* A drafted node that could get a row. path: the draft's probability of the
  * path from the root to the node; in: the lane of the node, as an index of

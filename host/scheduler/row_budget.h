@@ -1,7 +1,7 @@
 /*
- * The number of rows of a pass that each lane (a sequence of the batch) gets
- * for its drafted tokens, and the passes in which no lane drafts. row_budget.c
- * explains the rules. struct row_budget is part of struct scheduler
+ * Decides how many rows of a pass each lane (a sequence of the batch) gets for
+ * its drafted tokens, and in which passes no lane drafts. row_budget.c explains
+ * the rules. struct row_budget is part of struct scheduler
  * (host/scheduler/scheduler.h). All calls come from one thread.
  */
 #ifndef HOST_SCHEDULER_ROW_BUDGET_H
@@ -25,7 +25,8 @@ struct row_budget {
 	 * tokens.
 	 */
 	double expected, accepted, predicted;
-	uint32_t base; /* number of rows of this pass that are not drafted */
+	/* number of rows of the current pass that are not for drafted tokens */
+	uint32_t base;
 	/* suspension of drafting: `rest` is the number of passes left of the
 	 * current suspension; last_rest is the number of passes of the last
 	 * suspension */

@@ -1,8 +1,8 @@
 /*
- * Many samples of one prompt: adds, forks, cuts and chooses the samples of a
- * request (samples.h). The pool is the struct samples, which owns all samples
- * of the request. A lane is a sequence that is being decoded; each sample has a
- * lane.
+ * Adds, forks, cuts and chooses the samples of a request, which all continue
+ * the same prompt (samples.h). The pool is the struct samples, which owns all
+ * samples of the request. A lane is a sequence that is being decoded; each
+ * sample has a lane.
  */
 #include "host/scheduler/samples_impl.h"
 
@@ -222,7 +222,8 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (from->lane.sequence != LANE_NO_SEQUENCE)
 		ret = session_fork(p->scheduler->session, from->lane.sequence,
 			&s->lane.sequence, e);
-	if (ret) /* the sample's tokens are computed again when there is room */
+	/* the sample has no sequence: its tokens are computed again later */
+	if (ret)
 		s->lane.sequence = LANE_NO_SEQUENCE;
 	*out = s;
 	return 0;
@@ -341,7 +342,8 @@ bool samples_have_begun(const struct samples *p)
 }
 
 /* Resume the samples that have waited for each other at the ends of their
- * steps. */
+ * steps. A sample that has completed its next step early (`ready`) goes on
+ * waiting. */
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -378,8 +380,9 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
-/* Called before a step of the method. Returns whether samples must be scored
- * before this step; if so, p->to_score has these samples. */
+/* Called before the method's `next` (with `waiting`) and `between`. Returns
+ * whether samples must be scored before that call; if so, p->to_score has these
+ * samples. */
 static bool must_score(struct samples *p, bool waiting)
 {
 	p->n_to_score = p->many->to_score && !p->is_scored
@@ -389,7 +392,8 @@ static bool must_score(struct samples *p, bool waiting)
 	return p->n_to_score;
 }
 
-/* Call the method's `next` until a sample is active or the answer is chosen. */
+/* Call the method's `next` until there is an active sample (which has not ended
+ * and is not held), samples must be scored, or the answer is chosen. */
 static int next(struct samples *p, struct err *e)
 {
 	int ret = 0;

@@ -1,9 +1,11 @@
 /*
- * Many samples of one prompt: a pool of lanes (host/scheduler/scheduler.h). All
- * samples are forked from the lane of their request, the root, which has read
- * the prompt. In its steps (struct many_steps), a method with many samples
- * (best of N, votes, beams) adds samples, forks a sample at its current end,
- * cuts unpromising samples, and reads the statistics of each sample.
+ * A pool of samples of one prompt. Each sample has a lane
+ * (host/scheduler/scheduler.h), a sequence that is decoded together with
+ * others. All samples are forked from the lane of their request, the root,
+ * which has read the prompt. In its steps (struct many_steps), a method with
+ * many samples (best of N, votes, beams) adds samples, forks a sample at its
+ * current end, cuts unpromising samples, and reads the statistics of each
+ * sample.
  *
  * Sample i draws from random stream r + i, where r is the stream of the
  * request. A row has the same logits, byte for byte, in a shared pass and in a
@@ -53,12 +55,11 @@ struct session;
 #define SAMPLES_CONFIDENCE 20
 
 /*
- * A script holds the tokens of n samples, including each sample's last token,
- * which ends the sample. A run with a script repeats the tokens of an earlier
- * run, in a session that computes nothing (session_opts.idle).
- * Log-probabilities and confidences are unknown in a run with a script. n must
- * be at least the number of samples requested. Scripts are not for methods that
- * fork samples.
+ * A script holds the tokens of n samples of an earlier run, including the last
+ * token, with which a sample ends. A run with a script repeats these tokens, in
+ * a session that computes nothing (session_opts.idle). Log-probabilities and
+ * confidences are unknown in a run with a script. n must be at least the number
+ * of samples requested. Scripts are not for methods that fork samples.
  */
 struct samples_script {
 	uint32_t n;
@@ -129,8 +130,8 @@ struct sample {
 	struct tapped tapped;
 
 	/*
-	 * For a method with beams: the sample's number among the beams that
-	 * continue now.
+	 * For a method with beams: index of the sample among the beams of the
+	 * current round, which extends each beam by one step.
 	 */
 	uint32_t place;
 	/*
@@ -145,8 +146,8 @@ struct sample {
 
 	/* The following members are private to the pool. */
 	bool no_slot; /* the sample's last token has no cache slot */
-	/* the sample began as an early continuation, and has already completed
-	 * the step that other samples begin now */
+	/* the sample began early (samples_fork_early), and has already
+	 * completed the step that the samples which waited begin now */
 	bool ready;
 	/* logits from which the next token is drawn when the sample has waited
 	 * for other samples; NULL if the next pass computes these logits */
@@ -191,10 +192,11 @@ int samples_begin(
 bool samples_have_begun(const struct samples *);
 /*
  * The scheduler's caller calls samples_next between two passes. samples_next
- * calls the method's `next` until a sample is active, and then its `between`.
- * Returns 0, MANY_DONE or a negative errno, like many_steps.next, or
- * MANY_SCORE: then score the samples that samples_to_score returns, call
- * samples_scored, and call samples_next again.
+ * calls the method's `next` until there is a sample that has not ended and
+ * waits for no other sample, and then calls the method's `between`. Returns 0,
+ * MANY_DONE or a negative errno, like many_steps.next, or MANY_SCORE: then
+ * score the samples that samples_to_score returns, call samples_scored, and
+ * call samples_next again.
  */
 int samples_next(struct samples *, struct err *);
 /* After MANY_SCORE and until the next call of samples_next: the *n samples to

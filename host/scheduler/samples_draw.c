@@ -1,8 +1,8 @@
 /*
  * Draws the tokens of samples, and implements the callbacks of a sample's lane
  * (struct lane_ops of scheduler.h). A lane is a sequence that is being decoded.
- * A lane that is held takes part in no pass. A closing lane needs one more row
- * only for its hidden state.
+ * A lane that is held takes part in no pass. A closing lane takes part in one
+ * more pass, but only for the hidden state of its last token.
  */
 #include "host/scheduler/samples_impl.h"
 
@@ -40,7 +40,8 @@ void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 		fail_memory(p, s);
 }
 
-/* Get the next token: draw it, or take it from the script. */
+/* Get the sample's next token: draw it, or take it from the script (struct
+ * samples_script) if there is one. */
 static int32_t next_token(
 	const struct samples *p, const struct sample *s, const float *logits)
 {
@@ -89,9 +90,8 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 	ret = sample_grow_tokens(s);
 	if (!ret) {
 		/* Record the statistics of the token. Add to the simulated
-		 * phone's time two sweeps over the logits: the first finds
-		 * their sum and largest values, the second computes the
-		 * softmax. */
+		 * phone's time two sweeps over the logits: one finds the
+		 * largest logits, the other adds the values for the softmax. */
 		session_add_tops(p->scheduler->session, 1, SAMPLES_CONFIDENCE);
 		session_add_sum(p->scheduler->session);
 		if (!p->env->script)

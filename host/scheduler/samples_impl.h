@@ -10,7 +10,8 @@
 #include "host/scheduler/samples.h"
 
 struct samples {
-	/* the scheduler and the root during the run; NULL at other times */
+	/* the scheduler and the root (the lane of the request) during the run;
+	 * NULL at other times */
 	struct scheduler *scheduler;
 	struct lane *root;
 	struct generation *gen; /* generation of the request */
@@ -30,7 +31,7 @@ struct samples {
 	uint32_t n, room;
 	struct sample **sample; /* the n samples */
 	/* [room] the n_to_score samples that must be scored before the next
-	 * step of the method; is_scored: the reward model has scored them */
+	 * call of the method; is_scored: the reward model has scored them */
 	struct sample **to_score;
 	uint32_t n_to_score;
 	bool is_scored;
@@ -56,7 +57,7 @@ int sample_end_step(struct sample *);
 /*
  * Whether the last token ends a step: the token completes the text of
  * --step-end, or the step has --step-tokens tokens. White space alone is not a
- * step; white space belongs to the next step.
+ * step; it becomes the beginning of the next step.
  */
 bool sample_step_ends(struct sample *, const struct samples_options *);
 /* Copy text, statistics and steps of a sample. Returns 0 or -ENOMEM. */

@@ -23,7 +23,8 @@ struct samples_options {
 };
 extern const struct opt_table samples_table;
 
-/* How the scores of a text's steps are combined into the value of the text. */
+/* How the scores of a text's steps are combined into the value of the text: the
+ * last score, the smallest score, or the product of all scores. */
 enum aggregate { AGGREGATE_LAST, AGGREGATE_MIN, AGGREGATE_PROD };
 extern const char *const aggregate_names[]; /* NULL-terminated */
 

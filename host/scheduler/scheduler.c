@@ -163,8 +163,8 @@ static uint32_t growth(const struct scheduler *l, const struct lane *x)
 
 /*
  * Whether there are enough cache slots for the lanes of the pass and, if x is
- * not NULL, for lane x too. Each lane needs slots for all its tokens that are
- * not prefilled yet.
+ * not NULL, for lane x too. Each lane needs the number of slots that growth()
+ * returns.
  */
 static bool has_room(const struct scheduler *l, const struct lane *x)
 {
@@ -203,8 +203,8 @@ void scheduler_pause_one(struct scheduler *l)
 }
 
 /*
- * Make room for lane x, for which no cache slots are free although the pass has
- * no other lane. Find the last other lane in the list that has a cache, and
+ * Make room for lane x: the pass has no other lane, but too few cache slots are
+ * free for lane x. Find the last other lane in the list that has a cache, and
  * drop the cache of this lane. The caches of diffusion methods are never
  * dropped, because they cannot be computed again. If no cache can be dropped,
  * end lane x.
@@ -264,9 +264,9 @@ static void chunk_computed(void *arg, size_t at, uint32_t rows)
 
 /*
  * Read the prompt of a lane in separate passes, and let the lane draw its first
- * token. The lane's drafter reads the prompt, too, unless the lane itself
- * drafts nothing: it draws no tokens, or only its samples do, and each sample
- * has its own drafter.
+ * token. The lane's drafter reads the prompt, too, unless this lane never
+ * drafts: a closing lane draws no tokens, and the lane of a request with
+ * samples leaves the drawing to its samples, which have their own drafters.
  */
 static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 {
@@ -308,8 +308,8 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	size_t n;
 	int ret = x->ops->enter(x, e);
 
-	/* The callback may have drawn the lane's first token, and the method
-	 * may then have cut other lanes. */
+	/* The callback `enter` may have drawn the lane's first token, and the
+	 * method may then have cut other lanes. */
 	take_out_ended(l);
 	if (ret) {
 		x->sequence = LANE_NO_SEQUENCE;
@@ -317,8 +317,9 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	}
 	if (!lane_is_active(x))
 		return 0;
-	/* A prompt that does not fit into the cache is an error, so has_room is
-	 * not called. The lane takes part from the next pass on. */
+	/* Here a prompt that does not fit into the cache is an error of
+	 * read_prompt, so has_room is not called. The lane takes part in passes
+	 * from the next pass on. */
 	if (!l->mixed_prefill && !l->env->method->denoise &&
 		x->state == LANE_WAITING && !x->root) {
 		ret = read_prompt(l, x, e);
@@ -432,7 +433,7 @@ int scheduler_gather(struct scheduler *l, struct err *e)
 struct alone {
 	struct scheduler scheduler;
 	struct lane lane;
-	struct err err; /* error of an unusable row */
+	struct err err; /* the lane's error, if a row was unusable */
 	int ret;
 };
 

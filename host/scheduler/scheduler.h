@@ -64,7 +64,7 @@ enum lane_state {
 	 * in no further pass
 	 */
 	LANE_KEPT,
-	/* the lane has ended by itself, for the reason in its generation */
+	/* the lane has ended by itself; its generation has the reason */
 	LANE_ENDED,
 	LANE_CUT, /* the lane's owner has ended the lane */
 	/* the lane has ended with an error, which its owner stores */
@@ -137,8 +137,8 @@ struct lane_ops {
 	 */
 	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
 		uint64_t began_ns, bool last);
-	/* Called after a pass that had rows of this lane, when its tokens are
-	 * drawn; may end the lane. May be NULL. */
+	/* Called after a pass that had rows of this lane, when all tokens of
+	 * the pass are drawn. May end the lane. May be NULL. */
 	void (*passed)(struct lane *);
 	/* Called when no cache slots can be freed for this lane. Must end the
 	 * lane. */
@@ -162,8 +162,8 @@ struct scheduler {
 	bool mixed_prefill;
 	uint32_t n_vocab;
 	uint32_t width; /* maximum number of lanes in a pass */
-	/* Maximum number of rows of all trees of a pass together, and maximum
-	 * number of rows of one tree. */
+	/* tree_rows: maximum number of rows of all trees of a pass together.
+	 * lane_rows: maximum number of rows of one tree. */
 	uint32_t tree_rows, lane_rows;
 	/* maximum number of rows whose logits are computed together */
 	uint32_t logits_rows;
@@ -185,11 +185,12 @@ struct scheduler {
 	 */
 	uint32_t unread[ROWS_SEQUENCES];
 	/*
-	 * For lane in[i] of the pass, in this order: the lane's draft (NULL if
-	 * the lane has only the row of its last token), first row and number of
-	 * rows; the row that its walk down the tree has reached (-1 if the walk
-	 * has ended); the logits of this row (NULL if they are not computed);
-	 * and the number of accepted rows.
+	 * State of lane in[i] of the pass. cycle[i]: the lane's draft; NULL if
+	 * the lane drafts nothing in this pass. first[i], got[i]: the lane's
+	 * first row and number of rows. at[i]: the row that the lane's walk
+	 * down the tree has reached; -1 if the walk has ended. known[i]: for a
+	 * lane without a draft, the logits of row at[i]; NULL if they are not
+	 * computed. n_path[i]: number of accepted rows.
 	 */
 	struct cycle *cycle[ROWS_SEQUENCES];
 	uint32_t first[ROWS_SEQUENCES];
@@ -235,10 +236,10 @@ void lane_forget(struct lane *);
 
 /*
  * Run one pass. Without `mixed_prefill`, first read the prompts of new lanes,
- * in separate passes. If a lane must be ended or a cache must be dropped, the
- * call does only this and runs no pass. Errors of a single lane are reported to
- * the lane's owner (lane_ops.fail). Errors of the whole pass (-ECANCELED, a
- * lost device, ...) are returned, and no lane changes.
+ * in separate passes. If a lane must be ended or the cache of a lane must be
+ * dropped, the call does only this and runs no pass. Errors of a single lane
+ * are reported to the lane's owner (lane_ops.fail). Errors of the whole pass
+ * (-ECANCELED, a lost device, ...) are returned, and no lane changes.
  */
 int scheduler_step(struct scheduler *, struct err *);
 

@@ -51,8 +51,8 @@ int lane_start_denoising(struct lane *x, struct err *e)
 
 /* ---- choosing the lanes of a pass ---------------------------------------- */
 
-/* Plan the next pass of each lane that has no plan. Lanes that fail are removed
- * from the pass. */
+/* Plan the next pass of each lane that has no plan. Lanes whose plan fails are
+ * ended and removed from the pass. */
 static int plan(struct scheduler *l, struct err *e)
 {
 	uint32_t n = 0;
@@ -187,9 +187,9 @@ static int forward(struct scheduler *l, struct err *e)
 
 /*
  * Rows whose logits are computed together, so that the output matrix is read
- * only once. For each row: the row's index in the pass, its lane (an index of
- * scheduler.in), and the position that the row predicts (an index of the lane's
- * at[]).
+ * only once. row: index of the row in the pass; in: the row's lane, as an index
+ * of scheduler.in; guess: the position that the row predicts, as an index of
+ * the lane's at[].
  */
 struct sweep {
 	uint32_t n;

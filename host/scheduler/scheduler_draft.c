@@ -140,11 +140,11 @@ static bool has_room(const struct scheduler *l)
 }
 
 /*
- * Plan the trees of a pass. Each tree is planned as if its lane had all rows of
- * the pass; then row_budget_cut makes the trees smaller. While there are too
- * few cache slots for all rows, one more tree is reduced to its root, beginning
- * with the first lane's tree. So no draft takes the cache slot that another
- * lane needs for its last token.
+ * Plan the trees of a pass. Each tree is planned as if its lane could use all
+ * rows that the pass has for drafted tokens; then row_budget_cut makes the
+ * trees smaller. While there are too few cache slots for all rows, one more
+ * tree is reduced to its root, beginning with the first lane's tree. So no
+ * draft takes the cache slot that another lane needs for its last token.
  */
 int speculation_plan(struct scheduler *l, struct err *e)
 {

@@ -81,8 +81,9 @@ static void put_all(struct scheduler *l)
 
 /* ---- running the pass ---------------------------------------------------- */
 
-/* Session hook at the exit layer (exit_head.h): choose the rows that the later
- * layers compute. A lane whose method does not prune keeps all its rows. */
+/* The session calls this function at the exit layer, after which rows may be
+ * pruned (exit_head.h): choose the rows that the later layers compute. A lane
+ * whose method does not prune keeps all its rows. */
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	struct scheduler *l = arg;
@@ -174,7 +175,8 @@ static int run_pass(struct scheduler *l, struct err *e)
  * logits of the rows that these walks have reached.
  */
 struct group {
-	uint32_t lane[LOGITS_ROWS]; /* [n] indices of scheduler.in */
+	/* [n] the lanes, as indices of scheduler.in */
+	uint32_t lane[LOGITS_ROWS];
 	uint32_t n;
 };
 
@@ -194,8 +196,9 @@ static void set_logits(
 
 /*
  * Compute the logits of the rows that the walks of the group's lanes have
- * reached. While the sweep has room, add rows that the walks will probably
- * reach later.
+ * reached, in one product with the output matrix. The product also includes
+ * rows that the walks will probably reach later, but at most logits_rows rows
+ * in all.
  */
 static int compute_some(
 	struct scheduler *l, const struct group *g, struct err *e)

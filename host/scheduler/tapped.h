@@ -2,8 +2,8 @@
  * Hidden states from the middle of the model (session_opts.tap_layers), stored
  * for the tokens of a text as passes compute them. A reward model that reads
  * these states need not compute the tokens again. The time of copies counts as
- * time of the simulated phone's CPU. The only error is -ENOMEM. All calls come
- * from one thread.
+ * time of the simulated phone's CPU. The functions return 0 or -ENOMEM. All
+ * calls come from one thread.
  */
 #ifndef HOST_SCHEDULER_TAPPED_H
 #define HOST_SCHEDULER_TAPPED_H

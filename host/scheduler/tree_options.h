@@ -16,7 +16,8 @@ struct method_env;
  * may always use deeper trees (TREE_DEPTH_WEIGHED), for drafts that are nearly
  * certain. On CPUs, with the model in memory, 8 rows take 2 to 3 times as long
  * as one row, and 64 rows about 15 times (docs/performance.md). A tree of 64
- * rows then costs more time than it can gain.
+ * rows then costs more time than it can gain, so the default there is
+ * TREE_ROWS_CPU.
  */
 #define TREE_ROWS          64
 #define TREE_ROWS_CPU      8
