@@ -171,8 +171,9 @@ static int take_stop(struct api_request *a, const struct api_member *m,
 	return 0;
 }
 
-/* The member "logprobs" of a completion is the number of alternatives. (A chat
- * has a flag "logprobs" and the number in "top_logprobs".) */
+/* The member "logprobs" of a completion is the number of likeliest tokens to
+ * report with each token. (A chat has a flag "logprobs" and the number in
+ * "top_logprobs".) */
 static int take_logprobs(struct api_request *a, const struct api_member *m,
 	const json_t *v, struct fault *f)
 {

@@ -58,7 +58,7 @@ enum api_limits {
 	/* texts of one request: number of prompts times best_of */
 	API_TEXTS = 128,
 	API_INPUTS = 2048,  /* texts of one request for embeddings */
-	API_LIKELIEST = 20, /* alternative tokens reported with each token */
+	API_LIKELIEST = 20, /* likeliest tokens reported with each token */
 	API_PRIORITY = 100, /* priorities are from -100 to 100 */
 };
 
@@ -87,7 +87,8 @@ struct api_request {
 	 * the body does not have. The names are pointers into `body`;
 	 * api_request_trim sets these pointers to NULL. */
 	const char *model, *method, *draft, *clock, *precision;
-	const json_t *options; /* object of the method's options, or NULL */
+	/* JSON object with options of the method, or NULL */
+	const json_t *options;
 	json_t *body; /* owns the texts of prompts and the stop strings */
 	struct api_prompt *prompt;
 	size_t n_prompts;      /* number of prompts; 1 for a chat */

@@ -10,8 +10,9 @@
 
 struct api_member;
 
-/* Store a member of the request (the function `take` of struct api_member). `v`
- * must stay valid as long as the request. */
+/* Check and store the member "tools" or "tool_choice", whose value is `v`
+ * (functions for `take` of struct api_member). `v` must stay valid as long as
+ * the request. */
 int api_tools_take(struct api_request *, const struct api_member *,
 	const json_t *v, struct fault *);
 int api_tools_take_choice(struct api_request *, const struct api_member *,
@@ -25,17 +26,18 @@ int api_tools_check(struct api_request *, struct fault *);
  * for each call of its "tool_calls". */
 size_t api_tools_turns(const json_t *message);
 
-/* Set turn[0], turn[1] ... to the calls of messages[i]. */
+/* Set turn[0], turn[1] ... to the tool calls of `message`, which is element i
+ * of the body's "messages". */
 int api_tools_take_calls(
 	struct api_turn *turn, const json_t *message, size_t i, struct fault *);
 
-/* For the message messages[i], which is the result of a tool call: store the id
- * of the call in the turn. */
+/* `message`, element i of the body's "messages", is the result of a tool call:
+ * store the id of this call in the turn. */
 int api_tools_take_result(
 	struct api_turn *, const json_t *message, size_t i, struct fault *);
 
-/* Bring the results of calls into the order of the calls, and check that each
- * call has a result. */
+/* In the n turns of a chat, bring the results of tool calls into the order of
+ * the calls, and check that each call has a result. */
 int api_tools_pair(struct api_turn *turn, size_t n, struct fault *);
 
 /* If the fault's text names a part of "tools", such as "tools[1].function", or

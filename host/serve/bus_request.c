@@ -8,7 +8,8 @@
 
 static json_t *value_of(DBusMessageIter *);
 
-/* Returns `made` if it is complete; otherwise releases it and returns NULL. */
+/* Returns `made` if `whole` is set (`made` is complete); otherwise releases
+ * `made` and returns NULL. */
 static json_t *if_whole(json_t *made, bool whole)
 {
 	if (whole)
@@ -30,7 +31,8 @@ static json_t *list_of(DBusMessageIter *at)
 	return if_whole(list, whole);
 }
 
-/* Convert a dictionary. Returns NULL if a key is not a string. */
+/* Convert a dictionary. Returns NULL if a key is not a string, if a value has
+ * no JSON value, or if memory is short. */
 static json_t *object_of(DBusMessageIter *at)
 {
 	json_t *object = json_object();
@@ -120,7 +122,8 @@ int bus_request_json(
 			"not '%.64s'",
 			dbus_message_get_signature(call));
 	dbus_message_iter_init(call, &at);
-	json_memory_refused(); /* reset this thread's flag */
+	/* reset this thread's flag for failed allocations */
+	json_memory_refused();
 	body = object_of(&at);
 	*kind = json_object_get(body, "messages") ? API_CHAT : API_COMPLETION;
 	*json = body ? json_dumps(body, JSON_COMPACT) : NULL;

@@ -43,9 +43,9 @@ static void text_free(struct bus_text *t)
 	free(t);
 }
 
-/* Returns a text object with a pipe, and the pipe's reading end in *out, which
- * the caller owns; NULL if there is no memory or no free descriptor. `owner` is
- * the client's connection name. */
+/* Returns a new text object with a pipe, and sets *out to the pipe's reading
+ * end; the caller owns both. Returns NULL if there is no memory or no free
+ * descriptor. `owner` is the client's connection name. */
 static struct bus_text *text_new(struct bus *b, const char *owner, int *out)
 {
 	struct bus_text *t = calloc(1, sizeof(*t));

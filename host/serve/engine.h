@@ -130,8 +130,9 @@ struct engine_state {
 	 * share of the queue. late: requests whose deadline has passed.
 	 * refused_late: the late requests that were still waiting. */
 	uint64_t refused_full, refused_share, late, refused_late;
-	/* time of texts in the queue; time from a request's arrival to the
-	 * first token of each of its texts */
+	/* queue_seconds: time that each text spent in the queue.
+	 * first_token_seconds: for each text, time from the arrival of its
+	 * request to its first token. */
 	struct histogram queue_seconds, first_token_seconds;
 	bool lost; /* the device is lost; further requests are refused */
 	struct tandem_stats stats;
@@ -152,7 +153,8 @@ struct engine {
 	pthread_t thread;
 	pthread_cond_t work; /* signaled when `stopping` or `first` changes */
 	/* Guarded by the lock. */
-	/* signaled when the list `first` gets empty; or NULL */
+	/* signaled when the list `first` becomes empty; NULL: nothing is
+	 * signaled */
 	pthread_cond_t *idle;
 	uint64_t idle_ns; /* time when `first` last became empty */
 	bool stopping;

@@ -65,9 +65,10 @@ static int on_text(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct choice *c = arg;
 
-	/* on_token() counts the token and appends it with its log-probability.
-	 * The text is appended here only for a request with tools, because a
-	 * token's text may belong to a tool call. */
+	/* on_token() counts the token and stores its log-probability. It also
+	 * appends the token's text, except for a request with tools: there the
+	 * text may belong to a tool call, and this function appends the text
+	 * outside of tool calls. */
 	if (id >= 0 && has_token_callback(&c->answer->request))
 		return c->answer->request.tools
 			? add_text(c, -1, text, len, NULL)

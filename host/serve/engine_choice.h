@@ -31,7 +31,8 @@ struct engine_menu {
 /*
  * Check the names in the request, and make the list of settings that the
  * request chooses. `request` is NULL for the server's own options. Returns 0
- * and *out, which is NULL if the list equals the server's own settings; or a
+ * and sets *out to the list, or to NULL if the request names no other method
+ * and drafter than the server's own and has no options. Otherwise returns a
  * negative errno with *fault set.
  */
 int engine_choose(char ***out, const struct engine_menu *,

@@ -132,8 +132,8 @@ struct fair_ticket *fair_queue_take(struct fair_queue *q)
 	struct fair_client *best = NULL;
 	struct fair_ticket *t, *passed = NULL;
 
-	/* The list begins with the newest client. If several clients are equal,
-	 * take the oldest. */
+	/* The list begins with the newest client. If is_before prefers none of
+	 * several clients, take the oldest of them. */
 	for (struct fair_client *c = q->first; c; c = c->next)
 		if (c->first && (!best || !is_before(best, c)))
 			best = c;

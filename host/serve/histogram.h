@@ -1,6 +1,6 @@
 /*
- * A histogram of durations, as Prometheus collects them: each bucket counts the
- * durations up to its bound.
+ * A histogram of durations, for Prometheus. Each bucket counts the durations up
+ * to its upper bound that are above the bound of the bucket before it.
  */
 #ifndef HOST_SERVE_HISTOGRAM_H
 #define HOST_SERVE_HISTOGRAM_H

@@ -206,7 +206,8 @@ static json_t *take_logprobs(const struct api_request *request,
 
 		json_array_append(tokens, token);
 		json_array_append(logprobs, json_object_get(one, "logprob"));
-		/* [{"token": "A", "logprob": -0.1}, ...] -> {"A": -0.1, ...} */
+		/* convert the candidates from [{"token": "A", "logprob": -0.1},
+		 * ...] to {"A": -0.1, ...} */
 		by_name = json_object();
 		json_array_foreach(json_object_get(one, "top_logprobs"), k, top)
 		{

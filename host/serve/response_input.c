@@ -213,7 +213,7 @@ int response_add_input(json_t *messages, const json_t *v, struct fault *f)
 		const char *type;
 		int (*add)(json_t *messages, const json_t *item,
 			const char *where, struct fault *);
-		const char *known[8]; /* members; ends with NULL */
+		const char *known[8]; /* names of the members; ends with NULL */
 	} kinds[] = {
 		{ "message", add_message,
 			{ "type", "role", "content", "id", "status",

@@ -1,4 +1,5 @@
-/* The kept responses (responses.h). */
+/* Keeps finished responses in memory, so that clients can read or continue them
+ * (responses.h). */
 #include "host/serve/responses.h"
 
 #include <errno.h>

@@ -29,8 +29,8 @@ struct metric {
 	const char *name, *help;
 	enum metric_type type;
 	size_t at; /* offset in struct shown */
-	/* The metric has TANDEM_POSITIONS values, one for each position of a
-	 * drafted token: the token's distance from the last known token. */
+	/* The metric has TANDEM_POSITIONS values, one for each distance of a
+	 * drafted token from the last token of the text before the draft. */
 	bool by_position;
 };
 
@@ -196,7 +196,8 @@ static void add_rates(struct shown *v)
 	v->decode_rate = rate(v->now.tokens, v->now.decode_seconds);
 }
 
-/* Add the counters and gauges of an engine to a sum. */
+/* Add the counters and gauges of an engine to a sum. But the context length of
+ * the sum is the largest of all engines, and rates are computed again. */
 static void add_shown(struct shown *sum, const struct shown *v)
 {
 	uint64_t context = v->now.stats.context;

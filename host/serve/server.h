@@ -58,8 +58,8 @@ struct server_options {
 	/* Options for the handles that the server itself opens; the members
 	 * `model` and `set` are not used. */
 	struct tandem_options handle;
-	/* maximum tokens of a request in the handles that the server itself
-	 * opens: an argument of tandem_start */
+	/* for the handles that the server itself opens: maximum number of
+	 * tokens of a request (argument `tokens` of tandem_start) */
 	uint64_t context;
 	/* memory limit for all handles together, in bytes; 0: none */
 	uint64_t memory;

@@ -240,7 +240,7 @@ int background_open(struct server *, struct err *);
 bool background_add(struct exchange *, bool suspends);
 
 /* Call the route's function again, on a background thread, for a request that
- * has waited for its engine. The connection is suspended. */
+ * has waited for its engine. The connection must be suspended already. */
 void background_again(struct exchange *);
 
 /* Refuse all queued requests with status 503, and wait until the threads have
