@@ -245,8 +245,8 @@ static void pair_columns(bf16 *to, const bf16 *rows, int64_t width)
 				width / 2);
 }
 
-/* Find which tiles the mask hides completely (HIDDEN), and in which tiles it
- * changes no score (CLEAR). */
+/* Find which tiles the mask hides completely (HIDDEN), and in which tiles the
+ * mask changes no score (CLEAR). All other tiles are MIXED. */
 static uint8_t *see(const struct attention *a)
 {
 	int64_t n = a->blocks, length = a->length;
@@ -334,8 +334,8 @@ static void pack_close(struct packed *p)
 	free(p->dv);
 }
 
-/* Convert the keys and values of KV head g of a row to the formats that the two
- * products need. */
+/* Convert the keys and values of KV head g of a row to the formats of struct
+ * packed. */
 static void pack(
 	struct packed *p, const struct attention *a, int64_t row, int64_t g)
 {
@@ -428,8 +428,8 @@ static void attend_block(const struct attention *a, struct packed *p, bf16 *o,
 	}
 }
 
-/* The queries of a tile and the gradients of their outputs, in the formats that
- * the backward pass needs. */
+/* The queries of a tile (q) and the gradients of their outputs (d), as rows and
+ * in the format of pair_rows (_rows). */
 struct back_block {
 	bf16 q[SIDE * MOST_WIDTH], q_rows[SIDE * MOST_WIDTH];
 	bf16 d[SIDE * MOST_WIDTH], d_rows[SIDE * MOST_WIDTH];

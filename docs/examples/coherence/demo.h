@@ -57,8 +57,8 @@ static inline void demo_complete(struct demo *d)
 	coherence_begin(d->cache, ++d->request);
 }
 
-/* Returns the exit status of the program: 1 if the checker found a violation,
- * otherwise 0. */
+/* Returns the exit status of the program: 1 if the checker found an access
+ * without the cache maintenance that it needs, otherwise 0. */
 static inline int demo_close(struct demo *d)
 {
 	uint64_t n;

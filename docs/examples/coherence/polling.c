@@ -25,7 +25,8 @@ int main(int argc, char **argv)
 	while (!flag && looks < LOOKS) {
 		flag = look(&d);
 		if (++looks == 2)
-			memcpy(d.cpu, &one, sizeof(one)); /* set by the CPU */
+			/* the CPU sets the flag */
+			memcpy(d.cpu, &one, sizeof(one));
 	}
 	printf("%s after %d looks\n", flag ? "went on" : "still waiting",
 		looks);
