@@ -32,8 +32,8 @@
 
 /* ---- options ------------------------------------------------------------- */
 
-/* Find the first option that was set although the method does not use its
- * option table. *in receives this table. Returns NULL if the method uses all
+/* Find the first option that was set although the method does not use the table
+ * of this option. *in receives the table. Returns NULL if the method uses all
  * options that were set. */
 static const struct opt *needless(const struct opt_values *v,
 	const struct method *m, const struct opt_table **in)
@@ -229,8 +229,9 @@ static bool runs(const struct method *method, const struct model *m)
 	return method_runs(method) & kind;
 }
 
-/* The default method for a model: the first method in the list that can run it;
- * for a diffusion model, the first such diffusion method. */
+/* The method that error messages suggest for a model: the first method in the
+ * list that can run the model and, like the model, is or is not for
+ * diffusion. */
 static const char *first_that_runs(const struct model *m)
 {
 	for (size_t i = 0; methods[i]; i++)

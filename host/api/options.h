@@ -30,8 +30,8 @@ struct pair_options {
 	struct session_opts session;
 	double device_timeout; /* in seconds */
 	uint32_t restarts;
-	/* limit of the weights in memory, as a share or a size; NULL: no
-	 * limit */
+	/* limit of the weights that stay in memory, as a share of the weights
+	 * or as a size; NULL: no limit */
 	const char *dram_budget;
 	int flash_io;      /* enum flash_io */
 	const char *clock; /* NULL: the wall clock */
@@ -94,7 +94,7 @@ struct method_facts {
 	/* the method generates exactly the text of plain decoding */
 	bool lossless;
 	bool drafts;    /* the method needs a drafter */
-	bool diffusion; /* the method fills masks */
+	bool diffusion; /* a diffusion method, which replaces mask tokens */
 	bool many;      /* the method generates several samples per request */
 	bool scores;    /* the method scores samples with a reward model */
 	/*
@@ -172,7 +172,9 @@ int tandem_start_for(struct tandem *, uint64_t prompt, int64_t predict);
 /* Like tandem_close, but returns 0 or -errno, and sets *e after an error. */
 int tandem_end(struct tandem *, struct err *);
 
-/* Entries of a command's option table; `values` is a struct opt_values. */
+/* Rows for the option table of a command. They include the tables of
+ * pair_tables or decoding_tables, and store the options in `values`, a struct
+ * opt_values. */
 #define PAIR_OPTIONS(values)                                          \
 	{                                                             \
 		OPT_TABLES, .value = &(values), .tables = pair_tables \

@@ -39,14 +39,14 @@ struct tandem_report {
 	 * the session uses */
 	const struct session_opts *pair;
 	const char *method;
-	bool diffusion; /* the method fills masks */
+	bool diffusion; /* a diffusion method, which replaces mask tokens */
 	/* Whether the method delivers many tokens at a time
 	 * (decoder_emits_at_once). For such a method, the time of the first
 	 * token is not the time at which prefill ends. */
 	bool emits_at_once;
 	/* the method generates several samples per request */
 	bool many;
-	/* whether the method chooses by comparing the samples' answers */
+	/* the method chooses by votes: each sample votes for its own answer */
 	bool votes;
 	bool keeps_all;  /* the method does not choose one of the samples */
 	uint32_t wanted; /* number of samples that was requested */

@@ -1,5 +1,5 @@
-/* Handling the caller's struct tandem_request: defaults, checks, and the
- * prompt. */
+/* Handles the caller's struct tandem_request: sets its defaults, checks it, and
+ * reads its prompt. */
 #include "base/err.h"
 #include "host/api/prompt.h"
 #include "host/api/report.h"

@@ -1,7 +1,7 @@
 /*
- * Running requests: tandem_generate, tandem_submit, tandem_advance and the
- * calls about a single request. Each request is a lane of the handle's
- * scheduler (request_lane.c).
+ * Runs requests: tandem_generate, tandem_submit, tandem_advance and the calls
+ * about a single request. Each request is a lane of the handle's scheduler
+ * (request_lane.c).
  */
 #include "base/err.h"
 #include "host/api/options.h"

@@ -263,9 +263,9 @@ struct tandem_sample {
 	double logprob, certainty, confidence;
 	/* score that the method gave the sample; NaN if it gave none */
 	double score;
-	/* For each reasoning step: the index of the step's last token, counted
-	 * from the first token of the prompt, and the step's score (NaN if it
-	 * has none). */
+	/* n_steps: number of reasoning steps. step_ends: for each step, the
+	 * index of its last token, counted from the first token of the prompt.
+	 * step_scores: for each step, its score (NaN if it has none). */
 	size_t n_steps;
 	const uint32_t *step_ends;
 	const float *step_scores;
@@ -400,8 +400,8 @@ struct tandem_request {
 	 */
 	int (*sink)(void *arg, int32_t token, const char *text, size_t len);
 	void *sink_arg;
-	/* Called after each pass of a method that fills masks. Never called by
-	 * other methods. */
+	/* Called after each pass of a method that fills masks (a diffusion
+	 * method). Never called by other methods. */
 	int (*step)(void *arg, const struct tandem_step *step);
 	void *step_arg;
 	/*
@@ -643,8 +643,9 @@ struct tandem_stats {
 	uint64_t drafted, accepted; /* numbers of drafted, accepted tokens */
 	/*
 	 * The device's address window (the memory that the device can address
-	 * at a time): size of the window, bytes that are mapped now, number of
-	 * mappings for which a pass had to wait, and bytes of these mappings.
+	 * at a time). window_bytes: size of the window. mapped_bytes: bytes
+	 * that are mapped now. remaps, remap_bytes: number and bytes of the
+	 * mappings for which a pass had to wait.
 	 */
 	uint64_t window_bytes, mapped_bytes, remaps, remap_bytes;
 	/* bytes read from flash while layers are streamed */

@@ -210,9 +210,9 @@ int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 void tandem_hash_anew(struct tandem *);
 
 /*
- * Returns -EDOM if any weight, state or logit has been infinite or NaN, or if
- * the absolute value of any state or logit has reached 2^56. Otherwise returns
- * 0.
+ * Returns -EDOM if any weight, hidden state or logit has been infinite or NaN,
+ * or if the absolute value of any hidden state or logit has reached 2^56.
+ * Otherwise returns 0.
  */
 int tandem_check_finite(const struct tandem *, struct err *);
 

@@ -1,5 +1,5 @@
-/* Several samples of a prompt, for callers of the library: struct
- * tandem_sample, progress lines, and recording and replaying samples for
+/* Gives callers of the library the samples of a request: fills struct
+ * tandem_sample, writes progress lines, and records and replays samples for
  * measurements. */
 #include "base/strbuf.h"
 #include "host/api/options.h"
